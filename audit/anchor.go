@@ -10,16 +10,16 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Anchor is where a journal once ended. Stored out of reach of anyone who can write
-// journals, it shows what a chain alone cannot: that entries were cut off at the end, or
-// that all entries from one on were replaced.
+// Anchor is an earlier head of a journal. Stored where writers of journals cannot change it, it
+// detects changes that leave a valid chain: entries that were cut off at the end, and an end that
+// was replaced.
 type Anchor struct {
 	Session content.SessionID `json:"session"`
 	Seq     uint64            `json:"seq"`
 	Hash    events.Hash       `json:"hash"`
 }
 
-// ErrBadAnchor is returned by ReadAnchors for a line that is not an anchor.
+// ErrBadAnchor is returned by ReadAnchors for input that is not an anchor.
 var ErrBadAnchor = errors.New("bad anchor")
 
 // ReadAnchors reads anchors, one JSON object per line. Other members are ignored.
@@ -40,8 +40,8 @@ func ReadAnchors(in io.Reader) (all []Anchor, err error) {
 	}
 }
 
-// Anchored adds anchors to check. Those of other sessions are ignored. It must be called
-// before the first Add.
+// Anchored adds anchors to check. Those of other sessions are ignored. Call it before the first
+// Add.
 func (c *Checker) Anchored(anchors ...Anchor) {
 	for _, a := range anchors {
 		c.anchors = append(c.anchors, anchored{Anchor: a})
@@ -75,17 +75,17 @@ func (c *Checker) adrift(r Report) []Violation {
 		switch d := r.Deleted; {
 		case r.Session != "" && a.Session != r.Session:
 		case a.seen && a.is != a.Hash:
-			fail(a, "its hash is %s, but was %s: this entry, or one before it, was replaced", a.is, a.Hash)
+			fail(a, "its hash is %s, but it was %s: this entry or an earlier one was replaced", a.is, a.Hash)
 		case a.seen:
 		case d == nil && r.Seq == 0:
-			fail(a, "it was there, with the hash %s, but the journal is gone, and no tombstone says why", a.Hash)
+			fail(a, "it existed, with hash %s, but the journal is gone and has no tombstone", a.Hash)
 		case d == nil && r.Seq < a.Seq:
-			fail(a, "it was there, with the hash %s, but the journal ends with entry %d: its end was cut off", a.Hash, r.Seq)
-		case d == nil: // missing in between, which the chain reports
+			fail(a, "it existed, with hash %s, but the journal ends with entry %d: its end was cut off", a.Hash, r.Seq)
+		case d == nil: // missing in the middle, which the chain reports
 		case a.Seq == d.Entries && a.Hash != d.Last:
-			fail(a, "its hash was %s, but the session was deleted after %s: the entry was replaced before", a.Hash, d.Last)
+			fail(a, "its hash was %s, but the session was deleted after %s: the entry was replaced before that", a.Hash, d.Last)
 		case a.Seq > d.Entries+1:
-			fail(a, "it was there, but the session was deleted after entry %d: the journal's end was cut off before", d.Entries)
+			fail(a, "it existed, but the session was deleted after entry %d: the journal's end was cut off before that", d.Entries)
 		}
 	}
 	return out

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// bury seals a tombstone after records.
+// bury seals a tombstone after the records.
 func bury(t *testing.T, records []journal.Record) []journal.Record {
 	t.Helper()
 	last := records[len(records)-1]
@@ -25,11 +25,11 @@ func bury(t *testing.T, records []journal.Record) []journal.Record {
 	return append(slices.Clone(records), journal.Record{Head: head, Entry: e, Payload: payload})
 }
 
-func TestADeletedSessionIsWhole(t *testing.T) {
+func TestADeletedSessionIsIntact(t *testing.T) {
 	t.Parallel()
-	lived := tools().records(t)
-	n := len(lived)
-	all := bury(t, lived)
+	original := tools().records(t)
+	n := len(original)
+	all := bury(t, original)
 	for name, records := range map[string][]journal.Record{
 		"nothing removed yet": all,
 		"half removed":        all[n/2:],
@@ -40,7 +40,7 @@ func TestADeletedSessionIsWhole(t *testing.T) {
 		if err != nil || !r.OK() {
 			t.Errorf("%s: %v, %v", name, r.Violations, err)
 		}
-		if d := r.Deleted; d == nil || d.By != "ada" || d.Entries != uint64(n) || d.Last != lived[n-1].Hash || r.Seq != uint64(n)+1 {
+		if d := r.Deleted; d == nil || d.By != "ada" || d.Entries != uint64(n) || d.Last != original[n-1].Hash || r.Seq != uint64(n)+1 {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -48,47 +48,47 @@ func TestADeletedSessionIsWhole(t *testing.T) {
 
 func TestATombstoneEndsAJournal(t *testing.T) {
 	t.Parallel()
-	lived := tools().records(t)
-	all := bury(t, lived)
+	original := tools().records(t)
+	all := bury(t, original)
 	changed := slices.Clone(all)
 	changed[len(changed)-1] = forge(t, all[len(all)-1], func(e *events.Entry) { e.Prev[0]++ })
 	beyond := bury(t, all)
 	for _, row := range []struct {
 		name    string
 		records []journal.Record
-		says    string
+		want    string
 	}{
 		{"an entry after it", beyond, "follows the tombstone"},
 		{"after another entry", changed, "changed or replaced"},
-		{"a gap and no tombstone", lived[3:], "entries 1 to 3 are missing"},
+		{"a gap and no tombstone", original[3:], "entries 1 to 3 are missing"},
 	} {
-		if found := Check(row.records); len(found) == 0 || !strings.Contains(found[0].Message, row.says) {
-			t.Errorf("%s: %v, want %q", row.name, found, row.says)
+		if found := Check(row.records); len(found) == 0 || !strings.Contains(found[0].Message, row.want) {
+			t.Errorf("%s: %v, want %q", row.name, found, row.want)
 		}
 	}
 }
 
-func TestAnchorsShowWhatTheChainCannot(t *testing.T) {
+func TestAnchorsDetectCutAndReplacedEnds(t *testing.T) {
 	t.Parallel()
-	lived := tools().records(t)
-	n := len(lived)
-	at := func(i int) Anchor { return Anchor{Session: "s-1", Seq: lived[i].Seq, Hash: lived[i].Hash} }
-	other := reseal(t, func(e []events.Entry) { e[n-2].At++ }) // a fork, true in itself
+	original := tools().records(t)
+	n := len(original)
+	at := func(i int) Anchor { return Anchor{Session: "s-1", Seq: original[i].Seq, Hash: original[i].Hash} }
+	other := reseal(t, func(e []events.Entry) { e[n-2].At++ }) // a valid fork
 	for _, row := range []struct {
 		name    string
 		records []journal.Record
 		anchor  Anchor
-		says    string
+		want    string
 	}{
-		{"held", lived, at(3), ""},
-		{"the end", lived, at(n - 1), ""},
-		{"another session's", lived, Anchor{Session: "s-2", Seq: 99, Hash: at(1).Hash}, ""},
-		{"deleted since", bury(t, lived)[n:], at(3), ""},
-		{"deleted after it", bury(t, lived)[n:], at(n - 1), ""},
-		{"the end cut off", lived[:n-2], at(n - 1), "its end was cut off"},
-		{"forked before it", other, at(n - 1), "this entry, or one before it, was replaced"},
-		{"cut off, then deleted", bury(t, lived[:n-3])[n-3:], at(n - 1), "cut off before"},
-		{"forked, then deleted", bury(t, other)[n:], at(n - 1), "replaced before"},
+		{"held", original, at(3), ""},
+		{"the end", original, at(n - 1), ""},
+		{"another session's", original, Anchor{Session: "s-2", Seq: 99, Hash: at(1).Hash}, ""},
+		{"deleted since", bury(t, original)[n:], at(3), ""},
+		{"deleted after it", bury(t, original)[n:], at(n - 1), ""},
+		{"the end cut off", original[:n-2], at(n - 1), "its end was cut off"},
+		{"forked before it", other, at(n - 1), "this entry or an earlier one was replaced"},
+		{"cut off, then deleted", bury(t, original[:n-3])[n-3:], at(n - 1), "cut off before that"},
+		{"forked, then deleted", bury(t, other)[n:], at(n - 1), "replaced before that"},
 		{"nothing left", nil, at(2), "the journal is gone"},
 	} {
 		r, err := Verify(each(row.records), row.anchor)
@@ -96,8 +96,8 @@ func TestAnchorsShowWhatTheChainCannot(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, bad := r.First()
-		if bad != (row.says != "") || bad && (v.Invariant != anchorsHeld || !strings.Contains(v.Message, row.says)) {
-			t.Errorf("%s: %v, want %q", row.name, r.Violations, row.says)
+		if bad != (row.want != "") || bad && (v.Invariant != anchorsHeld || !strings.Contains(v.Message, row.want)) {
+			t.Errorf("%s: %v, want %q", row.name, r.Violations, row.want)
 		}
 	}
 }

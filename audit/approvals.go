@@ -6,8 +6,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// approvalBeforeRun: questions raised before the round ran block the whole round, later
-// ones block their call. A patched call runs with the approved arguments.
+// approvalBeforeRun: questions raised before the round runs block the whole round, later ones only
+// their call. A patched call runs with the approved arguments.
 func approvalBeforeRun() rule {
 	return func(f fact) {
 		ev, ok := f.event.(events.ToolDispatched)
@@ -40,8 +40,8 @@ func (a *approval) judge(f fact, ev events.ToolDispatched) {
 	}
 }
 
-// approvalOnce: an approval is about an open call. It may stay open across turns only if the
-// call runs in the background.
+// approvalOnce: an approval is about an open call. It may stay open across turns only if the call runs
+// in the background.
 func approvalOnce() rule {
 	return func(f fact) {
 		switch ev := f.event.(type) {
@@ -74,7 +74,7 @@ func approvalOnce() rule {
 	}
 }
 
-// decide checks what was decided, and when: only a deadline lets an approval expire.
+// decide checks a decision and its time: an approval expires only at its deadline.
 func (a *approval) decide(f fact, ev events.ApprovalResolved) {
 	switch {
 	case ev.Outcome != events.Expired:

@@ -23,7 +23,7 @@ func callsAsReplied() rule {
 			next++
 			want := content.PlaceOf(turnNumber(ev.Turn), ev.Round, next)
 			if _, used := f.ledger.calls[ev.Call.ID]; used {
-				f.fail("call %s is requested, but a call before it has that id", ev.Call.ID)
+				f.fail("call %s is requested, but an earlier call has that id", ev.Call.ID)
 			}
 			if ev.Call.Place != want {
 				f.fail("call %s is at %s, want %s", ev.Call.ID, ev.Call.Place, want)
@@ -33,12 +33,12 @@ func callsAsReplied() rule {
 				f.fail("call %s is requested, but the reply does not ask for it", ev.Call.ID)
 				return
 			case !sameCall(due[0], ev.Call):
-				f.fail("call %s of %s is requested where the reply asks for %s of %s", ev.Call.ID, ev.Call.Name, due[0].ID, due[0].Name)
+				f.fail("call %s of %s is requested, but the reply asks for %s of %s", ev.Call.ID, ev.Call.Name, due[0].ID, due[0].Name)
 			}
 			due = due[1:]
 		default:
 			if len(due) > 0 {
-				f.fail("a %T comes where call %s of the reply should be requested", f.event, due[0].ID)
+				f.fail("a %T comes before call %s of the reply is requested", f.event, due[0].ID)
 				due = nil
 			}
 		}
@@ -69,7 +69,7 @@ func oneTerminalResult() rule {
 			case c.status != "":
 				f.fail("call %s gets a second result, after %s", c.ID, c.status)
 			case c.waits:
-				f.fail("call %s was answered by a placeholder; its outcome has to be late", c.ID)
+				f.fail("call %s was answered by a placeholder, but its outcome is not late", c.ID)
 			case c.turn != ev.Turn || c.round != ev.Round:
 				f.fail("call %s of %s, round %d, gets a result in %s, round %d", c.ID, c.turn, c.round, ev.Turn, ev.Round)
 			}
@@ -93,10 +93,9 @@ func lateResult(f fact, c *call) {
 	}
 }
 
-// dispatchBeforeResult: attempts of a call are numbered 1, 2, 3 … The next one starts only
-// after the previous one is lost, the same one again only after a late question, and none
-// after the answer, unless a person retries a dead letter. A result that only a run can
-// produce belongs to an attempt.
+// dispatchBeforeResult: attempts of a call are numbered from 1. The next one starts only after the
+// previous one is lost, the same one again only after a late question, and none after the answer,
+// unless a person retries a dead letter. A result that only a run can produce belongs to an attempt.
 func dispatchBeforeResult() rule {
 	return func(f fact) {
 		switch ev := f.event.(type) {
@@ -116,7 +115,7 @@ func dispatchBeforeResult() rule {
 			}
 		case events.DeadLetterSettled:
 			if !f.ledger.of(ev.Call).dead {
-				f.fail("call %s is %s as a dead letter, which it is not", ev.Call, ev.Outcome)
+				f.fail("call %s is %s as a dead letter, but is not one", ev.Call, ev.Outcome)
 			}
 		case events.ToolDetached:
 			if c, known := f.ledger.calls[ev.Call]; known && c.attempt == 0 {
@@ -129,7 +128,7 @@ func dispatchBeforeResult() rule {
 			case c.attempt == 0 && (ev.Attempt > 0 || ev.Late || ran(ev.Result.Status)):
 				f.fail("call %s has the result %s of a run, but was never started", c.ID, ev.Result.Status)
 			case ev.Attempt > c.attempt:
-				f.fail("call %s has a result of attempt %d, the last one started was %d", c.ID, ev.Attempt, c.attempt)
+				f.fail("call %s has a result of attempt %d, but the last one to start was %d", c.ID, ev.Attempt, c.attempt)
 			}
 		}
 	}
@@ -140,13 +139,13 @@ func dispatched(f fact, c *call, ev events.ToolDispatched) {
 	switch {
 	case c.ended():
 		f.fail("call %s starts, but has its result", ev.Call)
-	case again && !c.gated:
+	case again && !c.asked:
 		f.fail("attempt %d of call %s starts twice", ev.Attempt, ev.Call)
 	case again:
 	case c.running:
 		f.fail("attempt %d of call %s starts while attempt %d is running", ev.Attempt, ev.Call, c.attempt)
 	case ev.Attempt != c.attempt+1:
-		f.fail("attempt %d of call %s starts where attempt %d is due", ev.Attempt, ev.Call, c.attempt+1)
+		f.fail("attempt %d of call %s starts, want attempt %d", ev.Attempt, ev.Call, c.attempt+1)
 	}
 }
 

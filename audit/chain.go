@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// links is what the chain of entries has shown so far.
+// links is the state of the chain of entries.
 type links struct {
 	intact  bool // the latest record follows the previous one, unchanged, and was decoded completely
 	at      content.Time
@@ -26,7 +26,7 @@ func (c *Checker) chain(r journal.Record) (e events.Entry, intact bool) {
 	d, deletes := events.DeletionOf(e)
 	switch {
 	case c.report.Deleted != nil:
-		c.broken(r.Seq, singleWriter, "it follows the tombstone: the session was deleted before")
+		c.broken(r.Seq, singleWriter, "it follows the tombstone: the session was deleted")
 	case deletes && readable:
 		c.report.Deleted = &d
 	}
@@ -40,11 +40,11 @@ func (c *Checker) chain(r journal.Record) (e events.Entry, intact bool) {
 	return e, c.links.intact
 }
 
-// read decodes the entry from its exact bytes, not from what the record says about them. It
-// reports whether the entry's head is known.
+// read decodes the entry from its exact bytes and ignores the record's own copy. It reports whether
+// the entry's position in the chain is known.
 func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 	if h := events.HashOf(r.Payload); h != r.Hash {
-		c.broken(r.Seq, singleWriter, "its hash is %s, that of its bytes is %s: the bytes were changed", r.Hash, h)
+		c.broken(r.Seq, singleWriter, "its recorded hash is %s, but its bytes have %s: the bytes were changed", r.Hash, h)
 	}
 	e, err := events.Decode(r.Payload)
 	format, isFormat := errors.AsType[*events.FormatError](err)
@@ -60,11 +60,11 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 		return e, false
 	}
 	if len(e.Events) == 0 {
-		c.fault(r.Seq, wholeEntries, "it holds no event")
+		c.fault(r.Seq, wholeEntries, "it has no events")
 	}
 	for _, k := range e.Kinds() {
 		if !events.Journaled(k) {
-			c.broken(r.Seq, wholeEntries, "it holds a %s, which is never stored", k)
+			c.broken(r.Seq, wholeEntries, "it has a %s, which is never stored", k)
 		}
 	}
 	return e, true
@@ -73,7 +73,7 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 // link compares the entry with the head of the chain.
 func (c *Checker) link(r journal.Record, e events.Entry) {
 	if e.Seq != r.Seq {
-		c.broken(r.Seq, singleWriter, "it is stored as entry %d but says that it is entry %d", r.Seq, e.Seq)
+		c.broken(r.Seq, singleWriter, "it is stored as entry %d, but its content says %d", r.Seq, e.Seq)
 	}
 	switch want := c.report.Seq + 1; {
 	case e.Seq > want && c.report.Deleted != nil: // the missing entries were deleted
@@ -83,9 +83,9 @@ func (c *Checker) link(r journal.Record, e events.Entry) {
 		c.links.gaps = append(c.links.gaps, c.report.Violations[len(c.report.Violations)-1])
 		c.links.epoch = e.Epoch // claimed in one of the missing entries
 	case e.Seq < want:
-		c.broken(e.Seq, singleWriter, "entry %d is expected here: this one is repeated or out of order", want)
+		c.broken(e.Seq, singleWriter, "entry %d is expected here: this one is a repetition or out of order", want)
 	case e.Prev != c.report.Hash:
-		c.broken(e.Seq, singleWriter, "it names %s as the entry before it, which is %s: one of the two was changed or replaced", e.Prev, c.report.Hash)
+		c.broken(e.Seq, singleWriter, "it follows an entry with hash %s, but the previous entry has %s: one of the two was changed or replaced", e.Prev, c.report.Hash)
 	}
 	if s := cmp.Or(c.report.Session, e.Session); e.Session != s {
 		c.broken(e.Seq, singleWriter, "it belongs to session %s, not to %s", e.Session, s)
@@ -106,8 +106,8 @@ func missing(from, to uint64) string {
 	return fmt.Sprintf("entries %d to %d are missing", from, to)
 }
 
-// claims checks that every writer has claimed the session: an epoch begins with a
-// DriverClaimed as the first event of its entry.
+// claims checks that every writer has claimed the session. An epoch begins with a DriverClaimed as
+// the first event of its entry.
 func (c *Checker) claims(e events.Entry) {
 	for i, ev := range e.Events {
 		claim, ok := ev.(events.DriverClaimed)

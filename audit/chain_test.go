@@ -13,8 +13,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// reseal edits the heads of a journal's entries before they are chained, as a
-// writer with a fault would have written them.
+// reseal edits a journal's entries before they are chained, like a faulty writer.
 func reseal(t *testing.T, edit func([]events.Entry)) []journal.Record {
 	t.Helper()
 	var entries []events.Entry
@@ -25,7 +24,7 @@ func reseal(t *testing.T, edit func([]events.Entry)) []journal.Record {
 	return seal(t, entries)
 }
 
-// forge writes an entry that Seal would not, with a true hash.
+// forge writes an entry that Seal would reject, with a correct hash.
 func forge(t *testing.T, r journal.Record, edit func(*events.Entry)) journal.Record {
 	t.Helper()
 	edit(&r.Entry)
@@ -36,7 +35,7 @@ func forge(t *testing.T, r journal.Record, edit func(*events.Entry)) journal.Rec
 	return journal.Record{Head: journal.Head{Seq: r.Entry.Seq, Hash: events.HashOf(payload)}, Entry: r.Entry, Payload: payload}
 }
 
-func TestABrokenChainIsNamedWhereItBreaks(t *testing.T) {
+func TestABreakInTheChainIsReportedAtItsEntry(t *testing.T) {
 	t.Parallel()
 	good := tools().records(t)
 	edited := func(edit func([]journal.Record) []journal.Record) []journal.Record { return edit(slices.Clone(good)) }
@@ -48,10 +47,10 @@ func TestABrokenChainIsNamedWhereItBreaks(t *testing.T) {
 		invariant string
 		says      string
 	}{
-		{"an entry left out", edited(func(r []journal.Record) []journal.Record { return slices.Delete(r, 4, 5) }), 6, singleWriter, "entry 5 is missing"},
-		{"entries left out", edited(func(r []journal.Record) []journal.Record { return slices.Delete(r, 3, 6) }), 7, singleWriter, "entries 4 to 6 are missing"},
+		{"a missing entry", edited(func(r []journal.Record) []journal.Record { return slices.Delete(r, 4, 5) }), 6, singleWriter, "entry 5 is missing"},
+		{"missing entries", edited(func(r []journal.Record) []journal.Record { return slices.Delete(r, 3, 6) }), 7, singleWriter, "entries 4 to 6 are missing"},
 		{"no beginning", good[2:], 3, singleWriter, "entries 1 to 2 are missing"},
-		{"an entry twice", edited(func(r []journal.Record) []journal.Record { return slices.Insert(r, 4, r[3]) }), 4, singleWriter, "repeated or out of order"},
+		{"an entry twice", edited(func(r []journal.Record) []journal.Record { return slices.Insert(r, 4, r[3]) }), 4, singleWriter, "a repetition or out of order"},
 		{"two entries swapped", edited(func(r []journal.Record) []journal.Record { r[3], r[4] = r[4], r[3]; return r }), 5, singleWriter, "entry 4 is missing"},
 		{"an entry of another writer", edited(func(r []journal.Record) []journal.Record { r[1] = other[1]; return r }), 3, singleWriter, "changed or replaced"},
 		{"a changed payload", edited(func(r []journal.Record) []journal.Record {
@@ -59,7 +58,7 @@ func TestABrokenChainIsNamedWhereItBreaks(t *testing.T) {
 			return r
 		}), 5, singleWriter, "the bytes were changed"},
 		{"a changed hash", edited(func(r []journal.Record) []journal.Record { r[4].Hash[0]++; return r }), 5, singleWriter, "the bytes were changed"},
-		{"a wrong place", edited(func(r []journal.Record) []journal.Record { r[4].Seq = 9; return r }), 9, singleWriter, "stored as entry 9 but says that it is entry 5"},
+		{"a wrong place", edited(func(r []journal.Record) []journal.Record { r[4].Seq = 9; return r }), 9, singleWriter, "stored as entry 9, but its content says 5"},
 		{"another session", reseal(t, func(e []events.Entry) { e[5].Session = "s-2" }), 6, singleWriter, "belongs to session s-2, not to s-1"},
 		{"no entry at all", edited(func(r []journal.Record) []journal.Record {
 			r[4].Payload = []byte("gone")
@@ -76,7 +75,7 @@ func TestABrokenChainIsNamedWhereItBreaks(t *testing.T) {
 			return r
 		}), 6, wholeEntries, `unknown event kind "approval_inspired": a newer release wrote it`},
 		{"a live event", reseal(t, func(e []events.Entry) { e[5].Events = []events.Event{events.ToolProgress{}} }), 6, wholeEntries, "never stored"},
-		{"an empty entry", reseal(t, func(e []events.Entry) { e[5].Events = nil }), 6, wholeEntries, "it holds no event"},
+		{"an empty entry", reseal(t, func(e []events.Entry) { e[5].Events = nil }), 6, wholeEntries, "it has no events"},
 		{"an old epoch", reseal(t, func(e []events.Entry) { e[5].Epoch = 0 }), 6, epochRises, "written in epoch 0, but epoch 1 holds"},
 		{"an epoch without a claim", reseal(t, func(e []events.Entry) { e[5].Epoch = 2 }), 6, epochRises, "written in epoch 2, but epoch 1 holds"},
 		{"no claim", reseal(t, func(e []events.Entry) { e[0].Events = []events.Event{events.Warning{}} }), 1, epochRises, "before any host claimed"},
@@ -86,7 +85,7 @@ func TestABrokenChainIsNamedWhereItBreaks(t *testing.T) {
 			e[5].Cursors = []events.Cursor{{Lane: events.LaneAsk, Seq: 7}, {Lane: events.LaneReport, Seq: 3}}
 			e[6].Cursors = []events.Cursor{{Lane: events.LaneAsk, Seq: 7}, {Lane: events.LaneReport, Seq: 2}}
 		}), 7, cursorsRise, `"report" falls from 3 to 2`},
-		{"a cause twice", reseal(t, func(e []events.Entry) { e[6].Cause = e[4].Cause }), 7, "cause-once", "cmd-5 caused entry 5 already"},
+		{"a cause twice", reseal(t, func(e []events.Entry) { e[6].Cause = e[4].Cause }), 7, "cause-once", "cmd-5 already caused entry 5"},
 		{"no cause", reseal(t, func(e []events.Entry) { e[6].Cause = "" }), 7, "cause-once", "names no command"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -103,19 +102,19 @@ func TestABrokenChainIsNamedWhereItBreaks(t *testing.T) {
 	}
 }
 
-func TestBehindABrokenLinkOnlyTheChainIsJudged(t *testing.T) {
+func TestAfterABrokenLinkOnlyTheChainIsChecked(t *testing.T) {
 	t.Parallel()
 	records := slices.Delete(tools().records(t), 4, 5)
 	report, err := Verify(each(records))
 	if err != nil || report.UnjudgedFrom != 6 || len(report.Violations) != 1 {
-		t.Errorf("from %d on nothing was judged, found %v, %v", report.UnjudgedFrom, report.Violations, err)
+		t.Errorf("UnjudgedFrom = %d, violations %v, error %v", report.UnjudgedFrom, report.Violations, err)
 	}
 	if report.Entries != 9 || report.Seq != 10 || report.OK() {
 		t.Errorf("the report is %+v", report)
 	}
 }
 
-func TestACommandThatComesAgainMuchLaterIsAWarning(t *testing.T) {
+func TestACommandRepeatedMuchLaterIsAWarning(t *testing.T) {
 	t.Parallel()
 	story := tools()
 	for range 65 {
@@ -133,7 +132,7 @@ func TestACommandThatComesAgainMuchLaterIsAWarning(t *testing.T) {
 	}
 }
 
-func TestAClockThatGoesBackIsAWarning(t *testing.T) {
+func TestAClockSetBackIsAWarning(t *testing.T) {
 	t.Parallel()
 	records := reseal(t, func(e []events.Entry) { e[5].At = 1 })
 	report, err := Verify(each(records))
@@ -144,18 +143,18 @@ func TestAClockThatGoesBackIsAWarning(t *testing.T) {
 		t.Errorf("warnings are %v", report.Warnings)
 	}
 	if _, found := report.First(); found {
-		t.Error("a warning was called a violation")
+		t.Error("a warning is reported as a violation")
 	}
 }
 
-func TestAnAcceptedCommandMustHaveCausedAnEntry(t *testing.T) {
+func TestAnAcceptedCommandMustCauseAnEntry(t *testing.T) {
 	t.Parallel()
 	c := NewChecker()
 	c.Accepted("cmd-3", "cmd-77")
 	for _, r := range tools().records(t) {
 		c.Add(r)
 	}
-	for range 2 { // asking twice finds nothing twice
+	for range 2 { // a second Report repeats nothing
 		found := c.Report().Violations
 		if len(found) != 1 || found[0].Invariant != noLostCommand || !strings.Contains(found[0].String(), "entry 10: no-lost-command: command cmd-77") {
 			t.Errorf("found %v", found)
@@ -169,11 +168,11 @@ func TestAnAcceptedCommandMustHaveCausedAnEntry(t *testing.T) {
 	})
 	c.Add(late)
 	if found := c.Report().Violations; len(found) != 0 {
-		t.Errorf("after its entry came: %v", found)
+		t.Errorf("after its entry arrived: %v", found)
 	}
 }
 
-func TestAReaderThatFailsLeavesAReportOfWhatCameBefore(t *testing.T) {
+func TestVerifyReportsTheEntriesBeforeAReadError(t *testing.T) {
 	t.Parallel()
 	down := errors.New("the store is down")
 	records := tools().records(t)
@@ -193,7 +192,7 @@ func TestAnEmptyJournalIsWhole(t *testing.T) {
 	}
 }
 
-func TestWhatTheCoreCannotFoldIsAFinding(t *testing.T) {
+func TestAnEntryThatTheCoreCannotFoldIsAViolation(t *testing.T) {
 	t.Parallel()
 	records := tools().after(events.KindTurnFinished, 1, events.RoundFinished{Turn: "turn-1", Round: 2, TranscriptLen: 5}).records(t)
 	found := Check(records)
@@ -206,7 +205,7 @@ func TestWhatTheCoreCannotFoldIsAFinding(t *testing.T) {
 	}
 }
 
-func TestReplayStopsAtWhatItCannotRead(t *testing.T) {
+func TestReplayStopsAtAnUnreadableEntry(t *testing.T) {
 	t.Parallel()
 	records := tools().records(t)
 	records[4].Err = events.ErrUnknownKind
@@ -219,7 +218,7 @@ func TestReplayStopsAtWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestTheTranscriptCopiesWhatItTakes(t *testing.T) {
+func TestTranscriptHasEveryItem(t *testing.T) {
 	t.Parallel()
 	b := tools()
 	var entries []events.Entry
@@ -230,11 +229,11 @@ func TestTheTranscriptCopiesWhatItTakes(t *testing.T) {
 		t.Errorf("Transcript = %+v", got)
 	}
 	if Transcript(nil) != nil {
-		t.Error("nothing has a transcript")
+		t.Error("no entries have a transcript")
 	}
 }
 
-func TestAnItemOnWhichTheFoldsDisagreeIsNamed(t *testing.T) {
+func TestADifferingItemIsNamed(t *testing.T) {
 	t.Parallel()
 	var r replayer
 	items := []content.Item{content.UserText("hi")}
@@ -253,10 +252,10 @@ func TestAnItemOnWhichTheFoldsDisagreeIsNamed(t *testing.T) {
 	if problem := r.differs([]content.Item{content.UserText("ho")}); !strings.Contains(problem, "item 1 of") {
 		t.Errorf("differs = %q", problem)
 	}
-	if problem := r.fold(tools().records(t)[4].Entry, items); !strings.Contains(problem, "has 2 items, the facts add up to 1") {
+	if problem := r.fold(tools().records(t)[4].Entry, items); !strings.Contains(problem, "has 2 items, but the facts add up to 1") {
 		t.Errorf("fold = %q", problem)
 	}
 	if r.fold(tools().records(t)[4].Entry, nil) != "" || r.differs(nil) != "" {
-		t.Error("what went astray is named twice")
+		t.Error("a problem is reported twice")
 	}
 }

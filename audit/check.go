@@ -29,7 +29,7 @@ type Report struct {
 	Events  int               `json:"events"`
 	Turns   int               `json:"turns"` // started
 
-	// The head of the journal. A journal whose end was cut off is intact in itself: compare
+	// The head of the journal. A journal whose end was cut off still looks intact: compare
 	// the head with one that is stored elsewhere.
 	Seq  uint64      `json:"seq"`
 	Hash events.Hash `json:"hash"`
@@ -39,10 +39,10 @@ type Report struct {
 	Deleted *events.Deletion `json:"deleted,omitempty"`
 
 	Violations []Violation `json:"violations"`         // in the order found
-	Warnings   []Violation `json:"warnings,omitempty"` // suspicious, but no violation
+	Warnings   []Violation `json:"warnings,omitempty"` // suspicious, but not violations
 
-	// UnjudgedFrom is the first entry of which only the chain was checked, because it or an
-	// earlier one cannot be read. Zero means that everything was checked.
+	// UnjudgedFrom is the first entry whose events were not checked, only the chain, because
+	// the entry or an earlier one cannot be interpreted. Zero: everything was checked.
 	UnjudgedFrom uint64 `json:"unjudged_from,omitempty"`
 }
 
@@ -66,8 +66,8 @@ func Check(records []journal.Record) []Violation {
 	return c.Report().Violations
 }
 
-// Verify checks a journal while it is read, and the anchors of its session. An error is the
-// reader's; the report covers the records before it.
+// Verify checks a journal while reading it, and the anchors of its session. An error comes from
+// the reader; the report covers the records before it.
 func Verify(records iter.Seq2[journal.Record, error], anchors ...Anchor) (Report, error) {
 	c := NewChecker()
 	c.Anchored(anchors...)
@@ -109,12 +109,12 @@ func NewChecker() *Checker {
 	return c
 }
 
-// Accepted adds accepted commands by their envelopes' IDs. Each must have caused an entry
-// by the time of the Report.
+// Accepted adds accepted commands, by the IDs of their envelopes. By the time of the Report each
+// must have caused an entry.
 func (c *Checker) Accepted(ids ...string) { c.accepted = append(c.accepted, ids...) }
 
-// Add checks the next record. After a record that does not fit it continues from there, so that
-// each fault is reported once.
+// Add checks the next record. After a record that does not fit, it continues from there, so each
+// fault is reported once.
 func (c *Checker) Add(r journal.Record) {
 	e, linked := c.chain(r)
 	c.pass(r.Seq)
@@ -161,7 +161,7 @@ func (c *Checker) Report() Report {
 	})
 	for _, id := range c.accepted {
 		if !c.causes[id] {
-			r.Violations = append(r.Violations, Violation{noLostCommand, r.Seq, fmt.Sprintf("command %s was accepted, but no entry has it as its cause", id)})
+			r.Violations = append(r.Violations, Violation{noLostCommand, r.Seq, fmt.Sprintf("command %s was accepted, but caused no entry", id)})
 		}
 	}
 	r.Violations = append(r.Violations, c.adrift(r)...)

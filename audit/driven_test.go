@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// driven is a session that the core decides and a test commands, one second apart.
+// driven is a session whose commands a test sends to the core, one second apart.
 type driven struct {
 	t       *testing.T
 	state   *loop.State
@@ -43,11 +43,11 @@ func (d *driven) envelope(c commands.Command) commands.Envelope {
 	return env
 }
 
-// do takes a command that has to lead to an entry.
+// do sends a command that must cause an entry.
 func (d *driven) do(c commands.Command) {
 	d.t.Helper()
 	if n := len(d.records); d.try(c) != nil || len(d.records) == n {
-		d.t.Fatalf("%s led to nothing; %d approvals are open", commands.NameOf(c), len(d.state.PendingApprovals()))
+		d.t.Fatalf("%s caused no entry; %d approvals are open", commands.NameOf(c), len(d.state.PendingApprovals()))
 	}
 }
 
@@ -123,8 +123,8 @@ func routingOf(tool string) content.Routing {
 	return r
 }
 
-// preflight lets every call of the round run, but for those of the tools gated
-// (asked about) and forbidden (denied).
+// preflight allows every call of the round, except those of the tools questioned (which need an
+// approval) and forbidden (which are denied).
 func (d *driven) preflight(hooks ...commands.HookAnswer) {
 	d.t.Helper()
 	t := d.state.Turn
@@ -132,7 +132,7 @@ func (d *driven) preflight(hooks ...commands.HookAnswer) {
 	for _, c := range t.Calls {
 		check := commands.Check{Place: c.Place, Digest: "d-" + c.Name}
 		switch c.Name {
-		case "gated":
+		case "questioned":
 			check.Questions = []commands.Question{{RequestKind: "one"}, {RequestKind: "two"}}
 		case "forbidden":
 			check.Refusal = &commands.Refusal{Status: content.StatusDenied, Code: "no", Message: "Permission denied: no"}
@@ -160,7 +160,7 @@ func (d *driven) finished(want content.FinishReason) {
 	}
 }
 
-func TestWhatTheCoreDecidesKeepsEveryPromise(t *testing.T) {
+func TestTheCoresJournalsKeepEveryInvariant(t *testing.T) {
 	t.Parallel()
 	for name, story := range stories() {
 		t.Run(name, func(t *testing.T) {
@@ -174,16 +174,16 @@ func TestWhatTheCoreDecidesKeepsEveryPromise(t *testing.T) {
 				}
 			}
 			if report.Entries != len(d.records) || report.Seq != d.head.Seq || report.Hash != d.head.Hash || report.Turns != d.state.Turns {
-				t.Errorf("the report counts wrongly: %+v", report)
+				t.Errorf("wrong counts: %+v", report)
 			}
 			if report.UnjudgedFrom != 0 {
-				t.Errorf("entries from %d on were not judged", report.UnjudgedFrom)
+				t.Errorf("entries from %d on were not checked", report.UnjudgedFrom)
 			}
 		})
 	}
 }
 
-func TestTheTranscriptIsThatOfTheCore(t *testing.T) {
+func TestTheTranscriptEqualsTheCores(t *testing.T) {
 	t.Parallel()
 	for name, story := range stories() {
 		t.Run(name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func opening() []events.Entry {
 	}
 }
 
-// Invariants are judged on what a journal says, however it came about.
+// Invariants are checked on the journal alone, whatever wrote it.
 func ExampleCheck() {
 	records := write(append(opening(),
 		events.Entry{Events: []events.Event{events.TurnFinished{Turn: "turn-1", FinishReason: content.Completed}}},
@@ -58,7 +58,7 @@ func ExampleCheck() {
 	// entry 3: turn-brackets: turn-1 finishes, but no turn is open
 }
 
-// An export verifies without a server; an entry that was taken out is missed.
+// An export can be verified without a server. A removed entry is detected.
 func ExampleVerify() {
 	records := write(append(opening(), events.Entry{Events: []events.Event{events.Warning{Code: "note"}}})...)
 
@@ -76,14 +76,14 @@ func ExampleVerify() {
 	// false entry 3: single-writer: entry 2 is expected here: entry 2 is missing
 }
 
-// Every line of an export shows what its entry says, and is held to it.
+// Import compares the view in each line of an export with the entry itself.
 func ExampleImport() {
 	var file strings.Builder
 	if err := audit.Export(&file, all(write(opening()...))); err != nil {
 		fmt.Println(err)
 	}
-	embellished := strings.Replace(file.String(), `"node":"a"`, `"node":"b"`, 1)
-	for r, err := range audit.Import(strings.NewReader(embellished)) {
+	changed := strings.Replace(file.String(), `"node":"a"`, `"node":"b"`, 1)
+	for r, err := range audit.Import(strings.NewReader(changed)) {
 		fmt.Println(r.Seq, err)
 	}
 	// Output:

@@ -19,8 +19,7 @@ const (
 	exportVersion = 1
 )
 
-// ErrNothingToExport is returned by Export for a journal without entries. Nothing was
-// written.
+// ErrNothingToExport is returned by Export for a journal without entries. Nothing was written.
 var ErrNothingToExport = errors.New("nothing to export: the journal has no entries")
 
 // header is the first line of an export.
@@ -48,10 +47,10 @@ type line struct {
 	Payload []byte            `json:"payload,omitempty"`
 }
 
-// Export writes a journal as lines of JSON: one that names the format, then one per entry,
-// with the exact bytes that were stored. They suffice to verify the journal without a
-// server, but cannot show that it continues after them. When reading the records fails, the
-// entries before the error are still written.
+// Export writes a journal as lines of JSON: one that names the format, then one per entry, with the
+// exact bytes that were stored. They suffice to verify the journal without a server, but cannot show
+// whether it continues. If reading the records fails, the entries before the error are still
+// written.
 func Export(w io.Writer, records iter.Seq2[journal.Record, error]) error {
 	out := bufio.NewWriter(w)
 	err := export(json.NewEncoder(out), records)
@@ -87,9 +86,9 @@ func export(enc *json.Encoder, records iter.Seq2[journal.Record, error]) error {
 	return nil
 }
 
-// EntryJSON renders an entry for programs, like a line of an export. It has the exact bytes
-// only if this release cannot read them. It also has the cursors, and the position in the
-// store from which a reader of all sessions can resume.
+// EntryJSON renders an entry as JSON for programs, like a line of an export. It includes the exact
+// bytes only if this release cannot decode them, and also the cursors and the position in the store
+// from which a reader of all sessions can resume.
 func EntryJSON(r journal.Record) ([]byte, error) {
 	l, err := lineOf(r)
 	if err != nil {

@@ -38,7 +38,7 @@ func imported(r io.Reader) ([]journal.Record, error) {
 	return out, nil
 }
 
-func TestAnExportIsReadBackAsItWas(t *testing.T) {
+func TestImportReturnsTheExportedRecords(t *testing.T) {
 	t.Parallel()
 	for name, story := range stories() {
 		records := story(t).records
@@ -56,7 +56,7 @@ func TestAnExportIsReadBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestALineMayComeInPieces(t *testing.T) {
+func TestImportReadsLinesInPieces(t *testing.T) {
 	t.Parallel()
 	records := tools().records(t)
 	back, err := imported(iotest.OneByteReader(strings.NewReader(exported(t, records))))
@@ -65,7 +65,7 @@ func TestALineMayComeInPieces(t *testing.T) {
 	}
 }
 
-func TestTheLinesOfAnExportAreForPeopleToo(t *testing.T) {
+func TestExportedLinesHaveAReadableView(t *testing.T) {
 	t.Parallel()
 	lines := strings.Split(exported(t, tools().records(t)), "\n")
 	if want := `{"format":"turnlog-journal","version":1,"session":"s-1"}`; lines[0] != want {
@@ -96,7 +96,7 @@ func TestTheLinesOfAnExportAreForPeopleToo(t *testing.T) {
 	}
 }
 
-func TestAChangedLineIsNamed(t *testing.T) {
+func TestAChangedLineIsReported(t *testing.T) {
 	t.Parallel()
 	text := exported(t, tools().records(t))
 	lines := strings.SplitAfter(text, "\n")
@@ -155,8 +155,8 @@ func TestAForgedLineBreaksTheChain(t *testing.T) {
 	}
 }
 
-// The end of a journal cannot be missed by what is left of it: only its head tells.
-func TestACutAtTheEndOfALineIsAShorterJournal(t *testing.T) {
+// Only the head shows that entries are missing at the end.
+func TestAnExportCutAfterALineIsAShorterJournal(t *testing.T) {
 	t.Parallel()
 	text := exported(t, tools().records(t))
 	lines := strings.SplitAfter(text, "\n")
@@ -171,7 +171,7 @@ func TestACutAtTheEndOfALineIsAShorterJournal(t *testing.T) {
 	}
 }
 
-func TestToolsMayLayOutLinesAnew(t *testing.T) {
+func TestImportAcceptsReformattedLines(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	for l := range strings.Lines(exported(t, tools().records(t))) {
@@ -190,7 +190,7 @@ func TestToolsMayLayOutLinesAnew(t *testing.T) {
 	}
 }
 
-func TestALineOfManyMegabytesIsRead(t *testing.T) {
+func TestImportReadsALineOfManyMegabytes(t *testing.T) {
 	t.Parallel()
 	b := tools()
 	big := content.UserText(strings.Repeat("x", 2<<20))
@@ -202,7 +202,7 @@ func TestALineOfManyMegabytesIsRead(t *testing.T) {
 	}
 }
 
-func TestAnEntryOfANewerReleaseIsExportedRaw(t *testing.T) {
+func TestAnEntryOfALaterReleaseIsExportedRaw(t *testing.T) {
 	t.Parallel()
 	records := tools().records(t)
 	payload := bytes.Replace(records[9].Payload, []byte("turn_finished"), []byte("turn_fumished"), 1)
@@ -224,11 +224,11 @@ func TestAnEntryOfANewerReleaseIsExportedRaw(t *testing.T) {
 	i, j := strings.Index(unread, `"events":[`), strings.Index(unread, `,"payload"`)
 	unread = unread[:i] + `"events":[]` + unread[j:]
 	if back, err := imported(strings.NewReader(unread)); err != nil || len(back[0].Entry.Events) != 1 {
-		t.Errorf("an entry that the exporting release could not read: %v", err)
+		t.Errorf("an entry that the exporting release could not decode: %v", err)
 	}
 }
 
-func TestExportPassesErrorsOn(t *testing.T) {
+func TestExportReturnsErrors(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	if err := Export(&b, each(nil)); !errors.Is(err, ErrNothingToExport) || b.Len() > 0 {
@@ -250,7 +250,7 @@ type failingWriter struct{ err error }
 
 func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
-func TestImportStopsWhenItsReaderHadEnough(t *testing.T) {
+func TestImportStopsWithItsConsumer(t *testing.T) {
 	t.Parallel()
 	n := 0
 	for _, err := range Import(strings.NewReader(exported(t, tools().records(t)))) {
@@ -279,7 +279,7 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-func TestTheEntriesBeforeABadOneAreExported(t *testing.T) {
+func TestEntriesBeforeAReadErrorAreExported(t *testing.T) {
 	t.Parallel()
 	records := tools().records(t)
 	bad := errors.New("damaged")
@@ -299,15 +299,15 @@ func TestTheEntriesBeforeABadOneAreExported(t *testing.T) {
 	}
 }
 
-func TestAnEntryOfALaterFormatIsExportedAndTold(t *testing.T) {
+func TestAnEntryOfALaterFormatIsExportedAndReported(t *testing.T) {
 	t.Parallel()
 	records := tools().records(t)
 	last := &records[len(records)-1]
-	for _, spoil := range []func([]byte) []byte{
+	for _, corrupt := range []func([]byte) []byte{
 		func(b []byte) []byte { b[1] = 9; return b },
 		func([]byte) []byte { return []byte{0x92, 9, 0x80} },
 	} {
-		last.Payload = spoil(bytes.Clone(last.Payload))
+		last.Payload = corrupt(bytes.Clone(last.Payload))
 		last.Hash = events.HashOf(last.Payload)
 		last.Err = events.ErrUnknownKind
 		back, err := imported(strings.NewReader(exported(t, records)))

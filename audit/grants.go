@@ -15,8 +15,8 @@ type question struct {
 	turn  content.TurnID
 }
 
-// same reports whether an approval of q for always answers o. A question of a turn's own
-// rules is answered only within that turn.
+// same reports whether an approval of q for always answers o. It answers a question of a turn's own
+// rules only within that turn.
 func (q question) same(o question) bool {
 	return q.tool == o.tool && q.key == o.key && (o.asker != events.AskedByTurn || q.turn == o.turn)
 }
@@ -62,14 +62,14 @@ func grantHeld() rule {
 			}
 		case events.ToolsAllowed:
 			if _, known := allowed[ev.Grant]; known || ev.Grant == "" || len(ev.Tools) == 0 {
-				f.fail("%q allows %d tools, and is not the first of that name: %t", ev.Grant, len(ev.Tools), known)
+				f.fail("%q allows %d tools, with a name that is in use: %t", ev.Grant, len(ev.Tools), known)
 			}
 			allowed[ev.Grant] = ev
 		case events.ToolDispatched:
 			name := f.ledger.of(ev.Call).Name
 			for _, k := range ev.Approved {
 				if !slices.Contains(approved[ev.Call], k) && !isGranted(granted, question{tool: name, key: k}) {
-					f.fail("call %s starts as if %s %s was approved, which it was not", ev.Call, k.Kind, k.Scope)
+					f.fail("call %s starts with %s %s as approved, but it was not", ev.Call, k.Kind, k.Scope)
 				}
 			}
 		}
@@ -85,7 +85,7 @@ func isGranted(granted map[content.ApprovalID]grant, q question) bool {
 	return false
 }
 
-// givenGrant: an approval for always covers what a person was asked.
+// givenGrant: an approval for always answers the question that a person was asked.
 func givenGrant(f fact, ev events.ApprovalResolved) {
 	switch {
 	case ev.Outcome != events.Approved:
@@ -93,7 +93,7 @@ func givenGrant(f fact, ev events.ApprovalResolved) {
 	case len(ev.Input) > 0:
 		f.fail("approval %s was given for always with other arguments", ev.Approval)
 	case ev.Grant != "":
-		f.fail("approval %s was given for always, but no question was asked", ev.Approval)
+		f.fail("approval %s was given for always, but a person was not asked", ev.Approval)
 	}
 }
 
@@ -101,9 +101,9 @@ func usedGrant(f fact, ev events.ApprovalResolved, q question, granted map[conte
 	g, known := granted[ev.Grant]
 	switch {
 	case !known:
-		f.fail("approval %s was settled by %s, which was not given for always", ev.Approval, ev.Grant)
+		f.fail("approval %s was settled by %s, which is not an approval for always", ev.Approval, ev.Grant)
 	case ev.Outcome != events.Approved:
-		f.fail("approval %s was %s by %s, which was given", ev.Approval, ev.Outcome, ev.Grant)
+		f.fail("approval %s was %s by %s, which is an approval", ev.Approval, ev.Outcome, ev.Grant)
 	case !g.same(q):
 		f.fail("approval %s is about %s %s of %s, but %s was given for always about %s %s of %s",
 			ev.Approval, q.key.Kind, q.key.Scope, q.tool, ev.Grant, g.key.Kind, g.key.Scope, g.tool)
@@ -118,9 +118,9 @@ func usedAllowance(f fact, ev events.ApprovalResolved, q question, a events.Tool
 	named := slices.ContainsFunc(a.Tools, func(p string) bool { return content.Matches(p, q.tool) })
 	switch {
 	case ev.Outcome != events.Approved:
-		f.fail("approval %s was %s by %s, which allows", ev.Approval, ev.Outcome, ev.Grant)
+		f.fail("approval %s was %s by %s, which allows tools", ev.Approval, ev.Outcome, ev.Grant)
 	case q.asker != events.AskedByRules:
-		f.fail("approval %s was settled by %s, but not the session's rules alone ask", ev.Approval, ev.Grant)
+		f.fail("approval %s was settled by %s, but its question is not only the session's rules'", ev.Approval, ev.Grant)
 	case !named:
 		f.fail("approval %s is about %s, which %s does not allow", ev.Approval, q.tool, ev.Grant)
 	case a.By != ev.By:

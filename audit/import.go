@@ -22,10 +22,10 @@ var ErrBadExport = errors.New("bad export")
 // maxLine bounds the length of a line.
 const maxLine = 256 << 20
 
-// Import reads the output of Export, line by line. It compares the view in each line with
-// its payload, so it detects a changed view as well as a changed record. An error ends the
-// sequence. [Verify] checks the chain. An export that was cut off at the end of a line cannot
-// be told from a shorter journal.
+// Import reads the output of Export line by line. It compares the view in each line with its
+// payload, so it detects a changed view as well as a changed record. An error ends the sequence.
+// [Verify] checks the chain. An export that was cut off at the end of a line looks like a shorter
+// journal.
 func Import(r io.Reader) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		in := importer{lines: bufio.NewScanner(r)}
@@ -128,7 +128,7 @@ func (i *importer) compare(shown, real line) error {
 		}
 	}
 	if real.Unread != "" || shown.Unread != "" && len(shown.Kinds)+len(shown.Events) == 0 {
-		return nil // one release could read it, the other could not
+		return nil // the exporting release or this one cannot decode it
 	}
 	if !slices.Equal(shown.Kinds, real.Kinds) {
 		return i.bad(real.Seq, "kinds: the view has %v, the payload %v: one of them was changed", shown.Kinds, real.Kinds)
@@ -144,7 +144,7 @@ func (i *importer) compare(shown, real line) error {
 	return nil
 }
 
-// sameJSON compares JSON values, whatever their layout.
+// sameJSON reports whether two JSON texts have equal values, whatever their layout.
 func sameJSON(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

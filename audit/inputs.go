@@ -46,7 +46,7 @@ func take(f fact, queued, accepted []content.Item) []content.Item {
 			return q.Kind == it.Kind && reflect.DeepEqual(q.Parts, it.Parts)
 		})
 		if found < 0 {
-			f.fail("accepted item %d, of kind %s, is not in the queue: it was never queued or was accepted before", i+1, it.Kind)
+			f.fail("accepted item %d, of kind %s, is not in the queue: it was never queued, or was already accepted", i+1, it.Kind)
 			continue
 		}
 		queued = slices.Delete(queued, found, found+1)

@@ -41,7 +41,7 @@ func invariants() []invariant {
 		{"hooks-once", hooksOnce},
 		{"input-once", inputOnce},
 		{"mutations-paired", mutationsPaired},
-		{"gate-held", gateHeld},
+		{"gate-held", verifiedAsRecorded},
 		{"parked-at-rest", parkedAtRest},
 		{"calls-as-replied", callsAsReplied},
 		{"one-terminal-result", oneTerminalResult},

@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-func TestTheSampleJournalKeepsEveryPromise(t *testing.T) {
+func TestTheSampleJournalKeepsEveryInvariant(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]book{"one turn": tools(), "two turns": tools().next(2, 6, "more")} {
 		if found := Check(b.records(t)); found != nil {
@@ -21,31 +21,31 @@ func TestTheSampleJournalKeepsEveryPromise(t *testing.T) {
 	}
 }
 
-// broken is a journal that breaks one promise, and what has to be said of it.
+// broken is a journal that breaks one invariant.
 type broken struct {
 	invariant string
-	says      string // part of the message
+	message   string // a part of it
 	journal   book
 }
 
-func TestEveryBrokenPromiseIsNamed(t *testing.T) {
+func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 	t.Parallel()
 	rows := slices.Concat(brokenSessions(), brokenTurns(), brokenModels(), brokenCalls(), brokenRuns(), brokenApprovals(),
 		brokenBudgets(), brokenEnds(), brokenInputs(), brokenTasks(), brokenTranscripts())
 	seen := map[string]bool{}
 	for _, row := range rows {
 		seen[row.invariant] = true
-		t.Run(row.invariant+"/"+row.says, func(t *testing.T) {
+		t.Run(row.invariant+"/"+row.message, func(t *testing.T) {
 			t.Parallel()
 			found := Check(row.journal.records(t))
 			if len(found) == 0 {
 				t.Fatal("nothing was found")
 			}
 			named := slices.ContainsFunc(found, func(v Violation) bool {
-				return v.Invariant == row.invariant && strings.Contains(v.Message, row.says) && v.Seq == found[0].Seq
+				return v.Invariant == row.invariant && strings.Contains(v.Message, row.message) && v.Seq == found[0].Seq
 			})
 			if !named {
-				t.Errorf("the first bad entry does not break %s (%s), but:\n%v", row.invariant, row.says, found)
+				t.Errorf("the first bad entry does not break %s (%s), but:\n%v", row.invariant, row.message, found)
 			}
 		})
 	}
@@ -85,23 +85,23 @@ func brokenTurns() []broken {
 	failed := events.RunFailed{Turn: "turn-1", Code: "x"}
 	return []broken{
 		{"turn-brackets", "starts without input", tools().drop(events.KindInputAccepted, 1)},
-		{"turn-brackets", "which does not start", tools().drop(events.KindTurnStarted, 1)},
+		{"turn-brackets", "but the turn does not start", tools().drop(events.KindTurnStarted, 1)},
 		{"turn-brackets", "no turn is open", tools().end(finish)},
 		{"turn-brackets", "starts while turn-1 is open", tools().drop(events.KindTurnFinished, 1).next(2, 6, "x")},
-		{"turn-brackets", "turn-3 starts where turn-2 is due", tools().next(3, 6, "x")},
+		{"turn-brackets", "turn-3 starts, want turn-2", tools().next(3, 6, "x")},
 		{"turn-brackets", "input is accepted into turn-3, want turn-2", tools().next(3, 6, "x")},
 		{"turn-brackets", `RoundStarted of "turn-7"`, change(tools(), 2, func(e *events.RoundStarted) { e.Turn = "turn-7" })},
 		{"turn-brackets", "RunFailed before it: false", change(tools(), 1, func(e *events.TurnFinished) { e.FinishReason = content.Errored })},
 		{"turn-brackets", "RunFailed before it: true", tools().before(events.KindTurnFinished, 1, failed)},
 		{"turn-brackets", "follows RunFailed", tools().after(events.KindRoundFinished, 1, failed)},
-		{"round-numbers", "round 3 starts where round 2 is due", change(tools(), 2, func(e *events.RoundStarted) { e.Round = 3 })},
+		{"round-numbers", "round 3 starts, want round 2", change(tools(), 2, func(e *events.RoundStarted) { e.Round = 3 })},
 		{"round-numbers", "while round 1 is open", tools().drop(events.KindRoundFinished, 1)},
-		{"round-numbers", "no round was started", tools().drop(events.KindRoundStarted, 1)},
+		{"round-numbers", "no round has started", tools().drop(events.KindRoundStarted, 1)},
 		{"round-numbers", "round 1 is finished", tools().drop(events.KindRoundStarted, 2)},
 		{"round-numbers", "the open round is 2", change(tools(), 2, func(e *events.ReplyRecorded) { e.Round = 1 })},
 		{"round-numbers", "while call c2 is unanswered", tools().drop(events.KindToolResultReceived, 2)},
 		{"round-numbers", "without a reply", tools().after(events.KindModelCallStarted, 2, events.RoundFinished{Turn: "turn-1", Round: 2, TranscriptLen: 4})},
-		{"round-numbers", "finishes with 1 rounds, 2 were started", change(tools(), 1, func(e *events.TurnFinished) { e.Rounds = 1 })},
+		{"round-numbers", "finishes with 1 rounds, but 2 started", change(tools(), 1, func(e *events.TurnFinished) { e.Rounds = 1 })},
 		{"cancel-holds", "c2 starts after its cancel", tools().before(events.KindToolDispatched, 2, events.CancelRequested{Scope: "call", Target: "c2"})},
 		{"cancel-holds", "c1 starts after its cancel", tools().before(events.KindToolDispatched, 1, events.CancelRequested{Scope: "turn"})},
 		{"cancel-holds", "in a canceled turn", tools().after(events.KindToolResultReceived, 2, events.CancelRequested{Scope: "session"})},
@@ -117,9 +117,9 @@ func brokenModels() []broken {
 		{"usage-adds-up", "call call_a is billed twice", tools().end(child).end(child)},
 		{"usage-adds-up", "a model is billed for 1 requests", change(tools(), 1, func(e *events.UsageUpdated) { e.Requests = 1 })},
 		{"one-reply-per-round", "while attempt 1 is open", tools().after(events.KindModelCallStarted, 1, again)},
-		{"one-reply-per-round", "that has its reply", tools().after(events.KindUsageUpdated, 2, events.ModelCallStarted{Turn: "turn-1", Round: 2, Attempt: 2, TranscriptLen: 5})},
+		{"one-reply-per-round", "that already has its reply", tools().after(events.KindUsageUpdated, 2, events.ModelCallStarted{Turn: "turn-1", Round: 2, Attempt: 2, TranscriptLen: 5})},
 		{"one-reply-per-round", "follows a failure that was final", tools().after(events.KindModelCallStarted, 1, lost, again)},
-		{"one-reply-per-round", "attempt 2 starts where attempt 1 is due", change(tools(), 1, func(e *events.ModelCallStarted) { e.Attempt = 2 })},
+		{"one-reply-per-round", "attempt 2 starts, want attempt 1", change(tools(), 1, func(e *events.ModelCallStarted) { e.Attempt = 2 })},
 		{"one-reply-per-round", "ReplyRecorded of attempt 4", change(tools(), 1, func(e *events.ReplyRecorded) { e.Attempt = 4 })},
 		{"one-reply-per-round", "ReplyRecorded of attempt 1", tools().drop(events.KindModelCallStarted, 1)},
 		{"usage-adds-up", "finishes with usage", change(tools(), 1, func(e *events.TurnFinished) { e.Usage.InputTokens++ })},
@@ -138,16 +138,16 @@ func brokenCalls() []broken {
 	detached := events.ToolDetached{Call: "c1", Placeholder: "…"}
 	return []broken{
 		{"calls-as-replied", "does not ask for it", tools().after(events.KindToolCallRequested, 2, c9)},
-		{"calls-as-replied", "should be requested", tools().drop(events.KindToolCallRequested, 2)},
-		{"calls-as-replied", "where the reply asks for c2", twice},
-		{"calls-as-replied", "a call before it has that id", twice},
+		{"calls-as-replied", "of the reply is requested", tools().drop(events.KindToolCallRequested, 2)},
+		{"calls-as-replied", "but the reply asks for c2", twice},
+		{"calls-as-replied", "an earlier call has that id", twice},
 		{"calls-as-replied", "is at t1-r1-c7, want t1-r1-c2", change(tools(), 2, func(e *events.ToolCallRequested) { e.Call.Place = "t1-r1-c7" })},
 		{"one-terminal-result", "c1 gets a second result, after ok", tools().after(events.KindToolResultReceived, 1, resultOf("c1", content.StatusOK))},
 		{"one-terminal-result", "never requested", tools().after(events.KindToolResultReceived, 1, resultOf("c7", content.StatusError))},
 		{"one-terminal-result", "its outcome was known: ok", tools().after(events.KindToolResultReceived, 1, late)},
 		{"one-terminal-result", "has no answer yet", tools().before(events.KindToolResultReceived, 1, late)},
 		{"one-terminal-result", "second late result", tools().before(events.KindToolResultReceived, 1, detached, late, late)},
-		{"one-terminal-result", "has to be late", tools().before(events.KindToolResultReceived, 1, detached)},
+		{"one-terminal-result", "its outcome is not late", tools().before(events.KindToolResultReceived, 1, detached)},
 		{"one-terminal-result", "has its answer", tools().after(events.KindToolResultReceived, 1, detached)},
 		{"one-terminal-result", "c7 is detached, but was never requested", tools().after(events.KindToolResultReceived, 1, events.ToolDetached{Call: "c7"})},
 		{"one-terminal-result", "gets a result in turn-1, round 2", tools().drop(events.KindToolResultReceived, 1).before(events.KindToolDispatched, 2, misplaced)},
@@ -163,14 +163,14 @@ func brokenRuns() []broken {
 	second.Attempt, third.Attempt = 2, 3
 	lost := events.ToolAttemptLost{Call: "c1", Attempt: 1}
 	return []broken{
-		{"dispatch-before-result", "c1 is dropped as a dead letter, which it is not", tools().end(events.DeadLetterSettled{Call: "c1", Outcome: events.DeadDropped})},
+		{"dispatch-before-result", "c1 is dropped as a dead letter, but is not one", tools().end(events.DeadLetterSettled{Call: "c1", Outcome: events.DeadDropped})},
 		{"dispatch-before-result", "c2 has the result ok of a run", tools().drop(events.KindToolDispatched, 2)},
-		{"dispatch-before-result", "has a result of attempt 5, the last one started was 1", change(tools(), 2, func(e *events.ToolResultReceived) { e.Attempt = 5 })},
+		{"dispatch-before-result", "has a result of attempt 5, but the last one to start was 1", change(tools(), 2, func(e *events.ToolResultReceived) { e.Attempt = 5 })},
 		{"dispatch-before-result", "c7 starts, but was never requested", change(tools(), 2, func(e *events.ToolDispatched) { e.Call = "c7" })},
 		{"dispatch-before-result", "starts at t9-r9-c9", change(tools(), 2, func(e *events.ToolDispatched) { e.Place = "t9-r9-c9" })},
 		{"dispatch-before-result", "attempt 1 of call c1 starts twice", tools().after(events.KindToolDispatched, 1, again)},
 		{"dispatch-before-result", "while attempt 1 is running", tools().after(events.KindToolDispatched, 1, second)},
-		{"dispatch-before-result", "starts where attempt 2 is due", tools().after(events.KindToolDispatched, 1, lost, third)},
+		{"dispatch-before-result", "starts, want attempt 2", tools().after(events.KindToolDispatched, 1, lost, third)},
 		{"dispatch-before-result", "has its result", tools().after(events.KindToolResultReceived, 1, second)},
 		{"dispatch-before-result", "is lost, but was not running", tools().after(events.KindToolResultReceived, 1, lost)},
 		{"dispatch-before-result", "c2 is detached, but was never started", tools().before(events.KindToolDispatched, 2, events.ToolDetached{Call: "c2"})},
@@ -199,22 +199,22 @@ func brokenApprovals() []broken {
 		{"approval-once", "decided on arguments of digest d7", change(tools(), 1, func(e *events.ApprovalResolved) { e.Digest = "d7" })},
 		{"approval-once", "expired before its deadline", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.By = events.Expired, "" })},
 		{"approval-once", "ada is recorded as its decider", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome = events.Expired })},
-		{"grant-held", "settled by g9, which was not given", change(granted("call", "ada"), 2, func(e *events.ApprovalResolved) { e.Grant = "g9" })},
-		{"grant-held", "as if k /x was approved", change(tools(), 1, func(e *events.ToolDispatched) { e.Approved = []content.QuestionKey{{Kind: "k", Scope: "/x"}} })},
-		{"grant-held", "by g0, which was not given for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant = "g0" })},
+		{"grant-held", "settled by g9, which is not an approval", change(granted("call", "ada"), 2, func(e *events.ApprovalResolved) { e.Grant = "g9" })},
+		{"grant-held", "with k /x as approved, but it was not", change(tools(), 1, func(e *events.ToolDispatched) { e.Approved = []content.QuestionKey{{Kind: "k", Scope: "/x"}} })},
+		{"grant-held", "by g0, which is not an approval for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant = "g0" })},
 		{"grant-held", "g1 was denied for always", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.Always = events.Denied, true })},
 		{"grant-held", "for always with other arguments", change(tools(), 1, func(e *events.ApprovalResolved) { e.Input, e.Always = []byte(`{}`), true })},
-		{"grant-held", "no question was asked", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant, e.Always = "g1", true })},
+		{"grant-held", "a person was not asked", change(tools(), 1, func(e *events.ApprovalResolved) { e.Grant, e.Always = "g1", true })},
 		{"grant-held", "g2 is about l  of t, but g1", granted("l", "ada")},
 		{"grant-held", "recorded as bob's", granted("k", "bob")},
-		{"grant-held", "but not the session's rules alone ask", allowed("t", "ada", "")},
+		{"grant-held", "is not only the session's rules'", allowed("t", "ada", "")},
 		{"grant-held", "is about t, which grant-1 does not allow", allowed("fs_*", "ada", events.AskedByRules)},
 		{"grant-held", "recorded as ada's, but grant-1 was bob's", allowed("*", "bob", events.AskedByRules)},
-		{"grant-held", "not the first of that name: true", allowed("*", "ada", events.AskedByRules).end(events.ToolsAllowed{Grant: "grant-1", Tools: []string{"x"}})},
-		{"rules-held", "neither allow nor had approved", ruledBy(events.RuleDeny)},
-		{"rules-held", "neither allow nor had approved", ruledBy(events.RuleAsk)},
-		{"rules-held", "its turn's rules deny", narrowedBy(events.RuleDeny)},
-		{"rules-held", "still needs the approval of its turn's rules", narrowedBy(events.RuleAsk)},
+		{"grant-held", "with a name that is in use: true", allowed("*", "ada", events.AskedByRules).end(events.ToolsAllowed{Grant: "grant-1", Tools: []string{"x"}})},
+		{"rules-held", "do not allow it and it was not approved", ruledBy(events.RuleDeny)},
+		{"rules-held", "do not allow it and it was not approved", ruledBy(events.RuleAsk)},
+		{"rules-held", "its turn's rules deny it", narrowedBy(events.RuleDeny)},
+		{"rules-held", "its turn's rules still need an approval", narrowedBy(events.RuleAsk)},
 		{"approval-once", "but approval g2 is undecided", tools().before(events.KindToolResultReceived, 2, g2)},
 	}
 }
@@ -228,7 +228,7 @@ func granted(kind, by string) book {
 		events.ApprovalResolved{Approval: "g2", Call: "c2", Outcome: events.Approved, By: by, Grant: "g1"})
 }
 
-// allowed is tools with a gate that an allowance opens.
+// allowed is tools with a question that an allowance answers.
 func allowed(pattern, by string, asker events.Asker) book {
 	b := change(tools(), 1, func(e *events.ApprovalRequired) { e.Approval.Asker, e.Approval.Tool = asker, "t" })
 	b = change(b, 1, func(e *events.ApprovalResolved) { e.Grant, e.By = "grant-1", "ada" })
@@ -315,18 +315,18 @@ func brokenTasks() []broken {
 		{"gate-held", "inside another", within(events.TaskStarted{Task: "u"})},
 		{"gate-held", "starts, but no task is open", tools().before(events.KindTurnFinished, 1, started)},
 		{"gate-held", "while one is running", within(started, events.VerifyStarted{Attempt: 2})},
-		{"gate-held", "verification 2 starts where verification 1 is due", within(events.VerifyStarted{Attempt: 2})},
+		{"gate-held", "verification 2 starts, want verification 1", within(events.VerifyStarted{Attempt: 2})},
 		{"gate-held", "for a task with 0 retries", within(started, failed, events.VerifyStarted{Attempt: 2})},
 		{"gate-held", "passed, with success false", within(started, events.VerifyFinished{Attempt: 1, Status: "passed"})},
-		{"gate-held", "the one that started last is 1", within(started, events.VerifyFinished{Attempt: 3, Status: "failed"})},
-		{"gate-held", "but did not run", within(failed)},
-		{"gate-held", "and had one before", within(started, failed, failed)},
+		{"gate-held", "but the last one to start was 1", within(started, events.VerifyFinished{Attempt: 3, Status: "failed"})},
+		{"gate-held", "but is not running", within(failed)},
+		{"gate-held", "gets a second verdict", within(started, failed, failed)},
 		{"gate-held", "no verification failed", within(back)},
 		{"gate-held", "recalled twice", within(events.MemoryRecalled{}, events.MemoryRecalled{})},
 		{"gate-held", "stored, but no task is open", tools().before(events.KindTurnFinished, 1, events.MemoryStored{})},
-		{"gate-held", "called verified", within(events.TaskFinished{Status: "done", Verified: true})},
+		{"gate-held", "recorded as verified", within(events.TaskFinished{Status: "done", Verified: true})},
 		{"gate-held", "while its verification is running", within(started, events.TaskFinished{Status: "failed"})},
-		{"gate-held", "was not started", tools().before(events.KindTurnFinished, 1, events.TaskFinished{Status: "done"})},
+		{"gate-held", "that did not start", tools().before(events.KindTurnFinished, 1, events.TaskFinished{Status: "done"})},
 		{"gate-held", "while its task is open", within()},
 	}
 }
@@ -385,11 +385,11 @@ func brokenTranscripts() []broken {
 		{"paired-calls", "call x has no result", preloaded(call)},
 		{"paired-calls", "has no call before it", preloaded(result)},
 		{"paired-calls", "has two results", preloaded(call, result, result)},
-		{"paired-calls", "is made twice", preloaded(call, result, call)},
+		{"paired-calls", "occurs twice", preloaded(call, result, call)},
 		{"runnable-tail", "ends in an item of kind context", contextOnly},
 		{"runnable-tail", "ends in an item of kind assistant", answered},
 		{"runnable-tail", "an empty transcript", emptied},
-		{"transcript-is-a-fold", "of 7 items, the facts add up to 1", change(tools(), 1, func(e *events.ModelCallStarted) { e.TranscriptLen = 7 })},
-		{"transcript-is-a-fold", "of 3 items, the facts add up to 4", change(tools(), 1, func(e *events.RoundFinished) { e.TranscriptLen = 3 })},
+		{"transcript-is-a-fold", "of 7 items, but the facts add up to 1", change(tools(), 1, func(e *events.ModelCallStarted) { e.TranscriptLen = 7 })},
+		{"transcript-is-a-fold", "of 3 items, but the facts add up to 4", change(tools(), 1, func(e *events.RoundFinished) { e.TranscriptLen = 3 })},
 	}
 }

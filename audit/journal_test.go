@@ -21,7 +21,7 @@ func each(records []journal.Record) iter.Seq2[journal.Record, error] {
 	}
 }
 
-// book is a journal in the making: the events of each entry.
+// book is the events of each entry of a journal.
 type book [][]events.Event
 
 // records seals the entries into a chain.
@@ -57,7 +57,7 @@ func seal(t testing.TB, entries []events.Entry) []journal.Record {
 	return out
 }
 
-// find returns where the n-th event of a kind stands.
+// find returns the position of the n-th event of a kind.
 func (b book) find(k events.Kind, n int) (entry, index int) {
 	for i, evs := range b {
 		for j, ev := range evs {
@@ -92,7 +92,7 @@ func (b book) drop(k events.Kind, n int) book {
 	return b
 }
 
-// before and after put events beside the n-th event of a kind.
+// before and after insert events next to the n-th event of a kind.
 func (b book) before(k events.Kind, n int, evs ...events.Event) book {
 	i, j := b.find(k, n)
 	b[i] = slices.Insert(b[i], j, evs...)
@@ -116,12 +116,12 @@ func resultOf(id content.CallID, s content.Status) events.ToolResultReceived {
 	return events.ToolResultReceived{Turn: "turn-1", Round: 1, Result: content.NewResult(id, "t", s, "out"), Attempt: 1}
 }
 
-// tools is a turn with a gated call c1, a free call c2, and an answer. Every
-// promise is kept in it.
+// tools is a turn with a call c1 that needs an approval, a call c2 that does not, and an answer. It
+// keeps every invariant.
 func tools() book {
 	c1, c2 := toolCall("c1", "t1-r1-c1", "t"), toolCall("c2", "t1-r1-c2", "t")
 	reply := content.NewItem(content.Assistant, content.CallPart(c1), content.CallPart(c2))
-	gate := events.Approval{ID: "g1", CallID: "c1", TaskID: "t1-r1-c1", Turn: "turn-1", Round: 1, Tool: "t", Digest: "d1", RequestKind: "k"}
+	question := events.Approval{ID: "g1", CallID: "c1", TaskID: "t1-r1-c1", Turn: "turn-1", Round: 1, Tool: "t", Digest: "d1", RequestKind: "k"}
 	usage := content.Usage{InputTokens: 10, OutputTokens: 1}
 	return book{
 		{events.DriverClaimed{Epoch: 1}},
@@ -139,7 +139,7 @@ func tools() book {
 			events.ToolCallRequested{Turn: "turn-1", Round: 1, Call: c1},
 			events.ToolCallRequested{Turn: "turn-1", Round: 1, Call: c2},
 		},
-		{events.ApprovalRequired{Approval: gate}},
+		{events.ApprovalRequired{Approval: question}},
 		{
 			events.ApprovalResolved{Approval: "g1", Call: "c1", Outcome: events.Approved, By: "ada"},
 			events.ToolDispatched{Call: "c1", Place: "t1-r1-c1", Attempt: 1, Digest: "d1"},
@@ -165,7 +165,7 @@ func tools() book {
 	}
 }
 
-// next is the beginning of another turn, up to its model call.
+// next adds the beginning of another turn, up to its model call.
 func (b book) next(n, transcript int, text string) book {
 	turn := content.TurnIDFor(n)
 	items := []content.Item{content.UserText(text)}

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// rule watches the events of one session and reports violations. It gets the ledger and the
+// rule checks the events of one session in order and reports violations. It gets the ledger and the
 // transcript as they were before the event.
 type rule func(f fact)
 
@@ -52,14 +52,14 @@ type call struct {
 	turn    content.TurnID
 	round   int
 	attempt int             // of the last dispatch; zero: never dispatched
-	running bool            // an attempt is out
-	gated   bool            // a question was raised after its dispatch
+	running bool            // an attempt is running
+	asked   bool            // a question was raised after its dispatch
 	digest  string          // of its current arguments, as approvers saw them
 	patch   json.RawMessage // the arguments that an approver gave it
 	status  content.Status  // of its one terminal result
 	waits   bool            // a placeholder answered it
 	late    bool            // it has a late outcome
-	dead    bool            // a dead letter: its workers were lost, and no decision was made
+	dead    bool            // a dead letter: its workers were lost, and its outcome is undecided
 	again   bool            // a person retried it
 }
 
@@ -74,7 +74,7 @@ type approval struct {
 // answered reports whether the round no longer waits for the call.
 func (c *call) answered() bool { return c.status != "" || c.waits }
 
-// ended reports whether the call has its outcome and may not start.
+// ended reports whether the call has its outcome and may not start again.
 func (c *call) ended() bool { return (c.status != "" || c.late) && !c.again }
 
 // of returns the state of a call, or an empty one for an unknown call.
@@ -85,7 +85,7 @@ func (l *ledger) of(id content.CallID) *call {
 	return &call{}
 }
 
-// background reports whether the call runs in the background, or again as a dead letter.
+// background reports whether the call runs in the background, or is a retried dead letter.
 func (l *ledger) background(id content.CallID) bool { return l.of(id).waits || l.of(id).again }
 
 func (l *ledger) apply(ev any) {
@@ -109,7 +109,7 @@ func (l *ledger) apply(ev any) {
 		l.settle(ev)
 	case events.ToolDispatched:
 		c := l.of(ev.Call)
-		c.attempt, c.running, c.gated = ev.Attempt, true, false
+		c.attempt, c.running, c.asked = ev.Attempt, true, false
 	case events.ToolAttemptLost:
 		c := l.of(ev.Call)
 		c.running, c.dead, c.again = false, c.again, false
@@ -123,7 +123,7 @@ func (l *ledger) apply(ev any) {
 	}
 }
 
-// forget drops what was asked in the turn before. Background calls go on.
+// forget drops the questions of the previous turn. Background calls continue.
 func (l *ledger) forget() {
 	l.asked = slices.DeleteFunc(l.asked, func(a *approval) bool {
 		ended := !l.background(a.CallID)
@@ -137,7 +137,7 @@ func (l *ledger) forget() {
 func (l *ledger) ask(a events.Approval) {
 	c := l.of(a.CallID)
 	c.digest = a.Digest
-	c.gated = c.gated || c.attempt > 0
+	c.asked = c.asked || c.attempt > 0
 	asked := &approval{Approval: a, late: c.attempt > 0}
 	l.approvals[a.ID] = asked
 	l.asked = append(l.asked, asked)
@@ -172,7 +172,7 @@ func (l *ledger) unanswered() (content.CallID, bool) {
 	return "", false
 }
 
-// turnNumber returns N of turn-N, and zero for anything else.
+// turnNumber returns N for turn-N, and zero for anything else.
 func turnNumber(id content.TurnID) int {
 	digits, ok := strings.CutPrefix(string(id), "turn-")
 	n, err := strconv.Atoi(digits)

@@ -12,9 +12,9 @@ const (
 	sourceChild      = "child"
 )
 
-// oneReply: attempts of a round are numbered 1, 2, 3 … Each ends in a reply or a failure
-// before the next begins, another follows only a retryable failure or a crash, and none
-// follows the reply. Only a cancel or a limit ends a turn during an open attempt.
+// oneReply: attempts of a round are numbered from 1. Each ends in a reply or a failure before the
+// next begins, another follows only a retryable failure or a crash, and none follows the reply. Only
+// a cancel or a limit ends a turn during an open attempt.
 func oneReply() rule {
 	var attempt int
 	var open, replied, again bool
@@ -31,14 +31,14 @@ func oneReply() rule {
 		case events.ModelCallStarted:
 			switch {
 			case replied:
-				f.fail("attempt %d starts in a round that has its reply", ev.Attempt)
+				f.fail("attempt %d starts in a round that already has its reply", ev.Attempt)
 			case open:
 				f.fail("attempt %d starts while attempt %d is open", ev.Attempt, attempt)
 			case !again:
 				f.fail("attempt %d follows a failure that was final", ev.Attempt)
 			}
 			if ev.Attempt != attempt+1 {
-				f.fail("attempt %d starts where attempt %d is due", ev.Attempt, attempt+1)
+				f.fail("attempt %d starts, want attempt %d", ev.Attempt, attempt+1)
 			}
 			attempt, open, again = ev.Attempt, true, false
 		case events.ModelCallFailed:
@@ -56,12 +56,12 @@ func oneReply() rule {
 	}
 }
 
-// usageAddsUp: a mutator, and a call whose outcome came after its turn, are billed at most
-// once, too. Only sub-agents report requests and tool calls.
+// usageAddsUp: a mutator, and a call whose outcome arrived after its turn, are also billed at most
+// once. Only sub-agents report requests and tool calls.
 func usageAddsUp() rule {
 	var sum, mutation content.Usage
 	billable := false
-	inVain := map[content.CallID]bool{}
+	billed := map[content.CallID]bool{}
 	return func(f fact) {
 		switch ev := f.event.(type) {
 		case events.TurnStarted:
@@ -77,10 +77,10 @@ func usageAddsUp() rule {
 			if ev.Source != sourceChild && (ev.Requests != 0 || ev.ToolCalls != 0) {
 				f.fail("a %s is billed for %d requests and %d tool calls", ev.Source, ev.Requests, ev.ToolCalls)
 			}
-			if ev.Call != "" && inVain[ev.Call] {
+			if ev.Call != "" && billed[ev.Call] {
 				f.fail("call %s is billed twice", ev.Call)
 			}
-			inVain[ev.Call] = ev.Call != ""
+			billed[ev.Call] = ev.Call != ""
 			switch ev.Source {
 			case sourceModel:
 				if !billable {
@@ -89,13 +89,13 @@ func usageAddsUp() rule {
 				billable = false
 			case sourceCompaction:
 				if ev.Usage != mutation {
-					f.fail("a mutator is billed for %+v, it reported %+v", ev.Usage, mutation)
+					f.fail("a mutator is billed for %+v, but reported %+v", ev.Usage, mutation)
 				}
 				mutation = content.Usage{}
 			}
 		case events.TurnFinished:
 			if ev.Usage != sum {
-				f.fail("%s finishes with usage %+v, recorded were %+v", ev.Turn, ev.Usage, sum)
+				f.fail("%s finishes with usage %+v, but %+v was recorded", ev.Turn, ev.Usage, sum)
 			}
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Replay folds a session's records into its driver's State. For records that the core cannot
-// fold it returns [journal.ErrDamaged] and the State before the first such record; [Verify]
-// says what is wrong with them.
+// Replay folds a session's records into the State that its driver had. For a record that the core
+// cannot fold it returns [journal.ErrDamaged] and the State before that record; [Verify] returns the
+// reason.
 func Replay(s content.SessionID, records iter.Seq2[journal.Record, error]) (*loop.State, error) {
 	r := replayer{state: loop.New(s)}
 	for rec, err := range records {
@@ -30,14 +30,13 @@ func Replay(s content.SessionID, records iter.Seq2[journal.Record, error]) (*loo
 	return r.state, nil
 }
 
-// replayer folds the checked entries with the core.
+// replayer folds the entries with the core.
 type replayer struct {
 	state *loop.State
-	off   bool // it failed, and the failure was reported
+	off   bool // it failed, and the problem was reported
 }
 
-// fold folds the entry, and returns what is wrong if the core panics or its transcript
-// differs.
+// fold folds the entry. It returns a problem if the core panics or its transcript has another length.
 func (r *replayer) fold(e events.Entry, items []content.Item) string {
 	if r.off {
 		return ""
@@ -47,13 +46,13 @@ func (r *replayer) fold(e events.Entry, items []content.Item) string {
 	}
 	problem := r.safely(e)
 	if problem == "" && len(r.state.Transcript) != len(items) {
-		problem = fmt.Sprintf("the core's transcript has %d items, the facts add up to %d", len(r.state.Transcript), len(items))
+		problem = fmt.Sprintf("the core's transcript has %d items, but the facts add up to %d", len(r.state.Transcript), len(items))
 	}
 	r.off = problem != ""
 	return problem
 }
 
-// safely folds an entry. The core panics on an impossible event, which is a finding here.
+// safely folds an entry. The core panics on an impossible event; here that is a problem to report.
 func (r *replayer) safely(e events.Entry) (problem string) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -71,7 +70,7 @@ func (r *replayer) differs(items []content.Item) string {
 	}
 	for i, it := range r.state.Transcript {
 		if it.Kind != items[i].Kind || it.FinishReason != items[i].FinishReason || !reflect.DeepEqual(it.Parts, items[i].Parts) {
-			return fmt.Sprintf("item %d of the core's transcript is not what the facts add up to", i+1)
+			return fmt.Sprintf("item %d of the core's transcript differs from the facts", i+1)
 		}
 	}
 	return ""

@@ -10,8 +10,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// rulesHeld: the session's rules may change while a call waits. Those in force when it was
-// checked count, so it is enough that one version allows the call.
+// rulesHeld: the session's rules may change while a call waits. Those in force when the call was
+// checked count, so one version that allows it is enough.
 func rulesHeld() rule {
 	var r ruled
 	return func(f fact) {
@@ -90,15 +90,15 @@ func (c *ruledCall) judge(f fact) {
 		}
 	}
 	if !allowed {
-		f.fail("call %s of %s starts, which the session's rules neither allow nor had approved", c.request.Call.ID, name)
+		f.fail("call %s of %s starts, but the session's rules do not allow it and it was not approved", c.request.Call.ID, name)
 	}
 	for _, rules := range c.turn {
 		switch c.ruling(permission.Narrowing(rules)) {
 		case tool.Deny:
-			f.fail("call %s of %s starts, which its turn's rules deny", c.request.Call.ID, name)
+			f.fail("call %s of %s starts, but its turn's rules deny it", c.request.Call.ID, name)
 		case tool.Ask:
 			if !c.approvedForTurn() {
-				f.fail("call %s of %s starts, which still needs the approval of its turn's rules", c.request.Call.ID, name)
+				f.fail("call %s of %s starts, but its turn's rules still need an approval", c.request.Call.ID, name)
 			}
 		case tool.Allow, tool.NoOpinion:
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// TestAFactThatIsLeftOutIsMissed edits journals like a writer that chains the entries
-// correctly. An invariant must notice.
-func TestAFactThatIsLeftOutIsMissed(t *testing.T) {
+// TestAMissingFactIsDetected edits journals like a faulty writer that chains the entries correctly.
+// An invariant must be violated.
+func TestAMissingFactIsDetected(t *testing.T) {
 	t.Parallel()
 	// Some events of other kinds may be missing without breaking an invariant, such as the
 	// end of an unfinished turn.
@@ -25,7 +25,7 @@ func TestAFactThatIsLeftOutIsMissed(t *testing.T) {
 	})
 }
 
-func TestAFactThatIsRepeatedIsMissed(t *testing.T) {
+func TestARepeatedFactIsDetected(t *testing.T) {
 	t.Parallel()
 	harmless := []events.Kind{
 		events.KindInputQueued, events.KindCancelRequested, events.KindParked, events.KindWarning, events.KindConfigChanged,
@@ -34,7 +34,7 @@ func TestAFactThatIsRepeatedIsMissed(t *testing.T) {
 	sabotage(t, kinds, func(evs []events.Event, i int) []events.Event { return slices.Insert(evs, i, evs[i]) })
 }
 
-// sabotage edits every event of the kinds in every story, one at a time.
+// sabotage edits each event of the kinds in every story, one at a time.
 func sabotage(t *testing.T, kinds []events.Kind, edit func(evs []events.Event, i int) []events.Event) {
 	t.Helper()
 	for name, story := range stories() {
@@ -57,8 +57,8 @@ func sabotage(t *testing.T, kinds []events.Kind, edit func(evs []events.Event, i
 	}
 }
 
-// quiet reports whether nothing follows from the event: a canceled background call has
-// no further outcome.
+// quiet reports whether the event has no consequences: a canceled background call has no further
+// outcome.
 func quiet(ev events.Event) bool {
 	r, ok := ev.(events.ToolResultReceived)
 	return ok && r.Late && r.Result.Status == content.StatusCancelled

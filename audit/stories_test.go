@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// stories are sessions that the core decided, each of another kind.
+// stories are sessions that the core decided, one for each path.
 func stories() map[string]func(*testing.T) *driven {
 	all := map[string]func(*testing.T) *driven{}
 	for _, add := range []func(map[string]func(*testing.T) *driven){modelStories, toolStories, endStories, taskStories} {
@@ -111,10 +111,10 @@ func modelStories(all map[string]func(*testing.T) *driven) {
 }
 
 func toolStories(all map[string]func(*testing.T) *driven) {
-	all["gates: denied, approved, patched"] = func(t *testing.T) *driven {
+	all["questions: denied, approved, patched"] = func(t *testing.T) *driven {
 		d := drive(t, commands.OpenSession{})
 		d.say("hi")
-		d.reply("", "gated", "free", "gated", "gated")
+		d.reply("", "questioned", "free", "questioned", "questioned")
 		d.preflight()
 		calls := slices.Clone(d.state.Turn.Calls)
 		d.do(commands.ResolveApproval{Call: calls[0].ID, Reason: "no"})
@@ -131,10 +131,10 @@ func toolStories(all map[string]func(*testing.T) *driven) {
 		d.finished(content.Completed)
 		return d
 	}
-	all["gates: expired, late, policy"] = func(t *testing.T) *driven {
+	all["questions: expired, late, policy"] = func(t *testing.T) *driven {
 		d := drive(t, commands.OpenSession{Config: events.Config{ApprovalTTL: time.Second, MaxParallel: 2}})
 		d.say("hi")
-		d.reply("", "forbidden", "gated", "free", "free")
+		d.reply("", "forbidden", "questioned", "free", "free")
 		d.preflight()
 		a := d.state.PendingApprovals()[0].ID
 		d.do(commands.ReportTimer{Kind: commands.TimerApproval, ID: string(a)})
@@ -212,7 +212,7 @@ func toolStories(all map[string]func(*testing.T) *driven) {
 		d.result(p, content.StatusOK)
 		return d
 	}
-	all["a background call is tried again between turns"] = func(t *testing.T) *driven {
+	all["a background call is retried between turns"] = func(t *testing.T) *driven {
 		d := drive(t, commands.OpenSession{})
 		d.say("hi")
 		d.reply("", "safe_later")
@@ -242,7 +242,7 @@ func toolStories(all map[string]func(*testing.T) *driven) {
 }
 
 func endStories(all map[string]func(*testing.T) *driven) {
-	all["cancelled: model, approval, tools"] = func(t *testing.T) *driven {
+	all["canceled: model, approval, tools"] = func(t *testing.T) *driven {
 		d := drive(t, commands.OpenSession{Config: events.Config{MaxParallel: 2}})
 		cancel := func() { d.do(commands.Cancel{Scope: commands.ScopeTurn}) }
 		d.say("one")
@@ -255,7 +255,7 @@ func endStories(all map[string]func(*testing.T) *driven) {
 		cancel()
 		d.reply("", "free")
 		d.say("four")
-		d.reply("", "gated", "free")
+		d.reply("", "questioned", "free")
 		d.preflight()
 		cancel()
 		d.say("five")
@@ -269,7 +269,7 @@ func endStories(all map[string]func(*testing.T) *driven) {
 		d.do(commands.Cancel{Scope: commands.ScopeSession})
 		return d
 	}
-	all["the session is cancelled, with a turn and a call in the background"] = func(t *testing.T) *driven {
+	all["the session is canceled, with a turn and a call in the background"] = func(t *testing.T) *driven {
 		d := drive(t, commands.OpenSession{})
 		d.say("hi")
 		d.reply("", "later", "free")
@@ -319,10 +319,10 @@ func endStories(all map[string]func(*testing.T) *driven) {
 }
 
 func taskStories(all map[string]func(*testing.T) *driven) {
-	task := func(gate ...string) commands.StartTask {
-		return commands.StartTask{Spec: events.TaskSpec{Goal: "green", Verifier: gate, MaxRetries: 1}}
+	task := func(verifier ...string) commands.StartTask {
+		return commands.StartTask{Spec: events.TaskSpec{Goal: "green", Verifier: verifier, MaxRetries: 1}}
 	}
-	all["a task that passes at the second try"] = func(t *testing.T) *driven {
+	all["a task that passes on the second attempt"] = func(t *testing.T) *driven {
 		d := drive(t, commands.OpenSession{Transcript: []content.Item{content.SystemText("be brief"), content.UserText("old")}})
 		d.do(task("go", "test"))
 		d.do(commands.ReportRecall{Task: "task-turn-1", Items: []content.Item{content.NewItem(content.Context, content.TextPart("known"))}})
@@ -334,7 +334,7 @@ func taskStories(all map[string]func(*testing.T) *driven) {
 		d.finished(content.Completed)
 		return d
 	}
-	all["a task without a gate, one that fails, one that is cancelled"] = func(t *testing.T) *driven {
+	all["a task without a verifier, one that fails, one that is canceled"] = func(t *testing.T) *driven {
 		d := drive(t, commands.OpenSession{})
 		d.do(task())
 		d.do(commands.ReportRecall{Task: "task-turn-1"})

@@ -1,14 +1,10 @@
 package audit
 
-import (
-	"fmt"
+import "github.com/turnlog/turnlog/events"
 
-	"github.com/turnlog/turnlog/events"
-)
-
-// gateHeld: verifications are numbered and run one at a time. Only a failed one sends work
+// verifiedAsRecorded: verifications are numbered and run one at a time. Only a failed one sends work
 // back. Notes are recalled and stored once per task.
-func gateHeld() rule {
+func verifiedAsRecorded() rule {
 	var v verifications
 	return func(f fact) {
 		switch ev := f.event.(type) {
@@ -39,7 +35,7 @@ func gateHeld() rule {
 	}
 }
 
-// verifications are those of the open task.
+// verifications is the state of the open task.
 type verifications struct {
 	open              bool
 	retries, attempts int
@@ -66,7 +62,7 @@ func (v *verifications) verify(f fact, ev events.VerifyStarted) {
 	case v.running:
 		f.fail("verification %d starts while one is running", ev.Attempt)
 	case ev.Attempt != v.attempts:
-		f.fail("verification %d starts where verification %d is due", ev.Attempt, v.attempts)
+		f.fail("verification %d starts, want verification %d", ev.Attempt, v.attempts)
 	case v.attempts > v.retries+1:
 		f.fail("verification %d starts for a task with %d retries", ev.Attempt, v.retries)
 	}
@@ -78,29 +74,24 @@ func (v *verifications) verdict(f fact, ev events.VerifyFinished) {
 	switch {
 	case ev.Success != passes:
 		f.fail("a verification is %s, with success %t", ev.Status, ev.Success)
-	case v.judged, !v.running && ev.Status != "skipped":
-		f.fail("verification %d has a verdict, %s", ev.Attempt, v.state())
+	case v.judged:
+		f.fail("verification %d gets a second verdict", ev.Attempt)
+	case !v.running && ev.Status != "skipped":
+		f.fail("verification %d gets a verdict, but is not running", ev.Attempt)
 	case ev.Attempt != v.attempts:
-		f.fail("verification %d has a verdict, the one that started last is %d", ev.Attempt, v.attempts)
+		f.fail("verification %d gets a verdict, but the last one to start was %d", ev.Attempt, v.attempts)
 	}
 	v.running, v.judged, v.passed = false, true, ev.Success
-}
-
-func (v *verifications) state() string {
-	if v.judged {
-		return "and had one before"
-	}
-	return fmt.Sprintf("but did not run: task open %t", v.open)
 }
 
 func (v *verifications) finish(f fact, ev events.TaskFinished) {
 	switch {
 	case !v.open:
-		f.fail("a task finishes that was not started")
+		f.fail("a task finishes that did not start")
 	case v.running:
 		f.fail("the task finishes while its verification is running")
 	case ev.Verified && !v.passed:
-		f.fail("the task is called verified, but its verifier did not pass")
+		f.fail("the task is recorded as verified, but its verifier did not pass")
 	}
 	*v = verifications{}
 }

@@ -19,7 +19,7 @@ func Transcript(entries []events.Entry) []content.Item {
 	return t.items
 }
 
-// transcript is the conversation that the events add up to.
+// transcript is the conversation as the events produce it.
 type transcript struct {
 	items []content.Item
 	round []answer // the calls of the round, in order
@@ -112,7 +112,7 @@ func (t *transcript) replace(items []content.Item) {
 type pairs struct {
 	open    []content.CallID
 	done    map[content.CallID]bool // false: called, no result yet
-	problem string                  // the first that no later item can fix
+	problem string                  // the first one that no later item can fix
 }
 
 func (p *pairs) add(it content.Item) {
@@ -131,7 +131,7 @@ func (p *pairs) add(it content.Item) {
 
 func (p *pairs) call(id content.CallID) {
 	if _, known := p.done[id]; known {
-		p.fail("call " + string(id) + " is made twice")
+		p.fail("call " + string(id) + " occurs twice")
 		return
 	}
 	p.done[id] = false
@@ -191,17 +191,17 @@ func runnableTail() rule {
 
 func transcriptIsAFold() rule {
 	return func(f fact) {
-		var said int
+		var want int
 		switch ev := f.event.(type) {
 		case events.ModelCallStarted:
-			said = ev.TranscriptLen
+			want = ev.TranscriptLen
 		case events.RoundFinished:
-			said = ev.TranscriptLen
+			want = ev.TranscriptLen
 		default:
 			return
 		}
-		if got := len(f.transcript.items); got != said {
-			f.fail("a %T records a transcript of %d items, the facts add up to %d", f.event, said, got)
+		if got := len(f.transcript.items); got != want {
+			f.fail("a %T records a transcript of %d items, but the facts add up to %d", f.event, want, got)
 		}
 	}
 }

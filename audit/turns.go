@@ -8,8 +8,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// causeOnce: the core remembers the latest causes only. An older ID that returns is another
-// command.
+// causeOnce: the core remembers only the latest causes. An older ID that returns is another command.
 func causeOnce() rule {
 	seen := map[string]uint64{}
 	return func(f fact) {
@@ -24,14 +23,14 @@ func causeOnce() rule {
 			f.checker.report.Warnings = append(f.checker.report.Warnings,
 				Violation{f.invariant, f.entry.Seq, fmt.Sprintf("another command %s caused entry %d", cause, before)})
 		case twice:
-			f.fail("command %s caused entry %d already", cause, before)
+			f.fail("command %s already caused entry %d", cause, before)
 		}
 		seen[cause] = f.entry.Seq
 	}
 }
 
-// sessionBrackets: only claims come before RunStarted. After SessionClosed, what was running
-// may still report.
+// sessionBrackets: only claims come before RunStarted. After SessionClosed, running work may still
+// report.
 func sessionBrackets() rule {
 	opened, closed := false, false
 	return func(f fact) {
@@ -63,9 +62,8 @@ func sessionBrackets() rule {
 	}
 }
 
-// turnBrackets: input is accepted, the turn starts, every event that names a turn names the
-// open one, the turn finishes. RunFailed comes directly before the end of a failed turn and
-// nowhere else.
+// turnBrackets: input is accepted, the turn starts, every event that names a turn names the open one,
+// and the turn finishes. RunFailed comes directly before the end of a failed turn and nowhere else.
 func turnBrackets() rule {
 	var open, last content.TurnID
 	var before any
@@ -74,10 +72,10 @@ func turnBrackets() rule {
 		_, starts := f.event.(events.TurnStarted)
 		_, ends := f.event.(events.TurnFinished)
 		if _, failed := before.(events.RunFailed); failed && !ends {
-			f.fail("a %T follows RunFailed, where the end of the turn belongs", f.event)
+			f.fail("a %T follows RunFailed, want the end of the turn", f.event)
 		}
 		if in, accepted := before.(events.InputAccepted); accepted && open == "" && !starts {
-			f.fail("input was accepted into %s, which does not start", in.Turn)
+			f.fail("input was accepted into %s, but the turn does not start", in.Turn)
 		}
 		switch ev := f.event.(type) {
 		case events.InputAccepted:
@@ -93,7 +91,7 @@ func turnBrackets() rule {
 				f.fail("%s starts while %s is open", ev.Turn, open)
 			}
 			if want := content.TurnIDFor(n); ev.Turn != want {
-				f.fail("%s starts where %s is due", ev.Turn, want)
+				f.fail("%s starts, want %s", ev.Turn, want)
 				n = max(n, turnNumber(ev.Turn))
 			}
 			open, last = ev.Turn, ev.Turn
@@ -129,8 +127,7 @@ func isOpen(turn content.TurnID) string {
 	return string(turn) + " is open"
 }
 
-// turnOf returns the turn of the event, and whether it may also come directly after that
-// turn.
+// turnOf returns the turn of the event, and whether the event may also come directly after that turn.
 func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 	switch ev := f.event.(type) {
 	case events.RoundStarted:
@@ -170,8 +167,8 @@ func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 	return "", false, false
 }
 
-// roundNumbers: a round may also start after a verifier rejected the work. An event that
-// names a round names the open one.
+// roundNumbers: a round may also start after a verifier rejected the work. An event that names a
+// round names the open one.
 func roundNumbers() rule {
 	round, open, sentBack := 0, false, false
 	same := func(f fact, r int) {
@@ -190,7 +187,7 @@ func roundNumbers() rule {
 				f.fail("round %d starts while round %d is open", ev.Round, round)
 			}
 			if ev.Round != round+1 {
-				f.fail("round %d starts where round %d is due", ev.Round, round+1)
+				f.fail("round %d starts, want round %d", ev.Round, round+1)
 			}
 			round, open, sentBack = ev.Round, true, false
 		case events.RoundFinished:
@@ -212,7 +209,7 @@ func roundNumbers() rule {
 			same(f, ev.Round)
 		case events.TurnFinished:
 			if ev.Rounds != round {
-				f.fail("%s finishes with %d rounds, %d were started", ev.Turn, ev.Rounds, round)
+				f.fail("%s finishes with %d rounds, but %d started", ev.Turn, ev.Rounds, round)
 			}
 		}
 	}
@@ -221,7 +218,7 @@ func roundNumbers() rule {
 func openRound(round int, open bool) string {
 	switch {
 	case round == 0:
-		return "no round was started"
+		return "no round has started"
 	case open:
 		return fmt.Sprintf("the open round is %d", round)
 	}

@@ -44,7 +44,7 @@ func TestHeadsRevealATruncatedJournal(t *testing.T) {
 		t.Errorf("verify without anchors = %d %q: nothing shows that its end is missing", code, out)
 	}
 	code, _, errs = d.observe("verify", "--anchor", file)
-	if want := "observer: session s-42: entry 7 breaks anchors-held: it was there"; code != 1 || !strings.HasPrefix(errs, want) || strings.Contains(errs, "s-43") {
+	if want := "observer: session s-42: entry 7 breaks anchors-held: it existed"; code != 1 || !strings.HasPrefix(errs, want) || strings.Contains(errs, "s-43") {
 		t.Errorf("verify = %d %q, want %q", code, errs, want)
 	}
 
@@ -100,7 +100,7 @@ func TestAnchorsOfOtherSessionsProveNothing(t *testing.T) {
 		t.Errorf("verify with anchors of another session = %d %q %q, want %q", code, out, errs, want)
 	}
 	code, out, errs = d.observe("verify", "--anchor", ghost)
-	if !strings.Contains(out, "session  ghost\n") || !strings.Contains(errs, "entry 3 breaks anchors-held") || !strings.Contains(errs, "the journal is gone, and no tombstone says why") || code != 1 {
+	if !strings.Contains(out, "session  ghost\n") || !strings.Contains(errs, "entry 3 breaks anchors-held") || !strings.Contains(errs, "the journal is gone and has no tombstone") || code != 1 {
 		t.Errorf("verify of a journal that is gone = %d %q %q", code, out, errs)
 	}
 }

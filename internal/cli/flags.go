@@ -30,15 +30,10 @@ func OutputFlag(cmd *cobra.Command, formats ...string) *Choice {
 
 // Register adds the flag to cmd, with its words in the help and in shell completion.
 func (c *Choice) Register(cmd *cobra.Command, name, short, usage string) {
-	c.register(cmd, cmd.Flags(), name, short, usage)
+	c.registerIn(cmd.Flags(), cmd, name, short, usage)
 }
 
-// RegisterPersistent is Register for cmd and its subcommands.
-func (c *Choice) RegisterPersistent(cmd *cobra.Command, name, usage string) {
-	c.register(cmd, cmd.PersistentFlags(), name, "", usage)
-}
-
-func (c *Choice) register(cmd *cobra.Command, fs *pflag.FlagSet, name, short, usage string) {
+func (c *Choice) registerIn(fs *pflag.FlagSet, cmd *cobra.Command, name, short, usage string) {
 	fs.VarP(c, name, short, usage+": "+strings.Join(c.words(), ", "))
 	complete := cobra.FixedCompletions(c.words(), cobra.ShellCompDirectiveNoFileComp)
 	_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag exists

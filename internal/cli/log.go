@@ -21,8 +21,8 @@ func NewLog(cmd *cobra.Command, level zapcore.Level) *Log {
 		format: NewChoice("console", "json"),
 	}
 	l.level.value = level.String()
-	l.level.RegisterPersistent(cmd, "log-level", "minimum `level` that is logged")
-	l.format.RegisterPersistent(cmd, "log-format", "`format` of the log")
+	l.level.registerIn(cmd.PersistentFlags(), cmd, "log-level", "", "minimum `level` that is logged")
+	l.format.registerIn(cmd.PersistentFlags(), cmd, "log-format", "", "`format` of the log")
 	return l
 }
 

@@ -70,31 +70,30 @@ func (d *Durability) Replicas(cmd *cobra.Command, replicas int) (int, error) {
 type Verdict struct {
 	Weak    []admin.Difference // each with what to change, by Cell.Change
 	Unseen  []string           // servers that do not say when they sync
+	Assumed []string           // servers that are assumed to sync always
 	Unread  []error            // why monitoring ports could not be read
-	Assumed bool               // of unseen ones it was said that they sync always
-	Seen    []admin.ServerSync
 }
 
 // Judge compares a deployment with the profile.
 func (d *Durability) Judge(ctx context.Context, seen admin.Inspection) Verdict {
 	p := d.Profile()
-	v := Verdict{Weak: seen.Weaker(p), Assumed: d.assumed.String() == syncAlways}
+	var v Verdict
+	var syncs []admin.ServerSync
 	for _, url := range d.monitors {
 		s, err := admin.ReadSync(ctx, url)
 		if err != nil {
 			v.Unread = append(v.Unread, err)
 			continue
 		}
-		v.Seen = append(v.Seen, s)
+		syncs = append(syncs, s)
 	}
-	lazy, unseen := p.WeakSync(seen.Servers(), v.Seen)
-	v.Weak, v.Unseen = append(v.Weak, lazy...), unseen
+	v.Weak, v.Unseen = p.WeakSync(seen.Servers(), syncs)
+	v.Weak = append(seen.Weaker(p), v.Weak...)
+	if d.assumed.String() == syncAlways {
+		v.Unseen, v.Assumed = nil, v.Unseen
+	}
 	return v
 }
-
-// ErrWeak is returned for a deployment that is, or may be, less durable than its profile.
-// Change the settings that it names.
-var ErrWeak = errors.New("the deployment is weaker than its profile")
 
 // Require returns an error unless the deployment is known, or assumed, to be as durable as
 // the profile requires. It reads what the roles can read.
@@ -112,27 +111,18 @@ func (d *Durability) Require(ctx context.Context, cell *Cell, log *zap.Logger, a
 		}
 	}
 	v := d.Judge(ctx, seen)
-	if err := v.err(cell, d.Profile()); err != nil {
-		return err
-	}
-	log.Info("durability", zap.String("profile", string(d.Profile())), zap.Strings("servers", seen.Servers()),
-		zap.Strings("sync_assumed_of", v.Unseen))
-	return nil
-}
-
-// err says what must be changed.
-func (v Verdict) err(cell *Cell, p admin.Profile) error {
-	var lines []string
+	var weak []string
 	for _, w := range v.Weak {
-		lines = append(lines, fmt.Sprintf("%s: %s is %s, must be %s: %s", w.Object, w.Setting, w.Have, w.Want, admin.Of(cell.Cell).Change(w)))
+		weak = append(weak, fmt.Sprintf("%s: %s is %s, must be %s: %s", w.Object, w.Setting, w.Have, w.Want, admin.Of(cell.Cell).Change(w)))
 	}
-	if len(v.Unseen) > 0 && !v.Assumed {
-		lines = append(lines, v.Blind())
+	if len(v.Unseen) > 0 {
+		weak = append(weak, v.Blind())
 	}
-	if len(lines) == 0 {
-		return nil
+	if len(weak) > 0 {
+		return fmt.Errorf("the deployment is weaker than its profile %s\n%s", d.Profile(), strings.Join(weak, "\n"))
 	}
-	return fmt.Errorf("%w %s\n%s", ErrWeak, p, strings.Join(lines, "\n"))
+	log.Info("durability", zap.String("profile", string(d.Profile())), zap.Strings("servers", seen.Servers()), zap.Strings("sync_assumed_of", v.Assumed))
+	return nil
 }
 
 // Blind returns which servers do not report when they sync, and how to find out.

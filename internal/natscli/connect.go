@@ -1,6 +1,7 @@
 package natscli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,14 +30,14 @@ const (
 // answers and [ErrSettings] if the settings are wrong.
 func (f *Flags) Connect(ctx context.Context, name string, log *zap.Logger) (*nats.Conn, error) {
 	m := f.merged()
-	d := newDialer(ctx, f.Dial)
+	d := &dialer{via: f.Dial, ctx: ctx}
 	var used *nats.Options // nil until the settings turn out to be good
 	last := func(o *nats.Options) error {
 		if err := m.apply(o); err != nil {
 			return err
 		}
 		if o.CustomDialer != nil && f.Dial == nil { // a context's proxy
-			d.dial = ignoringContext(o.CustomDialer.Dial)
+			d.via = o.CustomDialer.Dial
 		}
 		o.CustomDialer, used = d, o
 		return nil
@@ -91,56 +92,47 @@ func lasting(log *zap.Logger) []nats.Option {
 	}
 }
 
-// dialer dials for the client: the first connection under the caller's context, and
-// later ones, made after that has ended, without it. It records why dialing failed,
-// which the client does not return.
+// dialer dials for the client. The caller's context bounds the first connect, and not
+// later ones. It records why dialing failed, which the client does not return.
 type dialer struct {
-	dial func(ctx context.Context, network, address string) (net.Conn, error)
+	via func(network, address string) (net.Conn, error) // nil: TCP
 
 	mu       sync.Mutex
 	ctx      context.Context //nolint:containedctx // nil after the first connect
-	undo     []func() bool   // stop watching the context
 	failures []error
 }
 
-// newDialer returns a dialer that uses via in place of TCP if via is not nil.
-func newDialer(ctx context.Context, via func(network, address string) (net.Conn, error)) *dialer {
-	nd := net.Dialer{Timeout: dialTimeout}
-	d := &dialer{dial: nd.DialContext, ctx: ctx}
-	if via != nil {
-		d.dial = ignoringContext(via)
-	}
-	return d
-}
-
-func ignoringContext(dial func(network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	return func(_ context.Context, network, address string) (net.Conn, error) { return dial(network, address) }
-}
-
 // Dial implements the client's dialer.
-func (d *dialer) Dial(network, address string) (net.Conn, error) {
+func (d *dialer) Dial(network, address string) (conn net.Conn, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.ctx == nil {
-		return d.dial(context.Background(), network, address)
+	ctx := cmp.Or(d.ctx, context.Background())
+	if d.via != nil {
+		conn, err = d.via(network, address)
+	} else {
+		conn, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 	}
-	conn, err := d.dial(d.ctx, network, address)
-	if err != nil {
+	switch {
+	case d.ctx == nil:
+	case err != nil:
 		d.failures = append(d.failures, err)
-		return nil, err
+	default:
+		// The client reads the greeting without a context; closing ends that wait.
+		context.AfterFunc(ctx, func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if d.ctx != nil {
+				_ = conn.Close()
+			}
+		})
 	}
-	// The client reads the greeting without a context; closing ends that wait.
-	d.undo = append(d.undo, context.AfterFunc(d.ctx, func() { _ = conn.Close() }))
-	return conn, nil
+	return conn, err
 }
 
 // settle ends the first connect, so the context no longer applies.
 func (d *dialer) settle() []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, stop := range d.undo {
-		stop()
-	}
 	d.ctx = nil
 	return d.failures
 }

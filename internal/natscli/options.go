@@ -19,14 +19,8 @@ import (
 // can be made, whatever the server does. Correct the command line or the environment.
 var ErrSettings = errors.New("bad settings")
 
-// settingsError is an ErrSettings with details.
-type settingsError string
-
-func (e settingsError) Error() string      { return string(e) }
-func (settingsError) Is(target error) bool { return target == ErrSettings }
-
 func badSettings(format string, args ...any) error {
-	return settingsError(fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: "+format, append([]any{ErrSettings}, args...)...)
 }
 
 // open connects with opts, which override everything that a context says.

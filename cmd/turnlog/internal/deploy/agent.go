@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -42,18 +43,11 @@ func AgentOf(f *flags.Session, d *agentfile.Definition, given func(flag string) 
 
 // placed returns a definition with the context that the command line asks for.
 func (a Agent) placed(d *agentfile.Definition) *agentfile.Definition {
-	var out agentfile.Definition
-	if d != nil {
-		out = *d
+	out := *cmp.Or(d, &agentfile.Definition{})
+	if a.agentsMD != "" {
+		c := *cmp.Or(out.Context, &agentfile.Context{})
+		c.AgentsMD, out.Context = a.agentsMD, &c
 	}
-	if a.agentsMD == "" {
-		return &out
-	}
-	var c agentfile.Context
-	if out.Context != nil {
-		c = *out.Context
-	}
-	c.AgentsMD, out.Context = a.agentsMD, &c
 	return &out
 }
 

@@ -102,27 +102,22 @@ func joined(roles []admin.Role, sep string) string {
 	return strings.Join(words, sep)
 }
 
-// permissionsJSON is what -o json prints. Its member permissions is also what a user has
+// permissionsReport is what -o json prints. Its member permissions is also what a user has
 // in a configuration file of nats-server.
-type permissionsJSON struct {
-	Namespace   string       `json:"namespace"`
-	Roles       []admin.Role `json:"roles"`
-	Queue       string       `json:"queue,omitempty"`
-	InboxPrefix string       `json:"inbox_prefix"`
-	Permissions struct {
-		Publish   allowList `json:"publish"`
-		Subscribe allowList `json:"subscribe"`
-		Responses bool      `json:"allow_responses,omitempty"`
-	} `json:"permissions"`
-}
-
-type allowList struct {
-	Allow []string `json:"allow"`
-}
-
-func permissionsReport(g admin.Grant, p admin.Permissions) permissionsJSON {
-	out := permissionsJSON{Namespace: g.Namespace, Roles: g.Roles, Queue: g.Queue, InboxPrefix: g.Inbox}
-	out.Permissions.Publish.Allow, out.Permissions.Subscribe.Allow = p.Publish, p.Subscribe
-	out.Permissions.Responses = p.Responses
-	return out
+func permissionsReport(g admin.Grant, p admin.Permissions) any {
+	type list struct {
+		Allow []string `json:"allow"`
+	}
+	type permissions struct {
+		Publish   list `json:"publish"`
+		Subscribe list `json:"subscribe"`
+		Responses bool `json:"allow_responses,omitempty"`
+	}
+	return struct {
+		Namespace   string       `json:"namespace"`
+		Roles       []admin.Role `json:"roles"`
+		Queue       string       `json:"queue,omitempty"`
+		InboxPrefix string       `json:"inbox_prefix"`
+		Permissions permissions  `json:"permissions"`
+	}{g.Namespace, g.Roles, g.Queue, g.Inbox, permissions{list{p.Publish}, list{p.Subscribe}, p.Responses}}
 }

@@ -89,7 +89,7 @@ func (d *doctor) durable(ctx context.Context, seen admin.Inspection) {
 		d.weak(severityWarning, admin.ProfileStandard, seen.Weaker(admin.ProfileStandard))
 	}
 	d.weak(severityError, p, v.Weak)
-	if len(v.Unseen) > 0 && !v.Assumed {
+	if len(v.Unseen) > 0 {
 		d.found("durability-unseen", strings.Join(v.Unseen, " "), "it is not known when these servers sync to disk: %s", strings.Join(v.Unseen, ", ")).do(v.Blind())
 	}
 	for _, err := range v.Unread {

@@ -10,7 +10,6 @@ import (
 // Codes of denials, which are recorded with the call's result.
 const (
 	CodeRule       = "rule_denied"            // a rule names the tool
-	CodeNoOpinion  = "not_permitted"          // no policy has an opinion, and the default is to deny
 	CodeUnreadable = "unreadable_request"     // the request does not say what it is about
 	CodeProtected  = "path_protected"         // the path may not be touched
 	CodeReadOnly   = "path_read_only"         // the path may only be read

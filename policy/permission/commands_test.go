@@ -153,7 +153,10 @@ func TestInvalidCommandConfigsAreRefused(t *testing.T) {
 // A permanent approval must not cover anything else.
 func TestDifferentQuestionsHaveDifferentScopes(t *testing.T) {
 	t.Parallel()
-	scope := permission.ScopeOf
+	scope := func(kind string, r tool.Request) string {
+		ask := says{Ruling: tool.Ask, RequestKind: kind}
+		return permission.Judge(t.Context(), ask, proposing{requests: []tool.Request{r}}, tool.Call{}).Questions[0].Scope
+	}
 	git := scope(permission.KindCall, run(t, command{Argv: []string{"git", "status"}}))
 	if other := scope(permission.KindCall, run(t, command{Argv: []string{"git", "push"}, Cwd: "x"})); other != git || git != "git" {
 		t.Errorf("git is %q and %q", git, other)

@@ -34,34 +34,28 @@ func TestPoliciesCombineByOneLaw(t *testing.T) {
 	three := says{Ruling: tool.Ask, RequestKind: "three", Also: []tool.Verdict{{RequestKind: "four"}}}
 	for name, tc := range map[string]struct {
 		of   []tool.Permissions
-		els  tool.Ruling
 		want string
 	}{
-		"no policy":                     {nil, tool.NoOpinion, "none"},
-		"no opinion":                    {[]tool.Permissions{nothing, nothing}, tool.NoOpinion, "none"},
-		"no opinion, default allow":     {[]tool.Permissions{nothing}, tool.Allow, "allow"},
-		"no opinion, default ask":       {[]tool.Permissions{nothing}, tool.Ask, "ask "},
-		"no opinion, default deny":      {[]tool.Permissions{nothing}, tool.Deny, "deny not_permitted"},
-		"allow beats no opinion":        {[]tool.Permissions{nothing, yes, nothing}, tool.Deny, "allow"},
-		"ask beats allow before it":     {[]tool.Permissions{yes, one}, tool.Deny, "ask one"},
-		"ask beats allow after it":      {[]tool.Permissions{one, yes}, tool.Allow, "ask one"},
-		"every question is its own":     {[]tool.Permissions{one, yes, two}, tool.Deny, "ask one two"},
-		"also those of one policy":      {[]tool.Permissions{three, one}, tool.Deny, "ask three four one"},
-		"deny beats ask before it":      {[]tool.Permissions{one, no}, tool.Allow, "deny first"},
-		"deny beats ask and allow":      {[]tool.Permissions{no, one, yes}, tool.Allow, "deny first"},
-		"the first deny wins":           {[]tool.Permissions{yes, no, later}, tool.Allow, "deny first"},
-		"composites are policies":       {[]tool.Permissions{permission.All(one, two), yes}, tool.Allow, "ask one two"},
-		"their defaults are not ours":   {[]tool.Permissions{permission.All().Else(tool.Deny), yes}, tool.Allow, "deny not_permitted"},
-		"a question within a composite": {[]tool.Permissions{permission.All(permission.All(three))}, tool.Allow, "ask three four"},
+		"no policy":                     {nil, "none"},
+		"no opinion":                    {[]tool.Permissions{nothing, nothing}, "none"},
+		"allow beats no opinion":        {[]tool.Permissions{nothing, yes, nothing}, "allow"},
+		"ask beats allow before it":     {[]tool.Permissions{yes, one}, "ask one"},
+		"ask beats allow after it":      {[]tool.Permissions{one, yes}, "ask one"},
+		"every question is its own":     {[]tool.Permissions{one, yes, two}, "ask one two"},
+		"also those of one policy":      {[]tool.Permissions{three, one}, "ask three four one"},
+		"deny beats ask before it":      {[]tool.Permissions{one, no}, "deny first"},
+		"deny beats ask and allow":      {[]tool.Permissions{no, one, yes}, "deny first"},
+		"the first deny wins":           {[]tool.Permissions{yes, no, later}, "deny first"},
+		"composites are policies":       {[]tool.Permissions{permission.All(one, two), yes}, "ask one two"},
+		"an unknown ruling":             {[]tool.Permissions{one, says{Ruling: 9}, yes}, "deny permission_denied"},
+		"a question within a composite": {[]tool.Permissions{permission.All(permission.All(three))}, "ask three four"},
 	} {
-		if got := ruling(evaluate(t, permission.All(tc.of...).Else(tc.els), requestOf(t, "x", "k", nil))); got != tc.want {
+		if got := ruling(evaluate(t, permission.All(tc.of...), requestOf(t, "x", "k", nil))); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}
-	for name, bad := range map[string]tool.Permissions{"failure": fails{}, "unknown ruling": says{Ruling: 9}} {
-		if v, err := permission.All(one, bad, yes).Evaluate(t.Context(), tool.Request{}); err == nil || v.Ruling == tool.Allow {
-			t.Errorf("%s: Evaluate = %+v, %v, want the error", name, v, err)
-		}
+	if v, err := permission.All(one, fails{}, yes).Evaluate(t.Context(), tool.Request{}); err == nil || v.Ruling == tool.Allow {
+		t.Errorf("Evaluate = %+v, %v, want the error", v, err)
 	}
 }
 

@@ -10,8 +10,7 @@
 // A question is named by its kind and its scope ([content.QuestionKey]). An approval answers
 // that question and no other: permission to run git covers no other program, and permission to
 // start in a directory covers no program at all. A permanent approval answers the same
-// question, kind and scope, about the same tool for the rest of the session; [ScopeOf]
-// returns the scope of a question if its policy sets none.
+// question, kind and scope, about the same tool for the rest of the session.
 //
 // [Judge] asks a tool what a call will do, and a policy whether it may. A node does so
 // before any call of a round runs, and a worker again just before each call: only the

@@ -3,7 +3,6 @@ package permission
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
@@ -69,7 +68,7 @@ func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, ap
 		}
 	}
 	var j Judgement
-	spec := t.Spec()
+	spec, p := t.Spec(), All(p)
 	for _, r := range requests {
 		r.Session, r.Spec = c.Session, spec
 		r.Call = content.ToolCall{ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input}
@@ -83,8 +82,6 @@ func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, ap
 			for _, q := range v.Questions() {
 				j.add(complete(r, q), approved)
 			}
-		case v.Ruling != tool.Allow && v.Ruling != tool.NoOpinion:
-			return denied(tool.CodeDenied, fmt.Sprintf("unknown ruling %d", v.Ruling))
 		}
 	}
 	return j
@@ -112,7 +109,7 @@ func (j *Judgement) add(q tool.Verdict, approved []content.QuestionKey) {
 // complete fills in what the verdict leaves to the request.
 func complete(r tool.Request, v tool.Verdict) tool.Verdict {
 	v.RequestKind = cmp.Or(v.RequestKind, r.Kind, r.Call.Name)
-	v.Scope = cmp.Or(v.Scope, ScopeOf(v.RequestKind, r))
+	v.Scope = cmp.Or(v.Scope, scopeOf(v.RequestKind, r))
 	v.Reason = cmp.Or(v.Reason, content.PolicyRequiresConfirmation)
 	v.Summary = cmp.Or(v.Summary, summary(r))
 	return v

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -59,28 +60,23 @@ func RequestKinds() []string {
 }
 
 // CheckKind returns an error for an entry of [Kinds] that probably matches no request: it is
-// not written like a kind, begins like one of [RequestKinds] but is none of them, or looks
-// like a misspelled one.
+// not written like a kind, or it is like one of [RequestKinds] but none of them.
 func CheckKind(entry string) error {
 	if strings.ContainsAny(entry, "* \t,") {
 		return fmt.Errorf("%q: write a kind like filesystem.read; filesystem matches all below it", entry)
 	}
+	known := RequestKinds()
+	var families []string
+	for _, k := range known {
+		family, _, _ := strings.Cut(k, ".")
+		families = append(families, family)
+	}
+	known = append(known, families...)
 	entry = strings.TrimSuffix(entry, ".")
-	family, _, inner := strings.Cut(entry, ".")
-	var families, siblings []string
-	for _, k := range RequestKinds() {
-		f, _, _ := strings.Cut(k, ".")
-		families = append(families, f)
-		if f == family {
-			siblings = append(siblings, k)
-		}
+	family, _, _ := strings.Cut(entry, ".")
+	hint := nearest.Hint(entry, known)
+	if slices.Contains(known, entry) || hint == "" && !slices.Contains(families, family) {
+		return nil
 	}
-	hint := nearest.Hint(entry, slices.Concat(RequestKinds(), families))
-	switch {
-	case len(siblings) > 0 && inner && !slices.Contains(siblings, entry):
-		return fmt.Errorf("%q: there is no such kind: the kinds of %s are %s", entry, family, strings.Join(siblings, ", "))
-	case len(siblings) == 0 && hint != "":
-		return fmt.Errorf("%q: there is no such kind%s", entry, hint)
-	}
-	return nil
+	return fmt.Errorf("%q: there is no such kind%s", entry, cmp.Or(hint, ": use one of "+strings.Join(RequestKinds(), ", ")))
 }

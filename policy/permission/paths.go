@@ -34,9 +34,9 @@ type PathRules struct {
 // the call as possible. It does not replace a root that cannot be left, like that of
 // tool/fs.
 type Paths struct {
+	rules                        PathRules
 	root                         string
-	protected, readOnly, allowed []string
-	outside                      string
+	protected, readOnly, allowed []string // absolute
 }
 
 var _ tool.Permissions = (*Paths)(nil)
@@ -49,7 +49,7 @@ func NewPaths(root string, r PathRules) (*Paths, error) {
 		return nil, fmt.Errorf("path policy: %w", err)
 	}
 	return &Paths{
-		root: root, outside: r.Outside,
+		rules: r, root: root,
 		protected: absolute(root, r.Protect), readOnly: absolute(root, r.ReadOnly), allowed: absolute(root, r.Allow),
 	}, nil
 }
@@ -107,7 +107,7 @@ func (p *Paths) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 	if len(named) == 0 {
 		return deny(CodeUnreadable, "the request %s names no path", r.Kind), nil
 	}
-	a, rules := accessOf(r.Kind), p.resolved()
+	a, now := accessOf(r.Kind), p.resolved()
 	var verdicts []tool.Verdict
 	open := false
 	for _, name := range named {
@@ -116,7 +116,7 @@ func (p *Paths) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 			return deny(CodePath, "path %q cannot be resolved", name), nil //nolint:nilerr // what cannot be judged is denied
 		}
 		for _, at := range places {
-			v := rules.judge(r, name, at, a)
+			v := now.judge(r, name, at, a)
 			open = open || v.Ruling == tool.NoOpinion
 			verdicts = append(verdicts, v)
 		}
@@ -156,18 +156,9 @@ func (p *Paths) places(name, kind string, a access) ([]string, error) {
 	return out, nil
 }
 
-// rulesOfPaths are a policy's paths, as written and as they resolve now.
-type rulesOfPaths struct {
-	protected, readOnly, allowed []string
-	limited                      bool // to the allowed paths
-	outside                      string
-}
-
-func (p *Paths) resolved() rulesOfPaths {
-	return rulesOfPaths{
-		protected: everywhere(p.protected), readOnly: everywhere(p.readOnly), allowed: ends(p.allowed),
-		limited: len(p.allowed) > 0, outside: p.outside,
-	}
+// resolved returns the policy with its paths as they resolve now.
+func (p *Paths) resolved() *Paths {
+	return &Paths{rules: p.rules, protected: everywhere(p.protected), readOnly: everywhere(p.readOnly), allowed: ends(p.allowed)}
 }
 
 // everywhere returns the paths and where they lead.
@@ -183,10 +174,11 @@ func ends(paths []string) []string {
 	return out
 }
 
-func (p rulesOfPaths) judge(r tool.Request, name, at string, a access) tool.Verdict {
+// judge judges access to one place, by resolved paths.
+func (p *Paths) judge(r tool.Request, name, at string, a access) tool.Verdict {
 	outside := func(why string) tool.Verdict {
 		text := fmt.Sprintf("%s: %s %s", summary(r), at, why)
-		return refuse(p.outside, ask(r.Kind, at, content.SensitivePath, text), CodePath, "path %q %s", name, why)
+		return refuse(p.rules.Outside, ask(r.Kind, at, content.SensitivePath, text), CodePath, "path %q %s", name, why)
 	}
 	switch {
 	case hit(p.protected, at), a.removes && covers(at, p.protected):
@@ -197,7 +189,7 @@ func (p rulesOfPaths) judge(r tool.Request, name, at string, a access) tool.Verd
 		return outside("contains protected files")
 	case !a.changes && hit(p.readOnly, at):
 		return allow()
-	case !p.limited:
+	case len(p.rules.Allow) == 0:
 		return tool.Verdict{}
 	}
 	if slices.ContainsFunc(p.allowed, func(dir string) bool { return within(dir, at, false) }) {

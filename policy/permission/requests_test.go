@@ -16,8 +16,8 @@ func TestKindsThatMatchNoRequestAreReported(t *testing.T) {
 	}
 	for entry, want := range map[string]string{
 		"filesystem.*":    "filesystem matches all below it",
-		"filesystem.reed": "the kinds of filesystem are filesystem.delete, filesystem.edit",
-		"shell.script":    "the kinds of shell are shell.command",
+		"filesystem.reed": "did you mean filesystem.read?",
+		"shell.script":    "use one of filesystem.delete, filesystem.edit",
 		"filesytem":       "did you mean filesystem?",
 		"Shell":           "did you mean shell?",
 		"filesytem.read":  "did you mean filesystem.read?",

@@ -39,11 +39,19 @@ func (rs Rules) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 	if len(rs) == 0 {
 		return tool.Verdict{}, nil
 	}
-	rule, ok := first(rs, r)
-	if !ok {
-		rule = events.Rule{Tool: "*", Action: events.RuleGuard}
+	action, pattern := events.RuleGuard, "*"
+	if i := slices.IndexFunc(rs, func(rule events.Rule) bool { return content.Matches(rule.Tool, r.Call.Name) }); i >= 0 {
+		action, pattern = rs[i].Action, rs[i].Tool
 	}
-	return judged(rule, r), nil
+	switch {
+	case action == events.RuleAllow, action == events.RuleGuard && r.Spec.Effects == content.ReadOnly:
+		return allow(), nil
+	case action == events.RuleAsk, action == events.RuleGuard:
+		return ask(KindCall, "", content.PolicyRequiresConfirmation, ""), nil
+	case action == events.RuleDeny:
+		return deny(CodeRule, "the rule %s denies calls of %s", pattern, r.Call.Name), nil
+	}
+	return deny(CodeRule, "the rule %s has the unknown action %s", pattern, action), nil // of a later release
 }
 
 // Narrowing are rules that only restrict: they have no opinion about what they allow and
@@ -53,42 +61,10 @@ type Narrowing []events.Rule
 var _ tool.Permissions = Narrowing(nil)
 
 // Evaluate judges the request by the name of its tool.
-func (n Narrowing) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
-	rule, ok := first(n, r)
-	if !ok {
-		return tool.Verdict{}, nil
+func (n Narrowing) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, error) {
+	v, err := append(slices.Clip(Rules(n)), events.Rule{Tool: "*", Action: events.RuleAllow}).Evaluate(ctx, r)
+	if v.Ruling == tool.Allow {
+		return tool.Verdict{}, err
 	}
-	if v := judged(rule, r); v.Ruling != tool.Allow {
-		return v, nil
-	}
-	return tool.Verdict{}, nil
-}
-
-// first returns the first rule that matches.
-func first(rules []events.Rule, r tool.Request) (events.Rule, bool) {
-	i := slices.IndexFunc(rules, func(rule events.Rule) bool { return content.Matches(rule.Tool, r.Call.Name) })
-	if i < 0 {
-		return events.Rule{}, false
-	}
-	return rules[i], true
-}
-
-// judged returns a rule's verdict on a request that it matches.
-func judged(rule events.Rule, r tool.Request) tool.Verdict {
-	if rule.Action == events.RuleGuard {
-		rule.Action = events.RuleAsk
-		if r.Spec.Effects == content.ReadOnly {
-			rule.Action = events.RuleAllow
-		}
-	}
-	switch rule.Action {
-	case events.RuleAllow:
-		return allow()
-	case events.RuleAsk:
-		return ask(KindCall, "", content.PolicyRequiresConfirmation, "")
-	case events.RuleDeny:
-		return deny(CodeRule, "the rule %s denies calls of %s", rule.Tool, r.Call.Name)
-	default: // of a later release
-		return deny(CodeRule, "the rule %s has the unknown action %s", rule.Tool, rule.Action)
-	}
+	return v, err
 }

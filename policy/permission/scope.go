@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// ScopeOf returns the scope of a question about a request, so that a permanent approval
+// scopeOf returns the scope of a question about a request, so that a permanent approval
 // covers nothing else. It applies to policies that set no scope:
 //
 //   - a command: its program as called, with the directory if that matters; for an
@@ -17,7 +17,7 @@ import (
 //   - the call itself ([KindCall]) of any other tool: nothing more than the tool
 //   - a path: that path
 //   - anything else with a target: that target
-func ScopeOf(kind string, r tool.Request) string {
+func scopeOf(kind string, r tool.Request) string {
 	if r.Kind == kindCommand {
 		if c, ok := readCommand(r.Target); ok {
 			return c.scope()

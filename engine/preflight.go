@@ -100,12 +100,13 @@ func (r *Runner) checkOne(ctx context.Context, e loop.Preflight, v *View, c cont
 		return refused(content.StatusError, tool.CodeInvalidArguments, err.Error())
 	}
 	host := &recordingPolicy{Permissions: r.cfg.Permissions, spec: tool.Declared(o.Tool)}
-	j := permission.Judge(ctx, permission.All(permission.Rules(e.Rules.Session), narrowing(e.Rules.Turn), host), o.Tool,
-		tool.Call{Session: v.Session, Turn: e.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input})
-	if no := j.Refusal; no != nil {
-		return refused(no.Status, no.Code, no.Text())
+	call := tool.Call{Session: v.Session, Turn: e.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input}
+	questions, err := permission.Judge(ctx, permission.All(permission.Rules(e.Rules.Session), narrowing(e.Rules.Turn), host), o.Tool, call)
+	if err != nil {
+		r := tool.Failed(call, err).Result
+		return refused(r.Status, r.Code, r.Text())
 	}
-	for _, q := range j.Questions {
+	for _, q := range questions {
 		k.Questions = append(k.Questions, commands.QuestionsOf(q)...)
 	}
 	for i := range k.Questions {

@@ -52,17 +52,18 @@ type Hook interface {
 
 // HookEvent is what happens at a point; fields that do not apply are zero. It is read only.
 type HookEvent struct {
-	Point   Point
-	Session content.SessionID
-	Turn    content.TurnID
-	Round   int // from 0
+	Point   Point             `json:"point"`
+	Session content.SessionID `json:"session"`
+	Turn    content.TurnID    `json:"turn,omitempty"`
+	Round   int               `json:"round"` // from 0
 
-	Request *model.Request
-	Reply   *model.Reply
-	Call    *content.ToolCall
-	Result  *content.ToolResult
+	Request *model.Request      `json:"-"`
+	Reply   *model.Reply        `json:"-"`
+	Call    *content.ToolCall   `json:"call,omitempty"`
+	Result  *content.ToolResult `json:"result,omitempty"`
 
-	OldTokens, NewTokens int
+	OldTokens int `json:"old_tokens,omitempty"` // before a compaction
+	NewTokens int `json:"new_tokens,omitempty"` // after it
 }
 
 // Action is a hook's decision.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/procgroup"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // HookCommand configures a hook that is a command; see [NewHookCommand].
@@ -33,7 +34,7 @@ const (
 	defaultHookTimeout = 30 * time.Second
 	hookGrace          = time.Second
 	vetoCode           = 2        // exit code of a veto
-	maxAnswer          = 64 << 10 // bytes of output that are read
+	maxAnswer          = 64 << 10 // bytes of output that are read; the middle of more is cut
 	maxReason          = 2000     // bytes of output that are recorded
 )
 
@@ -151,20 +152,12 @@ func decision(answer string) (Action, error) {
 	return Action{}, fmt.Errorf("its answer has the action %q: use continue, skip or terminate", said.Action)
 }
 
-// hookInput is what a command reads from stdin.
+// hookInput is what a command reads from stdin: the event, but with the names of tools only.
 type hookInput struct {
-	Point   Point             `json:"point"`
-	Session content.SessionID `json:"session"`
-	Turn    content.TurnID    `json:"turn,omitempty"`
-	Round   int               `json:"round"` // from 0
+	HookEvent
 
-	Call    *content.ToolCall   `json:"call,omitempty"`
-	Result  *content.ToolResult `json:"result,omitempty"`
-	Request *hookRequest        `json:"request,omitempty"`
-	Reply   *hookReply          `json:"reply,omitempty"`
-
-	OldTokens int `json:"old_tokens,omitempty"`
-	NewTokens int `json:"new_tokens,omitempty"`
+	Request *hookRequest `json:"request,omitempty"`
+	Reply   *hookReply   `json:"reply,omitempty"`
 }
 
 type hookRequest struct {
@@ -181,10 +174,7 @@ type hookReply struct {
 }
 
 func inputOf(e HookEvent) ([]byte, error) {
-	in := hookInput{
-		Point: e.Point, Session: e.Session, Turn: e.Turn, Round: e.Round,
-		Call: e.Call, Result: e.Result, OldTokens: e.OldTokens, NewTokens: e.NewTokens,
-	}
+	in := hookInput{HookEvent: e}
 	if r := e.Request; r != nil {
 		in.Request = &hookRequest{Transcript: r.Transcript, Cache: r.Cache, Schema: r.Schema}
 		for _, t := range r.Tools {
@@ -196,42 +186,37 @@ func inputOf(e HookEvent) ([]byte, error) {
 	}
 	raw, err := json.Marshal(in)
 	if err != nil {
-		return nil, fmt.Errorf("its input: %w", err)
+		return nil, fmt.Errorf("encode the event: %w", err)
 	}
 	return append(raw, '\n'), nil
 }
 
 // run runs the command and returns what it wrote to stdout and to stderr.
 func (h hookCommand) run(ctx context.Context, e HookEvent) (state *os.ProcessState, answer, complaint string, err error) {
-	path := h.Argv[0]
-	if !strings.ContainsRune(path, os.PathSeparator) { // else the system looks in Dir
-		if path, err = exec.LookPath(path); err != nil {
-			return nil, "", "", err //nolint:wrapcheck // it says which command
-		}
-	}
 	in, err := inputOf(e)
 	if err != nil {
 		return nil, "", "", err
 	}
-	var out bounded
-	var problems tail
-	state, err = procgroup.Run(ctx, procgroup.Command{
-		Path: path, Args: h.Argv, Dir: h.Dir, Env: h.Env, Input: bytes.NewReader(in), Answer: &out, Output: &problems, Grace: hookGrace,
+	stdout, stderr := tool.NewClip(maxAnswer), tool.NewClip(maxAnswer)
+	state, err = runCommand(ctx, procgroup.Command{
+		Args: h.Argv, Dir: h.Dir, Env: h.Env, Input: bytes.NewReader(in), Answer: stdout, Output: stderr, Grace: hookGrace,
 	})
-	return state, out.text(), strings.TrimSpace(problems.text()), err
+	answer, _ = stdout.Text()
+	complaint, _ = stderr.Text()
+	return state, strings.TrimSpace(answer), strings.TrimSpace(complaint), err
 }
 
-// bounded keeps the first bytes written to it.
-type bounded struct{ kept bytes.Buffer }
-
-// Write takes all of b.
-func (o *bounded) Write(b []byte) (int, error) {
-	o.kept.Write(b[:min(len(b), maxAnswer-o.kept.Len())])
-	return len(b), nil
-}
-
-func (o *bounded) text() string {
-	return strings.TrimSpace(strings.ToValidUTF8(o.kept.String(), "\uFFFD"))
+// runCommand runs a command. A program without a path is searched in this process's PATH.
+func runCommand(ctx context.Context, c procgroup.Command) (*os.ProcessState, error) {
+	c.Path = c.Args[0]
+	if !strings.ContainsRune(c.Path, os.PathSeparator) { // else the path is relative to Dir
+		path, err := exec.LookPath(c.Path)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it names the command
+		}
+		c.Path = path
+	}
+	return procgroup.Run(ctx, c)
 }
 
 // short cuts a text for the record.

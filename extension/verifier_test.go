@@ -27,14 +27,14 @@ func TestCommandVerifies(t *testing.T) {
 	}{
 		"passes":           {argv: []string{"ls"}, pass: true, output: "marker\n"},
 		"fails":            {argv: []string{"sh", "-c", "echo out; echo err >&2; exit 3"}, output: "out\nerr\n", exit: 3},
-		"keeps the end":    {argv: []string{"sh", "-c", "yes | head -n 20000; echo the end"}, pass: true, output: "y\nthe end\n"},
+		"keeps the end":    {argv: []string{"sh", "-c", "yes | head -n 50000; echo the end"}, pass: true, output: strings.Repeat("y\n", 7990) + "the end\n"},
 		"killed by itself": {argv: []string{"sh", "-c", "kill -9 $$"}, exit: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pass, output, err := extension.Command(tc.argv...).Verify(t.Context(), dir)
-			if pass != tc.pass || !strings.HasSuffix(output, tc.output) || len(output) > 16000 {
-				t.Errorf("Verify = %t, %q, %v", pass, output, err)
+			if pass != tc.pass || !strings.HasSuffix(output, tc.output) || len(output) > 33_000 {
+				t.Errorf("Verify = %t, %d bytes: %.80q, %v", pass, len(output), output, err)
 			}
 			if exit, ok := errors.AsType[*extension.ExitError](err); ok != (tc.exit != 0) || ok && exit.Code != tc.exit {
 				t.Errorf("err = %v, want exit %d", err, tc.exit)

@@ -155,7 +155,11 @@ func TestDifferentQuestionsHaveDifferentScopes(t *testing.T) {
 	t.Parallel()
 	scope := func(kind string, r tool.Request) string {
 		ask := says{Ruling: tool.Ask, RequestKind: kind}
-		return permission.Judge(t.Context(), ask, proposing{requests: []tool.Request{r}}, tool.Call{}).Questions[0].Scope
+		questions, err := permission.Judge(t.Context(), ask, proposing{requests: []tool.Request{r}}, tool.Call{})
+		if err != nil || len(questions) != 1 {
+			t.Fatalf("Judge = %+v, %v", questions, err)
+		}
+		return questions[0].Scope
 	}
 	git := scope(permission.KindCall, run(t, command{Argv: []string{"git", "status"}}))
 	if other := scope(permission.KindCall, run(t, command{Argv: []string{"git", "push"}, Cwd: "x"})); other != git || git != "git" {

@@ -70,37 +70,39 @@ func TestJudgeAsksAboutEveryRequest(t *testing.T) {
 		"an unknown ruling":             {tool: of("odd"), refused: "denied permission_denied Permission denied: permission_denied: unknown ruling 9"},
 		"a tool that cannot propose":    {tool: proposing{err: errors.New("no idea")}, refused: "error failed Tool failed: no idea"},
 	} {
-		j := permission.Judge(t.Context(), policy, tc.tool, tool.Call{Session: "s", ID: "c", Name: "x"})
+		call := tool.Call{Session: "s", ID: "c", Name: "x"}
+		asked, err := permission.Judge(t.Context(), policy, tc.tool, call)
 		refused := ""
-		if r := j.Refusal; r != nil {
+		if err != nil {
+			r := tool.Failed(call, err).Result
 			refused = string(r.Status) + " " + r.Code + " " + r.Text()
 		}
 		var questions []string
-		for _, q := range j.Questions {
+		for _, q := range asked {
 			questions = append(questions, q.RequestKind)
 			if q.Reason != content.PolicyRequiresConfirmation || q.Ruling != tool.Ask {
 				t.Errorf("%s: question %+v", name, q)
 			}
 		}
-		if refused != tc.refused || j.Refusal == nil && !slices.Equal(questions, tc.questions) {
+		if refused != tc.refused || !slices.Equal(questions, tc.questions) {
 			t.Errorf("%s: refused %q, questions %v, want %q and %v", name, refused, questions, tc.refused, tc.questions)
 		}
-		if tc.summary != "" && j.Questions[0].Summary != tc.summary {
-			t.Errorf("%s: summary %q, want %q", name, j.Questions[0].Summary, tc.summary)
+		if tc.summary != "" && asked[0].Summary != tc.summary {
+			t.Errorf("%s: summary %q, want %q", name, asked[0].Summary, tc.summary)
 		}
 	}
-	broken := permission.Judge(t.Context(), byKind{}, of("yes"), tool.Call{})
-	if broken.Refusal == nil || !broken.Refusal.Forbidden() {
-		t.Errorf("a policy that fails: %+v, want a denial", broken)
+	_, err := permission.Judge(t.Context(), byKind{}, of("yes"), tool.Call{})
+	if denied, ok := errors.AsType[*tool.Error](err); !ok || !denied.Forbidden {
+		t.Errorf("a policy that fails: %v, want a denial", err)
 	}
 }
 
 // A tool that proposes nothing is judged by its name and input.
 func TestJudgeOfAToolThatProposesNothing(t *testing.T) {
 	t.Parallel()
-	j := permission.Judge(t.Context(), says{Ruling: tool.Ask}, silent{}, tool.Call{Name: "silent", Input: json.RawMessage(`{"a":1}`)})
-	if len(j.Questions) != 1 || j.Questions[0].RequestKind != "silent" || j.Questions[0].Summary != `silent {"a":1}` || j.Questions[0].Scope != "" {
-		t.Errorf("judgement = %+v", j)
+	asked, err := permission.Judge(t.Context(), says{Ruling: tool.Ask}, silent{}, tool.Call{Name: "silent", Input: json.RawMessage(`{"a":1}`)})
+	if err != nil || len(asked) != 1 || asked[0].RequestKind != "silent" || asked[0].Summary != `silent {"a":1}` || asked[0].Scope != "" {
+		t.Errorf("Judge = %+v, %v", asked, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -182,9 +183,6 @@ func TestPoliciesSeeTheServer(t *testing.T) {
 	t.Parallel()
 	m := open(t, Config{Servers: []Server{{Name: "x", URL: newFake(false).serve(t).URL, Scopes: []string{"write"}}}})
 	ready(t, m)
-	judge := func(p tool.Permissions, name, input string) permission.Judgement {
-		return permission.Judge(t.Context(), p, named(t, m, name), tool.Call{ID: "c1", Name: name, Input: json.RawMessage(input)})
-	}
 	for name, c := range map[string]struct {
 		p    tool.Permissions
 		want string
@@ -195,13 +193,14 @@ func TestPoliciesSeeTheServer(t *testing.T) {
 		"denied":    {permission.Servers{Deny: []string{"x"}}, "server_not_trusted"},
 		"by kind":   {permission.Kinds{Deny: []string{"mcp.tool_call"}}, "kind_not_allowed"},
 	} {
-		j := judge(c.p, "mcp_x_echo", `{"text":"a"}`)
+		call := tool.Call{ID: "c1", Name: "mcp_x_echo", Input: json.RawMessage(`{"text":"a"}`)}
+		questions, err := permission.Judge(t.Context(), c.p, named(t, m, call.Name), call)
 		var got []string
-		for _, g := range j.Questions {
+		for _, g := range questions {
 			got = append(got, strings.TrimSpace(g.RequestKind+" "+g.Scope))
 		}
-		if j.Refusal != nil {
-			got = append(got, j.Refusal.Code)
+		if refusal, ok := errors.AsType[*tool.Error](err); ok {
+			got = append(got, refusal.Code)
 		}
 		if strings.Join(got, ", ") != c.want {
 			t.Errorf("%s: %v, want %q", name, got, c.want)

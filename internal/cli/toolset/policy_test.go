@@ -2,6 +2,7 @@ package toolset
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,12 +39,12 @@ func judge(t *testing.T, root, args, name, input string) string {
 	if p == nil {
 		return "no policy"
 	}
-	j := permission.Judge(t.Context(), p, o.Tool, tool.Call{Name: name, Input: json.RawMessage(input)})
-	if j.Refusal != nil {
-		return j.Refusal.Code
+	questions, err := permission.Judge(t.Context(), p, o.Tool, tool.Call{Name: name, Input: json.RawMessage(input)})
+	if refusal, ok := errors.AsType[*tool.Error](err); ok {
+		return refusal.Code
 	}
 	var kinds []string
-	for _, g := range j.Questions {
+	for _, g := range questions {
 		kinds = append(kinds, g.RequestKind)
 	}
 	if len(kinds) == 0 {

@@ -37,7 +37,7 @@ func (f flags) logAgents(known *registry.Registry, log *zap.Logger) {
 	if f.agents == "" {
 		return
 	}
-	_, err := knownAgents(f.agents, known).List(agentfile.Folder(f.agents))
+	_, err := agentfile.Folder{Path: f.agents, Known: knownAgents(f.agents, known)}.List()
 	problems, bad := errors.AsType[agentfile.Problems](err)
 	if err != nil && !bad {
 		log.Warn("agent files cannot be read", zap.Error(err))
@@ -53,7 +53,7 @@ func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Ho
 	if f.agents == "" {
 		return h
 	}
-	find := knownAgents(f.agents, known).Find(agentfile.Folder(f.agents))
+	find := agentfile.Folder{Path: f.agents, Known: knownAgents(f.agents, known)}.Find
 	h.Find = func(ctx context.Context, name, version string) (*agentfile.Definition, error) {
 		d, err := find(ctx, name, version)
 		if errors.Is(err, agentfile.ErrUnknown) {

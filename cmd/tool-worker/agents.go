@@ -13,9 +13,8 @@ func loadAgents(ctx context.Context, folder string) (a toolset.Agents, err error
 	if folder == "" {
 		return a, nil
 	}
-	f := agentfile.Folder(folder)
-	known := agentfile.Known{Tools: toolset.CheckPattern, Beside: true, Held: true} // only nodes know models
-	if a.All, err = known.List(f); err != nil {
+	f := agentfile.Folder{Path: folder, Known: agentfile.Known{Tools: toolset.CheckPattern, Beside: true, Held: true}} // only nodes know models
+	if a.All, err = f.List(); err != nil {
 		return a, err
 	}
 	a.Delegates, err = agentfile.Delegates(ctx, f.Find, a.All...)

@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -42,6 +43,7 @@ func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.
 	if slices.Contains(callers, d.Name) {
 		return agent.Config{}, fmt.Errorf("agents delegate in a circle: %s → %s", strings.Join(callers, " → "), d.Name)
 	}
+	k.Root = cmp.Or(k.Root, ".")
 	c, err := d.Merge(events.Config{})
 	if err != nil {
 		return agent.Config{}, err
@@ -64,7 +66,7 @@ func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.
 		k.Notes = notes.NewLocal(nil)
 	}
 	host := Host{
-		Models: k.Models, Notes: k.Notes, Sources: func(d *Definition) []notes.Source { return d.Sources(k.root()) },
+		Models: k.Models, Notes: k.Notes, Sources: func(d *Definition) []notes.Source { return d.Sources(k.Root) },
 		Commands: true, Folder: k.Folder, Root: k.Root, // the caller chose the agent
 	}
 	var with engine.Equipment
@@ -72,7 +74,7 @@ func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.
 		return out, err
 	}
 	out.Hooks, out.Mutators, out.Memory = with.Hooks, with.Mutators, with.Notes
-	if out.Transcript, err = d.Instructions(k.root()); err != nil {
+	if out.Transcript, err = d.Instructions(k.Root); err != nil {
 		return out, err
 	}
 	if err := d.own(ctx, k, callers, &out); err != nil {
@@ -86,7 +88,7 @@ func (d *Definition) restrict(k Kit, out *agent.Config) error {
 	for i, s := range out.Tools {
 		out.Tools[i] = tool.Under(s, d.Terms()...)
 	}
-	policy, err := d.Permissions.In(k.root())
+	policy, err := d.Permissions.In(k.Root)
 	if err != nil {
 		return fmt.Errorf("agent %s: permissions: %w", d.Name, err)
 	}
@@ -100,17 +102,10 @@ func (d *Definition) restrict(k Kit, out *agent.Config) error {
 	return nil
 }
 
-func (k Kit) root() string {
-	if k.Root == "" {
-		return "."
-	}
-	return k.Root
-}
-
 // own adds the agent's own tools: its skills and the agents that it delegates to.
 func (d *Definition) own(ctx context.Context, k Kit, callers []string, out *agent.Config) error {
 	out.Tools = slices.Clone(out.Tools)
-	skills, err := Skills(k.root(), d)
+	skills, err := Skills(k.Root, d)
 	if err != nil {
 		return err
 	}

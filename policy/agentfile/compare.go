@@ -1,7 +1,7 @@
 package agentfile
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,7 +17,7 @@ func (r *reader) compare(d *Definition) {
 		r.pattern(at("$.tools", i)+".name", t.Name, d)
 	}
 	r.models(d)
-	if r.known.Beside && r.folder != "" {
+	if r.known.Beside && r.folder != "" && len(d.Agents) > 0 {
 		r.delegates(d)
 	}
 	if data, err := d.Encode(); r.known.Held && err == nil && len(data) > MaxData {
@@ -79,34 +79,25 @@ func (r *reader) models(d *Definition) {
 
 // delegates reports agents that are not in the folder of the file.
 func (r *reader) delegates(d *Definition) {
-	for i, name := range d.Agents {
-		if name == d.Name {
-			continue // reported before
-		}
-		_, err := Folder(r.folder).Find(context.Background(), name, "")
-		_, broken := errors.AsType[Problems](err)
-		switch {
-		case errors.Is(err, ErrUnknown):
-			r.report(at("$.agents", i), "no file in %s defines an agent %q%s", r.folder, name, r.neighbor(name, d.Name))
-		case broken:
-			r.report(at("$.agents", i), "the file of agent %s has problems of its own", name)
-		case err != nil:
-			r.report(at("$.agents", i), "%v", err)
-		}
+	all, err := Folder{Path: r.folder}.List()
+	broken, bad := errors.AsType[Problems](err)
+	if err != nil && !bad {
+		r.report("$.agents", "%v", err)
 	}
-}
-
-// neighbor suggests an agent of the folder that may be meant.
-func (r *reader) neighbor(name, own string) string {
-	all, _ := Folder(r.folder).List() // files with problems do not matter here
 	var names []string
-	for _, d := range all {
-		if d.Name != own {
-			names = append(names, d.Name)
+	for _, other := range all {
+		if other.Name != d.Name {
+			names = append(names, other.Name)
 		}
 	}
-	if hint := nearest.Hint(name, names); hint != "" {
-		return hint
+	for i, name := range d.Agents {
+		switch {
+		case name == d.Name, slices.Contains(names, name): // delegation to itself was reported before
+		case len(broken.of(name)) > 0:
+			r.report(at("$.agents", i), "the file of agent %s has problems of its own", name)
+		default:
+			hint := cmp.Or(nearest.Hint(name, names), fmt.Sprintf(": put %s.yaml there", name))
+			r.report(at("$.agents", i), "no file in %s defines an agent %q%s", r.folder, name, hint)
+		}
 	}
-	return fmt.Sprintf(": put %s.yaml there", name)
 }

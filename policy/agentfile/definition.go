@@ -8,6 +8,7 @@ import (
 
 	"github.com/gowebpki/jcs"
 
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/policy/permission"
 )
 
@@ -189,15 +190,21 @@ func (d *Definition) Encode() ([]byte, error) {
 	return raw, nil
 }
 
-// versionBytes is how much of the digest names a version.
-const versionBytes = 8
-
 // Version returns the digest of the canonical form, in 16 hexadecimal digits.
 func (d *Definition) Version() (string, error) {
-	raw, err := d.Encode()
+	ref, err := d.Ref()
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:versionBytes]), nil
+	return ref.Version, nil
+}
+
+// Ref returns the definition as a session holds it.
+func (d *Definition) Ref() (*events.AgentRef, error) {
+	data, err := d.Encode()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data)
+	return &events.AgentRef{Name: d.Name, Version: hex.EncodeToString(sum[:8]), Data: data}, nil
 }

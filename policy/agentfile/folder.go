@@ -12,7 +12,10 @@ import (
 
 // Folder is a folder of agent files. It is read each time, so changes apply to the next
 // session.
-type Folder string
+type Folder struct {
+	Path  string
+	Known Known // what the files may refer to
+}
 
 func extensions() []string { return []string{".yaml", ".yml"} }
 
@@ -23,51 +26,34 @@ func IsFile(text string) bool {
 
 // Find returns the agent of that name. It returns ErrUnknown if the folder has none, or
 // has another version.
-func (f Folder) Find(ctx context.Context, name, version string) (*Definition, error) {
-	return Known{}.Find(f)(ctx, name, version)
-}
-
-// Find is [Folder.Find], and checks files against what the program knows.
-func (k Known) Find(f Folder) FindFunc {
-	return func(_ context.Context, name, version string) (*Definition, error) { return k.find(f, name, version) }
-}
-
-func (k Known) find(f Folder, name, version string) (*Definition, error) {
-	all, err := k.List(f)
-	for _, d := range all {
-		if d.Name != name {
-			continue
+func (f Folder) Find(_ context.Context, name, version string) (*Definition, error) {
+	all, err := f.List()
+	if i := slices.IndexFunc(all, func(d *Definition) bool { return d.Name == name }); i >= 0 {
+		v, err := all[i].Version()
+		if err != nil || version == "" || v == version {
+			return all[i], err
 		}
-		if v, err := d.Version(); err != nil || version == "" || v == version {
-			return d, err
-		}
-		return nil, fmt.Errorf("agent %q in %s, version %s: %w", name, f, version, ErrUnknown)
+		return nil, fmt.Errorf("agent %q in %s, version %s: %w", name, f.Path, version, ErrUnknown)
 	}
-	if bad, ok := errors.AsType[Problems](err); ok { // of files that may be meant
-		var own Problems
-		for _, p := range bad {
-			if baseName(p.File) == name {
-				own = append(own, p)
-			}
-		}
-		if len(own) > 0 {
-			return nil, own
-		}
-		err = nil
-	}
-	if err != nil {
+	problems, bad := errors.AsType[Problems](err)
+	if err != nil && !bad {
 		return nil, err
 	}
-	return nil, fmt.Errorf("agent %q in %s: %w", name, f, ErrUnknown)
+	if own := problems.of(name); len(own) > 0 {
+		return nil, own
+	}
+	return nil, fmt.Errorf("agent %q in %s: %w", name, f.Path, ErrUnknown)
+}
+
+// of returns the problems of the file that probably defines an agent.
+func (p Problems) of(agent string) Problems {
+	return slices.DeleteFunc(slices.Clone(p), func(p Problem) bool { return baseName(p.File) != agent })
 }
 
 // List returns the agents of the folder, by name. If some files cannot be used it returns
 // the others, and [Problems].
-func (f Folder) List() ([]*Definition, error) { return Known{}.List(f) }
-
-// List is [Folder.List], and checks files against what the program knows.
-func (k Known) List(f Folder) ([]*Definition, error) {
-	entries, err := os.ReadDir(string(f))
+func (f Folder) List() ([]*Definition, error) {
+	entries, err := os.ReadDir(f.Path)
 	if err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
@@ -78,8 +64,8 @@ func (k Known) List(f Folder) ([]*Definition, error) {
 		if e.IsDir() || !slices.Contains(extensions(), filepath.Ext(e.Name())) {
 			continue
 		}
-		file := filepath.Join(string(f), e.Name())
-		d, err := k.Load(file)
+		file := filepath.Join(f.Path, e.Name())
+		d, err := f.Known.Load(file)
 		if bad, ok := errors.AsType[Problems](err); ok {
 			problems = append(problems, bad...)
 			continue

@@ -102,7 +102,7 @@ hooks:
   - {name: keeper, points: [pre_tool_execution], tools: [drop], command: ./keeper.sh}
   - {name: witness, points: [session_start], command: 'cat > input; echo "$TURNLOG_AGENT in $(basename "$TURNLOG_ROOT"), secret: $SECRET"'}
 `, "keeper.sh": "#!/bin/sh\necho not that one >&2\nexit 2\n"})
-	if err := os.Chmod(filepath.Join(string(f), "keeper.sh"), 0o700); err != nil {
+	if err := os.Chmod(filepath.Join(f.Path, "keeper.sh"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	root := filepath.Join(t.TempDir(), "work")
@@ -128,7 +128,7 @@ hooks:
 		return scripted.Parse(name, []byte("replies:\n  - calls: [{name: peek}, {name: say, input: {kind: x}}, {name: drop}, {name: send, input: {kind: mail.send}}]\n"+
 			"  - text: '{{range .Results}}{{.Text}};{{end}}'\n"))
 	}
-	cfg, err := d.Agent(t.Context(), agentfile.Kit{Models: models, Root: root, Folder: string(f), Tools: []tool.Source{tools}})
+	cfg, err := d.Agent(t.Context(), agentfile.Kit{Models: models, Root: root, Folder: f.Path, Tools: []tool.Source{tools}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ hooks:
 			t.Errorf("%q is missing in %s", want, res.Response)
 		}
 	}
-	if raw, err := os.ReadFile(filepath.Join(string(f), "input")); err != nil || !strings.Contains(string(raw), `"session_start"`) {
+	if raw, err := os.ReadFile(filepath.Join(f.Path, "input")); err != nil || !strings.Contains(string(raw), `"session_start"`) {
 		t.Errorf("the hook saw %s, %v", raw, err)
 	}
 	want := []string{

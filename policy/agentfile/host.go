@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/policy/notes"
@@ -144,19 +145,6 @@ func (d *Definition) Merge(asked events.Config) (events.Config, error) {
 	return c, nil
 }
 
-// Ref returns the definition as a session holds it.
-func (d *Definition) Ref() (*events.AgentRef, error) {
-	data, err := d.Encode()
-	if err != nil {
-		return nil, err
-	}
-	version, err := d.Version()
-	if err != nil {
-		return nil, err
-	}
-	return &events.AgentRef{Name: d.Name, Version: version, Data: data}, nil
-}
-
 // Recorded returns the definition that a session holds; nil if it has no agent. It was
 // checked when the session opened: what a later release refuses must not stop it.
 func Recorded(c events.Config) (*Definition, error) {
@@ -214,8 +202,8 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 
 // recall returns what planning a task recalls, and where the task leaves its note; nil:
 // the host's own.
-func (d *Definition) recall(store notes.Store, sources []notes.Source) (notes.Keeper, error) {
-	var keeper notes.Keeper
+func (d *Definition) recall(store notes.Store, sources []notes.Source) (extension.Notes, error) {
+	var keeper extension.Notes
 	if m := d.Memory; m != nil && store != nil {
 		scope := d.Name
 		if m.Scope == "all" {

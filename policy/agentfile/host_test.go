@@ -42,7 +42,7 @@ func folder(t *testing.T, files map[string]string) agentfile.Folder {
 			t.Fatal(err)
 		}
 	}
-	return agentfile.Folder(dir)
+	return agentfile.Folder{Path: dir}
 }
 
 func opened(name string, data []byte) (model.Model, error) {
@@ -161,7 +161,7 @@ func TestAFolderIsReadEachTime(t *testing.T) {
 	if _, err := f.Find(t.Context(), "one", version); err != nil {
 		t.Errorf("Find of the version = %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(string(f), "one.yaml"), []byte("model: b\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(f.Path, "one.yaml"), []byte("model: b\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if d, err := f.Find(t.Context(), "one", ""); err != nil || d.Model != "b" {
@@ -263,7 +263,7 @@ func TestAnAgentRunsInThisProcess(t *testing.T) {
 		"tester.yaml": "model: tester\n",
 		"AGENTS.md":   "Use tabs.\n",
 	})
-	skill := filepath.Join(string(f), "skills", "notes")
+	skill := filepath.Join(f.Path, "skills", "notes")
 	if err := os.MkdirAll(skill, 0o750); err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestAnAgentRunsInThisProcess(t *testing.T) {
 		return scripted.Parse(name, []byte("replies:\n  - calls: [{name: skill_activate, input: {name: notes}}, {name: agent_tester, input: {prompt: Test.}}]\n"+
 			"  - text: '{{range .Results}}{{.Text}};{{end}}'\n"))
 	}
-	cfg, err := lead.Agent(t.Context(), agentfile.Kit{Models: models, Root: string(f), Find: f.Find})
+	cfg, err := lead.Agent(t.Context(), agentfile.Kit{Models: models, Root: f.Path, Find: f.Find})
 	if err != nil {
 		t.Fatal(err)
 	}

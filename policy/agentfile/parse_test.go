@@ -216,7 +216,7 @@ a.yaml:6:32: limits.tokens: minimum: got -1, want 1
 a.yaml:9:14: hooks[0].points[0]: "nowhere": use session_start, loop_iteration, pre_llm_call, post_llm_call, pre_tool_execution, post_tool_execution, context_compaction or session_end
 a.yaml:10:28: context.skills[1]: "../x": use a folder below the one that the agent works in, as a relative path that does not go up
 a.yaml:10:43: context.specs[0]: "/etc": use a folder below the one that the agent works in, as a relative path that does not go up
-a.yaml:11:31: permissions.kinds.allow[0]: "filesystem.reed": there is no such kind: the kinds of filesystem are filesystem.delete, filesystem.edit, filesystem.list, filesystem.mkdir, filesystem.read, filesystem.write
+a.yaml:11:31: permissions.kinds.allow[0]: "filesystem.reed": there is no such kind: did you mean filesystem.read?
 a.yaml:11:67: permissions.kinds.deny[0]: "shell.*": write a kind like filesystem.read; filesystem matches all below it
 a.yaml:12:1: unknown field "engine"
 a.yaml:13:11: fallback: needs model`},

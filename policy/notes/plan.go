@@ -5,36 +5,30 @@ import (
 	"errors"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/extension"
 )
 
 // Source recalls what may help with a goal.
 type Source interface {
-	// Recall returns the items, best first; beside an error, those found all the same.
+	// Recall returns the items, best first; with an error, those found nevertheless.
 	Recall(ctx context.Context, goal string) ([]content.Item, error)
 }
 
-// Keeper is a source that also stores the outcomes of tasks: an extension.Notes.
-type Keeper interface {
-	Source
-	// Remember stores the outcome of a task.
-	Remember(ctx context.Context, goal, summary string) error
-}
-
-// Plan returns a Keeper that recalls from all of the sources, then from k, and stores in
-// k; a nil k stores nothing. An error of one source does not stop the others.
-func Plan(k Keeper, sources ...Source) Keeper {
-	if k != nil {
-		sources = append(sources, k)
+// Plan returns notes that recall from all of the sources, then from n, and store in n; a nil
+// n stores nothing. An error of one source does not stop the others.
+func Plan(n extension.Notes, sources ...Source) extension.Notes {
+	if n != nil {
+		sources = append(sources, n)
 	}
-	return &plan{keeper: k, sources: sources}
+	return plan{n, sources}
 }
 
 type plan struct {
-	keeper  Keeper // may be nil
+	notes   extension.Notes // may be nil
 	sources []Source
 }
 
-func (p *plan) Recall(ctx context.Context, goal string) ([]content.Item, error) {
+func (p plan) Recall(ctx context.Context, goal string) ([]content.Item, error) {
 	var items []content.Item
 	var errs []error
 	for _, s := range p.sources {
@@ -44,9 +38,9 @@ func (p *plan) Recall(ctx context.Context, goal string) ([]content.Item, error) 
 	return items, errors.Join(errs...)
 }
 
-func (p *plan) Remember(ctx context.Context, goal, summary string) error {
-	if p.keeper == nil {
+func (p plan) Remember(ctx context.Context, goal, summary string) error {
+	if p.notes == nil {
 		return nil
 	}
-	return p.keeper.Remember(ctx, goal, summary)
+	return p.notes.Remember(ctx, goal, summary)
 }

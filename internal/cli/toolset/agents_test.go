@@ -32,11 +32,11 @@ func TestAgentsAddTheirSkillsAndDelegates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lead, err := agentfile.Folder(root).Find(t.Context(), "lead", "")
+	lead, err := agentfile.Folder{Path: root}.Find(t.Context(), "lead", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	delegates, err := agentfile.Delegates(t.Context(), agentfile.Folder(root).Find, lead)
+	delegates, err := agentfile.Delegates(t.Context(), agentfile.Folder{Path: root}.Find, lead)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func listFolder(a *app.App, dir string) ([]row, error) {
 	if dir == "" {
 		return rows, nil
 	}
-	all, err := flags.KnownAgents(a, dir).List(agentfile.Folder(dir))
+	all, err := agentfile.Folder{Path: dir, Known: flags.KnownAgents(a, dir)}.List()
 	problems, bad := errors.AsType[agentfile.Problems](err)
 	if err != nil && !bad {
 		return nil, cli.Usage("--agents: %w", err)
@@ -200,7 +200,7 @@ func find(ctx context.Context, r *app.Remote, name, dir, version string) (d *age
 		}
 		return d, name, err
 	case dir != "":
-		d, err = agentfile.Folder(dir).Find(ctx, name, version)
+		d, err = agentfile.Folder{Path: dir}.Find(ctx, name, version)
 		return d, dir, err
 	}
 	err = r.Do(ctx, func(ctx context.Context, c *cli.Cell, _ *client.Client) error {

@@ -73,7 +73,7 @@ func checkPath(a *app.App, path string) error {
 		_, err := flags.LoadFile(a, path)
 		return err
 	}
-	all, err := flags.KnownAgents(a, path).List(agentfile.Folder(path))
+	all, err := agentfile.Folder{Path: path, Known: flags.KnownAgents(a, path)}.List()
 	if err == nil && len(all) == 0 {
 		return agentfile.Problems{{File: path, Message: "holds no agent file: they end in .yaml or .yml"}}
 	}

@@ -105,7 +105,7 @@ func (a *toolsAgent) agents(ctx context.Context, file string) (out toolset.Agent
 	}
 	out.All = []*agentfile.Definition{a.definition}
 	for _, name := range a.definition.Agents {
-		d, err := agentfile.Folder(filepath.Dir(file)).Find(ctx, name, "")
+		d, err := agentfile.Folder{Path: filepath.Dir(file)}.Find(ctx, name, "")
 		if err != nil {
 			return out, cli.Usage("agent %s delegates: %w", a.definition.Name, err)
 		}

@@ -81,7 +81,7 @@ func (a Agent) agents(ctx context.Context) (out toolset.Agents, err error) {
 	if a.definition == nil {
 		return out, nil
 	}
-	if out.Delegates, err = agentfile.Delegates(ctx, agentfile.Folder(a.Folder).Find, a.definition); err != nil {
+	if out.Delegates, err = agentfile.Delegates(ctx, agentfile.Folder{Path: a.Folder}.Find, a.definition); err != nil {
 		return out, cli.Usage("%w", err)
 	}
 	out.All = append([]*agentfile.Definition{a.definition}, out.Delegates...)

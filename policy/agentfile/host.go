@@ -11,7 +11,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/policy/notes"
@@ -202,8 +201,8 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 
 // recall returns what planning a task recalls, and where the task leaves its note; nil:
 // the host's own.
-func (d *Definition) recall(store notes.Store, sources []notes.Source) (extension.Notes, error) {
-	var keeper extension.Notes
+func (d *Definition) recall(store notes.Store, sources []notes.Source) (notes.Keeper, error) {
+	var keeper notes.Keeper
 	if m := d.Memory; m != nil && store != nil {
 		scope := d.Name
 		if m.Scope == "all" {

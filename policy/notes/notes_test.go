@@ -25,6 +25,7 @@ func TestLocalIsAStore(t *testing.T) {
 // Hosts use both as their memory.
 var (
 	_ extension.Notes = (*notes.Notes)(nil)
+	_ extension.Notes = notes.Keeper(nil)
 )
 
 func open(t *testing.T, cfg notes.Config) *notes.Notes {

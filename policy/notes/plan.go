@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/extension"
 )
 
 // Source recalls what may help with a goal.
@@ -14,9 +13,16 @@ type Source interface {
 	Recall(ctx context.Context, goal string) ([]content.Item, error)
 }
 
+// Keeper is a source that also stores the outcomes of tasks: an extension.Notes.
+type Keeper interface {
+	Source
+	// Remember stores the outcome of a task.
+	Remember(ctx context.Context, goal, summary string) error
+}
+
 // Plan returns notes that recall from all of the sources, then from n, and store in n; a nil
 // n stores nothing. An error of one source does not stop the others.
-func Plan(n extension.Notes, sources ...Source) extension.Notes {
+func Plan(n Keeper, sources ...Source) Keeper {
 	if n != nil {
 		sources = append(sources, n)
 	}
@@ -24,7 +30,7 @@ func Plan(n extension.Notes, sources ...Source) extension.Notes {
 }
 
 type plan struct {
-	notes   extension.Notes // may be nil
+	notes   Keeper // may be nil
 	sources []Source
 }
 

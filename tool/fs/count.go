@@ -2,7 +2,6 @@ package fs
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -42,15 +41,17 @@ type counted struct {
 
 // fileCount is the count of one file.
 type fileCount struct {
-	Path  string `json:"path"`
-	Lines int64  `json:"lines"`
-	Words int64  `json:"words"`
-	Bytes int64  `json:"bytes"`
+	Path string `json:"path"`
+	size
 }
 
 // total is the sum over all files, including those not listed.
 type total struct {
-	Files int   `json:"files"`
+	Files int `json:"files"`
+	size
+}
+
+type size struct {
 	Lines int64 `json:"lines"`
 	Words int64 `json:"words"`
 	Bytes int64 `json:"bytes"`
@@ -73,8 +74,7 @@ func (d *dir) count(ctx context.Context, in countInput) (counted, error) {
 		if err != nil {
 			return err
 		}
-		c.Path = strings.ToValidUTF8(name, "\uFFFD")
-		out.Files = append(out.Files, c)
+		out.Files = append(out.Files, fileCount{strings.ToValidUTF8(name, "\uFFFD"), c})
 		out.Total.Files++
 		out.Total.Lines += c.Lines
 		out.Total.Words += c.Words
@@ -104,31 +104,23 @@ func (in countInput) compare(a, b fileCount) int {
 }
 
 // measure counts like wc, except that a last line without a newline is a line.
-func measure(r *bufio.Reader) (fileCount, error) {
-	var c fileCount
-	word, last := false, byte('\n')
-	for {
-		_, err := r.Peek(1) // fills the buffer if it is empty
+func measure(r *bufio.Reader) (n size, err error) {
+	isSpace := func(b byte) bool { return b == ' ' || b >= '\t' && b <= '\r' }
+	for last := byte('\n'); ; n.Bytes++ {
+		b, err := r.ReadByte()
 		switch {
 		case errors.Is(err, io.EOF):
 			if last != '\n' {
-				c.Lines++
+				n.Lines++
 			}
-			return c, nil
+			return n, nil
 		case err != nil:
-			return c, err //nolint:wrapcheck // text explains it
+			return n, err //nolint:wrapcheck // text explains it
+		case b == '\n':
+			n.Lines++
+		case isSpace(last) && !isSpace(b):
+			n.Words++
 		}
-		chunk, _ := r.Peek(r.Buffered())
-		c.Bytes += int64(len(chunk))
-		c.Lines += int64(bytes.Count(chunk, []byte{'\n'}))
-		for _, b := range chunk {
-			space := b == ' ' || b >= '\t' && b <= '\r'
-			if !space && !word {
-				c.Words++
-			}
-			word = !space
-		}
-		last = chunk[len(chunk)-1]
-		_, _ = r.Discard(len(chunk))
+		last = b
 	}
 }

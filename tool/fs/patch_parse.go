@@ -91,42 +91,25 @@ func (p *patchParser) fail(line int, format string, args ...any) error {
 // files.
 func (p *patchParser) unified() ([]filePatch, error) {
 	var files []filePatch
-	var head *filePatch // from git's header, until its hunks follow
-	flush := func() error {
-		f := head
-		if head = nil; f == nil || f.action == update && f.mode == "" && f.to == "" {
-			return nil
-		}
-		if f.name == "" {
-			return p.fail(f.line, "no file name")
-		}
-		if f.action == remove {
-			f.hunks = []hunk{{line: f.line}} // removes no line, so the file must be empty
-		}
-		files = append(files, *f)
-		return nil
-	}
+	var head *filePatch // the last file, if only lines of git's header are known so far
 	for p.more() {
-		line, n := p.peek(), p.next+1
+		line, n, named := p.peek(), p.next+1, p.isHeader()
+		isDiff := strings.HasPrefix(line, "diff ")
+		if isDiff || named && head == nil || strings.HasPrefix(line, "rename from ") && (head == nil || head.to != "") {
+			files = append(files, filePatch{line: n})
+			head = &files[len(files)-1]
+		}
 		var err error
 		switch {
-		case p.isHeader():
-			var f filePatch
-			if f, err = p.unifiedFile(head); err != nil {
-				return nil, err
-			}
-			files, head = append(files, f), nil
-			continue
+		case named:
+			err, head = p.unifiedFile(head), nil
+			p.next-- // to the last line of its hunks
 		case strings.HasPrefix(line, "@@"):
 			err = p.fail(n, "a hunk without a file: lines --- and +++ with the file name must come first")
 		case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
 			err = p.fail(n, "binary files cannot be patched")
-		case strings.HasPrefix(line, "diff "):
-			err = flush()
-			head = &filePatch{line: n, name: gitName(strings.TrimPrefix(line, "diff --git "))}
-		case strings.HasPrefix(line, "rename from ") && (head == nil || head.to != ""):
-			err = flush()
-			head = &filePatch{line: n, name: unquoted(strings.TrimPrefix(line, "rename from "))}
+		case isDiff:
+			head.name = gitName(strings.TrimPrefix(line, "diff --git "))
 		case head != nil:
 			err = p.gitLine(head, line)
 		}
@@ -135,7 +118,18 @@ func (p *patchParser) unified() ([]filePatch, error) {
 		}
 		p.next++
 	}
-	return files, flush()
+	files = slices.DeleteFunc(files, func(f filePatch) bool {
+		return f.action == update && f.mode == "" && f.to == "" && len(f.hunks) == 0
+	})
+	for i, f := range files {
+		switch {
+		case f.name == "":
+			return nil, p.fail(f.line, "no file name")
+		case f.action == remove && len(f.hunks) == 0:
+			files[i].hunks = []hunk{{line: f.line}} // removes no line, so the file must be empty
+		}
+	}
+	return files, nil
 }
 
 // isHeader reports whether the lines --- and +++ of a file follow.
@@ -145,43 +139,39 @@ func (p *patchParser) isHeader() bool {
 
 const devNull = "/dev/null"
 
-// unifiedFile parses the lines --- and +++ and the hunks. head is what git's header
-// says, or nil.
-func (p *patchParser) unifiedFile(head *filePatch) (filePatch, error) {
+// unifiedFile parses the lines --- and +++ and the hunks of a file.
+func (p *patchParser) unifiedFile(f *filePatch) error {
 	before, _, _ := strings.Cut(strings.TrimPrefix(p.lines[p.next], "--- "), "\t") // a timestamp may follow
 	after, _, _ := strings.Cut(strings.TrimPrefix(p.lines[p.next+1], "+++ "), "\t")
 	before, after = unprefixed(unquoted(before), unquoted(after))
-	f := filePatch{line: p.next + 1, name: before}
 	p.next += 2
 	switch {
 	case before == devNull && after == devNull:
-		return f, p.fail(f.line, "no file name")
-	case head != nil && head.to != "":
-		f = *head
+		return p.fail(f.line, "no file name")
+	case f.to != "": // git's header has the names
 	case before == devNull:
 		f.action, f.name = create, after
 	case after == devNull:
-		f.action = remove
+		f.action, f.name = remove, before
 	case after != before:
-		f.to = after
-	}
-	if head != nil {
-		f.mode = head.mode
+		f.name, f.to = before, after
+	default:
+		f.name = before
 	}
 	for p.more() && strings.HasPrefix(p.peek(), "@@") {
 		h, err := p.unifiedHunk()
 		if err != nil {
-			return f, err
+			return err
 		}
 		f.hunks = append(f.hunks, h)
 	}
 	if len(f.hunks) == 0 && f.to == "" {
-		return f, p.fail(f.line, "%s has no hunk: a line @@ must follow", show(f.name))
+		return p.fail(f.line, "%s has no hunk: a line @@ must follow", show(f.name))
 	}
 	if f.action == create && slices.ContainsFunc(f.hunks, func(h hunk) bool { return len(h.old()) > 0 }) {
-		return f, p.fail(f.line, "%s is created, but not all of its lines begin with +", show(f.name))
+		return p.fail(f.line, "%s is created, but not all of its lines begin with +", show(f.name))
 	}
-	return f, nil
+	return nil
 }
 
 // unifiedHunk parses a hunk. The counts in its header are only hints: models count

@@ -26,8 +26,8 @@ import (
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/exec"
 	"github.com/turnlog/turnlog/tool/fs"
-	"github.com/turnlog/turnlog/tool/shell"
 )
 
 //go:embed coder.yaml
@@ -125,7 +125,7 @@ func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, session.
 		return nil, session.Task{}, err
 	}
 	def.Model = o.model
-	tools, err := workshop(o.root) //nolint:contextcheck // shell.New takes no time worth a context
+	tools, err := workshop(o.root) //nolint:contextcheck // exec.NewShell takes no time worth a context
 	if err != nil {
 		return nil, session.Task{}, err
 	}
@@ -156,7 +156,7 @@ func workshop(root string) (tool.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	sh, err := shell.New(root, shell.Options{}) // Sandbox: "bwrap" confines commands where it is available
+	sh, err := exec.NewShell(root, exec.Options{}) // Sandbox: "bwrap" confines commands where it is available
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-
-	"github.com/turnlog/turnlog/tool"
 )
 
 // argument is fixed text or, if property is set, a placeholder for a property of
@@ -174,8 +172,4 @@ func (m *manifest) input(in values, raw json.RawMessage) []byte {
 		return nil
 	}
 	return []byte(strings.Join(in.texts(m.stdin), "\n"))
-}
-
-func invalid(format string, args ...any) error {
-	return tool.Failure(tool.CodeInvalidArguments, format, args...)
 }

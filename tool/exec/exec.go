@@ -1,32 +1,45 @@
-// Package exec turns executables into tools. A manifest in YAML or JSON names the
-// tool, its input and the command that it runs; the program needs to know nothing
-// about Turnlog.
+// Package exec runs commands as tools: shell_exec, for commands that a model writes, and
+// tools for the executables that manifests describe.
 //
-// The one idea: no shell and no templates. A command is a list of arguments, and a
-// placeholder stands for one whole argument, so no input can become another
-// argument, an option or a command. A program can also read the input as JSON from
-// stdin.
+// The one idea: a call owns every process that it started. A command runs in its own
+// process group, and when the call ends the whole group has ended, whether the call
+// was cancelled, timed out, or finished and left something in the background. Only a
+// process that starts its own session survives; the call does not wait for it.
 //
-// Stdout is the tool's output, of any length where the host keeps long outputs (see
-// [tool.Stash]). If the exit status is not zero, the call fails, and the model sees
-// the status and stderr. A call owns every process that it started, as in package
-// shell. The environment holds only the basics and what the manifest adds.
+// Output is taken in bounded memory: a result shows its beginning and its end, and the
+// host may store all of it (see [tool.Stash]). A command sees a small environment,
+// without the host's secrets, and starts in a directory below the root. It is not
+// confined to that: it may do what the host's user may do. Let [tool.Permissions] decide
+// on the requests that the tools propose (kinds shell.command and exec.run), or run
+// commands in a sandbox: see [Options].Sandbox.
 //
-// A manifest is trusted like a program. What a call does with it is judged by
-// [tool.Permissions] as a request of kind exec.run.
+// [NewShell] returns shell_exec. Stdout and stderr are one stream, and a command that ran
+// is a success of the tool, whatever its exit status, which is part of the output for the
+// model to judge. With [Options].Shells, a call may keep its shell: the next call starts
+// with the same directory and exported variables, but without functions and processes.
+// Kept shells are in the memory of one worker. If a shell is gone, because the worker
+// restarted or the call reached another one, the call fails and says so.
+//
+// [New] and [Load] return the tools of manifests. A manifest in YAML or JSON names the
+// tool, its input and its command; the program needs to know nothing about Turnlog. There
+// is no shell and there are no templates: a placeholder stands for one whole argument, so
+// no input can become another argument, an option or a command. A program can also read
+// the input as JSON from stdin. Stdout is the tool's output. If the exit status is not
+// zero, the call fails, and the model sees the status and stderr. A manifest is trusted
+// like a program.
+//
+// Only Unix has process groups; elsewhere the constructors return errors.
 package exec
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"path/filepath"
-	"strings"
+	"io"
+	"io/fs"
+	"os"
 	"time"
 
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/hostenv"
 	"github.com/turnlog/turnlog/internal/procgroup"
 	"github.com/turnlog/turnlog/internal/sandbox"
@@ -35,189 +48,107 @@ import (
 
 // Failure codes, in addition to those of package tool.
 const (
-	CodeExit   = "exit_status" // the program failed
-	CodeOutput = "bad_output"  // the output is not what the manifest promises
-	CodeNotRun = "not_run"     // the program could not be started
+	CodeNoProgram = "no_such_program" // the program does not exist
+	CodeNotRun    = "not_run"         // the operating system cannot run it
+	CodeShellGone = "shell_gone"      // the kept shell does not exist or has ended
+	CodeShellBusy = "shell_busy"      // another call is running in the kept shell
+	CodeExit      = "exit_status"     // the program of a manifest failed
+	CodeOutput    = "bad_output"      // the output is not what the manifest promises
 )
 
-// Options configures [New] and [Load].
+// Options configures [NewShell], [New] and [Load]. The zero value is ready for use.
 type Options struct {
-	Env     []string      // KEY=value, added to every command's environment
+	Env     []string      // KEY=value, added to every command's environment; the last of equal keys wins
 	Grace   time.Duration // from SIGTERM to SIGKILL; zero: 2 s
 	Sandbox string        // none, bwrap, or auto for bwrap if it works; zero: none
 	Network bool          // allow the network in a sandbox
+
+	Shells    int           // of NewShell: how many shells are kept; one more evicts the least recently used; zero: none
+	ShellIdle time.Duration // of NewShell: how long an unused shell is kept; zero: 30 min
 }
 
-// program is one tool.
-type program struct {
-	m     *manifest
-	spec  tool.Spec
+const (
+	defaultTimeout = 2 * time.Minute
+	maxOutput      = 1<<20 - 4096 // bytes that a result shows by default; leaves room for notes
+)
+
+// host is what the commands of a tool have in common.
+type host struct {
 	root  *tool.Root
-	dir   string // where it begins, absolute
 	env   []string
-	file  string
 	box   *sandbox.Sandbox
 	grace time.Duration
 }
 
-// New returns the tool of the manifest in data. Its commands begin below the
-// directory root, and file names the manifest in errors. It returns an error if the
-// manifest is invalid, or if the root, the program or the sandbox cannot be used.
-func New(root, file string, data []byte, opts Options) (tool.Tool, error) {
-	m, err := parseManifest(file, data)
-	if err != nil {
-		return nil, err
-	}
-	return newProgram(root, m, opts)
-}
-
-func newProgram(root string, m *manifest, opts Options) (tool.Tool, error) {
+func newHost(root string, opts Options) (host, error) {
 	if !procgroup.Supported {
-		return nil, errors.New("tools from manifests need the process groups of Unix, which this system does not have")
+		return host{}, errors.New("commands need the process groups of Unix, which this system does not have")
 	}
 	r, err := tool.OpenRoot(root)
 	if err != nil {
-		return nil, err
+		return host{}, err
 	}
 	box, _, err := sandbox.Open(context.Background(), opts.Sandbox, opts.Network)
 	if err != nil {
-		return nil, err
+		return host{}, err
 	}
-	if opts.Grace <= 0 {
-		opts.Grace = 2 * time.Second
-	}
-	p := &program{m: m, root: r, box: box, grace: opts.Grace}
-	if err := p.prepare(opts); err != nil {
-		return nil, err
-	}
-	t, err := tool.Compile(p)
-	if err != nil {
-		return nil, m.at("$.input", "%v", err)
-	}
-	return t, nil
+	return host{root: r, env: append(hostenv.Base(), opts.Env...), box: box, grace: cmp.Or(max(opts.Grace, 0), 2*time.Second)}, nil
 }
 
-// prepare resolves the environment, the directory and the program.
-func (p *program) prepare(opts Options) error {
-	passed, err := hostenv.Pass(p.m.Env)
-	if err != nil {
-		return p.m.at("$.env", "%v", err)
-	}
-	rel, err := p.root.Rel(p.m.Cwd)
-	if err != nil {
-		return p.m.at("$.cwd", "%v", err)
-	}
-	p.dir = filepath.Join(p.root.Dir(), filepath.FromSlash(rel))
-	p.env = append(append(append(hostenv.Base(), opts.Env...), passed...), "PWD="+p.dir)
-	p.file = p.m.command[0][0].text
-	if strings.Contains(p.file, "/") {
-		if !filepath.IsAbs(p.file) {
-			p.file = filepath.Join(p.m.dir, p.file)
-		}
-		if !hostenv.Executable(p.file) {
-			return p.m.at("$.command[0]", "%s does not exist or is not executable", p.file)
-		}
-	} else {
-		file, path, ok := hostenv.LookPath(p.file, p.env)
-		if !ok {
-			return p.m.at("$.command[0]", "%s is not in PATH (%s)", p.file, path)
-		}
-		p.file = file
-	}
-	p.spec, err = p.m.spec(p.grace)
-	return err
+// command is one command to run.
+type command struct {
+	sandbox.Command
+
+	env     []string
+	timeout time.Duration
+	stdin   io.Reader // nil: empty
+	stdout  io.Writer // nil: stderr
+	stderr  io.Writer
 }
 
-// Spec returns what the manifest says.
-func (p *program) Spec() tool.Spec { return p.spec }
+// run runs a command. stopped reports that its timeout passed first. The error is why it
+// did not start, or the cause of ctx, if that ended first.
+func (h host) run(ctx context.Context, c command) (state *os.ProcessState, stopped bool, err error) {
+	if ctx.Err() != nil {
+		return nil, false, context.Cause(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	c.Root = h.root.Dir()
+	argv := h.box.Wrap(c.Command)
+	state, err = procgroup.Run(limited, procgroup.Command{
+		Path: argv[0], Args: argv, Dir: c.Dir, Env: c.env, Input: c.stdin, Answer: c.stdout, Output: c.stderr, Grace: h.grace,
+	})
+	switch {
+	case err != nil:
+		return nil, false, notStarted(c.Argv[0], err)
+	case !state.Success() && ctx.Err() != nil:
+		return nil, false, context.Cause(ctx)
+	}
+	return state, !state.Success() && limited.Err() != nil, nil
+}
+
+// notStarted explains why a program did not start.
+func notStarted(name string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return tool.Failure(CodeNoProgram, "program %q does not exist, or its interpreter does not", name)
+	case errors.Is(err, fs.ErrPermission):
+		return tool.Failure(CodeNotRun, "program %q cannot be run: it is not executable", name)
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return tool.Failure(CodeNotRun, "program %q cannot be run: %v", name, err)
+}
 
 // target is what a permission request is about.
 type target struct {
 	Argv []string `json:"argv"`
 	Cwd  string   `json:"cwd"`
+	Env  []string `json:"env,omitempty"` // the keys that a call sets
 }
 
-// Propose makes one request, for the command that the call would run.
-func (p *program) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
-	r := tool.RequestFor(p.spec, c)
-	in, err := readInput(c.Input)
-	if err != nil {
-		return nil, err
-	}
-	argv, err := p.m.argv(in)
-	if err != nil {
-		return []tool.Request{r}, nil //nolint:nilerr // the call reports it and runs nothing
-	}
-	argv[0] = p.file
-	r.Kind, r.Summary = "exec.run", "run "+strings.Join(argv, " ")
-	if r.Target, err = json.Marshal(target{argv, p.dir}); err != nil {
-		return nil, fmt.Errorf("propose %s: %w", p.spec.Name, err)
-	}
-	return []tool.Request{r}, nil
-}
-
-// maxStderr is how much of stderr a failure shows.
-const maxStderr = 16 << 10
-
-var errTimeout = errors.New("the command ran out of time")
-
-// Call runs the command.
-func (p *program) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
-	in, err := readInput(c.Input)
-	if err != nil {
-		return tool.Output{}, err
-	}
-	argv, err := p.m.argv(in)
-	if err != nil {
-		return tool.Output{}, err
-	}
-	if _, err := p.root.Subdir(p.dir); err != nil { // it may have become a link
-		return tool.Output{}, err
-	}
-	limited, cancel := context.WithTimeoutCause(ctx, p.m.timeout, errTimeout)
-	defer cancel()
-	stdout, stderr := c.Spool(p.m.MaxOutput), tool.NewClip(maxStderr)
-	defer stdout.Close()
-	argv = p.box.Wrap(sandbox.Command{Root: p.root.Dir(), Dir: p.dir, Path: p.file, Argv: argv})
-	state, err := procgroup.Run(limited, procgroup.Command{
-		Path: argv[0], Args: argv, Dir: p.dir, Env: p.env,
-		Input: bytes.NewReader(p.m.input(in, c.Input)), Answer: stdout, Output: stderr, Grace: p.grace,
-	})
-	switch {
-	case err != nil:
-		return tool.Output{}, tool.Failure(CodeNotRun, "%s cannot be run: %v", p.m.Name, err)
-	case state.Success():
-		return p.output(ctx, stdout)
-	case ctx.Err() != nil:
-		return tool.Output{}, context.Cause(ctx)
-	}
-	text, _ := stderr.Text()
-	if text = strings.TrimSpace(text); text == "" {
-		text = strings.TrimSpace(stdout.Part(ctx).Text)
-	}
-	if text != "" {
-		text = ": " + text
-	}
-	if limited.Err() != nil {
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "it was stopped after %s%s", p.m.timeout, text)
-	}
-	return tool.Output{}, tool.Failure(CodeExit, "%s%s", state, text)
-}
-
-// output is the output of a successful call. JSON that is too long for a result
-// becomes text where the host keeps it whole.
-func (p *program) output(ctx context.Context, stdout *tool.Spool) (tool.Output, error) {
-	long := stdout.Cut() > 0
-	if long && p.m.Output == "json" && !stdout.Keeps() {
-		return tool.Output{}, tool.Failure(CodeOutput, "it wrote more than %d bytes of JSON", p.m.MaxOutput)
-	}
-	part := stdout.Part(ctx)
-	if long || p.m.Output != "json" {
-		return tool.Output{Parts: []content.Part{part}}, nil
-	}
-	raw := json.RawMessage(strings.TrimSpace(part.Text))
-	if !json.Valid(raw) {
-		return tool.Output{}, tool.Failure(CodeOutput, "it wrote no valid JSON: %.300s", raw)
-	}
-	return tool.Output{Parts: []content.Part{content.StructuredPart(raw)}}, nil
+func invalid(format string, args ...any) error {
+	return tool.Failure(tool.CodeInvalidArguments, format, args...)
 }

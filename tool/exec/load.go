@@ -18,6 +18,10 @@ func Load(root, name string, opts Options) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
+	h, err := newHost(root, opts)
+	if err != nil {
+		return nil, err
+	}
 	var tools []tool.Tool
 	fileOf := map[string]string{} // by tool name
 	for _, f := range files {
@@ -29,7 +33,7 @@ func Load(root, name string, opts Options) ([]tool.Tool, error) {
 			return nil, m.at("$.name", "%q is also the name of the tool in %s", m.Name, filepath.Base(other))
 		}
 		fileOf[m.Name] = f
-		t, err := newProgram(root, m, opts)
+		t, err := newProgram(h, m)
 		if err != nil {
 			return nil, err
 		}

@@ -45,11 +45,7 @@ type manifest struct {
 	effects   content.Effects
 }
 
-const (
-	defaultTimeout   = 2 * time.Minute
-	defaultMaxOutput = 1<<20 - 4096
-	maxManifest      = 1 << 20
-)
+const maxManifest = 1 << 20
 
 // readManifest reads a manifest. Programs with a slash in their name are relative
 // to its folder.
@@ -135,7 +131,7 @@ func (m *manifest) complete() error {
 		return m.at("$.output_schema", "needs output: json")
 	}
 	if m.MaxOutput == 0 {
-		m.MaxOutput = defaultMaxOutput
+		m.MaxOutput = maxOutput
 	}
 	m.timeout = defaultTimeout
 	if m.Timeout != "" {

@@ -20,7 +20,6 @@ import (
 	"github.com/turnlog/turnlog/tool/exec"
 	"github.com/turnlog/turnlog/tool/fetch"
 	"github.com/turnlog/turnlog/tool/output"
-	"github.com/turnlog/turnlog/tool/shell"
 )
 
 const (
@@ -93,7 +92,7 @@ func largeTools(t *testing.T) map[string]struct {
 		in   map[string]any
 	}
 	return map[string]row{
-		"shell":      {must[tool.Tool](t)(shell.New(root, shell.Options{})), map[string]any{"script": "yes this is a line | head -c 100000000"}},
+		"shell":      {must[tool.Tool](t)(exec.NewShell(root, exec.Options{})), map[string]any{"script": "yes this is a line | head -c 100000000"}},
 		"executable": {must[[]tool.Tool](t)(exec.Load(root, manifest, exec.Options{}))[0], nil},
 		"fetch": {
 			must[tool.Tool](t)(fetch.New(fetch.Options{Hosts: []string{u.Host}, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})),

@@ -20,7 +20,6 @@ import (
 	"github.com/turnlog/turnlog/tool/exec"
 	"github.com/turnlog/turnlog/tool/fetch"
 	"github.com/turnlog/turnlog/tool/output"
-	"github.com/turnlog/turnlog/tool/shell"
 )
 
 // whole reads the stored output that a text refers to.
@@ -44,7 +43,7 @@ func keepIn(s output.Store, x tool.Tool) tool.Tool {
 func TestCommandOutputIsStored(t *testing.T) {
 	t.Parallel()
 	store, long := output.NewMemory(0), strings.Repeat("y\n", 10_000)
-	x := keepIn(store, must[tool.Tool](t)(shell.New(t.TempDir(), shell.Options{})))
+	x := keepIn(store, must[tool.Tool](t)(exec.NewShell(t.TempDir(), exec.Options{})))
 	const script = "yes | head -c 20000; "
 	r := call(t, x, map[string]any{"script": script + "exit 3"})
 	if r.IsError || whole(t, store, r.Text()) != long || len(r.Output) != 2 || r.Output[1].Kind != content.StructuredKind {

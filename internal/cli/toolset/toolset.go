@@ -15,9 +15,9 @@ import (
 
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/exec"
 	"github.com/turnlog/turnlog/tool/fetch"
 	"github.com/turnlog/turnlog/tool/fs"
-	"github.com/turnlog/turnlog/tool/shell"
 )
 
 // Set is a group of tools that a command line enables by one name.
@@ -48,7 +48,7 @@ func Sets() []Set {
 			return fs.New(o.Root, fs.Options{Write: o.AllowWrite, ReadFirst: o.ReadFirst})
 		}},
 		{"shell", "run any command as this user, which --allow-write does not limit; includes gate", func(o Options) ([]tool.Tool, error) {
-			return one(shell.New(o.Root, shell.Options{Env: o.Env, Shells: o.Shells, Sandbox: o.Sandbox, Network: o.Network}))
+			return one(exec.NewShell(o.Root, exec.Options{Env: o.Env, Shells: o.Shells, Sandbox: o.Sandbox, Network: o.Network}))
 		}},
 		{"fetch", "read from the web, from the hosts in --fetch-allow", func(o Options) ([]tool.Tool, error) {
 			return one(fetch.New(o.Fetch))

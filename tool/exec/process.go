@@ -1,32 +1,17 @@
-package shell
+package exec
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/procgroup"
-	"github.com/turnlog/turnlog/internal/sandbox"
 	"github.com/turnlog/turnlog/tool"
 )
-
-var errTimeout = errors.New("the command ran out of time")
-
-// process is one command.
-type process struct {
-	*shell
-
-	call    tool.Call
-	cmd     sandbox.Command
-	env     []string
-	timeout time.Duration
-}
 
 // exit is the structured part of the output.
 type exit struct {
@@ -36,26 +21,15 @@ type exit struct {
 	Cut      int64  `json:"cut_bytes,omitempty"`
 }
 
-// run starts the command, waits for it or stops it, and returns its output.
-func (p process) run(ctx context.Context) (tool.Output, error) {
-	if ctx.Err() != nil {
-		return tool.Output{}, context.Cause(ctx)
-	}
+// once runs a command and returns its output.
+func (s *shell) once(ctx context.Context, c tool.Call, cmd command) (tool.Output, error) {
 	start := time.Now()
-	limited, cancel := context.WithTimeoutCause(ctx, p.timeout, errTimeout)
-	defer cancel()
-	out := p.call.Spool(maxOutput)
+	out := c.Spool(maxOutput)
 	defer out.Close()
-	argv := p.box.Wrap(p.cmd)
-	state, err := procgroup.Run(limited, procgroup.Command{
-		Path: argv[0], Args: argv, Dir: p.cmd.Dir, Env: p.env, Output: &sink{spool: out, progress: p.call.Progress}, Grace: p.opts.Grace,
-	})
+	cmd.stderr = &sink{spool: out, progress: c.Progress}
+	state, stopped, err := s.run(ctx, cmd)
 	if err != nil {
-		return tool.Output{}, notStarted(p.cmd.Argv[0], err)
-	}
-	stopped := !state.Success() && limited.Err() != nil
-	if stopped && ctx.Err() != nil {
-		return tool.Output{}, context.Cause(ctx)
+		return tool.Output{}, err
 	}
 	text := out.Part(ctx).Text
 	if stopped {
@@ -63,7 +37,7 @@ func (p process) run(ctx context.Context) (tool.Output, error) {
 		if text != "" {
 			wrote = "until then it wrote:\n" + text
 		}
-		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", p.timeout, wrote)
+		return tool.Output{}, tool.Failure(tool.CodeTimeout, "the command was stopped after %s; %s", cmd.timeout, wrote)
 	}
 	e := exit{Code: state.ExitCode(), Duration: time.Since(start).Milliseconds(), Cut: out.Cut()}
 	if !state.Exited() {

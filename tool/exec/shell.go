@@ -1,34 +1,10 @@
-// Package shell offers one tool that runs commands: shell_exec.
-//
-// The one idea: a call owns every process that it started. A command runs in its own
-// process group, and when the call ends the whole group has ended, whether the call
-// was cancelled, timed out, or finished and left something in the background. Only a
-// process that starts its own session survives; the call does not wait for it.
-//
-// Stdout and stderr are one stream, taken in bounded memory: the result shows the
-// beginning and the end, and the host may store all of it (see [tool.Stash]). A command
-// that ran is a success of the tool, whatever its exit status, which is part of the
-// output for the model to judge.
-//
-// A command sees a small environment, without the host's secrets, and starts in a
-// directory below the root. It is not confined to that: it may do what the host's user
-// may do. Let [tool.Permissions] decide on the requests that the tool proposes (kind
-// shell.command), or run commands in a sandbox: see [Options].Sandbox.
-//
-// With [Options].Shells, a call may keep its shell: the next call starts with the same
-// directory and exported variables, but without functions and processes. Kept shells
-// are in the memory of one worker. If a shell is gone, because the worker restarted or
-// the call reached another one, the call fails and says so.
-//
-// Only Unix has process groups; elsewhere [New] returns an error.
-package shell
+package exec
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -38,57 +14,27 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/turnlog/turnlog/internal/hostenv"
-	"github.com/turnlog/turnlog/internal/procgroup"
 	"github.com/turnlog/turnlog/internal/sandbox"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Failure codes, in addition to those of package tool.
-const (
-	CodeNoProgram = "no_such_program" // the program does not exist
-	CodeNotRun    = "not_run"         // the operating system cannot run it
-	CodeShellGone = "shell_gone"      // the kept shell does not exist or has ended
-	CodeShellBusy = "shell_busy"      // another call is running in the kept shell
-)
+const maxTimeout = 10 * time.Minute // that a call of shell_exec can ask for
 
-// Options configures [New]. The zero value is ready for use.
-type Options struct {
-	Env   []string      // KEY=value, added to every command's environment; the last of equal keys wins
-	Grace time.Duration // from SIGTERM to SIGKILL; zero: 2 s
+type shell struct {
+	host
 
-	Shells    int           // how many shells are kept; one more evicts the least recently used; zero: none
-	ShellIdle time.Duration // how long an unused shell is kept; zero: 30 min
-
-	Sandbox string // auto, none or bwrap; zero: none. The tool's description says what auto found
-	Network bool   // allow the network in a sandbox
+	network bool
+	kept    *kept
 }
 
-const (
-	defaultTimeout = 2 * time.Minute
-	maxTimeout     = 10 * time.Minute
-	maxOutput      = 1<<20 - 4096 // leaves room for notes in a result
-)
-
-// New returns the tool shell_exec for the directory root. It returns an error if root
-// cannot be opened, the sandbox does not work, or the system has no process groups.
-func New(root string, opts Options) (tool.Tool, error) {
-	if !procgroup.Supported {
-		return nil, errors.New("shell_exec needs the process groups of Unix, which this system does not have")
-	}
-	r, err := tool.OpenRoot(root)
+// NewShell returns the tool shell_exec for the directory root. It returns an error if root
+// or the sandbox cannot be used.
+func NewShell(root string, opts Options) (tool.Tool, error) {
+	h, err := newHost(root, opts)
 	if err != nil {
 		return nil, err
 	}
-	opts.Grace = cmp.Or(max(opts.Grace, 0), 2*time.Second)
-	opts.ShellIdle = cmp.Or(max(opts.ShellIdle, 0), 30*time.Minute)
-	box, _, err := sandbox.Open(context.Background(), opts.Sandbox, opts.Network)
-	if err != nil {
-		return nil, fmt.Errorf("shell_exec: %w", err)
-	}
-	s := &shell{
-		root: r, opts: opts, env: append(hostenv.Base(), opts.Env...), box: box,
-		kept: &kept{limit: opts.Shells, idle: opts.ShellIdle},
-	}
+	s := &shell{host: h, network: opts.Network, kept: &kept{limit: opts.Shells, idle: cmp.Or(max(opts.ShellIdle, 0), 30*time.Minute)}}
 	options := []tool.Option{
 		tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["argv"].MinItems = new(1)
@@ -96,7 +42,7 @@ func New(root string, opts Options) (tool.Tool, error) {
 			s.Properties["timeout_seconds"].ExclusiveMinimum, s.Properties["timeout_seconds"].Maximum = new(0.0), new(maxTimeout.Seconds())
 		}),
 		tool.WithSpec(func(s *tool.Spec) {
-			s.Timeout = maxTimeout + 4*opts.Grace // the tool's own timeout comes first: its error shows the output
+			s.Timeout = maxTimeout + 4*h.grace // the tool's own timeout comes first: its error shows the output
 			s.OutputSchema = []byte(`{"type":"object","required":["exit_code","duration_ms"],"properties":{` +
 				`"exit_code":{"type":"integer","description":"-1 if a signal ended the command"},` +
 				`"signal":{"type":"string"},"duration_ms":{"type":"integer"},"cut_bytes":{"type":"integer"}}}`)
@@ -115,12 +61,12 @@ func New(root string, opts Options) (tool.Tool, error) {
 // about describes how the tool is configured.
 func (s *shell) about() string {
 	text := ""
-	if s.opts.Shells > 0 {
+	if s.kept.limit > 0 {
 		text += ` To keep the directory and exported variables from one script to the next, set shell to "new", then to the name that the result gives.`
 	}
 	if s.box.Name() != sandbox.None {
 		text += " Commands can write only below the root and in /tmp, and each has its own empty /tmp."
-		if !s.opts.Network {
+		if !s.network {
 			text += " They have no network."
 		}
 	}
@@ -135,13 +81,6 @@ type input struct {
 	Timeout float64           `json:"timeout_seconds,omitempty" jsonschema:"After how long to stop the command."`
 	Shell   string            `json:"shell,omitempty" jsonschema:"The shell to run the script in, as an earlier result named it, or new to start one that is kept. Default: a shell that is not kept."`
 	End     bool              `json:"end_shell,omitempty" jsonschema:"End the shell after this script."`
-}
-
-// target is what a permission request is about.
-type target struct {
-	Argv []string `json:"argv"`
-	Cwd  string   `json:"cwd"`
-	Env  []string `json:"env,omitempty"` // the keys
 }
 
 // Describe describes the permission request.
@@ -193,18 +132,6 @@ func (in input) check() error {
 
 func hasNUL(s string) bool { return strings.ContainsRune(s, 0) }
 
-func invalid(format string, args ...any) error {
-	return tool.Failure(tool.CodeInvalidArguments, format, args...)
-}
-
-type shell struct {
-	root *tool.Root
-	opts Options
-	env  []string
-	box  *sandbox.Sandbox
-	kept *kept
-}
-
 func (s *shell) exec(ctx context.Context, c tool.Call, in input) (tool.Output, error) {
 	if err := in.check(); err != nil {
 		return tool.Output{}, err
@@ -213,36 +140,36 @@ func (s *shell) exec(ctx context.Context, c tool.Call, in input) (tool.Output, e
 	if err != nil {
 		return tool.Output{}, err
 	}
-	p := process{
-		shell: s, call: c, timeout: cmp.Or(time.Duration(in.Timeout*float64(time.Second)), defaultTimeout),
-		cmd: sandbox.Command{Root: s.root.Dir(), Dir: dir, Argv: in.command()}, env: append(slices.Clone(s.env), "PWD="+dir),
+	cmd := command{
+		Command: sandbox.Command{Dir: dir, Argv: in.command()}, env: append(slices.Clone(s.env), "PWD="+dir),
+		timeout: cmp.Or(time.Duration(in.Timeout*float64(time.Second)), defaultTimeout),
 	}
 	for key, value := range in.Env {
-		p.env = append(p.env, key+"="+value)
+		cmd.env = append(cmd.env, key+"="+value)
 	}
-	if p.cmd.Path, err = lookPath(p.cmd.Argv[0], p.env); err != nil {
+	if cmd.Path, err = lookPath(cmd.Argv[0], cmd.env); err != nil {
 		return tool.Output{}, err
 	}
 	if in.Shell == "" {
-		return p.run(ctx)
+		return s.once(ctx, c, cmd)
 	}
 	k, err := s.kept.take(c.Session, in.Shell)
 	if err != nil {
 		return tool.Output{}, err
 	}
 	defer func() { s.kept.put(k, in.End) }()
-	return p.runKept(ctx, k, in)
+	return s.within(ctx, c, cmd, k, in)
 }
 
-// runKept runs a script in a kept shell.
-func (p process) runKept(ctx context.Context, k *keptShell, in input) (tool.Output, error) {
-	v, err := k.visit(in, p.cmd.Dir)
+// within runs a script in a kept shell.
+func (s *shell) within(ctx context.Context, c tool.Call, cmd command, k *keptShell, in input) (tool.Output, error) {
+	v, err := k.visit(in, cmd.Dir)
 	if err != nil {
 		return tool.Output{}, err
 	}
 	defer v.leave()
-	p.cmd.Argv, p.cmd.Files = []string{"/bin/sh", "-c", v.script(in)}, []string{v.files}
-	out, err := p.run(ctx)
+	cmd.Argv, cmd.Files = []string{"/bin/sh", "-c", v.script(in)}, []string{v.files}
+	out, err := s.once(ctx, c, cmd)
 	note := v.keep(in.End)
 	if e, ok := errors.AsType[*tool.Error](err); ok {
 		return tool.Output{}, tool.Failure(e.Code, "%s\n%s", strings.TrimSuffix(e.Message, "\n"), strings.TrimSuffix(note, "\n"))
@@ -265,18 +192,4 @@ func lookPath(name string, env []string) (string, error) {
 		return full, nil
 	}
 	return "", tool.Failure(CodeNoProgram, "program %q is not in PATH (%s): check the name, or give the path of its file", name, path)
-}
-
-// notStarted explains why a program did not start.
-func notStarted(name string, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return tool.Failure(CodeNoProgram, "program %q does not exist, or its interpreter does not", name)
-	case errors.Is(err, fs.ErrPermission):
-		return tool.Failure(CodeNotRun, "program %q cannot be run: it is not executable", name)
-	}
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		err = e.Err
-	}
-	return tool.Failure(CodeNotRun, "program %q cannot be run: %v", name, err)
 }

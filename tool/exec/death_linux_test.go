@@ -1,16 +1,16 @@
-package shell_test
+package exec_test
 
 import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/turnlog/turnlog/tool"
-	"github.com/turnlog/turnlog/tool/shell"
+	"github.com/turnlog/turnlog/tool/exec"
 )
 
 // hostRoot names the directory in which this binary, run as a child, is a host whose
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func host(root string) {
-	x, err := shell.New(root, shell.Options{})
+	x, err := exec.NewShell(root, exec.Options{})
 	if err != nil {
 		os.Exit(2)
 	}
@@ -41,7 +41,7 @@ func host(root string) {
 func TestCommandEndsWithAHostThatIsKilled(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd := osexec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), hostRoot+"="+root)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package shell_test
+package exec_test
 
 import (
 	"context"
@@ -20,17 +20,17 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
-	"github.com/turnlog/turnlog/tool/shell"
+	"github.com/turnlog/turnlog/tool/exec"
 	"github.com/turnlog/turnlog/tool/tooltest"
 )
 
-func newShell(t *testing.T, opts shell.Options) (x tool.Tool, root string) {
+func newShell(t *testing.T, opts exec.Options) (x tool.Tool, root string) {
 	t.Helper()
 	root = t.TempDir()
 	if opts.Grace == 0 {
 		opts.Grace = 500 * time.Millisecond
 	}
-	x, err := shell.New(root, opts)
+	x, err := exec.NewShell(root, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func run(t *testing.T, x tool.Tool, in args) (string, exit) {
 
 func TestShellHoldsTheContract(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, shell.Options{})
+	x, _ := newShell(t, exec.Options{})
 	tooltest.Run(
 		t, x,
 		tooltest.Case{Name: "argv", Input: `{"argv":["echo","$HOME *"]}`, Text: "$HOME *\n"},
@@ -87,7 +87,7 @@ func TestShellHoldsTheContract(t *testing.T) {
 
 func TestOutputAndExitStatus(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, shell.Options{})
+	x, _ := newShell(t, exec.Options{})
 	for script, want := range map[string]struct {
 		text   string
 		code   int
@@ -110,7 +110,7 @@ func TestOutputAndExitStatus(t *testing.T) {
 
 func TestArgvIsPassedUnchanged(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{})
+	x, root := newShell(t, exec.Options{})
 	text, _ := run(t, x, args{"argv": []string{"printf", "<%s>", "a b", "$HOME", "*", "'", "é\n", ""}})
 	if want := "<a b><$HOME><*><'><é\n><>\n"; text != want {
 		t.Errorf("output = %q, want %q", text, want)
@@ -125,7 +125,7 @@ func TestArgvIsPassedUnchanged(t *testing.T) {
 
 func TestCommandBeginsWithinTheRoot(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{})
+	x, root := newShell(t, exec.Options{})
 	if err := os.MkdirAll(filepath.Join(root, "a", "b"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestCommandBeginsWithinTheRoot(t *testing.T) {
 func TestEnvironmentIsSmall(t *testing.T) {
 	t.Setenv("TURNLOG_SECRET", "hunter2")
 	t.Setenv("HOME", "/home/somebody")
-	x, root := newShell(t, shell.Options{Env: []string{"TZ=UTC", "MODE=host"}})
+	x, root := newShell(t, exec.Options{Env: []string{"TZ=UTC", "MODE=host"}})
 	text, _ := run(t, x, args{"argv": []string{"env"}, "env": map[string]string{"MODE": "call", "X": "a=b c"}})
 	var got []string
 	for line := range strings.Lines(text) {
@@ -177,7 +177,7 @@ func TestEnvironmentIsSmall(t *testing.T) {
 
 func TestCommandsThatCannotRun(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{})
+	x, root := newShell(t, exec.Options{})
 	for name, content := range map[string]string{"text": "hello", "lost": "#!/no/such/interpreter\n", "odd": "\x7fELF nonsense"} {
 		mode := os.FileMode(0o755)
 		if name == "text" {
@@ -191,12 +191,12 @@ func TestCommandsThatCannotRun(t *testing.T) {
 		in         args
 		code, text string
 	}{
-		{args{"argv": []string{"no-such-program"}, "env": map[string]string{"PATH": "/bin:relative"}}, shell.CodeNoProgram, `Tool failed: program "no-such-program" is not in PATH (/bin:relative): check the name, or give the path of its file`},
-		{args{"argv": []string{"text"}, "env": map[string]string{"PATH": root}}, shell.CodeNoProgram, `Tool failed: program "text" is not in PATH (` + root + `): check the name, or give the path of its file`},
-		{args{"argv": []string{"./none"}}, shell.CodeNoProgram, `Tool failed: program "./none" does not exist, or its interpreter does not`},
-		{args{"argv": []string{"./lost"}}, shell.CodeNoProgram, `Tool failed: program "./lost" does not exist, or its interpreter does not`},
-		{args{"argv": []string{"./text"}}, shell.CodeNotRun, `Tool failed: program "./text" cannot be run: it is not executable`},
-		{args{"argv": []string{"./odd"}}, shell.CodeNotRun, `Tool failed: program "./odd" cannot be run: exec format error`},
+		{args{"argv": []string{"no-such-program"}, "env": map[string]string{"PATH": "/bin:relative"}}, exec.CodeNoProgram, `Tool failed: program "no-such-program" is not in PATH (/bin:relative): check the name, or give the path of its file`},
+		{args{"argv": []string{"text"}, "env": map[string]string{"PATH": root}}, exec.CodeNoProgram, `Tool failed: program "text" is not in PATH (` + root + `): check the name, or give the path of its file`},
+		{args{"argv": []string{"./none"}}, exec.CodeNoProgram, `Tool failed: program "./none" does not exist, or its interpreter does not`},
+		{args{"argv": []string{"./lost"}}, exec.CodeNoProgram, `Tool failed: program "./lost" does not exist, or its interpreter does not`},
+		{args{"argv": []string{"./text"}}, exec.CodeNotRun, `Tool failed: program "./text" cannot be run: it is not executable`},
+		{args{"argv": []string{"./odd"}}, exec.CodeNotRun, `Tool failed: program "./odd" cannot be run: exec format error`},
 		{args{"argv": []string{}}, tool.CodeInvalidArguments, `Invalid arguments: argv: minItems: got 0, want 1`},
 		{args{}, tool.CodeInvalidArguments, `Invalid arguments: argv, script: give one of them`},
 		{args{"argv": []string{"a"}, "script": "b"}, tool.CodeInvalidArguments, `Invalid arguments: argv, script: give one of them, not both`},
@@ -215,7 +215,7 @@ func TestCommandsThatCannotRun(t *testing.T) {
 
 // TestHugeOutputFitsInMemory is not parallel because it measures allocations.
 func TestHugeOutputFitsInMemory(t *testing.T) {
-	x, _ := newShell(t, shell.Options{})
+	x, _ := newShell(t, exec.Options{})
 	const size = 100 << 20
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -284,7 +284,7 @@ wait
 
 func TestCancelEndsTheWholeFamily(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{})
+	x, root := newShell(t, exec.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan tool.Result)
 	go func() { done <- invoke(ctx, t, x, args{"script": family}) }()
@@ -314,7 +314,7 @@ func timeOut(t *testing.T, x tool.Tool, script, begun string) (r content.ToolRes
 
 func TestTimeoutEndsTheWholeFamilyAndShowsTheOutput(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{})
+	x, root := newShell(t, exec.Options{})
 	r, timeout := timeOut(t, x, "echo begun; "+family, filepath.Join(root, "child"))
 	if want := fmt.Sprintf("Tool failed: the command was stopped after %s; until then it wrote:\nbegun\n", timeout); r.Text() != want || r.Code != tool.CodeTimeout {
 		t.Errorf("result = %q, %s", r.Text(), r.Code)
@@ -330,7 +330,7 @@ func TestTimeoutEndsTheWholeFamilyAndShowsTheOutput(t *testing.T) {
 
 func TestOutputOfATermHandlerIsShown(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{Grace: 30 * time.Second})
+	x, root := newShell(t, exec.Options{Grace: 30 * time.Second})
 	script := "trap 'echo bye; exit 1' TERM; echo >begun; while :; do sleep 0.05; done"
 	if r, _ := timeOut(t, x, script, filepath.Join(root, "begun")); !strings.HasSuffix(r.Text(), "bye\n") {
 		t.Errorf("%s: %q", r.Code, r.Text())
@@ -339,7 +339,7 @@ func TestOutputOfATermHandlerIsShown(t *testing.T) {
 
 func TestFamilyThatIgnoresTermIsKilled(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{Grace: 100 * time.Millisecond})
+	x, root := newShell(t, exec.Options{Grace: 100 * time.Millisecond})
 	deaf := "trap '' TERM; sh -c 'echo $$ > child; while :; do sleep 100; done' & wait"
 	if r, _ := timeOut(t, x, deaf, filepath.Join(root, "child")); r.Code != tool.CodeTimeout {
 		t.Errorf("%s: %s", r.Code, r.Text())
@@ -357,7 +357,7 @@ func TestWhatACommandLeavesBehindIsEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x, root := newShell(t, shell.Options{})
+			x, root := newShell(t, exec.Options{})
 			if text, e := run(t, x, args{"script": script}); text != "done\n" || e.Code != 0 {
 				t.Errorf("%q, %d", text, e.Code)
 			}
@@ -368,7 +368,7 @@ func TestWhatACommandLeavesBehindIsEnded(t *testing.T) {
 
 func TestLateOutputOfChildrenIsIncluded(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, shell.Options{})
+	x, _ := newShell(t, exec.Options{})
 	text, _ := run(t, x, args{"script": "(sleep 0.2; echo late) & echo early"})
 	if text != "early\nlate\n" {
 		t.Errorf("output = %q", text)
@@ -377,7 +377,7 @@ func TestLateOutputOfChildrenIsIncluded(t *testing.T) {
 
 func TestProcessOfAnotherSessionIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{})
+	x, root := newShell(t, exec.Options{})
 	start := time.Now()
 	text, _ := run(t, x, args{"script": "setsid sh -c 'echo $$ > away; exec sleep 1000' & echo done"})
 	if took := time.Since(start); text != "done\n" || took > 40*time.Second {
@@ -392,7 +392,7 @@ func TestProcessOfAnotherSessionIsNotWaitedFor(t *testing.T) {
 
 func TestProgressReportsTheLastLine(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{})
+	x, root := newShell(t, exec.Options{})
 	raw, err := json.Marshal(args{"script": `
 for step in one two three; do
 	printf 'working\n\n%s\r\n\n' $step
@@ -425,7 +425,7 @@ printf 'never told'`})
 
 func TestPermissionRequest(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, shell.Options{})
+	x, _ := newShell(t, exec.Options{})
 	for in, want := range map[string]string{
 		`{"argv":["rm","-r","a b"],"cwd":"x/../y"}`:  `shell.command run rm -r a b {"argv":["rm","-r","a b"],"cwd":"y"}`,
 		`{"script":"a | b","env":{"B":"2","A":"1"}}`: `shell.command run a | b {"argv":["/bin/sh","-c","a | b"],"cwd":".","env":["A","B"]}`,
@@ -444,10 +444,10 @@ func TestRootAndSandboxMustBeUsable(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing")
 	want := "root " + missing + ": no such directory: create it or name another one"
-	if _, err := shell.New(missing, shell.Options{}); err == nil || err.Error() != want {
+	if _, err := exec.NewShell(missing, exec.Options{}); err == nil || err.Error() != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}
-	if _, err := shell.New(t.TempDir(), shell.Options{Sandbox: "chroot"}); err == nil || !strings.Contains(err.Error(), `sandbox "chroot"`) {
+	if _, err := exec.NewShell(t.TempDir(), exec.Options{Sandbox: "chroot"}); err == nil || !strings.Contains(err.Error(), `sandbox "chroot"`) {
 		t.Errorf("an unknown sandbox: %v", err)
 	}
 }

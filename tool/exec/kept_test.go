@@ -1,6 +1,6 @@
 //go:build unix
 
-package shell_test
+package exec_test
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/sandbox"
 	"github.com/turnlog/turnlog/tool"
-	"github.com/turnlog/turnlog/tool/shell"
+	"github.com/turnlog/turnlog/tool/exec"
 	"github.com/turnlog/turnlog/tool/tooltest"
 )
 
@@ -42,7 +42,7 @@ func said(r content.ToolResult) string {
 
 func TestKeptShellContinues(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{Shells: 4})
+	x, root := newShell(t, exec.Options{Shells: 4})
 	r, name := in(t, x, "s", args{"shell": "new", "script": `mkdir -p "sub dir"; cd "sub dir"; export A="it's
 two lines"; B=unexported; echo began`, "env": map[string]string{"C": "$(no)'"}})
 	real, err := filepath.EvalSymlinks(root)
@@ -75,7 +75,7 @@ two lines"; B=unexported; echo began`, "env": map[string]string{"C": "$(no)'"}})
 	if r, _ := in(t, x, "s", args{"shell": name, "script": "true", "end_shell": true}); !strings.Contains(r.Text(), "[shell "+name+" has ended]") {
 		t.Errorf("end: %q", r.Text())
 	}
-	if r, _ := in(t, x, "s", args{"shell": name, "script": "true"}); r.Code != shell.CodeShellGone {
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "true"}); r.Code != exec.CodeShellGone {
 		t.Errorf("after the end: %q %q", r.Code, r.Text())
 	}
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "turnlog-shell-*", "before"))
@@ -91,7 +91,7 @@ two lines"; B=unexported; echo began`, "env": map[string]string{"C": "$(no)'"}})
 
 func TestKeptShellReportsLinesOfTheScript(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, shell.Options{Shells: 4})
+	x, _ := newShell(t, exec.Options{Shells: 4})
 	_, name := in(t, x, "s", args{"shell": "new", "script": "export A='one\ntwo'"})
 	a := args{"shell": name, "script": "no_such_function\necho \"$A\" $B", "env": map[string]string{"B": "three\nfour"}}
 	r, _ := in(t, x, "s", a)
@@ -109,7 +109,7 @@ func TestKeptShellReportsLinesOfTheScript(t *testing.T) {
 
 func TestStoppedScriptChangesNoState(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, shell.Options{Shells: 4})
+	x, _ := newShell(t, exec.Options{Shells: 4})
 	_, name := in(t, x, "s", args{"shell": "new", "script": "export A=1"})
 	r, again := in(t, x, "s", args{"shell": name, "script": "export A=2; sleep 60", "timeout_seconds": 0.1})
 	if r.Code != tool.CodeTimeout || again != name || !strings.Contains(r.Text(), "so it is unchanged") {
@@ -129,15 +129,15 @@ func TestStoppedScriptChangesNoState(t *testing.T) {
 
 func TestShellsBelongToTheirSessionAndWorker(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, shell.Options{Shells: 4})
-	other, _ := newShell(t, shell.Options{Shells: 4})
+	x, _ := newShell(t, exec.Options{Shells: 4})
+	other, _ := newShell(t, exec.Options{Shells: 4})
 	_, name := in(t, x, "s", args{"shell": "new", "script": "true"})
 	for who, r := range map[string]content.ToolResult{
 		"another session": first(in(t, x, "other", args{"shell": name, "script": "true"})),
 		"another worker":  first(in(t, other, "s", args{"shell": name, "script": "true"})),
 		"a made-up name":  first(in(t, x, "s", args{"shell": "main", "script": "true"})),
 	} {
-		if r.Code != shell.CodeShellGone || !strings.Contains(r.Text(), "another worker") {
+		if r.Code != exec.CodeShellGone || !strings.Contains(r.Text(), "another worker") {
 			t.Errorf("%s: %q %q", who, r.Code, r.Text())
 		}
 	}
@@ -147,7 +147,7 @@ func first(r content.ToolResult, _ string) content.ToolResult { return r }
 
 func TestNumberOfShellsIsLimited(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, shell.Options{Shells: 2})
+	x, _ := newShell(t, exec.Options{Shells: 2})
 	var names []string
 	for range 3 {
 		_, name := in(t, x, "s", args{"shell": "new", "script": "true"})
@@ -155,7 +155,7 @@ func TestNumberOfShellsIsLimited(t *testing.T) {
 	}
 	for i, name := range names {
 		r, _ := in(t, x, "s", args{"shell": name, "script": "true"})
-		if gone := r.Code == shell.CodeShellGone; gone != (i == 0) {
+		if gone := r.Code == exec.CodeShellGone; gone != (i == 0) {
 			t.Errorf("shell %d: %q %q", i, r.Code, r.Text())
 		}
 	}
@@ -163,16 +163,16 @@ func TestNumberOfShellsIsLimited(t *testing.T) {
 
 func TestIdleShellsEnd(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, shell.Options{Shells: 2, ShellIdle: time.Nanosecond})
+	x, _ := newShell(t, exec.Options{Shells: 2, ShellIdle: time.Nanosecond})
 	_, name := in(t, x, "s", args{"shell": "new", "script": "true"})
-	if r, _ := in(t, x, "s", args{"shell": name, "script": "true"}); r.Code != shell.CodeShellGone {
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "true"}); r.Code != exec.CodeShellGone {
 		t.Errorf("%q %q", r.Code, r.Text())
 	}
 }
 
 func TestKeptShellRunsOneCallAtATime(t *testing.T) {
 	t.Parallel()
-	x, root := newShell(t, shell.Options{Shells: 2})
+	x, root := newShell(t, exec.Options{Shells: 2})
 	_, name := in(t, x, "s", args{"shell": "new", "script": "mkfifo go"})
 	done := make(chan content.ToolResult)
 	go func() {
@@ -183,7 +183,7 @@ func TestKeptShellRunsOneCallAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, _ := in(t, x, "s", args{"shell": name, "script": "true"}); r.Code != shell.CodeShellBusy {
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "true"}); r.Code != exec.CodeShellBusy {
 		t.Errorf("%q %q", r.Code, r.Text())
 	}
 	if _, err := fifo.WriteString("x\n"); err != nil {
@@ -197,7 +197,7 @@ func TestKeptShellRunsOneCallAtATime(t *testing.T) {
 
 func TestShellArguments(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, shell.Options{Shells: 2})
+	x, _ := newShell(t, exec.Options{Shells: 2})
 	for _, a := range []args{
 		{"shell": "new", "argv": []string{"ls"}},
 		{"end_shell": true, "script": "true"},
@@ -208,7 +208,7 @@ func TestShellArguments(t *testing.T) {
 			t.Errorf("%v: %q %q", a, r.Code, r.Text())
 		}
 	}
-	plain, _ := newShell(t, shell.Options{})
+	plain, _ := newShell(t, exec.Options{})
 	if r, _ := in(t, plain, "s", args{"shell": "new", "script": "true"}); r.Code != tool.CodeInvalidArguments || strings.Contains(plain.Spec().Description, "new") {
 		t.Errorf("not offered: %q %q", r.Code, r.Text())
 	}
@@ -219,7 +219,7 @@ func TestShellArguments(t *testing.T) {
 // there is none, the tool must say so.
 func TestCommandsRunInAnAvailableSandbox(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, shell.Options{Shells: 2, Sandbox: sandbox.Auto})
+	x, _ := newShell(t, exec.Options{Shells: 2, Sandbox: sandbox.Auto})
 	box, _, err := sandbox.Open(t.Context(), sandbox.Auto, false)
 	if err != nil {
 		t.Fatal(err)

@@ -5,16 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// argument is fixed text or, if property is set, a placeholder for a property of
-// the input.
-type argument struct{ text, property string }
-
-// group is arguments that belong together, such as an option and its value. If a
-// placeholder has no value, the whole group is left out.
-type group []argument
+// group is arguments that belong together, such as an option and its value. An argument
+// is fixed text or a placeholder for a property of the input. If a placeholder has no
+// value, the whole group is left out.
+type group []string
 
 // placeholder returns the name in an argument that is nothing but {name}.
 func placeholder(text string) (name string, ok bool) {
@@ -31,23 +29,27 @@ func (m *manifest) parseCommand() error {
 	}
 	placeholders := false
 	for i, element := range m.Command {
-		path := fmt.Sprintf("$.command[%d]", i)
 		list, ok := element.([]any)
 		if !ok {
 			list = []any{element}
 		}
 		var g group
 		for _, v := range list {
-			a, err := m.argument(path, v)
+			a, err := m.argument(fmt.Sprintf("$.command[%d]", i), v)
 			if err != nil {
 				return err
 			}
-			placeholders = placeholders || a.property != ""
+			_, variable := placeholder(a)
+			placeholders = placeholders || variable
 			g = append(g, a)
 		}
 		m.command = append(m.command, g)
 	}
-	if first := m.command[0]; len(first) != 1 || first[0].text == "" {
+	first := m.command[0]
+	if len(first) != 1 || first[0] == "" {
+		return m.at("$.command[0]", "name the program: a model cannot choose it")
+	}
+	if _, variable := placeholder(first[0]); variable {
 		return m.at("$.command[0]", "name the program: a model cannot choose it")
 	}
 	if m.Stdin == "" {
@@ -59,35 +61,34 @@ func (m *manifest) parseCommand() error {
 	if _, ok := placeholder(m.Stdin); m.Stdin != "json" && m.Stdin != "none" && !ok {
 		return m.at("$.stdin", "%q: use json, none, or a placeholder such as {text}", m.Stdin)
 	}
-	in, err := m.argument("$.stdin", m.Stdin)
-	m.stdin = in.property
+	_, err := m.argument("$.stdin", m.Stdin)
 	return err
 }
 
 // argument reads one argument and checks that a placeholder names a property.
-func (m *manifest) argument(path string, v any) (argument, error) {
+func (m *manifest) argument(path string, v any) (string, error) {
 	switch v.(type) {
 	case string, bool, int, int64, uint64, float64:
 	default:
-		return argument{}, m.at(path, "%v: use text, or a list of text", v)
+		return "", m.at(path, "%v: use text, or a list of text", v)
 	}
 	text := fmt.Sprint(v)
-	if strings.ContainsRune(text, 0) {
-		return argument{}, m.at(path, "an argument cannot hold a NUL character")
+	if hasNUL(text) {
+		return "", m.at(path, "an argument cannot hold a NUL character")
 	}
 	properties, _ := m.Input["properties"].(map[string]any)
 	if name, ok := placeholder(text); ok {
 		if _, known := properties[name]; !known {
-			return argument{}, m.at(path, "{%s} is not a property of the input", name)
+			return "", m.at(path, "{%s} is not a property of the input", name)
 		}
-		return argument{property: name}, nil
+		return text, nil
 	}
 	for name := range properties {
 		if strings.Contains(text, "{"+name+"}") {
-			return argument{}, m.at(path, "{%s} is only part of the argument: a placeholder is a whole argument, such as [--option, \"{%s}\"]", name, name)
+			return "", m.at(path, "{%s} is only part of the argument: a placeholder is a whole argument, such as [--option, \"{%s}\"]", name, name)
 		}
 	}
-	return argument{text: text}, nil
+	return text, nil
 }
 
 // values are the properties of an input.
@@ -127,21 +128,22 @@ func (m *manifest) argv(in values) ([]string, error) {
 	var out []string
 	options := true // until the manifest itself says --
 	for _, g := range m.command {
-		if g.lacks(in) {
+		if slices.ContainsFunc(g, func(a string) bool { name, variable := placeholder(a); return variable && !in.has(name) }) {
 			continue
 		}
 		for _, a := range g {
-			if a.property == "" {
-				options = options && a.text != "--"
-				out = append(out, a.text)
+			name, variable := placeholder(a)
+			if !variable {
+				options = options && a != "--"
+				out = append(out, a)
 				continue
 			}
-			for _, text := range in.texts(a.property) {
-				if strings.ContainsRune(text, 0) {
-					return nil, invalid("%s: an argument cannot hold a NUL character", a.property)
+			for _, text := range in.texts(name) {
+				if hasNUL(text) {
+					return nil, invalid("%s: an argument cannot hold a NUL character", name)
 				}
 				if options && strings.HasPrefix(text, "-") {
-					return nil, invalid("%s: %q begins with -, so the program would read it as an option", a.property, text)
+					return nil, invalid("%s: %q begins with -, so the program would read it as an option", name, text)
 				}
 				out = append(out, text)
 			}
@@ -150,26 +152,17 @@ func (m *manifest) argv(in values) ([]string, error) {
 	return out, nil
 }
 
-func (g group) lacks(in values) bool {
-	for _, a := range g {
-		if a.property != "" && !in.has(a.property) {
-			return true
-		}
-	}
-	return false
-}
-
 // input is what the program reads from stdin.
 func (m *manifest) input(in values, raw json.RawMessage) []byte {
-	switch {
-	case m.Stdin == "none":
+	switch m.Stdin {
+	case "none":
 		return nil
-	case m.Stdin == "json" && len(bytes.TrimSpace(raw)) == 0:
-		return []byte("{}")
-	case m.Stdin == "json":
+	case "json":
 		return raw
-	case !in.has(m.stdin):
+	}
+	name, _ := placeholder(m.Stdin)
+	if !in.has(name) {
 		return nil
 	}
-	return []byte(strings.Join(in.texts(m.stdin), "\n"))
+	return []byte(strings.Join(in.texts(name), "\n"))
 }

@@ -112,6 +112,16 @@ func TestEachValueIsOneArgument(t *testing.T) {
 	}
 }
 
+func TestDashesOfAnOmittedGroupProtectNoValue(t *testing.T) {
+	t.Parallel()
+	x, _ := load(t, "name: x\ndescription: Shows.\ninput: {properties: {a: {type: string}, b: {type: string}}}\ncommand: [/bin/echo, [--, \"{a}\"], \"{b}\"]\n")
+	for input, code := range map[string]string{`{"b":"-n"}`: tool.CodeInvalidArguments, `{"a":"x","b":"-n"}`: ""} {
+		if r := call(t, x, input); r.Code != code {
+			t.Errorf("%s: %s %q", input, r.Status, r.Text())
+		}
+	}
+}
+
 func TestInputOnStdin(t *testing.T) {
 	t.Parallel()
 	const head = "name: x\ndescription: X.\ninput: {properties: {text: {type: string}, list: {type: array}}}\n"

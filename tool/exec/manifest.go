@@ -40,7 +40,6 @@ type manifest struct {
 	file, dir string
 	tree      *ast.File
 	command   []group
-	stdin     string // the property that stdin is a placeholder for
 	timeout   time.Duration
 	effects   content.Effects
 }

@@ -64,7 +64,7 @@ func (p *program) prepare() error {
 	}
 	p.dir = filepath.Join(p.root.Dir(), filepath.FromSlash(rel))
 	p.env = slices.Concat(p.env, passed, []string{"PWD=" + p.dir})
-	p.file = p.m.command[0][0].text
+	p.file = p.m.command[0][0]
 	if strings.Contains(p.file, "/") {
 		if !filepath.IsAbs(p.file) {
 			p.file = filepath.Join(p.m.dir, p.file)

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,12 +69,7 @@ type Backoff struct {
 	Most  time.Duration // 0: 30 s
 }
 
-const (
-	maxServerName         = 32
-	defaultTimeout        = 2 * time.Minute
-	defaultConnectTimeout = 30 * time.Second
-	defaultStartTimeout   = 2 * time.Minute // npx and the like may download the program first
-)
+const maxServerName = 32
 
 // ErrUnknownServer is returned if the manager has no server of a name.
 var ErrUnknownServer = errors.New("no such server")
@@ -122,16 +118,11 @@ func (s Server) checkHeaders() error {
 }
 
 func (s Server) withDefaults() Server {
-	if s.Timeout == 0 {
-		s.Timeout = defaultTimeout
+	connect := 30 * time.Second
+	if len(s.Command) > 0 {
+		connect = 2 * time.Minute // npx and the like may download the program first
 	}
-	switch {
-	case s.ConnectTimeout > 0:
-	case len(s.Command) > 0:
-		s.ConnectTimeout = defaultStartTimeout
-	default:
-		s.ConnectTimeout = defaultConnectTimeout
-	}
+	s.Timeout, s.ConnectTimeout = cmp.Or(s.Timeout, 2*time.Minute), cmp.Or(s.ConnectTimeout, connect)
 	return s
 }
 

@@ -75,29 +75,15 @@ func (m *Manager) Status() []Status {
 	return out
 }
 
-// Settle waits until each of the named servers, or all if there are no names, has connected
-// or failed to connect once, and returns their status. The error of a status is
-// ErrUnknownServer for an unknown name, and the cause of ctx if that ended first.
-func (m *Manager) Settle(ctx context.Context, names ...string) []Status {
-	if len(names) == 0 {
-		for _, l := range m.links {
-			names = append(names, l.cfg.Name)
-		}
-	}
-	slices.Sort(names)
-	var out []Status
-	for _, name := range slices.Compact(names) {
-		l, err := m.link(name)
-		if err != nil {
-			out = append(out, Status{Server: name, State: Unavailable, Err: err})
-			continue
-		}
+// Settle waits until each server has connected or failed to connect once, and returns
+// their status, in the order of the Config. The error of a status is the cause of ctx if
+// that ended first.
+func (m *Manager) Settle(ctx context.Context) []Status {
+	out := make([]Status, len(m.links))
+	for i, l := range m.links {
 		s, err := l.settled(ctx)
-		st := s.status(name)
-		if err != nil {
-			st.Err = err
-		}
-		out = append(out, st)
+		out[i] = s.status(l.cfg.Name)
+		out[i].Err = cmp.Or(err, out[i].Err)
 	}
 	return out
 }

@@ -42,7 +42,7 @@ func TestServerToolsBecomeTools(t *testing.T) {
 			"mcp_x_dotted_name": content.Once, "mcp_x_read_resource": content.ReadOnly, "mcp_x_list_prompts": content.ReadOnly,
 		} {
 			spec := named(t, m, name).Spec()
-			if spec.Effects != effects || spec.Timeout != defaultTimeout || spec.Description == "" {
+			if spec.Effects != effects || spec.Timeout != 2*time.Minute || spec.Description == "" {
 				t.Errorf("%s: effects %q, timeout %v, description %q", name, spec.Effects, spec.Timeout, spec.Description)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gowebpki/jcs"
@@ -101,9 +100,7 @@ func (c Catalog) Specs() []Spec {
 func digestOffers(offers []Offer) string {
 	lines := make([]byte, 0, 128*len(offers))
 	for _, o := range offers {
-		lines = append(append(lines, o.Spec.Name...), ' ')
-		lines = append(append(lines, o.Digest...), ' ')
-		lines = append(strconv.AppendQuote(lines, o.Source), '\n')
+		lines = fmt.Appendf(lines, "%s %s %q\n", o.Spec.Name, o.Digest, o.Source)
 	}
 	return hash(lines)
 }
@@ -123,13 +120,8 @@ func Digest(input json.RawMessage) string {
 // SpecDigest returns the SHA-256 of a spec's canonical JSON, in hex.
 func SpecDigest(s Spec) string {
 	raw, err := json.Marshal(s)
-	if err != nil { // a schema that is not JSON: hash its bytes as a string
-		broken := struct {
-			Spec
-			InputSchema, OutputSchema string
-		}{s, string(s.InputSchema), string(s.OutputSchema)}
-		broken.Spec.InputSchema, broken.Spec.OutputSchema = nil, nil
-		raw, _ = json.Marshal(broken)
+	if err != nil { // a schema is not JSON
+		raw = fmt.Appendf(nil, "%+v", s)
 	}
 	return Digest(raw)
 }

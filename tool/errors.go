@@ -2,7 +2,6 @@ package tool
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/turnlog/turnlog/content"
@@ -93,9 +92,6 @@ type AuthOperation struct {
 // AuthRequired returns the error for a call that needs credentials. They are provided
 // out of band, and the next call uses them.
 func AuthRequired(r AuthRequest) error {
-	raw, err := json.Marshal(r)
-	if err != nil {
-		return errors.Join(err, &Error{Code: CodeAuth, Message: "Authorization required: " + r.Provider})
-	}
+	raw, _ := json.Marshal(r) // fails if the challenge is not JSON; then the result has no request
 	return &Error{Code: CodeAuth, Message: fmt.Sprintf("Authorization required: %s: %s", r.Provider, r.Operation.Kind), Auth: raw}
 }

@@ -32,9 +32,6 @@ type Describer interface {
 func Func[In, Out any](
 	name, description string, f func(ctx context.Context, in In) (Out, error), opts ...Option,
 ) (Tool, error) {
-	if f == nil {
-		return nil, fmt.Errorf("tool %s: no function", name)
-	}
 	return CallFunc(name, description, func(ctx context.Context, _ Call, in In) (Out, error) { return f(ctx, in) }, opts...)
 }
 
@@ -43,9 +40,6 @@ func Func[In, Out any](
 func CallFunc[In, Out any](
 	name, description string, f func(ctx context.Context, c Call, in In) (Out, error), opts ...Option,
 ) (Tool, error) {
-	if f == nil {
-		return nil, fmt.Errorf("tool %s: no function", name)
-	}
 	d, err := define[In, Out](name, description, opts)
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: %w", name, err)

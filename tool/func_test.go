@@ -160,7 +160,6 @@ func TestFuncRefusesInvalidDefinitions(t *testing.T) {
 		`tool name ""`:    func() (tool.Tool, error) { return tool.Func("", "d", ok) },
 		`tool name "a b"`: func() (tool.Tool, error) { return tool.Func("a b", "d", ok) },
 		"no description":  func() (tool.Tool, error) { return tool.Func("t", " ", ok) },
-		"no function":     func() (tool.Tool, error) { return tool.Func[struct{}, string]("t", "d", nil) },
 		"input type string": func() (tool.Tool, error) {
 			return tool.Func("t", "d", func(context.Context, string) (string, error) { return "", nil })
 		},

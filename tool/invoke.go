@@ -18,10 +18,6 @@ type Invoker struct {
 	// Grace is how long a tool may run past its deadline, to clean up or still return
 	// a result. Zero: 5 s.
 	Grace time.Duration
-	// ProgressEvery is the shortest interval between progress reports. A report that
-	// comes sooner is delayed and replaced by later ones, so the last is never lost.
-	// Zero: 100 ms.
-	ProgressEvery time.Duration
 	// OnGate is called, before Invoke returns, if a call needs an approval; see
 	// [NeedsApproval]. The result says that the call was denied, for hosts that cannot
 	// ask a person. May be nil.
@@ -37,7 +33,6 @@ type Invoker struct {
 const (
 	defaultMaxOutput = 1 << 20
 	defaultGrace     = 5 * time.Second
-	defaultProgress  = 100 * time.Millisecond
 )
 
 // ErrCancelled is the cause that a call's context ends with when the call was cancelled.
@@ -157,7 +152,7 @@ func (v Invoker) run(ctx context.Context, t Tool, c Call) (Output, error) {
 		out Output
 		err error
 	}
-	progress := v.limitProgress(c.Progress)
+	progress := &progress{send: c.Progress}
 	defer progress.end()
 	c.Progress = progress.report
 	done := make(chan outcome, 1) // an abandoned tool must not block

@@ -6,10 +6,13 @@ import (
 	"time"
 )
 
+// progressEvery is the shortest interval between progress reports. A report that comes
+// sooner is delayed and replaced by later ones, so the last is never lost.
+const progressEvery = 100 * time.Millisecond
+
 // progress limits how often a tool reports, and drops what it reports after the call.
 type progress struct {
-	every time.Duration
-	send  func(text string, share float64) // nil: the host does not listen
+	send func(text string, share float64) // nil: the host does not listen
 
 	mu    sync.Mutex // also held during send, which keeps reports in order
 	over  bool
@@ -17,14 +20,6 @@ type progress struct {
 	timer *time.Timer // not nil: a report is pending
 	text  string
 	share float64
-}
-
-func (v Invoker) limitProgress(send func(string, float64)) *progress {
-	every := v.ProgressEvery
-	if every <= 0 {
-		every = defaultProgress
-	}
-	return &progress{every: every, send: send}
 }
 
 // report is a call's Progress.
@@ -44,7 +39,7 @@ func (p *progress) report(text string, share float64) {
 	if p.timer != nil {
 		return
 	}
-	if wait := p.every - time.Since(p.last); wait > 0 {
+	if wait := progressEvery - time.Since(p.last); wait > 0 {
 		p.timer = time.AfterFunc(wait, p.due)
 		return
 	}

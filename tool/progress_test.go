@@ -19,11 +19,11 @@ type said struct {
 }
 
 // listen runs a call of t and returns its reports.
-func listen(t *testing.T, v tool.Invoker, talk func(progress func(string, float64))) []said {
+func listen(t *testing.T, talk func(progress func(string, float64))) []said {
 	t.Helper()
 	var got []said
 	start := time.Now()
-	v.Invoke(t.Context(), plain{call: func(_ context.Context, c tool.Call) (tool.Output, error) {
+	tool.Invoke(t.Context(), plain{call: func(_ context.Context, c tool.Call) (tool.Output, error) {
 		talk(c.Progress)
 		return tool.Output{}, nil
 	}}, tool.Call{Progress: func(text string, share float64) { got = append(got, said{text, share, time.Since(start)}) }})
@@ -34,7 +34,7 @@ func TestProgressIsCleaned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var zero float64
-		got := listen(t, tool.Invoker{}, func(progress func(string, float64)) {
+		got := listen(t, func(progress func(string, float64)) {
 			progress("a\xffb", -1)
 			<-time.After(time.Second)
 			progress("half", 0.5)
@@ -54,38 +54,30 @@ func TestProgressIsRateLimitedAndKeepsTheLastReport(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	for name, row := range map[string]struct {
-		every time.Duration
-		talk  func(progress func(string, float64))
-		want  []said
+		talk func(progress func(string, float64))
+		want []said
 	}{
-		"a burst": {0, func(progress func(string, float64)) {
+		"a burst": {func(progress func(string, float64)) {
 			for _, text := range []string{"a", "b", "c"} {
 				progress(text, 0)
 			}
 		}, []said{{"a", 0, 0}, {"c", 0, 0}}},
-		"a stream": {0, func(progress func(string, float64)) {
+		"a stream": {func(progress func(string, float64)) {
 			for i := range 100 {
 				progress("x", float64(i)/100)
 				<-time.After(ms)
 			}
 		}, []said{{"x", 0, 0}, {"x", 0.99, 100 * ms}}},
-		"a waiting word is reported in time": {0, func(progress func(string, float64)) {
+		"a waiting word is reported in time": {func(progress func(string, float64)) {
 			progress("a", 0)
 			progress("b", 0)
 			<-time.After(time.Minute)
 		}, []said{{"a", 0, 0}, {"b", 0, 100 * ms}}},
-		"an interval of one's own": {time.Second, func(progress func(string, float64)) {
-			progress("a", 0)
-			<-time.After(500 * ms)
-			progress("b", 0)
-			<-time.After(time.Second)
-			progress("c", 0)
-		}, []said{{"a", 0, 0}, {"b", 0, time.Second}, {"c", 0, 1500 * ms}}},
-		"nothing": {0, func(func(string, float64)) {}, nil},
+		"nothing": {func(func(string, float64)) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if diff := cmp.Diff(row.want, listen(t, tool.Invoker{ProgressEvery: row.every}, row.talk)); diff != "" {
+				if diff := cmp.Diff(row.want, listen(t, row.talk)); diff != "" {
 					t.Errorf("progress (-want +got):\n%s", diff)
 				}
 			})

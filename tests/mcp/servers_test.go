@@ -209,7 +209,7 @@ func TestLongOperationTellsItsProgressAndEndsWhenItIsTold(t *testing.T) {
 			m := open(t, mcp.Config{Servers: []mcp.Server{server}})
 			x := await(t, m, "mcp_all_trigger-long-running-operation")
 			var shares []float64
-			r := tool.Invoker{ProgressEvery: time.Millisecond}.Invoke(within(t), x, tool.Call{
+			r := tool.Invoke(within(t), x, tool.Call{
 				ID: "c1", Input: json.RawMessage(`{"duration":1,"steps":4}`),
 				Progress: func(_ string, share float64) { shares = append(shares, share) },
 			}).Result

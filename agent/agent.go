@@ -78,7 +78,7 @@ type SessionConfig struct {
 	Cache    *model.CacheRequest // nil: Config.Cache
 	Parent   content.SessionID   // "": none; recorded with a new session that works for another
 	// Resume is the snapshot that a new session begins with, or nil: its transcript,
-	// pending input and cache override replace Config.Transcript. An open turn stays with
+	// pending input and cache override replace Config.Transcript and Config.Input. An open turn stays with
 	// the snapshot's own session, and so does the usage of its limits; calls without a
 	// result get one that says so. Start refuses a session that is in the journal already:
 	// start it without Resume.
@@ -213,8 +213,7 @@ func resumed(open commands.OpenSession, from *session.Snapshot) []commands.Comma
 	if from == nil {
 		return []commands.Command{open}
 	}
-	open.Transcript, open.From = from.Closed(), from.From()
-	open.Input = slices.Concat(from.PendingInput, open.Input)
+	open.Transcript, open.From, open.Input = from.Closed(), from.From(), from.PendingInput
 	if from.NextCache == nil {
 		return []commands.Command{open}
 	}

@@ -144,3 +144,39 @@ func TestAHookSeesTheWholeRequest(t *testing.T) {
 		}
 	}
 }
+
+// A compaction is a mutation that makes the transcript smaller, before a model call or after tools.
+func TestAMutationThatSavesTokensIsACompaction(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		at       extension.Point
+		from, to int64
+		want     []session.Compaction
+	}{
+		"an edit":               {at: extension.BeforeModel},
+		"a larger transcript":   {at: extension.BeforeModel, from: 4, to: 10},
+		"before the model":      {at: extension.BeforeModel, from: 10, to: 4, want: []session.Compaction{{OldTokens: 10, NewTokens: 4}}},
+		"after the tool result": {at: extension.AfterToolResult, from: 10, to: 4, want: []session.Compaction{{OldTokens: 10, NewTokens: 4}}},
+	} {
+		hook, done := &watching{point: extension.ContextCompaction}, false
+		s := start(t, agent.Config{
+			Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("done")),
+			Tools: []tool.Source{echo(t)}, Hooks: []extension.Hook{hook}, Input: []content.Item{content.UserText("go")},
+			Mutators: []extension.Mutator{placed{tc.at, func(_ context.Context, m *extension.Mutation) error {
+				if !done {
+					m.OldTokens, m.NewTokens = tc.from, tc.to
+					m.Items[0].Parts[0].Text, done = "edited", true
+				}
+				return nil
+			}}},
+		})
+		got := step[*session.AfterToolResult](t, s).Compactions
+		got = append(got, step[*session.Finished](t, s).Compactions...)
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: compactions (-want +got)\n%s", name, diff)
+		}
+		if len(hook.seen) != len(tc.want) {
+			t.Errorf("%s: the hook ran %d times", name, len(hook.seen))
+		}
+	}
+}

@@ -108,3 +108,6 @@ type MutationFinished struct {
 	Error       string           `msgpack:"e,omitempty" json:"error,omitempty"`
 	Metadata    content.Metadata `msgpack:"md,omitempty" json:"metadata,omitempty"`
 }
+
+// Compacts reports whether the mutation is a compaction: it made the transcript smaller.
+func (m MutationFinished) Compacts() bool { return m.Dirty && m.NewTokens < m.OldTokens }

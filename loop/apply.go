@@ -308,7 +308,7 @@ func (s *State) applyMutationFinished(ev events.MutationFinished) {
 	if !ev.Dirty {
 		return
 	}
-	if ev.Point == pointBeforeModel {
+	if ev.Compacts() && ev.Point != pointAfterTurn {
 		m.Compacted++
 		m.Old, m.New = ev.OldTokens, ev.NewTokens
 	}

@@ -30,6 +30,9 @@ func (s *Session) Next(ctx context.Context) (Step, error) {
 // next returns the next step, or the end of a turn. The end of over, which the facades
 // pass, cancels the turn t if it is open.
 func (s *Session) next(ctx, over context.Context, t *Turn) (Step, *turnEnd, error) {
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -25,7 +25,7 @@ func (f *Finished) Outcome() (*RunResult, error) {
 
 func (f *Finished) run() *RunResult {
 	r := f.Result
-	return &RunResult{Response: r.Text(), Messages: f.transcript, Usage: r.Usage, Turns: r.Rounds, Turn: r}
+	return &RunResult{Response: r.Text(), Messages: content.DetachItems(f.transcript), Usage: r.Usage, Turns: r.Rounds, Turn: r}
 }
 
 // RunText runs one turn with a text from the user to its end.

@@ -251,7 +251,7 @@ func (s *Session) note(ev any) {
 	case events.ToolResultReceived:
 		s.keepManual(ev)
 	case events.MutationFinished:
-		if ev.Dirty && ev.Point == string(extension.BeforeModel) {
+		if ev.Compacts() {
 			s.compacted = append(s.compacted, Compaction{ev.OldTokens, ev.NewTokens})
 		}
 	case events.ReplyRecorded:

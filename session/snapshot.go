@@ -54,7 +54,7 @@ func (s *Session) Snapshot() (snap Snapshot) {
 func pendingInput(s *loop.State) []content.Item {
 	var items []content.Item
 	for _, q := range s.Queue {
-		items = append(items, q.Items...)
+		items = append(items, content.DetachItems(q.Items)...)
 	}
 	return items
 }
@@ -63,7 +63,7 @@ func pendingInput(s *loop.State) []content.Item {
 func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
 	f := s.Fork()
 	snap := Snapshot{
-		SessionID: f.Session, Seq: f.Seq, Hash: hash, Transcript: slices.Clip(f.Transcript), PendingInput: pendingInput(&f),
+		SessionID: f.Session, Seq: f.Seq, Hash: hash, Transcript: content.DetachItems(f.Transcript), PendingInput: pendingInput(&f),
 		PendingApprovals: f.PendingApprovals(), Phase: f.Phase(), Calls: openCalls(&f), Usage: f.Used.Usage,
 		Requests: f.Used.Requests, ToolCalls: f.Used.ToolCalls, Rounds: f.Used.Rounds, Worked: f.Used.Worked, NextCache: f.CacheOverride,
 	}
@@ -118,7 +118,7 @@ func (s *Snapshot) leftBehind(c content.ToolCall) content.ToolResult {
 
 func resultOf(e *loop.Ended) TurnResult {
 	return TurnResult{
-		TurnID: e.Turn, FinishReason: e.FinishReason, Items: e.Items, Usage: e.Usage, Rounds: e.Rounds,
+		TurnID: e.Turn, FinishReason: e.FinishReason, Items: content.DetachItems(e.Items), Usage: e.Usage, Rounds: e.Rounds,
 		Metadata: e.Metadata, Limit: e.Limit, Task: taskResult(e),
 	}
 }

@@ -19,6 +19,10 @@ type TextDelta struct{ Text string }
 // ReasoningDelta is a piece of the model's reasoning.
 type ReasoningDelta struct{ Text string }
 
+// Retry says that a model call starts over: the deltas since the last MessageComplete, or since the
+// stream began, are void.
+type Retry struct{ Attempt int }
+
 // ToolUse is a call with complete arguments, once per call.
 type ToolUse struct{ Call content.ToolCall }
 
@@ -33,22 +37,31 @@ type MessageComplete struct{ Item content.Item }
 
 func (TextDelta) streamEvent()       {}
 func (ReasoningDelta) streamEvent()  {}
+func (Retry) streamEvent()           {}
 func (ToolUse) streamEvent()         {}
 func (ToolDone) streamEvent()        {}
 func (UsageUpdate) streamEvent()     {}
 func (MessageComplete) streamEvent() {}
 
-// streamed translates an event; most are not part of a stream.
-func streamed(ev any) (out []StreamEvent) {
+// stream translates the updates of a turn. Deltas and records arrive by different ways, so it
+// follows the model's attempts in both.
+type stream struct{ round, attempt int }
+
+// next returns what an event is in the stream; most are not part of it.
+func (s *stream) next(ev any) (out []StreamEvent) {
 	switch ev := ev.(type) {
+	case events.ModelCallStarted:
+		_, out = s.attempted(ev.Round, ev.Attempt)
 	case events.ContentDelta:
+		current, out := s.attempted(ev.Round, ev.Attempt)
 		switch {
-		case ev.Delta.Op != content.AppendPart:
+		case !current || ev.Delta.Op != content.AppendPart:
 		case ev.Delta.Kind == content.TextKind:
-			out = append(out, TextDelta{ev.Delta.Text})
+			return append(out, TextDelta{ev.Delta.Text})
 		case ev.Delta.Kind == content.ReasoningKind:
-			out = append(out, ReasoningDelta{ev.Delta.Text})
+			return append(out, ReasoningDelta{ev.Delta.Text})
 		}
+		return out
 	case events.ReplyRecorded:
 		for _, it := range ev.Items {
 			out = append(out, MessageComplete{it})
@@ -63,6 +76,18 @@ func streamed(ev any) (out []StreamEvent) {
 	return out
 }
 
+// attempted reports whether an attempt is the latest, and returns the Retry if it repeats another.
+func (s *stream) attempted(round, attempt int) (latest bool, again []StreamEvent) {
+	switch {
+	case round < s.round || round == s.round && attempt < s.attempt:
+		return false, nil
+	case round == s.round && attempt > s.attempt:
+		again = []StreamEvent{Retry{attempt}}
+	}
+	s.round, s.attempt = round, attempt
+	return true, again
+}
+
 // Stream runs one turn like Run and yields its events as they happen, with tools run one
 // at a time. An error is the last pair. Leaving the loop cancels the turn.
 func (s *Session) Stream(ctx context.Context, items ...content.Item) iter.Seq2[StreamEvent, error] {
@@ -72,6 +97,7 @@ func (s *Session) Stream(ctx context.Context, items ...content.Item) iter.Seq2[S
 			yield(nil, err)
 			return
 		}
+		var out stream
 		for u, err := range t.Updates(ctx) {
 			if err != nil {
 				yield(nil, err)
@@ -83,7 +109,7 @@ func (s *Session) Stream(ctx context.Context, items ...content.Item) iter.Seq2[S
 			if d, ok := u.Event.(events.ContentDelta); ok && t.foreign(d.Turn) {
 				continue
 			}
-			for _, ev := range streamed(u.Event) {
+			for _, ev := range out.next(u.Event) {
 				if !yield(ev, nil) {
 					return
 				}

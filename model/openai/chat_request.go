@@ -2,68 +2,31 @@ package openai
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
 
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/shared"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/tool"
 )
 
 // chatRequest returns a request for Chat.
-func (m *Model) chatRequest(r model.Request) sdk.ChatCompletionNewParams {
-	p := sdk.ChatCompletionNewParams{
-		Model:           m.cfg.Model,
-		Messages:        m.messages(r.Transcript),
-		Tools:           m.chatTools(r.Tools),
-		ReasoningEffort: shared.ReasoningEffort(m.cfg.Effort),
-	}
-	p.SetExtraFields(map[string]any{"stream": true})
+func (m *Model) chatRequest(r model.Request) object {
+	o := m.request(r)
+	o["messages"] = m.messages(r.Transcript)
+	o.opt("reasoning_effort", m.cfg.Effort)
 	if *m.cfg.Usage {
-		p.StreamOptions.IncludeUsage = sdk.Bool(true)
-	}
-	if n := int64(m.cfg.MaxTokens); n > 0 && m.own {
-		p.MaxCompletionTokens = sdk.Int(n)
-	} else if n > 0 {
-		p.MaxTokens = sdk.Int(n) // some servers do not know the newer name
-	}
-	if m.cfg.Temperature != nil {
-		p.Temperature = sdk.Float(*m.cfg.Temperature)
-	}
-	if len(r.Schema) > 0 {
-		p.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
-			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
-				Name: answerName, Schema: fields(r.Schema), Strict: sdk.Bool(strict(r.Schema)),
-			},
-		}
+		o["stream_options"] = object{"include_usage": true}
 	}
 	if m.own {
-		key, retention, mode := m.cache(r)
-		p.PromptCacheKey, p.PromptCacheOptions.Mode = key, mode
-		p.PromptCacheRetention = sdk.ChatCompletionNewParamsPromptCacheRetention(retention)
-		p.Store = sdk.Bool(false)
+		o.opt("max_completion_tokens", m.cfg.MaxTokens)
+	} else {
+		o.opt("max_tokens", m.cfg.MaxTokens) // some servers do not know the newer name
 	}
-	return p
-}
-
-func (m *Model) chatTools(specs []tool.Spec) []sdk.ChatCompletionToolUnionParam {
-	var all []sdk.ChatCompletionToolUnionParam
-	for _, s := range specs {
-		f := shared.FunctionDefinitionParam{Name: s.Name, Parameters: fields(s.InputSchema)}
-		if s.Description != "" {
-			f.Description = sdk.String(s.Description)
-		}
-		if m.own && strict(s.InputSchema) { // the default is false, and not all servers know the field
-			f.Strict = sdk.Bool(true)
-		}
-		all = append(all, sdk.ChatCompletionFunctionTool(f))
+	if len(r.Schema) > 0 {
+		o["response_format"] = object{"type": "json_schema", "json_schema": answerFormat(r.Schema)}
 	}
-	return all
+	return o
 }
 
 // chatWriter converts a transcript to messages. It merges neighboring items of one
@@ -72,14 +35,14 @@ func (m *Model) chatTools(specs []tool.Spec) []sdk.ChatCompletionToolUnionParam 
 type chatWriter struct {
 	m   *Model
 	ids wireIDs
-	out []sdk.ChatCompletionMessageParamUnion
+	out []object
 
 	role  string
 	open  [][]piece // the items of the current role
 	shown []piece   // media of results, waiting for a user message
 }
 
-func (m *Model) messages(items []content.Item) []sdk.ChatCompletionMessageParamUnion {
+func (m *Model) messages(items []content.Item) []object {
 	w := &chatWriter{m: m, ids: m.wireIDs(items)}
 	for _, it := range items {
 		if it.Kind != content.Tool {
@@ -144,17 +107,15 @@ func (w *chatWriter) flush() {
 		texts = append(texts, text)
 		all = append(all, said...)
 	}
-	_, plain := textOf(all, "")
-	switch text := strings.Join(texts, "\n\n"); {
-	case w.role == "system":
-		w.out = append(w.out, sdk.SystemMessage(text))
-	case w.role == "developer":
-		w.out = append(w.out, sdk.DeveloperMessage(text))
-	case plain:
-		w.out = append(w.out, sdk.UserMessage(text))
-	default:
-		w.out = append(w.out, sdk.UserMessage(chatParts(all)))
+	message := object{"role": w.role, "content": strings.Join(texts, "\n\n")}
+	if _, plain := textOf(all, ""); !plain {
+		var parts []object
+		for _, p := range all {
+			parts = append(parts, p.chat())
+		}
+		message["content"] = parts
 	}
+	w.out = append(w.out, message)
 	w.open = nil
 }
 
@@ -172,30 +133,11 @@ func (w *chatWriter) show() {
 	w.shown = nil
 }
 
-func chatParts(all []piece) []sdk.ChatCompletionContentPartUnionParam {
-	var parts []sdk.ChatCompletionContentPartUnionParam
-	for _, p := range all {
-		switch {
-		case p.image != "":
-			parts = append(parts, sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: p.image}))
-		case p.audio != "":
-			parts = append(parts, sdk.InputAudioContentPart(sdk.ChatCompletionContentPartInputAudioInputAudioParam{
-				Data: p.audio, Format: p.audioFormat,
-			}))
-		case p.file != "":
-			parts = append(parts, sdk.FileContentPart(sdk.ChatCompletionContentPartFileFileParam{
-				FileData: sdk.String(p.file), Filename: sdk.String(p.fileName),
-			}))
-		default:
-			parts = append(parts, sdk.TextContentPart(p.text))
-		}
-	}
-	return parts
-}
-
 func (w *chatWriter) assistant(it content.Item) {
-	msg := &sdk.ChatCompletionAssistantMessageParam{}
+	message := w.m.thoughts(it)
+	message["role"] = "assistant"
 	var text strings.Builder
+	var calls []object
 	for _, p := range it.Parts {
 		switch p.Kind {
 		case content.TextKind:
@@ -203,37 +145,26 @@ func (w *chatWriter) assistant(it content.Item) {
 		case content.StructuredKind:
 			text.Write(p.Data)
 		case content.ToolCallKind:
-			if p.Call != nil {
-				msg.ToolCalls = append(msg.ToolCalls, w.call(*p.Call))
+			if c := p.Call; c != nil {
+				calls = append(calls, object{
+					"type": "function", "id": w.ids[c.ID], "function": object{"name": c.Name, "arguments": argumentsOf(*c)},
+				})
 			}
 		case content.MediaKind, content.FileKind, content.ReasoningKind, content.ToolResultKind, content.CustomKind:
 		}
 	}
-	if text.Len() > 0 {
-		msg.Content.OfString = sdk.String(text.String())
+	message.opt("content", text.String())
+	message.opt("tool_calls", calls)
+	if text.Len() > 0 || len(calls) > 0 {
+		w.out = append(w.out, message)
 	}
-	if extra := w.m.thoughts(it, len(msg.ToolCalls) > 0); len(extra) > 0 {
-		msg.SetExtraFields(extra)
-	}
-	if text.Len() > 0 || len(msg.ToolCalls) > 0 {
-		w.out = append(w.out, sdk.ChatCompletionMessageParamUnion{OfAssistant: msg})
-	}
-}
-
-func (w *chatWriter) call(c content.ToolCall) sdk.ChatCompletionMessageToolCallUnionParam {
-	return sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
-		ID: w.ids[c.ID],
-		Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{
-			Name: c.Name, Arguments: cmp.Or(string(c.Input), "{}"),
-		},
-	}}
 }
 
 // thoughts returns the reasoning to send back with a message, in its original field:
 // signed details always, plain text only with calls. Servers that want it want it
 // there, and the others ignore it.
-func (m *Model) thoughts(it content.Item, calls bool) map[string]any {
-	extra := map[string]any{}
+func (m *Model) thoughts(it content.Item) object {
+	extra, calls := object{}, len(it.Calls()) > 0
 	for _, p := range it.Parts {
 		if p.Kind != content.ReasoningKind || p.Name != Provider || !m.owns(p) {
 			continue
@@ -267,6 +198,6 @@ func (w *chatWriter) results(it content.Item) {
 			w.shown = append(w.shown, piece{text: "Media of the call " + id + " of " + r.Name + ":"})
 			w.shown = append(w.shown, shown...)
 		}
-		w.out = append(w.out, sdk.ToolMessage(strings.Join(texts, ""), id))
+		w.out = append(w.out, object{"role": "tool", "tool_call_id": id, "content": strings.Join(texts, "")})
 	}
 }

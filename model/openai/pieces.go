@@ -28,6 +28,32 @@ type piece struct {
 
 func (p piece) isText() bool { return p == piece{text: p.text} }
 
+// chat returns the piece as part of a message of Chat.
+func (p piece) chat() object {
+	switch {
+	case p.image != "":
+		return object{"type": "image_url", "image_url": object{"url": p.image}}
+	case p.audio != "":
+		return object{"type": "input_audio", "input_audio": object{"data": p.audio, "format": p.audioFormat}}
+	case p.file != "":
+		return object{"type": "file", "file": object{"file_data": p.file, "filename": p.fileName}}
+	}
+	return object{"type": "text", "text": p.text}
+}
+
+// responses returns the piece as part of a message or result of Responses.
+func (p piece) responses() object {
+	switch {
+	case p.image != "":
+		return object{"type": "input_image", "image_url": p.image, "detail": "auto"}
+	case p.fileURL != "":
+		return object{"type": "input_file", "file_url": p.fileURL}
+	case p.file != "":
+		return object{"type": "input_file", "file_data": p.file, "filename": p.fileName}
+	}
+	return object{"type": "input_text", "text": p.text}
+}
+
 // pieces converts parts. Placeholders replace what the API does not accept.
 func pieces(api API, parts []content.Part) []piece {
 	var all []piece

@@ -184,7 +184,9 @@ func TestRepliesAreSentBackUnchanged(t *testing.T) {
 			`"id":"msg_2"`, `"phase":"commentary"`, `{"id":"rs_2","type":"reasoning","summary":[],"encrypted_content":"gBBBB"}`,
 			`"arguments":"{\"path\": \"a\u003cb\"}"`, `"call_id":"call_a"`, `"id":"fc_1"`, `"call_id":"call_b"`,
 		}},
-		{Chat, []string{`"content":"I look."`, `"id":"call_a"`, `"arguments":"{\"path\": \"a\u003cb\"}"`, `"id":"call_b"`, `"reasoning_content":"I need both."`}},
+		{Chat, []string{
+			`"content":"I look."`, `"reasoning_content":"I need both."`, `"arguments":"{\"path\": \"a\u003cb\"}"`, `"id":"call_a"`, `"id":"call_b"`,
+		}},
 	} {
 		s := modeltest.ServeOne(t, modeltest.Answer{Body: recorded(t, string(tt.api)+"_tools.sse")})
 		m := open(t, s, Config{API: tt.api})

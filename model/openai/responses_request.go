@@ -1,73 +1,37 @@
 package openai
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
 
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/responses"
-	"github.com/openai/openai-go/v3/shared"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/tool"
 )
 
-// answerName is the name of an answer schema, which the API requires.
-const answerName = "answer"
-
 // responsesRequest returns a request for Responses.
-func (m *Model) responsesRequest(r model.Request) responses.ResponseNewParams {
-	p := responses.ResponseNewParams{
-		Model: m.cfg.Model,
-		Input: responses.ResponseNewParamsInputUnion{OfInputItemList: m.input(r.Transcript)},
-		Store: sdk.Bool(false),
-		Tools: responseTools(r.Tools),
-	}
+func (m *Model) responsesRequest(r model.Request) object {
+	o := m.request(r)
+	o["input"] = m.input(r.Transcript)
+	o.opt("max_output_tokens", m.cfg.MaxTokens)
 	if !m.own || reasons(m.cfg.Model) {
-		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
+		o["include"] = []string{"reasoning.encrypted_content"}
 	}
-	p.Reasoning.Effort = shared.ReasoningEffort(m.cfg.Effort)
-	p.Reasoning.Summary = shared.ReasoningSummary(m.cfg.Summary)
-	if m.cfg.MaxTokens > 0 {
-		p.MaxOutputTokens = sdk.Int(int64(m.cfg.MaxTokens))
-	}
-	if m.cfg.Temperature != nil {
-		p.Temperature = sdk.Float(*m.cfg.Temperature)
+	reasoning := object{}
+	reasoning.opt("effort", m.cfg.Effort)
+	reasoning.opt("summary", m.cfg.Summary)
+	if len(reasoning) > 0 {
+		o["reasoning"] = reasoning
 	}
 	if len(r.Schema) > 0 {
-		p.Text.Format.OfJSONSchema = &responses.ResponseFormatTextJSONSchemaConfigParam{
-			Name: answerName, Schema: fields(r.Schema), Strict: sdk.Bool(strict(r.Schema)),
-		}
+		format := answerFormat(r.Schema)
+		format["type"] = "json_schema"
+		o["text"] = object{"format": format}
 	}
 	if m.cfg.Compact > 0 {
-		p.ContextManagement = []responses.ResponseNewParamsContextManagement{
-			{Type: "compaction", CompactThreshold: sdk.Int(int64(m.cfg.Compact))},
-		}
+		o["context_management"] = []object{{"type": "compaction", "compact_threshold": m.cfg.Compact}}
 	}
-	key, retention, mode := m.cache(r)
-	p.PromptCacheKey, p.PromptCacheOptions.Mode = key, mode
-	p.PromptCacheRetention = responses.ResponseNewParamsPromptCacheRetention(retention)
-	p.SetExtraFields(map[string]any{"stream": true})
-	return p
-}
-
-func responseTools(specs []tool.Spec) []responses.ToolUnionParam {
-	var all []responses.ToolUnionParam
-	for _, s := range specs {
-		f := &responses.FunctionToolParam{
-			Name: s.Name, Parameters: fields(s.InputSchema),
-			Strict: sdk.Bool(strict(s.InputSchema)), // the default is true
-		}
-		if s.Description != "" {
-			f.Description = sdk.String(s.Description)
-		}
-		all = append(all, responses.ToolUnionParam{OfFunction: f})
-	}
-	return all
+	return o
 }
 
 // inputWriter converts a transcript to input items.
@@ -75,12 +39,12 @@ type inputWriter struct {
 	m     *Model
 	ids   wireIDs
 	known map[content.CallID]bool // calls in the input
-	out   responses.ResponseInputParam
+	out   []any
 }
 
 // input converts the transcript. It leaves out what the provider has compacted,
 // except system and developer messages.
-func (m *Model) input(items []content.Item) responses.ResponseInputParam {
+func (m *Model) input(items []content.Item) []any {
 	w := &inputWriter{m: m, ids: m.wireIDs(items), known: map[content.CallID]bool{}}
 	start, part := m.compacted(items)
 	for i, it := range items {
@@ -110,11 +74,11 @@ func (m *Model) compacted(items []content.Item) (item, part int) {
 func (w *inputWriter) item(it content.Item) {
 	switch it.Kind {
 	case content.System:
-		w.message(responses.EasyInputMessageRoleSystem, it)
+		w.message("system", it)
 	case content.Developer:
-		w.message(responses.EasyInputMessageRoleDeveloper, it)
+		w.message("developer", it)
 	case content.User, content.Context, content.Notification:
-		w.message(responses.EasyInputMessageRoleUser, it)
+		w.message("user", it)
 	case content.Assistant:
 		w.assistant(it)
 	case content.Tool:
@@ -122,36 +86,24 @@ func (w *inputWriter) item(it content.Item) {
 	}
 }
 
-func (w *inputWriter) add(item responses.ResponseInputItemUnionParam) { w.out = append(w.out, item) }
+func (w *inputWriter) add(item any) { w.out = append(w.out, item) }
 
-func (w *inputWriter) message(role responses.EasyInputMessageRole, it content.Item) {
-	all := inputPieces(Responses, it)
-	if len(all) == 0 {
-		return
+func (w *inputWriter) message(role string, it content.Item) {
+	if all := inputPieces(Responses, it); len(all) > 0 {
+		w.add(object{"role": role, "content": readable(all)})
 	}
-	if text, ok := textOf(all, ""); ok {
-		w.add(responses.ResponseInputItemParamOfMessage(text, role))
-		return
-	}
-	list := make(responses.ResponseInputMessageContentListParam, len(all))
-	for i, p := range all {
-		list[i] = inputContent(p, responses.ResponseInputImageDetailAuto)
-	}
-	w.add(responses.ResponseInputItemParamOfMessage(list, role))
 }
 
-func inputContent(p piece, detail responses.ResponseInputImageDetail) responses.ResponseInputContentUnionParam {
-	switch {
-	case p.image != "":
-		image := &responses.ResponseInputImageParam{Detail: detail, ImageURL: sdk.String(p.image)}
-		return responses.ResponseInputContentUnionParam{OfInputImage: image}
-	case p.fileURL != "":
-		return responses.ResponseInputContentUnionParam{OfInputFile: &responses.ResponseInputFileParam{FileURL: sdk.String(p.fileURL)}}
-	case p.file != "":
-		file := &responses.ResponseInputFileParam{FileData: sdk.String(p.file), Filename: sdk.String(p.fileName)}
-		return responses.ResponseInputContentUnionParam{OfInputFile: file}
+// readable returns pieces of text as a string, otherwise a list.
+func readable(all []piece) any {
+	if text, ok := textOf(all, ""); ok {
+		return text
 	}
-	return responses.ResponseInputContentParamOfInputText(p.text)
+	list := make([]object, len(all))
+	for i, p := range all {
+		list[i] = p.responses()
+	}
+	return list
 }
 
 // assistant converts a reply to output items. Those of this server keep their ids.
@@ -170,14 +122,14 @@ func (w *inputWriter) assistant(it content.Item) {
 			w.spoken(parts[i : i+n])
 			i += n - 1
 		case content.StructuredKind:
-			w.add(responses.ResponseInputItemParamOfMessage(string(p.Data), responses.EasyInputMessageRoleAssistant))
+			w.add(object{"role": "assistant", "content": string(p.Data)})
 		case content.ReasoningKind:
 			w.reasoning(p)
 		case content.ToolCallKind:
 			w.call(p)
 		case content.CustomKind:
 			if strings.HasPrefix(p.Name, customPrefix) && w.m.owns(p) {
-				w.add(param.Override[responses.ResponseInputItemUnionParam](p.Data))
+				w.add(p.Data)
 			}
 		case content.MediaKind, content.FileKind, content.ToolResultKind:
 		}
@@ -194,26 +146,22 @@ func (w *inputWriter) spoken(texts []content.Part) {
 	if n.Item == "" || n.Origin != w.m.origin {
 		for _, p := range texts {
 			if p.Text != "" {
-				w.add(responses.ResponseInputItemParamOfMessage(p.Text, responses.EasyInputMessageRoleAssistant))
+				w.add(object{"role": "assistant", "content": p.Text})
 			}
 		}
 		return
 	}
-	msg := &responses.ResponseOutputMessageParam{
-		ID: n.Item, Status: responses.ResponseOutputMessageStatusCompleted, Phase: responses.ResponseOutputMessagePhase(n.Phase),
-	}
+	var parts []object
 	for _, p := range texts {
-		c := responses.ResponseOutputMessageContentUnionParam{}
 		if n.Refusal {
-			c.OfRefusal = &responses.ResponseOutputRefusalParam{Refusal: p.Text}
+			parts = append(parts, object{"type": "refusal", "refusal": p.Text})
 		} else {
-			c.OfOutputText = &responses.ResponseOutputTextParam{
-				Text: p.Text, Annotations: []responses.ResponseOutputTextAnnotationUnionParam{},
-			}
+			parts = append(parts, object{"type": "output_text", "text": p.Text, "annotations": []object{}})
 		}
-		msg.Content = append(msg.Content, c)
 	}
-	w.add(responses.ResponseInputItemUnionParam{OfOutputMessage: msg})
+	message := object{"type": "message", "role": "assistant", "id": n.Item, "status": "completed", "content": parts}
+	message.opt("phase", n.Phase)
+	w.add(message)
 }
 
 // reasoning sends a reasoning item back unchanged if the server can read it without
@@ -223,7 +171,7 @@ func (w *inputWriter) reasoning(p content.Part) {
 		return
 	}
 	if item, ok := returnable(p.Reasoning.Encrypted, !w.m.own); ok {
-		w.add(param.Override[responses.ResponseInputItemUnionParam](item))
+		w.add(item)
 	}
 }
 
@@ -261,30 +209,17 @@ func (w *inputWriter) call(p content.Part) {
 		return
 	}
 	w.known[p.Call.ID] = true
-	f := &responses.ResponseFunctionToolCallParam{
-		Arguments: cmp.Or(string(p.Call.Input), "{}"), CallID: w.ids[p.Call.ID], Name: p.Call.Name,
+	call := object{"type": "function_call", "call_id": w.ids[p.Call.ID], "name": p.Call.Name, "arguments": argumentsOf(*p.Call)}
+	if n := noteOf(p); n.Origin == w.m.origin {
+		call.opt("id", n.Item)
 	}
-	if n := noteOf(p); n.Item != "" && n.Origin == w.m.origin {
-		f.ID = sdk.String(n.Item)
-	}
-	w.add(responses.ResponseInputItemUnionParam{OfFunctionCall: f})
+	w.add(call)
 }
 
 func (w *inputWriter) results(it content.Item) {
 	for _, r := range it.Results() {
-		if !w.known[r.CallID] {
-			continue // the call was compacted
+		if w.known[r.CallID] { // otherwise the call was compacted
+			w.add(object{"type": "function_call_output", "call_id": w.ids[r.CallID], "output": readable(resultPieces(Responses, r))})
 		}
-		f := &responses.ResponseInputItemFunctionCallOutputParam{CallID: sdk.String(w.ids[r.CallID])}
-		all := resultPieces(Responses, r)
-		if text, ok := textOf(all, ""); ok {
-			f.Output.OfString = sdk.String(text)
-		} else {
-			for _, p := range all { // as in messages, but the SDK has other types for it
-				part := param.Override[responses.ResponseFunctionCallOutputItemUnionParam](inputContent(p, ""))
-				f.Output.OfResponseFunctionCallOutputItemArray = append(f.Output.OfResponseFunctionCallOutputItemArray, part)
-			}
-		}
-		w.add(responses.ResponseInputItemUnionParam{OfFunctionCallOutput: f})
 	}
 }

@@ -101,19 +101,15 @@ func closed(s map[string]any) bool {
 	return len(named) == len(properties)
 }
 
-// fields returns a schema as fields whose values the SDK does not change. This keeps
-// the order of the properties, which models follow.
-func fields(schema json.RawMessage) map[string]any {
+// fields returns a schema with what some servers require. It keeps the order of the
+// properties, which models follow.
+func fields(schema json.RawMessage) map[string]json.RawMessage {
 	var raw map[string]json.RawMessage
 	if json.Unmarshal(schema, &raw) != nil || raw == nil {
 		raw = map[string]json.RawMessage{"type": json.RawMessage(`"object"`)}
 	}
 	if plain(raw["type"]) == "object" && raw["properties"] == nil {
-		raw["properties"] = json.RawMessage(`{}`) // some servers require it
+		raw["properties"] = json.RawMessage(`{}`)
 	}
-	named := make(map[string]any, len(raw))
-	for k, v := range raw {
-		named[k] = v
-	}
-	return named
+	return raw
 }

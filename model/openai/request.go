@@ -1,0 +1,88 @@
+package openai
+
+import (
+	"cmp"
+	"encoding/json"
+	"reflect"
+	"regexp"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// object is a JSON object of a request.
+type object map[string]any
+
+// opt sets a field unless the value is zero.
+func (o object) opt(name string, value any) {
+	if !reflect.ValueOf(value).IsZero() {
+		o[name] = value
+	}
+}
+
+// request returns what the requests of both APIs have in common.
+func (m *Model) request(r model.Request) object {
+	o := object{"model": m.cfg.Model, "stream": true}
+	o.opt("temperature", m.cfg.Temperature)
+	o.opt("tools", m.functions(r.Tools))
+	if m.caches() {
+		o["store"] = false
+		m.cache(o, r)
+	}
+	return o
+}
+
+// functions declares tools.
+func (m *Model) functions(specs []tool.Spec) []object {
+	var all []object
+	for _, s := range specs {
+		f := object{"name": s.Name, "parameters": fields(s.InputSchema)}
+		f.opt("description", s.Description)
+		if m.cfg.API == Responses {
+			f["type"], f["strict"] = "function", strict(s.InputSchema) // the default is true
+			all = append(all, f)
+			continue
+		}
+		f.opt("strict", m.own && strict(s.InputSchema)) // the default is false, and not all servers know the field
+		all = append(all, object{"type": "function", "function": f})
+	}
+	return all
+}
+
+// answerFormat describes the answer. The APIs require a name.
+func answerFormat(schema json.RawMessage) object {
+	return object{"name": "answer", "schema": fields(schema), "strict": strict(schema)}
+}
+
+// cache adds a cache request in OpenAI's terms, if there is anything to ask for. The
+// provider caches prefixes on its own; the key finds them.
+func (m *Model) cache(o object, r model.Request) {
+	c := r.Cache
+	switch {
+	case c == nil || c.Mode == "" && c.Key == "" && c.Retention == "":
+		return
+	case c.Mode == "disabled":
+		if optsOutOfCache(m.cfg.Model) {
+			o["prompt_cache_options"] = object{"mode": "explicit"} // without breakpoints, nothing is cached
+		}
+		return
+	case c.Retention == "extended":
+		o["prompt_cache_retention"] = "24h"
+	}
+	o["prompt_cache_key"] = cmp.Or(c.Key, string(r.Session))
+}
+
+// optsOutOfCache reports whether requests to a model can turn the cache off, as
+// those since gpt-5.6 can.
+func optsOutOfCache(name string) bool {
+	m := regexp.MustCompile(`^gpt-(\d+)(?:\.(\d+))?`).FindStringSubmatch(bare(name))
+	if m == nil {
+		return false
+	}
+	major, minor := m[1], cmp.Or(m[2], "0")
+	return len(major) > 1 || major > "5" || major == "5" && (len(minor) > 1 || minor >= "6")
+}
+
+// argumentsOf returns the arguments of a call.
+func argumentsOf(c content.ToolCall) string { return cmp.Or(string(c.Input), "{}") }

@@ -19,10 +19,11 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
-	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"
@@ -87,6 +88,16 @@ type Request struct {
 	Path   string // after the base URL
 	Header http.Header
 	Body   any // encoded as JSON
+}
+
+// Object is a JSON object of a request.
+type Object map[string]any
+
+// Opt sets a field unless the value is zero.
+func (o Object) Opt(name string, value any) {
+	if v := reflect.ValueOf(value); v.IsValid() && !v.IsZero() {
+		o[name] = value
+	}
 }
 
 // Exchange posts a request and returns the reply that h has read. It returns the cause

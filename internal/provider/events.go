@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"

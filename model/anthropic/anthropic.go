@@ -49,16 +49,19 @@ func (m *Model) Capabilities() model.Capabilities {
 
 // Call makes one streamed request.
 func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
-	params, err := m.cfg.params(r)
+	body, compacting, err := m.cfg.request(r)
 	if err != nil {
 		return model.Reply{}, err
 	}
-	header := http.Header{"Anthropic-Version": {"2023-06-01"}}
-	if len(params.Betas) > 0 {
-		header.Set("Anthropic-Beta", strings.Join(params.Betas, ","))
+	header, betas := http.Header{"Anthropic-Version": {"2023-06-01"}}, m.cfg.Betas
+	if compacting {
+		betas = append(betas, "compact-2026-01-12")
+	}
+	if len(betas) > 0 {
+		header.Set("Anthropic-Beta", strings.Join(betas, ","))
 	}
 	a := answer{reply: provider.NewReply(ctx, emit)}
-	reply, err := provider.Exchange(ctx, &m.Endpoint, provider.Request{Path: "/v1/messages?beta=true", Header: header, Body: params}, a.reply, &a)
+	reply, err := provider.Exchange(ctx, &m.Endpoint, provider.Request{Path: "/v1/messages?beta=true", Header: header, Body: body}, a.reply, &a)
 	if reply.FinishReason == content.Blocked && len(reply.Items) > 0 && a.end.Detail != nil {
 		reply.Items[0].Metadata = reply.Items[0].Metadata.With("refusal", a.end.Detail)
 	}

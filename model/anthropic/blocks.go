@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
-
 	"github.com/turnlog/turnlog/content"
 )
 
@@ -16,7 +13,7 @@ const (
 )
 
 // blocks returns the block of a part, or nothing if the API has none for it.
-func blocks(k content.Kind, p content.Part, calls map[content.CallID]string) []sdk.BetaContentBlockParamUnion {
+func blocks(k content.Kind, p content.Part, calls map[content.CallID]string) []any {
 	switch p.Kind {
 	case content.TextKind:
 		return text(tagged(k, p.Text))
@@ -32,40 +29,36 @@ func blocks(k content.Kind, p content.Part, calls map[content.CallID]string) []s
 		return result(k, p.Result, calls)
 	case content.CustomKind:
 		if k == content.Assistant && strings.HasPrefix(p.Name, customPrefix) && json.Valid(p.Data) {
-			return one(param.Override[sdk.BetaContentBlockParamUnion](verbatim(p.Data)))
+			return []any{p.Data}
 		}
 	}
 	return nil
 }
 
-func one(b sdk.BetaContentBlockParamUnion) []sdk.BetaContentBlockParamUnion {
-	return []sdk.BetaContentBlockParamUnion{b}
-}
-
 // text returns a text block. The API rejects blank ones.
-func text(s string) []sdk.BetaContentBlockParamUnion {
+func text(s string) []any {
 	if strings.TrimSpace(s) == "" {
 		return nil
 	}
-	return one(sdk.NewBetaTextBlock(s))
+	return []any{object{"type": "text", "text": s}}
 }
 
 // reasoning returns a thinking block, if this provider wrote it and it is complete:
 // thinking that was cut off has no signature.
-func reasoning(k content.Kind, p content.Part) []sdk.BetaContentBlockParamUnion {
+func reasoning(k content.Kind, p content.Part) []any {
 	r := p.Reasoning
 	switch {
 	case k != content.Assistant || p.Name != Provider || r == nil:
 		return nil
 	case r.Redacted:
-		return one(sdk.NewBetaRedactedThinkingBlock(string(r.Encrypted)))
+		return []any{object{"type": "redacted_thinking", "data": string(r.Encrypted)}}
 	case len(r.Signature) == 0:
 		return nil
 	}
-	return one(sdk.NewBetaThinkingBlock(string(r.Signature), p.Text))
+	return []any{object{"type": "thinking", "thinking": p.Text, "signature": string(r.Signature)}}
 }
 
-func call(k content.Kind, c *content.ToolCall, calls map[content.CallID]string) []sdk.BetaContentBlockParamUnion {
+func call(k content.Kind, c *content.ToolCall, calls map[content.CallID]string) []any {
 	if k != content.Assistant || c == nil {
 		return nil
 	}
@@ -73,12 +66,12 @@ func call(k content.Kind, c *content.ToolCall, calls map[content.CallID]string) 
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	return one(sdk.NewBetaToolUseBlock(calls[c.ID], input, c.Name))
+	return []any{object{"type": "tool_use", "id": calls[c.ID], "name": c.Name, "input": input}}
 }
 
 // result returns the result of a call, or its text if the call is no longer in the
 // transcript. An error may contain only text, so its media follow it.
-func result(k content.Kind, r *content.ToolResult, calls map[content.CallID]string) []sdk.BetaContentBlockParamUnion {
+func result(k content.Kind, r *content.ToolResult, calls map[content.CallID]string) []any {
 	if r == nil || k == content.System || k == content.Developer || k == content.Assistant {
 		return nil
 	}
@@ -86,43 +79,25 @@ func result(k content.Kind, r *content.ToolResult, calls map[content.CallID]stri
 	if !ok || k != content.Tool {
 		return text(tagged(k, r.Text()))
 	}
-	b := sdk.BetaToolResultBlockParam{ToolUseID: id}
-	if r.IsError {
-		b.IsError = sdk.Bool(true)
-	}
-	var after []sdk.BetaContentBlockParamUnion
+	var inside, after []any
 	for _, p := range r.Output {
-		for _, u := range blocks(k, p, nil) {
-			if r.IsError && u.OfText == nil {
-				after = append(after, u)
-				continue
+		for _, b := range blocks(k, p, nil) {
+			if o, ok := b.(object); r.IsError && ok && o["type"] != "text" {
+				after = append(after, b)
+			} else {
+				inside = append(inside, b)
 			}
-			b.Content = append(b.Content, sdk.BetaToolResultBlockParamContentUnion{
-				OfText: u.OfText, OfImage: u.OfImage, OfDocument: u.OfDocument,
-			})
 		}
 	}
-	return append(one(sdk.BetaContentBlockParamUnion{OfToolResult: &b}), after...)
+	o := object{"type": "tool_result", "tool_use_id": id}
+	o.Opt("is_error", r.IsError)
+	o.Opt("content", inside)
+	return append([]any{o}, after...)
 }
 
-// verbatim is a block of the provider that is sent back unchanged.
-type verbatim json.RawMessage
-
-// MarshalJSON returns the bytes.
-func (v verbatim) MarshalJSON() ([]byte, error) { return v, nil }
-
 // isCompaction reports whether b is a compaction by the provider.
-func isCompaction(b sdk.BetaContentBlockParamUnion) bool {
-	raw, ok := b.Overrides()
-	if !ok {
-		return false
-	}
-	v, ok := raw.(verbatim)
-	if !ok {
-		return false
-	}
-	var head struct {
-		Type string `json:"type"`
-	}
-	return json.Unmarshal(v, &head) == nil && customPrefix+head.Type == compaction
+func isCompaction(b any) bool {
+	raw, ok := b.(json.RawMessage)
+	var head struct{ Type string }
+	return ok && json.Unmarshal(raw, &head) == nil && customPrefix+head.Type == compaction
 }

@@ -1,9 +1,8 @@
 package anthropic
 
 import (
+	"fmt"
 	"slices"
-
-	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
@@ -15,7 +14,7 @@ const maxBreakpoints = 4
 // cache marks where cached prefixes end. If the cache is required, a breakpoint
 // that cannot be set is an error. Otherwise it is left out, and so are the first
 // ones if there are too many.
-func (c Config) cache(r *content.CacheRequest, t *transcript, tools []sdk.BetaToolUnionParam) error {
+func (c Config) cache(r *content.CacheRequest, t *transcript, tools []object) error {
 	if r == nil || r.Mode == "" && len(r.Breakpoints) == 0 {
 		if c.Cache == "" {
 			return nil
@@ -52,22 +51,22 @@ func (c Config) cache(r *content.CacheRequest, t *transcript, tools []sdk.BetaTo
 	case required && len(wanted) == 0:
 		return provider.Invalid("cache", "there is nothing to cache")
 	}
-	mark := sdk.NewBetaCacheControlEphemeralParam()
+	mark := object{"type": "ephemeral"}
 	switch r.Retention {
 	case "short":
-		mark.TTL = sdk.BetaCacheControlEphemeralTTLTTL5m
+		mark["ttl"] = "5m"
 	case "extended":
-		mark.TTL = sdk.BetaCacheControlEphemeralTTLTTL1h
+		mark["ttl"] = "1h"
 	}
 	for _, i := range wanted[max(extra, 0):] {
-		*all[i].breakpoint = mark
+		all[i].block["cache_control"] = mark
 	}
 	return nil
 }
 
 // spot is a block that can hold a breakpoint.
 type spot struct {
-	breakpoint *sdk.BetaCacheControlEphemeralParam
+	block      object
 	section    int // the tools, the system prompt, or a message
 	item, part int
 }
@@ -81,15 +80,15 @@ const (
 
 // spots returns all spots, in the order of the prompt. Thinking and verbatim blocks are
 // none, and of the tools only the last counts.
-func (t *transcript) spots(tools []sdk.BetaToolUnionParam) []spot {
+func (t *transcript) spots(tools []object) []spot {
 	var all []spot
 	if n := len(tools); n > 0 {
-		all = append(all, spot{breakpoint: tools[n-1].GetCacheControl(), section: toolsSection})
+		all = append(all, spot{block: tools[n-1], section: toolsSection})
 	}
 	add := func(section int, blocks []block) {
 		for _, b := range blocks {
-			if p := b.param.GetCacheControl(); p != nil {
-				all = append(all, spot{p, section, b.item, b.part})
+			if o := b.object(); o != nil && !oneOf(fmt.Sprint(o["type"]), "thinking", "redacted_thinking") {
+				all = append(all, spot{o, section, b.item, b.part})
 			}
 		}
 	}
@@ -111,7 +110,7 @@ func (t *transcript) usual(all []spot) []int {
 			continue // not the end of its section
 		}
 		if n := s.section - firstMessage; n >= 0 {
-			if t.messages[n].role != sdk.BetaMessageParamRoleUser || users == 2 {
+			if t.messages[n].role != "user" || users == 2 {
 				continue
 			}
 			users++

@@ -60,7 +60,7 @@ func (c *Config) complete() error {
 	if c.ContextTokens == 0 && strings.HasPrefix(c.Model, "claude-") {
 		c.ContextTokens = claudeContext
 	}
-	c.Betas = slices.Clone(c.Betas)
+	c.Betas = slices.Clip(slices.Clone(c.Betas))
 	switch {
 	case err != nil:
 		return err

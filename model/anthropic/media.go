@@ -1,11 +1,8 @@
 package anthropic
 
 import (
-	"encoding/base64"
 	"strings"
 	"unicode/utf8"
-
-	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
@@ -13,45 +10,38 @@ import (
 
 // media returns the block of an image or a document, inline or by URL, or a
 // placeholder for what the model cannot take.
-func media(k content.Kind, p content.Part) []sdk.BetaContentBlockParamUnion {
+func media(k content.Kind, p content.Part) []any {
 	if p.Media == nil {
 		return nil
 	}
 	if k != content.System && k != content.Developer && k != content.Assistant { // those take only text
-		if b, ok := mediaBlock(p.Name, p.Media); ok {
-			return one(b)
+		if kind, source := mediaSource(p.Media); source != nil {
+			b := object{"type": kind, "source": source}
+			if kind == "document" {
+				b.Opt("title", p.Name)
+			}
+			return []any{b}
 		}
 	}
 	return text(tagged(k, provider.Placeholder(p)))
 }
 
-func mediaBlock(name string, m *content.Media) (sdk.BetaContentBlockParamUnion, bool) {
+func mediaSource(m *content.Media) (kind string, source object) {
 	web := strings.HasPrefix(m.URI, "https://") || strings.HasPrefix(m.URI, "http://")
 	inline := len(m.Bytes) > 0
 	mime := provider.MediaType(m.MIME)
 	switch {
 	case inline && oneOf(mime, "image/jpeg", "image/png", "image/gif", "image/webp"):
-		return sdk.NewBetaImageBlock(sdk.BetaBase64ImageSourceParam{
-			Data: base64.StdEncoding.EncodeToString(m.Bytes), MediaType: sdk.BetaBase64ImageSourceMediaType(mime),
-		}), true
+		return "image", object{"type": "base64", "media_type": mime, "data": m.Bytes}
 	case inline && mime == "application/pdf":
-		return document(name, sdk.NewBetaDocumentBlock(sdk.BetaBase64PDFSourceParam{
-			Data: base64.StdEncoding.EncodeToString(m.Bytes),
-		})), true
+		return "document", object{"type": "base64", "media_type": mime, "data": m.Bytes}
 	case inline && provider.IsText(mime) && utf8.Valid(m.Bytes):
-		return document(name, sdk.NewBetaDocumentBlock(sdk.BetaPlainTextSourceParam{Data: string(m.Bytes)})), true
+		return "document", object{"type": "text", "media_type": "text/plain", "data": string(m.Bytes)}
 	case inline:
 	case web && (strings.HasPrefix(mime, "image/") || m.Modality == "image"):
-		return sdk.NewBetaImageBlock(sdk.BetaURLImageSourceParam{URL: m.URI}), true
+		return "image", object{"type": "url", "url": m.URI}
 	case web && (mime == "application/pdf" || mime == "" && m.Modality == "document"):
-		return document(name, sdk.NewBetaDocumentBlock(sdk.BetaURLPDFSourceParam{URL: m.URI})), true
+		return "document", object{"type": "url", "url": m.URI}
 	}
-	return sdk.BetaContentBlockParamUnion{}, false
-}
-
-func document(title string, b sdk.BetaContentBlockParamUnion) sdk.BetaContentBlockParamUnion {
-	if title != "" {
-		b.OfDocument.Title = sdk.String(title)
-	}
-	return b
+	return "", nil
 }

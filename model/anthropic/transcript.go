@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/turnlog/turnlog/content"
 )
 
@@ -19,14 +17,20 @@ type transcript struct {
 }
 
 type message struct {
-	role   sdk.BetaMessageParamRole
+	role   string
 	blocks []block
 }
 
 // block is a piece of a message and its position in the transcript.
 type block struct {
-	param      sdk.BetaContentBlockParamUnion
+	param      any // an object, or the JSON of a block of the provider, sent back unchanged
 	item, part int
+}
+
+// object returns nil for a block of the provider.
+func (b block) object() object {
+	o, _ := b.param.(object)
+	return o
 }
 
 // write converts items. It leaves out what the API would reject, such as empty text
@@ -48,49 +52,50 @@ func write(items []content.Item) *transcript {
 }
 
 func rank(b block) int {
-	if b.param.OfToolResult != nil {
+	if b.object()["type"] == "tool_result" {
 		return 0
 	}
 	return 1
 }
 
 func (t *transcript) add(k content.Kind, b block) {
-	role := sdk.BetaMessageParamRoleUser
+	role := "user"
 	switch k {
 	case content.System, content.Developer:
 		t.system = append(t.system, b)
 		return
 	case content.Assistant:
-		role = sdk.BetaMessageParamRoleAssistant
+		role = "assistant"
 	case content.User, content.Tool, content.Context, content.Notification:
 	}
 	if n := len(t.messages); n == 0 || t.messages[n-1].role != role {
 		t.messages = append(t.messages, message{role: role})
 	}
 	last := &t.messages[len(t.messages)-1]
-	if last.role == sdk.BetaMessageParamRoleAssistant {
+	if last.role == "assistant" {
 		t.compacted = t.compacted || isCompaction(b.param)
 	}
 	last.blocks = append(last.blocks, b)
 }
 
-func (t *transcript) params() ([]sdk.BetaTextBlockParam, []sdk.BetaMessageParam) {
-	var system []sdk.BetaTextBlockParam
-	for _, b := range t.system {
-		system = append(system, *b.param.OfText)
-	}
-	messages := []sdk.BetaMessageParam{}
+// wireMessages returns the messages of a request.
+func (t *transcript) wireMessages() []object {
+	messages := []object{}
 	if t.beginsCut() {
-		messages = append(messages, sdk.NewBetaUserMessage(sdk.NewBetaTextBlock("[earlier messages are left out]")))
+		messages = append(messages, object{"role": "user", "content": text("[earlier messages are left out]")})
 	}
 	for _, m := range t.messages {
-		p := sdk.BetaMessageParam{Role: m.role}
-		for _, b := range m.blocks {
-			p.Content = append(p.Content, b.param)
-		}
-		messages = append(messages, p)
+		messages = append(messages, object{"role": m.role, "content": params(m.blocks)})
 	}
-	return system, messages
+	return messages
+}
+
+func params(blocks []block) []any {
+	var all []any
+	for _, b := range blocks {
+		all = append(all, b.param)
+	}
+	return all
 }
 
 // beginsCut reports whether the first message is the assistant's, which the API
@@ -100,7 +105,7 @@ func (t *transcript) beginsCut() bool {
 		return false
 	}
 	first := t.messages[0]
-	return first.role == sdk.BetaMessageParamRoleAssistant && !isCompaction(first.blocks[0].param)
+	return first.role == "assistant" && !isCompaction(first.blocks[0].param)
 }
 
 // wireIDs returns a unique id for each call that the API accepts: the provider's, or

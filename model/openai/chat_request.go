@@ -14,14 +14,14 @@ import (
 func (m *Model) chatRequest(r model.Request) object {
 	o := m.request(r)
 	o["messages"] = m.messages(r.Transcript)
-	o.opt("reasoning_effort", m.cfg.Effort)
+	o.Opt("reasoning_effort", m.cfg.Effort)
 	if *m.cfg.Usage {
 		o["stream_options"] = object{"include_usage": true}
 	}
 	if m.own {
-		o.opt("max_completion_tokens", m.cfg.MaxTokens)
+		o.Opt("max_completion_tokens", m.cfg.MaxTokens)
 	} else {
-		o.opt("max_tokens", m.cfg.MaxTokens) // some servers do not know the newer name
+		o.Opt("max_tokens", m.cfg.MaxTokens) // some servers do not know the newer name
 	}
 	if len(r.Schema) > 0 {
 		o["response_format"] = object{"type": "json_schema", "json_schema": answerFormat(r.Schema)}
@@ -153,8 +153,8 @@ func (w *chatWriter) assistant(it content.Item) {
 		case content.MediaKind, content.FileKind, content.ReasoningKind, content.ToolResultKind, content.CustomKind:
 		}
 	}
-	message.opt("content", text.String())
-	message.opt("tool_calls", calls)
+	message.Opt("content", text.String())
+	message.Opt("tool_calls", calls)
 	if text.Len() > 0 || len(calls) > 0 {
 		w.out = append(w.out, message)
 	}

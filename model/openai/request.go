@@ -3,29 +3,21 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
-	"reflect"
 	"regexp"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/provider"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// object is a JSON object of a request.
-type object map[string]any
-
-// opt sets a field unless the value is zero.
-func (o object) opt(name string, value any) {
-	if !reflect.ValueOf(value).IsZero() {
-		o[name] = value
-	}
-}
+type object = provider.Object
 
 // request returns what the requests of both APIs have in common.
 func (m *Model) request(r model.Request) object {
 	o := object{"model": m.cfg.Model, "stream": true}
-	o.opt("temperature", m.cfg.Temperature)
-	o.opt("tools", m.functions(r.Tools))
+	o.Opt("temperature", m.cfg.Temperature)
+	o.Opt("tools", m.functions(r.Tools))
 	if m.caches() {
 		o["store"] = false
 		m.cache(o, r)
@@ -38,13 +30,13 @@ func (m *Model) functions(specs []tool.Spec) []object {
 	var all []object
 	for _, s := range specs {
 		f := object{"name": s.Name, "parameters": fields(s.InputSchema)}
-		f.opt("description", s.Description)
+		f.Opt("description", s.Description)
 		if m.cfg.API == Responses {
 			f["type"], f["strict"] = "function", strict(s.InputSchema) // the default is true
 			all = append(all, f)
 			continue
 		}
-		f.opt("strict", m.own && strict(s.InputSchema)) // the default is false, and not all servers know the field
+		f.Opt("strict", m.own && strict(s.InputSchema)) // the default is false, and not all servers know the field
 		all = append(all, object{"type": "function", "function": f})
 	}
 	return all

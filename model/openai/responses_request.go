@@ -13,13 +13,13 @@ import (
 func (m *Model) responsesRequest(r model.Request) object {
 	o := m.request(r)
 	o["input"] = m.input(r.Transcript)
-	o.opt("max_output_tokens", m.cfg.MaxTokens)
+	o.Opt("max_output_tokens", m.cfg.MaxTokens)
 	if !m.own || reasons(m.cfg.Model) {
 		o["include"] = []string{"reasoning.encrypted_content"}
 	}
 	reasoning := object{}
-	reasoning.opt("effort", m.cfg.Effort)
-	reasoning.opt("summary", m.cfg.Summary)
+	reasoning.Opt("effort", m.cfg.Effort)
+	reasoning.Opt("summary", m.cfg.Summary)
 	if len(reasoning) > 0 {
 		o["reasoning"] = reasoning
 	}
@@ -160,7 +160,7 @@ func (w *inputWriter) spoken(texts []content.Part) {
 		}
 	}
 	message := object{"type": "message", "role": "assistant", "id": n.Item, "status": "completed", "content": parts}
-	message.opt("phase", n.Phase)
+	message.Opt("phase", n.Phase)
 	w.add(message)
 }
 
@@ -211,7 +211,7 @@ func (w *inputWriter) call(p content.Part) {
 	w.known[p.Call.ID] = true
 	call := object{"type": "function_call", "call_id": w.ids[p.Call.ID], "name": p.Call.Name, "arguments": argumentsOf(*p.Call)}
 	if n := noteOf(p); n.Origin == w.m.origin {
-		call.opt("id", n.Item)
+		call.Opt("id", n.Item)
 	}
 	w.add(call)
 }

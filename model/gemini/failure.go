@@ -8,32 +8,40 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/genai"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
 	"github.com/turnlog/turnlog/model"
 )
 
+// statusError is an error of the API.
+type statusError struct {
+	Code    int              `json:"code"`
+	Status  string           `json:"status"`
+	Message string           `json:"message"`
+	Details []map[string]any `json:"details"`
+}
+
 // statusFailure translates the error of a response. That of a gateway may have another
 // form.
 func statusFailure(s *provider.StatusError) *model.Error {
-	var body struct{ Error genai.APIError }
+	var body struct{ Error statusError }
 	if json.Unmarshal(s.Body, &body) != nil {
 		body.Error.Message = string(s.Body)
 	}
 	body.Error.Code = cmp.Or(body.Error.Code, s.Status)
-	return apiFailure(body.Error)
+	return body.Error.failure()
 }
 
-// apiFailure translates an error of the API, which may come in the middle of a reply.
-func apiFailure(e genai.APIError) *model.Error {
+// failure translates the error, which may come in the middle of a reply.
+func (e statusError) failure() *model.Error {
+	delay, _ := e.detail("type.googleapis.com/google.rpc.RetryInfo")["retryDelay"].(string)
+	after, _ := time.ParseDuration(delay) // such as 34.07s, if any
 	f := &model.Error{
-		Class: provider.ClassOf(e.Code), Code: cmp.Or(e.Status, strconv.Itoa(e.Code)), RetryAfter: retryDelay(e.Details),
+		Class: provider.ClassOf(e.Code), Code: cmp.Or(e.Status, strconv.Itoa(e.Code)), RetryAfter: max(after, 0),
 		Message: cmp.Or(e.Message, http.StatusText(e.Code), "the provider gave no reason"),
 	}
 	switch {
-	case e.Code == http.StatusBadRequest && reason(e.Details) == "API_KEY_INVALID":
+	case e.Code == http.StatusBadRequest && e.detail("type.googleapis.com/google.rpc.ErrorInfo")["reason"] == "API_KEY_INVALID":
 		f.Class = content.ClassAuth
 	case e.Code == http.StatusBadRequest && e.Status == "FAILED_PRECONDITION":
 		f.Class = content.ClassBilling // no free tier in the caller's country
@@ -43,29 +51,8 @@ func apiFailure(e genai.APIError) *model.Error {
 	return f
 }
 
-// Types of error details.
-const (
-	retryInfo = "type.googleapis.com/google.rpc.RetryInfo"
-	errorInfo = "type.googleapis.com/google.rpc.ErrorInfo"
-)
-
-// retryDelay returns the delay that the provider asks for, such as "34.07s".
-func retryDelay(details []map[string]any) time.Duration {
-	delay, _ := detail(details, retryInfo)["retryDelay"].(string)
-	d, err := time.ParseDuration(delay)
-	if err != nil {
-		return 0
-	}
-	return max(d, 0)
-}
-
-func reason(details []map[string]any) string {
-	text, _ := detail(details, errorInfo)["reason"].(string)
-	return text
-}
-
-func detail(details []map[string]any, kind string) map[string]any {
-	for _, d := range details {
+func (e statusError) detail(kind string) map[string]any {
+	for _, d := range e.Details {
 		if d["@type"] == kind {
 			return d
 		}

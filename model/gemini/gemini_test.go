@@ -105,7 +105,7 @@ func TestReplyKeepsPartsOfTheProvider(t *testing.T) {
 		return p
 	}
 	used := content.Usage{InputTokens: 20, OutputTokens: 12, ReasoningTokens: 5, CacheReadTokens: 12}
-	read := content.CallPart(content.ToolCall{Name: "read", Input: json.RawMessage(`{"n":3,"path":"a"}`), ProviderID: "f1"})
+	read := content.CallPart(content.ToolCall{Name: "read", Input: json.RawMessage(`{"path":"a","n":3}`), ProviderID: "f1"})
 	read.Reasoning = &content.Reasoning{Signature: []byte{0, 255, 1, 2}}
 	for _, tt := range []struct {
 		name, body string

@@ -6,33 +6,30 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"google.golang.org/genai"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
 )
 
 // input converts the parts of an item that the model reads.
-func input(parts []content.Part) []*genai.Part {
-	var all []*genai.Part
+func input(parts []content.Part) []any {
+	var all []any
 	for _, p := range parts {
-		if part := given(p); part != nil {
-			all = append(all, part)
+		if o := given(p); o != nil {
+			all = append(all, o)
 		}
 	}
 	return all
 }
 
 // given converts one part. It returns nil for an empty one.
-func given(p content.Part) *genai.Part {
+func given(p content.Part) object {
 	if p.Media != nil {
 		return media(p)
 	}
-	text := textOf(p)
-	if text == "" {
-		return nil
+	if text := textOf(p); text != "" {
+		return object{"text": text}
 	}
-	return genai.NewPartFromText(text)
+	return nil
 }
 
 // textOf returns the text of a part.
@@ -53,18 +50,18 @@ func textOf(p content.Part) string {
 
 // media converts an image, audio, video or document. Text or a placeholder replaces
 // what the model cannot take.
-func media(p content.Part) *genai.Part {
+func media(p content.Part) object {
 	m := p.Media
 	mime := provider.MediaType(m.MIME)
 	switch inline := len(m.Bytes) > 0; {
 	case inline && provider.IsText(mime) && utf8.Valid(m.Bytes):
-		return genai.NewPartFromText(heading(p.Name) + string(m.Bytes))
+		return object{"text": heading(p.Name) + string(m.Bytes)}
 	case inline && takes(mime):
-		return genai.NewPartFromBytes(m.Bytes, mime)
+		return object{"inlineData": object{"mimeType": mime, "data": m.Bytes}}
 	case !inline && m.URI != "" && takes(mime):
-		return genai.NewPartFromURI(m.URI, mime)
+		return object{"fileData": object{"mimeType": mime, "fileUri": m.URI}}
 	}
-	return genai.NewPartFromText(provider.Placeholder(p))
+	return object{"text": provider.Placeholder(p)}
 }
 
 // takes reports whether the API accepts media of the type.
@@ -100,24 +97,24 @@ func modality(mime string) string {
 
 // results adds the results of calls to the current message of results, or to a new one.
 func (t *transcript) results(it content.Item) {
-	var parts []*genai.Part
+	var parts []any
 	for _, r := range it.Results() {
 		parts = append(parts, t.result(r)...)
 	}
 	if t.answering && len(parts) > 0 {
-		last := t.contents[len(t.contents)-1]
+		last := &t.messages[len(t.messages)-1]
 		last.Parts = append(last.Parts, parts...)
 		slices.SortStableFunc(last.Parts, responsesFirst)
 		return
 	}
-	t.say(genai.RoleUser, parts)
+	t.say("user", parts)
 	t.answering = len(parts) > 0
 }
 
 // responsesFirst puts the results of a message before its media, as the API requires.
-func responsesFirst(a, b *genai.Part) int {
-	rank := func(p *genai.Part) int {
-		if p.FunctionResponse != nil {
+func responsesFirst(a, b any) int {
+	rank := func(part any) int {
+		if o, _ := part.(object); o["functionResponse"] != nil {
 			return 0
 		}
 		return 1
@@ -127,45 +124,36 @@ func responsesFirst(a, b *genai.Part) int {
 
 // result converts one result: its text becomes an object, and its media go into the
 // result or after it.
-func (t *transcript) result(r content.ToolResult) []*genai.Part {
+func (t *transcript) result(r content.ToolResult) []any {
 	c, known := t.calls[r.CallID]
 	if !known { // it is no longer in the transcript
 		c = content.ToolCall{ProviderID: string(r.CallID), Name: r.Name}
 	}
-	response := &genai.FunctionResponse{ID: c.ProviderID, Name: c.Name, Response: words(r)}
-	parts := []*genai.Part{{FunctionResponse: response}}
+	response := object{"name": c.Name, "response": words(r)}
+	response.Opt("id", c.ProviderID)
+	parts := []any{object{"functionResponse": response}}
+	var inside []object
 	for _, p := range r.Output {
 		if p.Media == nil {
 			continue
 		}
-		part := media(p)
-		if t.old || part.Text != "" {
-			parts = append(parts, part)
-			continue
+		if o := media(p); t.old || o["text"] != nil {
+			parts = append(parts, o)
+		} else {
+			inside = append(inside, o)
 		}
-		response.Parts = append(response.Parts, resultPart(part))
 	}
+	response.Opt("parts", inside)
 	return parts
 }
 
-// resultPart converts a media part to one inside a result.
-func resultPart(p *genai.Part) *genai.FunctionResponsePart {
-	if p.InlineData != nil {
-		return genai.NewFunctionResponsePartFromBytes(p.InlineData.Data, p.InlineData.MIMEType)
-	}
-	return genai.NewFunctionResponsePartFromURI(p.FileData.FileURI, p.FileData.MIMEType)
-}
-
-func words(r content.ToolResult) map[string]any {
+func words(r content.ToolResult) object {
 	var value any = r.Text()
-	if len(r.Output) == 1 && r.Output[0].Kind == content.StructuredKind {
-		var parsed any
-		if json.Unmarshal(r.Output[0].Data, &parsed) == nil {
-			value = parsed
-		}
+	if len(r.Output) == 1 && r.Output[0].Kind == content.StructuredKind && json.Valid(r.Output[0].Data) {
+		value = r.Output[0].Data
 	}
 	if r.IsError {
-		return map[string]any{"error": value}
+		return object{"error": value}
 	}
-	return map[string]any{"output": value}
+	return object{"output": value}
 }

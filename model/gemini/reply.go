@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
-
-	"google.golang.org/genai"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/provider"
@@ -16,163 +13,157 @@ import (
 // customPart is the name of parts of an unknown kind.
 const customPart = name + ".part"
 
-// answer is a reply under construction.
+// answer builds a reply from the pieces of a response.
 type answer struct {
-	reply   *provider.Reply
-	finish  genai.FinishReason
-	blocked bool // the prompt was
+	reply  *provider.Reply
+	finish string // why the reply ended, or why the prompt was blocked; empty: not yet known
 }
 
-// Event implements provider.Handler. Each event is a piece of the response, or an error.
+// response is a piece of the response, or an error.
+type response struct {
+	ID       string       `json:"responseId"`
+	Model    string       `json:"modelVersion"`
+	Usage    *usage       `json:"usageMetadata"`
+	Error    *statusError `json:"error"`
+	Feedback struct {
+		Block string `json:"blockReason"`
+	} `json:"promptFeedback"`
+	Candidates []struct {
+		Finish  string `json:"finishReason"`
+		Content struct {
+			Parts []json.RawMessage `json:"parts"`
+		} `json:"content"`
+	} `json:"candidates"`
+}
+
+// usage contains the totals so far.
+type usage struct {
+	Prompt  int64 `json:"promptTokenCount"`
+	Tools   int64 `json:"toolUsePromptTokenCount"`
+	Reply   int64 `json:"candidatesTokenCount"`
+	Thought int64 `json:"thoughtsTokenCount"`
+	Cached  int64 `json:"cachedContentTokenCount"`
+}
+
+// part is a part of a reply. Any other field makes it a part of an unknown kind.
+type part struct {
+	Text      string `json:"text"`
+	Thought   bool   `json:"thought"`
+	Signature []byte `json:"thoughtSignature"`
+	Call      *struct {
+		ID   string          `json:"id"`
+		Name string          `json:"name"`
+		Args json.RawMessage `json:"args"`
+	} `json:"functionCall"`
+	Media *struct {
+		Name string `json:"displayName"`
+		MIME string `json:"mimeType"`
+		Data []byte `json:"data"`
+	} `json:"inlineData"`
+}
+
+const blocked = "PROMPT_BLOCKED"
+
+// Event implements provider.Handler.
 func (a *answer) Event(_ string, data []byte) (bool, error) {
-	var failed struct{ Error *genai.APIError }
-	var piece genai.GenerateContentResponse
-	if err := errors.Join(json.Unmarshal(data, &failed), json.Unmarshal(data, &piece)); err != nil {
-		return false, err
+	var r response
+	if err := json.Unmarshal(data, &r); err != nil {
+		return false, err //nolint:wrapcheck // the caller adds the context
 	}
-	if failed.Error != nil {
-		return false, apiFailure(*failed.Error)
+	if r.Error != nil {
+		return false, r.Error.failure()
 	}
-	return false, a.take(&piece)
-}
-
-// take handles one piece of the response.
-func (a *answer) take(c *genai.GenerateContentResponse) error {
-	a.reply.Model, a.reply.ID = cmp.Or(c.ModelVersion, a.reply.Model), cmp.Or(c.ResponseID, a.reply.ID)
-	if u := c.UsageMetadata; u != nil {
-		a.reply.Usage = usage(u)
-	}
-	if f := c.PromptFeedback; f != nil && f.BlockReason != "" && f.BlockReason != genai.BlockedReasonUnspecified {
-		a.blocked = true
-	}
-	if len(c.Candidates) == 0 || c.Candidates[0] == nil {
-		return nil
-	}
-	first := c.Candidates[0]
-	if first.FinishReason != "" && first.FinishReason != genai.FinishReasonUnspecified {
-		a.finish = first.FinishReason
-	}
-	if first.Content == nil {
-		return nil
-	}
-	for _, p := range first.Content.Parts {
-		if err := a.part(p); err != nil {
-			return err
+	a.reply.Model, a.reply.ID = cmp.Or(r.Model, a.reply.Model), cmp.Or(r.ID, a.reply.ID)
+	if u := r.Usage; u != nil { // thoughts count as output
+		a.reply.Usage = content.Usage{
+			InputTokens: u.Prompt + u.Tools, OutputTokens: u.Reply + u.Thought, ReasoningTokens: u.Thought, CacheReadTokens: u.Cached,
 		}
 	}
-	return nil
-}
-
-// usage converts the totals so far. Thoughts count as output.
-func usage(u *genai.GenerateContentResponseUsageMetadata) content.Usage {
-	return content.Usage{
-		InputTokens:     int64(u.PromptTokenCount) + int64(u.ToolUsePromptTokenCount),
-		OutputTokens:    int64(u.CandidatesTokenCount) + int64(u.ThoughtsTokenCount),
-		ReasoningTokens: int64(u.ThoughtsTokenCount),
-		CacheReadTokens: int64(u.CachedContentTokenCount),
+	if b := r.Feedback.Block; b != "" && b != "BLOCKED_REASON_UNSPECIFIED" {
+		a.finish = cmp.Or(a.finish, blocked)
 	}
+	for _, c := range r.Candidates {
+		if c.Finish != "FINISH_REASON_UNSPECIFIED" {
+			a.finish = cmp.Or(c.Finish, a.finish)
+		}
+		for _, raw := range c.Content.Parts {
+			if err := a.part(raw); err != nil {
+				return false, err
+			}
+		}
+		break // the request asks for one
+	}
+	return false, nil
 }
 
-func (a *answer) part(p *genai.Part) error {
+func (a *answer) part(raw json.RawMessage) error {
+	var p part
+	var fields map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(raw, &p), json.Unmarshal(raw, &fields)); err != nil {
+		return err
+	}
+	for _, known := range []string{"text", "thought", "thoughtSignature", "functionCall", "inlineData"} {
+		delete(fields, known)
+	}
+	var sealed *content.Reasoning
+	if len(p.Signature) > 0 {
+		sealed = &content.Reasoning{Signature: p.Signature}
+	}
 	switch {
-	case p == nil:
-		return nil
-	case p.FunctionCall != nil:
-		return a.call(p)
-	case p.InlineData != nil:
+	case p.Call != nil:
+		c := content.CallPart(content.ToolCall{Name: p.Call.Name, Input: p.Call.Args, ProviderID: p.Call.ID})
+		c.Reasoning = sealed
+		return a.whole(c)
+	case p.Media != nil:
 		return a.whole(content.Part{
-			Kind: content.MediaKind, Name: p.InlineData.DisplayName, Reasoning: signed(p.ThoughtSignature),
-			Media: &content.Media{Modality: modality(p.InlineData.MIMEType), MIME: p.InlineData.MIMEType, Bytes: p.InlineData.Data},
+			Kind: content.MediaKind, Name: p.Media.Name, Reasoning: sealed,
+			Media: &content.Media{Modality: modality(p.Media.MIME), MIME: p.Media.MIME, Bytes: p.Media.Data},
 		})
-	case foreign(p):
-		raw, err := json.Marshal(p)
-		if err != nil {
-			return fmt.Errorf("a part: %w", err)
-		}
+	case p.Text == "" && len(fields) > 0:
 		return a.whole(content.Part{Kind: content.CustomKind, Name: customPart, Data: raw})
-	}
-	return a.text(p)
-}
-
-// foreign reports whether a part contains more than text.
-func foreign(p *genai.Part) bool {
-	return p.FileData != nil || p.ExecutableCode != nil || p.CodeExecutionResult != nil || p.FunctionResponse != nil ||
-		p.ToolCall != nil || p.ToolResponse != nil
-}
-
-func signed(signature []byte) *content.Reasoning {
-	if len(signature) == 0 {
+	case p.Text == "" && sealed == nil:
 		return nil
 	}
-	return &content.Reasoning{Signature: signature}
-}
-
-func (a *answer) call(p *genai.Part) error {
-	c := p.FunctionCall
-	input := json.RawMessage("{}")
-	if len(c.Args) > 0 {
-		raw, err := json.Marshal(c.Args)
-		if err != nil {
-			return fmt.Errorf("the arguments of %s: %w", c.Name, err)
-		}
-		input = raw
+	text := content.Part{Kind: content.TextKind, Text: p.Text, Reasoning: sealed}
+	if p.Thought || p.Text == "" {
+		text.Kind, text.Name = content.ReasoningKind, name
 	}
-	part := content.CallPart(content.ToolCall{Name: c.Name, Input: input, ProviderID: c.ID})
-	part.Reasoning = signed(p.ThoughtSignature)
-	return a.whole(part)
+	if sealed != nil { // it is a part of its own
+		return a.whole(text)
+	}
+	_, err := a.reply.Grow(text)
+	return err //nolint:wrapcheck // the cause of the context
 }
 
 // whole adds a complete part.
 func (a *answer) whole(p content.Part) error {
 	i, err := a.reply.Begin(p)
 	if err != nil {
-		return err
+		return err //nolint:wrapcheck // the cause of the context
 	}
-	return a.reply.Commit(i)
+	return a.reply.Commit(i) //nolint:wrapcheck // as above
 }
 
-// text appends to the latest text or thought, or begins a new one. A piece with
-// a signature is a part of its own.
-func (a *answer) text(p *genai.Part) error {
-	part := content.Part{Kind: content.TextKind, Text: p.Text, Reasoning: signed(p.ThoughtSignature)}
-	if p.Thought || p.Text == "" && part.Reasoning != nil {
-		part.Kind, part.Name = content.ReasoningKind, name
-	}
-	switch {
-	case part.Reasoning != nil:
-		return a.whole(part)
-	case p.Text == "":
-		return nil
-	}
-	_, err := a.reply.Grow(part)
-	return err
-}
-
-// Reason returns why the reply ended. A malformed call and a call of an unknown tool
+// Reason implements provider.Handler. A malformed call and a call of an unknown tool
 // are errors, because another attempt may succeed.
 func (a *answer) Reason() (content.FinishReason, error) {
 	switch a.finish {
 	case "":
-		if a.blocked {
-			return content.Blocked, nil
-		}
 		return "", nil
-	case genai.FinishReasonStop:
+	case "STOP":
 		if a.reply.HasCalls() {
 			return content.ToolCalls, nil
 		}
 		return content.Completed, nil
-	case genai.FinishReasonMaxTokens:
+	case "MAX_TOKENS":
 		return content.MaxTokens, nil
-	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonLanguage, genai.FinishReasonBlocklist,
-		genai.FinishReasonProhibitedContent, genai.FinishReasonSPII, genai.FinishReasonImageSafety,
-		genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation:
+	case blocked, "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
+		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION":
 		return content.Blocked, nil
-	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall:
-		return "", &model.Error{Class: content.ClassServer, Code: string(a.finish), Message: "the model made a malformed call"}
-	case "MISSING_THOUGHT_SIGNATURE": // unknown to the SDK
-		return "", &model.Error{Class: content.ClassInvalid, Code: string(a.finish), Message: "the request lacks a thought signature"}
-	default:
-		return content.Other, nil
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL":
+		return "", &model.Error{Class: content.ClassServer, Code: a.finish, Message: "the model made a malformed call"}
+	case "MISSING_THOUGHT_SIGNATURE":
+		return "", &model.Error{Class: content.ClassInvalid, Code: a.finish, Message: "the request lacks a thought signature"}
 	}
+	return content.Other, nil
 }

@@ -143,9 +143,9 @@ func TestRepliesAreSentBackUnchanged(t *testing.T) {
 	ask(t, m, r)
 	body := string(s.Asked()[1].Body)
 	for _, want := range []string{
-		`{"functionCall":{"id":"f1","args":{"n":3,"path":"a"},"name":"read"},"thoughtSignature":"AP8BAg=="}`,
+		`{"functionCall":{"args":{"path":"a","n":3},"id":"f1","name":"read"},"thoughtSignature":"AP8BAg=="}`,
 		`{"functionCall":{"id":"f2","name":"list"}}`,
-		`{"thought":true,"text":"First thought."}`,
+		`{"text":"First thought.","thought":true}`,
 		`{"functionResponse":{"id":"f1","name":"read","response":{"output":"x"}}},{"functionResponse":{"id":"f2","name":"list","response":{"output":"x"}}}`,
 	} {
 		if !strings.Contains(body, want) {
@@ -162,10 +162,10 @@ func TestInvalidRequestsAreNotSent(t *testing.T) {
 	broken := modeltest.Ask("hello")
 	broken.Schema = json.RawMessage(`{`)
 	for want, r := range map[string]model.Request{
-		"there is nothing to answer":    {},
-		"requires a prompt cache":       required,
-		"answer schema":                 broken,
-		"arguments of call c1: invalid": {Transcript: []content.Item{content.NewItem(content.Assistant, content.CallPart(content.ToolCall{ID: "c1", Input: json.RawMessage(`x`)}))}},
+		"there is nothing to answer": {},
+		"requires a prompt cache":    required,
+		"unexpected end of JSON":     broken,
+		"invalid character 'x'":      {Transcript: []content.Item{content.NewItem(content.Assistant, content.CallPart(content.ToolCall{ID: "c1", Input: json.RawMessage(`x`)}))}},
 	} {
 		_, err := m.Call(t.Context(), r, func(content.Delta) {})
 		e, ok := errors.AsType[*model.Error](err)

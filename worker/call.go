@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// maxDeliveries bounds how often a task that may run twice is started: a call that kills its
-// workers must not be redelivered forever.
+// maxDeliveries bounds how often a task that may run twice is started, so that a call that kills its
+// workers is not redelivered forever.
 const maxDeliveries = 3
 
 // CodeNotRun marks the failure of a call that its worker had no time to begin. It is safe to
@@ -77,7 +77,7 @@ func failure(t task.Task, s content.Status, code, text string) ending {
 	return outcome(t, tool.Result{Result: r})
 }
 
-// withoutRunning decides claims whose tool must not run, or must not run again.
+// withoutRunning returns the ending of a claim whose tool must not run, or must not run again.
 func withoutRunning(c task.Claim) (e ending, decided bool) {
 	t, delivery := c.Task(), c.Delivery()
 	overdue := t.Deadline != 0 && !time.Now().Before(t.Deadline.Std())

@@ -9,21 +9,20 @@
 // The life of a claim:
 //
 //  1. If the call was canceled, its deadline passed before a worker began it, or the
-//     tool is unknown here, that is the report, and nothing runs.
+//     tool is unknown here, the worker reports that and runs nothing.
 //  2. If the task was delivered before, an earlier worker was lost during the call.
-//     If the task's effects allow it the tool runs again, for three deliveries at
-//     most. Otherwise, and after the deadline, the loss is reported: a call that
-//     began may have done anything, so it did not merely time out. The core decides
-//     what happens to the call, never a worker.
+//     If the task's effects allow it, the tool runs again, for at most three
+//     deliveries. Otherwise, and after the deadline, the loss is reported: a call
+//     that began may have had effects, so it did not merely time out. The core
+//     decides what happens to the call, never a worker.
 //  3. The tool runs with its deadline. Its context ends with a cause: the deadline,
 //     [tool.ErrCancelled], [ErrStopped] or [task.ErrGone].
 //  4. The report is sent, with retries while the lease lasts, and then the task is
 //     removed from its queue. A crash in between repeats the report, which has no
-//     effect. A question for an approval is sent in the opposite order, for the
-//     reason that package task gives.
+//     effect. A question is reported in the opposite order; package task says why.
 //
 // When Run's context ends the worker claims nothing more, closes its queue and
-// withdraws its offer. Running calls have the drain timeout to finish. The rest is
+// withdraws its offer. Running calls have the drain timeout to finish. The others are
 // stopped: a call whose effects allow a second run returns to the queue, one that
 // never began is reported as not run, and any other as lost.
 //

@@ -91,8 +91,7 @@ func persist(ctx context.Context, step string, limit time.Duration, do func(cont
 	}
 }
 
-// attempt calls do once. The end of ctx does not interrupt it: a report after the lease is
-// harmless.
+// attempt calls do once. The end of ctx does not interrupt it: a report after the lease is harmless.
 func attempt(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()

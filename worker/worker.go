@@ -19,16 +19,16 @@ import (
 
 // Config says what a worker runs, and how.
 type Config struct {
-	Queue  task.Queue    // the source of its tasks; closed when Run drains
-	Tools  []tool.Source // its tools; if two sources offer a name, the first one's
+	Queue  task.Queue    // where it claims tasks; closed when Run drains
+	Tools  []tool.Source // if two sources offer a name, the first one counts
 	Logger *zap.Logger
 
 	Slots          int           // calls at a time; 0: four for each CPU
 	DefaultTimeout time.Duration // of a call if neither task nor tool sets one; 0: 2 min
 	DrainTimeout   time.Duration // for running calls, after Run's context ended; 0: 10 s
 
-	// Permissions judge each call again, just before its tool runs, because only the worker
-	// can resolve paths. Their questions are reported. Nil: the worker asks nothing.
+	// Permissions check each call again just before its tool runs, because only the worker
+	// can resolve paths. Their questions are reported. Nil: none.
 	Permissions tool.Permissions
 	// Root is the base of relative paths in the policy of a session's agent, see
 	// permission.Policy; "": the working directory.
@@ -88,7 +88,7 @@ type Worker struct {
 	cfg     Config
 	log     *zap.Logger
 	tools   atomic.Pointer[tool.Catalog] // the sources' tools when they were last listed
-	trouble atomic.Pointer[error]        // why it gets no tasks
+	trouble atomic.Pointer[error]        // why the queue gives no tasks
 }
 
 // New returns a worker that has not started. It returns an error for an invalid Config.

@@ -2,7 +2,7 @@ package render
 
 import "github.com/turnlog/turnlog/events"
 
-// detail returns the content of an event, without its kind, in one line.
+// detail returns the content of an event in one line, without its kind.
 func (s Style) detail(ev events.Event) string {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
@@ -14,9 +14,9 @@ func (s Style) detail(ev events.Event) string {
 	case events.ConfigChanged:
 		return s.config(ev.Config)
 	case events.InputQueued:
-		return s.list("from", ev.Origin, "", ev.OnBusy) + s.said(ev.Items)
+		return s.list("from", ev.Origin, "", ev.OnBusy) + s.texts(ev.Items)
 	case events.InputAccepted:
-		return s.list("", ev.Turn, "from", ev.Origin) + s.said(ev.Items)
+		return s.list("", ev.Turn, "from", ev.Origin) + s.texts(ev.Items)
 	case events.TurnStarted:
 		return s.list("", ev.Turn, "by", ev.Trigger)
 	case events.RoundStarted:
@@ -30,7 +30,7 @@ func (s Style) detail(ev events.Event) string {
 	case events.ContentDelta:
 		return s.delta(ev)
 	case events.ReplyRecorded:
-		return s.list("", ev.Turn, "round", ev.Round, "attempt", ev.Attempt, "", ev.FinishReason, "", is(ev.Interrupted, "interrupted")) + s.said(ev.Items)
+		return s.list("", ev.Turn, "round", ev.Round, "attempt", ev.Attempt, "", ev.FinishReason, "", is(ev.Interrupted, "interrupted")) + s.texts(ev.Items)
 	case events.UsageUpdated:
 		return s.list("", usage(ev.Usage), "of", ev.Source)
 	case events.ToolCallRequested:
@@ -70,7 +70,7 @@ func (s Style) detail(ev events.Event) string {
 	case events.TaskStarted:
 		return s.list("", ev.Task, "gate", ev.Spec.Verifier, "retries", ev.Spec.MaxRetries) + s.colon(ev.Spec.Goal)
 	case events.MemoryRecalled:
-		return count(len(ev.Items), "item") + s.said(ev.Items)
+		return count(len(ev.Items), "item") + s.texts(ev.Items)
 	case events.VerifyStarted:
 		return s.list("attempt", ev.Attempt)
 	case events.VerifyFinished:

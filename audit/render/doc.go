@@ -1,12 +1,12 @@
-// Package render shows journals to people and programs: events as one line each,
-// transcripts as blocks of text, entries as JSON.
+// Package render formats journals for people: events as one line each, and transcripts as
+// blocks of text.
 //
-// Models and tools write the content of journals, so none of it reaches a terminal as it is.
-// Control characters, escape sequences and characters that reverse the direction of text are
+// Models and tools write the content of journals, so no part of it is printed unchecked:
+// control characters, escape sequences and characters that reverse the direction of text are
 // escaped. Long texts are clipped, with a note of how much is missing.
 //
-// A [Style] sets how much is shown, and colors. Functions write only to the given writer and
-// read neither the clock nor the environment, so output is the same everywhere.
+// A [Style] sets the colors and whether texts are clipped. Functions write only to the given
+// writer and read neither the clock nor the environment, so output is the same everywhere.
 //
-// An entry that this release cannot read is shown raw, with its kinds and fields as stored.
+// An entry that this release cannot decode is printed raw, with its kinds and fields as stored.
 package render

@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// timeLayout is the time of entries: UTC, to the millisecond.
+// timeLayout formats times in UTC, to the millisecond.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
 const (
@@ -34,7 +34,7 @@ func NewPrinter(w io.Writer, style Style, sessions bool) *Printer {
 	return &Printer{w: w, style: style, sessions: sessions}
 }
 
-// Entry writes an entry, with its sequence and its time before its first event.
+// Entry writes an entry. Only the line of its first event has its sequence and time.
 func (p *Printer) Entry(rec journal.Record) error {
 	e := rec.Entry
 	lines := make([]eventLine, 0, len(e.Events))
@@ -55,7 +55,7 @@ func (p *Printer) Entry(rec journal.Record) error {
 	return nil
 }
 
-// Live writes an event that is in no journal.
+// Live writes an event that is not in a journal.
 func (p *Printer) Live(s content.SessionID, ev events.Event) error {
 	front := p.front(s, "~", "")
 	return p.line(front, eventLine{string(events.KindOf(ev)), p.style.detail(ev)})
@@ -96,18 +96,18 @@ func (p *Printer) kindColor(kind string) color {
 	}
 }
 
-// LiveJSON renders an event that is in no journal as one JSON object.
+// LiveJSON formats an event that is not in a journal as one JSON object.
 func LiveJSON(s content.SessionID, ev events.Event) ([]byte, error) {
 	raw, err := events.MarshalEvent(ev)
 	if err != nil {
-		return nil, fmt.Errorf("show live event of %s: %w", s, err)
+		return nil, fmt.Errorf("format live event of %s: %w", s, err)
 	}
 	raw, err = json.Marshal(struct {
 		Session content.SessionID `json:"session"`
 		Live    json.RawMessage   `json:"live"`
 	}{s, raw})
 	if err != nil {
-		return nil, fmt.Errorf("show live event of %s: %w", s, err)
+		return nil, fmt.Errorf("format live event of %s: %w", s, err)
 	}
 	return raw, nil
 }

@@ -58,7 +58,7 @@ func (s Style) turnFinished(ev events.TurnFinished) string {
 	return out + s.after("", ev.Metadata.Text(content.MetaInterruptReason)) + s.colon(ev.Error)
 }
 
-// after is list with a separator in front.
+// after is list with a leading separator.
 func (s Style) after(pairs ...any) string {
 	if out := s.list(pairs...); out != "" {
 		return ", " + out

@@ -22,8 +22,8 @@ func (s Style) call(c content.ToolCall) string {
 	return out
 }
 
-// resultLine shows the result of a tool call: its tool, its status, its duration if known, and
-// the start of its output.
+// resultLine shows the result of a tool call: tool, status, duration if known, and the start of the
+// output.
 func (s Style) resultLine(r content.ToolResult, took time.Duration) string {
 	out := s.status(r.Status)
 	if r.Name != "" {
@@ -35,7 +35,7 @@ func (s Style) resultLine(r content.ToolResult, took time.Duration) string {
 	return out + s.colon(r.Text())
 }
 
-// status shows the word for people, and the exact status if it differs.
+// status shows the public status, and the exact one if it differs.
 func (s Style) status(st content.Status) string {
 	text := st.Public()
 	if text != string(st) {
@@ -47,7 +47,7 @@ func (s Style) status(st content.Status) string {
 	return s.Bad(text)
 }
 
-// rounded drops insignificant digits.
+// rounded rounds a duration to a few digits.
 func rounded(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:
@@ -66,19 +66,19 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// said shows the start of items.
-func (s Style) said(items []content.Item) string {
+// texts shows the start of each item after a colon.
+func (s Style) texts(items []content.Item) string {
 	if len(items) == 0 {
 		return ""
 	}
-	texts := make([]string, len(items))
+	out := make([]string, len(items))
 	for i, it := range items {
-		texts[i] = s.list("", it.Kind) + s.colon(gist(it))
+		out[i] = s.list("", it.Kind) + s.colon(gist(it))
 	}
-	return ": " + strings.Join(texts, "; ")
+	return ": " + strings.Join(out, "; ")
 }
 
-// gist returns the text of an item in one line.
+// gist returns the text of an item, without line breaks of its own.
 func gist(it content.Item) string {
 	var texts []string
 	for _, p := range it.Parts {
@@ -103,7 +103,7 @@ func gist(it content.Item) string {
 	return strings.Join(texts, " ")
 }
 
-// mediaName names the content of a part that is not text.
+// mediaName describes the media of a part.
 func mediaName(p content.Part) string {
 	name := string(p.Kind)
 	if p.Name != "" {
@@ -123,7 +123,7 @@ func mediaName(p content.Part) string {
 	return name
 }
 
-// list shows labels with their values, without zero values. A value may have no label.
+// list shows pairs of a label, which may be empty, and a value. It leaves out zero values.
 func (s Style) list(pairs ...any) string {
 	var out []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -154,7 +154,7 @@ func value(v reflect.Value) string {
 	return strings.Join(texts, " ")
 }
 
-// colon shows a text after a colon, or nothing if it is empty.
+// colon shows a text after a colon, or nothing if the text is empty.
 func (s Style) colon(text string) string {
 	if line := s.Line(text); line != "" {
 		return ": " + line
@@ -162,7 +162,7 @@ func (s Style) colon(text string) string {
 	return ""
 }
 
-// notes shows the answers of hooks that stopped nothing.
+// notes shows the notes of hooks that continued.
 func (s Style) notes(all []events.HookNote) string {
 	var b strings.Builder
 	for _, n := range all {

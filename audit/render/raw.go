@@ -14,8 +14,8 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// raw shows the events of an entry that this release cannot read: the kinds and fields as
-// stored, or else the bytes.
+// raw shows the events of an entry that this release cannot decode: the kinds and fields as stored,
+// or else the bytes.
 func (s Style) raw(payload []byte) []eventLine {
 	var fields []any
 	dec := msgpack.NewDecoder(bytes.NewReader(payload))
@@ -37,7 +37,7 @@ func (s Style) raw(payload []byte) []eventLine {
 	return lines
 }
 
-// why says why an entry cannot be read. For unknown kinds their names are enough.
+// why shows why an entry cannot be decoded. For unknown kinds their names are enough.
 func (s Style) why(err error) []eventLine {
 	format, newer := errors.AsType[*events.FormatError](err)
 	switch {
@@ -53,7 +53,7 @@ func (s Style) bytesOf(payload []byte) eventLine {
 	return eventLine{"unreadable", s.Dim("raw") + " " + s.Line(hex.EncodeToString(payload))}
 }
 
-// presentable converts stored bytes for JSON: JSON stays JSON, text becomes a string.
+// presentable converts stored bytes for JSON: valid JSON stays JSON, and text becomes a string.
 func presentable(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -66,7 +66,7 @@ func TestEveryKindHasItsLine(t *testing.T) {
 	golden(t, "kinds.txt", b.String())
 }
 
-func TestEveryLineNamesItsSessionWhereThereAreSeveral(t *testing.T) {
+func TestEveryLineCanNameItsSession(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	p := NewPrinter(&b, Style{}, true)
@@ -87,7 +87,7 @@ func TestEveryLineNamesItsSessionWhereThereAreSeveral(t *testing.T) {
 	}
 }
 
-func TestColorsAreOnlyColors(t *testing.T) {
+func TestColorsDoNotChangeTheText(t *testing.T) {
 	t.Parallel()
 	var colored, without strings.Builder
 	if err := NewPrinter(&colored, Style{Color: true}, true).Entry(record(samples(t)...)); err != nil {
@@ -97,7 +97,7 @@ func TestColorsAreOnlyColors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(colored.String(), "\x1b[") {
-		t.Fatal("there are no colors")
+		t.Fatal("no colors are used")
 	}
 	stripped := colored.String()
 	for _, c := range []string{"0", "1", "2", "31", "32", "33", "34", "36"} {
@@ -108,7 +108,7 @@ func TestColorsAreOnlyColors(t *testing.T) {
 	}
 }
 
-func TestNothingTakesEffectOnATerminal(t *testing.T) {
+func TestContentIsSafeForATerminal(t *testing.T) {
 	t.Parallel()
 	nasty := "\x1b]0;title\a a\rb \u202egnp.exe \u009b31m \xff \u2028 \x00 é🙂"
 	for name, style := range map[string]Style{"clipped": {}, "full": {Full: true}} {
@@ -129,12 +129,12 @@ func TestNothingTakesEffectOnATerminal(t *testing.T) {
 		got := b.String()
 		for _, bad := range []string{"\x1b", "\a", "\r", "\u202e", "\u009b", "\xff", "\u2028", "\x00"} {
 			if strings.Contains(strings.ToValidUTF8(got, "\xff"), bad) {
-				t.Errorf("%s: %q comes through", name, bad)
+				t.Errorf("%s: %q is printed", name, bad)
 			}
 		}
 		for _, good := range []string{`\x1b]0;title\a`, `\u202egnp.exe`, "é🙂"} {
 			if !strings.Contains(got, good) {
-				t.Errorf("%s: %s is missing in:\n%s", name, good, got)
+				t.Errorf("%s: %s is missing from:\n%s", name, good, got)
 			}
 		}
 	}
@@ -238,7 +238,7 @@ func TestEntriesOfLaterReleasesAreShownRaw(t *testing.T) {
 	}
 }
 
-func TestBytesThatAreNoEntryAreShownAsBytes(t *testing.T) {
+func TestUndecodableBytesAreShownAsBytes(t *testing.T) {
 	t.Parallel()
 	for _, payload := range [][]byte{nil, {0xc1}, {0x91, 0x01}, {0x91, 0x90}, []byte("hello")} {
 		rec := record()
@@ -261,7 +261,7 @@ func TestLiveJSON(t *testing.T) {
 	}
 }
 
-// full takes no more.
+// full is a writer without space.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }

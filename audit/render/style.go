@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Style sets how content is shown. The zero value has no colors and clips.
+// Style sets how content is shown. The zero value uses no colors and clips long texts.
 type Style struct {
-	Color bool // with ANSI colors
-	Full  bool // long texts in full
+	Color bool // use ANSI colors
+	Full  bool // do not clip
 }
 
 // Limits of a text that is clipped.
@@ -35,7 +35,7 @@ const (
 	cyan   color = "36"
 )
 
-// paint colors a text, if the style has colors.
+// paint colors a text if the style uses colors.
 func (s Style) paint(c color, text string) string {
 	if !s.Color || c == plain || text == "" {
 		return text
@@ -43,16 +43,16 @@ func (s Style) paint(c color, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// Dim is for less important text.
+// Dim styles less important text.
 func (s Style) Dim(text string) string { return s.paint(dim, text) }
 
-// Good is for success.
+// Good styles success.
 func (s Style) Good(text string) string { return s.paint(green, text) }
 
-// Bad is for failure.
+// Bad styles failure.
 func (s Style) Bad(text string) string { return s.paint(red, text) }
 
-// Line makes one line of an untrusted text, clipped unless the style is full.
+// Line returns an untrusted text as one safe line, clipped unless the style is Full.
 func (s Style) Line(text string) string {
 	if s.Full {
 		return Safe(strings.Join(strings.Fields(text), " "))
@@ -70,7 +70,7 @@ func (s Style) Line(text string) string {
 	return kept + s.Dim(fmt.Sprintf(" … %d characters", utf8.RuneCountInString(text)))
 }
 
-// block makes indented lines of an untrusted text.
+// block returns an untrusted text as safe, indented lines.
 func (s Style) block(text, indent string) string {
 	text = strings.TrimRight(text, " \t\r\n")
 	if text == "" {
@@ -108,8 +108,7 @@ func firstRunes(s string, n int) (kept string, cut bool) {
 	return s, false
 }
 
-// Safe returns a text that is safe for a terminal: tabs stay, every other control character is
-// escaped.
+// Safe makes a text safe for a terminal: tabs stay, and every other control character is escaped.
 func Safe(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError || !harmless(r) }) < 0 {
 		return text

@@ -9,7 +9,7 @@ import (
 )
 
 // Manager decides how the calls of a session run: how the round waits for them, how many run in
-// parallel, and who runs them. Its answers are recorded with the call, so no replay asks again.
+// parallel, and where. Its answers are recorded with the call, so a replay does not ask again.
 // Implementations are safe for concurrent use. [Simple] and [Async] run calls in this process; a
 // host's own manager may send them elsewhere.
 type Manager interface {

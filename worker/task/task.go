@@ -8,7 +8,7 @@
 // under the same attempt once a person approved what the tool asked for. Dispatches of
 // a call have an order, see [Task.Supersedes]. A later one replaces an earlier one,
 // whose holder loses it, and an earlier one never replaces a later one. So a driver
-// need not know whether the previous worker is done, slow or dead.
+// need not know whether the previous worker finished, is slow, or died.
 //
 // A worker reports first and acknowledges afterwards: a crash in between repeats a
 // report, which has no effect, and a driver that finds no task finds the report. A
@@ -69,7 +69,7 @@ type Report struct {
 	Place    content.Place     `msgpack:"p" json:"place"`
 	Attempt  int               `msgpack:"a" json:"attempt"`
 	Queue    string            `msgpack:"q" json:"queue"`
-	Lost     bool              `msgpack:"l,omitempty" json:"lost,omitempty"` // no outcome: its worker is gone
+	Lost     bool              `msgpack:"l,omitempty" json:"lost,omitempty"` // no outcome: its worker was lost
 	Reason   string            `msgpack:"r,omitempty" json:"reason,omitempty"`
 	Question *tool.Verdict     `msgpack:"g,omitempty" json:"gate,omitempty"` // no outcome: nothing was done, and a person must decide first
 	Outcome  tool.Result       `msgpack:"o" json:"outcome"`

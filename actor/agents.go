@@ -173,9 +173,9 @@ const codeNotHere = "model_not_here"
 // errNotHere ends a driver whose session needs another node.
 var errNotHere = errors.New("the session's model cannot be opened on this node")
 
-// unopened reports the call of a model that cannot be opened. If another node may open it, the
-// failure is temporary: the session is handed over and the call retried there, until its
-// attempts are used up.
+// unopened returns the report for a model that cannot be opened. If another node may open it, the
+// failure is temporary: the session is handed over and the call retried there, until its attempts are
+// used up.
 func (d *driver) unopened(e loop.CallModel, err error) commands.Command {
 	failed := commands.ReportModelFailed{
 		ModelCall: e.ModelCall, Class: content.ClassInvalid, Code: "unknown_model", Message: err.Error(),

@@ -50,16 +50,16 @@ func of(name string) func(*client.Options) {
 }
 
 const (
-	strict = "system: Be strict.\nguardrails: {input: [{name: words, deny: [forbidden]}]}\nlimits: {rounds: 3}\n"
-	lax    = "system: Be lax.\n"
-	said   = "replies:\n  - text: fine\n    repeat: true\n"
+	strict    = "system: Be strict.\nguardrails: {input: [{name: words, deny: [forbidden]}]}\nlimits: {rounds: 3}\n"
+	lax       = "system: Be lax.\n"
+	fineReply = "replies:\n  - text: fine\n    repeat: true\n"
 )
 
 func TestASessionKeepsItsAgentsVersionAfterATakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1", knowing(written{"reviewer": strict}, nil))
-		s := w.Start("old", said, of("reviewer"))
+		s := w.Start("old", fineReply, of("reviewer"))
 		w.submit(s, "one")
 		w.finish(s)
 		first.Crash(t)
@@ -67,12 +67,12 @@ func TestASessionKeepsItsAgentsVersionAfterATakeover(t *testing.T) {
 		second := w.node("n2", knowing(written{"reviewer": lax}, nil))
 		w.submit(s, "forbidden")
 		if got := w.finish(s); got.FinishReason == content.Completed {
-			t.Error("after the file had changed, and on another node, its guardrail was gone")
+			t.Error("another node with a changed file dropped the guardrail")
 		}
-		late := w.Start("new", said, of("reviewer"))
+		late := w.Start("new", fineReply, of("reviewer"))
 		w.submit(late, "forbidden")
 		if got := w.finish(late); got.FinishReason != content.Completed {
-			t.Errorf("a session that began later ended as %s, by the version before", got.FinishReason)
+			t.Errorf("a later session ended as %s, under the earlier version", got.FinishReason)
 		}
 		old, fresh := celltest.Facts[events.RunStarted](w.World, "old")[0], celltest.Facts[events.RunStarted](w.World, "new")[0]
 		if a := old.Config.Agent; a == nil || a.Name != "reviewer" || a.Version == fresh.Config.Agent.Version || !strings.Contains(string(a.Data), "Be strict.") {
@@ -89,7 +89,7 @@ func TestANodeLeavesSessionsOfUnknownAgentsToOtherNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1", knowing(written{"reviewer": strict}, nil))
-		w.Start("s", said, of("reviewer"))
+		w.Start("s", fineReply, of("reviewer"))
 		first.Drain(t)
 
 		second := w.node("n2")
@@ -125,15 +125,15 @@ func TestAnInvalidAgentIsRefused(t *testing.T) {
 func TestATaskHasTheNotesOfItsAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		n := w.node("n1", knowing(written{"mender": "memory: {ttl: 24h}\n"}, w.Cell.Memory()))
+		n := w.node("n1", knowing(written{"fixer": "memory: {ttl: 24h}\n"}, w.Cell.Memory()))
 		for _, id := range []content.SessionID{"first", "second"} {
-			s := w.Start(id, said, of("mender"))
-			if err := s.Ask(w.Ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "Mend the parser"}}); err != nil {
+			s := w.Start(id, fineReply, of("fixer"))
+			if err := s.Ask(w.Ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "Fix the parser"}}); err != nil {
 				t.Fatal(err)
 			}
 			w.finish(s)
 		}
-		notes, err := w.Cell.Memory().Notes(w.Ctx, "mender")
+		notes, err := w.Cell.Memory().Notes(w.Ctx, "fixer")
 		if err != nil || len(notes) != 1 {
 			t.Errorf("the agent remembers %v, %v; want the one goal", notes, err)
 		}

@@ -32,7 +32,7 @@ type Config struct {
 	// Effects; nil: a session that names an agent is refused.
 	Agents Agents
 	// Policy names the version of Effects.Permissions. A session that moves to a node with
-	// another name, or with other hooks or mutators, records that. "": all are the same.
+	// another name, or with other hooks or mutators, records the change. "": all versions are the same.
 	Policy  string
 	Logger  *zap.Logger // nil: silent
 	Metrics Metrics     // nil: none
@@ -42,8 +42,8 @@ type Config struct {
 type Metrics interface {
 	// SessionTaken counts taken run tokens.
 	SessionTaken()
-	// SessionLeft counts the ways in which sessions were left: parked, drained, handed (to
-	// another node), fenced, lost or broken.
+	// SessionLeft counts how sessions were left: parked, drained, handed (to another node),
+	// fenced, lost or broken.
 	SessionLeft(how string)
 	// CommandHandled counts commands by name and outcome.
 	CommandHandled(name, outcome string)

@@ -105,8 +105,8 @@ func (c *crew) killWorkers(id content.SessionID) (killed int) {
 	}()
 	for {
 		select {
-		case who := <-c.tool.began:
-			c.Crash(who)
+		case name := <-c.tool.began:
+			c.Crash(name)
 			killed++
 			c.hire("w" + strings.Repeat("w", killed))
 		case <-over:
@@ -157,7 +157,7 @@ func TestACallThatKillsItsWorkersBecomesADeadLetter(t *testing.T) {
 		first.Crash(t)
 		second := w.node("n2")
 		w.send("s", "again", commands.SettleDeadLetter{Call: "call_1_1", Retry: true, By: "ann", Reason: "fixed"})
-		who := <-c.tool.began
+		name := <-c.tool.began
 		close(c.tool.answer)
 		w.Until("s", events.KindInputAccepted)
 		w.Until("s", events.KindParked)
@@ -173,7 +173,7 @@ func TestACallThatKillsItsWorkersBecomesADeadLetter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := state.Transcript[len(state.Transcript)-2].Text(); text != "Background tool call call_1_1 completed: by "+who {
+		if text := state.Transcript[len(state.Transcript)-2].Text(); text != "Background tool call call_1_1 completed: by "+name {
 			t.Errorf("the model saw %q", text)
 		}
 		if n, err := w.Cell.DeadLetters().Noted(w.Ctx, "s"); n != 0 || err != nil {

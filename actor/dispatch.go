@@ -33,7 +33,10 @@ func (d *driver) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 	}
 	t := d.taskOf(e)
 	t.Turn, t.Call, t.Tool, t.Input, t.Effects = c.Turn, c.ID, c.Name, c.EffectiveInput(), c.Routing.Effects
-	t.Deadline, t.Timeout, t.MaxOutput, t.Policy = c.Deadline, c.Routing.Timeout, c.Routing.MaxOutput, d.policyOf(c)
+	t.Deadline, t.Timeout, t.MaxOutput = c.Deadline, c.Routing.Timeout, c.Routing.MaxOutput
+	if c.Name != engine.VerifierTool { // a verifier is the user's command, not a model's call
+		t.Policy = d.agent.Policy
+	}
 	t.Wake = c.InBackground() || c.Routing.Route != content.Foreground
 	t.IdempotencyKey = string(t.Session) + "/" + string(c.Place)
 	t.Ticket = d.node.tickets.Of(t.Session, c.Place, c.Attempt)
@@ -82,11 +85,11 @@ func (d *driver) reportMissing(ctx context.Context, id string) {
 	}
 }
 
-// StopTool ends the session that works for a call, if there is one, and stops the call's worker.
-// It retries until both know.
+// StopTool ends the session that works for a call, if there is one, and stops the call's worker. It
+// retries until both have received that.
 func (d *driver) StopTool(ctx context.Context, e loop.StopTool, _ *engine.View) commands.Command {
 	var report commands.Command
-	err := d.until(ctx, e.Place, "end of a call not passed on", func() (err error) {
+	err := d.until(ctx, e.Place, "end of a call not forwarded", func() (err error) {
 		report, err = d.stopSubagent(ctx, e)
 		return err
 	})

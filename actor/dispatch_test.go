@@ -49,7 +49,7 @@ func TestACallWithAnUncertainDispatchRunsOnce(t *testing.T) {
 			return echoed(x)
 		})
 		n := w.flakyNode("n1", func(ctx context.Context, x task.Task, next task.Dispatcher) error {
-			w.deafen("TURNLOG_INBOX") // no live copy of the result either
+			w.dropLiveCopies("TURNLOG_INBOX") // no live copy of the result either
 			if err := next.Dispatch(ctx, x); err != nil {
 				return err
 			}

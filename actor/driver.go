@@ -34,7 +34,7 @@ type driver struct {
 	unread   chan struct{}          // holds one if the inbox held more than one read returned
 	unproven map[string]bool        // calls reported without their ticket, by identity
 	taken    int                    // counts commands
-	looked   int                    // taken, when the inbox was last read
+	looked   int                    // the value of taken when the inbox was last read
 
 	listings []*listing // of sessions with something for a person to decide
 	serving  bool       // it has claimed the session and read its inbox
@@ -82,7 +82,7 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		return err
 	}
 	if !exists {
-		return d.letGo(ctx) // the commands in its inbox can never be handled
+		return d.release(ctx) // the commands in its inbox can never be handled
 	}
 	if err := d.settleLists(ctx); err != nil {
 		return err
@@ -155,8 +155,8 @@ func (p *periodic) due(now time.Time) bool {
 	return true
 }
 
-// look reads the inbox if no command arrived for a while: live copies may be lost when a leader
-// is replaced.
+// look reads the inbox if no command arrived for a while: live copies may be lost when a stream's
+// leader changes.
 func (d *driver) look(ctx context.Context) error {
 	busy := d.taken > d.looked
 	d.looked = d.taken

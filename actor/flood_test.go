@@ -118,7 +118,7 @@ func TestAFloodForNoSessionIsRefused(t *testing.T) {
 			t.Errorf("%d refusals, %v, want 601", refused, err)
 		}
 		if any, err := w.Cell.Inbox().HasAny(w.Ctx, "absent"); any || err != nil {
-			t.Errorf("its inbox holds something: %v, %v", any, err)
+			t.Errorf("its inbox is not empty: %v, %v", any, err)
 		}
 		n.Drain(t)
 	})

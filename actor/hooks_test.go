@@ -83,7 +83,7 @@ func TestTheHooksOfASessionsStartAndEndRunOnce(t *testing.T) {
 		got := celltest.Facts[events.HookDecided](w.World, "s")
 		if len(got) != 2 || got[0].Action != "continue" || !slices.Equal(got[0].Notes, []events.HookNote{{Hook: "porter", Text: "welcome"}}) ||
 			got[1].Action != "terminate" || got[1].Hook != "porter" {
-			t.Errorf("recorded is %+v", got)
+			t.Errorf("recorded: %+v", got)
 		}
 		if n := len(celltest.Facts[events.SessionClosed](w.World, "s")); n != 1 {
 			t.Errorf("it was closed %d times: its hook cannot prevent that", n)
@@ -101,7 +101,7 @@ func TestAHookMayKeepASessionFromStarting(t *testing.T) {
 			t.Errorf("Start = %v", err)
 		}
 		if started := celltest.Facts[events.RunStarted](w.World, "intruder"); len(started) != 0 {
-			t.Errorf("it began as %+v", started)
+			t.Errorf("it started: %+v", started)
 		}
 		n.Drain(t)
 	})

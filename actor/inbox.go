@@ -102,7 +102,7 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 		d.log.Warn("misplaced command skipped", logfield.Seq(m.Seq), logfield.Cause(env.ID))
 		count(name, "misplaced")
 		return nil
-	case m.Lane == events.LaneReport && !d.vouched(m):
+	case m.Lane == events.LaneReport && !d.hasTicket(m):
 		d.log.Warn("report without the ticket of its call skipped", logfield.Seq(m.Seq), logfield.Cause(env.ID))
 		count(name, "forged")
 		return nil
@@ -157,13 +157,9 @@ func (d *driver) purgeHandled(ctx context.Context) {
 	}
 }
 
-// lanes in the order in which cursors are written.
-func lanes() [4]events.Lane {
-	return [4]events.Lane{events.LaneAsk, events.LaneDecide, events.LaneReport, events.LaneDue}
-}
-
+// cursorList lists the cursors of all lanes, in the order in which they are written.
 func (d *driver) cursorList() (out []events.Cursor) {
-	for _, l := range lanes() {
+	for _, l := range []events.Lane{events.LaneAsk, events.LaneDecide, events.LaneReport, events.LaneDue} {
 		out = append(out, events.Cursor{Lane: l, Seq: d.cursors[l]})
 	}
 	return out

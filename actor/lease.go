@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +17,8 @@ type lease struct {
 	log     *zap.Logger
 	renewed atomic.Pointer[time.Time] // with the monotonic clock
 
-	quit context.CancelFunc
-	done chan struct{}
+	quit     context.CancelFunc
+	renewing sync.WaitGroup
 }
 
 // extender is the part of a run token that a lease needs.
@@ -41,19 +42,16 @@ func newLease(token extender, log *zap.Logger) *lease {
 // renewal would steal it.
 func (l *lease) start(ctx context.Context, lost context.CancelCauseFunc) {
 	ctx, l.quit = context.WithCancel(ctx)
-	l.done = make(chan struct{})
-	go func() { // stop waits for it
-		defer close(l.done)
+	l.renewing.Go(func() {
 		if !l.keep(ctx) {
 			lost(ErrLeaseLost)
 		}
-	}()
+	})
 }
 
-// keep reports false if the token was lost.
+// keep renews until ctx ends. It returns false if the token was lost.
 func (l *lease) keep(ctx context.Context) bool {
-	wait := l.token.AckWait() / 3
-	for pause(ctx, wait) {
+	for wait := l.token.AckWait() / 3; pause(ctx, wait); {
 		now := time.Now()
 		if now.Sub(*l.renewed.Load()) >= l.token.AckWait() {
 			return false
@@ -72,7 +70,7 @@ func (l *lease) keep(ctx context.Context) bool {
 // stop ends the renewals. Once it has returned, the token may be given away.
 func (l *lease) stop() {
 	l.quit()
-	<-l.done
+	l.renewing.Wait()
 }
 
 // fresh reports whether the last renewal is younger than half of the token's lifetime. Without

@@ -15,9 +15,9 @@ import (
 
 // The cell lists the sessions with something for a person to decide: open approvals, and dead
 // letters. A session enters a list before the entry with the first of them is written, so none
-// is ever missing, and leaves it after the entry that settles the last. After a crash in between
-// it stays listed until its next driver looks. Readers of a list also read the journals, so an
-// extra name does no harm.
+// is ever missing, and leaves it after the entry that settles the last. After a crash in between it
+// stays listed until its next driver checks. Readers of a list also read the journals, so an extra
+// name does no harm.
 
 // listing is the driver's session on one list.
 type listing struct {
@@ -30,16 +30,16 @@ type listing struct {
 
 func listings(c *jetstream.Cell) []*listing {
 	return []*listing{{
-		list: c.Approvals(), name: "open approvals", enters: leaveApprovals,
+		list: c.Approvals(), name: "open approvals", enters: opensApproval,
 		belongs: func(s *loop.State) bool { return len(s.PendingApprovals()) > 0 },
 	}, {
-		list: c.DeadLetters(), name: "dead letters", enters: mayLeaveLetter,
+		list: c.DeadLetters(), name: "dead letters", enters: losesAttempt,
 		belongs: func(s *loop.State) bool { return len(s.DeadLetters()) > 0 },
 	}}
 }
 
-// leaveApprovals reports whether the events ask for an approval and do not settle it.
-func leaveApprovals(evs []events.Event) bool {
+// opensApproval reports whether the events request an approval that they do not settle.
+func opensApproval(evs []events.Event) bool {
 	var open []content.ApprovalID
 	for _, ev := range evs {
 		switch ev := any(ev).(type) {
@@ -52,8 +52,8 @@ func leaveApprovals(evs []events.Event) bool {
 	return len(open) > 0
 }
 
-// mayLeaveLetter reports whether the events may leave a dead letter.
-func mayLeaveLetter(evs []events.Event) bool {
+// losesAttempt reports whether the events include a lost attempt, which may leave a dead letter.
+func losesAttempt(evs []events.Event) bool {
 	return slices.ContainsFunc(evs, func(ev events.Event) bool {
 		_, lost := ev.(events.ToolAttemptLost)
 		return lost

@@ -30,8 +30,8 @@ func TestALostCallRunsElsewhereAfterItsLease(t *testing.T) {
 			c.Crash(<-c.tool.began)
 			crashed := time.Now()
 			c.hire("heir")
-			if who := <-c.tool.began; who != "heir" {
-				t.Errorf("run by %s", who)
+			if name := <-c.tool.began; name != "heir" {
+				t.Errorf("run by %s", name)
 			}
 			if took := time.Since(crashed); took < 20*time.Second || took > 40*time.Second {
 				t.Errorf("%s: it ran again after %v, want the lease of 30 s", e, took)

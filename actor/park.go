@@ -28,12 +28,12 @@ func (d *driver) park(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, d.letGo(ctx)
+	return true, d.release(ctx)
 }
 
-// letGo purges the handled commands, gives the token up, waits until it is gone, and wakes the
+// release purges the handled commands, gives the token up, waits until it is gone, and wakes the
 // session again if a command arrived in the meantime.
-func (d *driver) letGo(ctx context.Context) error {
+func (d *driver) release(ctx context.Context) error {
 	inbox, s := d.node.cell.Inbox(), d.token.Session()
 	if err := inbox.Purge(ctx, s, d.cursorList(), false); err != nil {
 		return fmt.Errorf("purge inbox: %w", err)
@@ -68,8 +68,8 @@ const releaseAfter = 3 * time.Second
 //     outcome. After an uncertain claim it is returned a little later, or drivers would
 //     follow each other in a tight loop.
 //   - A conflict or a lost lease: another driver has the session, and the token is left alone.
-//   - Any other error: the token is returned for later, after longer and longer pauses if
-//     the session would end its next driver in the same way.
+//   - Any other error: the token is returned for later. The pauses grow if the session would
+//     end its next driver in the same way.
 func (d *driver) left(ctx context.Context, err error) (string, error) {
 	d.lease.stop()
 	unknown := errors.Is(err, journal.ErrUnknown)
@@ -139,21 +139,21 @@ func (d *driver) handOver() error {
 	return nil
 }
 
-// lostWord is how long after a call's deadline the loss of its worker may be reported: a lease,
+// lostGrace is how long after a call's deadline the loss of its worker may be reported: a lease,
 // and the next worker's report. A live worker reports the deadline itself.
-const lostWord = 40 * time.Second
+const lostGrace = 40 * time.Second
 
 // due returns when to report a timer.
 func due(e loop.ArmTimer) time.Time {
 	if e.Kind == commands.TimerDeadline {
-		return e.At.Std().Add(lostWord)
+		return e.At.Std().Add(lostGrace)
 	}
 	return e.At.Std()
 }
 
-// armDurable gives the first timer of a session that parks to the server, and removes those that
-// the server may still hold. The driver that this timer wakes arms all of them itself, so parking
-// costs the same for any number of deadlines.
+// armDurable has the server keep the first timer of a session that parks, and removes those that the
+// server may still hold. The driver that this timer wakes arms all of them itself, so the cost of
+// parking does not grow with the number of deadlines.
 func (d *driver) armDurable(ctx context.Context) error {
 	timers, s := d.node.cell.Timers(), d.State.Session
 	if d.armed {

@@ -21,10 +21,10 @@ import (
 // another dead hands its tokens on before their leases expire. Only the speed of recovery depends
 // on it.
 //
-// The token of a dead node that is not recorded waits for its lease, so a taken token is recorded
-// at once. A record names all tokens: the more there are, the longer the pause after it. Tokens
-// that could not be recorded yet, for example because the records have no leader, are in the
-// node's answer to each probe.
+// A dead node's token that is not recorded waits for its lease, so a taken token is recorded at once.
+// A record names all tokens: the more there are, the longer the pause after it. Tokens that could not
+// be recorded yet, for example because the records have no leader, are in the node's answer to each
+// probe.
 const (
 	recordEvery    = 5 * time.Second
 	recordPause    = 20 * time.Millisecond
@@ -233,10 +233,10 @@ func (n *Node) handOn(living map[content.SessionID]bool, tokens []jetstream.Held
 	}
 }
 
-// clock reports whether the node's clock agrees with the servers'. A worker compares the two to
-// see how long a task was on its way; with a clock that is ahead, a late task would seem to be in
-// time. So a node whose clock differs, or is not known to agree, puts no time on its tasks, and
-// workers always look for a fence. It is safe for concurrent use.
+// clock tracks whether the node's clock agrees with the servers'. A worker compares the two to tell how
+// long a task was on its way; with a clock that is ahead, a late task would seem to be in time. So a
+// node whose clock differs, or is not known to agree, puts no time on its tasks, and workers always
+// look for a fence. It is safe for concurrent use.
 type clock struct {
 	agreed atomic.Pointer[time.Time] // when it last did; with the monotonic clock
 }

@@ -100,9 +100,9 @@ func (d *driver) fence(ctx context.Context) error {
 	return nil
 }
 
-// takeOvertaken takes a task off its queue that a worker refused because an earlier driver
-// dispatched it; the worker may have died before it could. The call is dispatched again once the
-// inbox was read to its end, since this driver's own task may have run in the meantime.
+// takeOvertaken removes a task from its queue that a worker refused because an earlier driver
+// dispatched it; the worker may have died before it removed the task. The call is dispatched again
+// once the inbox was read to its end, since this driver's own task may have run in the meantime.
 func (d *driver) takeOvertaken(ctx context.Context, r commands.ReportOvertaken) error {
 	for _, e := range d.openCalls() {
 		if e.Call.Place != r.Place || e.Call.Attempt != r.Attempt {
@@ -119,17 +119,16 @@ func (d *driver) takeOvertaken(ctx context.Context, r commands.ReportOvertaken) 
 	return nil
 }
 
-// A report counts only with the ticket of its dispatch, which only the worker that got the task
-// from its queue has. The journal records which calls a node without tickets dispatched; those
-// need none.
+// A report counts only with the ticket of its dispatch, which only the worker that got the task from
+// its queue has. The journal records which calls a node without tickets dispatched; those need none.
 //
-// A report without its ticket is skipped. It is probably forged, but it may come from a worker of
-// a release without tickets, which then takes the task off its queue. If the task is gone after
-// such a report, the attempt is lost: the call may have started and must not silently run again.
+// A report without its ticket is skipped. It is probably forged, but it may come from a worker of a
+// release without tickets, which then takes the task off its queue. If the task is gone after such a
+// report, the attempt is lost: the call may have started and must not silently run again.
 
-// vouched reports whether a command in the lane of reports comes from the worker that got the
-// task. It remembers the running calls that were reported without a ticket.
-func (d *driver) vouched(m jetstream.Message) bool {
+// hasTicket reports whether a command in the lane of reports comes from the worker that got the task,
+// or needs no ticket. It remembers the running calls that were reported without one.
+func (d *driver) hasTicket(m jetstream.Message) bool {
 	place, attempt := reportedOn(m.Envelope.Command)
 	if d.node.tickets.Fits(m.Ticket, d.State.Session, place, attempt) {
 		return true

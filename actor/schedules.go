@@ -44,8 +44,8 @@ func (n *Node) alarms(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// sweepSchedules handles the firings that were missed or not finished and, if all is set, looks
-// at every schedule for one that should have fired.
+// sweepSchedules handles the firings that were missed or not finished. If all is set, it also looks
+// for schedules that should have fired.
 func (n *Node) sweepSchedules(ctx context.Context, all bool) {
 	store := n.cell.Schedules()
 	names, err := store.Fired(ctx)
@@ -66,15 +66,14 @@ func (n *Node) sweepSchedules(ctx context.Context, all bool) {
 }
 
 const (
-	// forgotten is how late a firing may be before it counts as lost: a server that is
-	// killed forgets it.
-	forgotten = 30 * time.Second
+	// lostAfter is how late a firing may be before it counts as lost, as happens if the
+	// server is killed.
+	lostAfter = 30 * time.Second
 	// sweepsToAll is the number of sweeps between two looks at every schedule.
 	sweepsToAll = 6
 )
 
-// fireOverdue handles a firing that should have arrived. If it still arrives, it counts as a
-// repetition.
+// fireOverdue handles a firing that should have arrived. If it arrives later, it counts as repeated.
 func (n *Node) fireOverdue(ctx context.Context, s jetstream.Standing) {
 	if s.Err != nil || s.Over || !s.Pending.IsZero() {
 		return
@@ -83,7 +82,7 @@ func (n *Node) fireOverdue(ctx context.Context, s jetstream.Standing) {
 	if s.Last.Result != "" {
 		since = s.Last.Due
 	}
-	due := s.Timing.Overdue(since, time.Now().Add(-forgotten))
+	due := s.Timing.Overdue(since, time.Now().Add(-lostAfter))
 	if due.IsZero() {
 		return
 	}
@@ -98,8 +97,8 @@ func (n *Node) fire(ctx context.Context, name string) {
 	f.warn(ctx, f.settle(ctx))
 }
 
-// firing is a schedule's firing on one node. Several nodes may handle the same one: the outcome is
-// recorded once, and all of them send the same commands.
+// firing is a schedule's firing on one node. Several nodes may handle the same one: its outcome is
+// recorded once, and all nodes send the same commands.
 type firing struct {
 	node   *Node
 	store  *jetstream.Schedules
@@ -141,8 +140,8 @@ func (f *firing) settle(ctx context.Context) error {
 	return nil
 }
 
-// handle decides the outcome of a firing, records it, carries it out, and records that too: in
-// this order, so the next node knows how far this one got.
+// handle decides the outcome of a firing, records it, carries it out, and records that it is done. If
+// this node dies in between, the next one continues from the record.
 func (f *firing) handle(ctx context.Context, s schedule.Schedule, due time.Time, seq uint64) (err error) {
 	if f.last, f.number, err = f.store.Outcome(ctx, f.name); err != nil && f.number == 0 {
 		return err
@@ -156,11 +155,14 @@ func (f *firing) handle(ctx context.Context, s schedule.Schedule, due time.Time,
 	if f.last.Result != "" && s.Timing.Repeats(due, f.last.Due) {
 		return nil
 	}
-	o, err := f.judge(ctx, s, due)
+	result, detail, err := f.judge(ctx, s, due)
 	if err != nil {
 		return err
 	}
-	o.Created, o.Due, o.Fired, o.Done = s.Created, due, seq, o.Result != schedule.Started
+	o := schedule.Outcome{Created: s.Created, Due: due, Fired: seq, Result: result, Detail: detail, Session: f.last.Session, Done: true}
+	if result == schedule.Started {
+		o.Session, o.Done = s.SessionAt(due), false
+	}
 	if err := f.record(ctx, o); err != nil {
 		return err
 	}
@@ -172,7 +174,7 @@ func (f *firing) handle(ctx context.Context, s schedule.Schedule, due time.Time,
 	return nil
 }
 
-// finish sends the commands of a started outcome, unless that is done.
+// finish sends the commands of a started outcome, unless they were sent.
 func (f *firing) finish(ctx context.Context, s schedule.Schedule) error {
 	if f.last.Result == "" || f.last.Done {
 		return nil
@@ -197,38 +199,29 @@ func (f *firing) record(ctx context.Context, o schedule.Outcome) (err error) {
 	return err
 }
 
-// judge decides the outcome of a firing.
-func (f *firing) judge(ctx context.Context, s schedule.Schedule, due time.Time) (schedule.Outcome, error) {
-	o := schedule.Outcome{Result: schedule.Skipped, Session: f.last.Session}
+// judge decides the result of a firing, with the reason if it starts nothing.
+func (f *firing) judge(ctx context.Context, s schedule.Schedule, due time.Time) (r schedule.Result, detail string, err error) {
 	if late := time.Since(due); s.Late > 0 && late > s.Late {
-		o.Detail = fmt.Sprintf("it fired %v late", late.Round(time.Second))
-		return o, nil
+		return schedule.Skipped, fmt.Sprintf("it fired %v late", late.Round(time.Second)), nil
 	}
-	before := f.last.Session // the session that must not be busy
+	before := f.last.Session // must not be busy
 	if s.Session != "" {
 		before = s.Session
 		switch state, err := f.node.peek(ctx, s.Session); {
 		case errors.Is(err, journal.ErrNotFound):
-			o.Result, o.Detail = schedule.Failed, fmt.Sprintf("there is no session %s", s.Session)
-			return o, nil
+			return schedule.Failed, fmt.Sprintf("there is no session %s", s.Session), nil
 		case err != nil:
-			return o, err
+			return "", "", err
 		case state.Closed:
-			o.Result, o.Detail = schedule.Failed, fmt.Sprintf("session %s is closed", s.Session)
-			return o, nil
+			return schedule.Failed, fmt.Sprintf("session %s is closed", s.Session), nil
 		}
 	}
 	if s.Overlaps() == schedule.Skip && before != "" {
-		busy, err := f.node.busy(ctx, before)
-		if err != nil {
-			return o, err
-		}
-		if busy {
-			o.Detail = fmt.Sprintf("session %s is still busy", before)
-			return o, nil
+		if busy, err := f.node.busy(ctx, before); err != nil || busy {
+			return schedule.Skipped, fmt.Sprintf("session %s is still busy", before), err
 		}
 	}
-	return schedule.Outcome{Result: schedule.Started, Session: s.SessionAt(due)}, nil
+	return schedule.Started, "", nil
 }
 
 // busy reports whether a session has work or waits for a person's decision. A session without a

@@ -111,7 +111,7 @@ func TestEachFiringStartsOneSession(t *testing.T) {
 		}
 		<-time.After(30 * time.Minute)
 		if got := w.sessions(); len(got) != len(want) {
-			t.Errorf("a schedule that was removed went on: %v", got)
+			t.Errorf("a removed schedule still fires: %v", got)
 		}
 		a.Drain(t)
 		b.Drain(t)
@@ -223,7 +223,7 @@ func TestScheduledInputWakesAParkedSession(t *testing.T) {
 			t.Errorf("the one-time schedule still exists: %+v, %v", all, err)
 		}
 		if _, number, err := w.Cell.Schedules().Outcome(w.Ctx, "r"); number != 0 || err != nil {
-			t.Errorf("so is its outcome: %d, %v", number, err)
+			t.Errorf("its outcome still exists: %d, %v", number, err)
 		}
 		n.Drain(t)
 	})
@@ -281,7 +281,7 @@ func TestAFiringSurvivesItsNode(t *testing.T) {
 
 // A node recorded the outcome of a firing and died before it sent the commands. The next firing has
 // arrived since.
-func TestANodeFinishesTheFiringOfADeadOne(t *testing.T) {
+func TestANodeFinishesADeadNodesFiring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		p := plan("p", tenMinutes(), oneReply)
@@ -326,7 +326,7 @@ func TestAnUnreadableFiringIsSkipped(t *testing.T) {
 
 // The server keeps a schedule but never fires it, as it does with times that passed while it was
 // down after a kill -9.
-func TestAFiringThatTheServerForgotStillRuns(t *testing.T) {
+func TestAFiringThatTheServerLostStillRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for name, timing := range map[string]schedule.Timing{"cron": tenMinutes(), "every": {Every: 10 * time.Minute}} {

@@ -23,7 +23,7 @@ import (
 //
 //  1. The end of the call is in the calling session's journal, which then owes StopTool.
 //  2. Its driver looks for the sub-agent's session, in the inbox and then in the journal, and
-//     sends it what ends it, after the command that opened it.
+//     sends it the command that ends it, after the one that opened it.
 //  3. A session is opened for a call only if the calling session's journal, read after the
 //     command that opens it was sent, has no end of the call.
 //
@@ -46,7 +46,7 @@ func (d *driver) stopSubagent(ctx context.Context, e loop.StopTool) (commands.Co
 			return nil, err
 		}
 	}
-	d.log.Info("end of a call passed on", logfield.Call(e.Place), zap.String("child", string(c.id)))
+	d.log.Info("end of a call forwarded", logfield.Call(e.Place), zap.String("child", string(c.id)))
 	s, err := c.ended(ctx)
 	if err != nil {
 		return nil, err

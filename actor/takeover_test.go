@@ -43,8 +43,8 @@ func (w *world) send(id content.SessionID, name string, c commands.Command) uint
 	return seq
 }
 
-// deafen stops the live copies of a stream's messages.
-func (w *world) deafen(stream string) {
+// dropLiveCopies stops the live copies of a stream's messages.
+func (w *world) dropLiveCopies(stream string) {
 	w.T.Helper()
 	w.reset(stream, func(cfg map[string]any) { delete(cfg, "republish") })
 }
@@ -98,7 +98,7 @@ func TestACommandWithoutALiveCopyIsFound(t *testing.T) {
 		w.worker(echoed)
 		n := w.node("n1")
 		s := w.Start("s", oneCall)
-		w.deafen("TURNLOG_INBOX")
+		w.dropLiveCopies("TURNLOG_INBOX")
 		w.submit(s, "go")
 		began := time.Now()
 		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
@@ -164,10 +164,10 @@ func TestALongDecisionKeepsItsLease(t *testing.T) {
 	})
 }
 
-// deaf is a model that ignores its context.
-type deaf struct{ rounds }
+// stubborn is a model that ignores its context.
+type stubborn struct{ rounds }
 
-func (deaf) Call(context.Context, model.Request, func(content.Delta)) (model.Reply, error) {
+func (stubborn) Call(context.Context, model.Request, func(content.Delta)) (model.Reply, error) {
 	<-time.After(30 * time.Second)
 	return model.Reply{Items: []content.Item{content.AssistantText("done")}}, nil
 }
@@ -176,7 +176,7 @@ func TestAHandOverDoesNotWaitForAModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		slow := func(c *actor.Config) {
-			c.Models = func(string, []byte) (model.Model, error) { return deaf{}, nil }
+			c.Models = func(string, []byte) (model.Model, error) { return stubborn{}, nil }
 		}
 		first := w.node("n1", slow)
 		s := w.Start("s", oneReply)
@@ -226,7 +226,7 @@ func TestADamagedSnapshotIsIgnored(t *testing.T) {
 	})
 }
 
-func TestAPanicEndsItsSessionOnly(t *testing.T) {
+func TestAPanicEndsOnlyItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) {
@@ -249,7 +249,7 @@ func TestAPanicEndsItsSessionOnly(t *testing.T) {
 		w.finish(good)
 		<-time.After(time.Hour)
 		if got := w.owners("bad"); len(got) < 4 || len(got) > 12 {
-			t.Errorf("the broken session was taken %d times in an hour, want it tried less and less often", len(got))
+			t.Errorf("the broken session was taken %d times in an hour, want longer and longer pauses", len(got))
 		}
 		n.Drain(t)
 	})
@@ -338,7 +338,7 @@ func TestADrainingNodeDoesNotGetItsTokensBack(t *testing.T) {
 		<-time.After(time.Second)
 		claims := celltest.Facts[events.DriverClaimed](w.World, "s")
 		if given := strings.Split(claims[1].Token, ".")[4]; claims[1].Node != "n2" || given != "2" {
-			t.Errorf("%s drives on with a token that was given away %s times, want n2 and 2", claims[1].Node, given)
+			t.Errorf("%s has the session with a token that was delivered %s times, want n2 and 2", claims[1].Node, given)
 		}
 		second.Drain(t)
 	})
@@ -396,7 +396,7 @@ func TestAFrozenNodesSessionsAreHandedOn(t *testing.T) {
 			t.Errorf("driven by %v after 8 s", got)
 		}
 		if err := <-standing; err != nil {
-			t.Errorf("the frozen node was offered no token: %v", err)
+			t.Errorf("the frozen node got no token: %v", err)
 		}
 		second.Drain(t)
 	})

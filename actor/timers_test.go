@@ -161,13 +161,13 @@ func TestATimerThatFiredWithoutANodeTakesEffectLater(t *testing.T) {
 				n.Crash(t)
 				<-time.After(30 * time.Minute)
 				if w.has("s", x.comes) {
-					t.Fatalf("%s was recorded with no node there", x.comes)
+					t.Fatalf("%s was recorded without a node", x.comes)
 				}
 				back := time.Now()
 				n = nodes("n2")
 				w.Until("s", x.comes)
 				if took := time.Since(back); took > time.Minute {
-					t.Errorf("%s took %v once there was a node", x.comes, took)
+					t.Errorf("%s took %v after a node started", x.comes, took)
 				}
 				if x.outcome != nil {
 					x.outcome(t, w)

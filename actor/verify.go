@@ -48,15 +48,6 @@ func (d *driver) placeVerifier(v loop.Verify) {
 // unplaced reports whether a call is a verifier that no worker would run now.
 func unplaced(c loop.Call) bool { return c.Name == engine.VerifierTool && c.Routing.Queue == "" }
 
-// policyOf returns the agent's policy for a call where it runs. It does not apply to a verifier,
-// which is the user's command and not a call of a model.
-func (d *driver) policyOf(c loop.Call) []byte {
-	if c.Name == engine.VerifierTool {
-		return nil
-	}
-	return d.agent.Policy
-}
-
 // awaitVerifiers waits for a worker that runs verifiers, then has the call dispatched.
 func (d *driver) awaitVerifiers(ctx context.Context, e loop.RunTool) commands.Command {
 	for end := time.Now().Add(verifierWait); d.node.offers.verifiers() == ""; {

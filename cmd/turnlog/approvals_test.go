@@ -115,8 +115,8 @@ func TestAnApprovalIsDecidedFromAnywhere(t *testing.T) {
 		"approve no call_1_1":    "greet (call call_1_1) is already decided: denied by turnlog: not now, 20",
 		"deny yes call_1_1":      "greet (call call_1_1) is already decided: approved by turnlog, 20",
 		"approve yes call_9_9":   `session yes has no call call_9_9: "turnlog approvals ls yes" lists`,
-		"approve ghost call_1_1": "there is no session ghost",
-		"approvals ls ghost":     "there is no session ghost",
+		"approve ghost call_1_1": "session ghost: no such session",
+		"approvals ls ghost":     "session ghost: no such session",
 	} {
 		p := at(t, url, strings.Fields(args)...)
 		if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), want) {

@@ -36,7 +36,7 @@ func TestApproversCommandsNeedNoMoreThanTheirRole(t *testing.T) {
 		args := slices.Concat(strings.Fields(line), []string{"--server", as("approver"), "--inbox-prefix", "_INBOX_approver"})
 		p := prepare(t, strings.NewReader(""), nil).start(t, args...)
 		code, errs := p.end(t), p.err.String()
-		if found := strings.Contains(errs, "there is no session s-1"); errs != "" && !found || found != strings.Contains(line, "s-1") {
+		if found := strings.Contains(errs, "session s-1: no such session"); errs != "" && !found || found != strings.Contains(line, "s-1") {
 			t.Errorf("turnlog %s = %d %q, want that an approver may look for it", line, code, errs)
 		}
 	}

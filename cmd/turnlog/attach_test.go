@@ -235,7 +235,7 @@ func TestFilesComeWithLinesOfAChat(t *testing.T) {
 		!strings.Contains(told[2], "another file") || strings.Contains(told[2], "one file") || told[3] != "c.\n" {
 		t.Errorf("out %q", told)
 	}
-	if say := p.err.String(); !strings.Contains(say, none+": no such file") || !strings.Contains(say, second+" (text/plain, 12 bytes) comes with the next line") {
+	if say := p.err.String(); !strings.Contains(say, none+": no such file") || !strings.Contains(say, second+" (text/plain, 12 B) comes with the next line") {
 		t.Errorf("err %q", say)
 	}
 	expect(t, cli.CodeUsage, "chat", "--model", "demo", "--file", none)

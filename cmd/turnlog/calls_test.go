@@ -156,7 +156,7 @@ func TestWaitPrintsWhatRunPrints(t *testing.T) {
 		t.Errorf("wait behind send prints %q", got)
 	}
 	ghost := at(t, url, "wait", "ghost")
-	if code := ghost.end(t); code != cli.CodeFailed || !strings.Contains(ghost.err.String(), "there is no session ghost") {
+	if code := ghost.end(t); code != cli.CodeFailed || !strings.Contains(ghost.err.String(), "session ghost: no such session") {
 		t.Errorf("code %d, err %s", code, ghost.err)
 	}
 }

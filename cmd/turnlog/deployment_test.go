@@ -144,7 +144,7 @@ func TestSendLeavesInputAndCanWaitForTheTurn(t *testing.T) {
 	}
 	for _, args := range [][]string{{"send", "ghost", "hi"}, {"send", "--wait", "ghost", "hi"}, {"cancel", "ghost"}, {"sessions", "show", "ghost"}} {
 		p := at(t, url, args...)
-		if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "there is no session ghost") {
+		if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "session ghost: no such session") {
 			t.Errorf("%q: code %d, err %s", args, code, p.err)
 		}
 	}

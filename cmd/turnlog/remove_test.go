@@ -55,7 +55,7 @@ func TestASessionIsDeletedForGood(t *testing.T) {
 		}
 	}
 	p := at(t, url, "sessions", "rm", "other", "none", "-o", "json")
-	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "there is no session none") {
+	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "session none: no such session") {
 		t.Errorf("sessions rm of none exits with %d: %s", code, p.err)
 	}
 	var r removalReport

@@ -105,7 +105,7 @@ func TestAScheduleForAMissingSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())
 	ghost := at(t, url, "schedule", "add", "n", "--every", "1h", "--session", "ghost", "boo")
-	if code := ghost.end(t); code != cli.CodeFailed || !strings.Contains(ghost.err.String(), "there is no session ghost") || !strings.Contains(ghost.err.String(), "--session-later") {
+	if code := ghost.end(t); code != cli.CodeFailed || !strings.Contains(ghost.err.String(), "session ghost: no such session") || !strings.Contains(ghost.err.String(), "--session-later") {
 		t.Errorf("add for a session that is not there = %d %s", code, ghost.err)
 	}
 	if rows := schedules(t, url); len(rows) != 0 {

@@ -88,16 +88,3 @@ func Harmless(text string) string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-// Bytes formats a size.
-func Bytes(n uint64) string {
-	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
-	x, i := float64(n), 0
-	for ; x >= 1024 && i < len(units)-1; i++ {
-		x /= 1024
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	return fmt.Sprintf("%.1f %s", x, units[i])
-}

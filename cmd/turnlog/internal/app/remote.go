@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -122,10 +123,22 @@ func (r *Remote) DoWith(ctx context.Context, id content.SessionID, do func(conte
 	})
 }
 
+// ReadSession reads a session that was not deleted.
+func ReadSession(ctx context.Context, c *client.Client, id content.SessionID) (*loop.State, error) {
+	state, _, err := c.Read(ctx, id)
+	switch {
+	case err != nil:
+		return nil, NoSession(id, err)
+	case state.Deleted != nil:
+		return nil, &session.DeletedError{Session: id, Deletion: *state.Deleted}
+	}
+	return state, nil
+}
+
 // NoSession rewords the error for a session that does not exist.
 func NoSession(id content.SessionID, err error) error {
 	if errors.Is(err, session.ErrNotFound) {
-		return fmt.Errorf("there is no session %s: \"turnlog sessions ls\" lists all sessions", id)
+		return fmt.Errorf("session %s: %w: \"turnlog sessions ls\" lists all sessions", id, session.ErrNotFound)
 	}
 	return err
 }

@@ -167,22 +167,18 @@ func (f *adder) send(ctx context.Context, r *app.Remote, p schedule.Schedule) er
 // takesInput returns an error if the session does not exist or is closed. Schedulers
 // cannot read journals unless they are clients as well; then a wrong session shows only when the schedule fires.
 func (f *adder) takesInput(ctx context.Context, c *client.Client, id content.SessionID) error {
-	state, _, err := c.Read(ctx, id)
+	state, err := app.ReadSession(ctx, c, id)
 	_, denied := jetstream.Denied(err)
 	switch {
 	case denied:
 		f.app.Hint("this user cannot look up session %s: if it does not exist, the firing fails", id)
 		return nil
 	case errors.Is(err, session.ErrNotFound):
-		return fmt.Errorf("there is no session %s: \"turnlog sessions ls\" lists all sessions; --session-later accepts one that does not exist yet", id)
-	case err != nil:
-		return err
-	case state.Deleted != nil:
-		return &session.DeletedError{Session: id, Deletion: *state.Deleted}
-	case state.Closed:
+		return fmt.Errorf("%w; --session-later accepts one that does not exist yet", err)
+	case err == nil && state.Closed:
 		return fmt.Errorf("session %s is closed: it takes no input", id)
 	}
-	return nil
+	return err
 }
 
 // commands returns what the schedule sends, to an existing session if id is not "".

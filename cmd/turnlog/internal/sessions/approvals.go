@@ -46,7 +46,7 @@ Sessions that an older release left with a pending approval are listed once they
   turnlog approvals ls -o json | jq -r '.[] | "\(.session) \(.call)"'`,
 		listed: (*client.Client).Asking,
 		read: func(ctx context.Context, c *client.Client, id content.SessionID) (out []pendingApproval, err error) {
-			state, err := readState(ctx, c, id)
+			state, err := app.ReadSession(ctx, c, id)
 			if err != nil {
 				return nil, err
 			}

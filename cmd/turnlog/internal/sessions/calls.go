@@ -71,7 +71,7 @@ background. A call waits to start, waits for approval, runs, or runs in the back
   turnlog calls plan-7 -o json | jq -r '.[] | select(.state == "background") | .call'`,
 	}
 	read := func(ctx context.Context, c *client.Client, id content.SessionID, _ content.CallID) ([]openCall, error) {
-		state, err := readState(ctx, c, id)
+		state, err := app.ReadSession(ctx, c, id)
 		if err != nil {
 			return nil, err
 		}

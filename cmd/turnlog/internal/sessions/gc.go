@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/client"
@@ -58,7 +59,7 @@ regularly, for example from cron. It needs the permissions of a keeper. See docs
 			return err
 		}
 		return r.Do(cmd.Context(), func(ctx context.Context, d *cli.Cell, c *client.Client) error {
-			out, err := keeper{d, c}.collect(ctx, keep, a.Person(), *grace)
+			out, err := keeper{d, c, !keep.remove}.collect(ctx, keep, a.Person(), *grace)
 			return errors.Join(err, output.Print(out, func(w io.Writer) error { return out.print(w, *grace) }))
 		})
 	}
@@ -83,8 +84,8 @@ func (r *retention) parse(age, size, idle string) (err error) {
 		r.why[0] = "not changed for " + age
 	}
 	if size != "" {
-		if r.bytes, err = parseBytes(size); err != nil {
-			return cli.Usage("--keep-bytes: %w", err)
+		if r.bytes, err = humanize.ParseBytes(size); err != nil {
+			return cli.Usage("--keep-bytes: %q is not a size: write 500MB or 50GiB", size)
 		}
 		r.why[1] = "over " + size + " in all"
 	}
@@ -108,20 +109,6 @@ func parseAge(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is not a time: write 90d, 12h or 30m", text)
 	}
 	return d, nil
-}
-
-// parseBytes parses a size with a unit, or in bytes.
-func parseBytes(text string) (uint64, error) {
-	digits := strings.TrimRight(strings.ToLower(text), "kmgtib ")
-	n, err := strconv.ParseFloat(digits, 64)
-	factor, known := map[string]float64{
-		"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
-		"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
-	}[strings.TrimSpace(strings.ToLower(text[len(digits):]))]
-	if n *= factor; err != nil || !known || n < 0 || n >= math.MaxUint64 || math.IsNaN(n) {
-		return 0, fmt.Errorf("%q is not a size: write 500MB or 50GiB", text)
-	}
-	return uint64(n), nil
 }
 
 // pick returns what can be deleted of held, which is sorted by the last change.
@@ -174,7 +161,7 @@ type gcReport struct {
 }
 
 func (k keeper) collect(ctx context.Context, keep retention, by string, grace time.Duration) (gcReport, error) {
-	out := gcReport{DryRun: !keep.remove, Sessions: []expired{}, Blobs: &blobReport{}}
+	out := gcReport{DryRun: k.dry, Sessions: []expired{}, Blobs: &blobReport{}}
 	held, err := admin.Of(k.cell.Cell).Holdings(ctx)
 	if err != nil {
 		return out, err
@@ -187,39 +174,23 @@ func (k keeper) collect(ctx context.Context, keep retention, by string, grace ti
 		}
 	}
 	for _, e := range keep.pick(held, time.Now()) {
-		if keep.remove {
-			_, err = k.remove(ctx, e.Session, e.Entries, events.SessionDeleted{By: by, Reason: e.Why, Expired: true})
-		} else {
-			err = k.check(ctx, e.Session)
-		}
-		if err != nil && ctx.Err() != nil {
+		_, err := k.remove(ctx, e.Session, e.Entries, events.SessionDeleted{By: by, Reason: e.Why, Expired: true})
+		switch {
+		case err != nil && ctx.Err() != nil:
 			return out, err
-		}
-		if err != nil {
+		case err != nil:
 			e.Kept = err.Error() // the others are still deleted
 		}
 		out.Sessions = append(out.Sessions, e)
 	}
-	if keep.remove {
+	if !k.dry {
 		if _, err := admin.Of(k.cell.Cell).Unlist(ctx); err != nil {
 			return out, err
 		}
 	}
-	found, err := admin.Of(k.cell.Cell).Collect(ctx, grace, !keep.remove)
+	found, err := admin.Of(k.cell.Cell).Collect(ctx, grace, k.dry)
 	out.Blobs = new(blobReport(found))
 	return out, err
-}
-
-// check returns why a session would not be deleted, or nil.
-func (k keeper) check(ctx context.Context, id content.SessionID) error {
-	state, _, err := k.client.Read(ctx, id)
-	if err != nil || state.Deleted != nil {
-		return err
-	}
-	if err := atRest(state); err != nil {
-		return notDeleted(id, err)
-	}
-	return nil
 }
 
 func (r gcReport) print(w io.Writer, grace time.Duration) error {
@@ -231,7 +202,7 @@ func (r gcReport) print(w io.Writer, grace time.Duration) error {
 		} else {
 			why = "kept: " + e.Kept
 		}
-		return []any{e.Session, e.Changed, e.Entries, app.Bytes(e.Bytes), why}
+		return []any{e.Session, e.Changed, e.Entries, humanize.IBytes(e.Bytes), why}
 	})
 	if err != nil {
 		return err
@@ -240,6 +211,6 @@ func (r gcReport) print(w io.Writer, grace time.Duration) error {
 	if r.DryRun {
 		did, note = "would be deleted", "Nothing was changed: --delete does it. Blobs that only these sessions name come on top.\n"
 	}
-	_, err = fmt.Fprintf(w, "%d of %d sessions %s, %s of %s\n%s%s", gone, r.Held.Sessions, did, app.Bytes(size), app.Bytes(r.Held.Bytes), r.Blobs.text(did, grace), note)
+	_, err = fmt.Fprintf(w, "%d of %d sessions %s, %s of %s\n%s%s", gone, r.Held.Sessions, did, humanize.IBytes(size), humanize.IBytes(r.Held.Bytes), r.Blobs.text(did, grace), note)
 	return err
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
-	"github.com/turnlog/turnlog/session"
 )
 
 // history is what a session's journal says about its calls.
@@ -54,21 +53,9 @@ type settlement struct {
 	At      content.Time      `json:"at"`
 }
 
-// readState reads a session that was not deleted.
-func readState(ctx context.Context, c *client.Client, id content.SessionID) (*loop.State, error) {
-	state, _, err := c.Read(ctx, id)
-	switch {
-	case err != nil:
-		return nil, app.NoSession(id, err)
-	case state.Deleted != nil:
-		return nil, &session.DeletedError{Session: id, Deletion: *state.Deleted}
-	}
-	return state, nil
-}
-
 // readHistory reads the journal of a session that was not deleted.
 func readHistory(ctx context.Context, c *client.Client, id content.SessionID) (*history, error) {
-	state, err := readState(ctx, c, id)
+	state, err := app.ReadSession(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit/render"
@@ -89,7 +90,7 @@ long.`,
 			ids = append(ids, id)
 		}
 		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
-			k := keeper{cell, c}
+			k := keeper{cell, c, false}
 			var out removalReport
 			var errs []error
 			for _, id := range ids {
@@ -115,6 +116,7 @@ long.`,
 type keeper struct {
 	cell   *cli.Cell
 	client *client.Client
+	dry    bool // only find out whether a session could be deleted
 }
 
 // removal is a session that was deleted.
@@ -158,19 +160,22 @@ func (k keeper) tryRemove(ctx context.Context, id content.SessionID, entries uin
 		return removal{}, app.NoSession(id, err)
 	}
 	out := removal{Session: id}
-	if state.Deleted == nil {
-		if entries != anyLength && head.Seq != entries {
-			return removal{}, notDeleted(id, errChanged)
-		}
-		if out.Deletion, err = k.bury(ctx, state, head, d); err != nil {
-			return removal{}, err
-		}
-	} else {
+	switch {
+	case state.Deleted != nil:
 		out.Deletion = *state.Deleted
+	case entries != anyLength && head.Seq != entries:
+		return out, notDeleted(id, errChanged)
+	default:
+		if out.Deletion, err = k.bury(ctx, state, head, d); err != nil {
+			return out, err
+		}
+	}
+	if k.dry {
+		return out, nil
 	}
 	out.Removed, err = admin.Of(k.cell.Cell).Clear(ctx, id)
 	if err != nil {
-		return removal{}, fmt.Errorf("session %s is deleted, but not all of its data is removed: run the command again: %w", id, err)
+		return out, fmt.Errorf("session %s is deleted, but not all of its data is removed: run the command again: %w", id, err)
 	}
 	return out, nil
 }
@@ -180,23 +185,16 @@ func notDeleted(id content.SessionID, why error) error {
 }
 
 // bury writes the tombstone of a session at rest.
-func (k keeper) bury(ctx context.Context, state *loop.State, head journal.Head, d events.SessionDeleted) (events.Deletion, error) {
+func (k keeper) bury(ctx context.Context, state *loop.State, head journal.Head, d events.SessionDeleted) (done events.Deletion, err error) {
 	id := state.Session
-	if err := atRest(state); err != nil {
-		return events.Deletion{}, notDeleted(id, err)
+	if err := k.atRest(ctx, state); err != nil {
+		return done, notDeleted(id, err)
 	}
-	pending := 0
-	for _, err := range k.cell.Inbox().Read(ctx, id, state.Cursors, 0) {
-		if err != nil {
-			return events.Deletion{}, err
-		}
-		pending++
-	}
-	if pending > 0 {
-		return events.Deletion{}, notDeleted(id, errors.New(render.Plural(pending, "command is", "commands are")+" pending"))
+	if k.dry {
+		return done, nil
 	}
 	last := journal.Record{Head: head, Entry: events.Entry{Session: id, At: state.At, Epoch: state.Epoch}}
-	done, err := admin.Of(k.cell.Cell).Delete(ctx, last, d)
+	done, err = admin.Of(k.cell.Cell).Delete(ctx, last, d)
 	switch {
 	case errors.Is(err, journal.ErrConflict):
 		return done, notDeleted(id, errChanged)
@@ -207,7 +205,7 @@ func (k keeper) bury(ctx context.Context, state *loop.State, head journal.Head, 
 }
 
 // atRest returns why a session cannot be deleted now, or nil.
-func atRest(s *loop.State) error {
+func (k keeper) atRest(ctx context.Context, s *loop.State) error {
 	switch {
 	case s.Turn != nil:
 		return fmt.Errorf("%s is open: wait for its end, or \"turnlog cancel %s\" first", s.Turn.ID, s.Session)
@@ -217,6 +215,16 @@ func atRest(s *loop.State) error {
 		return fmt.Errorf("calls run in the background: wait for them, or cancel each (\"turnlog calls %s\")", s.Session)
 	case !s.Closed && loop.Waiting(s) != commands.WaitInput:
 		return errors.New("it is working")
+	}
+	pending := 0
+	for _, err := range k.cell.Inbox().Read(ctx, s.Session, s.Cursors, 0) {
+		if err != nil {
+			return err
+		}
+		pending++
+	}
+	if pending > 0 {
+		return fmt.Errorf("%s pending", render.Plural(pending, "command is", "commands are"))
 	}
 	return nil
 }
@@ -250,7 +258,7 @@ func (r removalReport) print(w io.Writer, grace time.Duration) error {
 }
 
 func (b *blobReport) text(did string, grace time.Duration) string {
-	text := fmt.Sprintf("%d of %d blobs %s, %s\n", b.Removed, b.Blobs, did, app.Bytes(b.Bytes))
+	text := fmt.Sprintf("%d of %d blobs %s, %s\n", b.Removed, b.Blobs, did, humanize.IBytes(b.Bytes))
 	if b.Parts > 0 {
 		text += fmt.Sprintf("%s %s\n", render.Plural(b.Parts, "unfinished blob", "unfinished blobs"), did)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
@@ -94,7 +95,7 @@ func (v *conversation) addFile(in *input, path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	v.Hint("%s (%s, %s) comes with the next line", path, file.mime, app.Bytes(uint64(file.size)))
+	v.Hint("%s (%s, %s) comes with the next line", path, file.mime, humanize.IBytes(uint64(file.size)))
 	in.files = append(in.files, file)
 	return nil
 }

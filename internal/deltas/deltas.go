@@ -5,7 +5,7 @@ package deltas
 
 import (
 	"context"
-	"unicode/utf8"
+	"slices"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -48,25 +48,14 @@ func part(p content.Part, chunk int, send func(content.Delta) error) error {
 	if err := send(begin); err != nil {
 		return err
 	}
-	for len(rest) > 0 {
-		var piece string
-		piece, rest = cut(rest, chunk)
-		if err := send(content.Delta{Op: content.AppendPart, Kind: p.Kind, Text: piece}); err != nil {
+	runes := []rune(rest)
+	if chunk <= 0 {
+		chunk = max(1, len(runes))
+	}
+	for piece := range slices.Chunk(runes, chunk) {
+		if err := send(content.Delta{Op: content.AppendPart, Kind: p.Kind, Text: string(piece)}); err != nil {
 			return err
 		}
 	}
 	return send(commit)
-}
-
-// cut splits text after n runes. If n is not positive, piece is all of it.
-func cut(text string, n int) (piece, rest string) {
-	if n <= 0 {
-		return text, ""
-	}
-	end := 0
-	for ; n > 0 && end < len(text); n-- {
-		_, size := utf8.DecodeRuneInString(text[end:])
-		end += size
-	}
-	return text[:end], text[end:]
 }

@@ -2,9 +2,13 @@
 // [Endpoint] that requests go to, the [Reply] under construction, the options of a
 // configuration ([SetOptions], [CheckOptions]), and the classes of failures.
 //
-// It knows no particular provider. An adapter keeps only what is specific to its
-// API: how a request is written, how events are read, and which error codes mean
-// more than their HTTP status.
+// It knows no particular provider. An adapter keeps only the mapping to its API: how
+// a request is written, how events are read, and which error codes mean more than
+// their HTTP status. No adapter reads environment variables or retries, and none
+// follows redirects or prints its key.
+//
+// A call whose arguments are not a JSON object fails the attempt with class server. In
+// a reply that a limit cut off, it is kept under [InvalidArguments] and does not run.
 package provider
 
 import (

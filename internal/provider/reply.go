@@ -18,9 +18,8 @@ import (
 // order. After the caller's context has ended, Reply emits nothing and its methods
 // return the cause.
 //
-// The input of a call is always a JSON object. Empty arguments become an empty
-// object. Anything else is kept as text in an object, under [InvalidArguments], for
-// the record; such a call does not run.
+// The input of a call is always a JSON object: empty arguments become an empty object,
+// and others are kept as text under [InvalidArguments].
 type Reply struct {
 	Usage     content.Usage // so far
 	Model, ID string        // according to the provider

@@ -1,5 +1,4 @@
-// Package anthropic adapts Claude models: the Messages API, streamed, with
-// Anthropic's Go SDK.
+// Package anthropic adapts Claude models: the Messages API, streamed.
 //
 // Whatever the API wants back is kept unchanged. Thinking is a reasoning part named
 // "anthropic" with its signature; redacted thinking is one with the encrypted
@@ -20,8 +19,9 @@
 //     name. Without breakpoints they mark the end of the tools, of the system prompt
 //     and of the last two user messages. A cache that is required but impossible
 //     fails the call.
-//   - An answer schema is the output format of the API. The SDK moves JSON Schema
-//     keywords that the API does not support into descriptions.
+//   - An answer schema is the output format of the API. Anthropic's
+//     Go SDK moves JSON Schema keywords that the API does not support into
+//     descriptions.
 //
 // Stop reasons: end_turn and stop_sequence are completed (tool_call if there are
 // calls), tool_use is tool_call, max_tokens and model_context_window_exceeded are
@@ -29,17 +29,12 @@
 // explanation are in the item's metadata under "refusal". pause_turn and unknown
 // reasons are other.
 //
-// A call whose arguments are not a JSON object fails the attempt with class server.
-// In a reply that a limit cut off, the call is kept as
-// {"invalid_arguments": "<text>"} and does not run. A compaction without a summary
-// also fails the attempt.
-//
 // After a compaction, every request declares its beta feature. Unless
-// Config.CompactAt asks for more compactions, its trigger is out of reach.
+// Config.CompactAt asks for more compactions, its trigger is out of reach. A
+// compaction without a summary fails the attempt.
 //
 // Input tokens include cache reads and writes. The tokens of compactions count,
-// too. The package reads no environment variables, retries nothing, follows no
-// redirects, and never prints the key.
+// too.
 //
 // To test code that calls this package, set Config.BaseURL to a modeltest.Server.
 package anthropic

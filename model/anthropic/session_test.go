@@ -15,7 +15,7 @@ import (
 )
 
 // TestASessionOverTheWire runs a whole turn: three calls with thinking between
-// them, their results and an answer. What is sent back has been in the journal.
+// them, their results and an answer. The second request is built from the journal.
 func TestASessionOverTheWire(t *testing.T) {
 	t.Parallel()
 	type file struct {

@@ -11,9 +11,5 @@
 // the reasoning of other providers. Where the API requires a signature, the first
 // call of another provider's reply gets the one documented for that purpose.
 //
-// Of Google's SDK, the package uses the types. The SDK's client prints errors to the log of
-// the process, panics on odd responses, and does not report statuses and retry delays.
-// The package reads no environment variables and looks for no cloud credentials.
-//
 // To test code that calls this package, set Config.BaseURL to a modeltest.Server.
 package gemini

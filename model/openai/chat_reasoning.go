@@ -2,8 +2,7 @@ package openai
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
+	"reflect"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -31,84 +30,54 @@ func (s *chatStream) think(d delta) error {
 	return s.detail(d.ReasoningDetails)
 }
 
-// detail handles entries of the list.
-func (s *chatStream) detail(list []json.RawMessage) error {
-	if len(list) == 0 {
-		return nil
-	}
-	if !s.details.begun() { // attach them to the reasoning with their text
-		i, err := s.grow(content.ReasoningKind, "", "")
-		if err != nil {
-			return err
-		}
-		s.detailsAt = i
-	}
-	for _, raw := range list {
-		s.details.add(raw)
-	}
-	return nil
-}
-
-// finishDetails adds the list to its part.
-func (s *chatStream) finishDetails() error {
-	if !s.details.begun() {
-		return nil
-	}
-	raw, err := s.details.list()
-	if err != nil {
-		return err
-	}
-	s.reply.Edit(s.detailsAt).Reasoning = &content.Reasoning{Encrypted: raw}
-	return nil
-}
-
-// details collects the list. Consecutive pieces with the same type and index are one
-// entry: their texts are joined, and the last value of any other field counts.
-type details struct {
-	entries []map[string]json.RawMessage
-}
-
-func (d *details) begun() bool { return len(d.entries) > 0 }
-
-func (d *details) add(raw json.RawMessage) {
-	var piece map[string]json.RawMessage
-	if json.Unmarshal(raw, &piece) != nil || piece == nil {
-		return
-	}
-	if n := len(d.entries); n > 0 && sameEntry(d.entries[n-1], piece) {
-		join(d.entries[n-1], piece)
-		return
-	}
-	d.entries = append(d.entries, piece)
-}
-
-func sameEntry(a, b map[string]json.RawMessage) bool {
-	if plain(a["type"]) == "reasoning.encrypted" {
-		return false // its data is not split
-	}
-	return string(a["type"]) == string(b["type"]) && string(a["index"]) == string(b["index"])
-}
-
-func join(entry, piece map[string]json.RawMessage) {
-	for _, k := range slices.Sorted(maps.Keys(piece)) {
-		v := piece[k]
+// detail handles pieces of the list. Consecutive ones with the same type and index are
+// one entry: their texts are joined, and the last value of any other field counts.
+func (s *chatStream) detail(list []map[string]any) error {
+	for _, piece := range list {
+		n := len(s.details)
 		switch {
-		case string(v) == "null":
-		case k == "text" || k == "summary":
-			var before, more string
-			if json.Unmarshal(v, &more) != nil || len(entry[k]) > 0 && json.Unmarshal(entry[k], &before) != nil {
-				continue
+		case piece == nil:
+			continue // not an object
+		case n == 0: // the list belongs to the reasoning with its text
+			i, err := s.grow(content.ReasoningKind, "", "")
+			if err != nil {
+				return err
 			}
-			if joined, err := json.Marshal(before + more); err == nil {
-				entry[k] = joined
-			}
+			s.detailsAt = i
+		case sameEntry(s.details[n-1], piece):
+			join(s.details[n-1], piece)
+			continue
+		}
+		s.details = append(s.details, piece)
+	}
+	return nil
+}
+
+func sameEntry(a, b map[string]any) bool {
+	return a["type"] != "reasoning.encrypted" && // its data is not split
+		reflect.DeepEqual(a["type"], b["type"]) && reflect.DeepEqual(a["index"], b["index"])
+}
+
+func join(entry, piece map[string]any) {
+	for k, v := range piece {
+		before, isText := entry[k].(string)
+		more, _ := v.(string)
+		switch {
+		case v == nil:
+		case isText && (k == "text" || k == "summary"):
+			entry[k] = before + more
 		default:
 			entry[k] = v
 		}
 	}
 }
 
-// list returns the entries as JSON.
-func (d *details) list() ([]byte, error) {
-	return json.Marshal(d.entries) //nolint:wrapcheck // impossible: it was JSON
+// finishDetails adds the list to its part.
+func (s *chatStream) finishDetails() error {
+	if len(s.details) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(s.details)
+	s.reply.Edit(s.detailsAt).Reasoning = &content.Reasoning{Encrypted: raw}
+	return err //nolint:wrapcheck // impossible: it was JSON
 }

@@ -173,7 +173,7 @@ func TestChatReasoningAsServersSendIt(t *testing.T) {
 			`[{"index":0,"signature":"s==","text":"so far","type":"reasoning.text"},{"data":"e","index":1,"type":"reasoning.encrypted"},{"data":"f","index":1,"type":"reasoning.encrypted"}]`,
 		},
 		"details alone": {
-			[]string{`{"reasoning_details":[{"type":"reasoning.encrypted","data":"e"}]}`},
+			[]string{`{"reasoning_details":["odd",7,null,{"type":"reasoning.encrypted","data":"e"}]}`},
 			"", "",
 			`[{"data":"e","type":"reasoning.encrypted"}]`,
 		},

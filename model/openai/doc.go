@@ -11,8 +11,7 @@
 //
 // Guarantees:
 //
-//   - One call is one HTTP exchange. The SDK's retries and environment variables are
-//     off.
+//   - One call is one HTTP exchange.
 //   - The key is only in the Authorization header. Without a key there is no such
 //     header.
 //   - A tool is strict only if its schema is in the strict subset. No schema is

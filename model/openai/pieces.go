@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -170,23 +171,11 @@ func inputPieces(api API, it content.Item) []piece {
 		return pieces(api, it.Parts)
 	}
 	// The text states the outcome already, so only the media of the result are added.
-	all := append([]piece{{text: "<notification>\n"}}, pieces(api, withoutResults(it.Parts))...)
+	isResult := func(p content.Part) bool { return p.Kind == content.ToolResultKind }
+	rest := slices.DeleteFunc(slices.Clone(it.Parts), isResult)
+	all := append([]piece{{text: "<notification>\n"}}, pieces(api, rest)...)
 	for _, r := range it.Results() {
-		for _, p := range pieces(api, r.Output) {
-			if !p.isText() {
-				all = append(all, p)
-			}
-		}
+		all = append(all, slices.DeleteFunc(pieces(api, r.Output), piece.isText)...)
 	}
 	return append(all, piece{text: "\n</notification>"})
-}
-
-func withoutResults(parts []content.Part) []content.Part {
-	var rest []content.Part
-	for _, p := range parts {
-		if p.Kind != content.ToolResultKind {
-			rest = append(rest, p)
-		}
-	}
-	return rest
 }

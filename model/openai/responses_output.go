@@ -134,7 +134,7 @@ func (s *responseStream) arguments(e responseEvent) error {
 	return s.reply.Append(o.parts[0], e.Delta)
 }
 
-// done handles a complete item and adds what was not streamed.
+// done handles a complete item and appends its remaining text.
 func (s *responseStream) done(index int, raw json.RawMessage) error {
 	o, err := s.begin(index, raw)
 	if err != nil || o.whole {
@@ -178,7 +178,7 @@ func (s *responseStream) said(o *output, it outputItem) error {
 	return nil
 }
 
-// rest appends what was not streamed of the whole text, and commits the part.
+// rest appends the rest of the whole text and commits the part.
 func (s *responseStream) rest(i int, whole string) error {
 	if missing, ok := strings.CutPrefix(whole, s.reply.Text(i)); ok {
 		if err := s.reply.Append(i, missing); err != nil {

@@ -163,7 +163,7 @@ func TestResponsesFailuresInMidStream(t *testing.T) {
 				t.Errorf("failure = %+v, want class %s and code %q", e, tt.class, tt.code)
 			}
 			if name == "response.failed" && e.Usage.InputTokens != 9 {
-				t.Errorf("usage = %+v: what was billed is lost", e.Usage)
+				t.Errorf("usage = %+v, want the billed tokens", e.Usage)
 			}
 		})
 	}

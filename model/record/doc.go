@@ -12,7 +12,7 @@
 //
 // A cassette consists of JSON lines: a header, then the exchanges in the order of
 // recording. Each recorded call replaces the whole file, so readers never see half of
-// one. The secrets in [Config] are removed from what is written and from requests that
+// one. The secrets in [Config] are removed from cassettes and from requests before they
 // are looked up. Requests do not contain provider keys. What tools read and people
 // write is recorded unchanged.
 //

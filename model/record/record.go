@@ -21,7 +21,7 @@ const chunk = 24
 
 // Config configures a [Model].
 type Config struct {
-	Secrets []string // removed from what is written; ignored if shorter than 8 bytes
+	Secrets []string // removed from cassettes; ignored if shorter than 8 bytes
 }
 
 // Model records the replies of another model, or replays them. It is safe for

@@ -98,68 +98,63 @@ type matches struct {
 	out          strings.Builder
 	found, files int
 	more         bool // there is at least one more match
-}
 
-// file searches one file.
-func (m *matches) file(name string, r *bufio.Reader) error {
-	f := fileMatches{matches: m, name: name}
-	err := eachLine(r, maxSearchLine, f.line)
-	if f.found {
-		m.files++
-	}
-	return err
-}
-
-// fileMatches is the state of a search within a file.
-type fileMatches struct {
-	*matches
-	name string
-
-	found  bool
+	// Of the current file:
+	name   string
 	last   int      // the last line shown, or 0
 	after  int      // how many context lines to show after the last match
 	before []string // context lines to show if a match follows
 }
 
-func (f *fileMatches) line(n int, line []byte) error {
+// file searches one file.
+func (m *matches) file(name string, r *bufio.Reader) error {
+	m.name, m.last, m.after, m.before = name, 0, 0, m.before[:0]
+	found := m.found
+	err := eachLine(r, maxSearchLine, m.line)
+	if m.found > found {
+		m.files++
+	}
+	return err
+}
+
+func (m *matches) line(n int, line []byte) error {
 	line = bytes.TrimRight(line, "\r\n")
-	at := f.re.FindIndex(line)
+	at := m.re.FindIndex(line)
 	switch {
-	case at != nil && f.left == 0:
-		f.more = true
+	case at != nil && m.left == 0:
+		m.more = true
 		return errStop
 	case at != nil:
-		f.match(n, excerpt(line, at[0]))
-	case f.after > 0:
-		f.show(n, '-', excerpt(line, 0))
-		f.after--
-	case f.context > 0:
-		if len(f.before) == f.context {
-			f.before = slices.Delete(f.before, 0, 1)
+		m.match(n, excerpt(line, at[0]))
+	case m.after > 0:
+		m.show(n, '-', excerpt(line, 0))
+		m.after--
+	case m.context > 0:
+		if len(m.before) == m.context {
+			m.before = slices.Delete(m.before, 0, 1)
 		}
-		f.before = append(f.before, excerpt(line, 0))
+		m.before = append(m.before, excerpt(line, 0))
 	}
 	return nil
 }
 
-func (f *fileMatches) match(n int, text string) {
-	first := n - len(f.before)
-	if f.context > 0 && f.out.Len() > 0 && (f.last == 0 || first > f.last+1) {
-		f.out.WriteString("--\n")
+func (m *matches) match(n int, text string) {
+	first := n - len(m.before)
+	if m.context > 0 && m.out.Len() > 0 && (m.last == 0 || first > m.last+1) {
+		m.out.WriteString("--\n")
 	}
-	for i, text := range f.before {
-		f.show(first+i, '-', text)
+	for i, text := range m.before {
+		m.show(first+i, '-', text)
 	}
-	f.show(n, ':', text)
-	f.before, f.after = f.before[:0], f.context
-	f.found = true
-	f.matches.found++
-	f.left--
+	m.show(n, ':', text)
+	m.before, m.after = m.before[:0], m.context
+	m.found++
+	m.left--
 }
 
-func (f *fileMatches) show(n int, sep byte, text string) {
-	fmt.Fprintf(&f.out, "%s%c%d%c %s\n", show(f.name), sep, n, sep, text)
-	f.last = n
+func (m *matches) show(n int, sep byte, text string) {
+	fmt.Fprintf(&m.out, "%s%c%d%c %s\n", show(m.name), sep, n, sep, text)
+	m.last = n
 }
 
 // excerpt returns the part of a line around a match, as valid text.

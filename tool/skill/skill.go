@@ -73,22 +73,16 @@ type Problem struct {
 
 // Source offers the skills in a list of folders. It is safe for concurrent use.
 type Source struct {
-	root    string
+	root    fs.FS
 	folders []string
 }
 
 // New returns the source of the skills in the subfolders of the folders, which are
-// relative to the root. A folder need not exist yet.
+// relative to the root. A folder need not exist yet. The root stays open as long as the
+// source is in use.
 func New(root string, folders ...string) (*Source, error) {
 	if len(folders) == 0 {
 		return nil, errors.New("skills: name the folders that contain them")
-	}
-	info, err := os.Stat(root)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("skills: %w", err)
-	case !info.IsDir():
-		return nil, fmt.Errorf("skills: %s is not a folder", root)
 	}
 	clean := make([]string, len(folders))
 	for i, f := range folders {
@@ -97,7 +91,11 @@ func New(root string, folders ...string) (*Source, error) {
 			return nil, fmt.Errorf("skills: %q: use a path below the root", f)
 		}
 	}
-	return &Source{root: root, folders: clean}, nil
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, fmt.Errorf("skills: %w", err)
+	}
+	return &Source{root: r.FS(), folders: clean}, nil
 }
 
 // Name returns "skills".
@@ -129,12 +127,7 @@ func (s *Source) Tools(ctx context.Context) ([]tool.Tool, error) {
 }
 
 func (s *Source) activate(ctx context.Context, in activateInput) (string, error) {
-	root, err := os.OpenRoot(s.root)
-	if err != nil {
-		return "", fmt.Errorf("skills: %w", err)
-	}
-	defer func() { _ = root.Close() }() // nothing was written
-	skills, _, err := s.list(ctx, root.FS())
+	skills, _, err := s.List(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -142,25 +135,16 @@ func (s *Source) activate(ctx context.Context, in activateInput) (string, error)
 	if i < 0 {
 		return "", tool.Failure(CodeUnknown, "there is no skill %q", in.Name)
 	}
-	return strings.TrimSpace(skills[i].body) + "\n" + resources(root.FS(), skills[i].Folder), nil
+	return strings.TrimSpace(skills[i].body) + "\n" + resources(s.root, skills[i].Folder), nil
 }
 
 // List returns the current skills, sorted by name, and the folders that look like
 // skills but are not.
 func (s *Source) List(ctx context.Context) ([]Skill, []Problem, error) {
-	root, err := os.OpenRoot(s.root)
-	if err != nil {
-		return nil, nil, fmt.Errorf("skills: %w", err)
-	}
-	defer func() { _ = root.Close() }() // nothing was written
-	return s.list(ctx, root.FS())
-}
-
-func (s *Source) list(ctx context.Context, root fs.FS) ([]Skill, []Problem, error) {
 	var skills []Skill
 	var problems []Problem
 	for _, folder := range s.folders {
-		entries, err := fs.ReadDir(root, folder)
+		entries, err := fs.ReadDir(s.root, folder)
 		if err != nil {
 			continue // it does not exist yet
 		}
@@ -169,10 +153,10 @@ func (s *Source) list(ctx context.Context, root fs.FS) ([]Skill, []Problem, erro
 				return nil, nil, context.Cause(ctx)
 			}
 			at := path.Join(folder, e.Name())
-			if _, err := fs.Stat(root, path.Join(at, file)); err != nil {
+			if _, err := fs.Stat(s.root, path.Join(at, file)); err != nil {
 				continue
 			}
-			k, err := read(root, at)
+			k, err := read(s.root, at)
 			switch {
 			case err != nil:
 				problems = append(problems, Problem{Folder: at, Err: err})

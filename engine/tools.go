@@ -31,7 +31,7 @@ func ChildCancel(parent content.SessionID, p content.Place) string {
 // own; nil: none.
 func (r *Runner) RunTool(ctx context.Context, c loop.Call, v *View, caller tool.Caller, progress func(string, float64)) commands.Command {
 	var question atomic.Pointer[tool.Verdict] // a manager may return while the tool still runs
-	invoker := tool.Invoker{OnGate: func(_ tool.Call, q tool.Verdict) { question.Store(&q) }}
+	invoker := tool.Invoker{OnQuestion: func(_ tool.Call, q tool.Verdict) { question.Store(&q) }}
 	call := tool.Call{
 		Session: v.Session, Turn: c.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.EffectiveInput(),
 		Attempt: c.Attempt, IdempotencyKey: string(v.Session) + "/" + string(c.Place), Approved: c.Approved,

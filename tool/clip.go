@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Clip keeps the beginning and the end of what is written to it and counts the rest,
-// so that it takes any amount of output in bounded memory. It is not safe for
+// Clip keeps the beginning and the end of its input and counts the rest, so that it takes any amount of output in bounded memory. It is not safe for
 // concurrent use.
 type Clip struct {
 	half int    // bytes kept at each end
@@ -50,8 +49,8 @@ func take[T []byte | string](c *Clip, p T) {
 // holds reports whether n more bytes would fit without a cut.
 func (c *Clip) holds(n int) bool { return c.size+int64(n) <= int64(2*c.half) }
 
-// Text returns what was kept as valid UTF-8, with a note in place of what was cut,
-// and the number of bytes cut.
+// Text returns the kept bytes as valid UTF-8, with a note in place of the cut, and the
+// number of bytes cut.
 func (c *Clip) Text() (text string, cut int64) {
 	tail := append(bytes.Clone(c.tail[c.next:]), c.tail[:c.next]...)
 	cut = c.size - int64(len(c.head)) - int64(len(tail))

@@ -87,8 +87,7 @@ func respec(change func(Spec) (Spec, error)) func([]Tool) ([]Tool, error) {
 }
 
 // respecced returns a tool with another spec. The tool itself sees its own name; policies
-// see the spec and the name that models see. before is what was derived from the tool when
-// it was last listed, or nil.
+// see the spec and the name that models see. before is the previous derivation, or nil.
 func respecced(inner *compiled, spec Spec, before *compiled) *compiled {
 	outer := *inner
 	outer.spec, outer.digest, outer.declared.Name = spec, SpecDigest(spec), spec.Name

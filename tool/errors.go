@@ -24,10 +24,10 @@ const (
 
 // Error is a failure with more than a text.
 type Error struct {
-	Code    string          // one of the codes above, or the tool's own
-	Message string          // for the model
-	Auth    json.RawMessage // CodeAuth: the authorization needed
-	Gate    *Verdict        // CodeNeedsApproval: the question
+	Code     string          // one of the codes above, or the tool's own
+	Message  string          // for the model
+	Auth     json.RawMessage // CodeAuth: the authorization needed
+	Question *Verdict        // CodeNeedsApproval: the question
 
 	Usage  content.Usage // of models that the tool called before it failed
 	Counts Counts        // of sessions that worked for the call
@@ -59,7 +59,7 @@ func Forbidden(code, message string) error {
 // where the tool runs. Once the question is approved, the call is made again and
 // [Call].Approved lists it; the tool must check there before it asks.
 func NeedsApproval(v Verdict) error {
-	return &Error{Code: CodeNeedsApproval, Message: "a person has to approve it: " + v.Summary, Gate: &v}
+	return &Error{Code: CodeNeedsApproval, Message: "a person has to approve it: " + v.Summary, Question: &v}
 }
 
 // Failure returns an error with a stable code that the tool defines.

@@ -18,10 +18,10 @@ type Invoker struct {
 	// Grace is how long a tool may run past its deadline, to clean up or still return
 	// a result. Zero: 5 s.
 	Grace time.Duration
-	// OnGate is called, before Invoke returns, if a call needs an approval; see
+	// OnQuestion is called, before Invoke returns, if a call needs an approval; see
 	// [NeedsApproval]. The result says that the call was denied, for hosts that cannot
 	// ask a person. May be nil.
-	OnGate func(c Call, v Verdict)
+	OnQuestion func(c Call, v Verdict)
 	// OnBegin is called just before the tool runs: its input is valid, and no other call
 	// is running in an Exclusive tool. May be nil.
 	OnBegin func(c Call)
@@ -41,7 +41,7 @@ var ErrCancelled = errors.New("call cancelled")
 
 // TimeoutError is the cause of a call's context when its deadline passes. A host that
 // limits a call passes it to [context.WithTimeoutCause], so that the result names the
-// timeout that was set and not what was left of it when the tool started.
+// configured timeout and not the time that remained when the tool started.
 type TimeoutError struct {
 	After time.Duration
 }

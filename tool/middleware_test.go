@@ -149,9 +149,9 @@ func TestHostHearsThatACallNeedsAnApproval(t *testing.T) {
 	t.Parallel()
 	ask := tool.NeedsApproval(tool.Verdict{RequestKind: "filesystem.write", Summary: "write /etc/hosts"})
 	var asked []tool.Verdict
-	v := tool.Invoker{OnGate: func(c tool.Call, g tool.Verdict) {
+	v := tool.Invoker{OnQuestion: func(c tool.Call, g tool.Verdict) {
 		if c.ID != "c1" {
-			t.Errorf("the gate of call %q", c.ID)
+			t.Errorf("the question of call %q", c.ID)
 		}
 		asked = append(asked, g)
 	}}

@@ -26,8 +26,8 @@ func Failed(c Call, err error) Result { return Invoker{}.failed(c, err) }
 
 func (v Invoker) failed(c Call, err error) Result {
 	e := asError(err)
-	if e.Gate != nil {
-		return v.gated(c, *e.Gate)
+	if e.Question != nil {
+		return v.unanswered(c, *e.Question)
 	}
 	clean := v.cleaner()
 	r := content.ToolResult{
@@ -46,9 +46,9 @@ func (v Invoker) failed(c Call, err error) Result {
 	return Result{Result: r, Auth: auth, Usage: e.Usage, Counts: e.Counts}
 }
 
-// gated returns the result of a call that needs an approval, for hosts that cannot
+// unanswered returns the result of a call that needs an approval, for hosts that cannot
 // ask.
-func (v Invoker) gated(c Call, g Verdict) Result {
+func (v Invoker) unanswered(c Call, g Verdict) Result {
 	clean := v.cleaner()
 	var open []Verdict
 	for _, q := range g.Questions() {
@@ -66,8 +66,8 @@ func (v Invoker) gated(c Call, g Verdict) Result {
 	}
 	g = open[0]
 	g.Also = append(g.Also, open[1:]...)
-	if v.OnGate != nil {
-		v.OnGate(c, g)
+	if v.OnQuestion != nil {
+		v.OnQuestion(c, g)
 	}
 	r := content.NewResult(c.ID, c.Name, content.StatusDenied, content.DenialText(CodeNeedsApproval+": "+clean.text(g.Summary)))
 	r.Code = CodeNeedsApproval
@@ -256,7 +256,7 @@ func (c *cleaner) metadata(m content.Metadata) content.Metadata {
 	return out
 }
 
-// mark records in the metadata what was done to the output.
+// mark records in the metadata how the output was changed.
 func (c *cleaner) mark(m content.Metadata) content.Metadata {
 	if c.cut > 0 {
 		m = m.With(content.MetaTruncated, c.cut)

@@ -32,7 +32,7 @@ func TestOnlyOpenQuestionsAreAsked(t *testing.T) {
 	t.Parallel()
 	ask := tool.NeedsApproval(tool.Verdict{RequestKind: "a", Scope: "x", Also: []tool.Verdict{{RequestKind: "a", Scope: "y"}, {}}})
 	var asked []tool.Verdict
-	v := tool.Invoker{OnGate: func(_ tool.Call, g tool.Verdict) { asked = g.Questions() }}
+	v := tool.Invoker{OnQuestion: func(_ tool.Call, g tool.Verdict) { asked = g.Questions() }}
 	v.Invoke(t.Context(), failing(ask), tool.Call{ID: "c1", Name: "fails", Approved: []content.QuestionKey{{Kind: "a", Scope: "x"}, {Kind: "b"}}})
 	if len(asked) != 2 || asked[0].Scope != "y" || asked[1].RequestKind != "fails" || asked[1].Reason == "" {
 		t.Errorf("asked %+v", asked)

@@ -129,7 +129,7 @@ func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap
 			began = true
 			w.cfg.Observer.Started(t)
 		},
-		OnGate: func(_ tool.Call, q tool.Verdict) { question = &q },
+		OnQuestion: func(_ tool.Call, q tool.Verdict) { question = &q },
 		OnPanic: func(_ tool.Call, value any, stack []byte) {
 			log.Error("tool panicked", zap.Error(fmt.Errorf("panic: %v", value)), zap.ByteString("stack", stack))
 		},

@@ -140,7 +140,7 @@ func TestGuardJudgesJustBeforeTheCall(t *testing.T) {
 	guarded := tool.Wrap(w, permission.Guard(p, w))
 	call := func(path string, approved ...content.QuestionKey) (content.ToolResult, *tool.Verdict) {
 		var asked *tool.Verdict
-		v := tool.Invoker{OnGate: func(_ tool.Call, v tool.Verdict) { asked = &v }}
+		v := tool.Invoker{OnQuestion: func(_ tool.Call, v tool.Verdict) { asked = &v }}
 		r := v.Invoke(t.Context(), guarded, tool.Call{ID: "c", Name: "write", Input: json.RawMessage(`{"path":"` + path + `"}`), Approved: approved})
 		return r.Result, asked
 	}

@@ -158,7 +158,7 @@ func TestExitAndOutputDecideTheResult(t *testing.T) {
 		"no json":        {"command: [echo, 'x{y']\noutput: json\n", exec.CodeOutput, "Tool failed: it wrote no valid JSON: x{y"},
 		"too much json":  {"command: [seq, 1000]\noutput: json\nmax_output: 100\n", exec.CodeOutput, "Tool failed: it wrote more than 100 bytes of JSON"},
 		"cut":            {"command: [sh, -c, \"printf 'a%.0s' 1 2 3 4 5 6\"]\nmax_output: 4\n", "", "aa\n[… 2 bytes were cut here …]\naa"},
-		"left behind":    {"command: [sh, -c, \"sleep 60 & echo out\"]\n", "", "out\n"},
+		"left running":   {"command: [sh, -c, \"sleep 60 & echo out\"]\n", "", "out\n"},
 		"environment":    {"command: [sh, -c, \"echo $A-$TURNLOG_SECRET\"]\nenv: [A=1]\n", "", "1-\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -347,7 +347,7 @@ func TestFamilyThatIgnoresTermIsKilled(t *testing.T) {
 	gone(t, readPID(t, filepath.Join(root, "child")))
 }
 
-func TestWhatACommandLeavesBehindIsEnded(t *testing.T) {
+func TestProcessesLeftRunningAreEnded(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
 		"holds the output":    "sleep 1000 & echo $! > left; echo done",

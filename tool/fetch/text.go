@@ -26,7 +26,7 @@ func contentType(resp *http.Response, body []byte) string {
 	return kind
 }
 
-// readable returns the body as text for a model, and a note on what was changed.
+// readable returns the body as text for a model, and a note on the changes.
 func readable(body []byte, kind string, raw bool) (text, note string) {
 	switch {
 	case len(body) == 0:

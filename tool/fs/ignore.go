@@ -137,7 +137,7 @@ func parseIgnore(line string) (r ignoreRule, ok bool) {
 	r.base = !strings.Contains(line, "/")
 	line = strings.TrimPrefix(line, "/")
 	if strings.HasSuffix(line, "/**") {
-		line += "/*" // what is in the directory, not the directory itself
+		line += "/*" // the entries of the directory, not the directory itself
 	}
 	r.pattern = translate(line)
 	return r, doublestar.ValidatePattern(r.pattern)

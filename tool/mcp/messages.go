@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// maxNoise limits what is kept of a line that is not a message.
+// maxNoise is the number of bytes kept of a line that is not a message.
 const maxNoise = 500
 
 // messages reads a program's stdout without the lines that are not messages, such as

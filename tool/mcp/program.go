@@ -24,7 +24,7 @@ const (
 	// gracePeriod is how long a program may take to end after its input has ended, and
 	// again after SIGTERM.
 	gracePeriod = 2 * time.Second
-	// maxOutput limits what is kept of a program's stderr.
+	// maxOutput is the number of bytes kept of a program's stderr.
 	maxOutput = 2 << 10
 )
 

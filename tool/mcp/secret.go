@@ -13,7 +13,7 @@ const (
 	refFile = "file:"
 )
 
-// maxSecret limits what is read of a file.
+// maxSecret is the number of bytes read from a file.
 const maxSecret = 64 << 10
 
 // IsReference reports whether a value refers to a secret, as env:NAME or file:PATH.

@@ -94,7 +94,7 @@ func (o *opened) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// window keeps a piece of what is written to it.
+// window keeps a piece of its input.
 type window struct {
 	from, room int
 	at         int // position in the whole text

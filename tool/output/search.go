@@ -15,7 +15,7 @@ const (
 	overlap    = 1 << 10   // of consecutive pieces of a longer line
 )
 
-// search finds matching lines in what is written to it. It holds one line, or a piece of
+// search finds matching lines in its input. It holds one line, or a piece of
 // one that is too long.
 type search struct {
 	re   *regexp.Regexp

@@ -72,7 +72,7 @@ type Action struct {
 	Reason string // recorded with every kind
 }
 
-// ActionKind is what a hook decides.
+// ActionKind is the kind of a hook's decision.
 type ActionKind int
 
 // The kinds of actions.
@@ -180,7 +180,7 @@ type Verifier interface {
 
 // Notes recalls and stores what tasks learned.
 type Notes interface {
-	// Recall returns what is known that may help with the goal, and with an error what it
+	// Recall returns items that may help with the goal. With an error, it returns those it
 	// found nevertheless.
 	Recall(ctx context.Context, goal string) ([]content.Item, error)
 	// Remember stores a task's outcome.

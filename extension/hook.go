@@ -103,11 +103,11 @@ func (h hookCommand) OnEvent(ctx context.Context, e HookEvent) (Action, error) {
 	case err != nil:
 		return Action{}, err // the caller adds the hook's name
 	case limited.Err() != nil:
-		return Action{}, fmt.Errorf("it was stopped after %s", h.Timeout)
+		return Action{}, fmt.Errorf("stopped after %s", h.Timeout)
 	case state.ExitCode() == vetoCode:
-		return Action{Kind: vetoAt(e.Point), Reason: short(cmp.Or(complaint, answer, "it exited with 2"))}, nil
+		return Action{Kind: vetoAt(e.Point), Reason: short(cmp.Or(complaint, answer, "exit code 2"))}, nil
 	case !state.Success():
-		return Action{}, fmt.Errorf("%s: %s", state, short(cmp.Or(complaint, answer, "it said nothing")))
+		return Action{}, fmt.Errorf("%s: %s", state, short(cmp.Or(complaint, answer, "no output")))
 	}
 	return decision(answer)
 }
@@ -119,7 +119,7 @@ func (h hookCommand) concerns(e HookEvent) bool {
 	return e.Call != nil && slices.ContainsFunc(h.Tools, func(p string) bool { return content.Matches(p, e.Call.Name) })
 }
 
-// vetoAt is what a veto means: a skip where there is a call to skip.
+// vetoAt returns the action of a veto: a skip where there is a call to skip.
 func vetoAt(p Point) ActionKind {
 	if p == PreToolExecution {
 		return Skip
@@ -132,27 +132,27 @@ func decision(answer string) (Action, error) {
 	if !strings.HasPrefix(answer, "{") {
 		return Action{Reason: short(answer)}, nil
 	}
-	var said struct {
+	var d struct {
 		Action string `json:"action"`
 		Reason string `json:"reason"`
 	}
-	d := json.NewDecoder(strings.NewReader(answer))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&said); err != nil {
-		return Action{}, fmt.Errorf("its answer is no decision: %w", err)
+	dec := json.NewDecoder(strings.NewReader(answer))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return Action{}, fmt.Errorf("stdout is not a decision: %w", err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Action{}, errors.New("its answer is more than one decision")
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return Action{}, errors.New("stdout is more than one decision")
 	}
 	for _, k := range []ActionKind{Continue, Skip, Terminate} {
-		if said.Action == k.String() {
-			return Action{Kind: k, Reason: short(said.Reason)}, nil
+		if d.Action == k.String() {
+			return Action{Kind: k, Reason: short(d.Reason)}, nil
 		}
 	}
-	return Action{}, fmt.Errorf("its answer has the action %q: use continue, skip or terminate", said.Action)
+	return Action{}, fmt.Errorf("stdout has the action %q: use continue, skip or terminate", d.Action)
 }
 
-// hookInput is what a command reads from stdin: the event, but with the names of tools only.
+// hookInput is the JSON on a command's stdin: the event, but with only the names of tools.
 type hookInput struct {
 	HookEvent
 

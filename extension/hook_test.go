@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,18 +41,18 @@ func TestHookCommandDecides(t *testing.T) {
 		reason string
 		fails  string
 	}{
-		"says nothing":         {script: "true"},
+		"continues silently":   {script: "true"},
 		"leaves a note":        {script: "echo looked at it", reason: "looked at it"},
 		"goes on for a reason": {script: `echo '{"action":"continue","reason":"fine"}'`, reason: "fine"},
 		"skips":                {script: `echo '{"action":"skip","reason":"not that"}'`, want: extension.Skip, reason: "not that"},
 		"terminates":           {script: `echo '{"action":"terminate"}'`, want: extension.Terminate},
-		"says no to a call":    {script: "echo no >&2; exit 2", at: extension.PreToolExecution, want: extension.Skip, reason: "no"},
-		"says no to a model":   {script: "echo no; exit 2", at: extension.PreLlmCall, want: extension.Terminate, reason: "no"},
-		"says no silently":     {script: "exit 2", at: extension.PostLlmCall, want: extension.Terminate, reason: "it exited with 2"},
+		"vetoes a call":        {script: "echo no >&2; exit 2", at: extension.PreToolExecution, want: extension.Skip, reason: "no"},
+		"vetoes a model call":  {script: "echo no; exit 2", at: extension.PreLlmCall, want: extension.Terminate, reason: "no"},
+		"vetoes silently":      {script: "exit 2", at: extension.PostLlmCall, want: extension.Terminate, reason: "exit code 2"},
 		"says too much":        {script: "yes | head -n 200000; exit 0", reason: strings.TrimSpace(strings.Repeat("y\n", 1000)) + "\n …"},
 		"fails":                {script: "echo broken >&2; exit 1", fails: "exit status 1: broken"},
-		"is killed":            {script: "kill -9 $$", fails: "signal: killed: it said nothing"},
-		"answers half":         {script: `echo '{"action":'`, fails: "no decision"},
+		"is killed":            {script: "kill -9 $$", fails: "signal: killed: no output"},
+		"answers half":         {script: `echo '{"action":'`, fails: "not a decision"},
 		"answers something":    {script: `echo '{"action":"block"}'`, fails: `action "block": use continue, skip or terminate`},
 		"answers with a typo":  {script: `echo '{"acton":"skip"}'`, fails: `unknown field "acton"`},
 		"answers twice":        {script: `echo '{"action":"skip"}{"action":"continue"}'`, fails: "more than one"},
@@ -169,5 +170,23 @@ func TestNewHookCommandRefusesBadConfig(t *testing.T) {
 	gone := shellHook(t, "", func(c *extension.HookCommand) { c.Argv = []string{"no-such-command-here"} })
 	if _, err := gone.OnEvent(t.Context(), extension.HookEvent{}); err == nil {
 		t.Error("OnEvent = nil error for a missing command")
+	}
+}
+
+func TestHookCommandHasItsNameAndPoints(t *testing.T) {
+	t.Parallel()
+	h := shellHook(t, "true")
+	open := extension.FailOpen(h)
+	if h.Name() != "h" || !slices.Equal(h.Points(), extension.HookPoints()) || extension.FailsOpen(h) || !extension.FailsOpen(open) {
+		t.Errorf("hook %s at %v, fails open: %t", h.Name(), h.Points(), extension.FailsOpen(h))
+	}
+}
+
+func TestHooksAndMutatorsHaveDifferentPoints(t *testing.T) {
+	t.Parallel()
+	for _, p := range extension.HookPoints() {
+		if p.ForMutators() {
+			t.Errorf("mutators run at %s", p)
+		}
 	}
 }

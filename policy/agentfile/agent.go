@@ -63,7 +63,7 @@ func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.
 		return out, fmt.Errorf("agent %s: %w", d.Name, err)
 	}
 	if k.Notes == nil {
-		k.Notes = notes.NewLocal(nil)
+		k.Notes = notes.NewLocal()
 	}
 	host := Host{
 		Models: k.Models, Notes: k.Notes, Sources: func(d *Definition) []notes.Source { return d.Sources(k.Root) },

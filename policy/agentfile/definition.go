@@ -41,7 +41,7 @@ type Definition struct {
 	Compaction *Compaction `json:"compaction,omitempty"`
 	Guardrails *Guardrails `json:"guardrails,omitempty"`
 	Hooks      []Hook      `json:"hooks,omitempty"`
-	Gate       *Gate       `json:"gate,omitempty"`
+	Verifier   *Verifier   `json:"gate,omitempty"`
 	Memory     *Memory     `json:"memory,omitempty"`
 	Output     *Output     `json:"output,omitempty"`
 	Cache      *Cache      `json:"cache,omitempty"`
@@ -152,8 +152,8 @@ type Hook struct {
 	FailOpen bool     `json:"fail_open,omitempty"`
 }
 
-// Gate is what a task must pass.
-type Gate struct {
+// Verifier is a command that checks the work of a task.
+type Verifier struct {
 	Command    string `json:"command"`
 	MaxRetries int    `json:"max_retries,omitempty"`
 }

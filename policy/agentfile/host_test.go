@@ -180,7 +180,7 @@ func TestAnAgentEquipsItsHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	notes := notes.NewLocal(nil)
+	notes := notes.NewLocal()
 	e, err := agentfile.Host{Models: opened, Notes: notes}.Equip(c)
 	if err != nil || len(e.Hooks) != 1 || len(e.Mutators) != 1 || e.Retries != 2 || len(e.Verifier) != 3 {
 		t.Fatalf("Equip = %+v, %v; want it even if the model of summaries cannot be opened", e, err)
@@ -205,6 +205,7 @@ func TestAModelOfSummariesOpensOnItsFirstCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	for script, want := range map[string]string{"": "there is no model own", "replies: [{text: They talked.}]": ""} {
+		c.ModelData = nil
 		if script != "" {
 			c.ModelData = []byte(script)
 		}

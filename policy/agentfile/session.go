@@ -17,8 +17,8 @@ import (
 	"github.com/turnlog/turnlog/tool/skill"
 )
 
-// defaultGateRetries is how often an agent continues after a failed gate.
-const defaultGateRetries = 3
+// defaultRetries is how often an agent continues after a failed verification.
+const defaultRetries = 3
 
 // Session returns the agent's part of a session's configuration. The host adds the
 // model's data, the definition and the catalog; see [Definition.Merge].
@@ -100,12 +100,12 @@ func (d *Definition) offered() []string {
 	return patterns
 }
 
-// Task returns the agent's task for a goal, with its gate.
+// Task returns the agent's task for a goal, with its verifier.
 func (d *Definition) Task(goal string) events.TaskSpec {
 	spec := events.TaskSpec{Goal: goal}
-	if g := d.Gate; g != nil {
-		spec.Verifier = []string{"sh", "-c", g.Command}
-		spec.MaxRetries = max(0, cmp.Or(g.MaxRetries, defaultGateRetries))
+	if v := d.Verifier; v != nil {
+		spec.Verifier = []string{"sh", "-c", v.Command}
+		spec.MaxRetries = max(0, cmp.Or(v.MaxRetries, defaultRetries))
 	}
 	return spec
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // DropReasoning drops the reasoning of replies, except in open tool rounds, where providers
-// want it back as signed.
+// require it unchanged.
 type DropReasoning struct{}
 
 // Name returns drop_reasoning.
@@ -49,8 +49,8 @@ type DropFailedResults struct{}
 // Name returns drop_failed_results.
 func (DropFailedResults) Name() string { return "drop_failed_results" }
 
-// Compact drops the calls and results. A reply whose reasoning providers still want back
-// goes as a whole or stays as it is.
+// Compact drops the calls and results. A reply whose reasoning providers still require
+// is dropped as a whole or kept unchanged.
 func (DropFailedResults) Compact(_ context.Context, j *Job) ([]content.Item, error) {
 	failed, dropped := failedCalls(j.Items), make(map[content.CallID]bool)
 	bare := make([]bool, len(j.Items)) // by item: its reply loses its reasoning with its calls

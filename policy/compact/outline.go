@@ -14,9 +14,9 @@ type outline struct {
 }
 
 func (j *Job) outline() outline {
-	o := outline{items: j.Items, pinned: make([]bool, len(j.Items)), whole: cuts(j.Items)}
-	for i, it := range j.Items {
-		o.pinned[i] = j.Pinned(it)
+	o := outline{items: j.Items, whole: cuts(j.Items)}
+	for _, it := range j.Items {
+		o.pinned = append(o.pinned, pinned(it))
 	}
 	return o
 }

@@ -50,9 +50,9 @@ func (j *Job) Tokens(left []content.Item) int64 {
 // Spend records the usage of a strategy's model calls, even if the strategy fails later.
 func (j *Job) Spend(u content.Usage) { j.usage = j.usage.Add(u) }
 
-// Pinned reports whether an item must be kept: System and Developer items, and summaries,
+// pinned reports whether an item must be kept: System and Developer items, and summaries,
 // including a provider's, since they replace other items.
-func (j *Job) Pinned(it content.Item) bool {
+func pinned(it content.Item) bool {
 	switch {
 	case it.Kind == content.System, it.Kind == content.Developer:
 		return true

@@ -11,8 +11,6 @@ import (
 
 // Local is a Store in this process. It is safe for concurrent use.
 type Local struct {
-	now func() time.Time
-
 	mu    sync.Mutex
 	notes map[key]kept
 }
@@ -25,19 +23,14 @@ type kept struct {
 	until time.Time
 }
 
-// NewLocal returns an empty store. now is its clock; nil: time.Now.
-func NewLocal(now func() time.Time) *Local {
-	if now == nil {
-		now = time.Now
-	}
-	return &Local{now: now, notes: map[key]kept{}}
-}
+// NewLocal returns an empty store.
+func NewLocal() *Local { return &Local{notes: map[key]kept{}} }
 
 // Put stores a note.
 func (l *Local) Put(_ context.Context, scope string, n Note, ttl time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n.At = l.now()
+	n.At = time.Now()
 	maps.DeleteFunc(l.notes, func(_ key, k kept) bool { return !k.until.After(n.At) })
 	l.notes[key{scope, n.Goal}] = kept{Note: n, until: n.At.Add(ttl)}
 	return nil
@@ -49,7 +42,7 @@ func (l *Local) Notes(_ context.Context, scope string) ([]Note, error) {
 	defer l.mu.Unlock()
 	var out []Note
 	for k, n := range l.notes {
-		if k.scope == scope && n.until.After(l.now()) {
+		if k.scope == scope && n.until.After(time.Now()) {
 			out = append(out, n.Note)
 		}
 	}

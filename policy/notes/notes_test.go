@@ -17,8 +17,7 @@ import (
 func TestLocalIsAStore(t *testing.T) {
 	t.Parallel()
 	memorytest.Run(t, func(testing.TB) notes.Store {
-		tick := time.Unix(0, 0)
-		return notes.NewLocal(func() time.Time { tick = tick.Add(time.Second); return tick })
+		return notes.NewLocal()
 	})
 }
 
@@ -39,7 +38,7 @@ func open(t *testing.T, cfg notes.Config) *notes.Notes {
 
 func TestRecallReturnsTheMostSimilarNotes(t *testing.T) {
 	t.Parallel()
-	m := open(t, notes.Config{Store: notes.NewLocal(nil), Most: 2})
+	m := open(t, notes.Config{Store: notes.NewLocal(), Most: 2})
 	for goal, summary := range map[string]string{
 		"Fix the parser":        "quotes were not closed",
 		"Speed up the parser":   "tables help the parser most",
@@ -69,7 +68,7 @@ func TestRecallReturnsTheMostSimilarNotes(t *testing.T) {
 func TestNotesExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := open(t, notes.Config{Store: notes.NewLocal(nil), TTL: time.Hour})
+		m := open(t, notes.Config{Store: notes.NewLocal(), TTL: time.Hour})
 		if err := m.Remember(t.Context(), "Fix the parser", "done"); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +86,7 @@ func TestNotesExpire(t *testing.T) {
 
 func TestAnEmptySummaryIsNotStored(t *testing.T) {
 	t.Parallel()
-	store := notes.NewLocal(nil)
+	store := notes.NewLocal()
 	m := open(t, notes.Config{Store: store, Scope: "a"})
 	if err := m.Remember(t.Context(), "goal", " \n"); err != nil {
 		t.Fatal(err)
@@ -119,7 +118,7 @@ func (k known) Recall(context.Context, string) ([]content.Item, error) {
 func TestAPlanRecallsFromAllSources(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no such folder")
-	m := open(t, notes.Config{Store: notes.NewLocal(nil)})
+	m := open(t, notes.Config{Store: notes.NewLocal()})
 	p := notes.Plan(m, known{text: "first"}, known{err: broken}, known{text: "third"})
 	if err := p.Remember(t.Context(), "parser", "done"); err != nil {
 		t.Fatal(err)
@@ -135,7 +134,7 @@ func TestAPlanRecallsFromAllSources(t *testing.T) {
 
 func TestInvalidConfigsAreRefused(t *testing.T) {
 	t.Parallel()
-	store := notes.NewLocal(nil)
+	store := notes.NewLocal()
 	for want, cfg := range map[string]notes.Config{
 		"Store is required":    {},
 		`Scope "a b"`:          {Store: store, Scope: "a b"},

@@ -148,20 +148,16 @@ func (p *Commands) directory(r tool.Request, c command) tool.Verdict {
 	if len(p.dirs) == 0 {
 		return tool.Verdict{}
 	}
-	dir := filepath.FromSlash(c.Cwd)
-	if !filepath.IsAbs(dir) {
-		dir = p.root + separator + dir
+	places, err := leads(p.root, c.Cwd, resolve)
+	if err != nil {
+		return deny(CodeDir, "directory %q cannot be resolved", c.Cwd)
 	}
-	for _, written := range []string{dir, filepath.Clean(dir)} {
-		at, err := resolve(written)
-		if err != nil {
-			return deny(CodeDir, "directory %q cannot be resolved", c.Cwd)
+	dirs := ends(p.dirs)
+	for _, at := range places {
+		if !slices.ContainsFunc(dirs, func(d string) bool { return within(d, at, false) }) {
+			text := fmt.Sprintf("%s: it starts in %s", summary(r), at)
+			return refuse(p.rules.Outside, ask(KindDir, at, content.SensitivePath, text), CodeDir, "commands may not start in %q", c.Cwd)
 		}
-		if slices.ContainsFunc(ends(p.dirs), func(d string) bool { return within(d, at, false) }) {
-			continue
-		}
-		text := fmt.Sprintf("%s: it starts in %s", summary(r), at)
-		return refuse(p.rules.Outside, ask(KindDir, at, content.SensitivePath, text), CodeDir, "commands may not start in %q", c.Cwd)
 	}
 	return allow()
 }

@@ -130,30 +130,26 @@ func (p *Paths) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 
 // places returns where a path may lead.
 func (p *Paths) places(name, kind string, a access) ([]string, error) {
+	switch {
+	case kind == kindsPath+"delete":
+		return leads(p.root, name, resolveParent)
+	case a.removes:
+		at, err := leads(p.root, name, resolve)
+		parents, errParent := leads(p.root, name, resolveParent)
+		return slices.Compact(append(at, parents...)), errors.Join(err, errParent)
+	}
+	return leads(p.root, name, resolve)
+}
+
+// leads returns where a path below root leads as it is written, and in its shortest form.
+func leads(root, name string, resolve func(string) (string, error)) ([]string, error) {
 	full := filepath.FromSlash(name)
 	if !filepath.IsAbs(full) {
-		full = p.root + separator + full
+		full = root + separator + full
 	}
-	ways := []func(string) (string, error){resolve}
-	if a.removes {
-		ways = append(ways, resolveParent)
-		if kind == kindsPath+"delete" {
-			ways = ways[1:]
-		}
-	}
-	var out []string
-	for _, way := range ways {
-		for _, written := range []string{full, filepath.Clean(full)} {
-			at, err := way(written)
-			if err != nil {
-				return nil, err
-			}
-			if len(out) == 0 || out[len(out)-1] != at {
-				out = append(out, at)
-			}
-		}
-	}
-	return out, nil
+	written, err := resolve(full)
+	short, errShort := resolve(filepath.Clean(full))
+	return slices.Compact([]string{written, short}), errors.Join(err, errShort)
 }
 
 // resolved returns the policy with its paths as they resolve now.

@@ -79,7 +79,7 @@ func ancestry(dir string) []string {
 func readText(dir, name string) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", err //nolint:wrapcheck // both callers name the file
+		return "", err //nolint:wrapcheck // the caller names the file
 	}
 	defer func() { _ = root.Close() }() // it was only read
 	return textfile.Read(root.FS(), name)

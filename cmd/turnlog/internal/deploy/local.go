@@ -68,7 +68,7 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 	if err != nil {
 		return err
 	}
-	if d := l.agent.definition; d != nil && d.Gate != nil {
+	if d := l.agent.definition; d != nil && d.Verifier != nil {
 		l.tools.RunVerifiers()
 	}
 	tools, err := l.tools.Start(ctx, agents, cli.Version(), l.app.Getenv, l.log)

@@ -14,11 +14,14 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/output"
 )
@@ -78,6 +81,9 @@ worker offers.`,
 		if err := list(cmd.Context()); err != nil {
 			return err
 		}
+		if l.agent != nil {
+			flags.HintMissing(a, l.agent, l.names)
+		}
 		return out.Print(append([]toolRow{}, l.rows...), l.print)
 	}
 	return cmd
@@ -101,17 +107,20 @@ type lister struct {
 	tools  toolset.Flags
 	file   string // or name of the agent
 
-	agent *toolsAgent // nil: none
+	agent  *agentfile.Definition // nil: none
+	config events.Config         // of the agent's sessions
+	terms  []tool.Terms          // what the agent changes about tools
+
 	rows  []toolRow
 	names []string // of all tools, including those that the agent is not offered
 }
 
 // local lists the tools that a worker in this process would have.
-func (l *lister) local(ctx context.Context) (err error) {
-	if l.agent, err = l.loadAgent(ctx, nil); err != nil {
+func (l *lister) local(ctx context.Context) error {
+	if err := l.loadAgent(ctx, nil); err != nil {
 		return err
 	}
-	agents, err := l.agent.agents(ctx, l.file)
+	agents, err := l.agents(ctx)
 	if err != nil {
 		return err
 	}
@@ -128,36 +137,31 @@ func (l *lister) local(ctx context.Context) (err error) {
 		return cli.Usage("%w", err)
 	}
 	for i, s := range sources {
-		sources[i] = tool.Under(s, l.agent.terms()...)
+		sources[i] = tool.Under(s, l.terms...)
 	}
 	c, err := tool.Sample(ctx, sources, tool.FirstWins)
 	if err != nil {
 		return err
 	}
 	for _, o := range c.Offers {
-		l.add(o.Source, o.Spec)
+		l.add(ctx, o.Source, o.Spec)
 	}
-	l.agent.hintMissing(l.app, l.names)
 	return nil
 }
 
 // offered lists the tools that the workers of a deployment offer.
 func (l *lister) offered(ctx context.Context) error {
-	err := l.remote.Do(ctx, func(ctx context.Context, d *cli.Cell, _ *client.Client) (err error) {
-		if l.agent, err = l.loadAgent(ctx, d.Cell); err != nil {
+	err := l.remote.Do(ctx, func(ctx context.Context, d *cli.Cell, _ *client.Client) error {
+		if err := l.loadAgent(ctx, d.Cell); err != nil {
 			return err
 		}
 		offers, err := d.Catalog().List(ctx)
-		if err != nil {
-			return err
-		}
 		for _, o := range offers {
 			for _, spec := range o.Tools {
-				l.add(o.Worker+"@"+o.Queue, tool.Bound(spec, l.agent.terms()...))
+				l.add(ctx, o.Worker+"@"+o.Queue, tool.Bound(spec, l.terms...))
 			}
 		}
-		l.agent.hintMissing(l.app, l.names)
-		return nil
+		return err
 	})
 	slices.SortStableFunc(l.rows, func(a, b toolRow) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Source, b.Source))
@@ -166,17 +170,16 @@ func (l *lister) offered(ctx context.Context) error {
 }
 
 // add adds a tool, unless models are not offered it.
-func (l *lister) add(source string, spec tool.Spec) {
+func (l *lister) add(ctx context.Context, source string, spec tool.Spec) {
 	l.names = append(l.names, spec.Name)
-	use, offered := l.agent.use(spec)
-	if spec.Name == engine.VerifierTool || !offered {
+	if spec.Name == engine.VerifierTool || l.agent != nil && !engine.Offered(l.config.Tools, spec) {
 		return
 	}
 	schema := spec.InputSchema
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
-	l.rows = append(l.rows, toolRow{spec.Name, source, spec.Effects, spec.Description, schema, use})
+	l.rows = append(l.rows, toolRow{spec.Name, source, spec.Effects, spec.Description, schema, l.use(ctx, spec)})
 }
 
 // descriptionWidth is how much of a description a line shows.

@@ -8,15 +8,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -30,57 +29,43 @@ type ToolUse struct {
 	MaxOutput  int           `json:"max_output,omitempty"`
 }
 
-// toolsAgent is the agent whose tools are listed. Nil is no agent: tools are listed as
-// they are.
-type toolsAgent struct {
-	definition *agentfile.Definition
-	config     events.Config
-}
-
 // loadAgent loads the agent of the flag, which must be a file if cell is nil.
-func (l *lister) loadAgent(ctx context.Context, cell *jetstream.Cell) (*toolsAgent, error) {
+func (l *lister) loadAgent(ctx context.Context, cell *jetstream.Cell) error {
 	d, ref, err := flags.LoadAgent(l.app, l.file, cell == nil)
 	if err == nil && d == nil && ref != nil {
 		d, err = toolset.Published(cell)(ctx, ref.Name, "")
 		if errors.Is(err, agentfile.ErrUnknown) {
-			return nil, cli.Usage("--agent: %w: if only nodes have its file, name the file", err)
+			return cli.Usage("--agent: %w: if only nodes have its file, name the file", err)
 		}
 	}
 	if err != nil || d == nil {
-		return nil, err
+		return err
 	}
-	c, err := d.Session()
-	if err != nil {
-		return nil, err
-	}
-	return &toolsAgent{d, c}, nil
+	l.agent, l.terms = d, d.Terms()
+	l.config, err = d.Session()
+	return err
 }
 
-// use returns how sessions use a tool, and false if they are not offered it.
-func (a *toolsAgent) use(s tool.Spec) (*ToolUse, bool) {
-	if a == nil {
-		return nil, true
+// use returns how sessions of the agent use a tool, or nil without an agent.
+func (l *lister) use(ctx context.Context, s tool.Spec) *ToolUse {
+	if l.agent == nil {
+		return nil
 	}
-	if !engine.Offered(a.config.Tools, s) {
-		return nil, false
-	}
-	u := &ToolUse{Permission: events.RuleGuard, Route: routeName(s.Route, s.DetachAfter), Exclusive: s.Exclusive, MaxOutput: s.MaxOutput}
-	if i := slices.IndexFunc(a.config.Rules, func(r events.Rule) bool { return content.Matches(r.Tool, s.Name) }); i >= 0 {
-		u.Permission = a.config.Rules[i].Action
-	}
-	if u.Permission == events.RuleGuard {
+	u := &ToolUse{Permission: events.RuleAllow, Route: routeName(s.Route, s.DetachAfter), Exclusive: s.Exclusive, MaxOutput: s.MaxOutput}
+	v, err := permission.Rules(l.config.Rules).Evaluate(ctx, tool.Request{Call: content.ToolCall{Name: s.Name}, Spec: s})
+	switch {
+	case err != nil || v.Ruling == tool.Deny:
+		u.Permission = events.RuleDeny
+	case v.Ruling == tool.Ask:
 		u.Permission = events.RuleAsk
-		if s.Effects == content.ReadOnly {
-			u.Permission = events.RuleAllow
-		}
 	}
-	if i := slices.IndexFunc(a.config.Routes, func(r events.RouteRule) bool { return content.Matches(r.Tool, s.Name) }); i >= 0 {
-		u.Route = routeName(a.config.Routes[i].Route, a.config.Routes[i].DetachAfter)
+	if i := slices.IndexFunc(l.config.Routes, func(r events.RouteRule) bool { return content.Matches(r.Tool, s.Name) }); i >= 0 {
+		u.Route = routeName(l.config.Routes[i].Route, l.config.Routes[i].DetachAfter)
 	}
 	if s.Timeout > 0 {
 		u.Timeout = s.Timeout.String()
 	}
-	return u, true
+	return u
 }
 
 func routeName(r content.Route, after time.Duration) string {
@@ -90,26 +75,14 @@ func routeName(r content.Route, after time.Duration) string {
 	return cmp.Or(string(r), "foreground")
 }
 
-// terms returns what the agent changes about tools.
-func (a *toolsAgent) terms() []tool.Terms {
-	if a == nil {
-		return nil
-	}
-	return a.definition.Terms()
-}
-
-// agents returns the agent of a file, and its delegates.
-func (a *toolsAgent) agents(ctx context.Context, file string) (out toolset.Agents, err error) {
-	if a == nil {
+// agents returns the agent, which must have a file, and its delegates.
+func (l *lister) agents(ctx context.Context) (out toolset.Agents, err error) {
+	if l.agent == nil {
 		return out, nil
 	}
-	out.All = []*agentfile.Definition{a.definition}
-	for _, name := range a.definition.Agents {
-		d, err := agentfile.Folder{Path: filepath.Dir(file)}.Find(ctx, name, "")
-		if err != nil {
-			return out, cli.Usage("agent %s delegates: %w", a.definition.Name, err)
-		}
-		out.Delegates = append(out.Delegates, d)
+	out.All = []*agentfile.Definition{l.agent}
+	if out.Delegates, err = agentfile.Delegates(ctx, agentfile.Folder{Path: filepath.Dir(l.file)}.Find, l.agent); err != nil {
+		return out, cli.Usage("%w", err)
 	}
 	return out, nil
 }
@@ -119,10 +92,4 @@ func listedOnly(d *agentfile.Definition) (tool.Tool, error) {
 	return tool.Func(agentfile.ToolOf(d.Name), d.Purpose(), func(context.Context, session.Delegation) (string, error) {
 		return "", errors.New("this agent is only listed")
 	}, tool.Idempotent())
-}
-
-func (a *toolsAgent) hintMissing(to *app.App, offered []string) {
-	if a != nil {
-		flags.HintMissing(to, a.definition, offered)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // SessionID identifies a session. It is a token of a NATS subject: letters, digits,
@@ -72,21 +71,11 @@ func PlaceOf(n, r, c int) Place {
 
 // ParsePlace parses a place. It returns [ErrBadID] if s is not one.
 func ParsePlace(s string) (turn, round, call int, err error) {
-	parts := strings.Split(s, "-")
-	if len(parts) != 3 {
+	_, err = fmt.Sscanf(s, "t%d-r%d-c%d", &turn, &round, &call)
+	if err != nil || min(turn, round, call) < 1 || string(PlaceOf(turn, round, call)) != s {
 		return 0, 0, 0, fmt.Errorf("%w: place %q: want tN-rR-cC", ErrBadID, s)
 	}
-	var n [3]int
-	for i, prefix := range []string{"t", "r", "c"} {
-		digits, ok := strings.CutPrefix(parts[i], prefix)
-		if !ok {
-			return 0, 0, 0, fmt.Errorf("%w: place %q: want tN-rR-cC", ErrBadID, s)
-		}
-		if n[i], err = strconv.Atoi(digits); err != nil || n[i] < 1 || strconv.Itoa(n[i]) != digits {
-			return 0, 0, 0, fmt.Errorf("%w: place %q: want tN-rR-cC", ErrBadID, s)
-		}
-	}
-	return n[0], n[1], n[2], nil
+	return turn, round, call, nil
 }
 
 // CallIDFor returns the id of a call: the provider's if it is a token and not taken,

@@ -1,10 +1,10 @@
 package content
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Metadata is a set of named JSON values, sorted by key so that equal sets have equal
@@ -95,26 +95,17 @@ func (m Metadata) WithoutReserved() Metadata {
 
 // MarshalJSON encodes m as a JSON object.
 func (m Metadata) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for i, f := range m {
-		if i > 0 {
-			b.WriteByte(',')
+	obj := make(map[string]json.RawMessage, len(m))
+	for _, f := range m {
+		if obj[f.Key] = f.Value; len(f.Value) == 0 {
+			obj[f.Key] = nil // null
 		}
-		key, err := json.Marshal(f.Key)
-		if err != nil {
-			return nil, fmt.Errorf("metadata key %q: %w", f.Key, err)
-		}
-		b.Write(key)
-		b.WriteByte(':')
-		if len(f.Value) == 0 {
-			b.WriteString("null")
-			continue
-		}
-		b.Write(f.Value)
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	b, err := json.Marshal(obj)
+	if err != nil {
+		return nil, fmt.Errorf("metadata: %w", err)
+	}
+	return b, nil
 }
 
 // UnmarshalJSON decodes a JSON object.
@@ -141,5 +132,5 @@ func (m Metadata) detached() Metadata {
 }
 
 func (m Metadata) find(key string) (int, bool) {
-	return slices.BinarySearchFunc(m, key, func(f Field, k string) int { return bytes.Compare([]byte(f.Key), []byte(k)) })
+	return slices.BinarySearchFunc(m, key, func(f Field, k string) int { return strings.Compare(f.Key, k) })
 }

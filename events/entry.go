@@ -150,10 +150,6 @@ func Decode(payload []byte) (Entry, error) {
 	var e Entry
 	err := wire.Decode(payload, wire.EntryDepth, func(dec *msgpack.Decoder) error {
 		if err := e.decodeHead(dec); err != nil {
-			if head, newer := laterFormat(payload); newer != nil {
-				e = head
-				return newer
-			}
 			return err
 		}
 		return e.decodeEvents(dec)
@@ -190,23 +186,36 @@ func (e *Entry) decodeEvents(dec *msgpack.Decoder) error {
 	return nil
 }
 
+// decodeHead decodes the fields before the events. In every format, an entry is an array that begins with
+// the version. Of a later format, it decodes the head if that has not changed.
 func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
 	n, err := dec.DecodeArrayLen()
 	if err != nil {
 		return err
 	}
-	if n != entryFields {
+	if n < 1 {
 		return fmt.Errorf("%d fields, want %d", n, entryFields)
+	}
+	if e.Version, err = dec.DecodeInt(); err != nil {
+		return err
 	}
 	var at int64
 	var session string
-	if err := dec.DecodeMulti(&e.Version, &session, &e.Seq, &e.Prev, &e.Cause, &at, &e.Epoch, &e.Cursors); err != nil {
+	err = dec.DecodeMulti(&session, &e.Seq, &e.Prev, &e.Cause, &at, &e.Epoch, &e.Cursors)
+	e.Session, e.At = content.SessionID(session), content.Time(at)
+	switch {
+	case e.Version > Version:
+		if err != nil {
+			*e = Entry{Version: e.Version}
+		}
+		return &FormatError{e.Version}
+	case err != nil:
 		return err
-	}
-	if e.Version < 1 || e.Version > Version {
+	case n != entryFields:
+		return fmt.Errorf("%d fields, want %d", n, entryFields)
+	case e.Version < 1:
 		return fmt.Errorf("format version %d; this release reads 1 to %d", e.Version, Version)
 	}
-	e.Session, e.At = content.SessionID(session), content.Time(at)
 	return nil
 }
 

@@ -78,43 +78,31 @@ func (b bucket[T]) failed(op, key string, err error) error {
 	return fmt.Errorf("%s %s %q: %w", op, b.what, key, err)
 }
 
-// put sets a key and returns its sequence.
-func (b bucket[T]) put(ctx context.Context, key string, v T) (uint64, error) {
-	return b.set(ctx, key, v, nats.Header{})
-}
-
-// swap is put if the key's last sequence is still last; otherwise it fails with a conflict.
-func (b bucket[T]) swap(ctx context.Context, key string, v T, last uint64) (uint64, error) {
-	return b.set(ctx, key, v, guard(last))
-}
-
-func (b bucket[T]) set(ctx context.Context, key string, v T, h nats.Header) (uint64, error) {
+// put sets a key and returns its sequence. If last is given, put fails with a conflict unless it is the key's
+// last sequence.
+func (b bucket[T]) put(ctx context.Context, key string, v T, last ...uint64) (uint64, error) {
 	data, err := b.encode(&v)
 	if err != nil {
 		return 0, b.failed("put", key, err)
 	}
-	return b.write(ctx, "put", key, data, h)
+	return b.write(ctx, "put", key, data, guard(last...))
 }
 
-// delete deletes a key.
-func (b bucket[T]) delete(ctx context.Context, key string) error {
-	return b.mark(ctx, key, nats.Header{})
-}
-
-// deleteAt deletes a key if its last sequence is still last; otherwise it fails with a conflict.
-func (b bucket[T]) deleteAt(ctx context.Context, key string, last uint64) error {
-	return b.mark(ctx, key, guard(last))
-}
-
-func (b bucket[T]) mark(ctx context.Context, key string, h nats.Header) error {
+// delete deletes a key, under the same condition as put.
+func (b bucket[T]) delete(ctx context.Context, key string, last ...uint64) error {
+	h := guard(last...)
 	h.Set(layout.HeaderOperation, "DEL")
 	_, err := b.write(ctx, "delete", key, nil, h)
 	return err
 }
 
-// guard returns the header of a write that must directly follow the message at last.
-func guard(last uint64) nats.Header {
-	return nats.Header{layout.HeaderGuard: {strconv.FormatUint(last, 10)}}
+// guard returns the header of a write that must directly follow the message at last, if that is given.
+func guard(last ...uint64) nats.Header {
+	h := nats.Header{}
+	for _, seq := range last {
+		h.Set(layout.HeaderGuard, strconv.FormatUint(seq, 10))
+	}
+	return h
 }
 
 // write publishes a message of a key.

@@ -54,7 +54,7 @@ func (t *Tasks) Fence(ctx context.Context, s content.SessionID, epoch uint64) er
 		if err != nil || there.Value.Epoch >= epoch {
 			return err
 		}
-		_, err = t.cell.fences().swap(ctx, string(s), fence{Epoch: epoch}, there.Seq)
+		_, err = t.cell.fences().put(ctx, string(s), fence{Epoch: epoch}, there.Seq)
 		if !api.IsConflict(err) {
 			return err
 		}

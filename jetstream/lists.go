@@ -40,7 +40,7 @@ func (l *List) Note(ctx context.Context, s content.SessionID) (uint64, error) {
 func (l *List) Strike(ctx context.Context, s content.SessionID, note uint64) error {
 	b := l.bucket
 	b.ttl = unlistedTTL
-	if err := b.deleteAt(ctx, string(s), note); !api.IsConflict(err) {
+	if err := b.delete(ctx, string(s), note); !api.IsConflict(err) {
 		return err
 	}
 	return nil

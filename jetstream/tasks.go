@@ -200,7 +200,7 @@ func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
 		if err == nil && !ok {
 			it.Value = make([]byte, ticketKeySize)
 			_, _ = rand.Read(it.Value) // it never fails
-			_, err = keys.swap(ctx, layout.TicketsKey, it.Value, it.Seq)
+			_, err = keys.put(ctx, layout.TicketsKey, it.Value, it.Seq)
 		}
 		switch {
 		case api.IsConflict(err): // even with our own write, if its acknowledgment was lost

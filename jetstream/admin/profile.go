@@ -38,9 +38,6 @@ func (p Profile) Replicas() int {
 	return 3
 }
 
-// syncs reports whether a write must be on disk before it is acknowledged.
-func (p Profile) syncs() bool { return p == ProfileAudit }
-
 // Weaker returns the settings that are weaker than the profile requires, as far as the streams
 // could be described.
 func (i Inspection) Weaker(p Profile) []Difference {
@@ -91,7 +88,7 @@ func (s ServerSync) String() string {
 // WeakSync compares the sync settings of servers with what the profile requires. It returns the
 // servers that do not sync, and those whose setting is unknown.
 func (p Profile) WeakSync(servers []string, seen []ServerSync) (lazy []Difference, unseen []string) {
-	if !p.syncs() {
+	if p != ProfileAudit {
 		return nil, nil
 	}
 	for _, name := range servers {

@@ -74,7 +74,7 @@ func (c *Conn) Ask(ctx context.Context, subject string, body []byte) ([]byte, er
 }
 
 func (c *Conn) askWithin(ctx context.Context, d time.Duration, subject string, body []byte) ([]byte, error) {
-	ctx, done := c.await(ctx, d, c.sending(subject))
+	ctx, done := c.await(ctx, d, subject)
 	defer done()
 	msg, err := c.nc.RequestWithContext(ctx, subject, body)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *Conn) askWithin(ctx context.Context, d time.Duration, subject string, b
 // which may be the same writer's last one just after its acknowledgement. That has no effect,
 // so Publish repeats it until the other write has ended and the guard can be compared.
 func (c *Conn) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
-	ctx, done := c.await(ctx, PublishTimeout, c.sending(msg.Subject))
+	ctx, done := c.await(ctx, PublishTimeout, msg.Subject)
 	defer done()
 	for pause := inFlightPause; ; pause = min(2*pause, lastPause) {
 		answer, err := c.nc.RequestMsgWithContext(ctx, msg)
@@ -123,7 +123,7 @@ func (c *Conn) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 
 // Answer answers a delivered message once and waits until the server has received the answer.
 func (c *Conn) Answer(ctx context.Context, reply, what string) error {
-	ctx, done := c.await(ctx, AskTimeout, c.sending(reply))
+	ctx, done := c.await(ctx, AskTimeout, reply)
 	defer done()
 	_, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: reply, Data: []byte(what)})
 	return endOf(ctx, err)
@@ -137,9 +137,6 @@ func (c *Conn) Confirm(ctx context.Context, reply, what string) error {
 // Purge deletes the messages on a subject before a sequence; 0 means all.
 func (c *Conn) Purge(ctx context.Context, stream, subject string, before uint64) error {
 	query := fmt.Appendf(nil, `{"filter":%q,"seq":%d}`, subject, before)
-	if before == 0 {
-		query = fmt.Appendf(nil, `{"filter":%q}`, subject)
-	}
 	err := Patiently(ctx, func(ctx context.Context) error {
 		_, err := c.Ask(ctx, StreamPurge+stream, query)
 		return err

@@ -56,7 +56,7 @@ func (c *Conn) batch(ctx context.Context, stream, subject string, from uint64) (
 		return nil, false, err //nolint:wrapcheck // Batches names the subject
 	}
 	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
-	ctx, done := c.await(ctx, batchTimeout, c.sending(DirectGet+stream))
+	ctx, done := c.await(ctx, batchTimeout, DirectGet+stream)
 	defer done()
 	query := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q,"batch":%d,"max_bytes":%d}`, from, subject, batchMessages, batchBytes)
 	if err := c.nc.PublishRequest(DirectGet+stream, sub.Subject, query); err != nil {

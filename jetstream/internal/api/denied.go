@@ -48,39 +48,32 @@ func Denied(err error) (*DeniedError, bool) {
 // each check.
 const firstCheck = 25 * time.Millisecond
 
-// sent is a message that expects an answer. The connection keeps only the last denial.
-type sent struct {
-	subject string
-	before  error // the connection's last error when the message was sent
-}
-
-// sending must be called before the message is published.
-func (c *Conn) sending(subject string) sent { return sent{subject, c.nc.LastError()} }
-
-// denied returns a *DeniedError if this user may not publish the message or receive its answer.
-func (s sent) denied(nc *nats.Conn) error {
-	err := nc.LastError()
+// denied returns a *DeniedError if this user may not publish to a subject or receive answers. The connection
+// keeps only the last denial; before is its last error when the message was sent.
+func (c *Conn) denied(subject string, before error) error {
+	err, inbox := c.nc.LastError(), c.nc.Opts.InboxPrefix
 	d, ok := Denied(err)
 	switch {
 	case !ok:
-	case d.Hearing && strings.HasPrefix(d.Subject, strings.TrimSuffix(nc.Opts.InboxPrefix, ".")+"."):
+	case d.Hearing && strings.HasPrefix(d.Subject, strings.TrimSuffix(inbox, ".")+"."):
 		return d // the client subscribes once, so this is never stale
-	case d.Hearing && nc.Opts.InboxPrefix == "" && strings.HasPrefix(d.Subject, nats.InboxPrefix):
+	case d.Hearing && inbox == "" && strings.HasPrefix(d.Subject, nats.InboxPrefix):
 		return d
-	case !d.Hearing && d.Subject == s.subject && !errors.Is(s.before, err):
+	case !d.Hearing && d.Subject == subject && !errors.Is(before, err):
 		return d
 	}
 	return nil
 }
 
-// await returns a context for the wait for an answer. It ends after d, or as soon as the connection
-// reports that there will be no answer. The returned function releases it.
-func (c *Conn) await(ctx context.Context, d time.Duration, s sent) (context.Context, func()) {
+// await returns a context for the wait for an answer to a message that is published next. It ends after d,
+// or as soon as the connection reports that there will be no answer. The returned function releases it.
+func (c *Conn) await(ctx context.Context, d time.Duration, subject string) (context.Context, func()) {
+	before := c.nc.LastError()
 	ctx, end := context.WithCancelCause(ctx)
 	var timer *time.Timer
 	pause := min(firstCheck, d)
 	timer = time.AfterFunc(math.MaxInt64, func() { // runs after Reset, when timer is assigned
-		switch err := s.denied(c.nc); {
+		switch err := c.denied(subject, before); {
 		case ctx.Err() != nil: // released
 		case err != nil:
 			end(err)

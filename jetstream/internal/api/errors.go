@@ -11,17 +11,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ErrNoJetStream is returned when the connection's account has no JetStream. Enable it on the
-// server, or connect to a server that has it.
-var ErrNoJetStream = errors.New("JetStream is not enabled")
-
-// ErrFull is returned when a server or the account has no room for a write. Nothing was
-// written. Give JetStream more room or delete something, then retry.
-var ErrFull = errors.New("JetStream has no room left")
-
-// ErrNotProvisioned is returned when a stream or bucket of the cell is missing. Provision the
-// cell, or correct the namespace.
-var ErrNotProvisioned = errors.New("cell is not provisioned")
+// Errors that package jetstream exports and documents.
+var (
+	ErrNoJetStream    = errors.New("JetStream is not enabled")
+	ErrFull           = errors.New("JetStream has no room left")
+	ErrNotProvisioned = errors.New("cell is not provisioned")
+)
 
 // ErrNoMessage is returned when a subject holds no message, or none from a sequence on.
 var ErrNoMessage = errors.New("no message")

@@ -114,7 +114,7 @@ func TestAnEntryCanHoldAnyCommand(t *testing.T) {
 	}
 	report.Outcome.Result = result
 	if _, err := sampleEnvelope(report).Encode(); err == nil {
-		t.Error("a command was written that no reader accepts")
+		t.Error("Encode accepted a command that Decode rejects")
 	}
 	if wire.CommandDepth+8 > wire.EntryDepth {
 		t.Error("entries cannot nest as deeply as commands")
@@ -128,7 +128,7 @@ func TestFieldsOfTheHostAreNotEncoded(t *testing.T) {
 	config := sampleConfig()
 	e.Catalog, e.Checks = &config.Catalog, []Check{{Place: samplePlace}}
 	if !bytes.Equal(plain, mustEncode(t, e)) {
-		t.Error("what the host attached was written")
+		t.Error("fields that the host attaches were encoded")
 	}
 }
 
@@ -146,14 +146,14 @@ func FuzzDecode(f *testing.F) {
 		}
 		again, err := first.Encode()
 		if err != nil {
-			t.Fatalf("what was decoded cannot be encoded: %v", err)
+			t.Fatalf("a decoded command cannot be encoded: %v", err)
 		}
 		second, err := Decode(again)
 		if err != nil {
-			t.Fatalf("what was encoded cannot be decoded: %v", err)
+			t.Fatalf("an encoded command cannot be decoded: %v", err)
 		}
 		if diff := cmp.Diff(first, second, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("the second reading differs\n%s", diff)
+			t.Fatalf("decoding again gives another command\n%s", diff)
 		}
 	})
 }

@@ -122,13 +122,13 @@ func askSamples() []Command {
 
 func reportSamples() []Command {
 	call := ModelCall{Turn: "turn-3", Round: 2, Attempt: 1}
-	gate := Question{
+	question := Question{
 		RequestKind: "filesystem.write", Scope: "/a", Reason: content.SensitivePath, Summary: "write a", Metadata: sampleMetadata(),
 		TTL: time.Hour, Asker: events.AskedByTurn,
 	}
 	checks := []Check{{
 		Place: samplePlace, Refusal: &Refusal{Status: content.StatusDenied, Code: "no", Message: "not here"},
-		Questions: []Question{gate}, Digest: "d3",
+		Questions: []Question{question}, Digest: "d3",
 	}}
 	hooks := []HookAnswer{{
 		Point: "post_llm_call", Call: "call_b", Hook: "guard", Action: "terminate", Reason: "secret", FailedOpen: []string{"h"},
@@ -161,7 +161,7 @@ func reportSamples() []Command {
 		ReportAttemptLost{Place: samplePlace, Attempt: 2, Queue: "q", Reason: "worker gone"},
 		ReportOvertaken{Place: samplePlace, Attempt: 2, Task: 17},
 		ReportPreflight{Turn: "turn-3", Round: 2, Checks: checks, Hooks: hooks},
-		ReportQuestion{Place: samplePlace, Attempt: 2, N: 1, Question: gate, Also: []Question{gate}},
+		ReportQuestion{Place: samplePlace, Attempt: 2, N: 1, Question: question, Also: []Question{question}},
 		ReportHooks{Turn: "turn-3", Round: 2, N: 1, Answer: hooks[0]},
 		ReportMutation{Turn: "turn-3", Round: 2, Finished: events.MutationFinished{
 			Turn: "turn-3", Mutator: "compact", Point: "before_model", Dirty: true, Before: "d5", After: "d6",

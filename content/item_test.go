@@ -116,7 +116,7 @@ func TestClonedItemsCanBeEdited(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if CloneItems(nil) != nil {
-		t.Error("nothing became something")
+		t.Error("a nil slice did not stay nil")
 	}
 }
 
@@ -150,7 +150,7 @@ func TestDetachedItemsShareNothing(t *testing.T) {
 		t.Errorf("an edit of the copy reached the items: -want +got\n%s", diff)
 	}
 	if DetachItems(nil) != nil {
-		t.Error("nothing became something")
+		t.Error("a nil slice did not stay nil")
 	}
 }
 

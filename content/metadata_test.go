@@ -53,7 +53,7 @@ func TestMetadataGivesBackWhatItHolds(t *testing.T) {
 		}
 	}
 	if got := m.Text("bad"); got == "" {
-		t.Error("a value that JSON cannot say is lost")
+		t.Error("a value without a JSON form is lost")
 	}
 }
 

@@ -42,7 +42,7 @@ func TestASmallEntryIsSmall(t *testing.T) {
 	t.Parallel()
 	e := Entry{Version: Version, Session: "s", Seq: 1, Cause: "c", At: sampleTime, Events: []Event{Parked{}}}
 	if n := len(mustEncode(t, e)); n > 80 {
-		t.Errorf("an entry that says nothing has %d bytes", n)
+		t.Errorf("an empty entry has %d bytes", n)
 	}
 	e.Events = []Event{InputAccepted{Items: []content.Item{{CreatedAt: sampleTime}}}}
 	if b := mustEncode(t, e); bytes.Contains(b, []byte("2023-")) {
@@ -154,18 +154,18 @@ func FuzzDecode(f *testing.F) {
 		}
 		payload, err := first.Encode()
 		if err != nil {
-			t.Fatalf("what was decoded cannot be encoded: %v", err)
+			t.Fatalf("a decoded entry cannot be encoded: %v", err)
 		}
 		second, err := Decode(payload)
 		if err != nil {
-			t.Fatalf("what was encoded cannot be decoded: %v", err)
+			t.Fatalf("an encoded entry cannot be decoded: %v", err)
 		}
 		if diff := cmp.Diff(first, second, cmpopts.EquateEmpty(), cmpopts.EquateNaNs()); diff != "" {
-			t.Fatalf("the second reading differs\n%s", diff)
+			t.Fatalf("decoding again gives another entry\n%s", diff)
 		}
 		for _, ev := range first.Events {
 			if _, err := MarshalEvent(ev); err != nil {
-				t.Fatalf("what was decoded cannot be shown: %v", err)
+				t.Fatalf("a decoded event cannot be rendered: %v", err)
 			}
 		}
 	})
@@ -209,11 +209,11 @@ func TestHashesReadAsHexadecimal(t *testing.T) {
 	}
 	var back Hash
 	if err := json.Unmarshal(text, &back); err != nil || back != h {
-		t.Errorf("it reads back as %s, %v", back, err)
+		t.Errorf("UnmarshalText = %s, %v", back, err)
 	}
 	for _, bad := range []string{`""`, `"2d71"`, `"zz` + h.String()[2:] + `"`, `7`} {
 		if err := json.Unmarshal([]byte(bad), &back); err == nil {
-			t.Errorf("%s was read as a hash", bad)
+			t.Errorf("UnmarshalText accepted %s", bad)
 		}
 	}
 	if !(Hash{}).IsZero() {

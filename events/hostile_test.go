@@ -76,6 +76,6 @@ func TestWhatCouldNotBeReadIsNotWritten(t *testing.T) {
 		result = outer
 	}
 	if _, err := sampleEntry(ToolResultReceived{Result: result}).Encode(); err == nil {
-		t.Error("an entry was written that no reader accepts")
+		t.Error("Encode accepted an entry that Decode rejects")
 	}
 }

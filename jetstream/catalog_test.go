@@ -62,7 +62,7 @@ func TestCatalogListsCurrentOffers(t *testing.T) {
 		c := provision(t, connect(t, s))
 		must(t, c.Catalog().Advertise(t.Context(), offer("w2", "fs_read_file")))
 		early := watch(t, openCell(t, connect(t, s)))
-		wantOffers(t, early, offer("w2", "fs_read_file")) // what was there before, from the start
+		wantOffers(t, early, offer("w2", "fs_read_file")) // offered before the view existed
 		changed(early)
 		must(t, c.Catalog().Advertise(t.Context(), offer("w1", "shell_exec")))
 		wantOffers(t, early, offer("w1", "shell_exec"), offer("w2", "fs_read_file"))
@@ -96,7 +96,7 @@ func TestWithdrawnOfferIsGoneAtOnce(t *testing.T) {
 			t.Errorf("it took %v", time.Since(start))
 		}
 		must(t, c.Catalog().Withdraw(t.Context(), "absent"))
-		must(t, c.Catalog().Advertise(t.Context(), offer("w1", "a"))) // it comes back
+		must(t, c.Catalog().Advertise(t.Context(), offer("w1", "a"))) // the worker returns
 		wantOffers(t, v, offer("w1", "a"), offer("w2", "b"))
 	})
 }
@@ -194,7 +194,7 @@ func TestWatchRetriesALostRequest(t *testing.T) {
 			o.InProcessServer = way
 			return nil
 		})
-		if _, err := nc.RequestWithContext(within(t, time.Second), "absent", nil); !errors.Is(err, nats.ErrNoResponders) { // now it hears answers
+		if _, err := nc.RequestWithContext(within(t, time.Second), "absent", nil); !errors.Is(err, nats.ErrNoResponders) { // now it receives answers
 			t.Fatal(err)
 		}
 		way.kinds = []string{"STREAM.INFO", "CONSUMER.CREATE"}

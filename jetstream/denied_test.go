@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -53,13 +54,13 @@ func TestDeniedRequestsFailWithoutWaiting(t *testing.T) {
 		"an agent": {func(c *Cell) error { return c.Agents().Publish(ctx, "x", "v1", []byte("x")) }, ""},
 	}
 	for what, x := range cases {
-		for who, c := range map[string]*Cell{x.want: mute, "_INBOX.": deaf} {
-			for range 2 { // the second time is no old news
+		for subject, c := range map[string]*Cell{x.want: mute, "_INBOX.": deaf} {
+			for range 2 { // the second denial is not stale
 				began := time.Now()
 				err := x.do(c)
 				d, denied := errors.AsType[*DeniedError](err)
-				if !denied || !errors.Is(err, nats.ErrPermissionViolation) || d.Hearing != (c == deaf) || !strings.HasPrefix(d.Subject, who) {
-					t.Fatalf("%s: %v, want a denial of %q", what, err, who)
+				if !denied || !errors.Is(err, nats.ErrPermissionViolation) || d.Hearing != (c == deaf) || !strings.HasPrefix(d.Subject, subject) {
+					t.Fatalf("%s: %v, want a denial of %q", what, err, subject)
 				}
 				if took := time.Since(began); took > 10*time.Second {
 					t.Errorf("%s took %v to fail", what, took)
@@ -78,13 +79,13 @@ func TestConcurrentDenialsNameTheirOwnSubjects(t *testing.T) {
 		] }`))
 		c := provision(t, connect(t, s, nats.UserInfo("admin", "p"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))
 		ctx := within(t, time.Minute)
-		must(t, api.ForEach([]content.SessionID{"a", "b", "c", "d"}, func(s content.SessionID) error {
+		must(t, cmp.Or(api.Together([]content.SessionID{"a", "b", "c", "d"}, func(s content.SessionID) error {
 			_, err := c.DeadLetters().Note(ctx, s)
 			if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "$KV.TURNLOG_DEAD."+string(s)) {
 				t.Errorf("Note of %s = %v, want its own denial", s, err)
 			}
 			_, err = c.Approvals().Note(ctx, s)
 			return err
-		}))
+		})...))
 	})
 }

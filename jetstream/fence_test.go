@@ -106,7 +106,7 @@ func TestFencedTaskIsReportedBeforeItIsRemoved(t *testing.T) {
 		defer said.Close()
 		_, err = c.nc.Subscribe("$JS.ACK.>", func(*nats.Msg) {
 			if any, err := c.Inbox().HasAny(t.Context(), x.Session); !any || err != nil {
-				t.Errorf("the task is answered, but its session does not know: %v, %v", any, err)
+				t.Errorf("the task is acknowledged, but its session has no report: %v, %v", any, err)
 			}
 		})
 		must(t, err)
@@ -164,7 +164,7 @@ func TestAFenceNeverMovesBack(t *testing.T) {
 			must(t, c.Tasks().Fence(t.Context(), "s1", x.put))
 			got, _, err := c.fences().get(t.Context(), "s1")
 			if got.Value.Epoch != x.want || err != nil {
-				t.Errorf("behind %d the fence is %v, %v, want %d", x.put, got.Value, err, x.want)
+				t.Errorf("after %d the fence is %v, %v, want %d", x.put, got.Value, err, x.want)
 			}
 			if got.Seq == 0 {
 				t.Error("the fence has no sequence")

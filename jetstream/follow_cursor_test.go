@@ -101,7 +101,7 @@ func TestRestartedObserverMissesNothing(t *testing.T) {
 		all := &observer{t: t, j: c.Journal(), of: AllSessions}
 		one := &observer{t: t, j: c.Journal(), of: "s-1"}
 		w.write(9)
-		for i := range 9 { // stopped behind every entry, also behind the first of all
+		for i := range 9 { // restarted after each entry, also after the first one
 			all.run(t.Context(), 1)
 			if i%3 == 1 {
 				one.run(t.Context(), 1)
@@ -199,7 +199,7 @@ func TestObserverOfAllSessionsContinuesAfterDamage(t *testing.T) {
 		}
 		head := journaltest.Fill(t, j, "good", journal.Head{}, 1)[1]
 		expect(t, records, head)
-		expect(t, following(ctx, t, j.Observe(ctx, AllSessions, throughJSON(t, end))), head) // and from behind it
+		expect(t, following(ctx, t, j.Observe(ctx, AllSessions, throughJSON(t, end))), head) // and from a cursor after it
 		cancel()
 	})
 }

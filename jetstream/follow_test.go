@@ -52,7 +52,7 @@ func expect(t *testing.T, records <-chan journal.Record, heads ...journal.Head) 
 				t.Fatalf("followed to %+v, want %+v", rec.Head, want)
 			}
 		case <-time.After(time.Minute):
-			t.Fatalf("entry %d does not come", want.Seq)
+			t.Fatalf("entry %d did not arrive", want.Seq)
 		}
 	}
 }
@@ -118,14 +118,14 @@ func TestFollowRepairsAGapAtOnce(t *testing.T) {
 		c := muteCell(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		records := following(ctx, t, c.Journal().Follow(ctx, "s", 0))
-		synctest.Wait() // it has read that there is nothing
+		synctest.Wait() // it has read the empty stream
 		start := time.Now()
 		h := journaltest.Fill(t, c.Journal(), "s", journal.Head{}, 8)
 		liveCopy(t, c, "s", h[2].Guard, h[1].Guard)
-		expect(t, records, h[1:]...) // the others have no copies, and the stream has them
+		expect(t, records, h[1:]...) // the others have no copies and are read from the stream
 		liveCopy(t, c, "s", h[8].Guard, h[7].Guard)
 		liveCopy(t, c, "s", h[3].Guard, h[2].Guard)
-		expectNone(t, records) // repeated copies are nothing new
+		expectNone(t, records) // repeated copies are ignored
 
 		more := journaltest.Fill(t, c.Journal(), "s", h[8], 2)
 		liveCopy(t, c, "s", more[2].Guard, more[1].Guard) // the copy before was lost
@@ -147,14 +147,14 @@ func TestFollowVerifiesLiveCopies(t *testing.T) {
 
 		payload, header := sealed(t, h[1], journaltest.Entry("s", 666))
 		forged := &nats.Msg{Subject: c.names.Live(c.names.Journal("s")), Header: header, Data: payload}
-		must(t, c.nc.PublishMsg(forged)) // not even a sequence
+		must(t, c.nc.PublishMsg(forged)) // without a sequence
 		forged.Header.Set(jetstream.SubjectHeader, c.names.Journal("s"))
 		forged.Header.Set(jetstream.SequenceHeader, "2")
 		forged.Header.Set(jetstream.TimeStampHeaer, time.Now().Format(time.RFC3339Nano))
-		forged.Header.Set("Nats-Last-Sequence", "77") // pretends that entries were missed
+		forged.Header.Set("Nats-Last-Sequence", "77") // claims that entries were missed
 		must(t, c.nc.PublishMsg(forged))
 		forged.Header.Set("Nats-Last-Sequence", "1")
-		forged.Data = []byte("hello") // pretends to be the next one, and is no entry
+		forged.Data = []byte("hello") // claims to be the next one, but is no entry
 		must(t, c.nc.PublishMsg(forged))
 		expectNone(t, records)
 		h = journaltest.Fill(t, j, "s", h[1], 1)
@@ -167,7 +167,7 @@ func TestSlowFollowerMissesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, cancel := context.WithCancel(t.Context())
 		records := following(ctx, t, c.Journal().Follow(ctx, "s", 0))
-		h := journaltest.Fill(t, c.Journal(), "s", journal.Head{}, 4*api.LiveBuffer) // far more than waits in memory
+		h := journaltest.Fill(t, c.Journal(), "s", journal.Head{}, 4*api.LiveBuffer) // far more than the buffer holds
 		expect(t, records, h[1:]...)
 		h = journaltest.Fill(t, c.Journal(), "s", h[len(h)-1], 1)
 		expect(t, records, h[1])

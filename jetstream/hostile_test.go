@@ -62,7 +62,7 @@ func TestInvalidOffersAreSkipped(t *testing.T) {
 				t.Errorf("%s: %d bytes of memory for %d bytes", what, n, len(value))
 			}
 			putRaw(t, c, c.names.Catalog().Key(layout.OfferKeys+"w1"), value)
-			wantOffers(t, v) // what w1 offered is not on offer any more
+			wantOffers(t, v) // w1's offer is gone
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,7 +190,7 @@ func (m *Message) decode(s content.SessionID, data []byte) {
 // handled command of each lane stays. It must be set while work is outstanding, so that the inbox
 // alone shows which sessions must run (the invariant inbox-empty-only-at-rest).
 func (i *Inbox) Purge(ctx context.Context, s content.SessionID, cursors []events.Cursor, keepLast bool) error {
-	err := api.ForEach(cursors, func(c events.Cursor) error {
+	err := cmp.Or(api.Together(cursors, func(c events.Cursor) error {
 		if c.Lane == events.LaneLocal || c.Seq == 0 {
 			return nil
 		}
@@ -199,7 +200,7 @@ func (i *Inbox) Purge(ctx context.Context, s content.SessionID, cursors []events
 		}
 		stream, subject := i.cell.lane(s, c.Lane)
 		return i.cell.api.Purge(ctx, stream, subject, end)
-	})
+	})...)
 	if err != nil {
 		return fmt.Errorf("purge inbox of %s: %w", s, err)
 	}

@@ -150,7 +150,7 @@ func TestPurgeDeletesHandledCommands(t *testing.T) {
 			{Lane: events.LaneAsk, Seq: all[1].Seq}, // a2
 			{Lane: events.LaneReport, Seq: all[3].Seq},
 			{Lane: events.LaneDue, Seq: all[4].Seq},
-			{Lane: events.LaneDecide}, // nothing of it
+			{Lane: events.LaneDecide}, // it has no commands
 			{Lane: events.LaneLocal, Seq: 7},
 		}
 		must(t, c.Inbox().Purge(t.Context(), "s1", handled, true))
@@ -189,7 +189,7 @@ func TestLargeCommandsAreBlobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
-		large := submit("s1", "large", strings.Repeat("much ", 300_000)) // past the largest message too
+		large := submit("s1", "large", strings.Repeat("much ", 300_000)) // larger than the largest message
 		send(t, c, submit("s1", "small", "hello"), large)
 		got := read(t, c, "s1")
 		wantIDs(t, got, "ask small", "ask large")
@@ -228,7 +228,7 @@ func TestBadCommandsAreReadWithAnError(t *testing.T) {
 				t.Errorf("error of message %d = %v, want %v", i, got[i].Err, want)
 			}
 			if got[i].Seq == 0 {
-				t.Errorf("message %d has no sequence to pass it over with", i)
+				t.Errorf("message %d has no sequence, so it cannot be skipped", i)
 			}
 		}
 	})
@@ -340,7 +340,7 @@ func TestReadMissesNoConcurrentCommand(t *testing.T) {
 	var sending sync.WaitGroup
 	sending.Go(func() {
 		sent := make([]int, len(sessions))
-		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's
+		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // for a test
 		for sent[0] < each || sent[1] < each {
 			i := r.IntN(len(sessions))
 			for range 1 + r.IntN(40) {

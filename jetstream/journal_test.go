@@ -220,7 +220,7 @@ func TestEntriesOfALaterFormatAreReadRaw(t *testing.T) {
 			head = journal.Head{Seq: head.Seq + 1, Hash: events.HashOf(payload), Guard: head.Guard + 1}
 		}
 		late(func(b []byte) []byte { b[1] = 9; return b })
-		late(func([]byte) []byte { return []byte{0x92, 9, 0x80} }) // another layout altogether
+		late(func([]byte) []byte { return []byte{0x92, 9, 0x80} }) // another layout
 		head, err := j.Append(t.Context(), head, journaltest.Entry("s", 4))
 		must(t, err)
 		records, err := drain(j.Read(t.Context(), "s", 0))

@@ -13,7 +13,7 @@ func TestListsNoteAndStrikeSessions(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, list := t.Context(), c.Approvals()
-		if _, err := c.DeadLetters().Note(ctx, "dead"); err != nil { // on a list of its own
+		if _, err := c.DeadLetters().Note(ctx, "dead"); err != nil { // on its own list
 			t.Fatal(err)
 		}
 		listed := func(want ...content.SessionID) {
@@ -40,7 +40,7 @@ func TestListsNoteAndStrikeSessions(t *testing.T) {
 		must(t, list.Strike(ctx, "b", b))
 		listed("a")
 		again := note("a")
-		must(t, list.Strike(ctx, "a", a)) // a driver that another one took over from
+		must(t, list.Strike(ctx, "a", a)) // a replaced driver
 		listed("a")
 		must(t, list.Strike(ctx, "a", again))
 		listed()

@@ -311,19 +311,19 @@ func TestClaimIsCanceledByAConcurrentCancel(t *testing.T) {
 		held := claimTask(t, first, time.Second)
 		must(t, c.Tasks().Cancel(t.Context(), "tools", "s1", x.Place, "user_cancelled"))
 		synctest.Wait()
-		must(t, held.Release(t.Context())) // a worker that was told to stop and drains at that moment
+		must(t, held.Release(t.Context())) // a worker that receives the cancel while it drains
 		got := claimTask(t, second, time.Second)
 		select {
 		case <-got.Cancelled():
 		default:
-			t.Fatal("a cancelled task was handed out as if nothing had been")
+			t.Fatal("Claim returned a canceled task without its cancel")
 		}
 		if got.CancelReason() != "user_cancelled" {
 			t.Errorf("CancelReason = %q, want user_cancelled", got.CancelReason())
 		}
 		must(t, got.Done(t.Context()))
 
-		must(t, c.Tasks().Dispatch(t.Context(), x)) // another task, though of the same place
+		must(t, c.Tasks().Dispatch(t.Context(), x)) // another task at the same place
 		select {
 		case <-claimTask(t, second, time.Second).Cancelled():
 			t.Error("the cancel of a task that is over hit the next one of its place")
@@ -464,6 +464,6 @@ func TestDispatchDoesNotRetryAfterAnUnknownOutcome(t *testing.T) {
 		}
 		notice, err := msgpack.Marshal(cancelNotice{Queue: "tools", Place: "t1-r1-c1", Reason: "x"})
 		must(t, err)
-		must(t, c.nc.Publish(c.names.Cancel("s1"), notice)) // of no task that is known: nothing comes of it
+		must(t, c.nc.Publish(c.names.Cancel("s1"), notice)) // for an unknown task: it has no effect
 	})
 }

@@ -197,7 +197,7 @@ func TestTakeEndsWithItsContext(t *testing.T) {
 				t.Errorf("Take = %v, want the cause of its context's end", err)
 			}
 		}
-		wake(t, staying, "s1") // the requests of those that left still stand on the server
+		wake(t, staying, "s1") // requests of canceled takers are still pending on the server
 		take(t, staying, 100*time.Millisecond)
 	})
 }
@@ -219,7 +219,7 @@ func TestManyTakersShareTheTokens(t *testing.T) {
 				got <- token.Session()
 			}()
 		}
-		<-time.After(time.Minute) // requests come and go
+		<-time.After(time.Minute) // requests expire and are replaced
 		for i := range n {
 			runs[0].WakeSoon(content.SessionID("s" + string(rune('A'+i))))
 		}

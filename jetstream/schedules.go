@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func (s *Schedules) add(ctx context.Context, p schedule.Schedule, replace bool) 
 	h := nats.Header{}
 	if !replace {
 		if _, pending, err := s.fired.look(ctx, p.Name); err != nil || pending {
-			return orElse(err, ErrScheduled)
+			return cmp.Or(err, ErrScheduled)
 		}
 		h = guard(0)
 	}
@@ -90,14 +91,6 @@ func (s *Schedules) add(ctx context.Context, p schedule.Schedule, replace bool) 
 		return nil // by an earlier attempt whose answer was lost
 	}
 	return ErrScheduled
-}
-
-// orElse returns err, or other if err is nil.
-func orElse(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 // Remove deletes a schedule, its pending firing, and its outcome. The effects of a firing continue.

@@ -52,7 +52,7 @@ func TestCrontabTimesMatchTheServers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		cron, zone string
-		firings    int // few, where days lie between them
+		firings    int // few if they are days apart
 	}{
 		{"*/5 * * * *", "", 5},
 		{"@hourly", "Europe/Berlin", 3},
@@ -133,7 +133,7 @@ func TestScheduleNameIsUniqueUntilRemoved(t *testing.T) {
 		s, ctx := c.Schedules(), t.Context()
 		p := planned("p", schedule.Timing{Every: time.Minute})
 		must(t, s.Add(ctx, p, false))
-		must(t, s.Add(ctx, p, false)) // the same once more
+		must(t, s.Add(ctx, p, false)) // again
 		other := planned("p", schedule.Timing{Every: time.Hour})
 		if err := s.Add(ctx, other, false); !errors.Is(err, ErrScheduled) {
 			t.Errorf("Add of another one = %v, want ErrScheduled", err)

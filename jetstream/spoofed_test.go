@@ -31,7 +31,7 @@ func TestServerHeadersOverrideThoseOfTheSender(t *testing.T) {
 		seq, err := c.api.Publish(t.Context(), msg)
 		must(t, err)
 		if m := hear(t, l); m.Seq != seq || m.Last != 0 {
-			t.Errorf("heard %d after %d, want %d behind 0", m.Seq, m.Last, seq)
+			t.Errorf("heard %d after %d, want %d after 0", m.Seq, m.Last, seq)
 		}
 	})
 }

@@ -109,7 +109,7 @@ func TestRenewedBlobIsNotCollected(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		id := keep(t, c, data)
 		other := keep(t, c, noise(10, 2))
-		for _, b := range []string{id, other} { // dies behind its first step
+		for _, b := range []string{id, other} { // a writer that is killed after its first step
 			say(t, c, c.names.BlobMeta(b), `{"deleted":true}`)
 		}
 		if keep(t, c, data); gone(t, c, id) {

@@ -65,7 +65,7 @@ var deleted = events.SessionDeleted{By: "ada", Reason: "asked to"}
 func TestDeletedSessionLeavesItsTombstone(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		kill func(t *testing.T, c *Cell) // what was done before the keeper was killed
+		kill func(t *testing.T, c *Cell) // leaves the cell as the killed keeper did
 	}{
 		{"at once", func(*testing.T, *Cell) {}},
 		{"killed among the streams", func(t *testing.T, c *Cell) {
@@ -146,7 +146,7 @@ func TestReadersEndAtTheTombstone(t *testing.T) {
 			must(t, err)
 			heads = append(heads, rec.Head)
 		}
-		behind := jetstream.CursorAt(journal.Record{Head: heads[1], Entry: events.Entry{Session: "s"}})
+		cursor := jetstream.CursorAt(journal.Record{Head: heads[1], Entry: events.Entry{Session: "s"}})
 		_, err := c.Delete(t.Context(), last, deleted)
 		must(t, err)
 		check := func(t *testing.T, how string) {
@@ -159,8 +159,8 @@ func TestReadersEndAtTheTombstone(t *testing.T) {
 				"Follow":                 j.Follow(t.Context(), "s", 0),
 				"Follow after 3":         j.Follow(t.Context(), "s", 3),
 				"FollowFrom 2":           j.FollowFrom(t.Context(), "s", heads[1]),
-				"Observe with a cursor":  j.Observe(t.Context(), "s", behind),
-				"Observe all from there": j.Observe(t.Context(), jetstream.AllSessions, behind),
+				"Observe with a cursor":  j.Observe(t.Context(), "s", cursor),
+				"Observe all from there": j.Observe(t.Context(), jetstream.AllSessions, cursor),
 			} {
 				var got events.Deletion
 				for rec, err := range read {
@@ -261,7 +261,7 @@ func TestUnlistRemovesDeletedSessions(t *testing.T) {
 		must(t, err)
 		_, err = c.Clear(t.Context(), "s")
 		must(t, err)
-		for _, s := range []content.SessionID{"s", "early"} { // behind the tombstone, and before the first entry
+		for _, s := range []content.SessionID{"s", "early"} { // after the tombstone, and before the first entry
 			_, err = c.cell.DeadLetters().Note(t.Context(), s)
 			must(t, err)
 		}

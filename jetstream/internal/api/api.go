@@ -197,13 +197,3 @@ func Together[T, R any](items []T, do func(T) R) []R {
 	wg.Wait()
 	return out
 }
-
-// ForEach is Together for callers that need only the first error.
-func ForEach[T any](items []T, do func(T) error) error {
-	for _, err := range Together(items, do) {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// code is the server's answer no.
+// code is a negative answer of the server.
 func code(class int, code jetstream.ErrorCode, text string) error {
 	return fmt.Errorf("wrapped: %w", &jetstream.APIError{Code: class, ErrorCode: code, Description: text})
 }

@@ -33,7 +33,7 @@ type reply struct {
 }
 
 // fakeBatches answers the requests for batches of a stream that does not exist,
-// the n-th request with the n-th list, and notes where each wants to begin.
+// the n-th request with the n-th list, and records where each starts.
 func fakeBatches(t *testing.T, c *Conn, stream string, answers ...[]reply) (asked *[]uint64) {
 	t.Helper()
 	asked = new([]uint64)
@@ -58,7 +58,7 @@ func (r reply) message(to string) *nats.Msg {
 	msg.Header.Set("Nats-Num-Pending", strconv.FormatUint(r.pending, 10))
 	if r.status != "" {
 		msg.Header.Set("Status", r.status)
-		msg.Header.Set("Description", "said so")
+		msg.Header.Set("Description", "refused by the test")
 		return msg
 	}
 	msg.Header.Set(jetstream.SubjectHeader, "a")
@@ -146,7 +146,7 @@ func TestFailedBatchesAreErrors(t *testing.T) {
 					t.Errorf("ends with %v, want %v or any error", last, tt.want)
 				}
 				if took := time.Since(start); took > 2*Patience {
-					t.Errorf("took %v, want no more than patience allows", took)
+					t.Errorf("took %v, want at most %v", took, 2*Patience)
 				}
 			})
 		})
@@ -192,7 +192,7 @@ func TestNextFindsTheFirstMessageFromASequence(t *testing.T) {
 			t.Errorf("last of none = %v, want ErrNoMessage", err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
-		cause := errors.New("enough of this")
+		cause := errors.New("canceled by the test")
 		cancel(cause)
 		if _, err := c.Last(ctx, "S", "s.a"); !errors.Is(err, cause) {
 			t.Errorf("Last in a canceled context = %v, want the cause", err)

@@ -105,7 +105,7 @@ func TestPullerReplacesExpiredRequests(t *testing.T) {
 		}
 		f.say(t, first, statusExpired, "Request Timeout")
 		f.request(t, time.Second)                      // at once
-		lost := f.request(t, expiry+grace+time.Second) // the second one is lost without a word
+		lost := f.request(t, expiry+grace+time.Second) // the second one is lost
 		f.say(t, lost, "409", "Leadership Change")
 		short := f.request(t, time.Second)
 		if want := fmt.Sprintf(`"expires":%d`, shortExpiry); !strings.Contains(string(short.Data), want) {
@@ -152,7 +152,7 @@ func TestPullerFailsAfterPersistentRefusals(t *testing.T) {
 		start := time.Now()
 		for _, got := range []<-chan taken{one, two} {
 			if m := <-got; m.err == nil || !strings.Contains(m.err.Error(), "Consumer is push based") {
-				t.Errorf("take = %q, %v, want the server's word", m.subject, m.err)
+				t.Errorf("take = %q, %v, want the server's description", m.subject, m.err)
 			}
 		}
 		if took := time.Since(start); took < api.Patience || took > api.Patience+time.Second {
@@ -174,10 +174,10 @@ func TestPullerHasOneRequestPerTaker(t *testing.T) {
 		if m := <-gone; !errors.Is(m.err, why) {
 			t.Fatalf("take = %v, want the cause", m.err)
 		}
-		got := takeFrom(t.Context(), p) // the request of the one that left serves this one
+		got := takeFrom(t.Context(), p) // the earlier taker's request serves this one
 		synctest.Wait()
 		if len(f.requests) != 0 {
-			t.Error("a second request was made though one stands")
+			t.Error("a second request was sent while one is pending")
 		}
 		f.give(t, p, "a")
 		wantTaken(t, got, "a")

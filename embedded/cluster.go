@@ -176,7 +176,7 @@ func (c *Cluster) ClientURL() string {
 // up. While it is down it refuses to publish. Close closes the connection.
 func (c *Cluster) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	nc, err := c.clients.connect(c.cfg, c.ClientURL(), append([]nats.Option{
-		nats.SetCustomDialer(&dialer{}),
+		BubbleSafe(),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50 * time.Millisecond),
 		nats.ReconnectJitter(10*time.Millisecond, 10*time.Millisecond),

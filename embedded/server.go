@@ -131,8 +131,7 @@ func serverOptions(cfg config, dir string) *server.Options {
 // refuses to publish instead of buffering, because a late append is worse than a failed one; opts
 // may override this. Close closes the connection.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	d := &dialer{server: s.nats}
-	nc, err := s.clients.connect(s.cfg, "", append([]nats.Option{nats.InProcessServer(d), nats.SetCustomDialer(d)}, opts...))
+	nc, err := s.clients.connect(s.cfg, "", append([]nats.Option{nats.InProcessServer(&dialer{server: s.nats})}, opts...))
 	if err != nil {
 		return nil, fmt.Errorf("connect to embedded server: %w", err)
 	}
@@ -208,6 +207,10 @@ func (c *clients) close() {
 		nc.Close()
 	}
 }
+
+// BubbleSafe lets one TCP connection reconnect while tests run in synctest bubbles. Connections of a Server
+// or a Cluster already can.
+func BubbleSafe() nats.Option { return nats.SetCustomDialer(&dialer{}) }
 
 // dialer makes the connections of one client, in the process or over TCP.
 //

@@ -53,14 +53,12 @@ func (l *Live) Publish(s content.SessionID, ev events.Event) error {
 // sequence has one reader. It drops events if the reader is too slow, and events that this release
 // does not know.
 func (l *Live) Subscribe(ctx context.Context, s content.SessionID) (iter.Seq2[content.SessionID, events.Event], error) {
-	raw := make(chan *nats.Msg, eventBuffer)
-	sub, err := l.cell.nc.ChanSubscribe(l.cell.names.Delta(s), raw)
+	raw, err := l.cell.subscribe(ctx, "", l.cell.names.Delta(s))
 	if err != nil {
 		return nil, fmt.Errorf("live events of %s: %w", s, err)
 	}
-	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
 	return func(yield func(content.SessionID, events.Event) bool) {
-		for msg := range messages(ctx, raw) {
+		for msg := range raw {
 			ev, err := events.DecodeLive(msg.Data)
 			if err == nil && !yield(l.cell.names.SessionOf(msg.Subject), ev) {
 				return
@@ -69,8 +67,16 @@ func (l *Live) Subscribe(ctx context.Context, s content.SessionID) (iter.Seq2[co
 	}, nil
 }
 
-// messages yields the messages of a channel until ctx ends.
-func messages(ctx context.Context, raw <-chan *nats.Msg) iter.Seq[*nats.Msg] {
+// subscribe receives messages from now until ctx ends. In a queue group each one reaches one receiver.
+func (c *Cell) subscribe(ctx context.Context, group string, subjects ...string) (iter.Seq[*nats.Msg], error) {
+	raw := make(chan *nats.Msg, eventBuffer)
+	for _, subject := range subjects {
+		sub, err := c.nc.ChanQueueSubscribe(subject, group, raw)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // callers wrap it
+		}
+		context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
+	}
 	return func(yield func(*nats.Msg) bool) {
 		for {
 			select {
@@ -82,7 +88,7 @@ func messages(ctx context.Context, raw <-chan *nats.Msg) iter.Seq[*nats.Msg] {
 				}
 			}
 		}
-	}
+	}, nil
 }
 
 // Listener receives the commands of one session as they are stored. It may miss some: a live copy is

@@ -140,9 +140,19 @@ func (n *Nodes) Answer(ctx context.Context, node string, unrecorded func() []Hel
 // reconnect; or if it misses three probes of 250 ms, as a frozen host does. While the caller's own
 // connection has problems, nodes count as alive.
 func (n *Nodes) Ask(ctx context.Context, node string) (unrecorded []HeldToken, alive bool) {
+	return n.ask(ctx, node, probeTimeout)
+}
+
+// Answers is Ask for tools that inspect a deployment. It gives a busy node more time.
+func (n *Nodes) Answers(ctx context.Context, node string) bool {
+	_, alive := n.ask(ctx, node, patientTimeout)
+	return alive
+}
+
+func (n *Nodes) ask(ctx context.Context, node string, timeout time.Duration) (unrecorded []HeldToken, alive bool) {
 	absent := false
 	for range probeTries {
-		answer, err := n.probe(ctx, node, probeTimeout)
+		answer, err := n.probe(ctx, node, timeout)
 		switch {
 		case err == nil:
 			return n.unrecorded(answer), true
@@ -160,24 +170,6 @@ func (n *Nodes) Ask(ctx context.Context, node string) (unrecorded []HeldToken, a
 		}
 	}
 	return nil, false
-}
-
-// Answers reports whether a node answers. It is for tools that inspect a deployment: it gives a busy
-// node more time, and any failure counts as no answer.
-func (n *Nodes) Answers(ctx context.Context, node string) bool {
-	for range probeTries {
-		_, err := n.probe(ctx, node, patientTimeout)
-		if err == nil {
-			return true
-		}
-		if api.IsNoResponders(err) { // it may be reconnecting
-			select {
-			case <-time.After(probeTimeout):
-			case <-ctx.Done():
-			}
-		}
-	}
-	return false
 }
 
 // unrecorded decodes the tokens in an answer; none if it is damaged.

@@ -161,7 +161,7 @@ func TestProbeOverADeafConnectionReportsNoNodeDead(t *testing.T) {
 	}
 }
 
-// TestAnswersWaitsForABusyNode also covers a connection that receives nothing.
+// TestAnswersWaitsForABusyNode also covers a closed connection, which shows nothing about the node.
 func TestAnswersWaitsForABusyNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,15 +172,15 @@ func TestAnswersWaitsForABusyNode(t *testing.T) {
 			return nil
 		}))
 		if !c.Nodes().Answers(t.Context(), "busy") {
-			t.Error("a node that takes its time is said not to answer")
+			t.Error("a busy node does not answer")
 		}
 		if c.Nodes().Answers(t.Context(), "gone") {
-			t.Error("a node that is not there is said to answer")
+			t.Error("an absent node answers")
 		}
-		deaf := openCell(t, connect(t, s))
-		deaf.nc.Close()
-		if deaf.Nodes().Answers(t.Context(), "busy") {
-			t.Error("Answers over a deaf connection is true")
+		closed := openCell(t, connect(t, s))
+		closed.nc.Close()
+		if !closed.Nodes().Answers(t.Context(), "busy") {
+			t.Error("Answers over a closed connection reports the node dead")
 		}
 	})
 }

@@ -66,17 +66,13 @@ const alarmGroup = "nodes"
 // Alarms receives timers and schedules that become due, from now until ctx ends. Each alarm reaches one
 // receiver in the cell. Some are lost; a sweep finds those. The sequence has one reader.
 func (c *Cell) Alarms(ctx context.Context) (iter.Seq[Alarm], error) {
-	raw := make(chan *nats.Msg, eventBuffer)
-	due, fired := c.names.Live(c.names.Due(AllSessions)), c.names.Live(c.names.Fired("*"))
-	for _, subject := range []string{due, fired} {
-		sub, err := c.nc.ChanQueueSubscribe(subject, alarmGroup, raw)
-		if err != nil {
-			return nil, fmt.Errorf("listen to alarms: %w", err)
-		}
-		context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
+	fired := c.names.Live(c.names.Fired("*"))
+	raw, err := c.subscribe(ctx, alarmGroup, c.names.Live(c.names.Due(AllSessions)), fired)
+	if err != nil {
+		return nil, fmt.Errorf("listen to alarms: %w", err)
 	}
 	return func(yield func(Alarm) bool) {
-		for msg := range messages(ctx, raw) {
+		for msg := range raw {
 			a := Alarm{Session: c.names.SessionOf(msg.Subject)}
 			if name, ok := strings.CutPrefix(msg.Subject, strings.TrimSuffix(fired, "*")); ok {
 				a = Alarm{Schedule: name}

@@ -68,7 +68,7 @@ func (c *Cell) provision(ctx context.Context, cfg Config) error {
 	}
 	err := joinErrors(api.Together(rows, func(r Row) error { return c.compareRow(ctx, r) }))
 	if err == nil {
-		err = joinErrors(api.Together(rows, func(r Row) error { return c.createStream(ctx, r) }))
+		err = joinErrors(api.Together(rows, func(r Row) error { return c.create(ctx, r.object()) }))
 	}
 	if err == nil {
 		err = joinErrors(api.Together(consumers, func(o object) error { return c.create(ctx, o) }))
@@ -195,16 +195,6 @@ func (c *Cell) overlap(ctx context.Context, r Row) error {
 		}
 	}
 	return nil
-}
-
-func (c *Cell) createStream(ctx context.Context, r Row) error {
-	err := c.create(ctx, r.object())
-	if api.IsOverlap(err) {
-		if other := c.overlap(ctx, r); other != nil {
-			return other
-		}
-	}
-	return err
 }
 
 // create creates an object or finds one with the same settings. For the server, creating an equal

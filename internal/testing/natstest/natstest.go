@@ -39,14 +39,14 @@ func Connect(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn 
 	return nc
 }
 
-// ConnectTCP is Connect over a server's listener. Unlike a plain nats.Connect, the connection may reconnect
-// while other tests run in bubbles.
+// ConnectTCP returns a connection over a server's listener that closes with the test. It outlives the server,
+// and may reconnect while other tests run in bubbles.
 func ConnectTCP(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn {
 	tb.Helper()
-	return Connect(tb, s, append(opts, func(o *nats.Options) error {
-		o.InProcessServer, o.Servers = nil, []string{s.ClientURL()}
-		return nil
-	})...)
+	nc, err := nats.Connect(s.ClientURL(), append([]nats.Option{embedded.BubbleSafe()}, opts...)...)
+	Must(tb, err)
+	tb.Cleanup(nc.Close)
+	return nc
 }
 
 // Must fails the test at once if err is not nil.

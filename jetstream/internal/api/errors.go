@@ -28,7 +28,6 @@ const (
 	codeClusterNotAvailable jetstream.ErrorCode = 10008
 	codeClusterNotLeader    jetstream.ErrorCode = 10009
 	codeServerFull          jetstream.ErrorCode = 10023
-	codeSubjectOverlap      jetstream.ErrorCode = 10065
 	codeStoreFailed         jetstream.ErrorCode = 10077
 	codeGuardNotReady       jetstream.ErrorCode = 10163
 	codeBadSchedule         jetstream.ErrorCode = 10189
@@ -92,9 +91,6 @@ func IsNameInUse(err error) bool {
 	return hasCode(err, jetstream.JSErrCodeStreamNameInUse, jetstream.JSErrCodeConsumerAlreadyExists,
 		jetstream.JSErrCodeConsumerNameExists, jetstream.JSErrCodeConsumerExists)
 }
-
-// IsOverlap reports whether another stream has one of the subjects.
-func IsOverlap(err error) bool { return hasCode(err, codeSubjectOverlap) }
 
 // IsNoJetStream reports whether the server or the account has no JetStream.
 func IsNoJetStream(err error) bool {

@@ -81,22 +81,17 @@ func Listen(ctx context.Context, address string, registry *prometheus.Registry, 
 
 func handler(registry *prometheus.Registry, ready func() error) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	healthy := func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") }
+	mux.HandleFunc("GET /healthz", healthy)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := ready(); err != nil {
-			say(w, http.StatusServiceUnavailable, err.Error())
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		say(w, http.StatusOK, "ok")
+		healthy(w, r)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	return mux
-}
-
-func say(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = fmt.Fprintln(w, text) // the client is gone
 }
 
 // Address returns where the server listens, or "" if it is off.

@@ -2,8 +2,6 @@ package flags
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,14 +20,20 @@ func Models(a *app.App) *registry.Registry { return registry.New(a.Getenv) }
 
 // registerModels adds the flag that names the model of a new session, and its fallbacks.
 func registerModels(cmd *cobra.Command, names *[]string) {
-	var usages []string
+	var usages, providers []string
 	for _, p := range registry.Providers() {
 		usages = append(usages, p.Usage)
+		provider, _, more := strings.Cut(p.Usage, ":")
+		if more {
+			provider += ":"
+		}
+		providers = append(providers, provider)
 	}
 	cmd.Flags().StringArrayVar(names, "model", nil, "`model` of a new session: "+strings.Join(usages, ", ")+
 		"; repeat it for fallbacks; default: "+registry.ModelVariable+
 		", else, in this process, a model of the first provider whose key is set, else "+DemoModel)
-	_ = cmd.RegisterFlagCompletionFunc("model", completeModel) // the flag exists
+	complete := cobra.FixedCompletions(providers, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
+	_ = cmd.RegisterFlagCompletionFunc("model", complete) // the flag exists
 }
 
 // Model is the model that a session starts with.
@@ -81,30 +85,4 @@ func ModelData(models *registry.Registry, name string, local bool) ([]byte, erro
 		err = nil // a node may have it
 	}
 	return data, err
-}
-
-// completeModel offers the providers, and files for those that read one.
-func completeModel(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var out []cobra.Completion
-	provider, file, inFile := strings.Cut(typed, ":")
-	for _, p := range registry.Providers() {
-		name := p.Name
-		if strings.Contains(p.Usage, ":") {
-			name += ":"
-		}
-		if !inFile {
-			out = append(out, name)
-		}
-		if !inFile || p.Name != provider || p.Usage != name+"FILE" {
-			continue
-		}
-		files, _ := filepath.Glob(file + "*") // a bad pattern has no matches
-		for _, f := range files {
-			if info, err := os.Stat(f); err == nil && info.IsDir() {
-				f += string(filepath.Separator)
-			}
-			out = append(out, name+f)
-		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

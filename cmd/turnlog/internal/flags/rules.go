@@ -24,9 +24,10 @@ type Rules struct {
 // Register adds the flags to cmd.
 func (f *Rules) Register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	var keys []string
-	for _, l := range f.limits() {
-		keys = append(keys, l.name+"=")
+	names, _ := f.limits()
+	keys := make([]string, len(names))
+	for i, name := range names {
+		keys[i] = name + "="
 	}
 	fs.Func("limit", "end a turn beyond `limits`, separated by commas; they never widen a session's own: "+strings.Join(keys, "N, ")+"N", f.addLimits)
 	complete := cobra.FixedCompletions(keys, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
@@ -48,41 +49,26 @@ func (f *Rules) Register(cmd *cobra.Command) {
 
 var errNoPattern = errors.New("use a tool's name, in which * stands for any characters")
 
-// limit is a limit and its name on the command line.
-type limit struct {
-	name  string
-	value *int64
-}
-
-func (f *Rules) limits() []limit {
+// limits returns the names of limits on the command line, and their values.
+func (f *Rules) limits() (names []string, values []*int64) {
 	l := &f.Limits
-	return []limit{
-		{"requests", &l.Requests},
-		{"tokens", &l.TotalTokens},
-		{"input_tokens", &l.InputTokens},
-		{"output_tokens", &l.OutputTokens},
-		{"tool_calls", &l.ToolCalls},
-		{"rounds", &l.MaxRounds},
-	}
+	return []string{"requests", "tokens", "input_tokens", "output_tokens", "tool_calls", "rounds"},
+		[]*int64{&l.Requests, &l.TotalTokens, &l.InputTokens, &l.OutputTokens, &l.ToolCalls, &l.MaxRounds}
 }
 
 func (f *Rules) addLimits(text string) error {
-	all := f.limits()
+	names, values := f.limits()
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
-		i := slices.IndexFunc(all, func(l limit) bool { return l.name == name })
+		i := slices.Index(names, name)
 		if i < 0 {
-			var names []string
-			for _, l := range all {
-				names = append(names, l.name)
-			}
 			return fmt.Errorf("%q is none of %s", name, strings.Join(names, ", "))
 		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 1 {
 			return fmt.Errorf("%s=%s: use a number from 1 on", name, value)
 		}
-		*all[i].value = n
+		*values[i] = n
 	}
 	return nil
 }

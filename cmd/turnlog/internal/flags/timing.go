@@ -19,6 +19,7 @@ type Timing struct {
 func (f *Timing) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.at, "at", "", "do it once at this `time`: 2030-01-31T07:00:00Z, or in the time zone of this machine \"2030-01-31 07:00\" or 07:00")
 	cmd.Flags().DurationVar(&f.in, "in", 0, "do it once after this `time`: 90s, 2h30m")
+	cmd.MarkFlagsMutuallyExclusive("at", "in")
 	f.given = cmd.Flags().Changed
 }
 
@@ -29,8 +30,6 @@ const maxYears = 100
 func (f *Timing) When(now time.Time) (at time.Time, err error) {
 	in, flag := f.given("in"), "--at "+f.at
 	switch {
-	case f.given("at") && in:
-		return at, cli.Usage("--at and --in: give one of them")
 	case in && f.in < 0:
 		return at, cli.Usage("--in %v is in the past", f.in)
 	case in && f.in < time.Second:
@@ -56,22 +55,18 @@ func (f *Timing) When(now time.Time) (at time.Time, err error) {
 
 // parseTime parses a time. One without a date is the next such time.
 func parseTime(text string, now time.Time) (time.Time, bool) {
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, true
-	}
-	for _, layout := range []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return at, true
-		}
-	}
-	for _, layout := range []string{"15:04", "15:04:05"} {
-		t, err := time.ParseInLocation(layout, text, now.Location())
+	for _, layout := range []string{
+		time.RFC3339, "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05", "15:04", "15:04:05",
+	} {
+		at, err := time.ParseInLocation(layout, text, now.Location())
 		if err != nil {
 			continue
 		}
-		at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())
-		if !at.After(now) {
-			at = at.AddDate(0, 0, 1)
+		if at.Year() == 0 { // it has no date
+			at = time.Date(now.Year(), now.Month(), now.Day(), at.Hour(), at.Minute(), at.Second(), 0, now.Location())
+			if !at.After(now) {
+				at = at.AddDate(0, 0, 1)
+			}
 		}
 		return at, true
 	}

@@ -25,15 +25,12 @@ import (
 // adder adds a schedule: what its flags say.
 type adder struct {
 	app     *app.App
+	plan    schedule.Schedule // without what other flags say
 	timing  flags.Timing
-	every   time.Duration
-	cron    string
-	zone    string
 	session flags.Session
 	task    bool
 	goal    flags.Goal
 	overlap *cli.Choice
-	maxLate time.Duration
 	replace bool
 	later   bool
 	given   func(flag string) bool
@@ -69,9 +66,9 @@ name, and each session gets its newest version.`,
 	}
 	fs := cmd.Flags()
 	f.timing.Register(cmd)
-	fs.DurationVar(&f.every, "every", 0, "do it at `intervals`: 90s, 1h")
-	fs.StringVar(&f.cron, "cron", "", "do it at the times of a crontab `expression`")
-	fs.StringVar(&f.zone, "tz", "", "time `zone` of --cron, such as Europe/Berlin; default UTC")
+	fs.DurationVar(&f.plan.Timing.Every, "every", 0, "do it at `intervals`: 90s, 1h")
+	fs.StringVar(&f.plan.Timing.Cron, "cron", "", "do it at the times of a crontab `expression`")
+	fs.StringVar(&f.plan.Timing.Zone, "tz", "", "time `zone` of --cron, such as Europe/Berlin; default UTC")
 	f.session.Register(cmd)
 	fs.Lookup("session").Usage = "`id` of the session that gets the text as input; default: a new one each time"
 	f.session.RegisterBusy(cmd)
@@ -79,9 +76,11 @@ name, and each session gets its newest version.`,
 	f.goal.Register(cmd, "with --task, ")
 	f.overlap = cli.NewChoice("skip", "allow")
 	f.overlap.Register(cmd, "overlap", "", "what to do while the previous session, or that of --session, is working")
-	fs.DurationVar(&f.maxLate, "max-late", 0, "skip firings that are later than this `time`; 0: none")
+	fs.DurationVar(&f.plan.Late, "max-late", 0, "skip firings that are later than this `time`; 0: none")
 	fs.BoolVar(&f.replace, "replace", false, "replace the schedule of that name, if there is one")
 	fs.BoolVar(&f.later, "session-later", false, "accept a --session that does not exist yet")
+	cmd.MarkFlagsOneRequired("cron", "every", "at", "in")
+	cmd.MarkFlagsMutuallyExclusive("cron", "every", "at", "in")
 	f.given = fs.Changed
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -105,22 +104,15 @@ name, and each session gets its newest version.`,
 
 // schedule returns what the command line describes.
 func (f *adder) schedule(ctx context.Context, name string, words []string, now time.Time) (p schedule.Schedule, err error) {
-	at, err := f.timing.When(now)
-	if err != nil {
+	p = f.plan
+	p.Name, p.Overlap, p.By, p.Created = name, schedule.Overlap(f.overlap.String()), f.app.Person(), now
+	if p.Timing.At, err = f.timing.When(now); err != nil {
 		return p, err
 	}
-	timings := 0
-	for _, flag := range []string{"at", "in", "every", "cron"} {
-		if f.given(flag) {
-			timings++
-		}
-	}
 	switch {
-	case timings != 1:
-		return p, cli.Usage("say when, with one of --cron, --every, --at and --in")
-	case f.given("every") && f.every <= 0:
-		return p, cli.Usage("--every %v: use whole seconds, at least one", f.every)
-	case f.given("cron") && strings.TrimSpace(f.cron) == "":
+	case f.given("every") && p.Timing.Every <= 0:
+		return p, cli.Usage("--every %v: use whole seconds, at least one", p.Timing.Every)
+	case f.given("cron") && strings.TrimSpace(p.Timing.Cron) == "":
 		return p, cli.Usage("--cron is empty: give five fields, such as '0 2 * * *', or @daily")
 	case f.later && f.session.ID == "":
 		return p, cli.Usage("--session-later is for --session")
@@ -128,10 +120,6 @@ func (f *adder) schedule(ctx context.Context, name string, words []string, now t
 	text, err := f.app.Prompt(ctx, words)
 	if err != nil {
 		return p, err
-	}
-	p = schedule.Schedule{
-		Name: name, Timing: schedule.Timing{At: at, Every: f.every, Cron: f.cron, Zone: f.zone},
-		Overlap: schedule.Overlap(f.overlap.String()), Late: f.maxLate, By: f.app.Person(), Created: now,
 	}
 	if p.Session, err = f.session.SessionID(); err != nil {
 		return p, err

@@ -15,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 )
@@ -91,12 +90,7 @@ With --input the tool gets other arguments than the model gave; they must match 
 		}
 		return nil
 	})
-	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if v.Always && v.Input != nil {
-			return cli.Usage("--always and --input: a permanent approval is for the model's arguments")
-		}
-		return nil
-	}
+	cmd.MarkFlagsMutuallyExclusive("always", "input") // a permanent approval is for the model's arguments
 	return deciding(a, cmd, &v, "approved")
 }
 

@@ -58,6 +58,7 @@ The text "-" is read from stdin.`,
 	f.files.register(cmd)
 	f.onBusy = cli.NewChoice("steer", "queue", "interrupt", "reject")
 	f.onBusy.Register(cmd, "on-busy", "", "what to do while a turn of the session is open")
+	cmd.MarkFlagsMutuallyExclusive("wait", "at", "in")
 	f.output = a.Output(cmd)
 	f.remote = a.RemoteClient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -96,8 +97,6 @@ func (f *sendFlags) send(ctx context.Context, id content.SessionID, words []stri
 		return cli.Usage("--timeout is for --wait")
 	case f.yes && !f.wait:
 		return cli.Usage("--yes is for --wait")
-	case !later.IsZero() && f.wait:
-		return cli.Usage("--wait cannot be used with --at or --in")
 	}
 	in, err := f.files.input(ctx, f.remote.App, words)
 	if err != nil {

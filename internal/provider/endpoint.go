@@ -1,6 +1,6 @@
 // Package provider holds what adapters for model providers over HTTP share: the
 // [Endpoint] that requests go to, the [Reply] under construction, the options of a
-// configuration ([SetOptions], [CheckOptions]), and the classes of failures.
+// configuration ([SetOptions]), and the classes of failures.
 //
 // It knows no particular provider. An adapter keeps only the mapping to its API: how
 // a request is written, how events are read, and which error codes mean more than
@@ -8,7 +8,7 @@
 // follows redirects or prints its key.
 //
 // A call whose arguments are not a JSON object fails the attempt with class server. In
-// a reply that a limit cut off, it is kept under [InvalidArguments] and does not run.
+// a reply that a limit cut off, it is kept under invalid_arguments and does not run.
 package provider
 
 import (
@@ -46,7 +46,7 @@ type Settings struct {
 	HTTP            *http.Client  // nil: the default client
 	Silence         time.Duration // fails a call that receives nothing for this long; zero: 5 minutes, negative: never
 
-	Options any // the configuration, which [CheckOptions] checks
+	Options any // the configuration, which is checked by its tags
 
 	// Failure translates a response with an error status.
 	Failure func(*StatusError) *model.Error
@@ -72,7 +72,7 @@ func NewEndpoint(s Settings) (Endpoint, error) {
 	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
 		return Endpoint{}, errors.New("base_url: want http:// or https:// and a host")
 	}
-	if err := CheckOptions(s.Options); err != nil {
+	if err := checkOptions(s.Options); err != nil {
 		return Endpoint{}, err
 	}
 	return Endpoint{settings: s, client: newClient(s.HTTP, cmp.Or(s.Silence, defaultSilence))}, nil

@@ -9,6 +9,15 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
+// Errors of a client.
+type (
+	SilentError   = silentError
+	RedirectError = redirectError
+)
+
+// CheckOptions checks the options of a configuration.
+func CheckOptions(cfg any) error { return checkOptions(cfg) }
+
 // Finish completes a reply.
 func (r *Reply) Finish(reason content.FinishReason) (model.Reply, error) { return r.finish(reason) }
 

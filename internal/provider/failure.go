@@ -103,7 +103,7 @@ func failure(ctx context.Context, err error, used content.Usage, key string) err
 // transportClass returns the class of an exchange that ended without a response
 // of the provider. Most of these failures may be gone at the next attempt.
 func transportClass(err error) content.ErrorClass {
-	if _, ok := errors.AsType[*RedirectError](err); ok {
+	if _, ok := errors.AsType[*redirectError](err); ok {
 		return content.ClassInvalid
 	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {

@@ -64,9 +64,9 @@ func parse(v reflect.Value, text string) (want string, err error) {
 	}
 }
 
-// CheckOptions returns an error for the first option of a configuration with a value
+// checkOptions returns an error for the first option of a configuration with a value
 // that its field does not allow.
-func CheckOptions(cfg any) error {
+func checkOptions(cfg any) error {
 	for f, v := range reflect.ValueOf(cfg).Fields() {
 		want := f.Tag.Get("want")
 		if want == "" || v.IsZero() {

@@ -19,7 +19,7 @@ import (
 // return the cause.
 //
 // The input of a call is always a JSON object: empty arguments become an empty object,
-// and others are kept as text under [InvalidArguments].
+// and others are kept as text under invalid_arguments.
 type Reply struct {
 	Usage     content.Usage // so far
 	Model, ID string        // according to the provider
@@ -38,9 +38,9 @@ type part struct {
 	malformed bool
 }
 
-// InvalidArguments is the only field in the input of a call whose arguments are not
+// invalidArguments is the only field in the input of a call whose arguments are not
 // a JSON object. Its value is the text of the arguments.
-const InvalidArguments = "invalid_arguments"
+const invalidArguments = "invalid_arguments"
 
 // NewReply returns a reply without parts.
 func NewReply(ctx context.Context, emit func(content.Delta)) *Reply {
@@ -134,7 +134,7 @@ func (r *Reply) finish(reason content.FinishReason) (model.Reply, error) {
 		g := r.parts[i]
 		if g.malformed && reason == content.ToolCalls {
 			return model.Reply{}, &model.Error{
-				Class: content.ClassServer, Code: InvalidArguments,
+				Class: content.ClassServer, Code: invalidArguments,
 				Message: fmt.Sprintf("the arguments of the call of %s are not a JSON object", g.part.Call.Name),
 			}
 		}
@@ -162,7 +162,7 @@ func object(args []byte) (json.RawMessage, bool) {
 	case text[0] == '{' && json.Valid(text):
 		return args, false
 	}
-	wrapped, err := json.Marshal(map[string]string{InvalidArguments: string(args)})
+	wrapped, err := json.Marshal(map[string]string{invalidArguments: string(args)})
 	if err != nil {
 		return json.RawMessage("{}"), true // impossible for strings
 	}

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// SilentError is returned when a provider sends nothing for too long.
-type SilentError struct{ After time.Duration }
+// silentError is returned when a provider sends nothing for too long.
+type silentError struct{ After time.Duration }
 
 // Error says how long the provider was silent.
-func (e *SilentError) Error() string {
+func (e *silentError) Error() string {
 	return fmt.Sprintf("the provider sent nothing for %s", e.After)
 }
 
 // Timeout makes the error a net.Error that is a timeout.
-func (e *SilentError) Timeout() bool { return true }
+func (e *silentError) Timeout() bool { return true }
 
 // Temporary completes net.Error: another attempt may succeed.
-func (e *SilentError) Temporary() bool { return true }
+func (e *silentError) Temporary() bool { return true }
 
-// transport ends an exchange with a *SilentError if no byte arrives for some time,
+// transport ends an exchange with a *silentError if no byte arrives for some time,
 // before the header or within the body. A stream that keeps sending may take any
 // time.
 type transport struct {
@@ -39,7 +39,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	w := &watch{silence: t.silence, cancel: cancel}
-	w.timer = time.AfterFunc(t.silence, func() { cancel(&SilentError{After: t.silence}) })
+	w.timer = time.AfterFunc(t.silence, func() { cancel(&silentError{After: t.silence}) })
 	resp, err := t.base.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		w.stop()
@@ -86,20 +86,20 @@ func (b *watchedBody) Close() error {
 	return b.ReadCloser.Close() //nolint:wrapcheck // nothing to add
 }
 
-// silent returns the SilentError that ended the exchange, otherwise err.
+// silent returns the silentError that ended the exchange, otherwise err.
 func silent(ctx context.Context, err error) error {
-	if s, ok := errors.AsType[*SilentError](context.Cause(ctx)); ok {
+	if s, ok := errors.AsType[*silentError](context.Cause(ctx)); ok {
 		return s
 	}
 	return err
 }
 
-// RedirectError is returned when a provider redirects a request. Configure the
+// redirectError is returned when a provider redirects a request. Configure the
 // target address instead.
-type RedirectError struct{ Host string }
+type redirectError struct{ Host string }
 
 // Error names the host of the redirect.
-func (e *RedirectError) Error() string {
+func (e *redirectError) Error() string {
 	return fmt.Sprintf("redirected to %s, which is not followed", e.Host)
 }
 
@@ -112,6 +112,6 @@ func newClient(base *http.Client, silence time.Duration) *http.Client {
 		c = *base
 	}
 	c.Transport = &transport{base: cmp.Or(c.Transport, http.DefaultTransport), silence: silence}
-	c.CheckRedirect = func(req *http.Request, _ []*http.Request) error { return &RedirectError{Host: req.URL.Host} }
+	c.CheckRedirect = func(req *http.Request, _ []*http.Request) error { return &redirectError{Host: req.URL.Host} }
 	return &c
 }

@@ -11,12 +11,10 @@ import (
 	"time"
 )
 
-// DefaultMaxTokens is the default of [Config.MaxTokens] without a thinking budget.
-const DefaultMaxTokens = 32_000
-
 const (
-	minThinking   = 1024 // tokens, required by the API
-	claudeContext = 200_000
+	defaultMaxTokens = 32_000 // without a thinking budget
+	minThinking      = 1024   // tokens, required by the API
+	claudeContext    = 200_000
 )
 
 // Config configures a [Model].
@@ -56,7 +54,7 @@ func (c Config) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, 
 // complete sets the defaults.
 func (c *Config) complete() error {
 	budget, err := c.budget()
-	c.MaxTokens = cmp.Or(c.MaxTokens, DefaultMaxTokens+budget)
+	c.MaxTokens = cmp.Or(c.MaxTokens, defaultMaxTokens+budget)
 	if c.ContextTokens == 0 && strings.HasPrefix(c.Model, "claude-") {
 		c.ContextTokens = claudeContext
 	}

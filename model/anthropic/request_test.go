@@ -174,7 +174,7 @@ func TestThinkingOptions(t *testing.T) {
 		if got := string(body.Thinking); got != want {
 			t.Errorf("thinking %q is sent as %s, want %s", thinking, got, want)
 		}
-		if tokens := int64(anthropic.DefaultMaxTokens); body.MaxTokens < tokens {
+		if tokens := int64(32_000); body.MaxTokens < tokens {
 			t.Errorf("thinking %q: max_tokens = %d", thinking, body.MaxTokens)
 		}
 	}

@@ -33,15 +33,15 @@ func SetOptions[C any](cfg *C, given url.Values) error {
 		if !given.Has(name) {
 			continue
 		}
-		if want, err := parse(v, given.Get(name)); err != nil {
+		if want, ok := parse(v, given.Get(name)); !ok {
 			return fmt.Errorf("option %s=%s: want %s", name, given.Get(name), want)
 		}
 	}
 	return nil
 }
 
-// parse sets v and returns what its kind of field wants.
-func parse(v reflect.Value, text string) (want string, err error) {
+// parse sets v if its kind accepts the text. It returns what the kind wants.
+func parse(v reflect.Value, text string) (want string, ok bool) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -49,18 +49,18 @@ func parse(v reflect.Value, text string) (want string, err error) {
 	case reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		v.SetBool(b)
-		return "true or false", err
+		return "true or false", err == nil
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(text, 10, v.Type().Bits())
 		v.SetInt(n)
-		return "a whole number", err
+		return "a whole number", err == nil
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(text, 64)
 		v.SetFloat(f)
-		return "a number", err
+		return "a number", err == nil
 	default:
 		v.SetString(text)
-		return "", nil
+		return "", true
 	}
 }
 

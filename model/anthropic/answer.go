@@ -105,7 +105,7 @@ func (a *answer) begin(i int, raw json.RawMessage) error {
 		p, a.input = content.Part{Kind: content.CustomKind, Name: customPrefix + b.Type, Data: raw}, nil
 	}
 	_, err := a.reply.Begin(p)
-	return err //nolint:wrapcheck // the cause of the context
+	return err
 }
 
 // block returns the part of a block that has begun.
@@ -136,11 +136,11 @@ func (a *answer) grow(i int, raw json.RawMessage) error {
 	case p.Kind == content.CustomKind:
 		return merge(p, raw)
 	case d.Type == "text_delta" && p.Kind == content.TextKind:
-		return a.reply.Append(i, d.Text) //nolint:wrapcheck // the cause of the context
+		return a.reply.Append(i, d.Text)
 	case d.Type == "thinking_delta" && p.Reasoning != nil:
-		return a.reply.Append(i, d.Thinking) //nolint:wrapcheck // as above
+		return a.reply.Append(i, d.Thinking)
 	case d.Type == "input_json_delta" && p.Call != nil:
-		return a.reply.Append(i, d.Input) //nolint:wrapcheck // as above
+		return a.reply.Append(i, d.Input)
 	case d.Type == "signature_delta" && p.Reasoning != nil:
 		p.Reasoning.Signature = append(p.Reasoning.Signature, d.Signature...)
 		return nil
@@ -172,7 +172,7 @@ func (a *answer) commit(i int) error {
 	if err != nil {
 		return err
 	}
-	return a.reply.Commit(i) //nolint:wrapcheck // the cause of the context
+	return a.reply.Commit(i)
 }
 
 // Reason implements provider.Handler.

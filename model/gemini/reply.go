@@ -62,6 +62,7 @@ type part struct {
 	} `json:"inlineData"`
 }
 
+// blocked stands for a finish reason if the prompt was blocked: the API has none.
 const blocked = "PROMPT_BLOCKED"
 
 // Event implements provider.Handler.
@@ -132,16 +133,16 @@ func (a *answer) part(raw json.RawMessage) error {
 		return a.whole(text)
 	}
 	_, err := a.reply.Grow(text)
-	return err //nolint:wrapcheck // the cause of the context
+	return err
 }
 
 // whole adds a complete part.
 func (a *answer) whole(p content.Part) error {
 	i, err := a.reply.Begin(p)
 	if err != nil {
-		return err //nolint:wrapcheck // the cause of the context
+		return err
 	}
-	return a.reply.Commit(i) //nolint:wrapcheck // as above
+	return a.reply.Commit(i)
 }
 
 // Reason implements provider.Handler. A malformed call and a call of an unknown tool

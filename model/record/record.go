@@ -145,5 +145,5 @@ func (m *Model) keep(x exchange) error {
 	if err != nil {
 		return err
 	}
-	return maybe.WriteFile(m.file, conceal(data, m.secrets), 0o644)
+	return maybe.WriteFile(m.file, conceal(data, m.secrets), 0o644) //nolint:wrapcheck // record adds the name
 }

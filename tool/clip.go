@@ -11,8 +11,7 @@ import (
 type Clip struct {
 	half int    // bytes kept at each end
 	head []byte // the first half
-	tail []byte // the last half, a ring once full
-	next int    // next position in the ring
+	tail []byte // the last half at its end
 	size int64  // bytes written
 }
 
@@ -37,13 +36,10 @@ func take[T []byte | string](c *Clip, p T) {
 	c.head = append(c.head, p[:room]...)
 	p = p[room:]
 	p = p[max(0, len(p)-c.half):]
-	room = min(c.half-len(c.tail), len(p))
-	c.tail = append(c.tail, p[:room]...)
-	for p = p[room:]; len(p) > 0; {
-		k := copy(c.tail[c.next:], p)
-		c.next = (c.next + k) % c.half
-		p = p[k:]
+	if len(c.tail)+len(p) > 2*c.half {
+		c.tail = append(c.tail[:0], c.tail[len(c.tail)-c.half:]...)
 	}
+	c.tail = append(c.tail, p...)
 }
 
 // holds reports whether n more bytes would fit without a cut.
@@ -52,7 +48,7 @@ func (c *Clip) holds(n int) bool { return c.size+int64(n) <= int64(2*c.half) }
 // Text returns the kept bytes as valid UTF-8, with a note in place of the cut, and the
 // number of bytes cut.
 func (c *Clip) Text() (text string, cut int64) {
-	tail := append(bytes.Clone(c.tail[c.next:]), c.tail[:c.next]...)
+	tail := c.tail[max(0, len(c.tail)-c.half):]
 	cut = c.size - int64(len(c.head)) - int64(len(tail))
 	if cut == 0 {
 		return string(valid(append(bytes.Clone(c.head), tail...))), 0

@@ -281,7 +281,7 @@ func TestManifestErrorsNameTheLine(t *testing.T) {
 	if _, err := exec.Load(t.TempDir(), twice, exec.Options{}); err == nil || !strings.HasSuffix(err.Error(), "b.yaml:1: name: \"x\" is also the name of the tool in a.yaml") {
 		t.Errorf("two of a name: %v", err)
 	}
-	for name, problem := range map[string]string{"/no/such/dir": "manifest /no/such/dir: no such file or folder", t.TempDir(): "holds no .yaml, .yml or .json"} {
+	for name, problem := range map[string]string{"/no/such/dir": "manifest: stat /no/such/dir: no such file or directory", t.TempDir(): "holds no .yaml, .yml or .json"} {
 		if _, err := exec.Load(t.TempDir(), name, exec.Options{}); err == nil || !strings.Contains(err.Error(), problem) {
 			t.Errorf("%s: %v, want %q", name, err, problem)
 		}

@@ -1,9 +1,7 @@
 package exec
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -44,13 +42,10 @@ func Load(root, name string, opts Options) ([]tool.Tool, error) {
 
 func manifests(name string) ([]string, error) {
 	info, err := os.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("manifest %s: no such file or folder", name)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	if !info.IsDir() {
+	case !info.IsDir():
 		return []string{name}, nil
 	}
 	entries, err := os.ReadDir(name)

@@ -121,7 +121,7 @@ func (c *connection) whyGone() error {
 
 // discover lists all that is on offer.
 func (l *link) discover(ctx context.Context, session *sdk.ClientSession) ([]tool.Tool, error) {
-	var offers []offer
+	var offers []*remoteTool
 	var caps sdk.ServerCapabilities
 	if r := session.InitializeResult(); r != nil && r.Capabilities != nil {
 		caps = *r.Capabilities
@@ -134,7 +134,7 @@ func (l *link) discover(ctx context.Context, session *sdk.ClientSession) ([]tool
 			case len(offers) == maxTools:
 				return nil, fmt.Errorf("list tools: there are more than %d", maxTools)
 			}
-			if !slices.ContainsFunc(offers, func(o offer) bool { return o.name == t.Name }) {
+			if !slices.ContainsFunc(offers, func(o *remoteTool) bool { return o.name == t.Name }) {
 				offers = append(offers, l.remote(t))
 			}
 		}
@@ -150,7 +150,7 @@ func (l *link) discover(ctx context.Context, session *sdk.ClientSession) ([]tool
 }
 
 // compile turns offers into tools. It omits those that cannot be used.
-func (l *link) compile(offers []offer, own int) []tool.Tool {
+func (l *link) compile(offers []*remoteTool, own int) []tool.Tool {
 	names := make([]string, len(offers))
 	for i, o := range offers {
 		names[i] = o.name
@@ -160,7 +160,7 @@ func (l *link) compile(offers []offer, own int) []tool.Tool {
 	room := maxSpecs
 	for i, o := range offers {
 		o.spec.Name = names[i]
-		t, err := tool.Compile(&remoteTool{offer: o, l: l})
+		t, err := tool.Compile(o)
 		size := len(o.spec.Description) + len(o.spec.InputSchema) + len(o.spec.OutputSchema)
 		if err == nil && size > room {
 			err = fmt.Errorf("tool %s: its %d bytes of description exceed the limit", o.spec.Name, size)

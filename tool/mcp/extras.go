@@ -19,8 +19,8 @@ const maxListed = 500
 const noArguments = `{"type":"object","additionalProperties":false}`
 
 // resources returns the tools that list and read a server's resources.
-func (l *link) resources() []offer {
-	return []offer{
+func (l *link) resources() []*remoteTool {
+	return []*remoteTool{
 		l.extra(opResource, "resources/list", "list_resources", "Lists the resources of the MCP server "+l.cfg.Name+", and URI templates for more, as JSON.",
 			noArguments, "", listResources),
 		l.extra(opResource, "resources/read", "read_resource", "Reads a resource of the MCP server "+l.cfg.Name+".",
@@ -30,8 +30,8 @@ func (l *link) resources() []offer {
 }
 
 // prompts returns the tools that list and get a server's prompts.
-func (l *link) prompts() []offer {
-	return []offer{
+func (l *link) prompts() []*remoteTool {
+	return []*remoteTool{
 		l.extra(opPrompt, "prompts/list", "list_prompts", "Lists the prompts of the MCP server "+l.cfg.Name+" and their arguments, as JSON.",
 			noArguments, "", listPrompts),
 		l.extra(opPrompt, "prompts/get", "get_prompt", "Gets a prompt of the MCP server "+l.cfg.Name+", filled in.",
@@ -41,10 +41,10 @@ func (l *link) prompts() []offer {
 	}
 }
 
-// extra returns an offer about what the argument names.
-func (l *link) extra(kind, method, name, about, schema, argument string, do doFunc) offer {
-	return offer{
-		name: name, operation: operation{kind: kind, method: method}, argument: argument, do: do,
+// extra returns a tool about what the argument names.
+func (l *link) extra(kind, method, name, about, schema, argument string, do doFunc) *remoteTool {
+	return &remoteTool{
+		l: l, name: name, operation: operation{kind: kind, method: method}, argument: argument, do: do,
 		spec: tool.Spec{Description: about, InputSchema: json.RawMessage(schema), Effects: content.ReadOnly, Timeout: l.cfg.Timeout},
 	}
 }

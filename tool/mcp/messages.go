@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"sync/atomic"
-
-	"go.uber.org/zap"
 )
 
 // maxNoise is the number of bytes kept of a line that is not a message.
@@ -43,7 +41,7 @@ func (m *messages) Read(b []byte) (int, error) {
 			text := bytes.TrimSpace(piece)
 			m.skip = len(text) == 0 || text[0] != '{' && text[0] != '['
 			if m.skip && len(text) > 0 {
-				m.noise(text[:min(len(text), maxNoise)])
+				m.output.skipped(text[:min(len(text), maxNoise)])
 			}
 		}
 		if m.partial = errors.Is(err, bufio.ErrBufferFull); !m.skip {
@@ -53,12 +51,4 @@ func (m *messages) Read(b []byte) (int, error) {
 	n := copy(b, m.rest)
 	m.rest = m.rest[n:]
 	return n, nil
-}
-
-// noise keeps a line that is not a message.
-func (m *messages) noise(line []byte) {
-	m.output.noise.Do(func() {
-		m.output.log.Warn("MCP server wrote a line that is not a message", zap.String("line", m.output.hide(string(line))))
-	})
-	_, _ = m.output.Write(append(bytes.Clone(line), '\n')) // never fails
 }

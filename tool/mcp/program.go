@@ -172,6 +172,14 @@ func (w *output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// skipped keeps a line of stdout that is not a message.
+func (w *output) skipped(line []byte) {
+	w.noise.Do(func() {
+		w.log.Warn("MCP server wrote a line that is not a message", zap.String("line", w.hide(string(line))))
+	})
+	_, _ = w.Write(append(bytes.Clone(line), '\n')) // never fails
+}
+
 // last returns the last line that is not blank.
 func (w *output) last() string {
 	w.mu.Lock()

@@ -15,8 +15,10 @@ import (
 // metaKey is the key of a call's idempotency key in _meta.
 const metaKey = "turnlog/idempotency-key"
 
-// offer is something that a server can do.
-type offer struct {
+// remoteTool is a tool of a server, or one of ours for its resources and prompts. It
+// outlives connections.
+type remoteTool struct {
+	l *link
 	operation
 	name     string // the server's
 	argument string // which names what the operation is about; "": none
@@ -27,10 +29,10 @@ type offer struct {
 type doFunc func(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error)
 
 // on returns the operation of a call.
-func (o offer) on(input json.RawMessage) operation {
-	op := o.operation
-	if o.argument != "" {
-		op.about = textOf(input, o.argument)
+func (t *remoteTool) on(input json.RawMessage) operation {
+	op := t.operation
+	if t.argument != "" {
+		op.about = textOf(input, t.argument)
 	}
 	return op
 }
@@ -41,12 +43,6 @@ func textOf(input json.RawMessage, argument string) string {
 	_ = json.Unmarshal(input, &fields) // an invalid input has no arguments
 	text, _ := fields[argument].(string)
 	return text
-}
-
-// remoteTool is an offer as a tool. It outlives connections.
-type remoteTool struct {
-	offer
-	l *link
 }
 
 // Spec returns the tool's spec.
@@ -99,17 +95,15 @@ func (t *remoteTool) Propose(_ context.Context, c tool.Call) ([]tool.Request, er
 	return []tool.Request{r}, nil
 }
 
-// remote returns the offer of a tool of the server.
-func (l *link) remote(t *sdk.Tool) offer {
-	spec := tool.Spec{
-		Description:  cmp.Or(t.Description, title(t), "The tool "+t.Name+" of the MCP server "+l.cfg.Name+"."),
-		InputSchema:  schema(t.InputSchema),
-		OutputSchema: schema(t.OutputSchema),
-		Effects:      l.effects(t.Annotations),
-		Timeout:      l.cfg.Timeout,
-	}
-	return offer{
-		operation: operation{kind: opToolCall, method: "tools/call", about: t.Name}, name: t.Name, spec: spec,
+// remote returns a tool of the server.
+func (l *link) remote(t *sdk.Tool) *remoteTool {
+	return &remoteTool{
+		l: l, operation: operation{kind: opToolCall, method: "tools/call", about: t.Name}, name: t.Name,
+		spec: tool.Spec{
+			Description: cmp.Or(t.Description, title(t), "The tool "+t.Name+" of the MCP server "+l.cfg.Name+"."),
+			InputSchema: schema(t.InputSchema), OutputSchema: schema(t.OutputSchema),
+			Effects: l.effects(t.Annotations), Timeout: l.cfg.Timeout,
+		},
 		do: func(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error) {
 			p := &sdk.CallToolParams{Name: t.Name, Arguments: c.Input}
 			if c.IdempotencyKey != "" {

@@ -123,7 +123,7 @@ func TestInvalidFlagsAreErrors(t *testing.T) {
 		"--tools fetch --fetch-allow a/b":                 `--tools: fetch: http_fetch: host "a/b": write example.com`,
 		"--tools fetch --fetch-allow a --fetch-method X":  `--tools: fetch: http_fetch: method "X": known are GET`,
 		"--tools fetch --fetch-allow a --fetch-private x": `--fetch-private "x": write an address or a range`,
-		"--tool-manifest /no/such":                        "--tool-manifest: manifest /no/such: no such file or folder",
+		"--tool-manifest /no/such":                        "--tool-manifest: manifest: stat /no/such: no such file or directory",
 		"--tool-manifest " + bad:                          `--tool-manifest: ` + bad + `:3: unknown field "foo"`,
 		"--tool-manifest " + clash:                        `--tool-manifest: tool "fs_read_file" is offered twice: by source fs and by source manifests`,
 	} {

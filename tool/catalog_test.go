@@ -67,7 +67,7 @@ func TestCollidingNamesGoToOneSource(t *testing.T) {
 	}
 }
 
-func TestCatalogDigestFollowsWhatIsOffered(t *testing.T) {
+func TestCatalogDigestFollowsTheOffers(t *testing.T) {
 	t.Parallel()
 	digest := func(sources ...tool.Source) string {
 		c, err := tool.Sample(t.Context(), sources, tool.FirstWins)

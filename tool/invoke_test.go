@@ -173,7 +173,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-func TestTimeoutNamesTheTimeThatWasSet(t *testing.T) {
+func TestTimeoutNamesTheConfiguredTime(t *testing.T) {
 	t.Parallel()
 	obedient := plain{call: func(ctx context.Context, _ tool.Call) (tool.Output, error) {
 		<-ctx.Done()
@@ -203,7 +203,7 @@ func TestToolThatIgnoresItsDeadlineIsAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		told := 0
+		reports := 0
 		deaf := plain{
 			spec: tool.Spec{Timeout: time.Minute},
 			call: func(_ context.Context, c tool.Call) (tool.Output, error) {
@@ -214,7 +214,7 @@ func TestToolThatIgnoresItsDeadlineIsAbandoned(t *testing.T) {
 			},
 		}
 		invoker := tool.Invoker{Grace: 3 * time.Second}
-		r := invoker.Invoke(t.Context(), deaf, tool.Call{ID: "c1", Progress: func(string, float64) { told++ }})
+		r := invoker.Invoke(t.Context(), deaf, tool.Call{ID: "c1", Progress: func(string, float64) { reports++ }})
 		if r.Duration != 63*time.Second {
 			t.Errorf("returned after %s, want the timeout and the grace", r.Duration)
 		}
@@ -226,8 +226,8 @@ func TestToolThatIgnoresItsDeadlineIsAbandoned(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		if told != 1 {
-			t.Errorf("progress was told %d times, want only what came in time", told)
+		if reports != 1 {
+			t.Errorf("%d progress reports, want only the one within the deadline", reports)
 		}
 	})
 }
@@ -332,7 +332,7 @@ func TestExclusiveToolRunsOneCallAtATime(t *testing.T) {
 		for i := range 4 {
 			calls.Go(func() {
 				if got := tool.Invoke(t.Context(), all.Offers[i%2].Tool, tool.Call{ID: "c1"}).Result; got.Status != content.StatusOK {
-					t.Errorf("result = %s %q: the wait counts for nothing", got.Status, got.Text())
+					t.Errorf("result = %s %q: the wait must not count toward the timeout", got.Status, got.Text())
 				}
 			})
 		}
@@ -341,7 +341,7 @@ func TestExclusiveToolRunsOneCallAtATime(t *testing.T) {
 		calls.Go(func() {
 			synctest.Wait()
 			if got := tool.Invoke(cancelled, all.Offers[0].Tool, tool.Call{ID: "c2"}).Result; got.Code != tool.CodeTimeout {
-				t.Errorf("a call that waited in vain: %s %q", got.Status, got.Text())
+				t.Errorf("a call whose deadline passed while it waited: %s %q", got.Status, got.Text())
 			}
 		})
 		calls.Wait()

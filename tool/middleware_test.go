@@ -145,7 +145,7 @@ func TestWrapWithoutMiddlewareReturnsTheTool(t *testing.T) {
 	}
 }
 
-func TestHostHearsThatACallNeedsAnApproval(t *testing.T) {
+func TestHostIsNotifiedOfAQuestion(t *testing.T) {
 	t.Parallel()
 	ask := tool.NeedsApproval(tool.Verdict{RequestKind: "filesystem.write", Summary: "write /etc/hosts"})
 	var asked []tool.Verdict

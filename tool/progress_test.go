@@ -11,22 +11,22 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// said is a progress report and its time.
-type said struct {
+// report is a progress report and its time.
+type report struct {
 	Text  string
 	Share float64
 	At    time.Duration
 }
 
 // listen runs a call of t and returns its reports.
-func listen(t *testing.T, talk func(progress func(string, float64))) []said {
+func listen(t *testing.T, talk func(progress func(string, float64))) []report {
 	t.Helper()
-	var got []said
+	var got []report
 	start := time.Now()
 	tool.Invoke(t.Context(), plain{call: func(_ context.Context, c tool.Call) (tool.Output, error) {
 		talk(c.Progress)
 		return tool.Output{}, nil
-	}}, tool.Call{Progress: func(text string, share float64) { got = append(got, said{text, share, time.Since(start)}) }})
+	}}, tool.Call{Progress: func(text string, share float64) { got = append(got, report{text, share, time.Since(start)}) }})
 	return got
 }
 
@@ -43,7 +43,7 @@ func TestProgressIsCleaned(t *testing.T) {
 			<-time.After(time.Second)
 			progress("unknown", zero/zero)
 		})
-		want := []said{{"a\uFFFDb", 0, 0}, {"half", 0.5, time.Second}, {"over", 1, 2 * time.Second}, {"unknown", 0, 3 * time.Second}}
+		want := []report{{"a\uFFFDb", 0, 0}, {"half", 0.5, time.Second}, {"over", 1, 2 * time.Second}, {"unknown", 0, 3 * time.Second}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
@@ -55,24 +55,24 @@ func TestProgressIsRateLimitedAndKeepsTheLastReport(t *testing.T) {
 	const ms = time.Millisecond
 	for name, row := range map[string]struct {
 		talk func(progress func(string, float64))
-		want []said
+		want []report
 	}{
 		"a burst": {func(progress func(string, float64)) {
 			for _, text := range []string{"a", "b", "c"} {
 				progress(text, 0)
 			}
-		}, []said{{"a", 0, 0}, {"c", 0, 0}}},
+		}, []report{{"a", 0, 0}, {"c", 0, 0}}},
 		"a stream": {func(progress func(string, float64)) {
 			for i := range 100 {
 				progress("x", float64(i)/100)
 				<-time.After(ms)
 			}
-		}, []said{{"x", 0, 0}, {"x", 0.99, 100 * ms}}},
+		}, []report{{"x", 0, 0}, {"x", 0.99, 100 * ms}}},
 		"a waiting word is reported in time": {func(progress func(string, float64)) {
 			progress("a", 0)
 			progress("b", 0)
 			<-time.After(time.Minute)
-		}, []said{{"a", 0, 0}, {"b", 0, 100 * ms}}},
+		}, []report{{"a", 0, 0}, {"b", 0, 100 * ms}}},
 		"nothing": {func(func(string, float64)) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestValidateNamesWhatDoesNotFit(t *testing.T) {
+func TestValidateNamesInvalidFields(t *testing.T) {
 	t.Parallel()
 	order := plain{spec: tool.Spec{Name: "order", InputSchema: json.RawMessage(`{"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}`)}}
 	for input, want := range map[string]string{

@@ -39,7 +39,7 @@ func (s *stash) File(_ context.Context, name, mime string, src io.ReadSeeker) (c
 	return content.BlobPart(name, mime, "x", int64(len(raw))), errors.Join(err, readErr)
 }
 
-func TestSpoolKeepsWhatAResultDoesNotShow(t *testing.T) {
+func TestSpoolStoresHiddenOutput(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789", 10)
 	for name, row := range map[string]struct {

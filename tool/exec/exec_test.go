@@ -288,7 +288,7 @@ func TestManifestErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatItCannotUse(t *testing.T) {
+func TestNewRefusesUnusableManifests(t *testing.T) {
 	t.Parallel()
 	const manifest = "name: x\ndescription: X.\ncommand: [ls]\n"
 	for want, err := range map[string]error{

@@ -34,8 +34,8 @@ func in(t *testing.T, x tool.Tool, session content.SessionID, a args) (r content
 	return r, name
 }
 
-// said returns what the script wrote.
-func said(r content.ToolResult) string {
+// written returns the output of the script.
+func written(r content.ToolResult) string {
 	text, _, _ := strings.Cut(r.Text(), "[shell ")
 	return text
 }
@@ -68,7 +68,7 @@ two lines"; B=unexported; echo began`, "env": map[string]string{"C": "$(no)'"}})
 	} {
 		row.in["shell"] = name
 		r, again := in(t, x, "s", row.in)
-		if again != name || row.want != "" && !strings.HasSuffix(said(r), row.want) {
+		if again != name || row.want != "" && !strings.HasSuffix(written(r), row.want) {
 			t.Errorf("%v: %q, want %q", row.in, r.Text(), row.want)
 		}
 	}
@@ -95,14 +95,14 @@ func TestKeptShellReportsLinesOfTheScript(t *testing.T) {
 	_, name := in(t, x, "s", args{"shell": "new", "script": "export A='one\ntwo'"})
 	a := args{"shell": name, "script": "no_such_function\necho \"$A\" $B", "env": map[string]string{"B": "three\nfour"}}
 	r, _ := in(t, x, "s", a)
-	if want := regexp.MustCompile(`^\S+ (line )?1: no_such_function: (command )?not found\none\ntwo three four\n$`); !want.MatchString(said(r)) {
-		t.Errorf("%q, want %s", said(r), want)
+	if want := regexp.MustCompile(`^\S+ (line )?1: no_such_function: (command )?not found\none\ntwo three four\n$`); !want.MatchString(written(r)) {
+		t.Errorf("%q, want %s", written(r), want)
 	}
 	r, _ = in(t, x, "s", args{"shell": name, "script": "if then fi"})
 	if !strings.Contains(r.Text(), "did not finish, so it is unchanged") {
 		t.Errorf("a script that is none: %q", r.Text())
 	}
-	if r, _ := in(t, x, "s", args{"shell": name, "script": "# remark\necho \"$A\""}); said(r) != "one\ntwo\n" {
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "# remark\necho \"$A\""}); written(r) != "one\ntwo\n" {
 		t.Errorf("after it: %q", r.Text())
 	}
 }
@@ -115,14 +115,14 @@ func TestStoppedScriptChangesNoState(t *testing.T) {
 	if r.Code != tool.CodeTimeout || again != name || !strings.Contains(r.Text(), "so it is unchanged") {
 		t.Errorf("stopped: %q %q", r.Code, r.Text())
 	}
-	if r, _ := in(t, x, "s", args{"shell": name, "script": "echo $A; exec true"}); said(r) != "1\n" {
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "echo $A; exec true"}); written(r) != "1\n" {
 		t.Errorf("after: %q", r.Text())
 	}
 	big := `i=0; v=xxxxxxxxxx; while [ $i -lt 13 ]; do v=$v$v; i=$((i+1)); done; export V=$v A=3`
 	if r, _ := in(t, x, "s", args{"shell": name, "script": big}); !strings.Contains(r.Text(), "too many variables to keep") {
 		t.Errorf("big: %q", r.Text())
 	}
-	if r, _ := in(t, x, "s", args{"shell": name, "script": "echo $A"}); said(r) != "1\n" {
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "echo $A"}); written(r) != "1\n" {
 		t.Errorf("after the big one: %q", r.Text())
 	}
 }
@@ -132,13 +132,13 @@ func TestShellsBelongToTheirSessionAndWorker(t *testing.T) {
 	x, _ := newShell(t, exec.Options{Shells: 4})
 	other, _ := newShell(t, exec.Options{Shells: 4})
 	_, name := in(t, x, "s", args{"shell": "new", "script": "true"})
-	for who, r := range map[string]content.ToolResult{
+	for name, r := range map[string]content.ToolResult{
 		"another session": first(in(t, x, "other", args{"shell": name, "script": "true"})),
 		"another worker":  first(in(t, other, "s", args{"shell": name, "script": "true"})),
 		"a made-up name":  first(in(t, x, "s", args{"shell": "main", "script": "true"})),
 	} {
 		if r.Code != exec.CodeShellGone || !strings.Contains(r.Text(), "another worker") {
-			t.Errorf("%s: %q %q", who, r.Code, r.Text())
+			t.Errorf("%s: %q %q", name, r.Code, r.Text())
 		}
 	}
 }
@@ -225,12 +225,12 @@ func TestCommandsRunInAnAvailableSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	confined := box.Name() != sandbox.None
-	if told := strings.Contains(x.Spec().Description, "They have no network."); told != confined {
+	if noted := strings.Contains(x.Spec().Description, "They have no network."); noted != confined {
 		t.Errorf("the sandbox is %s, the description says: %s", box.Name(), x.Spec().Description)
 	}
 	outside := filepath.Join(t.TempDir(), "x")
 	_, name := in(t, x, "s", args{"shell": "new", "script": "echo a > inside; export A=1; echo b > " + outside})
-	if r, _ := in(t, x, "s", args{"shell": name, "script": "cat inside; echo $A"}); said(r) != "a\n1\n" {
+	if r, _ := in(t, x, "s", args{"shell": name, "script": "cat inside; echo $A"}); written(r) != "a\n1\n" {
 		t.Errorf("kept: %q", r.Text())
 	}
 	if _, err := os.Stat(outside); (err == nil) == confined {

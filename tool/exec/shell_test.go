@@ -398,16 +398,16 @@ for step in one two three; do
 	printf 'working\n\n%s\r\n\n' $step
 	until [ -e $step ]; do sleep 0.01; done
 done
-printf 'never told'`})
+printf 'never reported'`})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var reports []string
 	r := tool.Invoke(t.Context(), x, tool.Call{ID: "c1", Input: raw, Progress: func(text string, share float64) {
 		if share != 0 {
 			t.Errorf("share = %v of something unknown", share)
 		}
-		if told = append(told, text); text == "working" { // the step is still to come
+		if reports = append(reports, text); text == "working" { // the step is still to come
 			return
 		}
 		if err := os.WriteFile(filepath.Join(root, text), nil, 0o644); err != nil {
@@ -417,8 +417,8 @@ printf 'never told'`})
 	if r.Result.Status != content.StatusOK {
 		t.Error(r.Result.Text())
 	}
-	told = slices.DeleteFunc(told, func(s string) bool { return s == "working" || s == "never told" })
-	if diff := cmp.Diff([]string{"one", "two", "three"}, told); diff != "" {
+	reports = slices.DeleteFunc(reports, func(s string) bool { return s == "working" || s == "never reported" })
+	if diff := cmp.Diff([]string{"one", "two", "three"}, reports); diff != "" {
 		t.Error(diff)
 	}
 }

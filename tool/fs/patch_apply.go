@@ -13,7 +13,7 @@ func (f filePatch) permissions(now file) fs.FileMode {
 	case f.mode == executable && !now.exists:
 		return 0o755
 	case f.mode == executable:
-		return now.mode | now.mode&0o444>>2 // all who may read it may run it
+		return now.mode | now.mode&0o444>>2 // everyone with read permission may run it
 	case f.mode == ordinary:
 		return now.mode &^ 0o111
 	}

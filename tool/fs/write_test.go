@@ -159,8 +159,8 @@ func TestReplaceRefusesLargeFiles(t *testing.T) {
 	k.fail(t, tool.CodeNoFile, "fs_replace_in_file", in("no"))
 }
 
-// TestEditsOfOneFileDoNotGetLost makes every edit depend on what the others wrote.
-func TestEditsOfOneFileDoNotGetLost(t *testing.T) {
+// TestConcurrentEditsAreNotLost makes every edit depend on what the others wrote.
+func TestConcurrentEditsAreNotLost(t *testing.T) {
 	t.Parallel()
 	var lines strings.Builder
 	for i := range 20 {

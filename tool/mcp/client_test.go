@@ -17,11 +17,11 @@ func asking() *fake {
 	f := newFake(true)
 	add := func(name string, ask func(context.Context, *sdk.ServerSession) (string, error)) {
 		f.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			said, err := ask(ctx, r.Session)
+			reply, err := ask(ctx, r.Session)
 			if err != nil {
 				return &sdk.CallToolResult{IsError: true, Content: texts(err.Error()).Content}, nil
 			}
-			return texts(said), nil
+			return texts(reply), nil
 		})
 	}
 	add("ask_model", func(ctx context.Context, s *sdk.ServerSession) (string, error) {

@@ -309,7 +309,7 @@ func TestAClosedManagerOffersNothing(t *testing.T) {
 	}
 }
 
-func TestLongAnswersEndTheConnection(t *testing.T) {
+func TestLongResponsesEndTheConnection(t *testing.T) {
 	t.Parallel()
 	f := newFake(false)
 	f.AddTool(&sdk.Tool{Name: "huge", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {

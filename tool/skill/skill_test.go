@@ -73,7 +73,7 @@ func TestActivationReturnsTheSkill(t *testing.T) {
 		t.Errorf("spec: %+v, want the names as an enumeration, and read only", spec)
 	}
 	want := "Short and true.\n\nFiles of this skill:\n- skills/notes/examples/one.md\n"
-	for range 2 { // a second activation is as good as the first
+	for range 2 { // a second activation returns the same
 		if diff := cmp.Diff(want, activate(t, s, "notes").Text()); diff != "" {
 			t.Errorf("notes (-want +got):\n%s", diff)
 		}

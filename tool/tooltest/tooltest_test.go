@@ -172,7 +172,7 @@ func onceEnded(do func()) func(context.Context, input) (tool.Output, error) {
 	}
 }
 
-// TestBrokenTool fails in a process that TestSuiteFindsWhatIsBroken starts. On its
+// TestBrokenTool fails in a process that TestSuiteFindsBrokenTools starts. On its
 // own it does nothing.
 func TestBrokenTool(t *testing.T) {
 	change := brokenTools()[os.Getenv("TOOLTEST_BROKEN")]
@@ -190,7 +190,7 @@ func TestBrokenTool(t *testing.T) {
 	tooltest.RunWithin(t, b.patience, b, b.cases...)
 }
 
-func TestSuiteFindsWhatIsBroken(t *testing.T) {
+func TestSuiteFindsBrokenTools(t *testing.T) {
 	t.Parallel()
 	for _, want := range slices.Sorted(maps.Keys(brokenTools())) {
 		t.Run(want, func(t *testing.T) {

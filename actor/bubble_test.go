@@ -154,6 +154,20 @@ func TestAnIdleSessionParksAndWakesForTheNextCommand(t *testing.T) {
 	})
 }
 
+func TestANodeStoresSnapshots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", func(c *actor.Config) { c.Snapshot = 1 })
+		s := w.Start("s", oneReply)
+		w.submit(s, "go")
+		w.finish(s)
+		if snap, found, err := w.Cell.Snapshots().Get(w.Ctx, "s"); !found || err != nil || snap.Seq == 0 {
+			t.Errorf("snapshot = %+v, %v, %v", snap.Head, found, err)
+		}
+		n.Drain(t)
+	})
+}
+
 func TestTheSweepFindsASessionWhoseWakeWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

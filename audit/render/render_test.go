@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -249,6 +250,24 @@ func TestUndecodableBytesAreShownAsBytes(t *testing.T) {
 		}
 		if !strings.Contains(b.String(), "unreadable            raw") {
 			t.Errorf("%x is shown as %s", payload, b.String())
+		}
+	}
+}
+
+func TestUnreadableEntriesSayWhy(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"newer_format          format version 9": &events.FormatError{Version: 9},
+		"damaged               bad chain":        fmt.Errorf("bad chain: %w", journal.ErrDamaged),
+	} {
+		rec := record()
+		rec.Err, rec.Payload = err, []byte{0xc1}
+		var b strings.Builder
+		if err := NewPrinter(&b, Style{}, false).Entry(rec); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%v is shown as %s, want %q", err, b.String(), want)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Ho
 	h.Data = func(name string) ([]byte, error) {
 		m, err := known.In(f.agents).Open(name, nil)
 		if _, missing := errors.AsType[*registry.MissingError](err); missing {
-			return nil, nil // another node may have what is missing
+			return nil, nil // another node may have the key
 		}
 		if err != nil {
 			return nil, err

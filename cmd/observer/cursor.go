@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// storeEvery bounds how long the file may lag behind what was shown.
+// storeEvery bounds how far the file may lag behind the output.
 const storeEvery = 250 * time.Millisecond
 
 // bookmark stores a cursor in a file, or nowhere without a path. It is owned by the

@@ -125,8 +125,8 @@ func TestAKilledTailRepeatsUnstoredEntries(t *testing.T) {
 	}
 }
 
-// TestTailRemembersWhereItStarted: what is written before the first entry is shown
-// counts too.
+// TestTailRemembersWhereItStarted: entries written before the first one is shown count
+// too.
 func TestTailRemembersWhereItStarted(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)

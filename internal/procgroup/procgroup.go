@@ -1,5 +1,5 @@
 // Package procgroup runs a command together with everything that it starts, and
-// leaves no process behind.
+// leaves no process running.
 //
 // The one idea: a command leads its own process group, and its children inherit that
 // group. When the command or its context ends, the whole group is terminated and,
@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// linger is how long processes that a command left behind may keep writing.
+// linger is how long processes that outlive the command may keep writing.
 const linger = time.Second
 
 // Command describes what to run. An [os.File] as Input, Answer or Output is passed to

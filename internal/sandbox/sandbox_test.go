@@ -84,6 +84,6 @@ func confined(ctx context.Context, s *Sandbox, root, script string) string {
 	argv := s.Wrap(Command{Root: root, Dir: root, Argv: []string{"/bin/sh", "-c", script}})
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = root
-	out, _ := cmd.CombinedOutput() // what was done says more
+	out, _ := cmd.CombinedOutput() // the files say more
 	return string(out)
 }

@@ -107,12 +107,12 @@ func TestToolsNone(t *testing.T) {
 	if code != 0 || len(f.Sets()) != 0 {
 		t.Errorf("code %d, sets %q, printed %q", code, f.Sets(), printed)
 	}
-	var gated Flags
-	gated.Register(&cobra.Command{})
-	gated.sets, gated.Root = []string{"none"}, t.TempDir()
-	gated.RunVerifiers()
-	if sources, err := gated.open(t.Context()); err != nil || len(sources) != 1 || sources[0].Name() != verifierSet {
-		t.Errorf("with gates: %v, %v", sources, err)
+	var verified Flags
+	verified.Register(&cobra.Command{})
+	verified.sets, verified.Root = []string{"none"}, t.TempDir()
+	verified.RunVerifiers()
+	if sources, err := verified.open(t.Context()); err != nil || len(sources) != 1 || sources[0].Name() != verifierSet {
+		t.Errorf("with verifiers: %v, %v", sources, err)
 	}
 }
 

@@ -1,8 +1,8 @@
 // Package bench holds the commands that measure Turnlog and test it under faults.
 //
-// The one idea: a number means something only next to what it costs at least, so
-// the benchmark also measures its floor: the same JetStream operations without any
-// of Turnlog's logic, in the same run and on the same machine.
+// The one idea: a number means something only next to its lower bound. So the benchmark
+// also measures its floor, in the same run and on the same machine: the same JetStream
+// operations without any of Turnlog's logic.
 package bench
 
 import (

@@ -27,7 +27,7 @@ and creates nothing.
 A profile states how much the deployment must survive. "dev" is one copy, "standard" three, and
 "audit" three that are on disk before a write is acknowledged; stronger is fine. Servers configure
 themselves when they sync (sync_interval), and no client of NATS can read or change that: --monitor
-reads it from their monitoring ports, --assume-sync takes your word. What is weaker is an error that
+reads it from their monitoring ports, --assume-sync takes your word. A weaker setting is an error that
 says what to change. "turnlog doctor --profile P" and "driver-node --profile P" check again later.`,
 		Example: `  turnlog provision --server nats://nats.example.com:4222 --profile standard
   turnlog provision --profile audit --monitor http://n1:8222 --monitor http://n2:8222 --monitor http://n3:8222

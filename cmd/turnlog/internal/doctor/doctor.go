@@ -1,5 +1,5 @@
-// Package doctor is the command that examines a deployment and reports its problems:
-// what, why it matters, and what to do.
+// Package doctor is the command that examines a deployment and reports its problems,
+// each with the reason why it matters and a fix.
 //
 // The one idea: a finding is data. Checks only read and add findings; the output and
 // the exit code follow from the list. The doctor changes nothing, and
@@ -30,11 +30,11 @@ func Command(a *app.App) *cobra.Command {
 	d := &doctor{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find out what is wrong with a deployment, and what to do about it",
-		Long: `Examines a deployment and says for every problem what it is, why it matters and what to do:
-streams and consumers that are missing or have other settings, durability below the profile, clocks
-that disagree, nodes that don't answer, sessions that no node drives, work that makes no progress,
-queues without workers, workers without tools, permissions that this user lacks.
+		Short: "Diagnose a deployment and suggest fixes",
+		Long: `Reports problems of a deployment, why each one matters, and how to fix it: streams and consumers
+that are missing or have other settings, durability below the profile, clocks that disagree, nodes
+that don't answer, sessions that no node drives, work that makes no progress, queues without
+workers, workers without tools, permissions that this user lacks.
 
 It changes nothing. It reads indexes of streams, and the journals of a few sessions that look
 stuck. Findings about permissions are about the user that it connects as.
@@ -86,7 +86,7 @@ type doctor struct {
 	report report
 }
 
-// report is what was found.
+// report is the result of an examination.
 type report struct {
 	Namespace string     `json:"namespace"`
 	Server    string     `json:"server"`
@@ -95,7 +95,7 @@ type report struct {
 	Examined  examined   `json:"looked_at"`
 }
 
-// examined counts what was examined. A nil count means that it could not be.
+// examined counts the examined objects. Nil means that they could not be examined.
 type examined struct {
 	Streams  *int  `json:"streams"`
 	Nodes    *int  `json:"nodes"` // that answer
@@ -105,7 +105,7 @@ type examined struct {
 	Took     int64 `json:"took_ms"`
 }
 
-// String lists what was examined and what was not.
+// String lists the counts, and which objects were not examined.
 func (e examined) String() string {
 	var done, not []string
 	for _, c := range []struct {

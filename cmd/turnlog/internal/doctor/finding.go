@@ -47,7 +47,7 @@ func checks() map[string]check {
 			"start the server with JetStream (nats-server -js), or connect to an account that has it",
 		},
 		"not-examined":       {severityError, "it is not known whether anything is wrong there", "try again; if the problem persists, look into the server's log"},
-		"permission-missing": {severityError, "what they show could not be examined", ""},
+		"permission-missing": {severityError, "the objects that they show could not be examined", ""},
 
 		"stream-missing":   {severityError, "nothing that needs them works", provision},
 		"stream-silent":    {severityError, "a stream without a leader can be neither read nor written", "make sure that a majority of its servers is up: nats server report jetstream"},
@@ -109,7 +109,7 @@ func (f *finding) among(sessions ...content.SessionID) *finding {
 	return f
 }
 
-// blind reports what could not be examined, if err says so.
+// blind reports that something could not be examined, unless err is nil.
 func (d *doctor) blind(what string, err error) {
 	if err != nil {
 		d.found("not-examined", what, "%s could not be examined: %v", what, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// denials collects what the server does not permit. It never answers a forbidden
+// denials collects the denials of the server. It never answers a forbidden
 // request, but reports it separately.
 type denials struct {
 	mu       sync.Mutex
@@ -57,7 +57,7 @@ func (d *doctor) unreadable(lacking map[string]error) {
 func (d *doctor) permissions() {
 	d.denied.mu.Lock()
 	defer d.denied.mu.Unlock()
-	lacking := make(map[string][]string) // by what is not permitted
+	lacking := make(map[string][]string) // subjects by verb
 	for _, subject := range slices.Sorted(maps.Keys(d.denied.subjects)) {
 		verb := "publish"
 		if d.denied.subjects[subject].Hearing {

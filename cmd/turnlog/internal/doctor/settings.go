@@ -81,7 +81,7 @@ func (d *doctor) consumers(all []admin.ConsumerState) {
 }
 
 // durable compares copies and syncs with the profile. Without a profile it warns about
-// what is too weak for production.
+// settings that are too weak for production.
 func (d *doctor) durable(ctx context.Context, seen admin.Inspection) {
 	p := d.durability.Profile()
 	v := d.durability.Judge(ctx, seen)
@@ -98,7 +98,7 @@ func (d *doctor) durable(ctx context.Context, seen admin.Inspection) {
 	d.unequal(seen)
 }
 
-// weak reports what is weaker than the profile, similar streams together.
+// weak reports settings below the profile, one finding for all streams with the same one.
 func (d *doctor) weak(severity string, p admin.Profile, all []admin.Difference) {
 	for len(all) > 0 {
 		first := all[0]

@@ -26,10 +26,7 @@ func (c *Cell) Change(d Difference) string {
 			"stop everything, nats stream rm %[2]s --force, and turnlog provision%s", d.Setting, d.Object, c.flag())
 	}
 	rows := Topology(c.names.NS, Config{})
-	i := slices.IndexFunc(rows, func(r Row) bool { return r.Stream == d.Object })
-	if i < 0 {
-		return fmt.Sprintf("set %s of %s to %s", d.Setting, d.Object, d.Want)
-	}
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Stream == d.Object }) // all differences are of them
 	return fmt.Sprintf("nats stream info %s --json | jq '.config | %s' > %[1]s.json && nats stream edit %[1]s --config %[1]s.json --force",
 		d.Object, assignment(rows[i], d.Setting))
 }

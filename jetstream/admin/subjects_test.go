@@ -30,7 +30,7 @@ func TestSubjectsPageMatchesTheCode(t *testing.T) {
 	}{
 		{"Streams", []string{"Name", "Stream", "Subjects", "Settings", "Live copies"}, streamRows(topology)},
 		{"Consumers", []string{"Stream", "Consumer", "Filter", "Settings"}, consumerRows(topology)},
-		{"Who may write what", []string{"Subject", "Kept in", "Written by", "Read by"}, subjectRows(Subjects(placeholder))},
+		{"Writers and readers", []string{"Subject", "Kept in", "Written by", "Read by"}, subjectRows(Subjects(placeholder))},
 		{"Headers", []string{"Header", "On"}, headerRows(headers())},
 	} {
 		t.Run(tt.heading, func(t *testing.T) {

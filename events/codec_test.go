@@ -94,20 +94,23 @@ func TestEveryTruncationIsABadEntry(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoEntryIsABadEntry(t *testing.T) {
+func TestDecodeRefusesOtherBytesAsABadEntry(t *testing.T) {
 	t.Parallel()
 	good := Entry{Version: Version, Session: "s", Seq: 1, Cause: "c", Events: []Event{Parked{}}}
 	older := good
 	older.Version = 0
+	longer := append(mustEncode(t, good), 0xc0)
+	longer[0]++ // the length of the array
 	for name, payload := range map[string][]byte{
 		"text":              []byte("hello"),
 		"a number":          {0x01},
 		"an empty array":    {0x90},
 		"no version":        mustEncode(t, older),
+		"a field too many":  longer,
 		"an odd event list": encodeWith(t, func(e *msgpack.Encoder) error { return errors.Join(e.EncodeArrayLen(1), e.EncodeString("parked")) }),
 		"no event list":     encodeWith(t, func(e *msgpack.Encoder) error { return e.EncodeNil() }),
 		"a short hash":      bytes.Replace(mustEncode(t, good), append([]byte{0xc4, 32}, make([]byte, 32)...), []byte{0xc4, 2, 0, 0}, 1),
-		"fields that are none": encodeWith(t, func(e *msgpack.Encoder) error {
+		"fields of another type": encodeWith(t, func(e *msgpack.Encoder) error {
 			return errors.Join(e.EncodeArrayLen(2), e.EncodeString("verify_started"), e.EncodeString("x"))
 		}),
 	} {

@@ -190,13 +190,10 @@ func (e *Entry) decodeEvents(dec *msgpack.Decoder) error {
 // the version. Of a later format, it decodes the head if that has not changed.
 func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
 	n, err := dec.DecodeArrayLen()
+	if err == nil {
+		e.Version, err = dec.DecodeInt()
+	}
 	if err != nil {
-		return err
-	}
-	if n < 1 {
-		return fmt.Errorf("%d fields, want %d", n, entryFields)
-	}
-	if e.Version, err = dec.DecodeInt(); err != nil {
 		return err
 	}
 	var at int64

@@ -13,7 +13,7 @@ func loadAgents(ctx context.Context, folder string) (a toolset.Agents, err error
 	if folder == "" {
 		return a, nil
 	}
-	f := agentfile.Folder{Path: folder, Known: agentfile.Known{Tools: toolset.CheckPattern, Beside: true, Held: true}} // only nodes know models
+	f := agentfile.Folder{Path: folder, Known: agentfile.Known{Tools: toolset.CheckPattern, SameFolder: true, Held: true}} // only nodes know models
 	if a.All, err = f.List(); err != nil {
 		return a, err
 	}

@@ -18,8 +18,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Kit is what a program gives the agents that it runs in its own process. Only Models is
-// required.
+// Kit configures agents that run in the caller's process. Only Models is required.
 type Kit struct {
 	Models      func(name string, data []byte) (model.Model, error) // such as the Open of a registry
 	Tools       []tool.Source                                       // each agent uses those that its file names, including its MCP servers

@@ -11,13 +11,13 @@ import (
 	"github.com/turnlog/turnlog/internal/nearest"
 )
 
-// compare checks references within the file, and to what the program knows.
+// compare checks references within the file and those to models, tools and agents.
 func (r *reader) compare(d *Definition) {
 	for i, t := range d.Tools {
 		r.pattern(at("$.tools", i)+".name", t.Name, d)
 	}
 	r.models(d)
-	if r.known.Beside && r.folder != "" && len(d.Agents) > 0 {
+	if r.known.SameFolder && r.folder != "" && len(d.Agents) > 0 {
 		r.delegates(d)
 	}
 	if data, err := d.Encode(); r.known.Held && err == nil && len(data) > MaxData {
@@ -56,23 +56,24 @@ func (r *reader) pattern(path, pattern string, d *Definition) {
 }
 
 func (r *reader) models(d *Definition) {
-	names := map[string]string{"$.model": d.Model}
-	for i, name := range d.Fallback {
-		names[at("$.fallback", i)] = name
-	}
-	if d.Compaction != nil {
-		for i, s := range d.Compaction.Steps {
-			if s.Summarise != nil {
-				names[at("$.compaction.steps", i)+".summarise.model"] = s.Summarise.Model
-			}
-		}
-	}
-	for path, name := range names {
+	check := func(path, name string) {
 		if name == "" || r.known.Models == nil {
-			continue
+			return
 		}
 		if err := r.known.Models(name); err != nil {
 			r.report(path, "%v", err)
+		}
+	}
+	check("$.model", d.Model)
+	for i, name := range d.Fallback {
+		check(at("$.fallback", i), name)
+	}
+	if d.Compaction == nil {
+		return
+	}
+	for i, s := range d.Compaction.Steps {
+		if s.Summarise != nil {
+			check(at("$.compaction.steps", i)+".summarise.model", s.Summarise.Model)
 		}
 	}
 }

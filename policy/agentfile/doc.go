@@ -14,10 +14,10 @@
 // schema.json defines which files are valid; [Schema] returns it for editors. Reading is
 // strict: each unknown key and each value of the wrong type is a [Problem] with its line,
 // and all problems of a step (syntax, schema, meaning) are reported at once. [Known] adds
-// what only the program knows, such as models and tools.
+// checks that only the program can make, such as of models and tools.
 //
-// Every host follows what a definition says about its tools ([Definition.Terms]). What
-// its calls may do with paths, programs and servers is enforced where they run. Its hooks
+// Every host applies a definition's overrides of tools ([Definition.Terms]). Permissions
+// about paths, programs and servers are enforced where calls run. Its hooks
 // are commands, so a [Host] runs only hooks from its operator's files unless it is
 // configured otherwise.
 //

@@ -32,20 +32,11 @@ func formats() map[string]func(text string) error {
 }
 
 func checkName(s string) error {
-	if isName(s) {
-		return nil
+	if !regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`).MatchString(s) {
+		return fmt.Errorf("%q: use 1 to 64 of a-z, 0-9, - and _, a letter or digit first", s)
 	}
-	hint := strings.Trim(regexp.MustCompile(`[^a-z0-9_-]+`).ReplaceAllString(strings.ToLower(strings.TrimSpace(s)), "-"), "-_")
-	if isName(hint) {
-		hint = ": did you mean " + hint + "?"
-	} else {
-		hint = ""
-	}
-	return fmt.Errorf("%q: use 1 to 64 of a-z, 0-9, - and _, a letter or digit first%s", s, hint)
+	return nil
 }
-
-// isName reports whether s can name an agent or a server.
-func isName(s string) bool { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`).MatchString(s) }
 
 func checkDuration(s string) error {
 	d, err := time.ParseDuration(s)

@@ -31,7 +31,7 @@ type Host struct {
 	Find    FindFunc                                            // nil: sessions must send their definition
 	Models  func(name string, data []byte) (model.Model, error) // for summaries; required
 	Notes   notes.Store                                         // nil: agents keep no notes
-	Sources func(*Definition) []notes.Source                    // what else planning recalls; nil: nothing
+	Sources func(*Definition) []notes.Source                    // additional sources for planning; nil: none
 
 	// Own reports whether the node's operator provides this version of an agent, in a
 	// folder of agent files. The hooks of such agents run here and on every other node.
@@ -157,7 +157,8 @@ func Recorded(c events.Config) (*Definition, error) {
 	return d, nil
 }
 
-// Equip returns what the agent of a session adds to its host.
+// Equip returns the hooks, mutators, policies and notes that a session's agent adds to its
+// host.
 func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 	var e engine.Equipment
 	d, err := Recorded(c)
@@ -167,10 +168,10 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 	if err := h.mayRun(d, c.Agent); err != nil {
 		return e, err
 	}
-	if e.Hooks, err = d.Guards(); err != nil {
+	if e.Hooks, err = d.guards(); err != nil {
 		return e, err
 	}
-	commands, err := d.Commands(h.Folder, h.Root)
+	commands, err := d.commands(h.Folder, h.Root)
 	if err != nil {
 		return e, err
 	}
@@ -181,7 +182,7 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 			return e, fmt.Errorf("agent %s: permissions: %w", d.Name, err)
 		}
 	}
-	if e.Mutators, err = d.Mutators(func(name string) (model.Model, error) {
+	if e.Mutators, err = d.mutators(func(name string) (model.Model, error) {
 		if name == d.Model {
 			return h.onDemand(c.Model, c.ModelData), nil
 		}
@@ -199,8 +200,7 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 	return e, err
 }
 
-// recall returns what planning a task recalls, and where the task leaves its note; nil:
-// the host's own.
+// recall returns the notes and sources for planning a task; nil: those of the host.
 func (d *Definition) recall(store notes.Store, sources []notes.Source) (notes.Keeper, error) {
 	var keeper notes.Keeper
 	if m := d.Memory; m != nil && store != nil {

@@ -66,7 +66,7 @@ func TestAnAgentIsOfferedTheToolsOfItsFile(t *testing.T) {
 		{"tools: [{name: 'shell_*', permission: deny}]", nil, []string{"shell_exec", "fs_read_file"}},
 		{"tools: [{name: 'fs_*'}]\ncontext: {skills: [skills]}", []string{"skill_activate"}, []string{"shell_exec"}},
 	} {
-		c, err := parse(t, tt.text).Session()
+		c, err := parse(t, tt.text).Merge(events.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +312,7 @@ func TestASessionHasTheSettingsOfItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := d.Session()
+	c, err := d.Merge(events.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,9 +320,9 @@ func TestASessionHasTheSettingsOfItsFile(t *testing.T) {
 		len(c.Routes) != 1 || c.Routes[0].DetachAfter != 30*time.Second || c.Model != d.ModelName() || c.Limits.WallClock != 10*time.Minute {
 		t.Errorf("Session = %+v", c)
 	}
-	guards, err := d.Guards()
-	if err != nil || len(guards) != 1 {
-		t.Errorf("Guards = %v, %v", guards, err)
+	e, err := agentfile.Host{Models: opened, Commands: true}.Equip(c)
+	if err != nil || len(e.Hooks) != 3 || e.Hooks[0].Name() != "guardrail" {
+		t.Errorf("Equip = %+v, %v", e, err)
 	}
 }
 

@@ -17,13 +17,12 @@ import (
 // maxSize limits a file and each file that it includes.
 const maxSize = 256 << 10
 
-// Known is what a program knows that an agent file may refer to. The zero value knows
-// nothing and checks nothing.
+// Known says which references of an agent file are valid. The zero value checks none.
 type Known struct {
-	Models func(name string) error    // why no model has the name; nil: any name is good
-	Tools  func(pattern string) error // why a pattern of tools looks misspelled; nil: none does
-	Beside bool                       // agents delegate only to agents in the folder of their file
-	Held   bool                       // sessions hold the definition, so it is limited to [MaxData]
+	Models     func(name string) error    // returns an error for an unknown model; nil: unchecked
+	Tools      func(pattern string) error // returns an error for a pattern of tools that looks misspelled; nil: unchecked
+	SameFolder bool                       // agents delegate only to agents in the folder of their file
+	Held       bool                       // sessions hold the definition, so it is limited to [MaxData]
 }
 
 // ReadFunc returns the content of a file that an agent file names.
@@ -33,7 +32,7 @@ type ReadFunc func(name string) ([]byte, error)
 // the name of its file. It returns [Problems] for a file that cannot be used.
 func Load(file string) (*Definition, error) { return Known{}.Load(file) }
 
-// Load is [Load], and checks the file against what the program knows.
+// Load is [Load], and checks the references of the file.
 func (k Known) Load(file string) (*Definition, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -66,7 +65,7 @@ type reader struct {
 }
 
 // definition reads the file in three steps: syntax, schema, and what the schema cannot
-// say. Each step reports all of its problems; the next one needs a file without them.
+// express. Each step reports all of its problems; the next one needs a file without them.
 func (r *reader) definition(data []byte) (*Definition, error) {
 	err := wire.Safely(func() error { return r.parse(data) })
 	if errors.Is(err, wire.ErrBroke) {

@@ -205,7 +205,7 @@ context: {skills: [skills, ../x], specs: [/etc]}
 permissions: {kinds: {allow: [filesystem.reed, mail.send], deny: ["shell.*"]}}
 engine: fast
 fallback: [a]
-`, `a.yaml:1:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first: did you mean a?
+`, `a.yaml:1:7: name: "A": use 1 to 64 of a-z, 0-9, - and _, a letter or digit first
 a.yaml:3:15: unknown field "permision": did you mean permission?
 a.yaml:4:6: tools[1]: missing property 'name'
 a.yaml:4:18: tools[1].permission: "perhaps": use allow, ask, deny or guard

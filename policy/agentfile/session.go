@@ -122,8 +122,8 @@ func (l *Limits) events() events.Limits {
 	}
 }
 
-// Guards returns the agent's guardrails as hooks.
-func (d *Definition) Guards() ([]extension.Hook, error) {
+// guards returns the agent's guardrails as hooks.
+func (d *Definition) guards() ([]extension.Hook, error) {
 	g := d.Guardrails
 	if g == nil {
 		return nil, nil
@@ -153,9 +153,9 @@ func (d *Definition) Guards() ([]extension.Hook, error) {
 	return []extension.Hook{guard}, nil
 }
 
-// Mutators returns the agent's compaction as a mutator. models opens a model that
+// mutators returns the agent's compaction as a mutator. models opens a model that
 // summarizes, by name.
-func (d *Definition) Mutators(models func(name string) (model.Model, error)) ([]extension.Mutator, error) {
+func (d *Definition) mutators(models func(name string) (model.Model, error)) ([]extension.Mutator, error) {
 	c := d.Compaction
 	if c == nil {
 		return nil, nil

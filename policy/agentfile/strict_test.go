@@ -172,7 +172,7 @@ func TestReferencesAreCheckedAgainstWhatTheProgramKnows(t *testing.T) {
 			}
 			return nil
 		},
-		Beside: true,
+		SameFolder: true,
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/tool/skill"
 )
 
-// Purpose returns what the agent is for, to tell models that may delegate to it.
+// Purpose returns the description of the agent for models that may delegate to it.
 func (d *Definition) Purpose() string {
 	return cmp.Or(d.Description, "Delegates work to the agent "+d.Name+".")
 }
@@ -45,8 +45,8 @@ func Servers(of ...*Definition) ([]mcp.Server, error) {
 	return all, nil
 }
 
-// Which returns which AGENTS.md files the agent reads; "": none.
-func (d *Definition) Which() workspace.Which {
+// which returns which AGENTS.md files the agent reads; "": none.
+func (d *Definition) which() workspace.Which {
 	if d.Context == nil || d.Context.AgentsMD == "none" {
 		return ""
 	}
@@ -56,10 +56,10 @@ func (d *Definition) Which() workspace.Which {
 // Instructions returns the AGENTS.md files for a folder, if the agent reads them. They
 // follow the prompt at the beginning of a transcript.
 func (d *Definition) Instructions(root string) ([]content.Item, error) {
-	if d.Which() == "" {
+	if d.which() == "" {
 		return nil, nil
 	}
-	items, err := workspace.AgentsMD(root, d.Which())
+	items, err := workspace.AgentsMD(root, d.which())
 	if err != nil {
 		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
 	}
@@ -70,8 +70,8 @@ func (d *Definition) Instructions(root string) ([]content.Item, error) {
 // matching specifications.
 func (d *Definition) Sources(root string) []notes.Source {
 	var all []notes.Source
-	if d.Which() != "" {
-		all = append(all, workspace.Instructions{Folder: root, Which: d.Which()})
+	if d.which() != "" {
+		all = append(all, workspace.Instructions{Folder: root, Which: d.which()})
 	}
 	if d.Context != nil && len(d.Context.Specs) > 0 {
 		all = append(all, workspace.Specs{Root: root, Folders: d.Context.Specs})
@@ -103,8 +103,8 @@ func Skills(root string, of ...*Definition) (*skill.Source, error) {
 	return s, nil
 }
 
-// Missing describes what the definition refers to that is not among the names of the
-// tools on offer: entries of tools, unless they deny, servers and agents.
+// Missing describes each reference of the definition that matches none of the tools on
+// offer: entries of tools, unless they deny, servers and agents.
 func (d *Definition) Missing(offered []string) []string {
 	var all []string
 	fits := func(pattern string) bool {

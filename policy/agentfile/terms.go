@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Terms returns what the agent says about its tools in place of what they declare, for
-// [tool.Under]; nil: nothing.
+// Terms returns the agent's overrides of what its tools declare, for [tool.Under]; nil:
+// none.
 func (d *Definition) Terms() []tool.Terms {
 	plain := func(t Tool) bool {
 		return t.Effects == "" && t.Exclusive == nil && t.Timeout == "" && t.MaxOutput == 0
@@ -21,7 +21,7 @@ func (d *Definition) Terms() []tool.Terms {
 	if !slices.ContainsFunc(d.Tools, func(t Tool) bool { return !plain(t) }) {
 		return nil
 	}
-	all := make([]tool.Terms, len(d.Tools)) // the first match counts, even if it says nothing
+	all := make([]tool.Terms, len(d.Tools)) // the first match counts, even if it overrides nothing
 	for i, t := range d.Tools {
 		all[i] = tool.Terms{Tool: t.Name, Exclusive: t.Exclusive, Timeout: span(t.Timeout), MaxOutput: t.MaxOutput}
 		if t.Effects != "" {
@@ -35,10 +35,10 @@ func (d *Definition) Terms() []tool.Terms {
 	return all
 }
 
-// Commands returns the agent's hooks. They start in folder, that of the agent files, and
+// commands returns the agent's hooks. They start in folder, that of the agent files, and
 // see root, where the agent works, as TURNLOG_ROOT, in addition to the environment that
 // commands of tools have.
-func (d *Definition) Commands(folder, root string) ([]extension.Hook, error) {
+func (d *Definition) commands(folder, root string) ([]extension.Hook, error) {
 	if len(d.Hooks) == 0 {
 		return nil, nil
 	}

@@ -18,7 +18,7 @@ import (
 // maxNodes limits how many values a file may have once its aliases are expanded.
 const maxNodes = 1 << 16
 
-// tree is a YAML document as JSON has it, with the positions of its parts by path, like
+// tree is a YAML document as JSON values, with the positions of its parts by path, like
 // $.tools[0].route.
 type tree struct {
 	value   any
@@ -39,7 +39,7 @@ func (t *tree) position(path string) (line, column int) {
 	return 0, 0
 }
 
-// parse reads the file as YAML and reports what is not.
+// parse reads the file as YAML and reports syntax errors.
 func (r *reader) parse(data []byte) error {
 	if len(data) > maxSize {
 		r.report("", "%d bytes, more than %d", len(data), maxSize)
@@ -108,12 +108,8 @@ func (r *reader) convert(node ast.Node, path string) any {
 		return list
 	case *ast.IntegerNode:
 		return r.convertInteger(n, path)
-	case *ast.FloatNode:
-		return n.Value
-	case *ast.BoolNode:
-		return n.Value
-	case *ast.NullNode:
-		return nil
+	case *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
+		return n.(ast.ScalarNode).GetValue()
 	case *ast.LiteralNode:
 		return n.Value.Value
 	}

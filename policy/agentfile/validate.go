@@ -15,7 +15,7 @@ import (
 
 const guardName = "guardrail" // the guardrails' hook in the journal
 
-// validate reports what the schema cannot rule out.
+// validate reports problems that the schema cannot express.
 func (r *reader) validate(d *Definition) {
 	if err := checkName(d.Name); err != nil {
 		r.report("$.name", "%v", err)

@@ -21,10 +21,9 @@ const (
 
 // Config configures a [Compactor]. Only Strategy is required.
 type Config struct {
-	Name     string            // "": compaction; the mutator's name in the journal
-	Trigger  Trigger           // when; zero: every time
-	Strategy Strategy          // how
-	Points   []extension.Point // nil: extension.BeforeModel alone
+	Name     string   // "": compaction; the mutator's name in the journal
+	Trigger  Trigger  // when; zero: every time
+	Strategy Strategy // how
 }
 
 // Trigger says when to compact: if any of its limits is exceeded. The zero Trigger fires
@@ -57,14 +56,6 @@ type Compactor struct{ cfg Config }
 // New returns a compactor. It returns an error for an invalid configuration.
 func New(c Config) (*Compactor, error) {
 	c.Name = cmp.Or(c.Name, "compaction")
-	if c.Points == nil {
-		c.Points = []extension.Point{extension.BeforeModel}
-	}
-	for _, p := range c.Points {
-		if !p.ForMutators() {
-			return nil, fmt.Errorf("compact config: no mutators run at %s", p)
-		}
-	}
 	if t := c.Trigger; t.Items < 0 || t.Window < 0 || t.Share < 0 || t.Share > 1 {
 		return nil, fmt.Errorf("compact config: trigger %+v: numbers must not be negative, and Share at most 1", t)
 	}
@@ -88,12 +79,12 @@ func check(s Strategy) error {
 // Name returns the configured name.
 func (c *Compactor) Name() string { return c.cfg.Name }
 
-// Points returns the points at which it runs.
-func (c *Compactor) Points() []extension.Point { return slices.Clone(c.cfg.Points) }
+// Points returns BeforeModel, where a transcript has all that the model is about to read.
+func (c *Compactor) Points() []extension.Point { return []extension.Point{extension.BeforeModel} }
 
 // Mutate compacts the transcript if the trigger fires and the result is smaller.
 func (c *Compactor) Mutate(ctx context.Context, m *extension.Mutation) error {
-	if !slices.Contains(c.cfg.Points, m.Point) {
+	if m.Point != extension.BeforeModel {
 		return nil
 	}
 	j := newJob(m)

@@ -3,6 +3,7 @@ package compact_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -190,29 +191,17 @@ func TestAProvidersCompactionIsKept(t *testing.T) {
 	}
 }
 
-func TestACompactorRunsAtItsPoints(t *testing.T) {
+func TestACompactorRunsBeforeAModelCall(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		points []extension.Point
-		at     extension.Point
-		acts   bool
-	}{
-		{nil, extension.BeforeModel, true},
-		{nil, extension.AfterToolResult, false},
-		{nil, extension.AfterTurnEnded, false},
-		{[]extension.Point{extension.AfterTurnEnded}, extension.AfterTurnEnded, true},
-		{[]extension.Point{extension.AfterTurnEnded}, extension.BeforeModel, false},
-	} {
-		c, err := compact.New(compact.Config{Strategy: compact.KeepRecent{Items: 1}, Points: tc.points})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := extension.Mutation{Point: tc.at, Items: talk("u a u a")}
+	c := compactor(t, compact.KeepRecent{Items: 1})
+	for _, at := range []extension.Point{extension.BeforeModel, extension.AfterToolResult, extension.AfterTurnEnded} {
+		m := extension.Mutation{Point: at, Items: talk("u a u a")}
 		if err := c.Mutate(t.Context(), &m); err != nil {
 			t.Fatal(err)
 		}
-		if acts := len(m.Items) < 4; acts != tc.acts || acts != (m.OldTokens > 0) {
-			t.Errorf("points %v at %s: left %s, %d tokens", tc.points, tc.at, short(m.Items), m.OldTokens)
+		acts := len(m.Items) < 4
+		if acts != slices.Contains(c.Points(), at) || acts != (at == extension.BeforeModel) || acts != (m.OldTokens > 0) {
+			t.Errorf("at %s: left %s, %d tokens", at, short(m.Items), m.OldTokens)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/policy/compact"
 )
 
@@ -15,7 +14,6 @@ func TestNewRefusesInvalidConfigs(t *testing.T) {
 	recent := compact.KeepRecent{Items: 1}
 	for says, cfg := range map[string]compact.Config{
 		"a strategy is required":      {},
-		"no mutators run at pre_llm":  {Strategy: recent, Points: []extension.Point{extension.PreLlmCall}},
 		"{Items:-1":                   {Trigger: compact.Trigger{Items: -1}, Strategy: recent},
 		"Window:-1":                   {Trigger: compact.Trigger{Window: -1}, Strategy: recent},
 		"Share:80":                    {Trigger: compact.Trigger{Window: 9, Share: 80}, Strategy: recent},

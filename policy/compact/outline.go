@@ -6,7 +6,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// outline says where a transcript may be cut and what is always kept.
+// outline describes where a transcript may be cut and which items are always kept.
 type outline struct {
 	items  []content.Item
 	pinned []bool
@@ -93,7 +93,7 @@ func (o outline) opening(s int) (from, to int) {
 	return lastRun(o.items[:s], input)
 }
 
-// keep marks what is kept if the transcript is cut at s.
+// keep marks the items that remain if the transcript is cut at s.
 func (o outline) keep(s int) []bool {
 	keep := slices.Clone(o.pinned)
 	mark := func(from, to int) {

@@ -58,7 +58,7 @@ func TestCompactedTranscriptsKeepTheRules(t *testing.T) {
 			problems = append(problems, "it does not do the same twice")
 		}
 		if next := mutate(t, c, after); !reflect.DeepEqual(next.Items, after) || next.Usage != (content.Usage{}) || next.OldTokens != m.NewTokens {
-			problems = append(problems, fmt.Sprintf("it goes on with what it made: %d of %d tokens, usage %+v\n%s",
+			problems = append(problems, fmt.Sprintf("it compacts its own result: %d of %d tokens, usage %+v\n%s",
 				next.NewTokens, next.OldTokens, next.Usage, cmp.Diff(kinds(after), kinds(next.Items))))
 		}
 		if len(problems) > 0 {
@@ -87,10 +87,10 @@ func promises(before, after []content.Item) []string {
 	}
 	order := slices.DeleteFunc(slices.Clone(before), func(it content.Item) bool { return !slices.Contains(ids, it.ID) })
 	kept := slices.DeleteFunc(slices.Clone(after), func(it content.Item) bool { return it.ID == "" })
-	check(slices.Equal(shape(order), shape(kept)), "the order is another")
+	check(slices.Equal(shape(order), shape(kept)), "the order changed")
 
 	last := len(before) - 1
-	check(len(after) > 0 && reflect.DeepEqual(after[len(after)-1].Parts, before[last].Parts), "the tail is another")
+	check(len(after) > 0 && reflect.DeepEqual(after[len(after)-1].Parts, before[last].Parts), "the last item changed")
 	newest := -1
 	for i, it := range before {
 		if it.Kind == content.System || it.Kind == content.Developer {

@@ -145,3 +145,25 @@ func TestInvalidConfigsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// failing is a store that cannot be reached.
+type failing struct {
+	notes.Store
+	err error
+}
+
+func (f failing) Put(context.Context, string, notes.Note, time.Duration) error { return f.err }
+
+func (f failing) Notes(context.Context, string) ([]notes.Note, error) { return nil, f.err }
+
+func TestErrorsOfAStoreAreReturned(t *testing.T) {
+	t.Parallel()
+	down := errors.New("no connection")
+	m := open(t, notes.Config{Store: failing{err: down}})
+	if err := m.Remember(t.Context(), "goal", "done"); !errors.Is(err, down) {
+		t.Errorf("Remember = %v, want %v", err, down)
+	}
+	if _, err := m.Recall(t.Context(), "goal"); !errors.Is(err, down) {
+		t.Errorf("Recall = %v, want %v", err, down)
+	}
+}

@@ -10,7 +10,7 @@ import (
 // Codes of denials, which are recorded with the call's result.
 const (
 	CodeRule       = "rule_denied"            // a rule names the tool
-	CodeUnreadable = "unreadable_request"     // the request does not say what it is about
+	CodeUnreadable = "unreadable_request"     // the request has no readable target
 	CodeProtected  = "path_protected"         // the path may not be touched
 	CodeReadOnly   = "path_read_only"         // the path may only be read
 	CodePath       = "path_not_allowed"       // the path is outside the allowed ones
@@ -51,7 +51,7 @@ func ask(kind, scope string, reason content.ApprovalReason, summary string) tool
 	return tool.Verdict{Ruling: tool.Ask, RequestKind: kind, Scope: scope, Reason: reason, Summary: summary}
 }
 
-// refuse returns the verdict on what a policy does not allow: the question, if its word is
+// refuse returns the verdict on a request that a policy does not allow: the question, if its word is
 // ask or empty; otherwise a denial.
 func refuse(word string, question tool.Verdict, code, format string, args ...any) tool.Verdict {
 	if word == "" || word == wordAsk {

@@ -73,7 +73,7 @@ func add(questions []tool.Verdict, q tool.Verdict) []tool.Verdict {
 	return questions
 }
 
-// complete fills in what the verdict leaves to the request.
+// complete fills in the fields that a verdict leaves empty.
 func complete(r tool.Request, v tool.Verdict) tool.Verdict {
 	v.RequestKind = cmp.Or(v.RequestKind, r.Kind, r.Call.Name)
 	v.Scope = cmp.Or(v.Scope, scopeOf(v.RequestKind, r))

@@ -35,7 +35,7 @@ type byKind map[string]tool.Verdict
 
 func (b byKind) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
 	if r.Session != "s" || r.Call.ID != "c" || r.Spec.Effects != content.Idempotent {
-		return tool.Verdict{}, errors.New("the request does not say what it is about")
+		return tool.Verdict{}, errors.New("the request lacks its session, call or spec")
 	}
 	return b[r.Kind], nil
 }

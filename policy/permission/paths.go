@@ -77,7 +77,7 @@ func absolute(root string, paths []string) []string {
 	return out
 }
 
-// access is what a kind of request does to a path.
+// access describes how a kind of request uses a path.
 type access struct {
 	reads   bool // the content of everything below
 	changes bool

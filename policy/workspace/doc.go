@@ -1,7 +1,7 @@
-// Package workspace reads what a folder says to the agents that work in it: AGENTS.md files
+// Package workspace reads a folder's files for the agents that work in it: AGENTS.md files
 // ([AgentsMD]) and specifications ([Specs]).
 //
-// What it finds becomes transcript items, recorded with the session like everything that a
+// Files become transcript items, recorded with the session like everything that a
 // model sees. So a running session keeps the content that the files had, and an auditor can read it.
 //
 // Files are read through an [os.Root], so symbolic links cannot leave the folder. A file

@@ -59,7 +59,7 @@ func mutators(t testing.TB, sc *scenario) []extension.Mutator {
 		m := mutator{mutatorSpec: s}
 		if s.KeepRecent > 0 {
 			c, err := compact.New(compact.Config{
-				Name: s.Name, Points: s.At, Trigger: compact.Trigger{Items: s.Over}, Strategy: compact.KeepRecent{Items: s.KeepRecent},
+				Name: s.Name, Trigger: compact.Trigger{Items: s.Over}, Strategy: compact.KeepRecent{Items: s.KeepRecent},
 			})
 			if err != nil {
 				t.Fatal(err)

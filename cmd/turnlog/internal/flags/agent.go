@@ -12,7 +12,7 @@ import (
 
 // KnownAgents is what this program knows about agents whose files are in a folder.
 func KnownAgents(a *app.App, dir string) agentfile.Known {
-	return agentfile.Known{Models: Models(a).In(dir).Check, Tools: toolset.CheckPattern, Beside: true, Held: true}
+	return agentfile.Known{Models: Models(a).In(dir).Check, Tools: toolset.CheckPattern, SameFolder: true, Held: true}
 }
 
 // LoadFile reads an agent file and checks all of it.

@@ -12,8 +12,9 @@
 // answered once; nothing that is paid for runs twice under one identity, or before the journal
 // records it; nothing is stuck; no goroutine leaks.
 //
-// Cells are the same over JetStream: a server, nodes and workers in the bubble, which are
-// killed and replaced, results that are repeated or late, and people who decide or do not.
+// Cells are runs of package torture in a bubble, with the model, tools, permissions, hooks and
+// mutators of this package and with results that are repeated, late or forged. Nodes, workers
+// and connections fail, and minutes pass in virtual time.
 //
 // A failure prints its seed, what the hosts did, and a script for each session. In
 // loop/testdata the script reproduces the problem without the world. To run the

@@ -29,7 +29,7 @@ func (s stub) Spec() tool.Spec {
 
 // Call records the run and runs the function.
 func (s stub) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
-	if s.w.cell == nil || !s.spec.Effects.Retryable() { // a queue redelivers the others
+	if !s.w.deployed || !s.spec.Effects.Retryable() { // a queue redelivers the others
 		s.w.did("tool ", c.Session, "/", c.Place, "/", c.Attempt)
 	}
 	d := s.w.dice("tool", c.Session, c.Place, c.Attempt)

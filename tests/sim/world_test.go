@@ -13,7 +13,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 	"github.com/turnlog/turnlog/internal/testing/looptest"
 	"github.com/turnlog/turnlog/tool"
@@ -29,13 +28,13 @@ type world struct {
 	tools   []tool.Tool
 	calm    chan struct{} // closed when nothing may fail any more
 
-	mu      sync.Mutex
-	lines   []string
-	seen    tally
-	done    map[string]int               // what really ran, by identity
-	appends map[content.SessionID]uint64 // how often it was tried
-	cell    *celltest.World              // where sessions live, or nil: in this process
-	sent    map[string][]commands.Envelope
+	mu       sync.Mutex
+	lines    []string
+	seen     tally
+	done     map[string]int               // what really ran, by identity
+	appends  map[content.SessionID]uint64 // how often it was tried
+	deployed bool                         // sessions live in a cell
+	sent     map[string][]commands.Envelope
 }
 
 // tally counts how often each path was taken.

@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -86,12 +87,12 @@ func (l *link) relay(d Direction, from, to net.Conn) {
 }
 
 func (l *link) read(from net.Conn, queue chan<- chunk) {
+	buf := make([]byte, chunkSize)
 	for {
-		buf := make([]byte, chunkSize)
 		n, err := from.Read(buf)
 		if n > 0 {
 			select {
-			case queue <- chunk{buf[:n], time.Now()}:
+			case queue <- chunk{bytes.Clone(buf[:n]), time.Now()}:
 			case <-l.over:
 				return
 			}

@@ -50,13 +50,32 @@ func New() *Proxy {
 
 // Dial connects to an address through the proxy. It fits nats.SetCustomDialer.
 func (p *Proxy) Dial(network, address string) (net.Conn, error) {
+	return p.via(func() (net.Conn, error) {
+		var d net.Dialer
+		ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+		defer cancel()
+		return d.DialContext(ctx, network, address)
+	})
+}
+
+// Join connects to a server in this process through the proxy, in a bubble of
+// testing/synctest too. It refuses while any fault lasts: a client holds a lock during its
+// handshake, and virtual time stands still while another goroutine waits for that lock.
+func (p *Proxy) Join(server func() (net.Conn, error)) (net.Conn, error) {
+	for _, d := range []Direction{ToServer, ToClient} {
+		if r, _ := p.now(d); r != (rules{}) {
+			return nil, ErrRefused
+		}
+	}
+	return p.via(server)
+}
+
+// via returns a connection through the proxy to the server that dial reaches.
+func (p *Proxy) via(dial func() (net.Conn, error)) (net.Conn, error) {
 	if err := p.admits(); err != nil {
 		return nil, err
 	}
-	var d net.Dialer
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
-	defer cancel()
-	server, err := d.DialContext(ctx, network, address)
+	server, err := dial()
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}

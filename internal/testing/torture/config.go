@@ -2,13 +2,21 @@ package torture
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/natscli"
+	"github.com/turnlog/turnlog/internal/testing/cell"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
 )
 
 // Config configures a run. The zero value runs for half a minute on a cluster in this
@@ -29,10 +37,29 @@ type Config struct {
 	// on them and removes it at the end. It does not stop them.
 	Servers  *natscli.Flags
 	Replicas int // of the streams on the caller's servers; 0: 1
+	// Server is the caller's own, in this process and without sockets, so that a run works in
+	// a bubble of testing/synctest. The run leaves its journals there.
+	Server *embedded.Server
+
+	Workload Workload
+	// Clients are additional processes. Each runs for as long as there are faults.
+	Clients []func(context.Context, *cell.Process)
 
 	Dir     string        // where the evidence of violations goes; "": the system's temporary folder
 	Logger  *zap.Logger   // of nodes, workers and clients; nil: silent
 	OnFault func(f Fault) // called with each fault as it happens; nil: not called
+	OnSend  func(error)   // called with the result of each command that a user sends; nil: not called
+	OnCalm  func()        // called when the faults are over; nil: not called
+}
+
+// Workload is what the sessions of a run do. In the zero value, models follow scripts and the
+// runs of every call are counted and compared with the journals.
+type Workload struct {
+	Config func(content.SessionID) events.Config
+	Node   actor.Config // of every node
+	Worker worker.Config
+	Tools  []tool.Tool   // nil: those that count their runs
+	Tail   time.Duration // how long after its end a call may still report
 }
 
 const (
@@ -51,7 +78,13 @@ func (c Config) withDefaults() Config {
 	c.Sessions, c.Replicas = cmp.Or(c.Sessions, defaultSessions), cmp.Or(c.Replicas, 1)
 	c.Nodes, c.Workers = cmp.Or(c.Nodes, defaultParties), cmp.Or(c.Workers, defaultParties)
 	if c.Kinds == nil {
-		c.Kinds = possible(c.Servers != nil)
+		c.Kinds = possible(c.callersServers())
+	}
+	if c.OnSend == nil {
+		c.OnSend = func(error) {}
+	}
+	if c.OnCalm == nil {
+		c.OnCalm = func() {}
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
@@ -61,6 +94,9 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// callersServers reports whether the servers are the caller's, which a run does not stop.
+func (c Config) callersServers() bool { return c.Servers != nil || c.Server != nil }
 
 // Validate returns an error if the configuration is not valid.
 func (c Config) Validate() error {
@@ -81,8 +117,8 @@ func (c Config) Validate() error {
 		if _, known := weights()[k]; !known {
 			return fmt.Errorf("fault %q: use one of %v", k, possible(false))
 		}
-		if c.Servers != nil && needsServers(k) {
-			return fmt.Errorf("fault %q: only servers in this process can be stopped or controlled", k)
+		if c.callersServers() && needsServers(k) {
+			return fmt.Errorf("fault %q: only servers that the run started can be stopped or controlled", k)
 		}
 	}
 	return nil

@@ -6,7 +6,8 @@
 // records. [Invariants] lists the checks.
 //
 // [Run] sets up a cell on a cluster of three servers in this process with files on disk, or
-// on the caller's servers. Nodes, workers, clients and observers each have connections of
+// on the caller's servers. With [Config.Server] a run works in a bubble of testing/synctest:
+// tests/sim runs its sessions that way, in virtual time. Nodes, workers, clients and observers each have connections of
 // their own, through a proxy. Sessions come and go while a plan of faults is carried out;
 // then all faults end and everything is checked.
 //
@@ -18,5 +19,5 @@
 // [Kind] says what each fault is. A killed node is not a killed process: its connections are
 // cut for good, but it shares this process's clock and heap. Servers are stopped and
 // restarted on their stores, which is not kill -9. tests/chaos and tests/integration do both
-// to real processes.
+// to real processes, beside runs of this package.
 package torture

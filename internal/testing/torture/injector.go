@@ -51,6 +51,8 @@ func (f *injector) apply(ctx context.Context, x Fault) (target string, ok bool) 
 		return f.kill(ctx, &f.world.nodes, x, f.world.node)
 	case WorkerKilled:
 		return f.kill(ctx, &f.world.workers, x, f.world.worker)
+	case NodeDrained:
+		return f.drain(ctx, x)
 	case NodeFrozen:
 		return f.freeze(ctx, f.world.nodes.pick(x.Pick), x)
 	case WorkerFrozen:
@@ -80,7 +82,7 @@ func (f *injector) apply(ctx context.Context, x Fault) (target string, ok bool) 
 		f.lasting(ctx, x, func() { p.Proxy.Swallow(faultproxy.ToClient, true) }, func() { p.Proxy.Swallow(faultproxy.ToClient, false) })
 	case ConnectionsCut:
 		p.Proxy.Cut()
-	case NodeKilled, WorkerKilled, NodeFrozen, WorkerFrozen, LeaderStepdown, ServerStopped:
+	case NodeKilled, WorkerKilled, NodeDrained, NodeFrozen, WorkerFrozen, LeaderStepdown, ServerStopped:
 	}
 	return p.Name, true
 }
@@ -110,6 +112,22 @@ func (f *injector) kill(ctx context.Context, of *pool, x Fault, again func(conte
 		if err := again(context.WithoutCancel(ctx)); err != nil {
 			f.world.log.violation("", EndsInTime, fmt.Sprintf("%s is not replaced: %v", p.Name, err))
 		}
+	})
+	return p.Name, true
+}
+
+// drain starts a node and then ends another one properly.
+func (f *injector) drain(ctx context.Context, x Fault) (string, bool) {
+	p := f.world.nodes.take(x.Pick)
+	if p == nil {
+		return "", false
+	}
+	f.pending.Go(func() {
+		ctx := context.WithoutCancel(ctx)
+		if err := f.world.node(ctx); err != nil {
+			f.world.log.violation("", EndsInTime, fmt.Sprintf("%s is not replaced: %v", p.Name, err))
+		}
+		f.world.leave(ctx, []*cell.Process{p})
 	})
 	return p.Name, true
 }

@@ -16,6 +16,7 @@ type Kind string
 const (
 	NodeKilled   Kind = "node_killed"   // its connections are cut for good; another node starts a while later
 	WorkerKilled Kind = "worker_killed" // the same; what its tools had not done yet is never done
+	NodeDrained  Kind = "node_drained"  // it ends as SIGTERM ends it, when another node has started
 	NodeFrozen   Kind = "node_frozen"   // its traffic is held for a while and then arrives at once: another node may own its sessions by then
 	WorkerFrozen Kind = "worker_frozen" // the same for a worker
 
@@ -30,7 +31,7 @@ const (
 // weights returns the relative frequency of each kind.
 func weights() map[Kind]int {
 	return map[Kind]int{
-		NodeKilled: 3, WorkerKilled: 3, NodeFrozen: 1, WorkerFrozen: 1,
+		NodeKilled: 3, WorkerKilled: 3, NodeDrained: 1, NodeFrozen: 1, WorkerFrozen: 1,
 		ConnectionsCut: 3, ConnectionsSlowed: 2, AcksSwallowed: 2,
 		LeaderStepdown: 5, ServerStopped: 2,
 	}

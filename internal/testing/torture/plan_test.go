@@ -47,8 +47,8 @@ func TestASeedDecidesTheStories(t *testing.T) {
 	t.Parallel()
 	scripts := make(map[string]bool)
 	for slot := range 20 {
-		s := scenarioOf(3, slot, 1)
-		if diff := cmp.Diff(s, scenarioOf(3, slot, 1), cmp.AllowUnexported(scenario{}, turn{})); diff != "" {
+		s := scenarioOf(3, slot, 1, nil)
+		if diff := cmp.Diff(s, scenarioOf(3, slot, 1, nil), cmp.AllowUnexported(scenario{}, turn{})); diff != "" {
 			t.Errorf("the same seed tells something else:\n%s", diff)
 		}
 		if _, err := scripted.Parse("story", s.config.ModelData); err != nil {
@@ -84,7 +84,7 @@ func TestConfigRefusesWhatCannotBe(t *testing.T) {
 		"replicas":            {Config{Replicas: 6}, "6 replicas"},
 		"unknown fault":       {Config{Kinds: []Kind{"meteor"}}, `"meteor": use one of`},
 		"no faults":           {Config{Kinds: []Kind{}}, "no kinds"},
-		"servers of a caller": {Config{Servers: &natscli.Flags{}, Kinds: []Kind{ServerStopped}}, "only servers in this process"},
+		"servers of a caller": {Config{Servers: &natscli.Flags{}, Kinds: []Kind{ServerStopped}}, "only servers that the run started"},
 	} {
 		err := tt.c.Validate()
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

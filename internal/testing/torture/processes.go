@@ -1,15 +1,13 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 	"github.com/turnlog/turnlog/worker"
@@ -81,51 +79,43 @@ func (g *site) newProcess(ctx context.Context, name string) (*cell.Process, erro
 	}
 }
 
-// newNode starts a node, and restarts it when it ends by itself, as a supervisor would.
-func (g *site) newNode(ctx context.Context, name string, f *findings, log *zap.Logger) (*cell.Process, error) {
-	p, err := g.newProcess(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	p.Run(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		for {
-			err := drive(ctx, p, log)
-			if err == nil || closed(p.Dead()) || ctx.Err() != nil {
-				return nil //nolint:nilerr // a killed node ends with any error
-			}
-			f.note("%s ended and is restarted: %v", name, err)
-			pause(ctx, 200*time.Millisecond)
+// supervise runs a node, and restarts it when it ends by itself.
+func (w *world) supervise(ctx context.Context, p *cell.Process) {
+	for {
+		err := w.drive(ctx, p)
+		if err == nil || closed(p.Dead()) || ctx.Err() != nil {
+			return // a killed node ends with any error
 		}
-	})
-	return p, nil
+		w.log.note("%s ended and is restarted: %v", p.Name, err)
+		pause(ctx, 200*time.Millisecond)
+	}
 }
 
-func drive(ctx context.Context, p *cell.Process, log *zap.Logger) error {
-	n, err := p.Node(actor.Config{Idle: time.Second, Sweep: 2 * time.Second, Snapshot: 20, Logger: log})
+func (w *world) drive(ctx context.Context, p *cell.Process) error {
+	cfg := w.cfg.Workload.Node
+	cfg.Idle, cfg.Sweep, cfg.Snapshot, cfg.Logger = time.Second, 2*time.Second, 20, w.cfg.Logger
+	n, err := p.Node(cfg)
 	if err != nil {
 		return err
 	}
 	return n.Run(ctx)
 }
 
-// newWorker starts a worker whose tools write to the ledger.
-func (g *site) newWorker(ctx context.Context, name string, l *ledger, log *zap.Logger) (*cell.Process, error) {
-	p, err := g.newProcess(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	tools, err := l.tools(p.Dead())
-	if err != nil {
-		return nil, err
+// newWorker returns a worker with the workload's tools, or those that write to the ledger.
+func (w *world) newWorker(ctx context.Context, p *cell.Process) (*worker.Worker, error) {
+	cfg, tools := w.cfg.Workload.Worker, w.cfg.Workload.Tools
+	cfg.Slots, cfg.Logger = 16, w.cfg.Logger
+	cfg.DrainTimeout = cmp.Or(cfg.DrainTimeout, 3*time.Second)
+	if tools == nil {
+		var err error
+		if tools, err = w.ledger.tools(p.Dead()); err != nil {
+			return nil, err
+		}
 	}
 	for {
-		w, err := p.Worker(ctx, queueName, worker.Config{Slots: 16, DrainTimeout: 3 * time.Second, Logger: log}, tools...)
-		if err == nil {
-			p.Run(context.WithoutCancel(ctx), w.Run)
-			return p, nil
-		}
-		if !pause(ctx, 100*time.Millisecond) {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		work, err := p.Worker(ctx, Queue, cfg, tools...)
+		if err == nil || !pause(ctx, 100*time.Millisecond) {
+			return work, err
 		}
 	}
 }

@@ -3,6 +3,8 @@ package torture
 import (
 	"slices"
 	"time"
+
+	"github.com/turnlog/turnlog/content"
 )
 
 // Result is the outcome of a run. Its JSON is stable, for programs.
@@ -16,6 +18,8 @@ type Result struct {
 	Calls            int            `json:"calls"`
 	Violations       map[string]int `json:"violations"` // by invariant
 	Recovery         Recovery       `json:"recovery_ms"`
+
+	Sessions []content.SessionID `json:"-"`
 
 	Found  []Violation `json:"-"` // each of them
 	Kept   string      `json:"-"` // the folder with the evidence of violations; "": none

@@ -81,7 +81,7 @@ func tee(log *zap.Logger, file *os.File) *zap.Logger {
 // dismiss ends all processes.
 func (w *world) dismiss(ctx context.Context) {
 	w.leave(ctx, append(w.nodes.list(), w.workers.list()...))
-	w.leave(ctx, slices.Concat(w.clients, w.observerProcs, w.writerProcs))
+	w.leave(ctx, slices.Concat(w.clients, w.observerProcs, w.writerProcs, w.callers))
 	w.awaitKilled(ctx)
 }
 
@@ -96,26 +96,30 @@ func (w *world) run(ctx context.Context, dir string) Result {
 
 	f := &injector{world: w, plan: plan(w.cfg.Seed, w.cfg.Kinds, w.cfg.Duration), done: make(map[Kind]int)}
 	chaos, calm := context.WithTimeout(ctx, w.cfg.Duration)
+	for n, p := range w.callers {
+		p.Run(chaos, func(ctx context.Context) error { w.cfg.Clients[n](ctx, p); return nil })
+	}
 	f.inject(chaos, time.Now())
 	<-chaos.Done()
 	calm()
 	close(over)
+	w.cfg.OnCalm()
+	w.leave(after, w.writerProcs)
 	w.log.note("the faults are over")
 	patience := time.AfterFunc(w.cfg.Rest, stop)
 	users := <-talked
-	users.settle(living)
+	users.settle(living, w.cfg.Workload.Tail)
 	patience.Stop()
 	w.log.note("the sessions are at rest, or out of time")
 	stop()
 	users.running.Wait()
 
-	w.leave(after, append(w.nodes.list(), w.workers.list()...))
+	w.leave(after, slices.Concat(w.nodes.list(), w.workers.list(), w.callers))
 	w.awaitKilled(after)
 	j := &judge{
 		world: w, runs: w.ledger.all(), losses: f.losses,
 		hashes: make(map[content.SessionID][]events.Hash), records: make(map[content.SessionID][]journal.Record),
 	}
-	w.leave(after, w.writerProcs)
 	j.all(after, users.all)
 	j.observersAgree(after)
 	w.leave(after, slices.Concat(w.clients, w.observerProcs))
@@ -130,6 +134,7 @@ func (j *judge) result(done map[Kind]int, users []*user, dir string) Result {
 		Violations: make(map[string]int), Recovery: recoveryOf(j.recovery), Found: found, Losses: len(j.recovery),
 	}
 	for _, p := range users {
+		r.Sessions = append(r.Sessions, p.scenario.id)
 		p.mu.Lock()
 		r.Commands += p.sent
 		if p.rests {

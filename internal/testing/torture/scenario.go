@@ -28,19 +28,23 @@ type turn struct {
 }
 
 // scenarioOf returns the n-th session of a slot.
-func scenarioOf(seed uint64, slot, n int) scenario {
+func scenarioOf(seed uint64, slot, n int, config func(content.SessionID) events.Config) scenario {
 	id := content.SessionID(fmt.Sprintf("t%d-%d", slot, n))
 	dice := diceOf(seed, "story", slot, "/", n)
 	s := scenario{id: id, user: dice.Uint64()}
 	for k := range 1 + dice.IntN(4) {
 		t := turn{text: fmt.Sprintf("%s, input %d", id, k+1), think: between(dice, 0, 400*time.Millisecond)}
 		if t.impatient = dice.IntN(4) == 0; t.impatient {
-			t.busy = among(dice, events.Steer, events.Queue, events.Interrupt)
+			t.busy = among(dice, events.Steer, events.Queue, events.Interrupt, events.Reject)
 		}
 		if dice.IntN(6) == 0 {
 			t.cancel = between(dice, 50*time.Millisecond, 700*time.Millisecond)
 		}
 		s.turns = append(s.turns, t)
+	}
+	if config != nil {
+		s.config = config(id)
+		return s
 	}
 	s.config = events.Config{
 		Model: "scripted:torture", ModelData: []byte(script(dice, len(s.turns))),

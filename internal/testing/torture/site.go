@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -20,9 +21,10 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-const (
-	queueName = "torture"
+// Queue is the task queue of every run.
+const Queue = "torture"
 
+const (
 	// How long a silent worker keeps a call. Short, so that the calls of a killed worker are
 	// redelivered during the run.
 	queueLease = 3 * time.Second
@@ -33,7 +35,8 @@ const (
 // site is the servers of a run and its cell on them.
 type site struct {
 	namespace string
-	servers   *natscli.Flags
+	servers   *natscli.Flags    // nil: the caller's server in this process
+	local     *embedded.Server  // that server
 	cluster   *embedded.Cluster // nil: the caller's servers
 	log       *zap.Logger
 
@@ -46,15 +49,18 @@ type site struct {
 
 // newSite sets up a cell. The cluster keeps its files in dir.
 func newSite(ctx context.Context, c Config, dir string) (g *site, err error) {
-	g = &site{namespace: jetstream.DefaultNamespace, servers: c.Servers, log: c.Logger, down: -1}
-	layout := admin.Config{Replicas: c.Replicas, Queues: []admin.QueueConfig{{Name: queueName, AckWait: queueLease}}}
-	if c.Servers == nil {
+	g = &site{namespace: jetstream.DefaultNamespace, servers: c.Servers, local: c.Server, log: c.Logger, down: -1}
+	layout := admin.Config{Replicas: c.Replicas, Queues: []admin.QueueConfig{{Name: Queue, AckWait: queueLease}}}
+	switch {
+	case c.Server != nil:
+		layout.Memory = true
+	case c.Servers == nil:
 		g.cluster, err = embedded.StartCluster(ctx, clusterSize, embedded.WithStore(filepath.Join(dir, "nats")))
 		if err != nil {
 			return nil, err
 		}
 		g.servers, layout.Replicas = &natscli.Flags{Server: g.cluster.ClientURL()}, clusterSize
-	} else {
+	default:
 		g.namespace = "torture_" + strconv.FormatUint(c.Seed, 36) + "_" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	}
 	if err = g.settle(ctx, layout); err != nil {
@@ -68,23 +74,24 @@ func newSite(ctx context.Context, c Config, dir string) (g *site, err error) {
 
 // settle connects to the servers and creates the cell.
 func (g *site) settle(ctx context.Context, layout admin.Config) (err error) {
-	if g.direct, err = g.servers.Connect(ctx, "turnlog-torture", g.log); err != nil {
+	if g.direct, err = g.dial(ctx, "turnlog-torture", nil); err != nil {
 		return err
 	}
 	if g.cell, err = jetstream.Open(g.direct, g.namespace); err != nil {
 		return err
 	}
-	if err = admin.Of(g.cell).Provision(ctx, layout); err != nil {
+	// If ctx ends, a stream that is being created would appear after the others were removed.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), setUpTimeout)
+	defer cancel()
+	if err = admin.Of(g.cell).Provision(whole, layout); err != nil {
 		return fmt.Errorf("set up namespace %s: %w", g.namespace, err)
 	}
-	return nil
+	return context.Cause(ctx) //nolint:wrapcheck // the caller's own
 }
 
 // connect opens a connection through a proxy.
 func (g *site) connect(ctx context.Context, name string, p *faultproxy.Proxy) (*nats.Conn, *jetstream.Cell, error) {
-	servers := *g.servers
-	servers.Dial = p.Dial
-	nc, err := servers.Connect(ctx, "turnlog-torture-"+name, g.log)
+	nc, err := g.dial(ctx, "turnlog-torture-"+name, p)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -94,6 +101,35 @@ func (g *site) connect(ctx context.Context, name string, p *faultproxy.Proxy) (*
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return nc, cell, nil
+}
+
+// dial connects to the servers, through a proxy if there is one.
+func (g *site) dial(ctx context.Context, name string, p *faultproxy.Proxy) (*nats.Conn, error) {
+	if g.local == nil {
+		servers := *g.servers
+		if p != nil {
+			servers.Dial = p.Dial
+		}
+		return servers.Connect(ctx, name, g.log)
+	}
+	through := func(o *nats.Options) error {
+		if p != nil {
+			o.InProcessServer = proxied{p, o.InProcessServer}
+		}
+		return nil
+	}
+	return g.local.Connect(nats.Name(name), through)
+}
+
+// proxied is a server in this process behind a proxy.
+type proxied struct {
+	proxy  *faultproxy.Proxy
+	server nats.InProcessConnProvider
+}
+
+// InProcessConn connects to the server through the proxy.
+func (p proxied) InProcessConn() (net.Conn, error) {
+	return p.proxy.Join(p.server.InProcessConn) //nolint:wrapcheck // for the client
 }
 
 // close ends the cluster, or removes the cell from the caller's servers.
@@ -109,6 +145,9 @@ func (g *site) close(ctx context.Context) error {
 		return nil
 	}
 	defer g.direct.Close()
+	if g.local != nil {
+		return nil
+	}
 	return g.remove(ctx)
 }
 
@@ -156,7 +195,7 @@ func (g *site) stepdowns() []string {
 		case "JOURNAL", "INBOX", "RUN", "TASKS", "TIMERS":
 			out = append(out, "STREAM.LEADER.STEPDOWN."+row.Stream)
 		}
-		if consumer := map[string]string{"RUN": "drivers", "TASKS": "q_" + queueName}[row.Name]; consumer != "" {
+		if consumer := map[string]string{"RUN": "drivers", "TASKS": "q_" + Queue}[row.Name]; consumer != "" {
 			out = append(out, "CONSUMER.LEADER.STEPDOWN."+row.Stream+"."+consumer)
 		}
 	}

@@ -22,6 +22,7 @@ type user struct {
 	scenario scenario
 	client   *client.Client
 	log      *findings
+	onSend   func(error)
 	news     chan struct{}   // something changed; one is enough
 	over     <-chan struct{} // closed when no new turn may start
 
@@ -36,9 +37,9 @@ type user struct {
 	through chan struct{} // closed when the scenario is done
 }
 
-func newUser(s scenario, c *client.Client, f *findings, over <-chan struct{}) *user {
+func newUser(s scenario, c *client.Client, w *world, over <-chan struct{}) *user {
 	return &user{
-		scenario: s, client: c, log: f, over: over, news: make(chan struct{}, 1),
+		scenario: s, client: c, log: w.log, onSend: w.cfg.OnSend, over: over, news: make(chan struct{}, 1),
 		state: loop.New(s.id), causes: make(map[string]bool), through: make(chan struct{}),
 	}
 }
@@ -93,13 +94,15 @@ func (u *user) act(ctx context.Context) {
 	if !u.send(ctx, "open", true, commands.OpenSession{Config: u.scenario.config}) {
 		return
 	}
-	settled := make(map[content.ApprovalID]bool)
+	settled := make(map[string]bool)
 	next, due := 0, time.Now()
 	for {
-		open, rests, running := u.look()
+		open, dead, rests, running := u.look()
 		finished := next == len(u.scenario.turns) || u.isOver()
 		switch {
 		case u.decide(ctx, dice, settled, open):
+			continue
+		case u.bury(ctx, dice, settled, dead):
 			continue
 		case !finished && (rests || u.scenario.turns[next].impatient && running != ""):
 			if t := u.scenario.turns[next]; time.Since(due) >= t.think {
@@ -147,14 +150,15 @@ func (u *user) await(ctx context.Context) bool {
 
 func (u *user) isOver() bool { return closed(u.over) }
 
-// look returns the open approvals, whether the session is at rest, and the open turn.
-func (u *user) look() (open []events.Approval, rests bool, running content.TurnID) {
+// look returns the open approvals, the dead letters, whether the session is at rest, and the
+// open turn.
+func (u *user) look() (open []events.Approval, dead []loop.Call, rests bool, running content.TurnID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.state.Turn != nil {
 		running = u.state.Turn.ID
 	}
-	return u.state.PendingApprovals(), u.restsLocked(), running
+	return u.state.PendingApprovals(), u.state.DeadLetters(), u.restsLocked(), running
 }
 
 // restsLocked reports whether everything accepted is done.
@@ -176,33 +180,56 @@ func atRest(s *loop.State) bool {
 
 // decide answers the first question that it has not answered yet, and reports whether
 // there is one.
-func (u *user) decide(ctx context.Context, dice *rand.Rand, settled map[content.ApprovalID]bool, open []events.Approval) bool {
+func (u *user) decide(ctx context.Context, dice *rand.Rand, settled map[string]bool, open []events.Approval) bool {
 	for _, a := range open {
-		if settled[a.ID] {
+		if settled[string(a.ID)] {
 			continue
 		}
-		settled[a.ID] = true
+		settled[string(a.ID)] = true
 		if !pause(ctx, between(dice, 0, 200*time.Millisecond)) {
 			return false
 		}
 		yes := dice.IntN(4) != 0
-		u.send(ctx, "decide-"+string(a.ID), false, commands.ResolveApproval{Approval: a.ID, Approve: yes, By: "torture"})
+		always := yes && dice.IntN(4) == 0 && a.RequestKind != "tool.retry" // each lost run has a question of its own
+		u.send(ctx, "decide-"+string(a.ID), false, commands.ResolveApproval{
+			Approval: a.ID, Approve: yes, Always: always, By: "torture",
+		})
 		return true
 	}
 	return false
 }
 
-// submit sends the input of a turn, and sometimes a cancel or a detach after it.
+// bury retries or drops the first dead letter that it has not settled yet, and reports
+// whether there is one.
+func (u *user) bury(ctx context.Context, dice *rand.Rand, settled map[string]bool, dead []loop.Call) bool {
+	for _, c := range dead {
+		id := fmt.Sprintf("bury-%s-%d", c.ID, c.Attempt)
+		if settled[id] {
+			continue
+		}
+		settled[id] = true
+		return u.send(ctx, id, false, commands.SettleDeadLetter{Call: c.ID, Retry: dice.IntN(3) != 0, MayRepeat: !harmful(c.Name), By: "torture"})
+	}
+	return false
+}
+
+// submit sends the input of a turn, and sometimes a cancel or a detach after it. A session
+// may reject input that asks for that.
 func (u *user) submit(ctx context.Context, dice *rand.Rand, t turn, n int) {
 	input := commands.SubmitInput{Items: []content.Item{content.UserText(t.text)}, OnBusy: t.busy}
-	u.send(ctx, fmt.Sprint("input-", n), true, input)
-	detach := dice.IntN(4) == 0
+	u.send(ctx, fmt.Sprint("input-", n), t.busy != events.Reject, input)
+	detach, give := dice.IntN(4) == 0, dice.IntN(8) == 0
 	if t.cancel > 0 && pause(ctx, t.cancel) {
 		u.send(ctx, fmt.Sprint("cancel-", n), false, commands.Cancel{Scope: commands.ScopeTurn, Reason: "enough"})
 	}
 	if detach && pause(ctx, 300*time.Millisecond) {
 		if call := u.runningCall(); call != "" {
 			u.send(ctx, fmt.Sprint("detach-", n), false, commands.DetachCall{Call: call})
+		}
+	}
+	if give && pause(ctx, 200*time.Millisecond) {
+		if call := u.runningCall(); call != "" {
+			u.send(ctx, fmt.Sprint("cancel-call-", n), false, commands.Cancel{Scope: commands.ScopeCall, Call: call, Reason: "not this"})
 		}
 	}
 }
@@ -229,6 +256,7 @@ func (u *user) send(ctx context.Context, what string, must bool, c commands.Comm
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := u.client.Send(try, u.scenario.id, id, c)
 		cancel()
+		u.onSend(err)
 		if err == nil {
 			break
 		}

@@ -25,6 +25,7 @@ type world struct {
 	writers        []*writer
 	observerProcs  []*cell.Process
 	writerProcs    []*cell.Process
+	callers        []*cell.Process // run the caller's clients
 
 	mu     sync.Mutex
 	killed []*cell.Process
@@ -32,27 +33,33 @@ type world struct {
 
 // node starts another node.
 func (w *world) node(ctx context.Context) error {
-	p, err := w.site.newNode(ctx, w.nodes.name("n"), w.log, w.cfg.Logger)
+	p, err := w.site.newProcess(ctx, w.nodes.name("n"))
 	if err != nil {
 		return err
 	}
+	p.Run(context.WithoutCancel(ctx), func(ctx context.Context) error { w.supervise(ctx, p); return nil })
 	w.nodes.add(p)
 	return nil
 }
 
 // worker starts another worker.
 func (w *world) worker(ctx context.Context) error {
-	p, err := w.site.newWorker(ctx, w.workers.name("w"), w.ledger, w.cfg.Logger)
+	p, err := w.site.newProcess(ctx, w.workers.name("w"))
 	if err != nil {
 		return err
 	}
+	work, err := w.newWorker(ctx, p)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
+	}
+	p.Run(context.WithoutCancel(ctx), work.Run)
 	w.workers.add(p)
 	return nil
 }
 
 // pickAny returns one of all processes.
 func (w *world) pickAny(pick uint64) *cell.Process {
-	return one(slices.Concat(w.nodes.list(), w.workers.list(), w.clients, w.observerProcs, w.writerProcs), pick)
+	return one(slices.Concat(w.nodes.list(), w.workers.list(), w.clients, w.observerProcs, w.writerProcs, w.callers), pick)
 }
 
 // addKilled keeps a killed process, whose end is checked later.
@@ -83,6 +90,13 @@ func (w *world) populate(ctx context.Context) error {
 			return err
 		}
 		w.clients = append(w.clients, p)
+	}
+	for n := range w.cfg.Clients {
+		p, err := w.site.newProcess(ctx, fmt.Sprint("caller", n+1))
+		if err != nil {
+			return err
+		}
+		w.callers = append(w.callers, p)
 	}
 	return w.look(ctx)
 }
@@ -133,7 +147,7 @@ func (w *world) converse(ctx context.Context, over <-chan struct{}) *crowd {
 				return
 			}
 			for n := 1; n == 1 || !closed(over); n++ {
-				p := newUser(scenarioOf(w.cfg.Seed, slot+1, n), cl, w.log, over)
+				p := newUser(scenarioOf(w.cfg.Seed, slot+1, n, w.cfg.Workload.Config), cl, w, over)
 				c.join(ctx, p)
 				select {
 				case <-p.through:
@@ -154,12 +168,10 @@ func (c *crowd) join(ctx context.Context, p *user) {
 	c.running.Go(func() { p.live(ctx) })
 }
 
-// quiet is how long a session must stay at rest: the outcome of an abandoned call arrives
-// when its worker finishes it, or its lease expires.
-const quiet = queueLease + 2*time.Second
-
-// settle waits until all sessions are at rest and stay so, or until ctx ends.
-func (c *crowd) settle(ctx context.Context) {
+// settle waits until all sessions are at rest and stay so, or until ctx ends. The outcome of
+// an abandoned call arrives when its worker finishes it, or its lease expires.
+func (c *crowd) settle(ctx context.Context, tail time.Duration) {
+	quiet := queueLease + 2*time.Second + tail
 	since := time.Now()
 	for pause(ctx, 100*time.Millisecond) && time.Since(since) < quiet {
 		for _, p := range c.all {

@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/cell"
 )
 
 // end is where a journal ends, as an append or a read reports it.
@@ -47,26 +46,32 @@ func stepAppend(state, in any, out answer) (bool, any) {
 }
 
 // appendUntil appends to one of four journals until ctx ends, as client i of eight.
-func (a *arena) appendUntil(ctx context.Context, i int, nc *nats.Conn) {
+func (h *history) appendUntil(ctx context.Context, i int, p *cell.Process) {
 	s := content.SessionID(fmt.Sprint("append-", i%4))
-	j := a.open(nc).Journal()
+	j := p.Cell.Journal()
+	h.mu.Lock()
+	h.cell = p.Cell
+	h.mu.Unlock()
 	var head journal.Head
 	var at end
 	for n := 1; ctx.Err() == nil; n++ {
 		<-time.After(20 * time.Millisecond)
+		if n%16 == 2*i {
+			deafen(p)
+		}
 		cause := fmt.Sprintf("c%d-%d", i, n)
-		if a.appends(i, j, s, &head, &at, cause) == done {
+		if h.appends(i, j, s, &head, &at, cause) == done {
 			continue
 		}
-		head, at = a.reads(i, j, s)
+		head, at = h.reads(i, j, s)
 	}
 }
 
 // appends tries one append after the end that the writer knows, for as long as a driver
 // would.
-func (a *arena) appends(i int, j journal.Journal, s content.SessionID, head *journal.Head, at *end, cause string) outcome {
-	return a.record(i, string(s), appended{*at, cause}, func() (any, outcome) {
-		ctx, cancel := context.WithTimeout(a.Ctx, 3*time.Second)
+func (h *history) appends(i int, j journal.Journal, s content.SessionID, head *journal.Head, at *end, cause string) outcome {
+	return h.record(i, string(s), appended{*at, cause}, func() (any, outcome) {
+		ctx, cancel := context.WithTimeout(h.t.Context(), 3*time.Second)
 		defer cancel()
 		next, err := j.Append(ctx, *head, entry(s, cause, 1))
 		switch {
@@ -88,12 +93,12 @@ func entry(s content.SessionID, cause string, epoch uint64) events.Entry {
 }
 
 // reads asks the stream's leader where the journal ends, until it answers.
-func (a *arena) reads(i int, j journal.Journal, s content.SessionID) (journal.Head, end) {
-	for a.Ctx.Err() == nil {
+func (h *history) reads(i int, j journal.Journal, s content.SessionID) (journal.Head, end) {
+	for h.t.Context().Err() == nil {
 		var head journal.Head
 		var at end
-		result := a.record(i, string(s), appended{}, func() (any, outcome) {
-			ctx, cancel := context.WithTimeout(a.Ctx, 3*time.Second)
+		result := h.record(i, string(s), appended{}, func() (any, outcome) {
+			ctx, cancel := context.WithTimeout(h.t.Context(), 3*time.Second)
 			defer cancel()
 			last, err := j.Last(ctx, s)
 			switch {
@@ -113,19 +118,20 @@ func (a *arena) reads(i int, j journal.Journal, s content.SessionID) (journal.He
 }
 
 // keeps checks that every acknowledged entry is in the stream, in its place.
-func (a *arena) keeps(t *testing.T) {
+func (h *history) keeps(t *testing.T) {
 	t.Helper()
 	stored := make(map[string]map[uint64]string)
-	for _, o := range a.history {
+	for _, o := range h.ops {
 		at, ok := o.out.(end)
 		if in, appends := o.in.(appended); !ok || !appends || in.cause == "" {
 			continue
 		}
 		if stored[o.key] == nil {
 			stored[o.key] = make(map[uint64]string)
-			for rec, err := range a.Cell.Journal().Read(a.Ctx, content.SessionID(o.key), 0) {
+			for rec, err := range h.cell.Journal().Read(t.Context(), content.SessionID(o.key), 0) {
 				if err != nil {
-					t.Fatal(err)
+					t.Error(err)
+					return
 				}
 				stored[o.key][rec.Seq] = rec.Entry.Cause
 			}

@@ -4,20 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
-	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
-	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/session"
-	"github.com/turnlog/turnlog/tool"
-	"github.com/turnlog/turnlog/worker"
 )
 
 // verdict is a decision on an approval; the zero value means that there is none. As an
@@ -45,95 +40,116 @@ func stepApprove(state, in any, out answer) (bool, any) {
 
 const asking = `
 replies:
-  - calls: [{name: touch, input: {}}]
+  - calls: [{name: torture_read, input: {ms: 1}}]
   - text: done
 repeat: true
 `
 
-// approveAll has 16 sessions ask, and three approvers answer each question at once. The
-// function that it returns waits until all are answered.
-func (a *arena) approveAll(t *testing.T) (wait func()) {
-	t.Helper()
-	const sessions, approvers = 16, 3
-	touch, err := tool.Func("touch", "Touches a thing.", func(context.Context, struct{}) (string, error) { return "ok", nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	clients := a.approvers(approvers)
-	w := a.Worker("w1", worker.Config{}, func(*nats.Conn) []tool.Tool { return []tool.Tool{touch} })
-	n1, n2 := a.Node(actor.Config{Name: "n1"}), a.Node(actor.Config{Name: "n2"})
-	var all sync.WaitGroup
-	for i := range sessions {
-		all.Go(func() {
-			<-time.After(time.Duration(i) * 300 * time.Millisecond) // staggered, so that each fault hits some
-			a.asksAndIsAnswered(content.SessionID(fmt.Sprint("approve-", i)), clients)
-		})
-	}
-	return func() {
-		all.Wait()
-		n1.Drain(t)
-		n2.Drain(t)
-		w.Drain(t)
-	}
+// asked is a session whose question the approvers answer at once.
+type asked struct {
+	id     content.SessionID
+	open   chan struct{}  // closed when the question is open
+	voting sync.WaitGroup // the votes
 }
 
-func (a *arena) approvers(n int) []*client.Client {
-	var out []*client.Client
-	for i := range n {
-		c, err := client.Open(a.Connect(), "", client.WithName(fmt.Sprint("p", i)))
-		if err != nil {
-			a.T.Fatal(err)
-		}
-		out = append(out, c)
+// approvers returns three clients that answer the questions of 16 sessions. The first of
+// them starts the sessions and reads the decisions.
+func (h *history) approvers() (out []func(context.Context, *cell.Process)) {
+	const sessions, approvers = 16, 3
+	var all []*asked
+	for i := range sessions {
+		s := &asked{id: content.SessionID(fmt.Sprint("approve-", i)), open: make(chan struct{})}
+		s.voting.Add(approvers)
+		all = append(all, s)
+	}
+	for i := range approvers {
+		out = append(out, func(_ context.Context, p *cell.Process) {
+			c, err := client.Open(p.Conn, "", client.WithName(fmt.Sprint("p", i)))
+			if err != nil {
+				h.t.Error(err)
+				return
+			}
+			ctx, cancel := context.WithTimeout(h.t.Context(), patience)
+			defer cancel()
+			var each sync.WaitGroup
+			for n, s := range all {
+				each.Go(func() {
+					if i == 0 {
+						<-time.After(time.Duration(n) * 300 * time.Millisecond) // staggered, so that each fault hits some
+						h.asks(ctx, c, p, s)
+					}
+					<-s.open
+					h.votes(ctx, s, i, c)
+					if s.voting.Wait(); i == 0 {
+						h.decided(ctx, p, s.id, approvers)
+					}
+				})
+			}
+			each.Wait()
+		})
 	}
 	return out
 }
 
-// asksAndIsAnswered has a session ask, all clients answer at once, and then reads the
-// decision.
-func (a *arena) asksAndIsAnswered(s content.SessionID, clients []*client.Client) {
-	c := a.Client
-	started, err := c.Start(a.Ctx, client.Options{ID: s, Config: events.Config{
+// asks starts a session and waits until its question is open.
+func (h *history) asks(ctx context.Context, c *client.Client, p *cell.Process, s *asked) {
+	defer close(s.open)
+	started, err := c.Start(ctx, client.Options{ID: s.id, Config: events.Config{
 		Model: "scripted:test", ModelData: []byte(asking), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}},
 	}})
 	if err != nil {
-		a.T.Errorf("%s: %v", s, err)
+		h.t.Errorf("%s: %v", s.id, err)
 		return
 	}
-	defer func() { _ = started.Close(a.Ctx) }()
-	if err := started.Send(a.Ctx, "", content.UserText("go")); err != nil {
-		a.T.Errorf("%s: %v", s, err)
+	defer func() { _ = started.Close(ctx) }()
+	if err := started.Send(ctx, "", content.UserText("go")); err != nil {
+		h.t.Errorf("%s: %v", s.id, err)
 		return
 	}
-	a.Until(s, events.KindApprovalRequired)
-	var voting sync.WaitGroup
-	for i, p := range clients {
-		voting.Go(func() { a.votes(s, i, p) })
-	}
-	voting.Wait()
-	a.Until(s, events.KindApprovalResolved)
-	var decided []verdict
-	for _, r := range celltest.Facts[events.ApprovalResolved](a.World, s) {
-		decided = append(decided, verdict{r.By, r.Outcome == events.Approved})
-	}
-	if len(decided) != 1 {
-		a.T.Errorf("%s: decisions = %v, want one", s, decided)
-		return
-	}
-	a.record(len(clients), string(s), verdict{}, func() (any, outcome) { return decided[0], done })
+	h.until(ctx, p, s.id, events.KindApprovalRequired)
 }
 
-func (a *arena) votes(s content.SessionID, i int, p *client.Client) {
-	joined, err := p.Attach(a.Ctx, s)
-	if err != nil {
-		a.T.Errorf("%s: %v", s, err)
+// until follows a journal up to an event of the kind and returns the events until then.
+func (h *history) until(ctx context.Context, p *cell.Process, s content.SessionID, k events.Kind) (out []events.Event) {
+	for rec, err := range p.Cell.Journal().Follow(ctx, s, 0) {
+		if err != nil {
+			h.t.Errorf("%s: %v", s, err)
+			return nil
+		}
+		out = append(out, rec.Entry.Events...)
+		if slices.Contains(rec.Entry.Kinds(), k) {
+			return out
+		}
+	}
+	h.t.Errorf("%s has no %s: %v", s, k, context.Cause(ctx))
+	return nil
+}
+
+// decided reads the decision.
+func (h *history) decided(ctx context.Context, p *cell.Process, s content.SessionID, reader int) {
+	var all []verdict
+	for _, ev := range h.until(ctx, p, s, events.KindTurnFinished) {
+		if r, ok := ev.(events.ApprovalResolved); ok {
+			all = append(all, verdict{r.By, r.Outcome == events.Approved})
+		}
+	}
+	if len(all) != 1 {
+		h.t.Errorf("%s: decisions = %v, want one", s, all)
 		return
 	}
-	defer func() { _ = joined.Close(a.Ctx) }()
+	h.record(reader, string(s), verdict{}, func() (any, outcome) { return all[0], done })
+}
+
+func (h *history) votes(ctx context.Context, s *asked, i int, p *client.Client) {
+	defer s.voting.Done()
+	joined, err := p.Attach(ctx, s.id)
+	if err != nil {
+		h.t.Errorf("%s: %v", s.id, err)
+		return
+	}
+	defer func() { _ = joined.Close(ctx) }()
 	v := verdict{fmt.Sprint("p", i), i%2 == 0}
-	a.record(i, string(s), v, func() (any, outcome) {
-		ctx, cancel := context.WithTimeout(a.Ctx, patience)
-		defer cancel()
+	h.record(i, string(s.id), v, func() (any, outcome) {
 		err := joined.ResolveApproval(ctx, session.Decision{Approve: v.approve, By: v.by})
 		_, no := errors.AsType[*session.InvalidStateError](err)
 		switch {

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/cell"
 )
 
 // owned is an operation of a driver: it claims a session with an epoch, or writes under
@@ -45,18 +44,21 @@ func stepClaim(state, in any, out answer) (bool, any) {
 // claimUntil takes one of four sessions over as drivers do, as node i of eight: read the
 // end, claim with the next epoch, write until another node has claimed. Run tokens play
 // no part: two nodes may hold one, and then the claim decides.
-func (a *arena) claimUntil(ctx context.Context, i int, nc *nats.Conn) {
+func (h *history) claimUntil(ctx context.Context, i int, p *cell.Process) {
 	s := content.SessionID(fmt.Sprint("claim-", i%4))
-	j := a.open(nc).Journal()
+	j := p.Cell.Journal()
 	for n := 1; ctx.Err() == nil; n++ {
 		<-time.After(time.Duration(20+10*i) * time.Millisecond)
-		a.drives(i, n, j, s)
+		if n%4 == i%4 {
+			deafen(p)
+		}
+		h.drives(i, n, j, s)
 	}
 }
 
 // drives claims a session and writes a few entries, until an append fails.
-func (a *arena) drives(i, n int, j journal.Journal, s content.SessionID) {
-	ctx, cancel := context.WithTimeout(a.Ctx, 3*time.Second)
+func (h *history) drives(i, n int, j journal.Journal, s content.SessionID) {
+	ctx, cancel := context.WithTimeout(h.t.Context(), 3*time.Second)
 	defer cancel()
 	last, err := j.Last(ctx, s)
 	if err != nil && !errors.Is(err, journal.ErrNotFound) {
@@ -64,8 +66,8 @@ func (a *arena) drives(i, n int, j journal.Journal, s content.SessionID) {
 	}
 	head, epoch, cause := last.Head, last.Entry.Epoch+1, fmt.Sprintf("n%d-%d", i, n)
 	for k := range 12 {
-		result := a.record(i, string(s), owned{k == 0, epoch, cause}, func() (any, outcome) {
-			ctx, cancel := context.WithTimeout(a.Ctx, 3*time.Second)
+		result := h.record(i, string(s), owned{k == 0, epoch, cause}, func() (any, outcome) {
+			ctx, cancel := context.WithTimeout(h.t.Context(), 3*time.Second)
 			defer cancel()
 			next, err := j.Append(ctx, head, entry(s, fmt.Sprintf("%s-%d", cause, k), epoch))
 			switch {

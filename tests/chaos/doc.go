@@ -1,12 +1,11 @@
 // Package chaos runs deployments whose servers, processes and connections fail, and
 // checks what they promise.
 //
-// There are three kinds of proof, and none replaces another. The torture engine runs a
-// whole deployment in this process under a plan of faults that a seed decides. Concurrent
-// clients record histories of single operations while leaders move and servers restart,
-// and a linearizability checker judges them; an operation whose outcome is unknown may
-// take effect at any time after its call, or never. And real nats-server processes are
-// killed with -9 under load.
+// Every test is a run of package torture, and each proves something else. One has all faults
+// of a plan that a seed decides. In another, additional clients record histories of single
+// operations while leaders move and servers restart, and a linearizability checker judges
+// them; an operation whose outcome is unknown may take effect at any time after its call, or
+// never. In the others, real nats-server processes are killed with -9, or a store is full.
 //
 // All of it takes about half a minute on two cores. For more:
 //

@@ -2,10 +2,13 @@ package chaos
 
 import (
 	"math"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/turnlog/turnlog/jetstream"
 )
 
 // outcome is what an operation said of itself.
@@ -18,6 +21,21 @@ const (
 )
 
 func (o outcome) String() string { return [...]string{"done", "refused", "unknown"}[o] }
+
+// history is what the clients of one kind did.
+type history struct {
+	t     *testing.T
+	began time.Time
+
+	mu   sync.Mutex
+	ops  []op
+	cell *jetstream.Cell // of any client
+}
+
+func newHistory(t *testing.T) *history {
+	t.Helper()
+	return &history{t: t, began: time.Now()}
+}
 
 // op is one operation of a history.
 type op struct {
@@ -37,24 +55,24 @@ type answer struct {
 }
 
 // record runs an operation and notes its start, end and outcome.
-func (a *arena) record(client int, key string, in any, run func() (any, outcome)) outcome {
-	o := op{client: client, key: key, in: in, call: time.Since(a.began)}
+func (h *history) record(client int, key string, in any, run func() (any, outcome)) outcome {
+	o := op{client: client, key: key, in: in, call: time.Since(h.began)}
 	o.out, o.result = run()
-	o.back = time.Since(a.began)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.history = append(a.history, o)
+	o.back = time.Since(h.began)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, o)
 	return o.result
 }
 
 // linearizable checks the history. An operation with an unknown outcome never returns,
 // so it may take effect at any time after its call; a model lets it pass without effect
 // where it cannot have one, for example after all others.
-func (a *arena) linearizable(t *testing.T, step func(state, in any, out answer) (bool, any), initial any) (unknowns int) {
+func (h *history) linearizable(t *testing.T, step func(state, in any, out answer) (bool, any), initial any) (unknowns int) {
 	t.Helper()
 	byKey := make(map[string][]porcupine.Operation)
 	counts := make(map[outcome]int)
-	for _, o := range a.history {
+	for _, o := range h.ops {
 		counts[o.result]++
 		back := o.back.Nanoseconds()
 		if o.result == unknown {
@@ -64,7 +82,7 @@ func (a *arena) linearizable(t *testing.T, step func(state, in any, out answer) 
 			ClientId: o.client, Input: o.in, Output: answer{o.result, o.out}, Call: o.call.Nanoseconds(), Return: back,
 		})
 	}
-	t.Logf("%d operations on %d keys: %v", len(a.history), len(byKey), counts)
+	t.Logf("%d operations on %d keys: %v", len(h.ops), len(byKey), counts)
 	if counts[done] < len(byKey) || counts[refused] == 0 {
 		t.Errorf("%v on %d keys: this run proves little", counts, len(byKey))
 	}

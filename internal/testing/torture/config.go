@@ -32,6 +32,7 @@ type Config struct {
 
 	// Kinds of faults; nil: all possible ones.
 	Kinds []Kind
+	Gap   time.Duration // between two faults, on average; 0: 750 ms
 
 	// Servers are the caller's own; nil: a cluster in this process. A run creates a namespace
 	// on them and removes it at the end. It does not stop them.
@@ -42,14 +43,14 @@ type Config struct {
 	Server *embedded.Server
 
 	Workload Workload
-	// Clients are additional processes. Each runs for as long as there are faults.
+	// Clients are additional processes, whose context ends with the faults.
 	Clients []func(context.Context, *cell.Process)
 
 	Dir     string        // where the evidence of violations goes; "": the system's temporary folder
 	Logger  *zap.Logger   // of nodes, workers and clients; nil: silent
 	OnFault func(f Fault) // called with each fault as it happens; nil: not called
 	OnSend  func(error)   // called with the result of each command that a user sends; nil: not called
-	OnCalm  func()        // called when the faults are over; nil: not called
+	OnCalm  func()        // called when the faults are over and Clients have returned; nil: not called
 }
 
 // Workload is what the sessions of a run do. In the zero value, models follow scripts and the
@@ -65,6 +66,7 @@ type Workload struct {
 const (
 	defaultDuration = 30 * time.Second
 	defaultRest     = time.Minute
+	defaultGap      = 750 * time.Millisecond
 	defaultSessions = 24
 	defaultParties  = 3
 
@@ -74,7 +76,7 @@ const (
 
 // withDefaults returns a copy with zero values replaced.
 func (c Config) withDefaults() Config {
-	c.Duration, c.Rest = cmp.Or(c.Duration, defaultDuration), cmp.Or(c.Rest, defaultRest)
+	c.Duration, c.Rest, c.Gap = cmp.Or(c.Duration, defaultDuration), cmp.Or(c.Rest, defaultRest), cmp.Or(c.Gap, defaultGap)
 	c.Sessions, c.Replicas = cmp.Or(c.Sessions, defaultSessions), cmp.Or(c.Replicas, 1)
 	c.Nodes, c.Workers = cmp.Or(c.Nodes, defaultParties), cmp.Or(c.Workers, defaultParties)
 	if c.Kinds == nil {
@@ -118,7 +120,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("fault %q: use one of %v", k, possible(false))
 		}
 		if c.callersServers() && needsServers(k) {
-			return fmt.Errorf("fault %q: only servers that the run started can be stopped or controlled", k)
+			return fmt.Errorf("fault %q: only servers in this process can be stopped or controlled", k)
 		}
 	}
 	return nil

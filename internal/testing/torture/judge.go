@@ -69,6 +69,11 @@ func (j *judge) all(ctx context.Context, users []*user) {
 	for _, p := range users {
 		j.session(ctx, p)
 	}
+	for k := range j.runs { // sessions of the caller's clients
+		if _, judged := j.records[k.session]; !judged {
+			j.journal(ctx, k.session, nil)
+		}
+	}
 	for k, d := range j.runs {
 		j.world.log.violation(k.session, LedgerAgrees, fmt.Sprintf("%s ran for call %s, which is in no journal", d.tool, k.call))
 	}
@@ -95,16 +100,30 @@ func (j *judge) keep(s content.SessionID, records []journal.Record) {
 // session checks one session by its journal.
 func (j *judge) session(ctx context.Context, p *user) {
 	log, id := j.world.log, p.scenario.id
+	p.mu.Lock()
+	accepted, finished := p.accepted, p.rests
+	p.mu.Unlock()
+	state := j.journal(ctx, id, accepted)
+	if !finished || !atRest(state) {
+		log.violation(id, NoStuckSession, fmt.Sprintf("at entry %d it waits for %s, owes %v and has %d open approvals, %d queued inputs, %s",
+			state.Seq, loop.Waiting(state), owed(state), len(state.PendingApprovals()), len(state.Queue), j.traces(ctx, id)))
+	}
+	if wrong := p.seen.differs(j.hashes[id], false); wrong != "" {
+		log.violation(id, FollowExact, wrong)
+	}
+}
+
+// journal audits a journal and compares its calls with the ledger. It returns the session's
+// last state.
+func (j *judge) journal(ctx context.Context, id content.SessionID, accepted []string) *loop.State {
+	log := j.world.log
 	records, err := j.read(ctx, id)
 	if err != nil {
 		log.violation(id, AckedIsKept, fmt.Sprintf("the journal cannot be read: %v", err))
 	}
 	j.keep(id, records)
 	checker := audit.NewChecker()
-	p.mu.Lock()
-	checker.Accepted(p.accepted...)
-	finished := p.rests
-	p.mu.Unlock()
+	checker.Accepted(accepted...)
 	state := loop.New(id)
 	for _, rec := range records {
 		checker.Add(rec)
@@ -115,15 +134,9 @@ func (j *judge) session(ctx context.Context, p *user) {
 	for _, v := range checker.Report().Violations {
 		log.violation(id, v.Invariant, fmt.Sprintf("entry %d: %s", v.Seq, v.Message))
 	}
-	if !finished || !atRest(state) {
-		log.violation(id, NoStuckSession, fmt.Sprintf("at entry %d it waits for %s, owes %v and has %d open approvals, %d queued inputs, %s",
-			state.Seq, loop.Waiting(state), owed(state), len(state.PendingApprovals()), len(state.Queue), j.traces(ctx, id)))
-	}
-	if wrong := p.seen.differs(j.hashes[id], false); wrong != "" {
-		log.violation(id, FollowExact, wrong)
-	}
 	j.callsOf(id, records)
 	j.recovery = append(j.recovery, recoveries(records, j.losses)...)
+	return state
 }
 
 // traces describes what the streams hold of a stuck session.

@@ -73,19 +73,15 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%6.2fs %-18s %s, for %v", f.At.Seconds(), f.Kind, target, f.Length.Round(time.Millisecond))
 }
 
-const (
-	firstFault = time.Second // sessions are running by then
-	minGap     = 250 * time.Millisecond
-	maxGap     = 1250 * time.Millisecond
-)
+const firstFault = time.Second // sessions are running by then
 
 // plan returns the faults of a run. The kinds come from a deck that is reshuffled when it
 // is empty, so that a run of half a minute has all of them.
-func plan(seed uint64, kinds []Kind, d time.Duration) []Fault {
+func plan(seed uint64, kinds []Kind, d, gap time.Duration) []Fault {
 	dice := diceOf(seed, "plan")
 	var deck []Kind
 	var out []Fault
-	for at := firstFault; at < d; at += between(dice, minGap, maxGap) {
+	for at := firstFault; at < d; at += between(dice, gap/3, gap*5/3) {
 		if len(deck) == 0 {
 			deck = shuffled(dice, kinds)
 		}

@@ -14,14 +14,14 @@ import (
 
 func TestASeedDecidesThePlan(t *testing.T) {
 	t.Parallel()
-	one, again, other := plan(7, Kinds(), time.Minute), plan(7, Kinds(), time.Minute), plan(8, Kinds(), time.Minute)
+	one, again, other := plan(7, Kinds(), time.Minute, defaultGap), plan(7, Kinds(), time.Minute, defaultGap), plan(8, Kinds(), time.Minute, defaultGap)
 	if diff := cmp.Diff(one, again); diff != "" {
 		t.Errorf("the same seed plans something else:\n%s", diff)
 	}
 	if cmp.Equal(one, other) {
 		t.Error("two seeds have one plan")
 	}
-	if short := plan(7, Kinds(), 30*time.Second); !cmp.Equal(short, one[:len(short)]) {
+	if short := plan(7, Kinds(), 30*time.Second, defaultGap); !cmp.Equal(short, one[:len(short)]) {
 		t.Error("a shorter run does not begin like a longer one")
 	}
 }
@@ -29,7 +29,7 @@ func TestASeedDecidesThePlan(t *testing.T) {
 func TestEveryKindComesInHalfAMinute(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
-		faults := plan(seed, Kinds(), defaultDuration)
+		faults := plan(seed, Kinds(), defaultDuration, defaultGap)
 		for _, k := range Kinds() {
 			if !slices.ContainsFunc(faults, func(f Fault) bool { return f.Kind == k }) {
 				t.Errorf("seed %d: no %s in %d faults", seed, k, len(faults))
@@ -84,7 +84,7 @@ func TestConfigRefusesWhatCannotBe(t *testing.T) {
 		"replicas":            {Config{Replicas: 6}, "6 replicas"},
 		"unknown fault":       {Config{Kinds: []Kind{"meteor"}}, `"meteor": use one of`},
 		"no faults":           {Config{Kinds: []Kind{}}, "no kinds"},
-		"servers of a caller": {Config{Servers: &natscli.Flags{}, Kinds: []Kind{ServerStopped}}, "only servers that the run started"},
+		"servers of a caller": {Config{Servers: &natscli.Flags{}, Kinds: []Kind{ServerStopped}}, "only servers in this process"},
 	} {
 		err := tt.c.Validate()
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

@@ -94,7 +94,7 @@ func (w *world) run(ctx context.Context, dir string) Result {
 	talked := make(chan *crowd, 1)
 	go func() { talked <- w.converse(living, over) }()
 
-	f := &injector{world: w, plan: plan(w.cfg.Seed, w.cfg.Kinds, w.cfg.Duration), done: make(map[Kind]int)}
+	f := &injector{world: w, plan: plan(w.cfg.Seed, w.cfg.Kinds, w.cfg.Duration, w.cfg.Gap), done: make(map[Kind]int)}
 	chaos, calm := context.WithTimeout(ctx, w.cfg.Duration)
 	for n, p := range w.callers {
 		p.Run(chaos, func(ctx context.Context) error { w.cfg.Clients[n](ctx, p); return nil })
@@ -103,6 +103,7 @@ func (w *world) run(ctx context.Context, dir string) Result {
 	<-chaos.Done()
 	calm()
 	close(over)
+	w.await(after, w.callers)
 	w.cfg.OnCalm()
 	w.leave(after, w.writerProcs)
 	w.log.note("the faults are over")

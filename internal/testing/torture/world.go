@@ -201,6 +201,20 @@ func (w *world) leave(ctx context.Context, leaving []*cell.Process) {
 	ending.Wait()
 }
 
+// callersTimeout is how long the caller's clients may take to return after the faults.
+const callersTimeout = 2 * time.Minute
+
+// await waits for the caller's clients.
+func (w *world) await(ctx context.Context, all []*cell.Process) {
+	ctx, cancel := context.WithTimeout(ctx, callersTimeout)
+	defer cancel()
+	for _, p := range all {
+		if err := p.Wait(ctx); err != nil {
+			w.log.violation("", EndsInTime, err.Error())
+		}
+	}
+}
+
 // awaitKilled waits for killed processes to end.
 func (w *world) awaitKilled(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)

@@ -166,26 +166,6 @@ func (asking) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
 	return tool.Verdict{Ruling: tool.Ask, RequestKind: "test.call", Reason: content.SensitiveCommand}, nil
 }
 
-func TestRunTextReturnsTheAnswer(t *testing.T) {
-	t.Parallel()
-	d := start(t, agent.Config{
-		Model:        replies(modeltest.Calls(call("", "echo", `{"text":"a"}`), call("", "echo", `{"text":"b"}`)), modeltest.Text("done")),
-		Tools:        []tool.Source{echo(t)},
-		SystemPrompt: "be kind",
-	})
-	res, err := d.RunText(t.Context(), "go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Response != "done" || res.Turns != 2 || kindsOf(res.Messages) != "system user assistant tool tool assistant" {
-		t.Errorf("result = %+v", res)
-	}
-	second, err := d.RunText(t.Context(), "again")
-	if err != nil || second.Turn.TurnID != "turn-2" {
-		t.Errorf("second run = %+v, %v", second, err)
-	}
-}
-
 func TestAPanickingModelIsAProviderError(t *testing.T) {
 	t.Parallel()
 	d := start(t, agent.Config{Model: modeltest.NewFake("broken", func(context.Context, model.Request) (model.Reply, error) { panic("boom") })})
@@ -397,35 +377,5 @@ func TestNewNamesTheInvalidField(t *testing.T) {
 		if e, ok := errors.AsType[*agent.ConfigError](err); !ok || e.Field != field {
 			t.Errorf("%s: New = %v", problem, err)
 		}
-	}
-}
-
-func TestStreamYieldsEventsInOrder(t *testing.T) {
-	t.Parallel()
-	d := start(t, agent.Config{
-		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"hi"}`)), modeltest.Text("done")),
-		Tools: []tool.Source{echo(t)},
-	})
-	var text string
-	var seen []string
-	for ev, err := range d.Stream(t.Context(), content.UserText("go")) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch ev := ev.(type) {
-		case session.TextDelta:
-			text += ev.Text
-		case session.ReasoningDelta:
-		case session.ToolUse:
-			seen = append(seen, "use "+string(ev.Call.ID))
-		case session.ToolDone:
-			seen = append(seen, "done "+ev.Result.Text())
-		case session.UsageUpdate:
-		case session.MessageComplete:
-			seen = append(seen, "message")
-		}
-	}
-	if text != "done" || !slices.Equal(seen, []string{"message", "use c1", "done hi", "message"}) {
-		t.Errorf("text %q, events %v", text, seen)
 	}
 }

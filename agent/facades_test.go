@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -22,82 +21,42 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// script is a random configuration and what its model says.
-type script struct {
-	seed uint64
-	*rand.Rand
-}
-
-func newScript(seed uint64) script { return script{seed, rand.New(rand.NewPCG(seed, 1))} } //nolint:gosec // repeatable on purpose
-
-func (s script) oneIn(n int) bool { return s.IntN(n) == 0 }
-
-// config is the same however often it is asked for.
-func (s script) config(t *testing.T) agent.Config {
+// endings are configurations whose turns end in every way that an outcome can have.
+func endings(t *testing.T) map[string]agent.Config {
 	t.Helper()
-	replies := make([]func() (model.Reply, error), 1+s.IntN(5))
-	for i := range replies {
-		replies[i] = s.reply(i == len(replies)-1)
+	says := func(finish content.FinishReason) model.Reply {
+		r := modeltest.Text("text " + string(finish))
+		r.FinishReason, r.Usage = finish, content.Usage{InputTokens: 2, OutputTokens: 1}
+		return r
 	}
-	c := agent.Config{
-		Model: modeltest.NewFake("random", func(_ context.Context, r model.Request) (model.Reply, error) {
-			n := 0
-			for _, it := range r.Transcript {
-				if it.Kind == content.Assistant {
-					n++
-				}
-			}
-			if n >= len(replies) {
-				return modeltest.Text("enough"), nil
-			}
-			return replies[n]()
-		}),
-		Tools: []tool.Source{echo(t)}, Journal: journal.NewMemory(), Retry: events.Retry{Backoff: time.Microsecond},
+	calls := modeltest.Calls(call("", "echo", `{"text":"1"}`), call("", "nothing", `{"text":"2"}`), call("", "echo", `{"text":"3"}`))
+	calls.Usage = content.Usage{InputTokens: 5, OutputTokens: 2}
+	fails := func(class content.ErrorClass) model.Model {
+		return modeltest.NewFake("broken", func(context.Context, model.Request) (model.Reply, error) {
+			return model.Reply{}, &model.Error{Class: class, Message: "no", Usage: content.Usage{InputTokens: 3}}
+		})
 	}
-	switch s.IntN(8) {
-	case 0:
-		c.Limits.MaxRounds = 1 + s.Int64N(3)
-	case 1:
-		c.Limits.Requests = 1 + s.Int64N(3)
-	case 2:
-		c.Limits.ToolCalls = 1 + s.Int64N(3)
-	case 3:
-		c.SessionLimits.OutputTokens = 1 + s.Int64N(8)
+	rounds, noRoom := replies(calls, calls, says("")), placed{extension.BeforeModel, func(context.Context, *extension.Mutation) error { return errors.New("no room") }}
+	all := map[string]agent.Config{
+		"an answer":               {Model: rounds},
+		"a compaction":            {Model: replies(calls, says(content.Compaction), says("")), Compaction: shrink{}},
+		"a compaction that fails": {Model: rounds, Compaction: noRoom},
+		"too many tokens":         {Model: replies(calls, says(content.MaxTokens))},
+		"a blocked answer":        {Model: replies(says(content.Blocked))},
+		"rounds":                  {Model: rounds, Limits: events.Limits{MaxRounds: 1}},
+		"requests":                {Model: rounds, Limits: events.Limits{Requests: 2}},
+		"tool calls":              {Model: rounds, Limits: events.Limits{ToolCalls: 2}},
+		"the session's tokens":    {Model: rounds, SessionLimits: events.Limits{OutputTokens: 3}},
+		"a tool's error":          {Model: rounds, OnToolError: agent.FailRun},
+		"a hook":                  {Model: rounds, Hooks: []extension.Hook{nth{2}}},
+		"no access":               {Model: fails(content.ClassAuth)},
+		"a broken server":         {Model: fails(content.ClassServer)},
 	}
-	if s.oneIn(4) {
-		c.OnToolError = agent.FailRun
+	for name, c := range all {
+		c.Tools, c.Retry = []tool.Source{echo(t)}, events.Retry{Backoff: time.Microsecond}
+		all[name] = c
 	}
-	if s.oneIn(4) {
-		c.Compaction = shrink{}
-	}
-	if s.oneIn(12) {
-		c.Compaction = placed{extension.BeforeModel, func(context.Context, *extension.Mutation) error { return errors.New("no room") }}
-	}
-	if s.oneIn(4) {
-		c.Hooks = []extension.Hook{nth{s.IntN(4)}}
-	}
-	return c
-}
-
-func (s script) reply(last bool) func() (model.Reply, error) {
-	r := modeltest.Text(fmt.Sprint("text ", s.IntN(100)))
-	if !last || s.oneIn(4) {
-		var calls []content.ToolCall
-		for range 1 + s.IntN(3) {
-			name := []string{"echo", "echo", "nothing"}[s.IntN(3)]
-			calls = append(calls, call("", name, fmt.Sprintf(`{"text":"%d"}`, s.IntN(100))))
-		}
-		r = modeltest.Calls(calls...)
-	}
-	if s.oneIn(8) {
-		r.FinishReason = []content.FinishReason{content.Compaction, content.MaxTokens, content.Blocked}[s.IntN(3)]
-	}
-	r.Usage = content.Usage{InputTokens: s.Int64N(9), OutputTokens: s.Int64N(3)}
-	if s.oneIn(12) {
-		err := &model.Error{Class: []content.ErrorClass{content.ClassAuth, content.ClassServer}[s.IntN(2)], Message: "no", Usage: r.Usage}
-		return func() (model.Reply, error) { return model.Reply{}, err }
-	}
-	return func() (model.Reply, error) { return r, nil }
+	return all
 }
 
 // nth is a hook that ends the turn in a round.
@@ -105,15 +64,12 @@ type nth struct{ round int }
 
 func (nth) Name() string { return "nth" }
 func (nth) Points() []extension.Point {
-	return []extension.Point{extension.PreLlmCall, extension.PostLlmCall, extension.PreToolExecution}
+	return []extension.Point{extension.PreLlmCall}
 }
 
 func (n nth) OnEvent(_ context.Context, e extension.HookEvent) (extension.Action, error) {
 	if e.Round != n.round {
 		return extension.Action{}, nil
-	}
-	if e.Point == extension.PreToolExecution {
-		return extension.Action{Kind: extension.Skip, Reason: "no"}, nil
 	}
 	return extension.Action{Kind: extension.Terminate, Reason: "enough"}, nil
 }
@@ -223,14 +179,14 @@ func partialOf(err error) *session.RunResult {
 func TestAllFacadesGiveTheSameOutcome(t *testing.T) {
 	t.Parallel()
 	ends := map[string]int{}
-	for seed := range uint64(60) {
+	for ending, c := range endings(t) {
 		outcomes := map[string]outcome{}
 		for name, drive := range facades() {
-			c := newScript(seed).config(t)
+			c.Journal = journal.NewMemory()
 			d := start(t, c)
 			res, err := drive(t, d)
 			if res == nil {
-				t.Fatalf("seed %d: %s returned no result: %v", seed, name, err)
+				t.Fatalf("%s: %s returned no result: %v", ending, name, err)
 			}
 			o := outcome{Err: errText(err), Response: res.Response, Usage: res.Usage, Transcript: texts(res.Messages), Facts: facts(t, c.Journal)}
 			for _, it := range res.Turn.Items {
@@ -241,7 +197,7 @@ func TestAllFacadesGiveTheSameOutcome(t *testing.T) {
 		}
 		for name, got := range outcomes {
 			if diff := cmp.Diff(outcomes["run"], got); diff != "" {
-				t.Fatalf("seed %d: %s differs (-run +%s):\n%s", seed, name, name, diff)
+				t.Errorf("%s: %s differs (-run +%s):\n%s", ending, name, name, diff)
 			}
 		}
 	}
@@ -250,7 +206,7 @@ func TestAllFacadesGiveTheSameOutcome(t *testing.T) {
 		&session.MutatorError{},
 	} {
 		if ends[fmt.Sprintf("%T", err)] == 0 {
-			t.Errorf("no seed ended in %T: %v", err, ends)
+			t.Errorf("no turn ended in %T: %v", err, ends)
 		}
 	}
 }

@@ -276,15 +276,3 @@ func TestATaskContinuesAfterACrashInItsVerifier(t *testing.T) {
 		})
 	}
 }
-
-func TestATaskIsRefusedWhileATurnIsOpen(t *testing.T) {
-	t.Parallel()
-	d := start(t, agent.Config{
-		Model: replies(modeltest.Calls(call("", "echo", `{"text":"x"}`)), modeltest.Text("ok")),
-		Tools: []tool.Source{echo(t)}, Input: []content.Item{content.UserText("go")},
-	})
-	step[*session.AfterToolResult](t, d)
-	if res, err := d.RunTask(t.Context(), session.Task{Goal: "g"}); reasonOf(err) != "busy" || res != nil {
-		t.Errorf("RunTask = %+v, %v", res, err)
-	}
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -112,9 +113,19 @@ func (d *driver) takeOvertaken(ctx context.Context, r commands.ReportOvertaken) 
 		if err != nil {
 			return err
 		}
-		if gone {
-			d.overtaken = append(d.overtaken, e.Identity())
+		if !gone {
+			continue
 		}
+		// A worker also refuses the tasks of this driver once another one has taken its place. That
+		// driver would dispatch again as fast as the worker refuses, until its lease is over.
+		last, err := d.node.cell.Journal().Last(ctx, d.State.Session)
+		switch {
+		case err != nil:
+			return err
+		case last.Entry.Epoch > d.State.Epoch:
+			return fmt.Errorf("call %s was refused: epoch %d has begun: %w", r.Place, last.Entry.Epoch, journal.ErrConflict)
+		}
+		d.overtaken = append(d.overtaken, e.Identity())
 	}
 	return nil
 }

@@ -257,3 +257,52 @@ func TestATaskThatArrivesAfterItsRepetitionDoesNotRun(t *testing.T) {
 		n.Drain(t)
 	})
 }
+
+// dispatches records what is dispatched.
+type dispatches struct {
+	task.Dispatcher
+	seen chan task.Task
+}
+
+func (d dispatches) Dispatch(ctx context.Context, x task.Task) error {
+	d.seen <- x
+	return d.Dispatcher.Dispatch(ctx, x)
+}
+
+// Another driver has claimed the session, and a worker refuses the call of the first one.
+func TestAReplacedDriverDoesNotDispatchARefusedCallAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if err := w.Cell.Catalog().Advertise(w.Ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo"}}}); err != nil {
+			t.Fatal(err)
+		}
+		seen := make(chan task.Task, 100)
+		n := w.nodeWith("n1", func(n *actor.Node) {
+			n.Between(func(d task.Dispatcher) task.Dispatcher { return dispatches{d, seen} })
+		})
+		s := w.Start("s", oneCall)
+		w.submit(s, "go")
+		w.Until("s", events.KindToolDispatched)
+		first := <-seen
+		last, err := w.Cell.Journal().Last(w.Ctx, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim := events.Entry{
+			Session: "s", Cause: "claim/n2", At: content.TimeOf(time.Now()), Epoch: first.Epoch + 1,
+			Events: []events.Event{events.DriverClaimed{Epoch: first.Epoch + 1, Node: "n2"}},
+		}
+		if _, err := w.Cell.Journal().Append(w.Ctx, last.Head, claim); err != nil {
+			t.Fatal(err)
+		}
+		w.dropAndDie("s", "q")
+		<-time.After(10 * time.Second)
+		n.Drain(t)
+		close(seen)
+		for x := range seen {
+			if x.Epoch == first.Epoch {
+				t.Errorf("epoch %d dispatched %s again", x.Epoch, x.Place)
+			}
+		}
+	})
+}

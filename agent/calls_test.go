@@ -20,7 +20,7 @@ import (
 )
 
 // sleeper works for the given time.
-func sleeper(t *testing.T) tool.Source {
+func sleeper(t *testing.T, options ...tool.Option) tool.Source {
 	t.Helper()
 	type input struct {
 		For string `json:"for"`
@@ -36,7 +36,7 @@ func sleeper(t *testing.T) tool.Source {
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}
-	})
+	}, options...)
 	if err != nil {
 		t.Fatal(err)
 	}

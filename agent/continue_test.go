@@ -80,7 +80,7 @@ func newStopped(t *testing.T, limits events.Limits) *stopped {
 	t.Helper()
 	s := &stopped{t: t, log: journal.NewMemory()}
 	s.cfg = agent.Config{
-		Model: errands{&s.caches}, Tools: []tool.Source{echo(t), idle(t)}, Permissions: careful{}, Journal: s.log, Limits: limits,
+		Model: errands{&s.caches}, Tools: []tool.Source{echo(t), sleeper(t, tool.Idempotent())}, Permissions: careful{}, Journal: s.log, Limits: limits,
 		TaskManager: task.Async(task.AsyncConfig{Route: func(c content.ToolCall, _ content.Routing) (content.Route, time.Duration) {
 			if c.Name == "sleep" {
 				return content.Background, 0
@@ -90,30 +90,6 @@ func newStopped(t *testing.T, limits events.Limits) *stopped {
 		Input: []content.Item{content.UserText("go")},
 	}
 	return s
-}
-
-// idle is a tool that may be run again.
-func idle(t *testing.T) tool.Source {
-	t.Helper()
-	f, err := tool.Func("sleep", "Works.", func(ctx context.Context, in struct {
-		For string `json:"for"`
-	},
-	) (string, error) {
-		d, err := time.ParseDuration(in.For)
-		if err != nil {
-			return "", err
-		}
-		select {
-		case <-time.After(d):
-			return "worked for " + in.For, nil
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		}
-	}, tool.Idempotent())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return registry(t, f)
 }
 
 func (s *stopped) start() *session.Session {

@@ -157,40 +157,32 @@ func TestASubAgentEndsWithTheTimeOfItsCall(t *testing.T) {
 }
 
 func TestASubAgentOutlivesItsWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, "replies:\n  - text: done\n    delay: 5m\n")
-		w := s.work("w1")
-		defer s.drive(engine.Config{})()
-		x := s.begin()
-		s.Until(child, events.KindModelCallStarted)
-		w.Crash(t)
-		defer s.work("w2").Drain(t)
-		if got := next[*session.Finished](s.world, x).Result.Text(); got != "done" {
-			t.Errorf("answer = %q", got)
-		}
-		if n := len(celltest.Facts[events.ModelCallStarted](s.World, child)); n != 1 {
-			t.Errorf("its model was called %d times", n)
-		}
-		if got := s.result().Attempt; got != 1 {
-			t.Errorf("the call was dispatched %d times, want once: it came to another worker", got)
-		}
-	})
-}
-
-func TestASubAgentOutlivesAWorkerThatLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, "replies:\n  - text: done\n    delay: 5m\n")
-		w := s.work("w1")
-		defer s.drive(engine.Config{})()
-		x := s.begin()
-		s.Until(child, events.KindModelCallStarted)
-		w.Drain(t)
-		<-time.After(10 * time.Minute) // its turn is over before another worker comes
-		defer s.work("w2").Drain(t)
-		if got := next[*session.Finished](s.world, x).Result.Text(); got != "done" {
-			t.Errorf("answer = %q", got)
-		}
-	})
+	for name, leave := range map[string]func(*celltest.Process, *testing.T){
+		"crashed": func(w *celltest.Process, t *testing.T) { w.Crash(t) },
+		"drained, and its turn is over before another worker comes": func(w *celltest.Process, t *testing.T) {
+			w.Drain(t)
+			<-time.After(10 * time.Minute)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShop(t, "replies:\n  - text: done\n    delay: 5m\n")
+			w := s.work("w1")
+			defer s.drive(engine.Config{})()
+			x := s.begin()
+			s.Until(child, events.KindModelCallStarted)
+			leave(w, t)
+			defer s.work("w2").Drain(t)
+			if got := next[*session.Finished](s.world, x).Result.Text(); got != "done" {
+				t.Errorf("%s: answer = %q", name, got)
+			}
+			if n := len(celltest.Facts[events.ModelCallStarted](s.World, child)); n != 1 {
+				t.Errorf("%s: its model was called %d times", name, n)
+			}
+			if got := s.result().Attempt; got != 1 {
+				t.Errorf("%s: the call was dispatched %d times, want once: it came to another worker", name, got)
+			}
+		})
+	}
 }
 
 func TestASubAgentHasNoMoreThanItsCallerHasLeft(t *testing.T) {

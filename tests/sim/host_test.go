@@ -279,18 +279,20 @@ func (h *host) next(ctx context.Context) {
 	switch step := step.(type) {
 	case *session.AwaitingInput:
 		if h.dice.one(2) {
-			text, item := h.text()
-			err := step.Submit(ctx, item)
-			h.settle(text, err)
-			h.ask("submit", err)
+			h.submit(ctx, step.Submit)
 		}
 	case *session.AfterToolResult:
 		if h.dice.one(4) {
-			text, item := h.text()
-			err := step.Submit(ctx, item)
-			h.settle(text, err)
-			h.ask("submit", err)
+			h.submit(ctx, step.Submit)
 		}
 	case *session.ApprovalRequest, *session.Finished:
 	}
+}
+
+// submit sends input to the handle of a step.
+func (h *host) submit(ctx context.Context, to func(context.Context, ...content.Item) error) {
+	text, item := h.text()
+	err := to(ctx, item)
+	h.settle(text, err)
+	h.ask("submit", err)
 }

@@ -146,7 +146,7 @@ func TestThinkingAndParallelCalls(t *testing.T) {
 	}
 }
 
-func TestStopReasons(t *testing.T) {
+func TestStopReasonsBecomeFinishReasons(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]content.FinishReason{
 		`"end_turn"`: content.Completed, `"stop_sequence"`: content.Completed, `"tool_use"`: content.Completed,

@@ -67,7 +67,7 @@ func rounds(n int) []content.Item {
 	return items
 }
 
-func TestCacheBreakpoints(t *testing.T) {
+func TestCacheRequestsSetBreakpoints(t *testing.T) {
 	t.Parallel()
 	at := func(kind string, item, part int) content.Breakpoint {
 		return content.Breakpoint{Kind: kind, Item: item, Part: part}
@@ -121,7 +121,7 @@ func TestCacheBreakpoints(t *testing.T) {
 	}
 }
 
-func TestNothingToCache(t *testing.T) {
+func TestRequiredCacheNeedsABreakpoint(t *testing.T) {
 	t.Parallel()
 	r := model.Request{Cache: &content.CacheRequest{Mode: "best_effort"}}
 	if got := marked(t, sent(t, r).Body); got != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-func TestErrorsOfTheAPI(t *testing.T) {
+func TestErrorsOfTheAPIHaveClasses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		status        int
@@ -59,7 +59,7 @@ func TestErrorsOfTheAPI(t *testing.T) {
 	}
 }
 
-func TestErrorsInTheStream(t *testing.T) {
+func TestErrorsInTheStreamHaveClasses(t *testing.T) {
 	t.Parallel()
 	half, _, _ := strings.Cut(recorded(t, "text"), "event: message_delta")
 	for kind, want := range map[string]content.ErrorClass{
@@ -76,7 +76,7 @@ func TestErrorsInTheStream(t *testing.T) {
 	}
 }
 
-func TestStreamsThatBreak(t *testing.T) {
+func TestBrokenStreamsFailTheAttempt(t *testing.T) {
 	t.Parallel()
 	whole := recorded(t, "text")
 	half, _, _ := strings.Cut(whole, "event: message_delta")

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestConformance(t *testing.T) {
+func TestModelConforms(t *testing.T) {
 	t.Parallel()
 	root := project(t)
 	var requests []model.Request

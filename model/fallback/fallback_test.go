@@ -63,7 +63,7 @@ func failure(t *testing.T, m model.Model, r model.Request, emit func(content.Del
 
 func quiet(content.Delta) {}
 
-func TestModel(t *testing.T) {
+func TestModelConforms(t *testing.T) {
 	t.Parallel()
 	modeltest.Run(t, modeltest.Factory{
 		New: func(t testing.TB) model.Model {

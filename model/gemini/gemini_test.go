@@ -73,7 +73,7 @@ func ask(t testing.TB, m *Model, r model.Request) model.Reply {
 	return reply
 }
 
-func TestModel(t *testing.T) {
+func TestModelConforms(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{"text": hello(), "thoughts and calls": interleaved()} {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func conversation() []content.Item {
 	}
 }
 
-func TestRequests(t *testing.T) {
+func TestRequestsMatchTheRecordedOnes(t *testing.T) {
 	t.Parallel()
 	whole := modeltest.Ask("")
 	whole.Transcript, whole.Tools = conversation(), specs()

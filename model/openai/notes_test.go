@@ -53,7 +53,7 @@ func (w wireIDs) in(parts []content.Part) []string {
 	return ids
 }
 
-func TestReturnableReasoning(t *testing.T) {
+func TestReasoningIsReturnedIfItIsReadable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		item string

@@ -127,7 +127,7 @@ func wantShown(t testing.TB, r model.Reply, finish content.FinishReason, want ..
 	}
 }
 
-func TestConformance(t *testing.T) {
+func TestModelConforms(t *testing.T) {
 	t.Parallel()
 	for _, api := range []API{Responses, Chat} {
 		t.Run(string(api), func(t *testing.T) {

@@ -95,7 +95,7 @@ func conversation(origin string) []content.Item {
 	}
 }
 
-func TestRequests(t *testing.T) {
+func TestRequestsMatchTheRecordedOnes(t *testing.T) {
 	t.Parallel()
 	const host = "api.openai.com"
 	warm := 0.5

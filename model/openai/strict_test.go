@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestStrictSubset(t *testing.T) {
+func TestStrictSchemasAreRecognized(t *testing.T) {
 	t.Parallel()
 	object := func(inner string) string {
 		return `{"type":"object","properties":{"a":` + inner + `},"required":["a"],"additionalProperties":false}`

@@ -60,7 +60,7 @@ func open(t testing.TB, file string, inner model.Model, cfg record.Config) *reco
 	return m
 }
 
-func TestModel(t *testing.T) {
+func TestRecordAndReplayConform(t *testing.T) {
 	t.Parallel()
 	requests := []model.Request{modeltest.Ask("Say hello."), modeltest.Ask("And more.")}
 	suite := modeltest.Factory{Requests: requests, Features: modeltest.Features{Deterministic: true}}
@@ -275,7 +275,7 @@ func TestTheFileIsReplacedAtTheFirstCall(t *testing.T) {
 	}
 }
 
-func TestACallThatIsCancelledIsNotRecorded(t *testing.T) {
+func TestCanceledCallIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tape.jsonl")
 	ctx, cancel := context.WithCancel(t.Context())

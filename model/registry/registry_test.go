@@ -49,7 +49,7 @@ func bytesOf(text string) []byte {
 	return []byte(text)
 }
 
-func TestOpen(t *testing.T) {
+func TestNamesOpenModels(t *testing.T) {
 	t.Parallel()
 	hello := file(t, "hello.yaml", script)
 	r := registry.New(keys().get)

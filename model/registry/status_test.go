@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/model/registry"
 )
 
-func TestStatus(t *testing.T) {
+func TestStatusShowsKeysAndAddresses(t *testing.T) {
 	t.Parallel()
 	type brief struct {
 		Ready             bool

@@ -119,7 +119,7 @@ func TestAssistantItemsChooseTheReply(t *testing.T) {
 	}
 }
 
-func TestExhaustedScript(t *testing.T) {
+func TestExhaustedScriptFailsTheCall(t *testing.T) {
 	t.Parallel()
 	m := parse(t, "replies:\n  - text: one\n")
 	e := fails(t, m, after(content.AssistantText("one")))
@@ -195,7 +195,7 @@ func TestFailingTemplatesFailTheCall(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestScriptedErrorsFailTheirAttempts(t *testing.T) {
 	t.Parallel()
 	m := parse(t, `
 replies:

@@ -96,7 +96,7 @@ func indented(levels int) string {
 	return b.String()
 }
 
-func TestNameAndSource(t *testing.T) {
+func TestModelKeepsNameAndSource(t *testing.T) {
 	t.Parallel()
 	source := []byte("\ufeffreplies: # said once\r\n  - text: hi\r\n")
 	m, err := scripted.Parse("some/where/hello.yaml", source)
@@ -115,7 +115,7 @@ func TestNameAndSource(t *testing.T) {
 	}
 }
 
-func TestLoad(t *testing.T) {
+func TestLoadReadsAScript(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	good, large := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "large.yaml")

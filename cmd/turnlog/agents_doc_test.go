@@ -37,7 +37,7 @@ func heredocs(block string) map[string]string {
 	return files
 }
 
-// TestTheExamplesOfAgentsMDRun runs the page's first example, and reads every agent file on it.
+// It runs the first example of the page, and checks every agent file on it.
 func TestTheExamplesOfAgentsMDRun(t *testing.T) {
 	page, err := os.ReadFile("../../docs/agent-file.md")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestTheExamplesOfAgentsMDRun(t *testing.T) {
 	}
 }
 
-// obey runs a line of a shell, as far as the page needs one.
+// obey runs a shell command, if it is of a kind that the page uses.
 func obey(t *testing.T, line string) {
 	t.Helper()
 	line, _, _ = strings.Cut(line, "  #")

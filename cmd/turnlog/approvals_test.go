@@ -18,21 +18,21 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// askFirst wants a person's decision about every call.
+// askFirst requires a person's decision about every call.
 type askFirst struct{}
 
 func (askFirst) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
 	return tool.Verdict{Ruling: tool.Ask, RequestKind: "greeting", Scope: "anyone", Summary: "wants to greet", Reason: content.PolicyRequiresConfirmation}, nil
 }
 
-// guarded starts a deployment whose tool greet wants an approval for every call.
+// guarded starts a deployment whose tool "greet" needs approval for every call.
 func guarded(t *testing.T) (url string) {
 	t.Helper()
 	url, _ = guardedUntil(t)
 	return url
 }
 
-// guardedUntil is guarded with a node and a worker that may be stopped.
+// guardedUntil is guarded, and returns how to stop its node and worker.
 func guardedUntil(t *testing.T) (url string, stop func()) {
 	t.Helper()
 	type name struct {
@@ -190,7 +190,7 @@ replies:
 		t.Errorf("code %d, out %q, err %s", code, p.out, p.err)
 	}
 	if strings.Count(p.err.String(), "Run it?") != 3 {
-		t.Errorf("asked otherwise than three times:\n%s", p.err)
+		t.Errorf("the number of questions is not 3:\n%s", p.err)
 	}
 }
 

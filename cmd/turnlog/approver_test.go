@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// Approvers may look at less than clients, and their commands have to do with that.
+// Approvers have fewer permissions than clients.
 func TestApproversCommandsNeedNoMoreThanTheirRole(t *testing.T) {
 	t.Parallel()
 	p, err := admin.PermissionsOf(admin.Grant{Roles: []admin.Role{admin.RoleApprover}, Inbox: "_INBOX_approver"})

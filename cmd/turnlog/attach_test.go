@@ -23,7 +23,7 @@ import (
 	"github.com/turnlog/turnlog/model/registry"
 )
 
-// picture writes a file that begins as an image does, and returns its path and bytes.
+// picture writes a file that starts like a PNG image, and returns its path and bytes.
 func picture(t *testing.T, name string, size int) (path string, data []byte) {
 	t.Helper()
 	data = make([]byte, size)
@@ -42,7 +42,7 @@ func file(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// seeing is a node whose models are of a provider that answers anything.
+// seeing configures a node whose model provider accepts every request.
 func seeing(t *testing.T) (actor.Config, *modeltest.Server) {
 	t.Helper()
 	s := modeltest.ServeOne(t, modeltest.Answer{Body: geminiSays})
@@ -50,7 +50,7 @@ func seeing(t *testing.T) (actor.Config, *modeltest.Server) {
 	return actor.Config{Models: registry.New(func(name string) string { return vars[name] }).Open}, s
 }
 
-// inline returns what the last request to the provider held of media.
+// inline returns the media in the last request to the provider.
 func inline(t *testing.T, s *modeltest.Server) (mime string, data []byte) {
 	t.Helper()
 	asked := s.Asked()
@@ -127,7 +127,7 @@ func TestAFileTravelsByReference(t *testing.T) {
 	}
 	succeed(t, url, "sessions", "rm", "s", "--keep-blobs")
 	if c := collected(t, cell); c.Removed != c.Blobs || c.Removed < 3 || c.Bytes < 20<<20 {
-		t.Errorf("collected behind the session %+v", c)
+		t.Errorf("after the deletion, collected %+v", c)
 	}
 	if _, ok, err := cell.Blobs().Get(t.Context(), hex.EncodeToString(sum[:])); ok || err != nil {
 		t.Errorf("the file is still there: %v", err)
@@ -146,9 +146,9 @@ func TestAFileThatIsGoneEndsNoTurn(t *testing.T) {
 		t.Fatalf("%v: %s", err, answer.Data)
 	}
 	succeed(t, url, "send", "s", "--wait", "and now?")
-	const told = "old.png, image/png, 70000 bytes; not shown: it is no longer stored"
-	if asked := provider.Asked(); len(asked) != 2 || !strings.Contains(string(asked[1].Body), told) {
-		t.Errorf("the model was not told, in %d requests", len(asked))
+	const note = "old.png, image/png, 70000 bytes; not shown: it is no longer stored"
+	if asked := provider.Asked(); len(asked) != 2 || !strings.Contains(string(asked[1].Body), note) {
+		t.Errorf("the note is not in the second of %d requests", len(asked))
 	}
 	var warned []events.Warning
 	for rec, err := range cell.Journal().Read(t.Context(), "s", 0) {
@@ -161,7 +161,7 @@ func TestAFileThatIsGoneEndsNoTurn(t *testing.T) {
 			}
 		}
 	}
-	if len(warned) != 1 || warned[0].Code != "blob_missing" || !strings.Contains(warned[0].Message, told) {
+	if len(warned) != 1 || warned[0].Code != "blob_missing" || !strings.Contains(warned[0].Message, note) {
 		t.Errorf("warnings %+v", warned)
 	}
 }
@@ -207,8 +207,8 @@ func TestFilesThatCannotBeAttached(t *testing.T) {
 	} {
 		for _, command := range [][]string{{"run"}, {"task"}, {"send", "s"}} {
 			p := expect(t, cli.CodeUsage, append(command, "--server", "nats://127.0.0.1:1", "--file", good, "--file", path, "hi")...)
-			if say := p.err.String(); !strings.Contains(say, want) || strings.Count(say, "\n") != 1 {
-				t.Errorf("%s %q: %s", command[0], path, say)
+			if hints := p.err.String(); !strings.Contains(hints, want) || strings.Count(hints, "\n") != 1 {
+				t.Errorf("%s %q: %s", command[0], path, hints)
 			}
 		}
 	}
@@ -225,18 +225,18 @@ func TestFilesComeWithLinesOfAChat(t *testing.T) {
 	t.Parallel()
 	first, second := file(t, "first.txt", []byte("one file")), file(t, "second.txt", []byte("another file"))
 	none := filepath.Join(t.TempDir(), "none")
-	said := "a\n/file " + none + "\n/file " + second + "\nb\nc\n"
-	p := prepare(t, strings.NewReader(said), nil).start(t, "chat", "--model", scripted(t, echo), "--file", first)
+	lines := "a\n/file " + none + "\n/file " + second + "\nb\nc\n"
+	p := prepare(t, strings.NewReader(lines), nil).start(t, "chat", "--model", scripted(t, echo), "--file", first)
 	if code := p.end(t); code != cli.CodeOK {
 		t.Fatalf("code %d, err %s", code, p.err)
 	}
-	told := strings.Split(p.out.String(), "You said ")
-	if len(told) != 4 || !strings.HasPrefix(told[1], "a") || !strings.Contains(told[1], "one file") || !strings.HasPrefix(told[2], "b") ||
-		!strings.Contains(told[2], "another file") || strings.Contains(told[2], "one file") || told[3] != "c.\n" {
-		t.Errorf("out %q", told)
+	replies := strings.Split(p.out.String(), "You said ")
+	if len(replies) != 4 || !strings.HasPrefix(replies[1], "a") || !strings.Contains(replies[1], "one file") || !strings.HasPrefix(replies[2], "b") ||
+		!strings.Contains(replies[2], "another file") || strings.Contains(replies[2], "one file") || replies[3] != "c.\n" {
+		t.Errorf("out %q", replies)
 	}
-	if say := p.err.String(); !strings.Contains(say, none+": no such file") || !strings.Contains(say, second+" (text/plain, 12 B) comes with the next line") {
-		t.Errorf("err %q", say)
+	if hints := p.err.String(); !strings.Contains(hints, none+": no such file") || !strings.Contains(hints, second+" (text/plain, 12 B) comes with the next line") {
+		t.Errorf("err %q", hints)
 	}
 	expect(t, cli.CodeUsage, "chat", "--model", "demo", "--file", none)
 }

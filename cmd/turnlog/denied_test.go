@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// restricted is a deployment with a user of each role's permissions. It returns a
-// function that says how to connect as one.
+// restricted starts a deployment with a user for each role. It returns a function that returns
+// the flags to connect as one.
 func restricted(t *testing.T) (as func(role admin.Role) []string, cell *jetstream.Cell) {
 	t.Helper()
 	var users strings.Builder
@@ -94,7 +94,7 @@ func TestADeniedCommandFailsAtOnceAndNamesTheRole(t *testing.T) {
 	}
 }
 
-// What begins as what a client may do can come to what it may not.
+// A command that starts with permitted requests may need one that is denied.
 func TestAClientLearnsWhichRoleACommandNeeds(t *testing.T) {
 	t.Parallel()
 	as, cell := restricted(t)
@@ -123,8 +123,7 @@ func TestAClientLearnsWhichRoleACommandNeeds(t *testing.T) {
 	}
 }
 
-// A client may send and read journals, but no inbox: it cannot look what a session has
-// not taken up yet.
+// A client may send input and read journals, but it cannot read what is pending in an inbox.
 func TestAClientWaitsWithoutReadingTheInbox(t *testing.T) {
 	t.Parallel()
 	as, cell := restricted(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// at begins a program against a deployment.
+// at starts a program that connects to a deployment.
 func at(t *testing.T, url string, args ...string) *program {
 	t.Helper()
 	return prepare(t, strings.NewReader(""), nil).start(t, append(args, "--server", url)...)
@@ -86,15 +86,15 @@ func TestTwoRunsOnOneSessionLoseNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := make(map[string]int)
+	texts := make(map[string]int)
 	for _, it := range state.Transcript {
 		if it.Kind == content.User {
-			said[it.Text()]++
+			texts[it.Text()]++
 		}
 	}
 	for _, w := range words {
-		if said[w] != 1 {
-			t.Errorf("%s was heard %d times", w, said[w])
+		if texts[w] != 1 {
+			t.Errorf("%s was recorded %d times", w, texts[w])
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestRunSaysThatNoNodeAnswers(t *testing.T) {
 	}
 }
 
-func TestWhoIsNotAnsweredMayLeaveAtOnce(t *testing.T) {
+func TestACommandWithoutADriverCanBeLeftAtOnce(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, actor.Config{}) // no node
 	for name, leave := range map[string]struct {
@@ -216,20 +216,20 @@ func TestWhoIsNotAnsweredMayLeaveAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnAskWithNothingToDoIsNoRefusal(t *testing.T) {
+func TestInputThatWasHandledBeforeIsReported(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, actor.Config{})
 	cell := cellAt(t, url)
 	p := prepare(t, nil, nil)
 	p.app.Patience.Cancel = 10 * time.Millisecond
 	p.start(t, "run", "--server", url, "--session", "s", "--model", scripted(t, oneReply), "hi")
-	for told := false; !told; {
+	for refused := false; !refused; {
 		sent, err := natstest.Collect(cell.Inbox().Read(t.Context(), "s", nil, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range sent {
-			told = true
+			refused = true
 			if err := cell.Live().Publish("s", events.Refused{Command: m.Envelope.ID}); err != nil {
 				t.Fatal(err)
 			}
@@ -279,7 +279,7 @@ func TestAServerWithoutJetStreamIsNamed(t *testing.T) {
 	}
 }
 
-// rogue is a tool that does not do what it should.
+// rogue is a tool that violates its contract.
 type rogue struct {
 	name    string
 	timeout time.Duration

@@ -94,10 +94,3 @@ func TestEveryCommandHasHelpWithExamples(t *testing.T) {
 	}
 	visit(newRootCommand(prepare(t, nil, nil).app))
 }
-
-func TestVersionIsPrinted(t *testing.T) {
-	t.Parallel()
-	if p := expect(t, cli.CodeOK, "version"); !strings.HasPrefix(p.out.String(), "turnlog ") {
-		t.Errorf("version prints %q", p.out)
-	}
-}

@@ -25,7 +25,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// impatient has the doctor take everything for stuck that is not done at once.
+// impatient makes the doctor report everything that does not finish at once.
 func (p *patient) impatient(args ...string) doctorReport {
 	p.t.Helper()
 	return p.look(append([]string{"--profile", "dev", "--patience", "0s"}, args...)...)

@@ -57,7 +57,7 @@ func admitted(t *testing.T, opts ...embedded.Option) *patient {
 	return p
 }
 
-// look has the doctor look, and checks that the exit code is that of the report.
+// look runs the doctor and checks that the exit code matches its report.
 func (p *patient) look(args ...string) doctorReport {
 	p.t.Helper()
 	return lookAt(p.t, p.url, args...)
@@ -86,7 +86,7 @@ func lookAt(t *testing.T, url string, args ...string) doctorReport {
 	return r
 }
 
-// short names what was found.
+// short summarizes the findings.
 func (r doctorReport) short() []string {
 	out := []string{}
 	for _, f := range r.Findings {
@@ -96,7 +96,7 @@ func (r doctorReport) short() []string {
 	return out
 }
 
-// expect checks what was found, and returns it by check.
+// expect checks the findings, and returns them by check.
 func (r doctorReport) expect(t *testing.T, want ...string) map[string]finding {
 	t.Helper()
 	slices.Sort(want)
@@ -122,7 +122,7 @@ func (p *patient) api(subject, body string) []byte {
 	return msg.Data
 }
 
-// nurse is a node that answers and does nothing. It holds the tokens of the sessions.
+// nurse is a node that answers, holds the tokens of the sessions, and does no work.
 func (p *patient) nurse(held ...jetstream.HeldToken) {
 	p.t.Helper()
 	if err := p.cell.Nodes().Answer(p.t.Context(), "nurse", func() []jetstream.HeldToken { return nil }); err != nil {
@@ -131,7 +131,7 @@ func (p *patient) nurse(held ...jetstream.HeldToken) {
 	p.record("nurse", held...)
 }
 
-// record has a node on record until the test ends, however long that takes.
+// record keeps a node registered until the test ends.
 func (p *patient) record(node string, held ...jetstream.HeldToken) {
 	p.t.Helper()
 	awaited(p.t, "the record of a node", func() bool { return p.cell.Nodes().Record(p.t.Context(), node, held) == nil })

@@ -41,13 +41,13 @@ type program struct {
 	both     *clitest.Screen // of scripts: out and err
 	signals  chan os.Signal
 	code     chan int
-	keys     io.Writer // what is typed
+	keys     io.Writer // of its terminal
 }
 
 // env is the environment of a program.
 type env map[string]string
 
-// prepare makes a program that has not begun.
+// prepare returns a program that has not started.
 func prepare(t *testing.T, in io.Reader, vars env) *program {
 	t.Helper()
 	p := &program{out: clitest.NewScreen(), err: clitest.NewScreen(), signals: make(chan os.Signal, 4), code: make(chan int, 1)}
@@ -75,7 +75,7 @@ func unhurried() app.Patience {
 	}
 }
 
-// start begins a program and does not wait for its end.
+// start starts a program and does not wait for its end.
 func (p *program) start(t *testing.T, args ...string) *program {
 	t.Helper()
 	root := newRootCommand(p.app)
@@ -185,5 +185,5 @@ func hostOn(t testing.TB, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (st
 // defaultQueue is the queue of workers that name none.
 const defaultQueue = "default"
 
-// node is how a deployment's node is set up if a test does not care.
+// node is the default configuration of a deployment's node.
 func node() actor.Config { return actor.Config{Models: registry.New(nil).Open} }

@@ -21,7 +21,7 @@ replies:
     repeat: true
 `
 
-// boxes starts a deployment with three tools, and a session that has said hello.
+// boxes starts a deployment with three tools, and a session with one turn.
 func boxes(t *testing.T, flags ...string) (url string) {
 	t.Helper()
 	url = cellOf(t, node(), named(t, "box_open"), named(t, "box_burn"), named(t, "lamp"))
@@ -75,7 +75,7 @@ func TestAllowIsADecisionForTheSession(t *testing.T) {
 	if out := succeed(t, url, "wait", "s"); !strings.HasPrefix(out, "box_open;Permission denied: ") {
 		t.Errorf("wait prints %q", out)
 	}
-	// It opens what is asked already, too, and holds for later turns.
+	// It also answers open questions, and holds for later turns.
 	p = at(t, url, "run", "--session", "s", "more")
 	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), "lamp (call call_4_3)") {
 		t.Fatalf("code %d, err %s", code, p.err)

@@ -83,17 +83,17 @@ func TestASessionAtWorkIsNotDeleted(t *testing.T) {
 	}
 }
 
-// A session that is at rest has its driver for a while, which then writes that it left:
-// that is no reason not to delete it.
+// The driver of a session at rest leaves later and records that, which must not prevent the
+// deletion.
 func TestASessionIsDeletedWhileItsDriverLeaves(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, actor.Config{})
 	cell, nc := cellAt(t, url), clitest.Dial(t, url)
 	for n := range 20 { // the driver is not always the quicker one
 		s := content.SessionID(fmt.Sprint("s", n))
-		write := func(behind journal.Head, evs ...events.Event) (journal.Head, error) {
-			return cell.Journal().Append(t.Context(), behind, events.Entry{
-				Session: s, Cause: fmt.Sprint("c", behind.Seq), At: content.TimeOf(time.Now()), Epoch: 1, Events: evs,
+		write := func(head journal.Head, evs ...events.Event) (journal.Head, error) {
+			return cell.Journal().Append(t.Context(), head, events.Entry{
+				Session: s, Cause: fmt.Sprint("c", head.Seq), At: content.TimeOf(time.Now()), Epoch: 1, Events: evs,
 			})
 		}
 		head, err := write(journal.Head{}, events.DriverClaimed{Epoch: 1, Node: "n"}, events.RunStarted{Config: events.Config{Model: "demo"}})
@@ -119,7 +119,7 @@ func TestASessionIsDeletedWhileItsDriverLeaves(t *testing.T) {
 	}
 }
 
-func TestGCDeletesOnlyWhatItIsToldTo(t *testing.T) {
+func TestGCDeletesOnlyWhatTheFlagsSelect(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())
 	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), strings.Repeat("large ", 20_000))
@@ -152,11 +152,11 @@ func TestGCDeletesOnlyWhatItIsToldTo(t *testing.T) {
 		}
 		show := succeed(t, url, "sessions", "show", "s")
 		if gone := strings.HasPrefix(show, "session s expired and was deleted at "); gone != deletes {
-			t.Errorf("behind gc %v: %s", args, show)
+			t.Errorf("after gc %v: %s", args, show)
 		}
 	}
 	if r := gc("--older-than", "1ns", "--delete"); len(r.Sessions) != 0 || r.Held.Tombstones != 1 || r.Blobs.Young == 0 {
-		t.Errorf("gc behind it = %+v", r)
+		t.Errorf("the next gc = %+v", r)
 	}
 	for _, bad := range [][]string{{"--older-than", "3x"}, {"--older-than", "-1h"}, {"--keep-bytes", "1q"}, {"--keep-bytes", "-1"}, {"--idle", "0"}, {"--grace", "1s"}, {"x"}} {
 		p := at(t, url, append([]string{"gc"}, bad...)...)

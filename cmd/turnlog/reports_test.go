@@ -144,7 +144,7 @@ type scheduleRow struct {
 	By      string            `json:"by,omitempty"`
 	Next    *time.Time        `json:"next,omitempty"`
 	Last    *outcomeRow       `json:"last,omitempty"`
-	Over    bool              `json:"over,omitempty"`  // it was for once, and came to nothing
+	Over    bool              `json:"over,omitempty"`  // it was a one-time schedule and failed
 	Error   string            `json:"error,omitempty"` // it cannot be read
 }
 
@@ -165,7 +165,7 @@ type expiry struct {
 	Entries uint64            `json:"entries"`
 	Bytes   uint64            `json:"bytes"`
 	Why     string            `json:"why"`
-	Kept    string            `json:"kept,omitempty"` // why it is kept all the same
+	Kept    string            `json:"kept,omitempty"` // why it was not deleted
 }
 
 type heldReport struct {

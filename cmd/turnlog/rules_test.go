@@ -58,7 +58,7 @@ func TestWithoutRulesOnlyToolsThatReadRun(t *testing.T) {
 	}
 	p = at(t, url, "run", "--session", "s", "--yes", "me too")
 	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), "lamp (call call_1_1) needs approval") {
-		t.Errorf("behind it: code %d, out %q, err %s", code, p.out, p.err)
+		t.Errorf("the next turn: code %d, out %q, err %s", code, p.out, p.err)
 	}
 	succeed(t, url, "approve", "s", "call_1_1")
 	if out := succeed(t, url, "wait", "s"); out != "lit\n" {
@@ -75,7 +75,7 @@ func TestWithoutRulesOnlyToolsThatReadRun(t *testing.T) {
 	}
 }
 
-func TestWhatAWorkerAsksIsDecidedWhereTheTurnIsWaitedFor(t *testing.T) {
+func TestAWorkersQuestionIsDecidedByTheCommandThatWaits(t *testing.T) {
 	t.Parallel()
 	root, script := folderOf(t, map[string]string{"a.txt": "some words\n"}), `
 replies:

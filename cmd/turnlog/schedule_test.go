@@ -109,7 +109,7 @@ func TestAScheduleForAMissingSessionIsRefused(t *testing.T) {
 		t.Errorf("add for a session that is not there = %d %s", code, ghost.err)
 	}
 	if rows := schedules(t, url); len(rows) != 0 {
-		t.Errorf("it was added all the same: %+v", rows)
+		t.Errorf("it was added anyway: %+v", rows)
 	}
 	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), "one")
 	succeed(t, url, "schedule", "add", "there", "--every", "1h", "--session", "s", "hello")

@@ -79,7 +79,7 @@ func with(do func(*script, *testscript.TestScript, bool, []string)) func(*testsc
 	}
 }
 
-// begin starts a command with what the script set up for it.
+// begin starts a command with the stdin and terminal that the script set up.
 func (s *script) begin(ts *testscript.TestScript, args []string) *program {
 	p := &program{
 		out: clitest.NewScreen(), err: clitest.NewScreen(), both: clitest.NewScreen(),
@@ -209,7 +209,7 @@ func (s *script) deploy(ts *testscript.TestScript, _ bool, names []string) {
 	ts.Setenv("NATS_URL", cellOf(s.t, node(), tools...))
 }
 
-// plain replaces what differs from run to run.
+// plain replaces the parts of output that differ from run to run.
 func plain(ts *testscript.TestScript, text string) string {
 	text = strings.ReplaceAll(text, ts.Getenv("WORK"), "$WORK")
 	if url := ts.Getenv("NATS_URL"); url != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
-// begin starts turnlog task in a new directory.
+// begin starts "turnlog task" in a new directory.
 func begin(t *testing.T, root, script string, args ...string) *program {
 	t.Helper()
 	args = append([]string{"task", "--session", "s", "--root", root, "--allow-write", "--allow", "*", "--model", scripted(t, script)}, args...)
@@ -26,11 +26,11 @@ func taskReportOf(t *testing.T, p *program) (r taskReport) {
 	return r
 }
 
-func TestAnInterruptCancelsATaskAndItsGate(t *testing.T) {
+func TestAnInterruptCancelsATaskAndItsVerifier(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	p := begin(t, root, oneReply, "--gate", "touch begun; sleep 120; touch over", "-o", "json", "Wait")
-	awaited(t, "the begin of the gate", func() bool {
+	awaited(t, "the start of the verifier", func() bool {
 		_, err := os.Stat(filepath.Join(root, "begun"))
 		return err == nil
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// serveMCP runs an MCP server with a tool that only reads and one that does not say.
+// serveMCP runs an MCP server with a tool that only reads, and one that declares nothing.
 func serveMCP(t *testing.T) (url string) {
 	t.Helper()
 	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
@@ -138,8 +138,7 @@ func TestToolsOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestSecretsOfServersAreNeverPrinted: a server of an agent file wants a token and a header,
-// gets both from where they are referred to, and they are printed nowhere.
+// An MCP server requires a token and a header. Both come from references, and are never printed.
 func TestSecretsOfServersAreNeverPrinted(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-7f3a"
@@ -149,26 +148,26 @@ func TestSecretsOfServersAreNeverPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
-	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+canary || r.Header.Get("X-Team-Key") != canary+"-2" {
 			http.Error(w, "no", http.StatusForbidden)
 			return
 		}
 		proxy.ServeHTTP(w, r)
 	}))
-	t.Cleanup(door.Close)
+	t.Cleanup(server.Close)
 	model := scripted(t, "replies:\n  - calls: [{name: mcp_x_echo, input: {text: hello}}]\n  - text: \"It said {{(index .Results 0).Text}}.\"\n")
 	dir := folderOf(t, map[string]string{
 		"token": canary + "\n", "key": canary + "-2",
 	})
 	token, key := "file:"+filepath.Join(dir, "token"), "file:"+filepath.Join(dir, "key")
 	file := filepath.Join(dir, "a.yaml")
-	if err := os.WriteFile(file, []byte("model: '"+model+"'\nmcp: {x: {url: '"+door.URL+"', token: '"+token+"', headers: {X-Team-Key: '"+key+"'}}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("model: '"+model+"'\nmcp: {x: {url: '"+server.URL+"', token: '"+token+"', headers: {X-Team-Key: '"+key+"'}}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]string{
 		"agent file":   {"--agent", file},
-		"command line": {"--model", model, "--mcp", "x=" + door.URL, "--mcp-token", "x=" + token, "--mcp-header", "x=X-Team-Key=" + key},
+		"command line": {"--model", model, "--mcp", "x=" + server.URL, "--mcp-token", "x=" + token, "--mcp-header", "x=X-Team-Key=" + key},
 	} {
 		p := expect(t, cli.CodeOK, append([]string{"run", "--root", t.TempDir(), "-o", "jsonl", "--log-level", "debug", "hi"}, args...)...)
 		if !strings.Contains(p.out.String(), "It said echo of hello.") {

@@ -18,7 +18,7 @@ type Goal struct {
 // Register adds the flags to cmd. prefix begins their help.
 func (f *Goal) Register(cmd *cobra.Command, prefix string) {
 	cmd.Flags().StringVar(&f.command, "gate", "", prefix+"`command` that exits with 0 if the goal is reached; default: none")
-	cmd.Flags().IntVar(&f.retries, "max-retries", 3, prefix+"how `often` the model continues after the gate has failed")
+	cmd.Flags().IntVar(&f.retries, "max-retries", 3, prefix+"how `often` the model continues after the verifier has failed")
 	f.given = cmd.Flags().Changed
 }
 
@@ -46,7 +46,7 @@ func (f *Goal) Spec(goal string) (events.TaskSpec, error) {
 	return spec, nil
 }
 
-// Inherit adds the agent's gate to a task that has none.
+// Inherit adds the agent's verifier to a task that has none.
 func (f *Goal) Inherit(spec *events.TaskSpec, d *agentfile.Definition) {
 	if d == nil || len(spec.Verifier) > 0 {
 		return

@@ -52,7 +52,12 @@ func (v *conversation) follow(ctx context.Context, output string, x *exchange) e
 		x.shown.Store(v.session.Head().Seq)
 	}
 	v.current = x
-	err := x.listen(ctx, x.carry)
+	over, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), x.Patience.Answer)
+	defer stop()
+	x.end, x.stop = end, stop
+	err := x.listen(ctx, func() error { return x.carry(asking, over) })
 	x.mu.Lock() // a timer may have fired just now
 	defer x.mu.Unlock()
 	x.show.endLine()
@@ -69,8 +74,12 @@ func (v *conversation) follow(ctx context.Context, output string, x *exchange) e
 	return out.verdict()
 }
 
-// listen runs do while it listens to signals.
-func (x *exchange) listen(ctx context.Context, do func(context.Context) error) error {
+// listen runs do while it listens to signals and timers.
+func (x *exchange) listen(ctx context.Context, do func() error) error {
+	defer x.after(x.Patience.Nudge, x.nudge).Stop()
+	if x.timeout > 0 {
+		defer x.after(x.timeout, func() { x.overdue(ctx) }).Stop()
+	}
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	done := make(chan struct{})
@@ -88,20 +97,11 @@ func (x *exchange) listen(ctx context.Context, do func(context.Context) error) e
 			}
 		}
 	})
-	return do(ctx)
+	return do()
 }
 
-// carry submits the input and carries its turn to the end.
-func (x *exchange) carry(ctx context.Context) error {
-	over, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer end(nil)
-	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), x.Patience.Answer)
-	defer stop()
-	x.locked(func() { x.end, x.stop = end, stop })
-	defer x.after(x.Patience.Nudge, x.nudge).Stop()
-	if x.timeout > 0 {
-		defer x.after(x.timeout, func() { x.overdue(ctx) }).Stop()
-	}
+// carry submits the input and carries its turn to the end. The end of over cancels the turn.
+func (x *exchange) carry(asking, over context.Context) error {
 	turn, err := x.begin(asking)
 	if err != nil {
 		return err
@@ -117,7 +117,11 @@ func (x *exchange) carry(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		x.locked(func() { x.update(u) })
+		x.locked(func() {
+			if x.left == nil {
+				x.update(u)
+			}
+		})
 	}
 	return nil
 }

@@ -179,3 +179,21 @@ func TestFuncRefusesInvalidDefinitions(t *testing.T) {
 		t.Errorf("an output that contains itself: %v", err)
 	}
 }
+
+func TestWithoutLeavesFieldsOutOfTheSchema(t *testing.T) {
+	t.Parallel()
+	type pair struct {
+		A string `json:"a"`
+		B string `json:"b,omitempty"`
+	}
+	x, err := tool.Func("t", "d", func(context.Context, pair) (string, error) { return "", nil }, tool.Without("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(x.Spec().InputSchema); strings.Contains(s, `"b"`) || !strings.Contains(s, `"a"`) {
+		t.Errorf("schema = %s", s)
+	}
+	if err := tool.Validate(x, json.RawMessage(`{"a":"x","b":"y"}`)); err == nil {
+		t.Error("the field is accepted")
+	}
+}

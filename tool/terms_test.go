@@ -107,3 +107,37 @@ func TestExclusiveToolStaysExclusiveUnderTerms(t *testing.T) {
 		}
 	}
 }
+
+// fresh lists a new tool each time.
+type fresh struct{ tool plain }
+
+func (fresh) Name() string { return "fresh" }
+
+func (f fresh) Tools(context.Context) ([]tool.Tool, error) { return []tool.Tool{&f.tool}, nil }
+
+func TestToolMadeExclusiveIsExclusiveAcrossListings(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		yes, inside := true, 0
+		slow := called("slow")
+		slow.call = func(context.Context, tool.Call) (tool.Output, error) {
+			inside++
+			defer func() { inside-- }()
+			if <-time.After(time.Second); inside > 1 {
+				return tool.Text("two at once"), nil
+			}
+			return tool.Text("alone"), nil
+		}
+		s := tool.Under(fresh{slow}, tool.Terms{Tool: "*", Exclusive: &yes})
+		results := make(chan string, 2)
+		for range 2 {
+			x := only(t, s)
+			go func() { results <- tool.Invoke(t.Context(), x, tool.Call{}).Result.Text() }()
+		}
+		for range 2 {
+			if got := <-results; got != "alone" {
+				t.Error(got)
+			}
+		}
+	})
+}

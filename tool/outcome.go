@@ -272,7 +272,7 @@ func cleanPaths(paths []string) []string {
 	var out []string
 	for _, p := range paths {
 		p = path.Clean(filepath.ToSlash(strings.ToValidUTF8(p, "\uFFFD")))
-		if p != "." && p != ".." && !strings.HasPrefix(p, "../") && !path.IsAbs(p) {
+		if p != "." && filepath.IsLocal(p) {
 			out = append(out, p)
 		}
 	}

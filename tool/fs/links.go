@@ -18,11 +18,12 @@ const maxLinks = 40
 // because every file is opened through the root.
 func (d *dir) resolve(name string) (string, error) {
 	left, at := strings.Split(name, "/"), "."
+	out := tool.Denied("%s leads out of the root through a symbolic link, which is not followed", show(name))
 	for links := 0; len(left) > 0; {
 		next := left[0]
 		left = left[1:]
 		if next == ".." && at == "." {
-			return "", tool.Denied("%s leads out of the root through a symbolic link, which is not followed", show(name))
+			return "", out
 		}
 		to := path.Join(at, next)
 		info, err := d.Lstat(to)
@@ -43,7 +44,7 @@ func (d *dir) resolve(name string) (string, error) {
 			return "", tool.Failure(tool.CodeFileSystem, "%s goes through more than %d symbolic links", show(name), maxLinks)
 		}
 		if filepath.IsAbs(link) { // os.Root follows none, wherever it leads
-			return "", tool.Denied("%s leads out of the root through a symbolic link, which is not followed", show(name))
+			return "", out
 		}
 		left = append(strings.Split(filepath.ToSlash(link), "/"), left...)
 	}

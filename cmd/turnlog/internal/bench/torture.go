@@ -107,17 +107,12 @@ Exit codes: 0 every guarantee held, 1 one did not or the run failed, 2 usage.`,
 }
 
 func checkTorture(c torture.Config, replicas bool) error {
-	for name, n := range map[string]int{"sessions": c.Sessions, "nodes": c.Nodes, "workers": c.Workers, "replicas": c.Replicas} {
-		if n < 1 {
-			return cli.Usage("--%s %d: use 1 or more", name, n)
-		}
-	}
-	for name, d := range map[string]time.Duration{"duration": c.Duration, "rest": c.Rest} {
-		if d <= 0 {
-			return cli.Usage("--%s %v: use a positive time", name, d)
-		}
-	}
-	if c.Servers == nil && replicas {
+	switch {
+	case min(c.Sessions, c.Nodes, c.Workers, c.Replicas) < 1:
+		return cli.Usage("--sessions %d, --nodes %d, --workers %d, --replicas %d: use 1 or more", c.Sessions, c.Nodes, c.Workers, c.Replicas)
+	case min(c.Duration, c.Rest) <= 0:
+		return cli.Usage("--duration %v, --rest %v: use positive times", c.Duration, c.Rest)
+	case c.Servers == nil && replicas:
 		return cli.Usage("--replicas is for the servers of --server: the cluster in this process has three")
 	}
 	if err := c.Validate(); err != nil {

@@ -21,18 +21,18 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// mortal is a tool that names the worker that runs it, and waits until that worker is dead or may
+// killable is a tool that names the worker that runs it, and waits until that worker is dead or may
 // answer.
-type mortal struct {
+type killable struct {
 	effects content.Effects
 	began   chan string
 	answer  chan struct{}
 	worker  string
 }
 
-func (m mortal) Spec() tool.Spec { return tool.Spec{Name: "mortal", Effects: m.effects} }
+func (m killable) Spec() tool.Spec { return tool.Spec{Name: "killable", Effects: m.effects} }
 
-func (m mortal) Call(ctx context.Context, _ tool.Call) (tool.Output, error) {
+func (m killable) Call(ctx context.Context, _ tool.Call) (tool.Output, error) {
 	m.began <- m.worker
 	select {
 	case <-m.answer:
@@ -42,50 +42,50 @@ func (m mortal) Call(ctx context.Context, _ tool.Call) (tool.Output, error) {
 	}
 }
 
-const oneMortal = `
+const oneKillable = `
 replies:
-  - calls: [{name: mortal, input: {}}]
+  - calls: [{name: killable, input: {}}]
   - text: "{{(index .Results 0).Text}}"
   - text: "I see."
     repeat: true
 `
 
-// crew are workers that can be killed.
-type crew struct {
+// workerGroup are workers that can be killed.
+type workerGroup struct {
 	w    *world
-	tool mortal
+	tool killable
 	all  map[string]*celltest.Process
 }
 
-func (w *world) crew(e content.Effects) *crew {
+func (w *world) workerGroup(e content.Effects) *workerGroup {
 	w.T.Helper()
-	c := &crew{w, mortal{effects: e, began: make(chan string), answer: make(chan struct{})}, make(map[string]*celltest.Process)}
+	c := &workerGroup{w, killable{effects: e, began: make(chan string), answer: make(chan struct{})}, make(map[string]*celltest.Process)}
 	c.hire("w")
 	return c
 }
 
 // crash ends a worker as kill -9 does.
-func (c *crew) Crash(name string) {
+func (c *workerGroup) Crash(name string) {
 	c.w.T.Helper()
 	c.all[name].Crash(c.w.T)
 	delete(c.all, name)
 }
 
 // drain lets the living workers finish.
-func (c *crew) Drain() {
+func (c *workerGroup) Drain() {
 	c.w.T.Helper()
 	for name := range c.all {
 		c.dismiss(name)
 	}
 }
 
-func (c *crew) dismiss(name string) {
+func (c *workerGroup) dismiss(name string) {
 	c.w.T.Helper()
 	c.all[name].Drain(c.w.T)
 	delete(c.all, name)
 }
 
-func (c *crew) hire(name string) {
+func (c *workerGroup) hire(name string) {
 	c.w.T.Helper()
 	c.all[name] = c.w.Worker(name, worker.Config{Slots: 1, DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool {
 		m := c.tool
@@ -96,7 +96,7 @@ func (c *crew) hire(name string) {
 
 // killWorkers kills each worker that runs the call until its session's turn ends, and returns how
 // many it killed.
-func (c *crew) killWorkers(id content.SessionID) (killed int) {
+func (c *workerGroup) killWorkers(id content.SessionID) (killed int) {
 	c.w.T.Helper()
 	over := make(chan struct{})
 	go func() {
@@ -141,10 +141,10 @@ func (w *world) results(id content.SessionID) (out []string) {
 func TestACallThatKillsItsWorkersBecomesADeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		c := w.crew(content.ReadOnly)
+		c := w.workerGroup(content.ReadOnly)
 		defer c.Drain()
 		first := w.node("n1")
-		w.submit(w.Start("s", oneMortal), "go")
+		w.submit(w.Start("s", oneKillable), "go")
 		if killed := c.killWorkers("s"); killed != 9 {
 			t.Errorf("the call killed %d workers, want 9", killed)
 		}
@@ -187,10 +187,10 @@ func TestACallThatKillsItsWorkersBecomesADeadLetter(t *testing.T) {
 func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		c := w.crew(content.Once)
+		c := w.workerGroup(content.Once)
 		defer c.Drain()
 		n := w.node("n1")
-		s := w.Start("s", oneMortal)
+		s := w.Start("s", oneKillable)
 		w.submit(s, "go")
 		if killed := c.killWorkers("s"); killed != 1 {
 			t.Errorf("the call killed %d workers, want 1", killed)
@@ -205,7 +205,7 @@ func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Crash(<-c.tool.began)
-		c.hire("heir") // which reports the loss
+		c.hire("second") // which reports the loss
 		<-time.After(2 * time.Minute)
 		if got := w.dead(); !slices.Equal(got, []content.SessionID{"s"}) {
 			t.Errorf("lost again, but dead letters are in %v", got)
@@ -233,18 +233,18 @@ func TestALateResultOfALostWorkerIsRecordedOnce(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			c := w.crew(name)
+			c := w.workerGroup(name)
 			defer c.Drain()
 			c.dismiss("w")
-			w.Offer("zombie", c.tool)
+			w.Offer("hung", c.tool)
 			q, err := w.Open(w.Connect()).Queue(w.Ctx, celltest.Queue)
 			if err != nil {
 				t.Fatal(err)
 			}
 			n := w.node("n1")
-			s := w.Start("s", oneMortal)
+			s := w.Start("s", oneKillable)
 			w.submit(s, "go")
-			zombie, err := q.Claim(w.Ctx) // which then hangs
+			hung, err := q.Claim(w.Ctx) // which then hangs
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,8 +253,8 @@ func TestALateResultOfALostWorkerIsRecordedOnce(t *testing.T) {
 			c.hire("other")
 			w.Until("s", events.KindTurnFinished)
 			for range 2 {
-				r := reportOn(zombie.Task())
-				if err := zombie.Report(w.Ctx, r); err != nil {
+				r := reportOn(hung.Task())
+				if err := hung.Report(w.Ctx, r); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -18,21 +18,21 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// porter is a hook at the start and end of sessions, on several nodes. It refuses the session
+// bracketHook is a hook at the start and end of sessions, on several nodes. It refuses the session
 // intruder.
-type porter struct {
+type bracketHook struct {
 	mu   *sync.Mutex
 	seen *[]string
 }
 
-func newPorter() porter { return porter{new(sync.Mutex), new([]string)} }
+func newBracketHook() bracketHook { return bracketHook{new(sync.Mutex), new([]string)} }
 
-func (porter) Name() string { return "porter" }
-func (porter) Points() []extension.Point {
+func (bracketHook) Name() string { return "bracketHook" }
+func (bracketHook) Points() []extension.Point {
 	return []extension.Point{extension.SessionStart, extension.SessionEnd}
 }
 
-func (p porter) OnEvent(_ context.Context, e extension.HookEvent) (extension.Action, error) {
+func (p bracketHook) OnEvent(_ context.Context, e extension.HookEvent) (extension.Action, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	*p.seen = append(*p.seen, string(e.Point)+" "+string(e.Session))
@@ -42,7 +42,7 @@ func (p porter) OnEvent(_ context.Context, e extension.HookEvent) (extension.Act
 	return extension.Action{Reason: "welcome"}, nil
 }
 
-func (p porter) asked() []string {
+func (p bracketHook) asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(*p.seen)
@@ -54,7 +54,7 @@ func with(hooks ...extension.Hook) func(*actor.Config) {
 
 func TestTheHooksOfASessionsStartAndEndRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, p := newWorld(t), newPorter()
+		w, p := newWorld(t), newBracketHook()
 		first := w.node("n1", with(p))
 		s := w.Start("s", "replies:\n  - text: one\n  - text: two\n  - text: three\n    delay: 1m\n")
 		w.submit(s, "one")
@@ -81,8 +81,8 @@ func TestTheHooksOfASessionsStartAndEndRunOnce(t *testing.T) {
 			t.Errorf("the hook was asked at %q", got)
 		}
 		got := celltest.Facts[events.HookDecided](w.World, "s")
-		if len(got) != 2 || got[0].Action != "continue" || !slices.Equal(got[0].Notes, []events.HookNote{{Hook: "porter", Text: "welcome"}}) ||
-			got[1].Action != "terminate" || got[1].Hook != "porter" {
+		if len(got) != 2 || got[0].Action != "continue" || !slices.Equal(got[0].Notes, []events.HookNote{{Hook: "bracketHook", Text: "welcome"}}) ||
+			got[1].Action != "terminate" || got[1].Hook != "bracketHook" {
 			t.Errorf("recorded: %+v", got)
 		}
 		if n := len(celltest.Facts[events.SessionClosed](w.World, "s")); n != 1 {
@@ -94,10 +94,10 @@ func TestTheHooksOfASessionsStartAndEndRunOnce(t *testing.T) {
 
 func TestAHookMayKeepASessionFromStarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, p := newWorld(t), newPorter()
+		w, p := newWorld(t), newBracketHook()
 		n := w.node("n1", with(p))
 		_, err := w.Client.Start(w.Ctx, client.Options{ID: "intruder", Config: events.Config{Model: "scripted:x", ModelData: []byte(oneReply)}})
-		if e, ok := errors.AsType[*session.InvalidStateError](err); !ok || e.Reason != "hook_terminated" || e.Detail != "porter: no" {
+		if e, ok := errors.AsType[*session.InvalidStateError](err); !ok || e.Reason != "hook_terminated" || e.Detail != "bracketHook: no" {
 			t.Errorf("Start = %v", err)
 		}
 		if started := celltest.Facts[events.RunStarted](w.World, "intruder"); len(started) != 0 {
@@ -109,7 +109,7 @@ func TestAHookMayKeepASessionFromStarting(t *testing.T) {
 
 func TestANodeWithAnotherConfigurationRecordsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, p := newWorld(t), newPorter()
+		w, p := newWorld(t), newBracketHook()
 		policy := func(name string) func(*actor.Config) { return func(c *actor.Config) { c.Policy = name } }
 		s := (*session.Session)(nil)
 		want := 0

@@ -22,22 +22,22 @@ func TestALostCallRunsElsewhereAfterItsLease(t *testing.T) {
 	for _, e := range []content.Effects{content.ReadOnly, content.Idempotent} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			c := w.crew(e)
+			c := w.workerGroup(e)
 			defer c.Drain()
 			n := w.node("n1")
-			s := w.Start("s", oneMortal)
+			s := w.Start("s", oneKillable)
 			w.submit(s, "go")
 			c.Crash(<-c.tool.began)
 			crashed := time.Now()
-			c.hire("heir")
-			if name := <-c.tool.began; name != "heir" {
+			c.hire("second")
+			if name := <-c.tool.began; name != "second" {
 				t.Errorf("run by %s", name)
 			}
 			if took := time.Since(crashed); took < 20*time.Second || took > 40*time.Second {
 				t.Errorf("%s: it ran again after %v, want the lease of 30 s", e, took)
 			}
 			close(c.tool.answer)
-			if got := w.finish(s); got.Text() != "by heir" {
+			if got := w.finish(s); got.Text() != "by second" {
 				t.Errorf("answer = %q", got.Text())
 			}
 			w.Records("s")
@@ -52,13 +52,13 @@ func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 	for _, yes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			c := w.crew(content.Once)
+			c := w.workerGroup(content.Once)
 			defer c.Drain()
 			n := w.node("n1")
-			s := w.startWith("s", oneMortal, func(c *events.Config) { c.Retry.AskLost = true })
+			s := w.startWith("s", oneKillable, func(c *events.Config) { c.Retry.AskLost = true })
 			w.submit(s, "go")
 			c.Crash(<-c.tool.began)
-			c.hire("heir")
+			c.hire("second")
 			step, err := s.Next(w.Ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -96,7 +96,7 @@ func TestHeartbeatsKeepTheLeaseOfALongCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		runs := 0
-		long, err := tool.Func("mortal", "Takes long.", func(ctx context.Context, _ struct{}) (string, error) {
+		long, err := tool.Func("killable", "Takes long.", func(ctx context.Context, _ struct{}) (string, error) {
 			runs++
 			select {
 			case <-time.After(10 * time.Minute):
@@ -112,7 +112,7 @@ func TestHeartbeatsKeepTheLeaseOfALongCall(t *testing.T) {
 			w.Worker(name, worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool { return []tool.Tool{long} })
 		}
 		n := w.node("n1")
-		s := w.Start("s", oneMortal)
+		s := w.Start("s", oneKillable)
 		w.submit(s, "go")
 		if got := w.finish(s); got.Text() != "done" {
 			t.Errorf("answer = %q", got.Text())

@@ -91,13 +91,13 @@ func (d *Definition) restrict(k Kit, out *agent.Config) error {
 	if err != nil {
 		return fmt.Errorf("agent %s: permissions: %w", d.Name, err)
 	}
-	switch {
-	case policy == nil:
-	case out.Permissions == nil:
-		out.Permissions = policy
-	default:
-		out.Permissions = permission.All(out.Permissions, policy)
+	if policy == nil {
+		return nil
 	}
+	if out.Permissions != nil {
+		policy = permission.All(out.Permissions, policy)
+	}
+	out.Permissions = policy
 	return nil
 }
 

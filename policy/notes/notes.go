@@ -47,22 +47,21 @@ type Config struct {
 	Store Store
 	Scope string        // a token shared by those who share notes; "": all
 	TTL   time.Duration // how long a note is kept; 0: 7 days
-	Most  int           // how many notes a task recalls; 0: 5
 }
 
 const (
 	defaultTTL   = 7 * 24 * time.Hour
-	defaultMost  = 5
 	defaultScope = "all"
 
-	maxText = 2000 // characters of a goal and of a summary
+	maxRecalled = 5    // notes for one task
+	maxText     = 2000 // characters of a goal and of a summary
 )
 
 // Notes recalls and stores notes. It is safe for concurrent use.
 type Notes struct{ cfg Config }
 
 // New returns an error for a Config without a store, with a scope that is not a token,
-// or with negative numbers.
+// or with a negative TTL.
 func New(cfg Config) (*Notes, error) {
 	cfg.Scope = cmp.Or(cfg.Scope, defaultScope)
 	switch {
@@ -70,10 +69,10 @@ func New(cfg Config) (*Notes, error) {
 		return nil, errors.New("notes config: Store is required")
 	case !content.IsToken(cfg.Scope):
 		return nil, fmt.Errorf("notes config: Scope %q: use 1 to 128 letters, digits, '-' or '_'", cfg.Scope)
-	case cfg.TTL < 0 || cfg.Most < 0:
-		return nil, fmt.Errorf("notes config: TTL %s and Most %d must not be negative", cfg.TTL, cfg.Most)
+	case cfg.TTL < 0:
+		return nil, fmt.Errorf("notes config: TTL %s must not be negative", cfg.TTL)
 	}
-	cfg.TTL, cfg.Most = cmp.Or(cfg.TTL, defaultTTL), cmp.Or(cfg.Most, defaultMost)
+	cfg.TTL = cmp.Or(cfg.TTL, defaultTTL)
 	return &Notes{cfg}, nil
 }
 
@@ -90,7 +89,7 @@ func (n *Notes) Recall(ctx context.Context, goal string) ([]content.Item, error)
 	}
 	var b strings.Builder
 	b.WriteString("What earlier tasks left, which may help and may be out of date:\n")
-	for _, note := range found[:min(len(found), n.cfg.Most)] {
+	for _, note := range found[:min(len(found), maxRecalled)] {
 		fmt.Fprintf(&b, "- %s: %s (%s)\n", note.Goal, note.Summary, note.At.UTC().Format(time.DateOnly))
 	}
 	return []content.Item{content.NewItem(content.Context, content.TextPart(b.String()))}, nil

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/turnlog/turnlog/tool"
@@ -75,9 +74,6 @@ func Read(written json.RawMessage, root string) tool.Permissions {
 	err := d.Decode(&p)
 	if err == nil && d.More() {
 		err = errors.New("more than one value")
-	}
-	if errors.Is(err, io.EOF) {
-		err = errors.New("it is empty")
 	}
 	if err != nil {
 		return unreadable{err}

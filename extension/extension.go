@@ -84,13 +84,8 @@ const (
 
 // String returns the recorded name of the action.
 func (k ActionKind) String() string {
-	switch k {
-	case Continue:
-		return "continue"
-	case Skip:
-		return "skip"
-	case Terminate:
-		return "terminate"
+	if names := []string{"continue", "skip", "terminate"}; k >= Continue && k <= Terminate {
+		return names[k]
 	}
 	return "unknown"
 }

@@ -69,7 +69,7 @@ type reader struct {
 func (r *reader) definition(data []byte) (*Definition, error) {
 	err := wire.Safely(func() error { return r.parse(data) })
 	if errors.Is(err, wire.ErrBroke) {
-		r.problems = append(r.problems, Problem{File: r.file, Message: fmt.Sprintf("not YAML: %v", err)})
+		r.report("", "not YAML: %v", err)
 	}
 	if len(r.problems) == 0 {
 		r.matchSchema()
@@ -197,7 +197,5 @@ func (p Problems) sorted() Problems {
 
 // report adds a problem with the value at a path.
 func (r *reader) report(path, format string, args ...any) {
-	p := Problem{File: r.file, Path: path, Message: fmt.Sprintf(format, args...)}
-	p.Line, p.Column = r.tree.position(path)
-	r.problems = append(r.problems, p)
+	r.problemAt(r.tree.position(path), path, format, args...)
 }

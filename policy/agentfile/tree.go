@@ -28,15 +28,12 @@ type tree struct {
 	nodes   int
 }
 
-// position returns where a value is, or the nearest value that holds it.
-func (t *tree) position(path string) (line, column int) {
-	for path != "" {
-		if p := t.values[path]; p != nil {
-			return p.Line, p.Column
-		}
+// position returns where a value is, or the nearest value that holds it; nil: unknown.
+func (t *tree) position(path string) *token.Position {
+	for path != "" && t.values[path] == nil {
 		path = path[:max(0, strings.LastIndexAny(path, ".["))]
 	}
-	return 0, 0
+	return t.values[path]
 }
 
 // parse reads the file as YAML and reports syntax errors.

@@ -142,9 +142,5 @@ func essence(text string) string {
 }
 
 func binding(section string) bool {
-	switch strings.ToLower(section) {
-	case "purpose", "invariants", "public api", "error cases":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"purpose", "invariants", "public api", "error cases"}, strings.ToLower(section))
 }

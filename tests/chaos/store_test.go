@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/internal/testing/cell"
@@ -33,7 +36,7 @@ type traffic struct {
 const talkers = 4
 
 // under runs sessions while do interferes with the servers. The run ends when do returns.
-func (c *traffic) under(servers natscli.Flags, replicas int, do func(nc *nats.Conn)) {
+func (c *traffic) under(servers natscli.Flags, replicas int, do func(*cell.Process)) {
 	c.t.Helper()
 	ctx, over := context.WithCancel(c.t.Context())
 	defer over()
@@ -44,7 +47,7 @@ func (c *traffic) under(servers natscli.Flags, replicas int, do func(nc *nats.Co
 		OnSend:   c.sent,
 		Clients: []func(context.Context, *cell.Process){func(_ context.Context, p *cell.Process) {
 			defer over()
-			do(p.Conn)
+			do(p)
 		}},
 	})
 	c.t.Logf("sessions were taken %d times and %d sends failed", c.taken.Load(), len(c.refused))
@@ -88,12 +91,22 @@ func TestAFullStoreLosesNothing(t *testing.T) {
 	}
 	t.Cleanup(srv.Close)
 	c := &traffic{t: t}
-	c.under(natscli.Flags{Server: srv.ClientURL()}, 1, func(nc *nats.Conn) {
+	c.under(natscli.Flags{Server: srv.ClientURL()}, 1, func(p *cell.Process) {
+		nc := p.Conn
 		eventually(t, "a stream to fill the store with", func(ctx context.Context) bool {
 			return ask(ctx, nc, "STREAM.CREATE.FILL", []byte(`{"name":"FILL","subjects":["fill"]}`), &struct{}{})
 		})
 		c.goesOn("at first")
-		fill(t, nc)
+		tries := 0
+		eventually(t, "a send fails", func(ctx context.Context) bool {
+			fill(t, nc)
+			tries++
+			_, err := p.Cell.Inbox().Send(ctx, commands.Envelope{
+				ID: fmt.Sprint("full-", tries), Session: "full", Command: commands.SubmitInput{Items: []content.Item{content.UserText("no room")}},
+			})
+			c.sent(err)
+			return err != nil
+		})
 		taken := c.taken.Load()
 		<-time.After(4 * time.Second)
 		fill(t, nc) // the room that purges made
@@ -133,7 +146,7 @@ func TestJetStreamGoneForAWhile(t *testing.T) {
 	servers := startServers(t)
 	await(t, urlsOf(servers))
 	c := &traffic{t: t}
-	c.under(natscli.Flags{Server: urlsOf(servers)}, 3, func(*nats.Conn) {
+	c.under(natscli.Flags{Server: urlsOf(servers)}, 3, func(*cell.Process) {
 		c.goesOn("at first")
 		for _, s := range servers {
 			s.kill()

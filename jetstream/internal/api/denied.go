@@ -68,7 +68,11 @@ func (c *Conn) denied(subject string, before error) error {
 // await returns a context for the wait for an answer to a message that is published next. It ends after d,
 // or as soon as the connection reports that there will be no answer. The returned function releases it.
 func (c *Conn) await(ctx context.Context, d time.Duration, subject string) (context.Context, func()) {
-	before := c.nc.LastError()
+	return c.awaitSince(ctx, d, subject, c.nc.LastError())
+}
+
+// awaitSince is await for messages that were published since the connection's last error was before.
+func (c *Conn) awaitSince(ctx context.Context, d time.Duration, subject string, before error) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	var timer *time.Timer
 	pause := min(firstCheck, d)

@@ -111,25 +111,14 @@ func (w *writer) write(ctx context.Context) error {
 		Size: uint64(w.size), Digest: digestText(w.digest), Options: &options{ChunkSize: chunkSize},
 	}
 	sum := sha256.New()
-	buf := make([]byte, chunkSize)
-	for {
-		n, err := io.ReadFull(w.src, buf)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("read: %w", err)
-		}
-		_, _ = sum.Write(buf[:n]) // never fails
-		if _, err := w.api.Publish(ctx, &nats.Msg{Subject: w.names.BlobChunks(meta.NUID), Data: buf[:n]}); err != nil {
-			return fmt.Errorf("store chunk %d: %w", meta.Chunks, err)
-		}
-		meta.Chunks++
+	chunks, err := w.api.PublishChunks(ctx, w.names.BlobChunks(meta.NUID), io.TeeReader(w.src, sum), chunkSize)
+	if err != nil {
+		return err
 	}
 	if [sha256.Size]byte(sum.Sum(nil)) != w.digest {
 		return errChanged
 	}
-	meta.ModTime = time.Now().UTC()
+	meta.Chunks, meta.ModTime = chunks, time.Now().UTC()
 	body, err := json.Marshal(meta)
 	if err != nil {
 		return fmt.Errorf("describe: %w", err)

@@ -37,7 +37,7 @@ func TestVerifiersReturnVerdicts(t *testing.T) {
 		"no function":          {exit: -1, output: "the verifier of this task is a function of a process that has ended"},
 		"a command passes":     {argv: []string{"true"}, fn: said(false, "", nil), pass: true},
 		"a command says no":    {argv: []string{"sh", "-c", "echo no; exit 7"}, exit: 7, output: "no\n[exit status 7]"},
-		"a command is missing": {argv: []string{"no-such-command-here"}, exit: -1, output: `[verifier: exec: "no-such-command-here": executable file not found in $PATH]`},
+		"a command is missing": {argv: []string{"no-such-command-here"}, exit: -1, output: `[verifier no-such-command-here: exec: "no-such-command-here": executable file not found in $PATH]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

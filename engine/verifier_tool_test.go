@@ -31,7 +31,7 @@ func TestAVerifierHasTheSameVerdictOnAWorker(t *testing.T) {
 	}{
 		"passes":  {argv: []string{"ls"}, pass: true, output: "here\n"},
 		"fails":   {argv: []string{"sh", "-c", "echo no; exit 7"}, exit: 7, output: "no\n[exit status 7]"},
-		"missing": {argv: []string{"no-such-command-here"}, exit: -1, output: `[verifier: exec: "no-such-command-here": executable file not found in $PATH]`},
+		"missing": {argv: []string{"no-such-command-here"}, exit: -1, output: `[verifier no-such-command-here: exec: "no-such-command-here": executable file not found in $PATH]`},
 		"empty":   {exit: -1, output: "Invalid arguments: argv is empty; it must hold a command"},
 	} {
 		t.Run(name, func(t *testing.T) {

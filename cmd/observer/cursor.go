@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/natefinch/atomic"
+	"github.com/google/renameio/v2/maybe"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -87,7 +87,7 @@ func (b *bookmark) store() error {
 	}
 	raw, err := json.Marshal(b.page)
 	if err == nil {
-		err = atomic.WriteFile(b.path, bytes.NewReader(append(raw, '\n')))
+		err = maybe.WriteFile(b.path, append(raw, '\n'), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("store cursor: %w", err)

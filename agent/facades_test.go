@@ -150,7 +150,7 @@ func collected(events func(func(session.StreamEvent, error) bool), d *session.Se
 			res.Response = ev.Item.Text()
 		case session.UsageUpdate:
 			res.Usage = res.Usage.Add(ev.Usage)
-		case session.TextDelta, session.ReasoningDelta, session.ToolUse, session.ToolDone:
+		case session.TextDelta, session.ReasoningDelta, session.Retry, session.ToolUse, session.ToolDone:
 		}
 	}
 	res.Messages = d.Snapshot().Transcript

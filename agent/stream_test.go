@@ -79,6 +79,8 @@ func shown(ev session.StreamEvent) string {
 		return fmt.Sprintf("usage %d/%d", ev.Usage.InputTokens, ev.Usage.OutputTokens)
 	case session.MessageComplete:
 		return "message " + ev.Item.Text()
+	case session.Retry:
+		return fmt.Sprintf("attempt %d", ev.Attempt)
 	}
 	return ""
 }

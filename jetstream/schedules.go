@@ -73,7 +73,7 @@ func (s *Schedules) add(ctx context.Context, p schedule.Schedule, replace bool) 
 	h := nats.Header{}
 	if !replace {
 		if _, pending, err := s.fired.look(ctx, p.Name); err != nil || pending {
-			return cmp.Or(err, ErrScheduled)
+			return cmp.Or(err, ErrScheduled) //nolint:wrapcheck // both are our own
 		}
 		h = guard(0)
 	}

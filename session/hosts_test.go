@@ -182,7 +182,7 @@ func streamed(ctx context.Context, s *session.Session) (out []string) {
 			if text := ev.Item.Text(); text != "" {
 				out = append(out, text)
 			}
-		case session.TextDelta, session.ReasoningDelta, session.UsageUpdate:
+		case session.TextDelta, session.ReasoningDelta, session.Retry, session.UsageUpdate:
 		case nil:
 			out = append(out, "error: "+err.Error())
 		}

@@ -43,7 +43,7 @@ func renew(ctx context.Context, c task.Claim, log *zap.Logger) error {
 		err := extend(ctx, c, every)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the call has ended
 		case err == nil:
 			until, wait = asked.Add(c.Lease()), time.Until(asked.Add(every))
 		case errors.Is(err, task.ErrGone) || !time.Now().Before(until):

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -40,10 +41,12 @@ func (s Style) item(n int, it content.Item) string {
 
 // parts shows parts below their head.
 func (s Style) parts(head string, parts []content.Part) string {
+	var out strings.Builder
+	out.WriteString(head)
 	for _, p := range parts {
-		head += s.part(p)
+		out.WriteString(s.part(p))
 	}
-	return head
+	return out.String()
 }
 
 func kindColor(k content.Kind) color {

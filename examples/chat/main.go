@@ -69,6 +69,8 @@ func shown(ev session.StreamEvent) string {
 		return ev.Text
 	case session.ToolUse:
 		return fmt.Sprintf("[%s %s]\n", ev.Call.Name, ev.Call.Input)
+	case session.Retry:
+		return "\n[again, from the start]\n"
 	case session.ReasoningDelta, session.ToolDone, session.UsageUpdate, session.MessageComplete:
 	}
 	return ""

@@ -126,7 +126,7 @@ func (d *dialer) Dial(network, address string) (conn net.Conn, err error) {
 			}
 		})
 	}
-	return conn, err
+	return conn, err //nolint:wrapcheck // the client shows it as it is
 }
 
 // settle ends the first connect, so the context no longer applies.

@@ -53,7 +53,7 @@ func readEvents(events ssestream.Decoder, h Handler) (content.FinishReason, erro
 	reason, err := h.Reason()
 	switch {
 	case err != nil || reason != "":
-		return reason, err //nolint:wrapcheck // a *model.Error
+		return reason, err
 	case events.Err() != nil:
 		return "", events.Err() //nolint:wrapcheck // failure translates it
 	}
@@ -72,7 +72,7 @@ func readWhole(r io.Reader, h Handler) (content.FinishReason, error) {
 	if err == nil && reason == "" {
 		err = Malformed("the response is incomplete", body)
 	}
-	return reason, err //nolint:wrapcheck // a *model.Error
+	return reason, err
 }
 
 // Malformed returns the error of a response that breaks the protocol.

@@ -45,7 +45,7 @@ func (c *Cell) Delete(ctx context.Context, last journal.Record, d events.Session
 // tryPurges purges a subject without messages from every stream that Clear purges. It verifies that
 // they exist and needs no permission beyond those of Clear.
 func (c *Cell) tryPurges(ctx context.Context) error {
-	return cmp.Or(api.Together(c.names.purged(), func(stream string) error {
+	return cmp.Or(api.Together(c.names.purged(), func(stream string) error { //nolint:wrapcheck // the errors are our own
 		return c.api.Purge(ctx, stream, c.names.NS+".nothing", 0)
 	})...)
 }

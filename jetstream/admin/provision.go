@@ -174,11 +174,11 @@ func (c *Cell) configOf(ctx context.Context, o object) (any, error) {
 	if _, ok := o.config.(jetstream.ConsumerConfig); ok {
 		var info jetstream.ConsumerInfo
 		err := json.Unmarshal(data, &info)
-		return info.Config, err
+		return info.Config, err //nolint:wrapcheck // Provision names the object
 	}
 	var info jetstream.StreamInfo
 	err = json.Unmarshal(data, &info)
-	return info.Config, err
+	return info.Config, err //nolint:wrapcheck // as above
 }
 
 // overlap returns an *OverlapError if another stream has a subject of r.

@@ -170,7 +170,7 @@ func (a *answer) commit(i int) error {
 		p.Data, err = sjson.SetRawBytes(p.Data, "input", a.input)
 	}
 	if err != nil {
-		return err
+		return err //nolint:wrapcheck // the caller adds the context
 	}
 	return a.reply.Commit(i)
 }

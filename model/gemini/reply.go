@@ -83,16 +83,17 @@ func (a *answer) Event(_ string, data []byte) (bool, error) {
 	if b := r.Feedback.Block; b != "" && b != "BLOCKED_REASON_UNSPECIFIED" {
 		a.finish = cmp.Or(a.finish, blocked)
 	}
-	for _, c := range r.Candidates {
-		if c.Finish != "FINISH_REASON_UNSPECIFIED" {
-			a.finish = cmp.Or(c.Finish, a.finish)
+	if len(r.Candidates) == 0 {
+		return false, nil
+	}
+	c := r.Candidates[0] // the request asks for one
+	if c.Finish != "FINISH_REASON_UNSPECIFIED" {
+		a.finish = cmp.Or(c.Finish, a.finish)
+	}
+	for _, raw := range c.Content.Parts {
+		if err := a.part(raw); err != nil {
+			return false, err
 		}
-		for _, raw := range c.Content.Parts {
-			if err := a.part(raw); err != nil {
-				return false, err
-			}
-		}
-		break // the request asks for one
 	}
 	return false, nil
 }

@@ -91,7 +91,7 @@ func listResources(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ str
 	}); err != nil {
 		return out, fmt.Errorf("list resources: %w", err)
 	}
-	more := false
+	var more bool
 	l.Templates, more, _ = take(s.ResourceTemplates(ctx, nil), func(t *sdk.ResourceTemplate) listed { // not every server has templates
 		return listed{URI: t.URITemplate, Name: t.Name, Description: t.Description, MIME: t.MIMEType}
 	})

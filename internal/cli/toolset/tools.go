@@ -113,7 +113,7 @@ func (f *Flags) open(ctx context.Context) ([]tool.Source, error) {
 func (f *Flags) addManifests(ctx context.Context, sources []tool.Source) ([]tool.Source, error) {
 	var tools []tool.Tool
 	for _, name := range f.manifests {
-		more, err := exec.Load(f.Root, name, exec.Options{Env: f.Env, Sandbox: f.Options.Sandbox, Network: f.Network})
+		more, err := exec.Load(f.Root, name, exec.Options{Env: f.Env, Sandbox: f.Options.Sandbox, Network: f.Network}) //nolint:contextcheck // it takes no time worth a context
 		if err != nil {
 			return nil, err
 		}

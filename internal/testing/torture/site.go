@@ -86,7 +86,7 @@ func (g *site) settle(ctx context.Context, layout admin.Config) (err error) {
 	if err = admin.Of(g.cell).Provision(whole, layout); err != nil {
 		return fmt.Errorf("set up namespace %s: %w", g.namespace, err)
 	}
-	return context.Cause(ctx) //nolint:wrapcheck // the caller's own
+	return context.Cause(ctx)
 }
 
 // connect opens a connection through a proxy.
@@ -129,7 +129,7 @@ type proxied struct {
 
 // InProcessConn connects to the server through the proxy.
 func (p proxied) InProcessConn() (net.Conn, error) {
-	return p.proxy.Join(p.server.InProcessConn) //nolint:wrapcheck // for the client
+	return p.proxy.Join(p.server.InProcessConn)
 }
 
 // close ends the cluster, or removes the cell from the caller's servers.

@@ -30,15 +30,18 @@ func CheckPattern(pattern string) error {
 	if slices.ContainsFunc(names, fits) {
 		return nil
 	}
-	if slices.Contains(Names(), pattern) {
-		if family := map[string]string{"fs": "fs_*", "shell": "shell_exec", "fetch": "http_fetch"}[pattern]; family != "" {
+	if i := slices.Index(Names(), pattern); i >= 0 {
+		if family := Sets()[i].Pattern; family != "" {
 			return fmt.Errorf("%q is a set of tools, not a tool: write %q", pattern, family)
 		}
 		return fmt.Errorf("%q is a set of tools, not a tool, and models do not see its tools", pattern)
 	}
 	near := names
 	if strings.Contains(pattern, "*") {
-		near = []string{"fs_*", "shell_*", "http_*", "skill_*", "output_*"}
+		for i, name := range near {
+			family, _, _ := strings.Cut(name, "_")
+			near[i] = family + "_*"
+		}
 	}
 	if hint := nearest.Hint(pattern, near); hint != "" {
 		return fmt.Errorf("%q: there is no such tool%s", pattern, hint)

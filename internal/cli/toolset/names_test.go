@@ -25,7 +25,7 @@ func TestNamesAndKindsMatchTheSets(t *testing.T) {
 	known := toolNames()
 	for _, o := range c.Offers {
 		if name := o.Spec.Name; name != engine.VerifierTool && !slices.Contains(known, name) {
-			t.Errorf("toolNames lacks %s", name)
+			t.Errorf("the list of toolNames in names.go lacks %s, so agent files cannot name it", name)
 		}
 		asks, ok := o.Tool.(tool.Proposer)
 		if !ok {
@@ -41,7 +41,7 @@ func TestNamesAndKindsMatchTheSets(t *testing.T) {
 	for _, name := range known {
 		offered := slices.ContainsFunc(c.Offers, func(o tool.Offer) bool { return o.Spec.Name == name })
 		if !offered && name != "skill_activate" && name != "output_read" {
-			t.Errorf("toolNames has %s, which no set offers", name)
+			t.Errorf("the list of toolNames in names.go has %s, which no set offers", name)
 		}
 	}
 }

@@ -22,9 +22,10 @@ import (
 
 // Set is a group of tools that a command line enables by one name.
 type Set struct {
-	Name  string
-	About string // for people
-	Open  func(o Options) ([]tool.Tool, error)
+	Name    string
+	Pattern string // matches the names of its tools; "": models do not see them
+	About   string // for people
+	Open    func(o Options) ([]tool.Tool, error)
 }
 
 // Options configure the tools.
@@ -41,19 +42,20 @@ type Options struct {
 	Fetch fetch.Options
 }
 
-// Sets lists the sets of our binaries. To add one, add a line.
+// Sets lists the sets of our binaries. To add one, add a line, list its tools in toolNames,
+// and describe it in docs/tools.md.
 func Sets() []Set {
 	return []Set{
-		{"fs", "list, find, read, search and count files; with --allow-write also write, edit, patch and delete them", func(o Options) ([]tool.Tool, error) {
+		{"fs", "fs_*", "list, find, read, search and count files; with --allow-write also write, edit, patch and delete them", func(o Options) ([]tool.Tool, error) {
 			return fs.New(o.Root, fs.Options{Write: o.AllowWrite, ReadFirst: o.ReadFirst})
 		}},
-		{"shell", "run any command as this user, which --allow-write does not limit; includes gate", func(o Options) ([]tool.Tool, error) {
+		{"shell", "shell_exec", "run any command as this user, which --allow-write does not limit; includes gate", func(o Options) ([]tool.Tool, error) {
 			return one(exec.NewShell(o.Root, exec.Options{Env: o.Env, Shells: o.Shells, Sandbox: o.Sandbox, Network: o.Network}))
 		}},
-		{"fetch", "read from the web, from the hosts in --fetch-allow", func(o Options) ([]tool.Tool, error) {
+		{"fetch", "http_fetch", "read from the web, from the hosts in --fetch-allow", func(o Options) ([]tool.Tool, error) {
 			return one(fetch.New(o.Fetch))
 		}},
-		{verifierSet, "run the verifiers of tasks as this user; models do not see it", func(o Options) ([]tool.Tool, error) {
+		{verifierSet, "", "run the verifiers of tasks as this user; models do not see it", func(o Options) ([]tool.Tool, error) {
 			return one(engine.NewVerifierTool(o.Root))
 		}},
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/turnlog/turnlog/events"
 )
 
@@ -35,8 +37,8 @@ func TestEverySealedTypeHasASampleAndAName(t *testing.T) {
 	}
 	slices.Sort(sealed)
 	slices.Sort(shown)
-	if !slices.Equal(sealed, shown) {
-		t.Errorf("sealed types and samples differ:\n%v\n%v", sealed, shown)
+	if diff := cmp.Diff(sealed, shown); diff != "" {
+		t.Errorf("samples_test.go needs one sample of each sealed type (-sealed +sample):\n%s", diff)
 	}
 }
 

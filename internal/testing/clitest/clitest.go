@@ -86,6 +86,6 @@ func Golden(t testing.TB, rewrite bool, path, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
+		t.Errorf("%s (-want +got), run with -rewrite and read the diff:\n%s", path, diff)
 	}
 }

@@ -127,7 +127,7 @@ func (r *runner) report(t testing.TB, st statement) commands.Command {
 	case "timer":
 		return r.timer(t, st)
 	}
-	t.Fatalf("no verb %q", st.verb)
+	t.Fatalf("scripts have no verb %q: internal/testing/looptest/verbs.go has those of commands", st.verb)
 	return nil
 }
 

@@ -3,12 +3,29 @@ package content
 import "unicode/utf8"
 
 // Cut returns the beginning of s, at most n bytes of it, without splitting a character.
-func Cut(s string, n int) string {
+// Bytes that are no text are cut anywhere.
+func Cut[T ~string | ~[]byte](s T, n int) T {
 	if len(s) <= n {
 		return s
 	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
+	for i := n; i >= 0 && i > n-utf8.UTFMax; i-- {
+		if utf8.RuneStart(s[i]) {
+			return s[:i]
+		}
 	}
 	return s[:n]
+}
+
+// Boundary returns where the next character of s begins, at i or after it. Bytes that are
+// no text have none, so it looks no further than the length of a character.
+func Boundary[T ~string | ~[]byte](s T, i int) int {
+	for n := i; n < len(s) && n < i+utf8.UTFMax; n++ {
+		if utf8.RuneStart(s[n]) {
+			return n
+		}
+	}
+	if i+utf8.UTFMax > len(s) {
+		return len(s)
+	}
+	return i
 }

@@ -224,5 +224,5 @@ func short(text string) string {
 	if len(text) <= maxReason {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxReason], "") + " …"
+	return content.Cut(text, maxReason) + " …"
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/turnlog/turnlog/content"
 )
 
 // Clip keeps the beginning and the end of its input and counts the rest, so that it takes any amount of output in bounded memory. It is not safe for
@@ -54,10 +56,7 @@ func (c *Clip) Text() (text string, cut int64) {
 		return string(valid(append(bytes.Clone(c.head), tail...))), 0
 	}
 	head := c.head[:wholeRunes(c.head)]
-	skip := 0
-	for skip < len(tail) && skip < utf8.UTFMax && !utf8.RuneStart(tail[skip]) {
-		skip++
-	}
+	skip := content.Boundary(tail, 0)
 	cut += int64(len(c.head) - len(head) + skip)
 	return fmt.Sprintf("%s\n[… %d bytes were cut here …]\n%s", valid(head), cut, valid(tail[skip:])), cut
 }
@@ -88,5 +87,5 @@ func clipText(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	return s[:wholeRunes([]byte(s[:limit]))] + "…"
+	return content.Cut(s, limit) + "…"
 }

@@ -119,5 +119,5 @@ func Brief(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return content.Cut(s, most) + "…"
 }

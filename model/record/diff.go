@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/turnlog/turnlog/content"
 )
 
 // Limits of a difference.
@@ -81,8 +83,8 @@ func clip(line string, at int) string {
 	if len(line) <= maxWidth {
 		return line
 	}
-	from := max(1, at-maxWidth/4)
-	out := line[:1] + strings.ToValidUTF8(line[from:min(len(line), from+maxWidth)], "")
+	from := content.Boundary(line, max(1, at-maxWidth/4))
+	out := line[:1] + content.Cut(line[from:], maxWidth)
 	if from > 1 {
 		out = line[:1] + "…" + out[1:]
 	}

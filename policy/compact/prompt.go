@@ -3,7 +3,6 @@ package compact
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -83,9 +82,5 @@ func clip(text string, size int) string {
 	if len(text) <= size {
 		return text
 	}
-	size = max(size-len(ellipsis), 0)
-	for size > 0 && !utf8.RuneStart(text[size]) {
-		size--
-	}
-	return text[:size] + ellipsis
+	return content.Cut(text, max(size-len(ellipsis), 0)) + ellipsis
 }

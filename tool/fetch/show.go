@@ -63,7 +63,7 @@ func (f *fetcher) show(ctx context.Context, c tool.Call, resp *http.Response, ra
 	}
 	notes = append(notes, "its beginning follows")
 	shown, _ := c.Stash.Room()
-	return tool.Output{Parts: []content.Part{whole.Showing(ctx, strings.Join(notes, "; ")+"\n\n"+strings.ToValidUTF8(text[:min(shown, len(text))], ""))}}, nil
+	return tool.Output{Parts: []content.Part{whole.Showing(ctx, strings.Join(notes, "; ")+"\n\n"+content.Cut(text, shown))}}, nil
 }
 
 // attach attaches a body to the result. begun is the part already read.

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -89,10 +89,7 @@ func (p *page) add(n int, line []byte) error {
 		p.full = true
 		return nil
 	case len(line) > room:
-		for room > 0 && !utf8.RuneStart(line[room]) {
-			room--
-		}
-		line, p.cut, p.full = line[:room], true, true
+		line, p.cut, p.full = content.Cut(line, room), true, true
 	}
 	p.content.Write(line)
 	p.shown = n

@@ -263,3 +263,13 @@ func TestWalkEndsWithItsContext(t *testing.T) {
 		t.Errorf("status = %s", r.Status)
 	}
 }
+
+// A text in an old encoding may have no byte at which a character of UTF-8 begins.
+func TestLongLineOfUnknownEncodingIsCut(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"old.txt": strings.Repeat("\x8f", 300_000)})
+	got := k.call(t, "fs_read_file", args{"path": "old.txt"})
+	if !strings.Contains(got, "line 1 is too long and was cut; bytes that are not UTF-8") || !strings.HasSuffix(got, "\uFFFD") {
+		t.Errorf("fs_read_file returns %q", got)
+	}
+}

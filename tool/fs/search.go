@@ -9,10 +9,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -163,12 +163,7 @@ func excerpt(line []byte, at int) string {
 	if to > maxShownLine {
 		from = max(0, min(at-maxShownLine/3, to-maxShownLine))
 		to = from + maxShownLine
-		for from > 0 && !utf8.RuneStart(line[from]) {
-			from--
-		}
-		for to < len(line) && !utf8.RuneStart(line[to]) {
-			to++
-		}
+		from, to = content.Boundary(line, from), content.Boundary(line, to)
 	}
 	text := strings.ToValidUTF8(string(line[from:to]), "\uFFFD")
 	if from > 0 {

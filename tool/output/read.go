@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -117,26 +118,12 @@ func (w *window) Write(p []byte) (int, error) {
 func (w *window) answer(size int) string {
 	begin := 0
 	if w.from > 0 {
-		begin = boundary(w.piece, 0)
+		begin = content.Boundary(w.piece, 0)
 	}
-	end := boundary(w.piece, min(begin+w.room, len(w.piece)))
+	end := content.Boundary(w.piece, min(begin+w.room, len(w.piece)))
 	next, from, to := "the end", w.from+begin, w.from+end
 	if to < size {
 		next = fmt.Sprintf("continue with offset %d", to)
 	}
 	return fmt.Sprintf("output: bytes %d to %d of %d; %s\n%s", from, to, size, next, bytes.ToValidUTF8(w.piece[begin:end], []byte("\uFFFD")))
-}
-
-// boundary returns where the next character begins, at i or after it. Binary data has
-// none, so it looks no further than the length of a character.
-func boundary(text []byte, i int) int {
-	for n := i; n < len(text) && n < i+utf8.UTFMax; n++ {
-		if utf8.RuneStart(text[n]) {
-			return n
-		}
-	}
-	if i+utf8.UTFMax > len(text) {
-		return len(text)
-	}
-	return i
 }

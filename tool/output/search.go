@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/turnlog/turnlog/content"
 )
 
 // Limits of one search.
@@ -38,7 +40,7 @@ func (s *search) Write(p []byte) (int, error) {
 	skip := min(max(0, s.from-s.at), n)
 	s.at += skip
 	if skip < n && s.at == s.from && s.from > 0 { // the rest of a character that begins before
-		lead := boundary(p[skip:], 0)
+		lead := content.Boundary(p[skip:], 0)
 		skip, s.at = skip+lead, s.at+lead
 	}
 	for p = p[skip:]; len(p) > 0 && !s.full; {
@@ -128,6 +130,6 @@ func excerpt(line []byte, match int) (from, to int) {
 	if len(line) <= maxShown {
 		return 0, len(line)
 	}
-	from = boundary(line, max(0, min(match-maxShown/3, len(line)-maxShown)))
-	return from, boundary(line, min(from+maxShown, len(line)))
+	from = content.Boundary(line, max(0, min(match-maxShown/3, len(line)-maxShown)))
+	return from, content.Boundary(line, min(from+maxShown, len(line)))
 }

@@ -329,5 +329,5 @@ func shown(input string) string {
 	if len(input) <= most {
 		return input
 	}
-	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(input[:most], ""), len(input))
+	return fmt.Sprintf("%s… (%d bytes)", content.Cut(input, most), len(input))
 }

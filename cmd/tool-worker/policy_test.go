@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/sample"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/session"
 )
@@ -97,7 +98,7 @@ func tree(t *testing.T, files map[string]string) string {
 		case link:
 			err = os.Symlink(to, at)
 		default:
-			err = os.WriteFile(at, []byte(text), 0o700)
+			sample.WriteProgram(t, at, text, 0o700)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/sample"
 )
 
 // folderOf writes files into a folder, each with a model that follows a script.
@@ -19,9 +20,7 @@ func folderOf(t *testing.T, files map[string]string) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		sample.WriteProgram(t, path, text, 0o600)
 	}
 	return dir
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/internal/testing/sample"
 )
 
 func TestCommandLine(t *testing.T) {
@@ -35,9 +37,7 @@ func TestBrokenSandboxIsAnError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "bwrap")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho no namespaces for you >&2\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	sample.WriteProgram(t, broken, "#!/bin/sh\necho no namespaces for you >&2\nexit 1\n", 0o755)
 	_, err := openBubblewrap(t.Context(), broken, false)
 	if err == nil || err.Error() != broken+" does not work here: exit status 1: no namespaces for you" {
 		t.Errorf("broken: %v", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/testing/sample"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
@@ -38,9 +39,7 @@ func folder(t *testing.T, files map[string]string) agentfile.Folder {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		sample.WriteProgram(t, filepath.Join(dir, name), text, 0o600)
 	}
 	return agentfile.Folder{Path: dir}
 }

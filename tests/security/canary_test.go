@@ -26,6 +26,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/sample"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
@@ -244,9 +245,7 @@ func TestNoSecretIsToldByProgramsWithTheirPermissions(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	notes := filepath.Join(s.home, "notes")
-	if err := os.WriteFile(notes, []byte("#!/bin/sh\ntest -n \"$NOTES_KEY\" && exit 3\nexit 4\n"), 0o700); err != nil { //nolint:gosec // it is a program
-		t.Fatal(err)
-	}
+	sample.WriteProgram(t, notes, "#!/bin/sh\ntest -n \"$NOTES_KEY\" && exit 3\nexit 4\n", 0o700)
 	wiki, asked := tattler(t)
 	with := func(user string) string { return strings.Replace(s.url, "//", "//"+user+":"+canary+"-nats@", 1) }
 	told := map[string]string{}

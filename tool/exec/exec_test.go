@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/sample"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/exec"
 	"github.com/turnlog/turnlog/tool/tooltest"
@@ -24,9 +25,7 @@ func write(t *testing.T, name, text string, mode os.FileMode) string {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(name, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	sample.WriteProgram(t, name, text, mode)
 	return name
 }
 

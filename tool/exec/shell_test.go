@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/sample"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/exec"
 	"github.com/turnlog/turnlog/tool/tooltest"
@@ -115,9 +116,7 @@ func TestArgvIsPassedUnchanged(t *testing.T) {
 	if want := "<a b><$HOME><*><'><é\n><>\n"; text != want {
 		t.Errorf("output = %q, want %q", text, want)
 	}
-	if err := os.WriteFile(filepath.Join(root, "own.sh"), []byte("#!/bin/sh\necho \"$0\" ran in \"$PWD\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	sample.WriteProgram(t, filepath.Join(root, "own.sh"), "#!/bin/sh\necho \"$0\" ran in \"$PWD\"\n", 0o755)
 	if text, _ := run(t, x, args{"argv": []string{"./own.sh"}}); text != "./own.sh ran in "+root+"\n" {
 		t.Errorf("output = %q", text)
 	}
@@ -183,9 +182,7 @@ func TestCommandsThatCannotRun(t *testing.T) {
 		if name == "text" {
 			mode = 0o644
 		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(content), mode); err != nil {
-			t.Fatal(err)
-		}
+		sample.WriteProgram(t, filepath.Join(root, name), content, mode)
 	}
 	for _, row := range []struct {
 		in         args

@@ -1,4 +1,5 @@
-// Package sample checks that the samples of tests are complete.
+// Package sample helps with the samples of tests: it checks that they are complete, and writes
+// programs.
 package sample
 
 import (

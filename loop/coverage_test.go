@@ -29,7 +29,7 @@ func TestScriptsCoverTheVocabulary(t *testing.T) {
 			has("the event "+string(k), `^`+string(k)+`( |$)`)
 		}
 	}
-	for verb := range strings.FieldsSeq("claim open submit continue approve deny patch cancel detach cache task close park reply fail" +
+	for verb := range strings.FieldsSeq("claim open submit continue approve deny patch allow retry drop cancel detach cache task close park reply fail" +
 		" stopped result lost preflight gate hooks mutate recall verify memory timer") {
 		has("the command "+verb, `^`+verb+`( |$)`)
 	}
@@ -68,13 +68,14 @@ func scripts(t *testing.T) string {
 	return all.String()
 }
 
-// refusals are all but too_large, whose script would be long.
+// refusals are those of the core, except too_large and queue_full, whose scripts would be long.
 func refusals() []string {
 	return []string{
 		loop.ReasonSessionExists, loop.ReasonNoSession, loop.ReasonBadItem, loop.ReasonEmptyInput, loop.ReasonBusy, loop.ReasonClosed,
 		loop.ReasonNoApproval, loop.ReasonSeveralPending, loop.ReasonUnknownCall, loop.ReasonAlreadyDecided, loop.ReasonExpired,
 		loop.ReasonInvalidInput, loop.ReasonNothingToCancel, loop.ReasonAlreadyFinished, loop.ReasonNotRunning,
 		loop.ReasonAlreadyBackground, loop.ReasonInvalidCache, loop.ReasonBadTranscript,
+		loop.ReasonDeleted, loop.ReasonNotDead, loop.ReasonMayRepeat, loop.ReasonHookTerminated,
 	}
 }
 

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,5 +27,37 @@ func TestAllowedNamesTheRolesWithAPermission(t *testing.T) {
 	}
 	if got := c.Allowed(&jetstream.DeniedError{Subject: "turnlog.delta.s", Hearing: true}); len(got) == 0 {
 		t.Error("no role may hear deltas")
+	}
+}
+
+// A misspelled stream would be a permission for nothing.
+func TestRequestsAreAboutStreamsOfTheCell(t *testing.T) {
+	t.Parallel()
+	n := names{layout.New("turnlog")}
+	for _, r := range streamRequests() {
+		for stream := range strings.FieldsSeq(r.streams) {
+			if n.stream(stream) == "" {
+				t.Errorf("streamRequests in permissions.go: the cell has no stream %s, which %s requests", stream, r.role)
+			}
+		}
+	}
+}
+
+// A role that reads stored subjects according to the table needs a request for their stream.
+func TestReadersMayRequestTheirStreams(t *testing.T) {
+	t.Parallel()
+	n := names{layout.New("turnlog")}
+	for _, row := range Subjects("turnlog") {
+		for _, role := range row.Readers {
+			if row.Kept == "" || role == RoleServer {
+				continue
+			}
+			publish, _ := n.grant(role, "q")
+			if !slices.ContainsFunc(publish, func(s string) bool {
+				return strings.HasPrefix(s, "$JS.API.") && strings.Contains(s+".", "."+n.stream(row.Kept)+".")
+			}) {
+				t.Errorf("the table of subjects has %s read %s, but permissions.go lets it request nothing of %s", role, row.Subject, row.Kept)
+			}
+		}
 	}
 }

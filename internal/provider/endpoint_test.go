@@ -67,6 +67,7 @@ func TestExchangePassesEventsUntilTheResponseIsComplete(t *testing.T) {
 		class  content.ErrorClass
 	}{
 		"completed":      {modeltest.Answer{Body: "data: a\n\nevent: e\ndata: last\n\ndata: c\n\n"}, ":a e:last", "", ""},
+		"without data":   {modeltest.Answer{Body: "event: ping\n\ndata:\n\ndata: last\n\n"}, ":last", "", ""},
 		"enough":         {modeltest.Answer{Body: "data: enough\n\n"}, ":enough", "", ""},
 		"enough, cut":    {modeltest.Answer{Body: "data: enough\n\n", Cut: true}, ":enough", "", ""},
 		"ended early":    {modeltest.Answer{Body: "data: a\n\n"}, ":a", "before the reply was complete", content.ClassNetwork},

@@ -42,7 +42,11 @@ const maxErrorBody = 64 << 10
 func readEvents(events ssestream.Decoder, h Handler) (content.FinishReason, error) {
 	for events.Next() {
 		e := events.Event()
-		last, err := h.Event(e.Type, bytes.TrimSpace(e.Data))
+		data := bytes.TrimSpace(e.Data)
+		if len(data) == 0 { // it only keeps the connection alive
+			continue
+		}
+		last, err := h.Event(e.Type, data)
 		if err != nil {
 			return "", malformed(err)
 		}

@@ -49,7 +49,13 @@ type refusal struct {
 }
 
 // Event implements provider.Handler.
-func (a *answer) Event(_ string, data []byte) (bool, error) {
+func (a *answer) Event(name string, data []byte) (bool, error) {
+	switch name { // the data of other servers may have no type
+	case "ping":
+		return false, nil
+	case "error":
+		return false, apiError(0, data, "")
+	}
 	var e event
 	if err := json.Unmarshal(data, &e); err != nil {
 		return false, err //nolint:wrapcheck // the caller adds the context

@@ -76,6 +76,22 @@ func TestErrorsInTheStreamHaveClasses(t *testing.T) {
 	}
 }
 
+func TestTheNamesOfErrorsAndPingsSuffice(t *testing.T) {
+	t.Parallel()
+	begin, end, _ := strings.Cut(recorded(t, "text"), "event: message_delta")
+	end = "event: message_delta" + end
+	if _, err := replay(t, begin+"event: ping\n\nevent: ping\ndata: alive\n\n"+end); err != nil {
+		t.Errorf("a ping fails the call: %v", err)
+	}
+	_, err := replay(t, begin+`event: error`+"\n"+`data: {"error":{"type":"overloaded_error","message":"Too much"}}`+"\n\n"+end)
+	if err == nil {
+		t.Fatal("the call succeeds in spite of an error")
+	}
+	if e := modelError(t, err); e.Class != content.ClassOverloaded || e.Code != "overloaded_error" {
+		t.Errorf("the error becomes %+v", e)
+	}
+}
+
 func TestBrokenStreamsFailTheAttempt(t *testing.T) {
 	t.Parallel()
 	whole := recorded(t, "text")

@@ -19,6 +19,16 @@ type Check struct {
 	Judge func(ctx context.Context, text string, e extension.HookEvent) (problem string, err error)
 }
 
+// judge turns a panic of the check into an error, so that the other checks run.
+func (c Check) judge(ctx context.Context, text string, e extension.HookEvent) (problem string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return c.Judge(ctx, text, e)
+}
+
 // MaxLength returns a check that fails texts of more than n characters.
 func MaxLength(n int) Check {
 	return Check{Name: "max_length", Judge: func(_ context.Context, text string, _ extension.HookEvent) (string, error) {

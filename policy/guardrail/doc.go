@@ -13,9 +13,9 @@
 //   - Result checks read the text of each tool result. A failure ends the turn before the
 //     model sees it.
 //
-// Checks run in order, and the first failure counts. An empty text passes. An error of a
-// check ends the turn too, unless a later check fails or [extension.FailOpen] wraps the
-// guard.
+// Checks run in order, and the first failure counts. An empty text passes. An error or
+// a panic of a check ends the turn too, unless a later check fails or [extension.FailOpen]
+// wraps the guard.
 //
 // The journal records a failure under the guard's name, with the check's name and the
 // problem. A check with Warn only adds its problem to the decision to continue.

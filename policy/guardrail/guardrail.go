@@ -67,7 +67,7 @@ func (g *Guard) OnEvent(ctx context.Context, e extension.HookEvent) (extension.A
 	var warnings []string
 	var errs []error
 	for _, c := range g.checks[e.Point] {
-		problem, err := c.Judge(ctx, text, e)
+		problem, err := c.judge(ctx, text, e)
 		switch reason := c.Name + ": " + problem; {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("check %s: %w", c.Name, err))

@@ -78,6 +78,21 @@ func TestTheFirstFailureCounts(t *testing.T) {
 	}
 }
 
+func TestAPanicOfACheckDoesNotSkipLaterChecks(t *testing.T) {
+	t.Parallel()
+	broken := guardrail.Check{Name: "a", Judge: func(context.Context, string, extension.HookEvent) (string, error) { panic("oops") }}
+	var read []string
+	g := newGuard(t, guardrail.Config{Input: []guardrail.Check{broken, says("b", "no", nil, &read)}})
+	got, err := g.OnEvent(t.Context(), input(content.UserText("hi")))
+	if want := (extension.Action{Kind: extension.Terminate, Reason: "b: no"}); got != want || err != nil {
+		t.Errorf("the guard returns %+v, %v; want %+v", got, err, want)
+	}
+	g = newGuard(t, guardrail.Config{Input: []guardrail.Check{broken}})
+	if _, err := g.OnEvent(t.Context(), input(content.UserText("hi"))); err == nil || err.Error() != "check a: panic: oops" {
+		t.Errorf("error = %v", err)
+	}
+}
+
 func at(when content.Time, it content.Item) content.Item {
 	it.CreatedAt = when
 	return it

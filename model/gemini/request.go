@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -173,8 +174,8 @@ func said(p content.Part) object {
 	case content.ToolCallKind:
 		call := object{"name": p.Call.Name}
 		call.Opt("id", p.Call.ProviderID)
-		if string(p.Call.Input) != "{}" {
-			call.Opt("args", p.Call.Input)
+		if args := string(bytes.TrimSpace(p.Call.Input)); !slices.Contains([]string{"", "null", "{}"}, args) {
+			call["args"] = p.Call.Input
 		}
 		o = object{"functionCall": call}
 	case content.TextKind, content.StructuredKind, content.MediaKind, content.FileKind, content.ToolResultKind, content.CustomKind:

@@ -154,6 +154,25 @@ func TestRepliesAreSentBackUnchanged(t *testing.T) {
 	}
 }
 
+func TestCallsWithoutArgumentsHaveNone(t *testing.T) {
+	t.Parallel()
+	m, err := New(Config{Model: "m", APIKey: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []json.RawMessage{nil, {}, json.RawMessage(" "), json.RawMessage("null"), json.RawMessage(" {} ")} {
+		c := content.CallPart(content.ToolCall{ID: "c", Name: "list", Input: args})
+		o, err := m.request(model.Request{Transcript: []content.Item{content.UserText("hi"), content.NewItem(content.Assistant, c)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(o["contents"])
+		if err != nil || !bytes.Contains(raw, []byte(`"functionCall":{"name":"list"}`)) {
+			t.Errorf("arguments %q become %s, %v", args, raw, err)
+		}
+	}
+}
+
 func TestInvalidRequestsAreNotSent(t *testing.T) {
 	t.Parallel()
 	m := open(t, "http://127.0.0.1:1", nil)

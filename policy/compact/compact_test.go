@@ -3,6 +3,7 @@ package compact_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +105,7 @@ func TestEachStrategyKeepsTheRightItems(t *testing.T) {
 		"recent has no older":              {recent(9), "s u a u", "s u a u"},
 		"turns":                            {turns(2), "u a u a>c t<c a u", "u a>c t<c a u"},
 		"turns, input in the middle":       {turns(2), "u a u a>c t<c u a>d t<d", "u a>c t<c u a>d t<d"},
+		"turns, more than there are":       {turns(math.MaxInt), "u a u a", "u a u a"},
 		"turns by notification":            {turns(1), "u a n a", "u n a"},
 		"recent, a reply of several items": {recent(1), "u a u a a>c t<c", "u a a>c t<c"},
 

@@ -69,7 +69,7 @@ func (o outline) recent(n int) int {
 // turns returns the start of the n newest turns.
 func (o outline) turns(n int) int {
 	from := len(o.items)
-	for ; n > 0; n-- {
+	for ; n > 0 && from > 0; n-- {
 		from, _ = lastRun(o.items[:from], input)
 	}
 	return from

@@ -87,7 +87,7 @@ func (b *bookmark) store() error {
 	}
 	raw, err := json.Marshal(b.page)
 	if err == nil {
-		err = maybe.WriteFile(b.path, append(raw, '\n'), 0o644)
+		err = maybe.WriteFile(b.path, append(raw, '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("store cursor: %w", err)

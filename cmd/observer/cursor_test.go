@@ -93,6 +93,9 @@ func TestTailContinuesFromItsCursor(t *testing.T) {
 	if got := stored(t, file); got.At.Position != uint64(len(shown)) || got.Of != jetstream.AllSessions || got.Namespace != "turnlog" {
 		t.Errorf("the file says %+v", got)
 	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("others may read the file: %v, %v", info.Mode(), err)
+	}
 	if left, err := filepath.Glob(file + "?*"); err != nil || len(left) > 0 {
 		t.Errorf("left next to it: %v, %v", left, err)
 	}

@@ -45,7 +45,8 @@ func stepAppend(state, in any, out answer) (bool, any) {
 	return true, at
 }
 
-// appendUntil appends to one of four journals until ctx ends, as client i of eight.
+// appendUntil appends to one of four journals, as client i of eight, until ctx ends and the
+// history is long enough.
 func (h *history) appendUntil(ctx context.Context, i int, p *cell.Process) {
 	s := content.SessionID(fmt.Sprint("append-", i%4))
 	j := p.Cell.Journal()
@@ -54,7 +55,7 @@ func (h *history) appendUntil(ctx context.Context, i int, p *cell.Process) {
 	h.mu.Unlock()
 	var head journal.Head
 	var at end
-	for n := 1; ctx.Err() == nil; n++ {
+	for n := 1; h.goesOn(ctx); n++ {
 		<-time.After(20 * time.Millisecond)
 		if n%16 == 2*i {
 			deafen(p)

@@ -45,6 +45,8 @@ replies:
 repeat: true
 `
 
+const askers = 16 // sessions with a question
+
 // asked is a session whose question the approvers answer at once.
 type asked struct {
 	id     content.SessionID
@@ -55,9 +57,9 @@ type asked struct {
 // approvers returns three clients that answer the questions of 16 sessions. The first of
 // them starts the sessions and reads the decisions.
 func (h *history) approvers() (out []func(context.Context, *cell.Process)) {
-	const sessions, approvers = 16, 3
+	const approvers = 3
 	var all []*asked
-	for i := range sessions {
+	for i := range askers {
 		s := &asked{id: content.SessionID(fmt.Sprint("approve-", i)), open: make(chan struct{})}
 		s.voting.Add(approvers)
 		all = append(all, s)

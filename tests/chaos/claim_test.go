@@ -42,12 +42,12 @@ func stepClaim(state, in any, out answer) (bool, any) {
 }
 
 // claimUntil takes one of four sessions over as drivers do, as node i of eight: read the
-// end, claim with the next epoch, write until another node has claimed. Run tokens play
-// no part: two nodes may hold one, and then the claim decides.
+// end, claim with the next epoch, write until another node has claimed. They go on until ctx
+// ends and the history is long enough. Run tokens play no part: two nodes may hold one, and then the claim decides.
 func (h *history) claimUntil(ctx context.Context, i int, p *cell.Process) {
 	s := content.SessionID(fmt.Sprint("claim-", i%4))
 	j := p.Cell.Journal()
-	for n := 1; ctx.Err() == nil; n++ {
+	for n := 1; h.goesOn(ctx); n++ {
 		<-time.After(time.Duration(20+10*i) * time.Millisecond)
 		if n%4 == i%4 {
 			deafen(p)

@@ -17,7 +17,8 @@ const patience = 2 * time.Minute
 // cluster under faults, and checks the history of each.
 func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
-	appends, claims, approvals := newHistory(t), newHistory(t), newHistory(t)
+	appends, claims := newHistory(t, 4, done, refused, unknown), newHistory(t, 4, done, refused)
+	approvals := newHistory(t, askers, done, refused)
 	var clients []func(context.Context, *cell.Process)
 	for i := range 8 {
 		clients = append(clients,
@@ -33,9 +34,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	if len(r.Faults) < 3 {
 		t.Errorf("faults = %v, so this run proves little", r.Faults)
 	}
-	if unknowns := appends.linearizable(t, stepAppend, end{}); unknowns == 0 {
-		t.Error("the outcome of every append was known, so this run proves little")
-	}
+	appends.linearizable(t, stepAppend, end{})
 	claims.linearizable(t, stepClaim, owner{})
 	approvals.linearizable(t, stepApprove, verdict{})
 }

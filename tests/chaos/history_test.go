@@ -1,7 +1,9 @@
 package chaos
 
 import (
+	"context"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -26,15 +28,31 @@ func (o outcome) String() string { return [...]string{"done", "refused", "unknow
 type history struct {
 	t     *testing.T
 	began time.Time
+	keys  int       // how many keys it has
+	wants []outcome // it proves little without these
 
-	mu   sync.Mutex
-	ops  []op
-	cell *jetstream.Cell // of any client
+	mu     sync.Mutex
+	ops    []op
+	counts map[outcome]int
+	did    map[string]bool // keys with an operation that is done
+	cell   *jetstream.Cell // of any client
 }
 
-func newHistory(t *testing.T) *history {
+func newHistory(t *testing.T, keys int, wants ...outcome) *history {
 	t.Helper()
-	return &history{t: t, began: time.Now()}
+	return &history{t: t, began: time.Now(), keys: keys, wants: wants, counts: make(map[outcome]int), did: make(map[string]bool)}
+}
+
+// enough reports whether the history proves something.
+func (h *history) enough() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.did) == h.keys && !slices.ContainsFunc(h.wants, func(o outcome) bool { return h.counts[o] == 0 })
+}
+
+// goesOn reports whether clients have more to do: until ctx ends, or longer until it is enough.
+func (h *history) goesOn(ctx context.Context) bool {
+	return ctx.Err() == nil || !h.enough() && h.t.Context().Err() == nil
 }
 
 // op is one operation of a history.
@@ -62,18 +80,20 @@ func (h *history) record(client int, key string, in any, run func() (any, outcom
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ops = append(h.ops, o)
+	h.counts[o.result]++
+	if o.result == done {
+		h.did[key] = true
+	}
 	return o.result
 }
 
 // linearizable checks the history. An operation with an unknown outcome never returns,
 // so it may take effect at any time after its call; a model lets it pass without effect
 // where it cannot have one, for example after all others.
-func (h *history) linearizable(t *testing.T, step func(state, in any, out answer) (bool, any), initial any) (unknowns int) {
+func (h *history) linearizable(t *testing.T, step func(state, in any, out answer) (bool, any), initial any) {
 	t.Helper()
 	byKey := make(map[string][]porcupine.Operation)
-	counts := make(map[outcome]int)
 	for _, o := range h.ops {
-		counts[o.result]++
 		back := o.back.Nanoseconds()
 		if o.result == unknown {
 			back = math.MaxInt64
@@ -82,9 +102,9 @@ func (h *history) linearizable(t *testing.T, step func(state, in any, out answer
 			ClientId: o.client, Input: o.in, Output: answer{o.result, o.out}, Call: o.call.Nanoseconds(), Return: back,
 		})
 	}
-	t.Logf("%d operations on %d keys: %v", len(h.ops), len(byKey), counts)
-	if counts[done] < len(byKey) || counts[refused] == 0 {
-		t.Errorf("%v on %d keys: this run proves little", counts, len(byKey))
+	t.Logf("%d operations on %d keys: %v", len(h.ops), len(byKey), h.counts)
+	if !h.enough() {
+		t.Errorf("%v on %d keys: this run proves little", h.counts, len(byKey))
 	}
 	model := modelOf(step, initial)
 	for key, ops := range byKey {
@@ -95,7 +115,6 @@ func (h *history) linearizable(t *testing.T, step func(state, in any, out answer
 			}
 		}
 	}
-	return counts[unknown]
 }
 
 func modelOf(step func(state, in any, out answer) (bool, any), initial any) porcupine.Model {

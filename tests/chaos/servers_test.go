@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
@@ -196,11 +197,12 @@ func TestNothingIsLostWithTheProcessOfALeader(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t)
 	await(t, urlsOf(servers))
-	killed := 0
+	killed, c := 0, &traffic{t: t}
 	r := survives(t.Context(), t, torture.Config{
-		Seed: *seed, Duration: *duration + 3*time.Second, Sessions: *sessions, Servers: &natscli.Flags{Server: urlsOf(servers)}, Replicas: 3,
-		Kinds:   []torture.Kind{torture.ConnectionsCut, torture.NodeKilled, torture.WorkerKilled},
-		Clients: []func(context.Context, *cell.Process){func(ctx context.Context, _ *cell.Process) { killed = killLeaders(ctx, t, servers) }},
+		Seed: *seed, Duration: *duration, Sessions: *sessions, Servers: &natscli.Flags{Server: urlsOf(servers)}, Replicas: 3,
+		Kinds:    []torture.Kind{torture.ConnectionsCut, torture.NodeKilled, torture.WorkerKilled},
+		Workload: torture.Workload{Node: actor.Config{Metrics: c}},
+		Clients:  []func(context.Context, *cell.Process){func(ctx context.Context, _ *cell.Process) { killed = c.killLeaders(ctx, servers) }},
 	})
 	t.Logf("%d leaders were killed", killed)
 	if killed == 0 || len(r.Faults) < 2 {
@@ -208,9 +210,11 @@ func TestNothingIsLostWithTheProcessOfALeader(t *testing.T) {
 	}
 }
 
-// killLeaders kills the leader of the journals, restarts it, waits until it has caught up,
-// since two of three are needed, and repeats that until ctx ends, but once at least.
-func killLeaders(ctx context.Context, t *testing.T, servers []*natsServer) (killed int) {
+// killLeaders kills the leader of the journals, restarts it, and waits until commands are
+// handled and it has caught up, since two of three are needed. It repeats that until ctx
+// ends, but does it once at least.
+func (c *traffic) killLeaders(ctx context.Context, servers []*natsServer) (killed int) {
+	t := c.t
 	nc, err := nats.Connect(urlsOf(servers), lasting()...)
 	if err != nil {
 		t.Error(err)
@@ -230,6 +234,7 @@ func killLeaders(ctx context.Context, t *testing.T, servers []*natsServer) (kill
 				killed++
 				<-time.After(500 * time.Millisecond)
 				s.start()
+				c.goesOn("after a leader was killed")
 			}
 		}
 	}

@@ -25,9 +25,9 @@ import (
 
 // traffic counts what users send during a run.
 type traffic struct {
-	t     *testing.T
-	taken atomic.Int64 // sessions that nodes took
-	acked atomic.Int64
+	t       *testing.T
+	taken   atomic.Int64 // sessions that nodes took
+	handled atomic.Int64 // commands that nodes handled
 
 	mu      sync.Mutex
 	refused []error
@@ -58,7 +58,6 @@ func (c *traffic) under(servers natscli.Flags, replicas int, do func(*cell.Proce
 
 func (c *traffic) sent(err error) {
 	if err == nil {
-		c.acked.Add(1)
 		return
 	}
 	c.mu.Lock()
@@ -66,17 +65,35 @@ func (c *traffic) sent(err error) {
 	c.refused = append(c.refused, err)
 }
 
-// goesOn waits until commands are accepted.
+// goesOn waits until commands are handled.
 func (c *traffic) goesOn(when string) {
 	c.t.Helper()
-	before := c.acked.Load()
-	eventually(c.t, "commands are accepted "+when, func(context.Context) bool { return c.acked.Load() > before+talkers })
+	before := c.handled.Load()
+	eventually(c.t, "commands are handled "+when, func(context.Context) bool { return c.handled.Load() > before+talkers })
+}
+
+// fails sends commands until one of them fails, as one does that takes too long. It does spoil
+// before each.
+func (c *traffic) fails(p *cell.Process, tooLong time.Duration, spoil func()) {
+	c.t.Helper()
+	tries := 0
+	eventually(c.t, "a send fails", func(ctx context.Context) bool {
+		spoil()
+		tries++
+		ctx, cancel := context.WithTimeout(ctx, tooLong)
+		defer cancel()
+		_, err := p.Cell.Inbox().Send(ctx, commands.Envelope{
+			ID: fmt.Sprint("fails-", tries), Session: "fails", Command: commands.SubmitInput{Items: []content.Item{content.UserText("not now")}},
+		})
+		c.sent(err)
+		return err != nil
+	})
 }
 
 // SessionTaken and the other methods implement actor.Metrics.
 func (c *traffic) SessionTaken()                  { c.taken.Add(1) }
 func (*traffic) SessionLeft(string)               {}
-func (*traffic) CommandHandled(string, string)    {}
+func (c *traffic) CommandHandled(string, string)  { c.handled.Add(1) }
 func (*traffic) EntryAppended(int, time.Duration) {}
 func (*traffic) EffectStarted(string)             {}
 
@@ -96,17 +113,7 @@ func TestAFullStoreLosesNothing(t *testing.T) {
 		eventually(t, "a stream to fill the store with", func(ctx context.Context) bool {
 			return ask(ctx, nc, "STREAM.CREATE.FILL", []byte(`{"name":"FILL","subjects":["fill"]}`), &struct{}{})
 		})
-		c.goesOn("at first")
-		tries := 0
-		eventually(t, "a send fails", func(ctx context.Context) bool {
-			fill(t, nc)
-			tries++
-			_, err := p.Cell.Inbox().Send(ctx, commands.Envelope{
-				ID: fmt.Sprint("full-", tries), Session: "full", Command: commands.SubmitInput{Items: []content.Item{content.UserText("no room")}},
-			})
-			c.sent(err)
-			return err != nil
-		})
+		c.fails(p, patience, func() { fill(t, nc) })
 		taken := c.taken.Load()
 		<-time.After(4 * time.Second)
 		fill(t, nc) // the room that purges made
@@ -146,12 +153,12 @@ func TestJetStreamGoneForAWhile(t *testing.T) {
 	servers := startServers(t)
 	await(t, urlsOf(servers))
 	c := &traffic{t: t}
-	c.under(natscli.Flags{Server: urlsOf(servers)}, 3, func(*cell.Process) {
-		c.goesOn("at first")
+	c.under(natscli.Flags{Server: urlsOf(servers)}, 3, func(p *cell.Process) {
 		for _, s := range servers {
 			s.kill()
 		}
-		<-time.After(3 * time.Second)
+		c.fails(p, time.Second, func() {})
+		<-time.After(2 * time.Second)
 		for _, s := range servers {
 			s.start()
 		}

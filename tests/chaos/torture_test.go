@@ -28,6 +28,11 @@ func TestADeploymentSurvivesTorture(t *testing.T) {
 // survives does a run and reports what it found.
 func survives(ctx context.Context, t *testing.T, c torture.Config) torture.Result {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("repeat it with: go test ./tests/chaos -count 1 -run '^%s$' -chaos.seed %d -chaos.duration %v -chaos.sessions %d", t.Name(), c.Seed, *duration, *sessions)
+		}
+	}()
 	r, err := torture.Run(ctx, c)
 	if err != nil {
 		t.Fatalf("seed %d: %v", c.Seed, err)

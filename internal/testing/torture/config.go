@@ -20,7 +20,9 @@ import (
 )
 
 // Config configures a run. The zero value runs for half a minute on a cluster in this
-// process.
+// process. The faults begin when as many turns have begun as there are sessions at once. After
+// them, sessions come and go until as many calls have had results, so that every run proves
+// something.
 type Config struct {
 	Seed     uint64        // decides faults and workload
 	Duration time.Duration // of the faults; 0: 30 s

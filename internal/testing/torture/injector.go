@@ -28,8 +28,10 @@ type injector struct {
 	losses []loss
 }
 
-// inject carries out the plan until ctx ends, and then undoes all faults.
-func (f *injector) inject(ctx context.Context, began time.Time) {
+// inject carries out all of the plan, which takes the length of the run or more. The end of
+// ctx ends it early, and undoes all faults.
+func (f *injector) inject(ctx context.Context) {
+	began := time.Now()
 	for _, fault := range f.plan {
 		if !pause(ctx, time.Until(began.Add(fault.At))) {
 			break
@@ -41,7 +43,7 @@ func (f *injector) inject(ctx context.Context, began time.Time) {
 			f.world.cfg.OnFault(fault)
 		}
 	}
-	f.pending.Wait()
+	pause(ctx, time.Until(began.Add(f.world.cfg.Duration)))
 }
 
 // apply causes one fault and reports its target, or false if there is none.

@@ -57,7 +57,7 @@ func possible(clientsOnly bool) []Kind {
 
 // Fault is one fault of a plan.
 type Fault struct {
-	At     time.Duration // since the start
+	At     time.Duration // since the sessions were running
 	Kind   Kind
 	Length time.Duration // until it ends, if it lasts
 	Pick   uint64        // decides its target
@@ -73,15 +73,13 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%6.2fs %-18s %s, for %v", f.At.Seconds(), f.Kind, target, f.Length.Round(time.Millisecond))
 }
 
-const firstFault = time.Second // sessions are running by then
-
 // plan returns the faults of a run. The kinds come from a deck that is reshuffled when it
 // is empty, so that a run of half a minute has all of them.
 func plan(seed uint64, kinds []Kind, d, gap time.Duration) []Fault {
 	dice := diceOf(seed, "plan")
 	var deck []Kind
 	var out []Fault
-	for at := firstFault; at < d; at += between(dice, gap/3, gap*5/3) {
+	for at := time.Duration(0); at < d; at += between(dice, gap/3, gap*5/3) {
 		if len(deck) == 0 {
 			deck = shuffled(dice, kinds)
 		}

@@ -19,8 +19,10 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// setUpTimeout bounds the setup.
-const setUpTimeout = 2 * time.Minute
+const (
+	setUpTimeout = 2 * time.Minute // bounds the setup
+	workTimeout  = 2 * time.Minute // bounds the wait for turns before the faults, and for results after them
+)
 
 // Run runs a deployment under faults and checks it. When ctx ends, the faults end at once;
 // sessions still come to rest, and everything is checked. An error means that there is no
@@ -94,19 +96,23 @@ func (w *world) run(ctx context.Context, dir string) Result {
 	talked := make(chan *crowd, 1)
 	go func() { talked <- w.converse(living, over) }()
 
+	w.await(ctx, &w.turns, w.cfg.Sessions)
+	w.log.note("the sessions are running")
 	f := &injector{world: w, plan: plan(w.cfg.Seed, w.cfg.Kinds, w.cfg.Duration, w.cfg.Gap), done: make(map[Kind]int)}
-	chaos, calm := context.WithTimeout(ctx, w.cfg.Duration)
+	before := w.results.count()
+	chaos, calm := context.WithCancel(ctx)
 	for n, p := range w.callers {
 		p.Run(chaos, func(ctx context.Context) error { w.cfg.Clients[n](ctx, p); return nil })
 	}
-	f.inject(chaos, time.Now())
-	<-chaos.Done()
+	f.inject(chaos)
 	calm()
-	close(over)
-	w.await(after, w.callers)
+	f.pending.Wait()
+	w.awaitCallers(after)
 	w.cfg.OnCalm()
-	w.leave(after, w.writerProcs)
 	w.log.note("the faults are over")
+	w.await(ctx, &w.results, before+w.cfg.Sessions)
+	close(over)
+	w.leave(after, w.writerProcs)
 	patience := time.AfterFunc(w.cfg.Rest, stop)
 	users := <-talked
 	users.settle(living, w.cfg.Workload.Tail)
@@ -125,6 +131,13 @@ func (w *world) run(ctx context.Context, dir string) Result {
 	j.observersAgree(after)
 	w.leave(after, slices.Concat(w.clients, w.observerProcs))
 	return j.result(f.done, users.all, dir)
+}
+
+// await waits until n have happened, so that a run proves something however slow the machine is.
+func (w *world) await(ctx context.Context, c *counter, n int) {
+	ctx, cancel := context.WithTimeout(ctx, workTimeout)
+	defer cancel()
+	c.await(ctx, n)
 }
 
 // result adds everything up, and stores the evidence of violations.

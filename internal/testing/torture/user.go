@@ -21,8 +21,8 @@ import (
 type user struct {
 	scenario scenario
 	client   *client.Client
+	world    *world
 	log      *findings
-	onSend   func(error)
 	news     chan struct{}   // something changed; one is enough
 	over     <-chan struct{} // closed when no new turn may start
 
@@ -39,7 +39,7 @@ type user struct {
 
 func newUser(s scenario, c *client.Client, w *world, over <-chan struct{}) *user {
 	return &user{
-		scenario: s, client: c, log: w.log, onSend: w.cfg.OnSend, over: over, news: make(chan struct{}, 1),
+		scenario: s, client: c, world: w, log: w.log, over: over, news: make(chan struct{}, 1),
 		state: loop.New(s.id), causes: make(map[string]bool), through: make(chan struct{}),
 	}
 }
@@ -82,6 +82,14 @@ func (u *user) see(rec journal.Record) {
 	}
 	u.state.Fold(rec.Entry)
 	u.causes[rec.Entry.Cause] = true
+	for _, k := range rec.Entry.Kinds() {
+		switch k {
+		case events.KindTurnStarted:
+			u.world.turns.add()
+		case events.KindToolResultReceived:
+			u.world.results.add()
+		}
+	}
 	select {
 	case u.news <- struct{}{}:
 	default:
@@ -256,7 +264,7 @@ func (u *user) send(ctx context.Context, what string, must bool, c commands.Comm
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := u.client.Send(try, u.scenario.id, id, c)
 		cancel()
-		u.onSend(err)
+		u.world.cfg.OnSend(err)
 		if err == nil {
 			break
 		}

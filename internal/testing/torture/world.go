@@ -27,6 +27,8 @@ type world struct {
 	writerProcs    []*cell.Process
 	callers        []*cell.Process // run the caller's clients
 
+	turns, results counter // that users saw begin, and arrive
+
 	mu     sync.Mutex
 	killed []*cell.Process
 }
@@ -126,6 +128,49 @@ func (w *world) look(ctx context.Context) error {
 	return nil
 }
 
+// counter counts what happens and can be waited for. Its zero value is ready.
+type counter struct {
+	mu      sync.Mutex
+	n       int
+	changed chan struct{} // closed when n changes; nil: nobody waits
+}
+
+func (c *counter) add() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
+}
+
+func (c *counter) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
+// await waits until n have happened, or ctx ends.
+func (c *counter) await(ctx context.Context, n int) {
+	for ctx.Err() == nil {
+		c.mu.Lock()
+		if c.n >= n {
+			c.mu.Unlock()
+			return
+		}
+		if c.changed == nil {
+			c.changed = make(chan struct{})
+		}
+		changed := c.changed
+		c.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
 // crowd holds the users of a run.
 type crowd struct {
 	mu      sync.Mutex
@@ -204,11 +249,11 @@ func (w *world) leave(ctx context.Context, leaving []*cell.Process) {
 // callersTimeout is how long the caller's clients may take to return after the faults.
 const callersTimeout = 2 * time.Minute
 
-// await waits for the caller's clients.
-func (w *world) await(ctx context.Context, all []*cell.Process) {
+// awaitCallers waits for the caller's clients.
+func (w *world) awaitCallers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callersTimeout)
 	defer cancel()
-	for _, p := range all {
+	for _, p := range w.callers {
 		if err := p.Wait(ctx); err != nil {
 			w.log.violation("", EndsInTime, err.Error())
 		}

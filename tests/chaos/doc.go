@@ -11,5 +11,6 @@
 //
 //	go test ./tests/chaos -run Torture -chaos.duration 5m -chaos.runs 20 -chaos.seed 1
 //
-// or make chaos. A failure prints its seed and where its journals are kept.
+// or make chaos. A failure prints its seed, the command that repeats it and where its journals
+// are kept.
 package chaos

@@ -37,7 +37,7 @@ func TestCellsSurviveRandomFaults(t *testing.T) {
 	seen := tally{}
 	first, count := *from, *cells
 	if *oneSeed != 0 {
-		first = *oneSeed
+		first, count = *oneSeed, 1
 	}
 	for seed := first; seed < first+count && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {

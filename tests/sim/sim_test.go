@@ -108,6 +108,7 @@ func each(hosts []*host, do func(*host)) {
 // dump prints what led to a failure. Scripts are printed without indentation, to be pasted.
 func (w *world) dump(ctx context.Context, hosts []*host) {
 	w.t.Logf("seed %d: what the hosts did:\n%s", w.seed, strings.Join(w.lines, "\n"))
+	w.t.Logf("repeat it with: go test ./tests/sim -count 1 -run '^%s$' -sim.seed %d", w.t.Name(), w.seed)
 	for _, h := range hosts {
 		_, _ = os.Stdout.WriteString(h.script(ctx) + "\n") // best effort
 	}

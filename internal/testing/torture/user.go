@@ -83,10 +83,10 @@ func (u *user) see(rec journal.Record) {
 	u.state.Fold(rec.Entry)
 	u.causes[rec.Entry.Cause] = true
 	for _, k := range rec.Entry.Kinds() {
-		switch k {
-		case events.KindTurnStarted:
+		if k == events.KindTurnStarted {
 			u.world.turns.add()
-		case events.KindToolResultReceived:
+		}
+		if k == events.KindToolResultReceived {
 			u.world.results.add()
 		}
 	}

@@ -101,7 +101,7 @@ Exit codes: 0 every guarantee held, 1 one did not or the run failed, 2 usage.`,
 		for _, v := range res.Found {
 			_, _ = fmt.Fprintln(a.Err, v)
 		}
-		return app.Failed(cli.CodeFailed, "%d violations: journals and a log are in %s", len(res.Found), res.Kept)
+		return app.Failed(cli.CodeFailed, "%d violations with seed %d: journals and a log are in %s", len(res.Found), res.Seed, res.Kept)
 	}
 	return cmd
 }

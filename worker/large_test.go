@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,13 +40,12 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// largeWorld is a cell on disk. The lease is short, and long enough that a worker which has
-// no processor for a while is not taken for dead.
-func largeWorld(t *testing.T) *celltest.World {
+// largeWorld is a cell on disk.
+func largeWorld(t *testing.T, dir string) *celltest.World {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
-	srv, err := embedded.Start(ctx, embedded.WithStore(t.TempDir()))
+	srv, err := embedded.Start(ctx, embedded.WithStore(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,61 +102,64 @@ func (h *halfway) Read(p []byte) (int, error) {
 // end of the stored output, and the first worker's part is collected.
 func TestALargeResultSurvivesItsWorker(t *testing.T) {
 	t.Parallel()
-	w := largeWorld(t)
-	dead, once := make(chan struct{}), sync.Once{}
-	cfg := worker.Config{Slots: 1, DrainTimeout: 100 * time.Millisecond}
-	first := w.Worker("first", cfg, func(nc *nats.Conn) []tool.Tool {
-		return streams(t, dying{w.Open(nc).Blobs(), func() {
-			once.Do(func() {
-				nc.Close()
-				close(dead)
-			})
-		}})
-	})
-	node := w.Node(actor.Config{Name: "n"}) // after the worker, so that the first model call shows its tools
-	t.Cleanup(func() { node.Drain(t) })
-	t.Cleanup(func() { tell(t, w) })
-	s := w.Start("s", fmt.Sprintf(`
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := largeWorld(t, dir)
+		dead, once := make(chan struct{}), sync.Once{}
+		cfg := worker.Config{Slots: 1, DrainTimeout: 100 * time.Millisecond}
+		first := w.Worker("first", cfg, func(nc *nats.Conn) []tool.Tool {
+			return streams(t, dying{w.Open(nc).Blobs(), func() {
+				once.Do(func() {
+					nc.Close()
+					close(dead)
+				})
+			}})
+		})
+		node := w.Node(actor.Config{Name: "n"}) // after the worker, so that the first model call shows its tools
+		t.Cleanup(func() { node.Drain(t) })
+		t.Cleanup(func() { tell(t, w) })
+		s := w.Start("s", fmt.Sprintf(`
 replies:
   - calls: [{name: many}]
   - calls: [{name: output_read, input: {id: "{{slice (index .Results 0).Text %[1]d %[2]d}}", offset: 99999990}}]
   - text: "{{(index .Results 1).Text}}"
 `, idAt(), idAt()+64))
-	if err := s.Send(w.Ctx, events.Steer, content.UserText("go")); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-dead:
-	case <-w.Ctx.Done():
-		t.Fatal("the first worker never stored half of it")
-	}
-	first.Crash(t)
-	second := w.Worker("second", cfg, func(nc *nats.Conn) []tool.Tool { return streams(t, w.Open(nc).Blobs()) })
-	step, err := s.Next(w.Ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second.Drain(t)
-	fin, ok := step.(*session.Finished)
-	if !ok {
-		t.Fatalf("Next = %T, want *session.Finished", step)
-	}
-	if got, want := fin.Result.Text(), "output: bytes 99999990 to 100000000 of 100000000; the end\n"; len(got) != len(want)+10 || got[:len(want)] != want {
-		t.Errorf("read %q", got)
-	}
-	results := celltest.Facts[events.ToolResultReceived](w, "s")
-	k := keptOf(t, results[0].Result)
-	if results[0].Attempt != 1 || k.Bytes != much {
-		t.Errorf("attempt %d kept %+v", results[0].Attempt, k)
-	}
-	collected, err := admin.Of(w.Cell).Collect(w.Ctx, 0, false)
-	if err != nil || collected.Parts != 1 || collected.Removed != 0 {
-		t.Errorf("Collect = %+v, %v, want the part of the worker that was lost", collected, err)
-	}
-	var got counter
-	if ok, err := w.Cell.Blobs().CopyTo(w.Ctx, k.ID, &got); !ok || err != nil || got.n < much {
-		t.Errorf("afterwards %d bytes are kept: %v, %v", got.n, ok, err)
-	}
+		if err := s.Send(w.Ctx, events.Steer, content.UserText("go")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-dead:
+		case <-w.Ctx.Done():
+			t.Fatal("the first worker never stored half of it")
+		}
+		first.Crash(t)
+		second := w.Worker("second", cfg, func(nc *nats.Conn) []tool.Tool { return streams(t, w.Open(nc).Blobs()) })
+		step, err := s.Next(w.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.Drain(t)
+		fin, ok := step.(*session.Finished)
+		if !ok {
+			t.Fatalf("Next = %T, want *session.Finished", step)
+		}
+		if got, want := fin.Result.Text(), "output: bytes 99999990 to 100000000 of 100000000; the end\n"; len(got) != len(want)+10 || got[:len(want)] != want {
+			t.Errorf("read %q", got)
+		}
+		results := celltest.Facts[events.ToolResultReceived](w, "s")
+		k := keptOf(t, results[0].Result)
+		if results[0].Attempt != 1 || k.Bytes != much {
+			t.Errorf("attempt %d kept %+v", results[0].Attempt, k)
+		}
+		collected, err := admin.Of(w.Cell).Collect(w.Ctx, 0, false)
+		if err != nil || collected.Parts != 1 || collected.Removed != 0 {
+			t.Errorf("Collect = %+v, %v, want the part of the worker that was lost", collected, err)
+		}
+		var got counter
+		if ok, err := w.Cell.Blobs().CopyTo(w.Ctx, k.ID, &got); !ok || err != nil || got.n < much {
+			t.Errorf("afterwards %d bytes are kept: %v, %v", got.n, ok, err)
+		}
+	})
 }
 
 // tell logs the session's journal if the test has failed.

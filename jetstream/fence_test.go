@@ -158,8 +158,7 @@ func TestTakeOffRemovesOnlyTheNamedTask(t *testing.T) {
 
 func TestAFenceNeverMovesBack(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCell(t)
+	overWeeks(t, func(t *testing.T, c *Cell, pass func(time.Duration) *Cell) {
 		for _, x := range []struct{ put, want uint64 }{{3, 3}, {2, 3}, {4, 4}, {4, 4}} {
 			must(t, c.Tasks().Fence(t.Context(), "s1", x.put))
 			got, _, err := c.fences().get(t.Context(), "s1")
@@ -170,7 +169,7 @@ func TestAFenceNeverMovesBack(t *testing.T) {
 				t.Error("the fence has no sequence")
 			}
 		}
-		<-time.After(2 * fenceTTL)
+		c = pass(fenceTTL + time.Minute)
 		must(t, c.Tasks().Fence(t.Context(), "s1", 1))
 		if got, _, err := c.fences().get(t.Context(), "s1"); got.Value.Epoch != 1 || err != nil {
 			t.Errorf("after an expired one the fence is %v, %v", got, err)

@@ -109,6 +109,25 @@ func inBubble(t *testing.T, test func(t *testing.T, c *Cell)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newCell(t)) })
 }
 
+// overWeeks is inBubble for a test of long times. Its function pass lets most of a time go by without a
+// server, which would do something every few seconds of it, and the last hour with a new one.
+func overWeeks(t *testing.T, test func(t *testing.T, c *Cell, pass func(time.Duration) *Cell)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, embedded.WithStore(dir))
+		c := openCell(t, connect(t, s))
+		create(t, c, jetstream.FileStorage, 1)
+		test(t, c, func(d time.Duration) *Cell {
+			s.Close()
+			<-time.After(d - time.Hour)
+			s = startServer(t, embedded.WithStore(dir))
+			<-time.After(time.Hour)
+			return openCell(t, connect(t, s))
+		})
+	})
+}
+
 // inBareBubble is inBubble with a cell that is not provisioned.
 func inBareBubble(t *testing.T, test func(t *testing.T, c *Cell)) {
 	t.Helper()

@@ -41,7 +41,8 @@ records it, and dispatches tool calls to the workers' queues. Any number of node
 deployment. When it stops, it hands its sessions over to the others and exits with 0.
 
 Models are called with the keys of the node's environment, such as OPENAI_API_KEY; "turnlog
-models" lists the variables. If the node lacks the key for a session's model, another node takes the session.
+models" lists the variables. If the node lacks the key for a session's model, another node takes
+the session.
 
 A session that names an agent starts with the file of that agent in the folder of --agents, else
 with the newest version from "turnlog agents publish". It keeps that version on every node. Hooks of

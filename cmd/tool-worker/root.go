@@ -33,8 +33,9 @@ Sets of tools:` + toolset.About() + `
 The worker checks each call just before it runs, by the real targets of its paths. The model sees a
 denial; a question becomes an approval of the session, and the call runs once it is approved. With
 one of the flags for commands, programs started by other programs and code for an interpreter, thus
-every script, need approval, too. The flags for paths do not see what an allowed command does to
-files; and verifiers of tasks are not calls of a model, so they are not checked.
+every script, need approval, too. Verifiers of tasks are scripts and cannot wait for approval, so
+none passes on a worker with such a flag. The flags for paths do not see what an allowed command
+does to files.
 
 MCP servers are connected in the background. Their tools are offered while they are connected; one
 that is not is logged and retried.`,

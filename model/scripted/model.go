@@ -117,8 +117,8 @@ func (m *Model) pick(given int) (reply, error) {
 	}
 	return reply{}, &model.Error{
 		Class: content.ClassExhausted,
-		Message: fmt.Sprintf("%s: the script is exhausted: reply %d of %d is requested; add one, or end the script with repeat: true",
-			m.name, given+1, len(all)),
+		Message: fmt.Sprintf("%s: the script is exhausted: it has no reply %d; add one, or end the script with repeat: true",
+			m.name, given+1),
 	}
 }
 

@@ -123,7 +123,7 @@ func TestExhaustedScriptFailsTheCall(t *testing.T) {
 	t.Parallel()
 	m := parse(t, "replies:\n  - text: one\n")
 	e := fails(t, m, after(content.AssistantText("one")))
-	want := "scripted:test.yaml: the script is exhausted: reply 2 of 1 is requested; add one, or end the script with repeat: true"
+	want := "scripted:test.yaml: the script is exhausted: it has no reply 2; add one, or end the script with repeat: true"
 	if e.Class != content.ClassExhausted || e.Message != want {
 		t.Errorf("Call = %v, want exhausted: %s", e, want)
 	}

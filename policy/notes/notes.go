@@ -6,7 +6,7 @@
 // which expires after a while and replaces an earlier note of the same goal.
 //
 // [Local] keeps notes in this process; package jetstream has a Store that all nodes of a
-// cell share. To test your own Store, run it through package memorytest. [Plan] adds other
+// cell share. Code that uses notes can be tested with [Local]. [Plan] adds other
 // sources, such as workspace.Specs.
 //
 // Nothing depends on notes: a failure is recorded as a warning, and the task continues.

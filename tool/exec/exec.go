@@ -3,7 +3,7 @@
 //
 // The one idea: a call owns every process that it started. A command runs in its own
 // process group, and when the call ends the whole group has ended, whether the call
-// was cancelled, timed out, or finished and left something in the background. Only a
+// was canceled, timed out, or finished and left something in the background. Only a
 // process that starts its own session survives; the call does not wait for it.
 //
 // Output is taken in bounded memory: a result shows its beginning and its end, and the

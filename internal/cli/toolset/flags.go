@@ -46,7 +46,7 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	fs.BoolVar(&f.ReadFirst, "read-before-write", false, "let file tools change an existing file only in the version that they have read")
 	fs.IntVar(&f.Shells, "keep-shells", 0, "`number` of shells that keep their directory and variables between calls; 0: none")
 	fs.StringArrayVar(&f.passEnv, "pass-env", nil, "`NAME` or NAME=value of a variable to pass to commands; repeatable")
-	fs.StringVar(&f.sandbox, "sandbox", sandbox.None, "what commands run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap if it works here; gates run outside")
+	fs.StringVar(&f.sandbox, "sandbox", sandbox.None, "`sandbox` that commands run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap if it works here; verifiers of tasks run outside")
 	fs.BoolVar(&f.Network, "sandbox-network", false, "allow the network in the sandbox")
 	fs.StringArrayVar(&f.Fetch.Hosts, "fetch-allow", nil, "`host` that http_fetch may read from, such as example.com, *.example.com, example.com:8080, or * for any; repeatable")
 	fs.StringArrayVar(&f.Fetch.Methods, "fetch-method", nil, "`method` that http_fetch may use; default: GET and HEAD; repeatable")

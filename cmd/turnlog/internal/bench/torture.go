@@ -49,7 +49,7 @@ failure.
 
 Ctrl-C ends the faults; the sessions still come to rest and are checked.
 
-Exit codes: 0 every guarantee held, 1 one did not or the run failed, 2 usage.`,
+Exit codes: 0 every guarantee held, 1 one did not or the run failed, 2 wrong usage.`,
 		Example: `  turnlog torture
   turnlog torture --duration 10m --sessions 100
   turnlog torture --seed 42 -o json

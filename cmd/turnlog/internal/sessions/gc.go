@@ -49,7 +49,7 @@ regularly, for example from cron. It needs the permissions of a keeper. See docs
 	fs := cmd.Flags()
 	age := fs.String("older-than", "", "delete sessions that last changed longer than this `time` ago: 90d, 12h")
 	size := fs.String("keep-bytes", "", "delete the sessions that were idle longest until the others hold at most this many `bytes`: 500MB, 50GiB")
-	idle := fs.String("idle", "7d", "with --keep-bytes, how long a session must have been idle: 7d, 12h")
+	idle := fs.String("idle", "7d", "with --keep-bytes, `time` that a session must have been idle: 7d, 12h")
 	fs.BoolVar(&keep.remove, "delete", false, "delete; without this nothing is changed")
 	grace := graceFlag(cmd)
 	output := a.Output(cmd)

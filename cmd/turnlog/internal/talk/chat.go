@@ -23,8 +23,8 @@ func Chat(a *app.App) *cobra.Command {
 		Use:   "chat",
 		Short: "Talk with a session, turn after turn",
 		Long: `Runs a turn for each line of input, in one session. /quit or the end of the input (Ctrl-D)
-ends it; an interrupt cancels the turn, a second one ends the chat. /file PATH attaches a file to the
-next line, as --file does to the first one.
+ends it. An interrupt cancels the turn; a second one, while the turn is ending, ends the chat.
+/file PATH attaches a file to the next line, as --file does to the first one.
 
 Where it runs, and which calls need approval, is as for "turnlog run": you are asked at a terminal;
 otherwise the chat ends. A failed turn is reported, and the chat continues; if the input does not

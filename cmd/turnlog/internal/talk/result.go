@@ -215,7 +215,7 @@ func (o *outcome) turnVerdict() error {
 func cancelReason(m content.Metadata) string {
 	switch reason := m.Text(content.MetaInterruptReason); reason {
 	case "deadline":
-		return "its time was over"
+		return "its time ran out"
 	case "user_cancelled", "":
 		return "interrupted"
 	default:

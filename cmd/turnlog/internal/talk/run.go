@@ -74,10 +74,10 @@ deployment and referenced in the journal; models see at most 32 MiB, and the nam
 The first interrupt cancels the turn, the second one leaves at once.
 
 Exit codes: 0 the turn completed, 1 it failed, 2 wrong usage, 3 a limit ended it (including the
-model's own token limit), 4 it was cancelled or left, 5 it waits for approval.
+model's own token limit), 4 it was canceled or left, 5 it waits for approval.
 
 -o json prints one object when the turn has ended. -o jsonl prints every event of the
-session as it is recorded, one a line, then {"result": that object}.`,
+session as it is recorded, one per line, then {"result": that object}.`,
 		Example: `  turnlog run "Which Go files here are the longest, and what do they do?"
   turnlog run --tools fs,shell --allow-write --root ./site "Fix the typos in index.md"
   turnlog run --tools fs,shell --allow shell_exec --route 'shell_*=detach:30s' "Run the tests"

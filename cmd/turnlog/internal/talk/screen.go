@@ -56,7 +56,7 @@ func newScreen(t app.Terminal, format string) *screen {
 	}
 }
 
-// entry prints the events of a new entry, one a line.
+// entry prints the events of a new entry, one per line.
 func (v *screen) entry(rec journal.Record) {
 	if v.format != "jsonl" {
 		return

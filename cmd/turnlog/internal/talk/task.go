@@ -38,8 +38,8 @@ func Task(a *app.App) *cobra.Command {
 		Short: "Work on a goal until a command says that it is reached",
 		Long: `Works on a goal in a context of its own, then runs the verifier that --gate names: a command whose
 exit status says whether the goal is reached. If it is not, the model sees the command's output and
-continues, up to --max-retries times. Without --gate the work is accepted without verification. Without arguments, or with "-",
-the goal is read from stdin.
+continues, up to --max-retries times. Without --gate the work is accepted without verification.
+Without arguments, or with "-", the goal is read from stdin.
 
 Where it runs, which calls need approval, and what --file does, is as for "turnlog run". The verifier
 runs with a shell in the root of a worker: in this process --root, in a deployment the root of a
@@ -49,10 +49,10 @@ The phases are shown on stderr. The first interrupt cancels the task and its ver
 leaves at once.
 
 Exit codes: 0 the task is done, and the verifier passed if there is one; 1 it failed, 2 wrong usage, 4 it
-was cancelled or left, 5 it waits for approval.
+was canceled or left, 5 it waits for approval.
 
 -o json prints one object at the end. -o jsonl prints every event of the session as it is
-recorded, one a line, then {"result": that object}.`,
+recorded, one per line, then {"result": that object}.`,
 		Example: `  turnlog task --gate 'go test ./...' --tools fs,shell --allow-write --allow '*' "Make the tests pass"
   turnlog task --gate 'grep -q done notes.txt' --max-retries 1 --allow-write --yes -o json - < goal.txt
   turnlog task --server nats://127.0.0.1:4222 --gate 'make check' --yes "Fix the linter's findings"`,

@@ -8,8 +8,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Clip keeps the beginning and the end of its input and counts the rest, so that it takes any amount of output in bounded memory. It is not safe for
-// concurrent use.
+// Clip keeps the beginning and the end of its input and counts the rest, so that it takes
+// any amount of output in bounded memory. It is not safe for concurrent use.
 type Clip struct {
 	half int    // bytes kept at each end
 	head []byte // the first half

@@ -2,8 +2,9 @@
 // called.
 //
 // [Model] calls its models in order. If one fails before its first delta, with a class
-// in [Config.On], the next model is called within the same attempt. If one fails after its first delta, the attempt fails, because only the
-// next attempt can supersede what was emitted; that one starts with the next model.
+// in [Config.On], the next model is called within the same attempt. If one fails after its
+// first delta, the attempt fails, because only the next attempt can supersede what was
+// emitted; that one starts with the next model.
 //
 // So an attempt makes at most one request to each model. The usage of a reply or a
 // failure includes the failed requests. Reply.Model names the model that replied. If

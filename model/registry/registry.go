@@ -58,9 +58,6 @@ func (r *Registry) In(folder string) *Registry {
 	return &in
 }
 
-// Providers returns the providers of the registry.
-func (r *Registry) Providers() []Provider { return slices.Clone(r.providers) }
-
 // Open opens the model with the name. Data is the result of [Data] for it; if nil, Open
 // reads the file in the name.
 //

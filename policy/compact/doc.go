@@ -27,9 +27,10 @@
 // 500 bytes. A reference to anything larger than 32 MiB costs 50. If a reply reports what
 // its model counted, only the later items are estimated.
 //
-// A compaction runs before a model call. An error is recorded, leaves the transcript unchanged and ends the turn. There are no retries. The
-// model call of Summarise bypasses a host's hooks and its durable wrapper; its usage is
-// recorded and counts against the session's limits.
+// A compaction runs before a model call. An error is recorded, leaves the transcript
+// unchanged and ends the turn. There are no retries. The model call of Summarise bypasses a
+// host's hooks and its durable wrapper; its usage is recorded and counts against the
+// session's limits.
 //
 // A Compactor has no state: it is safe for concurrent use by any number of sessions.
 package compact

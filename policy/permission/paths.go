@@ -28,7 +28,8 @@ type PathRules struct {
 //
 // Read-only paths may be read and listed; every other kind changes something. Deleting
 // concerns everything below the path, and the link itself, not its target. Reading a
-// directory that contains a protected path counts as outside Allow, since a search would see it. A path that cannot be resolved is denied.
+// directory that contains a protected path counts as outside Allow, since a search would
+// see it. A path that cannot be resolved is denied.
 //
 // Evaluate reads the file system, so the policy belongs where the files are, as close to
 // the call as possible. It does not replace a root that cannot be left, like that of

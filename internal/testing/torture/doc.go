@@ -7,9 +7,9 @@
 //
 // [Run] sets up a cell on a cluster of three servers in this process with files on disk, or
 // on the caller's servers. With [Config.Server] a run works in a bubble of testing/synctest:
-// tests/sim runs its sessions that way, in virtual time. Nodes, workers, clients and observers each have connections of
-// their own, through a proxy. Sessions come and go while a plan of faults is carried out;
-// then all faults end and everything is checked.
+// tests/sim runs its sessions that way, in virtual time. Nodes, workers, clients and
+// observers each have connections of their own, through a proxy. Sessions come and go while
+// a plan of faults is carried out; then all faults end and everything is checked.
 //
 // The seed decides the plan of faults (their order, times, lengths and targets) and the
 // workload (every session's script, tools, rules and what its user does). It cannot decide

@@ -100,12 +100,12 @@ func (w *world) populate(ctx context.Context) error {
 		}
 		w.callers = append(w.callers, p)
 	}
-	return w.look(ctx)
+	return w.watch(ctx)
 }
 
-// look starts observers that follow all sessions, and writers that append to a journal of
+// watch starts observers that follow all sessions, and writers that append to a journal of
 // their own.
-func (w *world) look(ctx context.Context) error {
+func (w *world) watch(ctx context.Context) error {
 	running := context.WithoutCancel(ctx)
 	for n := range 2 {
 		p, err := w.site.newProcess(ctx, fmt.Sprint("observer", n+1))

@@ -30,7 +30,7 @@ func TestObserversGoOnWhenTheWritersHaveLeft(t *testing.T) {
 	t.Cleanup(g.direct.Close)
 	w := &world{site: g, ledger: newLedger(), log: newFindings()}
 	t.Cleanup(func() { w.dismiss(context.WithoutCancel(ctx)) })
-	if err := w.look(ctx); err != nil {
+	if err := w.watch(ctx); err != nil {
 		t.Fatal(err)
 	}
 	w.leave(ctx, w.writerProcs)

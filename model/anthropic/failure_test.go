@@ -92,6 +92,22 @@ func TestTheNamesOfErrorsAndPingsSuffice(t *testing.T) {
 	}
 }
 
+func TestOddCountsAndEndingsAreIgnored(t *testing.T) {
+	t.Parallel()
+	whole := recorded(t, "text")
+	begin, _, _ := strings.Cut(whole, "event: message_delta")
+	for _, last := range []string{
+		`{"type":"message_delta","usage":{"output_tokens":7}}`,
+		`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_details":"none"},"usage":{"output_tokens":7}}`,
+		`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":"many","iterations":{},"output_tokens":7}}`,
+	} {
+		r, err := replay(t, begin+"event: message_delta\ndata: "+last+"\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")
+		if err != nil || r.Usage.OutputTokens != 7 || r.Usage.CacheReadTokens != 1000 || len(r.Items) != 1 {
+			t.Errorf("%s: %+v, %v", last, r, err)
+		}
+	}
+}
+
 func TestBrokenStreamsFailTheAttempt(t *testing.T) {
 	t.Parallel()
 	whole := recorded(t, "text")

@@ -16,7 +16,7 @@ const (
 	// spareAnswers is how many answers may come beyond those to pending requests.
 	spareAnswers = 8
 	// withdrawTime is how long the server may take to answer a flood of requests.
-	withdrawTime = 250 * time.Millisecond
+	withdrawTime = time.Second
 	// refusable is a request that a consumer refuses without looking for a message.
 	refusable = `{"batch":"none"}`
 )

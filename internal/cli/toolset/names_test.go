@@ -1,6 +1,7 @@
 package toolset
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,39 @@ func TestNamesAndKindsMatchTheSets(t *testing.T) {
 		offered := slices.ContainsFunc(c.Offers, func(o tool.Offer) bool { return o.Spec.Name == name })
 		if !offered && name != "skill_activate" && name != "output_read" {
 			t.Errorf("the list of toolNames in names.go has %s, which no set offers", name)
+		}
+	}
+}
+
+func TestThePageOfToolsNamesEachSetAndTool(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/tools.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range Sets() {
+		if !strings.Contains(string(page), "\n| `"+s.Name+"`") {
+			t.Errorf("the table in docs/tools.md has no row for the set %s", s.Name)
+		}
+	}
+	for _, name := range toolNames() {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/tools.md does not name the tool %s", name)
+		}
+	}
+}
+
+func TestPatternsOfSetsMatchTheirTools(t *testing.T) {
+	t.Parallel()
+	for _, s := range Sets() {
+		tools, err := s.Open(all(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range tools {
+			if name := x.Spec().Name; content.Matches(s.Pattern, name) == (name == engine.VerifierTool) {
+				t.Errorf("the pattern %q of the set %s in toolset.go is wrong for its tool %s", s.Pattern, s.Name, name)
+			}
 		}
 	}
 }

@@ -57,7 +57,11 @@ type VerifyExhaustedError struct {
 
 // Error holds the output of the last verification.
 func (e *VerifyExhaustedError) Error() string {
-	return fmt.Sprintf("verification failed after %d attempts: %s", e.Result.Attempts, e.Output)
+	attempts := "attempts"
+	if e.Result.Attempts == 1 {
+		attempts = "attempt"
+	}
+	return fmt.Sprintf("verification failed after %d %s: %s", e.Result.Attempts, attempts, e.Output)
 }
 
 // RunTask works on a goal until its verifier passes: notes are recalled, the model works in

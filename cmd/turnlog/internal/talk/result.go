@@ -170,7 +170,7 @@ func (o *outcome) verdict() error {
 	case o.task.Status == session.TaskDone:
 		return nil
 	case exhausted:
-		return app.Failed(cli.CodeFailed, "verification failed after %d attempts: %s", o.task.Attempts, lastLine(e.Output))
+		return app.Failed(cli.CodeFailed, "verification failed after %s: %s", render.Plural(o.task.Attempts, "attempt", "attempts"), lastLine(e.Output))
 	}
 	err := o.turnVerdict()
 	if err == nil {

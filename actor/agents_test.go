@@ -56,6 +56,7 @@ const (
 )
 
 func TestASessionKeepsItsAgentsVersionAfterATakeover(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1", knowing(written{"reviewer": strict}, nil))
@@ -86,6 +87,7 @@ func TestASessionKeepsItsAgentsVersionAfterATakeover(t *testing.T) {
 }
 
 func TestANodeLeavesSessionsOfUnknownAgentsToOtherNodes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1", knowing(written{"reviewer": strict}, nil))
@@ -108,6 +110,7 @@ func TestANodeLeavesSessionsOfUnknownAgentsToOtherNodes(t *testing.T) {
 }
 
 func TestAnInvalidAgentIsRefused(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", knowing(written{"broken": "engine: x\n"}, nil))
@@ -123,6 +126,7 @@ func TestAnInvalidAgentIsRefused(t *testing.T) {
 }
 
 func TestATaskHasTheNotesOfItsAgent(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", knowing(written{"fixer": "memory: {ttl: 24h}\n"}, w.Cell.Memory()))

@@ -132,6 +132,7 @@ func (w *world) thinking(id content.SessionID) *session.Session {
 const oneReply = "replies:\n  - text: ok\n    repeat: true\n"
 
 func TestAnIdleSessionParksAndWakesForTheNextCommand(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -155,6 +156,7 @@ func TestAnIdleSessionParksAndWakesForTheNextCommand(t *testing.T) {
 }
 
 func TestANodeStoresSnapshots(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) { c.Snapshot = 1 })
@@ -169,6 +171,7 @@ func TestANodeStoresSnapshots(t *testing.T) {
 }
 
 func TestTheSweepFindsASessionWhoseWakeWasLost(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -185,6 +188,7 @@ func TestTheSweepFindsASessionWhoseWakeWasLost(t *testing.T) {
 }
 
 func TestACommandStaysInTheInboxWhileItsSessionWorks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -206,6 +210,7 @@ func TestACommandStaysInTheInboxWhileItsSessionWorks(t *testing.T) {
 }
 
 func TestADrainingNodeHandsItsSessionsOver(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
@@ -229,6 +234,7 @@ func TestADrainingNodeHandsItsSessionsOver(t *testing.T) {
 }
 
 func TestADrainingNodeParksIdleSessions(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) { c.Idle = time.Hour })
@@ -248,6 +254,7 @@ func TestADrainingNodeParksIdleSessions(t *testing.T) {
 }
 
 func TestSessionsOfACrashedNodeContinueOnAnother(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
@@ -273,6 +280,7 @@ replies:
 `
 
 func TestACallRunsOnceAcrossACrash(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := 0
@@ -316,6 +324,7 @@ func withApprovals(ttl time.Duration) func(*actor.Config) {
 }
 
 func TestASessionParksWhileItWaitsForAnApproval(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
@@ -343,6 +352,7 @@ func TestASessionParksWhileItWaitsForAnApproval(t *testing.T) {
 }
 
 func TestAnUndecidedApprovalExpires(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
@@ -361,6 +371,7 @@ func TestAnUndecidedApprovalExpires(t *testing.T) {
 }
 
 func TestTheCallerGetsTheReasonOfARefusal(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")

@@ -19,6 +19,7 @@ import (
 // The leader of the schedules moves while some fire, on three replicas with two nodes. Each
 // firing starts exactly one session.
 func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
+	t.Parallel()
 	const plans = 12
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

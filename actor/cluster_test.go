@@ -25,6 +25,7 @@ import (
 // The leaders of all streams move while sessions run on three replicas. Clusters use sockets, so
 // the test runs in real time.
 func TestSessionsOutliveTheirLeaders(t *testing.T) {
+	t.Parallel()
 	const sessions, calls = 20, 30
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

@@ -139,6 +139,7 @@ func (w *world) results(id content.SessionID) (out []string) {
 // There are three attempts, each started by three workers. A person retries the dead letter after
 // the node that recorded it is gone.
 func TestACallThatKillsItsWorkersBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := w.workerGroup(content.ReadOnly)
@@ -185,6 +186,7 @@ func TestACallThatKillsItsWorkersBecomesADeadLetter(t *testing.T) {
 }
 
 func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := w.workerGroup(content.Once)

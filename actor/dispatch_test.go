@@ -41,6 +41,7 @@ func (w *world) flakyNode(name string, dispatch func(context.Context, task.Task,
 var errCut = errors.New("no answer")
 
 func TestACallWithAnUncertainDispatchRunsOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var ran []content.Place
@@ -69,6 +70,7 @@ func TestACallWithAnUncertainDispatchRunsOnce(t *testing.T) {
 }
 
 func TestABackgroundCallIsOnItsQueueBeforeTheSessionParks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.workerOf(tool.Spec{Name: "echo", Effects: content.ReadOnly, Route: content.Background}, echoed)
@@ -94,6 +96,7 @@ func TestABackgroundCallIsOnItsQueueBeforeTheSessionParks(t *testing.T) {
 // The worker that reported its attempt lost dies before it takes the task off the queue, and the
 // node dies before it publishes the next attempt.
 func TestAnEarlierAttemptOnTheQueueDoesNotBlockALaterOne(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Effects: content.ReadOnly}}}
@@ -139,6 +142,7 @@ func TestAnEarlierAttemptOnTheQueueDoesNotBlockALaterOne(t *testing.T) {
 
 // Many other calls come before a background call in the order of owed effects.
 func TestADispatchedCallBeyondTheCapIsNotPublishedAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		later := jetstream.Offer{Worker: "w2", Queue: "q", Tools: []tool.Spec{{Name: "later", Effects: content.ReadOnly, Route: content.Background}}}
@@ -184,6 +188,7 @@ func TestADispatchedCallBeyondTheCapIsNotPublishedAgain(t *testing.T) {
 // The tool asked for an approval, and its worker is slow to take the task off the queue, or dead.
 // Once approved, the call continues at once, under the same attempt.
 func TestAnApprovedCallIsDispatchedBeforeItsOldTaskIsRemoved(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo"}}}
@@ -247,6 +252,7 @@ func TestAnApprovedCallIsDispatchedBeforeItsOldTaskIsRemoved(t *testing.T) {
 // The call's timeout is shorter than its lease, so the queue reports the lost worker long after
 // the deadline.
 func TestACallWithADeadWorkerIsLostAndDoesNotTimeOut(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Timeout: 5 * time.Second}}}
@@ -286,6 +292,7 @@ func TestACallWithADeadWorkerIsLostAndDoesNotTimeOut(t *testing.T) {
 }
 
 func TestACallWithoutAWorkerTimesOut(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Timeout: 5 * time.Second}}}

@@ -20,6 +20,7 @@ import (
 
 // The network delays a driver's task until long after another driver took the session over.
 func TestALateTaskOfAReplacedDriverDoesNotRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := make(map[content.Place]int)
@@ -171,6 +172,7 @@ func (w *world) dropAndDie(id content.SessionID, queue string) {
 
 // The next driver finds the task on its queue before it reads the result.
 func TestATaskThatArrivesAfterAnUnreadResultDoesNotRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		spec := tool.Spec{Name: "echo"}
@@ -230,6 +232,7 @@ func (h held) Dispatch(ctx context.Context, x task.Task) error {
 // The driver, which never lost the session, got no answer to its dispatch and dispatched the call
 // again.
 func TestATaskThatArrivesAfterItsRepetitionDoesNotRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := make(chan task.Task, 10)
@@ -271,6 +274,7 @@ func (d dispatches) Dispatch(ctx context.Context, x task.Task) error {
 
 // Another driver has claimed the session, and a worker refuses the call of the first one.
 func TestAReplacedDriverDoesNotDispatchARefusedCallAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		if err := w.Cell.Catalog().Advertise(w.Ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo"}}}); err != nil {

@@ -99,6 +99,7 @@ func TestASessionOutlivesAFlood(t *testing.T) {
 
 // Commands for a session that does not exist are refused, however many there are.
 func TestAFloodForNoSessionIsRefused(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 600 {
@@ -125,6 +126,7 @@ func TestAFloodForNoSessionIsRefused(t *testing.T) {
 }
 
 func TestASessionOpensAfterAFlood(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 600 {

@@ -53,6 +53,7 @@ func with(hooks ...extension.Hook) func(*actor.Config) {
 }
 
 func TestTheHooksOfASessionsStartAndEndRunOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t), newBracketHook()
 		first := w.node("n1", with(p))
@@ -93,6 +94,7 @@ func TestTheHooksOfASessionsStartAndEndRunOnce(t *testing.T) {
 }
 
 func TestAHookMayKeepASessionFromStarting(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t), newBracketHook()
 		n := w.node("n1", with(p))
@@ -108,6 +110,7 @@ func TestAHookMayKeepASessionFromStarting(t *testing.T) {
 }
 
 func TestANodeWithAnotherConfigurationRecordsIt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t), newBracketHook()
 		policy := func(name string) func(*actor.Config) { return func(c *actor.Config) { c.Policy = name } }

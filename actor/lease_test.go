@@ -27,6 +27,7 @@ func (c *cut) Extend() error {
 }
 
 func TestALeaseOutlivesAShortDisconnection(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		token := &cut{from: began, until: began.Add(10 * time.Second)}
@@ -52,6 +53,7 @@ func TestALeaseOutlivesAShortDisconnection(t *testing.T) {
 }
 
 func TestALeaseThatMayHaveExpiredIsNotRenewed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		token := &cut{from: began, until: began.Add(13 * time.Second)}

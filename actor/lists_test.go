@@ -30,6 +30,7 @@ func (w *world) asked(id content.SessionID) {
 }
 
 func TestASessionThatWaitsForAnApprovalIsListed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)

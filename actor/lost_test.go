@@ -93,6 +93,7 @@ func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 
 // The call takes ten minutes on a lease of 30 s, while another worker waits for tasks.
 func TestHeartbeatsKeepTheLeaseOfALongCall(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		runs := 0

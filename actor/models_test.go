@@ -31,6 +31,7 @@ func (w *world) failed(id content.SessionID) []events.ModelCallFailed {
 }
 
 func TestASessionMovesToANodeThatHasItsModel(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1", without)
@@ -57,6 +58,7 @@ func TestASessionMovesToANodeThatHasItsModel(t *testing.T) {
 }
 
 func TestATurnFailsIfNoNodeHasItsModel(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", without)
@@ -77,6 +79,7 @@ func TestATurnFailsIfNoNodeHasItsModel(t *testing.T) {
 }
 
 func TestAnUnknownModelFailsAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) {

@@ -17,6 +17,7 @@ import (
 
 // No token that other nodes can know of waits for its lease.
 func TestATokenTakenJustBeforeACrashIsHandedOn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
@@ -35,6 +36,7 @@ func TestATokenTakenJustBeforeACrashIsHandedOn(t *testing.T) {
 
 // The node was only disconnected for a while. The next time it may really die.
 func TestANodeThatWasPresumedDeadRecordsItsTokensAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -54,6 +56,7 @@ func TestANodeThatWasPresumedDeadRecordsItsTokensAgain(t *testing.T) {
 // The stream of commands is gone for a while. No other node has the token, so none has to wait for
 // its lease.
 func TestADriverThatCannotReadReturnsItsToken(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var mu sync.Mutex // guards left
@@ -86,6 +89,7 @@ func TestADriverThatCannotReadReturnsItsToken(t *testing.T) {
 // The other nodes know of the token from the answers to their probes. Two nodes must not both hand
 // it on, or the second would take the session from the first one's successor.
 func TestATokenThatIsNotRecordedIsHandedOn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		nodes := map[string]*celltest.Process{"n1": w.node("n1"), "n2": w.node("n2"), "n3": w.node("n3")}

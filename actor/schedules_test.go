@@ -84,6 +84,7 @@ func (w *world) pending() []string {
 }
 
 func TestEachFiringStartsOneSession(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t) // it is midnight
 		a := w.node("n1")
@@ -119,6 +120,7 @@ func TestEachFiringStartsOneSession(t *testing.T) {
 }
 
 func TestAFiringTakesEffectWithinASecond(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) { c.Sweep = time.Hour })
@@ -133,6 +135,7 @@ func TestAFiringTakesEffectWithinASecond(t *testing.T) {
 }
 
 func TestMissedFiringsStartOneSession(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		late := plan("late", tenMinutes(), oneReply)
@@ -156,6 +159,7 @@ func TestMissedFiringsStartOneSession(t *testing.T) {
 const slowReply = "replies:\n  - text: ok\n    delay: 15m\n    repeat: true\n"
 
 func TestABusySessionDelaysTheNextFiring(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -180,6 +184,7 @@ func TestABusySessionDelaysTheNextFiring(t *testing.T) {
 
 // The session's agent is unknown, so it is refused.
 func TestASessionThatCannotStartDelaysNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -195,6 +200,7 @@ func TestASessionThatCannotStartDelaysNothing(t *testing.T) {
 }
 
 func TestScheduledInputWakesAParkedSession(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -230,6 +236,7 @@ func TestScheduledInputWakesAParkedSession(t *testing.T) {
 }
 
 func TestScheduledInputFailsForASessionThatCannotTakeIt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -282,6 +289,7 @@ func TestAFiringSurvivesItsNode(t *testing.T) {
 // A node recorded the outcome of a firing and died before it sent the commands. The next firing has
 // arrived since.
 func TestANodeFinishesADeadNodesFiring(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		p := plan("p", tenMinutes(), oneReply)
@@ -305,6 +313,7 @@ func TestANodeFinishesADeadNodesFiring(t *testing.T) {
 
 // Only the server writes firings, but a later release may change their format.
 func TestAnUnreadableFiringIsSkipped(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -327,6 +336,7 @@ func TestAnUnreadableFiringIsSkipped(t *testing.T) {
 // The server keeps a schedule but never fires it, as it does with times that passed while it was
 // down after a kill -9.
 func TestAFiringThatTheServerLostStillRuns(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for name, timing := range map[string]schedule.Timing{"cron": tenMinutes(), "every": {Every: 10 * time.Minute}} {

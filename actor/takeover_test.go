@@ -77,6 +77,7 @@ func (w *world) reset(stream string, change func(cfg map[string]any)) {
 }
 
 func TestACancelThatWaitsForATakeoverEndsTheTurn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
@@ -93,6 +94,7 @@ func TestACancelThatWaitsForATakeoverEndsTheTurn(t *testing.T) {
 }
 
 func TestACommandWithoutALiveCopyIsFound(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
@@ -112,6 +114,7 @@ func TestACommandWithoutALiveCopyIsFound(t *testing.T) {
 }
 
 func TestTheNodeEndsWithItsConnection(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) { c.Capacity = 1 })
@@ -140,6 +143,7 @@ func (d slowly) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 }
 
 func TestALongDecisionKeepsItsLease(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
@@ -173,6 +177,7 @@ func (stubborn) Call(context.Context, model.Request, func(content.Delta)) (model
 }
 
 func TestAHandOverDoesNotWaitForAModel(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		slow := func(c *actor.Config) {
@@ -194,6 +199,7 @@ func TestAHandOverDoesNotWaitForAModel(t *testing.T) {
 }
 
 func TestADamagedSnapshotIsIgnored(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -227,6 +233,7 @@ func TestADamagedSnapshotIsIgnored(t *testing.T) {
 }
 
 func TestAPanicEndsOnlyItsSession(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) {
@@ -256,6 +263,7 @@ func TestAPanicEndsOnlyItsSession(t *testing.T) {
 }
 
 func TestAnAskForNoSessionIsRefusedAndForgotten(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -293,6 +301,7 @@ func encode(t *testing.T, s *loop.State) []byte {
 // There are two results in the inbox. The first must not cause another run of the call that the
 // second one answers.
 func TestANewDriverHandlesAllWaitingResultsFirst(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var mu sync.Mutex // guards ran
@@ -329,6 +338,7 @@ func TestANewDriverHandlesAllWaitingResultsFirst(t *testing.T) {
 // The process of a draining node may end at any time. A session whose token came back would have to
 // wait for the lease.
 func TestADrainingNodeDoesNotGetItsTokensBack(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
@@ -351,6 +361,7 @@ replies:
 `
 
 func TestACrashedNodesSessionsAreHandedOn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		first := w.node("n1")
@@ -369,6 +380,7 @@ func TestACrashedNodesSessionsAreHandedOn(t *testing.T) {
 // A node that hangs does not answer, but the server does not know. It may give a token that was
 // handed on to the pending request of that node.
 func TestAFrozenNodesSessionsAreHandedOn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		frozen := w.Open(w.Connect())

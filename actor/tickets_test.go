@@ -27,6 +27,7 @@ func reportOn(x task.Task) task.Report {
 // A result, a loss or a question counts only if it comes from the owner of the task. Otherwise the
 // call continues as if there was no report.
 func TestAReportWithoutItsTicketHasNoEffect(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		release := make(chan struct{})
@@ -64,6 +65,7 @@ func TestAReportWithoutItsTicketHasNoEffect(t *testing.T) {
 // The worker is of a release without tickets. It ran the call and took it off its queue, and its
 // reports cannot be trusted.
 func TestACallOfAWorkerWithoutTicketsDoesNotRunTwice(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := 0
@@ -88,6 +90,7 @@ func TestACallOfAWorkerWithoutTicketsDoesNotRunTwice(t *testing.T) {
 
 // A node of an earlier release, whose claim does not mention tickets, dispatched the call.
 func TestACallFromBeforeTicketsNeedsNone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		call := content.ToolCall{ID: "call_1_1", Name: "echo", Input: []byte(`{}`)}

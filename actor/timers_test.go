@@ -208,6 +208,7 @@ func TestTimersTakeEffectOnTime(t *testing.T) {
 const lostWorker = 50 * time.Second
 
 func TestATimerTakesEffectWithinASecond(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, x := newWorld(t), allTimed()["approval"]
 		w.worker(echoed) // before the node, whose first model call must see the tool
@@ -223,6 +224,7 @@ func TestATimerTakesEffectWithinASecond(t *testing.T) {
 }
 
 func TestAnEarlyOrRepeatedTimerHasNoEffect(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, x := newWorld(t), allTimed()["approval"]
 		n := x.begin(w)("n1")
@@ -255,6 +257,7 @@ func TestAnEarlyOrRepeatedTimerHasNoEffect(t *testing.T) {
 }
 
 func TestACanceledTimerWakesNoSession(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
@@ -284,6 +287,7 @@ func TestACanceledTimerWakesNoSession(t *testing.T) {
 
 // The cost of parking does not grow with the number of open calls.
 func TestManyDeadlinesNeedOneTimer(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const calls = 12
 		w := newWorld(t)

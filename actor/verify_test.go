@@ -60,6 +60,7 @@ func (w *world) verdicts(id content.SessionID) (verdicts []string, end events.Ta
 }
 
 func TestAVerifierRunsOnAWorkerUntilItPasses(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var ran []string
@@ -85,6 +86,7 @@ func TestAVerifierRunsOnAWorkerUntilItPasses(t *testing.T) {
 }
 
 func TestNoModelSeesTheVerifierTool(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.workerOf(verifierTool(), func(x task.Task) tool.Result { return judged(x, true) })
@@ -99,6 +101,7 @@ func TestNoModelSeesTheVerifierTool(t *testing.T) {
 }
 
 func TestAVerifierRunsOnceAcrossACrash(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := 0
@@ -123,6 +126,7 @@ func TestAVerifierRunsOnceAcrossACrash(t *testing.T) {
 }
 
 func TestAVerifierWhoseWorkerDiesRunsAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		if err := w.Cell.Catalog().Advertise(w.Ctx, jetstream.Offer{Worker: "dead", Queue: "q", Tools: []tool.Spec{verifierTool()}}); err != nil {
@@ -169,6 +173,7 @@ func (w *world) verifying() (*celltest.Process, *session.Session, task.Claim) {
 }
 
 func TestACancelStopsTheVerifier(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n, s, c := w.verifying()
@@ -199,6 +204,7 @@ func TestACancelStopsTheVerifier(t *testing.T) {
 }
 
 func TestAVerifierWaitsForAWorkerForALimitedTime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -217,6 +223,7 @@ func TestAVerifierWaitsForAWorkerForALimitedTime(t *testing.T) {
 }
 
 func TestAVerifierFunctionCannotRunOnANode(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
@@ -233,6 +240,7 @@ func TestAVerifierFunctionCannotRunOnANode(t *testing.T) {
 }
 
 func TestAQuestionAboutAVerifierFailsIt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n, _, c := w.verifying()

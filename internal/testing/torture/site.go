@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -215,16 +216,22 @@ func (g *site) stopServer(pick uint64) (int, bool) {
 	return g.down, true
 }
 
-// startServer starts the stopped server, if there is one.
+// startServer starts the stopped server, if there is one. A process that a test starts at the
+// same time may hold the server's ports for a moment, so it retries.
 func (g *site) startServer(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.down < 0 {
 		return nil
 	}
-	if err := g.cluster.Restart(ctx, g.down); err != nil {
-		return err
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	err := g.cluster.Restart(ctx, g.down)
+	for errors.Is(err, syscall.EADDRINUSE) && pause(ctx, 50*time.Millisecond) {
+		err = g.cluster.Restart(ctx, g.down)
 	}
-	g.down = -1
-	return nil
+	if err == nil {
+		g.down = -1
+	}
+	return err
 }

@@ -37,6 +37,9 @@ func (a *App) Remote(cmd *cobra.Command, role admin.Role) *Remote {
 // RemoteClient is Remote for a command that talks to sessions.
 func (a *App) RemoteClient(cmd *cobra.Command) *Remote { return a.Remote(cmd, admin.RoleClient) }
 
+// RemoteApprover is Remote for a command that decides for people.
+func (a *App) RemoteApprover(cmd *cobra.Command) *Remote { return a.Remote(cmd, admin.RoleApprover) }
+
 // RemoteAt is Remote for a command that logs from another level by default.
 func (a *App) RemoteAt(cmd *cobra.Command, role admin.Role, level zapcore.Level) *Remote {
 	return &Remote{

@@ -15,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -111,7 +110,7 @@ the reason, and the turn continues. The first decision counts.`,
 
 // deciding completes a command that decides the oldest pending approval of a call.
 func deciding(a *app.App, cmd *cobra.Command, v *commands.ResolveApproval, done string) *cobra.Command {
-	return acting(a.Remote(cmd, admin.RoleApprover), cmd, func(ctx context.Context, c *client.Client, s *session.Session, call content.CallID) error {
+	return acting(a.RemoteApprover(cmd), cmd, func(ctx context.Context, c *client.Client, s *session.Session, call content.CallID) error {
 		p := pendingOf(s, call)
 		if p == nil {
 			return notPending(ctx, c, s.ID(), call)

@@ -11,7 +11,6 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -75,7 +74,7 @@ func listOf[R any](a *app.App, l listing[R]) *cobra.Command {
 	cmd := &cobra.Command{Use: "ls [SESSION]", Aliases: []string{"list"}, Short: l.short, Long: l.long, Example: l.example}
 	everywhere := cmd.Flags().Bool("all", false, "read all sessions")
 	output := a.Output(cmd)
-	r := a.Remote(cmd, admin.RoleApprover)
+	r := a.RemoteApprover(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *everywhere && len(args) > 0 {
 			return cli.Usage("--all and a session: give one of them")

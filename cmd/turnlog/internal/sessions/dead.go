@@ -12,7 +12,6 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -74,7 +73,7 @@ attempts were lost, when and why, and what people decided about it.`,
 		}
 		return h.deadLetter(call)
 	}
-	return showing(a.Remote(cmd, admin.RoleApprover), cmd, read, (*pastCall).print)
+	return showing(a.RemoteApprover(cmd), cmd, read, (*pastCall).print)
 }
 
 func (c *pastCall) print(w io.Writer) error {
@@ -135,7 +134,7 @@ unknown; if the lost worker returns with one after all, and it is the first, it 
 func settling(a *app.App, cmd *cobra.Command, v *commands.SettleDeadLetter, done string) *cobra.Command {
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that is recorded with the decision")
 	cmd.PreRunE = func(*cobra.Command, []string) error { return checkReason(v.Reason) }
-	return acting(a.Remote(cmd, admin.RoleApprover), cmd, func(ctx context.Context, c *client.Client, s *session.Session, call content.CallID) error {
+	return acting(a.RemoteApprover(cmd), cmd, func(ctx context.Context, c *client.Client, s *session.Session, call content.CallID) error {
 		h, err := readHistory(ctx, c, s.ID())
 		if err != nil {
 			return err

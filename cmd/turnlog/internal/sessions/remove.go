@@ -72,6 +72,7 @@ long.`,
 		Example: `  turnlog sessions rm plan-7 --reason "the customer asked for it"
   turnlog sessions rm plan-7 plan-8 --keep-blobs && turnlog gc --delete`,
 	}
+	r = r.As(admin.RoleKeeper)
 	d := events.SessionDeleted{By: a.Person()}
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` that the tombstone gives as the reason")
 	keepBlobs := cmd.Flags().Bool("keep-blobs", false, "leave blobs to \"turnlog gc\": finding unused ones means reading all journals")

@@ -20,7 +20,6 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -33,8 +32,8 @@ func Command(a *app.App) *cobra.Command {
   turnlog sessions show plan-7 -o json
   turnlog sessions rm plan-7`,
 	}
-	r := a.Remote(cmd, admin.RoleClient)
-	cmd.AddCommand(list(a, r), show(r), remove(a, r.As(admin.RoleKeeper)))
+	r := a.RemoteClient(cmd)
+	cmd.AddCommand(list(a, r), show(r), remove(a, r))
 	return cmd
 }
 

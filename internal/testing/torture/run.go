@@ -21,7 +21,7 @@ import (
 
 const (
 	setUpTimeout = 2 * time.Minute // bounds the setup
-	workTimeout  = 2 * time.Minute // bounds the wait for turns before the faults, and for results after them
+	workTimeout  = 2 * time.Minute // bounds the waits for results before the faults and after them
 )
 
 // Run runs a deployment under faults and checks it. When ctx ends, the faults end at once;
@@ -96,7 +96,7 @@ func (w *world) run(ctx context.Context, dir string) Result {
 	talked := make(chan *crowd, 1)
 	go func() { talked <- w.converse(living, over) }()
 
-	w.await(ctx, &w.turns, w.cfg.Sessions)
+	w.await(ctx, &w.results, w.cfg.Sessions) // so the nodes know the workers' tools
 	w.log.note("the sessions are running")
 	f := &injector{world: w, plan: plan(w.cfg.Seed, w.cfg.Kinds, w.cfg.Duration, w.cfg.Gap), done: make(map[Kind]int)}
 	before := w.results.count()

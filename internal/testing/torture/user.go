@@ -82,11 +82,8 @@ func (u *user) see(rec journal.Record) {
 	}
 	u.state.Fold(rec.Entry)
 	u.causes[rec.Entry.Cause] = true
-	for _, k := range rec.Entry.Kinds() {
-		if k == events.KindTurnStarted {
-			u.world.turns.add()
-		}
-		if k == events.KindToolResultReceived {
+	for _, ev := range rec.Entry.Events {
+		if r, ok := ev.(events.ToolResultReceived); ok && r.Result.Status == content.StatusOK {
 			u.world.results.add()
 		}
 	}

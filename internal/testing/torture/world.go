@@ -27,7 +27,7 @@ type world struct {
 	writerProcs    []*cell.Process
 	callers        []*cell.Process // run the caller's clients
 
-	turns, results counter // that users saw begin, and arrive
+	results counter // of calls that succeeded, as users saw them arrive
 
 	mu     sync.Mutex
 	killed []*cell.Process

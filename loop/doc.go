@@ -25,7 +25,7 @@
 //     so performing it twice is detectable.
 //  5. One function, where, says where a session stands. Decide advances from some positions,
 //     Pending owes effects at the others; they cannot disagree.
-//  6. An ask may be refused with a [*Rejection]. A report is never refused: late or repeated,
+//  6. An ask may be refused with a [*commands.Rejection]. A report is never refused: late or repeated,
 //     it decides to no events.
 //
 // # Vocabulary

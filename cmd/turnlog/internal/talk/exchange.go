@@ -16,7 +16,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -247,7 +246,7 @@ func (x *exchange) outcome(ctx context.Context, err error) (*outcome, error) {
 			o.turn = pending.Partial.Turn
 		}
 		return o, nil
-	case ignored && invalid.Reason == loop.ReasonEmptyInput:
+	case ignored && invalid.Reason == commands.ReasonEmptyInput:
 		return nil, app.Failed(cli.CodeFailed, "session %s ignored the input: it was handled before", x.id)
 	default:
 		return nil, fmt.Errorf("session %s: %w", x.id, err)

@@ -55,7 +55,7 @@
 // # Testing
 //
 // testdata holds scripts: commands, and the exact events that follow. Add one for any change
-// in behavior, run the tests with -rewrite and review the diff. Random sessions check that
+// in behavior, run the tests with -update and review the diff. Random sessions check that
 // replay gives the same state, effects and waits, that no input is lost, and that package
 // audit finds nothing.
 package loop

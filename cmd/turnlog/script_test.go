@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -17,10 +16,11 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/tool"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected output in testdata/script")
+var update = golden.Flag()
 
 // TestScripts runs the scripts in testdata/script. Commands run in this process, with
 // the files of the script in $WORK. Besides the commands of testscript there are:

@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -56,7 +57,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		if !errors.Is(err, journal.ErrConflict) {
 			return false, err
 		}
-		if !pause(ctx, time.Duration(n)*claimAgain) {
+		if !pause.For(ctx, time.Duration(n)*claimAgain) {
 			return false, context.Cause(ctx)
 		}
 		if err := d.catchUp(ctx); err != nil {

@@ -28,7 +28,7 @@ var update = golden.Flag()
 //	turnlog ARG...           runs a command; "! turnlog" expects it to fail
 //	code N                   checks the exit code of the last command
 //	in TEXT                  what the next command reads from stdin
-//	terminal                 the next command has a terminal for stdin
+//	terminal                 the next command has a terminal for stdin and stdout
 //	deploy [TOOL...]         starts a deployment with test tools and sets NATS_URL
 //	start NAME ARG...        starts a command in the background
 //	await NAME TEXT          waits until it prints TEXT
@@ -86,7 +86,7 @@ func (s *script) begin(ts *testscript.TestScript, args []string) *program {
 		signals: make(chan os.Signal, 4), code: make(chan int, 1), keys: s.keys,
 	}
 	p.app = &app.App{
-		Terminal: app.Terminal{In: s.stdin, Out: io.MultiWriter(p.out, p.both), Err: io.MultiWriter(p.err, p.both), IsIn: s.isTerm},
+		Terminal: app.Terminal{In: s.stdin, Out: io.MultiWriter(p.out, p.both), Err: io.MultiWriter(p.err, p.both), IsIn: s.isTerm, IsOut: s.isTerm},
 		Signals:  p.signals, Exit: func(int) {}, Getenv: ts.Getenv, Patience: unhurried(),
 	}
 	if s.stdin == nil {

@@ -226,7 +226,7 @@ func cancelReason(m content.Metadata) string {
 // lastLine returns the last line of a text that is not blank.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
-	return app.Harmless(text[strings.LastIndexByte(text, '\n')+1:])
+	return render.Safe(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
 // ended gives the errors of an abandoned turn their exit code.

@@ -212,9 +212,6 @@ func (v *screen) print(text string) {
 	if text == "" {
 		return
 	}
-	if v.IsOut {
-		text = app.Harmless(text)
-	}
 	_, _ = io.WriteString(v.Out, text)
 	v.midline = !strings.HasSuffix(text, "\n")
 }

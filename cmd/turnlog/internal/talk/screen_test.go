@@ -134,6 +134,7 @@ func TestControlCharactersAreEscapedOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := newShown()
 	s.IsOut = true
+	s.Terminal = s.Escaped()
 	s.event(calling(1, 1))
 	s.event(reply(1, 1, "a\x1b[2Jb\tc\r\u009bd"))
 	s.event(events.ToolResultReceived{Result: content.NewResult("c", "x", content.StatusError, "bad\x07 thing")})

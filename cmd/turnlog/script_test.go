@@ -183,7 +183,8 @@ func (s *script) usage(ts *testscript.TestScript, _ bool, args []string) {
 func (s *script) release(*testscript.TestScript, bool, []string) { close(s.waiting) }
 
 // deploy starts a deployment whose worker has test tools: greet and names with an
-// underscore answer at once, wait answers after release. All but wait may need approval.
+// underscore answer at once, edit takes a path and two texts, wait answers after release.
+// All but wait may need approval.
 func (s *script) deploy(ts *testscript.TestScript, _ bool, names []string) {
 	s.waiting = make(chan struct{})
 	var tools []tool.Tool
@@ -200,6 +201,13 @@ func (s *script) deploy(ts *testscript.TestScript, _ bool, names []string) {
 					return "", context.Cause(ctx)
 				}
 			}, tool.ReadOnly())
+		case "edit":
+			type edit struct {
+				Path string `json:"path"`
+				Old  string `json:"old"`
+				New  string `json:"new"`
+			}
+			x, err = tool.Func(name, "Edits.", func(context.Context, edit) (string, error) { return name, nil })
 		default:
 			x, err = tool.Func(name, "Does it.", func(context.Context, struct{}) (string, error) { return name, nil })
 		}

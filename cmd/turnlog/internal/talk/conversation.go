@@ -29,6 +29,8 @@ type conversation struct {
 	local   bool             // it ends with this process
 	yes     bool             // approve everything
 	asks    bool             // ask the user about approvals
+	answers []answer         // that cover later questions; owned by the approver
+	root    string           // of the tools of this process, or ""
 	lines   func() <-chan app.Line
 	current *exchange // the turn that is shown
 }

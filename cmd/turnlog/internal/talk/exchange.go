@@ -144,7 +144,7 @@ func (x *exchange) nudge() {
 
 func (x *exchange) update(u session.Update) {
 	if r, ok := u.Event.(events.ApprovalResolved); ok && r.Approval == x.asking && !x.cancelled {
-		x.show.note("decided elsewhere")
+		x.show.note("%s", unasked(r))
 	}
 	if u.Record == nil || u.Own {
 		x.show.event(u.Event)
@@ -163,6 +163,24 @@ func (x *exchange) update(u session.Update) {
 		default:
 		}
 	}
+}
+
+// unasked says why a question on the screen needs no answer anymore.
+func unasked(r events.ApprovalResolved) string {
+	by := ""
+	if r.By != "" {
+		by = " by " + r.By
+	}
+	switch r.Outcome {
+	case events.Approved, events.Denied:
+		return "decided elsewhere: " + string(r.Outcome) + by
+	case events.Expired:
+		return "the question expired"
+	case events.ApprovalCancelled:
+		return "cancelled elsewhere"
+	case events.Moot:
+	}
+	return "no longer asked: another question about the call was decided"
 }
 
 // leave stops following the turn, which goes on.

@@ -186,7 +186,7 @@ func (o *outcome) turnVerdict() error {
 		if n := len(o.held) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more)", n)
 		}
-		how := fmt.Sprintf("decide with \"turnlog approve %[1]s %[2]s\" or \"turnlog deny %[1]s %[2]s\"", o.id, a.CallID)
+		how := fmt.Sprintf("look with \"turnlog approvals show %[1]s %[2]s\", decide with \"turnlog approve %[1]s %[2]s\" or \"turnlog deny %[1]s %[2]s\"", o.id, a.CallID)
 		if o.local {
 			how = "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -13,7 +12,6 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -42,7 +40,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 	for n := range maxClaims {
 		if d.State.Deleted != nil {
 			return d.refuseAll(ctx, events.Refused{
-				Reason: commands.ReasonDeleted, Detail: fmt.Sprintf("session %s %s", d.State.Session, d.State.Deleted),
+				Reason: loop.ReasonDeleted, Detail: fmt.Sprintf("session %s %s", d.State.Session, d.State.Deleted),
 			}, func(jetstream.Message) bool { return false })
 		}
 		if err := d.bind(d.State.Config); err != nil {
@@ -57,7 +55,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		if !errors.Is(err, journal.ErrConflict) {
 			return false, err
 		}
-		if !pause.For(ctx, time.Duration(n)*claimAgain) {
+		if !pause(ctx, time.Duration(n)*claimAgain) {
 			return false, context.Cause(ctx)
 		}
 		if err := d.catchUp(ctx); err != nil {
@@ -91,9 +89,7 @@ func (d *driver) adopt(read engine.Replica, err error) error {
 	}
 	d.Adopt(read)
 	d.snapped = read.Base
-	for _, c := range read.State.Cursors {
-		d.cursors[c.Lane] = max(d.cursors[c.Lane], c.Seq)
-	}
+	d.inbox.Adopt(read.State.Cursors)
 	return nil
 }
 
@@ -108,25 +104,25 @@ func (d *driver) starts(ctx context.Context) (bool, error) {
 		_, ok := m.Envelope.Command.(commands.OpenSession)
 		return ok && m.Err == nil
 	}
-	return d.refuseAll(ctx, events.Refused{Reason: commands.ReasonNoSession, Detail: "no such session"}, opens)
+	return d.refuseAll(ctx, events.Refused{Reason: loop.ReasonNoSession, Detail: "no such session"}, opens)
 }
 
 // refuseAll refuses all commands in the inbox, since there is no session for them. If unless
 // accepts one of them, refuseAll refuses nothing and reports true.
 func (d *driver) refuseAll(ctx context.Context, why events.Refused, unless func(jetstream.Message) bool) (bool, error) {
-	var refused []string
-	cursors := make(map[events.Lane]uint64)
-	for m, err := range d.node.cell.Inbox().Read(ctx, d.State.Session, d.cursorList(), 0) {
+	var refused []jetstream.Message
+	for m, err := range d.inbox.Read(ctx, 0) {
 		if err != nil {
 			return false, fmt.Errorf("read inbox: %w", err)
 		}
 		if unless(m) {
 			return true, nil
 		}
-		refused, cursors[m.Lane] = append(refused, m.Envelope.ID), m.Seq
+		refused = append(refused, m)
 	}
-	maps.Copy(d.cursors, cursors)
-	for _, why.Command = range refused {
+	for _, m := range refused {
+		d.inbox.Take(m)
+		why.Command = m.Envelope.ID
 		d.Publish(why)
 	}
 	return false, nil

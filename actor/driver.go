@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/engine"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -30,11 +29,11 @@ type driver struct {
 	overtaken []string  // calls that an earlier driver's task blocked, until the inbox is read
 	verifier  loop.Call // the last verifier that was owed, until its verdict arrives
 
-	cursors  map[events.Lane]uint64 // of handled commands, recorded or not
-	unread   chan struct{}          // holds one if the inbox held more than one read returned
-	unproven map[string]bool        // calls reported without their ticket, by identity
-	taken    int                    // counts commands
-	looked   int                    // the value of taken when the inbox was last read
+	inbox    *jetstream.Reader // knows the handled commands, recorded or not
+	unread   chan struct{}     // holds one if the inbox held more than one read returned
+	unproven map[string]bool   // calls reported without their ticket, by identity
+	taken    int               // counts commands
+	looked   int               // the value of taken when the inbox was last read
 
 	listings []*listing // of sessions with something for a person to decide
 	serving  bool       // it has claimed the session and read its inbox
@@ -45,7 +44,7 @@ type driver struct {
 func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *driver {
 	d := &driver{
 		node: n, token: token, lease: newLease(token, log), log: log,
-		cursors: make(map[events.Lane]uint64), missing: make(chan string), unread: make(chan struct{}, 1),
+		inbox: n.cell.Inbox().Reader(token.Session(), nil), missing: make(chan string), unread: make(chan struct{}, 1),
 		listings: listings(n.cell),
 	}
 	d.Session = engine.Session{

@@ -13,15 +13,16 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/loop"
 )
 
 // receive handles a live command. If an earlier one may be missing, it reads the inbox.
 func (d *driver) receive(ctx context.Context, m jetstream.Message) error {
 	switch {
-	case m.Gap || m.Last > d.cursors[m.Lane]:
-		return d.readInbox(ctx)
-	case m.Seq <= d.cursors[m.Lane]:
+	case d.inbox.Old(m):
 		return nil
+	case !d.inbox.Follows(m):
+		return d.readInbox(ctx)
 	}
 	if err := d.take(ctx, m); err != nil {
 		return err
@@ -50,15 +51,12 @@ const maxUnread = 256
 func (d *driver) handleInbox(ctx context.Context) error {
 	for again := true; again; {
 		overtaken := len(d.overtaken)
-		for m, err := range d.node.cell.Inbox().Read(ctx, d.State.Session, d.cursorList(), maxUnread) {
+		for m, err := range d.inbox.Read(ctx, maxUnread) {
 			if err != nil {
 				return fmt.Errorf("read inbox: %w", err)
 			}
 			if m.More {
 				signal(d.unread)
-			}
-			if m.Seq <= d.cursors[m.Lane] {
-				continue
 			}
 			if err := d.take(ctx, m); err != nil {
 				return err
@@ -85,10 +83,10 @@ const purgeEvery = 256
 // take decides one command and moves its lane's cursor: in the entry that it causes, or else in
 // memory until the next entry.
 func (d *driver) take(ctx context.Context, m jetstream.Message) error {
-	d.cursors[m.Lane] = m.Seq
 	if d.taken++; d.taken%purgeEvery == 0 {
 		d.purgeHandled(ctx)
 	}
+	d.inbox.Take(m)
 	count := d.node.cfg.Metrics.CommandHandled
 	if m.Err != nil {
 		d.log.Warn("bad command skipped", logfield.Seq(m.Seq), zap.Error(m.Err))
@@ -113,7 +111,7 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 	}
 	before := d.Head.Seq
 	err := d.decide(ctx, env)
-	r, refused := errors.AsType[*commands.Rejection](err)
+	r, refused := errors.AsType[*loop.Rejection](err)
 	switch {
 	case refused:
 		count(name, "refused")
@@ -148,23 +146,17 @@ func (d *driver) envelope(id string, c commands.Command) commands.Envelope {
 	return commands.Envelope{ID: id, Session: d.State.Session, By: d.node.cfg.Name, Command: c}
 }
 
-// purgeHandled purges the commands that the journal records as handled, except the last one of
-// each lane: while work is outstanding the inbox is not empty.
+// purgeHandled purges the handled commands, except the last one of each lane: while work is
+// outstanding the inbox is not empty.
 func (d *driver) purgeHandled(ctx context.Context) {
-	if err := d.node.cell.Inbox().Purge(ctx, d.State.Session, d.State.Cursors, true); err != nil {
+	if err := d.inbox.Purge(ctx, true); err != nil {
 		d.log.Warn("handled commands not purged", zap.Error(err))
 	}
 }
 
-// cursorList lists the cursors of all lanes, in the order in which they are written.
-func (d *driver) cursorList() (out []events.Cursor) {
-	for _, l := range []events.Lane{events.LaneAsk, events.LaneDecide, events.LaneReport, events.LaneDue} {
-		out = append(out, events.Cursor{Lane: l, Seq: d.cursors[l]})
-	}
-	return out
-}
-
 // movedCursors returns the cursors that the journal does not have yet.
 func (d *driver) movedCursors() []events.Cursor {
-	return slices.DeleteFunc(d.cursorList(), func(c events.Cursor) bool { return c.Seq <= d.State.Cursor(c.Lane) })
+	return slices.DeleteFunc(d.inbox.Cursors(), func(c events.Cursor) bool {
+		return c.Seq == 0 || slices.Contains(d.State.Cursors, c)
+	})
 }

@@ -22,7 +22,7 @@ func (d *driver) park(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	err := d.decide(ctx, d.envelope("park/"+ulid.Make().String(), commands.Park{}))
-	if _, refused := errors.AsType[*commands.Rejection](err); refused {
+	if _, refused := errors.AsType[*loop.Rejection](err); refused {
 		return false, nil
 	}
 	if err != nil {
@@ -35,7 +35,7 @@ func (d *driver) park(ctx context.Context) (bool, error) {
 // session again if a command arrived in the meantime.
 func (d *driver) release(ctx context.Context) error {
 	inbox, s := d.node.cell.Inbox(), d.token.Session()
-	if err := inbox.Purge(ctx, s, d.cursorList(), false); err != nil {
+	if err := d.inbox.Purge(ctx, false); err != nil {
 		return fmt.Errorf("purge inbox: %w", err)
 	}
 	d.lease.stop()

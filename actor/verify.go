@@ -8,7 +8,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -55,7 +54,7 @@ func (d *driver) awaitVerifiers(ctx context.Context, e loop.RunTool) commands.Co
 		if time.Now().After(end) {
 			return unrunnable(e.Call, "no worker runs the verifiers of tasks: start one with --tools gate")
 		}
-		if !pause.For(ctx, dispatchAgain) {
+		if !pause(ctx, dispatchAgain) {
 			return nil
 		}
 	}

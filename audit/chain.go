@@ -15,7 +15,7 @@ type links struct {
 	intact  bool // the latest record follows the previous one, unchanged, and was decoded completely
 	at      content.Time
 	epoch   uint64
-	cursors map[events.Lane]uint64
+	cursors map[events.Lane]events.Cursor
 	gaps    []Violation // about missing entries
 }
 
@@ -132,13 +132,14 @@ func (c *Checker) claims(e events.Entry) {
 
 func (c *Checker) move(e events.Entry) {
 	if c.links.cursors == nil {
-		c.links.cursors = map[events.Lane]uint64{}
+		c.links.cursors = map[events.Lane]events.Cursor{}
 	}
 	for _, cur := range e.Cursors {
-		if last := c.links.cursors[cur.Lane]; cur.Seq < last {
-			c.fault(e.Seq, cursorsRise, "the cursor of lane %q falls from %d to %d", cur.Lane, last, cur.Seq)
+		// In a stream that lost messages, sequences begin again, but time goes on.
+		if last := c.links.cursors[cur.Lane]; cur.Seq < last.Seq && cur.At <= last.At {
+			c.fault(e.Seq, cursorsRise, "the cursor of lane %q falls from %d to %d", cur.Lane, last.Seq, cur.Seq)
 		}
-		c.links.cursors[cur.Lane] = cur.Seq
+		c.links.cursors[cur.Lane] = cur
 	}
 }
 

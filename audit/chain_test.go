@@ -85,6 +85,10 @@ func TestABreakInTheChainIsReportedAtItsEntry(t *testing.T) {
 			e[5].Cursors = []events.Cursor{{Lane: events.LaneAsk, Seq: 7}, {Lane: events.LaneReport, Seq: 3}}
 			e[6].Cursors = []events.Cursor{{Lane: events.LaneAsk, Seq: 7}, {Lane: events.LaneReport, Seq: 2}}
 		}), 7, cursorsRise, `"report" falls from 3 to 2`},
+		{"a falling cursor at the same time", reseal(t, func(e []events.Entry) {
+			e[5].Cursors = []events.Cursor{{Lane: events.LaneReport, Seq: 3, At: 5}}
+			e[6].Cursors = []events.Cursor{{Lane: events.LaneReport, Seq: 2, At: 5}}
+		}), 7, cursorsRise, `"report" falls from 3 to 2`},
 		{"a cause twice", reseal(t, func(e []events.Entry) { e[6].Cause = e[4].Cause }), 7, "cause-once", "cmd-5 already caused entry 5"},
 		{"no cause", reseal(t, func(e []events.Entry) { e[6].Cause = "" }), 7, "cause-once", "names no command"},
 	} {

@@ -148,7 +148,7 @@ func (r *remote) hear(ev events.Event) {
 	if refused, ok := ev.(events.Refused); ok {
 		var err error
 		if refused.Reason != "" {
-			err = &commands.Rejection{Reason: refused.Reason, Detail: refused.Detail}
+			err = &loop.Rejection{Reason: refused.Reason, Detail: refused.Detail}
 		}
 		r.answer(refused.Command, err)
 	}
@@ -179,7 +179,7 @@ func (r *remote) take(rec journal.Record) {
 
 func (r *remote) moveCursors(cursors []events.Cursor) {
 	for _, c := range cursors {
-		r.cursors[c.Lane] = max(r.cursors[c.Lane], c.Seq)
+		r.cursors[c.Lane] = c.Seq
 	}
 }
 
@@ -193,7 +193,7 @@ func (r *remote) passOver(a *ask) {
 		r.answerLocked(a.id, nil)
 	case a.seq != 0 && a.seq <= r.cursors[a.lane] && a.silence == nil:
 		a.silence = time.AfterFunc(refusalDelay, func() {
-			r.answer(a.id, &commands.Rejection{Reason: session.ReasonPassedOver, Detail: "the session handled it without effect, and the reason was lost"})
+			r.answer(a.id, &loop.Rejection{Reason: session.ReasonPassedOver, Detail: "the session handled it without effect, and the reason was lost"})
 		})
 	}
 }
@@ -215,7 +215,7 @@ func (r *remote) answerLocked(id string, err error) {
 func (r *remote) Ask(ctx context.Context, id string, c commands.Command) error {
 	a := &ask{id: id, lane: commands.LaneOf(c), outcome: make(chan error, 1)}
 	r.mu.Lock()
-	failed := r.failed
+	failed, before := r.failed, r.cursors[a.lane]
 	r.asks = append(r.asks, a)
 	r.mu.Unlock()
 	defer r.forget(a)
@@ -228,6 +228,9 @@ func (r *remote) Ask(ctx context.Context, id string, c commands.Command) error {
 	}
 	r.mu.Lock()
 	a.seq = seq
+	if seq <= before && r.cursors[a.lane] == before {
+		r.cursors[a.lane] = 0 // the stream lost commands, and its sequences began again
+	}
 	r.passOver(a)
 	r.mu.Unlock()
 	select {

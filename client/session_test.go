@@ -136,6 +136,33 @@ func TestAnAskThatTheJournalPassesOverIsRefused(t *testing.T) {
 	})
 }
 
+// TestAnAskOfAnInboxThatBeganAgainWaitsForItsAnswer sends a command whose sequence is below a cursor in
+// the journal, as happens after the stream was rolled back or created again.
+func TestAnAskOfAnInboxThatBeganAgainWaitsForItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := &hand{w: w, id: "s"}
+		h.append("claim", nil, events.DriverClaimed{Epoch: 1, Node: "hand"})
+		h.append("open", []events.Cursor{{Lane: events.LaneAsk, Seq: 1000, At: 1}}, events.RunStarted{Config: events.Config{Model: "none"}})
+		s, err := w.Client.Attach(w.Ctx, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close(t.Context()) }()
+		answer := make(chan error, 1)
+		go func() { answer <- s.Send(w.Ctx, "", content.UserText("hi")) }()
+		ask := h.asks()[0]
+		<-time.After(time.Minute)
+		h.append("other", nil, events.Warning{Code: "w"})
+		<-time.After(time.Minute)
+		h.append(ask.Envelope.ID, []events.Cursor{{Lane: ask.Lane, Seq: ask.Seq, At: ask.At}},
+			events.InputQueued{Items: []content.Item{content.UserText("hi")}})
+		if err := <-answer; err != nil {
+			t.Errorf("Submit = %v", err)
+		}
+	})
+}
+
 func TestASecondCancelIsNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

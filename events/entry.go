@@ -73,10 +73,13 @@ const (
 	LaneLocal  Lane = ""       // the host itself
 )
 
-// Cursor is the sequence of the last handled command of a lane.
+// Cursor says how far a lane is handled. A sequence alone names a command only as long as the stream
+// keeps what it acknowledged. A stream that was rolled back or created again gives a sequence a second
+// time, but not a time of storage.
 type Cursor struct {
-	Lane Lane   `msgpack:"l" json:"lane"`
-	Seq  uint64 `msgpack:"s" json:"seq"`
+	Lane Lane         `msgpack:"l" json:"lane"`
+	Seq  uint64       `msgpack:"s" json:"seq"`                    // of the last handled command
+	At   content.Time `msgpack:"t,omitempty" json:"at,omitempty"` // the latest time at which a handled command was stored; 0: not recorded
 }
 
 // Entry is one atomic append to a journal.

@@ -25,7 +25,7 @@ func sampleEntry(evs ...Event) Entry {
 		Cause:   "cmd-7",
 		At:      sampleTime,
 		Epoch:   2,
-		Cursors: []Cursor{{Lane: LaneAsk, Seq: 41}, {Lane: LaneReport, Seq: 1 << 40}},
+		Cursors: []Cursor{{Lane: LaneAsk, Seq: 41, At: sampleTime}, {Lane: LaneReport, Seq: 1 << 40}},
 		Events:  evs,
 	}
 }

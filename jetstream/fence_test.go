@@ -120,7 +120,7 @@ func TestFencedTaskIsReportedBeforeItIsRemoved(t *testing.T) {
 		m, err := next(within(t, time.Second), said)
 		must(t, err)
 		number := m.Envelope.Command.(commands.ReportOvertaken).Task
-		want := Message{Lane: events.LaneReport, Seq: m.Seq, Ticket: x.Ticket, Envelope: commands.Envelope{
+		want := Message{Lane: events.LaneReport, Seq: m.Seq, At: m.At, Ticket: x.Ticket, Envelope: commands.Envelope{
 			ID: fmt.Sprint("overtaken/t1-r1-c1/1/", number), Session: x.Session,
 			Command: commands.ReportOvertaken{Place: x.Place, Attempt: 1, Task: number},
 		}}

@@ -35,8 +35,9 @@ func (c *Cell) Inbox() *Inbox { return &Inbox{cell: c} }
 // Message is one command of a session, as it was read or received.
 type Message struct {
 	Lane     events.Lane
-	Seq      uint64 // of the message; the lane's cursor once it is handled
-	Last     uint64 // of the lane's previous message; messages between the cursor and it were missed
+	Seq      uint64       // of the message
+	Last     uint64       // of the lane's previous message; messages between it and the last taken one were missed
+	At       content.Time // when the message was stored
 	Envelope commands.Envelope
 	Ticket   string // of the dispatch that a report is about
 	Err      error  // commands.ErrBadCommand or ErrBlobMissing: skip it
@@ -103,54 +104,238 @@ func (c *Cell) sendEnvelope(ctx context.Context, msg *nats.Msg, env commands.Env
 	return seq, err
 }
 
-// Read yields the commands after the cursors, which name each lane at most once, lane by lane and in
-// order: first asks, then decisions, reports and timers. It asks the leaders, so it includes everything
-// that was acknowledged before the call. It ends each lane but that of reports after a number of commands;
-// 0 means no limit.
+// Read is Reader.Read for a caller that handles no command.
 func (i *Inbox) Read(ctx context.Context, s content.SessionID, cursors []events.Cursor, most int) iter.Seq2[Message, error] {
-	type stored struct {
-		api.Message
-		err error
+	return i.Reader(s, cursors).Read(ctx, most)
+}
+
+// Reader reads a session's inbox for the process that handles its commands, and knows which ones are
+// handled. One goroutine uses it.
+//
+// A stream may lose what it acknowledged: after a power loss, from an old backup, or because it was
+// created again. It then gives the same sequences to other commands. A command is therefore handled
+// only if its sequence and its time of storage are not after the lane's cursor. The clocks of servers
+// may differ, so if only the time says so, the causes in the journal decide. A command that was
+// handled in one version of the stream and is back in the next is not handled again, and a new one is
+// not missed, however the sequences compare.
+type Reader struct {
+	inbox   *Inbox
+	session content.SessionID
+	lanes   map[events.Lane]*lane
+	causes  map[string]bool // all of the journal; nil until they are needed
+}
+
+// lane is how far one lane is handled.
+type lane struct {
+	events.Cursor
+
+	seen stamp // of the last message of the stream as it is now: it and all before it are handled
+}
+
+// stamp identifies a message in any version of its stream. The zero stamp is before all messages.
+type stamp struct {
+	seq uint64
+	at  content.Time
+}
+
+func stampOf(m api.Message) stamp { return stamp{m.Seq, content.TimeOf(m.Time)} }
+
+// Reader returns a reader that continues from the cursors, which name each lane at most once.
+func (i *Inbox) Reader(s content.SessionID, cursors []events.Cursor) *Reader {
+	r := &Reader{inbox: i, session: s, lanes: make(map[events.Lane]*lane)}
+	for _, l := range lanes() {
+		r.lanes[l] = &lane{Cursor: events.Cursor{Lane: l}}
 	}
-	next := func(l events.Lane, after uint64) (m stored) {
-		stream, subject := i.cell.lane(s, l)
-		m.Message, m.err = i.cell.api.Next(ctx, stream, subject, after+1)
-		return m
+	r.Adopt(cursors)
+	return r
+}
+
+// Adopt takes over cursors that another driver has recorded.
+func (r *Reader) Adopt(cursors []events.Cursor) {
+	for _, c := range cursors {
+		if p := r.lanes[c.Lane]; p != nil && (c.Seq > p.Seq || c.At > p.At) {
+			p.Cursor = c
+		}
 	}
+}
+
+// Cursors returns the cursors of all lanes, in the order in which they are handled.
+func (r *Reader) Cursors() []events.Cursor {
+	out := make([]events.Cursor, 0, len(r.lanes))
+	for _, l := range lanes() {
+		out = append(out, r.lanes[l].Cursor)
+	}
+	return out
+}
+
+// Take records that a message is handled, and so are all of its lane before it.
+func (r *Reader) Take(m Message) {
+	p := r.lanes[m.Lane]
+	p.Seq, p.At, p.seen = m.Seq, max(p.At, m.At), stamp{m.Seq, m.At}
+	if r.causes != nil && m.Err == nil {
+		r.causes[m.Envelope.ID] = true
+	}
+}
+
+// Follows reports whether a live command is the next one of its lane. If it is not, it is old, or one
+// before it may have been missed: read the inbox.
+func (r *Reader) Follows(m Message) bool {
+	p := r.lanes[m.Lane]
+	return !m.Gap && p != nil && m.Last == p.seen.seq && p.judge(stamp{m.Seq, m.At}) == isNew
+}
+
+// Old reports whether a live command was handled.
+func (r *Reader) Old(m Message) bool {
+	p := r.lanes[m.Lane]
+	return !m.Gap && p != nil && p.judge(stamp{m.Seq, m.At}) == isOld
+}
+
+// verdict says whether a message is handled.
+type verdict int
+
+const (
+	isNew verdict = iota
+	isOld
+	inDoubt // only the causes in the journal say it
+)
+
+// judge compares a message with the lane's cursor.
+func (p *lane) judge(m stamp) verdict {
+	before := m.seq <= p.Seq
+	switch {
+	case p.At == 0 && !before: // earlier releases recorded no time
+		return isNew
+	case p.At == 0:
+		return inDoubt
+	case m.at > p.At, m.at == p.At && !before:
+		return isNew
+	case before:
+		return isOld
+	}
+	return inDoubt // the clock of another server, or an old backup of a stream that was created again
+}
+
+// Read yields the commands that are not handled, lane by lane and in order: first asks, then
+// decisions, reports and timers. It asks the leaders, so it includes everything that was acknowledged
+// before the call. It ends each lane but that of reports after a number of commands; 0 means no limit.
+func (r *Reader) Read(ctx context.Context, most int) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		first := api.Together(lanes(), func(l events.Lane) stored { return next(l, cursorOf(cursors, l)) })
+		first := api.Together(lanes(), func(l events.Lane) stored { return r.first(ctx, r.lanes[l]) })
 		for n, l := range lanes() {
-			last, m := cursorOf(cursors, l), first[n]
-			for count := 1; !errors.Is(m.err, api.ErrNoMessage); count++ {
-				msg := Message{Lane: l, Seq: m.Seq, Last: last, Ticket: m.Header.Get(layout.HeaderTicket)}
-				msg.More = count == most && l != events.LaneReport
-				if m.err == nil {
-					m.err = i.fill(ctx, &msg, s, m.Message)
-				}
-				if m.err != nil {
-					yield(Message{}, fmt.Errorf("read inbox of %s: %w", s, m.err))
-					return
-				}
-				if !yield(msg, nil) {
-					return
-				}
-				if msg.More {
-					break
-				}
-				last = m.Seq
-				m = next(l, last)
+			limit := most
+			if l == events.LaneReport {
+				limit = 0
+			}
+			more, err := r.readLane(ctx, r.lanes[l], first[n], limit, yield)
+			if err != nil {
+				yield(Message{}, fmt.Errorf("read inbox of %s: %w", r.session, err))
+			}
+			if err != nil || !more {
+				return
 			}
 		}
 	}
 }
 
-func cursorOf(cursors []events.Cursor, l events.Lane) uint64 {
-	for _, c := range cursors {
-		if c.Lane == l {
-			return c.Seq
+// stored is a message of a stream, or why there is none.
+type stored struct {
+	api.Message
+	err error
+}
+
+// next returns the first message of a lane at or after a sequence.
+func (r *Reader) next(ctx context.Context, l events.Lane, seq uint64) (m stored) {
+	stream, subject := r.inbox.cell.lane(r.session, l)
+	m.Message, m.err = r.inbox.cell.api.Next(ctx, stream, subject, seq)
+	return m
+}
+
+// first returns the first message after those that are known to be handled. Handled ones remain in a
+// stream until they are purged, and the last of them is enough to know that it is the same stream.
+func (r *Reader) first(ctx context.Context, p *lane) stored {
+	if p.seen.seq > 0 {
+		m := r.next(ctx, p.Lane, p.seen.seq)
+		if m.err == nil && stampOf(m.Message) == p.seen {
+			return r.next(ctx, p.Lane, p.seen.seq+1)
+		}
+		if p.seen = (stamp{}); m.err != nil && !errors.Is(m.err, api.ErrNoMessage) {
+			return m
 		}
 	}
-	return 0
+	m := r.next(ctx, p.Lane, 1)
+	if m.err != nil || m.Seq > p.Seq {
+		return m
+	}
+	at := r.next(ctx, p.Lane, p.Seq)
+	switch {
+	case errors.Is(at.err, api.ErrNoMessage):
+	case at.err != nil:
+		return at
+	case at.Seq == p.Seq && (p.At == 0 || p.At == content.TimeOf(at.Time)):
+		p.seen = stampOf(at.Message)
+		return r.next(ctx, p.Lane, p.Seq+1)
+	}
+	return m
+}
+
+// readLane yields the messages of a lane from m on that are not handled, up to a limit. It returns
+// false if the reader wants no more.
+func (r *Reader) readLane(ctx context.Context, p *lane, m stored, limit int, yield func(Message, error) bool) (more bool, err error) {
+	last, all := p.seen.seq, true // all: everything before m is handled
+	for count := 0; !errors.Is(m.err, api.ErrNoMessage); {
+		if m.err != nil {
+			return false, m.err
+		}
+		old, msg, err := r.open(ctx, p, m.Message)
+		if err != nil {
+			return false, err
+		}
+		if old && all {
+			p.seen = stampOf(m.Message)
+		}
+		if !old {
+			count++
+			msg.Last, msg.More = last, count == limit
+			if !yield(msg, nil) {
+				return false, nil
+			}
+			if all = all && p.seen.seq == m.Seq; msg.More {
+				break
+			}
+		}
+		last = m.Seq
+		m = r.next(ctx, p.Lane, last+1)
+	}
+	return true, nil
+}
+
+// open decodes a stored message, unless it is handled.
+func (r *Reader) open(ctx context.Context, p *lane, m api.Message) (old bool, msg Message, err error) {
+	v := p.judge(stampOf(m))
+	if v == isOld {
+		return true, msg, nil
+	}
+	msg = Message{Lane: p.Lane, Seq: m.Seq, At: content.TimeOf(m.Time), Ticket: m.Header.Get(layout.HeaderTicket)}
+	if err := r.inbox.fill(ctx, &msg, r.session, m); err != nil || v == isNew || msg.Err != nil {
+		return false, msg, err
+	}
+	old, err = r.caused(ctx, msg.Envelope.ID)
+	return old, msg, err
+}
+
+// caused reports whether a command is a cause in the journal.
+func (r *Reader) caused(ctx context.Context, id string) (bool, error) {
+	if r.causes == nil {
+		all := make(map[string]bool)
+		for rec, err := range r.inbox.cell.Journal().Read(ctx, r.session, 0) {
+			if err != nil {
+				return false, err
+			}
+			all[rec.Entry.Cause] = true
+		}
+		r.causes = all
+	}
+	return r.causes[id], nil
 }
 
 // fill decodes a stored message into msg. It sets Err for an invalid command.
@@ -186,23 +371,32 @@ func (m *Message) decode(s content.SessionID, data []byte) {
 	}
 }
 
-// Purge deletes the handled commands, up to and including each lane's cursor. With keepLast the last
-// handled command of each lane stays. It must be set while work is outstanding, so that the inbox
-// alone shows which sessions must run (the invariant inbox-empty-only-at-rest).
-func (i *Inbox) Purge(ctx context.Context, s content.SessionID, cursors []events.Cursor, keepLast bool) error {
-	err := cmp.Or(api.Together(cursors, func(c events.Cursor) error {
-		if c.Lane == events.LaneLocal || c.Seq == 0 {
+// Purge deletes the handled commands that were read or received. With keepLast the last one of each
+// lane stays. It must be set while work is outstanding, so that the inbox alone shows which sessions
+// must run (the invariant inbox-empty-only-at-rest). Nothing is deleted from a lane whose last
+// handled command is not there any more: sequences may have begun again.
+func (r *Reader) Purge(ctx context.Context, keepLast bool) error {
+	err := cmp.Or(api.Together(lanes(), func(l events.Lane) error {
+		p := r.lanes[l]
+		if p.seen.seq == 0 {
 			return nil
 		}
-		end := c.Seq + 1 // exclusive
-		if keepLast {
-			end = c.Seq
+		m := r.next(ctx, l, p.seen.seq)
+		if errors.Is(m.err, api.ErrNoMessage) || m.err == nil && stampOf(m.Message) != p.seen {
+			return nil
 		}
-		stream, subject := i.cell.lane(s, c.Lane)
-		return i.cell.api.Purge(ctx, stream, subject, end)
+		if m.err != nil {
+			return m.err
+		}
+		end := p.seen.seq + 1 // exclusive
+		if keepLast {
+			end = p.seen.seq
+		}
+		stream, subject := r.inbox.cell.lane(r.session, l)
+		return r.inbox.cell.api.Purge(ctx, stream, subject, end)
 	})...)
 	if err != nil {
-		return fmt.Errorf("purge inbox of %s: %w", s, err)
+		return fmt.Errorf("purge inbox of %s: %w", r.session, err)
 	}
 	return nil
 }

@@ -45,13 +45,14 @@ func TestListenerReceivesEveryLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
+		now := content.TimeOf(time.Now())
 		before := send(t, c, submit("s1", "a1", "sent before it listens"))
 		l := listen(t, c, "s1")
 		seqs := send(t, c, submit("s1", "a2", "hello"), submit("s2", "x", ""), decision("s1", "d1"), lostReport("s1", "r1"))
 		want := []Message{
-			{Lane: events.LaneAsk, Seq: seqs[0], Last: before[0], Envelope: submit("s1", "a2", "hello")},
-			{Lane: events.LaneDecide, Seq: seqs[2], Envelope: decision("s1", "d1")},
-			{Lane: events.LaneReport, Seq: seqs[3], Envelope: lostReport("s1", "r1")},
+			{Lane: events.LaneAsk, Seq: seqs[0], At: now, Last: before[0], Envelope: submit("s1", "a2", "hello")},
+			{Lane: events.LaneDecide, Seq: seqs[2], At: now, Envelope: decision("s1", "d1")},
+			{Lane: events.LaneReport, Seq: seqs[3], At: now, Envelope: lostReport("s1", "r1")},
 		}
 		for _, w := range want {
 			if diff := cmp.Diff(w, hear(t, l)); diff != "" {

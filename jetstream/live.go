@@ -161,6 +161,7 @@ func (l *Listener) Decode(raw *nats.Msg) Message {
 		Lane: l.cell.names.LaneOf(raw.Subject),
 		Seq:  api.HeaderUint(raw.Header, jetstream.SequenceHeader),
 		Last: api.HeaderUint(raw.Header, jetstream.LastSequenceHeader),
+		At:   content.TimeOf(api.HeaderTime(raw.Header)),
 
 		Ticket: raw.Header.Get(layout.HeaderTicket),
 	}
@@ -168,7 +169,7 @@ func (l *Listener) Decode(raw *nats.Msg) Message {
 		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)
 		return m
 	}
-	if m.Seq == 0 || raw.Header.Get(layout.HeaderBlob) != "" {
+	if m.Seq == 0 || m.At == 0 || raw.Header.Get(layout.HeaderBlob) != "" {
 		return Message{Gap: true}
 	}
 	m.decode(l.session, raw.Data)

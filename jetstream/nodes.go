@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
@@ -161,7 +160,9 @@ func (n *Nodes) ask(ctx context.Context, node string, timeout time.Duration) (un
 			return nil, false
 		case api.IsNoResponders(err):
 			absent = true
-			if !pause.For(ctx, probeTimeout) {
+			select {
+			case <-time.After(probeTimeout):
+			case <-ctx.Done():
 				return nil, true
 			}
 		case ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || !n.connected(ctx):

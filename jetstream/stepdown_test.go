@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -35,7 +34,7 @@ func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 	must(t, err)
 
 	n, runs := driver.names, driver.Runs()
-	h := handler{cell: driver, cursors: make(map[events.Lane]uint64)}
+	h := handler{cell: driver, inbox: driver.Inbox().Reader("s1", nil)}
 	must(t, h.listen(ctx))
 	defer func() { h.l.Close() }()
 	stepDown(ctx, t, client, "CONSUMER.LEADER.STEPDOWN."+n.RunStream()+"."+n.RunConsumer(), "STREAM.LEADER.STEPDOWN."+n.InboxStream())
@@ -61,7 +60,7 @@ func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 	must(t, h.until(ctx, "result/t1-r1-c1/1"))
 	must(t, c.Done(ctx))
 
-	must(t, driver.Inbox().Purge(ctx, "s1", h.list(), false))
+	must(t, h.inbox.Purge(ctx, false))
 	must(t, token.Done(ctx))
 	must(t, token.WaitGone(ctx))
 	if any, err := driver.Inbox().HasAny(ctx, "s1"); any || err != nil {
@@ -69,24 +68,16 @@ func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 	}
 }
 
-// handler consumes commands like a driver: live ones by cursor, all others from the inbox.
+// handler consumes commands like a driver: live ones that follow, all others from the inbox.
 type handler struct {
-	cell    *Cell
-	l       *Listener
-	cursors map[events.Lane]uint64
+	cell  *Cell
+	l     *Listener
+	inbox *Reader
 }
 
 func (h *handler) listen(ctx context.Context) (err error) {
 	h.l, err = h.cell.Inbox().Listen(ctx, "s1")
 	return err
-}
-
-func (h *handler) list() []events.Cursor {
-	var out []events.Cursor
-	for lane, seq := range h.cursors {
-		out = append(out, events.Cursor{Lane: lane, Seq: seq})
-	}
-	return out
 }
 
 // until handles commands until the one with this ID. Like a swept driver, it also reads the inbox
@@ -97,16 +88,16 @@ func (h *handler) until(ctx context.Context, id string) error {
 		m, err := next(wait, h.l)
 		cancel()
 		batch := []Message{m}
-		if err != nil || m.Gap || m.Last > h.cursors[m.Lane] {
-			if batch, err = natstest.Collect(h.cell.Inbox().Read(ctx, "s1", h.list(), 0)); err != nil {
+		switch {
+		case err == nil && h.inbox.Old(m):
+			continue // heard and read
+		case err != nil || !h.inbox.Follows(m):
+			if batch, err = natstest.Collect(h.inbox.Read(ctx, 0)); err != nil {
 				return err
 			}
 		}
 		for _, m := range batch {
-			if m.Seq <= h.cursors[m.Lane] {
-				continue // heard and read
-			}
-			h.cursors[m.Lane] = m.Seq
+			h.inbox.Take(m)
 			if m.Envelope.ID == id {
 				return nil
 			}

@@ -183,7 +183,7 @@ func (s *State) applyRunStarted(ev events.RunStarted) {
 	s.add(ev.Transcript...)
 	for _, it := range ev.Transcript {
 		for _, c := range it.Calls() {
-			s.CallIDs.Add(c.ID)
+			s.CallIDs.add(c.ID)
 		}
 	}
 }
@@ -255,9 +255,9 @@ func (s *State) applyReply(ev events.ReplyRecorded) {
 
 // applyUsage counts usage. A call that reports it after its answer has stopped for good.
 func (s *State) applyUsage(ev events.UsageUpdated) {
-	s.Used.Add(ev)
+	s.Used.add(ev)
 	if s.Turn != nil {
-		s.Turn.Used.Add(ev)
+		s.Turn.Used.add(ev)
 	}
 	for _, calls := range [][]Call{s.roundCalls(), s.Background, s.Stops} {
 		for i := range calls {

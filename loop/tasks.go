@@ -10,7 +10,13 @@ import (
 
 func (d *decision) startTask(c commands.StartTask) error {
 	if !d.idle() || d.queuedTask() >= 0 {
-		return commands.Refuse(commands.ReasonBusy, "a turn is open or a task is queued")
+		return refuse(ReasonBusy, "a turn is open or a task is queued")
+	}
+	if c.Spec.Goal == "" {
+		return refuse(ReasonEmptyInput, "the task has no goal")
+	}
+	if err := checkOptions(c.Options); err != nil {
+		return err
 	}
 	goal := content.UserText(c.Spec.Goal)
 	goal.Parts = append(goal.Parts, c.Files...)
@@ -31,7 +37,7 @@ func (d *decision) recall(c commands.ReportRecall) {
 	}
 	items, problem := c.Items, c.Error
 	if len(items) > 0 {
-		if err := commands.ValidateInput(items); err != nil {
+		if err := checkInput(items); err != nil {
 			items, problem = nil, err.Error()
 		}
 	}
@@ -63,8 +69,7 @@ func (d *decision) verified(c commands.ReportVerify) {
 	if d.Task == nil || !d.Task.Running || c.Task != d.Task.Name || f.Attempt != d.Task.Attempts || d.cancelled() {
 		return
 	}
-	output := []rune(f.Output)
-	f.Output, f.Status = string(output[max(0, len(output)-maxOutput):]), "failed"
+	f.Output, f.Status = lastRunes(f.Output, maxOutput), "failed"
 	if f.Success {
 		f.Status = "passed"
 	}

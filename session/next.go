@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
@@ -227,7 +226,7 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	case err != nil:
 		return err
 	case approve:
-		err = r.decide(asked, "approve", commands.ResolveApproval{Approve: true, Reason: reason})
+		err = r.Approve(asked)
 	default:
 		err = r.DenyWithReason(asked, reason)
 	}

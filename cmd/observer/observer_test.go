@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,19 +20,17 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
-	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
 )
 
-var rewriting = golden.Flag()
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files; review the difference")
 
-// matches compares got with a file of testdata.
-func matches(t *testing.T, name, got string) {
+func golden(t *testing.T, name, got string) {
 	t.Helper()
-	golden.Check(t, *rewriting, filepath.Join("testdata", name), got)
+	clitest.Golden(t, *rewrite, filepath.Join("testdata", name), got)
 }
 
 // deployment is an embedded server with a provisioned cell.

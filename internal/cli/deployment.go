@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/internal/natscli"
-	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -119,7 +118,9 @@ func (d *Deployment) connect(ctx context.Context, program string, log *zap.Logge
 		case first:
 			log.Warn("no server answers yet", zap.Duration("patience", d.patience), zap.Error(err))
 		}
-		if !pause.For(ctx, connectPause) {
+		select {
+		case <-time.After(connectPause):
+		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}

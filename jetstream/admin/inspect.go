@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
@@ -154,10 +153,15 @@ const unknownPause = 300 * time.Millisecond
 // it yet.
 func surely(ctx context.Context, ask func() error) error {
 	err := ask()
-	if !api.IsNoStream(err) || !pause.For(ctx, unknownPause) {
+	if !api.IsNoStream(err) {
 		return err
 	}
-	return ask()
+	select {
+	case <-time.After(unknownPause):
+		return ask()
+	case <-ctx.Done():
+		return err
+	}
 }
 
 // describe requests a description and records when.

@@ -3,7 +3,9 @@ package anthropic_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,14 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/anthropic"
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/tool"
 )
 
-var update = golden.Flag()
+var rewrite = flag.Bool("rewrite", false, "rewrite the request files")
 
 // sent makes a call and returns the request body.
 func sent(t *testing.T, r model.Request, change ...func(*anthropic.Config)) modeltest.Asked {
@@ -42,7 +43,19 @@ func matches(t *testing.T, name string, body []byte) {
 		t.Fatal(err)
 	}
 	got.WriteByte('\n')
-	golden.Check(t, *update, filepath.Join("testdata", name+".json"), got.String())
+	file := filepath.Join("testdata", name+".json")
+	if *rewrite {
+		if err := os.WriteFile(file, got.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("request (-want +got):\n%s", diff)
+	}
 }
 
 func mediaPart(mime, uri string, data ...byte) content.Part {

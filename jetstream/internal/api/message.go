@@ -55,6 +55,15 @@ func HeaderUint(h nats.Header, key string) uint64 {
 	return n
 }
 
+// HeaderTime returns when the server stored the message of a copy, the zero time if the copy does not say it.
+func HeaderTime(h nats.Header) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, fromServer(h, jetstream.TimeStampHeaer))
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
 // lateExpiry extends the time to live of keys, because clocks differ.
 const lateExpiry = time.Minute
 
@@ -108,9 +117,10 @@ func parseCopy(msg *nats.Msg) (m Message, before uint64, err error) {
 		Header:  msg.Header,
 		Data:    msg.Data,
 		Spoofed: IsSpoofedCopy(msg.Header),
+		Time:    HeaderTime(msg.Header),
 	}
-	if m.Time, err = time.Parse(time.RFC3339Nano, fromServer(msg.Header, jetstream.TimeStampHeaer)); err != nil || m.Seq == 0 {
-		return Message{}, 0, fmt.Errorf("copy of a message without sequence or time: %w", err)
+	if m.Time.IsZero() || m.Seq == 0 {
+		return Message{}, 0, errors.New("copy of a message without sequence or time")
 	}
 	return m, HeaderUint(msg.Header, jetstream.LastSequenceHeader), nil
 }

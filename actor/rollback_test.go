@@ -1,0 +1,152 @@
+package actor_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/internal/testing/rewind"
+	"github.com/turnlog/turnlog/jetstream/admin"
+)
+
+// diskWorld is a world whose streams can be rolled back.
+type diskWorld struct {
+	*world
+	cfg  admin.Config
+	kept *rewind.Backup
+}
+
+// losing runs a test twice: with a stream that goes back to what keep kept, and with one that is
+// deleted and created again.
+func losing(t *testing.T, stream string, test func(t *testing.T, w *diskWorld, lose func())) {
+	t.Helper()
+	for _, how := range []string{"restored", "recreated"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
+				t.Cleanup(cancel)
+				srv, err := embedded.Start(ctx, embedded.WithStore(dir))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					synctest.Wait()
+					srv.Close()
+				})
+				w := &diskWorld{cfg: admin.Config{Queues: []admin.QueueConfig{{Name: celltest.Queue}}}}
+				w.world = &world{celltest.On(ctx, t, srv, w.cfg)}
+				w.keep(stream)
+				test(t, w, func() {
+					if how == "restored" {
+						if err := w.kept.Restore(ctx, w.Conn); err != nil {
+							t.Fatal(err)
+						}
+						return
+					}
+					w.recreate(stream)
+				})
+			})
+		})
+	}
+}
+
+// keep makes the backup that is restored later.
+func (w *diskWorld) keep(stream string) {
+	w.T.Helper()
+	var err error
+	if w.kept, err = rewind.Keep(w.Ctx, w.Conn, stream); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+func (w *diskWorld) recreate(stream string) {
+	w.T.Helper()
+	if _, err := w.Conn.RequestWithContext(w.Ctx, "$JS.API.STREAM.DELETE."+stream, nil); err != nil {
+		w.T.Fatal(err)
+	}
+	if err := admin.Of(w.Cell).Provision(w.Ctx, w.cfg); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// inputs returns the texts of the input that a session has queued.
+func (w *diskWorld) inputs(id content.SessionID) (out []string) {
+	for _, q := range celltest.Facts[events.InputQueued](w.World, id) {
+		for _, it := range q.Items {
+			out = append(out, it.Text())
+		}
+	}
+	return out
+}
+
+func TestASessionHearsItsInboxAfterItLostCommands(t *testing.T) {
+	for _, parked := range []bool{true, false} {
+		losing(t, "TURNLOG_INBOX", func(t *testing.T, w *diskWorld, lose func()) {
+			n := w.node("n1")
+			s := w.Start("s", oneReply)
+			rest := func() {
+				if parked {
+					<-time.After(5 * time.Second)
+				}
+			}
+			w.submit(s, "one")
+			w.finish(s)
+			w.keep("TURNLOG_INBOX")
+			for _, text := range []string{"two", "three"} {
+				rest()
+				w.submit(s, text)
+				w.finish(s)
+			}
+			rest()
+			lose()
+			<-time.After(time.Second)
+			for _, text := range []string{"four", "five"} {
+				w.submit(s, text)
+				w.finish(s)
+				rest()
+			}
+			<-time.After(time.Minute)
+			if got := w.inputs("s"); !slices.Equal(got, []string{"one", "two", "three", "four", "five"}) {
+				t.Errorf("inputs = %q", got)
+			}
+			if any, err := w.Cell.Inbox().HasAny(w.Ctx, "s"); any || err != nil {
+				t.Errorf("inbox at rest: %v, %v", any, err)
+			}
+			n.Drain(t)
+		})
+	}
+}
+
+func TestSessionsWakeAfterRunTokensWereLost(t *testing.T) {
+	losing(t, "TURNLOG_RUN", func(t *testing.T, w *diskWorld, lose func()) {
+		n := w.node("n1")
+		idle, busy := w.Start("idle", oneReply), w.Start("busy", "replies:\n  - text: ok\n    delay: 1m\n    repeat: true\n")
+		w.submit(idle, "one")
+		w.finish(idle)
+		<-time.After(5 * time.Second)
+		w.submit(busy, "one")
+		w.Until("busy", events.KindModelCallStarted)
+		lose()
+		<-time.After(time.Second)
+		w.submit(idle, "two")
+		w.finish(idle)
+		w.submit(busy, "two")
+		<-time.After(5 * time.Minute)
+		for _, id := range []content.SessionID{"idle", "busy"} {
+			if got := w.inputs(id); !slices.Equal(got, []string{"one", "two"}) {
+				t.Errorf("inputs of %s = %q", id, got)
+			}
+			if got := len(celltest.Facts[events.TurnFinished](w.World, id)); got == 0 {
+				t.Errorf("%s finished %d turns", id, got)
+			}
+		}
+		n.Drain(t)
+	})
+}

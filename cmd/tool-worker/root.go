@@ -31,11 +31,11 @@ stops, it lets running calls finish, returns those that another worker may run, 
 Sets of tools:` + toolset.About() + `
 
 The worker checks each call just before it runs, by the real targets of its paths. The model sees a
-denial; a question becomes an approval of the session, and the call runs once it is approved. With
-one of the flags for commands, programs started by other programs and code for an interpreter, thus
-every script, need approval, too. Verifiers of tasks are scripts and cannot wait for approval, so
-none passes on a worker with such a flag. The flags for paths do not see what an allowed command
-does to files.
+denial; a question becomes an approval of the session, and the call runs once it is approved. The
+flags for commands filter the command line that the model writes; they are no sandbox. With one of
+them, programs started by other programs and code for an interpreter, thus every script, need
+approval, too. Verifiers of tasks are scripts and cannot wait for approval, so none passes on a
+worker with such a flag. The flags for paths do not see what an allowed command does to files.
 
 MCP servers are connected in the background. Their tools are offered while they are connected; one
 that is not is logged and retried.`,

@@ -14,13 +14,14 @@ import (
 )
 
 // CommandRules say which commands calls may run. Programs are names, git, or absolute
-// paths, /usr/bin/git. In the names of environment variables * stands for any characters.
+// paths, /usr/bin/git; * in Allow is any program on the search path. In the names of
+// environment variables * stands for any characters.
 type CommandRules struct {
-	Allow    []string `json:"allow,omitempty"`     // programs; none: all that are not denied
+	Allow    []string `json:"allow,omitempty"`     // programs; none, with Ask or Deny: those that only read files and print
 	Ask      []string `json:"ask,omitempty"`       // programs to ask about even if they are allowed
 	Deny     []string `json:"deny,omitempty"`      // programs
 	Dirs     []string `json:"dirs,omitempty"`      // directories in which, or below which, commands may start; none: any
-	AllowEnv []string `json:"allow_env,omitempty"` // variables that a call may set; none: all that are neither denied nor dangerous
+	AllowEnv []string `json:"allow_env,omitempty"` // variables that a call may set; none: those that are known to be harmless
 	DenyEnv  []string `json:"deny_env,omitempty"`  // variables that no call may set
 	Outside  string   `json:"outside,omitempty"`   // what happens to the rest: ask (the default) or deny
 	Code     string   `json:"code,omitempty"`      // what happens to code for an interpreter: allow, ask (the default) or deny
@@ -35,9 +36,14 @@ type CommandRules struct {
 // about and denied programs are recognized under any path, in any case, through a link, and
 // as an argument of a launcher.
 //
-// Commands asks about code for an interpreter (sh -c, python -c), and about commands for
-// programs that start others (env, sudo, xargs), even if the program is allowed; also about
-// variables that control what a program runs, such as PATH, unless AllowEnv names them.
+// Commands asks about code for an interpreter (sh -c, python -c) and about arguments that
+// are commands (env, xargs, git -c, tar --to-command), even if the program is allowed; also
+// about variables that are not known to be harmless, unless AllowEnv names them.
+//
+// This is a filter on the command line that a model writes, not a sandbox. An allowed program
+// does what its files and configuration say, and the model may have written those: a build
+// runs the code that it builds, and a version control system its hooks and aliases. To
+// confine what commands do, run them in a sandbox.
 type Commands struct {
 	rules CommandRules
 	root  string
@@ -85,9 +91,9 @@ func (p *Commands) program(r tool.Request, c command) tool.Verdict {
 	}
 	if c.passesCode() && p.rules.Code != wordAllow {
 		question := ask(KindScript, c.exactly(), content.EscalatedRisk, summary(r))
-		return refuse(p.rules.Code, question, CodeScript, "%s would run code from its arguments", name)
+		return refuse(p.rules.Code, question, CodeScript, "%s would get code or a command in its arguments", name)
 	}
-	if len(p.rules.Allow) == 0 || slices.ContainsFunc(p.rules.Allow, func(a string) bool { return isAllowed(a, name) }) {
+	if p.isAllowed(name) || len(p.rules.Allow) == 0 && p.recognizes(p.rules.Ask, c) {
 		return allow()
 	}
 	return refuse(p.rules.Outside, aboutProgram(r, c), CodeCommand, "program %s is not allowed", name)
@@ -105,19 +111,25 @@ func aboutProgram(r tool.Request, c command) tool.Verdict {
 	return ask(kindCommand, c.scope(), content.SensitiveCommand, summary(r))
 }
 
-// isAllowed compares a program as it is called.
-func isAllowed(allowed, name string) bool {
-	if filepath.IsAbs(allowed) {
-		return filepath.Clean(allowed) == name
+// isAllowed reports whether a program may run, as it is called.
+func (p *Commands) isAllowed(name string) bool {
+	named := !strings.ContainsAny(name, `/\`)
+	if len(p.rules.Allow) == 0 {
+		return len(p.rules.Ask)+len(p.rules.Deny) == 0 || named && slices.Contains(readers(), name)
 	}
-	return allowed == name
+	return slices.ContainsFunc(p.rules.Allow, func(allowed string) bool {
+		if filepath.IsAbs(allowed) {
+			return filepath.Clean(allowed) == name
+		}
+		return allowed == name || allowed == "*" && named
+	})
 }
 
 // recognizes reports whether the command is one of the programs under any path, or starts
 // one of them.
 func (p *Commands) recognizes(programs []string, c command) bool {
 	names := c.Argv[:1]
-	if slices.Contains(launchers(), base(c.Argv[0])) {
+	if l, _ := launcherOf(c.Argv[0]); l.code == "*" {
 		names = c.Argv
 	}
 	if name := c.Argv[0]; len(programs) > 0 && strings.Contains(name, "/") {
@@ -174,7 +186,7 @@ func (p *Commands) environment(r tool.Request, c command) tool.Verdict {
 		case in(p.rules.DenyEnv):
 			return deny(CodeEnv, "environment variable %s is denied", key)
 		case in(p.rules.AllowEnv):
-		case len(p.rules.AllowEnv) > 0, in(dangerousEnv()):
+		case len(p.rules.AllowEnv) > 0, !in(harmlessEnv()):
 			asked = append(asked, key)
 		}
 	}

@@ -121,7 +121,7 @@ func TestCommandsCanBeJudgedWithoutQuestions(t *testing.T) {
 func TestQuestionsAboutCommandsHaveScopes(t *testing.T) {
 	t.Parallel()
 	p := commands(t, "/", permission.CommandRules{Allow: []string{"none"}, Dirs: []string{"/nowhere"}})
-	v := evaluate(t, p, run(t, command{Argv: []string{"make", "all"}, Cwd: "tmp", Env: []string{"PATH"}}))
+	v := evaluate(t, p, run(t, command{Argv: []string{"cargo", "test"}, Cwd: "tmp", Env: []string{"PATH"}}))
 	reasons := map[string]content.ApprovalReason{
 		"shell.command": content.SensitiveCommand, "shell.cwd": content.SensitivePath, "shell.env": content.SensitiveCommand,
 	}
@@ -130,8 +130,8 @@ func TestQuestionsAboutCommandsHaveScopes(t *testing.T) {
 			t.Errorf("question = %+v", q)
 		}
 	}
-	if v.Scope != "make" || v.Also[0].Scope != "/tmp" {
-		t.Errorf("scopes %q and %q, want make and /tmp", v.Scope, v.Also[0].Scope)
+	if v.Scope != "cargo" || v.Also[0].Scope != "/tmp" {
+		t.Errorf("scopes %q and %q, want cargo and /tmp", v.Scope, v.Also[0].Scope)
 	}
 	if v := evaluate(t, p, run(t, command{Argv: []string{"sh", "-c", "x"}, Cwd: "nowhere"})); v.Reason != content.EscalatedRisk {
 		t.Errorf("code is asked about for %s", v.Reason)

@@ -35,10 +35,10 @@ func (f *policyFlags) all() []policyFlag {
 		{"protect", "fs", &p.Protect, checkPath, "`path` that file tools cannot access, nor anything in it; repeatable"},
 		{"read-only", "fs", &p.ReadOnly, checkPath, "`path` that file tools may only read, and anything in it; repeatable"},
 		{"allow-root", "fs", &p.Allow, checkPath, "`directory` that file tools may use freely; elsewhere a person has to approve; repeatable"},
-		{"allow-command", "shell", &c.Allow, checkProgram, "`program`, by name or absolute path, that may run; a person has to approve others; repeatable"},
-		{"ask-command", "shell", &c.Ask, checkProgram, "`program` that a person has to approve; repeatable"},
-		{"deny-command", "shell", &c.Deny, checkProgram, "`program` that never runs; repeatable"},
-		{"allow-env", "shell", &c.AllowEnv, checkVariable, "`variable` that calls may set, where * matches any characters; a person has to approve others; repeatable"},
+		{"allow-command", "shell", &c.Allow, checkProgram, "`program`, by name or absolute path, that may run, or * for any by name; a person has to approve others; repeatable"},
+		{"ask-command", "shell", &c.Ask, checkProgram, "`program` that a person has to approve; without --allow-command, also all but those that only read; repeatable"},
+		{"deny-command", "shell", &c.Deny, checkProgram, "`program` that no command line may name, a filter and not a sandbox; without --allow-command, a person has to approve all but those that only read; repeatable"},
+		{"allow-env", "shell", &c.AllowEnv, checkVariable, "`variable` that calls may set, where * matches any characters; a person has to approve others; default with a flag for commands: harmless ones such as CI; repeatable"},
 	}
 }
 

@@ -49,7 +49,7 @@ func Sets() []Set {
 		{"fs", "fs_*", "list, find, read, search and count files; with --allow-write also write, edit, patch and delete them", func(o Options) ([]tool.Tool, error) {
 			return fs.New(o.Root, fs.Options{Write: o.AllowWrite, ReadFirst: o.ReadFirst})
 		}},
-		{"shell", "shell_exec", "run any command as this user, which --allow-write does not limit; includes gate", func(o Options) ([]tool.Tool, error) {
+		{"shell", "shell_exec", "run any command as this user: --allow-write does not limit it, and --deny-command only filters command lines; includes gate", func(o Options) ([]tool.Tool, error) {
 			return one(exec.NewShell(o.Root, exec.Options{Env: o.Env, Shells: o.Shells, Sandbox: o.Sandbox, Network: o.Network}))
 		}},
 		{"fetch", "http_fetch", "read from the web, from the hosts in --fetch-allow", func(o Options) ([]tool.Tool, error) {

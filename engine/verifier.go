@@ -74,9 +74,9 @@ func (in verifierInput) Describe() (kind, summary string, about any) {
 	}{in.Argv, "."}
 }
 
-// NewVerifierTool returns the tool that runs verifiers in the directory root. Its output is the
-// verdict.
-func NewVerifierTool(root string) (tool.Tool, error) {
+// NewVerifierTool returns the tool that runs verifiers in the directory root, as v does but for
+// its Argv. Its output is the verdict.
+func NewVerifierTool(root string, v extension.CommandVerifier) (tool.Tool, error) {
 	dir, err := tool.OpenRoot(root)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,9 @@ func NewVerifierTool(root string) (tool.Tool, error) {
 		if len(in.Argv) == 0 {
 			return tool.Output{}, &tool.Error{Code: tool.CodeInvalidArguments, Message: "argv is empty; it must hold a command"}
 		}
-		rep, ok := runner.Verify(ctx, loop.Verify{Command: in.Argv}, nil, dir.Dir()).(commands.ReportVerify)
+		v := v
+		v.Argv = in.Argv
+		rep, ok := runner.Verify(ctx, loop.Verify{}, v, dir.Dir()).(commands.ReportVerify)
 		if !ok || ctx.Err() != nil { // stopping the call stops the verifier
 			return tool.Output{}, context.Cause(ctx)
 		}

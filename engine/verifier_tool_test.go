@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -19,7 +20,7 @@ func TestAVerifierHasTheSameVerdictOnAWorker(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "here"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x, err := engine.NewVerifierTool(root)
+	x, err := engine.NewVerifierTool(root, extension.CommandVerifier{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestAVerifierHasTheSameVerdictOnAWorker(t *testing.T) {
 
 func TestAStoppedVerifierHasNoVerdict(t *testing.T) {
 	t.Parallel()
-	x, err := engine.NewVerifierTool(t.TempDir())
+	x, err := engine.NewVerifierTool(t.TempDir(), extension.CommandVerifier{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestAStoppedVerifierHasNoVerdict(t *testing.T) {
 	if f := engine.Verdict(1, r); r.Result.Status != content.StatusCancelled || f.Success || f.Exit != -1 {
 		t.Errorf("status %s, verdict %+v", r.Result.Status, f)
 	}
-	if _, err := engine.NewVerifierTool("/no/such/dir"); err == nil || !strings.Contains(err.Error(), "no such directory") {
+	if _, err := engine.NewVerifierTool("/no/such/dir", extension.CommandVerifier{}); err == nil || !strings.Contains(err.Error(), "no such directory") {
 		t.Errorf("err = %v", err)
 	}
 }

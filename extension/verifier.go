@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/turnlog/turnlog/internal/hostenv"
 	"github.com/turnlog/turnlog/internal/procgroup"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -21,17 +22,18 @@ const maxOutput = 2 * 4 * 4000
 
 // Command returns a verifier that runs a command in the session's root and passes if the
 // command exits with 0. The command gets its own process group, which ends with it or
-// with ctx. The middle of long output is cut.
-func Command(argv ...string) Verifier { return command{slices.Clone(argv)} }
+// with ctx, and sees the variables PATH, HOME, LANG and TMPDIR: it runs code that the model
+// wrote, which must not see this process's secrets. The middle of long output is cut.
+func Command(argv ...string) Verifier { return CommandVerifier{Argv: slices.Clone(argv)} }
 
 // Argv returns the command of a verifier made by Command, which any process can run. It
 // returns nil for any other verifier.
 func Argv(v Verifier) []string {
-	c, ok := v.(command)
+	c, ok := v.(CommandVerifier)
 	if !ok {
 		return nil
 	}
-	return slices.Clone(c.argv)
+	return slices.Clone(c.Argv)
 }
 
 // ExitError is returned by the verifiers of Command when the command ran and failed.
@@ -43,17 +45,25 @@ type ExitError struct {
 // Error says how the command ended.
 func (e *ExitError) Error() string { return e.State }
 
-type command struct{ argv []string }
+// CommandVerifier is the verifier of [Command], with what a host adds to it.
+type CommandVerifier struct {
+	Argv []string
+	Env  []string                                     // KEY=value, in addition; the last of equal keys wins
+	Wrap func(argv []string, workdir string) []string // returns the command line that runs another one, for example in a sandbox; nil: itself
+}
 
 // Verify runs the command.
-func (c command) Verify(ctx context.Context, workdir string) (pass bool, output string, err error) {
-	if len(c.argv) == 0 {
+func (c CommandVerifier) Verify(ctx context.Context, workdir string) (pass bool, output string, err error) {
+	if len(c.Argv) == 0 {
 		return false, "", errors.New("verifier: no command")
 	}
-	clip := tool.NewClip(maxOutput)
-	state, err := runCommand(ctx, procgroup.Command{Args: c.argv, Dir: cmp.Or(workdir, "."), Output: clip, Grace: verifierGrace})
+	clip, argv, dir := tool.NewClip(maxOutput), c.Argv, cmp.Or(workdir, ".")
+	if c.Wrap != nil {
+		argv = c.Wrap(argv, dir)
+	}
+	state, err := runCommand(ctx, procgroup.Command{Args: argv, Dir: dir, Env: append(hostenv.Base(), c.Env...), Output: clip, Grace: verifierGrace})
 	if err != nil {
-		return false, "", fmt.Errorf("verifier %s: %w", c.argv[0], err)
+		return false, "", fmt.Errorf("verifier %s: %w", c.Argv[0], err)
 	}
 	output, _ = clip.Text()
 	switch {

@@ -156,7 +156,7 @@ func workshop(root string) (tool.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	sh, err := exec.NewShell(root, exec.Options{}) // Sandbox: "bwrap" confines commands where it is available
+	sh, err := exec.NewShell(root, exec.Options{Sandbox: "auto"}) // bubblewrap, where it works
 	if err != nil {
 		return nil, err
 	}

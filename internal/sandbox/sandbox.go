@@ -7,14 +7,16 @@
 // A confined command can write below the root of its tool and in its own /tmp, and
 // nowhere else. It has no network unless allowed, sees no other processes, and ends
 // with the process that started it. It can still read what the host's user can read,
-// except for /tmp and /run: a sandbox prevents damage, not reading.
+// except for /tmp, /run and what its tool hides: a sandbox prevents damage, not reading.
 //
 // To test a caller, check the command line that [Sandbox.Wrap] returns.
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -36,6 +38,7 @@ func Kinds() []string { return []string{Auto, None, Bubblewrap} }
 type Sandbox struct {
 	program string // bwrap; empty: none
 	network bool   // allow the host's network
+	cache   string // a directory for the caches of all commands; empty: each has its own
 }
 
 // probeTime is how long the test of a sandbox may take.
@@ -71,7 +74,7 @@ func openBubblewrap(ctx context.Context, name string, network bool) (*Sandbox, e
 	if program, err = filepath.Abs(program); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s := &Sandbox{program: program, network: network}
+	s := &Sandbox{program: program, network: network, cache: cacheDir()}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	argv := s.Wrap(Command{Root: "/", Dir: "/", Argv: []string{"/bin/sh", "-c", ":"}})
@@ -83,6 +86,16 @@ func openBubblewrap(ctx context.Context, name string, network bool) (*Sandbox, e
 	return s, nil
 }
 
+// cacheDir returns the directory for the caches of confined commands. They do not share the
+// user's: what a model writes into the cache of a compiler would run in the user's builds.
+func cacheDir() string {
+	dir, err := os.UserCacheDir()
+	if dir = filepath.Join(dir, "turnlog", "sandbox"); err != nil || os.MkdirAll(dir, 0o700) != nil {
+		return ""
+	}
+	return dir
+}
+
 // Name returns what commands get: bwrap or none.
 func (s *Sandbox) Name() string {
 	if s == nil || s.program == "" {
@@ -91,14 +104,32 @@ func (s *Sandbox) Name() string {
 	return Bubblewrap
 }
 
-// Command is a command to confine.
+// Command is a command to confine. All paths are absolute.
 type Command struct {
-	Root  string   // the directory that it may write in, absolute
-	Dir   string   // where it starts, absolute
-	Files []string // other files that it may write, absolute
-	Path  string   // the program, absolute; empty: Argv[0]
+	Root  string   // the directory that it may write in
+	Dir   string   // where it starts
+	Files []string // other files and directories that it may write
+	Paths          // what it cannot do even below the root
+	Path  string   // the program; empty: Argv[0]
 	Argv  []string
 }
+
+// Paths restrict what a sandbox shows. A path that does not exist is not restricted.
+type Paths struct {
+	ReadOnly []string // can be read and not written
+	Hidden   []string // are empty
+}
+
+// Env returns the variables that commands need in the sandbox: those that name places
+// where they can write.
+func (s *Sandbox) Env() []string {
+	if s.Name() == None {
+		return nil
+	}
+	return []string{"TMPDIR=" + temp, "XDG_CACHE_HOME=" + cmp.Or(s.cache, temp+"/.cache")}
+}
+
+const temp = "/tmp"
 
 // Wrap returns the command line that runs the command in the sandbox, if there is one.
 func (s *Sandbox) Wrap(c Command) []string {
@@ -111,16 +142,43 @@ func (s *Sandbox) Wrap(c Command) []string {
 	}
 	out := []string{
 		s.program, "--die-with-parent", "--new-session", "--unshare-all", "--cap-drop", "ALL",
-		"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run",
+		"--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", temp, "--tmpfs", "/run",
+		"--proc", "/proc", "--remount-ro", "/proc", // or root, though without capabilities, could change the kernel's settings
 	}
 	if s.network {
 		out = append(out, "--share-net", "--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve")
 	}
+	if filepath.IsAbs(argv[0]) {
+		if _, err := os.Stat(argv[0]); err == nil {
+			out = append(out, "--ro-bind", argv[0], argv[0]) // it may be in /tmp
+		}
+	}
 	if c.Root != "/" {
 		out = append(out, "--bind", c.Root, c.Root)
 	}
-	for _, f := range c.Files {
+	for _, f := range append(existing([]string{s.cache}), c.Files...) {
 		out = append(out, "--bind", f, f)
 	}
+	for _, p := range existing(c.ReadOnly) {
+		out = append(out, "--ro-bind", p, p)
+	}
+	for _, p := range existing(c.Hidden) {
+		if info, err := os.Stat(p); err == nil && info.IsDir() {
+			out = append(out, "--tmpfs", p, "--remount-ro", p)
+		} else {
+			out = append(out, "--ro-bind", os.DevNull, p)
+		}
+	}
 	return append(append(out, "--chdir", c.Dir, "--"), argv...)
+}
+
+// existing returns where those paths lead that exist: only they can be mounted on.
+func existing(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		if at, err := filepath.EvalSymlinks(p); err == nil && p != "" {
+			out = append(out, at)
+		}
+	}
+	return out
 }

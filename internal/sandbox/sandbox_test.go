@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,14 +16,34 @@ import (
 
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
-	c := Command{Root: "/srv/p", Dir: "/srv/p/sub", Files: []string{"/tmp/state"}, Path: "/usr/bin/go", Argv: []string{"go", "test", "./..."}}
+	root := t.TempDir()
+	for _, dir := range []string{".git", "vendor"} {
+		if err := os.Mkdir(filepath.Join(root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sample.WriteProgram(t, filepath.Join(root, "key"), "secret", 0o600)
+	if err := os.Symlink("key", filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	below := func(names ...string) (out []string) {
+		for _, n := range names {
+			out = append(out, filepath.Join(root, n))
+		}
+		return out
+	}
+	c := Command{
+		Root: root, Dir: "/srv/p/sub", Files: []string{"/tmp/state"}, Path: "/usr/bin/no-go", Argv: []string{"go", "test", "./..."},
+		Paths: Paths{ReadOnly: below("vendor", "absent"), Hidden: below(".git", "link", "absent")},
+	}
+	const begin = "/bin/bwrap --die-with-parent --new-session --unshare-all --cap-drop ALL --ro-bind / / --dev /dev --tmpfs /tmp --tmpfs /run --proc /proc --remount-ro /proc "
+	end := strings.ReplaceAll("--bind ROOT ROOT --bind /tmp/state /tmp/state --ro-bind ROOT/vendor ROOT/vendor --tmpfs ROOT/.git --remount-ro ROOT/.git "+
+		"--ro-bind /dev/null ROOT/key --chdir /srv/p/sub -- /usr/bin/no-go test ./...", "ROOT", root)
+	cached := strings.Replace(end, "--bind /tmp/state", "--bind "+root+"/vendor "+root+"/vendor --bind /tmp/state", 1)
 	for want, s := range map[string]*Sandbox{
-		"/usr/bin/go test ./...": nil,
-		"/bin/bwrap --die-with-parent --new-session --unshare-all --cap-drop ALL --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --tmpfs /run " +
-			"--bind /srv/p /srv/p --bind /tmp/state /tmp/state --chdir /srv/p/sub -- /usr/bin/go test ./...": {program: "/bin/bwrap"},
-		"/bin/bwrap --die-with-parent --new-session --unshare-all --cap-drop ALL --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --tmpfs /run " +
-			"--share-net --ro-bind-try /run/systemd/resolve /run/systemd/resolve " +
-			"--bind /srv/p /srv/p --bind /tmp/state /tmp/state --chdir /srv/p/sub -- /usr/bin/go test ./...": {program: "/bin/bwrap", network: true},
+		"/usr/bin/no-go test ./...": nil,
+		begin + end:                 {program: "/bin/bwrap"},
+		begin + "--share-net --ro-bind-try /run/systemd/resolve /run/systemd/resolve " + cached: {program: "/bin/bwrap", network: true, cache: filepath.Join(root, "vendor")},
 	} {
 		if diff := cmp.Diff(want, strings.Join(s.Wrap(c), " ")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -30,6 +51,12 @@ func TestCommandLine(t *testing.T) {
 	}
 	if c.Argv[0] != "go" {
 		t.Error("the command's own arguments were changed")
+	}
+	// A program in /tmp, which the sandbox empties, stays visible.
+	c = Command{Root: "/", Dir: "/", Argv: below("key")}
+	want := begin + strings.ReplaceAll("--ro-bind KEY KEY --chdir / -- KEY", "KEY", c.Argv[0])
+	if got := strings.Join((&Sandbox{program: "/bin/bwrap"}).Wrap(c), " "); got != want {
+		t.Errorf("a program in /tmp: %s", got)
 	}
 }
 
@@ -86,4 +113,65 @@ func confined(ctx context.Context, s *Sandbox, root, script string) string {
 	cmd.Dir = root
 	out, _ := cmd.CombinedOutput() // the files say more
 	return string(out)
+}
+
+// TestAConfinedCommandCannotEscape runs attacks in this machine's sandbox. Without one there
+// is nothing to attack: TestCommandLine checks what would confine them, and
+// TestAutoReportsWhatItFound that its absence is reported.
+func TestAConfinedCommandCannotEscape(t *testing.T) {
+	t.Parallel()
+	s, why, err := Open(t.Context(), Auto, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Name() == None {
+		t.Log("no attacks without a sandbox: ", why)
+		return
+	}
+	root, home := t.TempDir(), t.TempDir()
+	for name, data := range map[string]string{"secret/key": "top secret", "docs/a": "as it was", "token": "top secret"} {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := Command{Root: root, Dir: root, Paths: Paths{
+		ReadOnly: []string{filepath.Join(root, "docs")}, Hidden: []string{filepath.Join(root, "secret"), filepath.Join(root, "token")},
+	}}
+	for name, script := range map[string]string{
+		"write outside":                 "echo x > " + home + "/x",
+		"write below a system folder":   "echo x > /usr/local/turnlog-was-here && rm /usr/local/turnlog-was-here",
+		"change the kernel's settings":  `v=$(cat /proc/sys/kernel/core_pattern); echo "$v" > /proc/sys/kernel/core_pattern`,
+		"change the kernel's devices":   `echo 1 > /sys/kernel/mm/ksm/run`,
+		"read a hidden folder":          "cat secret/key",
+		"read a hidden file":            "grep . token",
+		"write a read-only path":        "echo x > docs/a",
+		"replace a read-only path":      "mv docs elsewhere",
+		"replace a hidden path":         "mv secret elsewhere || rm -r secret",
+		"mount over it":                 "umount secret || mount -o remount,rw docs",
+		"become root in a namespace":    "unshare -Urm mount -o remount,rw " + root + "/docs",
+		"see processes of this machine": "grep -l . /proc/[0-9]*/comm | xargs cat | grep -v -x -e bwrap -e sh -e grep -e xargs -e cat",
+		"signal this machine":           "kill -0 " + strconv.Itoa(os.Getpid()) + " && cat /proc/" + strconv.Itoa(os.Getpid()) + "/comm | grep -v -e sh -e bwrap -e cat",
+		"use the network":               "cat /proc/net/dev | tail -n +3 | grep -v lo:",
+	} {
+		c.Argv = []string{"/bin/sh", "-c", "{ " + script + "; } && echo REACHED"}
+		argv := s.Wrap(c)
+		cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+		if out, _ := cmd.CombinedOutput(); strings.Contains(string(out), "REACHED") {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
+	for name, want := range map[string]string{"secret/key": "top secret", "docs/a": "as it was", "token": "top secret"} {
+		if raw, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(raw) != want {
+			t.Errorf("%s holds %q, %v", name, raw, err)
+		}
+	}
+	c.Argv = []string{"/bin/sh", "-c", "cat docs/a && echo x > new && echo y > /tmp/y"}
+	argv := s.Wrap(c)
+	if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil || string(out) != "as it was" {
+		t.Errorf("what it may do: %s, %v", out, err)
+	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -65,7 +66,7 @@ func (w *workshop) sources(t testing.TB) []tool.Source {
 	if w.root == "" {
 		return []tool.Source{w.tools}
 	}
-	gate, err := engine.NewVerifierTool(w.root)
+	gate, err := engine.NewVerifierTool(w.root, extension.CommandVerifier{})
 	if err != nil {
 		t.Fatal(err)
 	}

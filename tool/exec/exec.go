@@ -10,8 +10,8 @@
 // host may store all of it (see [tool.Stash]). A command sees a small environment,
 // without the host's secrets, and starts in a directory below the root. It is not
 // confined to that: it may do what the host's user may do. Let [tool.Permissions] decide
-// on the requests that the tools propose (kinds shell.command and exec.run), or run
-// commands in a sandbox: see [Options].Sandbox.
+// on the requests that the tools propose (kinds shell.command and exec.run). That is a
+// filter: what confines commands is a sandbox, see [Options].Sandbox.
 //
 // [NewShell] returns shell_exec. Stdout and stderr are one stream, and a command that ran
 // is a success of the tool, whatever its exit status, which is part of the output for the
@@ -38,6 +38,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/turnlog/turnlog/internal/hostenv"
@@ -58,10 +59,14 @@ const (
 
 // Options configures [NewShell], [New] and [Load]. The zero value is ready for use.
 type Options struct {
-	Env     []string      // KEY=value, added to every command's environment; the last of equal keys wins
-	Grace   time.Duration // from SIGTERM to SIGKILL; zero: 2 s
-	Sandbox string        // none, bwrap, or auto for bwrap if it works; zero: none
-	Network bool          // allow the network in a sandbox
+	Env   []string      // KEY=value, added to every command's environment; the last of equal keys wins
+	Grace time.Duration // from SIGTERM to SIGKILL; zero: 2 s
+
+	Sandbox  string   // none, bwrap, or auto for bwrap if it works; zero: none
+	Network  bool     // allow the network in a sandbox
+	Writable []string // absolute paths that commands in a sandbox may write, in addition to the root
+	ReadOnly []string // absolute paths that they may only read, even below the root
+	Hidden   []string // absolute paths that are empty to them
 
 	Shells    int           // of NewShell: how many shells are kept; one more evicts the least recently used; zero: none
 	ShellIdle time.Duration // of NewShell: how long an unused shell is kept; zero: 30 min
@@ -77,6 +82,8 @@ type host struct {
 	root  *tool.Root
 	env   []string
 	box   *sandbox.Sandbox
+	files []string // that commands in the sandbox may write
+	paths sandbox.Paths
 	grace time.Duration
 }
 
@@ -92,7 +99,10 @@ func newHost(root string, opts Options) (host, error) {
 	if err != nil {
 		return host{}, err
 	}
-	return host{root: r, env: append(hostenv.Base(), opts.Env...), box: box, grace: cmp.Or(max(opts.Grace, 0), 2*time.Second)}, nil
+	return host{
+		root: r, env: slices.Concat(hostenv.Base(), box.Env(), opts.Env), grace: cmp.Or(max(opts.Grace, 0), 2*time.Second),
+		box: box, files: opts.Writable, paths: sandbox.Paths{ReadOnly: opts.ReadOnly, Hidden: opts.Hidden},
+	}, nil
 }
 
 // command is one command to run.
@@ -114,7 +124,7 @@ func (h host) run(ctx context.Context, c command) (state *os.ProcessState, stopp
 	}
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	c.Root = h.root.Dir()
+	c.Root, c.Files, c.Paths = h.root.Dir(), append(c.Files, h.files...), h.paths
 	argv := h.box.Wrap(c.Command)
 	state, err = procgroup.Run(limited, procgroup.Command{
 		Path: argv[0], Args: argv, Dir: c.Dir, Env: c.env, Input: c.stdin, Answer: c.stdout, Output: c.stderr, Grace: h.grace,

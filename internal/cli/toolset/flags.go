@@ -44,10 +44,11 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	fs.StringVar(&f.Root, "root", ".", "`directory` that the tools work in; file tools cannot leave it")
 	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; otherwise they only read")
 	fs.BoolVar(&f.ReadFirst, "read-before-write", false, "let file tools change an existing file only in the version that they have read")
-	fs.IntVar(&f.Shells, "keep-shells", 0, "`number` of shells that keep their directory and variables between calls; 0: none")
+	fs.IntVar(&f.Commands.Shells, "keep-shells", 0, "`number` of shells that keep their directory and variables between calls; 0: none")
 	fs.StringArrayVar(&f.passEnv, "pass-env", nil, "`NAME` or NAME=value of a variable to pass to commands; repeatable")
-	fs.StringVar(&f.sandbox, "sandbox", sandbox.None, "`sandbox` that commands run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap if it works here; verifiers of tasks run outside")
-	fs.BoolVar(&f.Network, "sandbox-network", false, "allow the network in the sandbox")
+	fs.StringVar(&f.sandbox, "sandbox", sandbox.Auto, "`sandbox` that commands run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap if it works here; with bwrap, nothing starts without it")
+	fs.BoolVar(&f.Commands.Network, "sandbox-network", false, "allow the network in the sandbox")
+	fs.StringArrayVar(&f.Commands.Writable, "sandbox-write", nil, "`path` that commands in the sandbox may write, besides --root and their own /tmp; repeatable")
 	fs.StringArrayVar(&f.Fetch.Hosts, "fetch-allow", nil, "`host` that http_fetch may read from, such as example.com, *.example.com, example.com:8080, or * for any; repeatable")
 	fs.StringArrayVar(&f.Fetch.Methods, "fetch-method", nil, "`method` that http_fetch may use; default: GET and HEAD; repeatable")
 	fs.StringArrayVar(&f.fetchPrivate, "fetch-private", nil, "`addresses`, such as 10.1.0.0/16, that http_fetch may reach although they are private; repeatable")
@@ -58,7 +59,7 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	about(fs, "fs", "read-before-write")
 	about(fs, "shell", "keep-shells")
 	about(fs, "fetch", "fetch-allow", "fetch-method", "fetch-private")
-	about(fs, commands, "pass-env", "sandbox", "sandbox-network")
+	about(fs, commands, "pass-env", "sandbox", "sandbox-network", "sandbox-write")
 	_ = cmd.RegisterFlagCompletionFunc("tools", completeSets) // the flags exist
 	_ = cmd.RegisterFlagCompletionFunc("sandbox", cobra.FixedCompletions(sandbox.Kinds(), cobra.ShellCompDirectiveNoFileComp))
 	_, _ = cmd.MarkFlagDirname("root"), cmd.MarkFlagDirname("allow-root")
@@ -101,14 +102,14 @@ func about(fs *pflag.FlagSet, set string, names ...string) {
 func (f *Flags) check() (err error) {
 	sets := f.Sets()
 	switch {
-	case f.Shells < 0:
-		return fmt.Errorf("--keep-shells %d: use a positive number, or 0 for none", f.Shells)
+	case f.Commands.Shells < 0:
+		return fmt.Errorf("--keep-shells %d: use a positive number, or 0 for none", f.Commands.Shells)
 	case f.outputLimit < 0:
 		return fmt.Errorf("--output-limit %d: use a positive number, or 0", f.outputLimit)
 	case slices.Contains(sets, "fetch") && len(f.Fetch.Hosts) == 0:
 		return errors.New("--tools fetch: name the allowed hosts with --fetch-allow, or * for any")
 	}
-	if slices.Contains(sets, "shell") || len(f.manifests) > 0 {
+	if f.runsCommands() {
 		sets = append(sets, commands)
 	}
 	f.flags.Visit(func(given *pflag.Flag) {
@@ -116,12 +117,18 @@ func (f *Flags) check() (err error) {
 		switch {
 		case err != nil || set == nil || slices.Contains(sets, set[0]) || given.Value.String() == given.DefValue:
 		case set[0] == commands:
-			err = fmt.Errorf("--%s needs commands: add shell to --tools, or a --tool-manifest", given.Name)
+			err = fmt.Errorf("--%s needs commands: add shell or gate to --tools, or a --tool-manifest", given.Name)
 		default:
 			err = fmt.Errorf("--%s is about the tools of the set %s, which --tools does not name", given.Name, set[0])
 		}
 	})
 	return err
+}
+
+// runsCommands reports whether there are tools that run commands.
+func (f *Flags) runsCommands() bool {
+	sets := f.Sets()
+	return f.verifiers || slices.Contains(sets, "shell") || slices.Contains(sets, verifierSet) || len(f.manifests) > 0
 }
 
 // noSet chooses no set, for tools that come from MCP servers, manifests or agents only.
@@ -182,20 +189,20 @@ func (f *Flags) parsePrivate() error {
 // Sandbox returns what commands run in, after Start, and why that is no sandbox.
 func (f *Flags) Sandbox() string {
 	if f.noSandbox != "" {
-		return f.Options.Sandbox + ": " + f.noSandbox
+		return f.Commands.Sandbox + ": " + f.noSandbox
 	}
-	return f.Options.Sandbox
+	return f.Commands.Sandbox
 }
 
-// SandboxNote returns a line about what --sandbox auto chose, or "" without auto.
+// SandboxNote returns a line about what --sandbox auto chose, or "" if nothing was to choose.
 func (f *Flags) SandboxNote() string {
 	switch {
-	case f.sandbox != sandbox.Auto:
+	case f.sandbox != sandbox.Auto || !f.runsCommands():
 		return ""
 	case f.noSandbox != "":
 		return "commands run without a sandbox: " + f.noSandbox
 	}
-	return "commands run in a sandbox: " + f.Options.Sandbox
+	return "commands run in a sandbox: " + f.Commands.Sandbox
 }
 
 // Policy lists the policy flags as they were given.

@@ -114,8 +114,8 @@ func TestInvalidFlagsAreErrors(t *testing.T) {
 		"--keep-shells -1":                                "--keep-shells -1: use a positive number, or 0 for none",
 		"--output-limit -1":                               "--output-limit -1: use a positive number, or 0",
 		"--tools shell --read-before-write":               "--read-before-write is about the tools of the set fs",
-		"--pass-env A":                                    "--pass-env needs commands: add shell to --tools, or a --tool-manifest",
-		"--sandbox auto":                                  "--sandbox needs commands",
+		"--pass-env A":                                    "--pass-env needs commands: add shell or gate to --tools, or a --tool-manifest",
+		"--sandbox none":                                  "--sandbox needs commands",
 		"--tools shell --sandbox jail":                    `--sandbox: sandbox "jail": known are auto, none, bwrap`,
 		"--tools shell --pass-env =x":                     `--pass-env: variable "=x": write NAME or NAME=value`,
 		"--tools fetch":                                   "--tools fetch: name the allowed hosts with --fetch-allow, or * for any",
@@ -130,6 +130,57 @@ func TestInvalidFlagsAreErrors(t *testing.T) {
 		code, printed := run(t, new(Flags), append([]string{"work", "--root", t.TempDir()}, strings.Fields(line)...)...)
 		if code != cli.CodeUsage || !strings.Contains(printed, want) {
 			t.Errorf("%s = %d %q, want %q", line, code, printed, want)
+		}
+	}
+}
+
+// Verifiers run code that the model wrote, so they see no more than other commands.
+func TestAVerifierRunsLikeAnyCommand(t *testing.T) {
+	t.Setenv("TURNLOG_TEST_SECRET", "top secret")
+	var f Flags
+	got := tools(t, &f, "--tools", "fs,gate", "--pass-env", "GREETING=hi")
+	r := call(t, got["turnlog_gate"], map[string]any{"argv": []string{"sh", "-c", "echo $GREETING $TURNLOG_TEST_SECRET; echo x >" + t.TempDir() + "/x && echo wrote"}})
+	verdict := r.Text() + string(r.Output[0].Data)
+	if strings.Contains(verdict, "secret") || !strings.Contains(verdict, "hi") {
+		t.Errorf("verdict = %s", verdict)
+	}
+	if confined := !strings.Contains(verdict, "wrote"); !confined && !strings.HasPrefix(f.Sandbox(), sandbox.None) {
+		t.Errorf("in the sandbox %s: %s", f.Sandbox(), verdict)
+	}
+}
+
+func TestTheSandboxIsOnUnlessItIsTurnedOff(t *testing.T) {
+	t.Parallel()
+	why := ""
+	if box, reason, err := sandbox.Open(t.Context(), sandbox.Auto, false); err != nil || box.Name() == sandbox.None {
+		why = reason
+	}
+	for line, want := range map[string]string{
+		"--tools shell":                 "commands run in a sandbox: bwrap",
+		"--tools gate":                  "commands run in a sandbox: bwrap",
+		"--tools shell --sandbox none":  "",
+		"--tools shell --sandbox auto":  "commands run in a sandbox: bwrap",
+		"--tools fs":                    "",
+		"--tools shell --sandbox bwrap": "",
+	} {
+		var f Flags
+		cmd := program(t, &f)
+		work, _, err := cmd.Find([]string{"work"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := work.ParseFlags(append(strings.Fields(line), "--root", t.TempDir())); err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.open(t.Context())
+		if forced := strings.HasSuffix(line, " bwrap"); (err != nil) != (forced && why != "") {
+			t.Errorf("%s: %v, and auto says %q", line, err, why)
+		}
+		if why != "" && want != "" {
+			want = "commands run without a sandbox: " + why
+		}
+		if got := f.SandboxNote(); err == nil && got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 }

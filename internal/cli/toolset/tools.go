@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -90,14 +91,9 @@ func (f *Flags) open(ctx context.Context) ([]tool.Source, error) {
 	if err := errors.Join(f.check(), f.parsePrivate()); err != nil {
 		return nil, err
 	}
-	if f.Env, err = hostenv.Pass(f.passEnv); err != nil {
-		return nil, fmt.Errorf("--pass-env: %w", err)
+	if err := f.prepareCommands(ctx); err != nil {
+		return nil, err
 	}
-	box, why, err := sandbox.Open(ctx, f.sandbox, f.Network)
-	if err != nil {
-		return nil, fmt.Errorf("--sandbox: %w", err)
-	}
-	f.Options.Sandbox, f.noSandbox = box.Name(), why
 	sources, err := f.openSets()
 	if err != nil {
 		return nil, err
@@ -109,11 +105,50 @@ func (f *Flags) open(ctx context.Context) ([]tool.Source, error) {
 	return sources, err
 }
 
+// prepareCommands completes how commands run, and finds out whether a sandbox works here.
+func (f *Flags) prepareCommands(ctx context.Context) (err error) {
+	if !f.runsCommands() {
+		return nil
+	}
+	c := &f.Commands
+	if c.Env, err = hostenv.Pass(f.passEnv); err != nil {
+		return fmt.Errorf("--pass-env: %w", err)
+	}
+	box, why, err := sandbox.Open(ctx, f.sandbox, c.Network)
+	if err != nil {
+		return fmt.Errorf("--sandbox: %w", err)
+	}
+	c.Sandbox, f.noSandbox = box.Name(), why
+	for i, p := range c.Writable {
+		if c.Writable[i] = f.below(p); c.Sandbox == sandbox.None {
+			continue
+		}
+		if _, err := os.Stat(c.Writable[i]); err != nil {
+			return fmt.Errorf("--sandbox-write %s: it does not exist: create it or name another path", p)
+		}
+	}
+	for _, p := range f.policy.paths.ReadOnly {
+		c.ReadOnly = append(c.ReadOnly, f.below(p))
+	}
+	for _, p := range f.policy.paths.Protect {
+		c.Hidden = append(c.Hidden, f.below(p))
+	}
+	return nil
+}
+
+// below returns the absolute form of a path that may be relative to the root.
+func (f *Flags) below(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(f.Root, path)
+}
+
 // addManifests opens the tools of the manifests, which no other source may offer.
 func (f *Flags) addManifests(ctx context.Context, sources []tool.Source) ([]tool.Source, error) {
 	var tools []tool.Tool
 	for _, name := range f.manifests {
-		more, err := exec.Load(f.Root, name, exec.Options{Env: f.Env, Sandbox: f.Options.Sandbox, Network: f.Network}) //nolint:contextcheck // it takes no time worth a context
+		more, err := exec.Load(f.Root, name, f.Commands) //nolint:contextcheck // it takes no time worth a context
 		if err != nil {
 			return nil, err
 		}

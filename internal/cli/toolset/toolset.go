@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/exec"
 	"github.com/turnlog/turnlog/tool/fetch"
@@ -34,12 +33,8 @@ type Options struct {
 	AllowWrite bool   // file tools may write
 	ReadFirst  bool   // and change only files that they have read
 
-	Shells  int      // how many shells are kept between calls
-	Env     []string // KEY=value, added to every command's environment
-	Sandbox string   // what commands run in; empty: none
-	Network bool     // allow the network in a sandbox
-
-	Fetch fetch.Options
+	Commands exec.Options // of every tool that runs commands
+	Fetch    fetch.Options
 }
 
 // Sets lists the sets of our binaries. To add one, add a line, list its tools in toolNames,
@@ -50,13 +45,13 @@ func Sets() []Set {
 			return fs.New(o.Root, fs.Options{Write: o.AllowWrite, ReadFirst: o.ReadFirst})
 		}},
 		{"shell", "shell_exec", "run any command as this user: --allow-write does not limit it, and --deny-command only filters command lines; includes gate", func(o Options) ([]tool.Tool, error) {
-			return one(exec.NewShell(o.Root, exec.Options{Env: o.Env, Shells: o.Shells, Sandbox: o.Sandbox, Network: o.Network}))
+			return one(exec.NewShell(o.Root, o.Commands))
 		}},
 		{"fetch", "http_fetch", "read from the web, from the hosts in --fetch-allow", func(o Options) ([]tool.Tool, error) {
 			return one(fetch.New(o.Fetch))
 		}},
 		{verifierSet, "", "run the verifiers of tasks as this user; models do not see it", func(o Options) ([]tool.Tool, error) {
-			return one(engine.NewVerifierTool(o.Root))
+			return one(exec.NewVerifier(o.Root, o.Commands))
 		}},
 	}
 }

@@ -23,7 +23,7 @@ import (
 // concurrent use.
 type Agents interface {
 	// Begin completes the configuration of a new session that names an agent, and returns
-	// the start of its transcript. It returns a *loop.Rejection if the session cannot be
+	// the start of its transcript. It returns a *commands.Rejection if the session cannot be
 	// opened.
 	Begin(ctx context.Context, asked events.Config) (events.Config, []content.Item, error)
 	// Equip returns what the session's agent adds to its node.
@@ -141,7 +141,7 @@ func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) erro
 	if c.Config.Agent != nil {
 		agents := d.node.cfg.Agents
 		if agents == nil {
-			return &loop.Rejection{Reason: loop.ReasonUnknownAgent, Detail: "the node knows no agents"}
+			return &commands.Rejection{Reason: commands.ReasonUnknownAgent, Detail: "the node knows no agents"}
 		}
 		asked := c.Transcript
 		var err error
@@ -154,7 +154,7 @@ func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) erro
 		c.Transcript = slices.Concat(c.Transcript, asked)
 	}
 	if err := d.bind(c.Config); err != nil {
-		return &loop.Rejection{Reason: loop.ReasonBadAgent, Detail: err.Error()}
+		return &commands.Rejection{Reason: commands.ReasonBadAgent, Detail: err.Error()}
 	}
 	d.agent.register(&c.Config)
 	env.Command = c

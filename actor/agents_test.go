@@ -15,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
@@ -114,7 +113,7 @@ func TestAnInvalidAgentIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", knowing(written{"broken": "engine: x\n"}, nil))
-		for name, want := range map[string]string{"absent": loop.ReasonUnknownAgent, "broken": loop.ReasonBadAgent} {
+		for name, want := range map[string]string{"absent": commands.ReasonUnknownAgent, "broken": commands.ReasonBadAgent} {
 			_, err := w.Client.Start(w.Ctx, client.Options{ID: content.SessionID(name), Config: events.Config{Agent: &events.AgentRef{Name: name}}})
 			refused, ok := errors.AsType[*session.InvalidStateError](err)
 			if !ok || refused.Reason != want || !strings.Contains(refused.Detail, name) {

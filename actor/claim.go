@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -40,7 +41,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 	for n := range maxClaims {
 		if d.State.Deleted != nil {
 			return d.refuseAll(ctx, events.Refused{
-				Reason: loop.ReasonDeleted, Detail: fmt.Sprintf("session %s %s", d.State.Session, d.State.Deleted),
+				Reason: commands.ReasonDeleted, Detail: fmt.Sprintf("session %s %s", d.State.Session, d.State.Deleted),
 			}, func(jetstream.Message) bool { return false })
 		}
 		if err := d.bind(d.State.Config); err != nil {
@@ -55,7 +56,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		if !errors.Is(err, journal.ErrConflict) {
 			return false, err
 		}
-		if !pause(ctx, time.Duration(n)*claimAgain) {
+		if !pause.For(ctx, time.Duration(n)*claimAgain) {
 			return false, context.Cause(ctx)
 		}
 		if err := d.catchUp(ctx); err != nil {
@@ -104,7 +105,7 @@ func (d *driver) starts(ctx context.Context) (bool, error) {
 		_, ok := m.Envelope.Command.(commands.OpenSession)
 		return ok && m.Err == nil
 	}
-	return d.refuseAll(ctx, events.Refused{Reason: loop.ReasonNoSession, Detail: "no such session"}, opens)
+	return d.refuseAll(ctx, events.Refused{Reason: commands.ReasonNoSession, Detail: "no such session"}, opens)
 }
 
 // refuseAll refuses all commands in the inbox, since there is no session for them. If unless

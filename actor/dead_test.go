@@ -15,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
@@ -199,7 +198,7 @@ func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 		}
 		w.Until("s", events.KindParked)
 		again := commands.SettleDeadLetter{Call: "call_1_1", Retry: true, By: "ann"}
-		if r, ok := errors.AsType[*session.InvalidStateError](s.Ask(w.Ctx, again)); !ok || r.Reason != loop.ReasonMayRepeat {
+		if r, ok := errors.AsType[*session.InvalidStateError](s.Ask(w.Ctx, again)); !ok || r.Reason != commands.ReasonMayRepeat {
 			t.Errorf("retry: %+v", r)
 		}
 		again.MayRepeat = true

@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
@@ -62,7 +63,7 @@ func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) 
 		if err == nil {
 			d.node.cfg.Metrics.EntryAppended(len(e.Events), time.Since(began))
 		}
-		if !errors.Is(err, nats.ErrNoResponders) || !d.lease.fresh() || !pause(ctx, appendAgain) {
+		if !errors.Is(err, nats.ErrNoResponders) || !d.lease.fresh() || !pause.For(ctx, appendAgain) {
 			return next, err
 		}
 	}

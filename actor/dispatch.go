@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
@@ -45,7 +46,7 @@ func (d *driver) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 	queued, unclear := err == nil || errors.Is(err, task.ErrQueued), errors.Is(err, jetstream.ErrUnclear)
 	for ; !queued && err != nil; queued, err = d.node.tasks.Queued(ctx, t) {
 		d.log.Warn("call not put on its queue", zap.String("place", string(c.Place)), zap.Error(err))
-		if !pause(ctx, dispatchAgain) {
+		if !pause.For(ctx, dispatchAgain) {
 			return nil
 		}
 	}
@@ -114,7 +115,7 @@ func (d *driver) until(ctx context.Context, place content.Place, warning string,
 			return err
 		}
 		d.log.Warn(warning, zap.String("place", string(place)), zap.Error(err))
-		if !pause(ctx, dispatchAgain) {
+		if !pause.For(ctx, dispatchAgain) {
 			return err
 		}
 	}

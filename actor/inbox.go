@@ -13,7 +13,6 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/loop"
 )
 
 // receive handles a live command. If an earlier one may be missing, it reads the inbox.
@@ -111,7 +110,7 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 	}
 	before := d.Head.Seq
 	err := d.decide(ctx, env)
-	r, refused := errors.AsType[*loop.Rejection](err)
+	r, refused := errors.AsType[*commands.Rejection](err)
 	switch {
 	case refused:
 		count(name, "refused")

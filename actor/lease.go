@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/internal/pause"
 )
 
 // lease renews a run token in the background, because its driver may wait for a server or for a
@@ -51,7 +53,7 @@ func (l *lease) start(ctx context.Context, lost context.CancelCauseFunc) {
 
 // keep renews until ctx ends. It returns false if the token was lost.
 func (l *lease) keep(ctx context.Context) bool {
-	for wait := l.token.AckWait() / 3; pause(ctx, wait); {
+	for wait := l.token.AckWait() / 3; pause.For(ctx, wait); {
 		now := time.Now()
 		if now.Sub(*l.renewed.Load()) >= l.token.AckWait() {
 			return false

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/worker/task"
@@ -134,7 +135,7 @@ func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error
 				return fmt.Errorf("take a run token: %w", err)
 			}
 			n.log.Warn("run token not taken", zap.Error(err))
-			if !pause(ctx, time.Second) {
+			if !pause.For(ctx, time.Second) {
 				return context.Cause(ctx)
 			}
 			continue
@@ -193,7 +194,7 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 // sweep wakes the sessions that have commands but no token, because their wake was lost. It also
 // handles schedules whose firing was missed.
 func (n *Node) sweep(ctx context.Context) error {
-	for sweeps := 0; pause(ctx, n.cfg.Sweep/2+rand.N(n.cfg.Sweep)); sweeps++ { //nolint:gosec // jitter
+	for sweeps := 0; pause.For(ctx, n.cfg.Sweep/2+rand.N(n.cfg.Sweep)); sweeps++ { //nolint:gosec // jitter
 		n.sweepSchedules(ctx, sweeps%sweepsToAll == 0)
 		orphans, err := n.runs.Orphans(ctx)
 		if err != nil {
@@ -207,18 +208,6 @@ func (n *Node) sweep(ctx context.Context) error {
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// pause waits and reports whether ctx has not ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // maxBackoff is the longest pause before a session that crashed its driver is retried.

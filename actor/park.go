@@ -22,7 +22,7 @@ func (d *driver) park(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	err := d.decide(ctx, d.envelope("park/"+ulid.Make().String(), commands.Park{}))
-	if _, refused := errors.AsType[*loop.Rejection](err); refused {
+	if _, refused := errors.AsType[*commands.Rejection](err); refused {
 		return false, nil
 	}
 	if err != nil {

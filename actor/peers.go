@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -59,7 +60,7 @@ func (n *Node) record(ctx context.Context) error {
 			} else {
 				n.setRecorded(held)
 			}
-			pause(ctx, min(recordPause+time.Duration(len(held))*recordShare, maxRecordPause))
+			pause.For(ctx, min(recordPause+time.Duration(len(held))*recordShare, maxRecordPause))
 			select {
 			case <-n.moved:
 			case <-time.After(recordEvery):
@@ -107,7 +108,7 @@ func (n *Node) guard(ctx context.Context) error {
 	rounds := make(map[string]int)                    // for how many each node was dead; its record may stay
 	var handed []jetstream.HeldToken                  // in the previous round
 	wait := guardPause
-	for pause(ctx, wait+rand.N(wait)) { //nolint:gosec // jitter
+	for pause.For(ctx, wait+rand.N(wait)) { //nolint:gosec // jitter
 		c, err := n.census(ctx, answers)
 		if err != nil {
 			if ctx.Err() == nil {

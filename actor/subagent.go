@@ -160,7 +160,7 @@ func (d *driver) checkCaller(ctx context.Context, env *commands.Envelope) error 
 		return err
 	}
 	if c, ok := s.CallAt(content.Place(place)); !ok || c.Status != "" && !c.Retried() {
-		return &loop.Rejection{Reason: loop.ReasonAlreadyFinished, Detail: "call " + place + " of " + string(o.Parent) + " has ended"}
+		return &commands.Rejection{Reason: commands.ReasonAlreadyFinished, Detail: "call " + place + " of " + string(o.Parent) + " has ended"}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -54,7 +55,7 @@ func (d *driver) awaitVerifiers(ctx context.Context, e loop.RunTool) commands.Co
 		if time.Now().After(end) {
 			return unrunnable(e.Call, "no worker runs the verifiers of tasks: start one with --tools gate")
 		}
-		if !pause(ctx, dispatchAgain) {
+		if !pause.For(ctx, dispatchAgain) {
 			return nil
 		}
 	}

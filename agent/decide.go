@@ -8,7 +8,6 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/loop"
 )
 
 func (d *driver) decide(ctx context.Context, cause string, c commands.Command) error {
@@ -29,7 +28,7 @@ func (d *driver) decideLocked(ctx context.Context, cause string, c commands.Comm
 		d.die(failed)
 		return d.dead
 	}
-	if r, ok := errors.AsType[*loop.Rejection](err); ok {
+	if r, ok := errors.AsType[*commands.Rejection](err); ok {
 		d.showLive(events.Refused{Command: cause, Reason: r.Reason, Detail: r.Detail})
 	}
 	if err != nil || entry.Seq == 0 {

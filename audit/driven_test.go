@@ -55,7 +55,7 @@ func (d *driven) try(c commands.Command) error {
 	d.t.Helper()
 	env := d.envelope(c)
 	evs, err := loop.Decide(d.state, env)
-	var refused *loop.Rejection
+	var refused *commands.Rejection
 	if err != nil && !errors.As(err, &refused) {
 		d.t.Fatal(err)
 	}

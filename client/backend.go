@@ -148,7 +148,7 @@ func (r *remote) hear(ev events.Event) {
 	if refused, ok := ev.(events.Refused); ok {
 		var err error
 		if refused.Reason != "" {
-			err = &loop.Rejection{Reason: refused.Reason, Detail: refused.Detail}
+			err = &commands.Rejection{Reason: refused.Reason, Detail: refused.Detail}
 		}
 		r.answer(refused.Command, err)
 	}
@@ -193,7 +193,7 @@ func (r *remote) passOver(a *ask) {
 		r.answerLocked(a.id, nil)
 	case a.seq != 0 && a.seq <= r.cursors[a.lane] && a.silence == nil:
 		a.silence = time.AfterFunc(refusalDelay, func() {
-			r.answer(a.id, &loop.Rejection{Reason: session.ReasonPassedOver, Detail: "the session handled it without effect, and the reason was lost"})
+			r.answer(a.id, &commands.Rejection{Reason: session.ReasonPassedOver, Detail: "the session handled it without effect, and the reason was lost"})
 		})
 	}
 }

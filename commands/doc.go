@@ -2,8 +2,10 @@
 // wire format.
 //
 // There are two sorts of commands. An ask (SubmitInput, Cancel, ResolveApproval, …)
-// may be refused. A report (ReportReply, ReportResult, …) describes the outcome of an
-// effect. It is never refused, and a late or repeated one has no effect.
+// may be refused with a [*Rejection]. [Validate] refuses what no session accepts; the
+// rest depends on where the session stands. A report (ReportReply, ReportResult, …)
+// describes the outcome of an effect. It is never refused, and a late or repeated one
+// has no effect.
 //
 // The ID of an [Envelope] makes a command idempotent: the core ignores ids that it
 // has handled. The core reads no clock; At is the time at which the driver handles

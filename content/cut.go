@@ -16,6 +16,14 @@ func Cut[T ~string | ~[]byte](s T, n int) T {
 	return s[:n]
 }
 
+// Clip returns s, cut as Cut does and with an ellipsis if it has more than n bytes.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return Cut(s, n) + "…"
+}
+
 // Boundary returns where the next character of s begins, at i or after it. Bytes that are
 // no text have none, so it looks no further than the length of a character.
 func Boundary[T ~string | ~[]byte](s T, i int) int {

@@ -27,6 +27,15 @@ func TestCutDoesNotSplitACharacter(t *testing.T) {
 	}
 }
 
+func TestClipMarksWhatItCut(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"für": "für", "fürs": "für…", "": ""} {
+		if got := content.Clip(text, 4); got != want {
+			t.Errorf("Clip(%q, 4) = %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestBoundaryIsTheNextCharacter(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 )
@@ -114,12 +115,8 @@ func stops(e loop.Effect) loop.Effect {
 
 // wait reports a timer when it is due.
 func wait(ctx context.Context, e loop.ArmTimer, due time.Time) commands.Command {
-	t := time.NewTimer(max(time.Until(due), time.Millisecond))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
-	case <-ctx.Done():
+	if !pause.For(ctx, max(time.Until(due), time.Millisecond)) {
 		return nil
 	}
+	return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
 }

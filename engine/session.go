@@ -43,7 +43,7 @@ type Step struct {
 
 // Handle is the whole life of a command: complete it, decide, append, fold. It returns the
 // entry that the command caused, or one without a sequence if there was nothing to do. A
-// refusal is a *loop.Rejection. Afterwards loop.Pending says what the session owes.
+// refusal is a *commands.Rejection. Afterwards loop.Pending says what the session owes.
 func (s *Session) Handle(ctx context.Context, env commands.Envelope) (entry events.Entry, err error) {
 	defer s.Contain(commands.NameOf(env.Command), &err)
 	if err := s.complete(ctx, &env); err != nil {

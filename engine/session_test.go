@@ -71,7 +71,7 @@ func TestEntriesAreAppendedUnderTheTraceOfTheirCommand(t *testing.T) {
 
 func TestTheErrorOfAStepNamesItAndTheNextCommandIsHandled(t *testing.T) {
 	t.Parallel()
-	no := &loop.Rejection{Reason: "no"}
+	no := &commands.Rejection{Reason: "no"}
 	s := newSession(journal.NewMemory(), engine.Step{Name: "catalog", Do: func(_ context.Context, env *commands.Envelope) error {
 		if env.ID == "refused" {
 			return no

@@ -3,6 +3,8 @@ package events
 import (
 	"fmt"
 	"time"
+
+	"github.com/turnlog/turnlog/content"
 )
 
 // Limits of a turn or a session. Zero is unlimited, negative allows nothing.
@@ -70,6 +72,31 @@ func (l Limits) And(m Limits) Limits {
 		}
 	}
 	return l
+}
+
+// Counters count what limits bound.
+type Counters struct {
+	Rounds    int64
+	Requests  int64
+	ToolCalls int64
+	Worked    time.Duration // by finished turns
+	Usage     content.Usage
+}
+
+// Add counts usage.
+func (c *Counters) Add(u UsageUpdated) {
+	c.Usage = c.Usage.Add(u.Usage)
+	c.Requests += u.Requests
+	c.ToolCalls += u.ToolCalls
+}
+
+// Spent returns the counters, each in the place of its limit.
+func (c Counters) Spent() Limits {
+	return Limits{
+		MaxRounds: c.Rounds, Requests: c.Requests, ToolCalls: c.ToolCalls, WallClock: c.Worked,
+		InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
+		TotalTokens: c.Usage.TotalTokens(), CostMicros: c.Usage.CostMicros,
+	}
 }
 
 // LimitReached records which limit ended a turn.

@@ -1,6 +1,8 @@
 package events
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
@@ -37,6 +39,23 @@ type TurnOptions struct {
 	Sequential bool        `msgpack:"sq,omitempty" json:"sequential,omitempty"` // one call at a time
 	Rules      [][]Rule    `msgpack:"ru,omitempty" json:"rules,omitempty"`      // additional lists of rules; the strictest decision counts
 	Routes     []RouteRule `msgpack:"rt,omitempty" json:"routes,omitempty"`     // before those of the session
+}
+
+// And returns the options of a turn that both submissions join: all rules, the tighter limits,
+// and the later routes first.
+func (o *TurnOptions) And(later *TurnOptions) *TurnOptions {
+	if o == nil || later == nil {
+		return cmp.Or(o, later)
+	}
+	out := TurnOptions{
+		Limits: cmp.Or(o.Limits, later.Limits), Sequential: o.Sequential || later.Sequential,
+		Rules: slices.Concat(o.Rules, later.Rules), Routes: slices.Concat(later.Routes, o.Routes),
+	}
+	if o.Limits != nil && later.Limits != nil {
+		l := o.Limits.And(*later.Limits)
+		out.Limits = &l
+	}
+	return &out
 }
 
 // InputQueued records accepted input that is not yet in the transcript.

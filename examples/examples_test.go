@@ -3,7 +3,6 @@ package examples
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -12,15 +11,14 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 )
 
 // seconds matches how long a command took, as go test prints it.
 var seconds = regexp.MustCompile(`\b\d+\.\d+s\b`)
 
-var rewrite = flag.Bool("rewrite", false, "write what the examples print to testdata")
+var update = golden.Flag()
 
 func TestEveryExampleRuns(t *testing.T) {
 	t.Parallel()
@@ -53,7 +51,7 @@ func TestEveryExampleRuns(t *testing.T) {
 				binary += ".exe"
 			}
 			printed := run(t, binary, filepath.Join("testdata", name+".in"))
-			compare(t, filepath.Join("testdata", name+".txt"), seconds.ReplaceAll(printed, []byte("0.00s")))
+			golden.Check(t, *update, filepath.Join("testdata", name+".txt"), string(seconds.ReplaceAll(printed, []byte("0.00s"))))
 		})
 	}
 	if ran == 0 {
@@ -79,21 +77,4 @@ func run(t *testing.T, binary, input string) []byte {
 		t.Fatalf("%s: %v\n%s%s", filepath.Base(binary), err, out.Bytes(), problems.Bytes())
 	}
 	return out.Bytes()
-}
-
-func compare(t *testing.T, golden string, got []byte) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(golden, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got), run with -rewrite and read the diff:\n%s", golden, diff)
-	}
 }

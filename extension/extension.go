@@ -162,7 +162,8 @@ type TranscriptObserver interface {
 
 // Approver decides approvals on a person's behalf.
 type Approver interface {
-	// Approve decides. An error decides nothing: the approval stays open.
+	// Approve decides. The reason is recorded; the model sees that of a denial. An error
+	// decides nothing: the approval stays open.
 	Approve(ctx context.Context, a events.Approval) (approve bool, reason string, err error)
 }
 

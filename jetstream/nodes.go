@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
@@ -160,9 +161,7 @@ func (n *Nodes) ask(ctx context.Context, node string, timeout time.Duration) (un
 			return nil, false
 		case api.IsNoResponders(err):
 			absent = true
-			select {
-			case <-time.After(probeTimeout):
-			case <-ctx.Done():
+			if !pause.For(ctx, probeTimeout) {
 				return nil, true
 			}
 		case ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || !n.connected(ctx):

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/jetstream/internal/pull"
@@ -182,7 +183,7 @@ func (t *Token) Done(ctx context.Context) error {
 // WaitGone waits until the stream's leader no longer has the token. With several replicas this is a
 // little after Done was confirmed, and until then a wake has no effect.
 func (t *Token) WaitGone(ctx context.Context) error {
-	for pause := firstCheck; ; pause = min(2*pause, lastCheck) {
+	for wait := firstCheck; ; wait = min(2*wait, lastCheck) {
 		m, err := t.cell.api.Last(ctx, t.cell.names.RunStream(), t.cell.names.Run(t.session))
 		if errors.Is(err, api.ErrNoMessage) || err == nil && m.Seq != t.seq {
 			return nil
@@ -190,10 +191,8 @@ func (t *Token) WaitGone(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("token of %s: wait until it is gone: %w", t.session, err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, wait) {
 			return fmt.Errorf("token of %s: wait until it is gone: %w", t.session, context.Cause(ctx))
-		case <-time.After(pause):
 		}
 	}
 }

@@ -180,6 +180,9 @@ func (t *Tasks) delivered(ctx context.Context, queue string) (uint64, error) {
 const (
 	ticketKeySize = 32
 	ticketSize    = 16
+
+	// keyFormat is the first byte of a stored key. The server's replies are JSON, and so begin otherwise.
+	keyFormat = 1
 )
 
 var errBadTicketKey = errors.New("the stored key of tickets is not valid")
@@ -192,24 +195,36 @@ type Tickets struct {
 	key []byte
 }
 
-// Tickets returns the cell's tickets. The first driver of a cell creates the key.
-func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
-	keys := byteBucket(c, "key of tickets", c.names.Nodes(), 2)
-	for {
-		it, ok, err := keys.get(ctx, layout.TicketsKey)
-		if err == nil && !ok {
-			it.Value = make([]byte, ticketKeySize)
-			_, _ = rand.Read(it.Value) // it never fails
-			_, err = keys.put(ctx, layout.TicketsKey, it.Value, it.Seq)
-		}
-		switch {
-		case api.IsConflict(err): // even with our own write, if its acknowledgment was lost
-			continue
-		case err == nil && len(it.Value) != ticketKeySize:
-			err = errBadTicketKey
-		}
-		return &Tickets{key: it.Value}, err
+// CreateTicketKey creates the key of the cell's tickets unless there is one. Provisioning does that:
+// the stream of keys keeps what it gets first, so the key must be there before users are.
+func (c *Cell) CreateTicketKey(ctx context.Context) error {
+	key := make([]byte, 1+ticketKeySize)
+	_, _ = rand.Read(key) // it never fails
+	key[0] = keyFormat
+	err := api.Patiently(ctx, func(ctx context.Context) error {
+		_, err := c.api.Publish(ctx, &nats.Msg{Subject: c.names.TicketKey(), Data: key})
+		return err
+	})
+	if err != nil && !api.IsAlreadyThere(err) {
+		return fmt.Errorf("create the key of tickets: %w", c.api.Explain(ctx, c.names.KeysStream(), err))
 	}
+	return nil
+}
+
+// Tickets returns the cell's tickets. It returns ErrNotProvisioned if the cell has no key.
+func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
+	stream := c.names.KeysStream()
+	m, err := c.api.Last(ctx, stream, c.names.TicketKey())
+	switch {
+	case errors.Is(err, api.ErrNoMessage):
+		err = fmt.Errorf("%w: it has none", ErrNotProvisioned)
+	case err == nil && (m.Spoofed || len(m.Data) != 1+ticketKeySize || m.Data[0] != keyFormat):
+		err = fmt.Errorf("%w: delete the stream %s, then provision the cell", errBadTicketKey, stream)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("key of tickets: %w", err)
+	}
+	return &Tickets{key: m.Data[1:]}, nil
 }
 
 // Of returns the ticket of a dispatch.

@@ -4,9 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -48,22 +50,69 @@ func TestAllDriversIssueTheSameTickets(t *testing.T) {
 	})
 }
 
-func TestDeletedTicketKeyIsCreatedAgain(t *testing.T) {
+func TestTheFirstTicketKeyStays(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		before, err := c.Tickets(t.Context())
 		must(t, err)
-		must(t, byteBucket(c, "key of tickets", c.names.Nodes(), 2).delete(t.Context(), layout.TicketsKey))
+		must(t, c.CreateTicketKey(t.Context()))
+		for name, header := range map[string]string{"": "", "Nats-Rollup": "all", "Nats-TTL": "1s"} {
+			msg := nats.NewMsg(c.names.TicketKey())
+			msg.Data = append([]byte{keyFormat}, noise(ticketKeySize, 1)...)
+			if name != "" {
+				msg.Header.Set(name, header)
+			}
+			if _, err := c.api.Publish(t.Context(), msg); err == nil {
+				t.Errorf("a second key is stored, with header %q", name)
+			}
+		}
+		if err := c.api.Purge(t.Context(), c.names.KeysStream(), ">", 0); err == nil {
+			t.Error("the key was purged")
+		}
+		if _, err := c.api.Ask(t.Context(), api.MsgDelete+c.names.KeysStream(), []byte(`{"seq":1}`)); err == nil {
+			t.Error("the key was deleted")
+		}
 		after, err := c.Tickets(t.Context())
 		must(t, err)
-		if before.Of("s", "t1-r1-c1", 1) == after.Of("s", "t1-r1-c1", 1) {
-			t.Error("the key is the one that was taken away")
-		}
-		putRaw(t, c, c.names.Nodes().Key(layout.TicketsKey), []byte("short"))
-		if _, err := c.Tickets(t.Context()); err == nil || !strings.Contains(err.Error(), "key of tickets") {
-			t.Errorf("Tickets = %v, want an error", err)
+		if before.Of("s", "t1-r1-c1", 1) != after.Of("s", "t1-r1-c1", 1) {
+			t.Error("the key has changed")
 		}
 	})
+}
+
+func TestTicketsNeedAValidKey(t *testing.T) {
+	t.Parallel()
+	key := append([]byte{keyFormat}, noise(ticketKeySize, 1)...)
+	for name, tt := range map[string]struct {
+		stored *nats.Msg
+		says   string
+	}{
+		"none":          {nil, "not provisioned"},
+		"too short":     {&nats.Msg{Data: key[1:]}, "delete the stream TURNLOG_KEYS"},
+		"a reply":       {&nats.Msg{Data: []byte(`{"stream":"INBOX", "seq":1234567}`)}, "delete the stream TURNLOG_KEYS"},
+		"a direct read": {&nats.Msg{Data: key, Header: nats.Header{"Nats-Stream": {"S"}}}, "delete the stream TURNLOG_KEYS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *Cell) {
+				js := jsOf(t, c)
+				must(t, js.DeleteStream(t.Context(), c.names.KeysStream()))
+				for _, s := range c.names.Streams() {
+					if s.Name == "KEYS" {
+						_, err := js.CreateStream(t.Context(), s.Config)
+						must(t, err)
+					}
+				}
+				if tt.stored != nil {
+					tt.stored.Subject = c.names.TicketKey()
+					_, err := c.api.Publish(t.Context(), tt.stored)
+					must(t, err)
+				}
+				if _, err := c.Tickets(t.Context()); err == nil || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("Tickets = %v, want %q", err, tt.says)
+				}
+			})
+		})
+	}
 }
 
 // TestTicketIsAHeaderOfItsTask checks that the ticket is not in the body, which may be a blob that

@@ -112,7 +112,7 @@ func (d *decision) pendingInput(steering bool) []events.InputAccepted {
 		if joins(q, steering) {
 			in.Origin = cmp.Or(in.Origin, q.Origin)
 			in.Items = append(in.Items, q.Items...)
-			in.Options = narrowed(in.Options, q.Options)
+			in.Options = in.Options.And(q.Options)
 		}
 	}
 	notices := events.InputAccepted{Origin: events.FromNotification}
@@ -144,7 +144,7 @@ func (d *decision) steer() {
 	for _, in := range d.pendingInput(true) {
 		in.Turn = d.Turn.ID
 		if in.Options != nil {
-			in.Options = narrowed(d.Turn.Options, d.within(in.Options))
+			in.Options = d.Turn.Options.And(d.within(in.Options))
 		}
 		d.emit(in)
 	}

@@ -183,7 +183,7 @@ func (s *State) applyRunStarted(ev events.RunStarted) {
 	s.add(ev.Transcript...)
 	for _, it := range ev.Transcript {
 		for _, c := range it.Calls() {
-			s.CallIDs.add(c.ID)
+			s.CallIDs.Add(c.ID)
 		}
 	}
 }
@@ -255,9 +255,9 @@ func (s *State) applyReply(ev events.ReplyRecorded) {
 
 // applyUsage counts usage. A call that reports it after its answer has stopped for good.
 func (s *State) applyUsage(ev events.UsageUpdated) {
-	s.Used.add(ev)
+	s.Used.Add(ev)
 	if s.Turn != nil {
-		s.Turn.Used.add(ev)
+		s.Turn.Used.Add(ev)
 	}
 	for _, calls := range [][]Call{s.roundCalls(), s.Background, s.Stops} {
 		for i := range calls {

@@ -12,7 +12,7 @@ func (s *State) applyToolCallRequested(ev events.ToolCallRequested) {
 		ToolCall: ev.Call, Turn: ev.Turn, Round: ev.Round, Routing: ev.Routing, Digest: ev.Routing.Digest,
 		Rules: s.turnOptions().Rules,
 	})
-	s.CallIDs.add(ev.Call.ID)
+	s.CallIDs.Add(ev.Call.ID)
 	s.Turn.Used.ToolCalls++
 	s.Used.ToolCalls++
 }
@@ -152,7 +152,7 @@ func (s *State) applyLate(c *Call, r content.ToolResult) {
 	cancelled := r.Status == content.StatusCancelled
 	confirms := cancelled && c.Status == content.StatusCancelled
 	if !confirms && !c.Routing.Manual {
-		s.Notices = append(s.Notices, Notice{Item: notice(*c, r), Quiet: cancelled || c.Routing.Quiet})
+		s.Notices = append(s.Notices, Notice{Item: content.LateResult(r), Quiet: cancelled || c.Routing.Quiet})
 	}
 	if c.Status == "" {
 		c.Status = r.Status

@@ -184,14 +184,8 @@ func (s *State) approvedFor(c Call) []content.QuestionKey {
 
 // allow records that some tools may run without a question.
 func (d *decision) allow(c commands.AllowTools) error {
-	if len(c.Tools) == 0 || len(c.Tools) > maxRules {
-		return refuse(ReasonInvalidInput, "%d tools to allow: name 1 to %d", len(c.Tools), maxRules)
-	}
 	var fresh []string
 	for _, p := range c.Tools {
-		if err := checkPattern(p); err != nil {
-			return err
-		}
 		known := slices.ContainsFunc(d.Allowed, func(w Allowance) bool { return slices.Contains(w.Tools, p) })
 		if !known && !slices.Contains(fresh, p) {
 			fresh = append(fresh, p)
@@ -223,13 +217,9 @@ func (d *decision) resolve(c commands.ResolveApproval) error {
 	case err != nil:
 		return err
 	case a.ExpiresAt != 0 && a.ExpiresAt <= d.At:
-		return refuse(ReasonExpired, "the approval for call %s expired", a.CallID) // its timer records it
-	case c.Always && len(c.Input) > 0:
-		return refuse(ReasonInvalidInput, "other arguments are approved for this call alone: leave out always, or the input")
-	case c.Always && !c.Approve:
-		return refuse(ReasonInvalidInput, "only an approval can be for always: a denial is about this call alone")
+		return commands.Refuse(commands.ReasonExpired, "the approval for call %s expired", a.CallID) // its timer records it
 	case c.Always && a.RequestKind == kindRetry:
-		return refuse(ReasonInvalidInput, "a lost call is decided on each time: leave out always")
+		return commands.Refuse(commands.ReasonInvalidInput, "a lost call is decided on each time: leave out always")
 	}
 	ev := events.ApprovalResolved{
 		Approval: a.ID, Call: a.CallID, Outcome: events.Approved, By: cmp.Or(c.By, d.env.By), Reason: c.Reason,
@@ -271,11 +261,11 @@ func (d *decision) resolvePatched(ev events.ApprovalResolved, kind string, c com
 	call, _ := d.Call(ev.Call)
 	i := slices.IndexFunc(d.env.Checks, func(k commands.Check) bool { return k.Place == call.Place })
 	if i < 0 {
-		return refuse(ReasonInvalidInput, "the patched input was not checked against the tool's schema")
+		return commands.Refuse(commands.ReasonInvalidInput, "the patched input was not checked against the tool's schema")
 	}
 	check := d.env.Checks[i]
 	if r := check.Refusal; r != nil && r.Status == content.StatusError {
-		return refuse(ReasonInvalidInput, "%s", r.Message)
+		return commands.Refuse(commands.ReasonInvalidInput, "%s", r.Message)
 	}
 	ev.Input, ev.Digest = c.Input, check.Digest
 	if i := slices.IndexFunc(check.Questions, func(q commands.Question) bool { return q.RequestKind == kind }); i >= 0 {
@@ -297,19 +287,19 @@ func (d *decision) findApproval(c commands.ResolveApproval) (a Approval, err err
 	what, match := "", func(a Approval) bool { return a.Outcome == "" }
 	switch {
 	case c.Approval == "" && c.Call != "" && !d.CallIDs.Has(c.Call):
-		return a, refuse(ReasonUnknownCall, "no call %s", c.Call)
+		return a, commands.Refuse(commands.ReasonUnknownCall, "no call %s", c.Call)
 	case d.Turn == nil && c.Approval != "" && len(d.Beside) == 0:
-		return a, refuse(ReasonNoApproval, "approval %s is not pending: no turn is open", c.Approval)
+		return a, commands.Refuse(commands.ReasonNoApproval, "approval %s is not pending: no turn is open", c.Approval)
 	case d.Turn == nil && c.Call != "" && !d.asksBeside(c.Call):
-		return a, refuse(ReasonNoApproval, "an approval for call %s is not pending: its turn is over", c.Call)
+		return a, commands.Refuse(commands.ReasonNoApproval, "an approval for call %s is not pending: its turn is over", c.Call)
 	case c.Approval != "":
 		what, match = "approval "+string(c.Approval), func(a Approval) bool { return a.ID == c.Approval }
 	case c.Call != "":
 		what, match = "an approval for call "+string(c.Call), func(a Approval) bool { return a.CallID == c.Call }
 	case len(open) == 0:
-		return a, refuse(ReasonNoApproval, "no approval is pending")
+		return a, commands.Refuse(commands.ReasonNoApproval, "no approval is pending")
 	case len(open) > 1:
-		return a, refuse(ReasonSeveralPending, "%d approvals are pending; name the call", len(open))
+		return a, commands.Refuse(commands.ReasonSeveralPending, "%d approvals are pending; name the call", len(open))
 	}
 	for _, b := range d.approvals() {
 		switch {
@@ -322,11 +312,11 @@ func (d *decision) findApproval(c commands.ResolveApproval) (a Approval, err err
 	}
 	switch {
 	case a.Outcome == "":
-		return a, refuse(ReasonNoApproval, "%s is not pending", what)
+		return a, commands.Refuse(commands.ReasonNoApproval, "%s is not pending", what)
 	case a.Outcome == events.Expired:
-		return a, refuse(ReasonExpired, "%s expired", what)
+		return a, commands.Refuse(commands.ReasonExpired, "%s expired", what)
 	case a.By != "":
-		return a, refuse(ReasonAlreadyDecided, "%s was %s by %s", what, a.Outcome, a.By)
+		return a, commands.Refuse(commands.ReasonAlreadyDecided, "%s was %s by %s", what, a.Outcome, a.By)
 	}
-	return a, refuse(ReasonAlreadyDecided, "%s was %s", what, a.Outcome)
+	return a, commands.Refuse(commands.ReasonAlreadyDecided, "%s was %s", what, a.Outcome)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"github.com/turnlog/turnlog/commands"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
 
@@ -48,17 +47,11 @@ func Brackets(s *State, env commands.Envelope) string {
 func (s *State) mayOpen(c commands.OpenSession) error {
 	switch {
 	case s.Closed:
-		return refuse(ReasonClosed, "session %s is closed", s.Session)
+		return commands.Refuse(commands.ReasonClosed, "session %s is closed", s.Session)
 	case s.Opened:
-		return refuse(ReasonSessionExists, "session %s is open already", s.Session)
+		return commands.Refuse(commands.ReasonSessionExists, "session %s is open already", s.Session)
 	}
-	if i, call, problem := content.Unpaired(c.Transcript); problem != "" {
-		return refuse(ReasonBadTranscript, "item %d: call %s: %s", i+1, call, problem)
-	}
-	if len(c.Input) > 0 {
-		return checkInput(c.Input)
-	}
-	return nil
+	return commands.Validate(c)
 }
 
 func (d *decision) open(c commands.OpenSession) error {
@@ -67,7 +60,7 @@ func (d *decision) open(c commands.OpenSession) error {
 	}
 	for _, a := range d.env.Hooks {
 		if a.Point == pointSessionStart && a.Action == actionTerminate {
-			return refuse(ReasonHookTerminated, "%s: %s", a.Hook, a.Reason)
+			return commands.Refuse(commands.ReasonHookTerminated, "%s: %s", a.Hook, a.Reason)
 		}
 	}
 	cfg := c.Config
@@ -86,18 +79,12 @@ func (d *decision) open(c commands.OpenSession) error {
 }
 
 func (d *decision) submit(c commands.SubmitInput) error {
-	if err := checkInput(c.Items); err != nil {
-		return err
-	}
-	if err := checkOptions(c.Options); err != nil {
-		return err
-	}
 	busy := d.Turn != nil || d.Task != nil
 	if busy && c.OnBusy == events.Reject {
-		return refuse(ReasonBusy, "a turn is open")
+		return commands.Refuse(commands.ReasonBusy, "a turn is open")
 	}
 	if len(d.Queue) >= maxQueued {
-		return refuse(ReasonQueueFull, "%d inputs wait already; send more once the session has come to them", len(d.Queue))
+		return commands.Refuse(commands.ReasonQueueFull, "%d inputs wait already; send more once the session has come to them", len(d.Queue))
 	}
 	d.emit(events.InputQueued{Items: stripped(c.Items), Origin: events.FromHost, OnBusy: c.OnBusy, Options: c.Options})
 	if busy && c.OnBusy == events.Interrupt && !d.cancelling() {
@@ -132,7 +119,7 @@ func (d *decision) cancel(c commands.Cancel) error {
 		return nil
 	}
 	if d.Turn == nil && d.Task == nil {
-		return refuse(ReasonNothingToCancel, "no turn is open")
+		return commands.Refuse(commands.ReasonNothingToCancel, "no turn is open")
 	}
 	if !d.cancelling() {
 		d.cancelTurn(commands.ScopeTurn, reason)
@@ -153,18 +140,10 @@ func (d *decision) cancelTurn(scope, reason string) {
 	}
 }
 
-func (d *decision) setCache(c commands.SetNextTurnCache) error {
-	if !c.Cache.Valid() {
-		return refuse(ReasonInvalidCache, "unknown mode, retention or breakpoint")
-	}
-	d.emit(events.CacheOverrideSet{Cache: c.Cache})
-	return nil
-}
-
 func (s *State) mayClose() error {
 	stopping := s.cancelling() && s.Turn.Cancel.Scope == commands.ScopeSession
 	if !s.idle() && !stopping {
-		return refuse(ReasonBusy, "a turn is open; cancel the session first")
+		return commands.Refuse(commands.ReasonBusy, "a turn is open; cancel the session first")
 	}
 	return nil
 }
@@ -186,7 +165,7 @@ func (d *decision) closeSession(c commands.Close) error {
 // park is refused while something is outstanding that needs this process.
 func (d *decision) park() error {
 	if !d.Parkable() {
-		return refuse(ReasonBusy, "the session is working")
+		return commands.Refuse(commands.ReasonBusy, "the session is working")
 	}
 	d.emit(events.Parked{})
 	return nil

@@ -1,8 +1,6 @@
 package loop_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/turnlog/turnlog/commands"
@@ -21,22 +19,6 @@ func called(ids []content.CallID) *loop.State {
 		s.Fold(events.Entry{Session: "s", Seq: uint64(i) + 2, Events: []events.Event{events.ToolCallRequested{Call: content.ToolCall{ID: id}}}})
 	}
 	return s
-}
-
-func TestCallSetHasEveryCall(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2))
-	var ids []content.CallID
-	for i := range 1000 {
-		ids = append(ids, content.CallID(fmt.Sprint("c", i)))
-	}
-	r.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-	s := called(ids[:900])
-	for i, id := range ids {
-		if got := s.CallIDs.Has(id); got != (i < 900) {
-			t.Fatalf("Has(%s), call %d of 900: %v", id, i+1, got)
-		}
-	}
 }
 
 func TestDeadLettersAreListedUntilDecided(t *testing.T) {

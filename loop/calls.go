@@ -132,7 +132,7 @@ func reported(c Call, r content.ToolResult) content.ToolResult {
 // warnTool records a tool's error that was reported to the model.
 func (d *decision) warnTool(id content.CallID, s content.Status, text string) {
 	if s == content.StatusError {
-		d.warn("tool_error", clip(text, maxWarning), id)
+		d.warn("tool_error", content.Clip(text, maxWarning), id)
 	}
 }
 
@@ -171,13 +171,13 @@ func (d *decision) detach(c commands.DetachCall) error {
 	call, ok := d.Call(c.Call)
 	switch {
 	case !ok && d.CallIDs.Has(c.Call):
-		return refuse(ReasonNotRunning, "call %s is over", c.Call)
+		return commands.Refuse(commands.ReasonNotRunning, "call %s is over", c.Call)
 	case !ok:
-		return refuse(ReasonUnknownCall, "no call %s", c.Call)
+		return commands.Refuse(commands.ReasonUnknownCall, "no call %s", c.Call)
 	case call.beside():
-		return refuse(ReasonAlreadyBackground, "call %s is in the background already", c.Call)
+		return commands.Refuse(commands.ReasonAlreadyBackground, "call %s is in the background already", c.Call)
 	case !call.Running():
-		return refuse(ReasonNotRunning, "call %s is not running", c.Call)
+		return commands.Refuse(commands.ReasonNotRunning, "call %s is not running", c.Call)
 	}
 	d.emit(events.ToolDetached{Call: call.ID, Placeholder: placeholder(call.Name)})
 	return nil
@@ -187,11 +187,11 @@ func (d *decision) cancelCall(id content.CallID, reason string) error {
 	call, ok := d.Call(id)
 	switch {
 	case !ok && d.CallIDs.Has(id):
-		return refuse(ReasonAlreadyFinished, "call %s is over", id)
+		return commands.Refuse(commands.ReasonAlreadyFinished, "call %s is over", id)
 	case !ok:
-		return refuse(ReasonUnknownCall, "no call %s", id)
+		return commands.Refuse(commands.ReasonUnknownCall, "no call %s", id)
 	case call.Status != "" && !call.Retried():
-		return refuse(ReasonAlreadyFinished, "call %s is %s", id, call.Status)
+		return commands.Refuse(commands.ReasonAlreadyFinished, "call %s is %s", id, call.Status)
 	}
 	d.emit(events.CancelRequested{Scope: commands.ScopeCall, Target: id, Reason: reason, By: d.env.By})
 	d.callCancelled(*call)
@@ -209,17 +209,17 @@ func (d *decision) settleDead(c commands.SettleDeadLetter) error {
 	call, ok := d.Call(c.Call)
 	switch {
 	case !ok && !d.CallIDs.Has(c.Call):
-		return refuse(ReasonUnknownCall, "no call %s", c.Call)
+		return commands.Refuse(commands.ReasonUnknownCall, "no call %s", c.Call)
 	case ok && call.Retried():
-		return refuse(ReasonAlreadyDecided, "call %s runs again already", c.Call)
+		return commands.Refuse(commands.ReasonAlreadyDecided, "call %s runs again already", c.Call)
 	case ok && call.Letter == LetterDropped:
-		return refuse(ReasonAlreadyDecided, "call %s was dropped", c.Call)
+		return commands.Refuse(commands.ReasonAlreadyDecided, "call %s was dropped", c.Call)
 	case !ok || !call.DeadLetter():
-		return refuse(ReasonNotDead, "call %s is no dead letter", c.Call)
+		return commands.Refuse(commands.ReasonNotDead, "call %s is no dead letter", c.Call)
 	case c.Retry && !c.MayRepeat && !call.Routing.Effects.Retryable():
-		return refuse(ReasonMayRepeat, "call %s of %s may have taken effect, and running it again may do so twice", c.Call, call.Name)
+		return commands.Refuse(commands.ReasonMayRepeat, "call %s of %s may have taken effect, and running it again may do so twice", c.Call, call.Name)
 	case c.Retry && d.cancelling() && call.Turn == d.Turn.ID:
-		return refuse(ReasonBusy, "the turn of call %s is being cancelled", c.Call)
+		return commands.Refuse(commands.ReasonBusy, "the turn of call %s is being cancelled", c.Call)
 	}
 	ev := events.DeadLetterSettled{Call: c.Call, Outcome: events.DeadDropped, By: cmp.Or(c.By, d.env.By), Reason: c.Reason}
 	if !c.Retry {

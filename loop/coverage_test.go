@@ -71,11 +71,11 @@ func scripts(t *testing.T) string {
 // refusals are those of the core, except too_large and queue_full, whose scripts would be long.
 func refusals() []string {
 	return []string{
-		loop.ReasonSessionExists, loop.ReasonNoSession, loop.ReasonBadItem, loop.ReasonEmptyInput, loop.ReasonBusy, loop.ReasonClosed,
-		loop.ReasonNoApproval, loop.ReasonSeveralPending, loop.ReasonUnknownCall, loop.ReasonAlreadyDecided, loop.ReasonExpired,
-		loop.ReasonInvalidInput, loop.ReasonNothingToCancel, loop.ReasonAlreadyFinished, loop.ReasonNotRunning,
-		loop.ReasonAlreadyBackground, loop.ReasonInvalidCache, loop.ReasonBadTranscript,
-		loop.ReasonDeleted, loop.ReasonNotDead, loop.ReasonMayRepeat, loop.ReasonHookTerminated,
+		commands.ReasonSessionExists, commands.ReasonNoSession, commands.ReasonBadItem, commands.ReasonEmptyInput, commands.ReasonBusy, commands.ReasonClosed,
+		commands.ReasonNoApproval, commands.ReasonSeveralPending, commands.ReasonUnknownCall, commands.ReasonAlreadyDecided, commands.ReasonExpired,
+		commands.ReasonInvalidInput, commands.ReasonNothingToCancel, commands.ReasonAlreadyFinished, commands.ReasonNotRunning,
+		commands.ReasonAlreadyBackground, commands.ReasonInvalidCache, commands.ReasonBadTranscript,
+		commands.ReasonDeleted, commands.ReasonNotDead, commands.ReasonMayRepeat, commands.ReasonHookTerminated,
 	}
 }
 

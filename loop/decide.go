@@ -9,61 +9,12 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Rejection is returned by Decide for an ask that the session refuses. Nothing was decided;
-// the reason is a stable code that clients may branch on.
-type Rejection struct {
-	Reason string
-	Detail string
-}
-
-// Error returns the reason and the detail.
-func (r *Rejection) Error() string {
-	if r.Detail == "" {
-		return r.Reason
-	}
-	return r.Reason + ": " + r.Detail
-}
-
-// Reasons of rejections.
-const (
-	ReasonSessionExists     = "session_exists"
-	ReasonNoSession         = "no_session"
-	ReasonEmptyInput        = "empty_input"
-	ReasonBadItem           = "bad_item"
-	ReasonTooLarge          = "too_large"
-	ReasonBusy              = "busy"
-	ReasonQueueFull         = "queue_full"
-	ReasonClosed            = "closed"
-	ReasonDeleted           = "deleted"
-	ReasonNoApproval        = "no_approval"
-	ReasonSeveralPending    = "several_pending"
-	ReasonUnknownCall       = "unknown_call"
-	ReasonAlreadyDecided    = "already_decided"
-	ReasonExpired           = "expired"
-	ReasonInvalidInput      = "invalid_input"
-	ReasonNothingToCancel   = "nothing_to_cancel"
-	ReasonAlreadyFinished   = "already_finished"
-	ReasonNotRunning        = "not_running"
-	ReasonAlreadyBackground = "already_background"
-	ReasonInvalidCache      = "invalid_cache"
-	ReasonNotDead           = "not_dead"   // the call is not a dead letter
-	ReasonMayRepeat         = "may_repeat" // a retry may repeat the call's side effects
-	ReasonBadTranscript     = "bad_transcript"
-	ReasonHookTerminated    = "hook_terminated"
-	ReasonUnknownAgent      = "unknown_agent" // the host has no agent of that name
-	ReasonBadAgent          = "bad_agent"     // the agent's definition cannot be used
-)
-
-func refuse(reason, format string, args ...any) error {
-	return &Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...)}
-}
-
 // ErrWrongSession is returned by Decide for another session's envelope: a bug in the host.
 var ErrWrongSession = errors.New("envelope for another session")
 
 // Decide returns the events that follow from a command. It changes nothing: the events
 // become fact when their entry is appended and folded. It may refuse an ask with a
-// *Rejection. No events and no error: the command was handled before, or came too late.
+// *commands.Rejection. No events and no error: the command was handled before, or came too late.
 func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	if env.Session != s.Session {
 		return nil, fmt.Errorf("%w: %s, want %s", ErrWrongSession, env.Session, s.Session)
@@ -72,7 +23,7 @@ func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	case s.Handled(env.ID):
 		return nil, nil
 	case s.Deleted != nil && commands.IsAsk(env.Command):
-		return nil, refuse(ReasonDeleted, "session %s %s", s.Session, s.Deleted)
+		return nil, commands.Refuse(commands.ReasonDeleted, "session %s %s", s.Session, s.Deleted)
 	case s.Deleted != nil:
 		return nil, nil
 	}
@@ -131,7 +82,7 @@ func (d *decision) take(c commands.Command) error {
 	case commands.DetachCall:
 		return d.detach(c)
 	case commands.SetNextTurnCache:
-		return d.setCache(c)
+		d.emit(events.CacheOverrideSet{Cache: c.Cache})
 	case commands.StartTask:
 		return d.startTask(c)
 	case commands.Close:
@@ -169,7 +120,7 @@ func (d *decision) take(c commands.Command) error {
 	return nil
 }
 
-// admit refuses asks that come before a session opens or after it closes.
+// admit refuses asks that have no meaning, or come before a session opens or after it closes.
 func (d *decision) admit(c commands.Command) error {
 	switch any(c).(type) {
 	case commands.Claim, commands.OpenSession, commands.Park:
@@ -179,11 +130,11 @@ func (d *decision) admit(c commands.Command) error {
 	case !commands.IsAsk(c):
 		return nil
 	case !d.Opened:
-		return refuse(ReasonNoSession, "session %s is not open", d.Session)
+		return commands.Refuse(commands.ReasonNoSession, "session %s is not open", d.Session)
 	case d.Closed:
-		return refuse(ReasonClosed, "session %s is closed", d.Session)
+		return commands.Refuse(commands.ReasonClosed, "session %s is closed", d.Session)
 	}
-	return nil
+	return commands.Validate(c)
 }
 
 func (d *decision) warn(code, message string, call content.CallID) {

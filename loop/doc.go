@@ -25,7 +25,7 @@
 //     so performing it twice is detectable.
 //  5. One function, where, says where a session stands. Decide advances from some positions,
 //     Pending owes effects at the others; they cannot disagree.
-//  6. An ask may be refused with a [*Rejection]. A report is never refused: late or repeated,
+//  6. An ask may be refused with a [*commands.Rejection]. A report is never refused: late or repeated,
 //     it decides to no events.
 //
 // # Vocabulary
@@ -55,7 +55,7 @@
 // # Testing
 //
 // testdata holds scripts: commands, and the exact events that follow. Add one for any change
-// in behavior, run the tests with -rewrite and review the diff. Random sessions check that
+// in behavior, run the tests with -update and review the diff. Random sessions check that
 // replay gives the same state, effects and waits, that no input is lost, and that package
 // audit finds nothing.
 package loop

@@ -97,7 +97,7 @@ func hookDecided(a commands.HookAnswer) events.HookDecided {
 		Point: a.Point, Call: a.Call, Hook: a.Hook, Action: a.Action, Reason: a.Reason, FailedOpen: a.FailedOpen,
 	}
 	for _, n := range a.Notes {
-		ev.Notes = append(ev.Notes, events.HookNote{Hook: n.Hook, Text: clip(n.Text, maxWarning)})
+		ev.Notes = append(ev.Notes, events.HookNote{Hook: n.Hook, Text: content.Clip(n.Text, maxWarning)})
 	}
 	return ev
 }

@@ -15,7 +15,7 @@ import (
 func TestTurnOptionsAreBounded(t *testing.T) {
 	t.Parallel()
 	rule := events.Rule{Tool: "fs_*", Action: events.RuleDeny}
-	for n, want := range map[int]string{100: "", 101: loop.ReasonTooLarge} {
+	for n, want := range map[int]string{100: "", 101: commands.ReasonTooLarge} {
 		s := open(t, events.Config{})
 		_, err := s.Do(t, s.Envelope(commands.SubmitInput{
 			Items: []content.Item{content.UserText("go")}, Options: &events.TurnOptions{Rules: [][]events.Rule{slices.Repeat([]events.Rule{rule}, n)}},
@@ -39,7 +39,7 @@ func TestInputIsBounded(t *testing.T) {
 	t.Parallel()
 	s := open(t, events.Config{})
 	many := slices.Repeat([]content.Item{content.UserText("x")}, 1001)
-	for n, want := range map[int]string{0: loop.ReasonEmptyInput, 1000: "", 1001: loop.ReasonTooLarge} {
+	for n, want := range map[int]string{0: commands.ReasonEmptyInput, 1000: "", 1001: commands.ReasonTooLarge} {
 		_, err := loop.Decide(s.Live, s.Envelope(commands.SubmitInput{Items: many[:n]}))
 		if got := reasonOf(err); got != want {
 			t.Errorf("input of %d items: %v, want %q", n, err, want)
@@ -59,8 +59,8 @@ func TestQueueIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Do(t, s.Envelope(input)); reasonOf(err) != loop.ReasonQueueFull {
-		t.Errorf("input 257: %v, want %s", err, loop.ReasonQueueFull)
+	if _, err := s.Do(t, s.Envelope(input)); reasonOf(err) != commands.ReasonQueueFull {
+		t.Errorf("input 257: %v, want %s", err, commands.ReasonQueueFull)
 	}
 }
 

@@ -27,7 +27,7 @@ func consumed(first ...events.LimitKind) []events.LimitKind {
 type scope struct {
 	name   string
 	limits events.Limits
-	used   Counters
+	used   events.Counters
 }
 
 func (s *State) scopes() []scope {
@@ -48,7 +48,7 @@ func (s *State) scopes() []scope {
 // over returns the first of the limits that is exceeded, or would be by one round or request.
 func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 	for _, sc := range d.scopes() {
-		spent := sc.used.spent()
+		spent := sc.used.Spent()
 		for _, k := range kinds {
 			set, used := *sc.limits.Of(k), *spent.Of(k)
 			limit, next := max(set, 0), used
@@ -72,7 +72,7 @@ func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 func Remaining(s *State) events.Limits {
 	var left events.Limits
 	for _, sc := range s.scopes() {
-		spent := sc.used.spent()
+		spent := sc.used.Spent()
 		for _, k := range events.LimitKinds() {
 			if l := sc.limits.Of(k); *l != 0 {
 				if *l = max(*l, 0) - *spent.Of(k); *l <= 0 {

@@ -37,14 +37,14 @@ func (d *decision) reply(c commands.ReportReply) {
 	stamp(items, finish, c.Usage)
 	t := d.Turn
 	for _, w := range c.Warnings[:min(len(c.Warnings), maxWarnings)] {
-		d.warn(clip(w.Code, maxWarning), clip(w.Message, maxWarning), "")
+		d.warn(content.Clip(w.Code, maxWarning), content.Clip(w.Message, maxWarning), "")
 	}
 	ev := events.ReplyRecorded{
 		Turn: t.ID, Round: t.Round, Attempt: t.Attempt, Items: items,
 		FinishReason: finish, Model: c.Model, ResponseID: c.ResponseID,
 	}
 	if finish == content.Completed {
-		ev.Invalid = clip(c.Invalid, maxProblem)
+		ev.Invalid = content.Clip(c.Invalid, maxProblem)
 	}
 	d.emit(ev, events.UsageUpdated{Turn: t.ID, Round: t.Round, Usage: c.Usage, Source: "model"})
 	for i, call := range calls {

@@ -126,7 +126,7 @@ func (f *search) inRound() position {
 		return p
 	}
 	switch {
-	case !runnable(f.Transcript):
+	case !content.Runnable(f.Transcript):
 		return atDeadTail
 	case f.owes(pointPreLlm, ""):
 		return atHooks
@@ -241,19 +241,4 @@ func (s *State) nextMutator(m Mutating) int {
 		here := len(r.Points) == 0 || slices.Contains(r.Points, m.Point)
 		return here && !slices.Contains(m.Ran, r.Name)
 	})
-}
-
-// runnable reports whether a model may be called with this transcript.
-func runnable(items []content.Item) bool {
-	if len(items) == 0 {
-		return false
-	}
-	switch last := items[len(items)-1]; last.Kind {
-	case content.User, content.Tool, content.Notification:
-		return true
-	case content.Assistant:
-		return last.FinishReason == content.Compaction
-	default:
-		return false
-	}
 }

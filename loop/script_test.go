@@ -1,7 +1,6 @@
 package loop_test
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,10 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/internal/testing/looptest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the expected output of the scripts in testdata")
+var update = golden.Flag()
 
 // TestScripts plays the scripts in testdata: commands, and the exact events that follow.
 // Package looptest documents their language.
@@ -29,16 +29,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := looptest.Play(t, string(text))
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(text), got); diff != "" {
-				t.Errorf("%s (-want +got), run with -rewrite and read the diff:\n%s", file, diff)
-			}
+			golden.Check(t, *update, file, looptest.Play(t, string(text)))
 		})
 	}
 }

@@ -41,10 +41,10 @@ type State struct {
 	Background []Call     // answered calls whose real outcome may still arrive, and dead letters
 	Beside     []Approval // questions about calls in the background: they hold no round and outlive turns
 	Stops      []Call     // answered calls that may still run and must be stopped; kept until the next turn ends
-	CallIDs    CallSet
+	CallIDs    content.CallSet
 	Grants     []Grant // lasting approvals, oldest first
 	Allowed    []Allowance
-	Used       Counters
+	Used       events.Counters
 	Task       *Task // nil: no task is open
 	Tickets    bool  // calls dispatched from now on get tickets
 }
@@ -53,30 +53,6 @@ type State struct {
 type Notice struct {
 	Item  content.Item
 	Quiet bool // does not start a turn by itself
-}
-
-// Counters count what limits bound.
-type Counters struct {
-	Rounds    int64
-	Requests  int64
-	ToolCalls int64
-	Worked    content.Duration // by finished turns
-	Usage     content.Usage
-}
-
-func (c *Counters) add(ev events.UsageUpdated) {
-	c.Usage = c.Usage.Add(ev.Usage)
-	c.Requests += ev.Requests
-	c.ToolCalls += ev.ToolCalls
-}
-
-// spent returns the counters, each in the place of its limit.
-func (c Counters) spent() events.Limits {
-	return events.Limits{
-		MaxRounds: c.Rounds, Requests: c.Requests, ToolCalls: c.ToolCalls, WallClock: c.Worked,
-		InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
-		TotalTokens: c.Usage.TotalTokens(), CostMicros: c.Usage.CostMicros,
-	}
 }
 
 // Stage is how far a turn has come, as its last event says.
@@ -103,7 +79,7 @@ type Turn struct {
 	Since   content.Time     // start of the current wait; zero: the turn works
 	Stage   Stage
 	Stale   int // how many of State.Stops are older than the turn
-	Used    Counters
+	Used    events.Counters
 	Items   []content.Item // all Assistant items of the turn
 	Repairs int            // rounds spent correcting an answer
 	Cancel  *events.CancelRequested

@@ -66,20 +66,10 @@ func TestEnvelopesOfOtherSessionsAreRefused(t *testing.T) {
 }
 
 func reasonOf(err error) string {
-	if rej, ok := errors.AsType[*loop.Rejection](err); ok {
+	if rej, ok := errors.AsType[*commands.Rejection](err); ok {
 		return rej.Reason
 	}
 	return ""
-}
-
-func TestRejectionErrorHasReasonAndDetail(t *testing.T) {
-	t.Parallel()
-	if got := (&loop.Rejection{Reason: "busy"}).Error(); got != "busy" {
-		t.Errorf("Error() = %q", got)
-	}
-	if got := (&loop.Rejection{Reason: "busy", Detail: "a turn is open"}).Error(); got != "busy: a turn is open" {
-		t.Errorf("Error() = %q", got)
-	}
 }
 
 // A redelivered command is recognized within 64 entries, and after that by its lane's

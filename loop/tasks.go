@@ -10,13 +10,7 @@ import (
 
 func (d *decision) startTask(c commands.StartTask) error {
 	if !d.idle() || d.queuedTask() >= 0 {
-		return refuse(ReasonBusy, "a turn is open or a task is queued")
-	}
-	if c.Spec.Goal == "" {
-		return refuse(ReasonEmptyInput, "the task has no goal")
-	}
-	if err := checkOptions(c.Options); err != nil {
-		return err
+		return commands.Refuse(commands.ReasonBusy, "a turn is open or a task is queued")
 	}
 	goal := content.UserText(c.Spec.Goal)
 	goal.Parts = append(goal.Parts, c.Files...)
@@ -37,7 +31,7 @@ func (d *decision) recall(c commands.ReportRecall) {
 	}
 	items, problem := c.Items, c.Error
 	if len(items) > 0 {
-		if err := checkInput(items); err != nil {
+		if err := commands.ValidateInput(items); err != nil {
 			items, problem = nil, err.Error()
 		}
 	}
@@ -69,7 +63,8 @@ func (d *decision) verified(c commands.ReportVerify) {
 	if d.Task == nil || !d.Task.Running || c.Task != d.Task.Name || f.Attempt != d.Task.Attempts || d.cancelled() {
 		return
 	}
-	f.Output, f.Status = lastRunes(f.Output, maxOutput), "failed"
+	output := []rune(f.Output)
+	f.Output, f.Status = string(output[max(0, len(output)-maxOutput):]), "failed"
 	if f.Success {
 		f.Status = "passed"
 	}

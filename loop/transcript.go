@@ -45,43 +45,15 @@ func (s *State) place() {
 		case c.Placed:
 			continue
 		case c.Result != nil:
-			it := content.NewItem(content.Tool, content.ResultPart(*c.Result))
-			it.Metadata = resultMetadata(*c.Result)
-			s.add(it)
+			s.add(content.ResultItem(*c.Result))
 		case c.Placeholder != "":
 			r := content.NewResult(c.ID, c.Name, content.StatusOK, c.Placeholder)
-			s.add(content.NewItem(content.Tool, content.ResultPart(r)))
+			s.add(content.ResultItem(r))
 		default:
 			return
 		}
 		c.Placed = true
 	}
-}
-
-func resultMetadata(r content.ToolResult) content.Metadata {
-	if r.Status == content.StatusOK {
-		return nil
-	}
-	md := content.Metadata{}.With(content.MetaToolStatus, r.Status)
-	if r.Code != "" {
-		md = md.With(content.MetaFailureCode, r.Code)
-	}
-	for _, key := range []string{content.MetaInterrupted, content.MetaInterruptReason, content.MetaInterruptStage} {
-		if v, ok := r.Metadata.Get(key); ok {
-			md = md.With(key, v)
-		}
-	}
-	return md
-}
-
-// notice tells a model of an outcome that arrived after its call was answered.
-func notice(c Call, r content.ToolResult) content.Item {
-	verb := "completed"
-	if r.IsError {
-		verb = "failed"
-	}
-	head := content.TextPart("Background tool call " + string(c.ID) + " " + verb + ": " + r.Text())
-	return content.NewItem(content.Notification, head, content.ResultPart(r))
 }
 
 // withhold marks the round's reply as vetoed. Answers of cancelled calls may follow it.

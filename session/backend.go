@@ -23,7 +23,7 @@ type Backend interface {
 	View(f func(s *loop.State, head journal.Head)) error
 
 	// Ask has the session decide a command and returns once it is recorded. A refusal
-	// is a *loop.Rejection. The id makes the command idempotent.
+	// is a *commands.Rejection. The id makes the command idempotent.
 	Ask(ctx context.Context, id string, c commands.Command) error
 
 	// Enter begins a Next; leave ends it. A second Enter before leave is refused.

@@ -309,7 +309,7 @@ func TestAContinueThatWasPassedOverIsNoError(t *testing.T) {
 			if _, ok := c.(commands.Continue); !ok {
 				return nil
 			}
-			return &loop.Rejection{Reason: ReasonPassedOver}
+			return &commands.Rejection{Reason: ReasonPassedOver}
 		}
 		answer := make(chan error, 1)
 		go func() {

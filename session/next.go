@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
@@ -226,7 +227,7 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	case err != nil:
 		return err
 	case approve:
-		err = r.Approve(asked)
+		err = r.decide(asked, "approve", commands.ResolveApproval{Approve: true, Reason: reason})
 	default:
 		err = r.DenyWithReason(asked, reason)
 	}

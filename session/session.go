@@ -119,7 +119,7 @@ func (s *Session) Ask(ctx context.Context, c commands.Command) error {
 // ask is Ask for a command about a call, if one is named.
 func (s *Session) ask(ctx context.Context, id string, call content.CallID, c commands.Command) error {
 	err := s.backend.Ask(ctx, id, c)
-	if r, ok := errors.AsType[*loop.Rejection](err); ok {
+	if r, ok := errors.AsType[*commands.Rejection](err); ok {
 		return &InvalidStateError{Op: commands.NameOf(c), Reason: r.Reason, Call: call, Detail: r.Detail}
 	}
 	return err

@@ -236,7 +236,7 @@ func (t *Turn) Next(ctx context.Context) (Step, error) {
 			return step, nil
 		}
 		if t.cause == "" {
-			return nil, &InvalidStateError{Op: "run", Reason: loop.ReasonEmptyInput, Detail: "no turn is open and no input is queued"}
+			return nil, &InvalidStateError{Op: "run", Reason: commands.ReasonEmptyInput, Detail: "no turn is open and no input is queued"}
 		}
 		return nil, &InvalidStateError{Op: "run", Reason: "cancelled_before_start"}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -38,7 +39,7 @@ func keep(ctx context.Context, c task.Claim, log *zap.Logger) (alive context.Con
 func renew(ctx context.Context, c task.Claim, log *zap.Logger) error {
 	every := c.Lease() / renewals
 	until := time.Now().Add(c.Lease())
-	for wait := every; pause(ctx, wait); {
+	for wait := every; pause.For(ctx, wait); {
 		asked := time.Now()
 		err := extend(ctx, c, every)
 		switch {
@@ -108,17 +109,5 @@ const (
 func (b *backoff) wait(ctx context.Context) bool {
 	*b = min(max(2**b, backoff(firstPause)), backoff(maxPause))
 	half := time.Duration(*b / 2)
-	return pause(ctx, half+rand.N(half))
-}
-
-// pause waits and reports whether ctx has not ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pause.For(ctx, half+rand.N(half))
 }

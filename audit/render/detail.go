@@ -40,9 +40,9 @@ func (s Style) detail(ev events.Event) string {
 	case events.ApprovalRequired:
 		return s.approval(ev.Approval)
 	case events.ApprovalResolved:
-		return s.list("", ev.Approval, "call", ev.Call, "", ev.Outcome, "by", ev.By, "as in", ev.Grant) + is(ev.Always, ", for always") + s.colon(ev.Reason)
+		return s.list("", ev.Approval, "call", ev.Call, "", ev.Outcome, "by", ev.By, "as in", ev.Grant) + is(ev.Always, ", for always") + s.after("input", string(ev.Input)) + s.colon(ev.Reason)
 	case events.ToolDispatched:
-		return s.list("", ev.Call, "attempt", ev.Attempt, "", ev.Route, "queue", ev.Queue, "deadline", ev.Deadline)
+		return s.list("", ev.Call, "attempt", ev.Attempt, "", ev.Route, "queue", ev.Queue, "deadline", ev.Deadline, "input", string(ev.Input))
 	case events.ToolAttemptLost:
 		return s.list("", ev.Call, "attempt", ev.Attempt) + s.colon(ev.Reason)
 	case events.DeadLetterSettled:

@@ -3,7 +3,6 @@ package render
 import (
 	"encoding/base64"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,15 +15,15 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files")
+var update = golden.Flag()
 
-// golden compares got with a file of testdata.
-func golden(t *testing.T, name, got string) {
+// matches compares got with a file of testdata.
+func matches(t *testing.T, name, got string) {
 	t.Helper()
-	clitest.Golden(t, *rewrite, filepath.Join("testdata", name), got)
+	golden.Check(t, *update, filepath.Join("testdata", name), got)
 }
 
 // samples returns an event of every kind, from the frozen bytes of package events.
@@ -64,7 +63,7 @@ func TestEveryKindHasItsLine(t *testing.T) {
 	if err := NewPrinter(&b, Style{}, false).Entry(record(samples(t)...)); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "kinds.txt", b.String())
+	matches(t, "kinds.txt", b.String())
 }
 
 func TestEveryLineCanNameItsSession(t *testing.T) {
@@ -194,7 +193,7 @@ func TestTranscript(t *testing.T) {
 	if err := Transcript(&b, Style{}, items); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "transcript.txt", b.String())
+	matches(t, "transcript.txt", b.String())
 }
 
 // fromTheFuture is an entry with a kind that this release does not know.

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -20,17 +19,19 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files; review the difference")
+var rewriting = golden.Flag()
 
-func golden(t *testing.T, name, got string) {
+// matches compares got with a file of testdata.
+func matches(t *testing.T, name, got string) {
 	t.Helper()
-	clitest.Golden(t, *rewrite, filepath.Join("testdata", name), got)
+	golden.Check(t, *rewriting, filepath.Join("testdata", name), got)
 }
 
 // deployment is an embedded server with a provisioned cell.

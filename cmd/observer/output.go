@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
 )
 
 // Output formats.
@@ -24,6 +25,7 @@ const (
 // sink writes entries in one of the formats.
 type sink struct {
 	out    *bufio.Writer
+	screen bool // out is a terminal
 	format string
 	text   *render.Printer
 	values int // written so far
@@ -33,7 +35,7 @@ type sink struct {
 // its session.
 func newSink(cmd *cobra.Command, format string, style render.Style, sessions bool) *sink {
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	return &sink{out: out, format: format, text: render.NewPrinter(out, style, sessions)}
+	return &sink{out: out, screen: cli.IsTerminal(cmd.OutOrStdout()), format: format, text: render.NewPrinter(out, style, sessions)}
 }
 
 // update writes and flushes an update.
@@ -74,7 +76,11 @@ func (k *sink) value(raw []byte, err error) error {
 		}
 	}
 	k.values++
-	if _, err := fmt.Fprintf(k.out, "%s%s%s", before, raw, after); err != nil {
+	text := string(raw)
+	if k.screen {
+		text = render.Safe(text)
+	}
+	if _, err := fmt.Fprintf(k.out, "%s%s%s", before, text, after); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil

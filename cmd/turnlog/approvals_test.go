@@ -58,7 +58,7 @@ func TestRunStopsAtAnApprovalAndSaysHowItIsDecided(t *testing.T) {
 	t.Parallel()
 	url := guarded(t)
 	p := at(t, url, "run", "-o", "json", "--session", "s", "--model", scripted(t, greeting), "hi")
-	want := `greet (call call_1_1) needs approval: wants to greet: decide with "turnlog approve s call_1_1" or "turnlog deny s call_1_1"`
+	want := `greet (call call_1_1) needs approval: wants to greet: look with "turnlog approvals show s call_1_1", decide with "turnlog approve s call_1_1" or "turnlog deny s call_1_1"`
 	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), want) {
 		t.Errorf("code %d, err %s", code, p.err)
 	}
@@ -114,7 +114,7 @@ func TestAnApprovalIsDecidedFromAnywhere(t *testing.T) {
 	for args, want := range map[string]string{
 		"approve no call_1_1":    "greet (call call_1_1) is already decided: denied by turnlog: not now, 20",
 		"deny yes call_1_1":      "greet (call call_1_1) is already decided: approved by turnlog, 20",
-		"approve yes call_9_9":   `session yes has no call call_9_9: "turnlog approvals ls yes" lists`,
+		"approve yes call_9_9":   `session yes has no call call_9_9: "turnlog calls yes" lists`,
 		"approve ghost call_1_1": "session ghost: no such session",
 		"approvals ls ghost":     "session ghost: no such session",
 	} {
@@ -180,11 +180,11 @@ replies:
 	p := prepare(t, in, nil)
 	p.app.IsIn = true
 	p.start(t, "run", "--server", url, "--model", scripted(t, script), "hi")
-	p.err.Await(t, `? greet {"name":"Ada"}`)
-	p.err.Await(t, "wants to greet. Run it? [y, a for always, n, or n and a reason] ")
+	p.err.Await(t, "? greet (call call_1_1)\n    name: \"Ada\"\n  wants to greet\n")
+	p.err.Await(t, "  a, always: every call of greet in this session that asks about greeting anyone\n  Run it? [y, i, t, a, n, or n and a reason] ")
 	_, _ = fmt.Fprintln(keys, "maybe")
 	_, _ = fmt.Fprintln(keys, "y")
-	p.err.Await(t, `? greet {"name":"Bob"}`)
+	p.err.Await(t, `name: "Bob"`)
 	_, _ = fmt.Fprintln(keys, "n we know Bob")
 	if code := p.end(t); code != cli.CodeOK || p.out.String() != "hello Ada;Permission denied: we know Bob;\n" {
 		t.Errorf("code %d, out %q, err %s", code, p.out, p.err)
@@ -211,8 +211,13 @@ func TestAQuestionEndsWithItsApproval(t *testing.T) {
 	if code := p.end(t); code != cli.CodeOK || p.out.String() != "hello Ada\n" {
 		t.Errorf("decided elsewhere: code %d, out %q, err %s", code, p.out, p.err)
 	}
-	if !strings.Contains(p.err.String(), "n and a reason] \ndecided elsewhere\n") {
+	if !strings.Contains(p.err.String(), "n and a reason] \ndecided elsewhere: approved by turnlog\n") {
 		t.Errorf("decided elsewhere, on the line of the question: %s", p.err)
+	}
+	p, _ = ask("stopped")
+	succeed(t, url, "cancel", "stopped")
+	if code := p.end(t); code != cli.CodeCancelled || !strings.Contains(p.err.String(), "n and a reason] \ncancelled elsewhere\n") {
+		t.Errorf("cancelled elsewhere: code %d, err %s", code, p.err)
 	}
 	p, keys := ask("left")
 	_ = keys.Close()

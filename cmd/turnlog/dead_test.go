@@ -127,7 +127,7 @@ func TestOnlyDeadLettersAreRetriedOrDropped(t *testing.T) {
 	for args, want := range map[string]string{
 		"dead retry s call_1_1":                 "call call_1_1 was dropped",
 		"dead drop s call_1_1":                  "call call_1_1 was dropped",
-		"dead show s call_9_9":                  `session s has no call call_9_9: "turnlog dead ls s" lists`,
+		"dead show s call_9_9":                  `session s has no call call_9_9: "turnlog calls s" lists`,
 		"dead show ghost call_1_1":              "session ghost: no such session",
 		"dead ls ghost":                         "session ghost: no such session",
 		"dead retry shut call_1_1 --may-repeat": "session shut is closed",

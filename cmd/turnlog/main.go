@@ -57,6 +57,7 @@ func newRootCommand(a *app.App) *cobra.Command {
   turnlog dev`,
 		SuggestionsMinimumDistance: 2,
 	}
+	a.Terminal = a.Escaped()
 	out := &app.Outlet{To: a.Out}
 	a.Out = out
 	root.PersistentPostRunE = func(*cobra.Command, []string) error { return out.Failure() }

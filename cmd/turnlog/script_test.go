@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -17,10 +16,11 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/tool"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected output in testdata/script")
+var update = golden.Flag()
 
 // TestScripts runs the scripts in testdata/script. Commands run in this process, with
 // the files of the script in $WORK. Besides the commands of testscript there are:
@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "rewrite the expected output in testdata
 //	turnlog ARG...           runs a command; "! turnlog" expects it to fail
 //	code N                   checks the exit code of the last command
 //	in TEXT                  what the next command reads from stdin
-//	terminal                 the next command has a terminal for stdin
+//	terminal                 the next command has a terminal for stdin and stdout
 //	deploy [TOOL...]         starts a deployment with test tools and sets NATS_URL
 //	start NAME ARG...        starts a command in the background
 //	await NAME TEXT          waits until it prints TEXT
@@ -86,7 +86,7 @@ func (s *script) begin(ts *testscript.TestScript, args []string) *program {
 		signals: make(chan os.Signal, 4), code: make(chan int, 1), keys: s.keys,
 	}
 	p.app = &app.App{
-		Terminal: app.Terminal{In: s.stdin, Out: io.MultiWriter(p.out, p.both), Err: io.MultiWriter(p.err, p.both), IsIn: s.isTerm},
+		Terminal: app.Terminal{In: s.stdin, Out: io.MultiWriter(p.out, p.both), Err: io.MultiWriter(p.err, p.both), IsIn: s.isTerm, IsOut: s.isTerm},
 		Signals:  p.signals, Exit: func(int) {}, Getenv: ts.Getenv, Patience: unhurried(),
 	}
 	if s.stdin == nil {
@@ -183,7 +183,8 @@ func (s *script) usage(ts *testscript.TestScript, _ bool, args []string) {
 func (s *script) release(*testscript.TestScript, bool, []string) { close(s.waiting) }
 
 // deploy starts a deployment whose worker has test tools: greet and names with an
-// underscore answer at once, wait answers after release. All but wait may need approval.
+// underscore answer at once, edit takes a path and two texts, wait answers after release.
+// All but wait may need approval.
 func (s *script) deploy(ts *testscript.TestScript, _ bool, names []string) {
 	s.waiting = make(chan struct{})
 	var tools []tool.Tool
@@ -200,6 +201,13 @@ func (s *script) deploy(ts *testscript.TestScript, _ bool, names []string) {
 					return "", context.Cause(ctx)
 				}
 			}, tool.ReadOnly())
+		case "edit":
+			type edit struct {
+				Path string `json:"path"`
+				Old  string `json:"old"`
+				New  string `json:"new"`
+			}
+			x, err = tool.Func(name, "Edits.", func(context.Context, edit) (string, error) { return name, nil })
 		default:
 			x, err = tool.Func(name, "Does it.", func(context.Context, struct{}) (string, error) { return name, nil })
 		}

@@ -90,7 +90,7 @@ func TestErrorsOfCommandsAreOneLine(t *testing.T) {
 	}{
 		{nil, 0, ""},
 		{errors.New("no such session"), 1, "prog: no such session\n"},
-		{errors.New("settings differ\n  a: 1\n\n  b: \x1b[31m2"), 1, "prog: settings differ; a: 1; b: [31m2\n"},
+		{errors.New("settings differ\n  a: 1\n\n  b: \x1b[31m2"), 1, "prog: settings differ; a: 1; b: \\x1b[31m2\n"},
 		{&ExitError{Code: CodeLimit, Err: errors.New("limit")}, 3, "prog: limit\n"},
 		{fmt.Errorf("run: %w", &ExitError{Code: CodeApproval}), 5, ""},
 		{Usage("--a and --b at once: give one"), 2, "prog: --a and --b at once: give one (see \"prog work --help\")\n"},

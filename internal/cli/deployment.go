@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/internal/natscli"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -118,9 +119,7 @@ func (d *Deployment) connect(ctx context.Context, program string, log *zap.Logge
 		case first:
 			log.Warn("no server answers yet", zap.Duration("patience", d.patience), zap.Error(err))
 		}
-		select {
-		case <-time.After(connectPause):
-		case <-ctx.Done():
+		if !pause.For(ctx, connectPause) {
 			return nil, context.Cause(ctx)
 		}
 	}

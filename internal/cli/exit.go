@@ -7,9 +7,10 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit/render"
 )
 
 // Exit codes of all programs.
@@ -113,7 +114,7 @@ func verdict(err error, began bool) (code int, text string) {
 	return CodeFailed, text
 }
 
-// oneLine joins the lines of a text and drops control characters.
+// oneLine joins the lines of a text and escapes control characters.
 func oneLine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -121,10 +122,5 @@ func oneLine(text string) string {
 			lines = append(lines, line)
 		}
 	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, strings.Join(lines, "; "))
+	return render.Safe(strings.Join(lines, "; "))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
@@ -153,15 +154,10 @@ const unknownPause = 300 * time.Millisecond
 // it yet.
 func surely(ctx context.Context, ask func() error) error {
 	err := ask()
-	if !api.IsNoStream(err) {
+	if !api.IsNoStream(err) || !pause.For(ctx, unknownPause) {
 		return err
 	}
-	select {
-	case <-time.After(unknownPause):
-		return ask()
-	case <-ctx.Done():
-		return err
-	}
+	return ask()
 }
 
 // describe requests a description and records when.

@@ -130,7 +130,7 @@ func streamRequests() []streamRequest {
 		{RoleObserver, "read scan", "BLOBS"},
 		{RoleWorker, "read", "CATALOG"},
 		{RoleWorker, "read scan", "BLOBS"},
-		{RoleDriver, "look read", "INBOX TIMERS RUN TASKS SCHEDULES SNAPSHOTS APPROVALS DEAD AGENTS MEMORY"},
+		{RoleDriver, "look read", "INBOX TIMERS RUN TASKS SCHEDULES SNAPSHOTS APPROVALS DEAD AGENTS MEMORY KEYS"},
 		{RoleDriver, "look read scan", "JOURNAL NODES BLOBS"},
 		{RoleDriver, "look", "CATALOG"},
 		{RoleDriver, "purge", "INBOX TIMERS SCHEDULES BLOBS"},

@@ -45,7 +45,7 @@ func (o object) differences(config any) (out []Difference) {
 	return out
 }
 
-// Provision creates the missing streams, buckets and consumers of the cell. It may be called any
+// Provision creates the missing streams, buckets and consumers of the cell, and the key of its tickets. It may be called any
 // number of times, also by several processes at once. It never changes what exists: if settings
 // differ, it creates nothing and returns a *MismatchError that lists every difference. It returns an
 // *OverlapError if another stream has a subject of the cell, and ErrNoJetStream if the server has no
@@ -72,6 +72,9 @@ func (c *Cell) provision(ctx context.Context, cfg Config) error {
 	}
 	if err == nil {
 		err = joinErrors(api.Together(consumers, func(o object) error { return c.create(ctx, o) }))
+	}
+	if err == nil {
+		err = c.cell.CreateTicketKey(ctx)
 	}
 	return err
 }

@@ -65,7 +65,6 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Catalog().Key(layout.UnclaimedKeys+queue+"."+id), "CATALOG", "worker", "worker"),
 		row(n.Catalog().Key(layout.FenceKeys+session), "CATALOG", "driver", "worker driver"),
 		row(n.Nodes().Key(node), "NODES", "driver", "driver"),
-		row(n.Nodes().Key(layout.TicketsKey), "NODES", "driver", "driver"),
 		row(n.Snapshots().Key(session), "SNAPSHOTS", "driver", "client approver driver"),
 		row(n.Approvals().Key(session), "APPROVALS", "driver", "client approver driver"),
 		row(n.Dead().Key(session), "DEAD", "driver", "client approver driver"),
@@ -74,6 +73,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Memory().Key("<scope>.<goal>"), "MEMORY", "driver", "driver"),
 		row(n.BlobChunks(id), "BLOBS", "client approver worker driver", "client approver worker driver observer keeper"),
 		row(n.BlobMetaPrefix()+"<digest>", "BLOBS", "client approver worker driver keeper", "client approver worker driver observer keeper"),
+		row(n.TicketKey(), "KEYS", "provisioner", "driver"),
 	}
 }
 

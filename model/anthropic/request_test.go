@@ -3,9 +3,7 @@ package anthropic_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/anthropic"
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/tool"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the request files")
+var update = golden.Flag()
 
 // sent makes a call and returns the request body.
 func sent(t *testing.T, r model.Request, change ...func(*anthropic.Config)) modeltest.Asked {
@@ -43,19 +42,7 @@ func matches(t *testing.T, name string, body []byte) {
 		t.Fatal(err)
 	}
 	got.WriteByte('\n')
-	file := filepath.Join("testdata", name+".json")
-	if *rewrite {
-		if err := os.WriteFile(file, got.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("request (-want +got):\n%s", diff)
-	}
+	golden.Check(t, *update, filepath.Join("testdata", name+".json"), got.String())
 }
 
 func mediaPart(mime, uri string, data ...byte) content.Part {

@@ -1,7 +1,6 @@
 package demo_test
 
 import (
-	"flag"
 	"os"
 	"slices"
 	"strings"
@@ -9,12 +8,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fs"
 )
 
 // rewrite makes the test update testdata/answers.txt. Review the diff.
-var rewrite = flag.Bool("rewrite", false, "update testdata/answers.txt instead of comparing with it")
+var update = golden.Flag()
 
 // The file holds a prompt after each ">>> " and the answer below it.
 func TestAnswersMatchTheRecordedOnes(t *testing.T) {
@@ -32,14 +32,7 @@ func TestAnswersMatchTheRecordedOnes(t *testing.T) {
 			got.WriteString(">>> " + prompt + "\n" + ask(t, root, prompt).answer + "\n")
 		}
 	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(strings.Split(string(raw), "\n"), strings.Split(got.String(), "\n")); diff != "" && !*rewrite {
-		t.Errorf("answers (-want +got):\n%s", diff)
-	}
+	golden.Check(t, *update, file, got.String())
 }
 
 func TestRankingCountsThenReadsTheLongestFiles(t *testing.T) {

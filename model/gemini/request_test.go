@@ -4,20 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
+var update = golden.Flag()
 
 // conversation contains everything that a request can contain.
 func conversation() []content.Item {
@@ -90,13 +87,13 @@ func TestRequestsMatchTheRecordedOnes(t *testing.T) {
 			if key := got.Header.Get("X-Goog-Api-Key"); key != canary {
 				t.Errorf("key %q", key)
 			}
-			golden(t, name, got.Body)
+			matches(t, name, got.Body)
 		})
 	}
 }
 
-// golden compares the body of a request with a file.
-func golden(t *testing.T, name string, body []byte) {
+// matches compares the body of a request with a file.
+func matches(t *testing.T, name string, body []byte) {
 	t.Helper()
 	var value any
 	if err := json.Unmarshal(body, &value); err != nil {
@@ -109,19 +106,7 @@ func golden(t *testing.T, name string, body []byte) {
 	if err := enc.Encode(value); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join("testdata", name+".json")
-	if *rewrite {
-		if err := os.WriteFile(file, pretty.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), pretty.String()); diff != "" {
-		t.Errorf("%s: -want +got\n%s", file, diff)
-	}
+	golden.Check(t, *update, filepath.Join("testdata", name+".json"), pretty.String())
 }
 
 func TestRepliesAreSentBackUnchanged(t *testing.T) {

@@ -3,21 +3,18 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/tool"
 )
 
-var rewrite = flag.Bool("rewrite", false, "update the golden files; review the diff")
+var update = golden.Flag()
 
 func specs() []tool.Spec {
 	return []tool.Spec{
@@ -145,32 +142,20 @@ func TestRequestsMatchTheRecordedOnes(t *testing.T) {
 				m.origin = "other.example"
 			}
 			ask(t, m, tt.request)
-			golden(t, name+".json", s.Asked()[0].Body)
+			matches(t, name+".json", s.Asked()[0].Body)
 		})
 	}
 }
 
-// golden compares the indented body of a request with a file.
-func golden(t *testing.T, name string, body []byte) {
+// matches compares the indented body of a request with a file.
+func matches(t *testing.T, name string, body []byte) {
 	t.Helper()
 	var got bytes.Buffer
 	if err := json.Indent(&got, body, "", "  "); err != nil {
 		t.Fatalf("the request is no JSON: %v: %s", err, body)
 	}
 	got.WriteByte('\n')
-	file := filepath.Join("testdata", name)
-	if *rewrite {
-		if err := os.WriteFile(file, got.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	golden.Check(t, *update, filepath.Join("testdata", name), got.String())
 }
 
 func TestRepliesAreSentBackUnchanged(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/deltas"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/model"
 )
 
@@ -63,10 +64,7 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 		return model.Reply{}, err
 	}
 	if rep.Delay > 0 {
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration(rep.Delay)):
-		}
+		pause.For(ctx, time.Duration(rep.Delay))
 	}
 	if ctx.Err() != nil {
 		return model.Reply{}, context.Cause(ctx)

@@ -2,7 +2,6 @@ package agentfile_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"reflect"
@@ -14,11 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/policy/permission"
 )
 
-var update = flag.Bool("update", false, "write the schema and the reference into docs/")
+var update = golden.Flag()
 
 const (
 	schemaFile    = "../../docs/agent.schema.json"
@@ -28,7 +28,7 @@ const (
 
 func TestThePublishedSchemaIsCurrent(t *testing.T) {
 	t.Parallel()
-	publish(t, schemaFile, string(agentfile.Schema()))
+	golden.Check(t, *update, schemaFile, string(agentfile.Schema()))
 }
 
 func TestTheReferenceIsCurrent(t *testing.T) {
@@ -43,21 +43,7 @@ func TestTheReferenceIsCurrent(t *testing.T) {
 	}
 	d := docs{root: readSchema(t)}
 	d.section("", d.root)
-	publish(t, referenceFile, head+marker+"\n"+strings.TrimSuffix(d.String(), "\n"))
-}
-
-// publish compares a file with what it must contain, or writes it.
-func publish(t *testing.T, file, want string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil { //nolint:gosec // a public page
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
-		t.Errorf("%s is out of date, run go test ./policy/agentfile -update: %v (-want +got):\n%s", file, err, diff)
-	}
+	golden.Check(t, *update, referenceFile, head+marker+"\n"+strings.TrimSuffix(d.String(), "\n"))
 }
 
 // schema is a JSON Schema with its keys in order.

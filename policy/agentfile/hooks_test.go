@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
@@ -60,7 +60,7 @@ func TestHooksRunWhereTheOperatorAllowsThem(t *testing.T) {
 	} {
 		c, err := begin(tc.host, tc.agent)
 		if tc.fails {
-			if _, refused := errors.AsType[*loop.Rejection](err); !refused || !strings.Contains(err.Error(), "--agent-hooks") {
+			if _, refused := errors.AsType[*commands.Rejection](err); !refused || !strings.Contains(err.Error(), "--agent-hooks") {
 				t.Errorf("%s: Begin = %v, want a rejection that names the flag", name, err)
 			}
 			continue

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/policy/notes"
 )
@@ -50,39 +50,39 @@ type Host struct {
 
 // Begin completes the configuration of a session that names an agent and is about to be
 // opened, as [Definition.Merge] does. The items are the beginning of its transcript. It
-// returns a *loop.Rejection if the agent cannot be used.
+// returns a *commands.Rejection if the agent cannot be used.
 func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []content.Item, error) {
 	reject := func(reason, format string, args ...any) (events.Config, []content.Item, error) {
-		return asked, nil, &loop.Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+		return asked, nil, &commands.Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 	}
 	d, err := h.definition(ctx, *asked.Agent)
 	problems, bad := errors.AsType[Problems](err)
 	switch {
 	case errors.Is(err, ErrUnknown):
-		return reject(loop.ReasonUnknownAgent, "%v", err)
+		return reject(commands.ReasonUnknownAgent, "%v", err)
 	case bad:
-		return reject(loop.ReasonBadAgent, "%v", problems)
+		return reject(commands.ReasonBadAgent, "%v", problems)
 	case err != nil:
 		return asked, nil, err
 	}
 	c, err := d.Merge(asked)
 	switch {
 	case err != nil:
-		return reject(loop.ReasonBadAgent, "%v", err)
+		return reject(commands.ReasonBadAgent, "%v", err)
 	case asked.Agent.Version != "" && asked.Agent.Version != c.Agent.Version:
-		return reject(loop.ReasonBadAgent, "agent %s has version %s, not %s", d.Name, c.Agent.Version, asked.Agent.Version)
+		return reject(commands.ReasonBadAgent, "agent %s has version %s, not %s", d.Name, c.Agent.Version, asked.Agent.Version)
 	case len(c.Agent.Data) > MaxData:
-		return reject(loop.ReasonTooLarge, "the definition of agent %s has %d bytes, at most %d fit into a session", d.Name, len(c.Agent.Data), MaxData)
+		return reject(commands.ReasonTooLarge, "the definition of agent %s has %d bytes, at most %d fit into a session", d.Name, len(c.Agent.Data), MaxData)
 	case c.Model == "":
-		return reject(loop.ReasonBadAgent, "agent %s names no model: the session must", d.Name)
+		return reject(commands.ReasonBadAgent, "agent %s names no model: the session must", d.Name)
 	}
 	c.Agent.Local = h.Own != nil && h.Own(ctx, d.Name, c.Agent.Version)
 	if err := h.mayRun(d, c.Agent); err != nil {
-		return reject(loop.ReasonBadAgent, "%v", err)
+		return reject(commands.ReasonBadAgent, "%v", err)
 	}
 	if c.Agent.Local && h.Data != nil && asked.Model == "" {
 		if c.ModelData, err = h.Data(c.Model); err != nil {
-			return reject(loop.ReasonBadAgent, "agent %s: model %s: %v", d.Name, c.Model, err)
+			return reject(commands.ReasonBadAgent, "agent %s: model %s: %v", d.Name, c.Model, err)
 		}
 	}
 	return c, d.Prompt(), nil

@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/agent"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/testing/sample"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
@@ -126,16 +126,16 @@ func TestASessionOfABadAgentIsRefused(t *testing.T) {
 		t.Errorf("its definition differs: %v\n%s", err, diff)
 	}
 	for want, ref := range map[string]events.AgentRef{
-		loop.ReasonUnknownAgent: {Name: "none"},
-		loop.ReasonTooLarge:     {Name: "big"},
-		"bad.yaml:1:1":          {Name: "bad"},
-		"names no model":        {Name: "dumb"},
-		"unknown field":         {Name: "a", Data: []byte(`{"engine":"x"}`)},
-		"is JSON of at":         {Name: "a", Data: []byte("model: m\n")},
-		"has version":           {Name: "good", Version: "0", Data: c.Agent.Data},
+		commands.ReasonUnknownAgent: {Name: "none"},
+		commands.ReasonTooLarge:     {Name: "big"},
+		"bad.yaml:1:1":              {Name: "bad"},
+		"names no model":            {Name: "dumb"},
+		"unknown field":             {Name: "a", Data: []byte(`{"engine":"x"}`)},
+		"is JSON of at":             {Name: "a", Data: []byte("model: m\n")},
+		"has version":               {Name: "good", Version: "0", Data: c.Agent.Data},
 	} {
 		_, _, err := h.Begin(t.Context(), events.Config{Agent: &ref})
-		if _, ok := errors.AsType[*loop.Rejection](err); !ok || !strings.Contains(err.Error(), want) {
+		if _, ok := errors.AsType[*commands.Rejection](err); !ok || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want a rejection with %q", ref.Name, err, want)
 		}
 	}

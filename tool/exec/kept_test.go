@@ -40,37 +40,16 @@ func written(r content.ToolResult) string {
 	return text
 }
 
-func TestKeptShellContinues(t *testing.T) {
+func TestKeptShellIsNamedInEachResultUntilItEnds(t *testing.T) {
 	t.Parallel()
 	x, root := newShell(t, exec.Options{Shells: 4})
-	r, name := in(t, x, "s", args{"shell": "new", "script": `mkdir -p "sub dir"; cd "sub dir"; export A="it's
-two lines"; B=unexported; echo began`, "env": map[string]string{"C": "$(no)'"}})
+	r, name := in(t, x, "s", args{"shell": "new", "script": `mkdir "sub dir"; cd "sub dir"; echo began`})
 	real, err := filepath.EvalSymlinks(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := fmt.Sprintf("began\n[shell %s in %s/sub dir: set shell to %q to continue in it]\n", name, real, name); r.Output[0].Text != want {
 		t.Fatalf("begin: %q, want %q", r.Output[0].Text, want)
-	}
-	for _, row := range []struct {
-		in   args
-		want string
-	}{
-		{args{"script": `basename "$PWD"; echo "$A-$B-$C"`}, "sub dir\nit's\ntwo lines--$(no)'\n"},
-		{args{"script": "cd ..; exit 3"}, "[exit status 3]\n"},
-		{args{"script": `case "$PWD" in *"sub dir") ;; *) echo moved ;; esac`}, "moved\n"},
-		{args{"script": "unset A; set -e; false; echo no"}, "[exit status 1]\n"},
-		{args{"script": "echo [$A]", "env": map[string]string{"C": "new"}}, "[]\n"},
-		{args{"script": "echo $C; pwd | grep -c sub", "cwd": "sub dir"}, "new\n1\n"},
-		{args{"script": "echo ${PWD##*/}"}, "sub dir\n"},
-		{args{"script": "if then fi"}, ""},
-		{args{"script": "echo ${PWD##*/}"}, "sub dir\n"},
-	} {
-		row.in["shell"] = name
-		r, again := in(t, x, "s", row.in)
-		if again != name || row.want != "" && !strings.HasSuffix(written(r), row.want) {
-			t.Errorf("%v: %q, want %q", row.in, r.Text(), row.want)
-		}
 	}
 	if r, _ := in(t, x, "s", args{"shell": name, "script": "true", "end_shell": true}); !strings.Contains(r.Text(), "[shell "+name+" has ended]") {
 		t.Errorf("end: %q", r.Text())
@@ -89,41 +68,63 @@ two lines"; B=unexported; echo began`, "env": map[string]string{"C": "$(no)'"}})
 	}
 }
 
-func TestKeptShellReportsLinesOfTheScript(t *testing.T) {
+func TestKeptShellKeepsItsStateBetweenScripts(t *testing.T) {
 	t.Parallel()
-	x, _ := newShell(t, exec.Options{Shells: 4})
-	_, name := in(t, x, "s", args{"shell": "new", "script": "export A='one\ntwo'"})
-	a := args{"shell": name, "script": "no_such_function\necho \"$A\" $B", "env": map[string]string{"B": "three\nfour"}}
-	r, _ := in(t, x, "s", a)
-	if want := regexp.MustCompile(`^\S+ (line )?1: no_such_function: (command )?not found\none\ntwo three four\n$`); !want.MatchString(written(r)) {
-		t.Errorf("%q, want %s", written(r), want)
+	type step struct {
+		in   args
+		want string // matches the output of the script
+		note string // a part of what the tool says about the shell
 	}
-	r, _ = in(t, x, "s", args{"shell": name, "script": "if then fi"})
-	if !strings.Contains(r.Text(), "did not finish, so it is unchanged") {
-		t.Errorf("a script that is none: %q", r.Text())
-	}
-	if r, _ := in(t, x, "s", args{"shell": name, "script": "# remark\necho \"$A\""}); written(r) != "one\ntwo\n" {
-		t.Errorf("after it: %q", r.Text())
-	}
-}
-
-func TestStoppedScriptChangesNoState(t *testing.T) {
-	t.Parallel()
-	x, _ := newShell(t, exec.Options{Shells: 4})
-	_, name := in(t, x, "s", args{"shell": "new", "script": "export A=1"})
-	r, again := in(t, x, "s", args{"shell": name, "script": "export A=2; sleep 60", "timeout_seconds": 0.1})
-	if r.Code != tool.CodeTimeout || again != name || !strings.Contains(r.Text(), "so it is unchanged") {
-		t.Errorf("stopped: %q %q", r.Code, r.Text())
-	}
-	if r, _ := in(t, x, "s", args{"shell": name, "script": "echo $A; exec true"}); written(r) != "1\n" {
-		t.Errorf("after: %q", r.Text())
-	}
-	big := `i=0; v=xxxxxxxxxx; while [ $i -lt 13 ]; do v=$v$v; i=$((i+1)); done; export V=$v A=3`
-	if r, _ := in(t, x, "s", args{"shell": name, "script": big}); !strings.Contains(r.Text(), "too many variables to keep") {
-		t.Errorf("big: %q", r.Text())
-	}
-	if r, _ := in(t, x, "s", args{"shell": name, "script": "echo $A"}); written(r) != "1\n" {
-		t.Errorf("after the big one: %q", r.Text())
+	big := "i=0; v=xxxxxxxxxx; while [ $i -lt 13 ]; do v=$v$v; i=$((i+1)); done; export V=$v A=3"
+	for name, row := range map[string]struct {
+		begin args
+		steps []step
+	}{
+		"variables and the directory": {
+			args{"script": "mkdir \"sub dir\"; cd \"sub dir\"; export A=\"it's\ntwo lines\"; B=unexported", "env": map[string]string{"C": "$(no)'"}},
+			[]step{
+				{args{"script": `basename "$PWD"; echo "$A-$B-$C"`}, "^sub dir\nit's\ntwo lines--\\$\\(no\\)'\n$", ""},
+				{args{"script": "cd ..; exit 3"}, `\[exit status 3\]\n$`, ""},
+				{args{"script": `case "$PWD" in *"sub dir") ;; *) echo moved ;; esac`}, "^moved\n$", ""},
+				{args{"script": "unset A; set -e; false; echo no"}, `\[exit status 1\]\n$`, ""},
+				{args{"script": "echo [$A]", "env": map[string]string{"C": "new"}}, `^\[\]\n$`, ""},
+				{args{"script": "echo $C; pwd | grep -c sub", "cwd": "sub dir"}, "^new\n1\n$", ""},
+				{args{"script": "echo ${PWD##*/}"}, "^sub dir\n$", ""},
+			},
+		},
+		"lines of the script in messages": {args{"script": "export A='one\ntwo'"}, []step{
+			{
+				args{"script": "no_such_function\necho \"$A\" $B", "env": map[string]string{"B": "three\nfour"}},
+				`^\S+ (line )?1: no_such_function: (command )?not found\none\ntwo three four\n$`, "",
+			},
+			{args{"script": "# remark\necho \"$A\""}, "^one\ntwo\n$", ""},
+		}},
+		"a script with a syntax error changes nothing": {args{"script": "export A=1"}, []step{
+			{args{"script": "export A=2; if then fi"}, "", "did not finish, so it is unchanged"},
+			{args{"script": "echo $A"}, "^1\n$", ""},
+		}},
+		"a script that runs out of time changes nothing": {args{"script": "export A=1"}, []step{
+			{args{"script": "export A=2; sleep 60", "timeout_seconds": 0.1}, "", "so it is unchanged"},
+			{args{"script": "echo $A; exec true"}, "^1\n$", ""},
+		}},
+		"too many variables are not kept": {args{"script": "export A=1"}, []step{
+			{args{"script": big}, "", "too many variables to keep"},
+			{args{"script": "echo $A"}, "^1\n$", ""},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x, _ := newShell(t, exec.Options{Shells: 1})
+			row.begin["shell"] = "new"
+			_, shell := in(t, x, "s", row.begin)
+			for i, step := range row.steps {
+				step.in["shell"] = shell
+				r, again := in(t, x, "s", step.in)
+				if again != shell || !regexp.MustCompile(step.want).MatchString(written(r)) || !strings.Contains(r.Text(), step.note) {
+					t.Errorf("step %d: %q, want %s and %q", i, r.Text(), step.want, step.note)
+				}
+			}
+		})
 	}
 }
 

@@ -8,10 +8,8 @@ package clitest
 import (
 	"io"
 	"net/http"
-	"os"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/embedded"
@@ -71,21 +69,4 @@ func Get(t testing.TB, url string) (int, string) {
 		t.Fatal(err)
 	}
 	return resp.StatusCode, string(body)
-}
-
-// Golden compares got with a file, or writes the file if rewrite is set.
-func Golden(t testing.TB, rewrite bool, path, got string) {
-	t.Helper()
-	if rewrite {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), run with -rewrite and read the diff:\n%s", path, diff)
-	}
 }

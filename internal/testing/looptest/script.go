@@ -83,7 +83,7 @@ func (r *runner) run(t testing.TB, st statement) (string, bool) {
 		return r.recorded(t, st), true
 	}
 	evs, err := r.Do(t, r.said(t, st))
-	if rej, ok := errors.AsType[*loop.Rejection](err); ok {
+	if rej, ok := errors.AsType[*commands.Rejection](err); ok {
 		return "refused: " + rej.Error() + "\n", false
 	}
 	if err != nil {

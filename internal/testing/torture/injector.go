@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 )
@@ -33,7 +34,7 @@ type injector struct {
 func (f *injector) inject(ctx context.Context) {
 	began := time.Now()
 	for _, fault := range f.plan {
-		if !pause(ctx, time.Until(began.Add(fault.At))) {
+		if !pause.For(ctx, time.Until(began.Add(fault.At))) {
 			break
 		}
 		if target, ok := f.apply(ctx, fault); ok {
@@ -43,7 +44,7 @@ func (f *injector) inject(ctx context.Context) {
 			f.world.cfg.OnFault(fault)
 		}
 	}
-	pause(ctx, time.Until(began.Add(f.world.cfg.Duration)))
+	pause.For(ctx, time.Until(began.Add(f.world.cfg.Duration)))
 }
 
 // apply causes one fault and reports its target, or false if there is none.
@@ -93,7 +94,7 @@ func (f *injector) apply(ctx context.Context, x Fault) (target string, ok bool) 
 func (f *injector) lasting(ctx context.Context, x Fault, do, undo func()) {
 	do()
 	f.pending.Go(func() {
-		pause(ctx, x.Length)
+		pause.For(ctx, x.Length)
 		undo()
 	})
 }
@@ -110,7 +111,7 @@ func (f *injector) kill(ctx context.Context, of *pool, x Fault, again func(conte
 	}
 	f.world.addKilled(p)
 	f.pending.Go(func() {
-		pause(ctx, x.Length)
+		pause.For(ctx, x.Length)
 		if err := again(context.WithoutCancel(ctx)); err != nil {
 			f.world.log.violation("", EndsInTime, fmt.Sprintf("%s is not replaced: %v", p.Name, err))
 		}
@@ -155,7 +156,7 @@ func (f *injector) stopServer(ctx context.Context, x Fault) (string, bool) {
 		return "", false
 	}
 	f.pending.Go(func() {
-		pause(ctx, x.Length)
+		pause.For(ctx, x.Length)
 		if err := f.world.site.startServer(context.WithoutCancel(ctx)); err != nil {
 			f.world.cfg.Logger.Error("server does not restart", zap.Error(err))
 			f.world.log.violation("", EndsInTime, fmt.Sprintf("server %d does not restart: %v", n+1, err))

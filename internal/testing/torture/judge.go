@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -48,7 +49,7 @@ func (j *judge) read(ctx context.Context, s content.SessionID) ([]journal.Record
 				return records, nil
 			}
 		}
-		if errors.Is(err, journal.ErrDamaged) || !pause(ctx, 50*time.Millisecond) {
+		if errors.Is(err, journal.ErrDamaged) || !pause.For(ctx, 50*time.Millisecond) {
 			return records, err
 		}
 	}
@@ -255,7 +256,7 @@ func (j *judge) observersAgree(ctx context.Context) {
 	for s, hashes := range j.hashes {
 		for n, o := range j.world.observers {
 			wrong := o.of(s).differs(hashes, true)
-			for ; wrong != "" && pause(ctx, 50*time.Millisecond); wrong = o.of(s).differs(hashes, true) {
+			for ; wrong != "" && pause.For(ctx, 50*time.Millisecond); wrong = o.of(s).differs(hashes, true) {
 			}
 			if wrong != "" {
 				j.world.log.violation(s, FollowExact, fmt.Sprintf("observer %d: %s", n+1, wrong))

@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -36,7 +37,7 @@ func (o *observer) watch(ctx context.Context, j *jetstream.Journal) {
 			}
 			o.see(rec)
 		}
-		if !pause(ctx, 100*time.Millisecond) {
+		if !pause.For(ctx, 100*time.Millisecond) {
 			return
 		}
 	}
@@ -92,7 +93,7 @@ func newWriter(name string, f *findings) *writer {
 // outcome, it reads where the journal ends.
 func (w *writer) write(ctx context.Context, j *jetstream.Journal) {
 	var head journal.Head
-	for n := 1; pause(ctx, 30*time.Millisecond); n++ {
+	for n := 1; pause.For(ctx, 30*time.Millisecond); n++ {
 		e := events.Entry{
 			Session: writerSession, Cause: fmt.Sprintf("%s/%d", w.name, n), At: content.TimeOf(time.Now()), Epoch: 1,
 			Events: []events.Event{events.DriverClaimed{Epoch: 1, Node: w.name}},

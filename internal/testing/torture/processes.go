@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 	"github.com/turnlog/turnlog/worker"
@@ -72,7 +73,7 @@ func (g *site) newProcess(ctx context.Context, name string) (*cell.Process, erro
 		if err == nil {
 			return cell.NewProcess(name, conn, c, proxy), nil
 		}
-		if !pause(ctx, 100*time.Millisecond) {
+		if !pause.For(ctx, 100*time.Millisecond) {
 			proxy.Close()
 			return nil, fmt.Errorf("%s: %w", name, context.Cause(ctx))
 		}
@@ -87,7 +88,7 @@ func (w *world) supervise(ctx context.Context, p *cell.Process) {
 			return // a killed node ends with any error
 		}
 		w.log.note("%s ended and is restarted: %v", p.Name, err)
-		pause(ctx, 200*time.Millisecond)
+		pause.For(ctx, 200*time.Millisecond)
 	}
 }
 
@@ -114,21 +115,9 @@ func (w *world) newWorker(ctx context.Context, p *cell.Process) (*worker.Worker,
 	}
 	for {
 		work, err := p.Worker(ctx, Queue, cfg, tools...)
-		if err == nil || !pause(ctx, 100*time.Millisecond) {
+		if err == nil || !pause.For(ctx, 100*time.Millisecond) {
 			return work, err
 		}
-	}
-}
-
-// pause waits and reports whether ctx is still active.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

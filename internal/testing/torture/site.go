@@ -17,6 +17,7 @@ import (
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/natscli"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -227,7 +228,7 @@ func (g *site) startServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	err := g.cluster.Restart(ctx, g.down)
-	for errors.Is(err, syscall.EADDRINUSE) && pause(ctx, 50*time.Millisecond) {
+	for errors.Is(err, syscall.EADDRINUSE) && pause.For(ctx, 50*time.Millisecond) {
 		err = g.cluster.Restart(ctx, g.down)
 	}
 	if err == nil {

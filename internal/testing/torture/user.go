@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -67,7 +68,7 @@ func (u *user) follow(ctx context.Context) {
 				u.see(*update.Record)
 			}
 		}
-		if !pause(ctx, 100*time.Millisecond) {
+		if !pause.For(ctx, 100*time.Millisecond) {
 			return
 		}
 	}
@@ -191,7 +192,7 @@ func (u *user) decide(ctx context.Context, dice *rand.Rand, settled map[string]b
 			continue
 		}
 		settled[string(a.ID)] = true
-		if !pause(ctx, between(dice, 0, 200*time.Millisecond)) {
+		if !pause.For(ctx, between(dice, 0, 200*time.Millisecond)) {
 			return false
 		}
 		yes := dice.IntN(4) != 0
@@ -224,15 +225,15 @@ func (u *user) submit(ctx context.Context, dice *rand.Rand, t turn, n int) {
 	input := commands.SubmitInput{Items: []content.Item{content.UserText(t.text)}, OnBusy: t.busy}
 	u.send(ctx, fmt.Sprint("input-", n), t.busy != events.Reject, input)
 	detach, give := dice.IntN(4) == 0, dice.IntN(8) == 0
-	if t.cancel > 0 && pause(ctx, t.cancel) {
+	if t.cancel > 0 && pause.For(ctx, t.cancel) {
 		u.send(ctx, fmt.Sprint("cancel-", n), false, commands.Cancel{Scope: commands.ScopeTurn, Reason: "enough"})
 	}
-	if detach && pause(ctx, 300*time.Millisecond) {
+	if detach && pause.For(ctx, 300*time.Millisecond) {
 		if call := u.runningCall(); call != "" {
 			u.send(ctx, fmt.Sprint("detach-", n), false, commands.DetachCall{Call: call})
 		}
 	}
-	if give && pause(ctx, 200*time.Millisecond) {
+	if give && pause.For(ctx, 200*time.Millisecond) {
 		if call := u.runningCall(); call != "" {
 			u.send(ctx, fmt.Sprint("cancel-call-", n), false, commands.Cancel{Scope: commands.ScopeCall, Call: call, Reason: "not this"})
 		}
@@ -266,7 +267,7 @@ func (u *user) send(ctx context.Context, what string, must bool, c commands.Comm
 			break
 		}
 		u.log.note("%s: %s: %v", u.scenario.id, what, err)
-		if !pause(ctx, 100*time.Millisecond) {
+		if !pause.For(ctx, 100*time.Millisecond) {
 			return false
 		}
 	}

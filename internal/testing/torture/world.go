@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/cell"
 )
 
@@ -132,7 +133,7 @@ func (w *world) watch(ctx context.Context) error {
 type counter struct {
 	mu      sync.Mutex
 	n       int
-	changed chan struct{} // closed when n changes; nil: nobody waits
+	changed chan struct{} // closed when n changes; nil if no call waits
 }
 
 func (c *counter) add() {
@@ -218,7 +219,7 @@ func (c *crowd) join(ctx context.Context, p *user) {
 func (c *crowd) settle(ctx context.Context, tail time.Duration) {
 	quiet := queueLease + 2*time.Second + tail
 	since := time.Now()
-	for pause(ctx, 100*time.Millisecond) && time.Since(since) < quiet {
+	for pause.For(ctx, 100*time.Millisecond) && time.Since(since) < quiet {
 		for _, p := range c.all {
 			if !p.atRest() {
 				since = time.Now()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/natscli"
+	"github.com/turnlog/turnlog/internal/pause"
 )
 
 // An observer that looked through a writer's connection would see nothing more when
@@ -43,7 +44,7 @@ func TestObserversGoOnWhenTheWritersHaveLeft(t *testing.T) {
 	end.Go(func() { late.write(writing, g.cell.Journal()) })
 	for n, o := range w.observers {
 		for !late.seenBy(o) {
-			if !pause(ctx, 10*time.Millisecond) {
+			if !pause.For(ctx, 10*time.Millisecond) {
 				t.Fatalf("observer %d saw nothing of what was written when the other writers had left", n+1)
 			}
 		}

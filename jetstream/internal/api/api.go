@@ -19,6 +19,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/turnlog/turnlog/internal/pause"
 )
 
 // Subjects of the API; the name of a stream follows.
@@ -104,7 +106,7 @@ func (c *Conn) askWithin(ctx context.Context, d time.Duration, subject string, b
 func (c *Conn) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	ctx, done := c.await(ctx, PublishTimeout, msg.Subject)
 	defer done()
-	for pause := inFlightPause; ; pause = min(2*pause, lastPause) {
+	for wait := inFlightPause; ; wait = min(2*wait, lastPause) {
 		answer, err := c.nc.RequestMsgWithContext(ctx, msg)
 		if err != nil {
 			return 0, endOf(ctx, err)
@@ -113,10 +115,8 @@ func (c *Conn) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 		if !hasCode(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 			return seq, err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, wait) {
 			return 0, err
-		case <-time.After(pause):
 		}
 	}
 }
@@ -170,14 +170,11 @@ func Patiently(ctx context.Context, do func(context.Context) error) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	for pause := firstPause; ctx.Err() == nil && IsTransient(err); pause = min(2*pause, lastPause) {
-		select {
-		case <-time.After(pause):
+	for wait := firstPause; ctx.Err() == nil && IsTransient(err); wait = min(2*wait, lastPause) {
+		if pause.For(bounded, wait) {
 			err = do(bounded)
-		case <-bounded.Done():
-			if ctx.Err() == nil {
-				return fmt.Errorf("no success in %v: %w", Patience, err)
-			}
+		} else if ctx.Err() == nil {
+			return fmt.Errorf("no success in %v: %w", Patience, err)
 		}
 	}
 	if err != nil && ctx.Err() != nil {

@@ -50,6 +50,7 @@ func (n Names) TimersStream() string    { return n.prefix + "TIMERS" }
 func (n Names) RunStream() string       { return n.prefix + "RUN" }
 func (n Names) SchedulesStream() string { return n.prefix + "SCHEDULES" }
 func (n Names) TasksStream() string     { return n.prefix + "TASKS" }
+func (n Names) KeysStream() string      { return n.prefix + "KEYS" }
 
 // Buckets.
 
@@ -73,10 +74,9 @@ func (b Bucket) Key(key string) string { return "$KV." + string(b) + "." + key }
 
 // Keys of the buckets with more than one kind of value.
 const (
-	OfferKeys     = "offer."      // followed by a worker, in the catalog
-	UnclaimedKeys = "unclaimed."  // followed by a queue and a task's number, in the catalog
-	FenceKeys     = "fence."      // followed by a session, in the catalog
-	TicketsKey    = "tickets.key" // in the bucket of the nodes, which only drivers read
+	OfferKeys     = "offer."     // followed by a worker, in the catalog
+	UnclaimedKeys = "unclaimed." // followed by a queue and a task's number, in the catalog
+	FenceKeys     = "fence."     // followed by a session, in the catalog
 )
 
 // The object store of large payloads.
@@ -136,6 +136,9 @@ func (n Names) Task(queue string, s content.SessionID, p content.Place) string {
 	return n.NS + ".task." + queue + "." + string(s) + "." + string(p)
 }
 func (n Names) AllTasks() string { return n.Task("*", AllSessions, "*") }
+
+// TicketKey is the subject of the key of tickets.
+func (n Names) TicketKey() string { return n.NS + ".key.tickets" }
 
 func (n Names) Delta(s content.SessionID) string  { return n.NS + ".delta." + string(s) }
 func (n Names) Cancel(s content.SessionID) string { return n.NS + ".cancel." + string(s) }

@@ -52,6 +52,7 @@ func (n Names) Streams() []Stream {
 		{Name: "MEMORY", Config: bucketConfig(n.Memory(), MarkerTTL)},
 		{Name: "SCHEDULES", Config: n.schedulesConfig()},
 		{Name: "BLOBS", Config: n.blobsConfig()},
+		{Name: "KEYS", Config: n.keysConfig()},
 	}
 	for i := range streams {
 		streams[i].Config.Duplicates = dedupeWindow
@@ -147,6 +148,20 @@ func (n Names) blobsConfig() jetstream.StreamConfig {
 		Discard:     jetstream.DiscardNew,
 		AllowDirect: true,
 		Compression: jetstream.S2Compression,
+	}
+}
+
+// keysConfig keeps the first message of its subject. A reply that is directed there does not replace it,
+// and nothing deletes it but a provisioner that deletes the stream.
+func (n Names) keysConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:                 n.KeysStream(),
+		Subjects:             []string{n.TicketKey()},
+		MaxMsgsPerSubject:    1,
+		Discard:              jetstream.DiscardNew,
+		DiscardNewPerSubject: true,
+		DenyDelete:           true,
+		DenyPurge:            true,
 	}
 }
 

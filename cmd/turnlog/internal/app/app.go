@@ -77,7 +77,7 @@ func (a *App) Person() string {
 
 // Hint tells the user something that is not part of the output.
 func (a *App) Hint(format string, args ...any) {
-	_, _ = fmt.Fprintln(a.Err, a.Style.Dim(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintln(a.Err, a.Style.Dim(render.Safe(fmt.Sprintf(format, args...))))
 }
 
 // Complain reports an error that does not end the command.

@@ -78,13 +78,3 @@ func Fields(w io.Writer, fill func(row func(name, format string, args ...any))) 
 	})
 	return t.Flush()
 }
-
-// Harmless returns text as it may be written to a terminal: what models and tools say
-// must not move the cursor.
-func Harmless(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = render.Safe(line)
-	}
-	return strings.Join(lines, "\n")
-}

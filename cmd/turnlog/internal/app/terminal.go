@@ -27,6 +27,16 @@ func NewTerminal(in, out, err *os.File, getenv func(string) string) Terminal {
 	}
 }
 
+// Escaped returns the terminal with everything escaped that could control it. Output that goes
+// elsewhere stays as it is.
+func (t Terminal) Escaped() Terminal {
+	if t.IsOut {
+		t.Out = render.Terminal(t.Out)
+	}
+	t.Err = render.Terminal(t.Err)
+	return t
+}
+
 // Outlet remembers the first failed write. Commands that show a turn as it happens
 // don't stop for one, but a command whose output is lost has failed.
 type Outlet struct {

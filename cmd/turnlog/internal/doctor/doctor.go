@@ -179,6 +179,7 @@ func (d *doctor) examine(ctx context.Context) {
 		d.unreadable(lacking)
 		return
 	}
+	d.tickets(ctx)
 	consumers := d.admin.InspectConsumers(ctx)
 	d.consumers(consumers)
 	work, err := d.admin.Work(ctx)

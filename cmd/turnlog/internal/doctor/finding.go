@@ -52,6 +52,7 @@ func checks() map[string]check {
 		"stream-missing":   {severityError, "nothing that needs them works", provision},
 		"stream-silent":    {severityError, "a stream without a leader can be neither read nor written", "make sure that a majority of its servers is up: nats server report jetstream"},
 		"stream-differs":   {severityError, settings, ""},
+		"ticket-key":       {severityError, "without the key, nodes do not start: they could not tell a worker's results from forged ones", provision},
 		"subject-overlap":  {severityError, "the deployment cannot create its stream: a subject belongs to one stream", ""},
 		"consumer-missing": {severityError, "no node gets sessions to drive", provision},
 		"consumer-differs": {severityError, settings, ""},

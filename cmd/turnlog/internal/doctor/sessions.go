@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -125,7 +126,7 @@ func (d *doctor) undriven(ctx context.Context, work admin.Work, w clusterView, c
 		return d.suspects(ctx, "sessions whose token no node holds", ids, d.patience, d.admin.TokenOf, all)
 	}
 	before := old(slices.Collect(maps.Keys(unheld)))
-	if len(before) == 0 || !pause(ctx, recheckAfter) {
+	if len(before) == 0 || !pause.For(ctx, recheckAfter) {
 		return
 	}
 	now, err := d.nodes(ctx)
@@ -244,16 +245,4 @@ func (d *doctor) stalledSession(ctx context.Context, s content.SessionID, node s
 	d.found("effect-stalled", string(s), "session %s waits for %s; nothing was recorded for %v", s, strings.Join(owed, ", "), silence).
 		among(s).since(severityWarning, "node "+node+" drives it and is alive, so the model or the tool is slow, or hangs").
 		do("turnlog cancel " + target + "{namespace}, to give it up")
-}
-
-// pause waits and reports whether ctx is still valid.
-func pause(ctx context.Context, t time.Duration) bool {
-	timer := time.NewTimer(t)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

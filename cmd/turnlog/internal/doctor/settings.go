@@ -48,6 +48,14 @@ func (d *doctor) streams(seen admin.Inspection) (whole bool) {
 	return answering == len(seen.Streams)
 }
 
+// tickets checks that nodes can make and verify tickets.
+func (d *doctor) tickets(ctx context.Context) {
+	_, err := d.cell.Tickets(ctx)
+	if _, denied := jetstream.Denied(err); err != nil && !denied { // otherwise it is reported as a permission
+		d.found("ticket-key", "", "%v", err)
+	}
+}
+
 func missingStreams(names []string, of int) string {
 	if len(names) == of {
 		return fmt.Sprintf("none of the %d streams exists: the deployment is not provisioned, or it has another --namespace", of)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -64,8 +65,71 @@ Sessions that an older release left with a pending approval are listed once they
 			}
 			return []any{p.Session, p.Call, p.Tool, expires, render.Style{}.Line(what)}
 		},
-	}))
+	}), showApproval(a))
 	return cmd
+}
+
+// asked is a call and all that was asked about it.
+type asked struct {
+	Session   content.SessionID `json:"session"`
+	Call      content.CallID    `json:"call"`
+	Tool      string            `json:"tool"`
+	Input     json.RawMessage   `json:"input"`                 // what the tool gets
+	Model     json.RawMessage   `json:"model_input,omitempty"` // what the model gave, if it was changed
+	Questions []*question       `json:"questions"`
+}
+
+func showApproval(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show SESSION CALL",
+		Short: "Show all of a call that needs or needed approval",
+		Long: `Shows what is decided: the whole input of the call, with control characters escaped and edits as a diff;
+what it was before somebody changed it; each question about it, how it was decided, and what an
+approval with --always covers. CALL is the ID of the call or of an approval.`,
+		Example: `  turnlog approvals show plan-7 call_1_1
+  turnlog approvals show plan-7 call_1_1 -o json | jq .input`,
+	}
+	read := func(ctx context.Context, c *client.Client, id content.SessionID, call content.CallID) (asked, error) {
+		h, err := readHistory(ctx, c, id)
+		if err != nil {
+			return asked{}, err
+		}
+		p, err := h.find(call)
+		switch {
+		case err != nil:
+			return asked{}, err
+		case len(p.questions) == 0:
+			return asked{}, fmt.Errorf("%s (call %s) needs no approval", p.Tool, p.Call)
+		}
+		return asked{Session: id, Call: p.Call, Tool: p.Tool, Input: p.Input, Model: p.Model, Questions: p.questions}, nil
+	}
+	return showing(a.RemoteApprover(cmd), cmd, read, func(q asked, w io.Writer) error { return q.print(w, render.Style{Color: a.IsOut && a.Style.Color}) })
+}
+
+func (q asked) print(w io.Writer, style render.Style) error {
+	err := app.Fields(w, func(row func(name, format string, args ...any)) {
+		row("session", "%s", q.Session)
+		row("call", "%s", q.Call)
+		row("tool", "%s", q.Tool)
+		for _, one := range q.Questions {
+			row("approval", "%s: %s", one.ID, cmp.Or(one.Decided, string(one.Outcome)))
+			row("  asks", "%s", one.Question())
+			if one.ExpiresAt != nil {
+				row("  expires", "%s", one.ExpiresAt)
+			}
+			if one.Covers != "" {
+				row("  always", "%s", one.Covers)
+			}
+		}
+	})
+	text := "input\n" + render.Input(style, q.Input)
+	if len(q.Model) > 0 {
+		text += "the model's input, before it was changed\n" + render.Input(style, q.Model)
+	}
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	return err
 }
 
 // Approve returns the command that approves a call.

@@ -126,6 +126,6 @@ With --call only that call ends, even in the background, and the turn continues.
 		if call == "" {
 			return s.Cancel(ctx, *reason)
 		}
-		return s.Calls().Cancel(ctx, call, *reason)
+		return s.Calls().Cancel(ctx, openCallOf(s, call), *reason)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -54,10 +55,27 @@ func acting(
 			return err
 		}
 		return r.DoWith(cmd.Context(), id, func(ctx context.Context, c *client.Client, s *session.Session) error {
-			return do(ctx, c, s, call)
+			return do(ctx, c, s, openCallOf(s, call))
 		})
 	}
 	return cmd
+}
+
+// openCallOf returns the ID of the open call with an ID that some command prints: its own, its
+// place, or that of one of its approvals. Other IDs are returned as they are.
+func openCallOf(s *session.Session, id content.CallID) content.CallID {
+	for _, c := range s.Calls().List() {
+		if c.Place == placeOf(id) {
+			return c.Call
+		}
+	}
+	return id
+}
+
+// placeOf returns the place in the ID of an approval.
+func placeOf(id content.CallID) content.Place {
+	place, _, _ := strings.Cut(string(id), "-g")
+	return content.Place(place)
 }
 
 // listing is a command that lists something of one session or of all.

@@ -82,7 +82,10 @@ func (c *pastCall) print(w io.Writer) error {
 		row("session", "%s", c.Session)
 		row("call", "%s", c.Call)
 		row("tool", "%s", c.Tool)
-		row("input", "%s", line(string(c.Input)))
+		row("input", "%s", render.Style{Full: true}.Line(string(c.Input)))
+		if len(c.Model) > 0 {
+			row("model's input", "%s", render.Style{Full: true}.Line(string(c.Model)))
+		}
 		row("state", "%s", c.State)
 		row("effects", "%s", c.Effects)
 		row("queue", "%s", c.Queue)
@@ -144,13 +147,13 @@ func settling(a *app.App, cmd *cobra.Command, v *commands.SettleDeadLetter, done
 			return err
 		}
 		if v.Retry && !v.MayRepeat && letter.State == "dead" && letter.Effects == effectsName(content.Once) {
-			return fmt.Errorf("%s (call %s) may have taken effect: check, and if it may be done twice, add --may-repeat", letter.Tool, call)
+			return fmt.Errorf("%s (call %s) may have taken effect: check, and if it may be done twice, add --may-repeat", letter.Tool, letter.Call)
 		}
-		v.Call, v.By = call, a.Person()
+		v.Call, v.By = letter.Call, a.Person()
 		if err := s.Ask(ctx, *v); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Out, "%s (call %s) %s\n", render.Safe(letter.Tool), call, done)
+		_, err = fmt.Fprintf(a.Out, "%s (call %s) %s\n", render.Safe(letter.Tool), letter.Call, done)
 		return err
 	})
 }

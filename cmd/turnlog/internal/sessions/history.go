@@ -30,13 +30,25 @@ type pastCall struct {
 	Turn     content.TurnID    `json:"turn"`
 	Round    int               `json:"round"`
 	Input    json.RawMessage   `json:"input"`
-	Attempts int               `json:"attempts"` // that were dispatched
+	Model    json.RawMessage   `json:"model_input,omitempty"` // what the model gave, if it was changed
+	Attempts int               `json:"attempts"`              // that were dispatched
 	Lost     []lostAttempt     `json:"lost"`
 	Settled  []settlement      `json:"settled"` // by people
 	Result   string            `json:"result"`  // the status of its last result, or ""
 
-	decision string // how its last approval was decided, or ""
+	place     content.Place
+	questions []*question
 }
+
+// question is an approval of a call and how it was decided.
+type question struct {
+	app.Approval
+	Outcome events.Outcome `json:"outcome"` // pending, approved, denied, expired, cancelled or moot
+	Decided string         `json:"decided"` // how, by whom and when; "": it is pending
+}
+
+// pending is the outcome of a question that nobody has decided.
+const pending events.Outcome = "pending"
 
 // lostAttempt is an attempt whose worker was lost.
 type lostAttempt struct {
@@ -92,6 +104,17 @@ func (h *history) call(id content.CallID) *pastCall {
 	return &pastCall{}
 }
 
+// find returns the call with an ID that some command prints: its own, its place, or that of
+// one of its approvals.
+func (h *history) find(id content.CallID) (*pastCall, error) {
+	for _, c := range slices.Backward(h.calls) {
+		if c.Call == id || c.place == placeOf(id) {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("session %[1]s has no call %[2]s: \"turnlog calls %[1]s\" lists the open ones", h.state.Session, id)
+}
+
 // note folds an event of the kinds that matter here. It comes as any, since a switch over
 // events.Event must have all kinds.
 func (h *history) note(ev any, at content.Time) {
@@ -100,14 +123,13 @@ func (h *history) note(ev any, at content.Time) {
 		c := &pastCall{
 			Session: h.state.Session, Call: ev.Call.ID, Tool: ev.Call.Name, Effects: effectsName(ev.Routing.Effects),
 			Queue: ev.Routing.Queue, Turn: ev.Turn, Round: ev.Round, Input: ev.Call.Input, Lost: []lostAttempt{}, Settled: []settlement{},
+			place: ev.Call.Place,
 		}
 		h.calls = append(h.calls, c)
 	case events.ToolDispatched:
 		c := h.call(ev.Call)
 		c.Attempts = ev.Attempt
-		if len(ev.Input) > 0 {
-			c.Input = ev.Input
-		}
+		c.patch(ev.Input)
 	case events.ToolAttemptLost:
 		c := h.call(ev.Call)
 		c.Lost = append(c.Lost, lostAttempt{ev.Attempt, at, ev.Reason})
@@ -116,9 +138,39 @@ func (h *history) note(ev any, at content.Time) {
 	case events.DeadLetterSettled:
 		c := h.call(ev.Call)
 		c.Settled = append(c.Settled, settlement{ev.Outcome, ev.By, ev.Reason, at})
+	case events.ApprovalRequired:
+		c := h.call(ev.Approval.CallID)
+		c.questions = append(c.questions, &question{Approval: app.ApprovalOf(ev.Approval), Outcome: pending})
 	case events.ApprovalResolved:
-		h.call(ev.Call).decision = decided(ev, at)
+		c := h.call(ev.Call)
+		c.patch(ev.Input)
+		for _, q := range c.questions {
+			if q.ID == ev.Approval {
+				q.Outcome, q.Decided = ev.Outcome, decided(ev, at)
+			}
+		}
 	}
+}
+
+// patch replaces the input.
+func (c *pastCall) patch(input json.RawMessage) {
+	if len(input) == 0 {
+		return
+	}
+	if c.Model == nil {
+		c.Model = c.Input
+	}
+	c.Input = input
+}
+
+// decision says how the last decided question was decided, or "".
+func (c *pastCall) decision() string {
+	for _, q := range slices.Backward(c.questions) {
+		if q.Decided != "" {
+			return q.Decided
+		}
+	}
+	return ""
 }
 
 // decided says who decided what, and when.
@@ -158,14 +210,11 @@ func (h *history) dead() []*pastCall {
 
 // deadLetter returns a call that lost workers, or says why there is none.
 func (h *history) deadLetter(id content.CallID) (*pastCall, error) {
-	switch c := h.call(id); {
-	case c.Call == "":
-		return nil, fmt.Errorf("session %s has no call %s: \"turnlog dead ls %s\" lists its dead letters", h.state.Session, id, h.state.Session)
-	case len(c.Lost) == 0:
-		return nil, fmt.Errorf("%s (call %s) is not a dead letter: none of its workers was lost", c.Tool, id)
-	default:
-		return c, nil
+	c, err := h.find(id)
+	if err == nil && len(c.Lost) == 0 {
+		err = fmt.Errorf("%s (call %s) is not a dead letter: none of its workers was lost", c.Tool, c.Call)
 	}
+	return c, err
 }
 
 // notPending says why a call has no pending approval.
@@ -174,13 +223,14 @@ func notPending(ctx context.Context, c *client.Client, id content.SessionID, cal
 	if err != nil {
 		return err
 	}
-	switch p := h.call(call); {
-	case p.Call == "":
-		return fmt.Errorf("session %s has no call %s: \"turnlog approvals ls %s\" lists what is pending", id, call, id)
-	case p.decision != "":
-		return fmt.Errorf("%s (call %s) is already decided: %s", p.Tool, call, p.decision)
+	p, err := h.find(call)
+	switch {
+	case err != nil:
+		return err
+	case p.decision() != "":
+		return fmt.Errorf("%s (call %s) is already decided: %s", p.Tool, p.Call, p.decision())
 	default:
-		return fmt.Errorf("%s (call %s) needs no approval", p.Tool, call)
+		return fmt.Errorf("%s (call %s) needs no approval", p.Tool, p.Call)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -144,12 +145,7 @@ const (
 func (k keeper) remove(ctx context.Context, id content.SessionID, entries uint64, d events.SessionDeleted) (removal, error) {
 	for n := 1; ; n++ {
 		out, err := k.tryRemove(ctx, id, entries, d)
-		if !errors.Is(err, errChanged) || entries != anyLength || n == attempts {
-			return out, err
-		}
-		select {
-		case <-time.After(attemptPause):
-		case <-ctx.Done():
+		if !errors.Is(err, errChanged) || entries != anyLength || n == attempts || !pause.For(ctx, attemptPause) {
 			return out, err
 		}
 	}

@@ -2,14 +2,16 @@ package talk
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
+	"os"
 	"strings"
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // Approve approves with --yes, and otherwise asks the user at the terminal. Without a
@@ -29,11 +31,15 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 			return false, "", context.Cause(ctx)
 		}
 	}
+	if earlier := v.answered(a); earlier != "" {
+		x.locked(func() { x.show.note("? %s: approved with an earlier answer: %s", a.Tool, earlier) })
+		return true, earlier, nil
+	}
+	x.locked(func() { v.present(x.show, a) })
 	for {
 		x.locked(func() {
 			x.asking = a.ID
-			x.show.note("? %s %s", a.Tool, render.Style{Full: true}.Line(string(a.Input)))
-			x.show.ask(fmt.Sprintf("  %s. Run it? [y, a for always, n, or n and a reason] ", app.Question(a)))
+			x.show.ask("  Run it? [" + answers(a) + "] ")
 		})
 		var line app.Line
 		select {
@@ -51,6 +57,10 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 			return true, "", nil
 		case word == "n" || word == "no":
 			return false, strings.TrimSpace(reason), nil
+		case app.Covers(a) == "":
+		case word == "i" || word == "t":
+			v.answers = append(v.answers, answer{a, word == "t"})
+			return true, "", nil
 		case word == "a" || word == "always":
 			err := s.ResolveApproval(ctx, session.Decision{Call: a.CallID, Approve: true, Always: true})
 			if err == nil || errors.Is(err, session.ErrInvalidState) {
@@ -60,4 +70,73 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 			return false, "", err
 		}
 	}
+}
+
+// answers lists what the user may type.
+func answers(a events.Approval) string {
+	if app.Covers(a) == "" {
+		return "y, n, or n and a reason"
+	}
+	return "y, i, t, a, n, or n and a reason"
+}
+
+// present shows all that there is to know before a decision.
+func (v *conversation) present(s *screen, a events.Approval) {
+	s.note("? %s (call %s)", a.Tool, a.CallID)
+	s.show(render.Input(v.Style, a.Input))
+	if model := s.calls[a.CallID].Input; len(model) > 0 && tool.Digest(model) != tool.Digest(a.Input) {
+		s.note("  changed from what the model gave:")
+		s.show(render.Input(v.Style, model))
+	}
+	s.show(v.fileChange(a))
+	s.note("  %s", app.Question(a))
+	if covers := app.Covers(a); covers != "" {
+		s.note("  y: this call")
+		s.note("  i: also calls with the same arguments, while this command runs")
+		s.note("  t: also calls that ask the same, for the rest of this turn")
+		s.note("  a, always: %s", covers)
+	}
+}
+
+// maxCompared bounds the files whose change is shown.
+const maxCompared = 1 << 20
+
+// fileChange shows how a call changes a file of this process's tools.
+func (v *conversation) fileChange(a events.Approval) string {
+	var in struct{ Path, Content string }
+	if v.root == "" || a.Tool != "fs_write_file" || json.Unmarshal(a.Input, &in) != nil {
+		return ""
+	}
+	root, err := os.OpenRoot(v.root)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = root.Close() }() // only read
+	if info, err := root.Stat(in.Path); err != nil || !info.Mode().IsRegular() || info.Size() > maxCompared {
+		return ""
+	}
+	before, err := root.ReadFile(in.Path)
+	if err != nil {
+		return ""
+	}
+	return render.Change(v.Style, "changes "+in.Path, string(before), in.Content)
+}
+
+// answer is an approval that also answers later questions.
+type answer struct {
+	events.Approval
+	turn bool // all of the turn that ask the same, not only those with the same input
+}
+
+// answered says how an earlier answer covers a question, or "".
+func (v *conversation) answered(a events.Approval) string {
+	for _, b := range v.answers {
+		switch same := a.Tool == b.Tool && a.RequestKind == b.RequestKind && a.Scope == b.Scope; {
+		case same && b.turn && a.Turn == b.Turn:
+			return "in the turn of " + string(b.CallID)
+		case same && !b.turn && a.Digest == b.Digest:
+			return "same arguments as " + string(b.CallID)
+		}
+	}
+	return ""
 }

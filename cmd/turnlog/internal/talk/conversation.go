@@ -10,11 +10,11 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/session"
 )
@@ -29,6 +29,8 @@ type conversation struct {
 	local   bool             // it ends with this process
 	yes     bool             // approve everything
 	asks    bool             // ask the user about approvals
+	answers []answer         // that cover later questions; owned by the approver
+	root    string           // of the tools of this process, or ""
 	lines   func() <-chan app.Line
 	current *exchange // the turn that is shown
 }
@@ -111,7 +113,7 @@ func (v *conversation) submit(ctx context.Context, in input) (*session.Turn, err
 	}
 	turn, err := v.start(ctx, in)
 	switch e, refused := errors.AsType[*session.InvalidStateError](err); {
-	case refused && e.Reason == loop.ReasonSessionExists: // another client has just started it
+	case refused && e.Reason == commands.ReasonSessionExists: // another client has just started it
 		if v.session, err = v.client.Attach(ctx, v.id); err != nil {
 			return nil, err
 		}
@@ -192,11 +194,11 @@ func (v *conversation) refused(err error, in input) error {
 		return fmt.Errorf("session %s: %w within %v: start a driver-node; the input waits in the inbox", v.id, session.ErrNoAnswer, v.Patience.Answer)
 	case !refused:
 		return err
-	case e.Reason == loop.ReasonBusy && in.task != nil:
+	case e.Reason == commands.ReasonBusy && in.task != nil:
 		return app.Failed(cli.CodeFailed, "session %s is busy with another turn or task: try again later", v.id)
-	case e.Reason == loop.ReasonBusy:
+	case e.Reason == commands.ReasonBusy:
 		return app.Failed(cli.CodeFailed, "session %s is busy with another turn: try again later, or use --on-busy queue", v.id)
-	case e.Reason == loop.ReasonClosed:
+	case e.Reason == commands.ReasonClosed:
 		return app.Failed(cli.CodeFailed, "session %s is closed: start another one", v.id)
 	}
 	return app.Failed(cli.CodeFailed, "session %s: %w", v.id, err)

@@ -16,7 +16,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -145,7 +144,7 @@ func (x *exchange) nudge() {
 
 func (x *exchange) update(u session.Update) {
 	if r, ok := u.Event.(events.ApprovalResolved); ok && r.Approval == x.asking && !x.cancelled {
-		x.show.note("decided elsewhere")
+		x.show.note("%s", unasked(r))
 	}
 	if u.Record == nil || u.Own {
 		x.show.event(u.Event)
@@ -164,6 +163,24 @@ func (x *exchange) update(u session.Update) {
 		default:
 		}
 	}
+}
+
+// unasked says why a question on the screen needs no answer anymore.
+func unasked(r events.ApprovalResolved) string {
+	by := ""
+	if r.By != "" {
+		by = " by " + r.By
+	}
+	switch r.Outcome {
+	case events.Approved, events.Denied:
+		return "decided elsewhere: " + string(r.Outcome) + by
+	case events.Expired:
+		return "the question expired"
+	case events.ApprovalCancelled:
+		return "cancelled elsewhere"
+	case events.Moot:
+	}
+	return "no longer asked: another question about the call was decided"
 }
 
 // leave stops following the turn, which goes on.
@@ -247,7 +264,7 @@ func (x *exchange) outcome(ctx context.Context, err error) (*outcome, error) {
 			o.turn = pending.Partial.Turn
 		}
 		return o, nil
-	case ignored && invalid.Reason == loop.ReasonEmptyInput:
+	case ignored && invalid.Reason == commands.ReasonEmptyInput:
 		return nil, app.Failed(cli.CodeFailed, "session %s ignored the input: it was handled before", x.id)
 	default:
 		return nil, fmt.Errorf("session %s: %w", x.id, err)

@@ -186,7 +186,7 @@ func (o *outcome) turnVerdict() error {
 		if n := len(o.held) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more)", n)
 		}
-		how := fmt.Sprintf("decide with \"turnlog approve %[1]s %[2]s\" or \"turnlog deny %[1]s %[2]s\"", o.id, a.CallID)
+		how := fmt.Sprintf("look with \"turnlog approvals show %[1]s %[2]s\", decide with \"turnlog approve %[1]s %[2]s\" or \"turnlog deny %[1]s %[2]s\"", o.id, a.CallID)
 		if o.local {
 			how = "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
 		}
@@ -226,7 +226,7 @@ func cancelReason(m content.Metadata) string {
 // lastLine returns the last line of a text that is not blank.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
-	return app.Harmless(text[strings.LastIndexByte(text, '\n')+1:])
+	return render.Safe(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
 // ended gives the errors of an abandoned turn their exit code.

@@ -155,6 +155,9 @@ func (f *talkFlags) join(
 ) error {
 	return converse(ctx, f.remote, d, id, func(ctx context.Context, v *conversation) error {
 		v.yes, v.asks, v.local = f.yes, v.IsIn, !f.remote.Named()
+		if v.local {
+			v.root = f.tools.Root
+		}
 		switch {
 		case v.session == nil:
 			v.hintMissing(ctx, in.start.Agent)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -81,6 +82,9 @@ func (v *screen) entry(rec journal.Record) {
 // another turn, and come early or late. It comes as any, since a switch over events.Event
 // must have all kinds.
 func (v *screen) event(ev any) {
+	if ev, ok := ev.(events.ToolCallRequested); ok {
+		v.calls[ev.Call.ID] = ev.Call // questions name it in every format
+	}
 	if v.format != "text" {
 		return
 	}
@@ -94,13 +98,11 @@ func (v *screen) event(ev any) {
 		v.retrying(ev)
 	case events.ReplyRecorded:
 		v.complete(ev)
-	case events.ToolCallRequested:
-		v.calls[ev.Call.ID] = ev.Call
 	case events.ToolDispatched:
 		v.toolStarted(ev)
 	case events.ToolProgress:
 		if v.running[ev.Call] { // else it is early or obsolete, and the result has it
-			v.note("  %s: %s", v.calls[ev.Call].Name, v.Style.Line(ev.Text))
+			v.note("  %s: %s", v.calls[ev.Call].Name, oneLine(ev.Text))
 		}
 	case events.ToolAttemptLost:
 		v.line(v.Style.Bad, "✗ %s was lost with its worker", v.calls[ev.Call].Name)
@@ -147,7 +149,7 @@ func (v *screen) verified(ev events.VerifyFinished) {
 	case "failed":
 		v.line(v.Style.Bad, "✗ verifier failed %v", readable(ev.Duration))
 		for line := range strings.Lines(ev.Output) {
-			v.note("  %s", v.Style.Line(line))
+			v.note("  %s", oneLine(line))
 		}
 	default:
 		return
@@ -159,6 +161,12 @@ func (v *screen) verified(ev events.VerifyFinished) {
 
 // note shows a hint to the user, or a step of the turn.
 func (v *screen) note(format string, args ...any) { v.line(v.Style.Dim, format, args...) }
+
+// show writes lines that are safe for a terminal.
+func (v *screen) show(lines string) {
+	v.endLine()
+	_, _ = io.WriteString(v.Err, lines)
+}
 
 // ask asks a question. The answer is the next line.
 func (v *screen) ask(text string) {
@@ -212,9 +220,6 @@ func (v *screen) print(text string) {
 	if text == "" {
 		return
 	}
-	if v.IsOut {
-		text = app.Harmless(text)
-	}
 	_, _ = io.WriteString(v.Out, text)
 	v.midline = !strings.HasSuffix(text, "\n")
 }
@@ -253,10 +258,10 @@ func (v *screen) answer(ev events.ReplyRecorded, text string) {
 		return
 	}
 	if text != "" {
-		v.note("  %s", v.Style.Line(text))
+		v.note("  %s", oneLine(text))
 	}
 	if ev.Invalid != "" {
-		v.line(v.Style.Bad, "✗ this answer does not fit the agent's schema: %s", v.Style.Line(ev.Invalid))
+		v.line(v.Style.Bad, "✗ this answer does not fit the agent's schema: %s", oneLine(ev.Invalid))
 	}
 }
 
@@ -271,9 +276,10 @@ func (v *screen) endLine() {
 	}
 }
 
+// line writes a line. Names and texts in it may come from models and tools.
 func (v *screen) line(style func(string) string, format string, args ...any) {
 	v.endLine()
-	_, _ = fmt.Fprintln(v.Err, style(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintln(v.Err, style(render.Safe(fmt.Sprintf(format, args...))))
 }
 
 func (v *screen) retrying(ev events.ModelCallFailed) {
@@ -281,7 +287,7 @@ func (v *screen) retrying(ev events.ModelCallFailed) {
 		return // the turn's end has the reason
 	}
 	wait := time.Until(ev.RetryAt.Std()).Round(100 * time.Millisecond)
-	v.line(v.Style.Bad, "! model call failed (%s): %s; trying again in %v", ev.Class, v.Style.Line(ev.Message), max(wait, 0))
+	v.line(v.Style.Bad, "! model call failed (%s): %s; trying again in %v", ev.Class, oneLine(ev.Message), max(wait, 0))
 }
 
 func (v *screen) toolStarted(ev events.ToolDispatched) {
@@ -291,7 +297,12 @@ func (v *screen) toolStarted(ev events.ToolDispatched) {
 	if ev.Attempt > 1 {
 		again = fmt.Sprintf(" (attempt %d)", ev.Attempt)
 	}
-	v.note("→ %s %s%s", c.Name, v.Style.Line(string(c.Input)), again)
+	input := oneLine(string(c.Input))
+	if len(ev.Input) > 0 { // patched
+		full := render.Style{Full: true}
+		input = full.Line(string(ev.Input)) + " (changed from " + full.Line(string(c.Input)) + ")"
+	}
+	v.note("→ %s %s%s", c.Name, input, again)
 }
 
 func (v *screen) toolEnded(ev events.ToolResultReceived) {
@@ -303,8 +314,11 @@ func (v *screen) toolEnded(ev events.ToolResultReceived) {
 		v.note("✓ %s %v", name, readable(ev.Duration))
 		return
 	}
-	v.line(v.Style.Bad, "✗ %s %s: %s", name, r.Status.Public(), v.Style.Line(r.Text()))
+	v.line(v.Style.Bad, "✗ %s %s: %s", name, r.Status.Public(), oneLine(r.Text()))
 }
+
+// oneLine clips a text to one line, without colors: the whole line gets one.
+func oneLine(text string) string { return render.Style{}.Line(text) }
 
 // readable rounds a duration.
 func readable(d time.Duration) time.Duration {

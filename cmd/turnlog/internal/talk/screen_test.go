@@ -37,98 +37,77 @@ func reply(round, number int, text string) events.Event {
 	return events.ReplyRecorded{Turn: "turn-1", Round: round, Attempt: number, Items: []content.Item{content.AssistantText(text)}}
 }
 
-func TestDeltasMakeTheReplyComeSooner(t *testing.T) {
+func TestScreenPrintsDeltasAsTheyComeAndTheRestOfTheReply(t *testing.T) {
 	t.Parallel()
-	s := newShown()
-	s.event(calling(1, 1))
-	s.event(piece(1, 1, "Good "))
-	if s.out.String() != "Good " {
-		t.Errorf("out = %q", s.out)
+	type step struct {
+		event events.Event
+		out   string // all that is on stdout after it
 	}
-	s.event(piece(1, 1, "morning"))
-	s.event(reply(1, 1, "Good morning"))
-	if s.out.String() != "Good morning\n" || s.err.String() != "" {
-		t.Errorf("out = %q, err = %q", s.out, s.err)
+	for name, row := range map[string]struct {
+		steps []step
+		err   string // a part of what is on stderr at the end
+	}{
+		"a reply in two deltas": {steps: []step{
+			{calling(1, 1), ""},
+			{piece(1, 1, "Good "), "Good "},
+			{piece(1, 1, "morning"), "Good morning"},
+			{reply(1, 1, "Good morning"), "Good morning\n"},
+		}},
+		"a delta before its call waits for it": {steps: []step{
+			{calling(1, 1), ""},
+			{piece(1, 1, "One."), "One."},
+			{piece(2, 1, "Two"), "One."},
+			{reply(1, 1, "One."), "One.\n"},
+			{calling(2, 1), "One.\nTwo"},
+			{reply(2, 1, "Two."), "One.\nTwo.\n"},
+		}},
+		"a delta after its reply is dropped": {steps: []step{
+			{calling(1, 1), ""},
+			{reply(1, 1, "All of it."), "All of it.\n"},
+			{piece(1, 1, "All of it."), "All of it.\n"},
+			{calling(2, 1), "All of it.\n"},
+			{piece(1, 1, "All of it."), "All of it.\n"},
+			{reply(2, 1, "More."), "All of it.\nMore.\n"},
+		}},
+		"a lost delta: the whole reply again": {err: "lost on its way", steps: []step{
+			{calling(1, 1), ""},
+			{piece(1, 1, "Good "), "Good "},
+			{piece(1, 1, "night"), "Good night"},
+			{reply(1, 1, "Good and quiet night"), "Good night\nGood and quiet night\n"},
+		}},
+		"a second attempt begins again": {err: "(network): cut off; trying again", steps: []step{
+			{calling(1, 1), ""},
+			{piece(1, 1, "Good mor"), "Good mor"},
+			{events.ModelCallFailed{
+				Turn: "turn-1", Round: 1, Attempt: 1, Class: content.ClassNetwork, Message: "cut off", RetryAt: content.TimeOf(time.Now()),
+			}, "Good mor\n"},
+			{piece(1, 1, "ning"), "Good mor\n"},
+			{calling(1, 2), "Good mor\n"},
+			{piece(1, 2, "Good evening"), "Good mor\nGood evening"},
+			{reply(1, 2, "Good evening"), "Good mor\nGood evening\n"},
+		}},
+		"an interrupted reply is not repeated": {steps: []step{
+			{calling(1, 1), ""},
+			{piece(1, 1, "Good morning"), "Good morning"},
+			{events.ReplyRecorded{
+				Turn: "turn-1", Round: 1, Attempt: 1, Interrupted: true, Items: []content.Item{content.AssistantText("Good")},
+			}, "Good morning\n"},
+		}},
+	} {
+		s := newShown()
+		for i, step := range row.steps {
+			s.event(step.event)
+			if s.out.String() != step.out {
+				t.Errorf("%s: after event %d, out = %q, want %q", name, i, s.out, step.out)
+			}
+		}
+		if got := s.err.String(); !strings.Contains(got, row.err) || row.err == "" && got != "" {
+			t.Errorf("%s: err = %q, want %q", name, got, row.err)
+		}
 	}
 }
 
-func TestDeltasThatComeEarlyWaitForTheirCall(t *testing.T) {
-	t.Parallel()
-	s := newShown()
-	s.event(calling(1, 1))
-	s.event(piece(1, 1, "One."))
-	s.event(piece(2, 1, "Two"))
-	if s.out.String() != "One." {
-		t.Errorf("before the second call, out = %q", s.out)
-	}
-	s.event(reply(1, 1, "One."))
-	s.event(calling(2, 1))
-	if s.out.String() != "One.\nTwo" {
-		t.Errorf("in the second call, out = %q", s.out)
-	}
-	s.event(reply(2, 1, "Two."))
-	if s.out.String() != "One.\nTwo.\n" {
-		t.Errorf("out = %q", s.out)
-	}
-}
-
-func TestDeltasThatComeLateAreDropped(t *testing.T) {
-	t.Parallel()
-	s := newShown()
-	s.event(calling(1, 1))
-	s.event(reply(1, 1, "All of it."))
-	s.event(piece(1, 1, "All of it."))
-	s.event(calling(2, 1))
-	s.event(piece(1, 1, "All of it."))
-	s.event(reply(2, 1, "More."))
-	if s.out.String() != "All of it.\nMore.\n" {
-		t.Errorf("out = %q", s.out)
-	}
-}
-
-func TestWhatDeltasMissedIsPrinted(t *testing.T) {
-	t.Parallel()
-	s := newShown()
-	s.event(calling(1, 1))
-	s.event(piece(1, 1, "Good "))
-	s.event(piece(1, 1, "night"))
-	s.event(reply(1, 1, "Good and quiet night"))
-	if s.out.String() != "Good night\nGood and quiet night\n" || !strings.Contains(s.err.String(), "lost on its way") {
-		t.Errorf("out = %q, err = %q", s.out, s.err)
-	}
-}
-
-func TestASecondAttemptSaysEverythingAgain(t *testing.T) {
-	t.Parallel()
-	s := newShown()
-	s.event(calling(1, 1))
-	s.event(piece(1, 1, "Good mor"))
-	s.event(events.ModelCallFailed{
-		Turn: "turn-1", Round: 1, Attempt: 1, Class: content.ClassNetwork, Message: "cut off", RetryAt: content.TimeOf(time.Now()),
-	})
-	s.event(piece(1, 1, "ning"))
-	s.event(calling(1, 2))
-	s.event(piece(1, 2, "Good evening"))
-	s.event(reply(1, 2, "Good evening"))
-	if s.out.String() != "Good mor\nGood evening\n" || !strings.Contains(s.err.String(), "(network): cut off; trying again") {
-		t.Errorf("out = %q, err = %q", s.out, s.err)
-	}
-}
-
-func TestAnInterruptedReplyIsNotSaidTwice(t *testing.T) {
-	t.Parallel()
-	s := newShown()
-	s.event(calling(1, 1))
-	s.event(piece(1, 1, "Good morning"))
-	s.event(events.ReplyRecorded{
-		Turn: "turn-1", Round: 1, Attempt: 1, Interrupted: true, Items: []content.Item{content.AssistantText("Good")},
-	})
-	if s.out.String() != "Good morning\n" || s.err.String() != "" {
-		t.Errorf("out = %q, err = %q", s.out, s.err)
-	}
-}
-
-func TestToolLinesDoNotBreakIntoText(t *testing.T) {
+func TestToolLinesStartOnTheirOwnLine(t *testing.T) {
 	t.Parallel()
 	s := newShown()
 	both := clitest.NewScreen()
@@ -151,10 +130,11 @@ func TestToolLinesDoNotBreakIntoText(t *testing.T) {
 	}
 }
 
-func TestATerminalIsSentNoCommands(t *testing.T) {
+func TestControlCharactersAreEscapedOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := newShown()
 	s.IsOut = true
+	s.Terminal = s.Escaped()
 	s.event(calling(1, 1))
 	s.event(reply(1, 1, "a\x1b[2Jb\tc\r\u009bd"))
 	s.event(events.ToolResultReceived{Result: content.NewResult("c", "x", content.StatusError, "bad\x07 thing")})

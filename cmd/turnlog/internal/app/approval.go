@@ -1,0 +1,69 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/policy/permission"
+)
+
+// Approval is a question that a person has to answer, in reports.
+type Approval struct {
+	ID        content.ApprovalID     `json:"id"`
+	Call      content.CallID         `json:"call"`
+	Tool      string                 `json:"tool"`
+	Reason    content.ApprovalReason `json:"reason"`
+	Summary   string                 `json:"summary"`
+	Input     json.RawMessage        `json:"input"`
+	Digest    string                 `json:"digest"`
+	Covers    string                 `json:"covers"`     // what an approval for always covers, or ""
+	ExpiresAt *content.Time          `json:"expires_at"` // null: never
+}
+
+// ApprovalOf returns an approval for a report.
+func ApprovalOf(a events.Approval) Approval {
+	r := Approval{ID: a.ID, Call: a.CallID, Tool: a.Tool, Reason: a.Reason, Summary: a.Summary, Input: a.Input, Digest: a.Digest, Covers: Covers(a)}
+	if a.ExpiresAt != 0 {
+		r.ExpiresAt = &a.ExpiresAt
+	}
+	return r
+}
+
+// Question says what an approval is about, in full. The call itself is shown elsewhere.
+func Question(a events.Approval) string { return ApprovalOf(a).Question() }
+
+// Question says what the approval is about, in full.
+func (a Approval) Question() string {
+	if a.Summary != "" && a.Summary != a.Tool+" "+string(a.Input) {
+		return render.Style{Full: true}.Line(a.Summary)
+	}
+	return strings.ReplaceAll(string(a.Reason), "_", " ")
+}
+
+// kindRetry is the kind of the question whether a lost call may run again. Each time it is
+// asked anew.
+const kindRetry = "tool.retry"
+
+// digestLen is the length of a scope that is the digest of what is asked about.
+const digestLen = 64
+
+// Covers says which calls an approval for always covers: those that raise the same question,
+// with the same kind and scope. It returns "" if the question is always asked.
+func Covers(a events.Approval) string {
+	every, scope := fmt.Sprintf("every call of %s in this session", a.Tool), " "+a.Scope
+	switch {
+	case a.RequestKind == kindRetry:
+		return ""
+	case a.RequestKind == permission.KindCall && a.Scope == "":
+		return every + ", whatever its arguments"
+	case a.Scope == "":
+		scope = ", whatever its arguments"
+	case len(a.Scope) == digestLen:
+		scope = " with exactly the same target"
+	}
+	return every + " that asks about " + a.RequestKind + scope
+}

@@ -1,0 +1,126 @@
+package commands
+
+import (
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Bounds of asks.
+const (
+	maxInputItems = 1000 // of one submission
+	maxRules      = 100  // of one submission's options, and of one AllowTools
+	maxPattern    = 256  // bytes
+	maxShown      = 64   // bytes of a pattern that is too long
+)
+
+// Validate refuses an ask that has no meaning in any session, with a *Rejection.
+func Validate(c Command) error {
+	switch c := any(c).(type) {
+	case OpenSession:
+		if i, call, problem := content.Unpaired(c.Transcript); problem != "" {
+			return Refuse(ReasonBadTranscript, "item %d: call %s: %s", i+1, call, problem)
+		}
+		if len(c.Input) > 0 {
+			return ValidateInput(c.Input)
+		}
+	case SubmitInput:
+		if err := ValidateInput(c.Items); err != nil {
+			return err
+		}
+		return checkOptions(c.Options)
+	case StartTask:
+		if c.Spec.Goal == "" {
+			return Refuse(ReasonEmptyInput, "the task has no goal")
+		}
+		return checkOptions(c.Options)
+	case ResolveApproval:
+		switch {
+		case c.Always && len(c.Input) > 0:
+			return Refuse(ReasonInvalidInput, "other arguments are approved for this call alone: leave out always, or the input")
+		case c.Always && !c.Approve:
+			return Refuse(ReasonInvalidInput, "only an approval can be for always: a denial is about this call alone")
+		}
+	case AllowTools:
+		if len(c.Tools) == 0 || len(c.Tools) > maxRules {
+			return Refuse(ReasonInvalidInput, "%d tools to allow: name 1 to %d", len(c.Tools), maxRules)
+		}
+		return checkPatterns(c.Tools...)
+	case SetNextTurnCache:
+		if !c.Cache.Valid() {
+			return Refuse(ReasonInvalidCache, "unknown mode, retention or breakpoint")
+		}
+	}
+	return nil
+}
+
+// ValidateInput refuses items that a host may not submit.
+func ValidateInput(items []content.Item) error {
+	if len(items) == 0 {
+		return Refuse(ReasonEmptyInput, "there is no item in the input")
+	}
+	if len(items) > maxInputItems {
+		return Refuse(ReasonTooLarge, "%d items in one input, at most %d", len(items), maxInputItems)
+	}
+	for i, it := range items {
+		switch it.Kind {
+		case content.System, content.Developer, content.User, content.Context:
+		default:
+			return Refuse(ReasonBadItem, "item %d is of kind %q; input is system, developer, user or context", i+1, it.Kind)
+		}
+		if len(it.Parts) == 0 {
+			return Refuse(ReasonBadItem, "item %d has no part", i+1)
+		}
+		if slices.ContainsFunc(it.Parts, func(p content.Part) bool { return p.Call != nil || p.Result != nil }) {
+			return Refuse(ReasonBadItem, "item %d holds a tool call or a result", i+1)
+		}
+	}
+	return nil
+}
+
+// checkOptions refuses options without a meaning.
+func checkOptions(o *events.TurnOptions) error {
+	if o == nil {
+		return nil
+	}
+	n := len(o.Routes)
+	for _, list := range o.Rules {
+		n += max(len(list), 1)
+		for _, r := range list {
+			if err := checkPatterns(r.Tool); err != nil {
+				return err
+			}
+			if !slices.Contains([]events.Action{events.RuleAllow, events.RuleAsk, events.RuleDeny, events.RuleGuard}, r.Action) {
+				return Refuse(ReasonInvalidInput, "rule for %s: action %q: use allow, ask, deny or guard", r.Tool, r.Action)
+			}
+		}
+	}
+	if n > maxRules {
+		return Refuse(ReasonTooLarge, "%d rules and routes for one turn, at most %d", n, maxRules)
+	}
+	for _, r := range o.Routes {
+		if err := checkPatterns(r.Tool); err != nil {
+			return err
+		}
+		detach := r.Route == content.DetachSoon
+		switch {
+		case !detach && r.Route != content.Foreground && r.Route != content.Background:
+			return Refuse(ReasonInvalidInput, "route for %s: %q: use foreground, background or detach", r.Tool, r.Route)
+		case detach != (r.DetachAfter > 0) || r.DetachAfter < 0:
+			return Refuse(ReasonInvalidInput, "route for %s: detach after %v: use a positive time, with the route detach only", r.Tool, r.DetachAfter)
+		}
+	}
+	return nil
+}
+
+// checkPatterns refuses a pattern of tools that is empty or too long.
+func checkPatterns(patterns ...string) error {
+	for _, p := range patterns {
+		if p == "" || len(p) > maxPattern {
+			return Refuse(ReasonInvalidInput, "tool %q: use a name of 1 to %d bytes, in which * stands for any characters",
+				content.Clip(p, maxShown), maxPattern)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package content
+
+import "slices"
+
+// ResultItem is the item of a transcript that answers a call. Its metadata says how a call
+// that did not end well ended.
+func ResultItem(r ToolResult) Item {
+	it := NewItem(Tool, ResultPart(r))
+	if r.Status == StatusOK {
+		return it
+	}
+	it.Metadata = Metadata{}.With(MetaToolStatus, r.Status)
+	if r.Code != "" {
+		it.Metadata = it.Metadata.With(MetaFailureCode, r.Code)
+	}
+	for _, key := range []string{MetaInterrupted, MetaInterruptReason, MetaInterruptStage} {
+		if v, ok := r.Metadata.Get(key); ok {
+			it.Metadata = it.Metadata.With(key, v)
+		}
+	}
+	return it
+}
+
+// LateResult is the item that tells a model of an outcome that arrived after its call was
+// answered.
+func LateResult(r ToolResult) Item {
+	verb := "completed"
+	if r.IsError {
+		verb = "failed"
+	}
+	head := TextPart("Background tool call " + string(r.CallID) + " " + verb + ": " + r.Text())
+	return NewItem(Notification, head, ResultPart(r))
+}
+
+// Runnable reports whether a model has something to answer in a transcript.
+func Runnable(items []Item) bool {
+	if len(items) == 0 {
+		return false
+	}
+	last := items[len(items)-1]
+	return slices.Contains([]Kind{User, Tool, Notification}, last.Kind) ||
+		last.Kind == Assistant && last.FinishReason == Compaction
+}

@@ -1,15 +1,24 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // positions are the places in the journal of the lines that were shown.
@@ -40,31 +49,6 @@ func stored(t *testing.T, path string) page {
 	return p
 }
 
-// awaitStored waits until the file says that the cursor stands at a position.
-func awaitStored(t *testing.T, path string, position uint64) {
-	t.Helper()
-	end := time.NewTimer(clitest.Patience)
-	defer end.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if raw, err := os.ReadFile(path); err == nil {
-			var p page
-			if err := json.Unmarshal(raw, &p); err != nil {
-				t.Fatalf("%q: %v", raw, err) // it is replaced as a whole
-			}
-			if p.At.Position == position {
-				return
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-end.C:
-			t.Fatalf("the cursor does not get to %d: %+v", position, stored(t, path))
-		}
-	}
-}
-
 func TestTailContinuesFromItsCursor(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
@@ -74,7 +58,6 @@ func TestTailContinuesFromItsCursor(t *testing.T) {
 
 	first, stop := d.tail(args...)
 	first.Await(t, `"position":2`)
-	awaitStored(t, file, 2) // while it runs
 	if code := stop(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, first)
 	}
@@ -101,7 +84,6 @@ func TestTailContinuesFromItsCursor(t *testing.T) {
 	}
 }
 
-// TestAKilledTailRepeatsUnstoredEntries: at least once.
 func TestAKilledTailRepeatsUnstoredEntries(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
@@ -109,12 +91,13 @@ func TestAKilledTailRepeatsUnstoredEntries(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cursor")
 	shown, stop := d.tail("s-42", "--from", "1", "--cursor", file)
 	shown.Await(t, "run_started")
-	awaitStored(t, file, 2)
+	stop()
 	before, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.turn()
+	shown, stop = d.tail("s-42", "--cursor", file)
 	shown.Await(t, "turn_finished")
 	stop()
 	if err := os.WriteFile(file, before, 0o600); err != nil { // as if it had been killed
@@ -123,33 +106,57 @@ func TestAKilledTailRepeatsUnstoredEntries(t *testing.T) {
 	again, stop := d.tail("s-42", "--cursor", file)
 	again.Await(t, "turn_finished")
 	stop()
-	if strings.Contains(again.String(), "run_started") || !strings.HasSuffix(shown.String(), again.String()) {
+	if strings.Contains(again.String(), "run_started") || again.String() != shown.String() {
 		t.Errorf("shown first\n%s\nand again\n%s", shown, again)
 	}
 }
 
-// TestTailRemembersWhereItStarted: entries written before the first one is shown count
-// too.
-func TestTailRemembersWhereItStarted(t *testing.T) {
+// A tail stores where it starts at once, so entries that are written before it shows the
+// first one are not lost. Then the file follows the output.
+func TestCursorFileFollowsTheOutput(t *testing.T) {
 	t.Parallel()
-	d := deploy(t)
-	w := d.session("s-42")
-	dir := t.TempDir()
-	one, all := filepath.Join(dir, "one"), filepath.Join(dir, "all")
-	_, stopOne := d.tail("s-42", "--cursor", one)
-	_, stopAll := d.tail("--cursor", all)
-	awaitStored(t, one, 2)
-	awaitStored(t, all, 2)
-	stopOne()
-	stopAll()
-	w.turn()
-	for _, args := range [][]string{{"s-42", "--cursor", one}, {"--cursor", all}} {
-		shown, stop := d.tail(args...)
-		shown.Await(t, "turn_finished")
-		stop()
-		if text := shown.String(); !strings.Contains(text, "turn_started") || strings.Contains(text, "run_started") {
-			t.Errorf("%v shows\n%s", args, text)
-		}
+	for _, session := range []content.SessionID{"s-42", jetstream.AllSessions} {
+		synctest.Test(t, func(t *testing.T) {
+			nc := natstest.Connect(t, natstest.Start(t))
+			cell, err := jetstream.Open(nc, "")
+			natstest.Must(t, err)
+			natstest.Must(t, admin.Of(cell).Provision(t.Context(), admin.Config{Memory: true}))
+			w := (&deployment{t: t, cell: cell}).session("s-42")
+			file := filepath.Join(t.TempDir(), "cursor")
+			tailed := func(during func()) string {
+				ctx, cancel := context.WithCancel(t.Context())
+				var out bytes.Buffer
+				cmd := &cobra.Command{}
+				cmd.SetContext(ctx)
+				cmd.SetOut(&out)
+				one := tail{app: &app{getenv: clitest.NoEnv}, session: session, cursor: bookmark{path: file}, full: new(bool), output: cli.NewChoice(asText)}
+				ended := make(chan error)
+				go func() { ended <- one.run(cmd, &cli.Cell{Cell: cell, Conn: nc}) }()
+				synctest.Wait()
+				during()
+				cancel()
+				natstest.Must(t, <-ended)
+				return out.String()
+			}
+			if got := tailed(func() {
+				if at := stored(t, file).At.Position; at != 2 {
+					t.Errorf("it starts at %d, want 2", at)
+				}
+			}); got != "" {
+				t.Errorf("nothing was written, but it shows\n%s", got)
+			}
+			w.turn()
+			got := tailed(func() {
+				<-time.After(storeEvery)
+				synctest.Wait()
+				if at := stored(t, file).At.Position; at != w.head.Guard {
+					t.Errorf("while it runs the file is at %d, want %d", at, w.head.Guard)
+				}
+			})
+			if !strings.Contains(got, "turn_started") || strings.Contains(got, "run_started") {
+				t.Errorf("it shows\n%s", got)
+			}
+		})
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/golden"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
@@ -27,6 +28,8 @@ import (
 )
 
 var rewriting = golden.Flag()
+
+func TestMain(m *testing.M) { natstest.Main(m) }
 
 // matches compares got with a file of testdata.
 func matches(t *testing.T, name, got string) {

@@ -246,11 +246,7 @@ func TestAFileComesWithWhatIsSentForLater(t *testing.T) {
 	url := cellOf(t, node())
 	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), "one")
 	succeed(t, url, "send", "s", "--in", "1s", "--file", file(t, "later.txt", []byte("a late file")), "two")
-	awaited(t, "the second turn", func() bool {
-		var r sessionReport
-		err := json.Unmarshal([]byte(succeed(t, url, "sessions", "show", "s", "-o", "json")), &r)
-		return err == nil && r.Turns == 2 && r.State == "idle"
-	})
+	awaitEvents(t, url, "s", events.KindTurnFinished, 2)
 	if got := succeed(t, url, "wait", "s"); !strings.Contains(got, "a late file") {
 		t.Errorf("the turn says %q", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -109,7 +110,10 @@ func TestACallIsDetachedAndItsOutcomeComesLater(t *testing.T) {
 		t.Errorf("code %d, err %s", code, q.err)
 	}
 	close(release)
-	awaited(t, "the end of the call", func() bool { return len(callsOf(t, url, "s")) == 0 })
+	awaitEvents(t, url, "s", events.KindTurnStarted, 2)
+	if all := callsOf(t, url, "s"); len(all) != 0 {
+		t.Errorf("calls after the outcome = %+v", all)
+	}
 	if out := succeed(t, url, "wait", "s"); !strings.HasPrefix(out, "2: ") {
 		t.Errorf("wait prints %q", out)
 	}
@@ -167,9 +171,10 @@ func TestAReportOfAJoinedTurnHasItsEarlierCalls(t *testing.T) {
 	p := at(t, url, "run", "--session", "s", "--model", scripted(t, "replies:\n  - calls: [{name: wait, input: {}}]\n  - text: done\n"), "hi")
 	p.err.Await(t, "→ wait")
 	joined := at(t, url, "send", "s", "--wait", "-o", "json", "more")
-	awaited(t, "the input", func() bool {
-		return strings.Contains(succeed(t, url, "sessions", "show", "s"), "queued ")
-	})
+	awaitEvents(t, url, "s", events.KindInputQueued, 2)
+	if got := succeed(t, url, "sessions", "show", "s"); !strings.Contains(got, "queued ") {
+		t.Errorf("sessions show prints %q", got)
+	}
 	close(release)
 	p.end(t)
 	if code := joined.end(t); code != cli.CodeOK {

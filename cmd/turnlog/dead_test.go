@@ -80,9 +80,7 @@ func TestDeadLettersAreListedRunAgainAndDropped(t *testing.T) {
 	if got := succeed(t, url, "dead", "drop", "other", "call_1_1", "--reason", "by hand"); got != "pay (call call_1_1) is dropped\n" {
 		t.Errorf("drop prints %q", got)
 	}
-	awaited(t, "the turn that the outcome begins", func() bool {
-		return strings.Contains(succeed(t, url, "sessions", "show", "s"), "turns        2\n")
-	})
+	awaitEvents(t, url, "s", events.KindTurnStarted, 2)
 	if got := succeed(t, url, "wait", "s"); got != "I see.\n" {
 		t.Errorf("wait prints %q", got)
 	}

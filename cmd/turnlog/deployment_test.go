@@ -36,6 +36,37 @@ func succeed(t *testing.T, url string, args ...string) string {
 	return p.out.String()
 }
 
+// awaitEvents reads the journal of a session until it has n events of a kind.
+func awaitEvents(t *testing.T, url string, s content.SessionID, kind events.Kind, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
+	defer cancel()
+	for rec, err := range cellAt(t, url).Journal().Follow(ctx, s, 0) {
+		if err != nil {
+			t.Fatalf("wait for %d %s: %v", n, kind, err)
+		}
+		for _, k := range rec.Entry.Kinds() {
+			if k == kind {
+				n--
+			}
+		}
+		if n <= 0 {
+			return
+		}
+	}
+	t.Fatalf("%d more %s are missing in session %s", n, kind, s)
+}
+
+// persist repeats a request that a busy server may not answer in time, until it succeeds.
+func persist(t *testing.T, what string, try func() bool) {
+	t.Helper()
+	for end := time.Now().Add(clitest.Patience); !try(); {
+		if time.Now().After(end) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
 func TestASessionGoesOnFromRunToRun(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())

@@ -80,7 +80,7 @@ func TestAClusterByProfile(t *testing.T) {
 	}
 	t.Cleanup(c.Close)
 	url := c.ClientURL()
-	awaited(t, "streams on a cluster that has just begun", func() bool { return at(t, url, "provision", "--profile", "standard").end(t) == cli.CodeOK })
+	persist(t, "streams on a cluster that has just begun", func() bool { return at(t, url, "provision", "--profile", "standard").end(t) == cli.CodeOK })
 	succeed(t, url, "provision", "--profile", "standard")
 	succeed(t, url, "provision", "--profile", "dev") // stronger is fine
 	lookAt(t, url, "--profile", "standard").expect(t, noNodes)

@@ -134,7 +134,7 @@ func (p *patient) nurse(held ...jetstream.HeldToken) {
 // record keeps a node registered until the test ends.
 func (p *patient) record(node string, held ...jetstream.HeldToken) {
 	p.t.Helper()
-	awaited(p.t, "the record of a node", func() bool { return p.cell.Nodes().Record(p.t.Context(), node, held) == nil })
+	persist(p.t, "the record of a node", func() bool { return p.cell.Nodes().Record(p.t.Context(), node, held) == nil })
 	p.again(func(ctx context.Context) { _ = p.cell.Nodes().Record(ctx, node, held) }) // the next one comes soon
 }
 

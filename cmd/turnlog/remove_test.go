@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,11 +122,7 @@ func TestGCDeletesOnlyWhatTheFlagsSelect(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())
 	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), strings.Repeat("large ", 20_000))
-	cell := cellAt(t, url)
-	awaited(t, "that its driver has left", func() bool { // until then it may go on between a look and the deletion
-		last, err := cell.Journal().Last(t.Context(), "s")
-		return err == nil && slices.Contains(last.Entry.Kinds(), events.KindParked)
-	})
+	awaitEvents(t, url, "s", events.KindParked, 1) // until then the session may change between a look and the deletion
 	gc := func(args ...string) (r gcReport) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(succeed(t, url, append([]string{"gc", "-o", "json"}, args...)...)), &r); err != nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
@@ -35,7 +37,10 @@ func TestARouteSendsCallsToTheBackground(t *testing.T) {
 	release <- struct{}{}
 	release <- struct{}{}
 	for _, session := range []string{"background", "detach"} {
-		awaited(t, "the end of the call in "+session, func() bool { return len(callsOf(t, url, session)) == 0 })
+		awaitEvents(t, url, content.SessionID(session), events.KindTurnStarted, 2)
+		if all := callsOf(t, url, session); len(all) != 0 {
+			t.Errorf("%s: calls after the outcome = %+v", session, all)
+		}
 		if out := succeed(t, url, "wait", session); out != "2: woken\n" {
 			t.Errorf("%s: wait prints %q", session, out)
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -21,36 +21,42 @@ func schedules(t *testing.T, url string) (rows []scheduleRow) {
 	return rows
 }
 
-// awaited runs a check every 50 ms until it holds.
-func awaited(t *testing.T, what string, is func() bool) {
+// fired records what a firing of a schedule led to, as a node does.
+func fired(t *testing.T, url, name string, o schedule.Outcome) {
 	t.Helper()
-	for end := time.Now().Add(clitest.Patience); !is(); <-time.After(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
+	store := cellAt(t, url).Schedules()
+	all, err := store.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Created, o.Due, o.Done = time.Now(), time.Now(), true
+	for _, one := range all {
+		if one.Name == name {
+			o.Created = one.Created
 		}
+	}
+	if _, err := store.Record(t.Context(), name, o, 0); err != nil {
+		t.Fatal(err)
 	}
 }
 
-func TestAScheduleStartsSessions(t *testing.T) {
+func TestSchedulesAreAddedListedAndRemoved(t *testing.T) {
 	t.Parallel()
-	url := cellOf(t, node())
+	url := cellOf(t, actor.Config{})
 	got := succeed(t, url, "schedule", "add", "often", "--every", "2s", "--overlap", "allow", "--model", scripted(t, echo), "hello", "there")
 	if !strings.HasPrefix(got, "often is due\n") || !strings.HasSuffix(got, "and so on\n") {
 		t.Errorf("add prints %q", got)
 	}
-	var rows []scheduleRow
-	awaited(t, "a session of the schedule", func() bool {
-		rows = schedules(t, url)
-		return len(rows) == 1 && rows[0].Last != nil
-	})
+	fired(t, url, "often", schedule.Outcome{Result: schedule.Started, Session: "often-1"})
+	rows := schedules(t, url)
+	if len(rows) != 1 {
+		t.Fatalf("ls -o json prints %+v", rows)
+	}
 	r := rows[0]
-	if r.Name != "often" || r.Every != "2s" || r.Text != "hello there" || r.Overlap != schedule.Allow || r.Next == nil || r.Last.Result != schedule.Started {
+	if r.Name != "often" || r.Every != "2s" || r.Text != "hello there" || r.Overlap != schedule.Allow || r.Next == nil || r.Last == nil || r.Last.Result != schedule.Started {
 		t.Errorf("ls -o json prints %+v", r)
 	}
-	awaited(t, "the session in the list", func() bool {
-		return strings.Contains(succeed(t, url, "sessions", "ls"), string(r.Last.Session)+"\n")
-	})
-	if got := succeed(t, url, "schedule", "ls"); !strings.HasPrefix(got, "NAME ") || !strings.Contains(got, "every 2s") || !strings.Contains(got, "started: often-") {
+	if got := succeed(t, url, "schedule", "ls"); !strings.HasPrefix(got, "NAME ") || !strings.Contains(got, "every 2s") || !strings.Contains(got, "started: often-1") {
 		t.Errorf("ls prints %q", got)
 	}
 	if got := succeed(t, url, "schedule", "rm", "often") + succeed(t, url, "schedule", "ls"); got != "" {
@@ -72,12 +78,7 @@ func TestScheduledInputArrivesOnTime(t *testing.T) {
 	}
 	succeed(t, url, "schedule", "rm", name)
 	succeed(t, url, "send", "s", "--in", "1s", "two")
-	awaited(t, "the second turn", func() bool {
-		var r sessionReport
-		err := json.Unmarshal([]byte(succeed(t, url, "sessions", "show", "s", "-o", "json")), &r)
-		return err == nil && r.Turns == 2 && r.State == "idle"
-	})
-	awaited(t, "the end of the schedule", func() bool { return len(schedules(t, url)) == 0 })
+	awaitEvents(t, url, "s", events.KindTurnFinished, 2)
 	p := at(t, url, "send", "s", "--in", "1h", "--allow", "*", "three")
 	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "--allow") {
 		t.Errorf("send --in --allow exits with %d: %s", code, p.err)
@@ -115,8 +116,7 @@ func TestAScheduleForAMissingSessionIsRefused(t *testing.T) {
 	succeed(t, url, "schedule", "add", "there", "--every", "1h", "--session", "s", "hello")
 	succeed(t, url, "schedule", "rm", "there")
 
-	succeed(t, url, "schedule", "add", "once", "--in", "1s", "--session", "ghost", "--session-later", "boo")
-	awaited(t, "what became of it", func() bool { rows := schedules(t, url); return len(rows) == 1 && rows[0].Over })
+	fired(t, url, "once", schedule.Outcome{Result: schedule.Failed, Detail: "there is no session ghost"})
 	if got := succeed(t, url, "schedule", "ls"); !strings.Contains(got, " over ") || !strings.Contains(got, "failed: there is no session ghost") {
 		t.Errorf("ls prints %q", got)
 	}

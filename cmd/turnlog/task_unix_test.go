@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -5,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,11 +32,14 @@ func taskReportOf(t *testing.T, p *program) (r taskReport) {
 func TestAnInterruptCancelsATaskAndItsVerifier(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	p := begin(t, root, oneReply, "--gate", "touch begun; sleep 120; touch over", "-o", "json", "Wait")
-	awaited(t, "the start of the verifier", func() bool {
-		_, err := os.Stat(filepath.Join(root, "begun"))
-		return err == nil
-	})
+	pipe := filepath.Join(root, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := begin(t, root, oneReply, "--gate", "echo > pipe; sleep 120; touch over", "-o", "json", "Wait")
+	if _, err := os.ReadFile(pipe); err != nil { // waits for the verifier
+		t.Fatal(err)
+	}
 	start := time.Now()
 	p.signals <- os.Interrupt
 	code, took := p.end(t), time.Since(start)

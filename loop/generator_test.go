@@ -124,7 +124,7 @@ func (g *generator) expected() commands.Command {
 	case commands.WaitWorking, commands.WaitInput:
 	}
 	if g.once(6) {
-		return commands.StartTask{Spec: events.TaskSpec{Goal: "g", VerifierFunc: !g.once(3), MaxRetries: g.throw(3)}}
+		return g.person().Task()
 	}
 	return g.submit()
 }
@@ -137,12 +137,12 @@ func (g *generator) continueNow(w commands.Wait) commands.Continue {
 	return c
 }
 
-func (g *generator) submit() commands.Command {
+func (g *generator) submit() commands.Command { return g.complete(g.person().Submit()) }
+
+// complete adds what a client may say about input besides its text.
+func (g *generator) complete(c commands.SubmitInput) commands.Command {
 	kind := pick(&g.dice, content.User, content.User, content.User, content.System, content.Context, content.Assistant)
-	c := commands.SubmitInput{
-		Items:  []content.Item{content.NewItem(kind, content.TextPart("in"))},
-		OnBusy: pick(&g.dice, events.Steer, events.Queue, events.Interrupt, events.Reject),
-	}
+	c.Items = []content.Item{content.NewItem(kind, content.TextPart("in"))}
 	if g.once(6) {
 		c.Options = &events.TurnOptions{Sequential: g.once(2)}
 		if l := g.limits(); g.once(2) {
@@ -330,20 +330,12 @@ func (g *generator) mutation(e loop.RunMutator) commands.Command {
 	return commands.ReportMutation{Turn: e.Turn, Round: e.Round, Finished: f}
 }
 
-// ask returns a command that the session does not wait for.
+func (g *generator) person() looptest.Person { return looptest.Person{Throw: g.throw} }
+
+// ask returns a command that the session does not wait for: of a person, a host or a stepper.
 func (g *generator) ask() commands.Envelope {
-	c := g.anyCall()
-	if open := g.Live.PendingApprovals(); len(open) > 0 && g.once(2) {
-		return g.decision(open[g.throw(len(open))])
-	}
 	switch g.throw(15) {
-	case 0, 1, 2:
-		return g.Envelope(g.submit())
-	case 3:
-		return g.Envelope(commands.Cancel{Scope: pick(&g.dice, "turn", "turn", "call", "session"), Call: c.ID})
-	case 4:
-		return g.Envelope(commands.DetachCall{Call: c.ID})
-	case 5:
+	case 0:
 		claim := commands.Claim{}
 		for _, e := range loop.Pending(g.Live) {
 			if r, ok := e.(loop.RunTool); ok && !g.once(4) {
@@ -356,53 +348,52 @@ func (g *generator) ask() commands.Envelope {
 			claim.Config = &cfg
 		}
 		return g.Envelope(claim)
-	case 6:
-		return g.Envelope(commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: pick(&g.dice, "required", "disabled", "?")}})
-	case 7:
-		return g.Envelope(commands.StartTask{Spec: events.TaskSpec{Goal: "g", VerifierFunc: !g.once(3), MaxRetries: g.throw(3)}})
-	case 8:
+	case 1:
 		if g.once(10) {
 			return g.Envelope(commands.Close{})
 		}
 		return g.Envelope(commands.Park{})
-	case 14:
-		return g.Envelope(commands.SettleDeadLetter{Call: c.ID, Retry: !g.once(3), MayRepeat: !g.once(4)})
-	case 13:
-		return g.Envelope(commands.AllowTools{Tools: []string{pick(&g.dice, "a", "*", "")}})
-	case 9, 10:
+	case 2, 3:
 		return g.Envelope(commands.Continue{Wait: pick(&g.dice, commands.WaitReady, commands.WaitYield), Round: g.throw(3)})
 	}
-	return g.decision(events.Approval{CallID: c.ID, TaskID: c.Place})
-}
-
-func (g *generator) decision(a events.Approval) commands.Envelope {
-	c := commands.ResolveApproval{Approve: g.once(2), Always: g.once(4)}
-	switch g.throw(3) {
-	case 0:
-		c.Approval = a.ID
-	case 1:
-		c.Call = a.CallID
+	view := looptest.View{Approvals: g.Live.PendingApprovals()}
+	for _, c := range g.calls() {
+		view.Calls = append(view.Calls, c.ID)
 	}
-	env := g.Envelope(c)
-	if g.once(3) {
-		c.Input = json.RawMessage(`{"p":1}`)
-		k := g.check(a.TaskID)
-		k.Digest = "patched"
-		env.Command, env.Checks = c, []commands.Check{k}
+	env := g.Envelope(g.person().Ask(view))
+	switch c := env.Command.(type) { //nolint:gochecksumtype // others are complete
+	case commands.SubmitInput:
+		env.Command = g.complete(c)
+	case commands.ResolveApproval:
+		if c.Input != nil {
+			env.Checks = []commands.Check{g.check(g.placeOf(c))}
+			env.Checks[0].Digest = "patched"
+		}
 	}
 	return env
 }
 
-func (g *generator) anyCall() loop.Call {
+// placeOf returns the place of the call that a decision is about.
+func (g *generator) placeOf(c commands.ResolveApproval) content.Place {
+	for _, a := range g.Live.PendingApprovals() {
+		if c.Approval == a.ID || c.Call == a.CallID {
+			return a.TaskID
+		}
+	}
+	for _, call := range g.calls() {
+		if c.Call == call.ID {
+			return call.Place
+		}
+	}
+	return content.PlaceOf(1, 1, 1)
+}
+
+func (g *generator) calls() []loop.Call {
 	var all []loop.Call
 	if g.Live.Turn != nil {
 		all = slices.Clone(g.Live.Turn.Calls)
 	}
-	all = append(all, g.Live.Background...)
-	if len(all) == 0 {
-		return loop.Call{ToolCall: content.ToolCall{ID: "none", Place: content.PlaceOf(1, 1, 1)}}
-	}
-	return all[g.throw(len(all))]
+	return append(all, g.Live.Background...)
 }
 
 // nonsense returns a report that rarely matches anything owed.

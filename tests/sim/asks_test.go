@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/looptest"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -46,32 +47,39 @@ func (h *host) settleOldest(ctx context.Context) {
 	}
 }
 
-// answer resolves the blocking approval in one of many ways.
+// answer decides the blocking approval, through its handle or through the session.
 func (h *host) answer(ctx context.Context) {
-	a, good, bad := h.asked, []byte(`{"n":2}`), []byte(`{"n":"y"}`)
-	switch h.dice.IntN(10) {
-	case 0:
-		h.ask("deny", a.Deny(ctx))
-	case 1:
-		h.ask("deny with a reason", a.DenyWithReason(ctx, "no"))
-	case 2:
-		h.ask("approve with input", a.ApproveWithInput(ctx, good))
-	case 3:
-		h.ask("approve with bad input", a.ApproveWithInput(ctx, bad))
-	case 4:
-		h.ask("resolve the only one", h.driver.ResolveApproval(ctx, session.Decision{Approve: true, By: "ann"}))
-	case 5:
-		h.ask("resolve by call", h.driver.ResolveApproval(ctx, session.Decision{Call: a.CallID, By: "bob", Reason: "no"}))
-	case 6:
-		h.ask("resolve with input", h.driver.ResolveApproval(ctx, session.Decision{Call: a.CallID, Approve: true, Input: good}))
-	case 7:
-		h.ask("approve for always", h.driver.ResolveApproval(ctx, session.Decision{Call: a.CallID, Approve: true, Always: true}))
+	a, c := h.asked, looptest.Person{Throw: h.dice.IntN}.Decide(events.Approval{ID: h.asked.ID, CallID: h.asked.CallID})
+	switch {
+	case h.dice.one(2):
+		h.tell(ctx, h.driver, c)
+	case !c.Approve && c.Reason == "":
+		h.ask(decided(c), a.Deny(ctx))
+	case !c.Approve:
+		h.ask(decided(c), a.DenyWithReason(ctx, c.Reason))
+	case c.Input != nil:
+		h.ask(decided(c), a.ApproveWithInput(ctx, c.Input))
 	default:
 		h.ask("approve", a.Approve(ctx))
 	}
 	if h.dice.one(5) {
 		h.ask("approve", a.Approve(ctx))
 	}
+}
+
+// decided names a decision.
+func decided(c commands.ResolveApproval) string {
+	switch {
+	case !c.Approve && c.Reason == "":
+		return "deny"
+	case !c.Approve:
+		return "deny with a reason"
+	case c.Input != nil:
+		return "approve with input"
+	case c.Always:
+		return "approve for always"
+	}
+	return "approve"
 }
 
 // meanwhile sends a command from another goroutine while the host steps.
@@ -86,48 +94,52 @@ func (h *host) meanwhile(ctx context.Context) {
 
 func (h *host) mischief(ctx context.Context) { h.askAnything(ctx, h.dice, h.driver) }
 
-func (h *host) send(ctx context.Context) { h.sendTo(ctx, h.dice, h.driver) }
-
-func (h *host) sendTo(ctx context.Context, d dice, to *session.Session) {
-	busy := pick(d,
-		choice[session.OnBusy]{3, session.Steer}, choice[session.OnBusy]{2, session.Queue},
-		choice[session.OnBusy]{1, session.InterruptTurn}, choice[session.OnBusy]{1, session.Reject},
-	)
-	text, item := h.text()
-	err := to.Send(ctx, busy, item)
-	h.settle(text, err)
-	h.ask("send "+cmp.Or(string(busy), "steer"), err)
+// send sends input without a step.
+func (h *host) send(ctx context.Context) {
+	h.tell(ctx, h.driver, looptest.Person{Throw: h.dice.IntN}.Submit())
 }
 
 // askAnything sends a command that may make no sense now. It is safe for concurrent use.
 func (h *host) askAnything(ctx context.Context, d dice, of *session.Session) {
-	switch d.IntN(13) {
-	case 10, 11, 12:
-		h.ask("detach", of.Ask(ctx, commands.DetachCall{Call: h.anyCall(d, of)}))
-	case 0, 1:
-		h.ask("cancel the turn", of.Cancel(ctx, among(d, "", "because")))
-	case 2, 3:
-		h.ask("cancel a call", of.Ask(ctx, commands.Cancel{Scope: commands.ScopeCall, Call: h.anyCall(d, of)}))
-	case 4:
-		h.ask("cancel the session", of.Ask(ctx, commands.Cancel{Scope: commands.ScopeSession}))
-	case 5, 6:
-		h.ask("resolve the only one", of.ResolveApproval(ctx, session.Decision{Approve: d.one(2)}))
-	case 7:
-		mode := among(d, "best_effort", "disabled", "nonsense")
-		h.ask("set the cache", of.SetNextTurnCache(ctx, content.CacheRequest{Mode: mode}))
-	case 8:
-		h.ask("start a task", of.Ask(ctx, commands.StartTask{Spec: events.TaskSpec{Goal: among(d, "a goal", "")}}))
-	case 9:
-		h.sendTo(ctx, d, of)
-	}
-}
-
-// anyCall returns a call of the transcript, more likely a late one, or an unknown ID.
-func (h *host) anyCall(d dice, of *session.Session) content.CallID {
-	for _, it := range slices.Backward(of.Snapshot().Transcript) {
-		if calls := it.Calls(); len(calls) > 0 && !d.one(6) {
-			return calls[d.IntN(len(calls))].ID
+	now := of.Snapshot()
+	view := looptest.View{Approvals: now.PendingApprovals}
+	for _, it := range slices.Backward(now.Transcript) {
+		if calls := it.Calls(); len(calls) > 0 && !d.one(6) { // the last ones may still run
+			for _, c := range calls {
+				view.Calls = append(view.Calls, c.ID)
+			}
+			break
 		}
 	}
-	return "no-such-call"
+	h.tell(ctx, of, looptest.Person{Throw: d.IntN}.Ask(view))
+}
+
+// tell sends a command of a person with the method of the session for it.
+func (h *host) tell(ctx context.Context, to *session.Session, c commands.Command) {
+	what := commands.NameOf(c)
+	var err error
+	switch c := c.(type) { //nolint:gochecksumtype // others have no method of their own
+	case commands.SubmitInput:
+		text, item := h.text()
+		what = "send " + cmp.Or(string(c.OnBusy), "steer")
+		err = to.Send(ctx, c.OnBusy, item)
+		h.settle(text, err)
+	case commands.ResolveApproval:
+		what = decided(c)
+		err = to.ResolveApproval(ctx, session.Decision{Call: c.Call, Approve: c.Approve, Always: c.Always, Input: c.Input, Reason: c.Reason, By: "ann"})
+	case commands.SetNextTurnCache:
+		err = to.SetNextTurnCache(ctx, c.Cache)
+	case commands.AllowTools:
+		err = to.Grant(ctx, c.Tools...)
+	case commands.Cancel:
+		what = "cancel the " + c.Scope
+		if c.Scope == commands.ScopeTurn {
+			err = to.Cancel(ctx, c.Reason)
+		} else {
+			err = to.Ask(ctx, c)
+		}
+	default:
+		err = to.Ask(ctx, c)
+	}
+	h.ask(what, err)
 }

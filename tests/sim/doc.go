@@ -2,8 +2,9 @@
 //
 // A run is a world in a bubble of testing/synctest. Hosts step sessions over a journal that
 // loses, delays and refuses writes, with a model, tools, permissions, hooks and mutators that
-// do anything they may. Hosts crash in the middle, are fenced by their successors, and send
-// commands at the wrong moment. Then the world calms down, every session has to come to rest,
+// do anything they may. Hosts crash in the middle and are fenced by their successors. What
+// people ask of them comes from looptest.Person, as in the random sessions of package loop,
+// and some of it comes at the wrong moment. Then the world calms down, every session has to come to rest,
 // and its journal, the driver's view and the list of calls that ran are compared. Timers,
 // retries and hangs pass in virtual time.
 //

@@ -24,11 +24,11 @@ func (h *host) config(n int) agent.Config {
 	if d.one(4) {
 		c.OnToolError = agent.FailRun
 	}
-	if d.one(3) {
+	if d.one(2) {
 		c.Limits = limits(d, 1)
 	}
-	if d.one(6) {
-		c.SessionLimits = limits(d, 4)
+	if d.one(3) {
+		c.SessionLimits = limits(d, 2)
 	}
 	if d.one(2) {
 		var hook extension.Hook = hook{h.w, h.id}
@@ -92,7 +92,11 @@ func (h hook) OnEvent(ctx context.Context, e extension.HookEvent) (extension.Act
 	if h.w.calmed() {
 		return extension.Action{}, nil
 	}
-	switch d.IntN(60) {
+	sides := 60
+	if e.Point == extension.ContextCompaction { // rare
+		sides = 20
+	}
+	switch d.IntN(sides) {
 	case 0, 1, 2:
 		return extension.Action{Kind: extension.Skip, Reason: "skipped"}, nil
 	case 3:

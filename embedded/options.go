@@ -22,6 +22,7 @@ type config struct {
 	sync       bool
 	listen     *address // nil: no socket
 	user, pass string
+	token      string
 	text       string // settings in nats-server's syntax
 
 	name   string
@@ -46,8 +47,10 @@ func configure(opts []Option) (config, error) {
 	switch {
 	case cfg.sync && cfg.store == "":
 		return cfg, errors.New("writes cannot be synced in memory: give a store directory too")
-	case cfg.text != "" && cfg.user != "":
-		return cfg, errors.New("both a user and settings in nats-server's syntax: name the user in the settings")
+	case cfg.text != "" && cfg.user+cfg.token != "":
+		return cfg, errors.New("both a user or token and settings in nats-server's syntax: name the user in the settings")
+	case cfg.user != "" && cfg.token != "":
+		return cfg, errors.New("both a user and a token: give one")
 	}
 	return cfg, nil
 }
@@ -124,6 +127,17 @@ func WithUser(name, password string) Option {
 			return errors.New("a user needs a name and a password")
 		}
 		c.user, c.pass = name, password
+		return nil
+	}
+}
+
+// WithToken requires this token of every connection. [Server.Connect] supplies it.
+func WithToken(token string) Option {
+	return func(c *config) error {
+		if token == "" {
+			return errors.New("the token is empty")
+		}
+		c.token = token
 		return nil
 	}
 }

@@ -114,8 +114,8 @@ func serverOptions(cfg config, dir string) *server.Options {
 	o.JetStreamLimits = server.JSLimitOpts{DefaultMaxConsumers: maxConsumersPerStream}
 
 	o.DontListen = cfg.listen == nil
-	if cfg.user != "" {
-		o.CustomClientAuthentication = oneUser{cfg.user, cfg.pass}
+	if cfg.user+cfg.token != "" {
+		o.CustomClientAuthentication = oneUser{cfg.user, cfg.pass, cfg.token}
 	}
 	if cfg.listen != nil {
 		o.Host, o.Port = cfg.listen.host, cfg.listen.port
@@ -185,6 +185,9 @@ func (c *clients) connect(cfg config, url string, opts []nats.Option) (*nats.Con
 	base := []nats.Option{nats.Name(serverName), nats.ReconnectBufSize(-1)}
 	if cfg.user != "" {
 		base = append(base, nats.UserInfo(cfg.user, cfg.pass))
+	}
+	if cfg.token != "" {
+		base = append(base, nats.Token(cfg.token))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,14 +259,15 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 // already does.
 func PrepareForSynctest() { ats.Register() }
 
-// oneUser authenticates one name and password. The server's own option for this warns about a
-// plain-text password, as if it were in a configuration file.
-type oneUser struct{ name, pass string }
+// oneUser authenticates one name and password, or one token. The server's own options for this warn
+// about plain text, as if it were in a configuration file.
+type oneUser struct{ name, pass, token string }
 
 // Check implements the server's authentication.
 func (u oneUser) Check(c server.ClientAuthentication) bool {
 	o := c.GetOpts()
 	name := subtle.ConstantTimeCompare([]byte(o.Username), []byte(u.name))
 	pass := subtle.ConstantTimeCompare([]byte(o.Password), []byte(u.pass))
-	return name&pass == 1
+	token := subtle.ConstantTimeCompare([]byte(o.Token), []byte(u.token))
+	return name&pass&token == 1
 }

@@ -70,12 +70,27 @@ func TestListenerTakesConnectionsOverTCP(t *testing.T) {
 	}
 }
 
-func TestUserIsRequiredOverTCPAndSuppliedInProcess(t *testing.T) {
-	s := run(t, WithListener("127.0.0.1:0"), WithUser("ann", "pw"))
-	if _, err := nats.Connect(s.ClientURL()); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("connect without a user: %v, want %v", err, nats.ErrAuthorization)
+func TestCredentialsAreRequiredOverTCPAndSuppliedInProcess(t *testing.T) {
+	for _, c := range []struct {
+		required     Option
+		right, wrong nats.Option
+	}{
+		{WithUser("ann", "pw"), nats.UserInfo("ann", "pw"), nats.Token("pw")},
+		{WithToken("tok"), nats.Token("tok"), nats.UserInfo("tok", "tok")},
+	} {
+		s := run(t, WithListener("127.0.0.1:0"), c.required)
+		for _, with := range []nats.Option{nil, c.wrong} {
+			if _, err := nats.Connect(s.ClientURL(), with); !errors.Is(err, nats.ErrAuthorization) {
+				t.Errorf("connect without credentials, or with wrong ones: %v, want %v", err, nats.ErrAuthorization)
+			}
+		}
+		nc, err := nats.Connect(s.ClientURL(), c.right)
+		if err != nil {
+			t.Fatalf("connect with the credentials: %v", err)
+		}
+		nc.Close()
+		mustAsk(t, connect(t, s), "$JS.API.INFO", "")
 	}
-	mustAsk(t, connect(t, s), "$JS.API.INFO", "")
 }
 
 func TestStoreOfAnotherServerIsRefused(t *testing.T) {
@@ -147,6 +162,8 @@ func TestStartErrorsNameTheCauseAndTheRemedy(t *testing.T) {
 		{"user twice", []Option{WithSettings("debug: false"), WithUser("ann", "p")}, []string{"name the user in the settings"}},
 		{"no logger", []Option{WithLogger(nil)}, []string{"logger is nil"}},
 		{"no password", []Option{WithUser("ann", "")}, []string{"name and a password"}},
+		{"no token", []Option{WithToken("")}, []string{"token is empty"}},
+		{"user and token", []Option{WithUser("ann", "p"), WithToken("t")}, []string{"give one"}},
 	} {
 		s, err := Start(t.Context(), c.opts...)
 		if err == nil {

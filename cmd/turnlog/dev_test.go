@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -25,10 +26,18 @@ func urlOf(t *testing.T, p *program, after string) string {
 
 func TestDevKeepsSessions(t *testing.T) {
 	t.Parallel()
-	store := t.TempDir()
+	store, home := t.TempDir(), env{"HOME": t.TempDir()}
+	mine := func(url string, args ...string) string {
+		t.Helper()
+		p := prepare(t, nil, home).start(t, append(args, "--server", url)...)
+		if code := p.end(t); code != cli.CodeOK {
+			t.Fatalf("turnlog %q exits with %d: %s", args, code, p.err)
+		}
+		return p.out.String()
+	}
 	args := []string{"dev", "--listen", "127.0.0.1:0", "--store", store, "--root", t.TempDir(), "--log-level", "warn"}
 	for turn := range 2 {
-		p := prepare(t, nil, nil).start(t, args...)
+		p := prepare(t, nil, home).start(t, args...)
 		url := urlOf(t, p, "sessions are kept")
 
 		second := expect(t, cli.CodeFailed, "dev", "--listen", "127.0.0.1:0", "--store", store, "--log-level", "error")
@@ -36,9 +45,9 @@ func TestDevKeepsSessions(t *testing.T) {
 			t.Errorf("second dev says %s", second.err)
 		}
 		if turn == 0 {
-			succeed(t, url, "run", "--session", "kept", "--model", scripted(t, echo), "hi")
+			mine(url, "run", "--session", "kept", "--model", scripted(t, echo), "hi")
 		}
-		if got := succeed(t, url, "sessions", "show", "kept"); !strings.Contains(got, "turns        1\n") {
+		if got := mine(url, "sessions", "show", "kept"); !strings.Contains(got, "turns        1\n") {
 			t.Errorf("sessions show prints %s", got)
 		}
 		p.signals <- os.Interrupt
@@ -46,6 +55,47 @@ func TestDevKeepsSessions(t *testing.T) {
 			t.Errorf("dev ends with %d: %s", code, p.err)
 		}
 	}
+}
+
+// On a machine with several users, each has a home directory.
+func TestServersAdmitOnlyTheUserWhoStartedThem(t *testing.T) {
+	t.Parallel()
+	for _, start := range [][]string{{"server"}, {"dev", "--store", t.TempDir(), "--root", t.TempDir()}} {
+		home := env{"HOME": t.TempDir()}
+		p := prepare(t, nil, home).start(t, append(start, "--listen", "127.0.0.1:0", "--log-level", "warn")...)
+		url := urlOf(t, p, "\n")
+		_, port, _ := strings.Cut(strings.TrimPrefix(url, "nats://"), ":")
+		file := filepath.Join(home["HOME"], ".config", "nats", "context", "turnlog-"+port+".json")
+		info, err := os.Stat(file)
+		if err != nil || info.Mode() != 0o600 {
+			t.Fatalf("%v: %v, %v", start, info, err)
+		}
+		for _, mine := range [][]string{{"--server", url}, {"--server", "localhost:" + port}, {"--context", "turnlog-" + port}} {
+			p := prepare(t, nil, home).start(t, append(mine, "sessions", "ls")...)
+			if code := p.end(t); code != cli.CodeOK {
+				t.Errorf("%v, %v: code %d, err %s", start, mine, code, p.err)
+			}
+		}
+		stranger := at(t, url, "sessions", "ls")
+		if code := stranger.end(t); code != cli.CodeFailed || !strings.Contains(stranger.err.String(), "admits only the user who started it") {
+			t.Errorf("%v, a stranger: code %d, err %s", start, code, stranger.err)
+		}
+		p.signals <- os.Interrupt
+		if code := p.end(t); code != cli.CodeOK {
+			t.Errorf("%v ends with %d: %s", start, code, p.err)
+		}
+		if _, err := os.Stat(file); !os.IsNotExist(err) {
+			t.Errorf("%v: the context is still there: %v", start, err)
+		}
+	}
+	homeless := prepare(t, nil, env{"HOME": ""}).start(t, "server", "--listen", "127.0.0.1:0", "--log-level", "error")
+	if code := homeless.end(t); code != cli.CodeFailed || !strings.Contains(homeless.err.String(), "HOME is not set: give --open") {
+		t.Errorf("without a home: code %d, err %s", code, homeless.err)
+	}
+	open := prepare(t, nil, env{"HOME": ""}).start(t, "server", "--open", "--listen", "127.0.0.1:0", "--log-level", "error")
+	succeed(t, urlOf(t, open, "\n"), "sessions", "ls")
+	open.signals <- os.Interrupt
+	open.end(t)
 }
 
 func TestServerHasADeploymentsStreams(t *testing.T) {
@@ -67,7 +117,7 @@ func TestServerHasADeploymentsStreams(t *testing.T) {
 
 func TestServerWithoutStreams(t *testing.T) {
 	t.Parallel()
-	p := prepare(t, nil, nil).start(t, "server", "--listen", "127.0.0.1:0", "--no-provision", "--log-level", "warn")
+	p := prepare(t, nil, nil).start(t, "server", "--open", "--listen", "127.0.0.1:0", "--no-provision", "--log-level", "warn")
 	missing := at(t, urlOf(t, p, "\n"), "sessions", "ls")
 	if code := missing.end(t); code != cli.CodeFailed || !strings.Contains(missing.err.String(), "not provisioned") {
 		t.Errorf("code %d, err %s", code, missing.err)

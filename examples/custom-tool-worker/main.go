@@ -2,7 +2,8 @@
 // to a model: in the process of an agent, and on a worker (worker.go) of a deployment, here a
 // NATS server and a node in this process.
 //
-// With the address of a server it runs only that worker, until it is interrupted.
+// With the name of a context of the nats command it runs only that worker, until it is
+// interrupted. "turnlog dev" writes the context turnlog-4222.
 package main
 
 import (
@@ -13,7 +14,7 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/nats-io/nats.go"
+	"github.com/synadia-io/orbit.go/natscontext"
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/jetstream"
@@ -65,10 +66,10 @@ func run(ctx context.Context, args []string, out *log.Logger) error {
 }
 
 // workFor runs the worker alone.
-func workFor(ctx context.Context, server string, tools tool.Source) error {
-	nc, err := nats.Connect(server)
+func workFor(ctx context.Context, name string, tools tool.Source) error {
+	nc, _, err := natscontext.Connect(name)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", server, err)
+		return fmt.Errorf("connect with the context %s: %w", name, err)
 	}
 	defer nc.Close()
 	cell, err := jetstream.Open(nc, "")

@@ -39,10 +39,10 @@ func hintFor(err error, o *nats.Options) string {
 		if !errors.Is(err, target) {
 			continue
 		}
-		if o.User+o.Token+o.Nkey != "" || o.UserJWT != nil || strings.Contains(strings.Join(o.Servers, ","), "@") {
+		if o.User+o.Token+o.Nkey != "" || o.UserJWT != nil || o.TokenHandler != nil || strings.Contains(strings.Join(o.Servers, ","), "@") {
 			return "the server does not accept these credentials"
 		}
-		return "it wants credentials: give --creds, --user and --password, --token, --nkey, or a --context that has them"
+		return "it wants credentials: give --creds, --user and --password, --token, --nkey, or a --context that has them; without --open, a server of turnlog admits only the user who started it"
 	}
 	if errors.Is(err, nats.ErrSecureConnWanted) {
 		return "the server has no TLS: omit the TLS settings, and write nats:// instead of tls://"

@@ -6,6 +6,8 @@
 // the default is nats://127.0.0.1:4222. Two deliberate differences keep credentials
 // from reaching the wrong server: a context named on the command line is not mixed
 // with the environment, and the selected context is used only if no server is named.
+// One addition: a server that this user runs on this machine has its token in a context
+// of its own, see [Local], which is found without being named.
 //
 // Errors are one line each. Neither they nor the log contain a password, token or key.
 //

@@ -62,6 +62,8 @@ func (f *Flags) apply(o *nats.Options) error {
 		if err := f.identify(o); err != nil {
 			return err
 		}
+	} else if f.Context == "" {
+		o.TokenHandler = f.localToken(o.Servers)
 	}
 	if (f.TLSCert == "") != (f.TLSKey == "") {
 		return badSettings("credentials: a TLS certificate and its key go together: give --tlscert and --tlskey")

@@ -76,11 +76,11 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 		return cli.Usage("%w", err)
 	}
 	defer tools.Servers.Close()
-	srv, err := l.start(ctx, l.log)
+	srv, stop, err := l.start(ctx, l.log)
 	if err != nil {
 		return err
 	}
-	defer srv.Close()
+	defer stop()
 	d, err := provisionOn(ctx, srv, l.namespace, admin.QueueConfig{Name: DefaultQueue})
 	if err != nil {
 		return err

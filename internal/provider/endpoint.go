@@ -27,8 +27,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"
 )
@@ -162,5 +160,5 @@ func (e *Endpoint) post(ctx context.Context, r Request, h Handler) (content.Fini
 	case "text/html":
 		return "", Invalid("not_an_api", "%s is a web page: is the base URL that of the API?", req.URL.Redacted())
 	}
-	return readEvents(ssestream.NewDecoder(resp), h)
+	return readEvents(resp.Body, h)
 }

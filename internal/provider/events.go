@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
-	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
+	"github.com/tmaxmax/go-sse"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"
@@ -39,14 +40,21 @@ func (e *StatusError) Error() string {
 // maxErrorBody limits how much of an error response is read.
 const maxErrorBody = 64 << 10
 
-func readEvents(events ssestream.Decoder, h Handler) (content.FinishReason, error) {
-	for events.Next() {
-		e := events.Event()
-		data := bytes.TrimSpace(e.Data)
-		if len(data) == 0 { // it only keeps the connection alive
+// maxEvent limits the bytes of one event of a response.
+const maxEvent = 32 << 20
+
+func readEvents(r io.Reader, h Handler) (content.FinishReason, error) {
+	var broken error
+	for e, err := range sse.Read(r, &sse.ReadConfig{MaxEventSize: maxEvent}) {
+		if err != nil {
+			broken = err
+			break
+		}
+		data := strings.TrimSpace(e.Data)
+		if data == "" { // it only keeps the connection alive
 			continue
 		}
-		last, err := h.Event(e.Type, data)
+		last, err := h.Event(e.Type, []byte(data))
 		if err != nil {
 			return "", malformed(err)
 		}
@@ -58,8 +66,8 @@ func readEvents(events ssestream.Decoder, h Handler) (content.FinishReason, erro
 	switch {
 	case err != nil || reason != "":
 		return reason, err
-	case events.Err() != nil:
-		return "", events.Err() //nolint:wrapcheck // failure translates it
+	case broken != nil:
+		return "", broken // failure translates it
 	}
 	return "", &model.Error{Class: content.ClassNetwork, Code: "incomplete", Message: "the response ended before the reply was complete"}
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/turnlog/turnlog/internal/provider"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/tool"
@@ -36,7 +34,7 @@ func (c Config) request(r model.Request) (body object, compacting bool, err erro
 		if err != nil {
 			return nil, false, provider.Invalid("schema", "the answer schema is not a JSON object")
 		}
-		output["format"] = sdk.BetaJSONSchemaOutputFormat(schema)
+		output["format"] = object{"type": "json_schema", "schema": enforceable(schema)}
 	}
 	if len(output) > 0 {
 		o["output_config"] = output
@@ -91,7 +89,7 @@ func (c Config) tools(specs []tool.Spec) ([]object, error) {
 		}
 		t["input_schema"] = raw
 		if c.Strict { // the part of it that the API can enforce
-			t["input_schema"] = sdk.BetaToolInputSchema(schema).ExtraFields
+			t["input_schema"] = enforceable(schema)
 		}
 		all = append(all, t)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -57,7 +58,7 @@ func (o *offers) refresh() {
 			next.sources = append(next.sources, q)
 		}
 		for _, spec := range offer.Tools {
-			if spec.Name == engine.VerifierTool {
+			if spec.Name == loop.VerifierTool {
 				next.verifiers = min(cmp.Or(next.verifiers, offer.Queue), offer.Queue)
 				continue
 			}

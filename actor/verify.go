@@ -41,13 +41,13 @@ func (d *driver) pending() []loop.Effect {
 
 // placeVerifier makes the verifier's call, once there is a queue for it.
 func (d *driver) placeVerifier(v loop.Verify) {
-	if d.verifier.Place != engine.VerifierPlace(d.State.Turn.N, v.Attempt) || unplaced(d.verifier) {
+	if d.verifier.Place != content.VerifierPlace(d.State.Turn.N, v.Attempt) || unplaced(d.verifier) {
 		d.verifier = engine.VerifierCall(d.State.Turn, v, d.node.offers.verifiers())
 	}
 }
 
 // unplaced reports whether a call is a verifier that no worker would run now.
-func unplaced(c loop.Call) bool { return c.Name == engine.VerifierTool && c.Routing.Queue == "" }
+func unplaced(c loop.Call) bool { return c.Name == loop.VerifierTool && c.Routing.Queue == "" }
 
 // awaitVerifiers waits for a worker that runs verifiers, then has the call dispatched.
 func (d *driver) awaitVerifiers(ctx context.Context, e loop.RunTool) commands.Command {
@@ -79,7 +79,7 @@ func (d *driver) takeVerdict(_ context.Context, env *commands.Envelope) error {
 	case commands.ReportQuestion:
 		of, f.Output = r.Place, "the verifier has no verdict: its worker asks for an approval ("+r.Question.RequestKind+"), but verifiers do not wait: allow it on the worker"
 	}
-	if of == engine.VerifierPlace(d.State.Turn.N, t.Attempts) {
+	if of == content.VerifierPlace(d.State.Turn.N, t.Attempts) {
 		d.verifier = loop.Call{}
 		env.Command = commands.ReportVerify{Task: t.Name, Finished: f}
 	}

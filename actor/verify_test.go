@@ -11,17 +11,17 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
 func verifierTool() tool.Spec {
-	return tool.Spec{Name: engine.VerifierTool, Effects: content.Idempotent}
+	return tool.Spec{Name: loop.VerifierTool, Effects: content.Idempotent}
 }
 
 // judged is a worker's report of a verdict.
@@ -91,9 +91,9 @@ func TestNoModelSeesTheVerifierTool(t *testing.T) {
 		w := newWorld(t)
 		w.workerOf(verifierTool(), func(x task.Task) tool.Result { return judged(x, true) })
 		n := w.node("n1")
-		s := w.Start("s", "replies:\n  - calls: [{name: "+engine.VerifierTool+", input: {argv: [rm]}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
+		s := w.Start("s", "replies:\n  - calls: [{name: "+loop.VerifierTool+", input: {argv: [rm]}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
 		w.submit(s, "go")
-		if got := w.finish(s).Text(); got != "Tool not found: "+engine.VerifierTool {
+		if got := w.finish(s).Text(); got != "Tool not found: "+loop.VerifierTool {
 			t.Errorf("the model sees %q", got)
 		}
 		n.Drain(t)

@@ -125,8 +125,10 @@ func (c Config) validate() error {
 	if err := permission.Rules(c.Rules).Check(); err != nil {
 		return &ConfigError{"Rules", err.Error()}
 	}
-	if err := engine.CheckRoutes(c.Routes); err != nil {
-		return &ConfigError{"Routes", err.Error()}
+	for _, r := range c.Routes {
+		if err := r.Check(); err != nil {
+			return &ConfigError{"Routes", err.Error()}
+		}
 	}
 	if len(c.Routes) > 0 && c.TaskManager == task.Simple() {
 		return &ConfigError{"Routes", "the simple task manager runs every call in the foreground; use task.Async"}

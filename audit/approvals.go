@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
 )
 
 // approvalBeforeRun: questions raised before the round runs block the whole round, later ones only
@@ -49,7 +50,7 @@ func approvalOnce() rule {
 			if f.ledger.approvals[ev.Approval.ID] != nil {
 				f.fail("approval %s is requested twice", ev.Approval.ID)
 			}
-			if c, known := f.ledger.calls[ev.Approval.CallID]; !known || c.ended() {
+			if c, known := f.ledger.calls[ev.Approval.CallID]; (!known || c.ended()) && ev.Approval.RequestKind != loop.KindVerifier {
 				f.fail("approval %s is about call %s, which is not open", ev.Approval.ID, ev.Approval.CallID)
 			}
 		case events.ApprovalResolved:

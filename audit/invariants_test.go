@@ -213,6 +213,8 @@ func brokenApprovals() []broken {
 		{"grant-held", "with a name that is in use: true", allowed("*", "ada", events.AskedByRules).end(events.ToolsAllowed{Grant: "grant-1", Tools: []string{"x"}})},
 		{"rules-held", "do not allow it and it was not approved", ruledBy(events.RuleDeny)},
 		{"rules-held", "do not allow it and it was not approved", ruledBy(events.RuleAsk)},
+		{"rules-held", "but the policy denies it", tools().before(events.KindToolDispatched, 1, policyOf(events.RuleDeny))},
+		{"rules-held", "but the policy does not allow it", tools().after(events.KindRunStarted, 1, policyOf(events.RuleAsk))},
 		{"rules-held", "its turn's rules deny it", narrowedBy(events.RuleDeny)},
 		{"rules-held", "its turn's rules still need an approval", narrowedBy(events.RuleAsk)},
 		{"approval-once", "but approval g2 is undecided", tools().before(events.KindToolResultReceived, 2, g2)},
@@ -238,6 +240,11 @@ func allowed(pattern, by string, asker events.Asker) book {
 // ruledBy is tools in a session with a rule for all calls.
 func ruledBy(a events.Action) book {
 	return change(tools(), 1, func(e *events.RunStarted) { e.Config.Rules = []events.Rule{{Tool: "*", Action: a}} })
+}
+
+// policyOf is a policy with a rule for all calls.
+func policyOf(a events.Action) events.Event {
+	return events.PolicyApplied{Policy: events.Policy{Rules: [][]events.Rule{{{Tool: "*", Action: a}}}}}
 }
 
 // narrowedBy is tools in a turn with a rule for all calls.
@@ -317,6 +324,7 @@ func brokenTasks() []broken {
 		{"gate-held", "while one is running", within(started, events.VerifyStarted{Attempt: 2})},
 		{"gate-held", "verification 2 starts, want verification 1", within(events.VerifyStarted{Attempt: 2})},
 		{"gate-held", "for a task with 0 retries", within(started, failed, events.VerifyStarted{Attempt: 2})},
+		{"rules-held", "a verifier starts, but the policy", within(policyOf(events.RuleAsk), events.TaskStarted{Task: "v", Spec: events.TaskSpec{Verifier: []string{"go"}}}, started)},
 		{"gate-held", "passed, with success false", within(started, events.VerifyFinished{Attempt: 1, Status: "passed"})},
 		{"gate-held", "but the last one to start was 1", within(started, events.VerifyFinished{Attempt: 3, Status: "failed"})},
 		{"gate-held", "but is not running", within(failed)},

@@ -6,12 +6,14 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 )
 
 // rulesHeld: the session's rules may change while a call waits. Those in force when the call was
-// checked count, so one version that allows it is enough.
+// checked count, so one version that allows it is enough. The policy in force when a call starts
+// counts.
 func rulesHeld() rule {
 	var r ruled
 	return func(f fact) {
@@ -23,6 +25,8 @@ func rulesHeld() rule {
 			for _, c := range r.calls {
 				c.session = append(c.session, ev.Config.Rules)
 			}
+		case events.PolicyApplied:
+			r.policy = ev.Policy
 		case events.TurnStarted:
 			r.turn = nil
 			r.options(ev.Options)
@@ -39,21 +43,29 @@ func rulesHeld() rule {
 			if c, ok := r.calls[ev.Call]; ok {
 				delete(r.calls, ev.Call)
 				c.judge(f)
+				c.judgeByPolicy(f, r.policy)
 			}
 		case events.ToolResultReceived:
 			delete(r.calls, ev.Result.CallID)
+		case events.TaskStarted:
+			r.verifier = ev.Spec.Verifier
+		case events.VerifyStarted:
+			r.judgeVerifier(f)
 		}
 	}
 }
 
 // ruled tracks the rules and the calls that have not started.
 type ruled struct {
-	session []events.Rule
-	turn    [][]events.Rule
-	calls   map[content.CallID]*ruledCall
+	policy   events.Policy
+	verifier []string // of the open task
+	session  []events.Rule
+	turn     [][]events.Rule
+	calls    map[content.CallID]*ruledCall
 }
 
 type ruledCall struct {
+	routing  content.Routing
 	request  tool.Request
 	session  [][]events.Rule // in force since it was requested
 	turn     [][]events.Rule
@@ -72,7 +84,7 @@ func (r *ruled) request(ev events.ToolCallRequested) {
 	}
 	r.calls[ev.Call.ID] = &ruledCall{
 		request: tool.Request{Call: ev.Call, Spec: tool.Spec{Name: ev.Call.Name, Effects: ev.Routing.Effects}},
-		session: [][]events.Rule{r.session}, turn: r.turn,
+		session: [][]events.Rule{r.session}, turn: r.turn, routing: ev.Routing,
 	}
 }
 
@@ -102,6 +114,28 @@ func (c *ruledCall) judge(f fact) {
 			}
 		case tool.Allow, tool.NoOpinion:
 		}
+	}
+}
+
+// judgeByPolicy reports a start that the policy forbids.
+func (c *ruledCall) judgeByPolicy(f fact, p events.Policy) {
+	name := c.request.Call.Name
+	switch action, _ := p.Ruling(name, c.routing.Queue, c.routing.DeclaredEffects()); {
+	case action == events.RuleDeny:
+		f.fail("call %s of %s starts, but the policy denies it", c.request.Call.ID, name)
+	case action == events.RuleAsk && len(c.approved) == 0:
+		f.fail("call %s of %s starts, but the policy does not allow it and it was not approved", c.request.Call.ID, name)
+	}
+}
+
+// judgeVerifier reports a verifier that the policy forbids.
+func (r *ruled) judgeVerifier(f fact) {
+	action, _ := r.policy.Ruling(loop.VerifierTool, "", content.Once)
+	approved := slices.ContainsFunc(f.ledger.asked, func(a *approval) bool {
+		return a.RequestKind == loop.KindVerifier && a.outcome == events.Approved
+	})
+	if len(r.verifier) > 0 && (action == events.RuleDeny || action == events.RuleAsk && !approved) {
+		f.fail("a verifier starts, but the policy does not allow it and it was not approved")
 	}
 }
 

@@ -24,6 +24,7 @@ type Envelope struct {
 
 	Catalog *events.Catalog // of the host's tool sources, if it differs from the session's
 	Checks  []Check         // of the patched call of a ResolveApproval with input
+	Policy  *events.Policy  // of the host, for this session; nil: the host has none
 	Hooks   []HookAnswer    // of the session's start for OpenSession, of its end for Close
 }
 

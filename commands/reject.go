@@ -50,4 +50,5 @@ const (
 	ReasonHookTerminated    = "hook_terminated"
 	ReasonUnknownAgent      = "unknown_agent" // the host has no agent of that name
 	ReasonBadAgent          = "bad_agent"     // the agent's definition cannot be used
+	ReasonPolicy            = "policy"        // the deployment's policy does not permit it
 )

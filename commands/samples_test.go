@@ -72,11 +72,11 @@ func sampleConfig() events.Config {
 	cache := sampleCache()
 	return events.Config{
 		Digest: "d0", Model: "demo", ModelData: []byte("x"),
-		Agent: &events.AgentRef{Name: "mender", Version: "0123456789abcdef", Local: true, Data: json.RawMessage(`{"name":"mender"}`)},
+		Agent: &events.AgentRef{Name: "mender", Version: "0123456789abcdef", Local: true, Known: true, Data: json.RawMessage(`{"name":"mender"}`)},
 		Catalog: events.Catalog{Digest: "d1", Sources: []events.CatalogSource{
 			{Name: "files", Tools: []events.ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
 		}},
-		Tools: []string{"fs_read_file"}, Rules: []events.Rule{{Tool: "fs_*", Action: events.RuleDeny}}, MaxParallel: 2, FailRun: true,
+		Tools: []string{"fs_read_file"}, Rules: []events.Rule{{Tool: "fs_*", Action: events.RuleDeny, Queue: "q"}}, MaxParallel: 2, FailRun: true,
 		Routes:   []events.RouteRule{{Tool: "shell_*", Route: content.DetachSoon, DetachAfter: time.Minute}},
 		Hooks:    []events.Registration{{Name: "guard", Points: []string{"pre_llm_call"}}},
 		Mutators: []events.Registration{{Name: "compact", Points: []string{"before_model"}}},
@@ -90,7 +90,7 @@ func askSamples() []Command {
 	config, limits := sampleConfig(), sampleLimits()
 	options := &events.TurnOptions{
 		Limits: &limits, Sequential: true,
-		Rules:  [][]events.Rule{{{Tool: "fs_*", Action: events.RuleDeny}}},
+		Rules:  [][]events.Rule{{{Tool: "fs_*", Action: events.RuleDeny, Queue: "q"}}},
 		Routes: []events.RouteRule{{Tool: "sh", Route: content.DetachSoon, DetachAfter: 1}},
 	}
 	return []Command{
@@ -142,7 +142,7 @@ func reportSamples() []Command {
 			ResponseID: "r1", Invalid: "no", Checks: checks, Hooks: hooks,
 			Warnings: []events.Warning{{Code: "blob_missing", Message: "gone", Call: "call_b"}},
 			Routing: []content.Routing{{
-				Known: true, Source: "files", Queue: "q", Effects: content.Idempotent, Route: content.Background,
+				Known: true, Source: "files", Queue: "q", Effects: content.Idempotent, Declared: new(content.ReadOnly), Route: content.Background,
 				DetachAfter: 1, Quiet: true, Manual: true, Exclusive: true, Writes: true, Timeout: 2, MaxOutput: 3, Digest: "d4",
 			}},
 		},

@@ -11,8 +11,6 @@ import (
 const (
 	maxInputItems = 1000 // of one submission
 	maxRules      = 100  // of one submission's options, and of one AllowTools
-	maxPattern    = 256  // bytes
-	maxShown      = 64   // bytes of a pattern that is too long
 )
 
 // Validate refuses an ask that has no meaning in any session, with a *Rejection.
@@ -46,7 +44,11 @@ func Validate(c Command) error {
 		if len(c.Tools) == 0 || len(c.Tools) > maxRules {
 			return Refuse(ReasonInvalidInput, "%d tools to allow: name 1 to %d", len(c.Tools), maxRules)
 		}
-		return checkPatterns(c.Tools...)
+		for _, p := range c.Tools {
+			if err := events.CheckPattern(p); err != nil {
+				return Refuse(ReasonInvalidInput, "%v", err)
+			}
+		}
 	case SetNextTurnCache:
 		if !c.Cache.Valid() {
 			return Refuse(ReasonInvalidCache, "unknown mode, retention or breakpoint")
@@ -88,11 +90,8 @@ func checkOptions(o *events.TurnOptions) error {
 	for _, list := range o.Rules {
 		n += max(len(list), 1)
 		for _, r := range list {
-			if err := checkPatterns(r.Tool); err != nil {
-				return err
-			}
-			if !slices.Contains([]events.Action{events.RuleAllow, events.RuleAsk, events.RuleDeny, events.RuleGuard}, r.Action) {
-				return Refuse(ReasonInvalidInput, "rule for %s: action %q: use allow, ask, deny or guard", r.Tool, r.Action)
+			if err := r.Check(); err != nil {
+				return Refuse(ReasonInvalidInput, "%v", err)
 			}
 		}
 	}
@@ -100,26 +99,8 @@ func checkOptions(o *events.TurnOptions) error {
 		return Refuse(ReasonTooLarge, "%d rules and routes for one turn, at most %d", n, maxRules)
 	}
 	for _, r := range o.Routes {
-		if err := checkPatterns(r.Tool); err != nil {
-			return err
-		}
-		detach := r.Route == content.DetachSoon
-		switch {
-		case !detach && r.Route != content.Foreground && r.Route != content.Background:
-			return Refuse(ReasonInvalidInput, "route for %s: %q: use foreground, background or detach", r.Tool, r.Route)
-		case detach != (r.DetachAfter > 0) || r.DetachAfter < 0:
-			return Refuse(ReasonInvalidInput, "route for %s: detach after %v: use a positive time, with the route detach only", r.Tool, r.DetachAfter)
-		}
-	}
-	return nil
-}
-
-// checkPatterns refuses a pattern of tools that is empty or too long.
-func checkPatterns(patterns ...string) error {
-	for _, p := range patterns {
-		if p == "" || len(p) > maxPattern {
-			return Refuse(ReasonInvalidInput, "tool %q: use a name of 1 to %d bytes, in which * stands for any characters",
-				content.Clip(p, maxShown), maxPattern)
+		if err := r.Check(); err != nil {
+			return Refuse(ReasonInvalidInput, "%v", err)
 		}
 	}
 	return nil

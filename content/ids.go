@@ -69,6 +69,12 @@ func PlaceOf(n, r, c int) Place {
 	return Place("t" + strconv.Itoa(n) + "-r" + strconv.Itoa(r) + "-c" + strconv.Itoa(c))
 }
 
+// VerifierPlace returns the place of a task's verifier: tN-vA for turn N, attempt A. No call of
+// a model has such a place.
+func VerifierPlace(turn, attempt int) Place {
+	return Place("t" + strconv.Itoa(turn) + "-v" + strconv.Itoa(attempt))
+}
+
 // ParsePlace parses a place. It returns [ErrBadID] if s is not one.
 func ParsePlace(s string) (turn, round, call int, err error) {
 	_, err = fmt.Sscanf(s, "t%d-r%d-c%d", &turn, &round, &call)

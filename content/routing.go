@@ -58,6 +58,7 @@ type Routing struct {
 	Source      string        `msgpack:"s,omitempty" json:"source,omitempty"`
 	Queue       string        `msgpack:"q,omitempty" json:"queue,omitempty"`
 	Effects     Effects       `msgpack:"e,omitempty" json:"effects,omitempty"`
+	Declared    *Effects      `msgpack:"ed,omitempty" json:"declared,omitempty"` // by the tool itself; nil: as Effects, which the agent's terms may set
 	Route       Route         `msgpack:"r,omitempty" json:"route,omitempty"`
 	DetachAfter time.Duration `msgpack:"da,omitempty" json:"detach_after_ns,omitempty"`
 	Quiet       bool          `msgpack:"qt,omitempty" json:"quiet,omitempty"`    // a later outcome does not start a turn
@@ -67,4 +68,12 @@ type Routing struct {
 	Timeout     time.Duration `msgpack:"to,omitempty" json:"timeout_ns,omitempty"`
 	MaxOutput   int           `msgpack:"mo,omitempty" json:"max_output,omitempty"`  // limit of the result's output in bytes; zero: the worker's limit
 	Digest      string        `msgpack:"d,omitempty" json:"input_digest,omitempty"` // SHA-256 of the canonical input
+}
+
+// DeclaredEffects returns the effects that the tool itself declares, by which policies judge.
+func (r Routing) DeclaredEffects() Effects {
+	if r.Declared != nil {
+		return *r.Declared
+	}
+	return r.Effects
 }

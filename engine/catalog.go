@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -63,28 +62,14 @@ func (c *Catalog) Route(call content.ToolCall, rules []events.RouteRule) content
 	}
 	r.Effects, r.Exclusive, r.Writes, r.Timeout, r.MaxOutput = s.Effects, s.Exclusive, s.Writes, s.Timeout, s.MaxOutput
 	r.Route, r.DetachAfter = s.Route, s.DetachAfter
+	if declared := tool.Declared(o.Tool).Effects; declared != r.Effects {
+		r.Declared = &declared
+	}
 	i := slices.IndexFunc(rules, func(rule events.RouteRule) bool { return content.Matches(rule.Tool, s.Name) })
-	if i >= 0 && CheckRoutes(rules[i:i+1]) == nil { // else the rule is of a later release
+	if i >= 0 && rules[i].Check() == nil { // else the rule is of a later release
 		r.Route, r.DetachAfter = rules[i].Route, rules[i].DetachAfter
 	}
 	return r
-}
-
-// CheckRoutes returns an error for a rule without a tool, with an unknown route, or with a
-// detach time that does not fit the route.
-func CheckRoutes(rules []events.RouteRule) error {
-	for i, r := range rules {
-		known := slices.Contains([]content.Route{content.Foreground, content.Background, content.DetachSoon}, r.Route)
-		switch detach := r.Route == content.DetachSoon; {
-		case r.Tool == "":
-			return fmt.Errorf("route %d: no tool: use a name, in which * stands for any characters", i+1)
-		case !known:
-			return fmt.Errorf("route %d: %q: use foreground, background or detach", i+1, r.Route)
-		case detach && r.DetachAfter <= 0, !detach && r.DetachAfter != 0:
-			return fmt.Errorf("route %d: detach after %v: use a positive time, with the route detach only", i+1, r.DetachAfter)
-		}
-	}
-	return nil
 }
 
 // Offered reports whether a session with these patterns may use a tool. The first pattern that

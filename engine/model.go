@@ -81,7 +81,7 @@ func (r *Runner) replied(ctx context.Context, e loop.CallModel, v *View, reply m
 			c.Place = place(e, len(round.Calls)+1)
 			routing := r.route(c, v.Catalog.Route(c, e.Routes))
 			rep.Routing = append(rep.Routing, routing)
-			round.Calls = append(round.Calls, loop.Call{ToolCall: c, Digest: routing.Digest})
+			round.Calls = append(round.Calls, loop.Call{ToolCall: c, Digest: routing.Digest, Routing: routing})
 		}
 	}
 	if len(round.Calls) > 0 && !r.HasHooks(extension.PostLlmCall) && !r.HasHooks(extension.PreToolExecution) {

@@ -54,7 +54,7 @@ func (s *Session) CheckInput(by func() *Runner) Step {
 				continue
 			}
 			if c, ok := s.State.Call(a.CallID); ok {
-				patched := loop.Call{ToolCall: c.ToolCall, Input: d.Input, Digest: tool.Digest(d.Input)}
+				patched := loop.Call{ToolCall: c.ToolCall, Input: d.Input, Digest: tool.Digest(d.Input), Routing: c.Routing}
 				e := loop.Preflight{Turn: c.Turn, Rules: s.State.RulesFor(*c), Calls: []loop.Call{patched}}
 				env.Checks = by().check(ctx, e, &View{Session: s.State.Session, Catalog: s.Catalog})
 				return nil
@@ -76,7 +76,7 @@ func (r *Runner) check(ctx context.Context, e loop.Preflight, v *View) []command
 	out := make([]commands.Check, len(e.Calls))
 	for i, c := range e.Calls {
 		err := safely("the check", func() error {
-			out[i] = r.checkOne(ctx, e, v, effective(c))
+			out[i] = r.checkOne(ctx, e, v, effective(c), c.Routing.Queue)
 			return nil
 		})
 		if b, ok := errors.AsType[*brokenError](err); ok {
@@ -89,9 +89,9 @@ func (r *Runner) check(ctx context.Context, e loop.Preflight, v *View) []command
 }
 
 // checkOne looks the tool up, validates the input, and asks the policies about every request
-// of the call: the rules of the session and of the turn, and the host. A denial of any request
-// wins over all questions.
-func (r *Runner) checkOne(ctx context.Context, e loop.Preflight, v *View, c content.ToolCall) (k commands.Check) {
+// of the call: the policy, the rules of the session and of the turn, and the host. A denial of
+// any request wins over all questions.
+func (r *Runner) checkOne(ctx context.Context, e loop.Preflight, v *View, c content.ToolCall, queue string) (k commands.Check) {
 	o, ok := v.Catalog.Lookup(c.Name)
 	if !ok {
 		return refused(content.StatusError, tool.CodeNotFound, "Tool not found: "+c.Name)
@@ -99,9 +99,11 @@ func (r *Runner) checkOne(ctx context.Context, e loop.Preflight, v *View, c cont
 	if err := tool.Validate(o.Tool, c.Input); err != nil {
 		return refused(content.StatusError, tool.CodeInvalidArguments, err.Error())
 	}
-	host := &recordingPolicy{Permissions: r.cfg.Permissions, spec: tool.Declared(o.Tool)}
+	declared := tool.Declared(o.Tool)
+	host := &recordingPolicy{Permissions: r.cfg.Permissions, spec: declared}
+	applied := permission.Applied{Policy: e.Rules.Policy, Queue: queue, Effects: declared.Effects}
 	call := tool.Call{Session: v.Session, Turn: e.Turn, ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input}
-	questions, err := permission.Judge(ctx, permission.All(permission.Rules(e.Rules.Session), narrowing(e.Rules.Turn), host), o.Tool, call)
+	questions, err := permission.Judge(ctx, permission.All(applied, permission.Rules(e.Rules.Session), narrowing(e.Rules.Turn), host), o.Tool, call)
 	if err != nil {
 		r := tool.Failed(call, err).Result
 		return refused(r.Status, r.Code, r.Text())
@@ -111,7 +113,7 @@ func (r *Runner) checkOne(ctx context.Context, e loop.Preflight, v *View, c cont
 	}
 	for i := range k.Questions {
 		if k.Questions[i].RequestKind == permission.KindCall {
-			k.Questions[i].Asker = host.asker(ctx, e.Rules, tool.Request{Call: c, Spec: o.Spec})
+			k.Questions[i].Asker = host.asker(ctx, permission.All(applied, permission.Rules(e.Rules.Session)), e.Rules.Turn, tool.Request{Call: c, Spec: o.Spec})
 		}
 	}
 	return k
@@ -140,17 +142,17 @@ func (p *recordingPolicy) Evaluate(ctx context.Context, r tool.Request) (tool.Ve
 	return v, err
 }
 
-// asker returns who asks about a call as a whole: the turn before anything else, the session's
-// rules only if nothing else does.
-func (p *recordingPolicy) asker(ctx context.Context, rules loop.Rules, about tool.Request) events.Asker {
+// asker returns who asks about a call as a whole: the turn before anything else, the policy's and
+// the session's rules only if nothing else does.
+func (p *recordingPolicy) asker(ctx context.Context, rules tool.Permissions, turn [][]events.Rule, about tool.Request) events.Asker {
 	asks := func(p tool.Permissions) bool {
 		v, err := p.Evaluate(ctx, about)
 		return err == nil && v.Ruling == tool.Ask
 	}
 	switch {
-	case asks(narrowing(rules.Turn)):
+	case asks(narrowing(turn)):
 		return events.AskedByTurn
-	case !p.asked && asks(permission.Rules(rules.Session)):
+	case !p.asked && asks(rules):
 		return events.AskedByRules
 	}
 	return ""

@@ -52,21 +52,3 @@ func TestCallsOfAReplyAreRoutedByTheSession(t *testing.T) {
 		t.Errorf("report = %+v", rep)
 	}
 }
-
-func TestInvalidRoutesAreRefused(t *testing.T) {
-	t.Parallel()
-	for name, r := range map[string]events.RouteRule{
-		"no tool":           {Route: content.Background},
-		"no such route":     {Tool: "*", Route: "sideways"},
-		"no time":           {Tool: "*", Route: content.DetachSoon},
-		"a time, no detach": {Tool: "*", DetachAfter: time.Second},
-		"a negative time":   {Tool: "*", Route: content.DetachSoon, DetachAfter: -1},
-	} {
-		if engine.CheckRoutes([]events.RouteRule{{Tool: "a"}, r}) == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	if err := engine.CheckRoutes([]events.RouteRule{{Tool: "a"}, {Tool: "*", Route: content.DetachSoon, DetachAfter: 1}}); err != nil {
-		t.Error(err)
-	}
-}

@@ -55,10 +55,6 @@ func (r *Runner) Verify(ctx context.Context, e loop.Verify, fn extension.Verifie
 	return commands.ReportVerify{Task: e.Task, Finished: f}
 }
 
-// VerifierTool is the tool that runs the verifiers of tasks on workers. Hosts leave it out of
-// every session's catalog, so no model sees it and none can call it.
-const VerifierTool = "turnlog_gate"
-
 // verifierTimeout bounds a verifier on a worker.
 const verifierTimeout = time.Hour
 
@@ -98,7 +94,7 @@ func NewVerifierTool(root string, v extension.CommandVerifier) (tool.Tool, error
 		}
 		return tool.Output{Parts: []content.Part{content.StructuredPart(raw)}}, nil
 	}
-	return tool.Func(VerifierTool, "Runs the verifier of a task, which checks the work. Models do not see this tool.", run,
+	return tool.Func(loop.VerifierTool, "Runs the verifier of a task, which checks the work. Models do not see this tool.", run,
 		tool.WithSpec(func(s *tool.Spec) { s.Effects, s.Timeout = content.Idempotent, verifierTimeout }))
 }
 
@@ -106,18 +102,12 @@ func NewVerifierTool(root string, v extension.CommandVerifier) (tool.Tool, error
 // idempotent.
 func VerifierCall(turn *loop.Turn, v loop.Verify, queue string) loop.Call {
 	input, _ := json.Marshal(verifierInput{v.Command}) // strings always can be
-	place := VerifierPlace(turn.N, v.Attempt)
+	place := content.VerifierPlace(turn.N, v.Attempt)
 	return loop.Call{
-		ToolCall: content.ToolCall{ID: content.CallID(place), Place: place, Name: VerifierTool, Input: input},
+		ToolCall: content.ToolCall{ID: content.CallID(place), Place: place, Name: loop.VerifierTool, Input: input},
 		Turn:     turn.ID, Round: turn.Round, Attempt: 1,
 		Routing: content.Routing{Known: true, Queue: queue, Effects: content.Idempotent, Timeout: verifierTimeout},
 	}
-}
-
-// VerifierPlace is a verifier's place among the calls of its session: tN-vA, turn N, attempt A.
-// No call of a model has such a place.
-func VerifierPlace(turn, attempt int) content.Place {
-	return content.Place(fmt.Sprintf("t%d-v%d", turn, attempt))
 }
 
 // Verdict reads the result of a verifier's call. A call that failed has no verdict: the

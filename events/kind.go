@@ -17,6 +17,7 @@ const (
 	KindParked             Kind = "parked"
 	KindRunStarted         Kind = "run_started"
 	KindConfigChanged      Kind = "config_changed"
+	KindPolicyApplied      Kind = "policy_applied"
 	KindInputQueued        Kind = "input_queued"
 	KindInputAccepted      Kind = "input_accepted"
 	KindTurnStarted        Kind = "turn_started"
@@ -71,6 +72,7 @@ var zeros = []Event{
 	Parked{},
 	RunStarted{},
 	ConfigChanged{},
+	PolicyApplied{},
 	InputQueued{},
 	InputAccepted{},
 	TurnStarted{},

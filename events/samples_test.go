@@ -96,11 +96,11 @@ func sampleConfig() Config {
 	cache := sampleCache()
 	return Config{
 		Digest: "d0", Model: "scripted:x", ModelData: []byte("replies: []"),
-		Agent: &AgentRef{Name: "mender", Version: "0123456789abcdef", Data: json.RawMessage(`{"name":"mender"}`), Local: true},
+		Agent: &AgentRef{Name: "mender", Version: "0123456789abcdef", Data: json.RawMessage(`{"name":"mender"}`), Local: true, Known: true},
 		Catalog: Catalog{Digest: "d1", Sources: []CatalogSource{
 			{Name: "files", Tools: []ToolRef{{Name: "fs_read_file", Digest: "d2"}}},
 		}},
-		Tools: []string{"fs_read_file"}, Rules: []Rule{{Tool: "fs_*", Action: RuleAsk}}, MaxParallel: 4, FailRun: true,
+		Tools: []string{"fs_read_file"}, Rules: []Rule{{Tool: "fs_*", Action: RuleAsk, Queue: "q"}}, MaxParallel: 4, FailRun: true,
 		Routes:   []RouteRule{{Tool: "shell_*", Route: content.DetachSoon, DetachAfter: time.Minute}},
 		Hooks:    []Registration{{Name: "guard", Points: []string{"pre_llm_call", "post_llm_call"}}},
 		Mutators: []Registration{{Name: "compact", Points: []string{"before_model"}}},
@@ -121,7 +121,7 @@ func sampleOptions() *TurnOptions {
 	l := sampleLimits()
 	return &TurnOptions{
 		Limits: &l, Sequential: true,
-		Rules:  [][]Rule{{{Tool: "shell_*", Action: RuleDeny}}},
+		Rules:  [][]Rule{{{Tool: "shell_*", Action: RuleDeny, Queue: "q"}}},
 		Routes: []RouteRule{{Tool: "shell_*", Route: content.DetachSoon, DetachAfter: time.Minute}},
 	}
 }
@@ -135,6 +135,11 @@ func sessionSamples() []Event {
 			Parent: "s-0", From: "s-0@17",
 		},
 		ConfigChanged{Config: sampleConfig()},
+		PolicyApplied{Policy: Policy{
+			Name: "v3", Digest: "8f43",
+			Subjects: []Subject{{Agent: "coder", Opener: "alice"}, {Agent: "x", Opener: "bob", AgentClaimed: true, OpenerClaimed: true}},
+			Rules:    [][]Rule{{{Tool: "shell_*", Action: RuleAsk, Queue: "sandbox"}, {Tool: "*", Action: RuleGuard}}},
+		}},
 		CacheOverrideSet{Cache: sampleCache()},
 		ToolsAllowed{Grant: "grant-1", Tools: []string{"fs_*", "shell_exec"}, By: "ada"},
 		SessionClosed{Reason: "done"},
@@ -181,7 +186,7 @@ func toolSamples() []Event {
 	result.Output = sampleItems()[0].Parts
 	return []Event{
 		ToolCallRequested{Turn: "turn-3", Round: 2, Call: sampleCall(), Routing: content.Routing{
-			Known: true, Source: "files", Queue: "default", Effects: content.ReadOnly, Route: content.DetachSoon,
+			Known: true, Source: "files", Queue: "default", Effects: content.ReadOnly, Declared: new(content.Idempotent), Route: content.DetachSoon,
 			DetachAfter: time.Minute, Quiet: true, Manual: true, Exclusive: true, Writes: true, Timeout: time.Hour, MaxOutput: 4096, Digest: "d8",
 		}},
 		ApprovalRequired{Approval: Approval{

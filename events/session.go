@@ -100,7 +100,7 @@ type Config struct {
 
 	Catalog     Catalog        `msgpack:"ca,omitempty" json:"catalog"`          // the tools offered at the start
 	Tools       []string       `msgpack:"tl,omitempty" json:"tools,omitempty"`  // name patterns of the tools to use: the first match decides, ! excludes; nil: all
-	Rules       []Rule         `msgpack:"ru,omitempty" json:"rules,omitempty"`  // permissions of calls; nil: those of the host
+	Rules       []Rule         `msgpack:"ru,omitempty" json:"rules,omitempty"`  // permissions of calls, which narrow the policy; nil: as the policy says
 	Routes      []RouteRule    `msgpack:"rt,omitempty" json:"routes,omitempty"` // how the loop waits for calls; nil: as each tool asks
 	MaxParallel int            `msgpack:"mp,omitempty" json:"max_parallel,omitempty"`
 	FailRun     bool           `msgpack:"fr,omitempty" json:"fail_run,omitempty"` // a failed tool call ends the turn
@@ -123,41 +123,7 @@ type AgentRef struct {
 	Version string          `msgpack:"v,omitempty" json:"version,omitempty"` // of the definition; empty in a command: the latest
 	Data    json.RawMessage `msgpack:"d,omitempty" json:"data,omitempty"`    // the canonical definition; empty in a command: the node finds it
 	Local   bool            `msgpack:"l,omitempty" json:"local,omitempty"`   // from a folder of the node, so nodes run its commands; ignored in a command
-}
-
-// Rule decides about calls of the tools that match a pattern. The first matching rule
-// of a session counts. An implicit last rule is {*, guard}. The host's own policy
-// applies as well: a denial by either wins, then a question by either.
-type Rule struct {
-	Tool   string `msgpack:"t" json:"tool"` // name pattern, see content.Matches
-	Action Action `msgpack:"a" json:"action"`
-}
-
-// Action is the decision of a rule. An unknown action denies.
-type Action string
-
-// The actions of rules.
-const (
-	RuleAllow Action = "allow" // run the call
-	RuleAsk   Action = "ask"   // ask a person
-	RuleDeny  Action = "deny"  // do not run the call
-	RuleGuard Action = "guard" // run calls of read-only tools, ask a person about others
-)
-
-// ToolsAllowed records that a person approved the calls of some tools for the rest of
-// the session. It answers only questions of the session's rules.
-type ToolsAllowed struct {
-	Grant content.ApprovalID `msgpack:"g" json:"grant"` // grant-1, grant-2, …
-	Tools []string           `msgpack:"t" json:"tools"` // name patterns, see content.Matches
-	By    string             `msgpack:"b,omitempty" json:"by,omitempty"`
-}
-
-// RouteRule sets the route of the tools that match a pattern, instead of the route
-// that a tool asks for. The first matching rule of a session counts.
-type RouteRule struct {
-	Tool        string        `msgpack:"t" json:"tool"` // name pattern, see content.Matches
-	Route       content.Route `msgpack:"r,omitempty" json:"route,omitempty"`
-	DetachAfter time.Duration `msgpack:"da,omitempty" json:"detach_after_ns,omitempty"` // of the route DetachSoon
+	Known   bool            `msgpack:"k,omitempty" json:"known,omitempty"`   // from a folder of the node, or published: not the opener's; ignored in a command
 }
 
 // Output is the required format of a session's answers.

@@ -41,9 +41,12 @@ type Asker string
 
 // The askers other than policies.
 const (
-	AskedByRules Asker = "rules" // only the session's rules: ToolsAllowed answers it
+	AskedByRules Asker = "rules" // only the policy's or the session's rules: ToolsAllowed answers it
 	AskedByTurn  Asker = "turn"  // the turn's rules: earlier approvals do not answer it
 )
+
+// QuestionCall is the kind of a question about a call itself, whatever it does.
+const QuestionCall = "tool.call"
 
 // ApprovalRequired records a question that waits for a person's decision.
 type ApprovalRequired struct {

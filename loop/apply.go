@@ -56,6 +56,8 @@ func (s *State) apply(ev events.Event) {
 		s.applyRunStarted(ev)
 	case events.ConfigChanged:
 		s.Config = ev.Config
+	case events.PolicyApplied:
+		s.Policy = ev.Policy
 	case events.InputQueued:
 		s.Queue = append(s.Queue, ev)
 	case events.InputAccepted:

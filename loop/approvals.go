@@ -186,6 +186,9 @@ func (s *State) approvedFor(c Call) []content.QuestionKey {
 func (d *decision) allow(c commands.AllowTools) error {
 	var fresh []string
 	for _, p := range c.Tools {
+		if err := d.grantable(p); err != nil {
+			return err
+		}
 		known := slices.ContainsFunc(d.Allowed, func(w Allowance) bool { return slices.Contains(w.Tools, p) })
 		if !known && !slices.Contains(fresh, p) {
 			fresh = append(fresh, p)
@@ -286,7 +289,8 @@ func (d *decision) findApproval(c commands.ResolveApproval) (a Approval, err err
 	open := d.PendingApprovals()
 	what, match := "", func(a Approval) bool { return a.Outcome == "" }
 	switch {
-	case c.Approval == "" && c.Call != "" && !d.CallIDs.Has(c.Call):
+	case c.Approval == "" && c.Call != "" && !d.CallIDs.Has(c.Call) &&
+		!slices.ContainsFunc(open, func(a events.Approval) bool { return a.CallID == c.Call }): // a verifier's
 		return a, commands.Refuse(commands.ReasonUnknownCall, "no call %s", c.Call)
 	case d.Turn == nil && c.Approval != "" && len(d.Beside) == 0:
 		return a, commands.Refuse(commands.ReasonNoApproval, "approval %s is not pending: no turn is open", c.Approval)

@@ -15,6 +15,7 @@ func (d *decision) claim(c commands.Claim) {
 	if c.Config != nil && c.Config.Digest != d.Config.Digest {
 		d.emit(events.ConfigChanged{Config: *c.Config})
 	}
+	d.govern()
 	if t := d.Turn; t != nil && t.Calling {
 		d.modelLost()
 	}
@@ -71,6 +72,7 @@ func (d *decision) open(c commands.OpenSession) error {
 		Config: cfg, Transcript: c.Transcript, Stepped: c.Stepped,
 		Metadata: c.Metadata.WithoutReserved(), Parent: c.Parent, From: c.From,
 	})
+	d.govern()
 	d.bracketHooks(pointSessionStart)
 	if len(c.Input) > 0 {
 		d.emit(events.InputQueued{Items: stripped(c.Input), Origin: events.FromHost})

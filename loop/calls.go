@@ -18,6 +18,9 @@ func (d *decision) dispatchNext() {
 		return
 	}
 	c := d.Turn.Calls[i]
+	if !d.mayStart(c) {
+		return
+	}
 	ev := d.dispatched(c)
 	if c.Routing.Route == content.DetachSoon {
 		ev.DetachAt = d.At.Add(c.Routing.DetachAfter)
@@ -43,7 +46,7 @@ func (d *decision) dispatched(c Call) events.ToolDispatched {
 // resumeBackground dispatches held calls in the background that have all their approvals.
 func (d *decision) resumeBackground() {
 	for _, c := range d.callsWhere(Call.InBackground) {
-		if len(c.Asked) > 0 && !d.undecided(c.ID) {
+		if len(c.Asked) > 0 && !d.undecided(c.ID) && d.mayStart(c) {
 			d.emit(d.dispatched(c))
 		}
 	}
@@ -143,9 +146,6 @@ func (d *decision) attemptLost(c commands.ReportAttemptLost) {
 	}
 }
 
-// kindRetry is the kind of question about a call that was lost: may it run again?
-const kindRetry = "tool.retry"
-
 // loseAttempt records that a call's runner is gone, and does what the tool's declared
 // effects allow: another attempt, or an unknown outcome.
 func (d *decision) loseAttempt(c Call, reason string) {
@@ -154,9 +154,11 @@ func (d *decision) loseAttempt(c Call, reason string) {
 	switch {
 	case c.Retried(): // its outcome is as unknown as before
 	case !d.Closed && c.Routing.Effects.Retryable() && c.Attempt < attempts:
-		again := d.dispatched(c)
-		again.Attempt, again.DetachAt = c.Attempt+1, c.DetachAt
-		d.emit(again)
+		if d.mayStart(c) {
+			again := d.dispatched(c)
+			again.Attempt, again.DetachAt = c.Attempt+1, c.DetachAt
+			d.emit(again)
+		}
 	case !d.Closed && d.Config.Retry.AskLost:
 		d.ask(c, commands.Question{
 			RequestKind: kindRetry, Reason: content.EscalatedRisk,
@@ -225,6 +227,9 @@ func (d *decision) settleDead(c commands.SettleDeadLetter) error {
 	if !c.Retry {
 		d.emit(ev)
 		return nil
+	}
+	if action, rule := d.Policy.Ruling(call.Name, call.Routing.Queue, call.Routing.DeclaredEffects()); action == events.RuleDeny {
+		return commands.Refuse(commands.ReasonPolicy, "%s", policyDenies(rule, call.Name))
 	}
 	ev.Outcome = events.DeadRetried
 	again := d.dispatched(*call)

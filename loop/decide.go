@@ -62,6 +62,9 @@ func (d *decision) take(c commands.Command) error {
 	if err := d.admit(c); err != nil {
 		return err
 	}
+	if _, claims := c.(commands.Claim); !claims { // the claim is the first event of its entry
+		d.govern()
+	}
 	switch c := c.(type) {
 	case commands.Claim:
 		d.claim(c)

@@ -15,6 +15,7 @@ const (
 	codeAuth           = "auth_required"
 	codeTimeout        = "timeout"
 	codeDeniedByPerson = "denied_by_person"
+	codeRule           = "rule_denied"
 	codeToolFailed     = "tool_failed"
 	codeMutatorFailed  = "mutator_failed"
 )

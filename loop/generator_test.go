@@ -91,6 +91,9 @@ func (g *generator) next() commands.Envelope {
 			Digest: "b", Sources: []events.CatalogSource{{Name: "s", Tools: []events.ToolRef{{Name: "t", Digest: "1"}}}},
 		})
 	}
+	if g.once(10) {
+		g.Policy = pick(&g.dice, nil, &events.Policy{Digest: "open"}, policyOf("guard"), policyOf("ask"), policyOf("deny"), policyOf("allow"))
+	}
 	var env commands.Envelope
 	switch n := g.throw(16); {
 	case n < 9:
@@ -109,6 +112,10 @@ func (g *generator) next() commands.Envelope {
 	return env
 }
 
+func policyOf(a events.Action) *events.Policy {
+	return &events.Policy{Digest: string(a), Rules: [][]events.Rule{{{Tool: "*", Action: a}}}}
+}
+
 // expected returns the report of a pending effect, the Continue that the session waits for,
 // or input.
 func (g *generator) expected() commands.Command {
@@ -124,7 +131,11 @@ func (g *generator) expected() commands.Command {
 	case commands.WaitWorking, commands.WaitInput:
 	}
 	if g.once(6) {
-		return g.person().Task()
+		task := g.person().Task()
+		if g.once(2) {
+			task.Spec.Verifier, task.Spec.VerifierFunc = []string{"check"}, false
+		}
+		return task
 	}
 	return g.submit()
 }

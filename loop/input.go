@@ -32,17 +32,22 @@ func joins(q events.InputQueued, steering bool) bool {
 	return q.Task == nil && (!steering || q.OnBusy == events.Steer)
 }
 
-// Rules judge calls by tool name. The strictest verdict of session and turn counts.
+// Rules judge calls by tool name. The strictest verdict of policy, session and turn counts.
 type Rules struct {
+	Policy  events.Policy
 	Session []events.Rule
 	Turn    [][]events.Rule
 }
 
 // RulesFor returns the rules for a call. Those of its turn outlive the turn.
-func (s *State) RulesFor(c Call) Rules { return Rules{Session: s.Config.Rules, Turn: c.Rules} }
+func (s *State) RulesFor(c Call) Rules {
+	return Rules{Policy: s.Policy, Session: s.Config.Rules, Turn: c.Rules}
+}
 
 // rules are those for calls that the open turn makes now.
-func (s *State) rules() Rules { return Rules{Session: s.Config.Rules, Turn: s.turnOptions().Rules} }
+func (s *State) rules() Rules {
+	return Rules{Policy: s.Policy, Session: s.Config.Rules, Turn: s.turnOptions().Rules}
+}
 
 // within bounds options by the session's limits, so the journal records what holds.
 func (d *decision) within(o *events.TurnOptions) *events.TurnOptions {

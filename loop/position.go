@@ -58,6 +58,8 @@ func (f *search) position() position {
 		return atNothing
 	case t == nil:
 		return f.whereIdle()
+	case t.Cancel == nil && slices.ContainsFunc(t.Approvals, func(a Approval) bool { return a.RequestKind == KindVerifier && a.Outcome == "" }):
+		return atApproval
 	case t.Stage == StageTop:
 		return atTop
 	case t.Stage == StageBoundary:

@@ -22,6 +22,7 @@ type State struct {
 	Deleted    *events.Deletion // nil: not deleted; else the session is closed and holds nothing
 	Stepped    bool
 	Config     events.Config
+	Policy     events.Policy
 	Metadata   content.Metadata
 	Parent     content.SessionID
 	Catalog    events.Catalog
@@ -253,7 +254,8 @@ func (s *State) turnOptions() events.TurnOptions {
 	return *s.Turn.Options
 }
 
-// PendingApprovals lists the open questions: about calls in the background, then by call.
+// PendingApprovals lists the open questions: about calls in the background, then by call,
+// then about the task's verifier.
 func (s *State) PendingApprovals() []events.Approval {
 	var out []events.Approval
 	for _, a := range s.Beside {
@@ -266,6 +268,11 @@ func (s *State) PendingApprovals() []events.Approval {
 			if a.Outcome == "" && a.CallID == c.ID {
 				out = append(out, a.Approval)
 			}
+		}
+	}
+	if s.Turn != nil {
+		if a, asked := s.verifierApproval(); asked && a.Outcome == "" {
+			out = append(out, a.Approval)
 		}
 	}
 	return out

@@ -52,7 +52,14 @@ func (d *decision) verify(reason content.FinishReason) bool {
 	case len(d.Task.Spec.Verifier) == 0 && !d.Task.Spec.VerifierFunc:
 		d.emit(events.VerifyFinished{Success: true, Status: "skipped"})
 	default:
-		d.emit(events.VerifyStarted{Attempt: d.Task.Attempts + 1})
+		now, denied := d.mayVerify()
+		switch {
+		case denied != "":
+			d.emit(events.VerifyFinished{Attempt: d.Task.Attempts, Exit: -1, Status: "denied", Output: denied})
+			d.finishTask("failed")
+		case now:
+			d.emit(events.VerifyStarted{Attempt: d.Task.Attempts + 1})
+		}
 	}
 	return true
 }

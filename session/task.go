@@ -40,7 +40,7 @@ const (
 type TaskResult struct {
 	Status       string // done, failed, cancelled or blocked
 	Summary      string // the text of its last answer
-	VerifyStatus string // passed, failed, skipped, cancelled, or empty: not verified yet
+	VerifyStatus string // passed, failed, denied (by the policy or an approver), skipped, cancelled, or empty: not verified yet
 	Verified     bool   // the verifier passed, or there is none
 	Cancelled    bool
 	Attempts     int         // verifications
@@ -49,14 +49,17 @@ type TaskResult struct {
 }
 
 // VerifyExhaustedError is returned by RunTask when the verifier failed and no retries are
-// left.
+// left, or when it may not run.
 type VerifyExhaustedError struct {
 	Result *TaskResult
-	Output string // of the last verification
+	Output string // of the last verification, or why there was none
 }
 
 // Error holds the output of the last verification.
 func (e *VerifyExhaustedError) Error() string {
+	if e.Result.VerifyStatus == "denied" {
+		return "the work is not verified: " + e.Output
+	}
 	attempts := "attempts"
 	if e.Result.Attempts == 1 {
 		attempts = "attempt"
@@ -93,7 +96,7 @@ func (t *Turn) WaitTask(ctx context.Context) (*TaskResult, error) {
 	switch {
 	case errors.Is(err, ErrCancelled):
 		return res, nil
-	case err == nil && res.VerifyStatus == "failed":
+	case err == nil && (res.VerifyStatus == "failed" || res.VerifyStatus == "denied"):
 		return res, &VerifyExhaustedError{Result: res, Output: end.Verifier}
 	}
 	return res, err

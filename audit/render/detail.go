@@ -13,6 +13,8 @@ func (s Style) detail(ev events.Event) string {
 		return s.list("", s.config(ev.Config), "", is(ev.Stepped, "stepped"), "transcript", ev.Transcript, "parent", ev.Parent, "from", ev.From)
 	case events.ConfigChanged:
 		return s.config(ev.Config)
+	case events.PolicyApplied:
+		return s.list("", ev.Policy.Name, "digest", ev.Policy.Digest, "", rules(ev.Policy.Rules))
 	case events.InputQueued:
 		return s.list("from", ev.Origin, "", ev.OnBusy) + s.texts(ev.Items)
 	case events.InputAccepted:

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"strings"
+
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
@@ -19,6 +21,22 @@ func (s Style) config(c events.Config) string {
 		"agent", agent, "model", c.Model, "", count(tools, "tool"), "only", c.Tools, "at once", c.MaxParallel,
 		"rounds at most", c.Limits.MaxRounds, "wall clock", c.Limits.WallClock, "", is(c.FailRun, "fails with its tools"),
 	)
+}
+
+// rules lists the rules of a policy, the lists apart.
+func rules(lists [][]events.Rule) string {
+	all := make([]string, len(lists))
+	for i, l := range lists {
+		one := make([]string, len(l))
+		for j, r := range l {
+			one[j] = string(r.Action) + " " + r.Tool
+			if r.Queue != "" {
+				one[j] += " on " + r.Queue
+			}
+		}
+		all[i] = strings.Join(one, ", ")
+	}
+	return strings.Join(all, "; and ")
 }
 
 func (s Style) modelFailed(ev events.ModelCallFailed) string {

@@ -18,7 +18,7 @@ import (
 )
 
 // Version is the format of this release. It changes with the fields of loop.State.
-const Version = 10
+const Version = 11
 
 // depth is how deep a state may nest: its items nest slightly deeper than in entries.
 const depth = wire.EntryDepth + 16

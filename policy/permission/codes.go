@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -26,12 +27,12 @@ const (
 
 // Kinds of questions, in addition to the kinds of requests.
 const (
-	KindCall      = "tool.call"      // the call itself, whatever it does
-	KindScript    = "shell.script"   // code handed to an interpreter
-	KindDir       = "shell.cwd"      // the directory in which a command starts
-	KindEnv       = "shell.env"      // the variables that it gets
-	KindServer    = "mcp.server"     // the server that is called
-	KindAuthScope = "mcp.auth_scope" // a scope of its credentials
+	KindCall      = events.QuestionCall // the call itself, whatever it does
+	KindScript    = "shell.script"      // code handed to an interpreter
+	KindDir       = "shell.cwd"         // the directory in which a command starts
+	KindEnv       = "shell.env"         // the variables that it gets
+	KindServer    = "mcp.server"        // the server that is called
+	KindAuthScope = "mcp.auth_scope"    // a scope of its credentials
 )
 
 // Kinds of requests that the policies of this package judge.

@@ -22,13 +22,9 @@ var _ tool.Permissions = Rules(nil)
 
 // Check returns an error if a rule names no tool or an unknown action.
 func (rs Rules) Check() error {
-	actions := []events.Action{events.RuleAllow, events.RuleAsk, events.RuleDeny, events.RuleGuard}
 	for i, r := range rs {
-		switch {
-		case r.Tool == "":
-			return fmt.Errorf("rule %d: no tool: use a name, in which * stands for any characters", i+1)
-		case !slices.Contains(actions, r.Action):
-			return fmt.Errorf("rule %d: action %q: use allow, ask, deny or guard", i+1, r.Action)
+		if err := r.Check(); err != nil {
+			return fmt.Errorf("rule %d: %w", i+1, err)
 		}
 	}
 	return nil
@@ -39,19 +35,39 @@ func (rs Rules) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 	if len(rs) == 0 {
 		return tool.Verdict{}, nil
 	}
-	action, pattern := events.RuleGuard, "*"
-	if i := slices.IndexFunc(rs, func(rule events.Rule) bool { return content.Matches(rule.Tool, r.Call.Name) }); i >= 0 {
-		action, pattern = rs[i].Action, rs[i].Tool
-	}
+	action, rule := events.Ruling(rs, r.Call.Name, "", r.Spec.Effects)
+	return verdict(action, rule, "the rule", r.Call.Name), nil
+}
+
+func verdict(a events.Action, rule events.Rule, what, name string) tool.Verdict {
 	switch {
-	case action == events.RuleAllow, action == events.RuleGuard && r.Spec.Effects == content.ReadOnly:
-		return allow(), nil
-	case action == events.RuleAsk, action == events.RuleGuard:
-		return ask(KindCall, "", content.PolicyRequiresConfirmation, ""), nil
-	case action == events.RuleDeny:
-		return deny(CodeRule, "the rule %s denies calls of %s", pattern, r.Call.Name), nil
+	case a == events.RuleAllow:
+		return allow()
+	case a == events.RuleAsk:
+		return ask(KindCall, "", content.PolicyRequiresConfirmation, "")
+	case rule.Action == events.RuleDeny:
+		return deny(CodeRule, "%s %s denies calls of %s", what, rule.Tool, name)
 	}
-	return deny(CodeRule, "the rule %s has the unknown action %s", pattern, action), nil // of a later release
+	return deny(CodeRule, "%s %s has the unknown action %s", what, rule.Tool, rule.Action) // of a later release
+}
+
+// Applied is the policy that applies to a session, for calls that run on a queue. It judges by
+// the effects that the tool itself declares.
+type Applied struct {
+	Policy  events.Policy
+	Queue   string
+	Effects content.Effects
+}
+
+var _ tool.Permissions = Applied{}
+
+// Evaluate judges the request by the name of its tool and the queue.
+func (p Applied) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
+	action, rule := p.Policy.Ruling(r.Call.Name, p.Queue, p.Effects)
+	if action == events.RuleAllow && len(p.Policy.Rules) == 0 {
+		return tool.Verdict{}, nil
+	}
+	return verdict(action, rule, "the policy's rule", r.Call.Name), nil
 }
 
 // Narrowing are rules that only restrict: they have no opinion about what they allow and

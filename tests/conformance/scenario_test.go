@@ -172,7 +172,7 @@ func (c config) facts() events.Config {
 		out.Cache = &content.CacheRequest{Mode: c.Cache}
 	}
 	for _, r := range c.Rules {
-		out.Rules = append(out.Rules, events.Rule(r))
+		out.Rules = append(out.Rules, events.Rule{Tool: r.Tool, Action: r.Action})
 	}
 	for _, r := range c.Routes {
 		out.Routes = append(out.Routes, events.RouteRule{Tool: r.Tool, Route: r.Route, DetachAfter: r.Detach})

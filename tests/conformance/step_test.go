@@ -74,7 +74,7 @@ func (n narrowing) options() *events.TurnOptions {
 	if n.Rules != nil {
 		list := make([]events.Rule, len(n.Rules))
 		for i, r := range n.Rules {
-			list[i] = events.Rule(r)
+			list[i] = events.Rule{Tool: r.Tool, Action: r.Action}
 		}
 		out.Rules = [][]events.Rule{list}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -25,7 +25,7 @@ func TestNamesAndKindsMatchTheSets(t *testing.T) {
 	}
 	known := toolNames()
 	for _, o := range c.Offers {
-		if name := o.Spec.Name; name != engine.VerifierTool && !slices.Contains(known, name) {
+		if name := o.Spec.Name; name != loop.VerifierTool && !slices.Contains(known, name) {
 			t.Errorf("the list of toolNames in names.go lacks %s, so agent files cannot name it", name)
 		}
 		asks, ok := o.Tool.(tool.Proposer)
@@ -73,7 +73,7 @@ func TestPatternsOfSetsMatchTheirTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, x := range tools {
-			if name := x.Spec().Name; content.Matches(s.Pattern, name) == (name == engine.VerifierTool) {
+			if name := x.Spec().Name; content.Matches(s.Pattern, name) == (name == loop.VerifierTool) {
 				t.Errorf("the pattern %q of the set %s in toolset.go is wrong for its tool %s", s.Pattern, s.Name, name)
 			}
 		}

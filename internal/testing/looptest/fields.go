@@ -34,6 +34,18 @@ func offersOf(t testing.TB, st statement) *events.Catalog {
 	return c
 }
 
+// policyOf is a policy with a digest and one list of rules.
+func policyOf(st statement) *events.Policy {
+	p := &events.Policy{Digest: st.arg(0)}
+	for _, l := range st.of("rule") {
+		if p.Rules == nil {
+			p.Rules = make([][]events.Rule, 1)
+		}
+		p.Rules[0] = append(p.Rules[0], events.Rule{Tool: l.arg(0), Action: events.Action(l.arg(1)), Queue: l.opt["queue"]})
+	}
+	return p
+}
+
 func configOf(t testing.TB, st statement) events.Config {
 	t.Helper()
 	cfg := events.Config{

@@ -126,6 +126,8 @@ func (r *runner) query(t testing.TB, st statement) (string, bool) {
 		r.At = r.At.Add(st.duration(t, 0))
 	case "offer":
 		r.Offers = offersOf(t, st)
+	case "policy":
+		r.Policy = policyOf(st)
 	case "transcript":
 		for _, it := range r.Live.Transcript {
 			it.CreatedAt = 0

@@ -22,6 +22,7 @@ type Session struct {
 	At     content.Time    // of the next envelope
 	Sent   int             // number of envelopes
 	Offers *events.Catalog // attached to every envelope, or nil
+	Policy *events.Policy  // likewise
 	Terse  bool            // compare less after each entry, and everything at the end
 
 	replay  *loop.State
@@ -46,7 +47,7 @@ func NewSession(id content.SessionID) *Session {
 func (s *Session) Envelope(c commands.Command) commands.Envelope {
 	s.Sent++
 	return commands.Envelope{
-		ID: fmt.Sprintf("c%d", s.Sent), Session: s.Live.Session, By: "ann", At: s.At, Command: c, Catalog: s.Offers,
+		ID: fmt.Sprintf("c%d", s.Sent), Session: s.Live.Session, By: "ann", At: s.At, Command: c, Catalog: s.Offers, Policy: s.Policy,
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/output"
@@ -172,7 +173,7 @@ func (l *lister) offered(ctx context.Context) error {
 // add adds a tool, unless models are not offered it.
 func (l *lister) add(ctx context.Context, source string, spec tool.Spec) {
 	l.names = append(l.names, spec.Name)
-	if spec.Name == engine.VerifierTool || l.agent != nil && !engine.Offered(l.config.Tools, spec) {
+	if spec.Name == loop.VerifierTool || l.agent != nil && !engine.Offered(l.config.Tools, spec) {
 		return
 	}
 	schema := spec.InputSchema

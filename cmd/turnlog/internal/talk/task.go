@@ -9,8 +9,8 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -94,7 +94,7 @@ func (v *conversation) checkVerifiers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(specs, func(s tool.Spec) bool { return s.Name == engine.VerifierTool }) {
+	if !slices.ContainsFunc(specs, func(s tool.Spec) bool { return s.Name == loop.VerifierTool }) {
 		return app.Failed(cli.CodeFailed, "no worker runs verifiers: start a tool-worker with --tools gate, in the directory to be checked")
 	}
 	return nil

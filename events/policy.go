@@ -1,0 +1,63 @@
+package events
+
+import (
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// PolicyApplied records what the policy of the session's host allows from here on. It is
+// recorded when the session opens or gets a host with a policy, and whenever that differs
+// from what was recorded.
+type PolicyApplied struct {
+	Policy Policy `msgpack:"p" json:"policy"`
+}
+
+// Policy is what a deployment, or the program that runs an agent, allows a session. The
+// rules of sessions, agents and turns only narrow it.
+type Policy struct {
+	Name     string    `msgpack:"n,omitempty" json:"name,omitempty"`     // of the document, for people
+	Digest   string    `msgpack:"d" json:"digest"`                       // of the document
+	Subjects []Subject `msgpack:"s,omitempty" json:"subjects,omitempty"` // the session, then those that it works for
+	Rules    [][]Rule  `msgpack:"r" json:"rules"`                        // that apply to the subjects; the strictest list counts
+}
+
+// Subject is what a policy knows about a session.
+type Subject struct {
+	Agent  string `msgpack:"a,omitempty" json:"agent,omitempty"`
+	Opener string `msgpack:"o,omitempty" json:"opener,omitempty"`
+
+	// An agent or an opener that only the opener names: rules about it only narrow.
+	AgentClaimed  bool `msgpack:"ac,omitempty" json:"agent_claimed,omitempty"`
+	OpenerClaimed bool `msgpack:"oc,omitempty" json:"opener_claimed,omitempty"`
+}
+
+// Ruling returns the strictest ruling of the lists about a call, and the rule that says so.
+// A policy without lists, as of a session from before policies, allows every call.
+func (p Policy) Ruling(tool, queue string, effects content.Effects) (Action, Rule) {
+	action, rule := RuleAllow, Rule{}
+	for _, list := range p.Rules {
+		switch a, r := Ruling(list, tool, queue, effects); a {
+		case RuleDeny:
+			return a, r
+		case RuleAsk:
+			action, rule = a, r
+		case RuleAllow, RuleGuard:
+		}
+	}
+	return action, rule
+}
+
+// Equal reports whether both are the same policy, of the same document.
+func (p Policy) Equal(o Policy) bool {
+	return p.Name == o.Name && p.Digest == o.Digest && slices.Equal(p.Subjects, o.Subjects) &&
+		slices.EqualFunc(p.Rules, o.Rules, slices.Equal[[]Rule])
+}
+
+// ToolsAllowed records that an approver approved the calls of some tools for the rest of
+// the session. It answers questions of the policy's and the session's rules, and no others.
+type ToolsAllowed struct {
+	Grant content.ApprovalID `msgpack:"g" json:"grant"` // grant-1, grant-2, …
+	Tools []string           `msgpack:"t" json:"tools"` // name patterns, see content.Matches
+	By    string             `msgpack:"b,omitempty" json:"by,omitempty"`
+}

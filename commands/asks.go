@@ -96,6 +96,7 @@ type Cancel struct {
 	Scope  string         `msgpack:"s"`
 	Call   content.CallID `msgpack:"c,omitempty"`
 	Reason string         `msgpack:"r,omitempty"` // empty: user_cancelled
+	Turn   content.TurnID `msgpack:"t,omitempty"` // of ScopeTurn: only this one; empty: the open one
 }
 
 // DetachCall moves a running foreground call to the background.

@@ -106,7 +106,7 @@ func askSamples() []Command {
 		},
 		AllowTools{Tools: []string{"fs_*"}, By: "ada"},
 		SettleDeadLetter{Call: "call_b", Retry: true, MayRepeat: true, Reason: "checked", By: "ada"},
-		Cancel{Scope: ScopeCall, Call: "call_b", Reason: "user_cancelled"},
+		Cancel{Scope: ScopeCall, Call: "call_b", Reason: "user_cancelled", Turn: "turn-3"},
 		DetachCall{Call: "call_b"},
 		SetNextTurnCache{Cache: sampleCache()},
 		StartTask{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
 
@@ -120,13 +121,27 @@ func (d *decision) cancel(c commands.Cancel) error {
 		}
 		return nil
 	}
-	if d.Turn == nil && d.Task == nil {
+	switch open := d.openTurn(); {
+	case open == "":
 		return commands.Refuse(commands.ReasonNothingToCancel, "no turn is open")
+	case c.Turn != "" && c.Turn != open:
+		return commands.Refuse(commands.ReasonNothingToCancel, "%s is not open: %s is", c.Turn, open)
 	}
 	if !d.cancelling() {
 		d.cancelTurn(commands.ScopeTurn, reason)
 	}
 	return nil
+}
+
+// openTurn is the open turn, or the one that the open task will get.
+func (s *State) openTurn() content.TurnID {
+	switch {
+	case s.Turn != nil:
+		return s.Turn.ID
+	case s.Task != nil:
+		return content.TurnIDFor(s.Turns + 1)
+	}
+	return ""
 }
 
 // cancelTurn records the cancel. A model, mutator or verifier that runs is stopped first,

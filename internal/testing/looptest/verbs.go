@@ -54,7 +54,7 @@ func (r *runner) command(t testing.TB, st statement) commands.Command {
 			Call: content.CallID(st.arg(0)), Retry: st.verb == "retry", MayRepeat: st.has("may-repeat"), Reason: st.opt["reason"], By: st.opt["by"],
 		}
 	case "cancel":
-		return commands.Cancel{Scope: st.get(0, "turn"), Call: content.CallID(st.arg(1)), Reason: st.opt["reason"]}
+		return commands.Cancel{Scope: st.get(0, "turn"), Call: content.CallID(st.arg(1)), Reason: st.opt["reason"], Turn: content.TurnID(st.opt["turn"])}
 	case "detach":
 		return commands.DetachCall{Call: content.CallID(st.arg(0))}
 	case "cache":

@@ -114,8 +114,10 @@ func (a *Agent) drive(ctx context.Context, s SessionConfig, within events.Limits
 	d := &driver{
 		agent: a, log: a.cfg.Logger.Named("driver").With(logfield.Session(s.ID)),
 		news: make(chan struct{}, 1), begun: make(map[content.Place]bool), sources: a.cfg.Tools,
-		watcher: session.Watcher{Applied: func(*loop.State, journal.Record) {}, Live: func(events.Event) {}, Stopped: func() {}},
+		observers: engine.Observers{Session: s.ID, Events: a.cfg.Observers, Items: a.cfg.TranscriptObservers},
+		watcher:   session.Watcher{Applied: func(*loop.State, journal.Record) {}, Live: func(events.Event) {}, Stopped: func() {}},
 	}
+	d.observers.Log = d.log
 	if s.Tools != nil {
 		d.sources = append(slices.Clip(d.sources), s.Tools)
 	}

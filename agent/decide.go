@@ -22,7 +22,7 @@ func (d *driver) decide(ctx context.Context, cause string, c commands.Command) e
 // decideLocked handles a command. After an append that is not certainly written, or a panic,
 // the driver is dead: a fresh one reads what became of it.
 func (d *driver) decideLocked(ctx context.Context, cause string, c commands.Command) error {
-	before := seen{transcript: d.state.Transcript, phase: d.state.Phase()}
+	before := engine.See(d.state)
 	entry, err := d.session.Handle(ctx, commands.Envelope{ID: cause, Session: d.state.Session, Command: c})
 	if failed := d.session.Failed(); failed != nil {
 		d.die(failed)
@@ -34,7 +34,7 @@ func (d *driver) decideLocked(ctx context.Context, cause string, c commands.Comm
 	if err != nil || entry.Seq == 0 {
 		return err
 	}
-	d.show(entry, before)
+	d.observers.Show(entry, before, d.state)
 	d.watcher.Applied(d.state, journal.Record{Head: d.session.Head, Entry: entry})
 	return nil
 }

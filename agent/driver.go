@@ -42,7 +42,18 @@ type driver struct {
 	begun    map[content.Place]bool // the calls that ran here: they report their own usage
 	watcher  session.Watcher
 
-	live sync.Mutex // one event at a time reaches the observers
+	live sync.Mutex // also guards watcher
+
+	observers engine.Observers
+}
+
+// showLive shows a live event.
+func (d *driver) showLive(ev events.Event) {
+	d.live.Lock()
+	watcher := d.watcher
+	d.live.Unlock()
+	watcher.Live(ev)
+	d.observers.ShowLive(ev)
 }
 
 // Watch registers the watcher.

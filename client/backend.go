@@ -33,6 +33,8 @@ type remote struct {
 	asks    []*ask
 	cursors map[events.Lane]uint64 // up to where the session has handled its inbox
 	watcher session.Watcher
+
+	observers engine.Observers
 }
 
 // ask is a command whose outcome is awaited.
@@ -57,6 +59,7 @@ func (c *Client) attach(ctx context.Context, from engine.Replica) (*session.Sess
 	r := &remote{
 		client: c, id: id, cancel: cancel, done: make(chan struct{}), news: make(chan struct{}, 1),
 		state: from.State, head: from.Head, cursors: make(map[events.Lane]uint64),
+		observers: engine.Observers{Session: id, Events: c.observers, Items: c.items, Log: c.log},
 	}
 	r.moveCursors(from.State.Cursors)
 	s := session.New(r, session.Config{Approver: c.approver, By: c.name})
@@ -153,6 +156,7 @@ func (r *remote) hear(ev events.Event) {
 		r.answer(refused.Command, err)
 	}
 	r.watcher.Live(ev)
+	r.observers.ShowLive(ev)
 }
 
 // take folds an entry. A command that its cursors pass without an entry of its own was
@@ -163,7 +167,9 @@ func (r *remote) take(rec journal.Record) {
 	if d, ok := events.DeletionOf(rec.Entry); ok { // a session without anything is not idle
 		r.fail(&session.DeletedError{Session: r.id, Deletion: d})
 	}
+	before := engine.See(r.state)
 	r.state.Fold(rec.Entry)
+	r.observers.Show(rec.Entry, before, r.state)
 	r.head = rec.Head
 	r.answerLocked(rec.Entry.Cause, nil)
 	r.moveCursors(rec.Entry.Cursors)

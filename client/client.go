@@ -32,7 +32,9 @@ type Client struct {
 	log     *zap.Logger
 	name    string
 
-	approver extension.Approver
+	approver  extension.Approver
+	observers []extension.Observer
+	items     []extension.TranscriptObserver
 }
 
 // Option changes how a client works.
@@ -62,6 +64,24 @@ func WithName(name string) Option {
 func WithApprover(a extension.Approver) Option {
 	return func(c *Client) error {
 		c.approver = a
+		return nil
+	}
+}
+
+// WithObservers has the observers see this client's sessions from the moment that they are
+// started or attached here: entries as they arrive, and live events between them.
+func WithObservers(all ...extension.Observer) Option {
+	return func(c *Client) error {
+		c.observers = append(c.observers, all...)
+		return nil
+	}
+}
+
+// WithTranscriptObservers has the observers see each item that is appended to the transcripts
+// of this client's sessions after they are started or attached here.
+func WithTranscriptObservers(all ...extension.TranscriptObserver) Option {
+	return func(c *Client) error {
+		c.items = append(c.items, all...)
 		return nil
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 )
@@ -57,9 +58,14 @@ func (c *Client) feed(
 		})
 		ended := make(chan error, 1)
 		running.Go(func() { ended <- f.entries(entries(ctx)) })
+		over := 0 // the number of the last turn that ended
 		for {
 			select {
 			case u := <-f.out:
+				if u.Record == nil && engine.Late(u.Live, over) {
+					continue
+				}
+				over = max(over, endedIn(u.Record))
 				if !yield(u, nil) {
 					return
 				}
@@ -71,6 +77,19 @@ func (c *Client) feed(
 			}
 		}
 	}, nil
+}
+
+// endedIn returns the number of the last turn that ends in an entry, or 0.
+func endedIn(rec *journal.Record) (n int) {
+	if rec == nil {
+		return 0
+	}
+	for _, ev := range rec.Entry.Events {
+		if end, ok := ev.(events.TurnFinished); ok {
+			n = end.Turn.Number()
+		}
+	}
+	return n
 }
 
 // feed merges two sequences.

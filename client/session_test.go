@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -318,6 +319,49 @@ func TestFollowMayBeLeft(t *testing.T) {
 		}
 		if n < 3 {
 			t.Errorf("%d entries", n)
+		}
+	})
+}
+
+// seen records what observers see.
+type seen struct {
+	kinds []events.Kind
+	items []string
+}
+
+func (s *seen) HandleEvent(o extension.Observed) { s.kinds = append(s.kinds, events.KindOf(o.Event)) }
+
+func (s *seen) OnItemAppended(_ content.SessionID, it content.Item) {
+	s.items = append(s.items, it.Text())
+}
+
+func TestObserversSeeASessionFromWhereTheyAttach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.drive(engine.Config{})()
+		if _, err := w.start("s", repeated, false, nil).RunText(w.Ctx, "one"); err != nil {
+			t.Fatal(err)
+		}
+		var got seen
+		c, err := client.Open(w.Conn, "", client.WithObservers(&got), client.WithTranscriptObservers(&got))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.Attach(w.Ctx, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := s.RunText(w.Ctx, "two")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Close(w.Ctx) // nothing more is seen
+		if want := []string{"two", res.Response}; !slices.Equal(got.items, want) {
+			t.Errorf("items %q, want %q", got.items, want)
+		}
+		end := slices.Index(got.kinds, events.KindTurnFinished)
+		if !slices.Contains(got.kinds, events.KindContentDelta) || end < 0 || slices.Contains(got.kinds[end:], events.KindContentDelta) {
+			t.Errorf("events %v", got.kinds)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // SessionID identifies a session. It is a token of a NATS subject: letters, digits,
@@ -63,6 +64,15 @@ func IsToken(s string) bool {
 
 // TurnIDFor returns the id of the session's n-th turn, counted from 1.
 func TurnIDFor(n int) TurnID { return TurnID("turn-" + strconv.Itoa(n)) }
+
+// Number returns n for the id of the session's n-th turn, and 0 for anything else.
+func (t TurnID) Number() int {
+	digits, _ := strings.CutPrefix(string(t), "turn-")
+	if n, err := strconv.Atoi(digits); err == nil && TurnIDFor(n) == t {
+		return n
+	}
+	return 0
+}
 
 // PlaceOf returns the place of call c in round r of turn n, all counted from 1.
 func PlaceOf(n, r, c int) Place {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,6 +25,7 @@ type fake struct {
 	stops  bool                         // a model that is cancelled stops at once
 	refuse func(commands.Command) error // nil: nothing is refused
 	leave  func()                       // called by the end of a Next; nil: nothing
+	first  func()                       // called before the next ask is handled, once; nil: nothing
 	inside int                          // Nexts
 
 	mu         sync.Mutex
@@ -51,6 +53,10 @@ func (f *fake) View(see func(*loop.State, journal.Head)) error {
 }
 
 func (f *fake) Ask(_ context.Context, id string, c commands.Command) error {
+	if first := f.first; first != nil {
+		f.first = nil
+		first()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	env := commands.Envelope{ID: id, Session: "s", At: f.state.At + 1, Command: c}
@@ -369,6 +375,83 @@ func TestAStreamYieldsNoDeltasOfOtherTurns(t *testing.T) {
 		if got := second.foreign(turn); got != (turn == "turn-1") {
 			t.Errorf("while it is open, a delta of %s is foreign: %v", turn, got)
 		}
+	}
+}
+
+func TestACancelThatComesTooLateEndsNoLaterTurn(t *testing.T) {
+	t.Parallel()
+	for name, cancel := range map[string]func(*Session, *Turn) error{
+		"of the session": func(s *Session, _ *Turn) error { return s.Cancel(t.Context(), "") },
+		"of the turn":    func(s *Session, one *Turn) error { return s.cancelIfOver(t.Context(), over(), one) },
+	} {
+		f, s := newFake(t, false)
+		one := submit(t, s, "one", Steer)
+		submit(t, s, "two", Queue)
+		f.first = func() { f.answers(t, "done") } // after the cancel was sent
+		err := cancel(s, one)
+		if refused := errors.Is(err, ErrInvalidState); refused != (name == "of the session") || f.cancelled("turn-2") || s.OpenTurn() != "turn-2" {
+			t.Errorf("%s: Cancel = %v; turn-2 is cancelled: %v", name, err, f.cancelled("turn-2"))
+		}
+	}
+}
+
+func TestNoDeltaFollowsTheEndOfItsTurn(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	submit(t, s, "one", Steer)
+	two := submit(t, s, "two", Queue)
+	f.answers(t, "done")
+	box := two.box()
+	for _, turn := range []content.TurnID{"turn-1", "turn-2", "turn-3"} {
+		f.watcher.Live(events.ContentDelta{Turn: turn})
+	}
+	var got []content.TurnID
+	box.drain(func(u Update, _ error) bool {
+		if d, ok := u.Event.(events.ContentDelta); ok {
+			got = append(got, d.Turn)
+		}
+		return true
+	})
+	if !slices.Equal(got, []content.TurnID{"turn-2", "turn-3"}) {
+		t.Errorf("after the end of turn-1, deltas of %v arrived", got)
+	}
+}
+
+func TestATurnThatNobodyFollowsKeepsNoUpdates(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	never, later := s.Turn("turn-9"), s.Turn("turn-2")
+	for _, text := range []string{"one", "two", "three"} {
+		submit(t, s, text, Steer).quiet()
+		f.answers(t, text)
+	}
+	if len(s.streams) != 0 || never.updates != nil {
+		t.Errorf("%d streams are kept", len(s.streams))
+	}
+	var kinds []events.Kind
+	for u, err := range later.Updates(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.Own {
+			kinds = append(kinds, events.KindOf(u.Event))
+		}
+	}
+	if len(kinds) < 2 || kinds[0] != events.KindInputAccepted || kinds[len(kinds)-1] != events.KindTurnFinished {
+		t.Errorf("the updates of turn-2 are %v", kinds)
+	}
+}
+
+func TestTheEndsThatNoNextReturnsAreBounded(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	for i := range endsKept + 3 {
+		submit(t, s, "go", Steer).unfollow()
+		f.answers(t, fmt.Sprint("done ", i))
+	}
+	step, err := s.Next(t.Context())
+	if fin, ok := step.(*Finished); !ok || fin.Result.TurnID != "turn-4" || len(s.stepper.ended) != endsKept-1 {
+		t.Errorf("Next = %v, %v, and %d more ends are kept", step, err, len(s.stepper.ended))
 	}
 }
 

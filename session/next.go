@@ -13,7 +13,7 @@ import (
 )
 
 // Next advances the session to its next step. In a deployment the session advances without
-// it, except that a stepped session waits for Next.
+// it, except that a stepped session waits for Next. It returns the ends of the last 256 turns.
 //
 // When ctx ends, Next returns its cause and the turn stays open. Effects in this process are
 // stopped, and the following Next resumes as after a crash. A turn that ended with an error
@@ -151,14 +151,15 @@ func (s *Session) cancelIfOver(ctx, over context.Context, t *Turn) error {
 		return nil
 	}
 	var cancel bool
+	c := commands.Cancel{Scope: commands.ScopeTurn, Reason: contextReason(over)}
 	s.view(func(st *loop.State) {
 		open := st.Turn == nil && st.Task != nil || st.Turn != nil && st.Turn.Cancel == nil
-		cancel = open && t.isOpen(st)
+		cancel, c.Turn = open && t.isOpen(st), openTurn(st)
 	})
 	if !cancel {
 		return nil
 	}
-	err := s.Cancel(ctx, contextReason(over))
+	err := s.Ask(ctx, c)
 	if errors.Is(err, ErrInvalidState) {
 		return nil // it has just ended
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
@@ -44,6 +45,7 @@ type Session struct {
 	live      sync.Mutex // guards what follows; one event at a time reaches the streams
 	streams   []*Turn
 	compacted []Compaction // since the last step
+	ended     int          // the number of the last turn that ended
 }
 
 // New returns the session of a backend. Packages agent and client call it.
@@ -52,9 +54,8 @@ func New(b Backend, c Config) *Session {
 	_ = b.View(func(st *loop.State, _ journal.Head) {
 		s.id = st.Session
 		s.stepper = newStepper(s, st)
-		if st.Turn != nil {
-			s.open = st.Turn.ID
-		}
+		s.open = openTurn(st)
+		s.ended = s.stepper.turns
 		for _, c := range openCalls(st) {
 			if call, ok := st.Call(c.Call); ok && call.Routing.Manual {
 				s.manual = append(s.manual, c.Call)
@@ -83,12 +84,15 @@ func (s *Session) Config() (c events.Config) {
 
 // OpenTurn returns the id of the open turn, or "".
 func (s *Session) OpenTurn() (id content.TurnID) {
-	s.view(func(st *loop.State) {
-		if st.Turn != nil {
-			id = st.Turn.ID
-		}
-	})
+	s.view(func(st *loop.State) { id = openTurn(st) })
 	return id
+}
+
+func openTurn(st *loop.State) content.TurnID {
+	if st.Turn == nil {
+		return ""
+	}
+	return st.Turn.ID
 }
 
 // IsClosed reports whether the session was closed. It accepts no input then.
@@ -141,10 +145,11 @@ func (s *Session) Send(ctx context.Context, b OnBusy, items ...content.Item) err
 	return s.Ask(ctx, commands.SubmitInput{Items: items, OnBusy: b})
 }
 
-// Cancel ends the open turn. An empty reason means user_cancelled. Without an open turn it
-// returns ErrInvalidState.
+// Cancel ends the open turn: the one that OpenTurn returns and no later one, so a cancel that
+// comes too late returns ErrInvalidState, as it does without an open turn. An empty reason
+// means user_cancelled.
 func (s *Session) Cancel(ctx context.Context, reason string) error {
-	return s.Ask(ctx, commands.Cancel{Scope: commands.ScopeTurn, Reason: reason})
+	return s.Ask(ctx, commands.Cancel{Scope: commands.ScopeTurn, Reason: reason, Turn: s.OpenTurn()})
 }
 
 // Decision decides an approval.
@@ -208,6 +213,9 @@ func (s *Session) signal(st *loop.State) {
 // applied takes note of an entry. The backend calls it.
 func (s *Session) applied(st *loop.State, rec journal.Record) {
 	s.live.Lock()
+	if st.Last != nil {
+		s.ended = st.Last.N
+	}
 	for i, ev := range rec.Entry.Events {
 		own := s.track(rec.Entry.Cause, ev)
 		s.note(ev)
@@ -235,6 +243,9 @@ func (s *Session) stir() {
 func (s *Session) heard(ev events.Event) {
 	s.live.Lock()
 	defer s.live.Unlock()
+	if engine.Late(ev, s.ended) {
+		return
+	}
 	for _, t := range s.streams {
 		t.updates.put(Update{Event: ev})
 	}

@@ -115,6 +115,10 @@ func (p *stepper) advance(st *loop.State) advance {
 	return advance{step: &AwaitingInput{SessionID: st.Session, Reason: "driver is waiting for input", handle: p.handle()}}
 }
 
+// endsKept limits how many ends wait for a Next, which a session that is only followed never
+// calls.
+const endsKept = 256
+
 // collect notes the turns that ended with the last entry.
 func (p *stepper) collect(st *loop.State) {
 	for _, e := range st.Ends {
@@ -123,6 +127,7 @@ func (p *stepper) collect(st *loop.State) {
 			p.ended = append(p.ended, &turnEnd{Ended: e, transcript: slices.Clip(st.Transcript)})
 		}
 	}
+	p.ended = slices.Delete(p.ended, 0, max(0, len(p.ended)-endsKept))
 }
 
 func (p *stepper) takeEnd(st *loop.State) *turnEnd {

@@ -12,7 +12,6 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -32,6 +31,7 @@ type Turn struct {
 	leave   context.CancelFunc
 	updates *mailbox // nil: not followed; guarded by Session.live
 
+	past   bool   // Updates begin with the turn's first entry
 	replay uint64 // Updates begin with the turn's entries up to this one; 0: none
 
 	// Guarded by the backend.
@@ -68,7 +68,8 @@ func (s *Session) begin(ctx context.Context, t *Turn, id string, c commands.Comm
 		return nil, err
 	}
 	t.cause = id
-	s.follow(t)
+	s.keep(t)
+	t.box()
 	if err := s.ask(ctx, id, "", c); err != nil {
 		t.unfollow()
 		return nil, err
@@ -87,10 +88,8 @@ func (s *Session) begin(ctx context.Context, t *Turn, id string, c commands.Comm
 // ErrInvalidState. If the turn has begun, its Updates start with its first entry.
 func (s *Session) Open() *Turn {
 	t := s.newTurn()
-	t.queued, t.steers = true, true
-	if head := s.follow(t); t.ID() != "" {
-		t.replay = head.Seq
-	}
+	t.queued, t.steers, t.past = true, true, true
+	s.keep(t)
 	return t
 }
 
@@ -98,8 +97,8 @@ func (s *Session) Open() *Turn {
 // Updates start with its first entry.
 func (s *Session) Turn(id content.TurnID) *Turn {
 	t := s.newTurn()
-	t.id, t.queued = id, true
-	t.replay = s.follow(t).Seq
+	t.id, t.queued, t.past = id, true, true
+	s.keep(t)
 	return t
 }
 
@@ -123,20 +122,14 @@ func (s *Session) Latest() *Turn {
 	return s.Turn(ended)
 }
 
-// follow tracks the turn and keeps its updates, which start after the head that it returns.
-func (s *Session) follow(t *Turn) (from journal.Head) {
-	_ = s.backend.View(func(st *loop.State, head journal.Head) {
-		from = head
-		s.live.Lock()
-		t.updates = newMailbox()
-		s.streams = append(s.streams, t)
-		s.live.Unlock()
+// keep finds the turn and how it ended, now or later.
+func (s *Session) keep(t *Turn) {
+	s.view(func(st *loop.State) {
 		s.adopt(t, st)
 		if t.end == nil && !slices.Contains(s.turns, t) {
 			s.turns = append(s.turns, t)
 		}
 	})
-	return from
 }
 
 // adopt finds the turn of any input: see Open.

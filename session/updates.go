@@ -8,6 +8,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
 )
 
 // Update is one thing that happened in a session while a turn was followed.
@@ -57,19 +58,33 @@ func (t *Turn) Updates(ctx context.Context) iter.Seq2[Update, error] {
 	}
 }
 
-// box returns where the turn's updates arrive. An earlier Wait or Updates has closed it.
-func (t *Turn) box() *mailbox {
-	t.s.live.Lock()
-	box := t.updates
-	t.s.live.Unlock()
-	switch {
-	case box != nil:
+// box returns where the turn's updates arrive. They are collected from the first use on, and
+// after a Wait or Updates that closed the box, from the next use on.
+func (t *Turn) box() (box *mailbox) {
+	s := t.s
+	s.live.Lock()
+	box = t.updates
+	s.live.Unlock()
+	if box != nil {
 		return box
-	case t.ended() != nil || t.isClosed():
-		return newMailbox() // nothing more arrives
 	}
-	t.s.follow(t)
-	return t.box()
+	box = newMailbox()
+	if !t.isClosed() {
+		s.keep(t)
+	}
+	_ = s.backend.View(func(_ *loop.State, head journal.Head) {
+		if t.past && t.id != "" {
+			t.replay = head.Seq
+		}
+		t.past = false
+		if t.end != nil || t.isClosed() {
+			return // nothing more arrives
+		}
+		s.live.Lock()
+		t.updates, s.streams = box, append(s.streams, t)
+		s.live.Unlock()
+	})
+	return box
 }
 
 // yieldPast yields what the journal held of the turn when it was first followed, once. It

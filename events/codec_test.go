@@ -203,6 +203,22 @@ func encodeWith(t *testing.T, eventList func(*msgpack.Encoder) error) []byte {
 	return b.Bytes()
 }
 
+func TestOnlyASmallerTranscriptIsACompaction(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		m    MutationFinished
+		want bool
+	}{
+		{MutationFinished{Dirty: true, OldTokens: 9, NewTokens: 4}, true},
+		{MutationFinished{Dirty: true, OldTokens: 4, NewTokens: 9}, false},
+		{MutationFinished{OldTokens: 9, NewTokens: 4}, false},
+	} {
+		if got := row.m.Compacts(); got != row.want {
+			t.Errorf("%+v: %t", row.m, got)
+		}
+	}
+}
+
 func TestHashesReadAsHexadecimal(t *testing.T) {
 	t.Parallel()
 	h := HashOf([]byte("x"))

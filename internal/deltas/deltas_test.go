@@ -64,15 +64,21 @@ func TestChunksAreRunes(t *testing.T) {
 func TestNothingIsEmittedAfterCancel(t *testing.T) {
 	t.Parallel()
 	enough := errors.New("enough")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	sent := 0
-	err := deltas.Stream(ctx, items(), 1, func(content.Delta) {
-		if sent++; sent == 3 {
-			cancel(enough)
+	for last := range len(collect(t, 2)) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		sent := 0
+		err := deltas.Stream(ctx, items(), 2, func(content.Delta) {
+			if sent++; sent == last {
+				cancel(enough)
+			}
+		})
+		if last == 0 {
+			if err != nil {
+				t.Errorf("Stream = %v", err)
+			}
+		} else if !errors.Is(err, enough) || sent != last {
+			t.Errorf("Stream = %v after %d deltas, want %v after %d", err, sent, enough, last)
 		}
-	})
-	if !errors.Is(err, enough) || sent != 3 {
-		t.Errorf("Stream = %v after %d deltas, want %v after 3", err, sent, enough)
+		cancel(nil)
 	}
 }

@@ -134,3 +134,38 @@ func TestPrintedEndpointsHideTheKey(t *testing.T) {
 		t.Errorf("%v: shown as %s", err, shown)
 	}
 }
+
+func TestOnlySetFieldsAreSent(t *testing.T) {
+	t.Parallel()
+	o := provider.Object{}
+	o.Opt("zero", 0)
+	o.Opt("empty", "")
+	o.Opt("nothing", nil)
+	o.Opt("text", "x")
+	o.Opt("share", new(float64)) // a pointer is set, whatever it points to
+	if len(o) != 2 || o["text"] != "x" || o["share"] == nil {
+		t.Errorf("object %v", o)
+	}
+}
+
+func TestInvalidEndpointsAreRejectedWithoutTheirSecrets(t *testing.T) {
+	t.Parallel()
+	const base, secret = "https://api.example.com", "hunter2"
+	type options struct {
+		Effort string `option:"effort" want:"low, high"`
+	}
+	for want, s := range map[string]provider.Settings{
+		"no model: write p:MODEL":       {Provider: "p", BaseURL: base},
+		"blanks or control characters":  {Model: "m", BaseURL: base, Key: secret + "\n"},
+		"base_url: want http":           {Model: "m", BaseURL: "ftp://me:" + secret + "@host"},
+		"effort=medium: want low, high": {Model: "m", BaseURL: base, Options: options{Effort: "medium"}},
+	} {
+		if s.Options == nil {
+			s.Options = options{}
+		}
+		_, err := provider.NewEndpoint(s)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("NewEndpoint = %v, want %q", err, want)
+		}
+	}
+}

@@ -126,6 +126,9 @@ func TestBrokenStreamsFailTheAttempt(t *testing.T) {
 		"wrong block":      {modeltest.Answer{Body: strings.Replace(whole, `_delta","index":0`, `_delta","index":5`, 1)}, content.ClassServer},
 		"block left out":   {modeltest.Answer{Body: strings.Replace(whole, `_start","index":0`, `_start","index":1`, 1)}, content.ClassServer},
 		"delta of a call":  {modeltest.Answer{Body: strings.Replace(whole, `"text_delta"`, `"input_json_delta"`, 1)}, content.ClassServer},
+		"block is text":    {modeltest.Answer{Body: strings.Replace(whole, `"content_block":{`, `"content_block":1,"x":{`, 1)}, content.ClassServer},
+		"delta is text":    {modeltest.Answer{Body: strings.Replace(whole, `"delta":{`, `"delta":"x","x":{`, 1)}, content.ClassServer},
+		"ends another":     {modeltest.Answer{Body: strings.Replace(whole, `_stop","index":0`, `_stop","index":4`, 1)}, content.ClassServer},
 		"signature astray": {modeltest.Answer{Body: strings.Replace(whole, `"text_delta"`, `"signature_delta"`, 1)}, content.ClassServer},
 	} {
 		s := modeltest.ServeOne(t, c.answer)

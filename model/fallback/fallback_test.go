@@ -233,3 +233,13 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		t.Errorf("New = %v", err)
 	}
 }
+
+func TestNamesOfModelsCanContainTheSeparators(t *testing.T) {
+	t.Parallel()
+	if got := fallback.Name("a:b,c"); got != "a:b,c" {
+		t.Errorf("one model: %q", got)
+	}
+	if got := fallback.Name("a?x=1,2", "b%"); got != "fallback:a%3Fx=1%2C2,b%25" {
+		t.Errorf("two models: %q", got)
+	}
+}

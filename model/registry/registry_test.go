@@ -158,6 +158,7 @@ func TestInvalidNamesAreRejected(t *testing.T) {
 		{"fallback:demo,demo", "[]", "the models' data is of 0 models, not of 2"},
 		{"fallback:demo,demo", "x", "the models' data: invalid"},
 		{"record:x", "", "write record:FILE?model=NAME"},
+		{"record:x?model=demo", script, "the record model takes no data, but got 25 bytes"},
 		{"record:x?model=gpt:5", "", `unknown provider "gpt"`},
 		{"record:no/where/x?model=demo", "", "no directory no/where"},
 		{"replay", "", "which cassette? write replay:FILE"},

@@ -1,6 +1,8 @@
 package workspace_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,6 +117,7 @@ func TestSpecsAreRecalledByGoal(t *testing.T) {
 		"specs/deep/refunds.md": "# Refunding payments\n",
 		"specs/other.md":        "# Colours\n",
 		"specs/payments.txt":    "not Markdown",
+		"specs/no-payments.md":  "A text without a heading.\n",
 		"specs/broken.md":       "\xff payments",
 		"docs/payment-terms.md": "# Terms\n",
 		"docs/payment-old.md":   "# Old\n",
@@ -157,5 +160,12 @@ func TestSpecsOutsideTheRootAreNotRead(t *testing.T) {
 	}
 	if _, err := (workspace.Specs{Root: filepath.Join(t.TempDir(), "none")}).Recall(t.Context(), "x"); err == nil {
 		t.Error("a missing root is not an error")
+	}
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	s := workspace.Specs{Root: folder(t, map[string]string{"payments.md": spec}), Folders: []string{"."}}
+	if items, err := s.Recall(ctx, "payments"); !errors.Is(err, enough) {
+		t.Errorf("Recall after a cancel = %v, %v", items, err)
 	}
 }

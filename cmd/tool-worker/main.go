@@ -19,4 +19,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
-func main() { os.Exit(cli.Main(newRootCommand(os.Stderr, os.Getenv))) }
+func main() {
+	cli.ConcealSecrets()
+	os.Exit(cli.Main(newRootCommand(os.Stderr, os.Getenv)))
+}

@@ -33,6 +33,7 @@ import (
 )
 
 func main() {
+	cli.ConcealSecrets()
 	signals := make(chan os.Signal, 4) // users press Ctrl-C more than once
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	os.Exit(cli.Execute(context.Background(), newRootCommand(&app.App{

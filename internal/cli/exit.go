@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/internal/conceal"
 )
 
 // Exit codes of all programs.
@@ -53,6 +54,14 @@ func Usage(format string, args ...any) error {
 // Commands and entries are short-lived, and collecting them less often saves 7 % of a
 // busy node's time. The environment's GOGC overrides it.
 const gcPercent = 300
+
+// ConcealSecrets hides the environment and the memory of this process from the commands that
+// it runs. It is the first statement of main: it starts the program again.
+func ConcealSecrets() {
+	if err := conceal.Secrets(); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "warning:", err) // the program still works
+	}
+}
 
 // Main runs the root command with the process's arguments until it ends or a signal
 // arrives, and returns the exit code.

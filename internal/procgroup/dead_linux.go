@@ -5,7 +5,13 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
+
+// withoutTracing keeps the commands that this thread starts from looking into this process
+// as root. Only root has the capability, and may give it up.
+func withoutTracing() { _ = unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_SYS_PTRACE, 0, 0, 0) }
 
 // endWithParent makes the kernel kill a command when the thread that started it ends.
 func endWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

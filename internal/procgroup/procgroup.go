@@ -11,6 +11,9 @@
 // they continue until they finish or write to the closed output. Other systems kill
 // nothing.
 //
+// On Linux, a command of root runs without the capability CAP_SYS_PTRACE, so that it cannot
+// look into this process (see package conceal).
+//
 // To test a caller, run a shell that leaves a child in the background and check that
 // the child has ended.
 package procgroup
@@ -83,8 +86,8 @@ func start(cmd *exec.Cmd, exited chan<- struct{}) error {
 	started := make(chan error, 1)
 	go func() {
 		defer close(exited)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+		runtime.LockOSThread() // for good: no other goroutine gets a thread with less capabilities
+		withoutTracing()
 		err := cmd.Start()
 		started <- err
 		if err == nil {

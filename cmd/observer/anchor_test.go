@@ -58,7 +58,7 @@ func TestHeadsRevealATruncatedJournal(t *testing.T) {
 		t.Errorf("verify of a deleted session = %d %q %q", code, out, errs)
 	}
 	code, out, _ = d.observe("events", "s-43")
-	if code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(out, "session_deleted       deleted, by ada: asked to") {
+	if code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(out, "session_deleted       deleted, by ada (claimed): asked to") {
 		t.Errorf("events of a deleted session = %d %q", code, out)
 	}
 	if code, _, errs := d.observe("transcript", "s-43"); code != 1 || !strings.HasPrefix(errs, "observer: session s-43 was deleted at ") {

@@ -112,8 +112,8 @@ func TestAnApprovalIsDecidedFromAnywhere(t *testing.T) {
 		t.Errorf("approvals ls prints %q", got)
 	}
 	for args, want := range map[string]string{
-		"approve no call_1_1":    "greet (call call_1_1) is already decided: denied by turnlog: not now, 20",
-		"deny yes call_1_1":      "greet (call call_1_1) is already decided: approved by turnlog, 20",
+		"approve no call_1_1":    "greet (call call_1_1) is already decided: denied by turnlog (claimed): not now, 20",
+		"deny yes call_1_1":      "greet (call call_1_1) is already decided: approved by turnlog (claimed), 20",
 		"approve yes call_9_9":   `session yes has no call call_9_9: "turnlog calls yes" lists`,
 		"approve ghost call_1_1": "session ghost: no such session",
 		"approvals ls ghost":     "session ghost: no such session",
@@ -211,7 +211,7 @@ func TestAQuestionEndsWithItsApproval(t *testing.T) {
 	if code := p.end(t); code != cli.CodeOK || p.out.String() != "hello Ada\n" {
 		t.Errorf("decided elsewhere: code %d, out %q, err %s", code, p.out, p.err)
 	}
-	if !strings.Contains(p.err.String(), "n and a reason] \ndecided elsewhere: approved by turnlog\n") {
+	if !strings.Contains(p.err.String(), "n and a reason] \ndecided elsewhere: approved by turnlog (claimed)\n") {
 		t.Errorf("decided elsewhere, on the line of the question: %s", p.err)
 	}
 	p, _ = ask("stopped")

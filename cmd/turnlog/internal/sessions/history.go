@@ -63,6 +63,8 @@ type settlement struct {
 	By      string            `json:"by"`
 	Reason  string            `json:"reason"`
 	At      content.Time      `json:"at"`
+
+	Sender *content.Sender `json:"sender,omitempty"`
 }
 
 // readHistory reads the journal of a session that was not deleted.
@@ -137,7 +139,7 @@ func (h *history) note(ev any, at content.Time) {
 		h.call(ev.Result.CallID).Result = string(ev.Result.Status)
 	case events.DeadLetterSettled:
 		c := h.call(ev.Call)
-		c.Settled = append(c.Settled, settlement{ev.Outcome, ev.By, ev.Reason, at})
+		c.Settled = append(c.Settled, settlement{ev.Outcome, ev.By, ev.Reason, at, ev.Sender})
 	case events.ApprovalRequired:
 		c := h.call(ev.Approval.CallID)
 		c.questions = append(c.questions, &question{Approval: app.ApprovalOf(ev.Approval), Outcome: pending})
@@ -179,8 +181,8 @@ func decided(ev events.ApprovalResolved, at content.Time) string {
 	if ev.Outcome == events.Moot {
 		text = "another question about the call was denied"
 	}
-	if ev.By != "" {
-		text += " by " + ev.By
+	if by := ev.Decider(); by != "" {
+		text += " by " + by
 	}
 	if ev.Reason != "" {
 		text += ": " + ev.Reason

@@ -168,8 +168,8 @@ func (x *exchange) update(u session.Update) {
 // unasked says why a question on the screen needs no answer anymore.
 func unasked(r events.ApprovalResolved) string {
 	by := ""
-	if r.By != "" {
-		by = " by " + r.By
+	if who := r.Decider(); who != "" {
+		by = " by " + who
 	}
 	switch r.Outcome {
 	case events.Approved, events.Denied:

@@ -3,6 +3,7 @@ package security
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -26,12 +27,16 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// bubble runs a test in virtual time, once with each form of the subjects on which
-// deliveries are acknowledged.
+// bubble runs a test in virtual time, with all users in one account and in accounts of their roles,
+// once with each form of the subjects on which deliveries are acknowledged.
 func bubble(t *testing.T, test func(c *cell)) {
 	t.Helper()
-	for _, v2 := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) { test(newCell(t, v2)) })
+	for name, start := range map[string]func(testing.TB, bool) *cell{"one account": newCell, "accounts": newApart} {
+		for _, v2 := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, v2 %t", name, v2), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { test(start(t, v2)) })
+			})
+		}
 	}
 }
 

@@ -47,7 +47,25 @@ func users() map[string]admin.Grant {
 	return all
 }
 
-// settings returns the configuration of a server with the users, all with one password.
+// accounts returns the configuration of a server with the users in accounts.
+func accounts(t testing.TB, v2 bool) string {
+	t.Helper()
+	var list []admin.User
+	for name, g := range users() {
+		list = append(list, admin.User{Name: name, Grant: g})
+	}
+	all, err := admin.Accounts(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := admin.AccountsConf(all, func(u admin.User) string { return fmt.Sprintf("user: %s, password: %q", u.Name, password) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("feature_flags { js_ack_fc_v2: %t }\n", v2) + conf
+}
+
+// settings returns the configuration of a server with the users in one account, all with one password.
 func settings(t testing.TB, v2 bool, password string) string {
 	t.Helper()
 	var b strings.Builder
@@ -77,6 +95,12 @@ type cell struct {
 func newCell(t testing.TB, v2 bool) *cell {
 	t.Helper()
 	return start(t, settings(t, v2, password))
+}
+
+// newApart returns a cell with an account for each role.
+func newApart(t testing.TB, v2 bool) *cell {
+	t.Helper()
+	return start(t, accounts(t, v2))
 }
 
 // start starts a server, in the bubble that the test runs in, and provisions it.

@@ -82,6 +82,7 @@ func TestExchangePassesEventsUntilTheResponseIsComplete(t *testing.T) {
 		"a refused key":  {modeltest.Answer{Status: 401, Body: "no"}, "", "status 401 Unauthorized: 2 bytes", content.ClassAuth},
 		"a full server":  {modeltest.Answer{Status: 503, Header: map[string]string{"Retry-After": "7"}}, "", "status 503", content.ClassOverloaded},
 		"a long refusal": {modeltest.Answer{Status: 400, Body: strings.Repeat("x", 1<<17)}, "", "status 400 Bad Request: 65536 bytes", content.ClassInvalid},
+		"whole, endless": {modeltest.Answer{Body: strings.Repeat("x", 64<<20+1), Header: asJSON}, "", "larger than 64 MiB", content.ClassServer},
 		"silence":        {modeltest.Answer{Body: "data: a\n\n", Silent: true}, ":a", "sent nothing for 50ms", content.ClassTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,6 +37,17 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("status %d %s", e.Status, http.StatusText(e.Status))
 }
 
+// maxReply limits the bytes of a reply, or of a response that is not streamed. The longest replies
+// of models have about one percent of it.
+const maxReply = 64 << 20
+
+// endless returns the error of a reply that exceeds maxReply.
+func endless() error {
+	return &model.Error{
+		Class: content.ClassServer, Code: "too_large", Message: fmt.Sprintf("the reply is larger than %d MiB", maxReply>>20),
+	}
+}
+
 // maxErrorBody limits how much of an error response is read.
 const maxErrorBody = 64 << 10
 
@@ -73,9 +84,12 @@ func readEvents(r io.Reader, h Handler) (content.FinishReason, error) {
 }
 
 func readWhole(r io.Reader, h Handler) (content.FinishReason, error) {
-	body, err := io.ReadAll(r)
+	body, err := io.ReadAll(io.LimitReader(r, maxReply+1))
 	if err != nil {
 		return "", err //nolint:wrapcheck // failure translates it
+	}
+	if len(body) > maxReply {
+		return "", endless()
 	}
 	if _, err := h.Event("", body); err != nil {
 		return "", malformed(err)

@@ -29,6 +29,7 @@ type Reply struct {
 
 	parts   []part
 	growing int // index of the part that Grow appends to; -1: none
+	size    int // of all parts
 }
 
 type part struct {
@@ -79,6 +80,9 @@ func (r *Reply) Begin(p content.Part) (int, error) {
 		d.Call = &content.ToolCall{ID: c.ID, Name: c.Name, ProviderID: c.ProviderID}
 	}
 	r.parts = append(r.parts, part{part: p})
+	if err := r.grown(partSize); err != nil {
+		return i, err
+	}
 	if err := r.send(d); err != nil {
 		return i, err
 	}
@@ -90,9 +94,23 @@ func (r *Reply) Append(i int, text string) error {
 	if text == "" {
 		return context.Cause(r.ctx)
 	}
+	if err := r.grown(len(text)); err != nil {
+		return err
+	}
 	g := &r.parts[i]
 	g.text = append(g.text, text...)
 	return r.send(content.Delta{Part: i, Op: content.AppendPart, Kind: g.part.Kind, Text: text})
+}
+
+// partSize is what a part counts besides its text: about the memory that it takes.
+const partSize = 512
+
+// grown counts what was added and ends an endless reply.
+func (r *Reply) grown(n int) error {
+	if r.size += n; r.size > maxReply {
+		return endless()
+	}
+	return nil
 }
 
 // Edit returns a part so that the caller can change fields without deltas, such as

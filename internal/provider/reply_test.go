@@ -168,3 +168,34 @@ func do(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+func TestEndlessRepliesFail(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for name, grow := range map[string]func(r *provider.Reply) error{
+		"text": func(r *provider.Reply) error {
+			_, err := r.Grow(content.TextPart(strings.Repeat("x", mib)))
+			return err
+		},
+		"parts": func(r *provider.Reply) error {
+			for range mib / 512 {
+				if _, err := r.Begin(content.TextPart("")); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		r := provider.NewReply(t.Context(), func(content.Delta) {})
+		var err error
+		for n := 0; err == nil; n++ {
+			if n > 64 {
+				t.Fatalf("%s: a reply of %d MiB is accepted", name, n)
+			}
+			err = grow(r)
+		}
+		if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != "too_large" || !strings.Contains(e.Message, "64 MiB") {
+			t.Errorf("%s: %v, want an error that names the limit", name, err)
+		}
+	}
+}

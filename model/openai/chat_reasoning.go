@@ -1,8 +1,8 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
-	"reflect"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -32,7 +32,9 @@ func (s *chatStream) think(d delta) error {
 
 // detail handles pieces of the list. Consecutive ones with the same type and index are
 // one entry: their texts are joined, and the last value of any other field counts.
-func (s *chatStream) detail(list []map[string]any) error {
+//
+// Values stay as they were sent: providers sign them, and a number need not fit a float.
+func (s *chatStream) detail(list []map[string]json.RawMessage) error {
 	for _, piece := range list {
 		n := len(s.details)
 		switch {
@@ -53,19 +55,18 @@ func (s *chatStream) detail(list []map[string]any) error {
 	return nil
 }
 
-func sameEntry(a, b map[string]any) bool {
-	return a["type"] != "reasoning.encrypted" && // its data is not split
-		reflect.DeepEqual(a["type"], b["type"]) && reflect.DeepEqual(a["index"], b["index"])
+func sameEntry(a, b map[string]json.RawMessage) bool {
+	return string(a["type"]) != `"reasoning.encrypted"` && // its data is not split
+		bytes.Equal(a["type"], b["type"]) && bytes.Equal(a["index"], b["index"])
 }
 
-func join(entry, piece map[string]any) {
+func join(entry, piece map[string]json.RawMessage) {
 	for k, v := range piece {
-		before, isText := entry[k].(string)
-		more, _ := v.(string)
+		var before, more string
 		switch {
-		case v == nil:
-		case isText && (k == "text" || k == "summary"):
-			entry[k] = before + more
+		case string(v) == "null":
+		case (k == "text" || k == "summary") && json.Unmarshal(entry[k], &before) == nil && json.Unmarshal(v, &more) == nil:
+			entry[k], _ = json.Marshal(before + more) // never fails for a string
 		default:
 			entry[k] = v
 		}

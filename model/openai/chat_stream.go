@@ -17,7 +17,7 @@ type chatStream struct {
 	reply *provider.Reply
 
 	calls     []*chatCall
-	details   []map[string]any
+	details   []map[string]json.RawMessage
 	detailsAt int // the part of the details
 
 	reason  string // the server's finish reason; empty: not yet known
@@ -42,12 +42,12 @@ type chunk struct {
 // delta is a fragment of a message. Fields whose type differs between servers are
 // decoded later.
 type delta struct {
-	Content          json.RawMessage  `json:"content"`
-	Refusal          string           `json:"refusal"`
-	ReasoningContent json.RawMessage  `json:"reasoning_content"`
-	Reasoning        json.RawMessage  `json:"reasoning"`
-	ReasoningDetails []map[string]any `json:"reasoning_details"`
-	ToolCalls        []callDelta      `json:"tool_calls"`
+	Content          json.RawMessage              `json:"content"`
+	Refusal          string                       `json:"refusal"`
+	ReasoningContent json.RawMessage              `json:"reasoning_content"`
+	Reasoning        json.RawMessage              `json:"reasoning"`
+	ReasoningDetails []map[string]json.RawMessage `json:"reasoning_details"`
+	ToolCalls        []callDelta                  `json:"tool_calls"`
 }
 
 type chatUsage struct {

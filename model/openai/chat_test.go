@@ -172,6 +172,11 @@ func TestChatReasoningAsServersSendIt(t *testing.T) {
 			"so far", "reasoning",
 			`[{"index":0,"signature":"s==","text":"so far","type":"reasoning.text"},{"data":"e","index":1,"type":"reasoning.encrypted"},{"data":"f","index":1,"type":"reasoning.encrypted"}]`,
 		},
+		"numbers in details": {
+			[]string{`{"reasoning_details":[{"type":"x","at":{"id":9007199254740993,"p":0.10000000000000000555},"n":12345678901234567890}]}`},
+			"", "",
+			`[{"at":{"id":9007199254740993,"p":0.10000000000000000555},"n":12345678901234567890,"type":"x"}]`,
+		},
 		"details alone": {
 			[]string{`{"reasoning_details":["odd",7,null,{"type":"reasoning.encrypted","data":"e"}]}`},
 			"", "",

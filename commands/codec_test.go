@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/allocated"
 	"github.com/turnlog/turnlog/internal/testing/sample"
 	"github.com/turnlog/turnlog/internal/wire"
 )
@@ -82,23 +82,51 @@ func TestMalformedCommandsAreBadCommands(t *testing.T) {
 	}
 }
 
-func TestAFalseLengthAllocatesNothing(t *testing.T) {
-	valid := mustEncode(t, sampleEnvelope(SubmitInput{}))
-	head, _, found := bytes.Cut(valid, []byte("submit_input"))
+// The worst commands of their length, most of which are refused.
+func hostileCommands(t testing.TB, size int) map[string][]byte {
+	t.Helper()
+	head, _, found := bytes.Cut(mustEncode(t, sampleEnvelope(SubmitInput{})), []byte("submit_input"))
 	if !found {
 		t.Fatal("the command does not say its name")
 	}
-	items := binary.BigEndian.AppendUint32([]byte{0x81, 0xa1, 'i', 0xdd}, 1<<32-1)
-	b := slices.Concat(head, []byte("submit_input"), items)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := Decode(b)
-	runtime.ReadMemStats(&after)
-	if !errors.Is(err, ErrBadCommand) {
-		t.Errorf("Decode = %v, want ErrBadCommand", err)
+	body := func(path string, element []byte) []byte {
+		b := slices.Concat(head, []byte("submit_input"))
+		for key := range strings.SplitSeq(path, ".") {
+			if key == "0" {
+				b = append(b, 0x91)
+				continue
+			}
+			b = append(append(b, 0x81, 0xa0|byte(len(key))), key...)
+		}
+		for n := size / len(element); ; n = n * 15 / 16 { // the most that are accepted, or one that is not
+			list := binary.BigEndian.AppendUint32(slices.Concat(b, []byte{0xdd}), uint32(n)) //nolint:gosec // small
+			all := append(list, bytes.Repeat(element, n)...)
+			if wire.Check(all, wire.Command) == nil || n < 16 {
+				return all
+			}
+		}
 	}
-	if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
-		t.Errorf("%d bytes allocated %d", len(b), grown)
+	full := []byte("\x84\xa1m\x80\xa1r\x80\xa1c\x80\xa2rs\x80")
+	return map[string][]byte{
+		"empty items":    body("i", []byte{0x80}),
+		"nil items":      body("i", []byte{0xc0}),
+		"full parts":     body("i.0.p", full),
+		"metadata":       body("i.0.md", []byte("\x82\xa1k\xa1a\xa1v\xc4\x010")),
+		"a false length": slices.Concat(head, []byte("submit_input\x81\xa1i\xdd\xff\xff\xff\xff")),
+	}
+}
+
+// A command takes no more memory than what a node sets aside for bytes of its length.
+func TestDecodeKeepsToItsMemory(t *testing.T) {
+	for _, size := range []int{1 << 10, 64 << 10, 1 << 20, 8 << 20} {
+		for name, b := range hostileCommands(t, size) {
+			var err error
+			took := allocated.By(func() { _, err = Decode(b) })
+			most := wire.Memory(len(b), wire.Command) + allocated.Slack
+			if took > most {
+				t.Errorf("%s: decoding %d bytes took %d, at most %d: %v", name, len(b), took, most, err)
+			}
+		}
 	}
 }
 
@@ -115,9 +143,6 @@ func TestAnEntryCanHoldAnyCommand(t *testing.T) {
 	report.Outcome.Result = result
 	if _, err := sampleEnvelope(report).Encode(); err == nil {
 		t.Error("Encode accepted a command that Decode rejects")
-	}
-	if wire.CommandDepth+8 > wire.EntryDepth {
-		t.Error("entries cannot nest as deeply as commands")
 	}
 }
 
@@ -137,7 +162,11 @@ func FuzzDecode(f *testing.F) {
 		f.Add(mustEncode(f, sampleEnvelope(c)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		first, err := Decode(b)
+		var first Envelope
+		var err error
+		if took := allocated.By(func() { first, err = Decode(b) }); took > wire.Memory(len(b), wire.Command)+allocated.Slack {
+			t.Fatalf("decoding %d bytes took %d", len(b), took)
+		}
 		if err != nil {
 			if !errors.Is(err, ErrBadCommand) {
 				t.Fatalf("Decode = %v, want ErrBadCommand", err)

@@ -83,7 +83,7 @@ const envelopeFields = 7
 
 // Encode returns e in its wire format.
 func (e Envelope) Encode() ([]byte, error) {
-	b, err := wire.Encode(wire.CommandDepth, func(enc *msgpack.Encoder) error {
+	b, err := wire.Encode(wire.Command, func(enc *msgpack.Encoder) error {
 		return errors.Join(
 			enc.EncodeArrayLen(envelopeFields),
 			enc.EncodeString(e.ID),
@@ -103,7 +103,7 @@ func (e Envelope) Encode() ([]byte, error) {
 
 // Decode decodes the result of Encode. It returns ErrBadCommand for anything else.
 func Decode(b []byte) (e Envelope, err error) {
-	if err := wire.Decode(b, wire.CommandDepth, e.decode); err != nil {
+	if err := wire.Decode(b, wire.Command, e.decode); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrBadCommand, err)
 	}
 	return e, nil

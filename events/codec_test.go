@@ -12,6 +12,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/allocated"
+	"github.com/turnlog/turnlog/internal/wire"
 )
 
 func TestAnEntryOfEveryKindSurvivesTheRoundTrip(t *testing.T) {
@@ -151,7 +153,11 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte{0x99, 0xdd, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		first, err := Decode(b)
+		var first Entry
+		var err error
+		if took := allocated.By(func() { first, err = Decode(b) }); took > wire.Memory(len(b), wire.Entry)+allocated.Slack {
+			t.Fatalf("decoding %d bytes took %d", len(b), took)
+		}
 		if err != nil {
 			return
 		}

@@ -110,7 +110,7 @@ const entryFields = 9
 // kind and fields. Equal entries have equal bytes. Encode returns an error if items
 // nest too deeply for Decode.
 func (e Entry) Encode() ([]byte, error) {
-	b, err := wire.Encode(wire.EntryDepth, func(enc *msgpack.Encoder) error {
+	b, err := wire.Encode(wire.Entry, func(enc *msgpack.Encoder) error {
 		return errors.Join(
 			enc.EncodeArrayLen(entryFields),
 			enc.EncodeInt(int64(e.Version)),
@@ -151,7 +151,7 @@ func encodeEvents(enc *msgpack.Encoder, evs []Event) error {
 // of the entry if possible, otherwise Seq 0.
 func Decode(payload []byte) (Entry, error) {
 	var e Entry
-	err := wire.Decode(payload, wire.EntryDepth, func(dec *msgpack.Decoder) error {
+	err := wire.Decode(payload, wire.Entry, func(dec *msgpack.Decoder) error {
 		if err := e.decodeHead(dec); err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
 
 // EncodeLive encodes one event for live delivery outside the journal.
 func EncodeLive(ev Event) ([]byte, error) {
-	b, err := wire.Encode(wire.EntryDepth, func(enc *msgpack.Encoder) error {
+	b, err := wire.Encode(wire.Entry, func(enc *msgpack.Encoder) error {
 		enc.UseCompactFloats(false)
 		return encodeEvents(enc, []Event{ev})
 	})
@@ -234,7 +234,7 @@ func EncodeLive(ev Event) ([]byte, error) {
 // DecodeLive decodes the result of EncodeLive. It returns [ErrBadEntry] or
 // [ErrUnknownKind] for anything else, which the caller can skip.
 func DecodeLive(b []byte) (ev Event, err error) {
-	err = wire.Decode(b, wire.EntryDepth, func(dec *msgpack.Decoder) error {
+	err = wire.Decode(b, wire.Entry, func(dec *msgpack.Decoder) error {
 		if n, err := dec.DecodeArrayLen(); err != nil || n != 2 {
 			return errors.New("not a live event")
 		}

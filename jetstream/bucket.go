@@ -64,9 +64,9 @@ func byteBucket(c *Cell, what string, name layout.Bucket, tokens int) bucket[[]b
 	}
 }
 
-func encodeValue(v any) ([]byte, error) { return wire.Marshal(v, wire.CommandDepth) }
+func encodeValue(v any) ([]byte, error) { return wire.Marshal(v, wire.Command) }
 
-func decodeValue(data []byte, v any) error { return wire.Unmarshal(data, wire.CommandDepth, v) }
+func decodeValue(data []byte, v any) error { return wire.Unmarshal(data, wire.Command, v) }
 
 // valid reports whether a key can exist.
 func (b bucket[T]) valid(key string) bool {

@@ -53,7 +53,7 @@ func (o Outcome) Encode() ([]byte, error) {
 		Created: o.Created.UnixMilli(), Due: o.Due.Unix(), Fired: o.Fired,
 		Result: string(o.Result), Detail: o.Detail, Session: string(o.Session), Done: o.Done,
 	}
-	b, err := wire.Encode(wire.CommandDepth, func(e *msgpack.Encoder) error { return e.Encode(w) })
+	b, err := wire.Encode(wire.Command, func(e *msgpack.Encoder) error { return e.Encode(w) })
 	if err != nil {
 		return nil, fmt.Errorf("encode outcome: %w", err)
 	}
@@ -63,7 +63,7 @@ func (o Outcome) Encode() ([]byte, error) {
 // DecodeOutcome decodes what Encode returned.
 func DecodeOutcome(b []byte) (Outcome, error) {
 	var w storedOutcome
-	if err := wire.Unmarshal(b, wire.CommandDepth, &w); err != nil {
+	if err := wire.Unmarshal(b, wire.Command, &w); err != nil {
 		return Outcome{}, fmt.Errorf("outcome of a schedule: %w", err)
 	}
 	return Outcome{

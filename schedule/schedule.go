@@ -160,7 +160,7 @@ func (s Schedule) Encode() ([]byte, error) {
 		}
 		w.Commands = append(w.Commands, b)
 	}
-	b, err := wire.Encode(wire.CommandDepth, func(e *msgpack.Encoder) error { return e.Encode(w) })
+	b, err := wire.Encode(wire.Command, func(e *msgpack.Encoder) error { return e.Encode(w) })
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("encode schedule %s: %w", s.Name, err)
@@ -175,7 +175,7 @@ func (s Schedule) Encode() ([]byte, error) {
 // for an invalid schedule.
 func Decode(b []byte) (Schedule, error) {
 	var w stored
-	if err := wire.Unmarshal(b, wire.CommandDepth, &w); err != nil {
+	if err := wire.Unmarshal(b, wire.Command, &w); err != nil {
 		return Schedule{}, fmt.Errorf("%w: %w", ErrBadSchedule, err)
 	}
 	s := Schedule{

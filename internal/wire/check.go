@@ -1,11 +1,13 @@
-// Package wire protects MessagePack decoders from untrusted bytes.
+// Package wire protects decoders from untrusted bytes.
 //
 // The one idea: a msgpack header is a promise of what follows, and a decoder that trusts it
 // allocates four billion elements because of five bytes. [Check] walks the bytes first,
-// without allocating. It accepts only true lengths and bounded nesting, so any decoder may
-// read accepted bytes. [Encode] and [Decode] check what they write and read.
+// without allocating. It accepts only true lengths, bounded nesting, and as many values as
+// the bytes may hold, so any decoder may read accepted bytes. [Encode] and [Decode] check
+// what they write and read. [Memory] bounds what decoding takes, before the bytes are there.
 //
-// [Safely] runs decoders of other formats that may panic on hostile input.
+// [CheckJSON] does the same for the nesting of JSON. [Safely] runs decoders of other formats
+// that may panic on hostile input.
 package wire
 
 import (
@@ -15,28 +17,64 @@ import (
 	"math"
 )
 
-// Depths that payloads may nest. Entries may nest deeper than commands, so that any command
-// can be recorded.
+// Payload is a kind of payload. It decides how deep the payload may nest and what it may hold.
+type Payload int
+
+// The kinds of payloads. Entries may nest deeper than commands, so that any command can be
+// recorded, and snapshots deeper than entries.
 const (
-	CommandDepth = 64
-	EntryDepth   = 128
+	Command  Payload = iota // commands, tasks, and values of buckets
+	Entry                   // entries of journals and live events
+	Snapshot                // states of sessions
 )
+
+// What payloads may hold. Arrays and maps count one by one, since most of them decode to
+// structs, which are much larger than short encoded ones.
+const (
+	valuesFree    = 1 << 14 // array elements and maps in any payload; more must be two bytes long on average
+	commandValues = 1 << 20 // array elements and maps in a command: a transcript of 250,000 items
+	commandDepth  = 64
+	entryDepth    = 128
+	snapshotDepth = entryDepth + 16
+)
+
+// depth is how deep arrays and maps may nest.
+func (p Payload) depth() int { return [...]int{commandDepth, entryDepth, snapshotDepth}[p] }
+
+// values is how many array elements and maps n bytes may hold.
+func (p Payload) values(n int) int {
+	most := min(2*n, valuesFree+n/2) // a map in an array counts twice
+	if p == Command {
+		return min(most, commandValues)
+	}
+	return most
+}
+
+// valueMemory is the most memory that decoding takes for one array element or map: the
+// largest structs of transcripts, and the growth of the slice that holds them.
+const valueMemory = 256
+
+// Memory returns the most bytes that it takes to read and decode n bytes of a payload.
+func Memory(n int, p Payload) int64 { return 2*int64(n) + valueMemory*int64(p.values(n)) }
 
 // ErrMalformed is returned for bytes that no encoder of this module writes. Do not decode
 // them.
 var ErrMalformed = errors.New("malformed msgpack")
 
-// elementsFree is how many array elements any payload may hold. More must be four bytes
-// long on average, because decoded elements are much larger than short encoded ones.
-const elementsFree = 1 << 16
+// Check reports whether b is exactly one msgpack value within the bounds of its kind,
+// without extension types, and whose lengths are true.
+func Check(b []byte, p Payload) error { return check(b, p.depth(), p.values(len(b))) }
 
-// Check reports whether b is exactly one msgpack value that nests at most depth arrays and
-// maps, without extension types, and whose lengths are true.
-func Check(b []byte, depth int) error {
-	c := checker{in: b, elements: elementsFree + len(b)/4}
+func check(b []byte, depth, values int) error {
+	c := checker{in: b, values: values}
 	err := c.one(depth)
-	if err == nil && c.at < len(b) {
+	switch {
+	case err == nil && c.at < len(b):
 		err = errMore
+	case errors.Is(err, errTooMany):
+		err = fmt.Errorf("%w, at most %d in so many bytes", err, values)
+	case errors.Is(err, errTooDeep):
+		err = fmt.Errorf("%w, at most %d levels", err, depth)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: at byte %d of %d: %w", ErrMalformed, c.at, len(b), err)
@@ -45,15 +83,15 @@ func Check(b []byte, depth int) error {
 }
 
 type checker struct {
-	in       []byte
-	at       int // bytes checked
-	elements int // still allowed
+	in     []byte
+	at     int // bytes checked
+	values int // array elements and maps that are still allowed
 }
 
 var (
 	errShort   = errors.New("the bytes end early")
 	errForeign = errors.New("a type that no encoder of this module writes")
-	errTooMany = errors.New("too many array elements for so few bytes")
+	errTooMany = errors.New("too many array elements and maps")
 	errTooDeep = errors.New("arrays and maps nest too deeply")
 	errMore    = errors.New("bytes follow the value")
 )
@@ -126,17 +164,21 @@ func (c *checker) arrayOf(n int) (int, error) {
 	if n > len(c.in)-c.at {
 		return 0, errShort
 	}
-	if c.elements -= n; c.elements < 0 {
-		return 0, errTooMany
-	}
-	return n, nil
+	return n, c.count(n)
 }
 
 func (c *checker) mapOf(n int) (int, error) {
 	if n > (len(c.in)-c.at)/2 {
 		return 0, errShort
 	}
-	return 2 * n, nil
+	return 2 * n, c.count(1)
+}
+
+func (c *checker) count(n int) error {
+	if c.values -= n; c.values < 0 {
+		return errTooMany
+	}
+	return nil
 }
 
 // length reads a length of 1, 2 or 4 bytes. It returns more than any value can have if the

@@ -11,7 +11,7 @@ const firstBuffer = 512
 
 // Encode returns what write writes, in the compact forms. It returns ErrMalformed for a
 // value that Decode would refuse.
-func Encode(depth int, write func(*msgpack.Encoder) error) ([]byte, error) {
+func Encode(p Payload, write func(*msgpack.Encoder) error) ([]byte, error) {
 	b := bytes.NewBuffer(make([]byte, 0, firstBuffer))
 	enc := msgpack.GetEncoder()
 	defer msgpack.PutEncoder(enc)
@@ -21,17 +21,17 @@ func Encode(depth int, write func(*msgpack.Encoder) error) ([]byte, error) {
 	if err := write(enc); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), Check(b.Bytes(), depth)
+	return b.Bytes(), Check(b.Bytes(), p)
 }
 
 // Marshal encodes v.
-func Marshal(v any, depth int) ([]byte, error) {
-	return Encode(depth, func(e *msgpack.Encoder) error { return e.Encode(v) })
+func Marshal(v any, p Payload) ([]byte, error) {
+	return Encode(p, func(e *msgpack.Encoder) error { return e.Encode(v) })
 }
 
 // Decode calls read with a decoder of b, if Check accepts b.
-func Decode(b []byte, depth int, read func(*msgpack.Decoder) error) error {
-	if err := Check(b, depth); err != nil {
+func Decode(b []byte, p Payload, read func(*msgpack.Decoder) error) error {
+	if err := Check(b, p); err != nil {
 		return err
 	}
 	dec := msgpack.GetDecoder()
@@ -41,6 +41,6 @@ func Decode(b []byte, depth int, read func(*msgpack.Decoder) error) error {
 }
 
 // Unmarshal decodes b into v, if Check accepts b.
-func Unmarshal(b []byte, depth int, v any) error {
-	return Decode(b, depth, func(d *msgpack.Decoder) error { return d.Decode(v) })
+func Unmarshal(b []byte, p Payload, v any) error {
+	return Decode(b, p, func(d *msgpack.Decoder) error { return d.Decode(v) })
 }

@@ -15,7 +15,7 @@ func TestEncodeCopiesALargeValueOnce(t *testing.T) { //nolint:paralleltest // it
 	text := strings.Repeat("x", 20<<20)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	b, err := wire.Encode(1, func(e *msgpack.Encoder) error { return e.EncodeString(text) })
+	b, err := wire.Encode(wire.Command, func(e *msgpack.Encoder) error { return e.EncodeString(text) })
 	runtime.ReadMemStats(&after)
 	if err != nil || len(b) < len(text) {
 		t.Fatalf("Encode = %d bytes, %v", len(b), err)
@@ -27,18 +27,24 @@ func TestEncodeCopiesALargeValueOnce(t *testing.T) { //nolint:paralleltest // it
 
 func TestEncodeChecksWhatItWrites(t *testing.T) {
 	t.Parallel()
-	deep := [][]int{{1}}
-	if _, err := wire.Marshal(deep, 1); !errors.Is(err, wire.ErrMalformed) {
-		t.Errorf("Marshal of 2 levels, at most 1 = %v, want ErrMalformed", err)
+	deep := func(levels int) (v any) {
+		for v = 1; levels > 0; levels-- {
+			v = []any{v}
+		}
+		return v
 	}
-	var got [][]int
-	if b, err := wire.Marshal(deep, 2); err != nil || wire.Unmarshal(b, 2, &got) != nil || len(got) != 1 {
+	if _, err := wire.Marshal(deep(65), wire.Command); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("Marshal of 65 levels, at most 64 = %v, want ErrMalformed", err)
+	}
+	var got []any
+	b, err := wire.Marshal(deep(65), wire.Entry)
+	if err != nil || wire.Unmarshal(b, wire.Entry, &got) != nil || len(got) != 1 {
 		t.Errorf("Marshal and Unmarshal = %v, %v", got, err)
 	}
-	if err := wire.Unmarshal([]byte{0x91, 0x91, 0x01}, 1, &got); !errors.Is(err, wire.ErrMalformed) {
-		t.Errorf("Unmarshal of 2 levels, at most 1 = %v, want ErrMalformed", err)
+	if err := wire.Unmarshal(b, wire.Command, &got); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("Unmarshal of 65 levels, at most 64 = %v, want ErrMalformed", err)
 	}
-	if _, err := wire.Marshal(func() {}, 1); err == nil || errors.Is(err, wire.ErrMalformed) {
+	if _, err := wire.Marshal(func() {}, wire.Command); err == nil || errors.Is(err, wire.ErrMalformed) {
 		t.Errorf("Marshal of a function = %v, want the encoder's error", err)
 	}
 }

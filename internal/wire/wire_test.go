@@ -2,9 +2,11 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -27,15 +29,15 @@ func TestCheckAcceptsEncodedValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Check(b, 4); err != nil {
+		if err := check(b, 4, 1<<20); err != nil {
 			t.Errorf("%T of %d bytes: %v", v, len(b), err)
 		}
 		for n := range min(len(b), 100) {
-			if err := Check(b[:n], 4); !errors.Is(err, ErrMalformed) {
+			if err := check(b[:n], 4, 1<<20); !errors.Is(err, ErrMalformed) {
 				t.Errorf("%T cut to %d of %d bytes: %v", v, n, len(b), err)
 			}
 		}
-		if err := Check(append(b, 0), 4); !errors.Is(err, ErrMalformed) {
+		if err := check(append(b, 0), 4, 1<<20); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%T with a trailing byte: %v", v, err)
 		}
 	}
@@ -57,7 +59,7 @@ func TestCheckRefusesFalseLengths(t *testing.T) {
 		{0xd9, 0xff},
 		{0xbf},
 	} {
-		if err := Check(b, 4); !errors.Is(err, ErrMalformed) {
+		if err := check(b, 4, 1<<20); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%x: %v, want ErrMalformed", b, err)
 		}
 	}
@@ -66,7 +68,7 @@ func TestCheckRefusesFalseLengths(t *testing.T) {
 func TestCheckRefusesExtensionTypes(t *testing.T) {
 	t.Parallel()
 	for _, b := range [][]byte{{0xc1}, {0xd4, 1, 2}, {0xc7, 1, 1, 1}, {0xd6, 0xff, 0, 0, 0, 0}} {
-		if err := Check(b, 4); !errors.Is(err, ErrMalformed) {
+		if err := check(b, 4, 1<<20); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%x: %v, want ErrMalformed", b, err)
 		}
 	}
@@ -75,22 +77,64 @@ func TestCheckRefusesExtensionTypes(t *testing.T) {
 func TestCheckBoundsNesting(t *testing.T) {
 	t.Parallel()
 	nested := func(n int) []byte { return append(bytes.Repeat([]byte{0x91}, n), 0xc0) }
-	if err := Check(nested(4), 4); err != nil {
+	if err := check(nested(4), 4, 1<<20); err != nil {
 		t.Errorf("4 of 4: %v", err)
 	}
-	if err := Check(nested(5), 4); !errors.Is(err, ErrMalformed) {
+	if err := check(nested(5), 4, 1<<20); !errors.Is(err, ErrMalformed) {
 		t.Errorf("5 of 4: %v", err)
 	}
-	if err := Check(append([]byte{0x92}, slices.Concat(nested(3), nested(3))...), 4); err != nil {
+	if err := check(append([]byte{0x92}, slices.Concat(nested(3), nested(3))...), 4, 1<<20); err != nil {
 		t.Errorf("siblings: %v", err)
 	}
 }
 
-func TestCheckBoundsElements(t *testing.T) {
+func TestCheckBoundsWhatBytesMayHold(t *testing.T) {
 	t.Parallel()
-	many := append([]byte{0xdd, 0, 0x10, 0, 0}, bytes.Repeat([]byte{0x80}, 1<<20)...)
-	if err := Check(many, 4); !errors.Is(err, ErrMalformed) {
-		t.Errorf("a megabyte of empty maps: %v", err)
+	list := func(n int, element []byte, padding int) []byte {
+		b := binary.BigEndian.AppendUint32([]byte{0x92, 0xdd}, uint32(n)) //nolint:gosec // small
+		b = append(append(b, bytes.Repeat(element, n)...), 0xc6)
+		return append(binary.BigEndian.AppendUint32(b, uint32(padding)), make([]byte, padding)...) //nolint:gosec // small
+	}
+	emptyMap, oneField := []byte{0x80}, []byte{0x81, 0xa1, 'k', 0xa1, 'v'}
+	for name, tt := range map[string]struct {
+		b    []byte
+		kind Payload
+		says string
+	}{
+		"few empty maps":                {list(valuesFree/2-16, emptyMap, 0), Entry, ""},
+		"a megabyte of empty maps":      {list(1<<20, emptyMap, 0), Entry, "too many array elements and maps, at most 540677 in so many bytes"},
+		"a megabyte of short fields":    {list(1<<17, oneField, 0), Entry, ""},
+		"as many as a command may hold": {list(commandValues/2-4, emptyMap, commandValues*4), Command, ""},
+		"more than a command may hold":  {list(commandValues/2+1, emptyMap, commandValues*4), Command, "at most 1048576"},
+		"which an entry may hold":       {list(commandValues/2+1, emptyMap, commandValues*4), Entry, ""},
+	} {
+		err := Check(tt.b, tt.kind)
+		if (err == nil) != (tt.says == "") || err != nil && !(errors.Is(err, ErrMalformed) && strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("%s: %v, want %q", name, err, tt.says)
+		}
+	}
+}
+
+func TestEntriesNestDeeperThanCommands(t *testing.T) {
+	t.Parallel()
+	if commandDepth+8 > entryDepth || entryDepth+8 > snapshotDepth {
+		t.Error("what a command or an entry holds could not be recorded")
+	}
+}
+
+func TestCheckJSONBoundsNesting(t *testing.T) {
+	t.Parallel()
+	for text, ok := range map[string]bool{
+		``: true, `}]`: true, `{"a":[1,{"b":"]["}]}`: true, `"` + strings.Repeat("[", 1000) + `"`: true, `"\"` + strings.Repeat("[", 1000) + `"`: true,
+		strings.Repeat("[]", 1000):                                    true,
+		strings.Repeat("[", JSONDepth) + strings.Repeat("]", JSONDepth): true,
+		strings.Repeat("[", JSONDepth+1):                              false,
+		strings.Repeat(`{"a":`, JSONDepth+1):                          false,
+		`"x"` + strings.Repeat(`[{"a":`, JSONDepth):                   false,
+	} {
+		if err := CheckJSON([]byte(text)); (err == nil) != ok || err != nil && !errors.Is(err, ErrNested) {
+			t.Errorf("CheckJSON(%.20q) = %v, want acceptance %v", text, err, ok)
+		}
 	}
 }
 
@@ -99,7 +143,7 @@ func TestCheckAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { err = Check(b, 8) }); n > 0 || err != nil {
+	if n := testing.AllocsPerRun(100, func() { err = check(b, 8, 1<<20) }); n > 0 || err != nil {
 		t.Errorf("%v allocations, %v", n, err)
 	}
 }
@@ -107,7 +151,7 @@ func TestCheckAllocatesNothing(t *testing.T) {
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte{0x92, 0xa1, 'x', 0x81, 0xc0, 0xc4, 0x00})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if Check(b, 16) != nil {
+		if check(b, 16, 1<<20) != nil {
 			return
 		}
 		r := bytes.NewReader(b)
@@ -128,7 +172,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
-		if err := Check(raw, 8); err != nil {
+		if err := check(raw, 8, 1<<20); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -20,9 +20,6 @@ import (
 // Version is the format of this release. It changes with the fields of loop.State.
 const Version = 11
 
-// depth is how deep a state may nest: its items nest slightly deeper than in entries.
-const depth = wire.EntryDepth + 16
-
 // ErrUnusable is returned by Decode for bytes of another format. Fold the journal instead.
 var ErrUnusable = errors.New("snapshot cannot be used")
 
@@ -42,10 +39,10 @@ func Encode(s *loop.State) ([]byte, error) {
 	p := parts{State: &short}
 	var errs []error
 	for items := range slices.Chunk(s.Transcript, segment) {
-		b, err := wire.Marshal(items, depth)
+		b, err := wire.Marshal(items, wire.Snapshot)
 		p.Segments, errs = append(p.Segments, b), append(errs, err)
 	}
-	b, err := wire.Marshal(&p, depth)
+	b, err := wire.Marshal(&p, wire.Snapshot)
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("encode snapshot of %s at %d: %w", s.Session, s.Seq, err)
 	}
@@ -58,7 +55,7 @@ func Decode(b []byte) (*loop.State, error) {
 		return nil, fmt.Errorf("%w: not of format %d", ErrUnusable, Version)
 	}
 	var p parts
-	err := wire.Unmarshal(b[1:], depth, &p)
+	err := wire.Unmarshal(b[1:], wire.Snapshot, &p)
 	if err == nil && p.State == nil {
 		err = errors.New("no state")
 	}
@@ -75,7 +72,7 @@ func decodeTranscript(segments [][]byte) ([]content.Item, error) {
 	items, errs := make([][]content.Item, len(segments)), make([]error, len(segments))
 	var group sync.WaitGroup
 	for i, b := range segments {
-		group.Go(func() { errs[i] = wire.Unmarshal(b, depth, &items[i]) })
+		group.Go(func() { errs[i] = wire.Unmarshal(b, wire.Snapshot, &items[i]) })
 	}
 	group.Wait()
 	return slices.Concat(items...), errors.Join(errs...)

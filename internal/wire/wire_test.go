@@ -126,11 +126,11 @@ func TestCheckJSONBoundsNesting(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{
 		``: true, `}]`: true, `{"a":[1,{"b":"]["}]}`: true, `"` + strings.Repeat("[", 1000) + `"`: true, `"\"` + strings.Repeat("[", 1000) + `"`: true,
-		strings.Repeat("[]", 1000):                                    true,
+		strings.Repeat("[]", 1000):                                      true,
 		strings.Repeat("[", JSONDepth) + strings.Repeat("]", JSONDepth): true,
-		strings.Repeat("[", JSONDepth+1):                              false,
-		strings.Repeat(`{"a":`, JSONDepth+1):                          false,
-		`"x"` + strings.Repeat(`[{"a":`, JSONDepth):                   false,
+		strings.Repeat("[", JSONDepth+1):                                false,
+		strings.Repeat(`{"a":`, JSONDepth+1):                            false,
+		`"x"` + strings.Repeat(`[{"a":`, JSONDepth):                     false,
 	} {
 		if err := CheckJSON([]byte(text)); (err == nil) != ok || err != nil && !errors.Is(err, ErrNested) {
 			t.Errorf("CheckJSON(%.20q) = %v, want acceptance %v", text, err, ok)

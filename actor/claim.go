@@ -116,6 +116,13 @@ func (d *driver) refuseAll(ctx context.Context, why events.Refused, unless func(
 		if err != nil {
 			return false, fmt.Errorf("read inbox: %w", err)
 		}
+		if m.Lane == events.LaneReport { // there is no call that it could be about
+			d.inbox.Take(m)
+			continue
+		}
+		if err := d.node.cell.Inbox().Open(ctx, &m); err != nil {
+			return false, fmt.Errorf("read inbox: %w", err)
+		}
 		if unless(m) {
 			return true, nil
 		}

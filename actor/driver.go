@@ -110,7 +110,7 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 		var err error
 		select {
 		case raw := <-l.C():
-			err, idle.last = d.receive(ctx, l.Decode(raw)), time.Now()
+			err, idle.last = d.receive(ctx, l.Message(raw)), time.Now()
 		case <-l.Reconnected():
 			err, idle.last = d.readInbox(ctx), time.Now()
 		case r := <-d.performer.Reports():

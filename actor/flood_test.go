@@ -87,7 +87,7 @@ func TestASessionOutlivesAFlood(t *testing.T) {
 		if n := counted.by["bad passed_over"]; n != 3*each {
 			t.Errorf("%d bad commands were skipped, want %d", n, 3*each)
 		}
-		if n := counted.by["report_result forged"]; n != each {
+		if n := counted.by["report forged"]; n != each {
 			t.Errorf("%d forged reports were skipped, want %d", n, each)
 		}
 		if in := counted.by["submit_input accepted"]; in < 256 || in > 300 {

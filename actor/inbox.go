@@ -85,22 +85,26 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 	if d.taken++; d.taken%purgeEvery == 0 {
 		d.purgeHandled(ctx)
 	}
-	d.inbox.Take(m)
 	count := d.node.cfg.Metrics.CommandHandled
+	if m.Lane == events.LaneReport && !d.mayReport(m.Ticket) {
+		d.inbox.Take(m)
+		d.log.Warn("report without the ticket of a call skipped", logfield.Seq(m.Seq))
+		count("report", "forged")
+		return nil
+	}
+	if err := d.node.cell.Inbox().Open(ctx, &m); err != nil {
+		return fmt.Errorf("read inbox: %w", err)
+	}
+	d.inbox.Take(m)
 	if m.Err != nil {
 		d.log.Warn("bad command skipped", logfield.Seq(m.Seq), zap.Error(m.Err))
 		count("bad", "passed_over")
-		return nil //nolint:nilerr // a bad command must not stop its session
+		return d.failReported(ctx, m)
 	}
 	env, name := m.Envelope, commands.NameOf(m.Envelope.Command)
-	switch {
-	case env.Session != d.State.Session, commands.LaneOf(env.Command) != m.Lane:
-		d.log.Warn("misplaced command skipped", logfield.Seq(m.Seq), logfield.Cause(env.ID))
-		count(name, "misplaced")
-		return nil
-	case m.Lane == events.LaneReport && !d.hasTicket(m):
+	if m.Lane == events.LaneReport && !d.hasTicket(m) {
 		d.log.Warn("report without the ticket of its call skipped", logfield.Seq(m.Seq), logfield.Cause(env.ID))
-		count(name, "forged")
+		count("report", "forged")
 		return nil
 	}
 	if r, ok := env.Command.(commands.ReportOvertaken); ok {

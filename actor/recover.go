@@ -2,16 +2,20 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // recover finds out which open calls are on their queues, then reads the inbox, and only then
@@ -133,33 +137,97 @@ func (d *driver) takeOvertaken(ctx context.Context, r commands.ReportOvertaken) 
 // A report counts only with the ticket of its dispatch, which only the worker that got the task from
 // its queue has. The journal records which calls a node without tickets dispatched; those need none.
 //
-// A report without its ticket is skipped. It is probably forged, but it may come from a worker of a
+// A report without a ticket is skipped. It is probably forged, but it may come from a worker of a
 // release without tickets, which then takes the task off its queue. If the task is gone after such a
 // report, the attempt is lost: the call may have started and must not silently run again.
 
-// hasTicket reports whether a command in the lane of reports comes from the worker that got the task,
-// or needs no ticket. It remembers the running calls that were reported without one.
+// mayReport reports whether a command in the lane of reports can be about a call of the session. It
+// reads only the ticket, because the rest may be hostile. It remembers the calls that run while there
+// is a report without one.
+func (d *driver) mayReport(ticket string) bool {
+	if _, _, ok := d.reporter(ticket); ok {
+		return true
+	}
+	for c := range d.calls() {
+		switch {
+		case c.Attempt > 0 && !c.Ticketed:
+			return true
+		case ticket == "" && c.Running():
+			if d.unproven == nil {
+				d.unproven = make(map[string]bool)
+			}
+			d.unproven[loop.RunTool{Session: d.State.Session, Call: c}.Identity()] = true
+		}
+	}
+	return false
+}
+
+// reporter returns the call and the attempt whose ticket it is.
+func (d *driver) reporter(ticket string) (of loop.Call, attempt int, ok bool) {
+	fits := func(p content.Place, attempt int) bool {
+		return d.node.tickets.Fits(ticket, d.State.Session, p, attempt)
+	}
+	for c := range d.calls() {
+		for n := c.Attempt; n > 0; n-- {
+			if fits(c.Place, n) {
+				return c, n, true
+			}
+		}
+	}
+	if t := d.State.Task; t != nil && d.State.Turn != nil {
+		for n := t.Attempts; n > 0; n-- {
+			if p := content.VerifierPlace(d.State.Turn.N, n); fits(p, 1) {
+				return loop.Call{ToolCall: content.ToolCall{Place: p, Name: loop.VerifierTool}}, 1, true
+			}
+		}
+	}
+	return of, 0, false
+}
+
+// calls yields the calls whose reports may still matter.
+func (d *driver) calls() iter.Seq[loop.Call] {
+	return func(yield func(loop.Call) bool) {
+		all := [][]loop.Call{d.State.Background, d.State.Stops}
+		if d.State.Turn != nil {
+			all = append(all, d.State.Turn.Calls)
+		}
+		for _, calls := range slices.Backward(all) {
+			for _, c := range calls {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// hasTicket reports whether a report comes from the worker that got the task of the call that it names,
+// or needs no ticket.
 func (d *driver) hasTicket(m jetstream.Message) bool {
 	place, attempt := reportedOn(m.Envelope.Command)
 	if d.node.tickets.Fits(m.Ticket, d.State.Session, place, attempt) {
 		return true
 	}
-	call, known := d.State.CallAt(place)
-	if !known {
-		if stopping, ok := d.State.StoppingCall(place); ok {
-			call, known = &stopping, true
+	for c := range d.calls() {
+		if c.Place == place {
+			return !c.Ticketed
 		}
-	}
-	if known && !call.Ticketed {
-		return true
-	}
-	if known && call.Running() && call.Attempt == attempt {
-		if d.unproven == nil {
-			d.unproven = make(map[string]bool)
-		}
-		d.unproven[loop.RunTool{Session: d.State.Session, Call: *call}.Identity()] = true
 	}
 	return false
+}
+
+// failReported answers a call whose worker sent a report that cannot be used: its task is done and no
+// other report will come.
+func (d *driver) failReported(ctx context.Context, m jetstream.Message) error {
+	c, attempt, ok := d.reporter(m.Ticket)
+	if !ok || m.Lane != events.LaneReport || !errors.Is(m.Err, commands.ErrBadCommand) {
+		return nil
+	}
+	r := content.NewResult(c.ID, c.Name, content.StatusError, "Tool failed: its worker's report cannot be used: "+m.Err.Error())
+	r.Code = "bad_report"
+	return d.decide(ctx, d.envelope(fmt.Sprintf("unusable/%s/%d", c.Place, attempt), commands.ReportResult{
+		Place: c.Place, Attempt: attempt, Queue: c.Routing.Queue, Outcome: tool.Result{Result: r},
+	}))
 }
 
 // reportedOn returns the call and attempt of a worker's report.

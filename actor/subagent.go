@@ -76,8 +76,14 @@ func (c *child) find(ctx context.Context) (*loop.State, error) {
 		if err != nil {
 			return nil, err
 		}
+		if opens || m.Lane != events.LaneAsk {
+			continue
+		}
+		if err := c.node.cell.Inbox().Open(ctx, &m); err != nil {
+			return nil, err
+		}
 		o, ok := m.Envelope.Command.(commands.OpenSession)
-		opens = opens || ok && m.Err == nil && o.Parent == c.parent
+		opens = ok && m.Err == nil && o.Parent == c.parent
 	}
 	r, err := c.node.reader(c.node.log).Read(ctx, c.id)
 	if err != nil || r.State.Opened && r.State.Parent != c.parent || !r.State.Opened && !opens {

@@ -102,15 +102,35 @@ func (e Envelope) Encode() ([]byte, error) {
 }
 
 // Decode decodes the result of Encode. It returns ErrBadCommand for anything else.
-func Decode(b []byte) (e Envelope, err error) {
-	if err := wire.Decode(b, wire.Command, e.decode); err != nil {
+func Decode(b []byte) (Envelope, error) {
+	return decode(b, func(content.SessionID, Command) error { return nil })
+}
+
+// DecodeOn decodes a command that came on a session's lane. For a command of another session or lane
+// it returns ErrBadCommand without decoding more than the head of the envelope.
+func DecodeOn(s content.SessionID, l events.Lane, b []byte) (Envelope, error) {
+	return decode(b, func(session content.SessionID, zero Command) error {
+		switch {
+		case session != s:
+			return fmt.Errorf("it is for session %q, not for %q", session, s)
+		case zero != nil && LaneOf(zero) != l:
+			return fmt.Errorf("%s came on lane %q", NameOf(zero), l)
+		}
+		return nil
+	})
+}
+
+func decode(b []byte, belongs func(content.SessionID, Command) error) (e Envelope, err error) {
+	err = wire.Decode(b, wire.Command, func(dec *msgpack.Decoder) error { return e.decode(dec, belongs) })
+	if err != nil {
 		return e, fmt.Errorf("%w: %w", ErrBadCommand, err)
 	}
 	return e, nil
 }
 
-// decode fills in as many fields as it can.
-func (e *Envelope) decode(dec *msgpack.Decoder) error {
+// decode fills in as many fields as it can. It calls belongs before it decodes the command, with the
+// zero command of its kind, or nil for an unknown one.
+func (e *Envelope) decode(dec *msgpack.Decoder, belongs func(content.SessionID, Command) error) error {
 	var name string
 	if n, err := dec.DecodeArrayLen(); err != nil || n != envelopeFields {
 		return errors.New("not an envelope")
@@ -121,7 +141,11 @@ func (e *Envelope) decode(dec *msgpack.Decoder) error {
 	if e.ID == "" || len(e.ID) > maxIDLen {
 		return fmt.Errorf("id of %d bytes, want 1 to %d", len(e.ID), maxIDLen)
 	}
-	c, err := decodeCommand(name, dec)
+	zero := Named(name)
+	if err := belongs(e.Session, zero); err != nil {
+		return fmt.Errorf("%s: %w", e.ID, err)
+	}
+	c, err := decodeCommand(zero, dec)
 	if err != nil {
 		return fmt.Errorf("command %q: %w", name, err)
 	}

@@ -69,9 +69,8 @@ func Named(name string) Command {
 	return nil
 }
 
-// decodeCommand decodes the command with the name on the wire.
-func decodeCommand(name string, dec *msgpack.Decoder) (Command, error) {
-	zero := Named(name)
+// decodeCommand decodes a command of the kind of zero.
+func decodeCommand(zero Command, dec *msgpack.Decoder) (Command, error) {
 	if zero == nil {
 		return nil, errors.New("unknown command")
 	}

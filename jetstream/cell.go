@@ -15,6 +15,7 @@ import (
 	"context"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
@@ -30,6 +31,8 @@ type Cell struct {
 	api   *api.Conn
 	names layout.Names
 	blobs *blob.Store
+
+	decoding *semaphore.Weighted // memory for decoding commands
 }
 
 // ParseNamespace validates the name of a cell. The empty name means DefaultNamespace.
@@ -42,7 +45,7 @@ func Open(nc *nats.Conn, namespace string) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cell{nc: nc, api: api.New(nc), names: layout.New(namespace)}
+	c := &Cell{nc: nc, api: api.New(nc), names: layout.New(namespace), decoding: semaphore.NewWeighted(decodingMemory)}
 	c.blobs = blob.NewStore(c.api, c.names)
 	return c, nil
 }
@@ -52,6 +55,15 @@ func (c *Cell) Namespace() string { return c.names.NS }
 
 // Conn returns the cell's connection.
 func (c *Cell) Conn() *nats.Conn { return c.nc }
+
+const (
+	// maxCommand is the largest command. The session's driver keeps it in memory.
+	maxCommand = 128 << 20
+
+	// decodingMemory is the memory that the commands of a connection's sessions may take while they
+	// are fetched and decoded. A command that may take more has all of it to itself.
+	decodingMemory = 256 << 20
+)
 
 // maxInline is the largest payload stored in a message. Larger ones go to the object store, which
 // keeps reads of many messages cheap and allows payloads beyond the server's largest message.
@@ -69,9 +81,9 @@ func (c *Cell) pack(ctx context.Context, msg *nats.Msg, data []byte) error {
 }
 
 // unpack reverses pack: it returns data itself, or the blob that the headers name, up to a limit in
-// bytes; 0 means no limit. It returns ErrBlobMissing if the blob is missing or damaged, and
-// ErrTooLarge if it exceeds the limit.
-func (c *Cell) unpack(ctx context.Context, h nats.Header, data []byte, limit int) ([]byte, error) {
+// bytes; 0 means no limit, for what only drivers write. It returns ErrBlobMissing if the blob is
+// missing or damaged, and ErrTooLarge if it exceeds the limit.
+func (c *Cell) unpack(ctx context.Context, h nats.Header, data []byte, limit int64) ([]byte, error) {
 	name := h.Get(layout.HeaderBlob)
 	if name == "" {
 		return data, nil
@@ -97,8 +109,8 @@ var (
 	// damaged there. The message cannot be used.
 	ErrBlobMissing = blob.ErrMissing
 
-	// ErrTooLarge is returned by Send for an ask that exceeds the limit of a session. Store the
-	// data in Blobs, or where tools can read it, and send its name.
+	// ErrTooLarge is returned by Send for a command of more than 128 MiB. Store the data in Blobs,
+	// or where tools can read it, and send its name.
 	ErrTooLarge = blob.ErrTooLarge
 )
 

@@ -2,13 +2,16 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -55,9 +58,17 @@ func (c *claim) Extend(ctx context.Context) error {
 }
 
 // Report sends the outcome of the attempt to the session's inbox. It ignores the lease, because the
-// core handles reports that are late or repeated.
+// core handles reports that are late or repeated. An outcome that is too large for a command becomes an
+// error that says so.
 func (c *claim) Report(ctx context.Context, r task.Report) error {
-	if _, err := c.queue.inbox.SendReport(ctx, envelopeOf(r, c.task), c.task.Ticket); err != nil {
+	_, err := c.queue.inbox.SendReport(ctx, envelopeOf(r, c.task), c.task.Ticket)
+	if errors.Is(err, ErrTooLarge) {
+		failed := content.NewResult(r.Call, c.task.Tool, content.StatusError, "Tool failed: its result cannot be sent: "+err.Error())
+		r.Outcome = tool.Result{Result: failed, Duration: r.Outcome.Duration, Usage: r.Outcome.Usage, Counts: r.Outcome.Counts}
+		r.Question = nil
+		_, err = c.queue.inbox.SendReport(ctx, envelopeOf(r, c.task), c.task.Ticket)
+	}
+	if err != nil {
 		return c.wrap("report", err)
 	}
 	if r.Wake || c.task.Wake {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/commands"
@@ -124,7 +125,7 @@ func TestFencedTaskIsReportedBeforeItIsRemoved(t *testing.T) {
 			ID: fmt.Sprint("overtaken/t1-r1-c1/1/", number), Session: x.Session,
 			Command: commands.ReportOvertaken{Place: x.Place, Attempt: 1, Task: number},
 		}}
-		if diff := cmp.Diff(want, m); diff != "" || number == 0 {
+		if diff := cmp.Diff(want, m, cmpopts.IgnoreUnexported(Message{})); diff != "" || number == 0 {
 			t.Errorf("reports (-want +got):\n%s", diff)
 		}
 		if _, err := c.api.Last(t.Context(), c.names.RunStream(), c.names.Run(x.Session)); err != nil {

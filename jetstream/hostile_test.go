@@ -2,13 +2,13 @@ package jetstream
 
 import (
 	"bytes"
-	"runtime"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/turnlog/turnlog/internal/testing/allocated"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
@@ -35,15 +35,6 @@ func hostile(t *testing.T, key string, good any) map[string][]byte {
 	}
 }
 
-// allocated returns how many bytes the process allocates during do.
-func allocated(do func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
 // mostAllocated is far more than the length of any hostile value.
 const mostAllocated = 32 << 20
 
@@ -54,7 +45,7 @@ func TestInvalidOffersAreSkipped(t *testing.T) {
 			v := watch(t, c)
 			must(t, c.Catalog().Advertise(t.Context(), offer("w1", "a")))
 			wantOffers(t, v, offer("w1", "a"))
-			n := allocated(func() {
+			n := allocated.By(func() {
 				putRaw(t, c, c.names.Catalog().Key(layout.OfferKeys+"w2"), value)
 				wantOffers(t, v, offer("w1", "a"))
 			})
@@ -74,7 +65,7 @@ func TestInvalidNodeRecordsAreSkipped(t *testing.T) {
 			must(t, c.Nodes().Record(t.Context(), "n1", nil))
 			putRaw(t, c, c.names.Nodes().Key("n2"), value)
 			var got []NodeRecord
-			n := allocated(func() { got = nodes(t, c) })
+			n := allocated.By(func() { got = nodes(t, c) })
 			if diff := cmp.Diff([]NodeRecord{{Node: "n1", AheadKnown: true, Held: []HeldToken{}}}, got); diff != "" {
 				t.Errorf("%s: nodes (-want +got):\n%s", what, diff)
 			}

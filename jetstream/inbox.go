@@ -12,12 +12,11 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/blob"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
-
-// maxAsk is the largest ask. The session's driver keeps it in memory.
-const maxAsk = 128 << 20
 
 // ErrNoLane is returned by Send for a command that only hosts or the server originate. It cannot be
 // sent.
@@ -32,7 +31,8 @@ type Inbox struct {
 // Inbox returns the cell's inbox.
 func (c *Cell) Inbox() *Inbox { return &Inbox{cell: c} }
 
-// Message is one command of a session, as it was read or received.
+// Message is one command of a session, as it was read or received. Its sender may be hostile, and
+// the command is neither fetched nor decoded until [Inbox.Open].
 type Message struct {
 	Lane     events.Lane
 	Seq      uint64       // of the message
@@ -43,6 +43,10 @@ type Message struct {
 	Err      error  // commands.ErrBadCommand or ErrBlobMissing: skip it
 	Gap      bool   // from a Listener: commands may have been missed, read the inbox
 	More     bool   // from Read, which yields no more of its lane: read again
+
+	session content.SessionID
+	data    []byte
+	blob    string // the name of the payload; "": it is data
 }
 
 // lanes returns the lanes of a session, in the order in which their commands are handled.
@@ -91,8 +95,8 @@ func (c *Cell) sendEnvelope(ctx context.Context, msg *nats.Msg, env commands.Env
 	if err != nil {
 		return 0, err
 	}
-	if len(data) > maxAsk && commands.LaneOf(env.Command) == events.LaneAsk {
-		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), maxAsk)
+	if len(data) > maxCommand {
+		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), maxCommand)
 	}
 	if err := c.pack(ctx, msg, data); err != nil {
 		return 0, err
@@ -215,7 +219,7 @@ func (p *lane) judge(m stamp) verdict {
 	return inDoubt // the clock of another server, or an old backup of a stream that was created again
 }
 
-// Read yields the commands that are not handled, lane by lane and in order: first asks, then
+// Read yields the unopened commands that are not handled, lane by lane and in order: first asks, then
 // decisions, reports and timers. It asks the leaders, so it includes everything that was acknowledged
 // before the call. It ends each lane but that of reports after a number of commands; 0 means no limit.
 func (r *Reader) Read(ctx context.Context, most int) iter.Seq2[Message, error] {
@@ -286,7 +290,7 @@ func (r *Reader) readLane(ctx context.Context, p *lane, m stored, limit int, yie
 		if m.err != nil {
 			return false, m.err
 		}
-		old, msg, err := r.open(ctx, p, m.Message)
+		old, msg, err := r.unread(ctx, p, m.Message)
 		if err != nil {
 			return false, err
 		}
@@ -309,14 +313,18 @@ func (r *Reader) readLane(ctx context.Context, p *lane, m stored, limit int, yie
 	return true, nil
 }
 
-// open decodes a stored message, unless it is handled.
-func (r *Reader) open(ctx context.Context, p *lane, m api.Message) (old bool, msg Message, err error) {
+// unread returns a stored message, unless it is handled.
+func (r *Reader) unread(ctx context.Context, p *lane, m api.Message) (old bool, msg Message, err error) {
 	v := p.judge(stampOf(m))
 	if v == isOld {
 		return true, msg, nil
 	}
-	msg = Message{Lane: p.Lane, Seq: m.Seq, At: content.TimeOf(m.Time), Ticket: m.Header.Get(layout.HeaderTicket)}
-	if err := r.inbox.fill(ctx, &msg, r.session, m); err != nil || v == isNew || msg.Err != nil {
+	msg = unopened(r.session, p.Lane, m.Header, m.Data, m.Spoofed)
+	msg.Seq, msg.At = m.Seq, content.TimeOf(m.Time)
+	if v == isNew {
+		return false, msg, nil
+	}
+	if err := r.inbox.Open(ctx, &msg); err != nil || msg.Err != nil {
 		return false, msg, err
 	}
 	old, err = r.caused(ctx, msg.Envelope.ID)
@@ -338,37 +346,54 @@ func (r *Reader) caused(ctx context.Context, id string) (bool, error) {
 	return r.causes[id], nil
 }
 
-// fill decodes a stored message into msg. It sets Err for an invalid command.
-func (i *Inbox) fill(ctx context.Context, msg *Message, s content.SessionID, m api.Message) error {
-	limit := maxAsk
-	if msg.Lane == events.LaneReport {
-		limit = 0 // a tool's output is never skipped
+// unopened returns a message with what its headers say.
+func unopened(s content.SessionID, l events.Lane, h nats.Header, data []byte, spoofed bool) Message {
+	m := Message{Lane: l, Ticket: h.Get(layout.HeaderTicket), session: s, data: data, blob: h.Get(layout.HeaderBlob)}
+	if spoofed {
+		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)
 	}
-	data, err := i.cell.unpack(ctx, m.Header, m.Data, limit)
-	switch {
-	case errors.Is(err, ErrTooLarge):
-		msg.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, err)
-	case m.Spoofed:
-		msg.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)
-	case errors.Is(err, ErrBlobMissing):
-		msg.Err = err
-	case err != nil:
-		return err
-	default:
-		msg.decode(s, data)
-	}
-	return nil
+	return m
 }
 
-// decode decodes the command and checks its session and lane.
-func (m *Message) decode(s content.SessionID, data []byte) {
-	m.Envelope, m.Err = commands.Decode(data)
-	if m.Err == nil && m.Envelope.Session != s {
-		m.Err = fmt.Errorf("%w: %s is for session %q, not for %q", commands.ErrBadCommand, m.Envelope.ID, m.Envelope.Session, s)
+// Open fetches and decodes the command, or sets Err if it is invalid. The declared size of a large one
+// is checked before it is fetched, its session and lane before it is decoded. It waits until the memory
+// that this may take is free, so that hostile commands cannot take more than a part of the process's.
+func (i *Inbox) Open(ctx context.Context, m *Message) error {
+	if m.Err != nil || m.Envelope.Command != nil {
+		return nil
 	}
-	if m.Err == nil && m.Lane != commands.LaneOf(m.Envelope.Command) {
-		m.Err = fmt.Errorf("%w: %s came on lane %q", commands.ErrBadCommand, commands.NameOf(m.Envelope.Command), m.Lane)
+	size, large, err := int64(len(m.data)), (*blob.Blob)(nil), error(nil)
+	if m.blob != "" {
+		if large, err = i.cell.blobs.Open(ctx, m.blob); err == nil {
+			size = large.Size()
+		}
 	}
+	if err == nil && size > maxCommand {
+		err = fmt.Errorf("%w: %w: %d bytes, at most %d", commands.ErrBadCommand, ErrTooLarge, size, maxCommand)
+	}
+	if err == nil {
+		err = i.decode(ctx, m, int(size), large)
+	}
+	m.data = nil
+	if errors.Is(err, commands.ErrBadCommand) || errors.Is(err, ErrBlobMissing) {
+		m.Err, err = err, nil
+	}
+	return err
+}
+
+func (i *Inbox) decode(ctx context.Context, m *Message, size int, large *blob.Blob) (err error) {
+	memory := min(wire.Memory(size, wire.Command), decodingMemory)
+	if err := i.cell.decoding.Acquire(ctx, memory); err != nil {
+		return context.Cause(ctx)
+	}
+	defer i.cell.decoding.Release(memory)
+	if large != nil {
+		if m.data, err = large.Read(ctx); err != nil {
+			return err
+		}
+	}
+	m.Envelope, err = commands.DecodeOn(m.session, m.Lane, m.data)
+	return err
 }
 
 // Purge deletes the handled commands that were read or received. With keepLast the last one of each

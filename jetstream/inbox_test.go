@@ -1,8 +1,10 @@
 package jetstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -19,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/allocated"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
@@ -56,8 +59,17 @@ func send(t testing.TB, c *Cell, envs ...commands.Envelope) []uint64 {
 
 func read(t testing.TB, c *Cell, s content.SessionID, cursors ...events.Cursor) []Message {
 	t.Helper()
-	out, err := natstest.Collect(c.Inbox().Read(t.Context(), s, cursors, 0))
+	return opened(t, c, c.Inbox().Read(t.Context(), s, cursors, 0))
+}
+
+// opened opens all messages.
+func opened(t testing.TB, c *Cell, seq iter.Seq2[Message, error]) []Message {
+	t.Helper()
+	out, err := natstest.Collect(seq)
 	must(t, err)
+	for i := range out {
+		must(t, c.Inbox().Open(t.Context(), &out[i]))
+	}
 	return out
 }
 
@@ -124,8 +136,7 @@ func TestReadEndsEachLaneAtItsLimitExceptReports(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		send(t, c, submit("s1", "a1", ""), lostReport("s1", "r1"), submit("s1", "a2", ""), lostReport("s1", "r2"),
 			decision("s1", "d1"), submit("s1", "a3", ""), lostReport("s1", "r3"))
-		got, err := natstest.Collect(c.Inbox().Read(t.Context(), "s1", nil, 2))
-		must(t, err)
+		got := opened(t, c, c.Inbox().Read(t.Context(), "s1", nil, 2))
 		wantIDs(t, got, "ask a1", "ask a2", "decide d1", "report r1", "report r2", "report r3")
 		for i, m := range got {
 			if m.More != (i == 1) {
@@ -307,7 +318,7 @@ func TestInboxesOfSessionsAreSeparate(t *testing.T) {
 
 func TestTooLargeAskIsReadWithAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
-		id, err := c.Blobs().Put(t.Context(), make([]byte, maxAsk+1))
+		id, err := c.Blobs().Put(t.Context(), make([]byte, maxCommand+1))
 		must(t, err)
 		msg := nats.NewMsg(c.names.Cmd("s", events.LaneAsk))
 		msg.Header.Set(layout.HeaderBlob, id)
@@ -321,10 +332,68 @@ func TestTooLargeAskIsReadWithAnError(t *testing.T) {
 	})
 }
 
+// A few stored bytes can declare any size, and be of another.
+func TestTheSizeOfABlobIsCheckedBeforeItIsFetched(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		name := strings.Repeat("ab", 32)
+		for nuid, meta := range map[string]string{
+			"declared": `{"name":%q,"bucket":%q,"nuid":"declared","size":2600000000,"chunks":20000}`,
+			"chunked":  `{"name":%q,"bucket":%q,"nuid":"chunked","size":1000,"chunks":4000000000}`,
+			"longer":   `{"name":%q,"bucket":%q,"nuid":"longer","size":1000,"chunks":1}`,
+			"shorter":  `{"name":%q,"bucket":%q,"nuid":"shorter","size":100000000,"chunks":800}`,
+		} {
+			_, err := c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.BlobChunks(nuid), Data: make([]byte, 128<<10)})
+			must(t, err)
+			must(t, c.api.Purge(t.Context(), c.names.BlobStream(), c.names.BlobMeta(name), 0))
+			_, err = c.api.Publish(t.Context(), &nats.Msg{
+				Subject: c.names.BlobMeta(name), Data: fmt.Appendf(nil, meta, name, c.names.BlobBucket()),
+			})
+			must(t, err)
+			msg := nats.NewMsg(c.names.Cmd(content.SessionID(nuid), events.LaneReport))
+			msg.Header.Set(layout.HeaderBlob, name)
+			_, err = c.api.Publish(t.Context(), msg)
+			must(t, err)
+			var got []Message
+			took := allocated.By(func() { got = read(t, c, content.SessionID(nuid)) })
+			most := int64(4 << 20)
+			if nuid == "shorter" {
+				most += 100_000_000
+			}
+			if len(got) != 1 || got[0].Err == nil || (nuid == "declared") != errors.Is(got[0].Err, ErrTooLarge) || took > most {
+				t.Errorf("%s: read %+v, allocated %d", nuid, got, took)
+			}
+		}
+	})
+}
+
+// Two commands that may take half of the memory or more are not decoded at once.
+func TestCommandsShareTheMemoryForDecoding(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		send(t, c, submit("s", "a", "x"), submit("s", "b", "y"))
+		got, err := natstest.Collect(c.Inbox().Read(t.Context(), "s", nil, 0))
+		must(t, err)
+		must(t, c.decoding.Acquire(t.Context(), decodingMemory))
+		opened := make(chan error)
+		go func() { opened <- c.Inbox().Open(t.Context(), &got[0]) }()
+		synctest.Wait()
+		if got[0].Envelope.ID != "" {
+			t.Error("a command is decoded without memory")
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := c.Inbox().Open(ended, &got[1]); !errors.Is(err, context.Canceled) {
+			t.Errorf("Open with an ended context = %v", err)
+		}
+		c.decoding.Release(decodingMemory)
+		must(t, <-opened)
+		wantIDs(t, got[:1], "ask a")
+	})
+}
+
 func TestTooLargeAskIsNotSent(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		env := commands.Envelope{ID: "c", Session: "s", Command: commands.SubmitInput{Items: []content.Item{
-			content.NewItem(content.User, content.Part{Kind: content.MediaKind, Media: &content.Media{Bytes: make([]byte, maxAsk)}}),
+			content.NewItem(content.User, content.Part{Kind: content.MediaKind, Media: &content.Media{Bytes: make([]byte, maxCommand)}}),
 		}}}
 		if _, err := c.Inbox().Send(t.Context(), env); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("Send = %v, want ErrTooLarge", err)
@@ -377,8 +446,8 @@ func TestReadMissesNoConcurrentCommand(t *testing.T) {
 					return
 				}
 				for _, m := range found {
-					if m.Envelope.ID != strconv.Itoa(got) || m.Last != at {
-						t.Errorf("%s after %d: command %q, after %d, want number %d", id, at, m.Envelope.ID, m.Last, got)
+					if err := c.Inbox().Open(ctx, &m); err != nil || m.Envelope.ID != strconv.Itoa(got) || m.Last != at {
+						t.Errorf("%s after %d: command %q, after %d, %v, want number %d", id, at, m.Envelope.ID, m.Last, err, got)
 						return
 					}
 					got, at = got+1, m.Seq

@@ -102,7 +102,8 @@ func roundTrips(b *testing.B, driver *Cell, sessions int) {
 					done <- err
 					return
 				}
-				if m := l.Decode(<-l.C()); m.Err != nil || m.Gap {
+				m := l.Message(<-l.C())
+				if err := driver.Inbox().Open(b.Context(), &m); err != nil || m.Err != nil || m.Gap {
 					done <- fmt.Errorf("received %+v", m)
 					return
 				}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -26,7 +27,8 @@ func listen(t *testing.T, c *Cell, s content.SessionID) *Listener {
 func next(ctx context.Context, l *Listener) (Message, error) {
 	select {
 	case raw := <-l.C():
-		return l.Decode(raw), nil
+		m := l.Message(raw)
+		return m, l.cell.Inbox().Open(ctx, &m)
 	case <-l.Reconnected():
 		return Message{Gap: true}, nil
 	case <-ctx.Done():
@@ -55,7 +57,7 @@ func TestListenerReceivesEveryLane(t *testing.T) {
 			{Lane: events.LaneReport, Seq: seqs[3], At: now, Envelope: lostReport("s1", "r1")},
 		}
 		for _, w := range want {
-			if diff := cmp.Diff(w, hear(t, l)); diff != "" {
+			if diff := cmp.Diff(w, hear(t, l), cmpopts.IgnoreUnexported(Message{})); diff != "" {
 				t.Errorf("received (-want +got):\n%s", diff)
 			}
 		}

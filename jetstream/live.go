@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
@@ -104,7 +103,7 @@ type Listener struct {
 	subs   []*nats.Subscription
 	raw    chan *nats.Msg // the client drops and counts messages that do not fit
 	status chan nats.Status
-	missed int // dropped messages that Decode has reported
+	missed int // dropped messages that Message has reported
 }
 
 // Listen starts a Listener. It runs until Close, even if ctx ends.
@@ -124,7 +123,7 @@ func (i *Inbox) Listen(ctx context.Context, s content.SessionID) (*Listener, err
 	return l, nil
 }
 
-// C delivers live copies, for Decode. It is never closed.
+// C delivers live copies, for Message. It is never closed.
 func (l *Listener) C() <-chan *nats.Msg { return l.raw }
 
 // Reconnected delivers a value after each reconnect.
@@ -150,28 +149,18 @@ func (l *Listener) dropped() int {
 	return total
 }
 
-// Decode decodes a live copy. It returns a gap for the first one after others were dropped, and for one
-// whose payload is a blob.
-func (l *Listener) Decode(raw *nats.Msg) Message {
+// Message returns a live copy unopened. It returns a gap for the first one after others were dropped,
+// and for one whose payload is a blob.
+func (l *Listener) Message(raw *nats.Msg) Message {
 	if n := l.dropped(); n > l.missed {
 		l.missed = n
 		return Message{Gap: true}
 	}
-	m := Message{
-		Lane: l.cell.names.LaneOf(raw.Subject),
-		Seq:  api.HeaderUint(raw.Header, jetstream.SequenceHeader),
-		Last: api.HeaderUint(raw.Header, jetstream.LastSequenceHeader),
-		At:   content.TimeOf(api.HeaderTime(raw.Header)),
-
-		Ticket: raw.Header.Get(layout.HeaderTicket),
-	}
-	if api.IsSpoofedCopy(raw.Header) {
-		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)
-		return m
-	}
-	if m.Seq == 0 || m.At == 0 || raw.Header.Get(layout.HeaderBlob) != "" {
+	m := unopened(l.session, l.cell.names.LaneOf(raw.Subject), raw.Header, raw.Data, api.IsSpoofedCopy(raw.Header))
+	m.Seq, m.Last = api.HeaderUint(raw.Header, jetstream.SequenceHeader), api.HeaderUint(raw.Header, jetstream.LastSequenceHeader)
+	m.At = content.TimeOf(api.HeaderTime(raw.Header))
+	if m.Err == nil && (m.Seq == 0 || m.At == 0 || m.blob != "") {
 		return Message{Gap: true}
 	}
-	m.decode(l.session, raw.Data)
 	return m
 }

@@ -146,7 +146,7 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (*claim, error) {
 		return nil, api.ErrSpoofed
 	}
 	c.delivery = int(meta.NumDelivered) - q.neverClaimed(ctx, meta)
-	data, err := q.cell.unpack(ctx, msg.Header, msg.Data, 0)
+	data, err := q.cell.unpack(ctx, msg.Header, msg.Data, maxCommand)
 	if err != nil {
 		return nil, err
 	}

@@ -97,6 +97,9 @@ func (h *handler) until(ctx context.Context, id string) error {
 			}
 		}
 		for _, m := range batch {
+			if err := h.cell.Inbox().Open(ctx, &m); err != nil {
+				return err
+			}
 			h.inbox.Take(m)
 			if m.Envelope.ID == id {
 				return nil

@@ -107,8 +107,8 @@ func (t *Tasks) look(ctx context.Context, x task.Task, subject string) (seq uint
 	if err != nil {
 		return 0, false, err
 	}
-	data, err := t.cell.unpack(ctx, m.Header, m.Data, 0)
-	if m.Spoofed || errors.Is(err, ErrBlobMissing) {
+	data, err := t.cell.unpack(ctx, m.Header, m.Data, maxCommand)
+	if m.Spoofed || errors.Is(err, ErrBlobMissing) || errors.Is(err, ErrTooLarge) {
 		return m.Seq, false, nil
 	}
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/internal/testing/tasktest"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -38,10 +37,8 @@ func tasksOf(driver *Cell, lease time.Duration, worker func(*testing.T) *Cell) t
 // reportsOf reads what workers reported for a session.
 func reportsOf(t *testing.T, c *Cell, id content.SessionID) []task.Report {
 	t.Helper()
-	messages, err := natstest.Collect(c.Inbox().Read(t.Context(), id, nil, 0))
-	must(t, err)
 	var out []task.Report
-	for _, m := range messages {
+	for _, m := range read(t, c, id) {
 		must(t, m.Err)
 		if r, ok := m.Envelope.Command.(commands.ReportResult); ok {
 			out = append(out, task.Report{Session: id, Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Outcome: r.Outcome})

@@ -151,12 +151,25 @@ func (x *collection) message(ctx context.Context, from string, msg api.Message) 
 		return nil
 	}
 	b.read = true
-	payload, err := x.cell.blobs.Get(ctx, b.name, 0)
+	err := x.cell.blobs.CopyTo(ctx, b.name, &mentions{in: x})
 	if errors.Is(err, blob.ErrMissing) {
 		return nil // readers of the message get the error
 	}
-	x.names(payload)
 	return err
+}
+
+// mentions marks the blobs that are named in what is written to it. A payload may be of any size.
+type mentions struct {
+	in   *collection
+	tail []byte // of what was written, shorter than a name
+}
+
+// Write never fails.
+func (w *mentions) Write(p []byte) (int, error) {
+	all := slices.Concat(w.tail, p)
+	w.in.names(all)
+	w.tail = all[max(0, len(all)-digestLen+1):]
+	return len(p), nil
 }
 
 // names marks the blobs that are named anywhere in data.

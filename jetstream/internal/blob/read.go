@@ -9,75 +9,109 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
+// Blob is a blob in the store, as its writer described it.
+type Blob struct {
+	store *Store
+	name  string
+	sum   []byte
+	meta  Meta
+}
+
 // maxGrow limits the memory that is reserved according to a description.
 const maxGrow = 128 << 20
 
-// Get returns a verified blob. It returns ErrTooLarge if the blob has more bytes than limit;
-// 0 means no limit.
-func (s *Store) Get(ctx context.Context, name string, limit int) ([]byte, error) {
-	buf := bounded{limit: limit}
-	if err := s.CopyTo(ctx, name, &buf); err != nil {
+// minChunk is the average size of chunks, below which a description is invalid.
+const minChunk = 4 << 10
+
+// Open returns a blob without reading it. It returns ErrMissing if there is none.
+func (s *Store) Open(ctx context.Context, name string) (*Blob, error) {
+	sum, err := hex.DecodeString(name)
+	if err != nil || len(sum) != sha256.Size {
+		return nil, fmt.Errorf("%w: %q is not a SHA-256", ErrMissing, name)
+	}
+	meta, err := s.meta(ctx, name)
+	switch {
+	case errors.Is(err, api.ErrNoMessage):
+		return nil, fmt.Errorf("%w: %s", ErrMissing, name)
+	case err != nil:
+		return nil, fmt.Errorf("get blob %s: %w", name, err)
+	case meta.Size > math.MaxInt64 || uint64(meta.Chunks) > meta.Size/minChunk+1:
+		return nil, fmt.Errorf("%w: %s: %d bytes in %d chunks", ErrMissing, name, meta.Size, meta.Chunks)
+	}
+	return &Blob{s, name, sum, meta}, nil
+}
+
+// Size returns the declared size. Reading yields no more bytes.
+func (b *Blob) Size() int64 { return int64(b.meta.Size) } //nolint:gosec // Open checks it
+
+// Read returns the verified bytes.
+func (b *Blob) Read(ctx context.Context) ([]byte, error) {
+	var buf bytes.Buffer
+	buf.Grow(int(min(b.meta.Size, maxGrow)))
+	if err := b.CopyTo(ctx, &buf); err != nil {
 		return nil, err
 	}
 	return buf.Bytes(), nil
 }
 
-// bounded is a buffer with a limit.
-type bounded struct {
-	bytes.Buffer
-
-	limit int
-}
-
-// Write writes all of p or returns ErrTooLarge.
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.limit > 0 && b.Len()+len(p) > b.limit {
-		return 0, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, b.limit)
-	}
-	return b.Buffer.Write(p) //nolint:wrapcheck // it never fails
-}
-
-// CopyTo writes a blob to dst, a chunk at a time. The digest is verified at the end, so discard what was
-// written if it returns an error.
-func (s *Store) CopyTo(ctx context.Context, name string, dst io.Writer) error {
-	want, err := hex.DecodeString(name)
-	if err != nil || len(want) != sha256.Size {
-		return fmt.Errorf("%w: %q is not a SHA-256", ErrMissing, name)
-	}
-	meta, err := s.meta(ctx, name)
-	if errors.Is(err, api.ErrNoMessage) {
-		return fmt.Errorf("%w: %s", ErrMissing, name)
-	}
-	if err != nil {
-		return fmt.Errorf("get blob %s: %w", name, err)
-	}
-	if buf, ok := dst.(*bounded); ok {
-		buf.Grow(int(min(meta.Size, maxGrow)))
-	}
-	sum := sha256.New()
-	for chunk, err := range s.chunks(ctx, meta) {
+// CopyTo writes the blob to dst, a chunk at a time. The digest is verified at the end, so discard what
+// was written if it returns an error.
+func (b *Blob) CopyTo(ctx context.Context, dst io.Writer) error {
+	sum, left := sha256.New(), b.meta.Size
+	for chunk, err := range b.store.chunks(ctx, b.meta) {
 		if err != nil {
-			return fmt.Errorf("get blob %s: %w", name, err)
+			return fmt.Errorf("get blob %s: %w", b.name, err)
 		}
+		if uint64(len(chunk)) > left {
+			return fmt.Errorf("%w: %s: it has more than the %d bytes of its description", ErrMissing, b.name, b.meta.Size)
+		}
+		left -= uint64(len(chunk))
 		_, _ = sum.Write(chunk) // never fails
 		if _, err := dst.Write(chunk); err != nil {
-			return fmt.Errorf("get blob %s: %w", name, err)
+			return fmt.Errorf("get blob %s: %w", b.name, err)
 		}
 	}
-	if !bytes.Equal(sum.Sum(nil), want) {
-		return fmt.Errorf("%w: %s: its bytes have another digest", ErrMissing, name)
+	if !bytes.Equal(sum.Sum(nil), b.sum) {
+		return fmt.Errorf("%w: %s: its bytes have another digest", ErrMissing, b.name)
 	}
 	return nil
 }
 
+// Get returns a verified blob. It returns ErrTooLarge if the blob has more bytes than limit;
+// 0 means no limit.
+func (s *Store) Get(ctx context.Context, name string, limit int64) ([]byte, error) {
+	b, err := s.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 && b.Size() > limit {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, b.Size(), limit)
+	}
+	return b.Read(ctx)
+}
+
+// CopyTo is [Blob.CopyTo] for a name.
+func (s *Store) CopyTo(ctx context.Context, name string, dst io.Writer) error {
+	b, err := s.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	return b.CopyTo(ctx, dst)
+}
+
+// maxInvalid is how many retired or invalid descriptions of a blob are passed over.
+const maxInvalid = 256
+
 // meta returns the first description of a blob, since a later one must not replace the blob. It asks the
 // leader, because the blob may be new.
 func (s *Store) meta(ctx context.Context, name string) (Meta, error) {
-	for seq := uint64(0); ; {
+	seq := uint64(0)
+	for range maxInvalid {
 		m, err := s.api.Next(ctx, s.names.BlobStream(), s.names.BlobMeta(name), seq)
 		if err != nil {
 			return Meta{}, err
@@ -87,6 +121,7 @@ func (s *Store) meta(ctx context.Context, name string) (Meta, error) {
 		}
 		seq = m.Seq + 1 // it is retired or invalid
 	}
+	return Meta{}, api.ErrNoMessage
 }
 
 // chunks yields the chunks of a blob. Later messages on their subject are not part of it.

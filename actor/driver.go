@@ -2,12 +2,16 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -62,10 +66,46 @@ func (d *driver) Run(ctx context.Context) (how string, err error) {
 	defer d.lease.stop()
 	d.performer = engine.NewPerformer(ctx, d.perform, func(e *engine.PanicError) { d.fail(e) })
 	defer d.performer.Stop(ErrDrain, nil)
-	if err := d.drive(ctx); err != nil {
+	how, err = d.rest(ctx)
+	if how == "" && err == nil {
+		how, err = "parked", d.drive(ctx)
+	}
+	if err != nil {
 		return d.left(ctx, err)
 	}
-	return "parked", nil
+	return how, nil
+}
+
+// absent is how a session was left that does not exist.
+const absent = "absent"
+
+// rest gives the token of a session back that was woken for nothing, before anything else is read or
+// written, and returns how the session was left. A flood of wakes must not delay the sessions that have
+// something to do.
+func (d *driver) rest(ctx context.Context) (how string, err error) {
+	defer d.Contain("waking", &err)
+	if !d.token.IsFirst() {
+		return "", nil // its last driver may have died
+	}
+	var waiting bool
+	var last journal.Record
+	errs := make([]error, 2)
+	var both sync.WaitGroup
+	both.Go(func() { waiting, errs[0] = d.node.cell.Inbox().HasAny(ctx, d.token.Session()) })
+	both.Go(func() { last, errs[1] = d.node.cell.Journal().Last(ctx, d.token.Session()) })
+	both.Wait()
+	_, deleted := events.DeletionOf(last.Entry)
+	switch {
+	case waiting || errs[0] != nil:
+		return "", nil //nolint:nilerr // reading the session shows it, too
+	case errors.Is(errs[1], journal.ErrNotFound):
+		how = absent
+	case errs[1] == nil && (deleted || engine.Parks(last.Entry)):
+		how = "parked"
+	default:
+		return "", nil
+	}
+	return how, d.release(ctx)
 }
 
 // drive returns nil once the session was released.

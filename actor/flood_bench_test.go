@@ -84,3 +84,32 @@ func (h *handled) wait(n int) {
 		<-time.After(time.Millisecond)
 	}
 }
+
+// BenchmarkUselessWakes measures a wake of a session that does not exist, until a session that is woken
+// after it has answered.
+func BenchmarkUselessWakes(b *testing.B) {
+	srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(srv.Close)
+	w := celltest.On(b.Context(), b, srv, admin.Config{})
+	n := w.Node(actor.Config{Name: "n1"})
+	flood := w.Connect()
+	b.ResetTimer()
+	for i := range b.N {
+		if err := flood.Publish(fmt.Sprint("turnlog.run.x", i), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := flood.FlushTimeout(time.Minute); err != nil {
+		b.Fatal(err)
+	}
+	s := w.Start("s", oneReply)
+	if err := s.Send(b.Context(), events.Steer, content.UserText("go")); err != nil {
+		b.Fatal(err)
+	}
+	w.Until("s", events.KindTurnFinished)
+	b.StopTimer()
+	n.Drain(b)
+}

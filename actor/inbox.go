@@ -88,7 +88,7 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 	count := d.node.cfg.Metrics.CommandHandled
 	if m.Lane == events.LaneReport && !d.mayReport(m.Ticket) {
 		d.inbox.Take(m)
-		d.log.Warn("report without the ticket of a call skipped", logfield.Seq(m.Seq))
+		d.warn("report without the ticket of a call skipped", logfield.Seq(m.Seq))
 		count("report", "forged")
 		return nil
 	}
@@ -97,13 +97,13 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 	}
 	d.inbox.Take(m)
 	if m.Err != nil {
-		d.log.Warn("bad command skipped", logfield.Seq(m.Seq), zap.Error(m.Err))
+		d.warn("bad command skipped", logfield.Seq(m.Seq), zap.Error(m.Err))
 		count("bad", "passed_over")
 		return d.failReported(ctx, m)
 	}
 	env, name := m.Envelope, commands.NameOf(m.Envelope.Command)
 	if m.Lane == events.LaneReport && !d.hasTicket(m) {
-		d.log.Warn("report without the ticket of its call skipped", logfield.Seq(m.Seq), logfield.Cause(env.ID))
+		d.warn("report without the ticket of its call skipped", logfield.Seq(m.Seq), logfield.Cause(env.ID))
 		count("report", "forged")
 		return nil
 	}
@@ -127,6 +127,11 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 		}
 	}
 	return err
+}
+
+// warn logs what a sender did wrong, within the bounds of the node's log.
+func (d *driver) warn(message string, fields ...zap.Field) {
+	d.node.sparse.Line(d.log, zap.WarnLevel, message, fields...)
 }
 
 // report handles the report of an effect. A timer that is early, because a clock was set back, is

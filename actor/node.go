@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/internal/sparselog"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/worker/task"
@@ -35,6 +36,7 @@ type Node struct {
 	agents  cache[[sha256.Size]byte, *agentRuntime]
 	models  cache[string, model.Model]
 	crashes crashBackoff
+	sparse  sparselog.Log
 	clock   clock
 
 	ready   chan struct{}
@@ -116,7 +118,8 @@ func (n *Node) run(ctx context.Context) error {
 	return err //nolint:wrapcheck // of our own functions
 }
 
-// take pulls run tokens, one for every free slot.
+// take pulls run tokens, one at a time, so that sessions spread over the nodes. While many wait, it
+// pulls several at a time, or each would take a round trip to the server.
 func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error {
 	for {
 		select {
@@ -125,25 +128,55 @@ func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error
 			return context.Cause(ctx)
 		}
 		n.readied.Do(func() { close(n.ready) })
-		token, err := n.runs.Take(ctx)
-		if err != nil {
-			<-n.slots
-			switch {
-			case ctx.Err() != nil:
-				return context.Cause(ctx)
-			case errors.Is(err, nats.ErrConnectionClosed):
-				return fmt.Errorf("take a run token: %w", err)
-			}
-			n.log.Warn("run token not taken", zap.Error(err))
-			if !pause.For(ctx, time.Second) {
-				return context.Cause(ctx)
-			}
+		token, err := n.takeOne(ctx, drivers, running)
+		switch {
+		case err == nil:
+			n.takeMore(ctx, token.Waiting(), func(ctx context.Context) { _, _ = n.takeOne(ctx, drivers, running) })
 			continue
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, nats.ErrConnectionClosed):
+			return fmt.Errorf("take a run token: %w", err)
 		}
-		running.Go(func() {
-			defer func() { <-n.slots }()
-			n.drive(drivers, token)
-		})
+		n.log.Warn("run token not taken", zap.Error(err))
+		if !pause.For(ctx, time.Second) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// takeOne pulls a token for a slot of the caller, and drives its session.
+func (n *Node) takeOne(ctx, drivers context.Context, running *sync.WaitGroup) (*jetstream.Token, error) {
+	token, err := n.runs.Take(ctx)
+	if err != nil {
+		<-n.slots
+		return nil, err
+	}
+	running.Go(func() {
+		defer func() { <-n.slots }()
+		n.drive(drivers, token)
+	})
+	return token, nil
+}
+
+const (
+	maxTakers = 32                     // tokens that are pulled at a time
+	takeSoon  = 250 * time.Millisecond // for tokens that other nodes may have taken meanwhile
+)
+
+// takeMore pulls waiting tokens together, as far as there are free slots.
+func (n *Node) takeMore(ctx context.Context, waiting uint64, takeOne func(context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, takeSoon)
+	defer cancel()
+	var takers sync.WaitGroup
+	defer takers.Wait()
+	for range min(waiting, maxTakers) {
+		select {
+		case n.slots <- struct{}{}:
+			takers.Go(func() { takeOne(ctx) })
+		default:
+			return
+		}
 	}
 }
 
@@ -177,17 +210,21 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	n.mu.Unlock()
 	n.cfg.Metrics.SessionLeft(how)
 	switch {
+	case how == absent:
+		log.Debug("there is no such session")
 	case err == nil:
 		n.crashes.forget(s)
 		log.Info("session left", zap.String("how", how))
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrLeaseLost):
-		log.Warn("session lost", zap.String("how", how), zap.Error(err))
-	default:
+		n.sparse.Line(log, zap.WarnLevel, "session lost", zap.String("how", how), zap.Error(err))
+	case n.crashes.isNew(s, err):
 		fields := []zap.Field{zap.String("how", how), zap.Error(err)}
 		if p, ok := errors.AsType[*engine.PanicError](err); ok {
 			fields = append(fields, zap.ByteString("stack", p.Stack))
 		}
-		log.Error("session cannot be driven", fields...)
+		n.sparse.Line(log, zap.ErrorLevel, "session cannot be driven", fields...)
+	default:
+		log.Debug("session still cannot be driven", zap.String("how", how), zap.Error(err))
 	}
 }
 
@@ -213,11 +250,16 @@ func (n *Node) sweep(ctx context.Context) error {
 // maxBackoff is the longest pause before a session that crashed its driver is retried.
 const maxBackoff = 10 * time.Minute
 
-// crashBackoff remembers the sessions that crashed their drivers on this node, with the last pause
-// before a retry.
+// crashBackoff remembers the sessions that this node cannot drive.
 type crashBackoff struct {
-	mu     sync.Mutex // guards pauses
-	pauses map[content.SessionID]time.Duration
+	mu       sync.Mutex // guards sessions
+	sessions map[content.SessionID]*crashed
+}
+
+// crashed is a session that its last driver on this node could not drive.
+type crashed struct {
+	pause time.Duration // before the last retry
+	err   string        // the last error
 }
 
 // next returns the pause before the session is retried: at first as long as after a crashed node,
@@ -225,16 +267,32 @@ type crashBackoff struct {
 func (b *crashBackoff) next(t *jetstream.Token) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.pauses == nil {
-		b.pauses = make(map[content.SessionID]time.Duration)
+	c := b.of(t.Session())
+	c.pause = min(max(2*c.pause, t.AckWait()), maxBackoff)
+	return c.pause
+}
+
+// isNew reports whether the session's last driver on this node did not end with the same error.
+func (b *crashBackoff) isNew(s content.SessionID, err error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, text := b.of(s), err.Error()
+	defer func() { c.err = text }()
+	return c.err != text
+}
+
+func (b *crashBackoff) of(s content.SessionID) *crashed {
+	if b.sessions == nil {
+		b.sessions = make(map[content.SessionID]*crashed)
 	}
-	pause := min(max(2*b.pauses[t.Session()], t.AckWait()), maxBackoff)
-	b.pauses[t.Session()] = pause
-	return pause
+	if b.sessions[s] == nil {
+		b.sessions[s] = &crashed{}
+	}
+	return b.sessions[s]
 }
 
 func (b *crashBackoff) forget(s content.SessionID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.pauses, s)
+	delete(b.sessions, s)
 }

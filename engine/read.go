@@ -87,14 +87,17 @@ func (r Reader) Update(ctx context.Context, to *Replica) error {
 		}
 		to.State.Fold(rec.Entry)
 		to.Head = rec.Head
-		to.Parked = slices.ContainsFunc(rec.Entry.Events, isParked)
+		to.Parked = Parks(rec.Entry)
 	}
 	return nil
 }
 
-func isParked(ev events.Event) bool {
-	_, ok := ev.(events.Parked)
-	return ok
+// Parks reports whether an entry parks its session. If it is the last one, the session is at rest.
+func Parks(e events.Entry) bool {
+	return slices.ContainsFunc(e.Events, func(ev events.Event) bool {
+		_, ok := ev.(events.Parked)
+		return ok
+	})
 }
 
 // fromHead is a journal that reads on from a head without the earlier entries, and checks that

@@ -68,6 +68,7 @@ func (r *Runs) Take(ctx context.Context) (*Token, error) {
 	return &Token{
 		cell: r.cell, session: r.cell.names.SessionOf(msg.Subject),
 		reply: msg.Reply, seq: meta.Sequence.Stream,
+		first: meta.NumDelivered == 1, waiting: meta.NumPending,
 	}, nil
 }
 
@@ -137,10 +138,18 @@ type Token struct {
 	session content.SessionID
 	reply   string
 	seq     uint64 // of the token in its stream
+	first   bool   // it was not delivered before
+	waiting uint64 // tokens that no node had taken when this one was
 }
 
 // Session returns the session that the token is for.
 func (t *Token) Session() content.SessionID { return t.session }
+
+// IsFirst reports whether no other driver had the token, so the session's last one gave it up in order.
+func (t *Token) IsFirst() bool { return t.first }
+
+// Waiting returns how many tokens waited for a node when this one was taken.
+func (t *Token) Waiting() uint64 { return t.waiting }
 
 // Reply returns the subject of answers, for Runs.NakFor.
 func (t *Token) Reply() string { return t.reply }

@@ -2,7 +2,6 @@ package scripted
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"strings"
 
@@ -72,7 +71,7 @@ func (in *input) add(n ast.Node, depth int) error {
 func (in *input) json(raw string) { *in = append(*in, piece{json: raw}) }
 
 // render returns the JSON for a request.
-func (in input) render(ctx context.Context, data view) (json.RawMessage, error) {
+func (in input) render(budget *budget, data view) (json.RawMessage, error) {
 	if in == nil {
 		return json.RawMessage("{}"), nil
 	}
@@ -80,7 +79,7 @@ func (in input) render(ctx context.Context, data view) (json.RawMessage, error) 
 	for _, p := range in {
 		raw := p.json
 		if p.text != nil {
-			s, err := p.text.render(ctx, data)
+			s, err := p.text.render(budget, data)
 			if err != nil {
 				return nil, err
 			}

@@ -74,7 +74,8 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 			Class: f.Class, Code: string(f.Code), Message: cmp.Or(string(f.Message), "the script says so"), RetryAfter: time.Duration(f.RetryAfter),
 		}
 	}
-	item, err := rep.item(ctx, given+1, viewOf(r.Transcript))
+	b := newBudget(ctx)
+	item, err := rep.item(b, given+1, viewOf(r.Transcript, b))
 	if ctx.Err() != nil {
 		return model.Reply{}, context.Cause(ctx)
 	}
@@ -121,20 +122,20 @@ func (m *Model) pick(given int) (reply, error) {
 }
 
 // item renders reply number of a session.
-func (r reply) item(ctx context.Context, number int, data view) (content.Item, error) {
+func (r reply) item(b *budget, number int, data view) (content.Item, error) {
 	item := content.Item{Kind: content.Assistant}
 	if r.Reasoning != "" {
 		item.Parts = append(item.Parts, content.Part{Kind: content.ReasoningKind, Text: string(r.Reasoning)})
 	}
 	if r.Text != nil {
-		s, err := r.Text.render(ctx, data)
+		s, err := r.Text.render(b, data)
 		if err != nil {
 			return content.Item{}, err
 		}
 		item.Parts = append(item.Parts, content.TextPart(s))
 	}
 	for i, c := range r.Calls {
-		input, err := c.Input.render(ctx, data)
+		input, err := c.Input.render(b, data)
 		if err != nil {
 			return content.Item{}, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/allocated"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/model/scripted"
@@ -179,16 +180,27 @@ replies:
 	}
 }
 
-func TestFailingTemplatesFailTheCall(t *testing.T) {
-	t.Parallel()
+func TestFailingTemplatesFailTheCall(t *testing.T) { //nolint:paralleltest // it measures allocations
 	for source, want := range map[string]string{
-		`{text: "a {{(index .Results 3).Text}}"}`:             `template: replies[0].text:1:5: executing "replies[0].text" at <index .Results 3>: error calling index: `,
-		`{text: "{{.Nope}}"}`:                                 "at <.Nope>: can't evaluate field Nope",
-		`{text: a, calls: [{name: x, input: {p: "{{.X}}"}}]}`: `executing "replies[0].calls[0].input.p" at <.X>`,
-		`{text: "{{range 2000000}}xxx{{end}}"}`:               "replies[0].text wrote more than 1 MiB",
-		`{text: "{{(index .Results 0).JSON.none}}"}`:          `template: replies[0].text:1:3: executing "replies[0].text" at <index .Results 0>`,
+		`{text: "a {{(index .Results 3).Text}}"}`:                                                    `template: replies[0].text:1:5: executing "replies[0].text" at <index .Results 3>: error calling index: `,
+		`{text: "{{.Nope}}"}`:                                                                        "at <.Nope>: can't evaluate field Nope",
+		`{text: a, calls: [{name: x, input: {p: "{{.X}}"}}]}`:                                        `executing "replies[0].calls[0].input.p" at <.X>`,
+		`{text: "{{range 20000}}` + strings.Repeat("x", 60) + `{{end}}"}`:                            "replies[0].text wrote more than 1 MiB",
+		`{text: "{{(index .Results 0).JSON.none}}"}`:                                                 `template: replies[0].text:1:3: executing "replies[0].text" at <index .Results 0>`,
+		`{text: "{{range 100000000000}}{{end}}"}`:                                                    "templates of one reply take at most 100000 steps",
+		`{text: '{{define "x"}}{{template "x"}}{{template "x"}}{{end}}{{template "x"}}'}`:            "take at most 100000 steps",
+		`{text: '{{$x := "0123456789"}}` + strings.Repeat(`{{$x = print $x $x}}`, 40) + `'}`:         "read and write at most 16 MiB",
+		`{text: '{{$x := "0123456789"}}` + strings.Repeat(`{{$x = printf "%s%s" $x $x}}`, 40) + `'}`: "read and write at most 16 MiB",
+		`{text: '{{$x := "<<<<<<<<<<"}}` + strings.Repeat(`{{$x = html $x}}`, 400) + `'}`:            "read and write at most 16 MiB",
+		`{text: '{{$x := printf "` + strings.Repeat("%[1]s", 2000) + `" (printf "%999s" "x")}}{{$x = printf "` + strings.Repeat("%[1]s", 2000) + `" $x}}'}`: "read and write at most 16 MiB",
+		`{text: '{{printf "%100000000d" 1}}'}`:   "a width or precision has at most three digits",
+		`{text: '{{printf "%*d" 100000000 1}}'}`: "a width or precision has at most three digits",
 	} {
-		e := fails(t, parse(t, "replies:\n  - "+source), after())
+		var e *model.Error
+		took := allocated.By(func() { e = fails(t, parse(t, "replies:\n  - "+source), after()) })
+		if took > 64<<20 {
+			t.Errorf("%.60s: allocated %d bytes", source, took)
+		}
 		if e.Class != content.ClassInvalid || e.Code != "template" || !strings.Contains(e.Message, want) {
 			t.Errorf("%s: Call = %v, want %q in it", source, e, want)
 		}
@@ -254,13 +266,25 @@ func TestCancelEndsTheDelay(t *testing.T) {
 	})
 }
 
+// ending is a context that ends when it was asked a number of times.
+type ending struct {
+	context.Context //nolint:containedctx // it is a context
+
+	left int
+}
+
+func (e *ending) Err() error {
+	if e.left--; e.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
 func TestCancelEndsASlowTemplate(t *testing.T) {
 	t.Parallel()
-	m := parse(t, `replies: [{text: '{{range 20000000000}}{{""}}{{end}}'}]`)
-	gone := errors.New("gone")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, gone)
-	defer cancel()
-	if _, err := m.Call(ctx, after(), func(content.Delta) {}); !errors.Is(err, gone) {
-		t.Errorf("Call = %v, want %v", err, gone)
+	m := parse(t, `replies: [{text: '{{range 20}}{{range 4000}}{{end}}{{end}}'}]`)
+	ctx := &ending{t.Context(), 1000}
+	if _, err := m.Call(ctx, after(), func(content.Delta) {}); !errors.Is(err, context.Canceled) || ctx.left < -10 {
+		t.Errorf("Call = %v, and the template ran on for %d steps", err, -ctx.left)
 	}
 }

@@ -2,11 +2,16 @@ package scripted_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/allocated"
+	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 )
 
@@ -18,6 +23,9 @@ func TestInvalidScriptsAreRejected(t *testing.T) {
 	}{
 		"empty":                  {"", "script s.yaml: the file is empty: write replies: with at least one reply"},
 		"only a comment":         {"# nothing\n", "script s.yaml: the file is empty"},
+		"nested templates":       {"replies:\n  - text: '" + strings.Repeat("{{if 1}}", 65) + strings.Repeat("{{end}}", 65) + "'\n", "script s.yaml:2:11: templates nest at most 64 actions"},
+		"nested parentheses":     {"replies:\n  - text: '{{" + strings.Repeat("(", 65) + "1" + strings.Repeat(")", 65) + "}}'\n", "script s.yaml:2:11: templates nest at most 64 actions"},
+		"a chain of else if":     {"replies:\n  - text: '{{if 1}}" + strings.Repeat("{{else if 1}}", 65) + "{{end}}'\n", "script s.yaml:2:11: templates nest at most 64 actions"},
 		"no replies":             {"repeat: true\n", "script s.yaml: no replies"},
 		"empty replies":          {"replies: []\n", "script s.yaml: no replies"},
 		"replies is no list":     {"replies: hello\n", "script s.yaml:1:10: string was used where sequence is expected"},
@@ -149,11 +157,26 @@ func FuzzParse(f *testing.F) {
 	f.Add("replies: [{error: {class: server, retry_after: 1s, attempts: 2}, text: ok, chunk: 3}]")
 	f.Add("---\nreplies:\n  - text: >-\n      a\n\n      b\n...\n")
 	f.Add("0\n---")
+	f.Add("replies: [{text: '{{range 9}}{{$x := printf \"%s%s\" .}}{{html $x}}{{end}}{{(index .Results 0).JSON.a}}'}]")
 	f.Add("a: &b\n  - *b\n? c\n: !!d {<<: 1}\n--- >-\n")
 	f.Fuzz(func(t *testing.T, source string) {
 		m, err := scripted.Parse("f.yaml", []byte(source))
 		if (m == nil) == (err == nil) {
 			t.Fatalf("Parse = %v, %v", m, err)
+		}
+		if err != nil {
+			return
+		}
+		result := content.NewResult("c", "x", content.StatusOK, `{"a":[1,2,3]}`)
+		transcript := []content.Item{content.UserText("hello"), content.NewItem(content.Tool, content.ResultPart(result))}
+		took := allocated.By(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			time.AfterFunc(time.Second, cancel) // a script may wait
+			_, _ = m.Call(ctx, model.Request{Transcript: transcript}, func(content.Delta) {})
+		})
+		if took > 128<<20 {
+			t.Fatalf("a reply took %d bytes", took)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/wire"
 )
 
 // text is a string of the script, plain or a template.
@@ -32,45 +33,30 @@ func (t *text) UnmarshalYAML(n ast.Node) error {
 		return nil
 	}
 	var err error
-	if t.tmpl, err = template.New(t.where).Option("missingkey=error").Parse(t.plain); err != nil {
+	if t.tmpl, err = compile(t.where, t.plain); err != nil {
 		return wrong(n.GetToken(), "%v", err)
 	}
 	return nil
 }
 
 // render returns the text for a request.
-func (t text) render(ctx context.Context, v view) (string, error) {
+func (t text) render(b *budget, v view) (string, error) {
 	if t.tmpl == nil {
 		return t.plain, nil
 	}
-	out := output{ctx: ctx, where: t.where}
-	err := t.tmpl.Execute(&out, v)
+	tmpl, err := t.tmpl.Clone() // which has functions of its own
+	if err != nil {
+		return "", err //nolint:wrapcheck // impossible
+	}
+	out := output{budget: b, where: t.where}
+	err = tmpl.Funcs(b.funcs()).Execute(&out, v)
 	if err == nil {
 		return out.buf.String(), nil
 	}
-	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
+	if b.ctx.Err() != nil {
+		return "", context.Cause(b.ctx)
 	}
 	return "", err //nolint:wrapcheck // it says where
-}
-
-// output is the output of a template. It ends an endless template when the call is
-// canceled or the output is too long.
-type output struct {
-	ctx context.Context //nolint:containedctx // io.Writer has no context
-	buf bytes.Buffer
-
-	where string // for errors
-}
-
-func (s *output) Write(p []byte) (int, error) {
-	if s.ctx.Err() != nil {
-		return 0, context.Cause(s.ctx)
-	}
-	if s.buf.Len()+len(p) > maxSize {
-		return 0, fmt.Errorf("%s wrote more than 1 MiB", s.where)
-	}
-	return s.buf.Write(p) //nolint:wrapcheck // never fails
 }
 
 // view is the data of templates.
@@ -82,40 +68,50 @@ type view struct {
 type result struct {
 	Name    string
 	Text    string
-	JSON    any // nil: none
 	IsError bool
+
+	raw    json.RawMessage // the structured part, or the text
+	budget *budget
 }
 
 // viewOf returns the last User item and the results after it.
-func viewOf(transcript []content.Item) view {
+func viewOf(transcript []content.Item, b *budget) view {
 	var v view
 	for _, it := range transcript {
 		if it.Kind == content.User {
 			v = view{Prompt: it.Text()}
 		}
 		for _, r := range it.Results() {
-			v.Results = append(v.Results, result{Name: r.Name, Text: r.Text(), JSON: jsonOf(r), IsError: r.IsError})
+			v.Results = append(v.Results, result{Name: r.Name, Text: r.Text(), IsError: r.IsError, raw: rawOf(r), budget: b})
 		}
 	}
 	return v
 }
 
-// jsonOf decodes the structured part of a result, or its text if it is JSON.
-func jsonOf(r content.ToolResult) any {
-	raw := json.RawMessage(r.Text())
+func rawOf(r content.ToolResult) json.RawMessage {
 	for _, p := range r.Output {
 		if p.Kind == content.StructuredKind {
-			raw = p.Data
-			break
+			return p.Data
 		}
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
+	return json.RawMessage(r.Text())
+}
+
+// String returns the fields that templates see.
+func (r result) String() string { return fmt.Sprintf("{%s %s %t}", r.Name, r.Text, r.IsError) }
+
+// JSON decodes the structured part of a result, or its text if it is JSON; nil: neither.
+func (r result) JSON() (any, error) {
+	if err := r.budget.spend(len(r.raw)); err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(r.raw))
 	dec.UseNumber()
 	var v any
-	if dec.Decode(&v) != nil || dec.More() {
-		return nil
+	if wire.CheckJSON(r.raw) != nil || dec.Decode(&v) != nil || dec.More() {
+		return nil, nil //nolint:nilnil // it is not JSON
 	}
-	return plainNumbers(v)
+	return plainNumbers(v), nil
 }
 
 // plainNumbers converts numbers to ints where possible, otherwise to floats, because

@@ -153,9 +153,7 @@ func TestReadEndsEachLaneAtItsLimitExceptReports(t *testing.T) {
 // handle takes the commands with these IDs.
 func handle(t *testing.T, r *Reader, ids ...string) {
 	t.Helper()
-	all, err := natstest.Collect(r.Read(t.Context(), 0))
-	must(t, err)
-	for _, m := range all {
+	for _, m := range opened(t, r.inbox.cell, r.Read(t.Context(), 0)) {
 		if slices.Contains(ids, m.Envelope.ID) {
 			r.Take(m)
 		}

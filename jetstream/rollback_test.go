@@ -34,6 +34,7 @@ func drive(t *testing.T, c *Cell, cursors []events.Cursor, purge bool) (handled 
 	r := c.Inbox().Reader("s1", cursors)
 	for m, err := range r.Read(t.Context(), 0) {
 		must(t, err)
+		must(t, c.Inbox().Open(t.Context(), &m))
 		handled = append(handled, m.Envelope.ID)
 		r.Take(m)
 	}

@@ -97,7 +97,7 @@ func (d *driver) rest(ctx context.Context) (how string, err error) {
 	_, deleted := events.DeletionOf(last.Entry)
 	switch {
 	case waiting || errs[0] != nil:
-		return "", nil //nolint:nilerr // reading the session shows it, too
+		return "", nil // reading the session shows an error, too
 	case errors.Is(errs[1], journal.ErrNotFound):
 		how = absent
 	case errs[1] == nil && (deleted || engine.Parks(last.Entry)):

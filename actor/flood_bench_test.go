@@ -102,7 +102,9 @@ func BenchmarkUselessWakes(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if err := flood.FlushTimeout(time.Minute); err != nil {
+	soon, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	if err := flood.FlushWithContext(soon); err != nil {
 		b.Fatal(err)
 	}
 	s := w.Start("s", oneReply)

@@ -100,7 +100,7 @@ func hostileCommands(t testing.TB, size int) map[string][]byte {
 		}
 		for n := size / len(element); ; n = n * 15 / 16 { // the most that are accepted, or one that is not
 			list := binary.BigEndian.AppendUint32(slices.Concat(b, []byte{0xdd}), uint32(n)) //nolint:gosec // small
-			all := append(list, bytes.Repeat(element, n)...)
+			all := slices.Concat(list, bytes.Repeat(element, n))
 			if wire.Check(all, wire.Command) == nil || n < 16 {
 				return all
 			}

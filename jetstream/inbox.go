@@ -360,7 +360,7 @@ func unopened(s content.SessionID, l events.Lane, h nats.Header, data []byte, sp
 // that this may take is free, so that hostile commands cannot take more than a part of the process's.
 func (i *Inbox) Open(ctx context.Context, m *Message) error {
 	if m.Err != nil || m.Envelope.Command != nil {
-		return nil
+		return nil //nolint:nilerr // it stays with the message
 	}
 	size, large, err := int64(len(m.data)), (*blob.Blob)(nil), error(nil)
 	if m.blob != "" {

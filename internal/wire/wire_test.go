@@ -109,7 +109,7 @@ func TestCheckBoundsWhatBytesMayHold(t *testing.T) {
 		"which an entry may hold":       {list(commandValues/2+1, emptyMap, commandValues*4), Entry, ""},
 	} {
 		err := Check(tt.b, tt.kind)
-		if (err == nil) != (tt.says == "") || err != nil && !(errors.Is(err, ErrMalformed) && strings.Contains(err.Error(), tt.says)) {
+		if (err == nil) != (tt.says == "") || err != nil && (!errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("%s: %v, want %q", name, err, tt.says)
 		}
 	}

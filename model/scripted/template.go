@@ -109,7 +109,7 @@ func (r result) JSON() (any, error) {
 	dec.UseNumber()
 	var v any
 	if wire.CheckJSON(r.raw) != nil || dec.Decode(&v) != nil || dec.More() {
-		return nil, nil //nolint:nilnil // it is not JSON
+		return nil, nil //nolint:nilnil,nilerr // it is not JSON
 	}
 	return plainNumbers(v), nil
 }

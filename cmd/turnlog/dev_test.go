@@ -138,9 +138,17 @@ func TestEveryCommandHasHelpWithExamples(t *testing.T) {
 		if cmd.Short == "" || !strings.Contains(cmd.Example, cmd.CommandPath()) {
 			t.Errorf("%s: short %q, example %q", cmd.CommandPath(), cmd.Short, cmd.Example)
 		}
+		if usage := cmd.UsageString(); cmd.Flag("server") != nil && cmd.Name() != "torture" {
+			_, connection, _ := strings.Cut(usage, "\nConnection Flags:\n")
+			if !strings.Contains(connection, "--server URL ") || !strings.Contains(connection, "; default: ") || strings.Contains(connection, "--output") {
+				t.Errorf("%s does not list its connection flags in a group, or not its default server:\n%s", cmd.CommandPath(), usage)
+			}
+		}
 		for _, sub := range cmd.Commands() {
 			visit(sub)
 		}
 	}
-	visit(newRootCommand(prepare(t, nil, nil).app))
+	root := newRootCommand(prepare(t, nil, nil).app)
+	root.SetUsageFunc(cli.Usages)
+	visit(root)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // prepare applies the conventions of this package to a command and its subcommands. It
@@ -17,6 +18,7 @@ func prepare(cmd *cobra.Command, began *bool) {
 		cmd.Version = Version()
 		cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 		cmd.SetFlagErrorFunc(flagError) // and of subcommands
+		cmd.SetUsageFunc(Usages)
 	}
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args, cmd.SuggestionsMinimumDistance = subcommand, 2
@@ -36,6 +38,39 @@ func prepare(cmd *cobra.Command, began *bool) {
 	for _, sub := range cmd.Commands() {
 		prepare(sub, began)
 	}
+}
+
+// connecting marks the flags that say where a deployment is.
+const connecting = "turnlog_connection"
+
+// group marks flags that were added to a set after others were.
+func group(fs *pflag.FlagSet, others map[string]bool) {
+	fs.VisitAll(func(f *pflag.Flag) {
+		if !others[f.Name] {
+			_ = fs.SetAnnotation(f.Name, connecting, nil) // the flag exists
+		}
+	})
+}
+
+// Usages prints the usage of a command, with the flags of the connection after the others.
+func Usages(cmd *cobra.Command) error {
+	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, fs := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
+		fs.VisitAll(func(f *pflag.Flag) {
+			if _, ok := f.Annotations[connecting]; ok && !f.Hidden {
+				connection.AddFlag(f)
+			}
+		})
+	}
+	hide := func(hidden bool) { connection.VisitAll(func(f *pflag.Flag) { f.Hidden = hidden }) }
+	text := connection.FlagUsages()
+	hide(true)
+	defer hide(false)
+	if err := (&cobra.Command{}).UsageFunc()(cmd); err != nil || text == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStderr(), "\nConnection Flags:\n%s", text)
+	return err //nolint:wrapcheck // of the output
 }
 
 // subcommand rejects arguments of a command that only has subcommands.

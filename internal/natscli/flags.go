@@ -21,6 +21,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/nats-io/nats.go"
 )
 
 // FlagSet is where a command keeps its flags: a *pflag.FlagSet.
@@ -62,7 +64,7 @@ type variable struct {
 // variables are the flags that are also environment variables of the nats command.
 func (f *Flags) variables() []variable {
 	return []variable{
-		{&f.Server, "server", "s", "NATS_URL", "NATS server `URL`s, separated by commas"},
+		{&f.Server, "server", "s", "NATS_URL", "NATS server `URL`s, separated by commas; default: the nats command's selected context, else " + nats.DefaultURL},
 		{&f.Context, "context", "", "NATS_CONTEXT", "`name` of a context of the nats command"},
 		{&f.Creds, "creds", "", "NATS_CREDS", "`file` with the NATS user's credentials"},
 		{&f.User, "user", "", "NATS_USER", "NATS user `name`, or a token"},

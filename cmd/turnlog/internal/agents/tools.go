@@ -69,6 +69,7 @@ worker offers.`,
 	cmd.Flags().StringVar(&l.file, "agent", "", "list what this agent is offered: its `file`, or its name in a deployment")
 	out := a.Output(cmd)
 	l.remote = a.RemoteAt(cmd, admin.RoleClient, zapcore.ErrorLevel)
+	app.ServerOptional(cmd, "the tools of a worker in this process")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		list := l.local
 		if l.remote.Named() {

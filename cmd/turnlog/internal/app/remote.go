@@ -37,6 +37,11 @@ func (a *App) Remote(cmd *cobra.Command, role admin.Role) *Remote {
 // RemoteClient is Remote for a command that talks to sessions.
 func (a *App) RemoteClient(cmd *cobra.Command) *Remote { return a.Remote(cmd, admin.RoleClient) }
 
+// ServerOptional has the help of a command say what it does without a server.
+func ServerOptional(cmd *cobra.Command, without string) {
+	cmd.PersistentFlags().Lookup("server").Usage = "NATS server `URL`s, separated by commas; default: none, " + without + " [NATS_URL]"
+}
+
 // RemoteApprover is Remote for a command that decides for people.
 func (a *App) RemoteApprover(cmd *cobra.Command) *Remote { return a.Remote(cmd, admin.RoleApprover) }
 

@@ -47,6 +47,7 @@ func (f *talkFlags) register(cmd *cobra.Command, a *app.App) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve everything")
 	f.remote = a.RemoteClient(cmd)
+	app.ServerOptional(cmd, "everything runs in this process")
 }
 
 // Run returns the command that runs one turn.

@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"io"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -30,5 +33,37 @@ func TestTheSecondSignalEndsTheProcess(t *testing.T) {
 	close(over)
 	if err := <-ended; !IsInterrupt(err) {
 		t.Errorf("ended with %v, want %T", err, &cli.Interrupted{})
+	}
+}
+
+func TestALineOfATerminalIsWhatWasTypedOrPastedAtOnce(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 4095)
+	typed := "one\r\n\n\x1b[200~two\nthree\n\nfour\x1b[201~ and more\n\x1b[200~five\x1b[201~\n" + long + "\nsix"
+	want := []Line{{Text: "one"}, {}, {Text: "two\nthree\n\nfour and more"}, {Text: "five"}, {Text: long, Cut: true}, {Text: "six"}, {Err: io.EOF}}
+	for _, isTerminal := range []bool{true, false} {
+		a := App{Terminal: Terminal{In: strings.NewReader(typed), IsIn: isTerminal}}
+		var got []Line
+		for line := range a.Lines() {
+			if got = append(got, line); line.Err != nil {
+				break
+			}
+		}
+		if isTerminal && !slices.Equal(got, want) {
+			t.Errorf("lines %+v, want %+v", got, want)
+		}
+		if !isTerminal && (len(got) != 10 || slices.ContainsFunc(got, func(l Line) bool { return l.Cut })) {
+			t.Errorf("without a terminal: %+v", got)
+		}
+	}
+}
+
+func TestATerminalIsAskedToMarkPastes(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	a := App{Terminal: Terminal{IsIn: true, Control: &b}}
+	a.MarkPastes()()
+	if b.String() != "\x1b[?2004h\x1b[?2004l" {
+		t.Errorf("sent %q", b.String())
 	}
 }

@@ -60,22 +60,34 @@ func (a *App) readAll(ctx context.Context) (string, error) {
 	}
 }
 
-// Line is a line from stdin, or the error that ended it.
+// Line is a line from stdin, what was pasted at once, or the error that ended it.
 type Line struct {
 	Text string
+	Cut  bool // the terminal may have dropped its end
 	Err  error
 }
 
-// Lines reads stdin line by line, one ahead. A read cannot be stopped: it ends with
-// the process.
+const (
+	// maxTyped is the length of the longest line that a terminal passes on; it drops the rest.
+	maxTyped = 4095
+
+	maxAhead = 100 // lines that are read ahead
+
+	// A terminal marks what is pasted if it was asked to.
+	markPastes, unmarkPastes = "\x1b[?2004h", "\x1b[?2004l"
+	pasteBegins, pasteEnds   = "\x1b[200~", "\x1b[201~"
+)
+
+// Lines reads stdin line by line, ahead. From a terminal, lines that were pasted together are
+// one. A read cannot be stopped: it ends with the process.
 func (a *App) Lines() <-chan Line {
-	out := make(chan Line)
+	out := make(chan Line, maxAhead)
 	go func() {
 		r := bufio.NewReader(a.In)
 		for {
-			line, err := r.ReadString('\n')
-			if line != "" {
-				out <- Line{Text: strings.TrimRight(line, "\r\n")}
+			line, err := a.readLine(r)
+			if line.Text != "" || err == nil {
+				out <- line
 			}
 			if err != nil {
 				out <- Line{Err: err}
@@ -84,4 +96,31 @@ func (a *App) Lines() <-chan Line {
 		}
 	}()
 	return out
+}
+
+func (a *App) readLine(r *bufio.Reader) (line Line, err error) {
+	var all strings.Builder
+	for pasting := true; pasting && err == nil; {
+		var text string
+		text, err = r.ReadString('\n')
+		line.Cut = line.Cut || a.IsIn && len(strings.TrimSuffix(text, "\n")) >= maxTyped
+		all.WriteString(text)
+		whole := all.String()
+		pasting = a.IsIn && strings.LastIndex(whole, pasteBegins) > strings.LastIndex(whole, pasteEnds)
+	}
+	line.Text = all.String()
+	if a.IsIn {
+		line.Text = strings.NewReplacer(pasteBegins, "", pasteEnds, "").Replace(line.Text)
+	}
+	line.Text = strings.TrimRight(line.Text, "\r\n")
+	return line, err
+}
+
+// MarkPastes has the terminal mark what is pasted until done is called.
+func (a *App) MarkPastes() (done func()) {
+	if !a.IsIn || a.Control == nil {
+		return func() {}
+	}
+	_, _ = io.WriteString(a.Control, markPastes)
+	return func() { _, _ = io.WriteString(a.Control, unmarkPastes) }
 }

@@ -8,14 +8,17 @@ import (
 
 // Usage is the usage of tokens in reports.
 type Usage struct {
-	InputTokens  int64 `json:"input_tokens"`
-	OutputTokens int64 `json:"output_tokens"`
+	InputTokens      int64  `json:"input_tokens"`
+	OutputTokens     int64  `json:"output_tokens"`
+	ReasoningTokens  int64  `json:"reasoning_tokens"`
+	CacheReadTokens  int64  `json:"cache_read_tokens"`
+	CacheWriteTokens int64  `json:"cache_write_tokens"`
+	CostMicros       int64  `json:"cost_micros"` // millionths of the currency; 0 if prices are unknown
+	Currency         string `json:"currency"`
 }
 
 // UsageOf returns the usage for a report.
-func UsageOf(u content.Usage) Usage {
-	return Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens}
-}
+func UsageOf(u content.Usage) Usage { return Usage(u) }
 
 // Head is the end of a journal in reports.
 type Head struct {

@@ -14,17 +14,22 @@ import (
 type Terminal struct {
 	In       io.Reader
 	Out, Err io.Writer
-	IsIn     bool // In is a terminal
+	Control  io.Writer // Err as it is, for what controls it; nil: there is no terminal
+	IsIn     bool      // In is a terminal
 	IsOut    bool
 	Style    render.Style // of Err
 }
 
 // NewTerminal returns the terminal of a process.
 func NewTerminal(in, out, err *os.File, getenv func(string) string) Terminal {
-	return Terminal{
+	t := Terminal{
 		In: in, Out: out, Err: err, IsIn: cli.IsTerminal(in), IsOut: cli.IsTerminal(out),
 		Style: render.Style{Color: cli.Colored(err, getenv)},
 	}
+	if cli.IsTerminal(err) && getenv("TERM") != "dumb" {
+		t.Control = err
+	}
+	return t
 }
 
 // Escaped returns the terminal with everything escaped that could control it. Output that goes

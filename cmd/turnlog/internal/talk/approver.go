@@ -35,6 +35,9 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 		x.locked(func() { x.show.note("? %s: approved with an earlier answer: %s", a.Tool, earlier) })
 		return true, earlier, nil
 	}
+	if !v.setAside() {
+		return false, "", session.ErrUndecided
+	}
 	x.locked(func() { v.present(x.show, a) })
 	for {
 		x.locked(func() {
@@ -57,19 +60,35 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 			return true, "", nil
 		case word == "n" || word == "no":
 			return false, strings.TrimSpace(reason), nil
-		case app.Covers(a) == "":
-		case word == "i" || word == "t":
+		case app.Covers(a) != "" && (word == "i" || word == "t"):
 			v.answers = append(v.answers, answer{a, word == "t"})
 			return true, "", nil
-		case word == "a" || word == "always":
+		case app.Covers(a) != "" && (word == "a" || word == "always"):
 			err := s.ResolveApproval(ctx, session.Decision{Call: a.CallID, Approve: true, Always: true})
 			if err == nil || errors.Is(err, session.ErrInvalidState) {
 				<-ctx.Done() // it is decided
 				err = context.Cause(ctx)
 			}
 			return false, "", err
+		case word != "":
+			x.locked(func() { x.show.line(v.Style.Bad, "that is no answer, and it was not sent") })
 		}
 	}
+}
+
+// setAside keeps what was typed before a question: it does not answer it. It reports whether
+// the user can still answer.
+func (v *conversation) setAside() bool {
+	for v.asks {
+		select {
+		case line := <-v.lines():
+			v.ahead = append(v.ahead, line)
+			v.asks = line.Err == nil
+		default:
+			return true
+		}
+	}
+	return false
 }
 
 // answers lists what the user may type.

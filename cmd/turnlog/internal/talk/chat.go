@@ -24,7 +24,9 @@ func Chat(a *app.App) *cobra.Command {
 		Short: "Talk with a session, turn after turn",
 		Long: `Runs a turn for each line of input, in one session. /quit or the end of the input (Ctrl-D)
 ends it. An interrupt cancels the turn; a second one, while the turn is ending, ends the chat.
-/file PATH attaches a file to the next line, as --file does to the first one.
+/file PATH attaches a file to the next line, as --file does to the first one; /help lists the commands.
+Lines that are pasted together are one input. A line that you type while a turn runs is the next input;
+it does not answer a question that comes up later.
 
 Where it runs, and which calls need approval, is as for "turnlog run": you are asked at a terminal;
 otherwise the chat ends. A failed turn is reported, and the chat continues; if the input does not
@@ -51,6 +53,7 @@ func (v *conversation) chat(ctx context.Context, in input) error {
 	if v.IsIn {
 		v.Hint("session %s; /quit or Ctrl-D leaves", v.id)
 	}
+	defer v.MarkPastes()()
 	var last error
 	for {
 		line, err := v.readLine(ctx)
@@ -75,6 +78,14 @@ func (v *conversation) chat(ctx context.Context, in input) error {
 				v.Complain(err)
 			}
 			continue
+		case line == "/help":
+			v.Hint("/file PATH  attaches a file to the next line")
+			v.Hint("/quit       leaves, as Ctrl-D does")
+			v.Hint("A line that begins with a space is sent as it is.")
+			continue
+		case isCommand(line):
+			v.Complain(fmt.Errorf("there is no command %s, and nothing was sent: /help lists the commands; begin the line with a space to send it", strings.Fields(line)[0]))
+			continue
 		}
 		in.text = line
 		if last = v.print(ctx, in, "text"); fatal(last) {
@@ -84,6 +95,12 @@ func (v *conversation) chat(ctx context.Context, in input) error {
 			v.Complain(last)
 		}
 	}
+}
+
+// isCommand reports whether a line looks like a command: a slash and a word, which no path is.
+func isCommand(line string) bool {
+	word, slash := strings.CutPrefix(strings.Fields(line)[0], "/")
+	return slash && strings.HasPrefix(line, "/") && word != "" && !strings.ContainsAny(word, "/.*")
 }
 
 // addFile attaches a file to the next line.
@@ -110,6 +127,12 @@ func fatal(err error) bool {
 // readLine prompts for a line and waits for it.
 func (v *conversation) readLine(ctx context.Context) (string, error) {
 	for {
+		if len(v.ahead) > 0 {
+			line := v.ahead[0]
+			v.ahead = v.ahead[1:]
+			v.Hint("> %s", line.Text)
+			return line.Text, line.Err
+		}
 		if v.IsIn {
 			_, _ = io.WriteString(v.Err, "> ")
 		}
@@ -117,6 +140,10 @@ func (v *conversation) readLine(ctx context.Context) (string, error) {
 		case t := <-v.lines():
 			if t.Err != nil && v.IsIn {
 				_, _ = io.WriteString(v.Err, "\n")
+			}
+			if t.Cut {
+				v.Complain(errors.New("the terminal may have cut off that line, and nothing was sent: break it up before 4,095 characters, or attach a file with /file"))
+				continue
 			}
 			return t.Text, t.Err
 		case s := <-v.Signals:

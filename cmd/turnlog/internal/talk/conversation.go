@@ -32,7 +32,9 @@ type conversation struct {
 	answers []answer         // that cover later questions; owned by the approver
 	root    string           // of the tools of this process, or ""
 	lines   func() <-chan app.Line
-	current *exchange // the turn that is shown
+	current *exchange               // the turn that is shown
+	ended   map[content.CallID]bool // whose results were shown
+	ahead   []app.Line              // typed before a question that they do not answer
 }
 
 // input is an input and how to submit it.
@@ -75,7 +77,7 @@ func existing(ctx context.Context, r *app.Remote, id content.SessionID, do func(
 
 // converse runs do with a session, which may not exist yet.
 func converse(ctx context.Context, r *app.Remote, d *cli.Cell, id content.SessionID, do func(context.Context, *conversation) error) error {
-	v := &conversation{App: r.App, id: id, lines: sync.OnceValue(r.App.Lines)}
+	v := &conversation{App: r.App, id: id, lines: sync.OnceValue(r.App.Lines), ended: make(map[content.CallID]bool)}
 	var err error
 	if v.client, err = r.Client(d, v.Person(), client.WithApprover(v)); err != nil {
 		return err

@@ -47,7 +47,7 @@ type exchange struct {
 // follow shows the turn that x begins until its end, or until it waits for an approval. It
 // prints the result and returns the turn's verdict.
 func (v *conversation) follow(ctx context.Context, output string, x *exchange) error {
-	x.conversation, x.attached, x.show, x.moved = v, v.session, newScreen(v.Terminal, output), make(chan struct{}, 1)
+	x.conversation, x.attached, x.show, x.moved = v, v.session, newScreen(v.Terminal, output, v.ended), make(chan struct{}, 1)
 	if v.session != nil {
 		x.shown.Store(v.session.Head().Seq)
 	}

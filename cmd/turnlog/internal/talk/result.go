@@ -38,6 +38,7 @@ type turnReport struct {
 	Rounds       int                  `json:"rounds"`
 	ToolCalls    []callReport         `json:"tool_calls"`
 	Approvals    []app.Approval       `json:"approvals"`       // pending
+	Error        string               `json:"error,omitempty"` // why it did not complete
 	Limit        *limitReport         `json:"limit,omitempty"` // that ended it
 	Journal      app.Head             `json:"journal"`
 }
@@ -46,7 +47,7 @@ type turnReport struct {
 type callReport struct {
 	ID         content.CallID `json:"id"`
 	Name       string         `json:"name"`
-	Status     string         `json:"status"` // ok, error, denied, cancelled or unknown
+	Status     string         `json:"status"` // ok, error, denied, cancelled or unknown; without a result waiting, needs_approval or running
 	Route      string         `json:"route"`  // foreground, background or detach
 	Attempts   int            `json:"attempts"`
 	DurationMS int64          `json:"duration_ms"`
@@ -58,6 +59,9 @@ type limitReport struct {
 	Limit int64            `json:"limit"`
 	Used  int64            `json:"used"`
 }
+
+// callWaiting is the status of a call that has not started.
+const callWaiting = "waiting"
 
 // needsApproval is reported instead of a finish reason for a turn that waits for approval.
 const needsApproval content.FinishReason = "needs_approval"
@@ -84,7 +88,7 @@ func (o *outcome) report(ctx context.Context) (any, error) {
 		return r, err
 	}
 	t := taskReport{
-		Status: string(needsApproval), Text: r.Text, Session: r.Session, FilesChanged: []string{}, Approvals: r.Approvals, Usage: r.Usage,
+		Status: string(needsApproval), Error: r.Error, Text: r.Text, Session: r.Session, FilesChanged: []string{}, Approvals: r.Approvals, Usage: r.Usage,
 	}
 	if res := o.task; res != nil {
 		t.Status, t.Verified, t.VerifyStatus, t.Cancelled = res.Status, res.Verified, res.VerifyStatus, res.Cancelled
@@ -102,6 +106,9 @@ func (o *outcome) turnReport(ctx context.Context) (turnReport, error) {
 	for _, a := range o.held {
 		r.Approvals = append(r.Approvals, app.ApprovalOf(a))
 		r.FinishReason = needsApproval
+	}
+	if err := o.verdict(); err != nil && o.ended {
+		r.Error = err.Error()
 	}
 	if l := t.Limit; l != nil && t.FinishReason == content.Limit {
 		r.Limit = &limitReport{Kind: l.Kind, Limit: l.Limit, Used: l.Used}
@@ -135,11 +142,19 @@ func (r *turnReport) add(ev any) {
 		}
 	case events.ToolCallRequested:
 		r.ToolCalls = append(r.ToolCalls, callReport{
-			ID: ev.Call.ID, Name: ev.Call.Name, Status: content.StatusUnknown.Public(), Route: app.RouteName(ev.Routing.Route),
+			ID: ev.Call.ID, Name: ev.Call.Name, Status: callWaiting, Route: app.RouteName(ev.Routing.Route),
 		})
 	case events.ToolDispatched:
 		if c := r.call(ev.Call); c != nil {
-			c.Attempts, c.Route = ev.Attempt, app.RouteName(ev.Route)
+			c.Attempts, c.Route, c.Status = ev.Attempt, app.RouteName(ev.Route), "running"
+		}
+	case events.ApprovalRequired:
+		if c := r.call(ev.Approval.CallID); c != nil {
+			c.Status = string(needsApproval)
+		}
+	case events.ApprovalResolved:
+		if c := r.call(ev.Call); c != nil {
+			c.Status = callWaiting
 		}
 	case events.ToolDetached:
 		if c := r.call(ev.Call); c != nil && c.Route == app.RouteName(content.Foreground) {

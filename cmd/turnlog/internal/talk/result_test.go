@@ -30,13 +30,20 @@ func TestAReportHasWhatBecameOfACall(t *testing.T) {
 		evs  []events.Event
 		want callReport
 	}{
-		"requested":  {nil, callReport{Status: "unknown", Route: "foreground"}},
-		"dispatched": {[]events.Event{dispatched}, callReport{Status: "unknown", Route: "foreground", Attempts: 2}},
-		"ended":      {[]events.Event{dispatched, result}, callReport{Status: "ok", Route: "foreground", Attempts: 2, DurationMS: 3}},
-		"detached, and its result came after the turn's placeholder": {
-			[]events.Event{dispatched, events.ToolDetached{Call: "c"}, late}, callReport{Status: "unknown", Route: "background", Attempts: 2},
+		"requested":  {nil, callReport{Status: "waiting", Route: "foreground"}},
+		"dispatched": {[]events.Event{dispatched}, callReport{Status: "running", Route: "foreground", Attempts: 2}},
+		"in question": {
+			[]events.Event{events.ApprovalRequired{Approval: events.Approval{CallID: "c"}}}, callReport{Status: "needs_approval", Route: "foreground"},
 		},
-		"of another turn": {[]events.Event{events.ToolDispatched{Call: "other"}}, callReport{Status: "unknown", Route: "foreground"}},
+		"approved": {
+			[]events.Event{events.ApprovalRequired{Approval: events.Approval{CallID: "c"}}, events.ApprovalResolved{Call: "c"}},
+			callReport{Status: "waiting", Route: "foreground"},
+		},
+		"ended": {[]events.Event{dispatched, result}, callReport{Status: "ok", Route: "foreground", Attempts: 2, DurationMS: 3}},
+		"detached, and its result came after the turn's placeholder": {
+			[]events.Event{dispatched, events.ToolDetached{Call: "c"}, late}, callReport{Status: "running", Route: "background", Attempts: 2},
+		},
+		"of another turn": {[]events.Event{events.ToolDispatched{Call: "other"}}, callReport{Status: "waiting", Route: "foreground"}},
 	} {
 		tc.want.ID, tc.want.Name = "c", "x"
 		got := reported(append([]events.Event{requested}, tc.evs...)...)

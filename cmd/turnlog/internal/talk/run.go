@@ -161,6 +161,9 @@ func (f *talkFlags) join(
 		}
 		switch {
 		case v.session == nil:
+			if f.session.ID == "" && !v.local {
+				v.Hint("session %s", id)
+			}
 			v.hintMissing(ctx, in.start.Agent)
 		case v.session.IsClosed():
 			return fmt.Errorf("session %s is closed: start another one", id)

@@ -44,15 +44,16 @@ type screen struct {
 	asking  bool                  // a question has no answer yet
 	calls   map[content.CallID]content.ToolCall
 	running map[content.CallID]bool // their start was shown
+	ended   map[content.CallID]bool // their result was shown, also by earlier screens
 	task    *events.TaskStarted     // nil: not a task
 }
 
 // earlyMax bounds early deltas; the reply has what was dropped.
 const earlyMax = 10_000
 
-func newScreen(t app.Terminal, format string) *screen {
+func newScreen(t app.Terminal, format string, ended map[content.CallID]bool) *screen {
 	return &screen{
-		Terminal: t, format: format, over: true,
+		Terminal: t, format: format, over: true, ended: ended,
 		calls: make(map[content.CallID]content.ToolCall), running: make(map[content.CallID]bool),
 	}
 }
@@ -175,11 +176,17 @@ func (v *screen) ask(text string) {
 	v.asking = true
 }
 
+// startsAgain separates a reply from the part of it that a failed attempt has printed.
+const startsAgain = "[the reply starts again]\n"
+
 // begin starts a model call. A second attempt repeats everything.
 func (v *screen) begin(a attempt) {
+	v.endLine()
+	if v.now.turn == a.turn && v.now.round == a.round && v.printed.Len() > 0 {
+		v.print(startsAgain) // also into a pipe, where the start of the reply is already
+	}
 	v.now, v.over = a, false
 	v.printed.Reset()
-	v.endLine()
 	early := v.early
 	v.early = nil
 	for _, d := range early {
@@ -310,6 +317,10 @@ func (v *screen) toolEnded(ev events.ToolResultReceived) {
 	name := cmp.Or(r.Name, v.calls[r.CallID].Name)
 	delete(v.calls, r.CallID)
 	delete(v.running, r.CallID)
+	if v.ended[r.CallID] {
+		return // the first counts, and a cancelled call may still report what it did
+	}
+	v.ended[r.CallID] = true
 	if r.Status == content.StatusOK {
 		v.note("✓ %s %v", name, readable(ev.Duration))
 		return

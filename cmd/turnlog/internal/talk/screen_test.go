@@ -19,7 +19,7 @@ type shown struct {
 
 func newShown() shown {
 	s := shown{out: clitest.NewScreen(), err: clitest.NewScreen()}
-	s.screen = newScreen(app.Terminal{Out: s.out, Err: s.err}, "text")
+	s.screen = newScreen(app.Terminal{Out: s.out, Err: s.err}, "text", make(map[content.CallID]bool))
 	return s
 }
 
@@ -82,9 +82,9 @@ func TestScreenPrintsDeltasAsTheyComeAndTheRestOfTheReply(t *testing.T) {
 				Turn: "turn-1", Round: 1, Attempt: 1, Class: content.ClassNetwork, Message: "cut off", RetryAt: content.TimeOf(time.Now()),
 			}, "Good mor\n"},
 			{piece(1, 1, "ning"), "Good mor\n"},
-			{calling(1, 2), "Good mor\n"},
-			{piece(1, 2, "Good evening"), "Good mor\nGood evening"},
-			{reply(1, 2, "Good evening"), "Good mor\nGood evening\n"},
+			{calling(1, 2), "Good mor\n[the reply starts again]\n"},
+			{piece(1, 2, "Good evening"), "Good mor\n[the reply starts again]\nGood evening"},
+			{reply(1, 2, "Good evening"), "Good mor\n[the reply starts again]\nGood evening\n"},
 		}},
 		"an interrupted reply is not repeated": {steps: []step{
 			{calling(1, 1), ""},
@@ -143,5 +143,17 @@ func TestControlCharactersAreEscapedOnATerminal(t *testing.T) {
 	}
 	if s.err.String() != "✗ x error: bad\\a thing\n" {
 		t.Errorf("err = %q", s.err)
+	}
+}
+
+func TestASecondResultOfACallIsNotShown(t *testing.T) {
+	t.Parallel()
+	first, later := newShown(), newShown()
+	first.event(events.ToolResultReceived{Result: content.NewResult("c", "shell", content.StatusCancelled, "stopped")})
+	later.ended = first.ended
+	later.event(events.ToolResultReceived{Result: content.NewResult("c", "shell", content.StatusOK, "done"), Late: true})
+	later.event(events.ToolResultReceived{Result: content.NewResult("d", "sleep", content.StatusOK, "done"), Late: true})
+	if got := later.err.String(); got != "✓ sleep 0s\n" {
+		t.Errorf("the next turn shows %q", got)
 	}
 }

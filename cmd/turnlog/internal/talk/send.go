@@ -15,8 +15,10 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/schedule"
+	"github.com/turnlog/turnlog/session"
 )
 
 // Send returns the command that sends input.
@@ -26,7 +28,7 @@ func Send(a *app.App) *cobra.Command {
 		Use:   "send SESSION TEXT...",
 		Short: "Send input to a session of a deployment",
 		Long: `Puts input into the session's inbox and prints its ID. The input is durable then, even if no
-driver node is running. With --wait the command continues like "turnlog run" until the turn that
+driver node is running. With --on-busy reject it waits for a driver, which may refuse it: exit code 1. With --wait the command continues like "turnlog run" until the turn that
 takes the input has ended.
 
 --ask, --deny, --limit and --route apply to that turn; if the input joins an open turn, to the rest
@@ -134,7 +136,10 @@ func (v *conversation) leave(ctx context.Context, in input, output app.Output) e
 				return forbidden(err)
 			}
 		}
-		return v.client.Send(ctx, v.id, id, v.command(in))
+		if c := v.command(in); c.OnBusy != events.Reject {
+			return v.client.Send(ctx, v.id, id, c)
+		}
+		return v.offer(ctx, in, id)
 	})
 	if err != nil {
 		return err
@@ -143,6 +148,18 @@ func (v *conversation) leave(ctx context.Context, in input, output app.Output) e
 		Session content.SessionID `json:"session"`
 		Command string            `json:"command"`
 	}{v.id, id}, printLine(id))
+}
+
+// offer submits input that a busy session refuses, and waits until a driver has decided that.
+func (v *conversation) offer(ctx context.Context, in input, id string) error {
+	ctx, done := context.WithTimeout(ctx, v.Patience.Answer)
+	defer done()
+	c := v.command(in)
+	turn, err := v.session.Submit(ctx, session.Input{ID: id, Items: c.Items, OnBusy: c.OnBusy, Options: c.Options})
+	if err == nil {
+		turn.Close()
+	}
+	return v.refused(err, in)
 }
 
 // later schedules the input and prints the name of the schedule. Its files are stored with

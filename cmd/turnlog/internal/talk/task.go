@@ -22,6 +22,7 @@ type taskReport struct {
 	Cancelled    bool              `json:"cancelled"`
 	Attempts     int               `json:"attempts"`
 	FilesChanged []string          `json:"files_changed"`
+	Error        string            `json:"error,omitempty"` // why it is not done
 	Summary      string            `json:"summary"`
 	Text         string            `json:"text"`
 	Usage        app.Usage         `json:"usage"`

@@ -78,10 +78,11 @@ type SessionConfig struct {
 	Cache    *model.CacheRequest // nil: Config.Cache
 	Parent   content.SessionID   // "": none; recorded with a new session that works for another
 	// Resume is the snapshot that a new session begins with, or nil: its transcript,
-	// pending input and cache override replace Config.Transcript and Config.Input. An open turn stays with
-	// the snapshot's own session, and so does the usage of its limits; calls without a
-	// result get one that says so. Start refuses a session that is in the journal already:
-	// start it without Resume.
+	// pending input and cache override replace Config.Transcript and Config.Input. A round that was
+	// open goes on: calls that waited, for an approval or for others, are checked by this agent's
+	// policies, which ask again, and a yield is returned again. Running calls, the usage of limits
+	// and an open task stay with the snapshot's own session; such calls get the result unknown.
+	// Start refuses a session that is in the journal already: start it without Resume.
 	Resume *session.Snapshot
 	Tools  tool.Source // nil: none; of this session alone, beside the agent's; a *tool.Registry may change between steps
 }
@@ -215,7 +216,8 @@ func resumed(open commands.OpenSession, from *session.Snapshot) []commands.Comma
 	if from == nil {
 		return []commands.Command{open}
 	}
-	open.Transcript, open.From, open.Input = from.Closed(), from.From(), from.PendingInput
+	open.From, open.Input = from.From(), from.PendingInput
+	open.Transcript, open.Resume = from.Continuation()
 	if from.NextCache == nil {
 		return []commands.Command{open}
 	}

@@ -61,11 +61,16 @@ func registry(t *testing.T, tools ...tool.Tool) *tool.Registry {
 
 func start(t *testing.T, c agent.Config) *session.Session {
 	t.Helper()
+	return startAs(t, c, agent.SessionConfig{ID: "s"})
+}
+
+func startAs(t *testing.T, c agent.Config, s agent.SessionConfig) *session.Session {
+	t.Helper()
 	a, err := agent.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := a.Start(t.Context(), agent.SessionConfig{ID: "s"})
+	d, err := a.Start(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/loop"
@@ -82,7 +83,9 @@ func TestASessionCanStartFromASnapshot(t *testing.T) {
 		caches = append(caches, mode)
 		return modeltest.Text("go on"), nil
 	})
-	a, err := agent.New(agent.Config{Model: m, Journal: log, SystemPrompt: "not this"})
+	a, err := agent.New(agent.Config{
+		Model: m, Tools: []tool.Source{echo(t)}, Permissions: asking{}, Journal: log, SystemPrompt: "not this",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,27 +93,89 @@ func TestASessionCanStartFromASnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, want := range []content.CallID{"c1", "c2"} {
+		ask := step[*session.ApprovalRequest](t, d)
+		if ask.CallID != want || len(ask.Input) == 0 {
+			t.Errorf("the approval = %+v, want that of %s", ask.Approval, want)
+		}
+		if err := ask.Approve(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := step[*session.AfterToolResult](t, d); len(got.Results) != 2 || got.Results[1].Text() != "b" {
+		t.Errorf("after the tools: %+v", got)
+	}
 	if got := step[*session.Finished](t, d).Result; got.TurnID != "turn-1" || got.Text() != "go on" {
 		t.Errorf("result = %+v", got)
 	}
-	if _, err := d.RunText(t.Context(), "more"); err != nil {
-		t.Fatal(err)
+	if got := step[*session.Finished](t, d).Result; got.TurnID != "turn-2" || got.Text() != "go on" {
+		t.Errorf("result of the pending input = %+v", got)
 	}
 	var shown []string
 	for _, it := range d.Snapshot().Transcript {
 		shown = append(shown, string(it.Kind)+" "+it.Text())
 	}
-	want := "system sys|user hi|assistant hello|user go|assistant |tool |tool |user later|assistant go on|user more|assistant go on"
+	want := "system sys|user hi|assistant hello|user go|assistant |tool |tool |assistant go on|user later|assistant go on"
 	if got := strings.Join(shown, "|"); got != want || strings.Join(caches, " ") != "required none" {
 		t.Errorf("transcript: %s, caches %v", got, caches)
 	}
-	if got := d.Snapshot().Transcript[5].Parts[0].Result; got.Status != content.StatusNotExecuted {
-		t.Errorf("the call that was not run = %+v", got)
+	if got := recorded[events.RunStarted](t, log, "s2"); len(got) != 1 || got[0].From != s.From() {
+		t.Errorf("the session's start = %+v", got)
 	}
 	_, err = a.Start(t.Context(), agent.SessionConfig{ID: "s2", Resume: &s})
 	if e, ok := errors.AsType[*agent.ConfigError](err); !ok || e.Field != "SessionConfig.Resume" {
 		t.Errorf("Start of a session that is known = %v", err)
 	}
+}
+
+func TestASnapshotAtAYieldGoesOnAtTheYield(t *testing.T) {
+	t.Parallel()
+	log := journal.NewMemory()
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("c1", "echo", `{"text":"a"}`), call("c2", "none", `{}`))), Tools: []tool.Source{echo(t)}, Journal: log,
+		Input: []content.Item{content.UserText("go")},
+	})
+	step[*session.AfterToolResult](t, d)
+	s := d.Snapshot()
+	d = startAs(t, agent.Config{Model: replies(modeltest.Text("done")), Journal: log}, agent.SessionConfig{ID: "s2", Resume: &s})
+	if got := step[*session.AfterToolResult](t, d); len(got.Results) != 2 || got.Results[0].Text() != "a" || got.Results[1].Status != content.StatusError {
+		t.Errorf("the yield = %+v", got)
+	}
+	if got := step[*session.Finished](t, d).Result; got.Text() != "done" {
+		t.Errorf("result = %+v", got)
+	}
+	recorded[events.TurnFinished](t, log, "s2") // has it audited
+}
+
+// A call that runs stays with its session; those that wait for it run in the new one.
+func TestACallInFlightIsUnknownToAContinuation(t *testing.T) {
+	t.Parallel()
+	log := journal.NewMemory()
+	var held session.Snapshot
+	var d *session.Session
+	slow, err := tool.Func("slow", "Is slow.", func(context.Context, struct{}) (string, error) {
+		held = d.Snapshot()
+		return "ran", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, _ := echo(t).(*tool.Registry)
+	both.Add(slow)
+	d = start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("c1", "slow", `{}`), call("c2", "echo", `{"text":"b"}`))), Tools: []tool.Source{both},
+		Journal: log, Input: []content.Item{content.UserText("go")},
+	})
+	step[*session.AfterToolResult](t, d)
+	d = startAs(t, agent.Config{
+		Model: replies(modeltest.Text("done")), Tools: []tool.Source{both}, Journal: log,
+	}, agent.SessionConfig{ID: "s2", Resume: &held})
+	got := step[*session.AfterToolResult](t, d)
+	if len(got.Results) != 2 || got.Results[0].Status != content.StatusUnknown || got.Results[1].Text() != "b" {
+		t.Errorf("the results = %+v", got.Results)
+	}
+	step[*session.Finished](t, d)
+	recorded[events.TurnFinished](t, log, "s2")
 }
 
 // doorman is a hook at the session's ends.

@@ -125,6 +125,7 @@ func dispatchBeforeResult() rule {
 			c, known := f.ledger.calls[ev.Result.CallID]
 			switch {
 			case !known:
+			case f.ledger.resumed && ev.Attempt == 0:
 			case c.attempt == 0 && (ev.Attempt > 0 || ev.Late || ran(ev.Result.Status)):
 				f.fail("call %s has the result %s of a run, but was never started", c.ID, ev.Result.Status)
 			case ev.Attempt > c.attempt:

@@ -40,6 +40,9 @@ type ledger struct {
 	open      []*call // of the round, in order
 	approvals map[content.ApprovalID]*approval
 	asked     []*approval // of the open turn and of background calls, in order
+
+	continues bool // the session began with another one's snapshot
+	resumed   bool // so did the open round: its reply and the results that were known are that session's
 }
 
 func newLedger() ledger {
@@ -90,6 +93,10 @@ func (l *ledger) background(id content.CallID) bool { return l.of(id).waits || l
 
 func (l *ledger) apply(ev any) {
 	switch ev := ev.(type) {
+	case events.RunStarted:
+		l.continues = ev.From != ""
+	case events.ModelCallStarted:
+		l.resumed = false
 	case events.TurnStarted:
 		l.turn, l.finish, l.open = ev.Turn, "", nil
 		l.forget()
@@ -97,6 +104,7 @@ func (l *ledger) apply(ev any) {
 		l.turn, l.open = "", nil
 	case events.RoundStarted:
 		l.finish, l.open = "", nil
+		l.resumed, l.continues = l.continues, false
 	case events.ReplyRecorded:
 		l.finish = ev.FinishReason
 	case events.ToolCallRequested:

@@ -45,7 +45,9 @@ func oneReply() rule {
 			answered(f, ev.Attempt)
 			again = ev.RetryAt != 0 || ev.Class == content.ClassLost
 		case events.ReplyRecorded:
-			answered(f, ev.Attempt)
+			if !f.ledger.resumed || ev.Attempt != 0 || replied {
+				answered(f, ev.Attempt)
+			}
 			replied = true
 		case events.TurnFinished:
 			if open && ev.FinishReason != content.Cancelled && ev.FinishReason != content.Limit {

@@ -27,6 +27,7 @@ type OpenSession struct {
 	Metadata   content.Metadata  `msgpack:"md,omitempty"`
 	Parent     content.SessionID `msgpack:"p,omitempty"`
 	From       string            `msgpack:"f,omitempty"`
+	Resume     bool              `msgpack:"re,omitempty"` // Transcript ends in a round that goes on: see content.OpenRound
 }
 
 // SubmitInput submits input.

@@ -23,11 +23,12 @@ type Envelope struct {
 
 	// The host attaches the following fields. They are not encoded.
 
-	Sender  content.Sender  // who sent the command, see Attribute
-	Catalog *events.Catalog // of the host's tool sources, if it differs from the session's
-	Checks  []Check         // of the patched call of a ResolveApproval with input
-	Policy  *events.Policy  // of the host, for this session; nil: the host has none
-	Hooks   []HookAnswer    // of the session's start for OpenSession, of its end for Close
+	Sender  content.Sender    // who sent the command, see Attribute
+	Catalog *events.Catalog   // of the host's tool sources, if it differs from the session's
+	Checks  []Check           // of the patched call of a ResolveApproval with input
+	Policy  *events.Policy    // of the host, for this session; nil: the host has none
+	Hooks   []HookAnswer      // of the session's start for OpenSession, of its end for Close
+	Routing []content.Routing // of the calls of an OpenSession that resumes a round
 }
 
 // Command is an ask or a report. It is sealed: only the structs of this package are

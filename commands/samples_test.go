@@ -97,7 +97,7 @@ func askSamples() []Command {
 		Claim{Node: "node-a", Token: "t", Lost: []content.Place{samplePlace}, Config: &config, Tickets: true},
 		OpenSession{
 			Config: config, Transcript: sampleItems(), Input: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
-			Parent: "s-0", From: "s-0@9",
+			Parent: "s-0", Resume: true, From: "s-0@9",
 		},
 		SubmitInput{Items: sampleItems(), OnBusy: events.Interrupt, Options: options},
 		Continue{Turn: "turn-3", Round: 2, Wait: WaitYield},

@@ -17,7 +17,15 @@ const (
 func Validate(c Command) error {
 	switch c := any(c).(type) {
 	case OpenSession:
-		if i, call, problem := content.Unpaired(c.Transcript); problem != "" {
+		closed := c.Transcript
+		if c.Resume {
+			_, reply, results := content.OpenRound(c.Transcript)
+			if len(reply) == 0 || c.From == "" {
+				return Refuse(ReasonBadTranscript, "no round can go on: there must be one at its end, and the session that it is from")
+			}
+			closed = slices.Concat(closed, content.Unanswered(reply, results, content.StatusNotExecuted, ""))
+		}
+		if i, call, problem := content.Unpaired(closed); problem != "" {
 			return Refuse(ReasonBadTranscript, "item %d: call %s: %s", i+1, call, problem)
 		}
 		if len(c.Input) > 0 {

@@ -41,3 +41,41 @@ func Unpaired(items []Item) (index int, call CallID, problem string) {
 	}
 	return index, call, problem
 }
+
+// OpenRound finds the round that a transcript ends in: a reply with calls, and those of their
+// results that are known. Without one, reply is empty.
+func OpenRound(items []Item) (before, reply, results []Item) {
+	to := len(items)
+	for to > 0 && items[to-1].Kind == Tool {
+		to--
+	}
+	from, calls := to, 0
+	for from > 0 && items[from-1].Kind == Assistant && (from == to || items[from-1].FinishReason == "") {
+		from--
+		calls += len(items[from].Calls())
+	}
+	if calls == 0 {
+		return items, nil, nil
+	}
+	return items[:from], items[from:to], items[to:]
+}
+
+// Unanswered returns results for the calls of a reply that have none.
+func Unanswered(reply, results []Item, s Status, text string) (out []Item) {
+	answered := map[CallID]bool{}
+	for _, it := range results {
+		for _, p := range it.Parts {
+			if p.Result != nil {
+				answered[p.Result.CallID] = true
+			}
+		}
+	}
+	for _, it := range reply {
+		for _, c := range it.Calls() {
+			if !answered[c.ID] {
+				out = append(out, NewItem(Tool, ResultPart(NewResult(c.ID, c.Name, s, text))))
+			}
+		}
+	}
+	return out
+}

@@ -42,9 +42,19 @@ func firstToRun(checks []commands.Check) int {
 	return slices.IndexFunc(checks, func(k commands.Check) bool { return k.Refusal == nil })
 }
 
-// CheckInput returns the step that checks the arguments that an approval gives a call.
+// CheckInput returns the step that checks what a command itself says about calls: the arguments
+// that an approval gives one, and the open calls of a round that a session begins with.
 func (s *Session) CheckInput(by func() *Runner) Step {
-	return Step{"patched input", func(ctx context.Context, env *commands.Envelope) error {
+	return Step{"input", func(ctx context.Context, env *commands.Envelope) error {
+		if o, ok := env.Command.(commands.OpenSession); ok && o.Resume {
+			_, reply, _ := content.OpenRound(o.Transcript)
+			for _, it := range reply {
+				for _, c := range it.Calls() {
+					env.Routing = append(env.Routing, by().route(c, s.Catalog.Route(c, o.Config.Routes)))
+				}
+			}
+			return nil
+		}
 		d, ok := env.Command.(commands.ResolveApproval)
 		if !ok || d.Input == nil {
 			return nil

@@ -139,8 +139,8 @@ func (s *State) applyToolResult(ev events.ToolResultReceived) {
 		s.applyLate(c, r)
 		return
 	}
-	if c.Attempt == 0 && (r.Status == content.StatusError || r.Status == content.StatusDenied) {
-		s.Turn.Checked = true // only its preflight ends a call like that
+	if c.Attempt == 0 && s.Turn.Attempt > 0 && (r.Status == content.StatusError || r.Status == content.StatusDenied) {
+		s.Turn.Checked = true // only its preflight ends a call like that, unless it came with a resumed round
 	}
 	c.Status, c.Result = r.Status, &r
 	s.place()

@@ -69,16 +69,52 @@ func (d *decision) open(c commands.OpenSession) error {
 	if d.env.Catalog != nil {
 		cfg.Catalog = *d.env.Catalog
 	}
+	before, reply, results := c.Transcript, []content.Item(nil), []content.Item(nil)
+	if c.Resume {
+		before, reply, results = content.OpenRound(c.Transcript)
+	}
 	d.emit(events.RunStarted{
-		Config: cfg, Transcript: c.Transcript, Stepped: c.Stepped,
+		Config: cfg, Transcript: before, Stepped: c.Stepped,
 		Metadata: c.Metadata.WithoutReserved(), Parent: c.Parent, From: c.From,
 	})
 	d.govern()
 	d.bracketHooks(pointSessionStart)
+	queued := events.InputQueued{Items: stripped(c.Input), Origin: events.FromHost}
+	if c.Resume {
+		d.resumeRound(reply, results)
+		queued.OnBusy = events.Queue
+	}
 	if len(c.Input) > 0 {
-		d.emit(events.InputQueued{Items: stripped(c.Input), Origin: events.FromHost})
+		d.emit(queued)
 	}
 	return nil
+}
+
+// resumeRound opens a turn in the middle of a round. Its reply, and the results that are known,
+// come from another session, so none of its own attempts precede them: this is attempt 0. The
+// other calls are checked here, and run.
+func (d *decision) resumeRound(reply, results []content.Item) {
+	turn := content.TurnIDFor(d.Turns + 1)
+	d.emit(
+		events.TurnStarted{Turn: turn, Trigger: events.FromHost},
+		events.RoundStarted{Turn: turn, Round: 1, Catalog: d.Catalog.Digest},
+	)
+	items, calls := d.replyItems(commands.ReportReply{Items: reply})
+	d.emit(events.ReplyRecorded{Turn: turn, Round: 1, Items: items, FinishReason: content.ToolCalls})
+	for i, call := range calls {
+		ev := events.ToolCallRequested{Turn: turn, Round: 1, Call: call}
+		if i < len(d.env.Routing) {
+			ev.Routing = d.env.Routing[i]
+		}
+		d.emit(ev)
+	}
+	for _, it := range results {
+		for _, p := range it.Parts {
+			if p.Result != nil {
+				d.emit(events.ToolResultReceived{Turn: turn, Round: 1, Result: *p.Result})
+			}
+		}
+	}
 }
 
 func (d *decision) submit(c commands.SubmitInput) error {

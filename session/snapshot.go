@@ -87,33 +87,25 @@ func (s *Snapshot) From() string {
 	return string(s.SessionID) + "@" + strconv.FormatUint(s.Seq, 10)
 }
 
-// Closed returns the snapshot's transcript with an answer to every call. Running calls stay
-// with the original session.
-func (s *Snapshot) Closed() []content.Item {
-	items := slices.Clone(s.Transcript)
-	answered := make(map[content.CallID]bool)
-	for _, it := range items {
-		for _, p := range it.Parts {
-			if p.Result != nil {
-				answered[p.Result.CallID] = true
-			}
+// Continuation returns the transcript with which another session goes on. Calls that are running
+// stay with the original session, and get a result that says so. If a turn is open in the middle
+// of a round, or between two, that round is the transcript's end, and open is set: see
+// commands.OpenSession.Resume.
+func (s *Snapshot) Continuation() (items []content.Item, open bool) {
+	items = slices.Clone(s.Transcript)
+	before, reply, results := content.OpenRound(items)
+	open = s.Turn != "" && s.Phase == events.Idle && len(reply) > 0
+	for _, it := range content.Unanswered(reply, results, content.StatusNotExecuted, "Not run: the session was continued in another one") {
+		r := it.Parts[0].Result
+		if slices.ContainsFunc(s.Calls, func(i task.Info) bool { return i.Call == r.CallID && i.Running }) {
+			unknown := content.NewResult(r.CallID, r.Name, content.StatusUnknown, "Outcome unknown: it was running when the session was continued in another one")
+			it = content.ResultItem(unknown)
+		} else if open {
+			continue
 		}
+		results = append(slices.Clip(results), it)
 	}
-	for _, it := range s.Transcript {
-		for _, c := range it.Calls() {
-			if !answered[c.ID] {
-				items = append(items, content.NewItem(content.Tool, content.ResultPart(s.leftBehind(c))))
-			}
-		}
-	}
-	return items
-}
-
-func (s *Snapshot) leftBehind(c content.ToolCall) content.ToolResult {
-	if slices.ContainsFunc(s.Calls, func(i task.Info) bool { return i.Call == c.ID && i.Attempt > 0 }) {
-		return content.NewResult(c.ID, c.Name, content.StatusUnknown, "Outcome unknown: it was running when the session was continued in another one")
-	}
-	return content.NewResult(c.ID, c.Name, content.StatusNotExecuted, "Not run: the session was continued in another one")
+	return slices.Concat(before, reply, results), open
 }
 
 func resultOf(e *loop.Ended) TurnResult {

@@ -1,6 +1,7 @@
 package looptest
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -147,7 +148,7 @@ func (st statement) items(t testing.TB, verb string) []content.Item {
 	return out
 }
 
-// itemOf reads KIND "text", or KIND call=ID, or KIND result=ID.
+// itemOf reads KIND "text", or KIND call=ID, or KIND result=ID status=STATUS.
 func itemOf(t testing.TB, l statement) content.Item {
 	t.Helper()
 	it := content.Item{ID: content.ItemID(l.opt["id"]), Kind: content.Kind(l.verb)}
@@ -158,7 +159,8 @@ func itemOf(t testing.TB, l statement) content.Item {
 		it.Parts = append(it.Parts, content.CallPart(content.ToolCall{ID: content.CallID(id), Name: "x"}))
 	}
 	for _, id := range list(l.opt["result"]) {
-		it.Parts = append(it.Parts, content.ResultPart(content.NewResult(content.CallID(id), "x", content.StatusOK, "r")))
+		status := cmp.Or(content.Status(l.opt["status"]), content.StatusOK)
+		it.Parts = append(it.Parts, content.ResultPart(content.NewResult(content.CallID(id), "x", status, "r")))
 	}
 	return it
 }

@@ -30,7 +30,7 @@ func (r *runner) command(t testing.TB, st statement) commands.Command {
 		}
 		return c
 	case "open":
-		c := commands.OpenSession{Config: configOf(t, st), Stepped: st.has("stepped")}
+		c := commands.OpenSession{Config: configOf(t, st), Stepped: st.has("stepped"), From: st.opt["from"], Resume: st.has("resume")}
 		c.Transcript, c.Input = st.items(t, "transcript"), st.items(t, "input")
 		return c
 	case "submit":

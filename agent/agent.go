@@ -84,7 +84,7 @@ type SessionConfig struct {
 	// and an open task stay with the snapshot's own session; such calls get the result unknown.
 	// Start refuses a session that is in the journal already: start it without Resume.
 	Resume *session.Snapshot
-	Tools  tool.Source // nil: none; of this session alone, beside the agent's; a *tool.Registry may change between steps
+	Tools  tool.Source // nil: none; of this session alone; they replace the agent's of the same name, and a *tool.Registry may change between steps
 }
 
 // Start takes the session and returns it. The process that drove it before is fenced: its
@@ -119,8 +119,12 @@ func (a *Agent) drive(ctx context.Context, s SessionConfig, within events.Limits
 		watcher:   session.Watcher{Applied: func(*loop.State, journal.Record) {}, Live: func(events.Event) {}, Stopped: func() {}},
 	}
 	d.observers.Log = d.log
-	if s.Tools != nil {
+	switch {
+	case s.Tools == nil:
+	case a.cfg.Collision == tool.LastWins:
 		d.sources = append(slices.Clip(d.sources), s.Tools)
+	default:
+		d.sources = slices.Concat([]tool.Source{s.Tools}, d.sources)
 	}
 	var err error
 	if d.facts, err = narrowed(a.facts, s, within); err != nil {

@@ -176,6 +176,37 @@ func TestASteppedTurnTakesInputAndToolsBetweenRounds(t *testing.T) {
 	}
 }
 
+// A tool of the session replaces the agent's of the same name until it is removed.
+func TestToolsOfASessionReplaceThoseOfTheAgent(t *testing.T) {
+	t.Parallel()
+	for name, policy := range map[string]tool.Collision{"first wins": tool.FirstWins, "last wins": tool.LastWins} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			echoes := func(id string) model.Reply { return modeltest.Calls(call(id, "echo", `{"text":"a"}`)) }
+			own, err := tool.NewRegistry("own")
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := startAs(t, agent.Config{
+				Model: replies(echoes("c1"), echoes("c2"), echoes("c3"), modeltest.Text("done")), Tools: []tool.Source{echo(t)}, Collision: policy,
+				Input: []content.Item{content.UserText("go")},
+			}, agent.SessionConfig{Tools: own})
+			loud, err := tool.Func("echo", "Shouts.", func(_ context.Context, in echoInput) (string, error) { return strings.ToUpper(in.Text), nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, change := range []func(){func() { own.Add(loud) }, func() { own.Remove("echo") }, func() {}} {
+				got = append(got, step[*session.AfterToolResult](t, d).Results[0].Text())
+				change()
+			}
+			if !slices.Equal(got, []string{"a", "A", "a"}) {
+				t.Errorf("the tool said %q", got)
+			}
+		})
+	}
+}
+
 func TestASteppedTurnIsCancelledWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithCancel(t.Context())

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/model"
@@ -29,19 +30,22 @@ import (
 func TestMain(m *testing.M) { celltest.Main(m) }
 
 // hosts open the same session, one line apart.
-var hosts = map[string]func(*testing.T, context.Context, string, events.Config) *session.Session{
+var hosts = map[string]func(*testing.T, context.Context, string, events.Config, ...engine.Config) *session.Session{
 	"in process":      inProcess,
 	"in a deployment": deployed,
 }
 
-func inProcess(t *testing.T, ctx context.Context, script string, c events.Config) *session.Session { //nolint:revive // as for deployed
+func inProcess(t *testing.T, ctx context.Context, script string, c events.Config, effects ...engine.Config) *session.Session { //nolint:revive // as for deployed
 	t.Helper()
+	code := slices.Concat(effects, []engine.Config{{}})[0]
 	m, err := scripted.Parse("test", []byte(script))
 	if err != nil {
 		t.Fatal(err)
 	}
 	a, err := agent.New(agent.Config{
 		Model: m, Tools: []tool.Source{registry(t)}, Rules: c.Rules, TaskManager: task.Async(task.AsyncConfig{}),
+		Limits: c.Limits, Retry: c.Retry, Output: c.Output, OnToolError: map[bool]agent.ToolErrorPolicy{true: agent.FailRun}[c.FailRun],
+		Hooks: code.Hooks, Mutators: code.Mutators,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -54,12 +58,13 @@ func inProcess(t *testing.T, ctx context.Context, script string, c events.Config
 	return s
 }
 
-func deployed(t *testing.T, ctx context.Context, script string, c events.Config) *session.Session { //nolint:revive // the world takes both
+func deployed(t *testing.T, ctx context.Context, script string, c events.Config, effects ...engine.Config) *session.Session { //nolint:revive // the world takes both
 	t.Helper()
+	code := slices.Concat(effects, []engine.Config{{}})[0]
 	w := celltest.New(ctx, t, 5*time.Second)
 	wk := w.Worker("w", worker.Config{Logger: zap.NewNop()}, func(*nats.Conn) []tool.Tool { return []tool.Tool{echo(t), slow(t)} })
 	t.Cleanup(func() { wk.Drain(t) })
-	node := w.Node(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }})
+	node := w.Node(actor.Config{Effects: code, Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }})
 	t.Cleanup(func() { node.Drain(t) })
 	c.Model, c.ModelData = "scripted:test", []byte(script)
 	return w.Start("s", script, func(o *client.Options) { o.Config, o.Stepped = c, true })

@@ -354,25 +354,6 @@ func TestASessionParksWhileItWaitsForAnApproval(t *testing.T) {
 	})
 }
 
-func TestAnUndecidedApprovalExpires(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.worker(echoed)
-		n := w.node("n1", withApprovals(5*time.Minute))
-		s := w.Start("s", oneCall)
-		w.submit(s, "go")
-		w.Until("s", events.KindParked)
-		w.Until("s", events.KindTurnFinished)
-		for _, r := range celltest.Facts[events.ApprovalResolved](w.World, "s") {
-			if r.Outcome != events.Expired {
-				t.Errorf("outcome = %s, want expired", r.Outcome)
-			}
-		}
-		n.Drain(t)
-	})
-}
-
 func TestTheCallerGetsTheReasonOfARefusal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
@@ -121,28 +120,4 @@ func TestADrainDuringAMutatorLeavesTheTurnOpen(t *testing.T) {
 	if got := step[*session.Finished](t, d).Result.Text(); got != "done" || runs != 2 {
 		t.Errorf("the turn ended with %q after %d runs", got, runs)
 	}
-}
-
-func TestACancelledMutatorsUsageCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spent := content.Usage{InputTokens: 40, OutputTokens: 2}
-		d := start(t, agent.Config{
-			Model: replies(modeltest.Text("done")), Input: []content.Item{content.UserText("go")},
-			Mutators: []extension.Mutator{placed{extension.BeforeModel, func(ctx context.Context, m *extension.Mutation) error {
-				m.Usage = spent
-				<-ctx.Done()
-				return context.Cause(ctx)
-			}}},
-		})
-		go func() {
-			synctest.Wait()
-			if err := d.Cancel(t.Context(), ""); err != nil {
-				t.Errorf("Cancel = %v", err)
-			}
-		}()
-		fin := step[*session.Finished](t, d).Result
-		if fin.FinishReason != content.Cancelled || fin.Usage != spent || d.Snapshot().Usage != spent {
-			t.Errorf("result = %+v", fin)
-		}
-	})
 }

@@ -225,32 +225,3 @@ func TestHooksRunAtTheSessionsStartAndEnd(t *testing.T) {
 		t.Errorf("it is in the journal: %+v, %v", rec, err)
 	}
 }
-
-func TestAToolMayAskBeforeItStarts(t *testing.T) {
-	t.Parallel()
-	runs := 0
-	f, err := tool.CallFunc("send", "Sends.", func(_ context.Context, c tool.Call, _ struct{}) (string, error) {
-		if len(c.Approved) == 0 {
-			return "", tool.NeedsApproval(tool.Verdict{RequestKind: "mail.send", Summary: "send it"})
-		}
-		runs++
-		return "sent", nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := start(t, agent.Config{
-		Model: replies(modeltest.Calls(call("c1", "send", `{}`)), modeltest.Text("ok")),
-		Tools: []tool.Source{registry(t, f)}, Input: []content.Item{content.UserText("go")},
-	})
-	ask := step[*session.ApprovalRequest](t, d)
-	if ask.RequestKind != "mail.send" || ask.Summary != "send it" {
-		t.Errorf("approval = %+v", ask.Approval)
-	}
-	if err := ask.Approve(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := step[*session.AfterToolResult](t, d).Results[0].Text(); got != "sent" || runs != 1 {
-		t.Errorf("result = %q after %d runs", got, runs)
-	}
-}

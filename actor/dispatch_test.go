@@ -158,10 +158,10 @@ func TestADispatchedCallBeyondTheCapIsNotPublishedAgain(t *testing.T) {
 			})
 		}
 		var mu sync.Mutex
-		posted := make(map[content.Place]int)
+		published := make(map[content.Place]int)
 		n := w.flakyNode("n1", func(ctx context.Context, x task.Task, next task.Dispatcher) error {
 			mu.Lock()
-			posted[x.Place]++
+			published[x.Place]++
 			mu.Unlock()
 			return next.Dispatch(ctx, x)
 		})
@@ -172,10 +172,10 @@ func TestADispatchedCallBeyondTheCapIsNotPublishedAgain(t *testing.T) {
 		<-time.After(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
-		if len(posted) != 40 {
-			t.Errorf("%d calls were published, want all 40", len(posted))
+		if len(published) != 40 {
+			t.Errorf("%d calls were published, want all 40", len(published))
 		}
-		for place, times := range posted {
+		for place, times := range published {
 			if times != 1 {
 				t.Errorf("%s was published %d times", place, times)
 			}

@@ -86,7 +86,7 @@ func (w *diskWorld) inputs(id content.SessionID) (out []string) {
 	return out
 }
 
-func TestASessionHearsItsInboxAfterItLostCommands(t *testing.T) {
+func TestASessionReadsItsInboxAfterItLostCommands(t *testing.T) {
 	for _, parked := range []bool{true, false} {
 		losing(t, "TURNLOG_INBOX", func(t *testing.T, w *diskWorld, lose func()) {
 			n := w.node("n1")

@@ -186,7 +186,7 @@ func TestWaitIdleReturnsWhenItsContextEndsOrTheSessionCloses(t *testing.T) {
 	})
 }
 
-// refusals notes what was turned down.
+// refusals records refused commands.
 type refusals struct{ reasons []string }
 
 func (r *refusals) HandleEvent(o extension.Observed) {

@@ -25,15 +25,15 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// errands is a model that says what follows from the transcript alone: first calls that
-// a person has to approve, beside one that goes on in the background, then another, and
-// then text. It notes which cache request each of its calls came with.
-type errands struct{ caches *[]string }
+// sequence is a model whose replies depend on the transcript alone: first calls that
+// a person has to approve, next to one that runs in the background, then another, and
+// then text. It records the cache request of each call.
+type sequence struct{ caches *[]string }
 
-func (errands) Name() string                     { return "errands" }
-func (errands) Capabilities() model.Capabilities { return model.Capabilities{} }
+func (sequence) Name() string                     { return "sequence" }
+func (sequence) Capabilities() model.Capabilities { return model.Capabilities{} }
 
-func (m errands) Call(_ context.Context, r model.Request, _ func(content.Delta)) (model.Reply, error) {
+func (m sequence) Call(_ context.Context, r model.Request, _ func(content.Delta)) (model.Reply, error) {
 	mode := "none"
 	if r.Cache != nil {
 		mode = r.Cache.Mode
@@ -80,7 +80,7 @@ func newStopped(t *testing.T, limits events.Limits) *stopped {
 	t.Helper()
 	s := &stopped{t: t, log: journal.NewMemory()}
 	s.cfg = agent.Config{
-		Model: errands{&s.caches}, Tools: []tool.Source{echo(t), sleeper(t, tool.Idempotent())}, Permissions: careful{}, Journal: s.log, Limits: limits,
+		Model: sequence{&s.caches}, Tools: []tool.Source{echo(t), sleeper(t, tool.Idempotent())}, Permissions: careful{}, Journal: s.log, Limits: limits,
 		TaskManager: task.Async(task.AsyncConfig{Route: func(c content.ToolCall, _ content.Routing) (content.Route, time.Duration) {
 			if c.Name == "sleep" {
 				return content.Background, 0
@@ -107,7 +107,7 @@ func (s *stopped) start() *session.Session {
 
 // run drives the session to the end of its second turn, or of one that a limit ends. At
 // the step with the number at, counted from 1, another host takes over; 0: at none. It
-// returns what the session came to, and how many steps there were.
+// returns the end of the session and the number of its steps.
 func (s *stopped) run(at int) (session.Snapshot, int) {
 	s.t.Helper()
 	d, override := s.start(), true
@@ -149,7 +149,7 @@ func (s *stopped) run(at int) (session.Snapshot, int) {
 	}
 }
 
-// check says that a snapshot holds the whole session: it is what its journal folds to,
+// check checks that a snapshot holds the whole session: it equals a fold of its journal,
 // also after a round trip, and what follows in the journal folds onto it.
 func (s *stopped) check(snap session.Snapshot) {
 	s.t.Helper()
@@ -200,8 +200,8 @@ func encoded(t *testing.T, s *loop.State) []byte {
 	return b
 }
 
-// cameTo is what must be the same for every driver of the session.
-func cameTo(s session.Snapshot) (out []string) {
+// ending is what must not depend on which hosts drove the session.
+func ending(s session.Snapshot) (out []string) {
 	for _, it := range s.Transcript {
 		out = append(out, fmt.Sprintf("%s %s %s", it.ID, it.Kind, it.Text()))
 		for _, p := range it.Parts {
@@ -227,7 +227,7 @@ func TestASessionTakenOverAfterAnyEntryEndsTheSame(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStopped(t, limits)
 			end, n := s.run(0)
-			want, caches, steps = cameTo(end), s.caches, n
+			want, caches, steps = ending(end), s.caches, n
 		})
 		if limits == (events.Limits{}) && (steps < 8 || !slices.Contains(caches, "turn-1/2: required") || !slices.Contains(caches, "turn-1/3: none")) {
 			t.Fatalf("%s: %d steps, caches %q, and it came to %q", name, steps, caches, want)
@@ -236,7 +236,7 @@ func TestASessionTakenOverAfterAnyEntryEndsTheSame(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStopped(t, limits)
 				end, _ := s.run(at)
-				if diff := cmp.Diff(want, cameTo(end)); diff != "" {
+				if diff := cmp.Diff(want, ending(end)); diff != "" {
 					t.Errorf("%s: taken over at step %d (-want +got):\n%s", name, at, diff)
 				}
 				if !slices.Equal(s.caches, caches) {

@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// ledger is a durable wrapper that notes what passes through it, and answers tool
-// calls itself if asked to.
+// ledger is a durable wrapper that records what passes through it and, if told to, answers
+// tool calls itself.
 type ledger struct {
 	seen  []string
 	known string // a tool's result from before

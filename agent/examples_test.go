@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// says is a model that goes by a script.
+// says is a model with a script.
 func says(script string) model.Model {
 	m, err := scripted.Parse("example", []byte(script))
 	if err != nil {
@@ -81,7 +81,7 @@ replies:
 	// Three.
 }
 
-// A task is done when its verifier says so.
+// A task is done when its verifier passes.
 func Example_runTask() {
 	attempts := 0
 	verifier := verifier(func(context.Context, string) (bool, string, error) {
@@ -142,7 +142,7 @@ replies:
 	// The build is done.
 }
 
-// Next stops at a call that a person has to approve, and goes on when it is decided.
+// Next stops at a call that a person has to approve, and continues after the decision.
 func ExampleApprovalRequest() {
 	ctx := context.Background()
 	d := open(agent.Config{

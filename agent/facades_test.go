@@ -135,7 +135,7 @@ func facades() map[string]func(*testing.T, *session.Session) (*session.RunResult
 	}
 }
 
-// collected puts together what a stream yields.
+// collected combines what a stream yields.
 func collected(events func(func(session.StreamEvent, error) bool), d *session.Session) (*session.RunResult, error) {
 	res := &session.RunResult{}
 	var failed error

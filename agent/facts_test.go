@@ -25,7 +25,7 @@ func (c cutoff) Append(ctx context.Context, h journal.Head, e events.Entry) (jou
 	return c.Journal.Append(ctx, h, e)
 }
 
-// recorded reads the events of one kind in a journal, and has the journal audited.
+// recorded returns the events of one kind in a journal, and audits the journal.
 func recorded[E events.Event](t *testing.T, log journal.Journal, s content.SessionID) (out []E) {
 	t.Helper()
 	var all []journal.Record

@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// watching is a hook that keeps what it sees at one point.
+// watching is a hook that records what it sees at one point.
 type watching struct {
 	point extension.Point
 

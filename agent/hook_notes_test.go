@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-// talkative is a hook that lets everything go on and says why.
+// talkative is a hook that always continues, with a reason.
 type talkative struct{ err error }
 
 func (talkative) Name() string { return "talkative" }

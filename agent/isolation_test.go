@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// A program may change what it got: the session keeps its own copy.
+// A program may change what it was given: the session has its own copy.
 func TestResultsAndSnapshotsShareNoMemoryWithTheSession(t *testing.T) {
 	t.Parallel()
 	s := start(t, agent.Config{
@@ -89,7 +89,7 @@ func TestASessionFromASnapshotDoesNotRepeatTheOpeningInput(t *testing.T) {
 	}
 }
 
-// A stream says when a model call starts over, so its reader can drop what it has shown.
+// A stream reports that a model call is repeated, so its reader can drop what it has shown.
 func TestAStreamMarksAnotherAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestAStreamMarksAnotherAttempt(t *testing.T) {
 	})
 }
 
-// stuttering is a model whose first attempt breaks off.
+// stuttering is a model whose first attempt fails in the middle.
 type stuttering struct{ attempts int }
 
 func (*stuttering) Name() string                     { return "stuttering" }

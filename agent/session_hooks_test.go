@@ -12,22 +12,22 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 )
 
-// usher is a hook at the start and the end of sessions.
-type usher struct{ action extension.Action }
+// lifecycle is a hook at the start and the end of sessions.
+type lifecycle struct{ action extension.Action }
 
-func (usher) Name() string { return "usher" }
-func (usher) Points() []extension.Point {
+func (lifecycle) Name() string { return "lifecycle" }
+func (lifecycle) Points() []extension.Point {
 	return []extension.Point{extension.SessionStart, extension.SessionEnd}
 }
 
-func (h usher) OnEvent(context.Context, extension.HookEvent) (extension.Action, error) {
+func (h lifecycle) OnEvent(context.Context, extension.HookEvent) (extension.Action, error) {
 	return h.action, nil
 }
 
 func TestHooksOfTheSessionsStartAndEndAreRecorded(t *testing.T) {
 	t.Parallel()
 	log := journal.NewMemory()
-	c := agent.Config{Model: replies(modeltest.Text("x")), Journal: log, Hooks: []extension.Hook{usher{extension.Action{Kind: extension.Skip, Reason: "no"}}}}
+	c := agent.Config{Model: replies(modeltest.Text("x")), Journal: log, Hooks: []extension.Hook{lifecycle{extension.Action{Kind: extension.Skip, Reason: "no"}}}}
 	for range 2 {
 		d := start(t, c)
 		if err := d.Close(t.Context()); err != nil {
@@ -45,7 +45,7 @@ func TestHooksOfTheSessionsStartAndEndAreRecorded(t *testing.T) {
 			}
 		}
 	}
-	begin, end := "session_start usher skip", "session_end usher skip"
+	begin, end := "session_start lifecycle skip", "session_end lifecycle skip"
 	if !slices.Equal(got, []string{begin, end, begin, end}) {
 		t.Errorf("recorded are %v", got)
 	}

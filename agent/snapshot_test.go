@@ -144,7 +144,7 @@ func TestASnapshotAtAYieldGoesOnAtTheYield(t *testing.T) {
 	if got := step[*session.Finished](t, d).Result; got.Text() != "done" {
 		t.Errorf("result = %+v", got)
 	}
-	recorded[events.TurnFinished](t, log, "s2") // has it audited
+	recorded[events.TurnFinished](t, log, "s2") // audits it
 }
 
 // A call that runs stays with its session; those that wait for it run in the new one.
@@ -178,18 +178,18 @@ func TestACallInFlightIsUnknownToAContinuation(t *testing.T) {
 	recorded[events.TurnFinished](t, log, "s2")
 }
 
-// doorman is a hook at the session's ends.
-type doorman struct {
+// watcher is a hook at the session's ends.
+type watcher struct {
 	refuses bool
 	seen    *[]string
 }
 
-func (doorman) Name() string { return "doorman" }
-func (doorman) Points() []extension.Point {
+func (watcher) Name() string { return "watcher" }
+func (watcher) Points() []extension.Point {
 	return []extension.Point{extension.SessionStart, extension.SessionEnd}
 }
 
-func (h doorman) OnEvent(_ context.Context, e extension.HookEvent) (extension.Action, error) {
+func (h watcher) OnEvent(_ context.Context, e extension.HookEvent) (extension.Action, error) {
 	*h.seen = append(*h.seen, string(e.Point)+" "+string(e.Session))
 	if h.refuses {
 		return extension.Action{Kind: extension.Terminate, Reason: "closed"}, nil
@@ -200,7 +200,7 @@ func (h doorman) OnEvent(_ context.Context, e extension.HookEvent) (extension.Ac
 func TestHooksRunAtTheSessionsStartAndEnd(t *testing.T) {
 	t.Parallel()
 	var seen []string
-	d := start(t, agent.Config{Model: replies(modeltest.Text("ok")), Hooks: []extension.Hook{doorman{seen: &seen}}})
+	d := start(t, agent.Config{Model: replies(modeltest.Text("ok")), Hooks: []extension.Hook{watcher{seen: &seen}}})
 	if _, err := d.RunText(t.Context(), "go"); err != nil {
 		t.Fatal(err)
 	}
@@ -213,12 +213,12 @@ func TestHooksRunAtTheSessionsStartAndEnd(t *testing.T) {
 		t.Errorf("the hook saw %s", got)
 	}
 	log := journal.NewMemory()
-	a, err := agent.New(agent.Config{Model: replies(modeltest.Text("ok")), Journal: log, Hooks: []extension.Hook{doorman{true, &seen}}})
+	a, err := agent.New(agent.Config{Model: replies(modeltest.Text("ok")), Journal: log, Hooks: []extension.Hook{watcher{true, &seen}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = a.Start(t.Context(), agent.SessionConfig{ID: "s"})
-	if e, ok := errors.AsType[*session.HookTerminatedError](err); !ok || e.Hook != "doorman" || e.Reason != "closed" {
+	if e, ok := errors.AsType[*session.HookTerminatedError](err); !ok || e.Hook != "watcher" || e.Reason != "closed" {
 		t.Errorf("Start = %v", err)
 	}
 	for rec, err := range log.Read(t.Context(), "s", 0) {

@@ -108,7 +108,7 @@ func TestATurnStepsThroughEveryRoundToItsEnd(t *testing.T) {
 	}
 }
 
-// shrink drops the first of the user's words, once.
+// shrink is a compaction that drops the first input, once.
 type shrink struct{}
 
 func (shrink) Name() string { return "shrink" }

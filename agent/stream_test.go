@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// record is a durable wrapper that has every reply and result recorded, and calls nothing.
+// record is a durable wrapper with stored replies and results, which calls nothing.
 type record struct {
 	replies []model.Reply
 	result  string
@@ -122,7 +122,7 @@ func TestASlowReaderOfAStreamMissesNothing(t *testing.T) {
 	})
 }
 
-// talker says a text a character at a time.
+// talker streams a text one character at a time.
 type talker struct {
 	text string
 	done func()
@@ -142,7 +142,7 @@ func (m talker) Call(_ context.Context, _ model.Request, emit func(content.Delta
 	return modeltest.Text(m.text), nil
 }
 
-// A delta is seen while the model still writes: it goes on only when it was.
+// A delta is seen while the model still writes: it continues only after that.
 func TestAStreamShowsDeltasBeforeTheReplyIsComplete(t *testing.T) {
 	t.Parallel()
 	heard := make(chan struct{})
@@ -164,7 +164,7 @@ func TestAStreamShowsDeltasBeforeTheReplyIsComplete(t *testing.T) {
 	}
 }
 
-// attentive says a word, and the next one after a reader got it.
+// attentive streams a word, and the next one after a reader received it.
 type attentive struct {
 	model.Model
 	heard chan struct{}

@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// delegating is an agent whose first reply hands work to the other.
+// delegating is an agent whose first reply delegates to the other.
 func delegating(t *testing.T, child agent.Config, opts ...tool.Option) agent.Config {
 	t.Helper()
 	a, err := agent.New(child)
@@ -158,8 +158,8 @@ func TestASubAgentContinuesAfterACrash(t *testing.T) {
 	}
 }
 
-// spending is a model whose every call uses tokens, and which answers with a call of
-// echo until it was called often enough.
+// spending is a model that uses tokens in every call. It calls echo until it was called
+// often enough.
 func spending(used content.Usage, calls int) model.Model {
 	n := 0
 	return modeltest.NewFake("spending", func(context.Context, model.Request) (model.Reply, error) {

@@ -59,8 +59,8 @@ func TestASubAgentsWorkCountsForItsCallersLimits(t *testing.T) {
 	}
 }
 
-// halfDone is a model that calls a tool, and is at work on its answer until it is
-// stopped. Both cost something.
+// halfDone is a model that calls a tool and then works on its answer until it is stopped.
+// Both use tokens.
 func halfDone() model.Model {
 	first := true
 	return modeltest.NewFake("half", func(ctx context.Context, _ model.Request) (model.Reply, error) {
@@ -75,7 +75,7 @@ func halfDone() model.Model {
 	})
 }
 
-// doomed is a journal whose host dies when the turn of session s has ended.
+// doomed is a journal whose host dies after the turn of session s ended.
 type doomed struct {
 	journal.Journal
 	dead *atomic.Bool

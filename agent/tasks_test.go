@@ -27,7 +27,7 @@ func (v verifier) Verify(ctx context.Context, dir string) (pass bool, output str
 	return v(ctx, dir)
 }
 
-// verdicts is a verifier that says no with each text, then yes.
+// verdicts is a verifier that fails with each text, then passes.
 func verdicts(runs *int, noes ...string) extension.Verifier {
 	return verifier(func(context.Context, string) (bool, string, error) {
 		if *runs++; *runs <= len(noes) {
@@ -37,7 +37,7 @@ func verdicts(runs *int, noes ...string) extension.Verifier {
 	})
 }
 
-// phases notes the phases that a task goes through.
+// phases records the phases of a task.
 type phases struct{ seen []string }
 
 func (p *phases) HandleEvent(o extension.Observed) {

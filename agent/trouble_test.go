@@ -168,7 +168,7 @@ func TestARunWhoseContextEndsBeforeItsTurnStartsIsCancelled(t *testing.T) {
 	}
 }
 
-// patient is an approver who only stops to think when the context ends.
+// patient is an approver that decides nothing until the context ends.
 type patient struct{}
 
 func (patient) Approve(ctx context.Context, _ events.Approval) (bool, string, error) {

@@ -19,8 +19,8 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// A call in the background records its outcome beside Next. When that append is the
-// driver's last, a Next that waits for something else must hear of it.
+// A call in the background records its outcome while Next runs. When that append is the
+// driver's last, a Next that waits for something else must return its error.
 func TestNextReturnsTheErrorOfABackgroundCallsAppend(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// TestADeletedSessionIsOverForAll deletes one while a driver still holds it, and one
+// TestADeletedSessionEndsForEveryClient deletes one while a driver still holds it, and one
 // that is parked.
-func TestADeletedSessionIsOverForAll(t *testing.T) {
+func TestADeletedSessionEndsForEveryClient(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"held": 0, "parked": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestADeletedSessionIsOverForAll(t *testing.T) {
 					over("Start under its id", err) // who still holds it may know no better, but can write nothing
 				}
 
-				// Who knows nothing of it leaves a command, which is refused and removed.
+				// A command that is sent after the deletion is refused and removed.
 				if err := c.Send(w.Ctx, "s", "late", commands.SubmitInput{Items: []content.Item{content.UserText("late")}}); err != nil {
 					t.Fatal(err)
 				}

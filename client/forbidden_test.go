@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/commands"
 )
 
-// A server does not answer what it forbids, so waiting for an answer would never end.
-func TestWhatTheServerForbidsIsSaidAtOnce(t *testing.T) {
+// A server does not answer a denied request, so waiting for an answer would never end.
+func TestADeniedRequestFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(forbidding(t), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
@@ -37,7 +37,7 @@ func TestWhatTheServerForbidsIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-// forbidding starts what a NATS server is to a client that may publish nothing.
+// forbidding starts a stand-in for a NATS server that denies every publish.
 func forbidding(t *testing.T) (url string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

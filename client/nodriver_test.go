@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// The end of a caller's context ends its wait also if no driver is left to cancel the turn.
+// A wait ends with the caller's context even without a driver that could cancel the turn.
 func TestWithoutADriverTheEndOfTheContextEndsTheWait(t *testing.T) {
 	const slow = "replies:\n  - text: done\n    delay: 1h\n"
 	for name, stepped := range map[string]bool{"a turn is open": false, "input is queued": true} {

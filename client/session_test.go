@@ -51,7 +51,7 @@ func (w *world) drive(e engine.Config) (stop func()) {
 	return func() { node.Drain(w.T) }
 }
 
-// reluctant takes a while to stop.
+// reluctant is a model that takes a while to stop.
 type reluctant struct{ model.Model }
 
 func (m reluctant) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
@@ -81,7 +81,7 @@ func next[S session.Step](w *world, s *session.Session) S {
 
 const repeated = "replies:\n  - text: ok\n    repeat: true\n"
 
-// hand is a driver by hand, which publishes no refusals.
+// hand is a driver that a test moves by hand. It publishes no refusals.
 type hand struct {
 	w    *world
 	id   content.SessionID
@@ -164,7 +164,7 @@ func TestAnAskOfAnInboxThatBeganAgainWaitsForItsAnswer(t *testing.T) {
 	})
 }
 
-func TestASecondCancelIsNoRefusal(t *testing.T) {
+func TestASecondCancelIsNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.drive(engine.Config{})()
@@ -186,7 +186,7 @@ func TestASecondCancelIsNoRefusal(t *testing.T) {
 	})
 }
 
-// after stands at the end of turns, and takes its time.
+// after is a slow mutator at the end of turns.
 type after struct{}
 
 func (after) Name() string { return "after" }
@@ -293,7 +293,7 @@ func TestEverythingEndsWithTheConnection(t *testing.T) {
 	})
 }
 
-func TestFollowMayBeLeft(t *testing.T) {
+func TestAFollowerMayStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.drive(engine.Config{})()

@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// halfDone is a sub-agent that has paid for one call of a tool when its model gets slow.
+// halfDone is a sub-agent that has made one call when its model becomes slow.
 const halfDone = `
 replies:
   - calls: [{name: echo, input: {text: hi}}]
@@ -26,8 +26,8 @@ replies:
     usage: {input: 2}
 `
 
-// billed waits until the calling session has heard what its sub-agent used.
-func (s *shop) billed() events.UsageUpdated {
+// billed waits until the calling session has recorded the usage of its sub-agent.
+func (s *delegation) billed() events.UsageUpdated {
 	s.T.Helper()
 	for rec, err := range s.Cell.Journal().Follow(s.Ctx, "s", 0) {
 		if err != nil {
@@ -43,8 +43,8 @@ func (s *shop) billed() events.UsageUpdated {
 	return events.UsageUpdated{}
 }
 
-// wantBilled says that the sub-agent of halfDone is paid for, once.
-func (s *shop) wantBilled(requests int64) {
+// wantBilled checks that the usage of halfDone is counted once.
+func (s *delegation) wantBilled(requests int64) {
 	s.T.Helper()
 	if got := s.billed(); got.Usage.InputTokens != 40 || got.Requests != requests || got.ToolCalls != 1 {
 		s.T.Errorf("the calling session was told of %+v", got)
@@ -61,7 +61,7 @@ func (s *shop) wantBilled(requests int64) {
 	}
 }
 
-func TestACancelReachesASubAgentWhateverBecameOfItsWorker(t *testing.T) {
+func TestACancelReachesASubAgentWithoutItsWorker(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lost, another bool
 	}{
@@ -70,7 +70,7 @@ func TestACancelReachesASubAgentWhateverBecameOfItsWorker(t *testing.T) {
 		"it was lost, another is not": {lost: true, another: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShop(t, halfDone)
+			s := newDelegation(t, halfDone)
 			w := s.work("w1")
 			defer s.drive(engine.Config{})()
 			x := s.begin()
@@ -101,10 +101,10 @@ func TestACancelReachesASubAgentWhateverBecameOfItsWorker(t *testing.T) {
 	}
 }
 
-// A session is cancelled, and its driver is gone before it reported that.
-func TestACancelReachesTheSubAgentAlsoIfTheCallersDriverIsLost(t *testing.T) {
+// A session is canceled, and its driver is gone before it reported that.
+func TestACancelReachesTheSubAgentAfterTheCallersDriverIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, halfDone)
+		s := newDelegation(t, halfDone)
 		defer s.work("w1").Drain(t)
 		stop := s.drive(engine.Config{})
 		s.begin()
@@ -123,7 +123,7 @@ func TestACancelReachesTheSubAgentAlsoIfTheCallersDriverIsLost(t *testing.T) {
 	})
 }
 
-func TestASubAgentIsStoppedAndPaidForWhenATimeIsOver(t *testing.T) {
+func TestASubAgentIsStoppedAndBilledAtATimeout(t *testing.T) {
 	for name, tc := range map[string]struct {
 		turn, call time.Duration
 		lost       bool
@@ -135,7 +135,7 @@ func TestASubAgentIsStoppedAndPaidForWhenATimeIsOver(t *testing.T) {
 		"the call's, but not the work": {call: time.Hour, status: content.StatusOK},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShop(t, halfDone)
+			s := newDelegation(t, halfDone)
 			if tc.call != 0 {
 				s.opts = []tool.Option{tool.WithSpec(func(s *tool.Spec) { s.Timeout = tc.call })}
 			}
@@ -174,7 +174,7 @@ func TestASubAgentIsStoppedAndPaidForWhenATimeIsOver(t *testing.T) {
 
 func TestNoSessionIsOpenedForACallThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, "replies:\n  - text: done\n")
+		s := newDelegation(t, "replies:\n  - text: done\n")
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
 		x := s.begin()

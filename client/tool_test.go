@@ -18,7 +18,7 @@ import (
 
 func TestASubAgentAnswersItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, "replies:\n  - text: 'done: {{.Prompt}}'\n    usage: {input: 40, output: 2}\n    delay: 10m\n")
+		s := newDelegation(t, "replies:\n  - text: 'done: {{.Prompt}}'\n    usage: {input: 40, output: 2}\n    delay: 10m\n")
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
 		x := s.begin()
@@ -44,9 +44,9 @@ replies:
 
 func asking(c *events.Config) { c.Rules = []events.Rule{{Tool: "echo", Action: events.RuleAsk}} }
 
-func TestWhatASubAgentAsksIsAskedInTheCallingSession(t *testing.T) {
+func TestASubAgentsQuestionIsAskedInTheCallingSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, echoing)
+		s := newDelegation(t, echoing)
 		s.change = asking
 		w := s.work("w1")
 		defer s.drive(engine.Config{})()
@@ -73,7 +73,7 @@ func TestWhatASubAgentAsksIsAskedInTheCallingSession(t *testing.T) {
 func TestADenialReachesTheSubAgent(t *testing.T) {
 	for name, lost := range map[string]bool{"its worker is there": false, "its worker was lost": true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShop(t, echoing)
+			s := newDelegation(t, echoing)
 			s.change = asking
 			w := s.work("w1")
 			defer s.drive(engine.Config{})()
@@ -105,7 +105,7 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 
 func TestACancelReachesTheSubAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, "replies:\n  - text: ok\n    delay: 30m\n")
+		s := newDelegation(t, "replies:\n  - text: ok\n    delay: 30m\n")
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
 		x := s.begin()
@@ -125,7 +125,7 @@ func TestACancelReachesTheSubAgent(t *testing.T) {
 
 func TestACancelReachesASubAgentThatWaitsForAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, echoing)
+		s := newDelegation(t, echoing)
 		s.change = asking
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
@@ -140,9 +140,9 @@ func TestACancelReachesASubAgentThatWaitsForAPerson(t *testing.T) {
 	})
 }
 
-func TestASubAgentEndsWithTheTimeOfItsCall(t *testing.T) {
+func TestASubAgentEndsWithItsCallsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, "replies:\n  - text: ok\n    delay: 30m\n")
+		s := newDelegation(t, "replies:\n  - text: ok\n    delay: 30m\n")
 		s.opts = []tool.Option{tool.WithSpec(func(s *tool.Spec) { s.Timeout = time.Minute })}
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
@@ -165,7 +165,7 @@ func TestASubAgentOutlivesItsWorker(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShop(t, "replies:\n  - text: done\n    delay: 5m\n")
+			s := newDelegation(t, "replies:\n  - text: done\n    delay: 5m\n")
 			w := s.work("w1")
 			defer s.drive(engine.Config{})()
 			x := s.begin()
@@ -185,9 +185,9 @@ func TestASubAgentOutlivesItsWorker(t *testing.T) {
 	}
 }
 
-func TestASubAgentHasNoMoreThanItsCallerHasLeft(t *testing.T) {
+func TestTheCallersRemainingLimitsBoundItsSubAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n    usage: {input: 30}\nrepeat: true\n")
+		s := newDelegation(t, "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n    usage: {input: 30}\nrepeat: true\n")
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
 		x := s.start("s", delegating, false, func(c *events.Config) { c.Limits.InputTokens = 100 })
@@ -210,7 +210,7 @@ func TestASubAgentHasNoMoreThanItsCallerHasLeft(t *testing.T) {
 
 func TestTwoAttemptsStartOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, "replies:\n  - text: done\n")
+		s := newDelegation(t, "replies:\n  - text: done\n")
 		s.Offer("w0", s.tools(s.Client)...)
 		stop := s.drive(engine.Config{})
 		x := s.begin()
@@ -240,9 +240,9 @@ func TestTwoAttemptsStartOneSession(t *testing.T) {
 	})
 }
 
-func TestAQuestionThatNobodyAnswersExpiresInBoth(t *testing.T) {
+func TestAnUnansweredQuestionExpiresInBothSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, echoing)
+		s := newDelegation(t, echoing)
 		s.change = func(c *events.Config) {
 			asking(c)
 			c.ApprovalTTL = 10 * time.Minute
@@ -274,7 +274,7 @@ func TestASubAgentThatFailsFailsItsCall(t *testing.T) {
 		"its limits": {echoing, func(c *events.Config) { c.Limits.MaxRounds = 1 }, "Tool failed: max turns reached (1)"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShop(t, c.script)
+			s := newDelegation(t, c.script)
 			s.change = c.change
 			defer s.work("w1").Drain(t)
 			defer s.drive(engine.Config{})()
@@ -290,7 +290,7 @@ func TestASubAgentThatFailsFailsItsCall(t *testing.T) {
 
 func TestASubAgentOfASubAgentAsksAndEndsWithTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, "replies:\n  - calls: [{name: helper, input: {prompt: deeper}}]\n  - text: '{{(index .Results 0).Text}}'\n")
+		s := newDelegation(t, "replies:\n  - calls: [{name: helper, input: {prompt: deeper}}]\n  - text: '{{(index .Results 0).Text}}'\n")
 		s.change = func(c *events.Config) {
 			c.Rules = []events.Rule{{Tool: "helper", Action: events.RuleAsk}}
 		}

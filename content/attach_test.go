@@ -31,7 +31,7 @@ func TestAFileIsHeldOrReferredTo(t *testing.T) {
 	}
 }
 
-func TestASizeThatIsNoneIsNotKnown(t *testing.T) {
+func TestAnInvalidSizeIsUnknown(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "-1", `"7"`, "1e3", "99999999999999999999", "null"} {
 		p := Part{Metadata: Metadata{{Key: MetaSize, Value: json.RawMessage(bad)}}}

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestMetadataIsSortedHoweverItIsMade(t *testing.T) {
+func TestMetadataIsAlwaysSorted(t *testing.T) {
 	t.Parallel()
 	want := Metadata{{"a", json.RawMessage(`1`)}, {"b", json.RawMessage(`"x"`)}, {"c", json.RawMessage(`{"k":[]}`)}}
 	made := Metadata{}.With("c", map[string][]int{"k": {}}).With("a", 2).With("b", "x").With("a", 1)
@@ -38,7 +38,7 @@ func TestWithLeavesItsReceiverAlone(t *testing.T) {
 	}
 }
 
-func TestMetadataGivesBackWhatItHolds(t *testing.T) {
+func TestMetadataReturnsItsValues(t *testing.T) {
 	t.Parallel()
 	m := Metadata{}.With("n", 1).With("s", "text").With("bad", func() {})
 	if raw, ok := m.Get("n"); !ok || string(raw) != "1" {

@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-func TestRoutesAsPeopleWriteThem(t *testing.T) {
+func TestRoutesAreParsed(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		text  string

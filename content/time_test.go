@@ -36,7 +36,7 @@ func TestTimeSurvivesEveryEncoding(t *testing.T) {
 	}
 }
 
-func TestTimeReadsAsPeopleWriteIt(t *testing.T) {
+func TestTimesAreParsed(t *testing.T) {
 	t.Parallel()
 	at := TimeOf(time.Date(2025, 3, 1, 12, 0, 0, 500, time.FixedZone("", 3600)))
 	if got := at.String(); got != "2025-03-01T11:00:00.0000005Z" {
@@ -56,7 +56,7 @@ func TestTimeReadsAsPeopleWriteIt(t *testing.T) {
 	}
 }
 
-func TestTimeReadsNothingElse(t *testing.T) {
+func TestInvalidTimesAreRejected(t *testing.T) {
 	t.Parallel()
 	at := Time(7)
 	for _, bad := range []string{`"soon"`, `12`, `"2025-03-01"`, `{}`, `"`} {

@@ -27,7 +27,7 @@ type textOnly struct{ model.Model }
 
 func (textOnly) Capabilities() model.Capabilities { return model.Capabilities{} }
 
-// shows makes a model call in a round and returns what the model saw, and the report.
+// shows makes a model call in a round and returns what the model saw and the report.
 func shows(t *testing.T, blobs engine.Blobs, text bool, round int, items ...content.Item) ([]content.Item, commands.Command) {
 	t.Helper()
 	var seen []content.Item

@@ -131,7 +131,7 @@ func TestAbandonedNotesReportNothing(t *testing.T) {
 	}
 }
 
-// obedient are notes that stop with their context.
+// obedient is a store of notes that stops with its context.
 type obedient struct{}
 
 func (obedient) Recall(ctx context.Context, _ string) ([]content.Item, error) { return nil, ctx.Err() }

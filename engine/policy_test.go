@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// An agent's terms say what the agent knows of a tool. The agent may be its opener's, so a
-// policy judges by what the tool itself declares.
+// An agent's terms override what a tool declares. The opener of a session may have written
+// the agent, so a policy judges by what the tool itself declares.
 func TestThePolicyJudgesByWhatToolsDeclare(t *testing.T) {
 	t.Parallel()
 	f, err := tool.Func("sh", "Runs a command.", func(context.Context, struct{}) (string, error) { return "ran", nil })

@@ -70,7 +70,7 @@ func TestAToolThatPanicsInPreflightDoesNotRun(t *testing.T) {
 	}
 }
 
-// forgetful are notes that panic.
+// forgetful is a store of notes that panics.
 type forgetful struct{}
 
 func (forgetful) Recall(context.Context, string) ([]content.Item, error) { panic("no notes") }
@@ -87,7 +87,7 @@ func TestNotesThatPanicAreReported(t *testing.T) {
 	}
 }
 
-// patchy are notes that can be read in part.
+// patchy is a store of notes of which only some can be read.
 type patchy struct{ forgetful }
 
 func (patchy) Recall(context.Context, string) ([]content.Item, error) {

@@ -71,7 +71,7 @@ func TestAnUnknownKindKeepsWhatCameBefore(t *testing.T) {
 	}
 }
 
-func TestAnUnknownFieldIsPassedOver(t *testing.T) {
+func TestAnUnknownFieldIsIgnored(t *testing.T) {
 	t.Parallel()
 	payload := encodeRaw(t, string(KindVerifyStarted), map[string]any{"a": 3, "zz": []any{1, map[string]any{"q": nil}}})
 	e, err := Decode(payload)

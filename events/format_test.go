@@ -23,7 +23,7 @@ func todays(t *testing.T) (Entry, []byte) {
 	return e, b
 }
 
-func TestTodaysEntriesAreReadAsEver(t *testing.T) {
+func TestEntriesOfTodaysFormatAreRead(t *testing.T) {
 	t.Parallel()
 	want, payload := todays(t)
 	got, err := Decode(payload)
@@ -32,7 +32,7 @@ func TestTodaysEntriesAreReadAsEver(t *testing.T) {
 	}
 }
 
-func TestALaterFormatIsToldFromDamage(t *testing.T) {
+func TestALaterFormatIsDistinguishedFromDamage(t *testing.T) {
 	t.Parallel()
 	want, payload := todays(t)
 	payload[1] = 9
@@ -50,7 +50,7 @@ func TestALaterFormatIsToldFromDamage(t *testing.T) {
 	}
 }
 
-func TestMoreFieldsAreNoDamage(t *testing.T) {
+func TestAddedFieldsAreNotDamage(t *testing.T) {
 	t.Parallel()
 	_, payload := todays(t)
 	payload[0]++ // an array of ten
@@ -68,7 +68,7 @@ func TestMoreFieldsAreNoDamage(t *testing.T) {
 	}
 }
 
-func TestDamageIsDamage(t *testing.T) {
+func TestDamagedEntriesAreBadEntries(t *testing.T) {
 	t.Parallel()
 	_, payload := todays(t)
 	for _, b := range [][]byte{nil, []byte("hello"), payload[:len(payload)-1], {0x90}, {0x91, 0xa1, 'x'}, append([]byte{0x99, 0x00}, payload[2:]...)} {

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Each of these claims in a few bytes to contain four billion elements.
+// Each of these payloads claims in a few bytes to contain four billion elements.
 func TestAFalseLengthAllocatesNothing(t *testing.T) {
 	promise := func(code byte) []byte { return binary.BigEndian.AppendUint32([]byte{code}, 1<<32-1) }
 	inItems := func(payload []byte) []byte { // in place of the one item of an InputAccepted
@@ -53,7 +53,7 @@ func TestAMegabyteOfEmptyItemsIsRefused(t *testing.T) {
 	}
 }
 
-func TestBottomlessNestingIsRefused(t *testing.T) {
+func TestExcessiveNestingIsRefused(t *testing.T) {
 	t.Parallel()
 	deep := append(bytes.Repeat([]byte{0x91}, 4<<20), 0xc0)
 	payload := append(encodeWith(t, func(e *msgpack.Encoder) error {
@@ -67,7 +67,7 @@ func TestBottomlessNestingIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatCouldNotBeReadIsNotWritten(t *testing.T) {
+func TestUnreadableEntriesAreNotWritten(t *testing.T) {
 	t.Parallel()
 	result := content.NewResult("c", "t", content.StatusOK, "x")
 	for range 60 {

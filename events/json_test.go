@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-func TestAnEventIsShownAsOneObjectWithItsKindFirst(t *testing.T) {
+func TestAnEventIsOneJSONObjectWithItsKindFirst(t *testing.T) {
 	t.Parallel()
 	for _, ev := range samples() {
 		raw, err := MarshalEvent(ev)
@@ -41,7 +41,7 @@ func TestNoEventHasAFieldThatHidesItsKind(t *testing.T) {
 	}
 }
 
-func TestWhatJSONCannotSayIsBent(t *testing.T) {
+func TestValuesThatJSONCannotHoldAreReplaced(t *testing.T) {
 	t.Parallel()
 	call := content.ToolCall{ID: "c", Name: "t", Input: json.RawMessage(`{"path":`)}
 	for want, ev := range map[string]Event{

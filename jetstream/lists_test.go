@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-func TestListsNoteAndStrikeSessions(t *testing.T) {
+func TestListsAddAndRemoveSessions(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, list := t.Context(), c.Approvals()

@@ -22,7 +22,7 @@ import (
 // fake is a backend without a model: the test reports what effects did.
 type fake struct {
 	news   chan struct{}
-	stops  bool                         // a model that is cancelled stops at once
+	stops  bool                         // a model that is canceled stops at once
 	refuse func(commands.Command) error // nil: nothing is refused
 	leave  func()                       // called by the end of a Next; nil: nothing
 	first  func()                       // called before the next ask is handled, once; nil: nothing
@@ -417,7 +417,7 @@ func TestNoDeltaFollowsTheEndOfItsTurn(t *testing.T) {
 	}
 }
 
-func TestATurnThatNobodyFollowsKeepsNoUpdates(t *testing.T) {
+func TestATurnWithoutAFollowerKeepsNoUpdates(t *testing.T) {
 	t.Parallel()
 	f, s := newFake(t, false)
 	never, later := s.Turn("turn-9"), s.Turn("turn-2")
@@ -442,7 +442,7 @@ func TestATurnThatNobodyFollowsKeepsNoUpdates(t *testing.T) {
 	}
 }
 
-func TestTheEndsThatNoNextReturnsAreBounded(t *testing.T) {
+func TestUnreturnedTurnEndsAreBounded(t *testing.T) {
 	t.Parallel()
 	f, s := newFake(t, false)
 	for i := range endsKept + 3 {
@@ -527,7 +527,7 @@ func TestATurnThatWasLeftTakesNoStep(t *testing.T) {
 	}
 }
 
-func TestAPastThatIsNotReadToItsEnd(t *testing.T) {
+func TestAHistoryMayBeReadInPart(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, tc := range map[string]struct {

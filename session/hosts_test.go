@@ -337,7 +337,7 @@ replies:
 
 // The outcome of a call in the background is there when the second input is submitted. It
 // joins neither that input's merge nor its answer, and comes before the third input.
-func TestTheAnswerIsThatToTheInputAndNotToANotification(t *testing.T) {
+func TestRunReturnsTheAnswerToItsInputNotToANotification(t *testing.T) {
 	t.Parallel()
 	for host, open := range hosts {
 		t.Run(host, func(t *testing.T) {

@@ -253,7 +253,7 @@ func TestUndecodableBytesAreShownAsBytes(t *testing.T) {
 	}
 }
 
-func TestUnreadableEntriesSayWhy(t *testing.T) {
+func TestUnreadableEntriesShowTheReason(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
 		"newer_format          format version 9": &events.FormatError{Version: 9},

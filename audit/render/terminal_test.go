@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestATerminalGetsNothingThatControlsIt(t *testing.T) {
+func TestControlCharactersDoNotReachATerminal(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"plain\ttext\n\n":                    "plain\ttext\n\n",

@@ -69,8 +69,7 @@ func TestTheFolderOfANodePrecedesPublishedAgents(t *testing.T) {
 	}
 }
 
-// TestAnAgentsScriptIsPartOfItsSessions: the file is named in the agent's, and
-// other nodes do not have it.
+// The agent's file names the script, and other nodes do not have it.
 func TestAnAgentsScriptIsPartOfItsSessions(t *testing.T) {
 	t.Parallel()
 	s := clitest.Serve(t)

@@ -20,7 +20,7 @@ func TestTailFollowsOneSession(t *testing.T) {
 	fromStart, stopFirst := d.tail("s-42", "--from", "1")
 	fromStart.Await(t, "run_started")
 	fromNow, stopSecond := d.tail("s-42", "--deltas")
-	d.tellUntil("hello", fromNow)
+	d.sendUntil("hello", fromNow)
 	w.turn()
 	for _, shown := range []*clitest.Screen{fromStart, fromNow} {
 		shown.Await(t, "turn_finished")
@@ -79,7 +79,7 @@ func TestTailShowsLiveEventsOnRequest(t *testing.T) {
 	with, stopWith := d.tail("s-42", "--from", "1", "--deltas")
 	lines, stopLines := d.tail("--from", "1", "--deltas", "-o", "jsonl")
 	without, stopWithout := d.tail("s-42", "--from", "1")
-	d.tellUntil("A main", with, lines)
+	d.sendUntil("A main", with, lines)
 	if want := "    ~                            content_delta         part 1, append, text: A main\n"; !strings.Contains(with.String(), want) {
 		t.Errorf("%q is not in\n%s", want, with)
 	}
@@ -98,9 +98,9 @@ func TestTailShowsLiveEventsOnRequest(t *testing.T) {
 	}
 }
 
-// tellUntil sends a live event until every screen shows it: then its tail is up, and
-// has found out where its entries begin.
-func (d *deployment) tellUntil(text string, shown ...*clitest.Screen) {
+// sendUntil sends a live event until every screen shows it: then its tail runs, and knows
+// where its entries begin.
+func (d *deployment) sendUntil(text string, shown ...*clitest.Screen) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), clitest.Patience)
 	defer cancel()

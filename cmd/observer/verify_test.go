@@ -37,7 +37,7 @@ func TestWholeJournalIsVerified(t *testing.T) {
 	}
 }
 
-func TestBrokenPromiseIsNamed(t *testing.T) {
+func TestBrokenInvariantIsNamed(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	w := d.session("s-42").turn()

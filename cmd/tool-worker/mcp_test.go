@@ -18,7 +18,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// serveMCP runs an MCP server whose calls want a token. It can be taken away.
+// serveMCP runs an MCP server whose calls need a token, which can be revoked.
 func serveMCP(t *testing.T, token string) *httptest.Server {
 	t.Helper()
 	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)

@@ -82,8 +82,8 @@ func next(ctx context.Context, t *testing.T, s *session.Session) session.Step {
 	return step
 }
 
-// tree makes files, executable ones by a text that begins with #!, and directories by
-// a name that ends with a slash; and links by a text that begins with ->.
+// tree creates files. A text that begins with #! makes an executable one, one that begins
+// with -> a link, and a name that ends with a slash a directory.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()

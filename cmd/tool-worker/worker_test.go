@@ -30,8 +30,7 @@ func execute(ctx context.Context, args ...string) (code int, printed string) {
 	return cli.Execute(ctx, root), out.String()
 }
 
-// deployment is an embedded server with nothing on it, and a cell there for the
-// test to use.
+// deployment is an empty embedded server, and a cell on it for the test.
 type deployment struct {
 	t    *testing.T
 	url  string
@@ -128,7 +127,7 @@ func (d *deployment) offers(ctx context.Context) ([]jetstream.Offer, error) {
 	return view.Snapshot(), nil
 }
 
-// offer returns the only one that there is.
+// offer returns the only offer.
 func (d *deployment) offer() jetstream.Offer {
 	d.t.Helper()
 	all, err := d.offers(d.t.Context())

@@ -60,7 +60,7 @@ func TestTheExamplesOfAgentsMDRun(t *testing.T) {
 		}
 		for line := range strings.Lines(block) {
 			if i == 0 && strings.HasPrefix(line, "turnlog ") {
-				obey(t, line)
+				runCommand(t, line)
 			}
 		}
 	}
@@ -72,8 +72,8 @@ func TestTheExamplesOfAgentsMDRun(t *testing.T) {
 	}
 }
 
-// obey runs a shell command, if it is of a kind that the page uses.
-func obey(t *testing.T, line string) {
+// runCommand runs a shell command of a kind that the page uses.
+func runCommand(t *testing.T, line string) {
 	t.Helper()
 	line, _, _ = strings.Cut(line, "  #")
 	line, quoted, _ := strings.Cut(line, ` "`)

@@ -54,7 +54,7 @@ replies:
   - text: "{{(index .Results 0).Text}}"
 `
 
-func TestRunStopsAtAnApprovalAndSaysHowItIsDecided(t *testing.T) {
+func TestRunStopsAtAnApprovalAndPrintsHowToDecideIt(t *testing.T) {
 	t.Parallel()
 	url := guarded(t)
 	p := at(t, url, "run", "-o", "json", "--session", "s", "--model", scripted(t, greeting), "hi")

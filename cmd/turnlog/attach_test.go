@@ -42,7 +42,7 @@ func file(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// seeing configures a node whose model provider accepts every request.
+// seeing configures a node whose model provider records requests and accepts each.
 func seeing(t *testing.T) (actor.Config, *modeltest.Server) {
 	t.Helper()
 	s := modeltest.ServeOne(t, modeltest.Answer{Body: geminiSays})
@@ -241,7 +241,7 @@ func TestFilesComeWithLinesOfAChat(t *testing.T) {
 	expect(t, cli.CodeUsage, "chat", "--model", "demo", "--file", none)
 }
 
-func TestAFileComesWithWhatIsSentForLater(t *testing.T) {
+func TestScheduledInputHasItsFile(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())
 	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), "one")

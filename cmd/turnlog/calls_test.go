@@ -14,7 +14,7 @@ import (
 )
 
 // slow starts a deployment whose tool "wait" ends when the channel is closed or the call is
-// cancelled.
+// canceled.
 func slow(t *testing.T) (url string, release chan struct{}) {
 	t.Helper()
 	release = make(chan struct{})

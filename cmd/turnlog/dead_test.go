@@ -38,8 +38,8 @@ replies:
     repeat: true
 `
 
-// bereaved starts a deployment in which each session has lost the worker of a call.
-func bereaved(t *testing.T, sessions ...string) string {
+// withDeadLetters starts a deployment in which each session has lost the worker of a call.
+func withDeadLetters(t *testing.T, sessions ...string) string {
 	t.Helper()
 	url := cellOf(t, actor.Config{})
 	p := payer{make(chan struct{}), make(chan struct{})}
@@ -63,7 +63,7 @@ func bereaved(t *testing.T, sessions ...string) string {
 
 func TestDeadLettersAreListedRunAgainAndDropped(t *testing.T) {
 	t.Parallel()
-	url := bereaved(t, "s", "other")
+	url := withDeadLetters(t, "s", "other")
 	out := succeed(t, url, "dead", "ls")
 	for _, want := range []string{"SESSION  CALL", "other    call_1_1  pay   once     1", "s        call_1_1", "its worker was stopped in the middle of the call"} {
 		if !strings.Contains(out, want) {
@@ -108,7 +108,7 @@ func TestDeadLettersAreListedRunAgainAndDropped(t *testing.T) {
 
 func TestOnlyDeadLettersAreRetriedOrDropped(t *testing.T) {
 	t.Parallel()
-	url := bereaved(t, "s", "shut")
+	url := withDeadLetters(t, "s", "shut")
 	c, err := client.Open(clitest.Dial(t, url), "")
 	if err != nil {
 		t.Fatal(err)

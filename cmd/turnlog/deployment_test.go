@@ -130,7 +130,7 @@ func TestTwoRunsOnOneSessionLoseNothing(t *testing.T) {
 	}
 }
 
-func TestABusySessionDoesWhatTheFlagSays(t *testing.T) {
+func TestTheFlagDecidesWhatABusySessionDoes(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())
 	first := at(t, url, "run", "--session", "s", "-o", "jsonl", "--model", scripted(t, endless), "wait")
@@ -185,7 +185,7 @@ func TestSendLeavesInputAndCanWaitForTheTurn(t *testing.T) {
 	}
 }
 
-func TestRunSaysThatNoNodeAnswers(t *testing.T) {
+func TestRunReportsThatNoNodeAnswers(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, actor.Config{}) // no node
 	p := prepare(t, nil, nil)
@@ -201,7 +201,7 @@ func TestRunSaysThatNoNodeAnswers(t *testing.T) {
 	}
 }
 
-func TestACommandWithoutADriverCanBeLeftAtOnce(t *testing.T) {
+func TestACommandWithoutADriverCanBeInterrupted(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, actor.Config{}) // no node
 	for name, leave := range map[string]struct {

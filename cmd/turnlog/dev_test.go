@@ -27,7 +27,7 @@ func urlOf(t *testing.T, p *program, after string) string {
 func TestDevKeepsSessions(t *testing.T) {
 	t.Parallel()
 	store, home := t.TempDir(), env{"HOME": t.TempDir()}
-	mine := func(url string, args ...string) string {
+	asUser := func(url string, args ...string) string {
 		t.Helper()
 		p := prepare(t, nil, home).start(t, append(args, "--server", url)...)
 		if code := p.end(t); code != cli.CodeOK {
@@ -45,9 +45,9 @@ func TestDevKeepsSessions(t *testing.T) {
 			t.Errorf("second dev says %s", second.err)
 		}
 		if turn == 0 {
-			mine(url, "run", "--session", "kept", "--model", scripted(t, echo), "hi")
+			asUser(url, "run", "--session", "kept", "--model", scripted(t, echo), "hi")
 		}
-		if got := mine(url, "sessions", "show", "kept"); !strings.Contains(got, "turns        1\n") {
+		if got := asUser(url, "sessions", "show", "kept"); !strings.Contains(got, "turns        1\n") {
 			t.Errorf("sessions show prints %s", got)
 		}
 		p.signals <- os.Interrupt
@@ -70,10 +70,10 @@ func TestServersAdmitOnlyTheUserWhoStartedThem(t *testing.T) {
 		if err != nil || info.Mode() != 0o600 {
 			t.Fatalf("%v: %v, %v", start, info, err)
 		}
-		for _, mine := range [][]string{{"--server", url}, {"--server", "localhost:" + port}, {"--context", "turnlog-" + port}} {
-			p := prepare(t, nil, home).start(t, append(mine, "sessions", "ls")...)
+		for _, address := range [][]string{{"--server", url}, {"--server", "localhost:" + port}, {"--context", "turnlog-" + port}} {
+			p := prepare(t, nil, home).start(t, append(address, "sessions", "ls")...)
 			if code := p.end(t); code != cli.CodeOK {
-				t.Errorf("%v, %v: code %d, err %s", start, mine, code, p.err)
+				t.Errorf("%v, %v: code %d, err %s", start, address, code, p.err)
 			}
 		}
 		stranger := at(t, url, "sessions", "ls")

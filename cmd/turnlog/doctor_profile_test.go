@@ -24,7 +24,7 @@ func everything() string {
 func TestWeakDurabilityIsReportedByProfile(t *testing.T) {
 	t.Parallel()
 	lazy, synced := freePort(t), freePort(t)
-	p := admitted(t, embedded.WithSettings("http: "+lazy))
+	p := provisionedOnDisk(t, embedded.WithSettings("http: "+lazy))
 	copies := "error durability-weak " + everything()
 	p.look("--profile", "dev").expect(t, noNodes)
 	p.look("--profile", "standard").expect(t, noNodes, copies)
@@ -37,10 +37,10 @@ func TestWeakDurabilityIsReportedByProfile(t *testing.T) {
 		w.Do != "in the configuration of server "+p.srv.Name()+" set jetstream { sync_interval: always }, and restart it" {
 		t.Errorf("finding %+v", w)
 	}
-	p = admitted(t, embedded.WithSettings("http: "+synced), embedded.WithSync())
+	p = provisionedOnDisk(t, embedded.WithSettings("http: "+synced), embedded.WithSync())
 	p.look("--profile", "audit", "--monitor", "http://"+synced+"/").expect(t, noNodes, copies)
 
-	p = bare(t)
+	p = emptyServer(t)
 	succeed(t, p.url, "provision", "--memory")
 	w := p.look("--profile", "dev").expect(t, noNodes, copies)["durability-weak"]
 	if w.What != "storage is memory, profile dev needs file" || !strings.HasPrefix(w.Do, "storage cannot be changed on a stream that exists") {
@@ -50,7 +50,7 @@ func TestWeakDurabilityIsReportedByProfile(t *testing.T) {
 
 func TestProvisioningByProfile(t *testing.T) {
 	t.Parallel()
-	p := bare(t)
+	p := emptyServer(t)
 	run := at(t, p.url, "provision", "--profile", "standard")
 	if code := run.end(t); code != cli.CodeFailed || !strings.Contains(run.err.String(), "3 copies need a cluster of as many servers") {
 		t.Errorf("one server: code %d, %s", code, run.err)
@@ -113,8 +113,8 @@ func TestAClusterByProfile(t *testing.T) {
 
 func TestClocksOfNodesAreCompared(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
-	p.nurse()
+	p := provisionedOnDisk(t)
+	p.aliveNode()
 	p.look("--profile", "dev").expect(t)
 	late := time.Now().Add(-time.Minute).UnixNano()
 	record := append([]byte{0x83, 0xa1, 'n', 0xa4, 'l', 'a', 't', 'e', 0xa1, 'h', 0x90, 0xa1, 'a', 0xd3},

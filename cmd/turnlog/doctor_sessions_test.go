@@ -25,13 +25,13 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// impatient makes the doctor report everything that does not finish at once.
-func (p *patient) impatient(args ...string) doctorReport {
+// impatient makes the doctor report everything that is not finished immediately.
+func (p *examined) impatient(args ...string) doctorReport {
 	p.t.Helper()
 	return p.look(append([]string{"--profile", "dev", "--patience", "0s"}, args...)...)
 }
 
-func (p *patient) must(err error) {
+func (p *examined) must(err error) {
 	p.t.Helper()
 	if err != nil {
 		p.t.Fatal(err)
@@ -39,7 +39,7 @@ func (p *patient) must(err error) {
 }
 
 // ask puts a command into a session's inbox without waking it.
-func (p *patient) ask(s content.SessionID) {
+func (p *examined) ask(s content.SessionID) {
 	p.t.Helper()
 	_, err := p.cell.Inbox().Send(p.t.Context(), commands.Envelope{
 		ID: "ask-" + string(s), Session: s, By: "test", Command: commands.SubmitInput{Items: []content.Item{content.UserText("hi")}},
@@ -48,7 +48,7 @@ func (p *patient) ask(s content.SessionID) {
 }
 
 // take wakes a session and takes its token.
-func (p *patient) take(runs *jetstream.Runs, s content.SessionID) *jetstream.Token {
+func (p *examined) take(runs *jetstream.Runs, s content.SessionID) *jetstream.Token {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), clitest.Patience)
 	defer cancel()
@@ -62,12 +62,12 @@ func (p *patient) take(runs *jetstream.Runs, s content.SessionID) *jetstream.Tok
 
 func TestUndrivenSessionsAreReported(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
+	p := provisionedOnDisk(t)
 	runs := p.cell.Runs()
 	driven := p.take(runs, "driven")
 	p.again(func(context.Context) { _ = driven.Extend() }) // or it comes again
 	p.ask("driven")
-	p.nurse(jetstream.HeldToken{Session: "driven", Reply: driven.Reply()})
+	p.aliveNode(jetstream.HeldToken{Session: "driven", Reply: driven.Reply()})
 	p.impatient().expect(t)
 
 	p.ask("forgotten") // has a command and no token
@@ -108,8 +108,8 @@ func TestUndrivenSessionsAreReported(t *testing.T) {
 
 func TestTheNumberOfExaminedSessionsIsLimited(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
-	p.nurse()
+	p := provisionedOnDisk(t)
+	p.aliveNode()
 	for n := range 3 {
 		p.ask(content.SessionID(fmt.Sprint("s", n)))
 	}
@@ -121,20 +121,20 @@ func TestTheNumberOfExaminedSessionsIsLimited(t *testing.T) {
 
 func TestSilentNodesAreReported(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
+	p := provisionedOnDisk(t)
 	lost := p.take(p.cell.Runs(), "lost")
 	p.record("gone", jetstream.HeldToken{Session: "lost", Reply: lost.Reply()})
 	f := p.impatient().expect(t, "error node-dead gone", "error no-nodes")
 	if f["no-nodes"].Why != "1 session has work to do, and no node does it" || f["node-dead"].Do != "driver-node" {
 		t.Errorf("findings %+v", f)
 	}
-	p.nurse()
+	p.aliveNode()
 	p.impatient().expect(t, "warning node-dead gone")
 }
 
 func TestStalledWorkIsReported(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
+	p := provisionedOnDisk(t)
 	p.must(admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: defaultQueue}))
 	began := make(chan struct{}, 1)
 	hang, err := tool.Func("hang", "Hangs.", func(ctx context.Context, _ struct{}) (string, error) {
@@ -173,8 +173,8 @@ func TestStalledWorkIsReported(t *testing.T) {
 
 func TestQueuesAndWorkersAreExamined(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
-	p.nurse()
+	p := provisionedOnDisk(t)
+	p.aliveNode()
 	call := func(queue string, n int) {
 		p.must(p.cell.Tasks().Dispatch(t.Context(), task.Task{
 			Session: "s", Turn: "turn-1", Call: "c1", Place: content.PlaceOf(1, 1, n), Attempt: 1, Queue: queue, Tool: "x", IdempotencyKey: "k",
@@ -232,7 +232,7 @@ func TestQueuesAndWorkersAreExamined(t *testing.T) {
 func TestTenThousandBusySessionsAreCheapToExamine(t *testing.T) {
 	t.Parallel()
 	monitor := freePort(t)
-	p := admitted(t, embedded.WithSettings("http: "+monitor))
+	p := provisionedOnDisk(t, embedded.WithSettings("http: "+monitor))
 	const sessions = 10_000
 	held := make([]jetstream.HeldToken, sessions)
 	for i := range held {
@@ -252,7 +252,7 @@ func TestTenThousandBusySessionsAreCheapToExamine(t *testing.T) {
 			break
 		}
 	}
-	p.nurse(held...)
+	p.aliveNode(held...)
 	before := received(t, monitor)
 	r := p.look("--profile", "dev")
 	r.expect(t)

@@ -24,8 +24,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// patient is a deployment that the doctor examines.
-type patient struct {
+// examined is a deployment that the doctor examines.
+type examined struct {
 	t    *testing.T
 	url  string
 	srv  *embedded.Server
@@ -33,8 +33,8 @@ type patient struct {
 	cell *jetstream.Cell
 }
 
-// bare is a server on disk without a deployment.
-func bare(t *testing.T, opts ...embedded.Option) *patient {
+// emptyServer is a server on disk without a deployment.
+func emptyServer(t *testing.T, opts ...embedded.Option) *examined {
 	t.Helper()
 	srv, err := embedded.Start(t.Context(), append([]embedded.Option{
 		embedded.WithListener("127.0.0.1:0"), embedded.WithStore(t.TempDir()),
@@ -44,13 +44,13 @@ func bare(t *testing.T, opts ...embedded.Option) *patient {
 	}
 	t.Cleanup(srv.Close)
 	cell, conn := clitest.Open(t, srv)
-	return &patient{t: t, url: srv.ClientURL(), srv: srv, conn: conn, cell: cell}
+	return &examined{t: t, url: srv.ClientURL(), srv: srv, conn: conn, cell: cell}
 }
 
-// admitted is a deployment on one server's disk.
-func admitted(t *testing.T, opts ...embedded.Option) *patient {
+// provisionedOnDisk is a deployment on one server's disk.
+func provisionedOnDisk(t *testing.T, opts ...embedded.Option) *examined {
 	t.Helper()
-	p := bare(t, opts...)
+	p := emptyServer(t, opts...)
 	if err := admin.Of(p.cell).Provision(t.Context(), admin.Config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func admitted(t *testing.T, opts ...embedded.Option) *patient {
 }
 
 // look runs the doctor and checks that the exit code matches its report.
-func (p *patient) look(args ...string) doctorReport {
+func (p *examined) look(args ...string) doctorReport {
 	p.t.Helper()
 	return lookAt(p.t, p.url, args...)
 }
@@ -111,7 +111,7 @@ func (r doctorReport) expect(t *testing.T, want ...string) map[string]finding {
 }
 
 // api makes a request of the server's API.
-func (p *patient) api(subject, body string) []byte {
+func (p *examined) api(subject, body string) []byte {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), clitest.Patience)
 	defer cancel()
@@ -122,24 +122,24 @@ func (p *patient) api(subject, body string) []byte {
 	return msg.Data
 }
 
-// nurse is a node that answers, holds the tokens of the sessions, and does no work.
-func (p *patient) nurse(held ...jetstream.HeldToken) {
+// aliveNode is a node that answers, holds the tokens of the sessions, and does no work.
+func (p *examined) aliveNode(held ...jetstream.HeldToken) {
 	p.t.Helper()
-	if err := p.cell.Nodes().Answer(p.t.Context(), "nurse", func() []jetstream.HeldToken { return nil }); err != nil {
+	if err := p.cell.Nodes().Answer(p.t.Context(), "aliveNode", func() []jetstream.HeldToken { return nil }); err != nil {
 		p.t.Fatal(err)
 	}
-	p.record("nurse", held...)
+	p.record("aliveNode", held...)
 }
 
 // record keeps a node registered until the test ends.
-func (p *patient) record(node string, held ...jetstream.HeldToken) {
+func (p *examined) record(node string, held ...jetstream.HeldToken) {
 	p.t.Helper()
 	persist(p.t, "the record of a node", func() bool { return p.cell.Nodes().Record(p.t.Context(), node, held) == nil })
 	p.again(func(ctx context.Context) { _ = p.cell.Nodes().Record(ctx, node, held) }) // the next one comes soon
 }
 
 // again does something every second until the test ends.
-func (p *patient) again(do func(context.Context)) {
+func (p *examined) again(do func(context.Context)) {
 	ctx, stop := context.WithCancel(p.t.Context())
 	stopped := make(chan struct{})
 	go func() {
@@ -163,7 +163,7 @@ const noNodes = "warning no-nodes"
 
 func TestAHealthyDeploymentHasNoFindings(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
+	p := provisionedOnDisk(t)
 	greet, err := tool.Func("greet", "Greets.", func(context.Context, struct{}) (string, error) { return "hello", nil })
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestDoctorNeedsValidFlagsAndADeployment(t *testing.T) {
 
 func TestMissingStreamsAreOneFinding(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
+	p := provisionedOnDisk(t)
 	p.api("STREAM.DELETE.KV_TURNLOG_AGENTS", "")
 	p.api("STREAM.DELETE.TURNLOG_TIMERS", "")
 	f := p.look("--profile", "dev").expect(t, "error stream-missing TURNLOG_TIMERS KV_TURNLOG_AGENTS")["stream-missing"]
@@ -224,7 +224,7 @@ func TestMissingStreamsAreOneFinding(t *testing.T) {
 
 func TestAMissingOrDamagedTicketKeyIsReported(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
+	p := provisionedOnDisk(t)
 	p.api("STREAM.DELETE.TURNLOG_KEYS", "")
 	p.api("STREAM.CREATE.TURNLOG_KEYS", `{"name":"TURNLOG_KEYS","subjects":["turnlog.key.tickets"],"storage":"file","discard":"new",
 		"discard_new_per_subject":true,"max_msgs_per_subject":1,"duplicate_window":100000000,"deny_delete":true,"deny_purge":true}`)
@@ -244,7 +244,7 @@ func TestAMissingOrDamagedTicketKeyIsReported(t *testing.T) {
 
 func TestAnOverlappingStreamIsNamed(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
+	p := provisionedOnDisk(t)
 	p.api("STREAM.DELETE.TURNLOG_TIMERS", "")
 	p.api("STREAM.CREATE.MINE", `{"name":"MINE","subjects":["turnlog.due.*"],"storage":"file"}`)
 	f := p.look("--profile", "dev").expect(t, "error subject-overlap TURNLOG_TIMERS")["subject-overlap"]
@@ -254,7 +254,7 @@ func TestAnOverlappingStreamIsNamed(t *testing.T) {
 }
 
 // change updates settings of a stream.
-func (p *patient) change(stream string, set map[string]any) {
+func (p *examined) change(stream string, set map[string]any) {
 	p.t.Helper()
 	var info struct {
 		Config map[string]any `json:"config"`
@@ -272,7 +272,7 @@ func (p *patient) change(stream string, set map[string]any) {
 
 func TestEveryDifferentSettingIsReportedWithItsChange(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
+	p := provisionedOnDisk(t)
 	p.change("TURNLOG_INBOX", map[string]any{"max_age": time.Hour, "allow_direct": true, "deny_delete": true})
 	r := p.look("--profile", "dev")
 	r.expect(t, "error stream-differs TURNLOG_INBOX", "error stream-differs TURNLOG_INBOX", "error stream-differs TURNLOG_INBOX", noNodes)
@@ -292,7 +292,7 @@ func TestEveryDifferentSettingIsReportedWithItsChange(t *testing.T) {
 	if do := changes["deny_delete is true, must be false"]; !strings.HasPrefix(do, "deny_delete cannot be changed on a stream that exists") {
 		t.Errorf("deny_delete: %q", do)
 	}
-	p = admitted(t)
+	p = provisionedOnDisk(t)
 	p.change("TURNLOG_INBOX", map[string]any{"max_age": time.Hour})
 	p.change("TURNLOG_INBOX", map[string]any{"max_age": 0}) // what .max_age=0 says
 	p.look("--profile", "dev").expect(t, noNodes)
@@ -300,7 +300,7 @@ func TestEveryDifferentSettingIsReportedWithItsChange(t *testing.T) {
 
 func TestConsumersAreExamined(t *testing.T) {
 	t.Parallel()
-	p := admitted(t)
+	p := provisionedOnDisk(t)
 	if err := admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: "slow", AckWait: time.Hour, Concurrency: 3}); err != nil {
 		t.Fatal(err)
 	}

@@ -67,8 +67,8 @@ func prepare(t *testing.T, in io.Reader, vars env) *program {
 	return p
 }
 
-// unhurried is the patience of a program on a machine that is busy elsewhere: what it
-// prints must not depend on how busy that is.
+// unhurried is the patience of a program on a busy machine: its output must not depend on
+// other load.
 func unhurried() app.Patience {
 	return app.Patience{
 		Nudge: clitest.Patience, Answer: clitest.Patience, Cancel: clitest.Patience, Leave: clitest.Patience, Servers: clitest.Patience,

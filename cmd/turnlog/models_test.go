@@ -25,7 +25,7 @@ func within(t *testing.T, vars env, code int, args ...string) *program {
 	return p
 }
 
-func TestModelsSaysWhatIsMissing(t *testing.T) {
+func TestModelsReportsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	p := within(t, nil, cli.CodeOK, "models")
 	for _, want := range []string{"missing ANTHROPIC_API_KEY", "missing OPENAI_API_KEY", "missing GEMINI_API_KEY or GOOGLE_API_KEY", "scripted:FILE", "\nWithout --model: demo\n"} {

@@ -53,7 +53,7 @@ func TestATurnIsNarrowed(t *testing.T) {
 	}
 }
 
-func TestTheNextTurnIsTheSessionsAgain(t *testing.T) {
+func TestTheNextTurnFollowsTheSessionAgain(t *testing.T) {
 	t.Parallel()
 	url := boxes(t, "--allow", "*")
 	if out := succeed(t, url, "send", "s", "--wait", "--deny", "box_*", "go"); !strings.Contains(out, "denied") {
@@ -75,7 +75,7 @@ func TestAllowIsADecisionForTheSession(t *testing.T) {
 	if out := succeed(t, url, "wait", "s"); !strings.HasPrefix(out, "box_open;Permission denied: ") {
 		t.Errorf("wait prints %q", out)
 	}
-	// It also answers open questions, and holds for later turns.
+	// An allowance also answers open questions, and applies to later turns.
 	p = at(t, url, "run", "--session", "s", "more")
 	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), "lamp (call call_4_3)") {
 		t.Fatalf("code %d, err %s", code, p.err)

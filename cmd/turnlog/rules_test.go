@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestRulesSayWhatCallsMayDo(t *testing.T) {
+func TestRulesDecideWhatCallsMayDo(t *testing.T) {
 	t.Parallel()
 	var tools []tool.Tool
 	for _, name := range []string{"box_open", "box_burn", "lamp"} {

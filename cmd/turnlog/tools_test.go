@@ -91,7 +91,7 @@ func TestRunUsesAvailableMCPServers(t *testing.T) {
 	if !strings.Contains(p.out.String(), "It said echo of hello.") || !strings.Contains(p.err.String(), "MCP server bad is not available") {
 		t.Errorf("printed %s\n%s", p.out, p.err)
 	}
-	// What a server does not call harmless wants an approval.
+	// A tool that its server does not declare read-only needs an approval.
 	model = scripted(t, "replies:\n  - calls: [{name: mcp_x_shout, input: {text: hello}}]\n  - text: done\n")
 	p = expect(t, cli.CodeApproval, "run", "--root", t.TempDir(), "--model", model, "--mcp", "x="+serveMCP(t), "hi")
 	if !strings.Contains(p.err.String(), "mcp_x_shout") {

@@ -200,9 +200,9 @@ func TestOrphanedChunksAreCollected(t *testing.T) {
 	})
 }
 
-// TestFalseDescriptionsHarmNoBlob describes blobs of other writers falsely, so that a collection
+// TestFalseDescriptionsDeleteNoBlob describes blobs of other writers falsely, so that a collection
 // would remove them.
-func TestFalseDescriptionsHarmNoBlob(t *testing.T) {
+func TestFalseDescriptionsDeleteNoBlob(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		id := keep(t, c, noise(300<<10, 1))
 		_, err := c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.Journal("s"), Header: nats.Header{layout.HeaderBlob: {id}}})

@@ -92,7 +92,7 @@ func TestTheNamesOfErrorsAndPingsSuffice(t *testing.T) {
 	}
 }
 
-func TestOddCountsAndEndingsAreIgnored(t *testing.T) {
+func TestUnusualCountsAndEndingsAreIgnored(t *testing.T) {
 	t.Parallel()
 	whole := recorded(t, "text")
 	begin, _, _ := strings.Cut(whole, "event: message_delta")

@@ -214,7 +214,7 @@ func TestALongDiffIsCut(t *testing.T) {
 	}
 }
 
-func TestAnEmptyCassetteSaysSo(t *testing.T) {
+func TestAnEmptyCassetteIsReported(t *testing.T) {
 	t.Parallel()
 	m, err := record.Parse("x", []byte(`{"turnlog_cassette":1,"model":"m","capabilities":{}}`), record.Config{})
 	if err != nil {

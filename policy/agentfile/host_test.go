@@ -171,7 +171,7 @@ func TestAFolderIsReadEachTime(t *testing.T) {
 	}
 }
 
-func TestAnAgentEquipsItsHost(t *testing.T) {
+func TestAnAgentConfiguresItsHost(t *testing.T) {
 	t.Parallel()
 	d := parse(t, "model: own\ngate: {command: make check, max_retries: 2}\nmemory: {scope: all}\nguardrails: {input: [{max_length: 9}]}\n"+
 		"compaction: {items: 9, steps: [{summarise: {}}]}\n")

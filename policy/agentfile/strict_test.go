@@ -157,7 +157,7 @@ func TestAnUnknownKeySuggestsTheNearestOne(t *testing.T) {
 	}
 }
 
-func TestReferencesAreCheckedAgainstWhatTheProgramKnows(t *testing.T) {
+func TestReferencesAreCheckedAgainstTheProgram(t *testing.T) {
 	t.Parallel()
 	known := agentfile.Known{
 		Models: func(name string) error {

@@ -60,7 +60,7 @@ func (w *writer) turn() {
 		}
 	}
 	switch w.IntN(6) {
-	case 0: // cancelled
+	case 0: // canceled
 	case 1:
 		w.add(content.Assistant, w.text()).FinishReason = content.Compaction
 		w.reply()

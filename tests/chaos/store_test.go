@@ -146,9 +146,9 @@ func fill(t *testing.T, nc *nats.Conn) {
 	}
 }
 
-// TestJetStreamGoneForAWhile kills all servers at once under load and starts them again,
+// TestADeploymentSurvivesAnOutageOfJetStream kills all servers at once under load and starts them again,
 // then runs one of them without JetStream for a while.
-func TestJetStreamGoneForAWhile(t *testing.T) {
+func TestADeploymentSurvivesAnOutageOfJetStream(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t)
 	await(t, urlsOf(servers))

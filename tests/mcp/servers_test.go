@@ -201,7 +201,7 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-func TestLongOperationTellsItsProgressAndEndsWhenItIsTold(t *testing.T) {
+func TestLongOperationReportsProgressAndEndsOnCancel(t *testing.T) {
 	t.Parallel()
 	for name, server := range everything(t) {
 		t.Run(name, func(t *testing.T) {

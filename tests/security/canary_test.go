@@ -216,8 +216,8 @@ func (s *shop) login(name string) []nats.Option {
 	return []nats.Option{nats.UserInfo(name, canary+"-nats"), nats.CustomInboxPrefix(users()[name].Inbox)}
 }
 
-// tattler is an MCP server that refuses every request and repeats its token.
-func tattler(t *testing.T) (url string, asked func() bool) {
+// leakyServer is an MCP server that refuses every request and repeats its token.
+func leakyServer(t *testing.T) (url string, asked func() bool) {
 	t.Helper()
 	came := make(chan struct{})
 	once := sync.OnceFunc(func() { close(came) })
@@ -241,12 +241,12 @@ func tattler(t *testing.T) (url string, asked func() bool) {
 	}
 }
 
-func TestNoSecretIsToldByProgramsWithTheirPermissions(t *testing.T) {
+func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	notes := filepath.Join(s.home, "notes")
 	sample.WriteProgram(t, notes, "#!/bin/sh\ntest -n \"$NOTES_KEY\" && exit 3\nexit 4\n", 0o700)
-	wiki, asked := tattler(t)
+	wiki, asked := leakyServer(t)
 	with := func(user string) string { return strings.Replace(s.url, "//", "//"+user+":"+canary+"-nats@", 1) }
 	told := map[string]string{}
 

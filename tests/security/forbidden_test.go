@@ -83,7 +83,7 @@ func concrete(subject string) string {
 	return strings.Join(tokens, ".")
 }
 
-func TestNobodyWritesOrHearsWhatTheTableDoesNotSay(t *testing.T) {
+func TestRolesUseOnlyTheSubjectsOfTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, false)
 		for _, name := range single() {
@@ -106,7 +106,7 @@ func TestNobodyWritesOrHearsWhatTheTableDoesNotSay(t *testing.T) {
 	})
 }
 
-func TestNobodyHearsTheRepliesToOthers(t *testing.T) {
+func TestRepliesReachOnlyTheirRequester(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, false)
 		for _, name := range single() {
@@ -329,9 +329,9 @@ func (c *cell) ticketOfOther() string {
 	return claim.Task().Ticket
 }
 
-// TestAForgedResultDoesNothing has another queue's worker report a result for a call that it
+// TestAForgedResultHasNoEffect has another queue's worker report a result for a call that it
 // guesses, with its own queue or the right one, and with the ticket of another call.
-func TestAForgedResultDoesNothing(t *testing.T) {
+func TestAForgedResultHasNoEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, false)
 		w := c.person("client")

@@ -56,7 +56,7 @@ func TestASchedulersRoleIsEnoughForSchedules(t *testing.T) {
 	})
 }
 
-func TestNobodyElseSchedules(t *testing.T) {
+func TestOtherRolesCannotSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, false)
 		if err := c.person("scheduler").Client.Schedule(c.ctx, plan("mine", time.Hour), false); err != nil {
@@ -84,9 +84,9 @@ func TestNobodyElseSchedules(t *testing.T) {
 	})
 }
 
-// TestAScheduleIsNoWayToApprove has the scheduler store schedules that package schedule would
+// TestAScheduleCannotApprove has the scheduler store schedules that package schedule would
 // refuse, with targets that schedules must not write to.
-func TestAScheduleIsNoWayToApprove(t *testing.T) {
+func TestAScheduleCannotApprove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, false)
 		w, nc := c.person("client"), c.connect("scheduler")

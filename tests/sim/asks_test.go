@@ -85,7 +85,7 @@ func decided(c commands.ResolveApproval) string {
 // meanwhile sends a command from another goroutine while the host steps.
 func (h *host) meanwhile(ctx context.Context) {
 	d, driver, wait := dice{h.w.dice("meanwhile", h.id, h.dice.Uint64()).Rand}, h.driver, h.dice.upTo(among(h.dice, time.Millisecond, 2*time.Second, 20*time.Second))
-	h.beside.Go(func() {
+	h.background.Go(func() {
 		if nap(ctx, wait) == nil {
 			h.askAnything(context.WithoutCancel(ctx), d, driver)
 		}

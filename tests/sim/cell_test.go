@@ -107,7 +107,7 @@ func (c *deployed) live(t *testing.T) {
 	}
 	r, err := torture.Run(t.Context(), torture.Config{
 		Seed: c.seed, Duration: time.Minute, Rest: 20 * time.Minute, Sessions: 2 + d.IntN(4), Nodes: 2, Workers: 2,
-		Server: c.server, Dir: t.TempDir(), Logger: zap.New(ear{zap.DebugLevel, c.world}),
+		Server: c.server, Dir: t.TempDir(), Logger: zap.New(commandLog{zap.DebugLevel, c.world}),
 		Workload: torture.Workload{
 			Config: c.config, Node: c.node(), Tools: tools, Tail: tail,
 			Worker: worker.Config{DrainTimeout: time.Minute},

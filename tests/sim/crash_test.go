@@ -14,7 +14,7 @@ func (h *host) crash(ctx context.Context) {
 	h.w.saw("action: crash")
 	old := h.driver
 	patience, life := h.dice.upTo(5*time.Minute), h.dice.upTo(among(h.dice, time.Second, 20*time.Second))
-	h.beside.Go(func() {
+	h.background.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		step, err := old.Next(ctx)
@@ -80,7 +80,7 @@ func (h *host) breakSource(context.Context) {
 
 // peek compares the driver's view with a fold of its journal.
 func (h *host) peek(ctx context.Context) {
-	h.beside.Wait() // or the old driver of a crash may write between the two
+	h.background.Wait() // or the old driver of a crash may write between the two
 	if met := h.trouble(false); !met {
 		h.w.saw("action: peek")
 		h.compare(ctx, h.driver)

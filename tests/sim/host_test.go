@@ -21,19 +21,19 @@ import (
 // host runs one session with one driver after another. Fields without a guard belong to run's
 // goroutine.
 type host struct {
-	w        *world
-	id       content.SessionID
-	dice     dice
-	source   source
-	extraOn  bool
-	configN  int              // of the current configuration
-	driver   *session.Session // nil: dead
-	retired  []*session.Session
-	asked    *session.ApprovalRequest // the blocking step
-	askedAt  time.Time
-	beside   sync.WaitGroup // goroutines that act while the host steps
-	observed *observer
-	watchers []*observer
+	w          *world
+	id         content.SessionID
+	dice       dice
+	source     source
+	extraOn    bool
+	configN    int              // of the current configuration
+	driver     *session.Session // nil: dead
+	retired    []*session.Session
+	asked      *session.ApprovalRequest // the blocking step
+	askedAt    time.Time
+	background sync.WaitGroup // goroutines that act while the host steps
+	observed   *observer
+	watchers   []*observer
 
 	mu       sync.Mutex
 	sent     map[string]fate // every input, by its text
@@ -98,7 +98,7 @@ func (h *host) try(ctx context.Context) (*session.Session, error) {
 	c := h.config(h.configN)
 	c.Observers = []extension.Observer{h.observed}
 	c.TranscriptObservers = []extension.TranscriptObserver{h.observed}
-	c.Logger = zap.New(ear{zap.DebugLevel, h.w})
+	c.Logger = zap.New(commandLog{zap.DebugLevel, h.w})
 	c.TaskManager = task.Async(task.AsyncConfig{})
 	a, err := agent.New(c)
 	if err != nil {
@@ -237,7 +237,7 @@ func (h *host) run(ctx context.Context, actions int) {
 		}
 		h.act()(ctx)
 	}
-	h.beside.Wait()
+	h.background.Wait()
 }
 
 // act picks an action.

@@ -25,7 +25,7 @@ const stuck = 2 * time.Hour
 // rest steps until there is nothing to do in a calm world. A canceled call may still report its
 // outcome, so it checks twice.
 func (h *host) rest(ctx context.Context) {
-	h.beside.Wait()
+	h.background.Wait()
 	quiet := 0
 	for range 500 {
 		switch {

@@ -19,34 +19,34 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/looptest"
 )
 
-// ear is a log core that collects the commands that drivers handle.
-type ear struct {
+// commandLog is a log core that collects the commands that drivers handle.
+type commandLog struct {
 	zapcore.LevelEnabler
 	w *world
 }
 
 // With returns the core itself.
-func (e ear) With([]zapcore.Field) zapcore.Core { return e }
+func (e commandLog) With([]zapcore.Field) zapcore.Core { return e }
 
 // Check accepts every entry.
-func (e ear) Check(entry zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+func (e commandLog) Check(entry zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	return to.AddCore(entry, e)
 }
 
 // Write keeps a command.
-func (e ear) Write(_ zapcore.Entry, fields []zapcore.Field) error {
+func (e commandLog) Write(_ zapcore.Entry, fields []zapcore.Field) error {
 	for _, f := range fields {
 		if env, ok := f.Interface.(commands.Envelope); ok {
-			e.w.hear(env)
+			e.w.addCommand(env)
 		}
 	}
 	return nil
 }
 
 // Sync has nothing to do.
-func (ear) Sync() error { return nil }
+func (commandLog) Sync() error { return nil }
 
-func (w *world) hear(env commands.Envelope) {
+func (w *world) addCommand(env commands.Envelope) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	id := commandKey(env.Session, env.ID)
@@ -72,27 +72,27 @@ func (h *host) script(ctx context.Context) string {
 	return looptest.Script(h.w.t, fmt.Sprintf("Session %s of seed %d.", h.id, h.w.seed), h.id, recs, said)
 }
 
-// complaints collects failures instead of failing the test.
-type complaints struct {
+// recordedFailures collects failures instead of failing the test.
+type recordedFailures struct {
 	testing.TB
 
 	mu   sync.Mutex
 	said []string
 }
 
-func (c *complaints) Errorf(format string, args ...any) {
+func (c *recordedFailures) Errorf(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.said = append(c.said, fmt.Sprintf(format, args...))
 }
 
-func (c *complaints) Failed() bool {
+func (c *recordedFailures) Failed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.said) > 0
 }
 
-func (c *complaints) about(what string) bool {
+func (c *recordedFailures) about(what string) bool {
 	return slices.ContainsFunc(c.said, func(s string) bool { return strings.Contains(s, what) })
 }
 
@@ -118,7 +118,7 @@ func TestTheScriptOfAFailingSeedReproducesIt(t *testing.T) {
 	found := 0
 	for seed := uint64(1); found == 0 && seed <= 10; seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, heard := context.WithoutCancel(t.Context()), &complaints{TB: t}
+			ctx, heard := context.WithoutCancel(t.Context()), &recordedFailures{TB: t}
 			w := newWorld(heard, seed, func(j journal.Journal) journal.Journal { return doubling{j} })
 			for _, h := range w.live(ctx) {
 				found += h.shownAgain(t, broken)
@@ -141,7 +141,7 @@ func (h *host) shownAgain(t *testing.T, invariant string) (found int) {
 	if !slices.ContainsFunc(rep.Violations, func(v audit.Violation) bool { return v.Invariant == invariant }) {
 		return 0
 	}
-	text, heard := h.script(t.Context()), &complaints{TB: t}
+	text, heard := h.script(t.Context()), &recordedFailures{TB: t}
 	if again := looptest.Play(heard, text); again != text {
 		t.Errorf("%s: the script tells something else the second time:\n%s\n%s", h.id, text, again)
 	}

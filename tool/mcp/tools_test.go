@@ -134,7 +134,7 @@ func TestProgressAndCancelReachTheOtherSide(t *testing.T) {
 			if r := <-ended; r.Result.Status != content.StatusCancelled {
 				t.Errorf("result = %+v", r.Result)
 			}
-			<-f.stopped // the server was told
+			<-f.stopped // the cancel reached the server
 
 			go func() { ended <- tool.Invoke(within(t), long, call) }()
 			<-f.started

@@ -128,7 +128,7 @@ func TestLongOutputIsReadBackInPieces(t *testing.T) {
 	}
 }
 
-func TestPieceSaysWhereToContinue(t *testing.T) {
+func TestEachPieceNamesTheNextOffset(t *testing.T) {
 	t.Parallel()
 	store := output.NewMemory(0)
 	x := tool.Wrap(says(t, tool.Text(strings.Repeat("0123456789", 20)+"é"), nil), output.Keep(store, output.Options{Limit: 50}))

@@ -19,5 +19,5 @@
 // [Kind] says what each fault is. A killed node is not a killed process: its connections are
 // cut for good, but it shares this process's clock and heap. Servers are stopped and
 // restarted on their stores, which is not kill -9. tests/chaos and tests/integration do both
-// to real processes, beside runs of this package.
+// to real processes, in addition to runs of this package.
 package torture

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-func TestTheLedgerIsHeldAgainstTheJournal(t *testing.T) {
+func TestTheLedgerIsComparedWithTheJournal(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		says account
@@ -56,7 +56,7 @@ func TestADeadWorkerDoesNothingMore(t *testing.T) {
 	}
 }
 
-func TestWhoFollowsSeesEachEntryOnce(t *testing.T) {
+func TestAFollowerSeesEachEntryOnce(t *testing.T) {
 	t.Parallel()
 	rec := func(seq uint64) journal.Record {
 		return journal.Record{Head: journal.Head{Seq: seq, Hash: events.Hash{byte(seq)}}}
@@ -88,7 +88,7 @@ func TestWhoFollowsSeesEachEntryOnce(t *testing.T) {
 	}
 }
 
-func TestAWriterMissesWhatWasAcknowledged(t *testing.T) {
+func TestAWriterNoticesALostAcknowledgedEntry(t *testing.T) {
 	t.Parallel()
 	w := newWriter("w", newFindings())
 	w.promised(journal.Head{Seq: 1, Hash: events.Hash{1}})

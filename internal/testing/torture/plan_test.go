@@ -70,7 +70,7 @@ func TestASeedDecidesTheStories(t *testing.T) {
 	}
 }
 
-func TestConfigRefusesWhatCannotBe(t *testing.T) {
+func TestImpossibleConfigsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		c    Config

@@ -15,7 +15,7 @@ import (
 
 // An observer that looked through a writer's connection would see nothing more when
 // the writers leave, which they do before the observers are asked what they saw.
-func TestObserversGoOnWhenTheWritersHaveLeft(t *testing.T) {
+func TestObserversContinueWithoutWriters(t *testing.T) {
 	t.Parallel()
 	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
 	if err != nil {

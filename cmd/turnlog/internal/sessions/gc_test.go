@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-func TestWhatNeedNotBeKept(t *testing.T) {
+func TestSessionsToCollectAreSelected(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	day := 24 * time.Hour

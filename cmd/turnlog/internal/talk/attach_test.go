@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestTheTypeOfAFile(t *testing.T) {
+func TestTheTypeOfAFileIsDetected(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ data, want string }{
 		"a.png": {"\x89PNG\x0D\x0A\x1A\x0Axx", "image/png"},

@@ -19,7 +19,7 @@ func reported(evs ...events.Event) []callReport {
 	return r.ToolCalls
 }
 
-func TestAReportHasWhatBecameOfACall(t *testing.T) {
+func TestAReportHasTheOutcomeOfACall(t *testing.T) {
 	t.Parallel()
 	requested := events.ToolCallRequested{Call: content.ToolCall{ID: "c", Name: "x"}}
 	dispatched := events.ToolDispatched{Call: "c", Attempt: 2}

@@ -26,8 +26,8 @@ replies:
   - text: "{{(index .Results 0).Text}}"
 `
 
-// shop is a deployment with workers that offer a sub-agent, and a tool for it.
-type shop struct {
+// delegation is a deployment with workers that offer a sub-agent, and a tool for it.
+type delegation struct {
 	*world
 	script string
 	change func(*events.Config)
@@ -35,13 +35,13 @@ type shop struct {
 	echoes int
 }
 
-func newShop(t *testing.T, script string) *shop {
+func newDelegation(t *testing.T, script string) *delegation {
 	t.Helper()
-	return &shop{world: newWorld(t), script: script}
+	return &delegation{world: newWorld(t), script: script}
 }
 
 // tools are what a worker with a client has.
-func (s *shop) tools(c *client.Client) []tool.Tool {
+func (s *delegation) tools(c *client.Client) []tool.Tool {
 	s.T.Helper()
 	o := client.Options{Config: events.Config{Model: "scripted:child", ModelData: []byte(s.script)}}
 	if s.change != nil {
@@ -65,7 +65,7 @@ func (s *shop) tools(c *client.Client) []tool.Tool {
 }
 
 // work runs a worker. The first comes before the node, which knows its tools then.
-func (s *shop) work(name string) *celltest.Process {
+func (s *delegation) work(name string) *celltest.Process {
 	s.T.Helper()
 	cfg := worker.Config{Logger: zaptest.NewLogger(s.T), DrainTimeout: time.Second}
 	return s.Worker(name, cfg, func(nc *nats.Conn) []tool.Tool {
@@ -78,7 +78,7 @@ func (s *shop) work(name string) *celltest.Process {
 }
 
 // begin starts the calling session with a turn.
-func (s *shop) begin() *session.Session {
+func (s *delegation) begin() *session.Session {
 	s.T.Helper()
 	x := s.start("s", delegating, false, nil)
 	if err := x.Send(s.Ctx, "", content.UserText("go")); err != nil {
@@ -87,8 +87,8 @@ func (s *shop) begin() *session.Session {
 	return x
 }
 
-// result is what the calling session's only call came to.
-func (s *shop) result() events.ToolResultReceived {
+// result is the result of the calling session's only call.
+func (s *delegation) result() events.ToolResultReceived {
 	s.T.Helper()
 	all := celltest.Facts[events.ToolResultReceived](s.World, "s")
 	if len(all) != 1 {
@@ -97,8 +97,8 @@ func (s *shop) result() events.ToolResultReceived {
 	return all[0]
 }
 
-// ended waits for the end of the sub-agent's turn and says how it was.
-func (s *shop) ended() content.FinishReason {
+// ended waits for the end of the sub-agent's turn and returns its finish reason.
+func (s *delegation) ended() content.FinishReason {
 	s.T.Helper()
 	s.Until(child, events.KindTurnFinished)
 	all := celltest.Facts[events.TurnFinished](s.World, child)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
@@ -88,10 +86,10 @@ func (q *Queue) isFenced(ctx context.Context, c *claim, stored time.Time) (bool,
 // still owed.
 var errFenced = errors.New("task of a replaced driver")
 
-// admit reports a fenced task to its session and removes it from the queue. If the report fails, the
-// task returns to the queue. A task that was delivered before may have run; its claimer reports
-// that.
-func (q *Queue) admit(ctx context.Context, c *claim, msg *nats.Msg, stored time.Time) error {
+// admit reports a fenced task to its session and removes it from the queue. After any other error than
+// errFenced the caller returns the task. A task that was delivered before may have run; its claimer
+// reports that.
+func (q *Queue) admit(ctx context.Context, c *claim, stored time.Time) error {
 	if c.delivery > 1 {
 		return nil
 	}
@@ -99,12 +97,8 @@ func (q *Queue) admit(ctx context.Context, c *claim, msg *nats.Msg, stored time.
 	if err == nil && fenced {
 		err = q.reportFenced(ctx, c)
 	}
-	if err != nil {
-		q.giveBack(context.WithoutCancel(ctx), msg)
+	if err != nil || !fenced {
 		return err
-	}
-	if !fenced {
-		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), api.PublishTimeout)
 	defer cancel()

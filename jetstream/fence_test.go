@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -206,6 +207,33 @@ func TestFencedTaskCanBeDispatchedAgain(t *testing.T) {
 			t.Errorf("claimed the task of epoch %d, delivery %d", got.Task().Epoch, got.Delivery())
 		}
 		must(t, got.Done(t.Context()))
+		must(t, q.Close(t.Context()))
+	})
+}
+
+// TestATaskIsGivenBackOnce ends a claim while the fence is looked up. A task that was given back twice
+// went to two workers.
+func TestATaskIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t, queueOf{name: "tools"})
+		q := worker(t, c.nc)
+		x := shellTask("t1-r1-c1")
+		x.Epoch, x.Decided = 1, content.TimeOf(time.Now().Add(-time.Second))
+		must(t, c.Tasks().Dispatch(t.Context(), x))
+		answers := make(chan *nats.Msg, 16)
+		_, err := c.nc.ChanSubscribe(api.AckPrefix+c.names.TasksStream()+".>", answers)
+		must(t, err)
+		must(t, jsOf(t, c).DeleteStream(t.Context(), c.names.Catalog().Stream())) // so that the look takes long
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if got, err := q.Claim(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Claim = %v, %v, want nothing", got, err)
+		}
+		<-time.After(time.Second)
+		if len(answers) != 1 {
+			t.Errorf("the task was answered %d times, want once", len(answers))
+		}
 		must(t, q.Close(t.Context()))
 	})
 }

@@ -101,8 +101,11 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 		switch {
 		case errors.Is(err, errFenced):
 			continue
+		case err != nil && !errors.Is(err, api.ErrSpoofed) && (ctx.Err() != nil || c != nil):
+			q.giveBack(context.WithoutCancel(ctx), msg) // the only place that does, so it happens once
+		}
+		switch {
 		case err != nil && ctx.Err() != nil:
-			q.giveBack(context.WithoutCancel(ctx), msg)
 			return nil, context.Cause(ctx)
 		case err != nil:
 			return nil, fmt.Errorf("task %s: %w", msg.Subject, err)
@@ -134,6 +137,7 @@ func (q *Queue) unsubscribe() {
 	}
 }
 
+// open reads a task. With an error it returns a claim if the task is readable: it may be tried again.
 func (q *Queue) open(ctx context.Context, msg *nats.Msg) (*claim, error) {
 	c := &claim{queue: q, reply: msg.Reply, until: time.Now().Add(q.lease), cancelled: make(chan struct{})}
 	meta, err := msg.Metadata()
@@ -154,7 +158,7 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (*claim, error) {
 		return nil, err
 	}
 	c.task.Ticket = msg.Header.Get(layout.HeaderTicket)
-	return c, q.admit(ctx, c, msg, meta.Timestamp)
+	return c, q.admit(ctx, c, meta.Timestamp)
 }
 
 // hold registers a claim for cancels, including those that already arrived.

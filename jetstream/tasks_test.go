@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/testing/tasktest"
@@ -54,4 +56,27 @@ func reportsOf(t *testing.T, c *Cell, id content.SessionID) []task.Report {
 		}
 	}
 	return out
+}
+
+func TestACancelThatCannotTakeATaskOffItsQueueIsAnError(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		createQueue(t, c, queueOf{name: "tools"})
+		x := shellTask("t1-r1-c1")
+		must(t, c.Tasks().Dispatch(t.Context(), x))
+		cancel := func() error { return c.Tasks().Cancel(t.Context(), x.Queue, x.Session, x.Place, "why") }
+		for _, s := range c.names.Streams() {
+			if s.Config.Name == c.names.TasksStream() {
+				s.Config.Storage, s.Config.DenyDelete = jetstream.MemoryStorage, true
+				must(t, jsOf(t, c).DeleteStream(t.Context(), s.Config.Name))
+				_, err := jsOf(t, c).CreateStream(t.Context(), s.Config)
+				must(t, err)
+			}
+		}
+		must(t, cancel()) // there is no such task
+		must(t, c.Tasks().Dispatch(t.Context(), x))
+		if err := cancel(); err == nil {
+			t.Error("Cancel of a task that the server does not delete succeeds")
+		}
+	})
 }

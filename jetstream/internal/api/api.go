@@ -154,7 +154,7 @@ func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
 		_, err := c.Ask(ctx, MsgDelete+stream, query)
 		return err
 	})
-	if apiError(err) != nil && !IsTransient(err) {
+	if isGone(err) {
 		return nil
 	}
 	return err

@@ -28,6 +28,8 @@ const (
 	codeClusterNotAvailable jetstream.ErrorCode = 10008
 	codeClusterNotLeader    jetstream.ErrorCode = 10009
 	codeServerFull          jetstream.ErrorCode = 10023
+	codeSequenceNotFound    jetstream.ErrorCode = 10043
+	codeDeleteFailed        jetstream.ErrorCode = 10057
 	codeStoreFailed         jetstream.ErrorCode = 10077
 	codeGuardNotReady       jetstream.ErrorCode = 10163
 	codeBadSchedule         jetstream.ErrorCode = 10189
@@ -37,6 +39,9 @@ const (
 // The server reports every failure of its store under one code. Only the text distinguishes a full
 // subject from a full disk.
 const textSubjectFull = "maximum messages per subject exceeded"
+
+// The same is true of failures to delete.
+const textNoMessage = "no message found"
 
 // apiError returns the server's answer inside err, or nil.
 func apiError(err error) *jetstream.APIError {
@@ -77,6 +82,12 @@ func IsNotFound(err error) bool {
 // IsFull reports whether a limit of a server or of the account is reached. Servers check it before they
 // store.
 func IsFull(err error) bool { return hasCode(err, codeServerFull, codeAccountFull) }
+
+// isGone reports whether a message to delete is missing. The server has several codes for this.
+func isGone(err error) bool {
+	return IsNotFound(err) || hasCode(err, codeSequenceNotFound) ||
+		hasCode(err, codeDeleteFailed) && apiError(err).Description == textNoMessage
+}
 
 // IsNoStream reports whether there is no such stream.
 func IsNoStream(err error) bool { return hasCode(err, jetstream.JSErrCodeStreamNotFound) }

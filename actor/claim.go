@@ -32,6 +32,10 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		return false, err
 	}
 	_, d.armed = firstTimer(loop.Pending(d.State))
+	d.queued = make(map[string]bool)
+	for _, e := range d.openCalls() {
+		d.queued[e.Identity()] = d.Parked // a session parks when all its calls are on their queues
+	}
 	if d.Head.Seq == 0 {
 		starts, err := d.starts(ctx)
 		if err != nil || !starts {

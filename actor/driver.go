@@ -36,6 +36,7 @@ type driver struct {
 	inbox    *jetstream.Reader // knows the handled commands, recorded or not
 	unread   chan struct{}     // holds one if the inbox held more than one read returned
 	unproven map[string]bool   // calls reported without their ticket, by identity
+	queued   map[string]bool   // calls that were on their queues for sure, by identity, until the inbox is read
 	taken    int               // counts commands
 	looked   int               // the value of taken when the inbox was last read
 
@@ -43,12 +44,16 @@ type driver struct {
 	serving  bool       // it has claimed the session and read its inbox
 	armed    bool       // the server may hold timers of the session
 	snapped  uint64     // the sequence of the last snapshot
+
+	storing chan struct{}  // holds one while a snapshot is stored
+	storers sync.WaitGroup // waits for it
 }
 
 func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *driver {
 	d := &driver{
 		node: n, token: token, lease: newLease(token, log), log: log,
 		inbox: n.cell.Inbox().Reader(token.Session(), nil), missing: make(chan string), unread: make(chan struct{}, 1),
+		storing:  make(chan struct{}, 1),
 		listings: listings(n.cell),
 	}
 	d.Session = engine.Session{
@@ -61,6 +66,7 @@ func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *driver {
 // the session was left.
 func (d *driver) Run(ctx context.Context) (how string, err error) {
 	ctx, d.fail = context.WithCancelCause(ctx)
+	defer d.storers.Wait()
 	defer d.fail(nil)
 	d.lease.start(ctx, d.fail)
 	defer d.lease.stop()
@@ -104,6 +110,9 @@ func (d *driver) rest(ctx context.Context) (how string, err error) {
 		how = "parked"
 	default:
 		return "", nil
+	}
+	if held, err := d.node.runs.Holds(ctx, d.token.Session(), last.Entry); err != nil || !held {
+		return "", nil //nolint:nilerr // as above
 	}
 	return how, d.release(ctx)
 }

@@ -63,6 +63,9 @@ func (d *driver) handleInbox(ctx context.Context) error {
 		}
 		again = len(d.overtaken) > overtaken
 	}
+	for _, id := range d.overtaken { // a worker refused it, so it did not run
+		delete(d.queued, id)
+	}
 	d.forget(d.overtaken...)
 	d.overtaken = nil
 	return nil

@@ -229,8 +229,9 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 }
 
 // sweep wakes the sessions that have commands but no token, because their wake was lost. It also
-// handles schedules whose firing was missed.
+// handles schedules whose firing was missed, and wakes what streams have forgotten.
 func (n *Node) sweep(ctx context.Context) error {
+	lost := losses{node: n, suspected: true}
 	for sweeps := 0; pause.For(ctx, n.cfg.Sweep/2+rand.N(n.cfg.Sweep)); sweeps++ { //nolint:gosec // jitter
 		n.sweepSchedules(ctx, sweeps%sweepsToAll == 0)
 		orphans, err := n.runs.Orphans(ctx)
@@ -242,6 +243,9 @@ func (n *Node) sweep(ctx context.Context) error {
 			if err := n.runs.Wake(ctx, s); err != nil {
 				n.log.Warn("session not woken", logfield.Session(s), zap.Error(err))
 			}
+		}
+		if err := lost.recover(ctx); err != nil {
+			n.log.Warn("sessions that streams may have forgotten not woken", zap.Error(err))
 		}
 	}
 	return context.Cause(ctx)

@@ -21,7 +21,8 @@ func (d *driver) park(ctx context.Context) (bool, error) {
 	if err := d.armDurable(ctx); err != nil {
 		return false, err
 	}
-	err := d.decide(ctx, d.envelope("park/"+ulid.Make().String(), commands.Park{}))
+	what := commands.Park{Timer: d.armed, Calls: len(d.openCalls())}
+	err := d.decide(ctx, d.envelope("park/"+ulid.Make().String(), what))
 	if _, refused := errors.AsType[*commands.Rejection](err); refused {
 		return false, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
@@ -42,6 +43,9 @@ func (d *driver) recheck(ctx context.Context) error {
 	if err != nil || len(gone) == 0 {
 		return err
 	}
+	for _, id := range gone {
+		d.queued[id] = true
+	}
 	return d.redispatch(ctx, gone...)
 }
 
@@ -67,7 +71,7 @@ func (d *driver) redispatch(ctx context.Context, ids ...string) error {
 	if err := d.handleInbox(ctx); err != nil {
 		return err
 	}
-	if err := d.loseUnproven(ctx, ids); err != nil {
+	if err := d.loseTaken(ctx, ids); err != nil {
 		return err
 	}
 	d.forget(ids...)
@@ -245,26 +249,80 @@ func reportedOn(c commands.Command) (content.Place, int) {
 	return "", 0
 }
 
-// loseUnproven reports the attempt of each call lost that is gone from its queue and was reported
-// only without a ticket.
-func (d *driver) loseUnproven(ctx context.Context, ids []string) error {
-	if len(d.unproven) == 0 {
-		return nil
-	}
+// loseTaken reports the attempts lost whose tasks were taken off their queues without a report that
+// counts: one came without its ticket, or none came and the call must not run twice. The queue itself
+// may have lost a task that a worker still runs.
+func (d *driver) loseTaken(ctx context.Context, ids []string) error {
 	for _, e := range d.openCalls() {
-		id, c := e.Identity(), e.Call
-		if !d.unproven[id] || !slices.Contains(ids, id) {
+		id, c, reason := e.Identity(), e.Call, ""
+		switch {
+		case !slices.Contains(ids, id):
+		case d.unproven[id]:
+			reason = "the task is gone after a report without its ticket: its worker is of an earlier release, or the report was forged"
+		case d.queued[id] && !c.Routing.Effects.Retryable():
+			reason = "the task was on its queue and is gone without a report: the call may have run"
+		}
+		if reason == "" {
 			continue
 		}
-		d.log.Warn("call is gone from its queue after a report without its ticket", zap.String("place", string(c.Place)))
+		d.log.Warn("call is gone from its queue", zap.String("place", string(c.Place)), zap.String("reason", reason))
 		err := d.decide(ctx, d.envelope("unproven/"+id, commands.ReportAttemptLost{
-			Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
-			Reason: "the task is gone after a report without its ticket: its worker is of an earlier release, or the report was forged",
+			Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Reason: reason,
 		}))
 		if err != nil {
 			return err
 		}
 	}
 	clear(d.unproven)
+	clear(d.queued)
+	return nil
+}
+
+// losses wakes the sessions that streams have forgotten: one that lost messages, in a power failure or
+// because it was restored from a backup or created again, no longer wakes those that wait for its
+// timers and tasks. Whether it did shows in its end, unless it happened while no node ran, or within a
+// reconnect. Then the node looks, too.
+type losses struct {
+	node      *Node
+	suspected bool
+	ends      jetstream.Ends
+	connects  uint64
+}
+
+// recover looks for losses, and wakes the sessions that they affect. Of all nodes the first by name
+// does so; the others keep their suspicion, in case that one dies.
+func (l *losses) recover(ctx context.Context) error {
+	runs := l.node.runs
+	ends, err := runs.Ends(ctx)
+	if err != nil {
+		l.suspected = true
+		return err
+	}
+	connects := l.node.cell.Conn().Stats().Reconnects
+	l.suspected = l.suspected || connects != l.connects || ends.Lost(l.ends)
+	l.connects, l.ends = connects, ends
+	if !l.suspected {
+		return nil
+	}
+	records, err := l.node.cell.Nodes().List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		if r.Node < l.node.cfg.Name {
+			return nil
+		}
+	}
+	forgotten, err := runs.Forgotten(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range forgotten {
+		l.node.log.Warn("session woken that streams had forgotten", logfield.Session(s))
+		if err := runs.Wake(ctx, s); err != nil {
+			return err
+		}
+	}
+	l.suspected = false
 	return nil
 }

@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,11 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/rewind"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/schedule"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // diskWorld is a world whose streams can be rolled back.
@@ -124,6 +129,80 @@ func TestASessionReadsItsInboxAfterItLostCommands(t *testing.T) {
 	}
 }
 
+func TestATimerIsArmedAgainAfterItWasLost(t *testing.T) {
+	losing(t, "TURNLOG_TIMERS", func(t *testing.T, w *diskWorld, lose func()) {
+		x := allTimed()["approval"]
+		n := x.begin(w.world)("n1")
+		x.wait(w.world)
+		<-time.After(5 * time.Second)
+		lose()
+		began := time.Now()
+		w.Until("s", x.comes)
+		if took := time.Since(began); took > x.after+time.Minute {
+			t.Errorf("the timer took effect after %v, want %v", took, x.after)
+		}
+		x.outcome(t, w.world)
+		n.Drain(t)
+	})
+}
+
+func TestACallIsDispatchedAgainAfterItsTaskWasLost(t *testing.T) {
+	for _, spec := range []tool.Spec{
+		{Name: "echo", Effects: content.ReadOnly, Timeout: time.Hour},
+		{Name: "echo", Effects: content.ReadOnly, Timeout: time.Hour, Route: content.Background}, // its session parks
+	} {
+		losing(t, "TURNLOG_TASKS", func(t *testing.T, w *diskWorld, lose func()) {
+			offer := jetstream.Offer{Worker: "w", Queue: celltest.Queue, Tools: []tool.Spec{spec}}
+			if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
+				t.Fatal(err)
+			}
+			n := w.node("n1")
+			w.submit(w.Start("s", callThenTalk), "go")
+			w.Until("s", events.KindToolDispatched)
+			<-time.After(5 * time.Second)
+			lose()
+			<-time.After(time.Second)
+			w.workerOf(spec, echoed)
+			began := time.Now()
+			w.Until("s", events.KindToolResultReceived)
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("the call took %v", took)
+			}
+			n.Drain(t)
+		})
+	}
+}
+
+// TestACallThatMustNotRunTwiceDoesNotWhenItsTaskWasLost has a worker that runs the call while the
+// queue loses its task.
+func TestACallThatMustNotRunTwiceDoesNotWhenItsTaskWasLost(t *testing.T) {
+	losing(t, "TURNLOG_TASKS", func(t *testing.T, w *diskWorld, lose func()) {
+		var runs atomic.Int32
+		running, finish := make(chan struct{}, 2), make(chan struct{})
+		spec := tool.Spec{Name: "echo", Effects: content.Once, Timeout: time.Hour}
+		for range 2 {
+			w.workerOf(spec, func(x task.Task) tool.Result {
+				runs.Add(1)
+				running <- struct{}{}
+				<-finish
+				return echoed(x)
+			})
+		}
+		n := w.node("n1")
+		w.submit(w.Start("s", callThenTalk), "go")
+		<-running
+		lose()
+		<-time.After(2 * time.Minute)
+		close(finish)
+		w.Until("s", events.KindToolResultReceived)
+		<-time.After(time.Minute)
+		if got := runs.Load(); got != 1 {
+			t.Errorf("the call ran %d times", got)
+		}
+		n.Drain(t)
+	})
+}
+
 func TestSessionsWakeAfterRunTokensWereLost(t *testing.T) {
 	losing(t, "TURNLOG_RUN", func(t *testing.T, w *diskWorld, lose func()) {
 		n := w.node("n1")
@@ -146,6 +225,39 @@ func TestSessionsWakeAfterRunTokensWereLost(t *testing.T) {
 			if got := len(celltest.Facts[events.TurnFinished](w.World, id)); got == 0 {
 				t.Errorf("%s finished %d turns", id, got)
 			}
+		}
+		n.Drain(t)
+	})
+}
+
+// TestAScheduleFiresOnceAfterItsStreamWentBack restores a backup in which the last firings are not
+// handled yet.
+func TestAScheduleFiresOnceAfterItsStreamWentBack(t *testing.T) {
+	losing(t, "TURNLOG_SCHEDULES", func(t *testing.T, w *diskWorld, lose func()) {
+		n := w.node("n1")
+		s := w.Start("s", oneReply)
+		w.submit(s, "hello")
+		w.finish(s)
+		p := remind("often", tenMinutes(), "s", "again")
+		w.add(p)
+		<-time.After(11 * time.Minute)
+		w.keep("TURNLOG_SCHEDULES")
+		<-time.After(50 * time.Minute) // five more firings
+		for range 70 {                 // more entries than the core remembers causes of
+			w.submit(s, "more")
+			w.finish(s)
+		}
+		lose()
+		if o, _, err := w.Cell.Schedules().Outcome(w.Ctx, "often"); err != nil || o.Result == "" {
+			w.add(p) // the stream was created again
+		}
+		<-time.After(20 * time.Minute)
+		got := len(slices.DeleteFunc(w.inputs("s"), func(text string) bool { return text != "again" }))
+		if got != 8 {
+			t.Errorf("the schedule sent its input %d times, want 8: once for each time", got)
+		}
+		if o := w.outcome("often"); o.Result != schedule.Started {
+			t.Errorf("outcome = %+v", o)
 		}
 		n.Drain(t)
 	})

@@ -161,7 +161,10 @@ func (f *firing) handle(ctx context.Context, s schedule.Schedule, due time.Time,
 	}
 	o := schedule.Outcome{Created: s.Created, Due: due, Fired: seq, Result: result, Detail: detail, Session: f.last.Session, Done: true}
 	if result == schedule.Started {
-		o.Session, o.Done = s.SessionAt(due), false
+		o.Session = s.SessionAt(due)
+		if o.Done, err = f.sent(ctx, s, due); err != nil {
+			return err
+		}
 	}
 	if err := f.record(ctx, o); err != nil {
 		return err
@@ -172,6 +175,24 @@ func (f *firing) handle(ctx context.Context, s schedule.Schedule, due time.Time,
 	f.log.Info("schedule fired", zap.Time("due", due), zap.String("result", string(o.Result)),
 		zap.String("detail", o.Detail), logfield.Session(o.Session))
 	return nil
+}
+
+// sent reports whether a late firing is in the journal of its session: the stream may come from an old
+// backup, and have forgotten the outcome.
+func (f *firing) sent(ctx context.Context, s schedule.Schedule, due time.Time) (bool, error) {
+	if time.Since(due) < lostAfter {
+		return false, nil
+	}
+	first := s.Envelopes(due)[0]
+	for rec, err := range f.node.cell.Journal().Read(ctx, first.Session, 0) {
+		if err != nil {
+			return false, err
+		}
+		if rec.Entry.Cause == first.ID {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // finish sends the commands of a started outcome, unless they were sent.

@@ -125,8 +125,12 @@ type Close struct {
 	Reason string `msgpack:"r,omitempty"`
 }
 
-// Park releases an idle session. Only a driver of a deployment sends it, to itself.
-type Park struct{}
+// Park releases an idle session. Only a driver of a deployment sends it, to itself, and says what
+// will wake the session.
+type Park struct {
+	Timer bool `msgpack:"t,omitempty"`
+	Calls int  `msgpack:"c,omitempty"`
+}
 
 func (Claim) command() kind            { return ask("claim", events.LaneLocal) }
 func (OpenSession) command() kind      { return ask("open_session", events.LaneAsk) }

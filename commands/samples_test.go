@@ -116,7 +116,7 @@ func askSamples() []Command {
 			Options: options,
 		},
 		Close{Reason: "done"},
-		Park{},
+		Park{Timer: true, Calls: 2},
 	}
 }
 

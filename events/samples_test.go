@@ -133,7 +133,7 @@ func sampleOptions() *TurnOptions {
 func sessionSamples() []Event {
 	return []Event{
 		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true},
-		Parked{},
+		Parked{Timer: true, Calls: 2},
 		RunStarted{
 			Config: sampleConfig(), Transcript: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
 			Parent: "s-0", From: "s-0@17", Sender: sampleSender(),
@@ -266,7 +266,7 @@ func TestEveryKindHasASampleThatShowsEveryField(t *testing.T) {
 			t.Errorf("%s: no sample", k)
 		}
 	}
-	if unset := sample.Unset(sampleEntry(Parked{})); len(unset) > 0 {
+	if unset := sample.Unset(sampleEntry(Parked{Timer: true, Calls: 1})); len(unset) > 0 {
 		t.Errorf("the sample entry leaves fields unset: %v", unset)
 	}
 }

@@ -21,7 +21,10 @@ type DriverClaimed struct {
 
 // Parked records that a driver released an idle session. All commands up to the
 // entry's cursors are handled.
-type Parked struct{}
+type Parked struct {
+	Timer bool `msgpack:"t,omitempty" json:"timer,omitempty"` // the server holds a timer that will wake the session
+	Calls int  `msgpack:"c,omitempty" json:"calls,omitempty"` // calls on their queues, whose workers will wake it
+}
 
 // RunStarted opens a session: once, never on resume.
 type RunStarted struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
@@ -123,6 +124,113 @@ func (r *Runs) Orphans(ctx context.Context) ([]content.SessionID, error) {
 	active, tokens, err := r.Sessions(ctx)
 	maps.DeleteFunc(active, func(s content.SessionID, _ bool) bool { return tokens[s] })
 	return slices.Sorted(maps.Keys(active)), err
+}
+
+// Forgotten lists the sessions that need a driver or wait for something, and that nothing will wake:
+// streams have lost their token and commands, their timer, or a task. It reads the last entry of every
+// journal. A session that changes meanwhile may be listed too, and waking it is harmless.
+func (r *Runs) Forgotten(ctx context.Context) (out []content.SessionID, err error) {
+	n := r.cell.names
+	active, tokens, err := r.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	held := make(map[string]map[content.SessionID]int) // the messages of each session
+	for _, of := range []layout.Stored{{Stream: n.TimersStream(), Subject: n.Timers(AllSessions)}, {Stream: n.TasksStream(), Subject: n.AllTasks()}} {
+		subjects, err := r.cell.api.Subjects(ctx, of.Stream, of.Subject)
+		if err != nil {
+			return nil, fmt.Errorf("list what sessions wait for: %w", err)
+		}
+		held[of.Stream] = make(map[content.SessionID]int)
+		for s := range subjects {
+			held[of.Stream][n.SessionOf(s)]++
+		}
+	}
+	all, err := r.cell.Journal().Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for some := range slices.Chunk(all, sessionsAtOnce) {
+		forgotten := api.Together(some, func(s content.SessionID) bool {
+			if active[s] || tokens[s] {
+				return false
+			}
+			last, err := r.cell.Journal().Last(ctx, s)
+			if err != nil || last.Err != nil || len(last.Entry.Events) == 0 {
+				return false // its driver cannot do more
+			}
+			if parked, ok := last.Entry.Events[len(last.Entry.Events)-1].(events.Parked); ok {
+				return parked.Timer && held[n.TimersStream()][s] == 0 || parked.Calls > held[n.TasksStream()][s]
+			}
+			_, deleted := events.DeletionOf(last.Entry)
+			return !deleted
+		})
+		for i, f := range forgotten {
+			if f {
+				out = append(out, some[i])
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return out, nil
+}
+
+// Holds reports whether the streams hold what a parked session waits for, by its last entry.
+func (r *Runs) Holds(ctx context.Context, s content.SessionID, last events.Entry) (bool, error) {
+	n := r.cell.names
+	for _, ev := range last.Events {
+		parked, ok := ev.(events.Parked)
+		if !ok {
+			continue
+		}
+		if parked.Timer {
+			if _, err := r.cell.api.Next(ctx, n.TimersStream(), n.Timers(s), 1); err != nil {
+				return false, ignoreMissing(err)
+			}
+		}
+		if parked.Calls > 0 {
+			tasks, err := r.cell.api.Subjects(ctx, n.TasksStream(), n.Task("*", s, "*"))
+			if err != nil || len(tasks) < parked.Calls {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, api.ErrNoMessage) {
+		return nil
+	}
+	return err
+}
+
+// Ends says where the streams end that wake sessions.
+type Ends map[string]api.StreamEnd
+
+// Ends asks for the ends of the streams.
+func (r *Runs) Ends(ctx context.Context) (Ends, error) {
+	n, out := r.cell.names, make(Ends)
+	for _, stream := range []string{n.InboxStream(), n.TimersStream(), n.RunStream(), n.TasksStream()} {
+		end, err := r.cell.api.End(ctx, stream)
+		if err != nil {
+			return nil, fmt.Errorf("end of %s: %w", stream, err)
+		}
+		out[stream] = end
+	}
+	return out, nil
+}
+
+// Lost reports whether a stream has lost messages since it ended at the earlier ends.
+func (e Ends) Lost(since Ends) bool {
+	for stream, was := range since {
+		if is := e[stream]; is.Created != was.Created || is.Last < was.Last {
+			return true
+		}
+	}
+	return false
 }
 
 // Pauses between checks whether a token is gone.

@@ -216,10 +216,10 @@ func (d *decision) closeSession(c commands.Close) error {
 }
 
 // park is refused while something is outstanding that needs this process.
-func (d *decision) park() error {
+func (d *decision) park(c commands.Park) error {
 	if !d.Parkable() {
 		return commands.Refuse(commands.ReasonBusy, "the session is working")
 	}
-	d.emit(events.Parked{})
+	d.emit(events.Parked(c))
 	return nil
 }

@@ -91,7 +91,7 @@ func (d *decision) take(c commands.Command) error {
 	case commands.Close:
 		return d.closeSession(c)
 	case commands.Park:
-		return d.park()
+		return d.park(c)
 	case commands.ReportReply:
 		d.reply(c)
 	case commands.ReportModelFailed:

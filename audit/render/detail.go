@@ -11,7 +11,7 @@ func (s Style) detail(ev events.Event) string {
 	case events.DriverClaimed:
 		return s.list("epoch", ev.Epoch, "node", ev.Node, "lost", ev.Lost)
 	case events.Parked:
-		return ""
+		return s.list("", is(ev.Timer, "with a timer"), "waits for", count(ev.Calls, "call"))
 	case events.RunStarted:
 		return s.list("", s.config(ev.Config), "", is(ev.Stepped, "stepped"), "transcript", ev.Transcript, "parent", ev.Parent, "from", ev.From, "by", content.SenderOf("", ev.Sender))
 	case events.ConfigChanged:

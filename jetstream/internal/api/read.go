@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"time"
 )
 
 // Last returns the last message on a subject, which may contain wildcards, as the stream's leader
@@ -89,6 +90,24 @@ func (c *Conn) Subjects(ctx context.Context, stream, filter string) (map[string]
 			return all, nil
 		}
 	}
+}
+
+// StreamEnd is where a stream ends.
+type StreamEnd struct {
+	Created time.Time
+	Last    uint64 // the last sequence that it gave
+}
+
+// End returns where a stream ends.
+func (c *Conn) End(ctx context.Context, stream string) (StreamEnd, error) {
+	var info struct {
+		Created time.Time `json:"created"`
+		State   struct {
+			Last uint64 `json:"last_seq"`
+		} `json:"state"`
+	}
+	err := c.describe(ctx, stream, StreamInfo+stream, nil, &info)
+	return StreamEnd{info.Created, info.State.Last}, err
 }
 
 // Consumer describes a durable consumer.

@@ -173,6 +173,26 @@ func TestANodeStoresSnapshots(t *testing.T) {
 	})
 }
 
+// TestASnapshotThatCannotBeStoredHoldsUpNoCommand has a stream for snapshots that does not answer.
+func TestASnapshotThatCannotBeStoredHoldsUpNoCommand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", func(c *actor.Config) { c.Snapshot = 1 })
+		s := w.Start("s", oneReply)
+		w.reset("KV_TURNLOG_SNAPSHOTS", func(cfg map[string]any) { cfg["no_ack"] = true })
+		for range 3 {
+			began := time.Now()
+			w.submit(s, "go")
+			w.finish(s)
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("a turn took %v", took)
+			}
+		}
+		n.Drain(t)
+	})
+}
+
 func TestTheSweepFindsASessionWhoseWakeWasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -79,15 +79,24 @@ func (d *driver) askHooks(ctx context.Context, env *commands.Envelope) error {
 	return context.Cause(ctx)
 }
 
-// putSnapshot stores the state, so that the next driver need not read the whole journal.
+// putSnapshot stores the state, so that the next driver need not read the whole journal. It does not
+// wait for the servers. After a failure, the next attempt follows as many entries later.
 func (d *driver) putSnapshot(ctx context.Context) {
-	raw, err := snapshot.Encode(d.State)
-	if err == nil {
-		err = d.node.cell.Snapshots().Put(ctx, d.State.Session, journal.Snapshot{Head: d.Head, State: raw})
-	}
-	if err != nil {
-		d.log.Warn("snapshot not stored", zap.Error(err))
-		return
+	select {
+	case d.storing <- struct{}{}:
+	default:
+		return // an earlier one is under way
 	}
 	d.snapped = d.Head.Seq
+	raw, err := snapshot.Encode(d.State)
+	session, snap := d.State.Session, journal.Snapshot{Head: d.Head, State: raw}
+	d.storers.Go(func() {
+		if err == nil {
+			err = d.node.cell.Snapshots().Put(ctx, session, snap)
+		}
+		if err != nil {
+			d.log.Warn("snapshot not stored", zap.Error(err))
+		}
+		<-d.storing
+	})
 }

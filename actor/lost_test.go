@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +87,47 @@ func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 				t.Errorf("dead letters in %v", got)
 			}
 			w.Records("s")
+			n.Drain(t)
+		})
+	}
+}
+
+// TestACallWaitsForAWorkerThatRestarts has the only worker of a tool leave before a model call that
+// uses it.
+func TestACallWaitsForAWorkerThatRestarts(t *testing.T) {
+	t.Parallel()
+	for away, want := range map[time.Duration]string{40 * time.Second: "hi", 3 * time.Minute: "Tool not found"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			work := func(name string) *celltest.Process {
+				echo, err := tool.Func("echo", "Answers.", func(_ context.Context, in struct {
+					Text string `json:"text"`
+				},
+				) (string, error) {
+					return in.Text, nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return w.Worker(name, worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool { return []tool.Tool{echo} })
+			}
+			first := work("one")
+			n := w.node("n1")
+			s := w.Start("s", "replies:\n  - text: ok\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: ok\n")
+			w.submit(s, "one")
+			w.finish(s)
+			first.Drain(t)
+			<-time.After(away - 10*time.Second)
+			w.submit(s, "two")
+			<-time.After(10 * time.Second)
+			second := work("two")
+			w.finish(s)
+			for _, r := range celltest.Facts[events.ToolResultReceived](w.World, "s") {
+				if !strings.Contains(r.Result.Text(), want) {
+					t.Errorf("a worker was away for %v: the result is %q, want %q", away, r.Result.Text(), want)
+				}
+			}
+			second.Drain(t)
 			n.Drain(t)
 		})
 	}

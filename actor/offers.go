@@ -3,8 +3,11 @@ package actor
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -14,11 +17,20 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// offers are the tools that the cell's workers offer now, with one source per queue.
+// workerAway is how long the tools of a worker stay in the catalog after it has left. A worker that
+// restarts is back by then, and so is its replacement. Until then calls wait on their queue.
+const workerAway = time.Minute
+
+// offers are the tools that the cell's workers offer now, or did until recently, with one source per
+// queue.
 type offers struct {
 	view    *jetstream.CatalogView
 	log     *zap.Logger
 	current atomic.Pointer[offered]
+
+	// of the goroutine that refreshes
+	last map[string]jetstream.Offer // of each worker
+	left map[string]time.Time       // when those left that are away
 }
 
 // offered is one state of the offers, with the catalogs made from it.
@@ -29,15 +41,21 @@ type offered struct {
 }
 
 func newOffers(view *jetstream.CatalogView, log *zap.Logger) *offers {
-	o := &offers{view: view, log: log}
+	o := &offers{view: view, log: log, last: make(map[string]jetstream.Offer), left: make(map[string]time.Time)}
 	o.refresh()
 	return o
 }
 
 func (o *offers) follow(ctx context.Context) error {
 	for {
+		var forget <-chan time.Time
+		if len(o.left) > 0 {
+			forget = time.After(workerAway / 4)
+		}
 		select {
 		case <-o.view.Changed():
+			o.refresh()
+		case <-forget:
 			o.refresh()
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -45,12 +63,40 @@ func (o *offers) follow(ctx context.Context) error {
 	}
 }
 
+// standing returns the offers of the workers that are there, then those of the workers that left not
+// long ago.
+func (o *offers) standing() []jetstream.Offer {
+	all := o.view.Snapshot()
+	there := make(map[string]bool)
+	for _, offer := range all {
+		there[offer.Worker], o.last[offer.Worker] = true, offer
+		delete(o.left, offer.Worker)
+	}
+	for _, worker := range slices.Sorted(maps.Keys(o.last)) {
+		if there[worker] {
+			continue
+		}
+		since, away := o.left[worker]
+		switch {
+		case !away:
+			o.left[worker] = time.Now()
+			o.log.Info("worker left: its tools stay for a while", zap.String("worker", worker), zap.Duration("for", workerAway))
+		case time.Since(since) >= workerAway:
+			delete(o.last, worker)
+			delete(o.left, worker)
+			continue
+		}
+		all = append(all, o.last[worker])
+	}
+	return all
+}
+
 // refresh groups the offers by queue. Workers of one queue are interchangeable, so the first
 // one's spec of a tool counts.
 func (o *offers) refresh() {
 	next := &offered{}
 	queues := make(map[string]*queueTools)
-	for _, offer := range o.view.Snapshot() {
+	for _, offer := range o.standing() {
 		q, known := queues[offer.Queue]
 		if !known {
 			q = &queueTools{queue: offer.Queue}

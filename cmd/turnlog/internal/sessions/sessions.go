@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -34,33 +34,6 @@ func Command(a *app.App) *cobra.Command {
 	}
 	r := a.RemoteClient(cmd)
 	cmd.AddCommand(list(a, r), show(r), remove(a, r))
-	return cmd
-}
-
-func list(a *app.App, r *app.Remote) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List the sessions, one per line",
-		Example: "  turnlog sessions ls",
-	}
-	output := a.Output(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-			ids, err := c.Sessions(ctx)
-			if err != nil {
-				return err
-			}
-			return output.Print(append([]content.SessionID{}, ids...), func(w io.Writer) error {
-				for _, id := range ids {
-					if _, err := fmt.Fprintln(w, id); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		})
-	}
 	return cmd
 }
 
@@ -147,7 +120,7 @@ func (r report) print(w io.Writer) error {
 			row("agent", "%s, version %s", r.Agent.Name, r.Agent.Version)
 		}
 		row("model", "%s", r.Model)
-		row("last change", "%s", r.Changed)
+		row("last change", "%s, %s ago", r.Changed.Std().Format(time.RFC3339), age(time.Since(r.Changed.Std())))
 		row("turns", "%d", r.Turns)
 		row("items", "%d", r.Items)
 		if r.Queued > 0 {

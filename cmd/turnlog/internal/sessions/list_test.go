@@ -1,0 +1,32 @@
+package sessions
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/loop"
+)
+
+func TestAgesHaveOneUnit(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 1500 * time.Millisecond: "1s", 119 * time.Second: "1m", 23 * time.Hour: "23h", 50 * time.Hour: "2d",
+	} {
+		if got := age(d); got != want {
+			t.Errorf("age(%v) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestATitleIsTheFirstWordsOfAUser(t *testing.T) {
+	t.Parallel()
+	s := &loop.State{Transcript: []content.Item{content.SystemText("Be brief."), content.UserText("Fix\n the  typos " + strings.Repeat("x", 90))}}
+	if got := titleOf(s); !strings.HasPrefix(got, "Fix the typos xxx") || len([]rune(got)) != titleWidth || !strings.HasSuffix(got, "…") {
+		t.Errorf("title %q", got)
+	}
+	if got := titleOf(&loop.State{}); got != "" {
+		t.Errorf("title %q of nothing", got)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -511,6 +512,43 @@ func TestATurnThatWasLeftWaitsForNoApprover(t *testing.T) {
 			})
 		})
 	}
+}
+
+// quick is an approver that approves.
+type quick struct{}
+
+func (quick) Approve(context.Context, events.Approval) (bool, string, error) { return true, "", nil }
+
+// The answer of a deployment to the decision can be late, so that the cancel comes first.
+func TestACancelMayInterruptTheDecisionOfAnApprover(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t, false)
+	s.config.Approver = quick{}
+	turn := submit(t, s, "go", Steer)
+	f.asks(t)
+	over, cancel := context.WithCancelCause(t.Context())
+	f.refuse = func(c commands.Command) error {
+		if _, decision := c.(commands.ResolveApproval); !decision {
+			return nil
+		}
+		cancel(CancelReason("deadline"))
+		return fmt.Errorf("send: %w", context.Cause(over))
+	}
+	end := make(chan error, 1)
+	go func() {
+		_, err := turn.Wait(over)
+		end <- err
+	}()
+	for !f.cancelled("turn-1") {
+		select {
+		case err := <-end:
+			t.Fatalf("Wait = %v before the turn is cancelled", err)
+		default:
+			runtime.Gosched()
+		}
+	}
+	turn.Close()
+	<-end
 }
 
 func TestATurnThatWasLeftTakesNoStep(t *testing.T) {

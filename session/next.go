@@ -235,6 +235,8 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	switch {
 	case errors.Is(err, ErrInvalidState):
 		return nil // decided elsewhere
+	case err != nil && ctx.Err() != nil: // whether or not it was recorded, the turn is cancelled
+		return s.cancelIfOver(context.WithoutCancel(ctx), ctx, t)
 	case err != nil && t.isClosed():
 		return ErrLeft
 	}

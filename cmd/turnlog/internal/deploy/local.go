@@ -57,6 +57,12 @@ func ForSession(a *app.App, namespace string, agent Agent, start flags.Start, to
 	}
 }
 
+// In returns the deployment with its streams in a directory, which keeps them; "" is memory.
+func (l Local) In(store string) Local {
+	l.store = store
+	return l
+}
+
 // Run runs do while the deployment exists. The context of do ends early if a part of it
 // fails.
 func (l Local) Run(ctx context.Context, do func(context.Context, *cli.Cell) error) error {

@@ -33,6 +33,7 @@ otherwise the chat ends. A failed turn is reported, and the chat continues; if t
 come from a terminal, it exits with the code of its last turn.`,
 		Example: `  turnlog chat
   turnlog chat --tools fs,shell --root ./site
+  turnlog chat --store ~/.turnlog --session plan-7
   turnlog chat --server nats://127.0.0.1:4222 --session plan-7
   printf 'What is here?\nWhich file is the longest?\n' | turnlog chat`,
 	}

@@ -30,6 +30,7 @@ type conversation struct {
 	yes     bool             // approve everything
 	asks    bool             // ask the user about approvals
 	answers []answer         // that cover later questions; owned by the approver
+	store   string           // of the sessions of this process, or ""
 	root    string           // of the tools of this process, or ""
 	lines   func() <-chan app.Line
 	current *exchange               // the turn that is shown

@@ -205,6 +205,9 @@ func (o *outcome) turnVerdict() error {
 		if o.local {
 			how = "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
 		}
+		if o.store != "" {
+			how = fmt.Sprintf("continue the session at a terminal, \"turnlog chat --store %s --session %s\"", o.store, o.id)
+		}
 		return app.Failed(cli.CodeApproval, "%s (call %s) needs approval%s: %s: %s", a.Tool, a.CallID, more, app.Question(a), how)
 	}
 	switch o.turn.FinishReason {

@@ -35,6 +35,7 @@ type talkFlags struct {
 	files   fileFlag
 	remote  *app.Remote
 	timeout time.Duration
+	store   string // of this process's deployment; "": memory
 	yes     bool
 	given   func(flag string) bool
 }
@@ -45,6 +46,8 @@ func (f *talkFlags) register(cmd *cobra.Command, a *app.App) {
 	f.tools.Register(cmd)
 	f.files.register(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
+	cmd.Flags().StringVar(&f.store, "store", "", "`directory` that keeps sessions of this process, to be continued with --session; default: they are gone with it")
+	_ = cmd.MarkFlagDirname("store") // the flag exists
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve everything")
 	f.remote = a.RemoteClient(cmd)
 	app.ServerOptional(cmd, "everything runs in this process")
@@ -61,7 +64,7 @@ stderr. Without arguments, or with "-", the prompt is read from stdin.
 
 If neither a flag nor NATS_URL or NATS_CONTEXT names a server, everything runs in this
 process: a NATS server in memory, a driver node, and a worker whose tools only read, below
---root. With a server the turn runs on that deployment, with the tools of its workers.
+--root. With --store DIR the sessions are kept there, and --session ID continues one. With a server the turn runs on that deployment, with the tools of its workers.
 
 Calls of tools that only read run. All others need approval, unless --allow, --ask and --deny
 say otherwise: the first one whose pattern matches applies. At a terminal you are asked.
@@ -85,6 +88,7 @@ session as it is recorded, one per line, then {"result": that object}.`,
   git diff | turnlog run --model scripted:review.yaml -o json
   turnlog run --file photo.jpg "What is on it?"
   turnlog run --agent agents/reviewer.yaml --agents-md nearest "Look at the last change"
+  turnlog run --store ~/.turnlog --session plan-7 "And what is next?"
   turnlog run --server nats://127.0.0.1:4222 --session plan-7 "And what is next?"`,
 	}
 	f.register(cmd, a)
@@ -134,7 +138,7 @@ func (f *talkFlags) talk(ctx context.Context, in input, do func(context.Context,
 	if in.start.Instructions, err = of.Instructions(f.tools.Root); err != nil {
 		return err
 	}
-	return ended(deploy.ForSession(f.app, f.remote.Namespace(), of, in.start, f.tools, log).Run(ctx, join))
+	return ended(deploy.ForSession(f.app, f.remote.Namespace(), of, in.start, f.tools, log).In(f.store).Run(ctx, join))
 }
 
 // remotely connects to a deployment.
@@ -142,7 +146,7 @@ func (f *talkFlags) remotely(ctx context.Context, agent *agentfile.Definition, d
 	if agent != nil && len(agent.Sources("")) > 0 {
 		f.app.Hint("agent %s does not see AGENTS.md and specifications: only workers have them", agent.Name)
 	}
-	for _, name := range append(toolset.FlagNames(), "agents-md") {
+	for _, name := range append(toolset.FlagNames(), "agents-md", "store") {
 		if f.given(name) {
 			return cli.Usage("--%s is for the worker of this process, but with a server the tools are those of its workers", name)
 		}
@@ -155,13 +159,13 @@ func (f *talkFlags) join(
 	ctx context.Context, d *cli.Cell, id content.SessionID, in input, do func(context.Context, *conversation, input) error,
 ) error {
 	return converse(ctx, f.remote, d, id, func(ctx context.Context, v *conversation) error {
-		v.yes, v.asks, v.local = f.yes, v.IsIn, !f.remote.Named()
+		v.yes, v.asks, v.local, v.store = f.yes, v.IsIn, !f.remote.Named(), f.store
 		if v.local {
 			v.root = f.tools.Root
 		}
 		switch {
 		case v.session == nil:
-			if f.session.ID == "" && !v.local {
+			if f.session.ID == "" && (!v.local || v.store != "") {
 				v.Hint("session %s", id)
 			}
 			v.hintMissing(ctx, in.start.Agent)

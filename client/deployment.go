@@ -64,6 +64,9 @@ func (c *Client) inputPending(ctx context.Context, id content.SessionID) (bool, 
 		if err != nil {
 			return false, err
 		}
+		if err := c.inbox.Open(ctx, &m); err != nil {
+			return false, err
+		}
 		switch m.Envelope.Command.(type) { //nolint:gochecksumtype // the others are no input
 		case commands.SubmitInput, commands.StartTask:
 			return true, nil

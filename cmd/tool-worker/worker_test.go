@@ -161,6 +161,9 @@ func (d *deployment) report() commands.Command {
 	if len(got) != 1 {
 		d.t.Fatalf("%d reports, want 1", len(got))
 	}
+	if err := d.cell.Inbox().Open(d.t.Context(), &got[0]); err != nil {
+		d.t.Fatal(err)
+	}
 	return got[0].Envelope.Command
 }
 

@@ -229,8 +229,9 @@ func TestACommandWithoutADriverCanBeInterrupted(t *testing.T) {
 		if took := time.Since(start); took > clitest.Patience/2 {
 			t.Errorf("%s: it took %v", name, took)
 		}
-		sent, err := natstest.Collect(cellAt(t, url).Inbox().Read(t.Context(), content.SessionID(name), nil, 0))
-		if err != nil || len(sent) != 2 || commands.NameOf(sent[1].Envelope.Command) != commands.NameOf(commands.Cancel{}) {
+		inbox := cellAt(t, url).Inbox()
+		sent, err := natstest.Collect(inbox.Read(t.Context(), content.SessionID(name), nil, 0))
+		if err != nil || len(sent) != 2 || inbox.Open(t.Context(), &sent[1]) != nil || commands.NameOf(sent[1].Envelope.Command) != commands.NameOf(commands.Cancel{}) {
 			t.Errorf("%s: it left %d commands, %v; want the input and its cancel", name, len(sent), err)
 		}
 		if want := "no driver node has taken session " + name + ": the input stays queued, followed by its cancel"; !strings.Contains(p.err.String(), want) {
@@ -261,6 +262,9 @@ func TestInputThatWasHandledBeforeIsReported(t *testing.T) {
 		}
 		for _, m := range sent {
 			refused = true
+			if err := cell.Inbox().Open(t.Context(), &m); err != nil {
+				t.Fatal(err)
+			}
 			if err := cell.Live().Publish("s", events.Refused{Command: m.Envelope.ID}); err != nil {
 				t.Fatal(err)
 			}

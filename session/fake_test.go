@@ -548,7 +548,7 @@ func TestACancelMayInterruptTheDecisionOfAnApprover(t *testing.T) {
 		}
 	}
 	turn.Close()
-	<-end
+	<-end //nolint:errcheck // it was left
 }
 
 func TestATurnThatWasLeftTakesNoStep(t *testing.T) {

@@ -31,6 +31,9 @@ func misfit(raw json.RawMessage, r model.Reply) string {
 		return "output schema: " + err.Error()
 	}
 	var v any
+	if err := schema.CheckJSON(answer(r)); err != nil {
+		return err.Error()
+	}
 	if err := json.Unmarshal(answer(r), &v); err != nil {
 		return "it is not JSON: " + err.Error()
 	}

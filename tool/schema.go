@@ -79,6 +79,9 @@ func Validate(t Tool, input json.RawMessage) error {
 		return c.err
 	}
 	var v any
+	if err := schema.CheckJSON(input); err != nil {
+		return invalid(err.Error())
+	}
 	if err := json.Unmarshal(orEmpty(input), &v); err != nil {
 		return invalid("not valid JSON: " + strings.TrimPrefix(err.Error(), "json: "))
 	}

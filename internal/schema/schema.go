@@ -3,7 +3,8 @@
 //
 // Schemas come from anywhere, so nothing is fetched: a reference stays within its
 // schema or names a published draft. A schema that applies itself without end is
-// an error, not a stack overflow. Formats are annotations and are not checked.
+// an error, not a stack overflow, and a check ends after a number of steps: a few
+// references that double each other would take years. Formats are annotations and are not checked.
 package schema
 
 import (
@@ -11,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -21,12 +24,36 @@ import (
 )
 
 // Schema is a compiled schema. It is safe for concurrent use.
-type Schema struct{ compiled *jsonschema.Schema }
+type Schema struct {
+	compiled *jsonschema.Schema
+
+	mu    sync.Mutex // guards steps: one check at a time
+	steps *budget
+}
+
+// The bounds of schemas. Those of tools have about a hundredth of them.
+const (
+	maxSize    = 256 << 10 // bytes of a schema
+	maxSteps   = 300_000   // schemas that a check applies to values
+	maxPattern = 1000      // bytes of a regular expression
+)
+
+var (
+	errSize    = fmt.Errorf("a schema has at most %d KiB", maxSize>>10)
+	errSteps   = fmt.Errorf("it takes more than %d steps to check: use fewer alternatives and references", maxSteps)
+	errPattern = fmt.Errorf("a pattern has at most %d bytes", maxPattern)
+)
 
 // Compile parses a schema and checks it against its draft. A schema that names no
 // published draft is one of 2020-12, or of 2019-09 if only that allows it: many
 // that describe tuples are.
 func Compile(raw []byte) (*Schema, error) {
+	if len(raw) > maxSize {
+		return nil, errSize
+	}
+	if err := CheckJSON(raw); err != nil {
+		return nil, err
+	}
 	var doc any // a json.Number could have an exponent of any size
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		return nil, fmt.Errorf("not valid JSON: %w", err)
@@ -45,7 +72,30 @@ func Compile(raw []byte) (*Schema, error) {
 	return s, err
 }
 
+// compile compiles a schema twice, because the library checks a schema less strictly against its draft
+// when it counts steps.
 func compile(doc any, draft *jsonschema.Draft) (*Schema, error) {
+	if _, err := compileWith(doc, draft, nil); err != nil {
+		return nil, err
+	}
+	s := &Schema{steps: &budget{}}
+	var err error
+	if s.compiled, err = compileWith(doc, draft, s.steps); err != nil {
+		return nil, err
+	}
+	err = s.validate(map[string]any{})
+	if errors.Is(err, errSteps) {
+		return nil, err
+	}
+	for e := range leaves(err) {
+		if _, ok := e.ErrorKind.(*kind.RefCycle); ok {
+			return nil, errors.New("it refers to itself without end")
+		}
+	}
+	return s, nil
+}
+
+func compileWith(doc any, draft *jsonschema.Draft, b *budget) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(draft)
 	c.UseLoader(nil)
@@ -55,6 +105,16 @@ func compile(doc any, draft *jsonschema.Draft) (*Schema, error) {
 	} {
 		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
 	}
+	c.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
+		if len(pattern) > maxPattern {
+			return nil, errPattern
+		}
+		return regexp.Compile(pattern)
+	})
+	if b != nil {
+		c.RegisterVocabulary(&jsonschema.Vocabulary{URL: "turnlog:steps", Compile: b.meter})
+		c.AssertVocabs()
+	}
 	const root = "schema:root"
 	if err := c.AddResource(root, doc); err != nil {
 		return nil, err //nolint:wrapcheck // callers name the schema
@@ -63,15 +123,51 @@ func compile(doc any, draft *jsonschema.Draft) (*Schema, error) {
 	if e, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		return nil, explain(e.Err)
 	}
-	if err != nil {
-		return nil, err //nolint:wrapcheck // callers name the schema
-	}
-	for e := range leaves(compiled.Validate(map[string]any{})) {
-		if _, ok := e.ErrorKind.(*kind.RefCycle); ok {
-			return nil, errors.New("it refers to itself without end")
+	return compiled, err //nolint:wrapcheck // callers name the schema
+}
+
+// budget counts the steps of a check.
+type budget struct{ left int }
+
+// meter makes a schema count when it is applied, with its alternatives.
+func (b *budget) meter(_ *jsonschema.CompilerContext, obj map[string]any) (jsonschema.SchemaExt, error) {
+	s := step{b, 1}
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+		if list, ok := obj[keyword].([]any); ok {
+			s.n += len(list)
 		}
 	}
-	return &Schema{compiled}, nil
+	return s, nil
+}
+
+// step is the application of one schema to one value.
+type step struct {
+	budget *budget
+	n      int
+}
+
+// Validate panics with errSteps when the budget is spent, which [Schema.validate] recovers.
+func (s step) Validate(*jsonschema.ValidatorContext, any) {
+	if s.budget.left -= s.n; s.budget.left < 0 {
+		panic(errSteps)
+	}
+}
+
+func (s *Schema) validate(v any) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() {
+		p := recover()
+		spent, ok := p.(error)
+		switch {
+		case ok && errors.Is(spent, errSteps):
+			err = errSteps
+		case p != nil:
+			panic(p)
+		}
+	}()
+	s.steps.left = maxSteps
+	return s.compiled.Validate(v) //nolint:wrapcheck // callers explain it
 }
 
 // AllowsObjects reports whether an object can fit the schema, by its type alone.
@@ -83,10 +179,11 @@ func (s *Schema) AllowsObjects() bool {
 // Check returns an error that names what in v does not fit, for a v as
 // [json.Unmarshal] makes it.
 func (s *Schema) Check(v any) error {
-	if err := s.compiled.Validate(v); err != nil {
-		return explain(err)
+	err := s.validate(v)
+	if err == nil || errors.Is(err, errSteps) {
+		return err
 	}
-	return nil
+	return explain(err)
 }
 
 // maxProblems is how many problems an error names. More would bury the first.

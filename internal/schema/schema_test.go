@@ -2,10 +2,13 @@ package schema_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/turnlog/turnlog/internal/schema"
+	"github.com/turnlog/turnlog/internal/testing/allocated"
 )
 
 const order = `{
@@ -128,6 +131,83 @@ func TestEndlessSchemaIsAnError(t *testing.T) {
 	}
 	if err := deep.Check(map[string]any{"a": 1.0}); err == nil || !strings.Contains(err.Error(), "reference cycle") {
 		t.Errorf("below the root: %v", err)
+	}
+}
+
+// doubling returns a schema in which each of n definitions applies the next one twice.
+func doubling(n int, wrap func(next string) string) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref":"#/$defs/a0","$defs":{`)
+	for i := range n {
+		next := fmt.Sprintf(`{"$ref":"#/$defs/a%d"}`, i+1)
+		fmt.Fprintf(&b, `"a%d":%s,`, i, wrap(next+","+next))
+	}
+	fmt.Fprintf(&b, `"a%d":{"type":"string"}}}`, n)
+	return b.String()
+}
+
+func TestACheckHasABudget(t *testing.T) { //nolint:paralleltest // it measures allocations
+	check := func(raw string, v any) (err error) {
+		t.Helper()
+		took := allocated.By(func() {
+			var s *schema.Schema
+			if s, err = schema.Compile([]byte(raw)); err == nil {
+				err = s.Check(v)
+			}
+		})
+		if took > 512<<20 {
+			t.Errorf("%.60s: it took %d bytes", raw, took)
+		}
+		return err
+	}
+	for _, keyword := range []string{"anyOf", "allOf", "oneOf"} {
+		for _, draft := range []string{"", `"$schema":"http://json-schema.org/draft-07/schema#",`} {
+			raw := "{" + draft + doubling(40, func(next string) string { return fmt.Sprintf(`{%q:[%s]}`, keyword, next) })[1:]
+			if err := check(raw, map[string]any{}); err == nil || !strings.Contains(err.Error(), "more than 300000 steps") {
+				t.Errorf("%s of 40 doublings: %.200v", keyword, err)
+			}
+		}
+	}
+	var nested any = "x"
+	for range 40 {
+		nested = map[string]any{"x": nested}
+	}
+	byDepth := doubling(40, func(next string) string {
+		a, b, _ := strings.Cut(next, "},{")
+		return fmt.Sprintf(`{"anyOf":[{"properties":{"x":%s}}},{"properties":{"x":{%s}}]}`, a, b)
+	})
+	byDepth = strings.Replace(byDepth, `{"type":"string"}`, `false`, 1)
+	if err := check(byDepth, nested); err == nil || !strings.Contains(err.Error(), "more than 300000 steps") {
+		t.Errorf("a doubling with each level of the value: %.200v", err)
+	}
+	for raw, says := range map[string]string{
+		`{"description":"` + strings.Repeat("x", 256<<10) + `"}`:               "a schema has at most 256 KiB",
+		strings.Repeat(`{"not":`, 200) + "true" + strings.Repeat("}", 200):     "it nests too deeply: more than 128 levels",
+		`{"properties":{"a":{"pattern":"` + strings.Repeat("x", 1001) + `"}}}`: "a pattern has at most 1000 bytes",
+	} {
+		if err := check(raw, nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%.60s: %v, want %q", raw, err, says)
+		}
+	}
+	ten := make([]any, 50_000)
+	if err := check(`{"items":{"anyOf":[{"type":"string"},{"type":"null"}]}}`, ten); err != nil {
+		t.Errorf("50,000 items: %v", err)
+	}
+}
+
+func TestCheckJSONBoundsNesting(t *testing.T) {
+	t.Parallel()
+	for text, ok := range map[string]bool{
+		``: true, `}]`: true, `{"a":[1,{"b":"]["}]}`: true, `"` + strings.Repeat("[", 1000) + `"`: true, `"\"` + strings.Repeat("[", 1000) + `"`: true,
+		strings.Repeat("[]", 1000): true,
+		strings.Repeat("[", schema.JSONDepth) + strings.Repeat("]", schema.JSONDepth): true,
+		strings.Repeat("[", schema.JSONDepth+1):                                       false,
+		strings.Repeat(`{"a":`, schema.JSONDepth+1):                                   false,
+		`"x"` + strings.Repeat(`[{"a":`, schema.JSONDepth):                            false,
+	} {
+		if err := schema.CheckJSON([]byte(text)); (err == nil) != ok || err != nil && !errors.Is(err, schema.ErrNested) {
+			t.Errorf("CheckJSON(%.20q) = %v, want acceptance %v", text, err, ok)
+		}
 	}
 }
 

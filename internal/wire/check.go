@@ -6,8 +6,7 @@
 // the bytes may hold, so any decoder may read accepted bytes. [Encode] and [Decode] check
 // what they write and read. [Memory] bounds what decoding takes, before the bytes are there.
 //
-// [CheckJSON] does the same for the nesting of JSON. [Safely] runs decoders of other formats
-// that may panic on hostile input.
+// [Safely] runs decoders of other formats that may panic on hostile input.
 package wire
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/wire"
+	"github.com/turnlog/turnlog/internal/schema"
 )
 
 // text is a string of the script, plain or a template.
@@ -108,7 +108,7 @@ func (r result) JSON() (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(r.raw))
 	dec.UseNumber()
 	var v any
-	if wire.CheckJSON(r.raw) != nil || dec.Decode(&v) != nil || dec.More() {
+	if schema.CheckJSON(r.raw) != nil || dec.Decode(&v) != nil || dec.More() {
 		return nil, nil //nolint:nilnil,nilerr // it is not JSON
 	}
 	return plainNumbers(v), nil

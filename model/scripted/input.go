@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/turnlog/turnlog/internal/yamldepth"
 )
 
 // input is the input of a call: JSON in which strings may be templates. It keeps the order
@@ -27,8 +29,8 @@ func (in *input) UnmarshalYAML(n ast.Node) error {
 }
 
 func (in *input) add(n ast.Node, depth int) error {
-	if depth > maxDepth {
-		return wrong(n.GetToken(), "it nests deeper than %d", maxDepth)
+	if depth > yamldepth.Max {
+		return wrong(n.GetToken(), "it nests deeper than %d", yamldepth.Max)
 	}
 	switch n := n.(type) {
 	case *ast.StringNode, *ast.LiteralNode:

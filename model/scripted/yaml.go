@@ -14,12 +14,11 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/turnlog/turnlog/internal/yamldepth"
 )
 
-const (
-	maxSize  = 1 << 20
-	maxDepth = 64 // of nested lists and mappings
-)
+const maxSize = 1 << 20
 
 // parse parses a script. Its errors have one line that begins with the name, the line and
 // the column.
@@ -49,8 +48,8 @@ func (s *script) decode(data []byte) error {
 		}
 	}
 	tokens := lexer.Tokenize(strings.TrimPrefix(string(data), "\ufeff"))
-	if t := tooDeep(tokens); t != nil {
-		return wrong(t, "lists and mappings nest deeper than %d", maxDepth)
+	if t := yamldepth.TooDeep(tokens); t != nil {
+		return wrong(t, "lists and mappings nest deeper than %d", yamldepth.Max)
 	}
 	file, err := parser.Parse(tokens, 0)
 	switch {
@@ -69,30 +68,6 @@ func (s *script) decode(data []byte) error {
 		return err //nolint:wrapcheck // parse adds the name
 	}
 	return s.check(file.Docs[0].Body)
-}
-
-// tooDeep returns the first of the brackets or list entries that nest too deeply on one
-// line, for which the parser would take minutes. Nesting by indentation is harmless.
-func tooDeep(tokens token.Tokens) *token.Token {
-	brackets, entries := 0, 0
-	for _, t := range tokens {
-		switch t.Type {
-		case token.SequenceEntryType, token.MappingKeyType:
-			entries++
-		case token.MappingStartType, token.SequenceStartType:
-			brackets++
-			entries = 0
-		case token.MappingEndType, token.SequenceEndType:
-			brackets--
-			entries = 0
-		default:
-			entries = 0
-		}
-		if brackets > maxDepth || entries > maxDepth {
-			return t
-		}
-	}
-	return nil
 }
 
 // checker finds what YAML has and scripts do not.

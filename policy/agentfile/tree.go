@@ -11,8 +11,11 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/turnlog/turnlog/internal/yamldepth"
 )
 
 // maxNodes limits how many values a file may have once its aliases are expanded.
@@ -50,7 +53,12 @@ func (r *reader) parse(data []byte) error {
 			return nil
 		}
 	}
-	file, err := parser.ParseBytes(data, 0)
+	tokens := lexer.Tokenize(string(data))
+	if t := yamldepth.TooDeep(tokens); t != nil {
+		r.problemAt(t.Position, "", "lists and mappings nest deeper than %d", yamldepth.Max)
+		return nil
+	}
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		r.syntax(err)
 		return nil
@@ -65,7 +73,7 @@ func (r *reader) parse(data []byte) error {
 		return nil
 	}
 	r.tree = tree{values: make(map[string]*token.Position), keys: make(map[string]*token.Position), anchors: make(map[string]ast.Node)}
-	r.tree.value = r.convert(docs[0].Body, "$")
+	r.tree.value = r.convert(docs[0].Body, "$", 0)
 	if r.tree.nodes > maxNodes {
 		r.problems = nil
 		r.report("", "expands to more than %d values through its aliases", maxNodes)
@@ -74,7 +82,11 @@ func (r *reader) parse(data []byte) error {
 }
 
 // convert turns a node into what encoding/json has for it.
-func (r *reader) convert(node ast.Node, path string) any {
+func (r *reader) convert(node ast.Node, path string, depth int) any {
+	if depth > yamldepth.Max {
+		r.problemAt(begin(node), path, "lists and mappings nest deeper than %d", yamldepth.Max)
+		return nil
+	}
 	if r.tree.nodes++; node == nil || r.tree.nodes > maxNodes {
 		return nil
 	}
@@ -83,7 +95,7 @@ func (r *reader) convert(node ast.Node, path string) any {
 	}
 	switch n := node.(type) {
 	case *ast.AnchorNode:
-		value := r.convert(n.Value, path)
+		value := r.convert(n.Value, path, depth+1)
 		r.tree.anchors[n.Name.GetToken().Value] = n.Value
 		return value
 	case *ast.AliasNode:
@@ -92,15 +104,15 @@ func (r *reader) convert(node ast.Node, path string) any {
 		if target == nil {
 			r.problemAt(begin(n), path, "*%s: there is no &%s before it; quote a text that begins with *", name, name)
 		}
-		return r.convert(target, path)
+		return r.convert(target, path, depth+1)
 	case *ast.TagNode:
-		return r.convert(n.Value, path)
+		return r.convert(n.Value, path, depth+1)
 	case *ast.MappingNode:
-		return r.convertMap(n, path)
+		return r.convertMap(n, path, depth)
 	case *ast.SequenceNode:
 		list := make([]any, len(n.Values))
 		for i, v := range n.Values {
-			list[i] = r.convert(v, at(path, i))
+			list[i] = r.convert(v, at(path, i), depth+1)
 		}
 		return list
 	case *ast.IntegerNode:
@@ -113,13 +125,13 @@ func (r *reader) convert(node ast.Node, path string) any {
 	return node.GetToken().Value
 }
 
-func (r *reader) convertMap(n *ast.MappingNode, path string) map[string]any {
+func (r *reader) convertMap(n *ast.MappingNode, path string, depth int) map[string]any {
 	all := make(map[string]any)
 	for _, v := range n.Values {
 		if !v.Key.IsMergeKey() {
 			continue
 		}
-		merged, ok := r.convert(v.Value, path).(map[string]any)
+		merged, ok := r.convert(v.Value, path, depth+1).(map[string]any)
 		if !ok {
 			r.problemAt(begin(v.Value), path, "<<: merges keys with values only")
 		}
@@ -133,7 +145,7 @@ func (r *reader) convertMap(n *ast.MappingNode, path string) map[string]any {
 		here := path + "." + key
 		delete(r.tree.values, here)
 		r.tree.keys[here] = v.Key.GetToken().Position
-		all[key] = r.convert(v.Value, here)
+		all[key] = r.convert(v.Value, here, depth+1)
 	}
 	return all
 }

@@ -24,6 +24,7 @@ type flags struct {
 	idle     time.Duration
 	agents   string
 	hooks    bool
+	scripted bool
 	http     *string
 
 	deployment *cli.Deployment
@@ -66,6 +67,7 @@ servers sync: see --monitor and --assume-sync.`,
 	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files, which take precedence over published agents; read when a session starts")
 	_ = cmd.MarkFlagDirname("agents") // the flag exists
 	cli.AgentHooksFlag(cmd, &f.hooks)
+	fs.BoolVar(&f.scripted, "scripted", true, "run scripted models, whose scripts come from those who start sessions; turn this off in production")
 	f.http = ops.AddressFlag(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)
 	f.deployment.Provisions(cmd)
@@ -102,6 +104,9 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	defer cell.Close()
 	if err := f.durability.Require(ctx, cell, log, admin.RoleDriver); err != nil {
 		return err
+	}
+	if !f.scripted {
+		known = known.Without("scripted", "this node runs no scripts (--scripted=false): use another model")
 	}
 	registry := ops.NewRegistry()
 	node, err := actor.NewNode(cell.Cell, actor.Config{

@@ -13,6 +13,7 @@ package registry
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,6 +57,18 @@ func (r *Registry) In(folder string) *Registry {
 	in := *r
 	in.folder = folder
 	return &in
+}
+
+// Without returns a registry in which every model of a provider is refused with a reason.
+func (r *Registry) Without(provider, reason string) *Registry {
+	without := *r
+	without.providers = slices.Clone(r.providers)
+	for i, p := range without.providers {
+		if p.Name == provider {
+			without.providers[i].Open = func(Setup) (model.Model, error) { return nil, errors.New(reason) }
+		}
+	}
+	return &without
 }
 
 // Open opens the model with the name. Data is the result of [Data] for it; if nil, Open

@@ -198,6 +198,31 @@ func TestSharedNamesAreHarmless(t *testing.T) {
 	}
 }
 
+func TestAProviderCanBeTurnedOff(t *testing.T) {
+	t.Parallel()
+	all := registry.New(nil)
+	without := all.Without("scripted", "no scripts here")
+	for _, name := range []string{"scripted:s", "fallback:demo,scripted:s"} {
+		data := []byte(script)
+		if strings.HasPrefix(name, "fallback") {
+			m, err := all.Open("fallback:demo,scripted:"+file(t, "s", script), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data = registry.Data(m)
+		}
+		if _, err := all.OpenShared(name, data); err != nil {
+			t.Errorf("OpenShared of %s = %v", name, err)
+		}
+		if m, err := without.OpenShared(name, data); err == nil || !strings.Contains(err.Error(), "no scripts here") {
+			t.Errorf("OpenShared of %s without scripts = %v, %v", name, m, err)
+		}
+	}
+	if _, err := without.OpenShared("demo", nil); err != nil {
+		t.Errorf("the demo model: %v", err)
+	}
+}
+
 func TestFallbackNamesCanBeParsed(t *testing.T) {
 	t.Parallel()
 	if got := fallback.Name("demo"); got != "demo" {

@@ -112,7 +112,7 @@ func (d *driver) rest(ctx context.Context) (how string, err error) {
 		return "", nil
 	}
 	if held, err := d.node.runs.Holds(ctx, d.token.Session(), last.Entry); err != nil || !held {
-		return "", nil //nolint:nilerr // as above
+		return "", nil
 	}
 	return how, d.release(ctx)
 }

@@ -102,6 +102,11 @@ func (h *hand) asks() []jetstream.Message {
 	h.w.T.Helper()
 	synctest.Wait()
 	all, err := natstest.Collect(h.w.Cell.Inbox().Read(h.w.Ctx, h.id, nil, 0))
+	for i := range all {
+		if err == nil {
+			err = h.w.Cell.Inbox().Open(h.w.Ctx, &all[i])
+		}
+	}
 	if err != nil {
 		h.w.T.Fatal(err)
 	}

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/google/renameio/v2/maybe"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -41,7 +41,7 @@ func (b *bookmark) load() (at jetstream.Cursor, stored bool, err error) {
 	if b.path == "" {
 		return at, false, nil
 	}
-	raw, err := os.ReadFile(b.path)
+	raw, err := textfile.ReadFile(b.path, 64<<10)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return at, false, nil

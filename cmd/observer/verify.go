@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 func newVerifyCommand(a *app) *cobra.Command {
@@ -81,7 +81,7 @@ func (v *verifier) open(file string) (in io.ReadCloser, name string, err error) 
 	if file == "-" {
 		return io.NopCloser(v.cmd.InOrStdin()), "standard input", nil
 	}
-	f, err := os.Open(file)
+	f, err := textfile.Open(file)
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = fmt.Errorf("%s: %w", file, p.Err)
 	}

@@ -18,7 +18,6 @@ package natscli
 import (
 	"cmp"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -120,7 +119,7 @@ func (f *Flags) hasCredentials() bool {
 
 // selected returns the name of the context selected in the nats command, or "".
 func (f *Flags) selected() string {
-	name, err := os.ReadFile(f.file("context.txt"))
+	name, err := readFile(f.file("context.txt"))
 	if err != nil {
 		return ""
 	}

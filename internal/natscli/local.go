@@ -70,7 +70,7 @@ func (l Local) Remove() error {
 func localName(u *url.URL) string { return "turnlog-" + u.Port() }
 
 func readLocal(file string) (c localContext, err error) {
-	raw, err := os.ReadFile(file)
+	raw, err := readFile(file)
 	if err == nil {
 		err = json.Unmarshal(raw, &c)
 	}

@@ -32,7 +32,7 @@ func (f *Flags) open(opts ...nats.Option) (*nats.Conn, error) {
 	if file == "" {
 		return nil, fmt.Errorf("context %q: contexts are in the home directory, and HOME is not set", f.Context)
 	}
-	if _, err := os.Stat(file); err != nil || f.Context != filepath.Base(f.Context) {
+	if _, err := readFile(file); err != nil || f.Context != filepath.Base(f.Context) {
 		return nil, fmt.Errorf(`context %q is unknown: list contexts with "nats context ls"`, f.Context)
 	}
 	nc, s, err := natscontext.Connect(file, opts...)
@@ -44,6 +44,34 @@ func (f *Flags) open(opts ...nats.Option) (*nats.Conn, error) {
 		return nil, fmt.Errorf("context %q sets nsc, user_jwt or a JetStream domain or prefix, which is not supported: give --server and --creds", f.Context)
 	}
 	return nc, nil
+}
+
+// maxFile is the size limit of a context, a key or a certificate in a file.
+const maxFile = 1 << 20
+
+// readFile reads a regular file: a pipe without a writer would hold the program forever.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err //nolint:wrapcheck // it names the file
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: not a regular file", name)
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("%s: %d bytes, more than %d", name, info.Size(), maxFile)
+	}
+	return os.ReadFile(name) //nolint:wrapcheck // as above
+}
+
+// check reads files that the client reads later. The client says less about them, and would
+// wait for the writer of a pipe.
+func check(kind string, files ...string) error {
+	for _, file := range files {
+		if _, err := readFile(file); err != nil {
+			return badSettings("%s: %v", kind, err)
+		}
+	}
+	return nil
 }
 
 // apply is the option that overrides a context with the flags. Credentials
@@ -69,11 +97,17 @@ func (f *Flags) apply(o *nats.Options) error {
 		return badSettings("credentials: a TLS certificate and its key go together: give --tlscert and --tlskey")
 	}
 	if f.TLSCert != "" {
+		if err := check("TLS", f.TLSCert, f.TLSKey); err != nil {
+			return err
+		}
 		if err := nats.ClientCert(f.TLSCert, f.TLSKey)(o); err != nil {
 			return badSettings("TLS: %v", err)
 		}
 	}
 	if f.TLSCA != "" {
+		if err := check("TLS", f.TLSCA); err != nil {
+			return err
+		}
 		if err := nats.RootCAs(f.TLSCA)(o); err != nil {
 			return badSettings("TLS: %v", err)
 		}
@@ -110,11 +144,14 @@ func (f *Flags) identify(o *nats.Options) error {
 	o.User, o.Password, o.Token = user, f.Password, token
 	switch {
 	case f.Creds != "":
-		if _, err := os.ReadFile(f.Creds); err != nil { // the client reads it later, and then says less
-			return badSettings("credentials: %v", err)
+		if err := check("credentials", f.Creds); err != nil {
+			return err
 		}
 		return nats.UserCredentials(f.Creds)(o)
 	case f.NKey != "":
+		if err := check("credentials", f.NKey); err != nil {
+			return err
+		}
 		opt, err := nats.NkeyOptionFromSeed(f.NKey)
 		if err != nil {
 			return badSettings("credentials: key in %s: %v", f.NKey, err)

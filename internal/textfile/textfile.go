@@ -1,18 +1,80 @@
-// Package textfile reads files that people write for models: regular files of UTF-8
-// text, up to a size.
+// Package textfile reads the files that people name and write: regular files, up to a size.
+//
+// The one idea: a name may lead to anything, also to a pipe without a writer, which would
+// hold a plain open forever, or to a device without an end. Only regular files are read,
+// the open never waits, and what was opened is checked, not what the name led to before.
 package textfile
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
+	"syscall"
 	"unicode/utf8"
 )
 
 // MaxSize is the largest file that Read accepts.
 const MaxSize = 256 << 10
 
-// Read returns the text of a file. Only errors from the file system name the file.
+// Open opens a regular file for reading.
+func Open(name string) (*os.File, error) {
+	return regular(os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0))
+}
+
+// OpenIn opens a regular file below a folder for reading.
+func OpenIn(root *os.Root, name string) (*os.File, error) {
+	return regular(root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0))
+}
+
+func regular(f *os.File, err error) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = &fs.PathError{Op: "open", Path: f.Name(), Err: syscall.EISDIR}
+	case !info.Mode().IsRegular():
+		err = &fs.PathError{Op: "open", Path: f.Name(), Err: errors.New("not a regular file")}
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadFile returns the content of a regular file of at most limit bytes.
+func ReadFile(name string, limit int64) ([]byte, error) { return all(limit)(Open(name)) }
+
+// ReadIn returns the content of a regular file below a folder, of at most limit bytes.
+func ReadIn(root *os.Root, name string, limit int64) ([]byte, error) {
+	return all(limit)(OpenIn(root, name))
+}
+
+// all reads a file that was opened, and closes it.
+func all(limit int64) func(*os.File, error) ([]byte, error) {
+	return func(f *os.File, err error) ([]byte, error) {
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }() // nothing was written
+		raw, err := io.ReadAll(io.LimitReader(f, limit+1))
+		if err == nil && int64(len(raw)) > limit {
+			err = &fs.PathError{Op: "read", Path: f.Name(), Err: fmt.Errorf("too many bytes, more than %d", limit)}
+		}
+		if err != nil {
+			return nil, err
+		}
+		return raw, nil
+	}
+}
+
+// Read returns the text of a file of at most [MaxSize] bytes. Only errors from the file
+// system name the file.
 func Read(fsys fs.FS, name string) (string, error) {
 	info, err := fs.Stat(fsys, name)
 	switch {

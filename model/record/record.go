@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/deltas"
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/model"
 )
 
@@ -37,6 +38,9 @@ type Model struct {
 	tape tape
 }
 
+// maxFile is the size limit of a cassette.
+const maxFile = 256 << 20
+
 // Open opens a cassette. With a model, it records the model's replies; the first call
 // replaces the file. With nil, it replays the file.
 func Open(file string, inner model.Model, cfg Config) (*Model, error) {
@@ -44,7 +48,7 @@ func Open(file string, inner model.Model, cfg Config) (*Model, error) {
 		return nil, errors.New("no cassette: name a file")
 	}
 	if inner == nil {
-		data, err := os.ReadFile(file)
+		data, err := textfile.ReadFile(file, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("cassette: %w", err)
 		}

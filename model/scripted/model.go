@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/deltas"
 	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/model"
 )
 
@@ -35,9 +35,12 @@ func Parse(name string, data []byte) (*Model, error) {
 	return &Model{name: "scripted:" + filepath.Base(name), source: bytes.Clone(data), script: s}, nil
 }
 
+// maxFile is the size limit of a script in a file.
+const maxFile = 16 << 20
+
 // Load parses the script in a file.
 func Load(path string) (*Model, error) {
-	data, err := os.ReadFile(path)
+	data, err := textfile.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("script: %w", err)
 	}

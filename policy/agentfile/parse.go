@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
@@ -34,7 +35,7 @@ func Load(file string) (*Definition, error) { return Known{}.Load(file) }
 
 // Load is [Load], and checks the references of the file.
 func (k Known) Load(file string) (*Definition, error) {
-	data, err := os.ReadFile(file)
+	data, err := textfile.ReadFile(file, maxSize)
 	if err != nil {
 		return nil, fmt.Errorf("agent file: %w", err)
 	}
@@ -43,7 +44,7 @@ func (k Known) Load(file string) (*Definition, error) {
 		return nil, fmt.Errorf("agent file %s: %w", file, err)
 	}
 	defer func() { _ = root.Close() }() // it was only read
-	r := &reader{file: file, read: root.ReadFile, known: k, folder: filepath.Dir(file)}
+	r := &reader{file: file, read: func(name string) ([]byte, error) { return textfile.ReadIn(root, name, maxSize) }, known: k, folder: filepath.Dir(file)}
 	return r.definition(data)
 }
 

@@ -257,7 +257,7 @@ func TestManifestErrorsNameTheLine(t *testing.T) {
 		"# only a remark\n":                                                 ": is empty: a name, a description and a command are needed",
 		"name: x\ndescription: X.\ncommand: [ls]\ninput:\n  properties:\n    type: {type: string}\n    b: {type: [strin, \"null\"]}\n": ":5: input: tool x: input schema: properties.b.type.0: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'",
 		"name: x\ndescription: X.\ncommand: [ls]\noutput: json\noutput_schema: {type: map}\n":                                          ":5: output_schema: type: got string, want array; type: value must be one of",
-		strings.Repeat("#", 1<<20+1): ": more than 1048576 bytes",
+		strings.Repeat("#", 1<<20+1): "manifest: read DIR/m.yaml: too many bytes, more than 1048576",
 	} {
 		dir := t.TempDir()
 		file := write(t, filepath.Join(dir, "m.yaml"), manifest, 0o600)

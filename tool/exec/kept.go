@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -160,8 +161,8 @@ func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\'
 
 // keep takes the state that the script left and returns a note about the shell.
 func (v visit) keep(end bool) string {
-	state, fits := read(v.file("after"), maxState)
-	dir, _ := read(v.file("pwd"), 4096)
+	state, fits := v.read("after", maxState)
+	dir, _ := v.read("pwd", 4096)
 	note := ""
 	switch {
 	case end:
@@ -183,14 +184,20 @@ func (v visit) keep(end bool) string {
 	return fmt.Sprintf("[shell %s%s: set shell to %q to continue in it%s]\n", v.id, at, v.id, note)
 }
 
-// read returns up to limit bytes of a file. fits is false if there are more. A missing
-// file is empty.
-func read(name string, limit int64) (data []byte, fits bool) {
-	f, err := os.Open(name)
+// read returns up to limit bytes of a file of the visit. fits is false if there are more. A
+// missing file is empty, and so is what the script may have put in its place: a pipe, or a
+// link to another file of this machine.
+func (v visit) read(name string, limit int64) (data []byte, fits bool) {
+	root, err := os.OpenRoot(v.files)
 	if err != nil {
 		return nil, true
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = root.Close() }() // nothing was written
+	f, err := textfile.OpenIn(root, name)
+	if err != nil {
+		return nil, true
+	}
+	defer func() { _ = f.Close() }() // as above
 	data, err = io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil || int64(len(data)) > limit {
 		return nil, err != nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/schema"
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -49,12 +49,7 @@ const maxManifest = 1 << 20
 // readManifest reads a manifest. Programs with a slash in their name are relative
 // to its folder.
 func readManifest(file string) (*manifest, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	data, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	data, err := textfile.ReadFile(file, maxManifest)
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}

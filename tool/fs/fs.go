@@ -26,6 +26,7 @@ package fs
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,7 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -109,6 +111,20 @@ func (d *dir) regular(name string) (fs.FileInfo, error) {
 		return nil, tool.Failure(CodeKind, "%s is not a regular file", show(name))
 	}
 	return info, nil
+}
+
+// open opens a regular file. What a path leads to may change, so it checks again after the
+// open, which does not wait for the writer of a pipe.
+func (d *dir) open(name string) (*os.File, fs.FileInfo, error) {
+	info, err := d.regular(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := textfile.OpenIn(d.Root.Root, name)
+	if err != nil {
+		return nil, nil, d.explain(name, err)
+	}
+	return f, info, nil
 }
 
 // show formats a path so that it stays on one line.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 const maxIgnoreFile = 1 << 20
@@ -103,7 +105,7 @@ func (g *ignores) read(name string) []ignoreRule {
 	if err != nil || !info.Mode().IsRegular() {
 		return nil // like git, follow no symbolic link
 	}
-	f, err := g.dir.Open(name)
+	f, err := textfile.OpenIn(g.dir.Root.Root, name)
 	if err != nil {
 		return nil
 	}

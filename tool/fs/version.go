@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
@@ -36,19 +37,18 @@ func sumOf(content string) hash.Hash {
 // expect checks, if files must be read before they are changed, that an existing file
 // still has the version that was read. The caller holds d.mu, which keeps out other
 // calls of this process, but not other processes.
-func (d *dir) expect(f file, version string) error {
-	if !d.readFirst || !f.exists && version == "" {
-		return nil
-	}
-	if !f.exists {
-		return tool.Failure(CodeChanged, "%s no longer exists: to create it, leave version out. Nothing was changed.", show(f.name))
-	}
-	now, err := d.version(f.name)
+func (d *dir) expect(ctx context.Context, f file, version string) error {
 	switch {
-	case err != nil:
-		return d.explain(f.name, err)
+	case !d.readFirst || !f.exists && version == "":
+		return nil
+	case !f.exists:
+		return tool.Failure(CodeChanged, "%s no longer exists: to create it, leave version out. Nothing was changed.", show(f.name))
 	case version == "":
 		return tool.Failure(CodeUnread, "%s exists: read it with fs_read_file first, then pass the version that it returns. Nothing was changed.", show(f.name))
+	}
+	switch now, err := d.version(ctx, f.name); {
+	case err != nil:
+		return err
 	case version != now:
 		return tool.Failure(CodeChanged, "%s is no longer at version %s: read it again with fs_read_file and pass the version that it returns. Nothing was changed.",
 			show(f.name), show(version))
@@ -56,15 +56,15 @@ func (d *dir) expect(f file, version string) error {
 	return nil
 }
 
-func (d *dir) version(name string) (string, error) {
-	f, err := d.Open(name)
+func (d *dir) version(ctx context.Context, name string) (string, error) {
+	f, _, err := d.open(name)
 	if err != nil {
-		return "", err //nolint:wrapcheck // expect explains it
+		return "", err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
 	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err //nolint:wrapcheck // expect explains it
+	if _, err := io.Copy(sum, &source{ctx: ctx, r: f}); err != nil {
+		return "", d.explain(name, err)
 	}
 	return versionIn(sum), nil
 }

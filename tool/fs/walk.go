@@ -150,13 +150,9 @@ func newBuffer() *bufio.Reader { return bufio.NewReaderSize(nil, 64<<10) }
 // text reads a text file through buffer. A problem with the file becomes a
 // [tool.Error]; other errors from read are returned unchanged.
 func (d *dir) text(ctx context.Context, name string, buffer *bufio.Reader, read readFunc) error {
-	info, err := d.regular(name)
+	f, info, err := d.open(name)
 	if err != nil {
 		return err
-	}
-	f, err := d.Open(name)
-	if err != nil {
-		return d.explain(name, err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
 	source := &source{ctx: ctx, r: f}

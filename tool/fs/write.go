@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -49,11 +50,11 @@ func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
 	if err != nil {
 		return tool.Output{}, err
 	}
-	if err := d.expect(f, in.Version); err != nil {
+	if err := d.expect(ctx, f, in.Version); err != nil {
 		return tool.Output{}, err
 	}
 	if f.size == int64(len(in.Content)) {
-		if old, err := d.ReadFile(f.name); err == nil && string(old) == in.Content {
+		if old, err := textfile.ReadIn(d.Root.Root, f.name, f.size); err == nil && string(old) == in.Content {
 			return tool.Text(show(f.name) + " already has this content\n"), nil
 		}
 	}
@@ -123,7 +124,7 @@ func (d *dir) current(ctx context.Context, f file, version string) (string, erro
 	if !f.exists {
 		return "", d.explain(f.name, fs.ErrNotExist)
 	}
-	if err := d.expect(f, version); err != nil {
+	if err := d.expect(ctx, f, version); err != nil {
 		return "", err
 	}
 	return d.whole(ctx, f.name)

@@ -2,9 +2,9 @@ package mcp
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
+
+	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 // Prefixes of references.
@@ -13,7 +13,7 @@ const (
 	refFile = "file:"
 )
 
-// maxSecret is the number of bytes read from a file.
+// maxSecret is the size limit of a secret in a file.
 const maxSecret = 64 << 10
 
 // IsReference reports whether a value refers to a secret, as env:NAME or file:PATH.
@@ -35,12 +35,7 @@ func resolveSecret(value string, getenv func(string) string) (string, error) {
 	if !ok {
 		return value, nil
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("secret: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, maxSecret))
+	raw, err := textfile.ReadFile(path, maxSecret)
 	if err != nil {
 		return "", fmt.Errorf("secret: %w", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 const (
@@ -73,7 +74,7 @@ func (f *fileFlag) look() ([]attached, error) {
 }
 
 func examine(path string) (attached, error) {
-	info, err := os.Stat(path) // before opening: opening a pipe blocks until it has a writer
+	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return attached{}, cause(err)
@@ -86,7 +87,7 @@ func examine(path string) (attached, error) {
 	case info.Size() > maxFile:
 		return attached{}, fmt.Errorf("it has %d bytes, more than %d MiB: leave it where tools reach it, and say where", info.Size(), maxFile>>20)
 	}
-	file, err := os.Open(path)
+	file, err := textfile.Open(path)
 	if err != nil {
 		return attached{}, cause(err)
 	}
@@ -156,7 +157,7 @@ func (v *conversation) enclose(ctx context.Context, in *input, room int64) error
 
 // part reads the file up to the size that it had when it was checked.
 func (f attached) part(ctx context.Context, c *client.Client, room *int64) (content.Part, error) {
-	file, err := os.Open(f.path)
+	file, err := textfile.Open(f.path)
 	if err != nil {
 		return content.Part{}, err
 	}

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -77,6 +78,8 @@ func openBubblewrap(ctx context.Context, name string, network bool) (*Sandbox, e
 	s := &Sandbox{program: program, network: network, cache: cacheDir()}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
+	runtime.LockOSThread() // the kernel takes the end of this thread for the end of bwrap's parent
+	defer runtime.UnlockOSThread()
 	argv := s.Wrap(Command{Root: "/", Dir: "/", Argv: []string{"/bin/sh", "-c", ":"}})
 	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {

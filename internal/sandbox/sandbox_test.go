@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -174,4 +176,37 @@ func TestAConfinedCommandCannotEscape(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil || string(out) != "as it was" {
 		t.Errorf("what it may do: %s, %v", out, err)
 	}
+}
+
+// TestAProbeFindsTheSameWhileThreadsEnd opens sandboxes while threads of this process end, as
+// those that run commands do. The kernel kills what such a thread started, so other tests
+// must not run meanwhile.
+func TestAProbeFindsTheSameWhileThreadsEnd(t *testing.T) {
+	first, _, err := Open(t.Context(), Auto, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	var ends sync.WaitGroup
+	for range 2 {
+		ends.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					var one sync.WaitGroup
+					one.Go(runtime.LockOSThread) // and never unlocks: the thread ends
+					one.Wait()
+				}
+			}
+		})
+	}
+	for range 10 {
+		if s, why, err := Open(t.Context(), Auto, false); err != nil || s.Name() != first.Name() {
+			t.Errorf("first %s, then %s: %s, %v", first.Name(), s.Name(), why, err)
+		}
+	}
+	close(over)
+	ends.Wait()
 }

@@ -63,8 +63,12 @@ const maxRetries = 2
 // RoundTrip sends a request with credentials. If the server refuses them it retries with
 // better ones that need no person.
 func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme+"://"+r.URL.Host != a.origin {
-		return a.base.RoundTrip(r) //nolint:wrapcheck // a redirect elsewhere gets no credentials
+	if r.URL.Scheme+"://"+r.URL.Host != a.origin { // a redirect elsewhere gets no credentials
+		resp, err := a.base.RoundTrip(r)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the HTTP client says more
+		}
+		return a.limited(resp), nil
 	}
 	for retries := 0; ; retries++ {
 		resp, bearer, err := a.send(r)
@@ -73,15 +77,20 @@ func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 			a.accepted(bearer)
-			if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-				resp.Body = http.MaxBytesReader(nil, resp.Body, int64(a.limit))
-			}
-			return resp, nil
+			return a.limited(resp), nil
 		}
 		if err := a.renew(r, resp, bearer, retries < maxRetries); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// limited limits a response that the SDK reads as a whole. It limits events itself.
+func (a *authTransport) limited(resp *http.Response) *http.Response {
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, int64(a.limit))
+	}
+	return resp
 }
 
 // accepted forgets the refusal of another token.

@@ -127,14 +127,16 @@ func (l *link) discover(ctx context.Context, session *sdk.ClientSession) ([]tool
 		caps = *r.Capabilities
 	}
 	if caps.Tools != nil {
-		for t, err := range session.Tools(ctx, nil) {
+		seen := 0
+		for t, err := range pages(ctx, toolsOf(session)) {
+			seen++ // also those that are listed twice
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("list tools: %w", unwrapped(err))
-			case len(offers) == maxTools:
+			case seen > maxTools:
 				return nil, fmt.Errorf("list tools: there are more than %d", maxTools)
 			}
-			if !slices.ContainsFunc(offers, func(o *remoteTool) bool { return o.name == t.Name }) {
+			if t != nil && !slices.ContainsFunc(offers, func(o *remoteTool) bool { return o.name == t.Name }) {
 				offers = append(offers, l.remote(t))
 			}
 		}
@@ -161,7 +163,7 @@ func (l *link) compile(offers []*remoteTool, own int) []tool.Tool {
 	for i, o := range offers {
 		o.spec.Name = names[i]
 		t, err := tool.Compile(o)
-		size := len(o.spec.Description) + len(o.spec.InputSchema) + len(o.spec.OutputSchema)
+		size := len(o.name) + len(o.spec.Description) + len(o.spec.InputSchema) + len(o.spec.OutputSchema)
 		if err == nil && size > room {
 			err = fmt.Errorf("tool %s: its %d bytes of description exceed the limit", o.spec.Name, size)
 		}

@@ -79,20 +79,22 @@ func take[T any](all iter.Seq2[*T, error], show func(*T) listed) (list []listed,
 		if err != nil || len(list) == maxListed {
 			return list, err == nil, err
 		}
-		list = append(list, show(v))
+		if v != nil {
+			list = append(list, show(v))
+		}
 	}
 	return list, false, nil
 }
 
 func listResources(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ string) (out tool.Output, err error) {
 	var l resourceList
-	if l.Resources, l.More, err = take(s.Resources(ctx, nil), func(r *sdk.Resource) listed {
+	if l.Resources, l.More, err = take(pages(ctx, resourcesOf(s)), func(r *sdk.Resource) listed {
 		return listed{URI: r.URI, Name: r.Name, Description: r.Description, MIME: r.MIMEType}
 	}); err != nil {
 		return out, fmt.Errorf("list resources: %w", err)
 	}
 	var more bool
-	l.Templates, more, _ = take(s.ResourceTemplates(ctx, nil), func(t *sdk.ResourceTemplate) listed { // not every server has templates
+	l.Templates, more, _ = take(pages(ctx, templatesOf(s)), func(t *sdk.ResourceTemplate) listed { // not every server has templates
 		return listed{URI: t.URITemplate, Name: t.Name, Description: t.Description, MIME: t.MIMEType}
 	})
 	if l.More = l.More || more; ctx.Err() != nil {
@@ -103,7 +105,7 @@ func listResources(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ str
 
 func listPrompts(ctx context.Context, s *sdk.ClientSession, _ tool.Call, _ string) (out tool.Output, err error) {
 	var l promptList
-	if l.Prompts, l.More, err = take(s.Prompts(ctx, nil), func(p *sdk.Prompt) listed {
+	if l.Prompts, l.More, err = take(pages(ctx, promptsOf(s)), func(p *sdk.Prompt) listed {
 		one := listed{Name: p.Name, Description: p.Description}
 		for _, a := range p.Arguments {
 			if a != nil {

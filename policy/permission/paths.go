@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -24,7 +25,8 @@ type PathRules struct {
 // Paths is a policy for requests of the kinds filesystem.…. It judges where a path leads,
 // not how it is written: it follows symbolic links, even to targets that do not exist yet,
 // and resolves each .. both lexically and the way the operating system does. It recognizes
-// a file under another name, by a hard link or in another case.
+// a file under another name, by a hard link or in another case. It asks about a file with
+// several names if there are protected or read-only paths: one of its names may be in there.
 //
 // Read-only paths may be read and listed; every other kind changes something. Deleting
 // concerns everything below the path, and the link itself, not its target. Reading a
@@ -184,6 +186,8 @@ func (p *Paths) judge(r tool.Request, name, at string, a access) tool.Verdict {
 		return deny(CodeReadOnly, "path %q may only be read", name)
 	case a.reads && covers(at, p.protected):
 		return outside("contains protected files")
+	case len(p.protected)+len(p.readOnly) > 0 && (a.reads || a.changes && !a.removes) && linked(at):
+		return outside("has more than one name, and may be a protected file")
 	case !a.changes && hit(p.readOnly, at):
 		return allow()
 	case len(p.rules.Allow) == 0:
@@ -193,6 +197,13 @@ func (p *Paths) judge(r tool.Request, name, at string, a access) tool.Verdict {
 		return allow()
 	}
 	return outside("is outside the allowed paths")
+}
+
+// linked reports whether a file has other names, by hard links: one of them may be below a
+// protected directory.
+func linked(at string) bool {
+	info, err := os.Lstat(at)
+	return err == nil && textfile.Linked(info)
 }
 
 // hit reports whether a place is, or is below, one of the paths.

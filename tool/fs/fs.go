@@ -55,6 +55,7 @@ const (
 type Options struct {
 	Write     bool // offer the tools that change files
 	ReadFirst bool // an existing file can be changed only with the version that reading it returned
+	Unlinked  bool // searches leave out files with several names, by hard links, since a policy protects some names
 }
 
 // New returns the tools for the directory root, sorted by name. It returns an error
@@ -64,7 +65,7 @@ func New(root string, opts Options) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dir{Root: r, readFirst: opts.ReadFirst}
+	d := &dir{Root: r, readFirst: opts.ReadFirst, unlinked: opts.Unlinked}
 	makers := []func(*dir) (tool.Tool, error){newCount, newFind, newList, newRead, newSearch}
 	if opts.Write {
 		makers = append(makers, newDelete, newMakeDirectory, newPatch, newReplace, newWrite)
@@ -86,6 +87,7 @@ type dir struct {
 	*tool.Root
 
 	readFirst bool
+	unlinked  bool
 
 	mu sync.Mutex // held from reading a file until it is written
 }

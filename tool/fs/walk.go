@@ -11,6 +11,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -122,6 +123,10 @@ func (d *dir) files(ctx context.Context, s selection, read readFunc) (skipped, e
 		if !e.Type().IsRegular() || include != nil && !include.match(below) {
 			return nil
 		}
+		if d.unlinked && linked(e) {
+			unreadable++
+			return nil
+		}
 		err := d.text(ctx, name, buffer, read)
 		problem, ok := errors.AsType[*tool.Error](err)
 		switch {
@@ -137,6 +142,12 @@ func (d *dir) files(ctx context.Context, s selection, read readFunc) (skipped, e
 	skip.binary += binary
 	skip.unreadable += unreadable
 	return skip, err
+}
+
+// linked reports whether a file has several names, or is gone.
+func linked(e fs.DirEntry) bool {
+	info, err := e.Info()
+	return err != nil || textfile.Linked(info)
 }
 
 // readFunc reads the content of a file of size bytes.

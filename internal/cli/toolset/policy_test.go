@@ -150,3 +150,51 @@ func TestPolicyIsDescribed(t *testing.T) {
 		t.Errorf("code %d %s, policy %q, want %q", code, printed, f.Policy(), want)
 	}
 }
+
+// A hard link shows a file of a protected directory under another name. Nothing resolves it.
+func TestHardLinksDoNotLeadIntoProtectedDirectories(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for name, text := range map[string]string{"secret/key": "needle", "plain": "needle"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(root, "open"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(root, "secret/key"), filepath.Join(root, "open/link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, tool, input, want string }{
+		{"--protect secret", "fs_read_file", `{"path":"open/link"}`, "filesystem.read"},
+		{"--protect secret", "fs_replace_in_file", `{"path":"open/link","old":"n","new":"m"}`, "filesystem.edit"},
+		{"--protect secret", "fs_read_file", `{"path":"plain"}`, "ok"},
+		{"--protect secret", "fs_delete", `{"path":"open/link"}`, "ok"}, // only the name goes
+		{"--read-only secret", "fs_write_file", `{"path":"open/link","content":""}`, "filesystem.write"},
+		{"--allow-root open", "fs_read_file", `{"path":"open/link"}`, "ok"}, // nothing is protected
+	} {
+		if got := judge(t, root, c.args, c.tool, c.input); got != c.want {
+			t.Errorf("with %q %s %s: %s, want %s", c.args, c.tool, c.input, got, c.want)
+		}
+	}
+	for want, options := range map[string]Options{"could not be read: 1": {Unlinked: true}, "link:1": {}} {
+		options.Root = filepath.Join(root, "open")
+		sources, err := open([]string{"fs"}, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := sources[0].Tools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(all, func(x tool.Tool) bool { return x.Spec().Name == "fs_search" })
+		r := call(t, all[i], map[string]any{"pattern": "needle"})
+		if !strings.Contains(r.Text(), want) || options.Unlinked == strings.Contains(r.Text(), "link:1") {
+			t.Errorf("%+v: %q, want %q", options, r.Text(), want)
+		}
+	}
+}

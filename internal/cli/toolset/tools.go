@@ -94,6 +94,7 @@ func (f *Flags) open(ctx context.Context) ([]tool.Source, error) {
 	if err := f.prepareCommands(ctx); err != nil {
 		return nil, err
 	}
+	f.Unlinked = len(f.policy.paths.Protect) > 0
 	sources, err := f.openSets()
 	if err != nil {
 		return nil, err

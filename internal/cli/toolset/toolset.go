@@ -32,6 +32,7 @@ type Options struct {
 	Root       string // the directory that they work in
 	AllowWrite bool   // file tools may write
 	ReadFirst  bool   // and change only files that they have read
+	Unlinked   bool   // and search no file with several names
 
 	Commands exec.Options // of every tool that runs commands
 	Fetch    fetch.Options
@@ -42,7 +43,7 @@ type Options struct {
 func Sets() []Set {
 	return []Set{
 		{"fs", "fs_*", "list, find, read, search and count files; with --allow-write also write, edit, patch and delete them", func(o Options) ([]tool.Tool, error) {
-			return fs.New(o.Root, fs.Options{Write: o.AllowWrite, ReadFirst: o.ReadFirst})
+			return fs.New(o.Root, fs.Options{Write: o.AllowWrite, ReadFirst: o.ReadFirst, Unlinked: o.Unlinked})
 		}},
 		{"shell", "shell_exec", "run any command as this user: --allow-write does not limit it, and --deny-command only filters command lines; includes gate", func(o Options) ([]tool.Tool, error) {
 			return one(exec.NewShell(o.Root, o.Commands))

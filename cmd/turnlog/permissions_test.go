@@ -42,6 +42,44 @@ func TestPermissionsAreAServerConfiguration(t *testing.T) {
 	}
 }
 
+func TestTheCommandsWorkInAccountsOfTheirRoles(t *testing.T) {
+	for _, user := range []string{"DRIVER", "PROVISIONER", "CLIENT", "APPROVER", "KEEPER", "OBSERVER", "SCHEDULER", "WORKER_DEFAULT"} {
+		t.Setenv("TURNLOG_"+user+"_PASSWORD", "p")
+	}
+	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"), embedded.WithSettings(expect(t, cli.CodeOK, "permissions", "--accounts").out.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	as := func(user string) []string {
+		return []string{"--server", srv.ClientURL(), "--user", user, "--password", "p", "--inbox-prefix", "_INBOX_" + user}
+	}
+	expect(t, cli.CodeOK, append([]string{"provision", "--memory", "--queue", "default"}, as("provisioner")...)...)
+	for _, p := range []*program{
+		expect(t, cli.CodeOK, append([]string{"sessions", "ls"}, as("client")...)...),
+		expect(t, cli.CodeOK, append([]string{"approvals", "ls"}, as("approver")...)...),
+		expect(t, cli.CodeOK, append([]string{"schedule", "ls"}, as("scheduler")...)...),
+		expect(t, cli.CodeOK, append([]string{"gc", "--older-than", "1d", "--delete"}, as("keeper")...)...),
+	} {
+		if s := p.err.String(); strings.Contains(s, "ermission") {
+			t.Errorf("forbidden: %s", s)
+		}
+	}
+}
+
+func TestAccountsNeedUsersThatExist(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"boss"}, {"worker"}, {"client/gpu"}, {"worker/a.b"}, {"client", "--queue", "gpu"}} {
+		expect(t, cli.CodeUsage, append([]string{"permissions", "--accounts"}, args...)...)
+	}
+	out := expect(t, cli.CodeOK, "permissions", "--accounts", "worker+client+approver/gpu", "worker/gpu", "driver", "-o", "json").out.String()
+	for _, want := range []string{`"turnlog"`, `"turnlog/client+approver+worker/gpu"`, `"turnlog/worker/gpu"`, `"TURNLOG_WORKER_GPU_PASSWORD"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in %s", want, out)
+		}
+	}
+}
+
 func TestTheCommandsWorkWithPermissionsOfTheirRole(t *testing.T) {
 	t.Parallel()
 	var users strings.Builder

@@ -62,6 +62,7 @@ func accounts(t testing.TB, v2 bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	conf = strings.Replace(conf, "users: [", fmt.Sprintf("users: [ { user: spy, password: %q }", password), 1) // of the cell
 	return fmt.Sprintf("feature_flags { js_ack_fc_v2: %t }\n", v2) + conf
 }
 
@@ -69,7 +70,7 @@ func accounts(t testing.TB, v2 bool) string {
 func settings(t testing.TB, v2 bool, password string) string {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "feature_flags { js_ack_fc_v2: %t }\nauthorization { users: [\n", v2)
+	fmt.Fprintf(&b, "feature_flags { js_ack_fc_v2: %t }\nauthorization { users: [\n{ user: spy, password: %q }\n", v2, password)
 	for name, g := range users() {
 		p, err := admin.PermissionsOf(g)
 		if err != nil {
@@ -113,7 +114,9 @@ func start(t testing.TB, settings string) *cell {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		synctest.Wait()
+		if _, bench := t.(*testing.B); !bench { // a test is in a bubble
+			synctest.Wait()
+		}
 		srv.Close()
 	})
 	c := &cell{t: t, ctx: ctx, srv: srv, forbidden: make(map[string][]string)}

@@ -18,12 +18,13 @@ import (
 // Permissions returns the command that prints the NATS permissions of roles.
 func Permissions(a *app.App) *cobra.Command {
 	var g admin.Grant
+	var apart bool
 	var roles []string
 	for _, r := range admin.Grantable() {
 		roles = append(roles, string(r))
 	}
 	cmd := &cobra.Command{
-		Use:   "permissions ROLE...",
+		Use:   "permissions [ROLE...]",
 		Short: "Print the NATS permissions that a user of a deployment needs",
 		Long: `Prints the NATS permissions of a user: exactly what the programs of its role publish, subscribe
 to and request. It needs no server.
@@ -46,19 +47,36 @@ A user who can subscribe to a reply can read it. Give every user, or every group
 what it knows, an inbox prefix of its own: pass it to the program with --inbox-prefix, or put it
 into the context of the nats command.
 
-docs/permissions.md lists what the permissions cannot enforce.`,
+In one NATS account, permissions prevent mistakes, not attacks: they are for users who trust each
+other. With --accounts, the command prints a configuration of nats-server that holds against hostile
+users: an account for the cell and one for each combination of roles, with a user in each. Its
+arguments are users: one or more roles, and the queue of a worker: client, worker/gpu, worker+client+approver/gpu. Their
+passwords are in environment variables of the server, which the output names. Without arguments,
+there is a user for each role, and a worker of the queue "default".
+
+docs/permissions.md lists what each layout enforces.`,
 		Example: `  turnlog permissions client
   turnlog permissions worker --queue gpu > worker-gpu.conf
   turnlog permissions worker client approver --queue default --inbox-prefix _INBOX_crew
-  turnlog permissions driver --namespace team-a -o json | jq .permissions`,
+  turnlog permissions driver --namespace team-a -o json | jq .permissions
+  turnlog permissions --accounts > accounts.conf
+  turnlog permissions --accounts driver provisioner client approver worker/default worker/gpu`,
 		ValidArgs: roles,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&g.Namespace, "namespace", "", "`name` of the deployment on its server, default "+jetstream.DefaultNamespace+" [TURNLOG_NAMESPACE]")
 	fs.StringVar(&g.Queue, "queue", "", "`name` of the queue of a worker")
 	fs.StringVar(&g.Inbox, "inbox-prefix", "", "`text` that the subjects of replies to the user begin with; default: _INBOX_ and the role")
+	fs.BoolVar(&apart, "accounts", false, "print NATS accounts, one for each combination of roles")
 	output := a.Output(cmd, "conf", "json")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		g.Namespace = cmp.Or(g.Namespace, a.Getenv("TURNLOG_NAMESPACE"), jetstream.DefaultNamespace)
+		if apart {
+			return printAccounts(output, g, args)
+		}
+		if len(args) == 0 {
+			return cli.Usage("argument ROLE is missing: use %s, or --accounts", strings.Join(roles, ", "))
+		}
 		for _, arg := range args {
 			r := admin.Role(arg)
 			if !slices.Contains(admin.Grantable(), r) {
@@ -74,7 +92,6 @@ docs/permissions.md lists what the permissions cannot enforce.`,
 		case !worker && g.Queue != "":
 			return cli.Usage("--queue %s: only a worker has a queue", g.Queue)
 		}
-		g.Namespace = cmp.Or(g.Namespace, a.Getenv("TURNLOG_NAMESPACE"), jetstream.DefaultNamespace)
 		if g.Inbox == "" {
 			g.Inbox = "_INBOX_" + joined(g.Roles, "_")
 			if g.Queue != "" {

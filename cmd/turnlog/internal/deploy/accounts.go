@@ -1,0 +1,92 @@
+package deploy
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/admin"
+)
+
+// rolesApart returns a user for each role, with workers of the default queue.
+func rolesApart() (words []string) {
+	for _, r := range admin.Grantable() {
+		word := string(r)
+		if r == admin.RoleWorker {
+			word += "/" + DefaultQueue
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+// accountsOf returns the accounts of users that are written as roles and a queue: worker+client/gpu.
+func accountsOf(namespace string, words []string) ([]admin.Account, error) {
+	users := make([]admin.User, len(words))
+	for i, word := range words {
+		roles, queue, _ := strings.Cut(word, "/")
+		u := admin.User{Name: strings.NewReplacer("/", "_", "+", "_").Replace(word)}
+		u.Grant = admin.Grant{Namespace: namespace, Queue: queue, Inbox: "_INBOX_" + u.Name}
+		for role := range strings.SplitSeq(roles, "+") {
+			u.Roles = append(u.Roles, admin.Role(role))
+		}
+		users[i] = u
+	}
+	return admin.Accounts(users)
+}
+
+// passwordOf returns the name of the variable with a user's password.
+func passwordOf(u admin.User) string {
+	return strings.ToUpper(strings.ReplaceAll(u.Namespace+"_"+u.Name, "-", "_")) + "_PASSWORD"
+}
+
+// printAccounts prints the accounts of users as a configuration of nats-server.
+func printAccounts(output app.Output, g admin.Grant, words []string) error {
+	if g.Queue != "" || g.Inbox != "" {
+		return cli.Usage("--accounts: write the queue of a worker as worker/QUEUE; every user has an inbox prefix of its own")
+	}
+	if len(words) == 0 {
+		words = rolesApart()
+	}
+	accounts, err := accountsOf(g.Namespace, words)
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
+	conf, err := admin.AccountsConf(accounts, func(u admin.User) string {
+		return fmt.Sprintf("user: %q, password: $%s # connects with --inbox-prefix %s", u.Name, passwordOf(u), u.Inbox)
+	})
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
+	return output.Print(accountsReport(accounts), func(w io.Writer) error {
+		_, err := io.WriteString(w, "# The deployment "+g.Namespace+". The cell's account is the first one; give its users\n# only to programs that are trusted with everything.\n"+conf)
+		return err
+	})
+}
+
+type accountReport struct {
+	Account string       `json:"account"`
+	Users   []userReport `json:"users"`
+}
+
+type userReport struct {
+	Name        string       `json:"name"`
+	Roles       []admin.Role `json:"roles"`
+	Queue       string       `json:"queue,omitempty"`
+	InboxPrefix string       `json:"inbox_prefix"`
+	Password    string       `json:"password_variable"`
+}
+
+// accountsReport is what -o json prints.
+func accountsReport(accounts []admin.Account) (out []accountReport) {
+	for _, a := range accounts {
+		r := accountReport{Account: a.Name}
+		for _, u := range a.Users {
+			r.Users = append(r.Users, userReport{u.Name, u.Roles, u.Queue, u.Inbox, passwordOf(u)})
+		}
+		out = append(out, r)
+	}
+	return out
+}

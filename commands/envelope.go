@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 
@@ -23,7 +22,6 @@ type Envelope struct {
 
 	// The host attaches the following fields. They are not encoded.
 
-	Sender  content.Sender    // who sent the command, see Attribute
 	Catalog *events.Catalog   // of the host's tool sources, if it differs from the session's
 	Checks  []Check           // of the patched call of a ResolveApproval with input
 	Policy  *events.Policy    // of the host, for this session; nil: the host has none
@@ -42,43 +40,6 @@ type Command interface {
 // ErrBadCommand is returned by Decode for bytes that are not a command of this
 // release. Count the command and skip it.
 var ErrBadCommand = errors.New("bad command")
-
-// Attribute completes the sender of an ask or a decision. A name that the NATS server verified replaces
-// the names that the sender wrote; without one, those are the sender's claim.
-func (e *Envelope) Attribute() {
-	if l := LaneOf(e.Command); l != events.LaneAsk && l != events.LaneDecide {
-		return
-	}
-	c, named := e.Command.(claim)
-	name := e.By
-	if named {
-		name = cmp.Or(c.claimed(), name)
-	}
-	switch {
-	case !e.Sender.Verified:
-		e.Sender = content.Sender{Name: name}
-	case e.Sender.Name == "":
-	case named:
-		e.Command = c.by(e.Sender.Name)
-		fallthrough
-	default:
-		e.By = e.Sender.Name
-	}
-}
-
-// claim is a command with the name of its sender.
-type claim interface {
-	claimed() string
-	by(name string) Command
-}
-
-func (c ResolveApproval) claimed() string  { return c.By }
-func (c AllowTools) claimed() string       { return c.By }
-func (c SettleDeadLetter) claimed() string { return c.By }
-
-func (c ResolveApproval) by(name string) Command  { c.By = name; return c }
-func (c AllowTools) by(name string) Command       { c.By = name; return c }
-func (c SettleDeadLetter) by(name string) Command { c.By = name; return c }
 
 const envelopeFields = 7
 

@@ -102,3 +102,11 @@ func CallIDFor(provider string, p Place, taken func(CallID) bool) CallID {
 	}
 	return CallID(p)
 }
+
+// Claimed returns a sender's name for people. The sender wrote it, so it is shown as a claim.
+func Claimed(name string) string {
+	if name == "" {
+		return ""
+	}
+	return name + " (claimed)"
+}

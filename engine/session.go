@@ -53,7 +53,7 @@ func (s *Session) Handle(ctx context.Context, env commands.Envelope) (entry even
 	if err != nil || len(evs) == 0 {
 		return entry, err
 	}
-	if entry, err = s.append(ctx, env, events.SentBy(evs, env.Sender)); err != nil {
+	if entry, err = s.append(ctx, env, evs); err != nil {
 		return entry, err
 	}
 	s.State.Fold(entry)
@@ -64,7 +64,6 @@ func (s *Session) complete(ctx context.Context, env *commands.Envelope) error {
 	if s.failed != nil {
 		return s.failed
 	}
-	env.Attribute()
 	for _, step := range s.Steps {
 		if err := step.Do(ctx, env); err != nil {
 			return fmt.Errorf("%s: %w", step.Name, err)

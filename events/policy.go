@@ -60,6 +60,4 @@ type ToolsAllowed struct {
 	Grant content.ApprovalID `msgpack:"g" json:"grant"` // grant-1, grant-2, …
 	Tools []string           `msgpack:"t" json:"tools"` // name patterns, see content.Matches
 	By    string             `msgpack:"b,omitempty" json:"by,omitempty"`
-
-	Sender *content.Sender `msgpack:"sd,omitempty" json:"sender,omitempty"`
 }

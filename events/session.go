@@ -34,8 +34,6 @@ type RunStarted struct {
 	Metadata   content.Metadata  `msgpack:"md,omitempty" json:"metadata,omitempty"`
 	Parent     content.SessionID `msgpack:"p,omitempty" json:"parent,omitempty"`
 	From       string            `msgpack:"f,omitempty" json:"from,omitempty"` // session@seq of the initial snapshot
-
-	Sender *content.Sender `msgpack:"sd,omitempty" json:"sender,omitempty"`
 }
 
 // ConfigChanged records the configuration of a new host.
@@ -46,8 +44,6 @@ type ConfigChanged struct {
 // SessionClosed ends a session for good.
 type SessionClosed struct {
 	Reason string `msgpack:"r,omitempty" json:"reason,omitempty"`
-
-	Sender *content.Sender `msgpack:"sd,omitempty" json:"sender,omitempty"`
 }
 
 // SessionDeleted is the tombstone of a deleted session: the last entry of its journal,

@@ -77,8 +77,14 @@ type ApprovalResolved struct {
 	Scope    string             `msgpack:"sc,omitempty" json:"scope,omitempty"`  // of the question with patched input
 	Always   bool               `msgpack:"al,omitempty" json:"always,omitempty"` // for the rest of the session: the same question about the same tool is not asked again
 	Grant    content.ApprovalID `msgpack:"g,omitempty" json:"grant,omitempty"`   // the lasting approval or the grant that answered instead of a person
+}
 
-	Sender *content.Sender `msgpack:"sd,omitempty" json:"sender,omitempty"`
+// Decider describes who decided. An approval that a grant answers has the name of the grant's own decision.
+func (e ApprovalResolved) Decider() string {
+	if e.Grant != "" {
+		return e.By
+	}
+	return content.Claimed(e.By)
 }
 
 // ToolDispatched records that a call may start, before it does.
@@ -120,8 +126,6 @@ type DeadLetterSettled struct {
 	Outcome Settlement     `msgpack:"o" json:"outcome"`
 	By      string         `msgpack:"b,omitempty" json:"by,omitempty"`
 	Reason  string         `msgpack:"r,omitempty" json:"reason,omitempty"`
-
-	Sender *content.Sender `msgpack:"sd,omitempty" json:"sender,omitempty"`
 }
 
 // ToolDetached records that a call continues in the background. Placeholder is its
@@ -129,8 +133,6 @@ type DeadLetterSettled struct {
 type ToolDetached struct {
 	Call        content.CallID `msgpack:"c" json:"call"`
 	Placeholder string         `msgpack:"p" json:"placeholder"`
-
-	Sender *content.Sender `msgpack:"sd,omitempty" json:"sender,omitempty"`
 }
 
 // ToolProgress is live only: the progress of a running tool.

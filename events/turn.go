@@ -67,8 +67,6 @@ type InputQueued struct {
 	Task     *TaskSpec      `msgpack:"t,omitempty" json:"task,omitempty"`
 	TaskName string         `msgpack:"tn,omitempty" json:"task_name,omitempty"` // empty: named after its turn
 	Baseline string         `msgpack:"bl,omitempty" json:"baseline,omitempty"`  // of the task
-
-	Sender *content.Sender `msgpack:"sd,omitempty" json:"sender,omitempty"`
 }
 
 // InputAccepted records that queued input entered the transcript.
@@ -106,8 +104,6 @@ type CancelRequested struct {
 	Target content.CallID `msgpack:"t,omitempty" json:"target,omitempty"`
 	Reason string         `msgpack:"r,omitempty" json:"reason,omitempty"`
 	By     string         `msgpack:"b,omitempty" json:"by,omitempty"`
-
-	Sender *content.Sender `msgpack:"sd,omitempty" json:"sender,omitempty"`
 }
 
 // CacheOverrideSet records a cache request for the next model call only.

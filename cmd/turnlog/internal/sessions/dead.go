@@ -95,7 +95,7 @@ func (c *pastCall) print(w io.Writer) error {
 			row("lost", "%s, attempt %d: %s", l.At, l.Attempt, line(l.Reason))
 		}
 		for _, s := range c.Settled {
-			text := s.At.String() + ", by " + content.SenderOf(s.By, s.Sender).String()
+			text := s.At.String() + ", by " + content.Claimed(s.By)
 			if s.Reason != "" {
 				text += ": " + line(s.Reason)
 			}

@@ -63,8 +63,6 @@ type settlement struct {
 	By      string            `json:"by"`
 	Reason  string            `json:"reason"`
 	At      content.Time      `json:"at"`
-
-	Sender *content.Sender `json:"sender,omitempty"`
 }
 
 // readHistory reads the journal of a session that was not deleted.
@@ -139,7 +137,7 @@ func (h *history) note(ev any, at content.Time) {
 		h.call(ev.Result.CallID).Result = string(ev.Result.Status)
 	case events.DeadLetterSettled:
 		c := h.call(ev.Call)
-		c.Settled = append(c.Settled, settlement{ev.Outcome, ev.By, ev.Reason, at, ev.Sender})
+		c.Settled = append(c.Settled, settlement{ev.Outcome, ev.By, ev.Reason, at})
 	case events.ApprovalRequired:
 		c := h.call(ev.Approval.CallID)
 		c.questions = append(c.questions, &question{Approval: app.ApprovalOf(ev.Approval), Outcome: pending})

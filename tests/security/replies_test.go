@@ -118,7 +118,7 @@ func (c *cell) spy() *nats.Conn {
 
 func TestRepliesOfTheServerDoHarmInOneAccountOnly(t *testing.T) {
 	for _, a := range replies() {
-		for name, start := range map[string]func(testing.TB, bool) *cell{"one account": newCell, "accounts": newApart} {
+		for name, start := range layouts() {
 			t.Run(a.name+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := start(t, false)

@@ -31,7 +31,7 @@ import (
 // once with each form of the subjects on which deliveries are acknowledged.
 func bubble(t *testing.T, test func(c *cell)) {
 	t.Helper()
-	for name, start := range map[string]func(testing.TB, bool) *cell{"one account": newCell, "accounts": newApart} {
+	for name, start := range layouts() {
 		for _, v2 := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, v2 %t", name, v2), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { test(start(t, v2)) })

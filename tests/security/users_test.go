@@ -92,6 +92,21 @@ type cell struct {
 	forbidden map[string][]string // by user: permission errors
 }
 
+// layouts returns how a cell with the users can be started.
+func layouts() map[string]func(t testing.TB, v2 bool) *cell {
+	return map[string]func(testing.TB, bool) *cell{"one account": newCell, "accounts": newApart}
+}
+
+// inEachLayout runs a test in virtual time, with all users in one account and in accounts of their roles.
+func inEachLayout(t *testing.T, test func(t *testing.T, c *cell)) {
+	t.Helper()
+	for name, start := range layouts() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, start(t, false)) })
+		})
+	}
+}
+
 // newCell returns a cell with all users in one account.
 func newCell(t testing.TB, v2 bool) *cell {
 	t.Helper()

@@ -44,7 +44,7 @@ type deployment struct {
 func deploy(t testing.TB) *deployment {
 	t.Helper()
 	d := &deployment{t: t}
-	server := d.start("turnlog", "server", "--listen", "127.0.0.1:0", "--store", t.TempDir())
+	server := d.start("turnlog", "server", "--open", "--listen", "127.0.0.1:0", "--store", t.TempDir())
 	d.eventually("the server listens", func(context.Context) bool {
 		addr := regexp.MustCompile(`nats://(127\.0\.0\.1:[0-9]+)\n`).FindStringSubmatch(server.output())
 		if addr != nil {
@@ -169,7 +169,8 @@ func (d *deployment) workers(n int, root string) []*process {
 	d.t.Helper()
 	out := make([]*process, n)
 	for i := range out {
-		out[i] = d.start("tool-worker", "--server", "nats://"+d.addr, "--tools", "fs,shell", "--root", root)
+		// In a sandbox, a command cannot tell the process id of its worker, which tests kill.
+		out[i] = d.start("tool-worker", "--server", "nats://"+d.addr, "--tools", "fs,shell", "--root", root, "--sandbox", "none")
 	}
 	view, err := d.cell.Catalog().Watch(d.t.Context())
 	if err != nil {

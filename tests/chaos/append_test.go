@@ -89,7 +89,7 @@ func (h *history) appends(i int, j journal.Journal, s content.SessionID, head *j
 func entry(s content.SessionID, cause string, epoch uint64) events.Entry {
 	return events.Entry{
 		Session: s, Cause: cause, At: content.TimeOf(time.Now()), Epoch: epoch,
-		Events: []events.Event{events.DriverClaimed{Epoch: epoch, Node: cause}},
+		Events: []events.Event{events.DriverClaimed{Epoch: epoch, Node: cause}, events.Parked{}}, // nodes wake what is not parked
 	}
 }
 

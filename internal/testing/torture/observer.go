@@ -96,7 +96,7 @@ func (w *writer) write(ctx context.Context, j *jetstream.Journal) {
 	for n := 1; pause.For(ctx, 30*time.Millisecond); n++ {
 		e := events.Entry{
 			Session: writerSession, Cause: fmt.Sprintf("%s/%d", w.name, n), At: content.TimeOf(time.Now()), Epoch: 1,
-			Events: []events.Event{events.DriverClaimed{Epoch: 1, Node: w.name}},
+			Events: []events.Event{events.DriverClaimed{Epoch: 1, Node: w.name}, events.Parked{}}, // nodes wake what is not parked
 		}
 		next, err := j.Append(ctx, head, e)
 		if err == nil {

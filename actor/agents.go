@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -44,14 +45,14 @@ type agentRuntime struct {
 type ownConfig struct {
 	Hooks    []events.Registration `json:"hooks,omitempty"`
 	Mutators []events.Registration `json:"mutators,omitempty"`
-	Policy   string                `json:"policy,omitempty"`
+	Version  string                `json:"policy,omitempty"`
 }
 
 func newAgentRuntime(node Config, e engine.Equipment) (*agentRuntime, error) {
 	a := &agentRuntime{Equipment: e, runner: engine.NewRunner(node.Effects.With(e))}
 	a.own.Hooks, a.own.Mutators = a.runner.Registrations()
-	a.own.Policy = node.Policy
-	if len(a.own.Hooks) > 0 || len(a.own.Mutators) > 0 || a.own.Policy != "" {
+	a.own.Version = node.Version
+	if len(a.own.Hooks) > 0 || len(a.own.Mutators) > 0 || a.own.Version != "" {
 		raw, err := json.Marshal(a.own)
 		if err != nil {
 			return nil, fmt.Errorf("node config: %w", err)
@@ -199,4 +200,40 @@ type elsewhere interface {
 func (d *driver) notHere(c commands.Command) bool {
 	f, ok := c.(commands.ReportModelFailed)
 	return ok && f.Code == codeNotHere && d.State.Turn != nil
+}
+
+// cache builds one value for each key. When it is full it starts over, since its values can be built
+// again. The zero cache is ready, and safe for concurrent use.
+type cache[K comparable, V any] struct {
+	mu     sync.Mutex
+	values map[K]func() (V, error)
+}
+
+// maxCached bounds a cache.
+const maxCached = 256
+
+// get returns the value of a key. If there is none it calls build, once for all callers that wait
+// for it. An error is not kept. Other keys do not wait.
+func (c *cache[K, V]) get(key K, build func() (V, error)) (value V, err error) {
+	c.mu.Lock()
+	get, known := c.values[key]
+	if !known {
+		if c.values == nil || len(c.values) >= maxCached {
+			c.values = make(map[K]func() (V, error))
+		}
+		get = sync.OnceValues(build)
+		c.values[key] = get
+	}
+	c.mu.Unlock()
+	built := false
+	defer func() { // build may also panic
+		if !built {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.values, key)
+		}
+	}()
+	value, err = get()
+	built = err == nil
+	return value, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -91,7 +92,7 @@ func benchmarkRoundTrip(b *testing.B, sessions int) {
 		})
 	}
 	n := max(b.N/sessions, 1)
-	node, err := actor.NewNode(c, actor.Config{Idle: time.Minute, Models: func(string, []byte) (model.Model, error) { return rounds(n), nil }})
+	node, err := actor.NewNode(c, actor.Config{Policy: new(permission.Deploy("", permission.AllowAll()...)), Idle: time.Minute, Models: func(string, []byte) (model.Model, error) { return rounds(n), nil }})
 	if err != nil {
 		b.Fatal(err)
 	}

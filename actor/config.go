@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/policy/permission"
 )
 
 // Config is how a node drives its sessions. Only Models is required.
@@ -31,9 +32,12 @@ type Config struct {
 	// Agents makes the sessions' agents, whose hooks and mutators run after those of
 	// Effects; nil: a session that names an agent is refused.
 	Agents Agents
-	// Policy names the version of Effects.Permissions. A session that moves to a node with
+	// Policy is what the node allows its sessions, agents and turns, which only narrow it.
+	// Sessions record what applies to them. Nil: permission.Default.
+	Policy *permission.Deployment
+	// Version names the version of Effects.Permissions. A session that moves to a node with
 	// another name, or with other hooks or mutators, records the change. "": all versions are the same.
-	Policy  string
+	Version string
 	Logger  *zap.Logger // nil: silent
 	Metrics Metrics     // nil: none
 }
@@ -71,6 +75,10 @@ func (c Config) withDefaults() Config {
 	c.Sweep = cmp.Or(c.Sweep, 5*time.Second)
 	c.Snapshot = cmp.Or(c.Snapshot, 500)
 	c.Logger = cmp.Or(c.Logger, zap.NewNop())
+	if c.Policy == nil {
+		d := permission.Default()
+		c.Policy = &d
+	}
 	if c.Metrics == nil {
 		c.Metrics = noMetrics{}
 	}

@@ -25,6 +25,7 @@ func (d *driver) steps() []engine.Step {
 		d.Stamp(),
 		{Name: "caller", Do: d.checkCaller},
 		{Name: "agent", Do: d.openWithAgent},
+		{Name: "policy", Do: d.addPolicy},
 		d.Sample(func(ctx context.Context, c events.Config) (*engine.Catalog, error) {
 			return d.node.offers.catalog(ctx, c.Tools, d.agent)
 		}),

@@ -28,6 +28,8 @@ type driver struct {
 	fail  context.CancelCauseFunc // ends Run
 	agent *agentRuntime           // of the session's agent, or of sessions without one
 
+	policy *events.Policy // of the node, for the open session; nil: not known yet
+
 	missing   chan string // calls that turned out not to be on their queues
 	performer *engine.Performer
 	overtaken []string  // calls that an earlier driver's task blocked, until the inbox is read

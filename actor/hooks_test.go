@@ -113,7 +113,7 @@ func TestANodeWithAnotherConfigurationRecordsIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newWorld(t), newBracketHook()
-		policy := func(name string) func(*actor.Config) { return func(c *actor.Config) { c.Policy = name } }
+		policy := func(name string) func(*actor.Config) { return func(c *actor.Config) { c.Version = name } }
 		s := (*session.Session)(nil)
 		want := 0
 		for _, tc := range []struct {

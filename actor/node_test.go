@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -71,7 +72,7 @@ func TestASessionEndToEnd(t *testing.T) {
 			_ = c.Done(ctx)
 		}
 	}()
-	node, err := actor.NewNode(cell, actor.Config{Logger: zaptest.NewLogger(t), Idle: 100 * time.Millisecond, Models: func(name string, data []byte) (model.Model, error) {
+	node, err := actor.NewNode(cell, actor.Config{Policy: new(permission.Deploy("", permission.AllowAll()...)), Logger: zaptest.NewLogger(t), Idle: 100 * time.Millisecond, Models: func(name string, data []byte) (model.Model, error) {
 		return scripted.Parse(name, data)
 	}})
 	if err != nil {

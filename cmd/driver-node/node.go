@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
 )
@@ -25,6 +26,7 @@ type flags struct {
 	agents   string
 	hooks    bool
 	scripted bool
+	policy   string
 	http     *string
 
 	deployment *cli.Deployment
@@ -41,6 +43,10 @@ func newRootCommand(stderr io.Writer, getenv func(string) string) *cobra.Command
 records it, and dispatches tool calls to the workers' queues. Any number of nodes share a
 deployment. When it stops, it hands its sessions over to the others and exits with 0.
 
+The nodes decide which tool calls need an approval, not the users who open sessions. With --policy
+a file says so; without it, calls that only read run, and everything else is asked about. Sessions,
+agents and turns only narrow that. Give all nodes of a deployment the same file.
+
 Models are called with the keys of the node's environment, such as OPENAI_API_KEY; "turnlog
 models" lists the variables. If the node lacks the key for a session's model, another node takes
 the session.
@@ -56,7 +62,7 @@ servers sync: see --monitor and --assume-sync.`,
 		Example: `  driver-node --server nats://127.0.0.1:4222
   driver-node --context production --namespace team-a --capacity 5000
   driver-node --server nats://127.0.0.1:4222 --agents /etc/turnlog/agents
-  driver-node --context production --profile standard
+  driver-node --context production --profile standard --policy /etc/turnlog/policy.yaml
   driver-node --name node-1 --http 127.0.0.1:8080 --log-format json`,
 	}
 	cmd.SetErr(stderr)
@@ -68,6 +74,7 @@ servers sync: see --monitor and --assume-sync.`,
 	_ = cmd.MarkFlagDirname("agents") // the flag exists
 	cli.AgentHooksFlag(cmd, &f.hooks)
 	fs.BoolVar(&f.scripted, "scripted", true, "run scripted models, whose scripts come from those who start sessions; turn this off in production")
+	cli.PolicyFlag(cmd, &f.policy)
 	f.http = ops.AddressFlag(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)
 	f.deployment.Provisions(cmd)
@@ -97,6 +104,10 @@ func (f flags) validate() error {
 
 // run drives sessions until ctx ends, its regular end.
 func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger) error {
+	policy, err := toolset.Policy(f.policy)
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
 	cell, err := f.deployment.Open(ctx, "driver-node", log)
 	if err != nil {
 		return err
@@ -111,7 +122,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	registry := ops.NewRegistry()
 	node, err := actor.NewNode(cell.Cell, actor.Config{
 		Models: known.OpenShared, Name: f.name, Capacity: f.capacity, Idle: f.idle, Logger: log, Metrics: newMetrics(registry),
-		Agents: f.host(cell.Cell, known),
+		Agents: f.host(cell.Cell, known), Policy: &policy,
 	})
 	if err != nil {
 		return cli.Usage("%w", err)
@@ -125,7 +136,8 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	log.Info("configuration",
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle),
-		zap.String("agents", f.agents), zap.Bool("agent_hooks", f.hooks), zap.String("http", server.Address()), zap.String("version", cli.Version()))
+		zap.String("agents", f.agents), zap.Bool("agent_hooks", f.hooks), zap.String("policy", policy.Name), zap.String("policy_digest", policy.Digest()),
+		zap.String("http", server.Address()), zap.String("version", cli.Version()))
 
 	return cell.Work(ctx, server.Run, node.Run)
 }

@@ -17,13 +17,14 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/sample"
 	"github.com/turnlog/turnlog/model/registry"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 )
 
 // node drives the deployment's sessions until the test ends.
 func (d *deployment) node() {
 	d.t.Helper()
-	n, err := actor.NewNode(d.cell, actor.Config{Models: registry.New(nil).Open, Logger: zaptest.NewLogger(d.t)})
+	n, err := actor.NewNode(d.cell, actor.Config{Policy: new(permission.Deploy("", permission.AllowAll()...)), Models: registry.New(nil).Open, Logger: zaptest.NewLogger(d.t)})
 	if err != nil {
 		d.t.Fatal(err)
 	}

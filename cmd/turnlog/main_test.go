@@ -24,6 +24,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -151,6 +152,9 @@ func hostOn(t testing.TB, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (st
 	}
 	cfg.Logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	cfg.Agents = agentfile.Host{Find: toolset.Published(d.Cell), Models: cfg.Models, Notes: d.Memory()}
+	if cfg.Policy == nil {
+		cfg.Policy = new(permission.Deploy("", permission.AllowAll()...))
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	group, ctx := errgroup.WithContext(ctx)
 	queue, err := d.Queue(ctx, defaultQueue)

@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,6 +78,7 @@ func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []
 		return reject(commands.ReasonBadAgent, "agent %s names no model: the session must", d.Name)
 	}
 	c.Agent.Local = h.Own != nil && h.Own(ctx, d.Name, c.Agent.Version)
+	c.Agent.Known = c.Agent.Local || len(asked.Agent.Data) == 0 || h.knows(ctx, *c.Agent)
 	if err := h.mayRun(d, c.Agent); err != nil {
 		return reject(commands.ReasonBadAgent, "%v", err)
 	}
@@ -86,6 +88,20 @@ func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []
 		}
 	}
 	return c, d.Prompt(), nil
+}
+
+// knows reports whether the deployment has this version of an agent. A definition that an
+// opener sends under the name of another agent does not get that agent's permissions.
+func (h Host) knows(ctx context.Context, sent events.AgentRef) bool {
+	if h.Find == nil {
+		return false
+	}
+	d, err := h.Find(ctx, sent.Name, sent.Version)
+	if err != nil {
+		return false
+	}
+	data, err := d.Encode()
+	return err == nil && bytes.Equal(data, sent.Data)
 }
 
 // mayRun returns an error if the agent has hooks and the node's operator has not allowed

@@ -122,6 +122,10 @@ func TestASessionOfABadAgentIsRefused(t *testing.T) {
 		t.Fatalf("Begin = %+v, %v, %v", c, prompt, err)
 	}
 	again, _, err := agentfile.Host{}.Begin(t.Context(), events.Config{Agent: c.Agent})
+	if !c.Agent.Known || again.Agent.Known {
+		t.Errorf("known to the host that has it: %t, to one without agents: %t", c.Agent.Known, again.Agent.Known)
+	}
+	again.Agent.Known = true
 	if diff := cmp.Diff(c, again); err != nil || diff != "" {
 		t.Errorf("its definition differs: %v\n%s", err, diff)
 	}

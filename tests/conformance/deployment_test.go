@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -146,6 +147,7 @@ func (d *deployment) keep(ctx context.Context, run func(context.Context) error) 
 
 func nodeConfig(d *deployment) actor.Config {
 	return actor.Config{
+		Policy: new(permission.Deploy("", permission.AllowAll()...)),
 		Effects: engine.Config{
 			Permissions: d.shop, Hooks: d.shop.hooks(d.sc), Mutators: mutators(d.T, d.sc), Notes: memory(d.sc),
 		},

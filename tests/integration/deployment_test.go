@@ -158,9 +158,14 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// node starts a driver node.
+// node starts a driver node whose policy allows every call.
 func (d *deployment) node(name string, flags ...string) *process {
 	d.t.Helper()
+	policy := filepath.Join(d.t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte("rules: [{tool: '*', action: allow}]\n"), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	flags = append(flags, "--policy", policy)
 	return d.start("driver-node", append(flags, "--server", "nats://"+d.addr, "--name", name)...)
 }
 

@@ -250,7 +250,11 @@ func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 	with := func(user string) string { return strings.Replace(s.url, "//", "//"+user+":"+canary+"-nats@", 1) }
 	told := map[string]string{}
 
-	node := s.start("node started", "driver-node", "--server", s.url, "--log-level", "debug", "--http", "127.0.0.1:0")
+	policy := filepath.Join(s.home, "policy.yaml")
+	if err := os.WriteFile(policy, []byte("rules: [{tool: shell_exec, action: allow}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node := s.start("node started", "driver-node", "--server", s.url, "--policy", policy, "--log-level", "debug", "--http", "127.0.0.1:0")
 	crew := s.start("configuration", "tool-worker", "--server", with("worker"), "--provision=false", "--queue", celltest.Queue, "--tools", "shell", "--root", t.TempDir(), "--log-level", "debug",
 		"--http", "127.0.0.1:0", "--mcp", "wiki="+wiki, "--mcp-token", "wiki=env:WIKI_TOKEN", "--mcp", "notes="+notes, "--mcp-env", "notes=NOTES_KEY")
 	if !asked() {

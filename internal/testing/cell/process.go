@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -98,12 +99,15 @@ func (p *Process) Close(ctx context.Context) error {
 	return p.Wait(ctx)
 }
 
-// Node returns a node on the process's connection. Its models follow scripts unless the
-// configuration says otherwise.
+// Node returns a node on the process's connection. Its models follow scripts and its policy
+// allows every call, unless the configuration says otherwise.
 func (p *Process) Node(cfg actor.Config) (*actor.Node, error) {
 	cfg.Name = p.Name
 	if cfg.Models == nil {
 		cfg.Models = func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }
+	}
+	if cfg.Policy == nil {
+		cfg.Policy = new(permission.Deploy("", permission.AllowAll()...))
 	}
 	return actor.NewNode(p.Cell, cfg)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -45,6 +46,7 @@ type Local struct {
 	model  flags.Model // of agents that name none
 	agent  Agent
 	tools  toolset.Flags
+	policy permission.Deployment
 	drain  time.Duration // how long running calls may take at the end
 	log    *zap.Logger
 }
@@ -54,6 +56,7 @@ func ForSession(a *app.App, namespace string, agent Agent, start flags.Start, to
 	return Local{
 		app: a, serverFlags: serverFlags{namespace: namespace}, models: flags.Models(a).In(agent.Folder).Open,
 		model: flags.Model{Name: start.Config.Model, Data: start.Config.ModelData}, agent: agent, tools: tools, drain: leaveTime, log: log,
+		policy: start.Policy(),
 	}
 }
 
@@ -115,7 +118,7 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 		return err
 	}
 	node, err := actor.NewNode(d.Cell, actor.Config{
-		Models: l.models, Logger: l.log, Agents: l.agent.host(l, d.Cell), Effects: l.agent.effects(l.tools.Root),
+		Models: l.models, Logger: l.log, Agents: l.agent.host(l, d.Cell), Policy: &l.policy, Effects: l.agent.effects(l.tools.Root),
 	})
 	if err != nil {
 		return err

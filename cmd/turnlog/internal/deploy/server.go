@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/jetstream"
 )
@@ -145,14 +146,20 @@ func Dev(a *app.App) *cobra.Command {
 		Short: "Run a whole deployment in this process, on disk and with a port",
 		Long: `Runs a NATS server that keeps its streams on disk, a driver node and a worker, until it is
 interrupted. Sessions are still there when it starts again. More nodes and workers may join it
-over the port.` + admits,
+over the port.
+
+Sessions run calls that only read, and ask a person about all others: --policy names a file with
+other rules.` + admits,
 		Example: `  turnlog dev
   turnlog dev --tools fs,shell --allow-write --root ./site
+  turnlog dev --policy policy.yaml
   turnlog dev --listen 127.0.0.1:0 --store /tmp/try`,
 	}
 	l.register(cmd, "turnlog/dev in the user's cache directory")
 	l.tools.Register(cmd)
 	cli.AgentHooksFlag(cmd, &l.agent.hooks)
+	var policy string
+	cli.PolicyFlag(cmd, &policy)
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if l.store == "" {
@@ -162,7 +169,12 @@ over the port.` + admits,
 			}
 			l.store = filepath.Join(cache, "turnlog", "dev")
 		}
+		var err error
+		if l.policy, err = toolset.Policy(policy); err != nil {
+			return cli.Usage("%w", err)
+		}
 		l.log = logs.Logger(a.Err, a.Getenv)
+		l.log.Info("policy", zap.String("name", l.policy.Name), zap.String("digest", l.policy.Digest()))
 		l.log.Info("tools", zap.Strings("tools", l.tools.Sets()), zap.String("root", l.tools.Root), zap.Bool("allow_write", l.tools.AllowWrite))
 		return a.UntilInterrupted(cmd.Context(), func(ctx context.Context) error {
 			return l.within(ctx, func(ctx context.Context, srv *embedded.Server, _ *cli.Cell) error {

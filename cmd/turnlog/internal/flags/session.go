@@ -8,6 +8,7 @@ package flags
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +17,9 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/permission"
 )
 
 // Session says how a session starts, or which one continues.
@@ -102,6 +105,17 @@ func (f *Session) Start(a *app.App, local bool) (Start, error) {
 	return Start{System: f.system, Agent: d, Config: events.Config{
 		Model: m.Name, ModelData: m.Data, Agent: ref, Limits: limits, Rules: rules, Routes: f.Routes,
 	}}, nil
+}
+
+// Policy is the policy of a deployment in this process, which its user operates: the flags,
+// then the rules in the file of an agent that the user chose, then the default. The user chose
+// the verifier, too.
+func (s Start) Policy() permission.Deployment {
+	rules := slices.DeleteFunc(slices.Clone(s.Config.Rules), func(r events.Rule) bool { return r.Action == events.RuleGuard })
+	d := permission.Deploy("command line", append(rules, events.Rule{Tool: loop.VerifierTool, Action: events.RuleAllow})...)
+	d.Rules = append(d.Rules, permission.ScopedRule{Tool: "*", Action: events.RuleAllow, Agent: "*"}) // as its file narrows it
+	d.Rules = append(d.Rules, permission.Default().Rules...)
+	return d
 }
 
 // SessionID returns the ID that the flags name, or "".

@@ -1,0 +1,143 @@
+package permission
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/wire"
+)
+
+// Deployment is the policy of a deployment, in a file that its nodes read. Sessions, agents
+// and turns only narrow it. The first rule that is about a session and matches a call counts.
+// A call that no rule matches is guarded: it runs if its tool only reads, else a person is
+// asked. The zero Deployment has no rules.
+type Deployment struct {
+	Name  string       `json:"name,omitempty" yaml:"name"` // for people
+	Rules []ScopedRule `json:"rules" yaml:"rules"`
+}
+
+// ScopedRule is a rule about some sessions. In all of its patterns, * stands for any characters.
+type ScopedRule struct {
+	Tool   string        `json:"tool" yaml:"tool"` // name pattern
+	Action events.Action `json:"action" yaml:"action"`
+
+	Queue  string `json:"queue,omitempty" yaml:"queue"`   // pattern of the queue that runs the call; empty: any
+	Agent  string `json:"agent,omitempty" yaml:"agent"`   // pattern of the session's agent; empty: any session
+	Opener string `json:"opener,omitempty" yaml:"opener"` // pattern of who opened the session; empty: any
+}
+
+// Bounds of a policy, which every session records.
+const (
+	maxDeployment = 64 << 10 // bytes of a file
+	maxScoped     = 200      // rules
+)
+
+// Default is the policy of a deployment without one: calls that only read run, and so do
+// calls that hand work to another agent, whose own calls are judged. Everything else asks.
+func Default() Deployment {
+	return Deployment{Name: "default", Rules: []ScopedRule{
+		{Tool: "agent_*", Action: events.RuleAllow}, {Tool: "*", Action: events.RuleGuard},
+	}}
+}
+
+// AllowAll are the rules that allow every call, for a program or a deployment that wants no
+// approvals.
+func AllowAll() []events.Rule { return []events.Rule{{Tool: "*", Action: events.RuleAllow}} }
+
+// Deploy is a policy with these rules for all sessions.
+func Deploy(name string, rules ...events.Rule) Deployment {
+	d := Deployment{Name: name}
+	for _, r := range rules {
+		d.Rules = append(d.Rules, ScopedRule{Tool: r.Tool, Action: r.Action, Queue: r.Queue})
+	}
+	return d
+}
+
+// ParseDeployment reads a policy from YAML or JSON. It returns an error that names what is
+// wrong with it. A function that is not nil checks each pattern of tools.
+func ParseDeployment(data []byte, known func(pattern string) error) (Deployment, error) {
+	var d Deployment
+	if len(data) > maxDeployment {
+		return d, fmt.Errorf("%d bytes, at most %d", len(data), maxDeployment)
+	}
+	err := wire.Safely(func() error {
+		return yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&d)
+	})
+	if err != nil {
+		return d, fmt.Errorf("not a policy: %w", err)
+	}
+	return d, d.check(known)
+}
+
+func (d Deployment) check(known func(pattern string) error) error {
+	if len(d.Rules) > maxScoped {
+		return fmt.Errorf("%d rules, at most %d", len(d.Rules), maxScoped)
+	}
+	var errs []error
+	for i, r := range d.Rules {
+		err := events.Rule{Tool: r.Tool, Action: r.Action}.Check()
+		if err == nil && known != nil {
+			err = known(r.Tool)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("rule %d: %w", i+1, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Digest identifies the policy: the SHA-256 of its JSON, in hexadecimal.
+func (d Deployment) Digest() string {
+	raw, _ := json.Marshal(d) // strings always can be
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// For returns what the policy allows the session of the first subject, which works for the
+// sessions of the others: what it allows each of them. What only a claim would allow, it
+// does not.
+func (d Deployment) For(subjects ...events.Subject) events.Policy {
+	p := events.Policy{Name: d.Name, Digest: d.Digest(), Subjects: subjects}
+	if len(subjects) == 0 {
+		subjects = make([]events.Subject, 1)
+	}
+	add := func(s events.Subject) {
+		list := d.about(s)
+		if !slices.ContainsFunc(p.Rules, func(o []events.Rule) bool { return slices.Equal(o, list) }) {
+			p.Rules = append(p.Rules, list)
+		}
+	}
+	for _, s := range subjects {
+		add(s)
+		if s.AgentClaimed {
+			s.Agent = ""
+			add(s)
+		}
+		if s.OpenerClaimed {
+			s.Opener = ""
+			add(s)
+		}
+	}
+	return p
+}
+
+// about lists the rules about sessions of a subject.
+func (d Deployment) about(s events.Subject) []events.Rule {
+	is := func(pattern, name string) bool { return pattern == "" || name != "" && content.Matches(pattern, name) }
+	list := []events.Rule{}
+	for _, r := range d.Rules {
+		if is(r.Agent, s.Agent) && is(r.Opener, s.Opener) {
+			list = append(list, events.Rule{Tool: r.Tool, Action: r.Action, Queue: r.Queue})
+		}
+	}
+	return list
+}

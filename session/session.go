@@ -82,6 +82,12 @@ func (s *Session) Config() (c events.Config) {
 	return c
 }
 
+// Policy returns what the policy of the session's host allows the session now.
+func (s *Session) Policy() (p events.Policy) {
+	s.view(func(st *loop.State) { p = st.Policy })
+	return p
+}
+
 // OpenTurn returns the id of the open turn, or "".
 func (s *Session) OpenTurn() (id content.TurnID) {
 	s.view(func(st *loop.State) { id = openTurn(st) })

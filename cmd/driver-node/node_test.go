@@ -117,6 +117,8 @@ func TestBadFlagsAreRefusedWithOneLine(t *testing.T) {
 		say  string
 	}{
 		{[]string{"--capacity", "0"}, cli.CodeUsage, "--capacity 0: use 1 or more"},
+		{[]string{"--policy", "/no/such/file"}, cli.CodeUsage, "--policy: open /no/such/file"},
+		{[]string{"--policy", "node_test.go"}, cli.CodeUsage, "--policy node_test.go: not a policy"},
 		{[]string{"--idle", "0s"}, cli.CodeUsage, "--idle 0s"},
 		{[]string{"--name", "a b", "--log-level", "error"}, cli.CodeUsage, `Name "a b"`},
 		{[]string{"now"}, cli.CodeUsage, `unexpected argument "now"`},

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -35,6 +37,43 @@ replies:
 	p = at(t, url, "run", "--ask", "", "hi")
 	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "use a tool's name") {
 		t.Errorf("no pattern: code %d, err %s", code, p.err)
+	}
+}
+
+// With a server, --allow is a wish: the deployment decides, and the user is told.
+func TestTheDeploymentsPolicyIsStricterThanAllow(t *testing.T) {
+	t.Parallel()
+	cfg := node()
+	d := permission.Default()
+	d.Rules = append([]permission.ScopedRule{
+		{Tool: "box_burn", Action: events.RuleDeny}, {Tool: "box_ask", Action: events.RuleAsk}, {Tool: "box_free", Action: events.RuleAllow},
+	}, d.Rules...)
+	cfg.Policy = &d
+	url := cellOf(t, cfg, named(t, "box_open"), named(t, "box_burn"), named(t, "box_ask"), named(t, "box_free"))
+	model := scripted(t, "replies:\n  - calls: [{name: box_open, input: {}}]\n  - text: done\n")
+	p := at(t, url, "run", "--session", "s", "--allow", "box_*", "--model", model, "hi")
+	const note = "the deployment's policy is stricter than --allow: it denies calls of box_burn, and asks about calls of box_ask, " +
+		"and asks about calls of box_open unless they only read\n"
+	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), note) {
+		t.Errorf("code %d, err %s, want %s", code, p.err, note)
+	}
+	p = at(t, url, "run", "--session", "s", "--allow", "box_*", "--timeout", "1s", "again") // an approver's decision
+	if code := p.end(t); strings.Contains(p.err.String(), "stricter") {
+		t.Errorf("code %d, err %s", code, p.err)
+	}
+	p = at(t, url, "run", "--session", "s", "--allow", "box_burn", "more")
+	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "--allow: rule_denied: the policy's rule box_burn denies calls of box_burn") {
+		t.Errorf("a denied tool: code %d, err %s", code, p.err)
+	}
+}
+
+func TestAMisspelledRuleIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, flag := range []string{"--allow", "--ask", "--deny"} {
+		p := expect(t, cli.CodeUsage, "run", flag, "shel_exec", "hi")
+		if !strings.Contains(p.err.String(), "shell_exec") {
+			t.Errorf("%s: %s", flag, p.err)
+		}
 	}
 }
 

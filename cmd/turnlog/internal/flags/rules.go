@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
 )
 
 // Rules say what calls may do, how a turn waits for them and how much it may use. They
@@ -36,6 +37,9 @@ func (f *Rules) Register(cmd *cobra.Command) {
 		fs.Func(string(action), usage, func(pattern string) error {
 			if pattern == "" {
 				return errNoPattern
+			}
+			if err := toolset.CheckPattern(pattern); err != nil {
+				return err
 			}
 			f.List = append(f.List, events.Rule{Tool: pattern, Action: action})
 			return nil
@@ -87,6 +91,43 @@ func (f *Rules) addRoute(text string) error {
 	}
 	f.Routes = append(f.Routes, events.RouteRule{Tool: pattern, Route: way, DetachAfter: after})
 	return nil
+}
+
+// Narrowed says in one line which tools the flags allow in vain, because a deployment's policy
+// is stricter; "": none.
+func (f *Rules) Narrowed(p events.Policy, offered events.Catalog) string {
+	var denied, asked, guarded []string
+	for _, src := range offered.Sources {
+		for _, t := range src.Tools {
+			i := slices.IndexFunc(f.List, func(r events.Rule) bool { return content.Matches(r.Tool, t.Name) })
+			if i < 0 || f.List[i].Action != events.RuleAllow {
+				continue
+			}
+			reads, _ := p.Ruling(t.Name, src.Name, content.ReadOnly)
+			writes, _ := p.Ruling(t.Name, src.Name, content.Once)
+			switch {
+			case writes == events.RuleDeny:
+				denied = append(denied, t.Name)
+			case reads == events.RuleAsk:
+				asked = append(asked, t.Name)
+			case writes == events.RuleAsk:
+				guarded = append(guarded, t.Name)
+			}
+		}
+	}
+	var parts []string
+	add := func(format string, tools []string) {
+		if len(tools) > 0 {
+			parts = append(parts, fmt.Sprintf(format, strings.Join(tools, ", ")))
+		}
+	}
+	add("denies calls of %s", denied)
+	add("asks about calls of %s", asked)
+	add("asks about calls of %s unless they only read", guarded)
+	if parts == nil {
+		return ""
+	}
+	return "the deployment's policy is stricter than --allow: it " + strings.Join(parts, ", and ")
 }
 
 // Options returns how the flags narrow one turn of an existing session, or nil. Rules

@@ -151,6 +151,10 @@ func (v *conversation) start(ctx context.Context, in input) (*session.Turn, erro
 		return nil, err
 	}
 	v.session = s
+	wish := flags.Rules{List: in.start.Config.Rules}
+	if note := wish.Narrowed(s.Policy(), s.Config().Catalog); note != "" {
+		_, _ = fmt.Fprintln(v.Err, note)
+	}
 	return s.Turn(content.TurnIDFor(1)), nil
 }
 

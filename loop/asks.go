@@ -2,6 +2,7 @@ package loop
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -222,4 +223,20 @@ func (d *decision) park(c commands.Park) error {
 	}
 	d.emit(events.Parked(c))
 	return nil
+}
+
+// stripped returns the items without what only the core sets.
+func stripped(items []content.Item) []content.Item {
+	out := slices.Clone(items)
+	for i := range out {
+		out[i].Metadata = out[i].Metadata.WithoutReserved()
+		out[i].ID, out[i].CreatedAt, out[i].Usage, out[i].FinishReason = "", 0, nil, ""
+	}
+	return out
+}
+
+// joins reports whether queued input is merged now: at a round boundary only what steers,
+// at the start of a turn everything but tasks, which get turns of their own.
+func joins(q events.InputQueued, steering bool) bool {
+	return q.Task == nil && (!steering || q.OnBusy == events.Steer)
 }

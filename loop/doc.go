@@ -39,9 +39,9 @@
 //
 // # Reading order
 //
-// decide.go takes a command to the function that handles it: asks.go and input.go (session
+// decide.go takes a command to the function that handles it: asks.go (session
 // and input), model.go (replies), calls.go and approvals.go (tools and questions), tasks.go,
-// hooks.go. advance.go then carries the session on from position to position (position.go)
+// hooks.go, policy.go. advance.go then carries the session on from position to position (position.go)
 // until it must wait, within limits.go, and finish.go ends turns. apply.go, apply_calls.go
 // and transcript.go fold what was decided into state.go and call.go. pending.go derives the
 // effects (effect.go) and timers.

@@ -5,6 +5,15 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
+// Bounds of what the session keeps of commands.
+const (
+	maxQueued   = 256  // submissions in the queue
+	maxWarnings = 8    // of one reply
+	maxWarning  = 500  // bytes
+	maxProblem  = 2000 // bytes of why an answer violates the schema
+	maxOutput   = 4000 // characters of a verifier's output, from its end
+)
+
 // limited ends the turn if a limit of these kinds is exceeded.
 func (d *decision) limited(kinds ...events.LimitKind) bool {
 	l := d.over(kinds...)
@@ -114,4 +123,14 @@ func (s *State) worked() content.Duration {
 		waited += s.At.Sub(t.Since)
 	}
 	return s.At.Sub(t.Started) - waited
+}
+
+// within bounds options by the session's limits, so the journal records what holds.
+func (d *decision) within(o *events.TurnOptions) *events.TurnOptions {
+	if o == nil || o.Limits == nil {
+		return o
+	}
+	out, l := *o, o.Limits.And(d.Config.Limits)
+	out.Limits = &l
+	return &out
 }

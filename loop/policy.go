@@ -10,6 +10,23 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
+// Rules judge calls by tool name. The strictest verdict of policy, session and turn counts.
+type Rules struct {
+	Policy  events.Policy
+	Session []events.Rule
+	Turn    [][]events.Rule
+}
+
+// RulesFor returns the rules for a call. Those of its turn outlive the turn.
+func (s *State) RulesFor(c Call) Rules {
+	return Rules{Policy: s.Policy, Session: s.Config.Rules, Turn: c.Rules}
+}
+
+// rules are those for calls that the open turn makes now.
+func (s *State) rules() Rules {
+	return Rules{Policy: s.Policy, Session: s.Config.Rules, Turn: s.turnOptions().Rules}
+}
+
 // VerifierTool is the tool that runs the verifiers of tasks, by which a policy names them.
 const VerifierTool = "turnlog_gate"
 

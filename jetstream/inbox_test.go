@@ -355,7 +355,7 @@ func TestTheSizeOfABlobIsCheckedBeforeItIsFetched(t *testing.T) {
 			took := allocated.By(func() { got = read(t, c, content.SessionID(nuid)) })
 			most := int64(4 << 20)
 			if nuid == "shorter" {
-				most += 100_000_000
+				most += 2 * 100_000_000 // twice what it declares: under the race detector, growing a slice allocates its size twice
 			}
 			if len(got) != 1 || got[0].Err == nil || (nuid == "declared") != errors.Is(got[0].Err, ErrTooLarge) || took > most {
 				t.Errorf("%s: read %+v, allocated %d", nuid, got, took)

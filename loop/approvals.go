@@ -72,7 +72,7 @@ func (d *decision) check(c Call, k commands.Check) {
 // lasting approval answers is recorded as approved at once.
 func (d *decision) ask(c Call, q commands.Question, digest string) {
 	for _, a := range d.approvals() {
-		same := a.CallID == c.ID && a.RequestKind == q.RequestKind && a.Scope == q.Scope && q.RequestKind != kindRetry
+		same := a.CallID == c.ID && a.RequestKind == q.RequestKind && a.Scope == q.Scope && q.RequestKind != KindRetry
 		answered := a.Outcome == events.Approved && (!a.Allowed || q.Asker == events.AskedByRules)
 		if same && (a.Outcome == "" || answered) {
 			return
@@ -156,7 +156,7 @@ type Allowance struct {
 func (s *State) preapproved(a events.Approval) (events.ApprovalResolved, bool) {
 	ev := events.ApprovalResolved{Approval: a.ID, Call: a.CallID, Outcome: events.Approved, Digest: a.Digest}
 	for _, g := range s.Grants {
-		same := g.Tool == a.Tool && g.Key == Approval{Approval: a}.key() && a.RequestKind != kindRetry
+		same := g.Tool == a.Tool && g.Key == Approval{Approval: a}.key() && a.RequestKind != KindRetry
 		if same && (a.Asker != events.AskedByTurn || g.Turn == a.Turn) {
 			ev.By, ev.Grant = g.By, g.Approval
 			return ev, true
@@ -221,7 +221,7 @@ func (d *decision) resolve(c commands.ResolveApproval) error {
 		return err
 	case a.ExpiresAt != 0 && a.ExpiresAt <= d.At:
 		return commands.Refuse(commands.ReasonExpired, "the approval for call %s expired", a.CallID) // its timer records it
-	case c.Always && a.RequestKind == kindRetry:
+	case c.Always && a.RequestKind == KindRetry:
 		return commands.Refuse(commands.ReasonInvalidInput, "a lost call is decided on each time: leave out always")
 	}
 	ev := events.ApprovalResolved{

@@ -161,7 +161,7 @@ func (d *decision) loseAttempt(c Call, reason string) {
 		}
 	case !d.Closed && d.Config.Retry.AskLost:
 		d.ask(c, commands.Question{
-			RequestKind: kindRetry, Reason: content.EscalatedRisk,
+			RequestKind: KindRetry, Reason: content.EscalatedRisk,
 			Summary: "run " + c.Name + " again, although its first run was lost and may have taken effect",
 		}, c.Digest)
 	default:

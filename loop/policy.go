@@ -33,7 +33,7 @@ const VerifierTool = "turnlog_gate"
 // Kinds of questions that the core asks by itself.
 const (
 	KindVerifier = "task.verifier" // a command that verifies the work of a task
-	kindRetry    = "tool.retry"    // may a call that was lost run again?
+	KindRetry    = "tool.retry"    // may a call that was lost run again?
 )
 
 // govern records what the host's policy allows the session, if that has changed.

@@ -51,7 +51,7 @@ const (
 	prose   = "replies: [{text: prose, repeat: true}]"
 )
 
-// What goes wrong is told by the same errors wherever a session runs.
+// The same failure returns the same error wherever a session runs.
 func TestErrorsAreTheSameInProcessAndInADeployment(t *testing.T) {
 	asking := events.Config{Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
 	for name, tc := range map[string]struct {

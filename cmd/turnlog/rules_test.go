@@ -40,7 +40,7 @@ replies:
 	}
 }
 
-// With a server, --allow is a wish: the deployment decides, and the user is told.
+// With a server, --allow is a wish: the deployment decides, and the command says so.
 func TestTheDeploymentsPolicyIsStricterThanAllow(t *testing.T) {
 	t.Parallel()
 	cfg := node()

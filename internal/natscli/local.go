@@ -31,7 +31,7 @@ type localContext struct {
 	Token       string `json:"token"`
 }
 
-// NewToken returns a token that nobody can guess.
+// NewToken returns a token that cannot be guessed.
 func NewToken() string { return rand.Text() }
 
 // SaveLocal writes the context of a server at a URL. Each start of a server has another token: one
@@ -74,7 +74,7 @@ func readLocal(file string) (c localContext, err error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &c)
 	}
-	return c, err //nolint:wrapcheck // nobody reports it
+	return c, err //nolint:wrapcheck // no caller reports it
 }
 
 // localToken returns what reads the token of a server of this user, nil if there is none. It is read

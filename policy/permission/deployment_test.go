@@ -32,7 +32,7 @@ func TestAPolicyIsAboutAgentsOpenersAndQueues(t *testing.T) {
 		tool, queue string
 		want        events.Action
 	}{
-		"nobody is named":                {tool: "shell_exec", want: events.RuleAsk},
+		"no one is named":                {tool: "shell_exec", want: events.RuleAsk},
 		"the agent":                      {subjects: []events.Subject{coder}, tool: "shell_exec", want: events.RuleAllow},
 		"another agent":                  {subjects: []events.Subject{reader}, tool: "shell_exec", want: events.RuleAsk},
 		"a claimed agent widens nothing": {subjects: []events.Subject{{Agent: "coder", AgentClaimed: true}}, tool: "shell_exec", want: events.RuleAsk},

@@ -220,7 +220,7 @@ func TestNoReplyReachesTheCell(t *testing.T) {
 				}
 			}
 			v := slices.DeleteFunc(c.violations(name), func(v string) bool {
-				return strings.Contains(v, `with Reply of "$JS.`) // which the server permits nobody
+				return strings.Contains(v, `with Reply of "$JS.`) // which the server never permits
 			})
 			if len(v) > 0 {
 				t.Errorf("%s may not send its own requests: %v", name, v)

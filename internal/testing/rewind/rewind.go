@@ -1,4 +1,4 @@
-// Package rewind brings a stream back to an earlier state, as an old backup or a power loss does.
+// Package rewind returns a stream to an earlier state, as an old backup or a power loss does.
 package rewind
 
 import (

@@ -196,7 +196,7 @@ func (u *user) decide(ctx context.Context, dice *rand.Rand, settled map[string]b
 			return false
 		}
 		yes := dice.IntN(4) != 0
-		always := yes && dice.IntN(4) == 0 && a.RequestKind != "tool.retry" // each lost run has a question of its own
+		always := yes && dice.IntN(4) == 0 && a.RequestKind != loop.KindRetry // each lost run has a question of its own
 		u.send(ctx, "decide-"+string(a.ID), false, commands.ResolveApproval{
 			Approval: a.ID, Approve: yes, Always: always, By: "torture",
 		})

@@ -8,6 +8,7 @@ import (
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/policy/permission"
 )
 
@@ -44,10 +45,6 @@ func (a Approval) Question() string {
 	return strings.ReplaceAll(string(a.Reason), "_", " ")
 }
 
-// kindRetry is the kind of the question whether a lost call may run again. Each time it is
-// asked anew.
-const kindRetry = "tool.retry"
-
 // digestLen is the length of a scope that is the digest of what is asked about.
 const digestLen = 64
 
@@ -56,7 +53,7 @@ const digestLen = 64
 func Covers(a events.Approval) string {
 	every, scope := fmt.Sprintf("every call of %s in this session", a.Tool), " "+a.Scope
 	switch {
-	case a.RequestKind == kindRetry:
+	case a.RequestKind == loop.KindRetry: // asked for each loss
 		return ""
 	case a.RequestKind == permission.KindCall && a.Scope == "":
 		return every + ", whatever its arguments"

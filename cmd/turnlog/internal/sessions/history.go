@@ -47,7 +47,7 @@ type question struct {
 	Decided string         `json:"decided"` // how, by whom and when; "": it is pending
 }
 
-// pending is the outcome of a question that nobody has decided.
+// pending is the outcome of a question without a decision.
 const pending events.Outcome = "pending"
 
 // lostAttempt is an attempt whose worker was lost.

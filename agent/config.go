@@ -50,7 +50,7 @@ type Config struct {
 
 	Limits        events.Limits       // per turn; zero: none
 	SessionLimits events.Limits       // over the session's life; zero: none
-	Retry         events.Retry        // zero: 4 attempts by error class; ModelAttempts 1: never
+	Retry         events.Retry        // zero: repeatable errors of models for 5 minutes; ModelAttempts 1: never
 	Cache         *model.CacheRequest // nil: none; default of every model call
 	Output        *events.Output      // nil: answers are free text; else they fit a schema, or the turn ends with *OutputError
 	Journal       journal.Journal     // nil: journal.NewMemory()

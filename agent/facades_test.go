@@ -53,7 +53,7 @@ func endings(t *testing.T) map[string]agent.Config {
 		"a broken server":         {Model: fails(content.ClassServer)},
 	}
 	for name, c := range all {
-		c.Tools, c.Retry = []tool.Source{echo(t)}, events.Retry{Backoff: time.Microsecond}
+		c.Tools, c.Retry = []tool.Source{echo(t)}, events.Retry{Backoff: time.Microsecond, ModelAttempts: 4}
 		all[name] = c
 	}
 	return all
@@ -237,7 +237,7 @@ func facts(t *testing.T, j journal.Journal) []string {
 			if err := json.Unmarshal(raw, &m); err != nil {
 				t.Fatal(err)
 			}
-			for _, key := range []string{"options", "duration_ns", "retry_at", "replacement", "config", "before", "after"} {
+			for _, key := range []string{"options", "duration_ns", "retry_at", "retry_until", "replacement", "config", "before", "after"} {
 				delete(m, key)
 			}
 			out = append(out, fmt.Sprint(m))

@@ -25,7 +25,7 @@ func TestAnEarlyTimerIsArmedAgain(t *testing.T) {
 			}
 			return modeltest.Text("done"), nil
 		})
-		a, err := New(Config{Model: m, Retry: events.Retry{Backoff: time.Hour, MaxBackoff: time.Hour}})
+		a, err := New(Config{Model: m, Retry: events.Retry{Backoff: time.Hour, MaxBackoff: time.Hour, ModelPatience: 2 * time.Hour}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func sampleConfig() events.Config {
 		Hooks:    []events.Registration{{Name: "guard", Points: []string{"pre_llm_call"}}},
 		Mutators: []events.Registration{{Name: "compact", Points: []string{"before_model"}}},
 		Limits:   sampleLimits(), SessionLimits: sampleLimits(),
-		Retry: events.Retry{ModelAttempts: 1, ToolAttempts: 2, LostAttempts: 3, Backoff: 4, MaxBackoff: 5, AskLost: true},
+		Retry: events.Retry{ModelAttempts: 1, ToolAttempts: 2, LostAttempts: 3, Backoff: 4, MaxBackoff: 5, ModelPatience: 6, AskLost: true},
 		Cache: &cache, Output: &events.Output{Schema: json.RawMessage(`{}`), Repairs: 1}, ApprovalTTL: time.Minute, NotifyOnly: true,
 	}
 }

@@ -29,6 +29,7 @@ type ModelCallFailed struct {
 	Message    string             `msgpack:"m,omitempty" json:"message,omitempty"`
 	RetryAfter time.Duration      `msgpack:"ra,omitempty" json:"retry_after_ns,omitempty"` // the delay that the provider asked for
 	RetryAt    content.Time       `msgpack:"at,omitempty" json:"retry_at,omitempty"`       // when the next attempt starts; zero: there is none
+	RetryUntil content.Time       `msgpack:"u,omitempty" json:"retry_until,omitempty"`     // no attempt starts after this time
 }
 
 // ContentDelta is live only: a fragment of a reply in progress.

@@ -107,7 +107,7 @@ func sampleConfig() Config {
 		Limits:   sampleLimits(), SessionLimits: sampleLimits(),
 		Retry: Retry{
 			ModelAttempts: 5, ToolAttempts: 2, LostAttempts: 9,
-			Backoff: time.Second, MaxBackoff: time.Minute, AskLost: true,
+			Backoff: time.Second, MaxBackoff: time.Minute, ModelPatience: time.Hour, AskLost: true,
 		},
 		Cache: &cache, Output: &Output{Schema: json.RawMessage(`{"type":"object"}`), Repairs: 1}, ApprovalTTL: 24 * time.Hour, NotifyOnly: true,
 	}
@@ -154,7 +154,7 @@ func modelSamples() []Event {
 		ModelCallStarted{Turn: "turn-3", Round: 2, Attempt: 1, TranscriptLen: 9, Catalog: "d1", Cache: &cache},
 		ModelCallFailed{
 			Turn: "turn-3", Round: 2, Attempt: 1, Class: content.ClassRateLimit, Code: "429", Message: "slow down",
-			RetryAfter: 3 * time.Second, RetryAt: sampleTime.Add(3 * time.Second),
+			RetryAfter: 3 * time.Second, RetryAt: sampleTime.Add(3 * time.Second), RetryUntil: sampleTime.Add(5 * time.Minute),
 		},
 		ContentDelta{Turn: "turn-3", Round: 2, Attempt: 1, Delta: content.Delta{
 			Part: 1, Op: content.CommitPart, Kind: content.ToolCallKind, Text: "x", Call: &call,

@@ -143,10 +143,11 @@ type Registration struct {
 
 // Retry limits the attempts at model calls and tool calls.
 type Retry struct {
-	ModelAttempts int           `msgpack:"m,omitempty" json:"model_attempts,omitempty"`  // zero: 4
-	ToolAttempts  int           `msgpack:"t,omitempty" json:"tool_attempts,omitempty"`   // zero: 3
-	LostAttempts  int           `msgpack:"l,omitempty" json:"lost_attempts,omitempty"`   // zero: 10
-	Backoff       time.Duration `msgpack:"b,omitempty" json:"backoff_ns,omitempty"`      // maximum delay before the first retry, doubled for each further one; zero: 500 ms
-	MaxBackoff    time.Duration `msgpack:"mb,omitempty" json:"max_backoff_ns,omitempty"` // zero: 30 s
-	AskLost       bool          `msgpack:"al,omitempty" json:"ask_lost,omitempty"`       // ask a person whether to retry a lost call that is unsafe to repeat; otherwise its outcome is unknown
+	ModelAttempts int           `msgpack:"m,omitempty" json:"model_attempts,omitempty"`     // zero: as many as ModelPatience allows
+	ToolAttempts  int           `msgpack:"t,omitempty" json:"tool_attempts,omitempty"`      // zero: 3
+	LostAttempts  int           `msgpack:"l,omitempty" json:"lost_attempts,omitempty"`      // zero: 10
+	Backoff       time.Duration `msgpack:"b,omitempty" json:"backoff_ns,omitempty"`         // maximum delay before the first retry, doubled for each further one; zero: 500 ms
+	MaxBackoff    time.Duration `msgpack:"mb,omitempty" json:"max_backoff_ns,omitempty"`    // zero: 30 s
+	ModelPatience time.Duration `msgpack:"mp,omitempty" json:"model_patience_ns,omitempty"` // how long a failing model call is repeated, from its first failure; zero: 5 min
+	AskLost       bool          `msgpack:"al,omitempty" json:"ask_lost,omitempty"`          // ask a person whether to retry a lost call that is unsafe to repeat; otherwise its outcome is unknown
 }

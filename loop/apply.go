@@ -73,6 +73,7 @@ func (s *State) apply(ev events.Event) {
 		s.applyModelCallStarted(ev)
 	case events.ModelCallFailed:
 		s.Turn.Calling, s.Turn.RetryAt, s.Turn.Waits = false, ev.RetryAt, ev.RetryAfter
+		s.Turn.RetryUntil = ev.RetryUntil
 		if ev.Class == content.ClassLost {
 			s.Turn.Lost++
 		}
@@ -229,7 +230,7 @@ func (s *State) applyRoundStarted(ev events.RoundStarted) {
 	s.resume()
 	s.keepBackground()
 	t.Round, t.Stage = ev.Round, StageRound
-	t.Attempt, t.Calling, t.RetryAt, t.Lost = 0, false, 0, 0
+	t.Attempt, t.Calling, t.RetryAt, t.RetryUntil, t.Lost = 0, false, 0, 0, 0
 	t.Cache, t.Reply, t.Invalid, t.Replied = nil, "", "", 0
 	t.Calls, t.Checked, t.Held, t.Hooks, t.Mut = nil, false, false, nil, Mutating{}
 	t.Used.Rounds++

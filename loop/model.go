@@ -15,7 +15,7 @@ import (
 // Defaults for a configuration's zero values.
 const (
 	defaultRepairs       = 2
-	defaultModelAttempts = 4
+	defaultModelPatience = 300_000_000_000 // 5 min
 	defaultToolAttempts  = 3
 	defaultLostAttempts  = 10
 	defaultBackoff       = 500_000_000    // 500 ms
@@ -128,11 +128,13 @@ func (d *decision) modelFailed(c commands.ReportModelFailed) {
 		Turn: t.ID, Round: t.Round, Attempt: t.Attempt,
 		Class: c.Class, Code: c.Code, Message: c.Message, RetryAfter: c.RetryAfter,
 	}
-	retry := c.Class.Retryable() && t.Cancel == nil &&
-		t.Attempt-t.Lost < cmp.Or(d.Config.Retry.ModelAttempts, defaultModelAttempts) &&
-		d.over(events.LimitRequests) == nil
+	until := cmp.Or(t.RetryUntil, d.At.Add(cmp.Or(d.Config.Retry.ModelPatience, defaultModelPatience)))
+	next := d.At.Add(max(c.RetryAfter, d.jitter(d.backoff(t.Attempt))))
+	attempts := d.Config.Retry.ModelAttempts
+	retry := c.Class.Retryable() && t.Cancel == nil && next <= until &&
+		(attempts == 0 || t.Attempt-t.Lost < attempts) && d.over(events.LimitRequests) == nil
 	if retry {
-		ev.RetryAt = d.At.Add(max(c.RetryAfter, d.jitter(d.backoff(t.Attempt))))
+		ev.RetryAt, ev.RetryUntil = next, until
 	}
 	d.emit(ev)
 	d.used(c.Usage, "model")
@@ -194,6 +196,7 @@ func (d *decision) modelLost() {
 	t := d.Turn
 	d.emit(events.ModelCallFailed{
 		Turn: t.ID, Round: t.Round, Attempt: t.Attempt, Class: content.ClassLost, Message: "the host died during the call",
+		RetryUntil: t.RetryUntil,
 	})
 	switch {
 	case d.cancelled():

@@ -87,21 +87,22 @@ type Turn struct {
 	Limit   *events.LimitReached
 
 	// The round.
-	Round   int
-	Attempt int // of the model call
-	Calling bool
-	RetryAt content.Time     // of the next attempt; zero: none is scheduled
-	Waits   content.Duration // what the provider asked for when the last attempt failed
-	Lost    int              // model attempts that died with their host
-	Cache   *content.CacheRequest
-	Reply   content.FinishReason
-	Invalid string // why the reply violates the session's schema
-	Replied int    // items of the reply
-	Calls   []Call
-	Checked bool // the round's preflight is done
-	Held    bool // the last question was just decided; a stepped session waits for Continue
-	Hooks   []HookPoint
-	Mut     Mutating
+	Round      int
+	Attempt    int // of the model call
+	Calling    bool
+	RetryAt    content.Time     // of the next attempt; zero: none is scheduled
+	RetryUntil content.Time     // no attempt starts later; zero: the call has not failed yet
+	Waits      content.Duration // what the provider asked for when the last attempt failed
+	Lost       int              // model attempts that died with their host
+	Cache      *content.CacheRequest
+	Reply      content.FinishReason
+	Invalid    string // why the reply violates the session's schema
+	Replied    int    // items of the reply
+	Calls      []Call
+	Checked    bool // the round's preflight is done
+	Held       bool // the last question was just decided; a stepped session waits for Continue
+	Hooks      []HookPoint
+	Mut        Mutating
 
 	Approvals []Approval
 }

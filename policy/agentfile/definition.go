@@ -91,8 +91,9 @@ type Limits struct {
 
 // Retry limits the attempts of failed model calls and lost tool calls.
 type Retry struct {
-	ModelAttempts int `json:"model_attempts,omitempty"`
-	ToolAttempts  int `json:"tool_attempts,omitempty"`
+	ModelPatience string `json:"model_patience,omitempty"`
+	ModelAttempts int    `json:"model_attempts,omitempty"`
+	ToolAttempts  int    `json:"tool_attempts,omitempty"`
 }
 
 // Approvals configure approval requests.

@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,13 +137,13 @@ func (d *Definition) Prompt() []content.Item {
 }
 
 // Merge returns the configuration of a session of the agent, with what its opener asks
-// for: a model replaces the agent's; rules and routes come before the agent's, but tools
-// that the agent denies are not offered; the tighter limits count. It returns an error
-// if the opener asks for anything else.
+// for: a model and a model's patience replace the agent's; rules and routes come before
+// the agent's, but tools that the agent denies are not offered; the tighter limits count.
+// It returns an error if the opener asks for anything else.
 func (d *Definition) Merge(asked events.Config) (events.Config, error) {
-	if asked.Tools != nil || asked.MaxParallel != 0 || asked.FailRun || asked.Retry != (events.Retry{}) ||
+	if asked.Tools != nil || asked.MaxParallel != 0 || asked.FailRun || asked.Retry != (events.Retry{ModelPatience: asked.Retry.ModelPatience}) ||
 		asked.Cache != nil || asked.Output != nil || asked.ApprovalTTL != 0 {
-		return asked, fmt.Errorf("agent %s: a session of an agent may set a model, rules, routes and limits only", d.Name)
+		return asked, fmt.Errorf("agent %s: a session of an agent may set a model, its patience, rules, routes and limits only", d.Name)
 	}
 	c, err := d.Session()
 	if err != nil {
@@ -154,6 +155,7 @@ func (d *Definition) Merge(asked events.Config) (events.Config, error) {
 	if asked.Model != "" {
 		c.Model, c.ModelData = asked.Model, asked.ModelData
 	}
+	c.Retry.ModelPatience = cmp.Or(asked.Retry.ModelPatience, c.Retry.ModelPatience)
 	c.Rules, c.Routes = slices.Concat(asked.Rules, c.Rules), slices.Concat(asked.Routes, c.Routes)
 	c.Limits, c.SessionLimits = asked.Limits.And(c.Limits), asked.SessionLimits.And(c.SessionLimits)
 	c.Digest, c.Catalog, c.Hooks, c.Mutators, c.NotifyOnly = asked.Digest, asked.Catalog, asked.Hooks, asked.Mutators, asked.NotifyOnly

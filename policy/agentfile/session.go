@@ -41,7 +41,7 @@ func (d *Definition) Session() (events.Config, error) {
 		c.Routes = append(c.Routes, events.RouteRule{Tool: t.Name, Route: route, DetachAfter: after})
 	}
 	if r := d.Retry; r != nil {
-		c.Retry.ModelAttempts, c.Retry.ToolAttempts = r.ModelAttempts, r.ToolAttempts
+		c.Retry.ModelAttempts, c.Retry.ToolAttempts, c.Retry.ModelPatience = r.ModelAttempts, r.ToolAttempts, span(r.ModelPatience)
 	}
 	if a := d.Approvals; a != nil {
 		c.ApprovalTTL, c.Retry.AskLost = span(a.TTL), a.AskLost

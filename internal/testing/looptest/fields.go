@@ -55,7 +55,7 @@ func configOf(t testing.TB, st statement) events.Config {
 		Retry: events.Retry{
 			ModelAttempts: st.number(t, "model_attempts"), ToolAttempts: st.number(t, "tool_attempts"),
 			LostAttempts: st.number(t, "lost_attempts"), Backoff: st.duration(t, "backoff"), MaxBackoff: st.duration(t, "max_backoff"),
-			AskLost: st.has("asklost"),
+			ModelPatience: st.duration(t, "model_patience"), AskLost: st.has("asklost"),
 		},
 	}
 	if schema := st.opt["schema"]; schema != "" {

@@ -9,6 +9,7 @@ package flags
 import (
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +35,7 @@ type Session struct {
 	models    []string
 	system    string
 	maxRounds int64
+	patience  time.Duration
 }
 
 // Register adds the flags to cmd.
@@ -43,6 +45,7 @@ func (f *Session) Register(cmd *cobra.Command) {
 	registerModels(cmd, &f.models)
 	fs.StringVar(&f.system, "system", "", "system `prompt` of a new session")
 	fs.Int64Var(&f.maxRounds, "max-rounds", 0, "end a turn after this many `rounds` of model call and tools; 0: no limit")
+	fs.DurationVar(&f.patience, "model-patience", 0, "repeat a failing model call of a new session for this `duration`; default: as the agent says, else 5m")
 	fs.StringVar(&f.Agent, "agent", "", "agent of a new session: its `file`, or its name in a deployment; see \"turnlog agents\"")
 	f.AgentsMD = cli.NewChoice("none", "nearest", "all")
 	f.AgentsMD.Register(cmd, "agents-md", "", "which AGENTS.md of --root and its parents a new session gets; default: as the agent says, else none")
@@ -83,6 +86,9 @@ func (f *Session) Start(a *app.App, local bool) (Start, error) {
 	case f.maxRounds > 0 && limits.MaxRounds > 0:
 		return Start{}, cli.Usage("--max-rounds and --limit rounds=%d: give one of them", limits.MaxRounds)
 	}
+	if f.patience < 0 {
+		return Start{}, cli.Usage("--model-patience %v: use a duration like 30s or 1h", f.patience)
+	}
 	limits.MaxRounds = max(limits.MaxRounds, f.maxRounds)
 	d, ref, err := LoadAgent(a, f.Agent, local)
 	if err != nil {
@@ -104,6 +110,7 @@ func (f *Session) Start(a *app.App, local bool) (Start, error) {
 	}
 	return Start{System: f.system, Agent: d, Config: events.Config{
 		Model: m.Name, ModelData: m.Data, Agent: ref, Limits: limits, Rules: rules, Routes: f.Routes,
+		Retry: events.Retry{ModelPatience: f.patience},
 	}}, nil
 }
 

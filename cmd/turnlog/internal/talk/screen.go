@@ -294,7 +294,11 @@ func (v *screen) retrying(ev events.ModelCallFailed) {
 		return // the turn's end has the reason
 	}
 	wait := time.Until(ev.RetryAt.Std()).Round(100 * time.Millisecond)
-	v.line(v.Style.Bad, "! model call failed (%s): %s; trying again in %v", ev.Class, oneLine(ev.Message), max(wait, 0))
+	until := ""
+	if ev.RetryUntil != 0 {
+		until = ", until " + ev.RetryUntil.Std().Local().Format(time.TimeOnly)
+	}
+	v.line(v.Style.Bad, "! model call failed (%s): %s; trying again in %v%s", ev.Class, oneLine(ev.Message), max(wait, 0), until)
 }
 
 func (v *screen) toolStarted(ev events.ToolDispatched) {

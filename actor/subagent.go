@@ -76,7 +76,7 @@ func (c *child) find(ctx context.Context) (*loop.State, error) {
 		if err != nil {
 			return nil, err
 		}
-		if opens || m.Lane != events.LaneAsk {
+		if opens || m.Lane.Unnamed() != events.LaneAsk {
 			continue
 		}
 		if err := c.node.cell.Inbox().Open(ctx, &m); err != nil {
@@ -141,7 +141,7 @@ func (c *child) ended(ctx context.Context) (*loop.State, error) {
 			return nil, err
 		}
 		s.Fold(rec.Entry)
-		if never := !s.Opened && c.cancelled != 0 && s.Cursor(events.LaneAsk) >= c.cancelled; never || turnOver(s) {
+		if never := !s.Opened && c.cancelled != 0 && s.Cursor(c.node.cell.Inbox().LaneOf(commands.Cancel{})) >= c.cancelled; never || turnOver(s) {
 			return s, nil
 		}
 		if err := c.end(ctx, s); err != nil {

@@ -219,7 +219,7 @@ func (r *remote) answerLocked(id string, err error) {
 
 // Ask sends a command and waits until its entry is in the journal, or it is refused.
 func (r *remote) Ask(ctx context.Context, id string, c commands.Command) error {
-	a := &ask{id: id, lane: commands.LaneOf(c), outcome: make(chan error, 1)}
+	a := &ask{id: id, lane: r.client.inbox.LaneOf(c), outcome: make(chan error, 1)}
 	r.mu.Lock()
 	failed, before := r.failed, r.cursors[a.lane]
 	r.asks = append(r.asks, a)

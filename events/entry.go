@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -72,6 +73,15 @@ const (
 	LaneDue    Lane = "due"    // timers, written only by the NATS server
 	LaneLocal  Lane = ""       // the host itself
 )
+
+// anyUser ends the lane of the commands of users with names, after the lane without.
+const anyUser = ".*"
+
+// Named returns the lane of the same commands from users whose names the NATS server verifies.
+func (l Lane) Named() Lane { return l + anyUser }
+
+// Unnamed returns the lane of the same commands from users without such names.
+func (l Lane) Unnamed() Lane { return Lane(strings.TrimSuffix(string(l), anyUser)) }
 
 // Cursor says how far a lane is handled. A sequence alone names a command only as long as the stream
 // keeps what it acknowledged. A stream that was rolled back or created again gives a sequence a second

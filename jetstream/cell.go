@@ -30,6 +30,7 @@ type Cell struct {
 	nc    *nats.Conn
 	api   *api.Conn
 	names layout.Names
+	user  string // whose name the server verifies; "": none
 	blobs *blob.Store
 
 	decoding *semaphore.Weighted // memory for decoding commands
@@ -45,13 +46,20 @@ func Open(nc *nats.Conn, namespace string) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cell{nc: nc, api: api.New(nc), names: layout.New(namespace), decoding: semaphore.NewWeighted(decodingMemory)}
+	c := &Cell{
+		nc: nc, api: api.New(nc), names: layout.New(namespace), user: layout.UserOfInbox(nc.Opts.InboxPrefix),
+		decoding: semaphore.NewWeighted(decodingMemory),
+	}
 	c.blobs = blob.NewStore(c.api, c.names)
 	return c, nil
 }
 
 // Namespace returns the first token of the cell's subjects.
 func (c *Cell) Namespace() string { return c.names.NS }
+
+// User returns the name under which this connection sends commands, from its inbox prefix: _USER_ada
+// is ada's. The server denies other users that prefix and that name. Without such a prefix it is empty.
+func (c *Cell) User() string { return c.user }
 
 // Conn returns the cell's connection.
 func (c *Cell) Conn() *nats.Conn { return c.nc }

@@ -24,6 +24,9 @@ var ErrNoLane = errors.New("command has no lane")
 
 // Inbox holds the commands of all sessions until they are handled. A session's commands arrive on
 // lanes, each with its own permission. The driver records a cursor per lane in the journal.
+//
+// A user with a name sends asks and decisions on a subject that ends in the name, to which only that
+// user may publish. They are in a stream of their own, and each of their lanes is all its users'.
 type Inbox struct {
 	cell *Cell
 }
@@ -39,6 +42,7 @@ type Message struct {
 	Last     uint64       // of the lane's previous message; messages between it and the last taken one were missed
 	At       content.Time // when the message was stored
 	Envelope commands.Envelope
+	User     string // the sender, which the server verified; "": its name is a claim
 	Ticket   string // of the dispatch that a report is about
 	Err      error  // commands.ErrBadCommand or ErrBlobMissing: skip it
 	Gap      bool   // from a Listener: commands may have been missed, read the inbox
@@ -51,15 +55,30 @@ type Message struct {
 
 // lanes returns the lanes of a session, in the order in which their commands are handled.
 func lanes() []events.Lane {
-	return []events.Lane{events.LaneAsk, events.LaneDecide, events.LaneReport, events.LaneDue}
+	return []events.Lane{
+		events.LaneAsk, events.LaneAsk.Named(), events.LaneDecide, events.LaneDecide.Named(), events.LaneReport, events.LaneDue,
+	}
 }
 
-// lane returns the stream and the subject of a session's lane.
+// lane returns the stream and the subjects of a session's lane.
 func (c *Cell) lane(s content.SessionID, l events.Lane) (stream, subject string) {
-	if l == events.LaneDue {
+	switch {
+	case l == events.LaneDue:
 		return c.names.TimersStream(), c.names.Due(s)
+	case l != l.Unnamed():
+		return c.names.NamedStream(), c.names.Cmd(s, l)
 	}
 	return c.names.InboxStream(), c.names.Cmd(s, l)
+}
+
+// LaneOf returns the lane on which Send sends a command: with the name of the connection's user, if it
+// has one.
+func (i *Inbox) LaneOf(cmd commands.Command) events.Lane {
+	l := commands.LaneOf(cmd)
+	if i.cell.user != "" && (l == events.LaneAsk || l == events.LaneDecide) {
+		return l.Named()
+	}
+	return l
 }
 
 // Send puts a command into its session's inbox and returns its sequence there. It retries, so a command
@@ -70,7 +89,7 @@ func (i *Inbox) Send(ctx context.Context, env commands.Envelope) (uint64, error)
 
 // SendReport is Send with the ticket of the dispatch that a report is about.
 func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket string) (uint64, error) {
-	lane := commands.LaneOf(env.Command)
+	lane := i.LaneOf(env.Command)
 	if lane == events.LaneLocal || lane == events.LaneDue {
 		return 0, fmt.Errorf("send %s to %s: %w", commands.NameOf(env.Command), env.Session, ErrNoLane)
 	}
@@ -78,6 +97,9 @@ func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket st
 		return 0, fmt.Errorf("send %s: %w: session %q", commands.NameOf(env.Command), content.ErrBadID, env.Session)
 	}
 	stream, subject := i.cell.lane(env.Session, lane)
+	if lane != lane.Unnamed() {
+		subject = i.cell.names.CmdOf(i.cell.user, env.Session, lane)
+	}
 	msg := nats.NewMsg(subject)
 	if ticket != "" {
 		msg.Header.Set(layout.HeaderTicket, ticket)
@@ -182,10 +204,11 @@ func (r *Reader) Take(m Message) {
 }
 
 // Follows reports whether a live command is the next one of its lane. If it is not, it is old, or one
-// before it may have been missed: read the inbox.
+// before it may have been missed: read the inbox. So it is with a command of a named user: its copy tells
+// of its predecessor on that user's subject, not on the lane.
 func (r *Reader) Follows(m Message) bool {
 	p := r.lanes[m.Lane]
-	return !m.Gap && p != nil && m.Last == p.seen.seq && p.judge(stamp{m.Seq, m.At}) == isNew
+	return !m.Gap && p != nil && m.User == "" && m.Last == p.seen.seq && p.judge(stamp{m.Seq, m.At}) == isNew
 }
 
 // Old reports whether a live command was handled.
@@ -319,7 +342,7 @@ func (r *Reader) unread(ctx context.Context, p *lane, m api.Message) (old bool, 
 	if v == isOld {
 		return true, msg, nil
 	}
-	msg = unopened(r.session, p.Lane, m.Header, m.Data, m.Spoofed)
+	msg = unopened(r.session, r.inbox.cell.names, m.Subject, m.Header, m.Data, m.Spoofed)
 	msg.Seq, msg.At = m.Seq, content.TimeOf(m.Time)
 	if v == isNew {
 		return false, msg, nil
@@ -346,11 +369,15 @@ func (r *Reader) caused(ctx context.Context, id string) (bool, error) {
 	return r.causes[id], nil
 }
 
-// unopened returns a message with what its headers say.
-func unopened(s content.SessionID, l events.Lane, h nats.Header, data []byte, spoofed bool) Message {
-	m := Message{Lane: l, Ticket: h.Get(layout.HeaderTicket), session: s, data: data, blob: h.Get(layout.HeaderBlob)}
-	if spoofed {
+// unopened returns a message with what its subject and headers say.
+func unopened(s content.SessionID, n layout.Names, subject string, h nats.Header, data []byte, spoofed bool) Message {
+	lane, user := n.SenderOf(subject)
+	m := Message{Lane: lane, User: user, Ticket: h.Get(layout.HeaderTicket), session: s, data: data, blob: h.Get(layout.HeaderBlob)}
+	switch {
+	case spoofed:
 		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)
+	case user != "" && !content.IsToken(user):
+		m.Err = fmt.Errorf("%w: user %q", commands.ErrBadCommand, user)
 	}
 	return m
 }
@@ -392,7 +419,7 @@ func (i *Inbox) decode(ctx context.Context, m *Message, size int, large *blob.Bl
 			return err
 		}
 	}
-	m.Envelope, err = commands.DecodeOn(m.session, m.Lane, m.data)
+	m.Envelope, err = commands.DecodeOn(m.session, m.Lane.Unnamed(), m.data)
 	return err
 }
 

@@ -156,7 +156,7 @@ func (l *Listener) Message(raw *nats.Msg) Message {
 		l.missed = n
 		return Message{Gap: true}
 	}
-	m := unopened(l.session, l.cell.names.LaneOf(raw.Subject), raw.Header, raw.Data, api.IsSpoofedCopy(raw.Header))
+	m := unopened(l.session, l.cell.names, raw.Subject, raw.Header, raw.Data, api.IsSpoofedCopy(raw.Header))
 	m.Seq, m.Last = api.HeaderUint(raw.Header, jetstream.SequenceHeader), api.HeaderUint(raw.Header, jetstream.LastSequenceHeader)
 	m.At = content.TimeOf(api.HeaderTime(raw.Header))
 	if m.Err == nil && (m.Seq == 0 || m.At == 0 || m.blob != "") {

@@ -213,7 +213,7 @@ type Ends map[string]api.StreamEnd
 // Ends asks for the ends of the streams.
 func (r *Runs) Ends(ctx context.Context) (Ends, error) {
 	n, out := r.cell.names, make(Ends)
-	for _, stream := range []string{n.InboxStream(), n.TimersStream(), n.RunStream(), n.TasksStream()} {
+	for _, stream := range []string{n.InboxStream(), n.NamedStream(), n.TimersStream(), n.RunStream(), n.TasksStream()} {
 		end, err := r.cell.api.End(ctx, stream)
 		if err != nil {
 			return nil, fmt.Errorf("end of %s: %w", stream, err)

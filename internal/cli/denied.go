@@ -67,7 +67,7 @@ func (c *Cell) Advise(err error) error {
 // roles, or without roles those of any role that is permitted.
 func (c *Cell) deniedHint(d *jetstream.DeniedError, as []admin.Role) string {
 	if d.Hearing && strings.HasPrefix(d.Subject, strings.TrimSuffix(cmp.Or(c.Conn.Opts.InboxPrefix, nats.InboxPrefix), ".")+".") {
-		return `it cannot receive replies there: give the --inbox-prefix that "turnlog permissions" prints with the user's role`
+		return `it cannot receive replies there: give the --inbox-prefix that "turnlog permissions" prints with the user's role or name`
 	}
 	if len(as) == 0 {
 		return "connect as a user with the permission (" + anyOf(admin.Of(c.Cell).Allowed(d)) + ")"

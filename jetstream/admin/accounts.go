@@ -41,13 +41,17 @@ type Import struct {
 // other user is in an account of its roles, which imports what PermissionsOf lists. The server
 // replaces the reply subject of an imported request, so no user can direct a reply at the cell.
 func Accounts(users []User) ([]Account, error) {
-	byName := make(map[string]*Account)
+	byName, taken := make(map[string]*Account), make(map[string]bool)
 	cell := &Account{Exports: make(map[Import][]string)}
 	for _, u := range users {
 		p, err := PermissionsOf(u.Grant)
 		if err != nil {
 			return nil, err
 		}
+		if taken[u.Name] {
+			return nil, fmt.Errorf("permissions: %w: two users have the name %s", ErrBadGrant, u.Name)
+		}
+		taken[u.Name] = true
 		cell.Name, _ = u.check()
 		if u.trusted() {
 			cell.Users = append(cell.Users, u)
@@ -56,9 +60,12 @@ func Accounts(users []User) ([]Account, error) {
 		name := u.account(cell.Name)
 		a := byName[name]
 		if a == nil {
-			a = &Account{Name: name, Imports: u.imports(p)}
+			a = &Account{Name: name}
 			byName[name] = a
-			for _, i := range a.Imports {
+		}
+		for _, i := range u.imports(cell.Name, p) {
+			if !slices.Contains(a.Imports, i) {
+				a.Imports = append(a.Imports, i)
 				cell.Exports[i] = append(cell.Exports[i], name)
 			}
 		}
@@ -91,14 +98,19 @@ func (g Grant) account(namespace string) string {
 	return name
 }
 
-// imports returns what users with the permissions import.
-func (g Grant) imports(p Permissions) []Import {
+// imports returns what the account of a user with the permissions imports. It imports the commands of all
+// names; the user's own permissions say which one is the user's.
+func (g Grant) imports(namespace string, p Permissions) []Import {
 	out := []Import{{Subject: accountInfo}}
+	n := layout.New(namespace)
 	for _, s := range p.Publish {
+		if _, user := n.SenderOf(s); user != "" && covers(n.CmdOf("*", layout.AllSessions, "*"), s) {
+			s = strings.TrimSuffix(s, user) + "*"
+		}
 		out = append(out, Import{Subject: s, Many: strings.HasPrefix(s, api.DirectGet) || strings.HasPrefix(s, api.MsgNext)})
 	}
 	for _, s := range p.Subscribe {
-		if s != g.Inbox+".>" {
+		if s != g.Prefix()+".>" {
 			out = append(out, Import{Subject: s, Stream: true})
 		}
 	}
@@ -133,11 +145,7 @@ func AccountsConf(accounts []Account, login func(User) string) (string, error) {
 		} else {
 			b.WriteString("    imports: [\n")
 			for _, i := range a.Imports {
-				share := ""
-				if i.signed(accounts[0].Name) {
-					share = ", share: true"
-				}
-				fmt.Fprintf(&b, "      { %s: { account: %q, subject: %q }%s }\n", i.kind(), accounts[0].Name, i.Subject, share)
+				fmt.Fprintf(&b, "      { %s: { account: %q, subject: %q } }\n", i.kind(), accounts[0].Name, i.Subject)
 			}
 			b.WriteString("    ]\n")
 		}
@@ -153,12 +161,6 @@ func AccountsConf(accounts []Account, login func(User) string) (string, error) {
 	}
 	b.WriteString("}\n")
 	return b.String(), nil
-}
-
-// signed reports whether the server adds the sender to what is imported: commands and schedules.
-func (i Import) signed(namespace string) bool {
-	n := layout.New(namespace)
-	return !i.Stream && (i.Subject == n.Schedule("*") || covers(n.Cmds(layout.AllSessions), i.Subject))
 }
 
 func compareImports(a, b Import) int {

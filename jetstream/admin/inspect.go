@@ -244,7 +244,7 @@ func (c *Cell) Unreadable(ctx context.Context) map[string]error {
 	n := c.names
 	none := []byte(`{"last_by_subj":"` + n.NS + `.nothing"}`)
 	subjects := []string{
-		api.MsgGet + n.JournalStream(), api.MsgGet + n.InboxStream(), api.MsgGet + n.TimersStream(), api.MsgGet + n.RunStream(),
+		api.MsgGet + n.JournalStream(), api.MsgGet + n.InboxStream(), api.MsgGet + n.NamedStream(), api.MsgGet + n.TimersStream(), api.MsgGet + n.RunStream(),
 		api.DirectGet + n.JournalStream(), api.DirectGet + n.Nodes().Stream(), api.DirectGet + n.Catalog().Stream(),
 		n.Probe("none"),
 	}

@@ -35,7 +35,7 @@ func lived(t *testing.T, c *Cell, s content.SessionID, n int) journal.Record {
 	}
 	for _, row := range Subjects(c.names.NS) {
 		if row.Kept != "" && row.Kept != "JOURNAL" && strings.Contains(row.Subject, "<session>") {
-			subject := strings.NewReplacer("<session>", string(s), "<id>", "i", "<queue>", "q", "<place>", "p").Replace(row.Subject)
+			subject := strings.NewReplacer("<session>", string(s), "<id>", "i", "<queue>", "q", "<place>", "p", "<user>", "ada").Replace(row.Subject)
 			say(t, c, subject, "something")
 		}
 	}

@@ -24,7 +24,19 @@ type Grant struct {
 	Namespace string // "": DefaultNamespace
 	Roles     []Role // one or more
 	Queue     string // of a worker, which gets permissions for one queue only
-	Inbox     string // prefix of replies to this user; no other user may subscribe to it
+	Inbox     string // prefix of replies to this user, to which no other user may subscribe; "": that of User
+
+	// User is the name under which the user sends commands, and no other user of the cell may. Journals
+	// record it as verified. "": none, and the name in a command is a claim.
+	User string
+}
+
+// Prefix returns the prefix of replies to the user. Its programs connect with it.
+func (g Grant) Prefix() string {
+	if g.User != "" {
+		return layout.InboxOf(g.User)
+	}
+	return g.Inbox
 }
 
 // ErrBadGrant is returned for an invalid grant. Correct it.
@@ -42,9 +54,9 @@ func PermissionsOf(g Grant) (Permissions, error) {
 	if err != nil {
 		return Permissions{}, err
 	}
-	p := Permissions{Subscribe: []string{g.Inbox + ".>"}}
+	p := Permissions{Subscribe: []string{g.Prefix() + ".>"}}
 	for _, role := range g.Roles {
-		publish, hear := names{layout.New(ns)}.grant(role, g.Queue)
+		publish, hear := names{layout.New(ns)}.grant(role, g.Queue, g.User)
 		p.Publish, p.Subscribe = append(p.Publish, publish...), append(p.Subscribe, hear...)
 		p.Responses = p.Responses || role == RoleDriver // to probes of other nodes
 	}
@@ -52,12 +64,24 @@ func PermissionsOf(g Grant) (Permissions, error) {
 	return p, nil
 }
 
-// grant returns what a role publishes and subscribes to, except its inbox.
-func (n names) grant(role Role, queue string) (publish, hear []string) {
-	for _, row := range Subjects(n.NS) {
+// ofUser ends the subject of the commands of a user with a name.
+const ofUser = ".<user>"
+
+// grant returns what a role publishes and subscribes to, except its inbox. A user with a name sends
+// commands only under it.
+func (n names) grant(role Role, queue, user string) (publish, hear []string) {
+	rows := Subjects(n.NS)
+	for _, row := range rows {
 		subject := wildcard(row.Subject, role, queue)
 		if slices.Contains(row.Writers, role) {
-			publish = append(publish, subject)
+			_, named := strings.CutSuffix(row.Subject, ofUser)
+			hasNamed := slices.ContainsFunc(rows, func(r SubjectRow) bool { return r.Subject == row.Subject+ofUser })
+			switch {
+			case named && user != "":
+				publish = append(publish, strings.TrimSuffix(subject, "*")+user)
+			case !named && (user == "" || !hasNamed):
+				publish = append(publish, subject)
+			}
 		}
 		if row.Kept == "" && slices.Contains(row.Readers, role) {
 			hear = append(hear, subject)
@@ -77,7 +101,13 @@ func (g Grant) check() (namespace string, err error) {
 		err = fmt.Errorf("a worker needs a queue, not %q", g.Queue)
 	case !worker && g.Queue != "":
 		err = errors.New("only a worker has a queue")
-	case !content.IsToken(g.Inbox):
+	case g.User != "" && !content.IsToken(g.User):
+		err = fmt.Errorf("user %q: use 1 to 128 letters, digits, '-' or '_'", g.User)
+	case g.User != "" && g.Inbox != "":
+		err = fmt.Errorf("the inbox prefix of user %s is %s: its programs know their name from it", g.User, g.Prefix())
+	case g.User == "" && layout.UserOfInbox(g.Inbox) != "":
+		err = fmt.Errorf("inbox prefix %s is that of the user %s", g.Inbox, layout.UserOfInbox(g.Inbox))
+	case g.User == "" && !content.IsToken(g.Inbox):
 		err = fmt.Errorf("inbox prefix %q: use letters, digits, '-' or '_'", g.Inbox)
 	}
 	for _, r := range g.Roles {
@@ -130,10 +160,10 @@ func streamRequests() []streamRequest {
 		{RoleObserver, "read scan", "BLOBS"},
 		{RoleWorker, "read", "CATALOG"},
 		{RoleWorker, "read scan", "BLOBS"},
-		{RoleDriver, "look read", "INBOX TIMERS RUN TASKS SCHEDULES SNAPSHOTS APPROVALS DEAD AGENTS MEMORY KEYS"},
+		{RoleDriver, "look read", "INBOX NAMED TIMERS RUN TASKS SCHEDULES SNAPSHOTS APPROVALS DEAD AGENTS MEMORY KEYS"},
 		{RoleDriver, "look read scan", "JOURNAL NODES BLOBS"},
 		{RoleDriver, "look", "CATALOG"},
-		{RoleDriver, "purge", "INBOX TIMERS SCHEDULES BLOBS"},
+		{RoleDriver, "purge", "INBOX NAMED TIMERS SCHEDULES BLOBS"},
 		{RoleScheduler, "look read purge", "SCHEDULES"},
 		{RoleKeeper, "look", "JOURNAL APPROVALS DEAD BLOBS"},
 		{RoleKeeper, "read", "BLOBS"},
@@ -233,7 +263,9 @@ func (p Permissions) Conf() string {
 // Allowed returns the roles that have the permission that a user of the cell lacked.
 func (c *Cell) Allowed(d *api.DeniedError) []Role {
 	return slices.DeleteFunc(Grantable(), func(r Role) bool {
-		publish, hear := c.names.grant(r, "*")
+		publish, hear := c.names.grant(r, "*", "")
+		named, _ := c.names.grant(r, "*", "*")
+		publish = append(publish, named...)
 		if d.Hearing {
 			publish = hear
 		}

@@ -16,6 +16,7 @@ func TestAllowedNamesTheRolesWithAPermission(t *testing.T) {
 	c := &Cell{names: names{layout.New("turnlog")}}
 	for subject, want := range map[string][]Role{
 		"turnlog.cmd.s-1.decide":                        {RoleApprover, RoleDriver},
+		"turnlog.cmd.s-1.decide.ada":                    {RoleApprover, RoleDriver},
 		"$JS.API.STREAM.PURGE.TURNLOG_SCHEDULES":        {RoleDriver, RoleScheduler, RoleProvisioner},
 		"turnlog.task.q.s.c":                            {RoleDriver},
 		"$JS.API.CONSUMER.MSG.NEXT.TURNLOG_TASKS.q_gpu": {RoleWorker},
@@ -52,7 +53,7 @@ func TestReadersMayRequestTheirStreams(t *testing.T) {
 			if row.Kept == "" || role == RoleServer {
 				continue
 			}
-			publish, _ := n.grant(role, "q")
+			publish, _ := n.grant(role, "q", "")
 			if !slices.ContainsFunc(publish, func(s string) bool {
 				return strings.HasPrefix(s, "$JS.API.") && strings.Contains(s+".", "."+n.stream(row.Kept)+".")
 			}) {

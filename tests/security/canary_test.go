@@ -69,7 +69,7 @@ func as(program string) string {
 
 // command is a program with secrets in its environment.
 func (s *shop) command(out io.Writer, name string, args ...string) *exec.Cmd {
-	args = append(args, "--inbox-prefix", users()[as(name)].Inbox)
+	args = append(args, "--inbox-prefix", users()[as(name)].Prefix())
 	cmd := exec.CommandContext(context.WithoutCancel(s.ctx), filepath.Join(s.bin, name), args...)
 	cmd.Env = append(os.Environ(), "HOME="+s.home, "XDG_CONFIG_HOME="+s.home,
 		"OPENAI_API_KEY=sk-"+canary, "WIKI_TOKEN="+canary+"-wiki", "NOTES_KEY="+canary+"-notes", "NATS_USER="+as(name), "NATS_PASSWORD="+canary+"-nats")
@@ -213,7 +213,7 @@ func newShop(t *testing.T) *shop {
 }
 
 func (s *shop) login(name string) []nats.Option {
-	return []nats.Option{nats.UserInfo(name, canary+"-nats"), nats.CustomInboxPrefix(users()[name].Inbox)}
+	return []nats.Option{nats.UserInfo(name, canary+"-nats"), nats.CustomInboxPrefix(users()[name].Prefix())}
 }
 
 // leakyServer is an MCP server that refuses every request and repeats its token.

@@ -44,6 +44,9 @@ func users() map[string]admin.Grant {
 		g.Inbox = "_INBOX_" + name
 		all[name] = g
 	}
+	for _, name := range []string{"ada", "bob"} {
+		all[name] = admin.Grant{Roles: []admin.Role{admin.RoleClient, admin.RoleApprover}, User: name}
+	}
 	return all
 }
 
@@ -178,7 +181,7 @@ type user struct {
 
 // Connect implements celltest.Connector.
 func (u user) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	opts = append(opts, nats.UserInfo(u.name, password), nats.CustomInboxPrefix(users()[u.name].Inbox),
+	opts = append(opts, nats.UserInfo(u.name, password), nats.CustomInboxPrefix(users()[u.name].Prefix()),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if !errors.Is(err, nats.ErrPermissionViolation) {
 				return

@@ -194,7 +194,7 @@ func (g *site) stepdowns() []string {
 	var out []string
 	for _, row := range admin.Topology(g.namespace, admin.Config{}) {
 		switch row.Name {
-		case "JOURNAL", "INBOX", "RUN", "TASKS", "TIMERS":
+		case "JOURNAL", "INBOX", "NAMED", "RUN", "TASKS", "TIMERS":
 			out = append(out, "STREAM.LEADER.STEPDOWN."+row.Stream)
 		}
 		if consumer := map[string]string{"RUN": "drivers", "TASKS": "q_" + Queue}[row.Name]; consumer != "" {

@@ -46,6 +46,7 @@ func New(ns string) Names {
 
 func (n Names) JournalStream() string   { return n.prefix + "JOURNAL" }
 func (n Names) InboxStream() string     { return n.prefix + "INBOX" }
+func (n Names) NamedStream() string     { return n.prefix + "NAMED" }
 func (n Names) TimersStream() string    { return n.prefix + "TIMERS" }
 func (n Names) RunStream() string       { return n.prefix + "RUN" }
 func (n Names) SchedulesStream() string { return n.prefix + "SCHEDULES" }
@@ -109,12 +110,33 @@ func (n Names) Cmd(s content.SessionID, l events.Lane) string {
 	return n.NS + ".cmd." + string(s) + "." + string(l)
 }
 
+// CmdOf returns the subject of a named user's commands.
+func (n Names) CmdOf(user string, s content.SessionID, l events.Lane) string {
+	return n.Cmd(s, l.Unnamed()) + "." + user
+}
+
+// userInbox begins the inbox prefix of a user with a name.
+const userInbox = "_USER_"
+
+// InboxOf returns the inbox prefix of a named user. Only that user may subscribe to it, so it tells a
+// program its own name.
+func InboxOf(user string) string { return userInbox + user }
+
+// UserOfInbox returns the named user with an inbox prefix, or "".
+func UserOfInbox(prefix string) string {
+	user, ok := strings.CutPrefix(strings.TrimSuffix(prefix, "."), userInbox)
+	if !ok || !content.IsToken(user) {
+		return ""
+	}
+	return user
+}
+
 // Stored is a set of subjects in a stream.
 type Stored struct{ Stream, Subject string }
 
 // Commands returns where the commands of a session are stored.
 func (n Names) Commands(s content.SessionID) []Stored {
-	return []Stored{{n.InboxStream(), n.Cmds(s)}, {n.TimersStream(), n.Due(s)}}
+	return []Stored{{n.InboxStream(), n.Cmds(s)}, {n.NamedStream(), n.CmdOf("*", s, "*")}, {n.TimersStream(), n.Due(s)}}
 }
 
 func (n Names) Timer(s content.SessionID, id string) string {
@@ -166,11 +188,15 @@ func (n Names) SessionOf(subject string) content.SessionID {
 	return ""
 }
 
-// LaneOf returns the lane of a command's subject or of its live copy.
-func (n Names) LaneOf(subject string) events.Lane {
+// SenderOf returns the lane of a command's subject or of its live copy, and the user whom it names, or "".
+func (n Names) SenderOf(subject string) (lane events.Lane, user string) {
 	subject = strings.TrimPrefix(strings.TrimPrefix(subject, n.NS+"."), "live.")
-	if strings.HasPrefix(subject, "due.") {
-		return events.LaneDue
+	switch tokens := strings.Split(subject, "."); {
+	case tokens[0] == "due":
+		return events.LaneDue, ""
+	case len(tokens) == 4:
+		return events.Lane(tokens[2]).Named(), tokens[3]
+	default:
+		return events.Lane(tokens[len(tokens)-1]), ""
 	}
-	return events.Lane(subject[strings.LastIndexByte(subject, '.')+1:])
 }

@@ -23,7 +23,7 @@ func TestSessionOfEverySubject(t *testing.T) {
 	t.Parallel()
 	n := New("ns")
 	for _, subject := range []string{
-		n.Journal("s-1"), n.Cmd("s-1", "ask"), n.Timer("s-1", "retry"), n.Due("s-1"), n.Run("s-1"),
+		n.Journal("s-1"), n.Cmd("s-1", "ask"), n.CmdOf("ada", "s-1", "ask"), n.Timer("s-1", "retry"), n.Due("s-1"), n.Run("s-1"),
 		n.Task("queue", "s-1", "t1-r1-c1"), n.Delta("s-1"), n.Cancel("s-1"),
 	} {
 		for _, subject := range []string{subject, n.Live(subject)} {
@@ -37,18 +37,37 @@ func TestSessionOfEverySubject(t *testing.T) {
 	}
 }
 
-func TestLanesOfSubjects(t *testing.T) {
+func TestSendersOfSubjects(t *testing.T) {
 	t.Parallel()
 	n := New("x")
-	for subject, want := range map[string]events.Lane{
-		n.Cmd("s1", events.LaneAsk):            events.LaneAsk,
-		n.Live(n.Cmd("s1", events.LaneDecide)): events.LaneDecide,
-		n.Live(n.Cmd("due", events.LaneAsk)):   events.LaneAsk,
-		n.Due("s1"):                            events.LaneDue,
-		n.Live(n.Due("ask")):                   events.LaneDue,
+	type sender struct {
+		lane events.Lane
+		user string
+	}
+	for subject, want := range map[string]sender{
+		n.Cmd("s1", events.LaneAsk):                      {events.LaneAsk, ""},
+		n.Live(n.Cmd("s1", events.LaneDecide)):           {events.LaneDecide, ""},
+		n.Live(n.Cmd("due", events.LaneAsk)):             {events.LaneAsk, ""},
+		n.CmdOf("ada", "s1", events.LaneAsk):             {"ask.*", "ada"},
+		n.Live(n.CmdOf("ask", "due", events.LaneDecide)): {"decide.*", "ask"},
+		n.CmdOf("ada", "s1", events.LaneAsk.Named()):     {events.LaneAsk.Named(), "ada"},
+		n.Live(n.CmdOf("ada", "live", "ask")):            {"ask.*", "ada"},
+		n.Due("s1"):                                      {events.LaneDue, ""},
+		n.Live(n.Due("ask")):                             {events.LaneDue, ""},
 	} {
-		if got := n.LaneOf(subject); got != want {
-			t.Errorf("lane of %s = %q, want %q", subject, got, want)
+		if lane, user := n.SenderOf(subject); (sender{lane, user}) != want {
+			t.Errorf("sender of %s = %q %q, want %+v", subject, lane, user, want)
+		}
+	}
+}
+
+func TestAnInboxPrefixTellsAUserItsName(t *testing.T) {
+	t.Parallel()
+	for prefix, want := range map[string]string{
+		InboxOf("ada"): "ada", "_USER_ada.": "ada", "": "", "_INBOX": "", "_INBOX_ada": "", "_USER_": "", "_USER_a.b": "", "_USER_*": "",
+	} {
+		if got := UserOfInbox(prefix); got != want {
+			t.Errorf("user of %q = %q, want %q", prefix, got, want)
 		}
 	}
 }

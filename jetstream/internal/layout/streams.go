@@ -39,7 +39,8 @@ type Stream struct {
 func (n Names) Streams() []Stream {
 	streams := []Stream{
 		{Name: "JOURNAL", Config: n.journalConfig()},
-		{Name: "INBOX", Config: n.inboxConfig()},
+		{Name: "INBOX", Config: n.inboxConfig(n.InboxStream(), n.Cmds(AllSessions))},
+		{Name: "NAMED", Config: n.inboxConfig(n.NamedStream(), n.CmdOf("*", AllSessions, "*"))},
 		{Name: "TIMERS", Config: n.timersConfig()},
 		{Name: "RUN", Config: onePerSubject(n.RunStream(), n.Run(AllSessions)), Consumers: []jetstream.ConsumerConfig{n.Drivers()}},
 		{Name: "TASKS", Config: onePerSubject(n.TasksStream(), n.AllTasks())},
@@ -73,10 +74,10 @@ func (n Names) journalConfig() jetstream.StreamConfig {
 // inboxConfig is minimal on purpose. With schedules, a purge of handled commands would delete pending
 // ones. With roll-ups, one client could delete every session's commands. With direct gets, a lagging
 // replica would answer.
-func (n Names) inboxConfig() jetstream.StreamConfig {
+func (n Names) inboxConfig(stream, subjects string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:      n.InboxStream(),
-		Subjects:  []string{n.Cmds(AllSessions)},
+		Name:      stream,
+		Subjects:  []string{subjects},
 		RePublish: n.republish("cmd"),
 	}
 }

@@ -22,13 +22,18 @@ func rolesApart() (words []string) {
 	return words
 }
 
-// accountsOf returns the accounts of users that are written as roles and a queue: worker+client/gpu.
+// accountsOf returns the accounts of users that are written as roles, a queue and a name:
+// worker+client/gpu:ada. Without a name, the user is called like its roles, and sends commands without one.
 func accountsOf(namespace string, words []string) ([]admin.Account, error) {
 	users := make([]admin.User, len(words))
 	for i, word := range words {
+		word, name, named := strings.Cut(word, ":")
 		roles, queue, _ := strings.Cut(word, "/")
-		u := admin.User{Name: strings.NewReplacer("/", "_", "+", "_").Replace(word)}
-		u.Grant = admin.Grant{Namespace: namespace, Queue: queue, Inbox: "_INBOX_" + u.Name}
+		u := admin.User{Name: name, Grant: admin.Grant{Namespace: namespace, Queue: queue, User: name}}
+		if !named {
+			u.Name = strings.NewReplacer("/", "_", "+", "_").Replace(word)
+			u.Inbox = "_INBOX_" + u.Name
+		}
 		for role := range strings.SplitSeq(roles, "+") {
 			u.Roles = append(u.Roles, admin.Role(role))
 		}
@@ -44,8 +49,8 @@ func passwordOf(u admin.User) string {
 
 // printAccounts prints the accounts of users as a configuration of nats-server.
 func printAccounts(output app.Output, g admin.Grant, words []string) error {
-	if g.Queue != "" || g.Inbox != "" {
-		return cli.Usage("--accounts: write the queue of a worker as worker/QUEUE; every user has an inbox prefix of its own")
+	if g.Queue != "" || g.Inbox != "" || g.User != "" {
+		return cli.Usage("--accounts: write the queue of a worker as worker/QUEUE, a user's name as client:ada; every user has an inbox prefix of its own")
 	}
 	if len(words) == 0 {
 		words = rolesApart()
@@ -55,7 +60,7 @@ func printAccounts(output app.Output, g admin.Grant, words []string) error {
 		return cli.Usage("%w", err)
 	}
 	conf, err := admin.AccountsConf(accounts, func(u admin.User) string {
-		return fmt.Sprintf("user: %q, password: $%s # connects with --inbox-prefix %s", u.Name, passwordOf(u), u.Inbox)
+		return fmt.Sprintf("user: %q, password: $%s # connects with --inbox-prefix %s", u.Name, passwordOf(u), u.Prefix())
 	})
 	if err != nil {
 		return cli.Usage("%w", err)
@@ -84,7 +89,7 @@ func accountsReport(accounts []admin.Account) (out []accountReport) {
 	for _, a := range accounts {
 		r := accountReport{Account: a.Name}
 		for _, u := range a.Users {
-			r.Users = append(r.Users, userReport{u.Name, u.Roles, u.Queue, u.Inbox, passwordOf(u)})
+			r.Users = append(r.Users, userReport{u.Name, u.Roles, u.Queue, u.Prefix(), passwordOf(u)})
 		}
 		out = append(out, r)
 	}

@@ -43,30 +43,38 @@ Roles:
 A user with several roles names all of them. A worker that offers sub-agents is a client and an
 approver, too.
 
+With --user, what the user asks and decides is recorded under that name as verified: no other user's
+permissions let it send commands under it. Without, a name in a command is what its sender says, and
+is shown as a claim.
+
 A user who can subscribe to a reply can read it. Give every user, or every group that may share
 what it knows, an inbox prefix of its own: pass it to the program with --inbox-prefix, or put it
-into the context of the nats command.
+into the context of the nats command. That of a user with a name is _USER_ and the name, from which
+programs know it.
 
 In one NATS account, permissions prevent mistakes, not attacks: they are for users who trust each
 other. With --accounts, the command prints a configuration of nats-server that holds against hostile
 users: an account for the cell and one for each combination of roles, with a user in each. Its
-arguments are users: one or more roles, and the queue of a worker: client, worker/gpu, worker+client+approver/gpu. Their
-passwords are in environment variables of the server, which the output names. Without arguments,
-there is a user for each role, and a worker of the queue "default".
+arguments are users: one or more roles, the queue of a worker, and a name: client, worker/gpu,
+client+approver:ada, worker+client+approver/gpu:crew. Their passwords are in environment variables of
+the server, which the output names. Without arguments, there is a user for each role, and a worker of
+the queue "default".
 
 docs/permissions.md lists what each layout enforces.`,
 		Example: `  turnlog permissions client
+  turnlog permissions client approver --user ada
   turnlog permissions worker --queue gpu > worker-gpu.conf
   turnlog permissions worker client approver --queue default --inbox-prefix _INBOX_crew
   turnlog permissions driver --namespace team-a -o json | jq .permissions
   turnlog permissions --accounts > accounts.conf
-  turnlog permissions --accounts driver provisioner client approver worker/default worker/gpu`,
+  turnlog permissions --accounts driver provisioner client:ada client+approver:bob worker/default`,
 		ValidArgs: roles,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&g.Namespace, "namespace", "", "`name` of the deployment on its server, default "+jetstream.DefaultNamespace+" [TURNLOG_NAMESPACE]")
 	fs.StringVar(&g.Queue, "queue", "", "`name` of the queue of a worker")
-	fs.StringVar(&g.Inbox, "inbox-prefix", "", "`text` that the subjects of replies to the user begin with; default: _INBOX_ and the role")
+	fs.StringVar(&g.User, "user", "", "`name` under which the user sends commands, and no other user may")
+	fs.StringVar(&g.Inbox, "inbox-prefix", "", "`text` that the subjects of replies to the user begin with; default: _USER_ and the name, or _INBOX_ and the role")
 	fs.BoolVar(&apart, "accounts", false, "print NATS accounts, one for each combination of roles")
 	output := a.Output(cmd, "conf", "json")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -92,7 +100,7 @@ docs/permissions.md lists what each layout enforces.`,
 		case !worker && g.Queue != "":
 			return cli.Usage("--queue %s: only a worker has a queue", g.Queue)
 		}
-		if g.Inbox == "" {
+		if g.Inbox == "" && g.User == "" {
 			g.Inbox = "_INBOX_" + joined(g.Roles, "_")
 			if g.Queue != "" {
 				g.Inbox += "_" + g.Queue
@@ -103,8 +111,8 @@ docs/permissions.md lists what each layout enforces.`,
 			return cli.Usage("%w", err)
 		}
 		return output.Print(permissionsReport(g, p), func(w io.Writer) error {
-			who := strings.Replace(joined(g.Roles, ", "), "worker", "worker of the queue "+g.Queue, 1)
-			_, err := fmt.Fprintf(w, "# A user of the deployment %s: %s. Its programs connect with\n# --inbox-prefix %s.\n%s", g.Namespace, who, g.Inbox, p.Conf())
+			who := strings.TrimPrefix(g.User+", ", ", ") + strings.Replace(joined(g.Roles, ", "), "worker", "worker of the queue "+g.Queue, 1)
+			_, err := fmt.Fprintf(w, "# A user of the deployment %s: %s. Its programs connect with\n# --inbox-prefix %s.\n%s", g.Namespace, who, g.Prefix(), p.Conf())
 			return err
 		})
 	}
@@ -134,7 +142,8 @@ func permissionsReport(g admin.Grant, p admin.Permissions) any {
 		Namespace   string       `json:"namespace"`
 		Roles       []admin.Role `json:"roles"`
 		Queue       string       `json:"queue,omitempty"`
+		User        string       `json:"user,omitempty"`
 		InboxPrefix string       `json:"inbox_prefix"`
 		Permissions permissions  `json:"permissions"`
-	}{g.Namespace, g.Roles, g.Queue, g.Inbox, permissions{list{p.Publish}, list{p.Subscribe}, p.Responses}}
+	}{g.Namespace, g.Roles, g.Queue, g.User, g.Prefix(), permissions{list{p.Publish}, list{p.Subscribe}, p.Responses}}
 }

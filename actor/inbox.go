@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/schedule"
 )
 
 // receive handles a live command. If an earlier one may be missing, it reads the inbox.
@@ -122,6 +123,9 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 	case refused:
 		count(name, "refused")
 		d.Publish(events.Refused{Command: env.ID, Reason: r.Reason, Detail: r.Detail})
+		if schedule.NameOf(env.ID) != "" {
+			d.node.refused(ctx, env.ID, r)
+		}
 		return nil
 	case err == nil && d.Head.Seq == before:
 		count(name, "ignored")

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,13 +132,24 @@ func (f *firing) settle(ctx context.Context) error {
 	} else if err := f.handle(ctx, s, s.Timing.Due(pending.At), pending.Seq); err != nil {
 		return err
 	}
-	if err := f.store.Settle(ctx, f.name, pending.Seq); err != nil || pending.Err != nil {
-		return err
+	return f.store.Settle(ctx, f.name, pending.Seq)
+}
+
+// refused changes the outcome of the firing that sent a command to failed, since its session
+// refused the command.
+func (n *Node) refused(ctx context.Context, command string, why *commands.Rejection) {
+	f := n.firing(schedule.NameOf(command))
+	err := jetstream.ErrHandled
+	for errors.Is(err, jetstream.ErrHandled) { // the node that sent it has recorded that
+		if f.last, f.number, err = f.store.Outcome(ctx, f.name); err != nil || !f.last.Sent(f.name, command) {
+			break
+		}
+		o := f.last
+		o.Result, o.Done = schedule.Failed, true
+		o.Detail = fmt.Sprintf("session %s refused it: %s", o.Session, cmp.Or(why.Detail, string(why.Reason)))
+		err = f.record(ctx, o)
 	}
-	if !s.Timing.At.IsZero() && f.last.Result == schedule.Started { // any other outcome is kept for readers
-		return f.store.Forget(ctx, f.name, f.number)
-	}
-	return nil
+	f.warn(ctx, err)
 }
 
 // handle decides the outcome of a firing, records it, carries it out, and records that it is done. If

@@ -192,8 +192,16 @@ func TestASessionThatCannotStartDelaysNothing(t *testing.T) {
 		p.Commands = []commands.Command{commands.OpenSession{Config: events.Config{Agent: &events.AgentRef{Name: "absent"}}}}
 		w.add(p)
 		<-time.After(21 * time.Minute)
-		if o := w.outcome("p"); o.Result != schedule.Started || o.Session != "p-20000101T002000Z" {
-			t.Errorf("outcome = %+v, want the second one started", o)
+		const why = `session p-20000101T002000Z refused it: the node knows no agents`
+		if o := w.outcome("p"); o.Result != schedule.Failed || o.Session != "p-20000101T002000Z" || o.Detail != why {
+			t.Errorf("outcome = %+v, want the second one failed, since %s", o, why)
+		}
+		p = plan("once", schedule.Timing{At: time.Now().Add(time.Minute)}, "")
+		p.Commands = []commands.Command{commands.OpenSession{Config: events.Config{Agent: &events.AgentRef{Name: "absent"}}}}
+		w.add(p)
+		<-time.After(2 * time.Minute)
+		if o := w.outcome("once"); o.Result != schedule.Failed {
+			t.Errorf("outcome of a one-time schedule = %+v, want a failure", o)
 		}
 		n.Drain(t)
 	})
@@ -225,11 +233,12 @@ func TestScheduledInputWakesAParkedSession(t *testing.T) {
 		if len(causes) != 2 || !strings.HasPrefix(causes[1], "schedule/r/") {
 			t.Errorf("inputs were caused by %v, want the second by the schedule", causes)
 		}
-		if all, err := w.Cell.Schedules().List(w.Ctx); err != nil || len(all) > 0 {
-			t.Errorf("the one-time schedule still exists: %+v, %v", all, err)
+		if all, err := w.Cell.Schedules().List(w.Ctx); err != nil || len(all) != 1 || !all[0].Over || all[0].Last.Result != schedule.Started {
+			t.Errorf("List = %+v, %v; want the one-time schedule over", all, err)
 		}
-		if _, number, err := w.Cell.Schedules().Outcome(w.Ctx, "r"); number != 0 || err != nil {
-			t.Errorf("its outcome still exists: %d, %v", number, err)
+		<-time.After(2 * time.Hour)
+		if all, err := w.Cell.Schedules().List(w.Ctx); err != nil || len(all) > 0 {
+			t.Errorf("two hours later List = %+v, %v", all, err)
 		}
 		n.Drain(t)
 	})

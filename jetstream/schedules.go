@@ -121,14 +121,14 @@ type Standing struct {
 	Added   time.Time        // by the server's clock
 	Pending time.Time        // when it fired, if that is not handled yet; else zero
 	Last    schedule.Outcome // of the last handled firing; zero if there is none
-	Over    bool             // it fired once and failed: only name, time and Last are known
+	Over    bool             // it fired once and is handled: only name, time and Last are known
 	Err     error            // this release cannot decode it: only its name is known
 
 	record uint64 // the number of Last's record
 }
 
-// List returns all schedules, by name, including those that fired for the last time and are not
-// handled yet or failed.
+// List returns all schedules, by name, including those that fired for the last time until their
+// outcome expires.
 func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
 	var names []string
 	for _, list := range []func(context.Context, string) ([]string, error){s.schedules.keys, s.fired.keys, s.outcomes.keys} {
@@ -239,7 +239,7 @@ func (s *Schedules) Forget(ctx context.Context, name string, record uint64) erro
 
 // Expire deletes the outcome of a schedule that ended long ago.
 func (s *Schedules) Expire(ctx context.Context, p Standing, now time.Time) error {
-	if !p.Over || now.Sub(p.Last.Due) < schedule.Kept {
+	if !p.Over || !p.Last.Expired(now) {
 		return nil
 	}
 	return s.Forget(ctx, p.Name, p.record)

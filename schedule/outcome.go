@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -17,12 +18,14 @@ type Result string
 const (
 	Started Result = "started" // a session was opened, or received the input
 	Skipped Result = "skipped" // its session was still busy, or the firing was too late
-	Failed  Result = "failed"  // its session does not exist or is closed
+	Failed  Result = "failed"  // its session does not exist, is closed, or refused it
 )
 
-// Kept is how long the outcome of a one-time schedule that started nothing is kept. What a
-// schedule started is recorded in its session.
-const Kept = 7 * 24 * time.Hour
+// How long the outcome of a one-time schedule is kept.
+const (
+	keptStarted = time.Hour // its session may still refuse it; else that is the record
+	kept        = 7 * 24 * time.Hour
+)
 
 // Outcome is what happened to a schedule's last firing. A node stores it before it acts on
 // the firing, and again, with Done, afterwards. A node that finds one that is not done acts
@@ -35,6 +38,19 @@ type Outcome struct {
 	Detail  string            // why, unless it started
 	Session content.SessionID // the last one that it started
 	Done    bool
+}
+
+// Sent reports whether the firing sent the command with an ID. The name is the schedule's.
+func (o Outcome) Sent(name, command string) bool {
+	return o.Result == Started && strings.HasPrefix(command, causeOf(name, o.Created, o.Due))
+}
+
+// Expired reports whether the outcome is too old to be kept once its schedule is over.
+func (o Outcome) Expired(now time.Time) bool {
+	if o.Result == Started {
+		return now.Sub(o.Due) >= keptStarted
+	}
+	return now.Sub(o.Due) >= kept
 }
 
 type storedOutcome struct {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -122,11 +124,28 @@ func (s Schedule) Envelopes(due time.Time) []commands.Envelope {
 	out := make([]commands.Envelope, len(s.Commands))
 	for i, c := range s.Commands {
 		out[i] = commands.Envelope{
-			ID:      fmt.Sprintf("schedule/%s/%d/%d/%d", s.Name, s.Created.UnixMilli(), due.Unix(), i+1),
+			ID:      causeOf(s.Name, s.Created, due) + strconv.Itoa(i+1),
 			Session: s.SessionAt(due), By: "schedule/" + s.Name, At: content.TimeOf(due), Command: c,
 		}
 	}
 	return out
+}
+
+const causePrefix = "schedule/"
+
+// causeOf is what the IDs of a firing's commands begin with.
+func causeOf(name string, created, due time.Time) string {
+	return fmt.Sprintf("%s%s/%d/%d/", causePrefix, name, created.UnixMilli(), due.Unix())
+}
+
+// NameOf returns the name of the schedule that sent the command with an ID, or "".
+func NameOf(command string) string {
+	rest, ok := strings.CutPrefix(command, causePrefix)
+	name, _, _ := strings.Cut(rest, "/")
+	if !ok {
+		return ""
+	}
+	return name
 }
 
 // stored is the stored form of a schedule.

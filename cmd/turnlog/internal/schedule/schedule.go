@@ -120,7 +120,7 @@ type row struct {
 	Next    *time.Time        `json:"next,omitempty"`
 	Pending *time.Time        `json:"pending_since,omitempty"` // it fired, and no node has started that
 	Last    *outcome          `json:"last,omitempty"`
-	Over    bool              `json:"over,omitempty"`  // it was a one-time schedule and failed
+	Over    bool              `json:"over,omitempty"`  // it was a one-time schedule and is handled
 	Error   string            `json:"error,omitempty"` // why it cannot be read
 
 	when string

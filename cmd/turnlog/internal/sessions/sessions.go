@@ -57,7 +57,7 @@ func show(r *app.Remote) *cobra.Command {
 // report is the state of a session.
 type report struct {
 	Session   content.SessionID `json:"session"`
-	State     string            `json:"state"` // idle, working, approval, yield, ready, closed, deleted
+	State     string            `json:"state"` // idle, working, approval, yield, ready, closed, deleted, never opened
 	Agent     *agentReport      `json:"agent,omitempty"`
 	Model     string            `json:"model"`
 	Changed   content.Time      `json:"changed_at"`
@@ -97,6 +97,8 @@ func reportOf(s *loop.State, head journal.Head) report {
 	switch {
 	case s.Deleted != nil:
 		r.State = "deleted"
+	case !s.Opened:
+		r.State = "never opened" // the request to open it was refused
 	case s.Closed:
 		r.State = "closed"
 	case r.State == string(commands.WaitInput):

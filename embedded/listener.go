@@ -45,7 +45,7 @@ func cannotListen(a address, err error) error {
 
 // warnIfOpen warns if every host on the network may read and write everything.
 func warnIfOpen(cfg config) {
-	if cfg.listen == nil || cfg.user+cfg.token != "" {
+	if cfg.listen == nil || cfg.guarded || cfg.user+cfg.token != "" {
 		return
 	}
 	if ip := net.ParseIP(cfg.listen.host); cfg.listen.host == "localhost" || (ip != nil && ip.IsLoopback()) {

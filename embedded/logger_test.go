@@ -45,6 +45,8 @@ func TestOpenListenerLogsAWarning(t *testing.T) {
 		{[]Option{WithListener("[::1]:0")}, false},
 		{[]Option{WithListener("localhost:0")}, false},
 		{[]Option{WithListener(":0"), WithUser("ann", "pw")}, false},
+		{[]Option{WithListener(":0"), WithSettings(`accounts: { a: { users: [ { user: ann, password: pw } ] } }`)}, false},
+		{[]Option{WithListener(":0"), WithSettings(`max_payload: 1MB`)}, true},
 		{nil, false},
 	} {
 		core, logs := observer.New(zap.WarnLevel)

@@ -24,6 +24,7 @@ type config struct {
 	user, pass string
 	token      string
 	text       string // settings in nats-server's syntax
+	guarded    bool   // they name users or a token
 
 	name   string
 	routes *routes // nil unless the server belongs to a cluster
@@ -147,10 +148,12 @@ func WithToken(token string) Option {
 // settings name users, pass one of them to [Server.Connect].
 func WithSettings(text string) Option {
 	return func(c *config) error {
-		if err := (&server.Options{}).ProcessConfigString(text); err != nil {
+		o := &server.Options{}
+		if err := o.ProcessConfigString(text); err != nil {
 			return fmt.Errorf("settings of nats-server: %s", strings.TrimSpace(err.Error())) // it ends with a new line
 		}
 		c.text = text
+		c.guarded = o.Username+o.Authorization != "" || len(o.Users)+len(o.Nkeys)+len(o.TrustedOperators) > 0
 		return nil
 	}
 }

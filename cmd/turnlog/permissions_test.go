@@ -69,7 +69,7 @@ func TestTheCommandsWorkInAccountsOfTheirRoles(t *testing.T) {
 
 func TestAccountsNeedUsersThatExist(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"boss"}, {"worker"}, {"client/gpu"}, {"worker/a.b"}, {"client", "--queue", "gpu"}} {
+	for _, args := range [][]string{{"boss"}, {"worker"}, {"client/gpu"}, {"worker/a.b"}, {"client", "--queue", "gpu"}, {"client", "client"}} {
 		expect(t, cli.CodeUsage, append([]string{"permissions", "--accounts"}, args...)...)
 	}
 	out := expect(t, cli.CodeOK, "permissions", "--accounts", "worker+client+approver/gpu", "worker/gpu", "driver", "-o", "json").out.String()

@@ -42,7 +42,7 @@ func hintFor(err error, o *nats.Options) string {
 		if o.User+o.Token+o.Nkey != "" || o.UserJWT != nil || o.TokenHandler != nil || strings.Contains(strings.Join(o.Servers, ","), "@") {
 			return "the server does not accept these credentials"
 		}
-		return "it wants credentials: give --creds, --user and --password, --token, --nkey, or a --context that has them; without --open, a server of turnlog admits only the user who started it"
+		return "it wants credentials: give --creds, --user and --password, --token, --nkey, or a --context that has them; a server of turnlog admits only the user who started it, without --open, and its users with roles have a --context each"
 	}
 	if errors.Is(err, nats.ErrSecureConnWanted) {
 		return "the server has no TLS: omit the TLS settings, and write nats:// instead of tls://"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -15,38 +16,72 @@ import (
 )
 
 // Local is the context of a server that a user runs on this machine. Its file holds the server's
-// token and only that user can read it, so no other user of the machine can connect. Programs that
-// connect to the server without other credentials find the token by the server's port. For the nats
-// command it is a context like any other.
+// token, or the password of one of its users, and only the user who runs the server can read it.
+// Programs that connect to a server with a token and have no other credentials find the token by the
+// server's port. For the nats command it is a context like any other.
 type Local struct {
 	Name  string // of the context
 	File  string
-	Token string
+	Login Login
+}
+
+// Login is how programs identify themselves to a server: with its token, or as one of its users.
+type Login struct {
+	Token       string `json:"token,omitempty"`
+	User        string `json:"user,omitempty"`
+	Password    string `json:"password,omitempty"`
+	InboxPrefix string `json:"inbox_prefix,omitempty"`
 }
 
 // localContext is as much of a context file as a server of this machine needs.
 type localContext struct {
 	Description string `json:"description"`
 	URL         string `json:"url"`
-	Token       string `json:"token"`
+	Login
 }
 
-// NewToken returns a token that cannot be guessed.
-func NewToken() string { return rand.Text() }
+// NewSecret returns a token or password that cannot be guessed.
+func NewSecret() string { return rand.Text() }
+
+// KeptPassword returns the password of a user of a server on a port, as a former start of the server
+// left it in the user's context; "" if there is no such context. A file that is no context of that user
+// is an error: saving the user's context would replace it.
+func KeptPassword(getenv func(string) string, port, user string) (string, error) {
+	file := (&Flags{getenv: getenv}).file("context", LocalName(port, user)+".json")
+	if file == "" {
+		return "", errNoHome
+	}
+	c, err := readLocal(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("context of user %s: %w", user, err)
+	case c.User != user || c.Password == "":
+		return "", fmt.Errorf("%s has no password of the user %s: remove or rename it", file, user)
+	}
+	return c.Password, nil
+}
+
+var errNoHome = errors.New("context file with credentials: HOME is not set")
 
 // SaveLocal writes the context of a server at a URL. Each start of a server has another token: one
 // that a killed server left behind opens nothing.
-func SaveLocal(getenv func(string) string, at, token string) (Local, error) {
+func SaveLocal(getenv func(string) string, at string, login Login) (Local, error) {
 	u, err := url.Parse(at)
 	if err != nil {
 		return Local{}, fmt.Errorf("context of %s: %w", at, err)
 	}
-	l := Local{Name: localName(u), Token: token}
+	l := Local{Name: LocalName(u.Port(), login.User), Login: login}
 	f := Flags{getenv: getenv}
 	if l.File = f.file("context", l.Name+".json"); l.File == "" {
-		return Local{}, errors.New("context file with the server's token: HOME is not set")
+		return Local{}, errNoHome
 	}
-	raw, err := json.MarshalIndent(localContext{"written by turnlog; gone when that server ends", at, token}, "", "  ")
+	what := "written by turnlog; gone when that server ends"
+	if login.User != "" {
+		what = "written by turnlog server; the credentials of its user " + login.User
+	}
+	raw, err := json.MarshalIndent(localContext{what, at, login}, "", "  ")
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(l.File), 0o700)
 	}
@@ -54,27 +89,37 @@ func SaveLocal(getenv func(string) string, at, token string) (Local, error) {
 		err = maybe.WriteFile(l.File, append(raw, '\n'), 0o600)
 	}
 	if err != nil {
-		return Local{}, fmt.Errorf("context file with the server's token: %w", err)
+		return Local{}, fmt.Errorf("context file with credentials: %w", err)
 	}
 	return l, nil
 }
 
 // Remove removes the file, unless a later server has replaced it.
 func (l Local) Remove() error {
-	if c, err := readLocal(l.File); err != nil || c.Token != l.Token {
+	if c, err := readLocal(l.File); err != nil || c.Login != l.Login {
 		return nil //nolint:nilerr // there is none, or it is not ours
 	}
 	return os.Remove(l.File) //nolint:wrapcheck // it names the file
 }
 
-func localName(u *url.URL) string { return "turnlog-" + u.Port() }
+// LocalName returns the name of the context of a server on a port, or of one of its users.
+func LocalName(port, user string) string {
+	name := "turnlog-" + port
+	if user != "" {
+		name += "-" + user
+	}
+	return name
+}
 
 func readLocal(file string) (c localContext, err error) {
 	raw, err := readFile(file)
-	if err == nil {
-		err = json.Unmarshal(raw, &c)
+	if err != nil {
+		return c, err
 	}
-	return c, err //nolint:wrapcheck // no caller reports it
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return c, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, nil
 }
 
 // localToken returns what reads the token of a server of this user, nil if there is none. It is read
@@ -90,7 +135,7 @@ func (f *Flags) localToken(servers []string) func() string {
 	if u.Port() == "" {
 		u.Host = net.JoinHostPort(u.Hostname(), "4222")
 	}
-	file := f.file("context", localName(u)+".json")
+	file := f.file("context", LocalName(u.Port(), "")+".json")
 	read := func() string {
 		c, err := readLocal(file)
 		is, parseErr := url.Parse(c.URL)

@@ -19,13 +19,13 @@ import (
 // guarded starts a server with a token and writes its context.
 func guarded(t *testing.T, e environment, listen string) (*embedded.Server, Local) {
 	t.Helper()
-	token := NewToken()
+	token := NewSecret()
 	s, err := embedded.Start(t.Context(), embedded.WithListener(listen), embedded.WithToken(token))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	l, err := SaveLocal(func(k string) string { return e[k] }, s.ClientURL(), token)
+	l, err := SaveLocal(func(k string) string { return e[k] }, s.ClientURL(), Login{Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,11 +102,38 @@ func TestAConnectionOutlivesItsServersToken(t *testing.T) {
 	}
 }
 
+func TestAUsersPasswordIsKept(t *testing.T) {
+	e := newEnvironment(t)
+	getenv := func(k string) string { return e[k] }
+	if kept, err := KeptPassword(getenv, "4222", "ann"); kept != "" || err != nil {
+		t.Errorf("before: %q, %v", kept, err)
+	}
+	l, err := SaveLocal(getenv, "nats://127.0.0.1:4222", Login{User: "ann", Password: "pw", InboxPrefix: "_INBOX_ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := KeptPassword(getenv, "4222", "ann"); kept != "pw" || err != nil {
+		t.Errorf("after: %q, %v", kept, err)
+	}
+	if info, err := os.Stat(l.File); err != nil || info.Mode() != 0o600 || l.Name != "turnlog-4222-ann" {
+		t.Errorf("%s: %v, %v", l.Name, info, err)
+	}
+	for _, body := range []string{`{"user":"bob","password":"pw"}`, `{"user":"ann"}`, `{`, ``} {
+		e.context(t, "turnlog-4222-ann", body, false)
+		if _, err := KeptPassword(getenv, "4222", "ann"); err == nil || !strings.Contains(err.Error(), l.File) {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+	if _, err := KeptPassword(func(string) string { return "" }, "4222", "ann"); err == nil || !strings.Contains(err.Error(), "HOME is not set") {
+		t.Errorf("without a home: %v", err)
+	}
+}
+
 func TestAContextNeedsAHome(t *testing.T) {
-	if _, err := SaveLocal(func(string) string { return "" }, "nats://127.0.0.1:4222", "x"); err == nil || !strings.Contains(err.Error(), "HOME is not set") {
+	if _, err := SaveLocal(func(string) string { return "" }, "nats://127.0.0.1:4222", Login{Token: "x"}); err == nil || !strings.Contains(err.Error(), "HOME is not set") {
 		t.Errorf("SaveLocal = %v", err)
 	}
-	if _, err := SaveLocal(func(string) string { return "" }, "::", "x"); err == nil {
+	if _, err := SaveLocal(func(string) string { return "" }, "::", Login{Token: "x"}); err == nil {
 		t.Error("no URL")
 	}
 }

@@ -192,6 +192,7 @@ func (d *deployment) run(name string, args ...string) (stdout, stderr string, co
 	cmd := exec.CommandContext(d.t.Context(), filepath.Join(binaries, name), args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Env = append(os.Environ(), d.env...)
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		d.t.Fatal(err)
 	}

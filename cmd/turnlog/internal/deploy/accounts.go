@@ -3,6 +3,7 @@ package deploy
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
@@ -10,21 +11,16 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// rolesApart returns a user for each role, with workers of the default queue.
-func rolesApart() (words []string) {
-	for _, r := range admin.Grantable() {
-		word := string(r)
-		if r == admin.RoleWorker {
-			word += "/" + DefaultQueue
+// usersOf returns users that are written as roles, a queue and a name: worker+client/gpu:ada. Without a
+// name, the user is called like its roles, and sends commands without one. Without words, there is a user
+// for each role, and a worker of the default queue.
+func usersOf(namespace string, words []string) []admin.User {
+	if len(words) == 0 {
+		for _, r := range admin.Grantable() {
+			words = append(words, string(r))
 		}
-		words = append(words, word)
+		words[slices.Index(words, string(admin.RoleWorker))] += "/" + DefaultQueue
 	}
-	return words
-}
-
-// accountsOf returns the accounts of users that are written as roles, a queue and a name:
-// worker+client/gpu:ada. Without a name, the user is called like its roles, and sends commands without one.
-func accountsOf(namespace string, words []string) ([]admin.Account, error) {
 	users := make([]admin.User, len(words))
 	for i, word := range words {
 		word, name, named := strings.Cut(word, ":")
@@ -39,7 +35,7 @@ func accountsOf(namespace string, words []string) ([]admin.Account, error) {
 		}
 		users[i] = u
 	}
-	return admin.Accounts(users)
+	return users
 }
 
 // passwordOf returns the name of the variable with a user's password.
@@ -52,10 +48,7 @@ func printAccounts(output app.Output, g admin.Grant, words []string) error {
 	if g.Queue != "" || g.Inbox != "" || g.User != "" {
 		return cli.Usage("--accounts: write the queue of a worker as worker/QUEUE, a user's name as client:ada; every user has an inbox prefix of its own")
 	}
-	if len(words) == 0 {
-		words = rolesApart()
-	}
-	accounts, err := accountsOf(g.Namespace, words)
+	accounts, err := admin.Accounts(usersOf(g.Namespace, words))
 	if err != nil {
 		return cli.Usage("%w", err)
 	}

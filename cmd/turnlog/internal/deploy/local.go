@@ -90,7 +90,7 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 		return err
 	}
 	defer stop()
-	d, err := provisionOn(ctx, srv, l.namespace, admin.QueueConfig{Name: DefaultQueue})
+	d, err := provisionOn(ctx, srv, l.namespace, nil, admin.QueueConfig{Name: DefaultQueue})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
@@ -89,10 +90,10 @@ func provision(ctx context.Context, cell *cli.Cell, d *cli.Durability, cfg admin
 	return err
 }
 
-// provisionOn creates the deployment's streams on an embedded server. The server closes
-// the connection of the cell.
-func provisionOn(ctx context.Context, srv *embedded.Server, namespace string, queues ...admin.QueueConfig) (*cli.Cell, error) {
-	nc, err := srv.Connect()
+// provisionOn creates the deployment's streams on an embedded server, as the user of the options. The
+// server closes the connection of the cell.
+func provisionOn(ctx context.Context, srv *embedded.Server, namespace string, as []nats.Option, queues ...admin.QueueConfig) (*cli.Cell, error) {
+	nc, err := srv.Connect(as...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,7 +24,8 @@ import (
 // serverFlags are those that the commands server and dev share.
 type serverFlags struct {
 	listen, store, namespace string
-	open                     bool // the server needs no token of its own
+	open                     bool  // the server needs no token of its own
+	crew                     *crew // nil: the server has no users with roles
 	getenv                   func(string) string
 }
 
@@ -46,15 +48,24 @@ address; "nats --context turnlog-4222" and --token work for others. --open turns
 func Server(a *app.App) *cobra.Command {
 	f := serverFlags{getenv: a.Getenv}
 	var user, password string
-	var sync, noProvision bool
+	var sync, noProvision, roles bool
 	cmd := &cobra.Command{
-		Use:   "server",
+		Use:   "server [USER...]",
 		Short: "Run only the NATS server, with the deployment's streams",
 		Long: `Runs a NATS server with JetStream until it is interrupted, and creates the deployment's
 streams on it. It is one server on one machine: for replicas, run a NATS cluster.` + admits + `
-With --user, that user's name and password replace the token.`,
+With --user, that user's name and password replace the token.
+
+With --roles, the deployment has a user for each role, in NATS accounts that hold against hostile
+users: no user can do more than its role. Each user has a password in a context of the nats command,
+turnlog-PORT-USER, that only you can read; programs connect with --context. The command prints which
+programs are for which user, and the next start keeps the passwords. Arguments are other users: one or
+more roles, the queue of a worker, and a name, as in worker/gpu or client+approver:ada. Without
+arguments, there is a user for each role, and a worker of the queue "default".`,
 		Example: `  turnlog server --store /var/lib/turnlog
   turnlog server --listen 127.0.0.1:0 --store /tmp/try
+  turnlog server --roles --store /var/lib/turnlog
+  turnlog server --roles --store /var/lib/turnlog driver client:ada client+approver:bob worker/default
   turnlog server --listen :4222 --store /var/lib/turnlog --sync --user ops --password "$PASSWORD"`,
 	}
 	f.register(cmd, "in memory, gone with the process")
@@ -63,11 +74,15 @@ With --user, that user's name and password replace the token.`,
 	fs.StringVar(&user, "user", "", "accept only this `user`, with --password")
 	fs.StringVar(&password, "password", "", "the user's `password`")
 	fs.BoolVar(&noProvision, "no-provision", false, "do not create the deployment's streams")
-	cmd.MarkFlagsMutuallyExclusive("open", "user")
+	fs.BoolVar(&roles, "roles", false, "admit users with roles, in NATS accounts of their own")
+	cmd.MarkFlagsMutuallyExclusive("open", "user", "roles")
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		log := logs.Logger(a.Err, a.Getenv)
 		var opts []embedded.Option
+		if len(args) > 0 && !roles {
+			return cli.Usage("user %s: users are for --roles", args[0])
+		}
 		if sync {
 			opts = append(opts, embedded.WithSync())
 		}
@@ -79,17 +94,24 @@ With --user, that user's name and password replace the token.`,
 			if _, err := jetstream.ParseNamespace(f.namespace); err != nil {
 				return cli.Usage("--%w", err)
 			}
+			if roles {
+				var err error
+				if f.crew, err = f.recruit(args); err != nil {
+					return err
+				}
+			}
 			srv, stop, err := f.start(ctx, log, opts...)
 			if err != nil {
 				return err
 			}
 			defer stop()
 			if !noProvision {
-				if _, err := provisionOn(ctx, srv, f.namespace); err != nil {
+				if _, err := provisionOn(ctx, srv, f.namespace, f.crew.own(), f.crew.queues()...); err != nil {
 					return err
 				}
 			}
 			_, _ = fmt.Fprintln(a.Out, srv.ClientURL()) // the port, if 0 was given
+			f.crew.greet(a.Out, srv.ClientURL())
 			<-ctx.Done()
 			log.Info("stopping")
 			return context.Cause(ctx)
@@ -98,41 +120,81 @@ With --user, that user's name and password replace the token.`,
 	return cmd
 }
 
-// start starts the server that the flags describe, and writes the context that admits its user.
-// stop ends both.
+// start starts the server that the flags describe, and writes the contexts that admit its users. stop
+// ends it, and removes the contexts that no later start can use.
 func (f *serverFlags) start(ctx context.Context, log *zap.Logger, opts ...embedded.Option) (srv *embedded.Server, stop func(), err error) {
 	opts = append(opts, embedded.WithLogger(log))
-	token := ""
+	var logins []natscli.Login
+	switch {
+	case f.crew != nil:
+		logins = f.crew.logins
+		opts = append(opts, embedded.WithSettings(f.crew.settings))
+	case f.listen != "" && !f.open:
+		token := natscli.NewSecret()
+		logins = []natscli.Login{{Token: token}}
+		opts = append(opts, embedded.WithToken(token))
+	}
 	if f.listen != "" {
 		opts = append(opts, embedded.WithListener(f.listen))
-		if !f.open {
-			token = natscli.NewToken()
-			opts = append(opts, embedded.WithToken(token))
-		}
 	}
 	if f.store != "" {
 		opts = append(opts, embedded.WithStore(f.store))
 	}
-	if err := embedded.Check(opts...); err != nil {
+	if err := cmp.Or(embedded.Check(opts...), f.elsewhere()); err != nil {
 		return nil, nil, cli.Usage("%w", err)
 	}
 	log.Info("starting", zap.String("listen", f.listen), zap.String("store", f.store), zap.String("namespace", f.namespace))
-	srv, err = embedded.Start(ctx, opts...)
-	if err != nil || token == "" {
-		return srv, srv.Close, err
+	if srv, err = embedded.Start(ctx, opts...); err != nil {
+		return nil, nil, err
 	}
-	local, err := natscli.SaveLocal(f.getenv, srv.ClientURL(), token)
-	if err != nil {
-		srv.Close()
-		return nil, nil, fmt.Errorf("%w: give --open to admit everyone", err)
-	}
-	log.Info("only programs of this user may connect", zap.String("context", local.Name), zap.String("file", local.File))
-	return srv, func() {
-		if err := local.Remove(); err != nil {
-			log.Warn("context not removed", zap.Error(err))
+	var saved []natscli.Local
+	stop = func() {
+		for _, local := range saved {
+			if err := local.Remove(); err != nil {
+				log.Warn("context not removed", zap.Error(err))
+			}
 		}
 		srv.Close()
-	}, nil
+	}
+	var names []string
+	for _, login := range logins {
+		local, err := natscli.SaveLocal(f.getenv, srv.ClientURL(), login)
+		if err != nil {
+			stop()
+			if f.crew == nil {
+				err = fmt.Errorf("%w: give --open to admit everyone", err)
+			}
+			return nil, nil, err
+		}
+		names = append(names, local.Name)
+		if f.crew == nil || !f.crew.lasting {
+			saved = append(saved, local)
+		}
+	}
+	if len(names) > 0 {
+		log.Info("only programs with these contexts may connect", zap.Strings("contexts", names))
+	}
+	return srv, stop, nil
+}
+
+// elsewhere returns an error if the store has the deployment's streams in another NATS account than the
+// server will look for them.
+func (f *serverFlags) elsewhere() error {
+	const shared = "$G" // of a server without accounts
+	here, there := shared, f.namespace
+	if f.crew != nil {
+		here, there = there, here
+	}
+	here, there = filepath.Join(f.store, "jetstream", here), filepath.Join(f.store, "jetstream", there)
+	_, missing := os.Stat(here)
+	if _, err := os.Stat(there); f.store == "" || err != nil || missing == nil {
+		return nil //nolint:nilerr // nothing is elsewhere
+	}
+	how := "with --roles"
+	if f.crew != nil {
+		how = "without --roles"
+	}
+	return fmt.Errorf("store %s belongs to a server %s: to move its sessions to this one, rename its directory '%s' to '%s'", f.store, how, there, here)
 }
 
 // devDrain is how long running calls may take when dev ends.

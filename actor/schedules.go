@@ -146,7 +146,7 @@ func (n *Node) refused(ctx context.Context, command string, why *commands.Reject
 		}
 		o := f.last
 		o.Result, o.Done = schedule.Failed, true
-		o.Detail = fmt.Sprintf("session %s refused it: %s", o.Session, cmp.Or(why.Detail, string(why.Reason)))
+		o.Detail = fmt.Sprintf("session %s refused it: %s", o.Session, cmp.Or(why.Detail, why.Reason))
 		err = f.record(ctx, o)
 	}
 	f.warn(ctx, err)

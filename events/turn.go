@@ -111,6 +111,9 @@ type CacheOverrideSet struct {
 	Cache content.CacheRequest `msgpack:"c" json:"cache"`
 }
 
+// WarnCostUnknown is the code of the warning that a limit on cost does not count a model.
+const WarnCostUnknown = "cost_unknown"
+
 // Warning records a problem that did not stop the session.
 type Warning struct {
 	Code    string         `msgpack:"c" json:"code"`

@@ -108,6 +108,9 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
+	if _, err := known.Prices(); err != nil {
+		return cli.Usage("%w", err)
+	}
 	cell, err := f.deployment.Open(ctx, "driver-node", log)
 	if err != nil {
 		return err

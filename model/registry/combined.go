@@ -19,17 +19,16 @@ func openFallback(s Setup) (model.Model, error) {
 	if s.Ref.Model == "" {
 		return nil, errors.New("which models? write fallback:NAME,NAME")
 	}
-	names := strings.Split(s.Ref.Model, ",")
+	names, err := alternatives(s.Ref)
+	if err != nil {
+		return nil, err
+	}
 	data, err := unbundle(s.Data, len(names))
 	if err != nil {
 		return nil, err
 	}
 	models := make([]model.Model, len(names))
-	for i, escaped := range names {
-		name, err := url.PathUnescape(escaped)
-		if err != nil {
-			return nil, fmt.Errorf("name %d: %w", i+1, err)
-		}
+	for i, name := range names {
 		if models[i], err = s.Open(name, data[i]); err != nil {
 			return nil, err
 		}
@@ -41,6 +40,18 @@ func openFallback(s Setup) (model.Model, error) {
 		}
 	}
 	return made(fallback.New(models, cfg))
+}
+
+// alternatives returns the names in the name of a fallback model.
+func alternatives(ref Ref) ([]string, error) {
+	names := strings.Split(ref.Model, ",")
+	for i, escaped := range names {
+		var err error
+		if names[i], err = url.PathUnescape(escaped); err != nil {
+			return nil, fmt.Errorf("name %d: %w", i+1, err)
+		}
+	}
+	return names, nil
 }
 
 func openRecord(s Setup) (model.Model, error) {

@@ -63,7 +63,11 @@ func remote[C any, M model.Model](p Provider, config func(name, key, base string
 		if err := provider.SetOptions(&cfg, s.Ref.Options); err != nil {
 			return nil, err
 		}
-		return made(open(cfg))
+		m, err := made(open(cfg))
+		if err != nil {
+			return nil, err
+		}
+		return s.withPrice(m)
 	}
 	return p
 }

@@ -30,6 +30,9 @@ func (r Ref) String() string {
 	return s
 }
 
+// bare returns the name without options.
+func (r Ref) bare() string { return Ref{Provider: r.Provider, Model: r.Model}.String() }
+
 // keys returns the keys of the options, sorted.
 func (r Ref) keys() []string { return slices.Sorted(maps.Keys(r.Options)) }
 

@@ -41,6 +41,7 @@ type Provider struct {
 type Registry struct {
 	providers []Provider
 	getenv    func(string) string
+	prices    func() (Prices, error)
 	folder    string // base of relative files; "": the working directory
 }
 
@@ -49,7 +50,7 @@ func New(getenv func(string) string, more ...Provider) *Registry {
 	if getenv == nil {
 		getenv = func(string) string { return "" }
 	}
-	return &Registry{providers: append(Providers(), more...), getenv: getenv}
+	return &Registry{providers: append(Providers(), more...), getenv: getenv, prices: pricesIn(getenv)}
 }
 
 // In returns a registry that resolves relative files in names against a folder.

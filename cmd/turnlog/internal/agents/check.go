@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
@@ -70,12 +71,30 @@ func checkPath(a *app.App, path string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		_, err := flags.LoadFile(a, path)
+		d, err := flags.LoadFile(a, path)
+		if err == nil {
+			hintPrice(a, d)
+		}
 		return err
 	}
 	all, err := agentfile.Folder{Path: path, Known: flags.KnownAgents(a, path)}.List()
+	for _, d := range all {
+		hintPrice(a, d)
+	}
 	if err == nil && len(all) == 0 {
 		return agentfile.Problems{{File: path, Message: "holds no agent file: they end in .yaml or .yml"}}
 	}
 	return err
+}
+
+// hintPrice says which models of an agent its limits on cost do not count.
+func hintPrice(a *app.App, d *agentfile.Definition) {
+	costs := func(l *agentfile.Limits) bool { return l != nil && l.CostMicros != 0 }
+	if !costs(d.Limits) && !costs(d.SessionLimits) {
+		return
+	}
+	for _, name := range flags.Models(a).Unpriced(d.ModelName()) {
+		a.Hint("agent %s: cost_micros does not count calls of %s, unless its provider reports costs: no price is known here; see %s in docs/models.md",
+			d.Name, name, registry.PricesVariable)
+	}
 }

@@ -56,8 +56,8 @@ var errNoPattern = errors.New("use a tool's name, in which * stands for any char
 // limits returns the names of limits on the command line, and their values.
 func (f *Rules) limits() (names []string, values []*int64) {
 	l := &f.Limits
-	return []string{"requests", "tokens", "input_tokens", "output_tokens", "tool_calls", "rounds"},
-		[]*int64{&l.Requests, &l.TotalTokens, &l.InputTokens, &l.OutputTokens, &l.ToolCalls, &l.MaxRounds}
+	return []string{"requests", "tokens", "input_tokens", "output_tokens", "tool_calls", "rounds", "cost_micros"},
+		[]*int64{&l.Requests, &l.TotalTokens, &l.InputTokens, &l.OutputTokens, &l.ToolCalls, &l.MaxRounds, &l.CostMicros}
 }
 
 func (f *Rules) addLimits(text string) error {

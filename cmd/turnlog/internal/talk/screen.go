@@ -105,6 +105,10 @@ func (v *screen) event(ev any) {
 		if v.running[ev.Call] { // else it is early or obsolete, and the result has it
 			v.note("  %s: %s", v.calls[ev.Call].Name, oneLine(ev.Text))
 		}
+	case events.Warning:
+		if ev.Code == events.WarnCostUnknown { // what else warns is shown where it happens
+			v.line(v.Style.Bad, "! %s", ev.Message)
+		}
 	case events.ToolAttemptLost:
 		v.line(v.Style.Bad, "✗ %s was lost with its worker", v.calls[ev.Call].Name)
 	case events.ToolDetached:

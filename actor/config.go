@@ -47,7 +47,7 @@ type Metrics interface {
 	// SessionTaken counts taken run tokens.
 	SessionTaken()
 	// SessionLeft counts how sessions were left: parked, drained, handed (to another node),
-	// fenced, lost, broken, or absent (there is no such session).
+	// fenced, lost, broken, aside (no node drives it), or absent (there is no such session).
 	SessionLeft(how string)
 	// CommandHandled counts commands by name and outcome.
 	CommandHandled(name, outcome string)

@@ -24,6 +24,7 @@ type driver struct {
 	node  *Node
 	token *jetstream.Token
 	lease *lease
+	trial *trial
 	log   *zap.Logger
 	fail  context.CancelCauseFunc // ends Run
 	agent *agentRuntime           // of the session's agent, or of sessions without one
@@ -53,7 +54,7 @@ type driver struct {
 
 func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *driver {
 	d := &driver{
-		node: n, token: token, lease: newLease(token, log), log: log,
+		node: n, token: token, lease: newLease(token, log), trial: newTrial(n, token.Session(), log), log: log,
 		inbox: n.cell.Inbox().Reader(token.Session(), nil), missing: make(chan string), unread: make(chan struct{}, 1),
 		storing:  make(chan struct{}, 1),
 		listings: listings(n.cell),
@@ -71,11 +72,13 @@ func (d *driver) Run(ctx context.Context) (how string, err error) {
 	defer d.storers.Wait()
 	defer d.fail(nil)
 	d.lease.start(ctx, d.fail)
+	d.trial.begin(ctx)
 	defer d.lease.stop()
 	d.performer = engine.NewPerformer(ctx, d.perform, func(e *engine.PanicError) { d.fail(e) })
 	defer d.performer.Stop(ErrDrain, nil)
 	how, err = d.rest(ctx)
 	if how == "" && err == nil {
+		d.trial.start(ctx, d.token.IsFirst())
 		how, err = "parked", d.drive(ctx)
 	}
 	if err != nil {
@@ -84,26 +87,33 @@ func (d *driver) Run(ctx context.Context) (how string, err error) {
 	return how, nil
 }
 
-// absent is how a session was left that does not exist.
-const absent = "absent"
+// How a session was left.
+const (
+	absent = "absent" // there is no such session
+	aside  = "aside"  // it broke nodes, and no node drives it
+)
 
 // rest gives the token of a session back that was woken for nothing, before anything else is read or
 // written, and returns how the session was left. A flood of wakes must not delay the sessions that have
-// something to do.
+// something to do. It does the same for a session that is set aside.
 func (d *driver) rest(ctx context.Context) (how string, err error) {
 	defer d.Contain("waking", &err)
-	if !d.token.IsFirst() {
-		return "", nil // its last driver may have died
-	}
-	var waiting bool
+	var setAside, waiting bool
 	var last journal.Record
 	errs := make([]error, 2)
-	var both sync.WaitGroup
-	both.Go(func() { waiting, errs[0] = d.node.cell.Inbox().HasAny(ctx, d.token.Session()) })
-	both.Go(func() { last, errs[1] = d.node.cell.Journal().Last(ctx, d.token.Session()) })
-	both.Wait()
+	var all sync.WaitGroup
+	all.Go(func() { setAside = d.trial.look(ctx) })
+	if d.token.IsFirst() {
+		all.Go(func() { waiting, errs[0] = d.node.cell.Inbox().HasAny(ctx, d.token.Session()) })
+		all.Go(func() { last, errs[1] = d.node.cell.Journal().Last(ctx, d.token.Session()) })
+	}
+	all.Wait()
 	_, deleted := events.DeletionOf(last.Entry)
 	switch {
+	case setAside:
+		return aside, d.giveUp(ctx)
+	case !d.token.IsFirst():
+		return "", nil // its last driver may have died
 	case waiting || errs[0] != nil:
 		return "", nil // reading the session shows an error, too
 	case errors.Is(errs[1], journal.ErrNotFound):
@@ -127,7 +137,9 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer listener.Close()
+	d.trial.step()
 	exists, err := d.claim(ctx)
+	d.trial.stepped(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,6 +153,7 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		return err
 	}
 	d.serving = true
+	d.caughtUp(ctx)
 	for parked := false; !parked; {
 		if err := d.serve(ctx, listener); err != nil {
 			return err

@@ -39,7 +39,15 @@ func (d *driver) readInbox(ctx context.Context) error {
 	if err := d.handleInbox(ctx); err != nil {
 		return err
 	}
+	d.caughtUp(ctx)
 	return d.sync(ctx)
+}
+
+// caughtUp ends the takeover of the session once its inbox is handled.
+func (d *driver) caughtUp(ctx context.Context) {
+	if len(d.unread) == 0 {
+		d.trial.survived(ctx)
+	}
 }
 
 // maxUnread is how many commands of a lane are handled before effects are performed and timers and
@@ -96,6 +104,8 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 		count("report", "forged")
 		return nil
 	}
+	d.trial.step()
+	defer d.trial.stepped(ctx)
 	if err := d.node.cell.Inbox().Open(ctx, &m); err != nil {
 		return fmt.Errorf("read inbox: %w", err)
 	}
@@ -147,7 +157,10 @@ func (d *driver) report(ctx context.Context, r engine.Report) error {
 	if _, ok := r.Command.(commands.ReportTimer); ok {
 		d.performer.Forget(r.Cause)
 	}
-	if err := d.decide(ctx, d.envelope(r.Cause, r.Command)); err != nil {
+	d.trial.step()
+	err := d.decide(ctx, d.envelope(r.Cause, r.Command))
+	d.trial.stepped(ctx)
+	if err != nil {
 		return err
 	}
 	if d.notHere(r.Command) {

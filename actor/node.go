@@ -1,3 +1,30 @@
+// Package actor runs sessions as actors over a cell of NATS JetStream: a [Node]
+// takes run tokens while it has capacity, and a driver owns one session for as long
+// as it holds the session's token.
+//
+// The one idea: a driver is a goroutine that owns one State. It handles commands
+// one at a time: it decides, appends one guarded entry, folds it, and makes the
+// running effects equal to the owed ones. Everything that matters is in the
+// journal: kill a node at any instant, and another one continues.
+//
+// The guarantees, each with its mechanism:
+//
+//   - single-writer: every append is guarded by the journal's last sequence. A driver
+//     whose append fails, for whatever reason, stops at once. The token's next holder
+//     reads the outcome.
+//   - no-lost-command: each lane of commands has a cursor, recorded in the entry that
+//     a command causes. Live copies are a shortcut: whenever one may be missing, the
+//     inbox is read from the cursors.
+//   - inbox-empty-only-at-rest: while work is outstanding the last handled command
+//     stays in the inbox, which is emptied only after a guarded Parked entry. So the
+//     inbox alone says which sessions must run, and a lost wake does no lasting harm.
+//   - at most once, for calls that require it: before a task is published again, the
+//     queue is read, then the inbox. Before anything that costs or acts, the lease
+//     must be fresh.
+//
+// There are no partitions, no membership and no election: the node that pulled the
+// token drives the session. To test against the package, run a node on an embedded
+// server; both work inside a synctest bubble.
 package actor
 
 import (
@@ -12,6 +39,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -30,12 +58,13 @@ type Node struct {
 	log     *zap.Logger
 	runs    *jetstream.Runs
 	tasks   task.Dispatcher
+	trials  *jetstream.Trials
 	tickets *jetstream.Tickets // set by Run
 	offers  *offers            // set by Run
 	noAgent *agentRuntime      // of sessions without an agent
 	agents  cache[[sha256.Size]byte, *agentRuntime]
 	models  cache[string, model.Model]
-	crashes crashBackoff
+	errors  lastErrors
 	sparse  sparselog.Log
 	clock   clock
 
@@ -43,6 +72,8 @@ type Node struct {
 	readied sync.Once
 	slots   chan struct{} // one per session that the node may hold
 	moved   chan struct{} // holds one if a token was taken since held was recorded
+
+	takeovers *semaphore.Weighted // sessions whose last driver may have died
 
 	mu       sync.Mutex                   // guards held and recorded
 	held     map[content.SessionID]string // the reply subjects of the tokens
@@ -61,10 +92,11 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	return &Node{
-		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), noAgent: none,
+		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
 		ready: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), moved: make(chan struct{}, 1),
-		held: make(map[content.SessionID]string),
+		takeovers: semaphore.NewWeighted(maxTrials),
+		held:      make(map[content.SessionID]string),
 	}, nil
 }
 
@@ -213,11 +245,11 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	case how == absent:
 		log.Debug("there is no such session")
 	case err == nil:
-		n.crashes.forget(s)
+		n.errors.forget(s)
 		log.Info("session left", zap.String("how", how))
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrLeaseLost):
 		n.sparse.Line(log, zap.WarnLevel, "session lost", zap.String("how", how), zap.Error(err))
-	case n.crashes.isNew(s, err):
+	case n.errors.isNew(s, err):
 		fields := []zap.Field{zap.String("how", how), zap.Error(err)}
 		if p, ok := errors.AsType[*engine.PanicError](err); ok {
 			fields = append(fields, zap.ByteString("stack", p.Stack))
@@ -239,11 +271,7 @@ func (n *Node) sweep(ctx context.Context) error {
 			n.log.Warn("sweep failed", zap.Error(err))
 			continue
 		}
-		for _, s := range orphans {
-			if err := n.runs.Wake(ctx, s); err != nil {
-				n.log.Warn("session not woken", logfield.Session(s), zap.Error(err))
-			}
-		}
+		n.wakeOrphans(ctx, orphans)
 		if err := lost.recover(ctx); err != nil {
 			n.log.Warn("sessions that streams may have forgotten not woken", zap.Error(err))
 		}
@@ -251,52 +279,26 @@ func (n *Node) sweep(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// maxBackoff is the longest pause before a session that crashed its driver is retried.
-const maxBackoff = 10 * time.Minute
-
-// crashBackoff remembers the sessions that this node cannot drive.
-type crashBackoff struct {
+// lastErrors remembers why sessions could not be driven, so that a repeated error is logged once.
+type lastErrors struct {
 	mu       sync.Mutex // guards sessions
-	sessions map[content.SessionID]*crashed
-}
-
-// crashed is a session that its last driver on this node could not drive.
-type crashed struct {
-	pause time.Duration // before the last retry
-	err   string        // the last error
-}
-
-// next returns the pause before the session is retried: at first as long as after a crashed node,
-// then twice as long each time.
-func (b *crashBackoff) next(t *jetstream.Token) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c := b.of(t.Session())
-	c.pause = min(max(2*c.pause, t.AckWait()), maxBackoff)
-	return c.pause
+	sessions map[content.SessionID]string
 }
 
 // isNew reports whether the session's last driver on this node did not end with the same error.
-func (b *crashBackoff) isNew(s content.SessionID, err error) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c, text := b.of(s), err.Error()
-	defer func() { c.err = text }()
-	return c.err != text
+func (l *lastErrors) isNew(s content.SessionID, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sessions == nil {
+		l.sessions = make(map[content.SessionID]string)
+	}
+	before := l.sessions[s]
+	l.sessions[s] = err.Error()
+	return before != err.Error()
 }
 
-func (b *crashBackoff) of(s content.SessionID) *crashed {
-	if b.sessions == nil {
-		b.sessions = make(map[content.SessionID]*crashed)
-	}
-	if b.sessions[s] == nil {
-		b.sessions[s] = &crashed{}
-	}
-	return b.sessions[s]
-}
-
-func (b *crashBackoff) forget(s content.SessionID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.sessions, s)
+func (l *lastErrors) forget(s content.SessionID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.sessions, s)
 }

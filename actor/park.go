@@ -39,6 +39,7 @@ func (d *driver) release(ctx context.Context) error {
 	if err := d.inbox.Purge(ctx, false); err != nil {
 		return fmt.Errorf("purge inbox: %w", err)
 	}
+	d.trial.finish(ctx, true)
 	d.lease.stop()
 	if !d.lease.fresh() {
 		return ErrLeaseLost
@@ -69,8 +70,8 @@ const releaseAfter = 3 * time.Second
 //     outcome. After an uncertain claim it is returned a little later, or drivers would
 //     follow each other in a tight loop.
 //   - A conflict or a lost lease: another driver has the session, and the token is left alone.
-//   - Any other error: the token is returned for later. The pauses grow if the session would
-//     end its next driver in the same way.
+//   - Any other error: the token is returned for later. If the session would end its next driver in
+//     the same way, the pauses grow, or the session is set aside.
 func (d *driver) left(ctx context.Context, err error) (string, error) {
 	d.lease.stop()
 	unknown := errors.Is(err, journal.ErrUnknown)
@@ -78,6 +79,10 @@ func (d *driver) left(ctx context.Context, err error) (string, error) {
 		err = context.Cause(ctx) // not one of its consequences
 	}
 	d.fail(err)
+	if hopeless(err) && !unknown {
+		return d.broken(ctx, err)
+	}
+	d.trial.finish(ctx, false)
 	switch fresh := d.lease.fresh(); {
 	case unknown && !d.serving && !errors.Is(err, context.DeadlineExceeded) && fresh:
 		return "fenced", errors.Join(fmt.Errorf("%w: %w", ErrFenced, err), d.token.ReleaseAfter(releaseAfter))
@@ -89,20 +94,55 @@ func (d *driver) left(ctx context.Context, err error) (string, error) {
 		return d.drain(ctx)
 	case errors.Is(err, errNotHere), errors.Is(err, errUnsettled):
 		return "handed", d.handOver()
-	case hopeless(err) && fresh:
-		return "broken", errors.Join(err, d.token.ReleaseAfter(d.node.crashes.next(d.token)))
-	case hopeless(err):
-		return "broken", err
 	case !errors.Is(err, ErrLeaseLost) && fresh:
 		return "lost", errors.Join(err, d.token.ReleaseAfter(releaseAfter))
 	}
 	return "lost", err
 }
 
+// broken counts what ended the driver. A session that can only not be read here is tried again; one
+// that panics is set aside the second time.
+func (d *driver) broken(ctx context.Context, err error) (string, error) {
+	setAside, wait := d.trial.broke(ctx, err, !panicked(err), d.token.AckWait())
+	switch {
+	case !d.lease.fresh():
+		return "broken", err
+	case setAside:
+		return aside, errors.Join(err, d.giveUp(context.WithoutCancel(ctx)))
+	}
+	return "broken", errors.Join(err, d.token.ReleaseAfter(wait))
+}
+
+// giveUp gives up the token of a session that is set aside, and wakes the session if it was retried
+// meanwhile.
+func (d *driver) giveUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	if d.lease.stop(); !d.lease.fresh() {
+		return ErrLeaseLost
+	}
+	s := d.token.Session()
+	err := d.token.Done(ctx)
+	if err == nil {
+		err = d.token.WaitGone(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if note, err := d.node.trials.Get(ctx, s); err != nil || note.Aside() {
+		return err
+	}
+	return d.node.runs.Wake(ctx, s)
+}
+
+func panicked(err error) bool {
+	_, is := errors.AsType[*engine.PanicError](err)
+	return is
+}
+
 // hopeless reports whether the session would end its next driver in the same way.
 func hopeless(err error) bool {
-	_, panicked := errors.AsType[*engine.PanicError](err)
-	return panicked || errors.Is(err, errUnmade) || errors.Is(err, events.ErrUnknownKind) || errors.Is(err, journal.ErrDamaged) || errors.Is(err, events.ErrBadEntry)
+	return panicked(err) || errors.Is(err, errUnmade) || errors.Is(err, events.ErrUnknownKind) || errors.Is(err, journal.ErrDamaged) || errors.Is(err, events.ErrBadEntry)
 }
 
 // drainTimeout bounds the parking of a session whose node drains.

@@ -144,6 +144,17 @@ func (c *Client) Dead(ctx context.Context) ([]content.SessionID, error) {
 	return c.cell.DeadLetters().Sessions(ctx)
 }
 
+// SetAside lists the sessions that no node drives because they broke nodes, oldest first.
+func (c *Client) SetAside(ctx context.Context) ([]jetstream.Trial, error) {
+	return c.cell.Trials().Aside(ctx)
+}
+
+// RetrySession lets nodes drive a session again that is set aside. It needs the permissions of an
+// approver.
+func (c *Client) RetrySession(ctx context.Context, s content.SessionID) error {
+	return forbidden(c.cell.Trials().Retry(ctx, s))
+}
+
 // Read returns a session as its journal has it now. It returns ErrNotFound for a session
 // without a journal.
 func (c *Client) Read(ctx context.Context, s content.SessionID) (*loop.State, journal.Head, error) {

@@ -2,11 +2,14 @@ package jetstream
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
 // unlistedTTL is how long the marker of a removed session stays: long enough to reach all replicas.
@@ -65,4 +68,103 @@ func (l *List) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	}
 	slices.Sort(out)
 	return out, err
+}
+
+// Trials holds notes about sessions that nodes may not survive. A node that dies leaves its note, so
+// the next one knows what the dead one was doing. It is safe for concurrent use.
+type Trials struct {
+	cell  *Cell
+	notes bucket[Trial]
+}
+
+// Trial is the note about one session.
+type Trial struct {
+	Session content.SessionID `msgpack:"-"`
+
+	Node  string       `msgpack:"n,omitempty"` // that is not sure to survive what it does for the session; "": none
+	Since content.Time `msgpack:"s,omitempty"`
+	Broke []Breakage   `msgpack:"b,omitempty"` // in a row, oldest first
+}
+
+// Breakage says that a session broke its driver, or all of its node.
+type Breakage struct {
+	Node       string       `msgpack:"n"`
+	At         content.Time `msgpack:"a"`
+	Error      string       `msgpack:"e,omitempty"` // "": the node ended
+	Unreadable bool         `msgpack:"u,omitempty"` // the node could not read the session, and took no harm
+}
+
+// maxBroken is how often a session breaks nodes or panics before no node drives it.
+const maxBroken = 2
+
+// Aside reports whether the session is set aside: no node drives it until someone retries it.
+func (t Trial) Aside() bool {
+	n := 0
+	for _, b := range t.Broke {
+		if !b.Unreadable {
+			n++
+		}
+	}
+	return n >= maxBroken
+}
+
+// ErrNotAside is returned by Retry for a session that is not set aside.
+var ErrNotAside = errors.New("session is not set aside")
+
+// Trials returns the cell's notes about sessions that nodes may not survive.
+func (c *Cell) Trials() *Trials {
+	return &Trials{c, valueBucket[Trial](c, "trial", c.names.Dead(), layout.TrialKeys, 1, 0)}
+}
+
+// Get returns the note about a session. Without one, only its Session is set.
+func (t *Trials) Get(ctx context.Context, s content.SessionID) (Trial, error) {
+	it, _, err := t.notes.get(ctx, string(s))
+	it.Value.Session = s
+	return it.Value, err
+}
+
+// Put replaces the note about a session, and returns the number of the new one. It is not retried.
+func (t *Trials) Put(ctx context.Context, note Trial) (uint64, error) {
+	b := t.notes
+	b.once = true
+	return b.put(ctx, string(note.Session), note)
+}
+
+// Clear removes a note unless it was replaced. It is not retried.
+func (t *Trials) Clear(ctx context.Context, s content.SessionID, note uint64) error {
+	b := t.notes
+	b.once, b.ttl = true, unlistedTTL
+	if err := b.delete(ctx, string(s), note); !api.IsConflict(err) {
+		return err
+	}
+	return nil
+}
+
+// Aside lists the sessions that are set aside, oldest first. Any replica may answer, so the latest may
+// be missing.
+func (t *Trials) Aside(ctx context.Context) (out []Trial, err error) {
+	items, err := t.notes.scan(ctx)
+	for _, it := range items {
+		if it.Value.Session = content.SessionID(it.Key); it.Value.Aside() {
+			out = append(out, it.Value)
+		}
+	}
+	return out, err
+}
+
+// Retry lets nodes drive a session again that is set aside, and wakes it.
+func (t *Trials) Retry(ctx context.Context, s content.SessionID) error {
+	all, err := t.Aside(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(all, func(n Trial) bool { return n.Session == s }) {
+		return fmt.Errorf("retry %s: %w", s, ErrNotAside)
+	}
+	b := t.notes
+	b.ttl = unlistedTTL
+	if err := b.delete(ctx, string(s)); err != nil {
+		return err
+	}
+	return t.cell.Runs().Wake(ctx, s)
 }

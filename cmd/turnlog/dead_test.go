@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -138,5 +139,51 @@ func TestOnlyDeadLettersAreRetriedOrDropped(t *testing.T) {
 	}
 	if got := succeed(t, url, "dead", "ls"); got != "" {
 		t.Errorf("dead ls prints %q", got)
+	}
+}
+
+func TestASessionThatIsSetAsideIsExplainedAndRetried(t *testing.T) {
+	t.Parallel()
+	p := provisionedOnDisk(t)
+	p.aliveNode()
+	p.ask("killer")
+	note := jetstream.Trial{Session: "killer", Broke: []jetstream.Breakage{{Node: "n1", At: 1}, {Node: "n2", At: 2, Error: "it panics"}}}
+	_, err := p.cell.Trials().Put(t.Context(), note)
+	p.must(err)
+
+	f := p.impatient().expect(t, "error session-aside killer")["session-aside"]
+	if !strings.Contains(f.What, "node n1 ended at") || !strings.Contains(f.What, "node n2 reported it panics at") || !strings.Contains(f.Do, "turnlog dead retry killer") {
+		t.Errorf("finding %+v", f)
+	}
+	if out := succeed(t, p.url, "dead", "ls"); !strings.Contains(out, "killer") || !strings.Contains(out, "on node n2: it panics") {
+		t.Errorf("dead ls prints %s", out)
+	}
+	if out := succeed(t, p.url, "dead", "ls", "killer", "-o", "json"); !strings.Contains(out, `"state":"aside"`) {
+		t.Errorf("dead ls prints %s", out)
+	}
+	if out := succeed(t, p.url, "dead", "retry", "killer"); out != "session killer is driven again\n" {
+		t.Errorf("dead retry prints %s", out)
+	}
+	f = p.impatient().expect(t, "error session-waiting")["session-waiting"] // for a node
+	if len(f.Sessions) != 1 {
+		t.Errorf("finding %+v", f)
+	}
+	again := at(t, p.url, "dead", "retry", "killer")
+	if code := again.end(t); code != cli.CodeFailed || !strings.Contains(again.err.String(), "session is not set aside") {
+		t.Errorf("code %d, err %s", code, again.err)
+	}
+}
+
+func TestASessionThatIsSetAsideHasAStateOfItsOwn(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, actor.Config{})
+	hostOn(t, &cli.Cell{Cell: cellAt(t, url), Conn: clitest.Dial(t, url)}, node())
+	succeed(t, url, "run", "--session", "killer", "--model", scripted(t, "replies: [{text: ok}]"), "go")
+	note := jetstream.Trial{Session: "killer", Broke: []jetstream.Breakage{{Node: "n1", At: 1}, {Node: "n2", At: 2}}}
+	if _, err := cellAt(t, url).Trials().Put(t.Context(), note); err != nil {
+		t.Fatal(err)
+	}
+	if out := succeed(t, url, "sessions", "ls", "--state", "aside"); !strings.Contains(out, "killer") {
+		t.Errorf("sessions ls prints %s", out)
 	}
 }

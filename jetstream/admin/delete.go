@@ -113,12 +113,13 @@ func (n names) purged() []string {
 // replaced driver may have noted one. It returns the number of removed notes.
 func (c *Cell) Unlist(ctx context.Context) (notes int, err error) {
 	for _, b := range []layout.Bucket{c.names.Approvals(), c.names.Dead()} {
-		all, err := c.api.Subjects(ctx, b.Stream(), b.Key("*"))
+		all, err := c.api.Subjects(ctx, b.Stream(), b.Key(">"))
 		if err != nil {
 			return notes, fmt.Errorf("list %s: %w", b, err)
 		}
 		for subject := range all {
-			last, err := c.cell.Journal().Last(ctx, content.SessionID(strings.TrimPrefix(subject, b.Key(""))))
+			session := strings.TrimPrefix(strings.TrimPrefix(subject, b.Key("")), layout.TrialKeys)
+			last, err := c.cell.Journal().Last(ctx, content.SessionID(session))
 			if errors.Is(err, journal.ErrNotFound) {
 				continue
 			}

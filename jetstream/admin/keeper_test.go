@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
 // lived fills the cell with a session of n entries and everything else that a session may store, and
@@ -247,6 +248,7 @@ func TestDeleteChangesNothingInAnIncompleteCell(t *testing.T) {
 		}
 		must(t, c.Provision(t.Context(), Config{Memory: true}))
 		delete(before, c.names.Dead().Key("s"))
+		delete(before, c.names.Dead().Key(layout.TrialKeys+"s"))
 		if diff := cmp.Diff(before, remains(t, c, "s")); diff != "" {
 			t.Errorf("something was changed (-before +after):\n%s", diff)
 		}
@@ -264,9 +266,11 @@ func TestUnlistRemovesDeletedSessions(t *testing.T) {
 		for _, s := range []content.SessionID{"s", "early"} { // after the tombstone, and before the first entry
 			_, err = c.cell.DeadLetters().Note(t.Context(), s)
 			must(t, err)
+			_, err = c.cell.Trials().Put(t.Context(), jetstream.Trial{Session: s})
+			must(t, err)
 		}
-		if n, err := c.Unlist(t.Context()); n != 1 || err != nil {
-			t.Errorf("Unlist = %d, %v; want one note", n, err)
+		if n, err := c.Unlist(t.Context()); n != 2 || err != nil {
+			t.Errorf("Unlist = %d, %v; want two notes", n, err)
 		}
 		listed, err := c.cell.DeadLetters().Sessions(t.Context())
 		must(t, err)

@@ -71,6 +71,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Snapshots().Key(session), "SNAPSHOTS", "driver", "client approver driver"),
 		row(n.Approvals().Key(session), "APPROVALS", "driver", "client approver driver"),
 		row(n.Dead().Key(session), "DEAD", "driver", "client approver driver"),
+		row(n.Dead().Key(layout.TrialKeys+session), "DEAD", "approver driver", "client approver driver"),
 		row(n.Agents().Key("<agent>"), "AGENTS", "provisioner", "client driver provisioner"),
 		row(n.Agents().Key("<agent>.<version>"), "AGENTS", "provisioner", "client driver provisioner"),
 		row(n.Memory().Key("<scope>.<goal>"), "MEMORY", "driver", "driver"),

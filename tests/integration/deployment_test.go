@@ -23,6 +23,12 @@ import (
 var binaries string
 
 func TestMain(m *testing.M) {
+	if name := os.Getenv(fragileNode); name != "" {
+		if err := runFragileNode(name); err != nil {
+			panic(err)
+		}
+		return
+	}
 	dir, err := clitest.Build(context.Background(), "./cmd/...")
 	if err != nil {
 		panic(err)
@@ -124,7 +130,11 @@ func (p *process) output() string {
 func (d *deployment) start(name string, args ...string) *process {
 	d.t.Helper()
 	p := &process{done: make(chan struct{})}
-	p.cmd = exec.CommandContext(context.WithoutCancel(d.t.Context()), filepath.Join(binaries, name), args...)
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(binaries, name)
+	}
+	p.cmd = exec.CommandContext(context.WithoutCancel(d.t.Context()), path, args...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.Env = append(os.Environ(), d.env...)
 	if err := p.cmd.Start(); err != nil {

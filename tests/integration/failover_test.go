@@ -165,6 +165,9 @@ func (f *failover) survive(way wayToEnd) []time.Duration {
 	}
 	way.after(f.first)
 	f.finish(way.name == "killed")
+	if aside, err := f.cell.Trials().Aside(f.ctx); err != nil || len(aside) > 0 {
+		f.t.Errorf("set aside: %+v, %v", aside, err)
+	}
 	return took
 }
 

@@ -78,6 +78,7 @@ const (
 	OfferKeys     = "offer."     // followed by a worker, in the catalog
 	UnclaimedKeys = "unclaimed." // followed by a queue and a task's number, in the catalog
 	FenceKeys     = "fence."     // followed by a session, in the catalog
+	TrialKeys     = "trial."     // followed by a session, with the dead letters
 )
 
 // The object store of large payloads.

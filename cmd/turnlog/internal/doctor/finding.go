@@ -68,9 +68,13 @@ func checks() map[string]check {
 		"no-nodes":  {severityWarning, "new input waits until one starts", startNode},
 		"node-dead": {severityWarning, "its sessions make no progress until another node takes them over, which takes seconds", "run the doctor again in 15 s; find out why that node stopped"},
 
-		"session-unwoken":    {severityError, "no node will drive them: the nodes' sweep, which finds such sessions every few seconds, does not reach them", ""},
-		"session-waiting":    {severityError, "all nodes are at their capacity", startNode + " on another machine, or with a larger --capacity"},
-		"session-broken":     {severityError, returns, `look for "session cannot be driven" with session {object} in the nodes' logs`},
+		"session-unwoken": {severityError, "no node will drive them: the nodes' sweep, which finds such sessions every few seconds, does not reach them", ""},
+		"session-waiting": {severityError, "all nodes are at their capacity", startNode + " on another machine, or with a larger --capacity"},
+		"session-broken":  {severityError, returns, `look for "session cannot be driven" with session {object} in the nodes' logs`},
+		"session-aside": {
+			severityError, "it would break the next node, too; its commands wait",
+			"give the nodes more memory or update them, then turnlog dead retry {object}{namespace}; or turnlog sessions rm {object}{namespace}",
+		},
 		"session-unreadable": {severityError, returns, "observer verify {object}{namespace}"},
 		"effect-stalled":     {severityWarning, "a node drives it and is alive, so the model or the tool is slow, or hangs", ""},
 

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -35,6 +36,7 @@ const (
 
 // sessions looks for sessions that no node drives, and for work without progress.
 func (d *doctor) sessions(ctx context.Context, consumers []admin.ConsumerState, work admin.Work) {
+	d.setAside(ctx, work)
 	all := maps.Clone(work.Active)
 	maps.Copy(all, work.Tokens)
 	d.report.Examined.Sessions = new(len(all))
@@ -52,6 +54,26 @@ func (d *doctor) sessions(ctx context.Context, consumers []admin.ConsumerState, 
 	d.orphans(ctx, work)
 	d.undriven(ctx, work, w, consumers)
 	d.stalledWork(ctx, w)
+}
+
+// setAside reports the sessions that broke nodes, and nothing else about them.
+func (d *doctor) setAside(ctx context.Context, work admin.Work) {
+	all, err := d.cell.Trials().Aside(ctx)
+	if _, denied := jetstream.Denied(err); !denied { // otherwise it is reported as a permission
+		d.blind("sessions that are set aside", err)
+	}
+	for _, t := range all {
+		f := d.found("session-aside", string(t.Session), "no node drives session %s: it broke its driver %s in a row", t.Session, render.Plural(len(t.Broke), "time", "times")).among(t.Session)
+		for _, b := range t.Broke {
+			how := "ended"
+			if b.Error != "" {
+				how = "reported " + render.Style{}.Line(b.Error)
+			}
+			f.What += fmt.Sprintf("; node %s %s at %s", b.Node, how, b.At)
+		}
+		delete(work.Active, t.Session)
+		delete(work.Tokens, t.Session)
+	}
 }
 
 // marks are sessions that look stuck, and the message that says so.

@@ -1,9 +1,12 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -19,42 +23,93 @@ import (
 func Dead(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead",
-		Short: "Show calls whose workers were lost, and retry or drop them",
+		Short: "Show lost calls and sessions that break nodes, and retry or drop them",
 		Long: `A call is a dead letter when the worker of its last attempt was lost, and its outcome is unknown:
 the model saw that, and the turn continued. A call of a tool that declares that it may run twice is
 retried first, three times by default; any other is a dead letter at its first loss.
 
 Each dead letter is in its session's journal, and so is what happens to it, when, and by whom.
-A session that is closed or deleted has none.`,
+A session that is closed or deleted has none.
+
+A session is listed too if it broke two nodes in a row, or their drivers of it: it is set aside, and no
+node drives it until it is retried. Its commands wait.`,
 		Example: `  turnlog dead ls
   turnlog dead show plan-7 call_1_1
   turnlog dead retry plan-7 call_1_1 --reason "the disk was full"
-  turnlog dead drop plan-7 call_1_2 --reason "done by hand"`,
+  turnlog dead drop plan-7 call_1_2 --reason "done by hand"
+  turnlog dead retry plan-9`,
 	}
 	list := listing[*pastCall]{
-		short: "List the dead letters, of one session or of all",
+		short: "List the dead letters and the sessions that are set aside",
 		long: `Lists the dead letters, one per line. Without a session it reads the sessions that the deployment
 lists as having some. Sessions that an older release left with a dead letter are listed once they
 have been woken; --all reads all sessions instead.`,
 		example: `  turnlog dead ls
   turnlog dead ls plan-7
   turnlog dead ls -o json | jq -r '.[] | "\(.session) \(.call)"'`,
-		listed: (*client.Client).Dead,
+		listed: deadOrAside,
 		read: func(ctx context.Context, c *client.Client, id content.SessionID) ([]*pastCall, error) {
-			h, err := readHistory(ctx, c, id)
+			broken, err := asideOf(ctx, c, id)
 			if err != nil {
 				return nil, err
 			}
-			return h.dead(), nil
+			h, err := readHistory(ctx, c, id)
+			if errors.Is(err, session.ErrNotFound) && broken != nil { // its first command breaks nodes
+				return broken, nil
+			}
+			if err != nil {
+				return broken, err
+			}
+			return append(broken, h.dead()...), nil
 		},
 		header: "SESSION CALL TOOL EFFECTS ATTEMPTS SINCE WHY",
 		cells: func(c *pastCall) []any {
 			last := c.Lost[len(c.Lost)-1]
-			return []any{c.Session, c.Call, c.Tool, c.Effects, c.Attempts, last.At, render.Style{}.Line(last.Reason)}
+			return []any{
+				c.Session, cmp.Or(string(c.Call), "-"), cmp.Or(c.Tool, "-"), cmp.Or(c.Effects, "-"), c.Attempts,
+				last.At, render.Style{}.Line(last.Reason),
+			}
 		},
 	}
 	cmd.AddCommand(listOf(a, list), showDead(a), retryDead(a), dropDead(a))
 	return cmd
+}
+
+// deadOrAside lists the sessions that may have dead letters or are set aside.
+func deadOrAside(c *client.Client, ctx context.Context) ([]content.SessionID, error) { //nolint:revive // a method expression
+	out, err := c.Dead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.SetAside(ctx)
+	for _, t := range all {
+		out = append(out, t.Session)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), err
+}
+
+// stateAside is the state of a session that is set aside.
+const stateAside = "aside"
+
+// asideOf returns a session that is set aside as a dead letter without a call, or none.
+func asideOf(ctx context.Context, c *client.Client, id content.SessionID) (out []*pastCall, err error) {
+	all, err := c.SetAside(ctx)
+	for _, t := range all {
+		if t.Session != id {
+			continue
+		}
+		p := &pastCall{Session: id, State: stateAside, Attempts: len(t.Broke), Settled: []settlement{}}
+		for i, b := range t.Broke {
+			reason := "node " + b.Node + " ended while it handled the session"
+			if b.Error != "" {
+				reason = "on node " + b.Node + ": " + b.Error
+			}
+			p.Lost = append(p.Lost, lostAttempt{Attempt: i + 1, At: b.At, Reason: reason})
+		}
+		out = append(out, p)
+	}
+	return out, err
 }
 
 func showDead(a *app.App) *cobra.Command {
@@ -108,36 +163,59 @@ func (c *pastCall) print(w io.Writer) error {
 func retryDead(a *app.App) *cobra.Command {
 	v := commands.SettleDeadLetter{Retry: true}
 	cmd := &cobra.Command{
-		Use:   "retry SESSION CALL",
-		Short: "Run a dead letter again",
+		Use:   "retry SESSION [CALL]",
+		Short: "Run a dead letter again, or a session that is set aside",
 		Long: `Dispatches the call again, as the next attempt, and waits until that is recorded. The session
 need not wait for it: its outcome arrives as a notification, which wakes the session. If its workers
 are lost again, it is a dead letter again.
 
 If the tool does not declare that it may run twice, find out what the lost attempt did before you
-retry; --may-repeat says that you accept that it may be done twice.`,
+retry; --may-repeat says that you accept that it may be done twice.
+
+Without a call it lets nodes drive a session again that is set aside. First remove what broke them: give
+nodes more memory, or update them. If the session breaks two more, it is set aside again.`,
 		Example: `  turnlog dead retry plan-7 call_1_1
-  turnlog dead retry plan-7 call_1_2 --may-repeat --reason "the bank has no such payment"`,
+  turnlog dead retry plan-7 call_1_2 --may-repeat --reason "the bank has no such payment"
+  turnlog dead retry plan-9`,
 	}
 	cmd.Flags().BoolVar(&v.MayRepeat, "may-repeat", false, "run it although its effects may happen twice")
-	return settling(a, cmd, &v, "runs again")
+	r := a.RemoteApprover(cmd)
+	ofCall := settling(r, cmd, &v, "runs again").RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return ofCall(cmd, args)
+		}
+		id, _, err := parseArguments(args)
+		if err != nil {
+			return err
+		}
+		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
+			if err := c.RetrySession(ctx, id); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(a.Out, "session %s is driven again\n", id)
+			return err
+		})
+	}
+	return cmd
 }
 
 func dropDead(a *app.App) *cobra.Command {
-	return settling(a, &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "drop SESSION CALL",
 		Short: "Remove a dead letter from the list",
 		Long: `Records that the call will not be retried, and removes it from the list. Its outcome stays
 unknown; if the lost worker returns with one after all, and it is the first, it is recorded.`,
 		Example: `  turnlog dead drop plan-7 call_1_1 --reason "done by hand"`,
-	}, &commands.SettleDeadLetter{}, "is dropped")
+	}
+	return settling(a.RemoteApprover(cmd), cmd, &commands.SettleDeadLetter{}, "is dropped")
 }
 
 // settling completes a command that decides about a dead letter.
-func settling(a *app.App, cmd *cobra.Command, v *commands.SettleDeadLetter, done string) *cobra.Command {
+func settling(r *app.Remote, cmd *cobra.Command, v *commands.SettleDeadLetter, done string) *cobra.Command {
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that is recorded with the decision")
 	cmd.PreRunE = func(*cobra.Command, []string) error { return checkReason(v.Reason) }
-	return acting(a.RemoteApprover(cmd), cmd, func(ctx context.Context, c *client.Client, s *session.Session, call content.CallID) error {
+	return acting(r, cmd, func(ctx context.Context, c *client.Client, s *session.Session, call content.CallID) error {
 		h, err := readHistory(ctx, c, s.ID())
 		if err != nil {
 			return err
@@ -149,11 +227,11 @@ func settling(a *app.App, cmd *cobra.Command, v *commands.SettleDeadLetter, done
 		if v.Retry && !v.MayRepeat && letter.State == "dead" && letter.Effects == effectsName(content.Once) {
 			return fmt.Errorf("%s (call %s) may have taken effect: check, and if it may be done twice, add --may-repeat", letter.Tool, letter.Call)
 		}
-		v.Call, v.By = letter.Call, a.Person()
+		v.Call, v.By = letter.Call, r.App.Person()
 		if err := s.Ask(ctx, *v); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Out, "%s (call %s) %s\n", render.Safe(letter.Tool), letter.Call, done)
+		_, err = fmt.Fprintf(r.App.Out, "%s (call %s) %s\n", render.Safe(letter.Tool), letter.Call, done)
 		return err
 	})
 }

@@ -24,7 +24,7 @@ type pastCall struct {
 	Session  content.SessionID `json:"session"`
 	Call     content.CallID    `json:"call"`
 	Tool     string            `json:"tool"`
-	State    string            `json:"state"` // dead, again, dropped, or over: it has an outcome, or its session is closed
+	State    string            `json:"state"` // dead, again, dropped, over: it has an outcome, or its session is closed; aside: a session, not a call
 	Effects  string            `json:"effects"`
 	Queue    string            `json:"queue"`
 	Turn     content.TurnID    `json:"turn"`

@@ -36,7 +36,8 @@ func list(a *app.App, r *app.Remote) *cobra.Command {
 		Long: `Lists the sessions with their state, how long ago they changed, and their title, which is the first
 words that a user said. It reads each session: from its snapshot, and what its journal has since.
 
-States are idle, working, approval (it waits for a person), yield, ready and closed.`,
+States are idle, working, approval (it waits for a person), yield, ready, closed, and aside: it broke
+nodes, so none drives it ("turnlog dead").`,
 		Example: `  turnlog sessions ls
   turnlog sessions ls --state approval
   turnlog sessions ls --search invoice --sort tokens --limit 10
@@ -97,6 +98,14 @@ func (l lister) rows(ctx context.Context, c *client.Client) ([]summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	broken, err := c.SetAside(ctx)
+	if err != nil {
+		return nil, err
+	}
+	aside := make(map[content.SessionID]bool)
+	for _, t := range broken {
+		aside[t.Session] = true
+	}
 	rows := []summary{}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
@@ -114,6 +123,9 @@ func (l lister) rows(ctx context.Context, c *client.Client) ([]summary, error) {
 				l.app.Complain(err)
 			case state.Opened && state.Deleted == nil:
 				r := reportOf(state, head)
+				if aside[id] {
+					r.State = stateAside
+				}
 				row := summary{r.Session, r.State, titleOf(state), r.Agent, r.Model, r.Changed, r.Turns, r.Usage}
 				if l.wants(row) {
 					rows = append(rows, row)

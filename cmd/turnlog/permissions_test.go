@@ -2,6 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -65,6 +70,71 @@ func TestTheCommandsWorkInAccountsOfTheirRoles(t *testing.T) {
 			t.Errorf("forbidden: %s", s)
 		}
 	}
+}
+
+func TestTheCommandsWorkWithJWTsOfTheirRole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	sign := func(args ...string) string {
+		t.Helper()
+		return expect(t, cli.CodeOK, append([]string{"permissions", "--accounts", "--jwt", dir}, args...)...).out.String()
+	}
+	before := sign("-o", "json", "driver", "client:ada")
+	conf := sign("provisioner", "client:ada", "keeper", "worker+client+approver/gpu:crew")
+	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"), embedded.WithSettings(conf))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	as := func(user string) []string {
+		flags := regexp.MustCompile(`(?m)^# ` + user + ` connects with (.*)$`).FindStringSubmatch(conf)
+		if flags == nil {
+			t.Fatalf("nothing about %s in %.2000s", user, conf)
+		}
+		return append([]string{"--server", srv.ClientURL()}, strings.Fields(flags[1])...)
+	}
+	expect(t, cli.CodeOK, append([]string{"provision", "--memory", "--queue", "gpu"}, as("provisioner")...)...)
+	for _, p := range []*program{
+		expect(t, cli.CodeOK, append([]string{"sessions", "ls"}, as("ada")...)...),
+		expect(t, cli.CodeOK, append([]string{"approvals", "ls"}, as("crew")...)...),
+		expect(t, cli.CodeOK, append([]string{"gc", "--older-than", "1d", "--delete"}, as("keeper")...)...),
+	} {
+		if s := p.err.String(); strings.Contains(s, "ermission") {
+			t.Errorf("forbidden: %s", s)
+		}
+	}
+	expect(t, cli.CodeFailed, append([]string{"schedule", "ls"}, as("ada")...)...)
+	driver := filepath.Join(dir, "users", "driver.creds") // this time not a user
+	expect(t, cli.CodeFailed, "sessions", "ls", "--server", srv.ClientURL(), "--creds", driver, "--inbox-prefix", "_INBOX_driver")
+
+	if after := sign("-o", "json", "driver", "client:ada"); after != before {
+		t.Errorf("keys changed from %s to %s", before, after)
+	}
+	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if info, infoErr := d.Info(); err != nil || infoErr != nil || info.Mode().Perm()&0o077 != 0 && path != dir {
+			t.Errorf("%s: %v, %v", path, info.Mode(), errors.Join(err, infoErr))
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	for content, says := range map[string]string{"x": "no nkey seed found", readFile(t, filepath.Join(dir, "system.nk")): "no key of the kind operator"} {
+		if err := os.WriteFile(filepath.Join(dir, "operator.nk"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p := expect(t, cli.CodeFailed, "permissions", "--accounts", "--jwt", dir); !strings.Contains(p.err.String(), says) {
+			t.Errorf("a bad key: %s", p.err)
+		}
+	}
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }
 
 func TestAccountsNeedUsersThatExist(t *testing.T) {

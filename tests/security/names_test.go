@@ -41,7 +41,7 @@ func TestAUserWithTheWrongNameIsTold(t *testing.T) {
 			users()["bob"].Prefix():    "_USER_bob.",
 			users()["client"].Prefix(): "_INBOX_client.",
 		} {
-			nc, err := c.srv.Connect(nats.UserInfo("ada", password), nats.CustomInboxPrefix(prefix), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+			nc, err := c.srv.Connect(c.as("ada"), nats.CustomInboxPrefix(prefix), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 			if err != nil {
 				t.Fatal(err)
 			}

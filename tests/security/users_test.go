@@ -50,8 +50,8 @@ func users() map[string]admin.Grant {
 	return all
 }
 
-// accounts returns the configuration of a server with the users in accounts.
-func accounts(t testing.TB, v2 bool) string {
+// apart returns the users in accounts.
+func apart(t testing.TB) []admin.Account {
 	t.Helper()
 	var list []admin.User
 	for name, g := range users() {
@@ -61,6 +61,13 @@ func accounts(t testing.TB, v2 bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return all
+}
+
+// accounts returns the configuration of a server with the users in accounts.
+func accounts(t testing.TB, v2 bool) string {
+	t.Helper()
+	all := apart(t)
 	conf, err := admin.AccountsConf(all, func(u admin.User) string { return fmt.Sprintf("user: %s, password: %q", u.Name, password) })
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +97,7 @@ type cell struct {
 	t   testing.TB
 	ctx context.Context //nolint:containedctx // the test's
 	srv *embedded.Server
+	as  func(user string) nats.Option // its credentials
 
 	mu        sync.Mutex
 	forbidden map[string][]string // by user: permission errors
@@ -97,10 +105,11 @@ type cell struct {
 
 // layouts returns how a cell with the users can be started.
 func layouts() map[string]func(t testing.TB, v2 bool) *cell {
-	return map[string]func(testing.TB, bool) *cell{"one account": newCell, "accounts": newApart}
+	return map[string]func(testing.TB, bool) *cell{"one account": newCell, "accounts": newApart, "JWTs": newSigned}
 }
 
-// inEachLayout runs a test in virtual time, with all users in one account and in accounts of their roles.
+// inEachLayout runs a test in virtual time, with all users in one account and in accounts of their roles,
+// which the server has from its configuration and as JWTs.
 func inEachLayout(t *testing.T, test func(t *testing.T, c *cell)) {
 	t.Helper()
 	for name, start := range layouts() {
@@ -113,17 +122,20 @@ func inEachLayout(t *testing.T, test func(t *testing.T, c *cell)) {
 // newCell returns a cell with all users in one account.
 func newCell(t testing.TB, v2 bool) *cell {
 	t.Helper()
-	return start(t, settings(t, v2, password))
+	return start(t, settings(t, v2, password), withPassword)
 }
 
 // newApart returns a cell with an account for each role.
 func newApart(t testing.TB, v2 bool) *cell {
 	t.Helper()
-	return start(t, accounts(t, v2))
+	return start(t, accounts(t, v2), withPassword)
 }
 
+// withPassword returns the credentials of a user of a server's configuration.
+func withPassword(user string) nats.Option { return nats.UserInfo(user, password) }
+
 // start starts a server, in the bubble that the test runs in, and provisions it.
-func start(t testing.TB, settings string) *cell {
+func start(t testing.TB, settings string, as func(user string) nats.Option) *cell {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -137,7 +149,7 @@ func start(t testing.TB, settings string) *cell {
 		}
 		srv.Close()
 	})
-	c := &cell{t: t, ctx: ctx, srv: srv, forbidden: make(map[string][]string)}
+	c := &cell{t: t, ctx: ctx, srv: srv, as: as, forbidden: make(map[string][]string)}
 	cfg := admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: celltest.Queue}, {Name: other}}}
 	if err := admin.Of(c.open("provisioner")).Provision(ctx, cfg); err != nil {
 		t.Fatal(err)
@@ -181,7 +193,7 @@ type user struct {
 
 // Connect implements celltest.Connector.
 func (u user) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	opts = append(opts, nats.UserInfo(u.name, password), nats.CustomInboxPrefix(users()[u.name].Prefix()),
+	opts = append(opts, u.cell.as(u.name), nats.CustomInboxPrefix(users()[u.name].Prefix()),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if !errors.Is(err, nats.ErrPermissionViolation) {
 				return

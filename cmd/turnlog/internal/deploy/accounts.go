@@ -43,14 +43,18 @@ func passwordOf(u admin.User) string {
 	return strings.ToUpper(strings.ReplaceAll(u.Namespace+"_"+u.Name, "-", "_")) + "_PASSWORD"
 }
 
-// printAccounts prints the accounts of users as a configuration of nats-server.
-func printAccounts(output app.Output, g admin.Grant, words []string) error {
+// printAccounts prints the accounts of users as a configuration of nats-server, with their passwords in
+// variables, or as JWTs with keys in a directory.
+func printAccounts(output app.Output, g admin.Grant, words []string, keys keyring) error {
 	if g.Queue != "" || g.Inbox != "" || g.User != "" {
 		return cli.Usage("--accounts: write the queue of a worker as worker/QUEUE, a user's name as client:ada; every user has an inbox prefix of its own")
 	}
 	accounts, err := admin.Accounts(usersOf(g.Namespace, words))
 	if err != nil {
 		return cli.Usage("%w", err)
+	}
+	if keys != "" {
+		return printClaims(output, accounts, keys)
 	}
 	conf, err := admin.AccountsConf(accounts, func(u admin.User) string {
 		return fmt.Sprintf("user: %q, password: $%s # connects with --inbox-prefix %s", u.Name, passwordOf(u), u.Prefix())
@@ -66,6 +70,7 @@ func printAccounts(output app.Output, g admin.Grant, words []string) error {
 
 type accountReport struct {
 	Account string       `json:"account"`
+	Key     string       `json:"key,omitempty"`
 	Users   []userReport `json:"users"`
 }
 
@@ -74,7 +79,8 @@ type userReport struct {
 	Roles       []admin.Role `json:"roles"`
 	Queue       string       `json:"queue,omitempty"`
 	InboxPrefix string       `json:"inbox_prefix"`
-	Password    string       `json:"password_variable"`
+	Password    string       `json:"password_variable,omitempty"`
+	Creds       string       `json:"creds,omitempty"`
 }
 
 // accountsReport is what -o json prints.
@@ -82,7 +88,7 @@ func accountsReport(accounts []admin.Account) (out []accountReport) {
 	for _, a := range accounts {
 		r := accountReport{Account: a.Name}
 		for _, u := range a.Users {
-			r.Users = append(r.Users, userReport{u.Name, u.Roles, u.Queue, u.Prefix(), passwordOf(u)})
+			r.Users = append(r.Users, userReport{Name: u.Name, Roles: u.Roles, Queue: u.Queue, InboxPrefix: u.Prefix(), Password: passwordOf(u)})
 		}
 		out = append(out, r)
 	}

@@ -19,6 +19,7 @@ import (
 func Permissions(a *app.App) *cobra.Command {
 	var g admin.Grant
 	var apart bool
+	var keys string
 	var roles []string
 	for _, r := range admin.Grantable() {
 		roles = append(roles, string(r))
@@ -60,6 +61,11 @@ client+approver:ada, worker+client+approver/gpu:crew. Their passwords are in env
 the server, which the output names. Without arguments, there is a user for each role, and a worker of
 the queue "default".
 
+With --jwt, the accounts and users are JWTs, for servers in operator mode. The command makes the keys of
+an operator, the accounts and the users, or uses those that it finds in the directory, and writes the
+JWTs and the credentials of users beside them. It prints the configuration of a server that trusts the
+operator and has the accounts in memory.
+
 docs/permissions.md lists what each layout enforces.`,
 		Example: `  turnlog permissions client
   turnlog permissions client approver --user ada
@@ -67,7 +73,8 @@ docs/permissions.md lists what each layout enforces.`,
   turnlog permissions worker client approver --queue default --inbox-prefix _INBOX_crew
   turnlog permissions driver --namespace team-a -o json | jq .permissions
   turnlog permissions --accounts > accounts.conf
-  turnlog permissions --accounts driver provisioner client:ada client+approver:bob worker/default`,
+  turnlog permissions --accounts driver provisioner client:ada client+approver:bob worker/default
+  turnlog permissions --accounts --jwt ./keys > operator.conf`,
 		ValidArgs: roles,
 	}
 	fs := cmd.Flags()
@@ -76,11 +83,16 @@ docs/permissions.md lists what each layout enforces.`,
 	fs.StringVar(&g.User, "user", "", "`name` under which the user sends commands, and no other user may")
 	fs.StringVar(&g.Inbox, "inbox-prefix", "", "`text` that the subjects of replies to the user begin with; default: _USER_ and the name, or _INBOX_ and the role")
 	fs.BoolVar(&apart, "accounts", false, "print NATS accounts, one for each combination of roles")
+	fs.StringVar(&keys, "jwt", "", "print the accounts as JWTs, with keys and credentials in a `directory`")
+	_ = cmd.MarkFlagDirname("jwt") // the flag exists
 	output := a.Output(cmd, "conf", "json")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		g.Namespace = cmp.Or(g.Namespace, a.Getenv("TURNLOG_NAMESPACE"), jetstream.DefaultNamespace)
 		if apart {
-			return printAccounts(output, g, args)
+			return printAccounts(output, g, args, keyring(keys))
+		}
+		if keys != "" {
+			return cli.Usage("--jwt is for --accounts")
 		}
 		if len(args) == 0 {
 			return cli.Usage("argument ROLE is missing: use %s, or --accounts", strings.Join(roles, ", "))

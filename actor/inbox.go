@@ -115,6 +115,7 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 		count("bad", "passed_over")
 		return d.failReported(ctx, m)
 	}
+	m.Envelope.User = m.User
 	env, name := m.Envelope, commands.NameOf(m.Envelope.Command)
 	if m.Lane == events.LaneReport && !d.hasTicket(m) {
 		d.warn("report without the ticket of its call skipped", logfield.Seq(m.Seq), logfield.Cause(env.ID))

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -18,7 +19,7 @@ func (d *driver) addPolicy(ctx context.Context, env *commands.Envelope) error {
 			subjects := d.State.Policy.Subjects
 			if len(subjects) == 0 { // from before policies
 				var err error
-				if subjects, err = d.subjects(ctx, subjectOf(d.State.Config, ""), d.State.Parent); err != nil {
+				if subjects, err = d.subjects(ctx, subjectOf(d.State.Config, commands.Envelope{}), d.State.Parent); err != nil {
 					return err
 				}
 			}
@@ -32,7 +33,7 @@ func (d *driver) addPolicy(ctx context.Context, env *commands.Envelope) error {
 	if !ok {
 		return nil
 	}
-	subjects, err := d.subjects(ctx, subjectOf(open.Config, env.By), open.Parent)
+	subjects, err := d.subjects(ctx, subjectOf(open.Config, *env), open.Parent)
 	if err != nil {
 		return err
 	}
@@ -41,10 +42,11 @@ func (d *driver) addPolicy(ctx context.Context, env *commands.Envelope) error {
 	return nil
 }
 
-// subjectOf is what the policy knows about a session with that configuration. The opener's
-// name is a claim: nothing verifies it.
-func subjectOf(c events.Config, opener string) events.Subject {
-	s := events.Subject{Opener: opener, OpenerClaimed: opener != ""}
+// subjectOf is what the policy knows about a session with that configuration and opener. A user whom the
+// server verified cannot take another name.
+func subjectOf(c events.Config, opener commands.Envelope) events.Subject {
+	s := events.Subject{Opener: cmp.Or(opener.User, opener.By)}
+	s.OpenerClaimed = opener.User == "" && s.Opener != ""
 	if c.Agent != nil {
 		s.Agent, s.AgentClaimed = c.Agent.Name, !c.Agent.Known && !c.Agent.Local
 	}
@@ -66,7 +68,7 @@ func (d *driver) subjects(ctx context.Context, own events.Subject, parent conten
 	}
 	of := s.Policy.Subjects
 	if len(of) == 0 {
-		of = []events.Subject{subjectOf(s.Config, "")}
+		of = []events.Subject{subjectOf(s.Config, commands.Envelope{})}
 	}
 	for _, p := range of {
 		if !slices.Contains(out, p) {

@@ -79,8 +79,8 @@ func approvalOnce() rule {
 func (a *approval) decide(f fact, ev events.ApprovalResolved) {
 	switch {
 	case ev.Outcome != events.Expired:
-	case ev.By != "":
-		f.fail("approval %s expired, but %s is recorded as its decider", ev.Approval, ev.By)
+	case ev.Decider() != "":
+		f.fail("approval %s expired, but %s is recorded as its decider", ev.Approval, ev.Decider())
 	case a.ExpiresAt == 0 || f.entry.At < a.ExpiresAt:
 		f.fail("approval %s expired before its deadline", ev.Approval)
 	}

@@ -31,7 +31,7 @@ func questionOf(a *approval) question {
 // grant is an approval that was given for always.
 type grant struct {
 	question
-	by string
+	given events.ApprovalResolved
 }
 
 // grantHeld: an approval for always, or an allowance of tools, answers later questions.
@@ -58,7 +58,7 @@ func grantHeld() rule {
 			}
 			if ev.Always {
 				givenGrant(f, ev)
-				granted[ev.Approval] = grant{q, ev.By}
+				granted[ev.Approval] = grant{q, ev}
 			}
 		case events.ToolsAllowed:
 			if _, known := allowed[ev.Grant]; known || ev.Grant == "" || len(ev.Tools) == 0 {
@@ -107,8 +107,8 @@ func usedGrant(f fact, ev events.ApprovalResolved, q question, granted map[conte
 	case !g.same(q):
 		f.fail("approval %s is about %s %s of %s, but %s was given for always about %s %s of %s",
 			ev.Approval, q.key.Kind, q.key.Scope, q.tool, ev.Grant, g.key.Kind, g.key.Scope, g.tool)
-	case g.by != ev.By:
-		f.fail("approval %s is recorded as %s's, but %s was %s's", ev.Approval, ev.By, ev.Grant, g.by)
+	case g.given.By != ev.By || g.given.User != ev.User:
+		f.fail("approval %s is recorded as decided by %s, but %s was given by %s", ev.Approval, ev.Decider(), ev.Grant, g.given.Decider())
 	}
 }
 
@@ -123,7 +123,7 @@ func usedAllowance(f fact, ev events.ApprovalResolved, q question, a events.Tool
 		f.fail("approval %s was settled by %s, but its question is not only the session's rules'", ev.Approval, ev.Grant)
 	case !named:
 		f.fail("approval %s is about %s, which %s does not allow", ev.Approval, q.tool, ev.Grant)
-	case a.By != ev.By:
-		f.fail("approval %s is recorded as %s's, but %s was %s's", ev.Approval, ev.By, ev.Grant, a.By)
+	case a.By != ev.By || a.User != ev.User:
+		f.fail("approval %s is recorded as decided by %s, but %s was given by %s", ev.Approval, ev.Decider(), ev.Grant, content.Sender(a.User, a.By))
 	}
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,8 @@ func WithLogger(log *zap.Logger) Option {
 	}
 }
 
-// WithName names the client in the records of its decisions.
+// WithName names the client in journals. That is a claim, beside the name that the server verifies if the
+// connection's user has one, which is the default.
 func WithName(name string) Option {
 	return func(c *Client) error {
 		c.name = name
@@ -93,7 +95,8 @@ func Open(nc *nats.Conn, namespace string, opts ...Option) (*Client, error) {
 		return nil, fmt.Errorf("open client: %w", err)
 	}
 	c := &Client{
-		nc: nc, cell: cell, journal: cell.Journal(), inbox: cell.Inbox(), runs: cell.Runs(), log: zap.NewNop(), name: "client",
+		nc: nc, cell: cell, journal: cell.Journal(), inbox: cell.Inbox(), runs: cell.Runs(), log: zap.NewNop(),
+		name: cmp.Or(cell.User(), "client"),
 	}
 	for _, o := range opts {
 		if err := o(c); err != nil {

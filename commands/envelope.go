@@ -15,13 +15,14 @@ import (
 type Envelope struct {
 	ID          string // a command with the id of an earlier one has no effect
 	Session     content.SessionID
-	By          string       // the sender, recorded with decisions
+	By          string       // the sender's name, as it says
 	At          content.Time // set by the driver when it handles the command
 	TraceParent string
 	Command     Command
 
 	// The host attaches the following fields. They are not encoded.
 
+	User    string            // the sender, which the NATS server verified; "": none
 	Catalog *events.Catalog   // of the host's tool sources, if it differs from the session's
 	Checks  []Check           // of the patched call of a ResolveApproval with input
 	Policy  *events.Policy    // of the host, for this session; nil: the host has none

@@ -103,10 +103,16 @@ func CallIDFor(provider string, p Place, taken func(CallID) bool) CallID {
 	return CallID(p)
 }
 
-// Claimed returns a sender's name for people. The sender wrote it, so it is shown as a claim.
-func Claimed(name string) string {
-	if name == "" {
+// Sender returns for people who sent something: the user, if the NATS server verified one, and the name
+// that the sender gave if it says something else. People must not take such a claim for a fact.
+func Sender(user, claim string) string {
+	switch {
+	case user == "" && claim == "":
 		return ""
+	case user == "":
+		return claim + " (claimed)"
+	case claim == "" || claim == user:
+		return user
 	}
-	return name + " (claimed)"
+	return user + " (claims to be " + claim + ")"
 }

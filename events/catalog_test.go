@@ -65,7 +65,7 @@ func TestATombstoneDescribesTheDeletion(t *testing.T) {
 	where := " at " + e.At.String()
 	tail := ": 41 entries, last hash " + e.Prev.String()
 	d.Entries = 41
-	if got := d.String(); got != "was deleted"+where+" by ada (asked to)"+tail {
+	if got := d.String(); got != "was deleted"+where+" by ada (claimed) (asked to)"+tail {
 		t.Errorf("String = %q", got)
 	}
 	if got := (Deletion{Expired: true, At: e.At, Entries: 41, Last: e.Prev}).String(); got != "expired and was deleted"+where+tail {

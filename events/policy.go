@@ -27,7 +27,8 @@ type Subject struct {
 	Agent  string `msgpack:"a,omitempty" json:"agent,omitempty"`
 	Opener string `msgpack:"o,omitempty" json:"opener,omitempty"`
 
-	// An agent or an opener that only the opener names: rules about it only narrow.
+	// An agent or an opener that only the opener names, so that rules about it only narrow. Without the
+	// claim, the server verified the opener.
 	AgentClaimed  bool `msgpack:"ac,omitempty" json:"agent_claimed,omitempty"`
 	OpenerClaimed bool `msgpack:"oc,omitempty" json:"opener_claimed,omitempty"`
 }
@@ -60,4 +61,5 @@ type ToolsAllowed struct {
 	Grant content.ApprovalID `msgpack:"g" json:"grant"` // grant-1, grant-2, …
 	Tools []string           `msgpack:"t" json:"tools"` // name patterns, see content.Matches
 	By    string             `msgpack:"b,omitempty" json:"by,omitempty"`
+	User  string             `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
 }

@@ -132,7 +132,7 @@ func sessionSamples() []Event {
 		Parked{Timer: true, Calls: 2},
 		RunStarted{
 			Config: sampleConfig(), Transcript: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
-			Parent: "s-0", From: "s-0@17",
+			Parent: "s-0", From: "s-0@17", By: "ada", User: "web",
 		},
 		ConfigChanged{Config: sampleConfig()},
 		PolicyApplied{Policy: Policy{
@@ -141,8 +141,8 @@ func sessionSamples() []Event {
 			Rules:    [][]Rule{{{Tool: "shell_*", Action: RuleAsk, Queue: "sandbox"}, {Tool: "*", Action: RuleGuard}}},
 		}},
 		CacheOverrideSet{Cache: sampleCache()},
-		ToolsAllowed{Grant: "grant-1", Tools: []string{"fs_*", "shell_exec"}, By: "ada"},
-		SessionClosed{Reason: "done"},
+		ToolsAllowed{Grant: "grant-1", Tools: []string{"fs_*", "shell_exec"}, By: "ada", User: "web"},
+		SessionClosed{Reason: "done", By: "ada", User: "web"},
 		SessionDeleted{By: "ada", Reason: "asked to", Expired: true},
 		Refused{Command: "cmd-8", Reason: "busy", Detail: "turn-3 is open"},
 	}
@@ -196,7 +196,7 @@ func toolSamples() []Event {
 			Metadata: sampleMetadata(), ExpiresAt: sampleTime.Add(time.Hour), Asker: AskedByRules,
 		}},
 		ApprovalResolved{
-			Approval: "t3-r2-c1-g1", Call: "call_b", Outcome: Approved, By: "ada", Reason: "fine",
+			Approval: "t3-r2-c1-g1", Call: "call_b", Outcome: Approved, By: "ada", User: "web", Reason: "fine",
 			Input: json.RawMessage(`{"path":"go.sum"}`), Digest: "d9", Scope: "/src/go.sum", Always: true, Grant: "t1-r1-c1-g1",
 		},
 		ToolDispatched{
@@ -206,8 +206,8 @@ func toolSamples() []Event {
 			DetachAt: sampleTime.Add(time.Second),
 		},
 		ToolAttemptLost{Call: "call_b", Attempt: 1, Reason: "worker gone"},
-		DeadLetterSettled{Call: "call_b", Outcome: DeadRetried, By: "ada", Reason: "checked by hand"},
-		ToolDetached{Call: "call_b", Placeholder: "Tool fs_read_file is now running in the background."},
+		DeadLetterSettled{Call: "call_b", Outcome: DeadRetried, By: "ada", User: "web", Reason: "checked by hand"},
+		ToolDetached{Call: "call_b", Placeholder: "Tool fs_read_file is now running in the background.", By: "ada", User: "web"},
 		ToolProgress{Call: "call_b", Text: "half way", Share: 0.5},
 		ToolResultReceived{
 			Turn: "turn-3", Round: 2, Result: result, Attempt: 2, Duration: 30 * time.Millisecond, Late: true,
@@ -219,13 +219,13 @@ func toolSamples() []Event {
 func turnSamples() []Event {
 	task := sampleTask()
 	return []Event{
-		InputQueued{Items: sampleItems(), Origin: FromHost, OnBusy: Interrupt, Options: sampleOptions(), Task: &task, TaskName: "task-1", Baseline: "abc"},
+		InputQueued{Items: sampleItems(), Origin: FromHost, OnBusy: Interrupt, Options: sampleOptions(), Task: &task, TaskName: "task-1", Baseline: "abc", By: "ada", User: "web"},
 		InputAccepted{Turn: "turn-3", Items: sampleItems(), Origin: FromNotification, Options: sampleOptions()},
 		TurnStarted{Turn: "turn-3", Trigger: FromHost, Options: sampleOptions()},
 		RoundStarted{Turn: "turn-3", Round: 2, Catalog: "d1"},
 		RoundFinished{Turn: "turn-3", Round: 2, TranscriptLen: 11},
 		LimitReached{Kind: LimitCost, Limit: 100, Used: 101, Scope: "turn"},
-		CancelRequested{Scope: "call", Target: "call_b", Reason: "user_cancelled", By: "ada"},
+		CancelRequested{Scope: "call", Target: "call_b", Reason: "user_cancelled", By: "ada", User: "web"},
 		Warning{Code: "tool_error", Message: "no such file", Call: "call_b"},
 		RunFailed{Turn: "turn-3", Code: "401", Class: content.ClassAuth, Message: "bad key"},
 		TurnFinished{

@@ -34,6 +34,8 @@ type RunStarted struct {
 	Metadata   content.Metadata  `msgpack:"md,omitempty" json:"metadata,omitempty"`
 	Parent     content.SessionID `msgpack:"p,omitempty" json:"parent,omitempty"`
 	From       string            `msgpack:"f,omitempty" json:"from,omitempty"` // session@seq of the initial snapshot
+	By         string            `msgpack:"b,omitempty" json:"by,omitempty"`
+	User       string            `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
 }
 
 // ConfigChanged records the configuration of a new host.
@@ -44,6 +46,8 @@ type ConfigChanged struct {
 // SessionClosed ends a session for good.
 type SessionClosed struct {
 	Reason string `msgpack:"r,omitempty" json:"reason,omitempty"`
+	By     string `msgpack:"b,omitempty" json:"by,omitempty"`
+	User   string `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
 }
 
 // SessionDeleted is the tombstone of a deleted session: the last entry of its journal,
@@ -74,7 +78,7 @@ func (d Deletion) String() string {
 	}
 	by := ""
 	if d.By != "" {
-		by = " by " + d.By
+		by = " by " + content.Sender("", d.By)
 	}
 	why := ""
 	if d.Reason != "" {

@@ -71,6 +71,7 @@ type ApprovalResolved struct {
 	Call     content.CallID     `msgpack:"c" json:"call"`
 	Outcome  Outcome            `msgpack:"o" json:"outcome"`
 	By       string             `msgpack:"b,omitempty" json:"by,omitempty"`
+	User     string             `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
 	Reason   string             `msgpack:"r,omitempty" json:"reason,omitempty"`
 	Input    json.RawMessage    `msgpack:"in,omitempty" json:"input,omitempty"`  // patched input
 	Digest   string             `msgpack:"d,omitempty" json:"digest,omitempty"`  // of the approved input
@@ -79,13 +80,8 @@ type ApprovalResolved struct {
 	Grant    content.ApprovalID `msgpack:"g,omitempty" json:"grant,omitempty"`   // the lasting approval or the grant that answered instead of a person
 }
 
-// Decider describes who decided. An approval that a grant answers has the name of the grant's own decision.
-func (e ApprovalResolved) Decider() string {
-	if e.Grant != "" {
-		return e.By
-	}
-	return content.Claimed(e.By)
-}
+// Decider describes who decided. An approval that a grant answers has the names of the grant's own decision.
+func (e ApprovalResolved) Decider() string { return content.Sender(e.User, e.By) }
 
 // ToolDispatched records that a call may start, before it does.
 type ToolDispatched struct {
@@ -125,6 +121,7 @@ type DeadLetterSettled struct {
 	Call    content.CallID `msgpack:"c" json:"call"`
 	Outcome Settlement     `msgpack:"o" json:"outcome"`
 	By      string         `msgpack:"b,omitempty" json:"by,omitempty"`
+	User    string         `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
 	Reason  string         `msgpack:"r,omitempty" json:"reason,omitempty"`
 }
 
@@ -133,6 +130,8 @@ type DeadLetterSettled struct {
 type ToolDetached struct {
 	Call        content.CallID `msgpack:"c" json:"call"`
 	Placeholder string         `msgpack:"p" json:"placeholder"`
+	By          string         `msgpack:"b,omitempty" json:"by,omitempty"`    // who asked for it
+	User        string         `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
 }
 
 // ToolProgress is live only: the progress of a running tool.

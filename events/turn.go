@@ -67,6 +67,8 @@ type InputQueued struct {
 	Task     *TaskSpec      `msgpack:"t,omitempty" json:"task,omitempty"`
 	TaskName string         `msgpack:"tn,omitempty" json:"task_name,omitempty"` // empty: named after its turn
 	Baseline string         `msgpack:"bl,omitempty" json:"baseline,omitempty"`  // of the task
+	By       string         `msgpack:"by,omitempty" json:"by,omitempty"`        // who sent it
+	User     string         `msgpack:"us,omitempty" json:"user,omitempty"`      // verified, see content.Sender
 }
 
 // InputAccepted records that queued input entered the transcript.
@@ -104,6 +106,7 @@ type CancelRequested struct {
 	Target content.CallID `msgpack:"t,omitempty" json:"target,omitempty"`
 	Reason string         `msgpack:"r,omitempty" json:"reason,omitempty"`
 	By     string         `msgpack:"b,omitempty" json:"by,omitempty"`
+	User   string         `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
 }
 
 // CacheOverrideSet records a cache request for the next model call only.

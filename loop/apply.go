@@ -90,7 +90,7 @@ func (s *State) apply(ev events.Event) {
 	case events.ApprovalResolved:
 		s.applyApprovalResolved(ev)
 	case events.ToolsAllowed:
-		s.Allowed = append(slices.Clip(s.Allowed), Allowance{Grant: ev.Grant, By: ev.By, Tools: ev.Tools})
+		s.Allowed = append(slices.Clip(s.Allowed), Allowance{Grant: ev.Grant, By: ev.By, User: ev.User, Tools: ev.Tools})
 	case events.ToolDispatched:
 		s.applyToolDispatched(ev)
 	case events.ToolAttemptLost:

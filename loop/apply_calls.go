@@ -62,7 +62,7 @@ func (s *State) resolve(all []Approval, ev events.ApprovalResolved) {
 	for i := range all {
 		switch a := &all[i]; {
 		case a.ID == ev.Approval:
-			a.Outcome, a.By = ev.Outcome, ev.By
+			a.Outcome, a.By, a.User = ev.Outcome, ev.By, ev.User
 			a.Allowed = slices.ContainsFunc(s.Allowed, func(w Allowance) bool { return w.Grant == ev.Grant })
 			if patched {
 				a.Scope = ev.Scope
@@ -86,7 +86,7 @@ func (s *State) approved(a Approval, always bool) {
 		c.Approved = append(slices.Clip(c.Approved), a.key())
 	}
 	if always {
-		s.Grants = append(slices.Clip(s.Grants), Grant{Approval: a.ID, By: a.By, Tool: a.Tool, Key: a.key(), Turn: a.Turn})
+		s.Grants = append(slices.Clip(s.Grants), Grant{Approval: a.ID, By: a.By, User: a.User, Tool: a.Tool, Key: a.key(), Turn: a.Turn})
 	}
 }
 

@@ -137,7 +137,7 @@ func (d *decision) expire(id content.ApprovalID) {
 // same question about the same tool and nothing wider: kind and scope must be equal.
 type Grant struct {
 	Approval content.ApprovalID // the one that was approved
-	By       string
+	By, User string
 	Tool     string
 	Key      content.QuestionKey
 	Turn     content.TurnID // of the call in question
@@ -145,9 +145,9 @@ type Grant struct {
 
 // Allowance lists tools that may run although the session's rules ask.
 type Allowance struct {
-	Grant content.ApprovalID
-	By    string
-	Tools []string // names, in which * stands for any characters
+	Grant    content.ApprovalID
+	By, User string
+	Tools    []string // names, in which * stands for any characters
 }
 
 // preapproved returns the resolution of a question that need not be asked: a grant answers
@@ -158,13 +158,13 @@ func (s *State) preapproved(a events.Approval) (events.ApprovalResolved, bool) {
 	for _, g := range s.Grants {
 		same := g.Tool == a.Tool && g.Key == Approval{Approval: a}.key() && a.RequestKind != KindRetry
 		if same && (a.Asker != events.AskedByTurn || g.Turn == a.Turn) {
-			ev.By, ev.Grant = g.By, g.Approval
+			ev.By, ev.User, ev.Grant = g.By, g.User, g.Approval
 			return ev, true
 		}
 	}
 	for _, w := range s.Allowed {
 		if a.Asker == events.AskedByRules && slices.ContainsFunc(w.Tools, func(p string) bool { return content.Matches(p, a.Tool) }) {
-			ev.By, ev.Grant = w.By, w.Grant
+			ev.By, ev.User, ev.Grant = w.By, w.User, w.Grant
 			return ev, true
 		}
 	}
@@ -198,7 +198,7 @@ func (d *decision) allow(c commands.AllowTools) error {
 		return nil
 	}
 	grant := content.ApprovalID("grant-" + strconv.Itoa(len(d.Allowed)+1))
-	d.emit(events.ToolsAllowed{Grant: grant, Tools: fresh, By: cmp.Or(c.By, d.env.By)})
+	d.emit(events.ToolsAllowed{Grant: grant, Tools: fresh, By: cmp.Or(c.By, d.env.By), User: d.env.User})
 	d.resolvePreapproved()
 	return nil
 }
@@ -225,7 +225,7 @@ func (d *decision) resolve(c commands.ResolveApproval) error {
 		return commands.Refuse(commands.ReasonInvalidInput, "a lost call is decided on each time: leave out always")
 	}
 	ev := events.ApprovalResolved{
-		Approval: a.ID, Call: a.CallID, Outcome: events.Approved, By: cmp.Or(c.By, d.env.By), Reason: c.Reason,
+		Approval: a.ID, Call: a.CallID, Outcome: events.Approved, By: cmp.Or(c.By, d.env.By), User: d.env.User, Reason: c.Reason,
 		Digest: a.Digest, Always: c.Always,
 	}
 	switch {
@@ -319,8 +319,8 @@ func (d *decision) findApproval(c commands.ResolveApproval) (a Approval, err err
 		return a, commands.Refuse(commands.ReasonNoApproval, "%s is not pending", what)
 	case a.Outcome == events.Expired:
 		return a, commands.Refuse(commands.ReasonExpired, "%s expired", what)
-	case a.By != "":
-		return a, commands.Refuse(commands.ReasonAlreadyDecided, "%s was %s by %s", what, a.Outcome, a.By)
+	case a.By+a.User != "":
+		return a, commands.Refuse(commands.ReasonAlreadyDecided, "%s was %s by %s", what, a.Outcome, content.Sender(a.User, a.By))
 	}
 	return a, commands.Refuse(commands.ReasonAlreadyDecided, "%s was %s", what, a.Outcome)
 }

@@ -76,11 +76,11 @@ func (d *decision) open(c commands.OpenSession) error {
 	}
 	d.emit(events.RunStarted{
 		Config: cfg, Transcript: before, Stepped: c.Stepped,
-		Metadata: c.Metadata.WithoutReserved(), Parent: c.Parent, From: c.From,
+		Metadata: c.Metadata.WithoutReserved(), Parent: c.Parent, From: c.From, By: d.env.By, User: d.env.User,
 	})
 	d.govern()
 	d.bracketHooks(pointSessionStart)
-	queued := events.InputQueued{Items: stripped(c.Input), Origin: events.FromHost}
+	queued := events.InputQueued{Items: stripped(c.Input), Origin: events.FromHost, By: d.env.By, User: d.env.User}
 	if c.Resume {
 		d.resumeRound(reply, results)
 		queued.OnBusy = events.Queue
@@ -126,7 +126,7 @@ func (d *decision) submit(c commands.SubmitInput) error {
 	if len(d.Queue) >= maxQueued {
 		return commands.Refuse(commands.ReasonQueueFull, "%d inputs wait already; send more once the session has come to them", len(d.Queue))
 	}
-	d.emit(events.InputQueued{Items: stripped(c.Items), Origin: events.FromHost, OnBusy: c.OnBusy, Options: c.Options})
+	d.emit(events.InputQueued{Items: stripped(c.Items), Origin: events.FromHost, OnBusy: c.OnBusy, Options: c.Options, By: d.env.By, User: d.env.User})
 	if busy && c.OnBusy == events.Interrupt && !d.cancelling() {
 		d.cancelTurn(commands.ScopeTurn, "interrupted_by_input")
 	}
@@ -188,7 +188,7 @@ func (d *decision) cancelTurn(scope, reason string) {
 	if d.Turn == nil && d.Task != nil {
 		d.startTurn()
 	}
-	d.emit(events.CancelRequested{Scope: scope, Reason: reason, By: d.env.By})
+	d.emit(events.CancelRequested{Scope: scope, Reason: reason, By: d.env.By, User: d.env.User})
 	if d.Turn != nil && !d.stopsFirst() && !d.Turn.Mut.Open {
 		d.cancelled()
 	}
@@ -212,7 +212,7 @@ func (d *decision) closeSession(c commands.Close) error {
 		}
 	}
 	d.bracketHooks(pointSessionEnd)
-	d.emit(events.SessionClosed{Reason: c.Reason})
+	d.emit(events.SessionClosed{Reason: c.Reason, By: d.env.By, User: d.env.User})
 	return nil
 }
 

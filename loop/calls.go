@@ -181,7 +181,7 @@ func (d *decision) detach(c commands.DetachCall) error {
 	case !call.Running():
 		return commands.Refuse(commands.ReasonNotRunning, "call %s is not running", c.Call)
 	}
-	d.emit(events.ToolDetached{Call: call.ID, Placeholder: placeholder(call.Name)})
+	d.emit(events.ToolDetached{Call: call.ID, Placeholder: placeholder(call.Name), By: d.env.By, User: d.env.User})
 	return nil
 }
 
@@ -195,7 +195,7 @@ func (d *decision) cancelCall(id content.CallID, reason string) error {
 	case call.Status != "" && !call.Retried():
 		return commands.Refuse(commands.ReasonAlreadyFinished, "call %s is %s", id, call.Status)
 	}
-	d.emit(events.CancelRequested{Scope: commands.ScopeCall, Target: id, Reason: reason, By: d.env.By})
+	d.emit(events.CancelRequested{Scope: commands.ScopeCall, Target: id, Reason: reason, By: d.env.By, User: d.env.User})
 	d.callCancelled(*call)
 	return nil
 }
@@ -223,7 +223,7 @@ func (d *decision) settleDead(c commands.SettleDeadLetter) error {
 	case c.Retry && d.cancelling() && call.Turn == d.Turn.ID:
 		return commands.Refuse(commands.ReasonBusy, "the turn of call %s is being cancelled", c.Call)
 	}
-	ev := events.DeadLetterSettled{Call: c.Call, Outcome: events.DeadDropped, By: cmp.Or(c.By, d.env.By), Reason: c.Reason}
+	ev := events.DeadLetterSettled{Call: c.Call, Outcome: events.DeadDropped, By: cmp.Or(c.By, d.env.By), User: d.env.User, Reason: c.Reason}
 	if !c.Retry {
 		d.emit(ev)
 		return nil

@@ -138,8 +138,9 @@ type Approval struct {
 	events.Approval
 	Asked   content.Time
 	Outcome events.Outcome // empty: pending
-	By      string
-	Allowed bool // by an allowance, which answers only what the session's rules ask
+
+	By, User string // who decided, see content.Sender
+	Allowed  bool   // by an allowance, which answers only what the session's rules ask
 }
 
 // key names the approval's question.

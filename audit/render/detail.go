@@ -13,13 +13,13 @@ func (s Style) detail(ev events.Event) string {
 	case events.Parked:
 		return s.list("", is(ev.Timer, "with a timer"), "waits for", count(ev.Calls, "call"))
 	case events.RunStarted:
-		return s.list("", s.config(ev.Config), "", is(ev.Stepped, "stepped"), "transcript", ev.Transcript, "parent", ev.Parent, "from", ev.From)
+		return s.list("", s.config(ev.Config), "", is(ev.Stepped, "stepped"), "transcript", ev.Transcript, "parent", ev.Parent, "from", ev.From, "by", content.Sender(ev.User, ev.By))
 	case events.ConfigChanged:
 		return s.config(ev.Config)
 	case events.PolicyApplied:
 		return s.list("", ev.Policy.Name, "digest", ev.Policy.Digest, "", rules(ev.Policy.Rules))
 	case events.InputQueued:
-		return s.list("from", ev.Origin, "", ev.OnBusy) + s.texts(ev.Items)
+		return s.list("from", ev.Origin, "by", content.Sender(ev.User, ev.By), "", ev.OnBusy) + s.texts(ev.Items)
 	case events.InputAccepted:
 		return s.list("", ev.Turn, "from", ev.Origin) + s.texts(ev.Items)
 	case events.TurnStarted:
@@ -51,9 +51,9 @@ func (s Style) detail(ev events.Event) string {
 	case events.ToolAttemptLost:
 		return s.list("", ev.Call, "attempt", ev.Attempt) + s.colon(ev.Reason)
 	case events.DeadLetterSettled:
-		return s.list("", ev.Call, "", ev.Outcome, "by", content.Claimed(ev.By)) + s.colon(ev.Reason)
+		return s.list("", ev.Call, "", ev.Outcome, "by", content.Sender(ev.User, ev.By)) + s.colon(ev.Reason)
 	case events.ToolDetached:
-		return s.list("", ev.Call) + s.colon(ev.Placeholder)
+		return s.list("", ev.Call, "by", content.Sender(ev.User, ev.By)) + s.colon(ev.Placeholder)
 	case events.ToolProgress:
 		return s.list("", ev.Call, "", share(ev.Share)) + s.colon(ev.Text)
 	case events.ToolResultReceived:
@@ -67,11 +67,11 @@ func (s Style) detail(ev events.Event) string {
 	case events.LimitReached:
 		return s.list("", ev.Scope, "", ev.Kind, "limit", ev.Limit, "used", ev.Used)
 	case events.CancelRequested:
-		return s.list("", ev.Scope, "", ev.Target, "by", content.Claimed(ev.By)) + s.colon(ev.Reason)
+		return s.list("", ev.Scope, "", ev.Target, "by", content.Sender(ev.User, ev.By)) + s.colon(ev.Reason)
 	case events.CacheOverrideSet:
 		return s.list("mode", ev.Cache.Mode, "retention", ev.Cache.Retention, "key", ev.Cache.Key)
 	case events.ToolsAllowed:
-		return s.list("", ev.Grant, "tools", ev.Tools, "by", content.Claimed(ev.By))
+		return s.list("", ev.Grant, "tools", ev.Tools, "by", content.Sender(ev.User, ev.By))
 	case events.TaskStarted:
 		return s.list("", ev.Task, "gate", ev.Spec.Verifier, "retries", ev.Spec.MaxRetries) + s.colon(ev.Spec.Goal)
 	case events.MemoryRecalled:
@@ -93,9 +93,9 @@ func (s Style) detail(ev events.Event) string {
 	case events.TurnFinished:
 		return s.turnFinished(ev)
 	case events.SessionClosed:
-		return s.Line(ev.Reason)
+		return s.list("", ev.Reason, "by", content.Sender(ev.User, ev.By))
 	case events.SessionDeleted:
-		return s.list("", is(!ev.Expired, "deleted")+is(ev.Expired, "expired"), "by", content.Claimed(ev.By)) + s.colon(ev.Reason)
+		return s.list("", is(!ev.Expired, "deleted")+is(ev.Expired, "expired"), "by", content.Sender("", ev.By)) + s.colon(ev.Reason)
 	case events.Refused:
 		return s.list("", ev.Command) + " " + s.Bad(s.list("", ev.Reason)) + s.colon(ev.Detail)
 	}

@@ -66,6 +66,21 @@ func TestEveryKindHasItsLine(t *testing.T) {
 	matches(t, "kinds.txt", b.String())
 }
 
+func TestSendersAreClaimsUnlessTheServerVerifiedThem(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := NewPrinter(&b, Style{}, false).Entry(record(
+		events.RunStarted{By: "ada"}, events.InputQueued{Origin: events.FromHost, By: "ada", User: "ada"}, events.ToolDetached{Call: "c1", User: "ada"},
+		events.ApprovalResolved{Approval: "g1", Call: "c1", Outcome: events.Approved, By: "bob", User: "ada"},
+		events.ToolsAllowed{Grant: "grant-1", Tools: []string{"*"}, By: "x", User: "ada"},
+		events.DeadLetterSettled{Call: "c1", Outcome: events.DeadDropped, User: "ada"},
+		events.CancelRequested{Scope: "turn", By: "ada", User: "ada"}, events.SessionClosed{Reason: "done", By: "ada (verified)"},
+	)); err != nil {
+		t.Fatal(err)
+	}
+	matches(t, "senders.txt", b.String())
+}
+
 func TestEveryLineCanNameItsSession(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -54,7 +54,7 @@ func TestHeadsRevealATruncatedJournal(t *testing.T) {
 	}
 	d.remove(now)
 	code, out, errs := d.observe("verify", "s-43", "--anchor", file)
-	if code != 0 || !strings.HasPrefix(out, "ok session s-43 was deleted at ") || !strings.Contains(out, " by ada (asked to): 7 entries, last hash ") || !strings.Contains(out, "1 earlier head is held") {
+	if code != 0 || !strings.HasPrefix(out, "ok session s-43 was deleted at ") || !strings.Contains(out, " by ada (claimed) (asked to): 7 entries, last hash ") || !strings.Contains(out, "1 earlier head is held") {
 		t.Errorf("verify of a deleted session = %d %q %q", code, out, errs)
 	}
 	code, out, _ = d.observe("events", "s-43")

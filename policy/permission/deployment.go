@@ -32,7 +32,7 @@ type ScopedRule struct {
 
 	Queue  string `json:"queue,omitempty" yaml:"queue"`   // pattern of the queue that runs the call; empty: any
 	Agent  string `json:"agent,omitempty" yaml:"agent"`   // pattern of the session's agent; empty: any session
-	Opener string `json:"opener,omitempty" yaml:"opener"` // pattern of who opened the session; empty: any
+	Opener string `json:"opener,omitempty" yaml:"opener"` // pattern of who opened the session, which only narrows; empty: any
 }
 
 // Bounds of a policy, which every session records.
@@ -104,7 +104,8 @@ func (d Deployment) Digest() string {
 
 // For returns what the policy allows the session of the first subject, which works for the
 // sessions of the others: what it allows each of them. What only a claim would allow, it
-// does not.
+// does not. Nor does it allow what only the opener may do, since every client may send input
+// to a session: rules about openers narrow.
 func (d Deployment) For(subjects ...events.Subject) events.Policy {
 	p := events.Policy{Name: d.Name, Digest: d.Digest(), Subjects: subjects}
 	if len(subjects) == 0 {
@@ -122,7 +123,7 @@ func (d Deployment) For(subjects ...events.Subject) events.Policy {
 			s.Agent = ""
 			add(s)
 		}
-		if s.OpenerClaimed {
+		if s.Opener != "" { // others may send it input, too
 			s.Opener = ""
 			add(s)
 		}

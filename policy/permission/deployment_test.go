@@ -16,6 +16,7 @@ rules:
   - {tool: shell_exec, action: allow, agent: coder}
   - {tool: shell_exec, action: allow, opener: "ops-*", queue: sandbox}
   - {tool: "fs_*", action: deny, agent: reader}
+  - {tool: "http_*", action: deny, opener: "guest-*"}
   - {tool: "*", action: guard}
 `
 
@@ -32,17 +33,18 @@ func TestAPolicyIsAboutAgentsOpenersAndQueues(t *testing.T) {
 		tool, queue string
 		want        events.Action
 	}{
-		"no one is named":                {tool: "shell_exec", want: events.RuleAsk},
-		"the agent":                      {subjects: []events.Subject{coder}, tool: "shell_exec", want: events.RuleAllow},
-		"another agent":                  {subjects: []events.Subject{reader}, tool: "shell_exec", want: events.RuleAsk},
-		"a claimed agent widens nothing": {subjects: []events.Subject{{Agent: "coder", AgentClaimed: true}}, tool: "shell_exec", want: events.RuleAsk},
-		"a claimed agent narrows":        {subjects: []events.Subject{{Agent: "reader", AgentClaimed: true}}, tool: "fs_read_file", want: events.RuleDeny},
-		"the opener, on the queue":       {subjects: []events.Subject{ops}, tool: "shell_exec", queue: "sandbox", want: events.RuleAllow},
-		"the opener, on another queue":   {subjects: []events.Subject{ops}, tool: "shell_exec", queue: "prod", want: events.RuleAsk},
-		"a claimed opener":               {subjects: []events.Subject{{Opener: "ops-ann", OpenerClaimed: true}}, tool: "shell_exec", queue: "sandbox", want: events.RuleAsk},
-		"two claims":                     {subjects: []events.Subject{{Agent: "coder", AgentClaimed: true, Opener: "ops-ann", OpenerClaimed: true}}, tool: "shell_exec", queue: "sandbox", want: events.RuleAsk},
-		"a child of a stricter agent":    {subjects: []events.Subject{coder, reader}, tool: "shell_exec", want: events.RuleAsk},
-		"a child of an equal one":        {subjects: []events.Subject{coder, coder}, tool: "shell_exec", want: events.RuleAllow},
+		"no one is named":                 {tool: "shell_exec", want: events.RuleAsk},
+		"the agent":                       {subjects: []events.Subject{coder}, tool: "shell_exec", want: events.RuleAllow},
+		"another agent":                   {subjects: []events.Subject{reader}, tool: "shell_exec", want: events.RuleAsk},
+		"a claimed agent widens nothing":  {subjects: []events.Subject{{Agent: "coder", AgentClaimed: true}}, tool: "shell_exec", want: events.RuleAsk},
+		"a claimed agent narrows":         {subjects: []events.Subject{{Agent: "reader", AgentClaimed: true}}, tool: "fs_read_file", want: events.RuleDeny},
+		"the opener, whom others may use": {subjects: []events.Subject{ops}, tool: "shell_exec", queue: "sandbox", want: events.RuleAsk},
+		"the opener, on another queue":    {subjects: []events.Subject{ops}, tool: "shell_exec", queue: "prod", want: events.RuleAsk},
+		"an opener narrows":               {subjects: []events.Subject{{Opener: "guest-1"}}, tool: "http_get", want: events.RuleDeny},
+		"a claimed opener":                {subjects: []events.Subject{{Opener: "ops-ann", OpenerClaimed: true}}, tool: "shell_exec", queue: "sandbox", want: events.RuleAsk},
+		"two claims":                      {subjects: []events.Subject{{Agent: "coder", AgentClaimed: true, Opener: "ops-ann", OpenerClaimed: true}}, tool: "shell_exec", queue: "sandbox", want: events.RuleAsk},
+		"a child of a stricter agent":     {subjects: []events.Subject{coder, reader}, tool: "shell_exec", want: events.RuleAsk},
+		"a child of an equal one":         {subjects: []events.Subject{coder, coder}, tool: "shell_exec", want: events.RuleAllow},
 	} {
 		if got, _ := d.For(c.subjects...).Ruling(c.tool, c.queue, content.Once); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

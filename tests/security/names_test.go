@@ -5,14 +5,21 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/worker"
 )
 
 func TestAUserSendsCommandsOnlyUnderItsName(t *testing.T) {
@@ -89,27 +96,74 @@ func TestNoReplyBearsAnotherName(t *testing.T) {
 	})
 }
 
-func TestUsersWithNamesWorkOnOneSession(t *testing.T) {
+// TestJournalsHaveTheNamesThatTheServerVerified has two users work on a session. One of them says that it is
+// the other, and opens a session in that name which the policy would not let itself open.
+func TestJournalsHaveTheNamesThatTheServerVerified(t *testing.T) {
 	bubble(t, func(c *cell) {
 		ada, bob := c.person("ada"), c.person("bob")
-		node := c.world("driver").Node(actor.Config{Name: "n1"})
-		s := ada.Start("s", "replies:\n  - text: one\n  - text: two\n")
-		defer func() { _ = s.Close(c.ctx) }()
-		submit(ada, s)
-		if got := next[*session.Finished](ada, s).Result.Text(); got != "one" {
-			c.t.Errorf("first turn: %q", got)
+		var err error
+		if bob.Client, err = client.Open(bob.Conn, "", client.WithName("ada")); err != nil {
+			c.t.Fatal(err)
 		}
+		policy := permission.Deployment{Rules: []permission.ScopedRule{
+			{Tool: "echo", Action: events.RuleDeny, Opener: "bob"}, {Tool: "echo", Action: events.RuleAsk},
+		}}
+		crew := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, echoes(c.t))
+		node := c.world("driver").Node(actor.Config{Name: "n1", Policy: &policy})
+		script := "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: done\n  - text: more\n  - text: slow\n    delay: 30m\n"
+		s := ada.Start("s", script)
+		submit(ada, s)
+		ada.Until("s", events.KindApprovalRequired)
 		again, err := bob.Client.Attach(bob.Ctx, "s")
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		defer func() { _ = again.Close(c.ctx) }()
-		if err := again.Send(bob.Ctx, "", content.UserText("go on")); err != nil {
+		if err := next[*session.ApprovalRequest](bob, again).Approve(bob.Ctx); err != nil {
 			c.t.Fatal(err)
 		}
-		if got := next[*session.Finished](bob, again).Result.Text(); got != "two" {
-			c.t.Errorf("second turn: %q", got)
+		next[*session.Finished](bob, again)
+		submit(bob, again)
+		next[*session.Finished](bob, again)
+		submit(ada, s)
+		synctest.Wait()
+		if err := again.Cancel(bob.Ctx, ""); err != nil {
+			c.t.Fatal(err)
 		}
+		next[*session.Finished](bob, again)
+		var got []string
+		for _, rec := range ada.Records("s") {
+			for _, ev := range rec.Entry.Events {
+				switch ev := any(ev).(type) {
+				case events.RunStarted:
+					got = append(got, "opened by "+content.Sender(ev.User, ev.By))
+				case events.InputQueued:
+					got = append(got, "input by "+content.Sender(ev.User, ev.By))
+				case events.ApprovalResolved:
+					got = append(got, string(ev.Outcome)+" by "+ev.Decider())
+				case events.CancelRequested:
+					got = append(got, "cancel by "+content.Sender(ev.User, ev.By))
+				}
+			}
+		}
+		want := []string{
+			"opened by ada", "input by ada", "approved by bob (claims to be ada)", "input by bob (claims to be ada)", "input by ada",
+			"cancel by bob (claims to be ada)",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			c.t.Errorf("who did what (-want +got):\n%s", diff)
+		}
+
+		denied := bob.Start("guest", script)
+		submit(bob, denied)
+		next[*session.Finished](bob, denied)
+		results := celltest.Facts[events.ToolResultReceived](bob, "guest")
+		if len(results) != 1 || results[0].Result.Status != content.StatusDenied {
+			c.t.Errorf("calls in the session that bob opened as ada: %+v, want one that is denied", results)
+		}
+		for _, x := range []*session.Session{s, again, denied} {
+			_ = x.Close(c.ctx)
+		}
+		crew.Drain(c.t)
 		node.Drain(c.t)
 		c.clean()
 	})

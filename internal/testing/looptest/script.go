@@ -99,6 +99,10 @@ func (r *runner) said(t testing.TB, st statement) commands.Envelope {
 		return r.tell(t, st)
 	}
 	env := r.Envelope(r.command(t, st))
+	env.User = st.opt["user"]
+	if _, cancels := env.Command.(commands.Cancel); commands.LaneOf(env.Command) == events.LaneAsk && !cancels {
+		env.By = st.opt["by"] // input has a sender only where a script is about that
+	}
 	env.Checks = r.patchedChecks(t, st)
 	if st.verb == "open" || st.verb == "close" {
 		env.Hooks = st.answers()

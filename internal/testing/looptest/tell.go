@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// tell returns the envelope of a tell: tell NAME id=… by=… at=… {…}, and a line for each
+// tell returns the envelope of a tell: tell NAME id=… by=… user=… at=… {…}, and a line for each
 // check that the host attached.
 func (r *runner) tell(t testing.TB, st statement) commands.Envelope {
 	t.Helper()
@@ -22,7 +22,7 @@ func (r *runner) tell(t testing.TB, st statement) commands.Envelope {
 	}
 	r.clock(t, st)
 	env := r.Envelope(c)
-	env.ID, env.By = def(st.opt["id"], env.ID), st.opt["by"]
+	env.ID, env.By, env.User = def(st.opt["id"], env.ID), st.opt["by"], st.opt["user"]
 	for _, l := range st.of("check") {
 		var k commands.Check
 		if err := json.Unmarshal([]byte(l.json), &k); err != nil {

@@ -63,6 +63,9 @@ func (w *writer) tell(env commands.Envelope, text string) {
 	if env.By != "" {
 		fmt.Fprintf(w.out, " by=%q", env.By)
 	}
+	if env.User != "" {
+		fmt.Fprintf(w.out, " user=%q", env.User)
+	}
 	w.out.WriteString(" " + text + "\n")
 	for _, k := range env.Checks {
 		raw, err := json.Marshal(k)

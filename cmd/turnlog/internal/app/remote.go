@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,8 +88,10 @@ func (r *Remote) Connect(ctx context.Context) (cell *cli.Cell, err error) {
 	return cell, err
 }
 
-// Client returns a client on the connection of a deployment. Journals record its name.
-func (r *Remote) Client(d *cli.Cell, name string, opts ...client.Option) (*client.Client, error) {
+// Client returns a client on the connection of a deployment. Journals record its name: the one that the
+// server verifies, or else what the environment says.
+func (r *Remote) Client(d *cli.Cell, opts ...client.Option) (*client.Client, error) {
+	name := cmp.Or(d.User(), r.App.Person())
 	return client.Open(d.Conn, d.Namespace(), append(opts, client.WithLogger(r.Logger()), client.WithName(name))...)
 }
 
@@ -100,7 +103,7 @@ func (r *Remote) Do(ctx context.Context, do func(context.Context, *cli.Cell, *cl
 			return err
 		}
 		defer d.Close()
-		c, err := r.Client(d, r.App.Person())
+		c, err := r.Client(d)
 		if err != nil {
 			return err
 		}

@@ -136,7 +136,7 @@ func (d *doctor) run(ctx context.Context, r *app.Remote) (err error) {
 		return err
 	}
 	defer d.cell.Close()
-	if d.client, err = r.Client(d.cell, r.App.Person()); err != nil {
+	if d.client, err = r.Client(d.cell); err != nil {
 		return err
 	}
 	d.admin, d.denied = admin.Of(d.cell.Cell), listenForDenials(d.cell.Conn)

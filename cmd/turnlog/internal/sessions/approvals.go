@@ -179,7 +179,7 @@ func deciding(a *app.App, cmd *cobra.Command, v *commands.ResolveApproval, done 
 		if p == nil {
 			return notPending(ctx, c, s.ID(), call)
 		}
-		v.Approval, v.By = p.ID, a.Person()
+		v.Approval = p.ID
 		err := s.Ask(ctx, *v)
 		next := pendingOf(s, call)
 		switch {

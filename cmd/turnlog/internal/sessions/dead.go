@@ -150,7 +150,7 @@ func (c *pastCall) print(w io.Writer) error {
 			row("lost", "%s, attempt %d: %s", l.At, l.Attempt, line(l.Reason))
 		}
 		for _, s := range c.Settled {
-			text := s.At.String() + ", by " + content.Claimed(s.By)
+			text := s.At.String() + ", by " + content.Sender(s.User, s.By)
 			if s.Reason != "" {
 				text += ": " + line(s.Reason)
 			}
@@ -227,7 +227,7 @@ func settling(r *app.Remote, cmd *cobra.Command, v *commands.SettleDeadLetter, d
 		if v.Retry && !v.MayRepeat && letter.State == "dead" && letter.Effects == effectsName(content.Once) {
 			return fmt.Errorf("%s (call %s) may have taken effect: check, and if it may be done twice, add --may-repeat", letter.Tool, letter.Call)
 		}
-		v.Call, v.By = letter.Call, r.App.Person()
+		v.Call = letter.Call
 		if err := s.Ask(ctx, *v); err != nil {
 			return err
 		}

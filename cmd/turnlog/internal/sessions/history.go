@@ -61,6 +61,7 @@ type lostAttempt struct {
 type settlement struct {
 	Outcome events.Settlement `json:"outcome"`
 	By      string            `json:"by"`
+	User    string            `json:"user,omitempty"` // verified, see content.Sender
 	Reason  string            `json:"reason"`
 	At      content.Time      `json:"at"`
 }
@@ -137,7 +138,7 @@ func (h *history) note(ev any, at content.Time) {
 		h.call(ev.Result.CallID).Result = string(ev.Result.Status)
 	case events.DeadLetterSettled:
 		c := h.call(ev.Call)
-		c.Settled = append(c.Settled, settlement{ev.Outcome, ev.By, ev.Reason, at})
+		c.Settled = append(c.Settled, settlement{ev.Outcome, ev.By, ev.User, ev.Reason, at})
 	case events.ApprovalRequired:
 		c := h.call(ev.Approval.CallID)
 		c.questions = append(c.questions, &question{Approval: app.ApprovalOf(ev.Approval), Outcome: pending})

@@ -80,7 +80,7 @@ func existing(ctx context.Context, r *app.Remote, id content.SessionID, do func(
 func converse(ctx context.Context, r *app.Remote, d *cli.Cell, id content.SessionID, do func(context.Context, *conversation) error) error {
 	v := &conversation{App: r.App, id: id, lines: sync.OnceValue(r.App.Lines), ended: make(map[content.CallID]bool)}
 	var err error
-	if v.client, err = r.Client(d, v.Person(), client.WithApprover(v)); err != nil {
+	if v.client, err = r.Client(d, client.WithApprover(v)); err != nil {
 		return err
 	}
 	if v.session, err = v.client.Attach(ctx, id); err != nil && !errors.Is(err, session.ErrNotFound) {

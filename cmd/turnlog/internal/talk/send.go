@@ -131,7 +131,7 @@ func (v *conversation) leave(ctx context.Context, in input, output app.Output) e
 	id := ulid.Make().String()
 	err := v.Interruptible(ctx, func(ctx context.Context) error {
 		if tools := in.rules.Allowed(v.session.Config()); len(tools) > 0 {
-			grant := commands.AllowTools{Tools: tools, By: v.Person()}
+			grant := commands.AllowTools{Tools: tools}
 			if err := v.client.Send(ctx, v.id, ulid.Make().String(), grant); err != nil {
 				return forbidden(err)
 			}

@@ -22,6 +22,10 @@ type Config struct {
 	// open the model: the session is handed over, and the call retried there.
 	Models func(name string, data []byte) (model.Model, error)
 
+	// Scripted says that Models opens scripted models. Doctor warns of that in production: their
+	// scripts come from those who start sessions.
+	Scripted bool
+
 	Name     string        // "": a new ULID; one token
 	Capacity int           // sessions at once; 0: 1,000
 	Idle     time.Duration // how long an idle session is held before it parks; 0: 2 s

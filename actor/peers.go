@@ -51,7 +51,7 @@ func (n *Node) record(ctx context.Context) error {
 	group.Go(func() error {
 		for failed := false; ; {
 			held := n.holds(false)
-			err := nodes.Record(ctx, n.cfg.Name, held)
+			err := nodes.Record(ctx, jetstream.NodeRecord{Node: n.cfg.Name, Held: held, Scripted: n.cfg.Scripted})
 			if err != nil && !failed && ctx.Err() == nil {
 				n.log.Warn("held tokens not recorded", zap.Error(err))
 			}

@@ -407,7 +407,7 @@ func TestAFrozenNodesSessionsAreHandedOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := frozen.Nodes().Record(w.Ctx, "frozen", []jetstream.HeldToken{{Session: "s", Reply: token.Reply()}}); err != nil {
+		if err := frozen.Nodes().Record(w.Ctx, jetstream.NodeRecord{Node: "frozen", Held: []jetstream.HeldToken{{Session: "s", Reply: token.Reply()}}}); err != nil {
 			t.Fatal(err)
 		}
 		standing := make(chan error, 1)

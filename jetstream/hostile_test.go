@@ -62,7 +62,7 @@ func TestInvalidNodeRecordsAreSkipped(t *testing.T) {
 	for what, value := range hostile(t, "h", nodeValue{Node: "n9", Held: []HeldToken{{Session: "s", Reply: "r"}}}) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCell(t)
-			must(t, c.Nodes().Record(t.Context(), "n1", nil))
+			must(t, c.Nodes().Record(t.Context(), NodeRecord{Node: "n1"}))
 			putRaw(t, c, c.names.Nodes().Key("n2"), value)
 			var got []NodeRecord
 			n := allocated.By(func() { got = nodes(t, c) })

@@ -38,8 +38,9 @@ type HeldToken struct {
 
 // NodeRecord is what a node reported about itself.
 type NodeRecord struct {
-	Node string
-	Held []HeldToken
+	Node     string
+	Held     []HeldToken
+	Scripted bool // it runs scripted models, whose scripts come from those who start sessions
 
 	Ahead      time.Duration // by which its clock is ahead of the server's, less the record's travel time
 	AheadKnown bool          // false for a record of an earlier release
@@ -47,9 +48,10 @@ type NodeRecord struct {
 
 // nodeValue is a stored record.
 type nodeValue struct {
-	Node string       `msgpack:"n"`
-	Held []HeldToken  `msgpack:"h"`
-	At   content.Time `msgpack:"a,omitempty"` // by the node's clock; zero in records of an earlier release
+	Node     string       `msgpack:"n"`
+	Held     []HeldToken  `msgpack:"h"`
+	At       content.Time `msgpack:"a,omitempty"` // by the node's clock; zero in records of an earlier release
+	Scripted bool         `msgpack:"s,omitempty"`
 }
 
 // Nodes lets nodes find dead peers and hand on their tokens before the leases expire. Nothing else
@@ -64,13 +66,15 @@ func (c *Cell) Nodes() *Nodes {
 	return &Nodes{c, valueBucket[nodeValue](c, "record of node", c.names.Nodes(), "", 1, nodeTTL)}
 }
 
-// Record stores which tokens a node holds. The record stands for 15 s: renew it every 5 s, when the
+// Record stores what a node reports about itself, but for its clock. The record stands for 15 s: renew it every 5 s, when the
 // tokens change, and after an error. Record waits at most half a second, since the tokens may change
 // meanwhile.
-func (n *Nodes) Record(ctx context.Context, node string, held []HeldToken) error {
+func (n *Nodes) Record(ctx context.Context, r NodeRecord) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	_, err := n.records.put(ctx, node, nodeValue{Node: node, Held: n.abbreviate(held), At: content.TimeOf(time.Now())})
+	_, err := n.records.put(ctx, r.Node, nodeValue{
+		Node: r.Node, Held: n.abbreviate(r.Held), At: content.TimeOf(time.Now()), Scripted: r.Scripted,
+	})
 	return err
 }
 
@@ -86,7 +90,7 @@ func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
 		if v.Node != it.Key {
 			continue
 		}
-		r := NodeRecord{Node: v.Node, Held: v.Held}
+		r := NodeRecord{Node: v.Node, Held: v.Held, Scripted: v.Scripted}
 		if v.At != 0 {
 			r.Ahead, r.AheadKnown = v.At.Std().Sub(it.At), true
 		}

@@ -57,8 +57,8 @@ func TestNodesAreListedWhileTheyRecord(t *testing.T) {
 			{Session: "s1", Reply: take(t, c.Runs(), time.Second).Reply()},
 			{Session: "s2", Reply: "$JS.ACK.domain.hash." + c.names.RunStream() + ".drivers.1.1.1.1.1"},
 		}
-		must(t, c.Nodes().Record(t.Context(), "n1", held))
-		must(t, c.Nodes().Record(t.Context(), "n2", nil))
+		must(t, c.Nodes().Record(t.Context(), NodeRecord{Node: "n1", Held: held}))
+		must(t, c.Nodes().Record(t.Context(), NodeRecord{Node: "n2"}))
 		want := []NodeRecord{{Node: "n1", AheadKnown: true, Held: held}, {Node: "n2", AheadKnown: true, Held: []HeldToken{}}}
 		if diff := cmp.Diff(want, nodes(t, c)); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
@@ -89,11 +89,11 @@ func TestRecordOfAFullNodeFitsIntoAMessage(t *testing.T) {
 				Reply:   fmt.Sprintf("$JS.ACK.%s.drivers.1.%d.%d.1732186000000000000.0", c.names.RunStream(), i+1_000_000, i+2_000_000),
 			}
 		}
-		must(t, c.Nodes().Record(t.Context(), "n1", held))
+		must(t, c.Nodes().Record(t.Context(), NodeRecord{Node: "n1", Held: held}))
 		if diff := cmp.Diff(held, nodes(t, c)[0].Held); diff != "" {
 			t.Error("the record differs from the recorded one")
 		}
-		if err := c.Nodes().Record(t.Context(), "n.1", nil); !errors.Is(err, content.ErrBadID) {
+		if err := c.Nodes().Record(t.Context(), NodeRecord{Node: "n.1"}); !errors.Is(err, content.ErrBadID) {
 			t.Errorf("Record = %v, want ErrBadID", err)
 		}
 	})
@@ -212,7 +212,7 @@ func TestRecordDoesNotWaitForASilentServer(t *testing.T) {
 	c := openCell(t, connectTCP(t, s, nats.SetCustomDialer(p)))
 	p.Swallow(faultproxy.ToClient, true)
 	start := time.Now()
-	if err := c.Nodes().Record(t.Context(), "n1", nil); err == nil {
+	if err := c.Nodes().Record(t.Context(), NodeRecord{Node: "n1"}); err == nil {
 		t.Error("Record = nil, and nothing was acknowledged")
 	}
 	if took := time.Since(start); took > api.PublishTimeout {

@@ -125,7 +125,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	registry := ops.NewRegistry()
 	node, err := actor.NewNode(cell.Cell, actor.Config{
 		Models: known.OpenShared, Name: f.name, Capacity: f.capacity, Idle: f.idle, Logger: log, Metrics: newMetrics(registry),
-		Agents: f.host(cell.Cell, known), Policy: &policy,
+		Agents: f.host(cell.Cell, known), Policy: &policy, Scripted: f.scripted,
 	})
 	if err != nil {
 		return cli.Usage("%w", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
@@ -45,6 +46,26 @@ func TestWeakDurabilityIsReportedByProfile(t *testing.T) {
 	w := p.look("--profile", "dev").expect(t, noNodes, copies)["durability-weak"]
 	if w.What != "storage is memory, profile dev needs file" || !strings.HasPrefix(w.Do, "storage cannot be changed on a stream that exists") {
 		t.Errorf("finding %+v", w)
+	}
+}
+
+func TestNodesThatRunScriptsAreReportedByProfile(t *testing.T) {
+	t.Parallel()
+	p := provisionedOnDisk(t)
+	p.aliveNode()
+	copies := "error durability-weak " + everything()
+	p.look("--profile", "standard").expect(t, copies)
+	p.again(func(ctx context.Context) {
+		_ = p.cell.Nodes().Record(ctx, jetstream.NodeRecord{Node: "scripts", Scripted: true})
+	})
+	p.must(p.cell.Nodes().Answer(t.Context(), "scripts", func() []jetstream.HeldToken { return nil }))
+	p.must(p.cell.Nodes().Record(t.Context(), jetstream.NodeRecord{Node: "scripts", Scripted: true}))
+	p.look("--profile", "dev").expect(t)
+	for _, profile := range []string{"standard", "audit"} {
+		f := p.look("--profile", profile, "--assume-sync", "always").expect(t, copies, "warning node-scripted scripts")["node-scripted"]
+		if !strings.HasPrefix(f.Do, "driver-node --scripted=false") {
+			t.Errorf("finding %+v", f)
+		}
 	}
 }
 

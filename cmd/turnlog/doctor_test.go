@@ -134,8 +134,12 @@ func (p *examined) aliveNode(held ...jetstream.HeldToken) {
 // record keeps a node registered until the test ends.
 func (p *examined) record(node string, held ...jetstream.HeldToken) {
 	p.t.Helper()
-	persist(p.t, "the record of a node", func() bool { return p.cell.Nodes().Record(p.t.Context(), node, held) == nil })
-	p.again(func(ctx context.Context) { _ = p.cell.Nodes().Record(ctx, node, held) }) // the next one comes soon
+	persist(p.t, "the record of a node", func() bool {
+		return p.cell.Nodes().Record(p.t.Context(), jetstream.NodeRecord{Node: node, Held: held}) == nil
+	})
+	p.again(func(ctx context.Context) {
+		_ = p.cell.Nodes().Record(ctx, jetstream.NodeRecord{Node: node, Held: held})
+	}) // the next one comes soon
 }
 
 // again does something every second until the test ends.

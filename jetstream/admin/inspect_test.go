@@ -13,6 +13,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
@@ -226,7 +227,7 @@ func TestWorkListsSessionsAndCalls(t *testing.T) {
 func TestClocksCompareNodesWithTheServer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
-		must(t, c.cell.Nodes().Record(t.Context(), "n1", nil))
+		must(t, c.cell.Nodes().Record(t.Context(), jetstream.NodeRecord{Node: "n1"}))
 		for node, record := range map[string]map[string]any{
 			"n2": {"n": "n2"}, // of an earlier release
 			"n3": {"n": "n3", "a": content.TimeOf(time.Now().Add(time.Minute))},

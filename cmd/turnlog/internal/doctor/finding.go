@@ -68,6 +68,11 @@ func checks() map[string]check {
 		"no-nodes":  {severityWarning, "new input waits until one starts", startNode},
 		"node-dead": {severityWarning, "its sessions make no progress until another node takes them over, which takes seconds", "run the doctor again in 15 s; find out why that node stopped"},
 
+		"node-scripted": {
+			severityWarning, "whoever may start a session makes it run templates of their own, as fast as it can",
+			"driver-node --scripted=false{namespace}, unless only trusted users start sessions",
+		},
+
 		"session-unwoken": {severityError, "no node will drive them: the nodes' sweep, which finds such sessions every few seconds, does not reach them", ""},
 		"session-waiting": {severityError, "all nodes are at their capacity", startNode + " on another machine, or with a larger --capacity"},
 		"session-broken":  {severityError, returns, `look for "session cannot be driven" with session {object} in the nodes' logs`},

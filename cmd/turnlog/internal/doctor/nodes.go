@@ -4,18 +4,21 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 // clusterView is which nodes exist and which sessions they hold.
 type clusterView struct {
-	living []string
-	held   map[content.SessionID]string   // by nodes that answer
-	dead   map[string][]content.SessionID // by other nodes
+	living   []string
+	scripted []string                       // of the living, those that run scripted models
+	held     map[content.SessionID]string   // by nodes that answer
+	dead     map[string][]content.SessionID // by other nodes
 }
 
 // nodes asks all recorded nodes whether they are alive.
@@ -39,6 +42,9 @@ func (d *doctor) nodes(ctx context.Context) (clusterView, error) {
 	for i, r := range records {
 		if alive[i] {
 			w.living = append(w.living, r.Node)
+			if r.Scripted {
+				w.scripted = append(w.scripted, r.Node)
+			}
 		}
 		for _, h := range r.Held {
 			if alive[i] {
@@ -66,6 +72,14 @@ func (d *doctor) silentNodes(w clusterView, working []content.SessionID) {
 	f := d.found("no-nodes", "", "no node answers").among(working...)
 	if len(working) > 0 {
 		f.since(severityError, render.Plural(len(working), "session has", "sessions have")+" work to do, and no node does it")
+	}
+}
+
+// scriptedNodes warns of nodes that run scripts of others, in a deployment for production.
+func (d *doctor) scriptedNodes(w clusterView) {
+	p := d.durability.Profile()
+	if (p == admin.ProfileStandard || p == admin.ProfileAudit) && len(w.scripted) > 0 {
+		d.found("node-scripted", strings.Join(w.scripted, " "), "%s scripted models, profile %s", render.Plural(len(w.scripted), "node runs", "nodes run"), p)
 	}
 }
 

@@ -45,7 +45,7 @@ func (d *driver) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 	err := d.node.tasks.Dispatch(ctx, t)
 	queued, unclear := err == nil || errors.Is(err, task.ErrQueued), errors.Is(err, jetstream.ErrUnclear)
 	for ; !queued && err != nil; queued, err = d.node.tasks.Queued(ctx, t) {
-		d.log.Warn("call not put on its queue", zap.String("place", string(c.Place)), zap.Error(err))
+		d.warn("call not put on its queue", zap.String("place", string(c.Place)), zap.Error(err))
 		if !pause.For(ctx, dispatchAgain) {
 			return nil
 		}

@@ -312,3 +312,34 @@ func TestACallWithoutAWorkerTimesOut(t *testing.T) {
 		n.Drain(t)
 	})
 }
+
+// Calls wait while the stream of tasks is full, and none is lost or runs twice.
+func TestCallsWaitForRoomInAFullStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reset("TURNLOG_TASKS", func(cfg map[string]any) { cfg["max_msgs"] = 1 })
+		var ran []string
+		w.workerOf(tool.Spec{Name: "echo"}, func(x task.Task) tool.Result { // it must not run twice
+			ran = append(ran, string(x.Place))
+			<-time.After(5 * time.Second)
+			return echoed(x)
+		})
+		n := w.node("n1")
+		call := "{name: echo, input: {text: hi}}"
+		s := w.Start("s", "replies:\n  - calls: ["+call+", "+call+", "+call+"]\n  - text: done\n")
+		w.submit(s, "go")
+		if got := w.finish(s); got.Text() != "done" {
+			t.Errorf("answer = %q", got.Text())
+		}
+		for _, r := range celltest.Facts[events.ToolResultReceived](w.World, "s") {
+			if r.Result.Status != content.StatusOK {
+				t.Errorf("a call ended as %s: %s", r.Result.Status, r.Result.Text())
+			}
+		}
+		if slices.Sort(ran); !slices.Equal(ran, []string{"t1-r1-c1", "t1-r1-c2", "t1-r1-c3"}) {
+			t.Errorf("ran: %v", ran)
+		}
+		n.Drain(t)
+	})
+}

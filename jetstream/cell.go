@@ -105,7 +105,7 @@ var (
 	// connect to another server.
 	ErrNoJetStream = api.ErrNoJetStream
 
-	// ErrFull is returned when a server or the account has no room for a write. Nothing was
+	// ErrFull is returned when a server, the account or a stream has no room for a write. Nothing was
 	// written. Give JetStream more room or delete data, then retry.
 	ErrFull = api.ErrFull
 

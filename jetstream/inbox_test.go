@@ -25,6 +25,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Commands of each lane that a test sends.
@@ -455,4 +456,56 @@ func TestReadMissesNoConcurrentCommand(t *testing.T) {
 	}
 	sending.Wait()
 	reading.Wait()
+}
+
+// A full stream refuses what is new with an error that says so, and keeps what it has.
+func TestAFullStreamRefusesWhatIsNew(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		change := func(stream string, change func(*jetstream.StreamConfig)) {
+			s, err := jsOf(t, c).Stream(t.Context(), stream)
+			must(t, err)
+			cfg := s.CachedInfo().Config
+			change(&cfg)
+			_, err = jsOf(t, c).UpdateStream(t.Context(), cfg)
+			must(t, err)
+		}
+		full := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "stream TURNLOG_") || api.IsUnknown(err) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		ask := func(s content.SessionID, n int) error {
+			_, err := c.Inbox().Send(t.Context(), commands.Envelope{ID: fmt.Sprint(s, n), Session: s, Command: commands.Close{}})
+			return err
+		}
+		change(c.names.InboxStream(), func(cfg *jetstream.StreamConfig) {
+			cfg.Discard, cfg.DiscardNewPerSubject, cfg.MaxMsgs, cfg.MaxMsgsPerSubject = jetstream.DiscardNew, true, 3, 2
+		})
+		must(t, ask("a", 1))
+		must(t, ask("a", 2))
+		full("a session's third command", ask("a", 3))
+		must(t, ask("b", 1))
+		full("the fourth command", ask("b", 2))
+		change(c.names.InboxStream(), func(cfg *jetstream.StreamConfig) { cfg.MaxMsgs, cfg.MaxBytes = -1, 10 })
+		full("a command over the bytes", ask("c", 1))
+		for s, want := range map[content.SessionID]int{"a": 2, "b": 1} {
+			n := 0
+			for _, err := range c.Inbox().Read(t.Context(), s, nil, 0) {
+				must(t, err)
+				n++
+			}
+			if n != want {
+				t.Errorf("%s has %d commands, want %d", s, n, want)
+			}
+		}
+		change(c.names.TasksStream(), func(cfg *jetstream.StreamConfig) { cfg.MaxMsgs = 1 })
+		x := task.Task{Session: "a", Place: "t1-r1-c1", Attempt: 1, Queue: "q"}
+		must(t, c.Tasks().Dispatch(t.Context(), x))
+		x.Session = "b"
+		err := c.Tasks().Dispatch(t.Context(), x)
+		if full("the second task", err); errors.Is(err, ErrUnclear) {
+			t.Errorf("the outcome is said to be unclear: %v", err)
+		}
+	})
 }

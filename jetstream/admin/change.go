@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -27,6 +28,10 @@ func (c *Cell) Change(d Difference) string {
 	}
 	rows := Topology(c.names.NS, Config{})
 	i := slices.IndexFunc(rows, func(r Row) bool { return r.Stream == d.Object }) // all differences are of them
+	if slices.Contains(rows[i].object().free, d.Setting) {
+		flag := map[string]string{"discard": "--discard new", "discard_new_per_subject": "--discard-per-subject"}
+		return fmt.Sprintf("nats stream edit %s %s --force", d.Object, cmp.Or(flag[d.Setting], "--max-msgs-per-subject "+d.Want))
+	}
 	return fmt.Sprintf("nats stream info %s --json | jq '.config | %s' > %[1]s.json && nats stream edit %[1]s --config %[1]s.json --force",
 		d.Object, assignment(rows[i], d.Setting))
 }

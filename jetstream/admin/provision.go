@@ -23,11 +23,44 @@ type object struct {
 	stream string
 	info   string   // the subject of requests for its description
 	config any      // a jetstream.StreamConfig or a jetstream.ConsumerConfig
-	free   []string // settings that may have any value
+	free   []string // settings that may have any value, or what caps allows
+
+	caps func(stream string, have jetstream.StreamConfig) []Difference // nil: no free setting has conditions
 }
 
 func (r Row) object() object {
-	return object{name: r.Stream, stream: r.Stream, info: api.StreamInfo + r.Stream, config: r.config}
+	o := object{name: r.Stream, stream: r.Stream, info: api.StreamInfo + r.Stream, config: r.config}
+	switch r.Name {
+	case "INBOX":
+		o.free = []string{"max_msgs", "max_bytes", "max_msgs_per_subject", "discard", "discard_new_per_subject"}
+		o.caps = inboxCaps
+	case "TASKS": // it refuses new messages anyway
+		o.free = []string{"max_msgs", "max_bytes"}
+	}
+	return o
+}
+
+// minPerLane is the smallest cap on the commands of one lane: a busy session keeps some hundred handled
+// ones.
+const minPerLane = 1000
+
+// inboxCaps checks the caps that an operator has set on INBOX: when it is full, it must refuse new
+// commands, and not lose old ones.
+func inboxCaps(stream string, have jetstream.StreamConfig) (out []Difference) {
+	must := func(setting string, have, want any) {
+		out = append(out, Difference{Object: stream, Setting: setting, Have: render(have), Want: render(want)})
+	}
+	perSubject := have.MaxMsgsPerSubject > 0
+	if capped := perSubject || have.MaxMsgs > 0 || have.MaxBytes > 0; capped && have.Discard != jetstream.DiscardNew {
+		must("discard", have.Discard, jetstream.DiscardNew)
+	}
+	if perSubject && !have.DiscardNewPerSubject {
+		must("discard_new_per_subject", false, true)
+	}
+	if perSubject && have.MaxMsgsPerSubject < minPerLane {
+		must("max_msgs_per_subject", have.MaxMsgsPerSubject, int64(minPerLane))
+	}
+	return out
 }
 
 func consumerOf(stream string, c jetstream.ConsumerConfig, free ...string) object {
@@ -41,6 +74,9 @@ func (o object) differences(config any) (out []Difference) {
 		if have[i] != want && !slices.Contains(o.free, want.Name) {
 			out = append(out, Difference{Object: o.name, Setting: want.Name, Have: have[i].Value, Want: want.Value})
 		}
+	}
+	if c, ok := config.(jetstream.StreamConfig); ok && o.caps != nil {
+		out = append(out, o.caps(o.name, c)...)
 	}
 	return out
 }

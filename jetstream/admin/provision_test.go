@@ -172,6 +172,49 @@ func TestProvisionKeepsTheOperatorsSettings(t *testing.T) {
 	})
 }
 
+// Caps that an operator sets are accepted as long as a full stream refuses what is new.
+func TestCapsOfAnOperatorAreAcceptedIfTheyLoseNothing(t *testing.T) {
+	type config = jetstream.StreamConfig
+	for name, of := range map[string]struct {
+		stream string
+		change func(*config)
+		want   string
+	}{
+		"messages": {"INBOX", func(c *config) { c.Discard, c.MaxMsgs, c.MaxBytes = jetstream.DiscardNew, 10, 1<<20 }, ""},
+		"each lane": {"INBOX", func(c *config) {
+			c.Discard, c.DiscardNewPerSubject, c.MaxMsgsPerSubject = jetstream.DiscardNew, true, 1000
+		}, ""},
+		"no caps":                  {"INBOX", func(c *config) { c.Discard = jetstream.DiscardNew }, ""},
+		"tasks":                    {"TASKS", func(c *config) { c.MaxMsgs, c.MaxBytes = 10, 1<<20 }, ""},
+		"old commands are lost":    {"INBOX", func(c *config) { c.MaxBytes = 1 << 20 }, "discard is old, must be new: nats stream edit TURNLOG_INBOX --discard new --force"},
+		"of a lane, they are, too": {"INBOX", func(c *config) { c.Discard, c.MaxMsgsPerSubject = jetstream.DiscardNew, 1000 }, "discard_new_per_subject is false, must be true: nats stream edit TURNLOG_INBOX --discard-per-subject --force"},
+		"too small": {"INBOX", func(c *config) {
+			c.Discard, c.DiscardNewPerSubject, c.MaxMsgsPerSubject = jetstream.DiscardNew, true, 10
+		}, "max_msgs_per_subject is 10, must be 1000: nats stream edit TURNLOG_INBOX --max-msgs-per-subject 1000 --force"},
+		"ages": {"INBOX", func(c *config) { c.MaxAge = time.Hour }, "max_age is 1h0m0s, must be 0s: "},
+	} {
+		inBubble(t, func(t *testing.T, c *Cell) {
+			stream, err := jsOf(t, c).Stream(t.Context(), c.names.stream(of.stream))
+			must(t, err)
+			cfg := stream.CachedInfo().Config
+			of.change(&cfg)
+			_, err = jsOf(t, c).UpdateStream(t.Context(), cfg)
+			must(t, err)
+			err = c.Provision(t.Context(), Config{Memory: true})
+			got := ""
+			if m, differs := errors.AsType[*MismatchError](err); differs && len(m.Differences) == 1 {
+				d := m.Differences[0]
+				got = fmt.Sprintf("%s is %s, must be %s: %s", d.Setting, d.Have, d.Want, c.Change(d))
+			} else if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got != of.want && (of.want == "" || !strings.HasPrefix(got, of.want)) {
+				t.Errorf("%s: %q, want %q", name, got, of.want)
+			}
+		})
+	}
+}
+
 func TestStorageAndReplicasAreCompared(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		m, ok := errors.AsType[*MismatchError](c.Provision(t.Context(), Config{}))

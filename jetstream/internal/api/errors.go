@@ -38,7 +38,11 @@ const (
 
 // The server reports every failure of its store under one code. Only the text distinguishes a full
 // subject from a full disk.
-const textSubjectFull = "maximum messages per subject exceeded"
+const (
+	textSubjectFull  = "maximum messages per subject exceeded"
+	textMessagesFull = "maximum messages exceeded"
+	textBytesFull    = "maximum bytes exceeded"
+)
 
 // The same is true of failures to delete.
 const textNoMessage = "no message found"
@@ -79,9 +83,15 @@ func IsNotFound(err error) bool {
 	return errors.Is(err, ErrNoMessage) || hasCode(err, jetstream.JSErrCodeMessageNotFound)
 }
 
-// IsFull reports whether a limit of a server or of the account is reached. Servers check it before they
-// store.
-func IsFull(err error) bool { return hasCode(err, codeServerFull, codeAccountFull) }
+// IsFull reports whether a limit of a server, of the account or of the stream is reached. Servers check it
+// before they store.
+func IsFull(err error) bool {
+	if hasCode(err, codeStoreFailed) {
+		text := apiError(err).Description
+		return text == textMessagesFull || text == textBytesFull
+	}
+	return hasCode(err, codeServerFull, codeAccountFull)
+}
 
 // isGone reports whether a message to delete is missing. The server has several codes for this.
 func isGone(err error) bool {
@@ -167,7 +177,7 @@ func (c *Conn) Explain(ctx context.Context, stream string, err error) error {
 		return fmt.Errorf("%w: stream %s is missing: %w", ErrNotProvisioned, stream, err)
 	case IsNoJetStream(err):
 		return fmt.Errorf("%w: %w", ErrNoJetStream, err)
-	case IsFull(err):
+	case IsFull(err), IsAlreadyThere(err):
 		return fmt.Errorf("stream %s: %w: %w", stream, ErrFull, err)
 	}
 	return fmt.Errorf("stream %s: %w", stream, err)

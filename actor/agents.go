@@ -122,14 +122,36 @@ func (n *Node) agentOf(c events.Config) (*agentRuntime, error) {
 	})
 }
 
-// bind gives the driver the runtime of the session's agent, which never changes once the session
-// is open.
+// bind gives the driver the runtime of the session's agent, which changes only with the session's
+// model. Effects that run keep the earlier one.
 func (d *driver) bind(c events.Config) error {
 	a, err := d.node.agentOf(c)
 	if err == nil {
-		d.agent = a
+		d.agent.Store(a)
 	}
 	return err
+}
+
+// checkModel refuses another model that no node could open, or with which this node cannot make the
+// session's agent.
+func (d *driver) checkModel(_ context.Context, env *commands.Envelope) error {
+	c, ok := env.Command.(commands.SwitchModel)
+	if !ok || !d.State.Opened {
+		return nil // or it will be refused
+	}
+	_, err := d.node.openModel(c.Model, c.Data)
+	if other, ok := errors.AsType[elsewhere](err); ok && other.Elsewhere() {
+		err = nil
+	}
+	if err == nil {
+		config := d.State.Config
+		config.Model, config.ModelData = c.Model, c.Data
+		_, err = d.node.agentOf(config)
+	}
+	if err != nil {
+		return commands.Refuse(commands.ReasonInvalidInput, "%v", err)
+	}
+	return nil
 }
 
 // openWithAgent completes the ask that opens a session with the configuration, the transcript
@@ -157,7 +179,7 @@ func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) erro
 	if err := d.bind(c.Config); err != nil {
 		return &commands.Rejection{Reason: commands.ReasonBadAgent, Detail: err.Error()}
 	}
-	d.agent.register(&c.Config)
+	d.agent.Load().register(&c.Config)
 	env.Command = c
 	return nil
 }

@@ -52,7 +52,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 			return false, err
 		}
 		err := d.decide(ctx, d.envelope("claim/"+ulid.Make().String(), commands.Claim{
-			Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.agent.changed(d.State), Tickets: true,
+			Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.agent.Load().changed(d.State), Tickets: true,
 		}))
 		if err == nil {
 			return true, nil

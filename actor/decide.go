@@ -25,12 +25,13 @@ func (d *driver) steps() []engine.Step {
 		d.Stamp(),
 		{Name: "caller", Do: d.checkCaller},
 		{Name: "agent", Do: d.openWithAgent},
+		{Name: "model", Do: d.checkModel},
 		{Name: "policy", Do: d.addPolicy},
 		d.Sample(func(ctx context.Context, c events.Config) (*engine.Catalog, error) {
-			return d.node.offers.catalog(ctx, c.Tools, d.agent)
+			return d.node.offers.catalog(ctx, c.Tools, d.agent.Load())
 		}),
 		{Name: "verifier", Do: d.addVerifier},
-		d.CheckInput(func() *engine.Runner { return d.agent.runner }),
+		d.CheckInput(func() *engine.Runner { return d.agent.Load().runner }),
 		{Name: "hooks", Do: d.askHooks},
 	}
 }
@@ -43,6 +44,11 @@ func (d *driver) decide(ctx context.Context, env commands.Envelope) error {
 		return err
 	}
 	d.node.cfg.Metrics.CommandHandled(commands.NameOf(env.Command), "accepted")
+	if _, ok := env.Command.(commands.SwitchModel); ok {
+		if err := d.bind(d.State.Config); err != nil {
+			return err
+		}
+	}
 	d.leaveLists(ctx)
 	if d.Head.Seq-d.snapped >= max(d.node.cfg.Snapshot, d.snapped/4) { // a share, so the total cost stays linear
 		d.putSnapshot(ctx)
@@ -74,10 +80,10 @@ func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) 
 // askHooks asks the hooks of the session's start or end.
 func (d *driver) askHooks(ctx context.Context, env *commands.Envelope) error {
 	point := extension.Point(loop.Brackets(d.State, *env))
-	if point == "" || !d.agent.runner.HasHooks(point) {
+	if point == "" || !d.agent.Load().runner.HasHooks(point) {
 		return nil
 	}
-	env.Hooks = []commands.HookAnswer{d.agent.runner.Hooks(ctx, extension.HookEvent{Point: point, Session: d.State.Session})}
+	env.Hooks = []commands.HookAnswer{d.agent.Load().runner.Hooks(ctx, extension.HookEvent{Point: point, Session: d.State.Session})}
 	return context.Cause(ctx)
 }
 

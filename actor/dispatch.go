@@ -36,7 +36,7 @@ func (d *driver) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 	t.Turn, t.Call, t.Tool, t.Input, t.Effects = c.Turn, c.ID, c.Name, c.EffectiveInput(), c.Routing.Effects
 	t.Deadline, t.Timeout, t.MaxOutput = c.Deadline, c.Routing.Timeout, c.Routing.MaxOutput
 	if c.Name != loop.VerifierTool { // a verifier is the user's command, not a model's call
-		t.Policy = d.agent.Policy
+		t.Policy = d.agent.Load().Policy
 	}
 	t.Wake = c.InBackground() || c.Routing.Route != content.Foreground
 	t.IdempotencyKey = string(t.Session) + "/" + string(c.Place)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,8 +27,8 @@ type driver struct {
 	lease *lease
 	trial *trial
 	log   *zap.Logger
-	fail  context.CancelCauseFunc // ends Run
-	agent *agentRuntime           // of the session's agent, or of sessions without one
+	fail  context.CancelCauseFunc      // ends Run
+	agent atomic.Pointer[agentRuntime] // of the session's agent, or of sessions without one
 
 	policy *events.Policy // of the node, for the open session; nil: not known yet
 

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/session"
 )
 
 // noKeyError reports that a node lacks the key of a model.
@@ -55,6 +57,31 @@ func TestASessionMovesToANodeThatHasItsModel(t *testing.T) {
 		}
 		first.Drain(t)
 		second.Drain(t)
+	})
+}
+
+func TestASessionGetsAnotherModel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1")
+		s := w.Start("s", oneReply)
+		w.submit(s, "go")
+		w.finish(s)
+		err := s.SwitchModel(w.Ctx, "scripted:test", []byte("replies: 1"))
+		if e, ok := errors.AsType[*session.InvalidStateError](err); !ok || e.Reason != commands.ReasonInvalidInput {
+			t.Errorf("SwitchModel to a bad script = %v, want a refusal", err)
+		}
+		if err := s.SwitchModel(w.Ctx, "scripted:test", []byte(`replies: [{text: other}, {text: other}]`)); err != nil {
+			t.Fatal(err)
+		}
+		n.Drain(t)
+		n = w.node("n2") // the journal has it
+		w.submit(s, "go")
+		if got := w.finish(s); got.Text() != "other" {
+			t.Errorf("answer = %q", got.Text())
+		}
+		n.Drain(t)
 	})
 }
 

@@ -67,7 +67,7 @@ func isCall(id string) bool {
 // perform performs one effect, in its own goroutine. The driver is the host: tools run on
 // workers, and models are opened by name.
 func (d *driver) perform(ctx context.Context, e loop.Effect, v *engine.View) commands.Command {
-	return d.agent.runner.Perform(ctx, e, v, d)
+	return d.agent.Load().runner.Perform(ctx, e, v, d)
 }
 
 // OpenModel opens the session's model.

@@ -89,8 +89,8 @@ func (d *driver) takeVerdict(_ context.Context, env *commands.Envelope) error {
 // addVerifier gives a task without a verifier the one of the session's agent.
 func (d *driver) addVerifier(_ context.Context, env *commands.Envelope) error {
 	c, ok := env.Command.(commands.StartTask)
-	if ok && len(c.Spec.Verifier) == 0 && !c.Spec.VerifierFunc && len(d.agent.Verifier) > 0 {
-		c.Spec.Verifier, c.Spec.MaxRetries = d.agent.Verifier, d.agent.Retries
+	if ok && len(c.Spec.Verifier) == 0 && !c.Spec.VerifierFunc && len(d.agent.Load().Verifier) > 0 {
+		c.Spec.Verifier, c.Spec.MaxRetries = d.agent.Load().Verifier, d.agent.Load().Retries
 		env.Command = c
 	}
 	return nil

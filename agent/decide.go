@@ -44,12 +44,21 @@ func (d *driver) newSession(read engine.Replica) {
 	d.session = engine.Session{Replica: read, Log: d.log, Append: d.append}
 	d.session.Steps = []engine.Step{
 		d.session.Stamp(),
+		{Name: "model", Do: keepModel},
 		d.session.Sample(func(ctx context.Context, _ events.Config) (*engine.Catalog, error) {
 			return engine.NewCatalog(ctx, d.sources, d.agent.cfg.Collision, d.agent.cfg.Offered, false)
 		}),
 		d.session.CheckInput(func() *engine.Runner { return d.agent.runner }),
 	}
 	d.state = read.State
+}
+
+// keepModel refuses another model: that of a session in this process is a value of its agent.
+func keepModel(_ context.Context, env *commands.Envelope) error {
+	if _, ok := env.Command.(commands.SwitchModel); ok {
+		return commands.Refuse(commands.ReasonInvalidInput, "the model belongs to the agent: resume the session with an agent that has another one")
+	}
+	return nil
 }
 
 // append writes an entry. The end of ctx, the caller's patience, must not leave the outcome of

@@ -110,6 +110,12 @@ type SetNextTurnCache struct {
 	Cache content.CacheRequest `msgpack:"c"`
 }
 
+// SwitchModel gives the session another model, from its next call on.
+type SwitchModel struct {
+	Model string `msgpack:"m"`
+	Data  []byte `msgpack:"d,omitempty"` // what opens it, in addition to its name
+}
+
 // StartTask starts work on a goal.
 type StartTask struct {
 	Task     string          `msgpack:"t,omitempty"`
@@ -142,6 +148,7 @@ func (SettleDeadLetter) command() kind { return ask("settle_dead_letter", events
 func (Cancel) command() kind           { return ask("cancel", events.LaneAsk) }
 func (DetachCall) command() kind       { return ask("detach_call", events.LaneAsk) }
 func (SetNextTurnCache) command() kind { return ask("set_next_turn_cache", events.LaneAsk) }
+func (SwitchModel) command() kind      { return ask("switch_model", events.LaneAsk) }
 func (StartTask) command() kind        { return ask("start_task", events.LaneAsk) }
 func (Close) command() kind            { return ask("close", events.LaneAsk) }
 func (Park) command() kind             { return ask("park", events.LaneLocal) }

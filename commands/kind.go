@@ -44,6 +44,7 @@ func Named(name string) Command {
 		Cancel{},
 		DetachCall{},
 		SetNextTurnCache{},
+		SwitchModel{},
 		StartTask{},
 		Close{},
 		Park{},

@@ -61,7 +61,7 @@ func TestEveryCommandHasTheLaneOfItsSender(t *testing.T) {
 	t.Parallel()
 	want := map[events.Lane][]string{
 		events.LaneAsk: {
-			"open_session", "submit_input", "continue", "cancel", "detach_call", "set_next_turn_cache", "start_task", "close",
+			"open_session", "submit_input", "continue", "cancel", "detach_call", "set_next_turn_cache", "switch_model", "start_task", "close",
 		},
 		events.LaneDecide: {"resolve_approval", "allow_tools", "settle_dead_letter"},
 		events.LaneReport: {"report_result", "report_attempt_lost", "report_overtaken", "report_gate"},

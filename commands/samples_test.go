@@ -109,6 +109,7 @@ func askSamples() []Command {
 		Cancel{Scope: ScopeCall, Call: "call_b", Reason: "user_cancelled", Turn: "turn-3"},
 		DetachCall{Call: "call_b"},
 		SetNextTurnCache{Cache: sampleCache()},
+		SwitchModel{Model: "scripted:x", Data: []byte("replies: []")},
 		StartTask{
 			Task: "task-1", Baseline: "abc",
 			Spec:    events.TaskSpec{Goal: "green", Verifier: []string{"go", "test"}, VerifierFunc: true, MaxRetries: 2},

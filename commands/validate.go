@@ -57,6 +57,10 @@ func Validate(c Command) error {
 				return Refuse(ReasonInvalidInput, "%v", err)
 			}
 		}
+	case SwitchModel:
+		if c.Model == "" {
+			return Refuse(ReasonInvalidInput, "no model is named")
+		}
 	case SetNextTurnCache:
 		if !c.Cache.Valid() {
 			return Refuse(ReasonInvalidCache, "unknown mode, retention or breakpoint")

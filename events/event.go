@@ -12,6 +12,7 @@ func (DriverClaimed) event() Kind      { return KindDriverClaimed }
 func (Parked) event() Kind             { return KindParked }
 func (RunStarted) event() Kind         { return KindRunStarted }
 func (ConfigChanged) event() Kind      { return KindConfigChanged }
+func (ModelSwitched) event() Kind      { return KindModelSwitched }
 func (PolicyApplied) event() Kind      { return KindPolicyApplied }
 func (InputQueued) event() Kind        { return KindInputQueued }
 func (InputAccepted) event() Kind      { return KindInputAccepted }

@@ -17,6 +17,7 @@ const (
 	KindParked             Kind = "parked"
 	KindRunStarted         Kind = "run_started"
 	KindConfigChanged      Kind = "config_changed"
+	KindModelSwitched      Kind = "model_switched"
 	KindPolicyApplied      Kind = "policy_applied"
 	KindInputQueued        Kind = "input_queued"
 	KindInputAccepted      Kind = "input_accepted"
@@ -72,6 +73,7 @@ var zeros = []Event{
 	Parked{},
 	RunStarted{},
 	ConfigChanged{},
+	ModelSwitched{},
 	PolicyApplied{},
 	InputQueued{},
 	InputAccepted{},

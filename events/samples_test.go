@@ -143,6 +143,7 @@ func sessionSamples() []Event {
 		CacheOverrideSet{Cache: sampleCache()},
 		ToolsAllowed{Grant: "grant-1", Tools: []string{"fs_*", "shell_exec"}, By: "ada", User: "web"},
 		SessionClosed{Reason: "done", By: "ada", User: "web"},
+		ModelSwitched{Model: "scripted:y", Data: []byte("replies: []"), By: "ada", User: "web"},
 		SessionDeleted{By: "ada", Reason: "asked to", Expired: true},
 		Refused{Command: "cmd-8", Reason: "busy", Detail: "turn-3 is open"},
 	}

@@ -43,6 +43,14 @@ type ConfigChanged struct {
 	Config Config `msgpack:"c" json:"config"`
 }
 
+// ModelSwitched records that the session has another model, from its next call on.
+type ModelSwitched struct {
+	Model string `msgpack:"m" json:"model"`
+	Data  []byte `msgpack:"d,omitempty" json:"data,omitempty"` // what opens it, in addition to its name
+	By    string `msgpack:"b,omitempty" json:"by,omitempty"`
+	User  string `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
+}
+
 // SessionClosed ends a session for good.
 type SessionClosed struct {
 	Reason string `msgpack:"r,omitempty" json:"reason,omitempty"`

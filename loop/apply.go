@@ -56,6 +56,8 @@ func (s *State) apply(ev events.Event) {
 		s.applyRunStarted(ev)
 	case events.ConfigChanged:
 		s.Config = ev.Config
+	case events.ModelSwitched:
+		s.Config.Model, s.Config.ModelData = ev.Model, ev.Data
 	case events.PolicyApplied:
 		s.Policy = ev.Policy
 	case events.InputQueued:

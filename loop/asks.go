@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 
@@ -25,6 +26,13 @@ func (d *decision) claim(c commands.Claim) {
 		if call, ok := d.CallAt(p); ok && call.Running() {
 			d.loseAttempt(*call, "its host died")
 		}
+	}
+}
+
+// switchModel changes the model of the next call. A call that runs is not stopped.
+func (d *decision) switchModel(c commands.SwitchModel) {
+	if c.Model != d.Config.Model || !bytes.Equal(c.Data, d.Config.ModelData) {
+		d.emit(events.ModelSwitched{Model: c.Model, Data: c.Data, By: d.env.By, User: d.env.User})
 	}
 }
 

@@ -86,6 +86,8 @@ func (d *decision) take(c commands.Command) error {
 		return d.detach(c)
 	case commands.SetNextTurnCache:
 		d.emit(events.CacheOverrideSet{Cache: c.Cache})
+	case commands.SwitchModel:
+		d.switchModel(c)
 	case commands.StartTask:
 		return d.startTask(c)
 	case commands.Close:

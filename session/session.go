@@ -184,6 +184,15 @@ func (s *Session) Grant(ctx context.Context, patterns ...string) error {
 	return s.Ask(ctx, commands.AllowTools{Tools: patterns, By: s.config.By})
 }
 
+// SwitchModel gives the session another model, from its next call on. Data is what opens it in
+// addition to its name, as of [registry.Data]. SwitchModel returns ErrInvalidState if the host
+// cannot use the model. A session in this process has the model of its agent, so it refuses.
+//
+// [registry.Data]: https://pkg.go.dev/github.com/turnlog/turnlog/model/registry#Data
+func (s *Session) SwitchModel(ctx context.Context, name string, data []byte) error {
+	return s.Ask(ctx, commands.SwitchModel{Model: name, Data: data})
+}
+
 // SetNextTurnCache sets the cache request of the next model call only.
 func (s *Session) SetNextTurnCache(ctx context.Context, c model.CacheRequest) error {
 	return s.Ask(ctx, commands.SetNextTurnCache{Cache: c})

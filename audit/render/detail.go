@@ -16,6 +16,8 @@ func (s Style) detail(ev events.Event) string {
 		return s.list("", s.config(ev.Config), "", is(ev.Stepped, "stepped"), "transcript", ev.Transcript, "parent", ev.Parent, "from", ev.From, "by", content.Sender(ev.User, ev.By))
 	case events.ConfigChanged:
 		return s.config(ev.Config)
+	case events.ModelSwitched:
+		return s.list("to", ev.Model, "by", content.Sender(ev.User, ev.By))
 	case events.PolicyApplied:
 		return s.list("", ev.Policy.Name, "digest", ev.Policy.Digest, "", rules(ev.Policy.Rules))
 	case events.InputQueued:

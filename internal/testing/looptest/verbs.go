@@ -57,6 +57,8 @@ func (r *runner) command(t testing.TB, st statement) commands.Command {
 		return commands.Cancel{Scope: st.get(0, "turn"), Call: content.CallID(st.arg(1)), Reason: st.opt["reason"], Turn: content.TurnID(st.opt["turn"])}
 	case "detach":
 		return commands.DetachCall{Call: content.CallID(st.arg(0))}
+	case "switch":
+		return commands.SwitchModel{Model: st.arg(0), Data: []byte(st.opt["data"])}
 	case "cache":
 		return commands.SetNextTurnCache{Cache: content.CacheRequest{Mode: st.arg(0), Key: st.opt["key"]}}
 	case "task":

@@ -18,7 +18,7 @@ const DemoModel = "demo"
 // Models opens models by name, with the process's environment.
 func Models(a *app.App) *registry.Registry { return registry.New(a.Getenv) }
 
-// registerModels adds the flag that names the model of a new session, and its fallbacks.
+// registerModels adds the flag that names the model of a session, and its fallbacks.
 func registerModels(cmd *cobra.Command, names *[]string) {
 	var usages, providers []string
 	for _, p := range registry.Providers() {
@@ -29,7 +29,7 @@ func registerModels(cmd *cobra.Command, names *[]string) {
 		}
 		providers = append(providers, provider)
 	}
-	cmd.Flags().StringArrayVar(names, "model", nil, "`model` of a new session: "+strings.Join(usages, ", ")+
+	cmd.Flags().StringArrayVar(names, "model", nil, "`model` of a new session, or the one that a session gets from now on: "+strings.Join(usages, ", ")+
 		"; repeat it for fallbacks; default: "+registry.ModelVariable+
 		", else, in this process, a model of the first provider whose key is set, else "+DemoModel)
 	complete := cobra.FixedCompletions(providers, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)

@@ -62,6 +62,7 @@ func (f *Session) RegisterBusy(cmd *cobra.Command) {
 type Start struct {
 	Config       events.Config
 	Agent        *agentfile.Definition // of the config, if it is known here
+	Chosen       bool                  // the model was named, so a session that exists gets it
 	System       string                // "": none
 	Instructions []content.Item        // after the system prompt
 }
@@ -108,7 +109,7 @@ func (f *Session) Start(a *app.App, local bool) (Start, error) {
 	if len(rules) == 0 && ref == nil {
 		rules = []events.Rule{{Tool: "*", Action: events.RuleGuard}}
 	}
-	return Start{System: f.system, Agent: d, Config: events.Config{
+	return Start{System: f.system, Agent: d, Chosen: len(f.models) > 0, Config: events.Config{
 		Model: m.Name, ModelData: m.Data, Agent: ref, Limits: limits, Rules: rules, Routes: f.Routes,
 		Retry: events.Retry{ModelPatience: f.patience},
 	}}, nil

@@ -1,6 +1,7 @@
 package talk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -129,6 +130,9 @@ func (v *conversation) submit(ctx context.Context, in input) (*session.Turn, err
 
 // add submits the input to the session, which has started.
 func (v *conversation) add(ctx context.Context, in input) (*session.Turn, error) {
+	if err := v.switchModel(ctx, in.start); err != nil {
+		return nil, err
+	}
 	config := v.session.Config()
 	if err := v.allow(ctx, in.rules.Allowed(config)); err != nil {
 		return nil, err
@@ -138,6 +142,19 @@ func (v *conversation) add(ctx context.Context, in input) (*session.Turn, error)
 		return v.session.SubmitTask(ctx, in.goal(options))
 	}
 	return v.session.Submit(ctx, session.Input{Items: []content.Item{in.item()}, OnBusy: in.busyPolicy(config), Options: options})
+}
+
+// switchModel gives the session the model that the user named.
+func (v *conversation) switchModel(ctx context.Context, start flags.Start) error {
+	has := v.session.Config()
+	if !start.Chosen || has.Model == start.Config.Model && bytes.Equal(has.ModelData, start.Config.ModelData) {
+		return nil
+	}
+	err := v.session.SwitchModel(ctx, start.Config.Model, start.Config.ModelData)
+	if e, refused := errors.AsType[*session.InvalidStateError](err); refused {
+		return app.Failed(cli.CodeFailed, "session %s: --model: %s", v.id, e.Detail)
+	}
+	return forbidden(err)
 }
 
 // start starts the session with the input. A task needs a session that has started.

@@ -7,7 +7,6 @@
 package talk
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -188,8 +187,6 @@ func (f *talkFlags) contradicts(start flags.Start, is events.Config, transcript 
 		system = transcript[0].Text()
 	}
 	switch {
-	case f.given("model") && (want.Model != is.Model || !bytes.Equal(want.ModelData, is.ModelData)):
-		return "model"
 	case f.given("system") && start.System != system:
 		return "system"
 	case f.given("agent") && (agent == nil || want.Agent.Name != agent.Name ||

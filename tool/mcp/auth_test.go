@@ -135,6 +135,44 @@ func TestAServerThatDemandsAuthorizationConnectsOnceItHasIt(t *testing.T) {
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
 }
 
+// TestAnEarlierAttemptDoesNotAnswerAnAuthorization has an attempt with the old token fail after the
+// new one was given.
+func TestAnEarlierAttemptDoesNotAnswerAnAuthorization(t *testing.T) {
+	t.Parallel()
+	var asked, last atomic.Int32 // how often an attempt asks for the token; the last time, it has failed
+	refused, given := make(chan struct{}), make(chan struct{})
+	m := open(t, Config{
+		Backoff: Backoff{First: 1 << 40, Most: 1 << 40}, // no automatic retries
+		Servers: []Server{{Name: "x", URL: newFake(false).serve(t, (&lock{token: "right"}).around).URL, Token: "env:TOKEN"}},
+		Getenv: func(string) string {
+			if asked.Add(1) == last.Load() {
+				close(refused)
+				<-given
+			}
+			return "wrong"
+		},
+	})
+	if st := m.Settle(within(t))[0]; st.Auth == nil {
+		t.Fatalf("status = %+v", st)
+	}
+	last.Store(2 * asked.Load())
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	calls.Go(func() {
+		if err := m.Connect(within(t), "x"); err == nil {
+			t.Error("the old token is taken")
+		}
+	})
+	<-refused
+	calls.Go(func() {
+		if err := m.ResolveAuth(within(t), "x", Resolution{Token: "right"}); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "it waits for an attempt", func() bool { return len(m.links[0].hurry) > 0 })
+	close(given)
+}
+
 func TestARevokedTokenLeavesTheToolsOnOffer(t *testing.T) {
 	t.Parallel()
 	f, k := newFake(true), &lock{token: "first"}

@@ -61,12 +61,12 @@ func (l *link) run(ctx context.Context) {
 	var wait time.Duration
 	for ctx.Err() == nil {
 		if !l.current().wanted {
-			l.leave(Disconnected, nil, 0)
+			l.leave(Disconnected, nil)
 			l.pause(ctx, nil)
 			continue
 		}
 		l.update(func(s *snapshot) {
-			if s.state == Disconnected {
+			if s.begun++; s.state == Disconnected {
 				s.state, s.err = Connecting, nil
 			}
 		})
@@ -97,24 +97,23 @@ func (l *link) pause(ctx context.Context, over <-chan time.Time) {
 // it should be repeated after a pause.
 func (l *link) attempt(ctx context.Context) error {
 	c, err := l.connect(ctx)
-	outcomes := 1
 	if err == nil {
 		defer c.close()
 		l.join(c)
-		err, outcomes = l.hold(ctx, c), 0
+		err = l.hold(ctx, c)
 	}
 	if ctx.Err() != nil || !l.current().wanted {
 		return nil
 	}
 	if err != nil {
-		l.leave(Unavailable, err, outcomes)
+		l.leave(Unavailable, err)
 	}
 	return err
 }
 
 func (l *link) close() {
 	l.update(func(s *snapshot) {
-		*s = snapshot{state: Disconnected, err: errClosed, outcomes: s.outcomes + 1, closed: true}
+		*s = snapshot{state: Disconnected, err: errClosed, closed: true}
 	})
 	if l.auth != nil {
 		l.auth.base.CloseIdleConnections()
@@ -125,7 +124,7 @@ func (l *link) close() {
 func (l *link) join(c *connection) {
 	before := l.current().tools
 	l.update(func(s *snapshot) {
-		s.state, s.err, s.conn, s.tools, s.outcomes = Ready, nil, c, c.tools, s.outcomes+1
+		s.state, s.err, s.conn, s.tools, s.ended = Ready, nil, c, c.tools, s.begun
 	})
 	l.log.Info("MCP server connected", zap.Int("tools", len(c.tools)))
 	l.tell(Event{Kind: ServerConnected})
@@ -134,7 +133,7 @@ func (l *link) join(c *connection) {
 
 // leave removes it from the catalog. The tools of a server that only lacks credentials
 // stay, since a call is what gets them.
-func (l *link) leave(state State, err error, outcomes int) {
+func (l *link) leave(state State, err error) {
 	before := l.current()
 	kind, tools := ServerFailed, []tool.Tool(nil)
 	if _, auth := errors.AsType[*authError](err); auth {
@@ -143,7 +142,7 @@ func (l *link) leave(state State, err error, outcomes int) {
 		kind = ServerDisconnected
 	}
 	l.update(func(s *snapshot) {
-		s.state, s.err, s.conn, s.tools, s.outcomes = state, err, nil, tools, s.outcomes+outcomes
+		s.state, s.err, s.conn, s.tools, s.ended = state, err, nil, tools, s.begun
 	})
 	if err != nil && (before.err == nil || before.err.Error() != err.Error()) {
 		l.log.Warn("MCP server unavailable", zap.Error(err))
@@ -214,7 +213,7 @@ func (l *link) refresh(ctx context.Context, c *connection) error {
 func (l *link) do(ctx context.Context, effects content.Effects, f func(*sdk.ClientSession) error) error {
 	l.calls.Add(1)
 	defer l.calls.Add(-1)
-	c, err := l.connected(ctx, nil)
+	c, err := l.connected(ctx, nil, false)
 	if err != nil {
 		return unavailable(l.cfg.Name, err)
 	}
@@ -222,7 +221,7 @@ func (l *link) do(ctx context.Context, effects content.Effects, f func(*sdk.Clie
 	if !errors.Is(err, sdk.ErrSessionMissing) && (!errors.Is(err, sdk.ErrConnectionClosed) || !effects.Retryable()) {
 		return err
 	}
-	if c, err = l.connected(ctx, c); err != nil {
+	if c, err = l.connected(ctx, c, false); err != nil {
 		return unavailable(l.cfg.Name, err)
 	}
 	return f(c.session)

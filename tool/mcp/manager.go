@@ -96,7 +96,7 @@ func (m *Manager) Connect(ctx context.Context, name string) error {
 		return err
 	}
 	l.want(true)
-	_, err = l.connected(ctx, nil)
+	_, err = l.connected(ctx, nil, false)
 	return err
 }
 
@@ -118,7 +118,7 @@ func (m *Manager) Refresh(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	c, err := l.connected(ctx, nil)
+	c, err := l.connected(ctx, nil, false)
 	if err != nil {
 		return unavailable(name, err)
 	}
@@ -139,7 +139,7 @@ func (m *Manager) ResolveAuth(ctx context.Context, name string, r Resolution) er
 	if r.Cancelled {
 		return nil
 	}
-	if _, err := l.connected(ctx, nil); err != nil {
+	if _, err := l.connected(ctx, nil, true); err != nil {
 		return fmt.Errorf("authorize %s: %w", name, err)
 	}
 	return nil

@@ -34,13 +34,14 @@ var (
 
 // snapshot is the state of a link at one moment.
 type snapshot struct {
-	state    State
-	wanted   bool // the server should be connected
-	err      error
-	conn     *connection // if Ready
-	tools    []tool.Tool // on offer, sorted
-	outcomes int         // attempts that have ended
-	closed   bool        // the manager is
+	state  State
+	wanted bool // the server should be connected
+	err    error
+	conn   *connection // if Ready
+	tools  []tool.Tool // on offer, sorted
+	begun  int         // attempts to connect
+	ended  int         // the last attempt whose outcome is known
+	closed bool        // the manager is
 }
 
 func (s snapshot) status(name string) Status {
@@ -99,20 +100,25 @@ func (l *link) await(ctx context.Context, done func(snapshot) (bool, error)) (sn
 
 // settled waits until the first attempt has ended.
 func (l *link) settled(ctx context.Context) (snapshot, error) {
-	return l.await(ctx, func(s snapshot) (bool, error) { return s.state != Connecting || s.outcomes > 0, nil })
+	return l.await(ctx, func(s snapshot) (bool, error) { return s.state != Connecting || s.ended > 0, nil })
 }
 
 // connected returns a connection other than lost: at once if there is one, else after one
-// attempt to connect, which it starts early.
-func (l *link) connected(ctx context.Context, lost *connection) (*connection, error) {
-	first, hurried := l.current().outcomes, false
+// attempt to connect, which it starts early. With anew, an attempt that has already begun does
+// not count: it does not have the credentials that were just given.
+func (l *link) connected(ctx context.Context, lost *connection, anew bool) (*connection, error) {
+	now, hurried := l.current(), false
+	last := now.ended
+	if anew {
+		last = now.begun
+	}
 	s, err := l.await(ctx, func(s snapshot) (bool, error) {
 		switch {
 		case s.state == Ready && s.conn != lost:
 			return true, nil
 		case s.state == Disconnected && !s.wanted && !s.closed:
 			return false, errDisconnected
-		case s.state == Unavailable && s.outcomes > first:
+		case s.state == Unavailable && s.ended > last:
 			return false, s.err
 		case s.state == Unavailable && !hurried:
 			hurried = true

@@ -33,11 +33,16 @@ type examined struct {
 	cell *jetstream.Cell
 }
 
-// emptyServer is a server on disk without a deployment.
+// emptyServer is a server on disk without a deployment, on which the doctor has the permissions of its role.
 func emptyServer(t *testing.T, opts ...embedded.Option) *examined {
 	t.Helper()
+	may, err := admin.PermissionsOf(admin.Grant{Roles: []admin.Role{admin.RoleDoctor}, Inbox: "_INBOX_doctor"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := "authorization { users: [ { user: admin, password: p }, { user: doctor, password: p\n" + may.Conf() + "} ] }\nno_auth_user: admin"
 	srv, err := embedded.Start(t.Context(), append([]embedded.Option{
-		embedded.WithListener("127.0.0.1:0"), embedded.WithStore(t.TempDir()),
+		embedded.WithListener("127.0.0.1:0"), embedded.WithStore(t.TempDir()), embedded.WithSettings(users),
 	}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +65,7 @@ func provisionedOnDisk(t *testing.T, opts ...embedded.Option) *examined {
 // look runs the doctor and checks that the exit code matches its report.
 func (p *examined) look(args ...string) doctorReport {
 	p.t.Helper()
-	return lookAt(p.t, p.url, args...)
+	return lookAt(p.t, strings.Replace(p.url, "://", "://doctor:p@", 1), append(args, "--inbox-prefix", "_INBOX_doctor")...)
 }
 
 func lookAt(t *testing.T, url string, args ...string) doctorReport {

@@ -44,7 +44,7 @@ var ErrBadGrant = errors.New("invalid grant")
 
 // Grantable returns the roles that permissions can be granted for.
 func Grantable() []Role {
-	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner}
+	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner, RoleDoctor}
 }
 
 // PermissionsOf returns the permissions that the code of the roles needs in a cell: the subjects that
@@ -169,6 +169,9 @@ func streamRequests() []streamRequest {
 		{RoleKeeper, "read", "BLOBS"},
 		{RoleKeeper, "scan", "JOURNAL SNAPSHOTS BLOBS"},
 		{RoleProvisioner, "read", "AGENTS"},
+		{RoleDoctor, "look", "JOURNAL INBOX NAMED TIMERS RUN TASKS SCHEDULES KEYS CATALOG NODES SNAPSHOTS APPROVALS DEAD AGENTS MEMORY BLOBS"},
+		{RoleDoctor, "read", "JOURNAL INBOX NAMED TIMERS RUN KEYS SNAPSHOTS BLOBS"},
+		{RoleDoctor, "scan", "JOURNAL NODES CATALOG DEAD BLOBS"},
 	}
 }
 
@@ -200,6 +203,8 @@ func (n names) requests(role Role, queue string) []string {
 		for _, r := range n.mayName() {
 			out = append(out, api.MsgGet+r.Stream)
 		}
+	case RoleDoctor:
+		out = append(out, streamNames, apiConsumerList+n.RunStream(), apiConsumerList+n.TasksStream())
 	case RoleWorker:
 		out = append(out, claims(n.TasksStream(), n.QueueConsumer(queue))...)
 	case RoleDriver:
@@ -225,9 +230,12 @@ func watches(stream, keys string) []string {
 	return []string{create + stream + ".*." + keys, drop + stream + ".*", pace + stream + ".>", pace + "*.*." + stream + ".>"}
 }
 
+// streamNames finds the stream that has a subject.
+const streamNames = "$JS.API.STREAM.NAMES"
+
 // maintenance returns the subjects for creating and maintaining the cell.
 func (n names) maintenance() []string {
-	out := []string{"$JS.API.STREAM.NAMES"}
+	out := []string{streamNames}
 	for _, r := range Topology(n.NS, Config{}) {
 		for _, verb := range []string{"CREATE", "UPDATE", "INFO", "PURGE", "DELETE"} {
 			out = append(out, "$JS.API.STREAM."+verb+"."+r.Stream)

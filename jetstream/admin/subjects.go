@@ -23,6 +23,7 @@ const (
 	RoleProvisioner Role = "provisioner" // creates the cell and publishes agents
 	RoleKeeper      Role = "keeper"      // deletes sessions and collects blobs
 	RoleScheduler   Role = "scheduler"   // manages schedules
+	RoleDoctor      Role = "doctor"      // examines the cell, and changes nothing
 )
 
 // SubjectRow describes a subject. Its variable tokens are written like <session>.
@@ -43,18 +44,18 @@ func Subjects(namespace string) []SubjectRow {
 	}
 	// A driver sends commands for the sub-agents of its session. A keeper appends only tombstones.
 	return []SubjectRow{
-		row(n.Journal(session), "JOURNAL", "driver keeper", "client approver driver observer keeper"),
-		row(n.Cmd(session, events.LaneAsk), "INBOX", "client driver", "driver"),
-		row(n.Cmd(session, events.LaneDecide), "INBOX", "approver driver", "driver"),
-		row(n.Cmd(session, events.LaneReport), "INBOX", "worker", "driver"),
-		row(n.Cmd(session, events.LaneAsk)+ofUser, "NAMED", "client driver", "driver"),
-		row(n.Cmd(session, events.LaneDecide)+ofUser, "NAMED", "approver driver", "driver"),
+		row(n.Journal(session), "JOURNAL", "driver keeper", "client approver driver observer keeper doctor"),
+		row(n.Cmd(session, events.LaneAsk), "INBOX", "client driver", "driver doctor"),
+		row(n.Cmd(session, events.LaneDecide), "INBOX", "approver driver", "driver doctor"),
+		row(n.Cmd(session, events.LaneReport), "INBOX", "worker", "driver doctor"),
+		row(n.Cmd(session, events.LaneAsk)+ofUser, "NAMED", "client driver", "driver doctor"),
+		row(n.Cmd(session, events.LaneDecide)+ofUser, "NAMED", "approver driver", "driver doctor"),
 		row(n.Timer(session, id), "TIMERS", "driver", "server"),
-		row(n.Due(session), "TIMERS", "server", "driver"),
+		row(n.Due(session), "TIMERS", "server", "driver doctor"),
 		row(n.Schedule("<schedule>"), "SCHEDULES", "scheduler", "scheduler server"),
 		row(n.Fired("<schedule>"), "SCHEDULES", "server", "driver scheduler"),
 		row(n.Outcome("<schedule>"), "SCHEDULES", "driver", "driver scheduler"),
-		row(n.Run(session), "RUN", "client approver worker driver", "driver"),
+		row(n.Run(session), "RUN", "client approver worker driver", "driver doctor"),
 		row(n.Task(queue, session, place), "TASKS", "driver", "worker"),
 		row(n.Live(n.Journal(session)), "", "server", "client approver driver observer"),
 		row(n.Live(n.Cmd(session, "<lane>")), "", "server", "driver"),
@@ -63,21 +64,21 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Live(n.Fired("<schedule>")), "", "server", "driver"),
 		row(n.Delta(session), "", "worker driver", "client approver observer"),
 		row(n.Cancel(session), "", "driver", "worker"),
-		row(n.Probe(node), "", "driver", "driver"),
-		row(n.Catalog().Key(layout.OfferKeys+"<worker>"), "CATALOG", "worker", "client driver"),
+		row(n.Probe(node), "", "driver doctor", "driver"),
+		row(n.Catalog().Key(layout.OfferKeys+"<worker>"), "CATALOG", "worker", "client driver doctor"),
 		row(n.Catalog().Key(layout.UnclaimedKeys+queue+"."+id), "CATALOG", "worker", "worker"),
 		row(n.Catalog().Key(layout.FenceKeys+session), "CATALOG", "driver", "worker driver"),
-		row(n.Nodes().Key(node), "NODES", "driver", "driver"),
-		row(n.Snapshots().Key(session), "SNAPSHOTS", "driver", "client approver driver"),
+		row(n.Nodes().Key(node), "NODES", "driver", "driver doctor"),
+		row(n.Snapshots().Key(session), "SNAPSHOTS", "driver", "client approver driver doctor"),
 		row(n.Approvals().Key(session), "APPROVALS", "driver", "client approver driver"),
 		row(n.Dead().Key(session), "DEAD", "driver", "client approver driver"),
-		row(n.Dead().Key(layout.TrialKeys+session), "DEAD", "approver driver", "client approver driver"),
+		row(n.Dead().Key(layout.TrialKeys+session), "DEAD", "approver driver", "client approver driver doctor"),
 		row(n.Agents().Key("<agent>"), "AGENTS", "provisioner", "client driver provisioner"),
 		row(n.Agents().Key("<agent>.<version>"), "AGENTS", "provisioner", "client driver provisioner"),
 		row(n.Memory().Key("<scope>.<goal>"), "MEMORY", "driver", "driver"),
-		row(n.BlobChunks(id), "BLOBS", "client approver worker driver", "client approver worker driver observer keeper"),
-		row(n.BlobMetaPrefix()+"<digest>", "BLOBS", "client approver worker driver keeper", "client approver worker driver observer keeper"),
-		row(n.TicketKey(), "KEYS", "provisioner", "driver"),
+		row(n.BlobChunks(id), "BLOBS", "client approver worker driver", "client approver worker driver observer keeper doctor"),
+		row(n.BlobMetaPrefix()+"<digest>", "BLOBS", "client approver worker driver keeper", "client approver worker driver observer keeper doctor"),
+		row(n.TicketKey(), "KEYS", "provisioner", "driver doctor"),
 	}
 }
 

@@ -96,6 +96,7 @@ replies:
 	}
 	as("observer", 0, "observer", "verify", "s")
 	as("scheduler", 0, "turnlog", "schedule", "ls")
+	as("doctor", 0, "turnlog", "doctor", "--profile", "dev")
 	as("keeper", 0, "turnlog", "gc", "--older-than", "90d")
 	as("provisioner", 0, "turnlog", "provision")
 }

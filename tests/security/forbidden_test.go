@@ -138,31 +138,33 @@ func powers(stream string) map[string][]string {
 	out["$JS.API.DIRECT.GET."] = nil
 	may := func(request string, names ...string) { out[request] = append(out[request], names...) }
 	info, get, direct, purge := "$JS.API.STREAM.INFO.", "$JS.API.STREAM.MSG.GET.", "$JS.API.DIRECT.GET.", "$JS.API.STREAM.PURGE."
-	may(info, "driver")
+	may(info, "driver", "doctor")
 	switch stream {
 	case "JOURNAL":
-		out[info] = append(readers, "provisioner")
+		out[info] = append(readers, "provisioner", "doctor")
 		may(info, "keeper")
-		may(get, append(readers, "keeper")...)
-		may(direct, append(readers, "keeper")...)
+		may(get, append(readers, "keeper", "doctor")...)
+		may(direct, append(readers, "keeper", "doctor")...)
 		may(purge, "keeper")
 	case "BLOBS":
 		may(info, "keeper")
-		may(get, append(everybody, "keeper")...)
-		may(direct, append(everybody, "keeper")...)
+		may(get, append(everybody, "keeper", "doctor")...)
+		may(direct, append(everybody, "keeper", "doctor")...)
 		may(purge, "driver", "keeper")
 	case "INBOX", "NAMED", "TIMERS":
-		may(get, "driver", "keeper")
+		may(get, "driver", "keeper", "doctor")
 		may(purge, "driver", "keeper")
 	case "SNAPSHOTS":
-		may(get, "approver", "client", "driver", "keeper")
+		may(get, "approver", "client", "driver", "keeper", "doctor")
 		may(direct, "keeper")
 		may(purge, "keeper")
 	case "RUN":
-		may(get, "driver")
+		may(get, "driver", "doctor")
 		may(purge, "keeper")
-	case "MEMORY", "KEYS":
+	case "MEMORY":
 		may(get, "driver")
+	case "KEYS":
+		may(get, "driver", "doctor")
 	case "SCHEDULES":
 		may(info, "scheduler")
 		may(get, "driver", "scheduler", "keeper")
@@ -175,14 +177,17 @@ func powers(stream string) map[string][]string {
 		may(info, "keeper")
 		may(get, "driver")
 		may(direct, "approver", "client")
+		if stream == "DEAD" {
+			may(direct, "doctor")
+		}
 		may(purge, "keeper")
 	case "CATALOG":
 		may(get, "worker", "worker_other")
-		may(direct, "client")
+		may(direct, "client", "doctor")
 		may(purge, "keeper")
 	case "NODES":
 		may(get, "driver")
-		may(direct, "driver")
+		may(direct, "driver", "doctor")
 	case "AGENTS":
 		may(info, "client")
 		may(get, "client", "driver", "provisioner")

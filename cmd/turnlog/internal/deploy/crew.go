@@ -129,6 +129,8 @@ func program(r admin.Role, at, queue string) string {
 		return "turnlog schedule ls" + at
 	case admin.RoleKeeper:
 		return "turnlog gc" + at + " --older-than 90d"
+	case admin.RoleDoctor:
+		return "turnlog doctor" + at
 	case admin.RoleProvisioner, admin.RoleServer:
 		return "turnlog provision" + at
 	}

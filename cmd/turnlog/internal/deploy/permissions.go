@@ -40,6 +40,7 @@ Roles:
   scheduler    manages schedules: turnlog schedule; with client also turnlog send --at
   keeper       deletes sessions and unused blobs: turnlog sessions rm, turnlog gc
   provisioner  creates the streams and queues, publishes agents: turnlog provision, turnlog agents publish
+  doctor       examines the deployment and changes nothing: turnlog doctor
 
 A user with several roles names all of them. A worker that offers sub-agents is a client and an
 approver, too.

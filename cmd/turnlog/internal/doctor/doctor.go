@@ -50,7 +50,7 @@ Exit codes: 0 no errors (there may be warnings), 1 errors were found, 2 wrong us
 	fs.IntVar(&d.limit, "limit", 1000, "`sessions` to examine, of each kind that looks stuck")
 	d.durability = cli.NewDurability(cmd, "durability `profile` that the deployment must have")
 	output := a.Output(cmd)
-	r := a.RemoteAt(cmd, "", zapcore.ErrorLevel)
+	r := a.RemoteAt(cmd, admin.RoleDoctor, zapcore.ErrorLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if d.patience < 0 || d.stalled < 0 || d.limit < 1 {
 			return cli.Usage("--patience %v, --stalled %v, --limit %d: use positive values", d.patience, d.stalled, d.limit)

@@ -67,6 +67,6 @@ func (d *doctor) permissions() {
 	}
 	for _, verb := range slices.Sorted(maps.Keys(lacking)) {
 		d.found("permission-missing", strings.Join(lacking[verb], " "), "this user may not %s to %d of the subjects that the doctor needs", verb, len(lacking[verb])).
-			do("allow " + verb + " on them for this user, or connect as a user who has it (docs/operations.md lists what the doctor needs)")
+			do("allow " + verb + " on them for this user, or connect as a user who has it (\"turnlog permissions doctor\" prints what the doctor needs)")
 	}
 }

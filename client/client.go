@@ -106,6 +106,10 @@ func Open(nc *nats.Conn, namespace string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
+// Name returns the name that the client gives itself in journals: that of the connection's user, or of
+// WithName.
+func (c *Client) Name() string { return c.name }
+
 // Send puts a command into a session's inbox and wakes its driver. It does not wait for
 // the outcome. The id names the command for all time: sending it again under the same id
 // does nothing twice.

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -91,9 +93,12 @@ func (g *site) settle(ctx context.Context, layout admin.Config) (err error) {
 	return context.Cause(ctx)
 }
 
+// processPrefix begins the names of the processes' connections.
+const processPrefix = "turnlog-torture-"
+
 // connect opens a connection through a proxy.
 func (g *site) connect(ctx context.Context, name string, p *faultproxy.Proxy) (*nats.Conn, *jetstream.Cell, error) {
-	nc, err := g.dial(ctx, "turnlog-torture-"+name, p)
+	nc, err := g.dial(ctx, processPrefix+name, p)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -107,8 +112,10 @@ func (g *site) connect(ctx context.Context, name string, p *faultproxy.Proxy) (*
 
 // dial connects to the servers, through a proxy if there is one.
 func (g *site) dial(ctx context.Context, name string, p *faultproxy.Proxy) (*nats.Conn, error) {
+	inbox := inboxOf(name)
 	if g.local == nil {
 		servers := *g.servers
+		servers.InboxPrefix = cmp.Or(servers.InboxPrefix, inbox)
 		if p != nil {
 			servers.Dial = p.Dial
 		}
@@ -118,9 +125,20 @@ func (g *site) dial(ctx context.Context, name string, p *faultproxy.Proxy) (*nat
 		if p != nil {
 			o.InProcessServer = proxied{p, o.InProcessServer}
 		}
+		o.InboxPrefix = cmp.Or(inbox, o.InboxPrefix)
 		return nil
 	}
 	return g.local.Connect(nats.Name(name), through)
+}
+
+// inboxOf returns the inbox prefix of a connection, or "" for the default: every other client is a user with
+// a name.
+func inboxOf(connection string) string {
+	name := strings.TrimPrefix(connection, processPrefix)
+	if n, err := strconv.Atoi(strings.TrimPrefix(name, "client")); err != nil || n%2 != 0 {
+		return ""
+	}
+	return "_USER_" + name
 }
 
 // proxied is a server in this process behind a proxy.

@@ -89,7 +89,7 @@ name, and each session gets its newest version.`,
 		if err != nil {
 			return err
 		}
-		if err := f.send(cmd.Context(), r, p); err != nil {
+		if err := f.send(cmd.Context(), r, &p); err != nil {
 			return err
 		}
 		times := upcoming(p, now)
@@ -105,7 +105,7 @@ name, and each session gets its newest version.`,
 // schedule returns what the command line describes.
 func (f *adder) schedule(ctx context.Context, name string, words []string, now time.Time) (p schedule.Schedule, err error) {
 	p = f.plan
-	p.Name, p.Overlap, p.By, p.Created = name, schedule.Overlap(f.overlap.String()), f.app.Person(), now
+	p.Name, p.Overlap, p.Created = name, schedule.Overlap(f.overlap.String()), now
 	if p.Timing.At, err = f.timing.When(now); err != nil {
 		return p, err
 	}
@@ -134,14 +134,15 @@ func (f *adder) schedule(ctx context.Context, name string, words []string, now t
 }
 
 // send stores the schedule.
-func (f *adder) send(ctx context.Context, r *app.Remote, p schedule.Schedule) error {
+func (f *adder) send(ctx context.Context, r *app.Remote, p *schedule.Schedule) error {
 	err := r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
 		if p.Session != "" && !f.later {
 			if err := f.takesInput(ctx, c, p.Session); err != nil {
 				return err
 			}
 		}
-		return c.Schedule(ctx, p, f.replace)
+		p.By = c.Name()
+		return c.Schedule(ctx, *p, f.replace)
 	})
 	switch {
 	case errors.Is(err, jetstream.ErrScheduled):

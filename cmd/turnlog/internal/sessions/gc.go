@@ -59,7 +59,7 @@ regularly, for example from cron. It needs the permissions of a keeper. See docs
 			return err
 		}
 		return r.Do(cmd.Context(), func(ctx context.Context, d *cli.Cell, c *client.Client) error {
-			out, err := keeper{d, c, !keep.remove}.collect(ctx, keep, a.Person(), *grace)
+			out, err := keeper{d, c, !keep.remove}.collect(ctx, keep, c.Name(), *grace)
 			return errors.Join(err, output.Print(out, func(w io.Writer) error { return out.print(w, *grace) }))
 		})
 	}

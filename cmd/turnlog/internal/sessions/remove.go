@@ -74,7 +74,7 @@ long.`,
   turnlog sessions rm plan-7 plan-8 --keep-blobs && turnlog gc --delete`,
 	}
 	r = r.As(admin.RoleKeeper)
-	d := events.SessionDeleted{By: a.Person()}
+	var d events.SessionDeleted
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` that the tombstone gives as the reason")
 	keepBlobs := cmd.Flags().Bool("keep-blobs", false, "leave blobs to \"turnlog gc\": finding unused ones means reading all journals")
 	grace := graceFlag(cmd)
@@ -93,6 +93,7 @@ long.`,
 		}
 		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
 			k := keeper{cell, c, false}
+			d.By = c.Name()
 			var out removalReport
 			var errs []error
 			for _, id := range ids {

@@ -173,7 +173,7 @@ func (v *conversation) later(ctx context.Context, in input, at time.Time, output
 	}
 	p := schedule.Schedule{
 		Name: "send-" + ulid.Make().String(), Timing: schedule.Timing{At: at}, Session: v.id,
-		Overlap: schedule.Allow, By: v.Person(), Created: time.Now(), Commands: []commands.Command{v.command(in)},
+		Overlap: schedule.Allow, By: v.client.Name(), Created: time.Now(), Commands: []commands.Command{v.command(in)},
 	}
 	err := v.Interruptible(ctx, func(ctx context.Context) error { return v.client.Schedule(ctx, p, false) })
 	switch {

@@ -51,7 +51,8 @@ type Metrics interface {
 	// SessionTaken counts taken run tokens.
 	SessionTaken()
 	// SessionLeft counts how sessions were left: parked, drained, handed (to another node),
-	// fenced, lost, broken, aside (no node drives it), or absent (there is no such session).
+	// fenced, lost, broken, aside (no node drives it), absent (there is no such session), or discarded
+	// (it has no command, and many tokens wait).
 	SessionLeft(how string)
 	// CommandHandled counts commands by name and outcome.
 	CommandHandled(name, outcome string)

@@ -92,6 +92,8 @@ func (d *driver) Run(ctx context.Context) (how string, err error) {
 const (
 	absent = "absent" // there is no such session
 	aside  = "aside"  // it broke nodes, and no node drives it
+
+	discarded = "discarded" // it has no command, and many tokens wait
 )
 
 // rest gives the token of a session back that was woken for nothing, before anything else is read or
@@ -109,7 +111,6 @@ func (d *driver) rest(ctx context.Context) (how string, err error) {
 		all.Go(func() { last, errs[1] = d.node.cell.Journal().Last(ctx, d.token.Session()) })
 	}
 	all.Wait()
-	_, deleted := events.DeletionOf(last.Entry)
 	switch {
 	case setAside:
 		return aside, d.giveUp(ctx)
@@ -119,7 +120,7 @@ func (d *driver) rest(ctx context.Context) (how string, err error) {
 		return "", nil // reading the session shows an error, too
 	case errors.Is(errs[1], journal.ErrNotFound):
 		how = absent
-	case errs[1] == nil && (deleted || engine.Parks(last.Entry)):
+	case errs[1] == nil && rests(last.Entry):
 		how = "parked"
 	default:
 		return "", nil

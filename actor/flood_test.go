@@ -145,3 +145,78 @@ func TestASessionOpensAfterAFlood(t *testing.T) {
 		n.Drain(t)
 	})
 }
+
+// leaving counts how sessions were left.
+type leaving struct {
+	handled
+
+	mu   sync.Mutex // guards left
+	left map[string]int
+}
+
+func (l *leaving) SessionLeft(how string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left[how]++
+}
+
+// While thousands of useless wakes wait, they are discarded. Sessions with commands are driven, and one
+// that needs a driver without having a command is found soon.
+func TestUselessWakesAreDiscardedTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		counted := &leaving{left: make(map[string]int)}
+		n := w.node("n1", func(c *actor.Config) { c.Metrics = counted })
+		forgotten := w.Start("forgotten", oneReply)
+		w.submit(forgotten, "go")
+		w.finish(forgotten)
+		w.Until("forgotten", events.KindParked)
+		<-time.After(time.Minute)
+		last, err := w.Cell.Journal().Last(w.Ctx, "forgotten")
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim := events.Entry{
+			Session: "forgotten", Cause: "lost", At: last.Entry.At, Epoch: last.Entry.Epoch + 1,
+			Events: []events.Event{events.DriverClaimed{Epoch: last.Entry.Epoch + 1, Node: "lost"}},
+		}
+		if _, err := w.Cell.Journal().Append(w.Ctx, last.Head, claim); err != nil {
+			t.Fatal(err)
+		}
+		flood := w.Connect()
+		for i := range 5000 {
+			id := content.SessionID(fmt.Sprint("x", i))
+			if i == 1000 {
+				id = "forgotten"
+			}
+			if err := flood.Publish("turnlog.run."+string(id), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := flood.FlushWithContext(w.Ctx); err != nil {
+			t.Fatal(err)
+		}
+		s := w.Start("s", oneReply)
+		w.submit(s, "go")
+		w.finish(s)
+		<-time.After(time.Minute)
+		if got := w.owners("forgotten"); len(got) < 3 || got[len(got)-1] != "n1" {
+			t.Errorf("the forgotten session was driven by %v", got)
+		}
+		for i := range 5000 {
+			if i%100 != 0 {
+				continue
+			}
+			if held, err := w.tokens(content.SessionID(fmt.Sprint("x", i))); held || err != nil {
+				t.Errorf("x%d has a token: %v, %v", i, held, err)
+			}
+		}
+		counted.mu.Lock()
+		if got := counted.left["discarded"]; got < 4000 {
+			t.Errorf("%d tokens were discarded: %v", got, counted.left)
+		}
+		counted.mu.Unlock()
+		n.Drain(t)
+	})
+}

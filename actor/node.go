@@ -33,7 +33,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,6 +45,8 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/sparselog"
@@ -65,6 +69,7 @@ type Node struct {
 	agents  cache[[sha256.Size]byte, *agentRuntime]
 	models  cache[string, model.Model]
 	errors  lastErrors
+	crowd   crowd
 	sparse  sparselog.Log
 	clock   clock
 
@@ -163,7 +168,7 @@ func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error
 		token, err := n.takeOne(ctx, drivers, running)
 		switch {
 		case err == nil:
-			n.takeMore(ctx, token.Waiting(), func(ctx context.Context) { _, _ = n.takeOne(ctx, drivers, running) })
+			n.takeMore(ctx, token, func(ctx context.Context) { _, _ = n.takeOne(ctx, drivers, running) })
 			continue
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -193,16 +198,21 @@ func (n *Node) takeOne(ctx, drivers context.Context, running *sync.WaitGroup) (*
 
 const (
 	maxTakers = 32                     // tokens that are pulled at a time
+	maxCrowd  = 256                    // the same in a crowd, most of which is discarded
 	takeSoon  = 250 * time.Millisecond // for tokens that other nodes may have taken meanwhile
 )
 
 // takeMore pulls waiting tokens together, as far as there are free slots.
-func (n *Node) takeMore(ctx context.Context, waiting uint64, takeOne func(context.Context)) {
+func (n *Node) takeMore(ctx context.Context, taken *jetstream.Token, takeOne func(context.Context)) {
+	most := uint64(maxTakers)
+	if inCrowd(taken) {
+		most = maxCrowd
+	}
 	ctx, cancel := context.WithTimeout(ctx, takeSoon)
 	defer cancel()
 	var takers sync.WaitGroup
 	defer takers.Wait()
-	for range min(waiting, maxTakers) {
+	for range min(taken.Waiting(), most) {
 		select {
 		case n.slots <- struct{}{}:
 			takers.Go(func() { takeOne(ctx) })
@@ -228,6 +238,9 @@ func (n *Node) takeNoMore(ctx context.Context) {
 // drive runs one session's driver for as long as its token lasts.
 func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	s := token.Session()
+	if n.discard(ctx, token) {
+		return
+	}
 	log := n.cfg.Logger.Named("driver").With(logfield.Session(s), logfield.Node(n.cfg.Name))
 	n.mu.Lock()
 	n.held[s] = token.Reply()
@@ -272,11 +285,93 @@ func (n *Node) sweep(ctx context.Context) error {
 			continue
 		}
 		n.wakeOrphans(ctx, orphans)
+		n.doubts(ctx)
 		if err := lost.recover(ctx); err != nil {
 			n.log.Warn("sessions that streams may have forgotten not woken", zap.Error(err))
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// While many tokens wait, somebody may be waking sessions that have nothing to do. Tokens of sessions
+// without a command are then discarded, at the cost of one listing for all that were taken meanwhile,
+// so that the sessions with commands behind them need not wait long. A session may also need a driver
+// without having a command, because streams have lost it. So each one is looked at when there is time.
+const (
+	crowded   = 256    // waiting tokens
+	maxDoubts = 50_000 // sessions to look at again; nodes look for all of them when they start
+	doubtsNow = 1000   // that one sweep looks at
+)
+
+// crowd is what a node knows about tokens that wait.
+type crowd struct {
+	ticks atomic.Uint64 // orders listings and those who need one
+
+	mu      sync.Mutex // guards the rest, and is held while sessions are listed
+	listed  uint64     // when the last listing began
+	active  map[content.SessionID]bool
+	waiting []content.SessionID // discarded, to be looked at
+}
+
+// inCrowd reports whether many tokens wait behind this one, whose session's last driver gave it up in
+// order.
+func inCrowd(t *jetstream.Token) bool { return t.IsFirst() && t.Waiting() >= crowded }
+
+// discard discards the token of a session that has no command, if many tokens wait.
+func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
+	if !inCrowd(t) {
+		return false
+	}
+	began, c := time.Now(), &n.crowd
+	tick := c.ticks.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listed < tick {
+		listed := c.ticks.Add(1)
+		active, err := n.runs.Active(ctx)
+		if err != nil {
+			n.sparse.Line(n.log, zap.WarnLevel, "sessions with commands not listed", zap.Error(err))
+			return false
+		}
+		c.listed, c.active = listed, active
+	}
+	if c.active[t.Session()] || len(c.waiting) >= maxDoubts || time.Since(began) > t.AckWait()/4 || t.Discard() != nil {
+		return false
+	}
+	c.waiting = append(c.waiting, t.Session())
+	n.cfg.Metrics.SessionTaken()
+	n.cfg.Metrics.SessionLeft(discarded)
+	return true
+}
+
+// doubts looks at sessions whose tokens were discarded, and wakes those that are not at rest.
+func (n *Node) doubts(ctx context.Context) {
+	n.crowd.mu.Lock()
+	all := n.crowd.waiting
+	look := all[:min(len(all), doubtsNow)]
+	n.crowd.waiting = slices.Clone(all[len(look):])
+	n.crowd.mu.Unlock()
+	slices.Sort(look)
+	for _, s := range slices.Compact(look) {
+		last, err := n.cell.Journal().Last(ctx, s)
+		if errors.Is(err, journal.ErrNotFound) {
+			continue
+		}
+		if err == nil && rests(last.Entry) {
+			if held, err := n.runs.Holds(ctx, s, last.Entry); held || err != nil {
+				continue
+			}
+		}
+		if err := n.runs.Wake(ctx, s); err != nil {
+			n.log.Warn("session not woken", logfield.Session(s), zap.Error(err))
+		}
+	}
+}
+
+// rests reports whether nothing is to do for a session without commands, by its last entry.
+func rests(last events.Entry) bool {
+	_, deleted := events.DeletionOf(last)
+	return deleted || engine.Parks(last)
 }
 
 // lastErrors remembers why sessions could not be driven, so that a repeated error is logged once.

@@ -100,22 +100,30 @@ func (r *Runs) NakFor(reply string) error {
 // Sessions lists the sessions that have a command, handled or not, and those that have a token. It lists
 // tokens last, so a session that is woken meanwhile has one.
 func (r *Runs) Sessions(ctx context.Context) (active, tokens map[content.SessionID]bool, err error) {
-	n := r.cell.names
-	active, tokens = make(map[content.SessionID]bool), make(map[content.SessionID]bool)
-	for _, of := range append(n.Commands(AllSessions), layout.Stored{Stream: n.RunStream(), Subject: n.Run(AllSessions)}) {
-		subjects, err := r.cell.api.Subjects(ctx, of.Stream, of.Subject)
+	if active, err = r.Active(ctx); err == nil {
+		n := r.cell.names
+		tokens, err = r.list(ctx, layout.Stored{Stream: n.RunStream(), Subject: n.Run(AllSessions)})
+	}
+	return active, tokens, err
+}
+
+// Active lists the sessions that have a command, handled or not.
+func (r *Runs) Active(ctx context.Context) (map[content.SessionID]bool, error) {
+	return r.list(ctx, r.cell.names.Commands(AllSessions)...)
+}
+
+func (r *Runs) list(ctx context.Context, of ...layout.Stored) (map[content.SessionID]bool, error) {
+	out := make(map[content.SessionID]bool)
+	for _, o := range of {
+		subjects, err := r.cell.api.Subjects(ctx, o.Stream, o.Subject)
 		if err != nil {
-			return nil, nil, fmt.Errorf("list sessions with work: %w", err)
-		}
-		found := active
-		if of.Stream == n.RunStream() {
-			found = tokens
+			return nil, fmt.Errorf("list sessions with work: %w", err)
 		}
 		for s := range subjects {
-			found[n.SessionOf(s)] = true
+			out[r.cell.names.SessionOf(s)] = true
 		}
 	}
-	return active, tokens, nil
+	return out, nil
 }
 
 // Orphans lists the sessions that have a command and no token, sorted. A sweep wakes them. A session
@@ -296,6 +304,10 @@ func (t *Token) Done(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Discard is Done without an answer, for a token that was just taken. If it is lost, the token returns
+// when its lease expires.
+func (t *Token) Discard() error { return t.answer(api.Ack) }
 
 // WaitGone waits until the stream's leader no longer has the token. With several replicas this is a
 // little after Done was confirmed, and until then a wake has no effect.

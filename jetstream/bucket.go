@@ -130,6 +130,9 @@ func (b bucket[T]) write(ctx context.Context, op, key string, data []byte, h nat
 
 // purge removes the messages of a key up to a sequence.
 func (b bucket[T]) purge(ctx context.Context, key string, last uint64) error {
+	if !b.valid(key) {
+		return b.failed("purge", key, content.ErrBadID)
+	}
 	if err := b.cell.api.Purge(ctx, b.stream, b.prefix+key, last+1); err != nil {
 		return b.failed("purge", key, err)
 	}
@@ -183,7 +186,9 @@ func (b bucket[T]) keys(ctx context.Context, filter string) ([]string, error) {
 	}
 	out := make([]string, 0, len(subjects))
 	for subject := range subjects {
-		out = append(out, strings.TrimPrefix(subject, b.prefix))
+		if key := strings.TrimPrefix(subject, b.prefix); b.valid(key) { // a key could be the wildcard that the sender may publish on
+			out = append(out, key)
+		}
 	}
 	slices.Sort(out)
 	return out, nil
@@ -198,7 +203,7 @@ func (b bucket[T]) scan(ctx context.Context) ([]item[T], error) {
 			return nil, fmt.Errorf("list %ss: %w", b.what, err)
 		}
 		it := item[T]{Key: strings.TrimPrefix(m.Subject, b.prefix), Seq: m.Seq, At: m.Time}
-		if it.Value, err = b.decode(m.Data); err == nil && !m.Spoofed && !m.Gone() {
+		if it.Value, err = b.decode(m.Data); err == nil && b.valid(it.Key) && !m.Spoofed && !m.Gone() {
 			out = append(out, it)
 		}
 	}

@@ -172,9 +172,11 @@ func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	var single []content.SessionID
 	out := make([]content.SessionID, 0, len(subjects))
 	for subject, entries := range subjects {
-		if s := n.SessionOf(subject); entries > 1 {
+		switch s := n.SessionOf(subject); {
+		case s == "":
+		case entries > 1:
 			out = append(out, s)
-		} else {
+		default:
 			single = append(single, s)
 		}
 	}

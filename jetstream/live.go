@@ -59,7 +59,8 @@ func (l *Live) Subscribe(ctx context.Context, s content.SessionID) (iter.Seq2[co
 	return func(yield func(content.SessionID, events.Event) bool) {
 		for msg := range raw {
 			ev, err := events.DecodeLive(msg.Data)
-			if err == nil && !yield(l.cell.names.SessionOf(msg.Subject), ev) {
+			session := l.cell.names.SessionOf(msg.Subject)
+			if err == nil && session != "" && !yield(session, ev) {
 				return
 			}
 		}

@@ -59,6 +59,10 @@ func (r *Runs) WakeSoon(s content.SessionID) {
 // goes back at once. Any number of goroutines may wait.
 func (r *Runs) Take(ctx context.Context) (*Token, error) {
 	msg, err := r.tokens.Take(ctx)
+	for err == nil && r.cell.names.SessionOf(msg.Subject) == "" { // no session can have it
+		_ = msg.Respond([]byte(api.Term)) // if it is lost, the token returns
+		msg, err = r.tokens.Take(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +126,7 @@ func (r *Runs) list(ctx context.Context, of ...layout.Stored) (map[content.Sessi
 		for s := range subjects {
 			out[r.cell.names.SessionOf(s)] = true
 		}
+		delete(out, "") // of subjects without a valid ID
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +56,26 @@ func TestWakeOfASessionWithATokenSucceeds(t *testing.T) {
 		wake(t, r, "s1") // released
 		take(t, r, time.Second)
 		takeNothing(t, r, time.Second)
+	})
+}
+
+// TestTokensWithoutASessionAreRemoved sends the tokens that a user may send whose permission is to wake
+// any session: "*" would stand for all of them.
+func TestTokensWithoutASessionAreRemoved(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		for _, subject := range []string{"turnlog.run.*", "turnlog.run.\x1b", "turnlog.run.é"} {
+			must(t, c.nc.Publish(subject, nil))
+		}
+		r := c.Runs()
+		wake(t, r, "s1")
+		if token := take(t, r, time.Second); token.Session() != "s1" {
+			t.Errorf("token of %q, want s1", token.Session())
+		}
+		<-time.After(time.Minute)
+		if left, err := c.api.Subjects(t.Context(), c.names.RunStream(), ">"); err != nil || len(left) != 1 {
+			t.Errorf("left in RUN: %v, %v", left, err)
+		}
 	})
 }
 
@@ -221,7 +242,7 @@ func TestManyTakersShareTheTokens(t *testing.T) {
 		}
 		<-time.After(time.Minute) // requests expire and are replaced
 		for i := range n {
-			runs[0].WakeSoon(content.SessionID("s" + string(rune('A'+i))))
+			runs[0].WakeSoon(content.SessionID(fmt.Sprint("s", i)))
 		}
 		seen := make(map[content.SessionID]bool)
 		start := time.Now()

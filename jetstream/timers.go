@@ -74,10 +74,12 @@ func (c *Cell) Alarms(ctx context.Context) (iter.Seq[Alarm], error) {
 	return func(yield func(Alarm) bool) {
 		for msg := range raw {
 			a := Alarm{Session: c.names.SessionOf(msg.Subject)}
-			if name, ok := strings.CutPrefix(msg.Subject, strings.TrimSuffix(fired, "*")); ok {
+			if name, ok := strings.CutPrefix(msg.Subject, strings.TrimSuffix(fired, "*")); ok && content.IsToken(name) {
 				a = Alarm{Schedule: name}
+			} else if ok {
+				a = Alarm{}
 			}
-			if !yield(a) {
+			if a != (Alarm{}) && !yield(a) {
 				return
 			}
 		}

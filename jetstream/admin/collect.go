@@ -265,7 +265,8 @@ func (x *collection) parts(ctx context.Context) error {
 		return err
 	}
 	for subject := range subjects {
-		if _, named := x.taken[strings.TrimPrefix(subject, n.BlobChunks(""))]; named {
+		id := strings.TrimPrefix(subject, n.BlobChunks(""))
+		if _, named := x.taken[id]; named || !content.IsToken(id) { // "*" would stand for all chunks
 			continue
 		}
 		m, err := x.cell.api.Last(ctx, n.BlobStream(), subject)

@@ -55,6 +55,9 @@ func (c *Cell) tryPurges(ctx context.Context) error {
 // removes the blobs that only this session referenced. Clear returns the number of entries that it
 // removed.
 func (c *Cell) Clear(ctx context.Context, s content.SessionID) (entries uint64, err error) {
+	if !content.IsToken(string(s)) {
+		return 0, fmt.Errorf("clear %q: %w", s, content.ErrBadID)
+	}
 	if entries, err = c.clear(ctx, s); err != nil {
 		return 0, fmt.Errorf("clear %s: %w", s, err)
 	}
@@ -119,6 +122,9 @@ func (c *Cell) Unlist(ctx context.Context) (notes int, err error) {
 		}
 		for subject := range all {
 			session := strings.TrimPrefix(strings.TrimPrefix(subject, b.Key("")), layout.TrialKeys)
+			if !content.IsToken(session) {
+				continue
+			}
 			last, err := c.cell.Journal().Last(ctx, content.SessionID(session))
 			if errors.Is(err, journal.ErrNotFound) {
 				continue
@@ -158,8 +164,12 @@ func (c *Cell) Holdings(ctx context.Context) ([]Holding, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list holdings: %w", err)
 		}
-		h := all[n.SessionOf(m.Subject)]
-		h.Session, h.Changed = n.SessionOf(m.Subject), m.Time
+		session := n.SessionOf(m.Subject)
+		if session == "" {
+			continue
+		}
+		h := all[session]
+		h.Session, h.Changed = session, m.Time
 		h.Entries, h.Bytes = h.Entries+1, h.Bytes+uint64(len(m.Data))
 		if b := blobs[m.Header.Get(layout.HeaderBlob)]; b != nil {
 			h.Bytes += b.size

@@ -217,17 +217,19 @@ func (n names) requests(role Role, queue string) []string {
 }
 
 // claims returns the subjects for pulling from a durable consumer. Answers to deliveries have two
-// forms: the newer one names the server's domain and account.
+// forms: the newer one names the server's domain and account, and may grow. The server tells them
+// apart by the number of tokens alone. So the permissions fix that number, or "*.*.<stream>.<consumer>"
+// would match an answer of the older form to any other consumer.
 func claims(stream, consumer string) []string {
 	of := stream + "." + consumer
-	return []string{api.ConsumerInfo + of, api.MsgNext + of, api.AckPrefix + of + ".>", api.AckPrefix + "*.*." + of + ".>"}
+	return []string{api.ConsumerInfo + of, api.MsgNext + of, api.AckPrefix + of + ".*.*.*.*.*", api.AckPrefix + "*.*." + of + ".*.*.*.*.>"}
 }
 
 // watches returns the subjects for following keys of a bucket with the client's watcher: it creates
 // and deletes a consumer, and answers flow control, again in two forms.
 func watches(stream, keys string) []string {
 	const create, drop, pace = "$JS.API.CONSUMER.CREATE.", "$JS.API.CONSUMER.DELETE.", "$JS.FC."
-	return []string{create + stream + ".*." + keys, drop + stream + ".*", pace + stream + ".>", pace + "*.*." + stream + ".>"}
+	return []string{create + stream + ".*." + keys, drop + stream + ".*", pace + stream + ".*.*", pace + "*.*." + stream + ".*.*"}
 }
 
 // streamNames finds the stream that has a subject.

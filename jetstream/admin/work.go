@@ -80,7 +80,7 @@ func (c *Cell) Waiting(ctx context.Context, before time.Time, limit int) (sessio
 			if limit == 0 {
 				return sessions, true, nil
 			}
-			if s := c.names.SessionOf(m.Subject); !slices.Contains(sessions, s) {
+			if s := c.names.SessionOf(m.Subject); s != "" && !slices.Contains(sessions, s) {
 				sessions = append(sessions, s)
 			}
 			seq = m.Seq + 1

@@ -234,6 +234,15 @@ func TestAWorkerHasItsOwnQueueOnly(t *testing.T) {
 			"$JS.ACK._.abcdefgh.TURNLOG_TASKS.q_q.1.1.1.1.1.abcdefgh":   true,
 			"$JS.ACK._.abcdefgh.TURNLOG_TASKS.q_other.1.1.1.1.1.abcdef": false,
 			"$JS.ACK.TURNLOG_RUN.drivers.1.1.1.1.1":                     false,
+
+			// The server reads nine tokens as the older form, whatever stands in them. With the body
+			// +NXT each of these would be a pull.
+			"$JS.ACK.TURNLOG_TASKS.q_other.TURNLOG_TASKS.q_q.1.0.0": false,
+			"$JS.ACK.TURNLOG_RUN.drivers.TURNLOG_TASKS.q_q.1.0.0":   false,
+
+			"$JS.ACK.TURNLOG_TASKS.q_q.TURNLOG_TASKS.q_other.1.1.1.1.1":   false,
+			"$JS.ACK.TURNLOG_TASKS.q_q.TURNLOG_TASKS.q_other.1.1.1.1.1.1": false,
+			"$JS.ACK.TURNLOG_TASKS.q_q.1.1.1.1":                           false,
 		} {
 			if got := c.publishes("worker", nc, subject); got != want {
 				t.Errorf("worker of queue %s asks %s: %t, want %t", celltest.Queue, subject, got, want)
@@ -430,6 +439,36 @@ func TestAClientCannotApprove(t *testing.T) {
 			t.Errorf("%d approvals were settled", n)
 		}
 		crew.Drain(t)
+		node.Drain(t)
+	})
+}
+
+// TestATokenForAllSessionsLosesNoCommand sends a message on the very subject that the permission to wake
+// any session names. Its session would stand for all.
+func TestATokenForAllSessionsLosesNoCommand(t *testing.T) {
+	inEachLayout(t, func(t *testing.T, c *cell) {
+		w := c.person("client")
+		nc := c.connect("client")
+		sessions := []content.SessionID{"s1", "s2", "s3"}
+		for _, subject := range []string{"turnlog.run.*", "turnlog.cmd.*.ask"} {
+			if err := nc.Publish(subject, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, s := range sessions {
+			open := commands.OpenSession{Config: events.Config{Model: "scripted:test", ModelData: []byte("replies: [{text: hi}]")}}
+			data, err := commands.Envelope{ID: "open/" + string(s), Session: s, Command: open}.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := nc.RequestWithContext(c.ctx, "turnlog.cmd."+string(s)+".ask", data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		node := c.world("driver").Node(actor.Config{})
+		for _, s := range sessions {
+			until(w, s, events.KindRunStarted, 1)
+		}
 		node.Drain(t)
 	})
 }

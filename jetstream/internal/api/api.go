@@ -136,7 +136,7 @@ func (c *Conn) Confirm(ctx context.Context, reply, what string) error {
 
 // Purge deletes the messages on a subject before a sequence; 0 means all.
 func (c *Conn) Purge(ctx context.Context, stream, subject string, before uint64) error {
-	query := fmt.Appendf(nil, `{"filter":%q,"seq":%d}`, subject, before)
+	query := fmt.Appendf(nil, `{"filter":%s,"seq":%d}`, quoted(subject), before)
 	err := Patiently(ctx, func(ctx context.Context) error {
 		_, err := c.Ask(ctx, StreamPurge+stream, query)
 		return err
@@ -145,6 +145,12 @@ func (c *Conn) Purge(ctx context.Context, stream, subject string, before uint64)
 		return c.Explain(ctx, stream, err)
 	}
 	return nil
+}
+
+// quoted returns a JSON string. A subject may hold any bytes that its sender chose.
+func quoted(subject string) []byte {
+	text, _ := json.Marshal(subject) //nolint:errchkjson // a string has no error
+	return text
 }
 
 // Delete deletes one message. A missing message is not an error.

@@ -58,7 +58,7 @@ func (c *Conn) batch(ctx context.Context, stream, subject string, from uint64) (
 	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
 	ctx, done := c.await(ctx, batchTimeout, DirectGet+stream)
 	defer done()
-	query := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q,"batch":%d,"max_bytes":%d}`, from, subject, batchMessages, batchBytes)
+	query := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%s,"batch":%d,"max_bytes":%d}`, from, quoted(subject), batchMessages, batchBytes)
 	if err := c.nc.PublishRequest(DirectGet+stream, sub.Subject, query); err != nil {
 		return nil, false, err //nolint:wrapcheck // as above
 	}

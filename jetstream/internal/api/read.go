@@ -13,13 +13,13 @@ import (
 // Last returns the last message on a subject, which may contain wildcards, as the stream's leader
 // knows it, or ErrNoMessage.
 func (c *Conn) Last(ctx context.Context, stream, subject string) (Message, error) {
-	return c.get(ctx, stream, fmt.Appendf(nil, `{"last_by_subj":%q}`, subject))
+	return c.get(ctx, stream, fmt.Appendf(nil, `{"last_by_subj":%s}`, quoted(subject)))
 }
 
 // Next returns the first message on a subject, which may contain wildcards, at or after a
 // sequence, as the stream's leader knows it, or ErrNoMessage.
 func (c *Conn) Next(ctx context.Context, stream, subject string, seq uint64) (Message, error) {
-	return c.get(ctx, stream, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%q}`, max(seq, 1), subject))
+	return c.get(ctx, stream, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%s}`, max(seq, 1), quoted(subject)))
 }
 
 func (c *Conn) get(ctx context.Context, stream string, query []byte) (Message, error) {
@@ -74,7 +74,7 @@ func (c *Conn) AllFromLeader(ctx context.Context, stream, subject string, seq ui
 func (c *Conn) Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error) {
 	all := map[string]uint64{}
 	for {
-		query := fmt.Appendf(nil, `{"subjects_filter":%q,"offset":%d}`, filter, len(all))
+		query := fmt.Appendf(nil, `{"subjects_filter":%s,"offset":%d}`, quoted(filter), len(all))
 		var page struct {
 			Total int `json:"total"` // of the subjects
 			State struct {

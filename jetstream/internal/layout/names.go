@@ -173,20 +173,22 @@ func (n Names) Live(subject string) string {
 	return n.NS + ".live." + strings.TrimPrefix(subject, n.NS+".")
 }
 
-// SessionOf returns the session token of a subject or of its live copy: the token after the
-// kind, or for tasks the one after the queue.
+// SessionOf returns the session of a subject or of its live copy: the token after the kind, or for
+// tasks the one after the queue. It returns "" if that is no valid ID: who may publish on cmd.*.ask may
+// publish a message on that very subject, and "*" as a session would stand for all sessions.
 func (n Names) SessionOf(subject string) content.SessionID {
 	tokens := strings.Split(strings.TrimPrefix(subject, n.NS+".live."), ".")
 	if tokens[0] == n.NS {
 		tokens = tokens[1:]
 	}
-	switch {
-	case len(tokens) >= 3 && tokens[0] == "task":
-		return content.SessionID(tokens[2])
-	case len(tokens) >= 2:
-		return content.SessionID(tokens[1])
+	at := 1
+	if len(tokens) > 0 && tokens[0] == "task" {
+		at = 2
 	}
-	return ""
+	if len(tokens) <= at || !content.IsToken(tokens[at]) {
+		return ""
+	}
+	return content.SessionID(tokens[at])
 }
 
 // SenderOf returns the lane of a command's subject or of its live copy, and the user whom it names, or "".

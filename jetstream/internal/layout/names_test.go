@@ -32,8 +32,12 @@ func TestSessionOfEverySubject(t *testing.T) {
 			}
 		}
 	}
-	if got := n.SessionOf("ns"); got != "" {
-		t.Errorf("session of a bare namespace = %q", got)
+	for _, subject := range []string{"ns", "ns.run", "ns.run.*", "ns.run.>", "ns.cmd.*.ask", "ns.task.q.*.t1-r1-c1", "ns.task.q", "ns.journal.a b", "ns.due.\x1b"} {
+		for _, subject := range []string{subject, n.Live(subject)} {
+			if got := n.SessionOf(subject); got != "" {
+				t.Errorf("session of %s = %q, want none", subject, got)
+			}
+		}
 	}
 }
 

@@ -180,6 +180,28 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+func FuzzDecodeLive(f *testing.F) {
+	for _, ev := range samples() {
+		if b, err := EncodeLive(ev); err == nil {
+			f.Add(b)
+		}
+	}
+	f.Add([]byte{0x92, 0xa1, 'x', 0xdd, 0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var ev Event
+		var err error
+		if took := allocated.By(func() { ev, err = DecodeLive(b) }); took > wire.Memory(len(b), wire.Entry)+allocated.Slack {
+			t.Fatalf("decoding %d bytes took %d", len(b), took)
+		}
+		if err != nil {
+			return
+		}
+		if _, err := EncodeLive(ev); err != nil {
+			t.Fatalf("a decoded event cannot be encoded: %v", err)
+		}
+	})
+}
+
 func mustEncode(t testing.TB, e Entry) []byte {
 	t.Helper()
 	payload, err := e.Encode()

@@ -8,8 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/allocated"
+	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // hostile returns malformed values for a key of a map: missing items, deep nesting, unknown types,
@@ -74,4 +78,44 @@ func TestInvalidNodeRecordsAreSkipped(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzValues decodes bytes as everything that the cell keeps in values, tasks and snapshots.
+func FuzzValues(f *testing.F) {
+	for _, v := range []any{
+		task.Task{Session: "s", Place: "t1-r1-c1", Attempt: 1, Queue: "q", Input: []byte(`{}`)},
+		Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "a"}}},
+		nodeValue{Node: "n", Held: []HeldToken{{Session: "s", Reply: "r"}}},
+		Trial{Broke: []Breakage{{Node: "n"}}},
+	} {
+		b, err := encodeValue(v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	b, err := encodeSnapshot(&journal.Snapshot{State: []byte("state")})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte{0x94, 1, 0xc4, 0, 1, 0xc6, 0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for what, decode := range map[string]func(){
+			"task":  func() { _ = decodeValue(b, new(task.Task)) },
+			"offer": func() { _ = decodeValue(b, new(Offer)) },
+			"node":  func() { _ = decodeValue(b, new(nodeValue)) },
+			"held":  func() { _ = decodeValue(b, new([]HeldToken)) },
+			"trial": func() { _ = decodeValue(b, new(Trial)) },
+			"snapshot": func() {
+				if s, err := decodeSnapshot(b); err == nil {
+					_, _ = encodeSnapshot(&s)
+				}
+			},
+		} {
+			if took := allocated.By(decode); took > wire.Memory(len(b), wire.Command)+2*allocated.Slack {
+				t.Errorf("%s: decoding %d bytes took %d", what, len(b), took)
+			}
+		}
+	})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/allocated"
+	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -210,4 +212,26 @@ func TestMissedFiringsAreOverdue(t *testing.T) {
 			t.Errorf("%v since %v at %v: overdue is %v, want %v", tt.timing, tt.since, tt.now, got, want)
 		}
 	}
+}
+
+func FuzzDecode(f *testing.F) {
+	s := schedule.Schedule{Name: "s", Timing: schedule.Timing{Every: time.Hour}}
+	if b, err := s.Encode(); err == nil {
+		f.Add(b)
+	}
+	f.Add([]byte{0x81, 0xa1, 'c', 0xdd, 0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var s schedule.Schedule
+		var err error
+		took := allocated.By(func() {
+			s, err = schedule.Decode(b)
+			_, _ = schedule.DecodeOutcome(b)
+		})
+		if took > 4*wire.Memory(len(b), wire.Command)+allocated.Slack { // the schedule, its commands, and the same as an outcome
+			t.Fatalf("decoding %d bytes took %d", len(b), took)
+		}
+		if err == nil {
+			_, _ = s.Encode()
+		}
+	})
 }

@@ -59,6 +59,9 @@ func Decode(b []byte) (*loop.State, error) {
 	if err == nil && p.State == nil {
 		err = errors.New("no state")
 	}
+	if err == nil && len(p.Segments) > len(b)/segment+1 { // all but the last are full
+		err = fmt.Errorf("%d segments in %d bytes", len(p.Segments), len(b))
+	}
 	if err == nil {
 		p.State.Transcript, err = decodeTranscript(p.Segments)
 	}

@@ -1,12 +1,14 @@
 package snapshot_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,13 +17,15 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/allocated"
+	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
 
 // entries returns a journal of two calls, one of which needs an approval, and the turn after
 // it.
-func entries(t *testing.T) []events.Entry {
+func entries(t testing.TB) []events.Entry {
 	t.Helper()
 	s := loop.New("s")
 	var out []events.Entry
@@ -112,6 +116,45 @@ func TestDecodeRefusesOtherFormats(t *testing.T) {
 			t.Errorf("%s: Decode = %v, %v, want ErrUnusable", name, s, err)
 		}
 	}
+}
+
+func TestDecodeRefusesEmptySegments(t *testing.T) {
+	t.Parallel()
+	state, err := snapshot.Encode(loop.New("s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	none, many := []byte("\xa1g\xc0"), append([]byte("\xa1g\xdc\x40\x00"), bytes.Repeat([]byte{0xc4, 0}, 1<<14)...)
+	if !bytes.Contains(state, none) {
+		t.Fatalf("a state without a transcript is encoded otherwise: %x", state)
+	}
+	_, err = snapshot.Decode(bytes.Replace(state, none, many, 1))
+	if !errors.Is(err, snapshot.ErrUnusable) || !strings.Contains(err.Error(), "16384 segments") {
+		t.Errorf("Decode = %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	state := loop.New("s")
+	for _, e := range entries(f) {
+		state.Fold(e)
+		b, err := snapshot.Encode(state)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var s *loop.State
+		var err error
+		took := allocated.By(func() { s, err = snapshot.Decode(b) })
+		if took > 2*wire.Memory(len(b), wire.Snapshot)+allocated.Slack { // the whole, and its segments
+			t.Fatalf("decoding %d bytes took %d", len(b), took)
+		}
+		if err == nil {
+			_, _ = snapshot.Encode(s)
+		}
+	})
 }
 
 func TestEncodeRefusesWhatDecodeCannotRead(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnlog/turnlog/internal/testing/allocated"
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
@@ -18,7 +19,11 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := agentfile.Parse("a.yaml", []byte(text), nil)
+		var d *agentfile.Definition
+		var err error
+		if took := allocated.By(func() { d, err = agentfile.Parse("a.yaml", []byte(text), nil) }); took > 32<<20+int64(len(text))<<12 {
+			t.Fatalf("parsing %d bytes took %d", len(text), took)
+		}
 		if err != nil {
 			problems, ok := errors.AsType[agentfile.Problems](err)
 			if !ok || len(problems) == 0 {

@@ -22,6 +22,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 // FlagSet is where a command keeps its flags: a *pflag.FlagSet.
@@ -119,7 +121,7 @@ func (f *Flags) hasCredentials() bool {
 
 // selected returns the name of the context selected in the nats command, or "".
 func (f *Flags) selected() string {
-	name, err := readFile(f.file("context.txt"))
+	name, err := textfile.ReadFile(f.file("context.txt"), maxFile)
 	if err != nil {
 		return ""
 	}

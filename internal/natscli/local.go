@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/google/renameio/v2/maybe"
+
+	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 // Local is the context of a server that a user runs on this machine. Its file holds the server's
@@ -112,7 +114,7 @@ func LocalName(port, user string) string {
 }
 
 func readLocal(file string) (c localContext, err error) {
-	raw, err := readFile(file)
+	raw, err := textfile.ReadFile(file, maxFile)
 	if err != nil {
 		return c, err
 	}

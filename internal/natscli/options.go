@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/synadia-io/orbit.go/natscontext"
+
+	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 // ErrSettings is returned by [Flags.Connect] for settings with which no connection
@@ -32,7 +33,7 @@ func (f *Flags) open(opts ...nats.Option) (*nats.Conn, error) {
 	if file == "" {
 		return nil, fmt.Errorf("context %q: contexts are in the home directory, and HOME is not set", f.Context)
 	}
-	if _, err := readFile(file); err != nil || f.Context != filepath.Base(f.Context) {
+	if _, err := textfile.ReadFile(file, maxFile); err != nil || f.Context != filepath.Base(f.Context) {
 		return nil, fmt.Errorf(`context %q is unknown: list contexts with "nats context ls"`, f.Context)
 	}
 	nc, s, err := natscontext.Connect(file, opts...)
@@ -49,25 +50,11 @@ func (f *Flags) open(opts ...nats.Option) (*nats.Conn, error) {
 // maxFile is the size limit of a context, a key or a certificate in a file.
 const maxFile = 1 << 20
 
-// readFile reads a regular file: a pipe without a writer would hold the program forever.
-func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err //nolint:wrapcheck // it names the file
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: not a regular file", name)
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s: %d bytes, more than %d", name, info.Size(), maxFile)
-	}
-	return os.ReadFile(name) //nolint:wrapcheck // as above
-}
-
 // check reads files that the client reads later. The client says less about them, and would
 // wait for the writer of a pipe.
 func check(kind string, files ...string) error {
 	for _, file := range files {
-		if _, err := readFile(file); err != nil {
+		if _, err := textfile.ReadFile(file, maxFile); err != nil {
 			return badSettings("%s: %v", kind, err)
 		}
 	}

@@ -28,19 +28,19 @@ func (c cutoff) Append(ctx context.Context, h journal.Head, e events.Entry) (jou
 // recorded returns the events of one kind in a journal, and audits the journal.
 func recorded[E events.Event](t *testing.T, log journal.Journal, s content.SessionID) (out []E) {
 	t.Helper()
-	var all []journal.Record
+	c := audit.NewChecker()
 	for rec, err := range log.Read(t.Context(), s, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, rec)
+		c.Add(rec)
 		for _, ev := range rec.Entry.Events {
 			if e, ok := ev.(E); ok {
 				out = append(out, e)
 			}
 		}
 	}
-	if bad := audit.Check(all); len(bad) > 0 {
+	if bad := c.Report().Violations; len(bad) > 0 {
 		t.Errorf("audit of %s: %v", s, bad)
 	}
 	return out

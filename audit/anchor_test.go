@@ -62,7 +62,7 @@ func TestATombstoneEndsAJournal(t *testing.T) {
 		{"after another entry", changed, "changed or replaced"},
 		{"a gap and no tombstone", original[3:], "entries 1 to 3 are missing"},
 	} {
-		if found := Check(row.records); len(found) == 0 || !strings.Contains(found[0].Message, row.want) {
+		if found := check(row.records); len(found) == 0 || !strings.Contains(found[0].Message, row.want) {
 			t.Errorf("%s: %v, want %q", row.name, found, row.want)
 		}
 	}

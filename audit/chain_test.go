@@ -199,7 +199,7 @@ func TestAnEmptyJournalIsWhole(t *testing.T) {
 func TestAnEntryThatTheCoreCannotFoldIsAViolation(t *testing.T) {
 	t.Parallel()
 	records := tools().after(events.KindTurnFinished, 1, events.RoundFinished{Turn: "turn-1", Round: 2, TranscriptLen: 5}).records(t)
-	found := Check(records)
+	found := check(records)
 	if !slices.ContainsFunc(found, func(v Violation) bool { return v.Invariant == replayable && v.Seq == 10 }) {
 		t.Errorf("found %v", found)
 	}

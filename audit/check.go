@@ -57,15 +57,6 @@ func (r Report) First() (Violation, bool) {
 	return r.Violations[0], true
 }
 
-// Check checks a whole journal and returns every violation.
-func Check(records []journal.Record) []Violation {
-	c := NewChecker()
-	for _, r := range records {
-		c.Add(r)
-	}
-	return c.Report().Violations
-}
-
 // Verify checks a journal while reading it, and the anchors of its session. An error comes from
 // the reader; the report covers the records before it.
 func Verify(records iter.Seq2[journal.Record, error], anchors ...Anchor) (Report, error) {

@@ -47,13 +47,16 @@ func opening() []events.Entry {
 }
 
 // Invariants are checked on the journal alone, whatever wrote it.
-func ExampleCheck() {
+func ExampleChecker() {
 	records := write(append(opening(),
 		events.Entry{Events: []events.Event{events.TurnFinished{Turn: "turn-1", FinishReason: content.Completed}}},
 	)...)
-	for _, v := range audit.Check(records)[:1] {
-		fmt.Println(v)
+	c := audit.NewChecker()
+	for _, r := range records {
+		c.Add(r)
 	}
+	first, _ := c.Report().First()
+	fmt.Println(first)
 	// Output:
 	// entry 3: turn-brackets: turn-1 finishes, but no turn is open
 }

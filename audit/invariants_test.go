@@ -15,7 +15,7 @@ import (
 func TestTheSampleJournalKeepsEveryInvariant(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]book{"one turn": tools(), "two turns": tools().next(2, 6, "more")} {
-		if found := Check(b.records(t)); found != nil {
+		if found := check(b.records(t)); found != nil {
 			t.Errorf("%s: %v", name, found)
 		}
 	}
@@ -37,7 +37,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		seen[row.invariant] = true
 		t.Run(row.invariant+"/"+row.message, func(t *testing.T) {
 			t.Parallel()
-			found := Check(row.journal.records(t))
+			found := check(row.journal.records(t))
 			if len(found) == 0 {
 				t.Fatal("nothing was found")
 			}

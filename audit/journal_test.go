@@ -21,6 +21,12 @@ func each(records []journal.Record) iter.Seq2[journal.Record, error] {
 	}
 }
 
+// check returns every violation of a whole journal.
+func check(records []journal.Record) []Violation {
+	r, _ := Verify(each(records)) // reading them cannot fail
+	return r.Violations
+}
+
 // book is the events of each entry of a journal.
 type book [][]events.Event
 

@@ -29,9 +29,6 @@ type setting struct {
 	Value string
 }
 
-// String renders s as name=value.
-func (s setting) String() string { return s.Name + "=" + s.Value }
-
 // settings returns the settings of a jetstream.StreamConfig or jetstream.ConsumerConfig.
 func settings(config any) (out []setting) {
 	names := streamSettings

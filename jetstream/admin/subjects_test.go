@@ -60,7 +60,7 @@ func streamRows(topology []Row) [][]string {
 		var list []string
 		for i, s := range settings(r.config) {
 			if s != defaults[i] && !slices.Contains([]string{"subjects", "republish", "storage", "num_replicas"}, s.Name) {
-				list = append(list, s.String())
+				list = append(list, s.Name+"="+s.Value)
 			}
 		}
 		out = append(out, []string{r.Name, r.Stream, strings.Join(r.config.Subjects, ", "), strings.Join(list, ", "), liveCopies(r)})
@@ -83,7 +83,7 @@ func consumerRows(topology []Row) [][]string {
 			config, _ := o.config.(jetstream.ConsumerConfig)
 			var list []string
 			for _, s := range settings(config)[2:] { // the first two are filters
-				list = append(list, s.String())
+				list = append(list, s.Name+"="+s.Value)
 			}
 			out = append(out, []string{r.Name, config.Durable, config.FilterSubject, strings.Join(list, ", ")})
 		}

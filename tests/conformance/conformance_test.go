@@ -85,7 +85,11 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 	if diff := cmp.Diff(sc.Transcript, lines(p.Snapshot().Transcript)); diff != "" {
 		t.Errorf("transcript, -want +got:\n%s", diff)
 	}
-	if bad := audit.Check(records); len(bad) > 0 {
+	c := audit.NewChecker()
+	for _, rec := range records {
+		c.Add(rec)
+	}
+	if bad := c.Report().Violations; len(bad) > 0 {
 		t.Errorf("audit: %v", bad)
 	}
 	checkEvents(t, sc, records, crash)

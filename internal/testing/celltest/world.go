@@ -145,13 +145,15 @@ func (w *World) Until(id content.SessionID, k events.Kind) {
 func (w *World) Records(id content.SessionID) []journal.Record {
 	w.T.Helper()
 	var out []journal.Record
+	c := audit.NewChecker()
 	for rec, err := range w.Cell.Journal().Read(w.Ctx, id, 0) {
 		if err != nil {
 			w.T.Fatal(err)
 		}
+		c.Add(rec)
 		out = append(out, rec)
 	}
-	if bad := audit.Check(out); len(bad) > 0 {
+	if bad := c.Report().Violations; len(bad) > 0 {
 		w.T.Errorf("audit of %s: %v", id, bad)
 	}
 	return out

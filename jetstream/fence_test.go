@@ -19,6 +19,23 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
+// decidedTask is a task that its driver decided some time ago, in its first epoch.
+func decidedTask(ago time.Duration) task.Task {
+	x := shellTask("t1-r1-c1")
+	x.Epoch, x.Decided = 1, content.TimeOf(time.Now().Add(-ago))
+	return x
+}
+
+// claimNothing checks that the queue has no task for a worker within a time.
+func claimNothing(t *testing.T, q *Queue, wait time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
+	defer cancel()
+	if got, err := q.Claim(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Claim = %v, %v, want nothing", got, err)
+	}
+}
+
 // TestTaskOfAReplacedDriverDoesNotRunTwice publishes a task late, after the driver's successor has
 // dispatched it again and it has run.
 func TestTaskOfAReplacedDriverDoesNotRunTwice(t *testing.T) {
@@ -49,16 +66,10 @@ func TestTaskOfAReplacedDriverDoesNotRunTwice(t *testing.T) {
 					must(t, c.Tasks().Fence(t.Context(), task1.Session, x.fence))
 				}
 				must(t, c.Tasks().Dispatch(t.Context(), task1))
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-				defer cancel()
-				got, err := q.Claim(ctx)
-				switch {
-				case x.admitted && err != nil:
-					t.Fatalf("Claim = %v, want the task", err)
-				case x.admitted:
-					must(t, got.Done(t.Context()))
-				case !errors.Is(err, context.DeadlineExceeded):
-					t.Fatalf("Claim = %v, %v, want nothing", got, err)
+				if x.admitted {
+					must(t, claimTask(t, q, 2*time.Minute).Done(t.Context()))
+				} else {
+					claimNothing(t, q, 2*time.Minute)
 				}
 				if queued, err := c.Tasks().Queued(t.Context(), task1); queued || err != nil {
 					t.Errorf("it is still on its queue: %v, %v", queued, err)
@@ -76,8 +87,7 @@ func TestDeliveredTaskIsNotFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "tools"})
 		q := worker(t, c.nc)
-		x := shellTask("t1-r1-c1")
-		x.Epoch, x.Decided = 1, content.TimeOf(time.Now().Add(-time.Second))
+		x := decidedTask(time.Second)
 		must(t, c.Tasks().Dispatch(t.Context(), x))
 		if first := claimTask(t, q, time.Second); first.Delivery() != 1 {
 			t.Fatalf("delivery = %d", first.Delivery())
@@ -99,8 +109,8 @@ func TestFencedTaskIsReportedBeforeItIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		c := provision(t, connect(t, s), queueOf{name: "tools"})
-		x := shellTask("t1-r1-c1")
-		x.Epoch, x.Decided, x.Ticket = 1, content.TimeOf(time.Now().Add(-time.Second)), "its ticket"
+		x := decidedTask(time.Second)
+		x.Ticket = "its ticket"
 		must(t, c.Tasks().Fence(t.Context(), x.Session, 2))
 		must(t, c.Tasks().Dispatch(t.Context(), x))
 		said, err := c.Inbox().Listen(t.Context(), x.Session)
@@ -114,11 +124,7 @@ func TestFencedTaskIsReportedBeforeItIsRemoved(t *testing.T) {
 		must(t, err)
 		must(t, c.nc.FlushWithContext(within(t, time.Second)))
 		q := worker(t, connect(t, s))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if got, err := q.Claim(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("Claim = %v, %v, want nothing", got, err)
-		}
+		claimNothing(t, q, time.Minute)
 		m, err := next(within(t, time.Second), said)
 		must(t, err)
 		number := m.Envelope.Command.(commands.ReportOvertaken).Task
@@ -186,8 +192,7 @@ func TestFencedTaskCanBeDispatchedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "tools"})
 		q := worker(t, c.nc)
-		old := shellTask("t1-r1-c1")
-		old.Epoch, old.Decided = 1, content.TimeOf(time.Now().Add(-time.Minute))
+		old := decidedTask(time.Minute)
 		must(t, c.Tasks().Fence(t.Context(), old.Session, 2))
 		must(t, c.Tasks().Dispatch(t.Context(), old))
 		claimed := make(chan task.Claim)
@@ -218,18 +223,13 @@ func TestATaskIsGivenBackOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "tools"})
 		q := worker(t, c.nc)
-		x := shellTask("t1-r1-c1")
-		x.Epoch, x.Decided = 1, content.TimeOf(time.Now().Add(-time.Second))
+		x := decidedTask(time.Second)
 		must(t, c.Tasks().Dispatch(t.Context(), x))
 		answers := make(chan *nats.Msg, 16)
 		_, err := c.nc.ChanSubscribe(api.AckPrefix+c.names.TasksStream()+".>", answers)
 		must(t, err)
 		must(t, jsOf(t, c).DeleteStream(t.Context(), c.names.Catalog().Stream())) // so that the look takes long
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if got, err := q.Claim(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("Claim = %v, %v, want nothing", got, err)
-		}
+		claimNothing(t, q, time.Second)
 		<-time.After(time.Second)
 		if len(answers) != 1 {
 			t.Errorf("the task was answered %d times, want once", len(answers))

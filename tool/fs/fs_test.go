@@ -227,7 +227,7 @@ func TestNothingOutsideOfTheRootIsReached(t *testing.T) {
 		t.Error(got)
 	}
 
-	// What walks meets the links and does not follow them.
+	// Tools that walk the tree meet the links and do not follow them.
 	for name, in := range map[string]args{
 		"fs_search": {"pattern": "treasure"}, "fs_count": {}, "fs_find": {"glob": "secret"}, "fs_list_directory": {"depth": 9},
 	} {

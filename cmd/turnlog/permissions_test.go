@@ -47,6 +47,31 @@ func TestPermissionsAreAServerConfiguration(t *testing.T) {
 	}
 }
 
+func TestPermissionsOfAUserWithANameAllowNoOther(t *testing.T) {
+	t.Parallel()
+	out := expect(t, cli.CodeOK, "permissions", "client", "approver", "--user", "ada").out.String()
+	for text, want := range map[string]bool{
+		"--inbox-prefix _USER_ada.": true, `"_USER_ada.>"`: true, `"turnlog.cmd.*.ask.ada"`: true, `"turnlog.cmd.*.decide.ada"`: true,
+		`"turnlog.cmd.*.ask"`: false, `"turnlog.cmd.*.decide"`: false, "_INBOX": false, `.*.*"`: false,
+	} {
+		if strings.Contains(out, text) != want {
+			t.Errorf("has %s: %t, want %t in\n%s", text, !want, want, out)
+		}
+	}
+	if err := embedded.Check(embedded.WithSettings("authorization { users: [ { user: ada, password: p\n" + out + "\n} ] }")); err != nil {
+		t.Error(err)
+	}
+	apart := expect(t, cli.CodeOK, "permissions", "--accounts", "driver", "client:ada", "client:bob", "client").out.String()
+	for text, want := range map[string]int{
+		`{ service: { account: "turnlog", subject: "turnlog.cmd.*.ask.*" } }`: 1, `{ service: { account: "turnlog", subject: "turnlog.cmd.*.ask" } }`: 1,
+		`"turnlog.cmd.*.ask.ada"`: 1, `"turnlog.cmd.*.ask.bob"`: 1, `"turnlog/client": {`: 1, "$TURNLOG_ADA_PASSWORD # connects with --inbox-prefix _USER_ada": 1,
+	} {
+		if got := strings.Count(apart, text); got != want {
+			t.Errorf("%s: %d times, want %d in\n%s", text, got, want, apart)
+		}
+	}
+}
+
 func TestTheCommandsWorkInAccountsOfTheirRoles(t *testing.T) {
 	for _, user := range []string{"DRIVER", "PROVISIONER", "CLIENT", "APPROVER", "KEEPER", "OBSERVER", "SCHEDULER", "DOCTOR", "WORKER_DEFAULT"} {
 		t.Setenv("TURNLOG_"+user+"_PASSWORD", "p")

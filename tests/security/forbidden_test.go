@@ -277,7 +277,7 @@ func refusal(ctx context.Context, t *testing.T, nc *nats.Conn, subject, header, 
 func TestHeadersThatWipeOrPostponeAreRefused(t *testing.T) {
 	inEachLayout(t, func(t *testing.T, c *cell) {
 		for name, subject := range map[string]string{
-			"client": "turnlog.cmd.s.ask", "approver": "turnlog.cmd.s.decide", "worker": "turnlog.cmd.s.report",
+			"client": "turnlog.cmd.s.ask", "approver": "turnlog.cmd.s.decide", "worker": "turnlog.cmd.s.report", "ada": "turnlog.cmd.s.ask.ada",
 		} {
 			nc := c.connect(name)
 			for header, value := range map[string]string{

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -113,10 +114,33 @@ func (d *decision) lateQuestion(c commands.ReportQuestion) {
 		d.answer(late, content.StatusDenied, reason, content.DenialText(reason+": the session is closed"))
 		return
 	}
-	for _, q := range append([]commands.Question{c.Question}, c.Also...) {
+	asked := append([]commands.Question{c.Question}, c.Also...)
+	if wrong := late.wrongQuestions(asked); wrong != "" {
+		d.settle(late.ID, events.Moot)
+		d.answer(late, content.StatusError, codeBadQuestion, "Tool failed: "+wrong)
+		d.warnTool(late.ID, content.StatusError, wrong)
+		return
+	}
+	for _, q := range asked {
+		q.Asker = "" // only the host knows that its rules asked
 		d.ask(late, q, late.Digest)
 	}
 	d.resumeBackground()
+}
+
+// wrongQuestions says what is wrong with the questions of a worker, or "". An approval of a kind that
+// the session asks itself would decide something else than the call, and each approval records the
+// call's arguments.
+func (c *Call) wrongQuestions(asked []commands.Question) string {
+	for _, q := range asked {
+		if q.RequestKind == KindVerifier || q.RequestKind == KindRetry {
+			return "it asked a question of the kind " + q.RequestKind + ", which only sessions ask"
+		}
+	}
+	if n := c.Questions + len(asked); n > maxQuestions {
+		return fmt.Sprintf("it asked %d questions, at most %d", n, maxQuestions)
+	}
+	return ""
 }
 
 // expire records that an approval was not decided in time, which is never a denial.

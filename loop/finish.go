@@ -12,6 +12,7 @@ const (
 	textNotRetry  = " (its first run was lost and may have taken effect)"
 
 	codeRetry          = "model_retry"
+	codeBadQuestion    = "bad_question"
 	codeAuth           = "auth_required"
 	codeTimeout        = "timeout"
 	codeDeniedByPerson = "denied_by_person"

@@ -7,11 +7,12 @@ import (
 
 // Bounds of what the session keeps of commands.
 const (
-	maxQueued   = 256  // submissions in the queue
-	maxWarnings = 8    // of one reply
-	maxWarning  = 500  // bytes
-	maxProblem  = 2000 // bytes of why an answer violates the schema
-	maxOutput   = 4000 // characters of a verifier's output, from its end
+	maxQueued    = 256  // submissions in the queue
+	maxQuestions = 32   // of a worker about one call
+	maxWarnings  = 8    // of one reply
+	maxWarning   = 500  // bytes
+	maxProblem   = 2000 // bytes of why an answer violates the schema
+	maxOutput    = 4000 // characters of a verifier's output, from its end
 )
 
 // limited ends the turn if a limit of these kinds is exceeded.

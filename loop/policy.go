@@ -114,7 +114,7 @@ func (d *decision) mayVerify() (now bool, denied string) {
 
 // verifierApproval returns the question about the task's verifier.
 func (s *State) verifierApproval() (a Approval, asked bool) {
-	i := slices.IndexFunc(s.Turn.Approvals, func(a Approval) bool { return a.RequestKind == KindVerifier })
+	i := slices.IndexFunc(s.Turn.Approvals, func(a Approval) bool { return a.RequestKind == KindVerifier && a.Tool == VerifierTool })
 	if i < 0 {
 		return a, false
 	}

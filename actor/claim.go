@@ -130,6 +130,7 @@ func (d *driver) refuseAll(ctx context.Context, why events.Refused, unless func(
 		if unless(m) {
 			return true, nil
 		}
+		m.Envelope = commands.Envelope{ID: m.Envelope.ID} // the commands may take any amount of memory together
 		refused = append(refused, m)
 	}
 	for _, m := range refused {

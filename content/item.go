@@ -137,6 +137,28 @@ func ResultPart(r ToolResult) Part { return Part{Kind: ToolResultKind, Result: &
 // StructuredPart returns a part that contains a JSON value.
 func StructuredPart(data json.RawMessage) Part { return Part{Kind: StructuredKind, Data: data} }
 
+// Weight is about how many bytes the item takes in memory.
+func (i Item) Weight() int64 { return 128 + i.Metadata.weight() + weightOf(i.Parts) }
+
+func weightOf(parts []Part) (n int64) {
+	for _, p := range parts {
+		n += 192 + int64(len(p.Text)+len(p.Name)+len(p.Data)) + p.Metadata.weight()
+		if p.Media != nil {
+			n += int64(len(p.Media.Bytes) + len(p.Media.URI))
+		}
+		if p.Reasoning != nil {
+			n += int64(len(p.Reasoning.Signature) + len(p.Reasoning.Encrypted))
+		}
+		if p.Call != nil {
+			n += 192 + int64(len(p.Call.Input))
+		}
+		if p.Result != nil {
+			n += 192 + p.Result.Metadata.weight() + weightOf(p.Result.Output)
+		}
+	}
+	return n
+}
+
 // Media is an image, audio, video, document or file, inline or by reference.
 type Media struct {
 	Modality string `msgpack:"mo,omitempty" json:"modality,omitempty"` // image, audio, video, document, binary

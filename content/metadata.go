@@ -11,6 +11,13 @@ import (
 // bytes. The zero value is an empty set.
 type Metadata []Field
 
+func (m Metadata) weight() (n int64) {
+	for _, f := range m {
+		n += 40 + int64(len(f.Key)+len(f.Value))
+	}
+	return n
+}
+
 // Field is one entry of [Metadata].
 type Field struct {
 	Key   string          `msgpack:"k"`

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
@@ -171,6 +172,11 @@ func (d *decision) finishRound() {
 func (d *decision) callModel(attempt int) {
 	t := d.Turn
 	cache := t.Cache
+	if d.Bytes > maxTranscript {
+		text := fmt.Sprintf("the transcript has %d MiB, at most %d: compact it or start another session", d.Bytes>>20, maxTranscript>>20)
+		d.fail(string(content.ClassTooLong), content.ClassTooLong, text)
+		return
+	}
 	if attempt == 1 {
 		if d.env.Catalog != nil {
 			for _, change := range d.Catalog.Changes(*d.env.Catalog) {

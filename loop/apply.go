@@ -124,6 +124,7 @@ func (s *State) apply(ev events.Event) {
 		s.Task = &Task{Name: ev.Task, Spec: ev.Spec}
 		old := func(it content.Item) bool { return it.Kind != content.System }
 		s.Transcript = slices.DeleteFunc(slices.Clone(s.Transcript), old)
+		s.Bytes = weight(s.Transcript)
 	case events.MemoryRecalled:
 		s.Task.Recalled = true
 		s.add(ev.Items...)
@@ -317,7 +318,7 @@ func (s *State) applyMutationFinished(ev events.MutationFinished) {
 		m.Compacted++
 		m.Old, m.New = ev.OldTokens, ev.NewTokens
 	}
-	s.Transcript = make([]content.Item, 0, len(ev.Replacement))
+	s.Transcript, s.Bytes = make([]content.Item, 0, len(ev.Replacement)), 0
 	s.add(ev.Replacement...) // items keep their IDs
 }
 

@@ -131,8 +131,8 @@ func (d *decision) submit(c commands.SubmitInput) error {
 	if busy && c.OnBusy == events.Reject {
 		return commands.Refuse(commands.ReasonBusy, "a turn is open")
 	}
-	if len(d.Queue) >= maxQueued {
-		return commands.Refuse(commands.ReasonQueueFull, "%d inputs wait already; send more once the session has come to them", len(d.Queue))
+	if err := d.roomFor(c.Items); err != nil {
+		return err
 	}
 	d.emit(events.InputQueued{Items: stripped(c.Items), Origin: events.FromHost, OnBusy: c.OnBusy, Options: c.Options, By: d.env.By, User: d.env.User})
 	if busy && c.OnBusy == events.Interrupt && !d.cancelling() {

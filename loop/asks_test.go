@@ -2,6 +2,7 @@ package loop_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/looptest"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -84,5 +86,49 @@ func TestBracketsNamesThePointThatACommandReaches(t *testing.T) {
 		if got := loop.Brackets(tc.state, tc.env); got != tc.want {
 			t.Errorf("%s: Brackets = %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// TestMemoryOfASessionIsBounded decides and folds without the checks of looptest, which would copy it all.
+func TestMemoryOfASessionIsBounded(t *testing.T) {
+	t.Parallel()
+	big := content.UserText(strings.Repeat("x", 60<<20)) // all items share it
+	do := func(s *looptest.Session, c commands.Command) ([]events.Event, string) {
+		env := s.Envelope(c)
+		evs, err := loop.Decide(s.Live, env)
+		if err == nil {
+			s.Live.Fold(events.Entry{Session: "s", Seq: s.Live.Seq + 1, Cause: env.ID, At: env.At, Epoch: s.Live.Epoch, Events: evs})
+		}
+		return evs, reasonOf(err)
+	}
+	submit := commands.SubmitInput{Items: []content.Item{big}, OnBusy: events.Queue}
+	s := open(t, events.Config{})
+	for i, want := range []string{"", "", "", commands.ReasonQueueFull} { // one starts a turn, one waits, one fills the queue
+		if i == 2 {
+			submit.Items = []content.Item{content.UserText(strings.Repeat("x", 3<<20))}
+		}
+		if _, got := do(s, submit); got != want {
+			t.Errorf("input %d: %q, want %q", i+1, got, want)
+		}
+	}
+	s = open(t, events.Config{})
+	submit.Items = slices.Repeat([]content.Item{big}, 4)
+	if _, got := do(s, submit); got != "" {
+		t.Errorf("240 MiB of input are refused: %s", got)
+	}
+	call := commands.ModelCall{Turn: "turn-1", Round: 1, Attempt: 1}
+	do(s, commands.ReportReply{ModelCall: call, Items: []content.Item{content.NewItem(content.Assistant, content.TextPart(big.Text()))}})
+	submit.Items = []content.Item{content.UserText("go on")}
+	if _, got := do(s, submit); got != commands.ReasonTooLarge {
+		t.Errorf("input to a session of 300 MiB: %q", got)
+	}
+	resumed := looptest.NewSession("s")
+	evs, got := do(resumed, commands.OpenSession{Transcript: slices.Repeat([]content.Item{big}, 5), Input: []content.Item{content.UserText("go")}})
+	ends := slices.ContainsFunc(evs, func(ev events.Event) bool {
+		failed, ok := ev.(events.RunFailed)
+		return ok && failed.Class == content.ClassTooLong
+	})
+	if got != "" || !ends || len(loop.Pending(resumed.Live)) != 0 {
+		t.Errorf("a session of 300 MiB begins with %v, %s", loop.Pending(resumed.Live), got)
 	}
 }

@@ -1,19 +1,50 @@
 package loop
 
 import (
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
 
 // Bounds of what the session keeps of commands.
 const (
-	maxQueued    = 256  // submissions in the queue
-	maxQuestions = 32   // of a worker about one call
-	maxWarnings  = 8    // of one reply
-	maxWarning   = 500  // bytes
-	maxProblem   = 2000 // bytes of why an answer violates the schema
-	maxOutput    = 4000 // characters of a verifier's output, from its end
+	maxQueued     = 256       // submissions in the queue
+	maxWaiting    = 64 << 20  // bytes of the queue, beyond the first input
+	maxTranscript = 256 << 20 // bytes of what a model is shown
+	maxQuestions  = 32        // of a worker about one call
+	maxWarnings   = 8         // of one reply
+	maxWarning    = 500       // bytes
+	maxProblem    = 2000      // bytes of why an answer violates the schema
+	maxOutput     = 4000      // characters of a verifier's output, from its end
 )
+
+// weight is about how many bytes the items take in memory.
+func weight(items []content.Item) (n int64) {
+	for _, it := range items {
+		n += it.Weight()
+	}
+	return n
+}
+
+// roomFor refuses input that the session has no room for. Every node that drives the session holds all
+// of it in memory.
+func (d *decision) roomFor(items []content.Item) error {
+	waiting := int64(0)
+	for _, q := range d.Queue {
+		waiting += weight(q.Items)
+	}
+	more := weight(items)
+	switch {
+	case len(d.Queue) >= maxQueued:
+		return commands.Refuse(commands.ReasonQueueFull, "%d inputs wait already; send more once the session has come to them", len(d.Queue))
+	case len(d.Queue) > 0 && waiting+more > maxWaiting:
+		return commands.Refuse(commands.ReasonQueueFull, "input of %d MiB waits already; send more once the session has come to it", waiting>>20)
+	case d.Bytes+more > maxTranscript:
+		return commands.Refuse(commands.ReasonTooLarge, "the transcript has %d MiB and the input %d, together at most %d: compact it or start another session",
+			d.Bytes>>20, more>>20, maxTranscript>>20)
+	}
+	return nil
+}
 
 // limited ends the turn if a limit of these kinds is exceeded.
 func (d *decision) limited(kinds ...events.LimitKind) bool {

@@ -27,6 +27,7 @@ type State struct {
 	Parent     content.SessionID
 	Catalog    events.Catalog
 	Transcript []content.Item // append-only between rewrites, so forks share it
+	Bytes      int64          // that the transcript takes, about
 	Appended   int            // number of the last item that got its ID here
 
 	Queue         []events.InputQueued // not yet in the transcript

@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/rewind"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
@@ -73,6 +74,37 @@ func TestACopyOfANamedUsersCommandDoesNotMoveTheLane(t *testing.T) {
 		if !r.Old(first) || r.Old(second) || r.Follows(second) {
 			t.Errorf("handled: first old %t, second %t, follows %t", r.Old(first), r.Old(second), r.Follows(second))
 		}
+	})
+}
+
+// Sequences of several users begin again together.
+func TestCommandsOfNamedUsersAreHandledAfterALoss(t *testing.T) {
+	t.Parallel()
+	onFile(t, func(t *testing.T, c *Cell) {
+		ada, bob := as(t, c, "ada"), as(t, c, "bob")
+		send(t, ada, submit("s1", "a1", ""))
+		send(t, bob, submit("s1", "b1", ""), decision("s1", "d1"))
+		old, err := rewind.Keep(t.Context(), c.nc, c.names.NamedStream())
+		must(t, err)
+		send(t, ada, submit("s1", "a2", ""))
+		got, cursors := drive(t, c, nil, false)
+		wantHandled(t, got, "a1", "b1", "a2", "d1")
+		for _, id := range got {
+			record(t, c, id)
+		}
+		recreate(t, c, c.names.NamedStream())
+		<-time.After(time.Second)
+		send(t, bob, submit("s1", "b2", ""))
+		got, cursors = drive(t, c, cursors, true)
+		wantHandled(t, got, "b2")
+		record(t, c, "b2")
+
+		must(t, old.Restore(t.Context(), c.nc))
+		<-time.After(time.Second)
+		send(t, ada, submit("s1", "a3", ""))
+		got, _ = drive(t, c, cursors, true)
+		wantHandled(t, got, "a3")
+		wantIDs(t, read(t, c, "s1"))
 	})
 }
 

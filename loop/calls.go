@@ -19,6 +19,9 @@ func (d *decision) dispatchNext() {
 	}
 	c := d.Turn.Calls[i]
 	if !d.mayStart(c) {
+		if !d.undecided(c.ID) { // it is denied, and what is left needs no second Continue
+			d.dispatchNext()
+		}
 		return
 	}
 	ev := d.dispatched(c)

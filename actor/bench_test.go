@@ -92,7 +92,7 @@ func benchmarkRoundTrip(b *testing.B, sessions int) {
 		})
 	}
 	n := max(b.N/sessions, 1)
-	node, err := actor.NewNode(c, actor.Config{Policy: new(permission.Deploy("", permission.AllowAll()...)), Idle: time.Minute, Models: func(string, []byte) (model.Model, error) { return rounds(n), nil }})
+	node, err := actor.NewNode(c, actor.Config{Policy: permission.AllowAll(), Idle: time.Minute, Models: func(string, []byte) (model.Model, error) { return rounds(n), nil }})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -81,8 +81,7 @@ func (c Config) withDefaults() Config {
 	c.Snapshot = cmp.Or(c.Snapshot, 500)
 	c.Logger = cmp.Or(c.Logger, zap.NewNop())
 	if c.Policy == nil {
-		d := permission.Default()
-		c.Policy = &d
+		c.Policy = new(permission.Default())
 	}
 	if c.Metrics == nil {
 		c.Metrics = noMetrics{}

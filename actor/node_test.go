@@ -72,7 +72,7 @@ func TestASessionEndToEnd(t *testing.T) {
 			_ = c.Done(ctx)
 		}
 	}()
-	node, err := actor.NewNode(cell, actor.Config{Policy: new(permission.Deploy("", permission.AllowAll()...)), Logger: zaptest.NewLogger(t), Idle: 100 * time.Millisecond, Models: func(name string, data []byte) (model.Model, error) {
+	node, err := actor.NewNode(cell, actor.Config{Policy: permission.AllowAll(), Logger: zaptest.NewLogger(t), Idle: 100 * time.Millisecond, Models: func(name string, data []byte) (model.Model, error) {
 		return scripted.Parse(name, data)
 	}})
 	if err != nil {

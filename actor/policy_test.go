@@ -34,12 +34,12 @@ func under(d permission.Deployment) func(*actor.Config) {
 }
 
 func denies(tool string) permission.Deployment {
-	return permission.Deploy("strict", events.Rule{Tool: tool, Action: events.RuleDeny}, permission.AllowAll()[0])
+	return permission.Deploy("strict", events.Rule{Tool: tool, Action: events.RuleDeny}, events.Rule{Tool: "*", Action: events.RuleAllow})
 }
 
 // wishes opens a session that allows itself everything.
 func (w *world) wishes(id content.SessionID, script string, change ...func(*client.Options)) *session.Session {
-	return w.Start(id, script, append(change, func(o *client.Options) { o.Config.Rules = permission.AllowAll() })...)
+	return w.Start(id, script, append(change, func(o *client.Options) { o.Config.Rules = []events.Rule{{Tool: "*", Action: events.RuleAllow}} })...)
 }
 
 func (w *world) waitsFor(s *session.Session) *session.ApprovalRequest {

@@ -91,21 +91,22 @@ type SessionConfig struct {
 // next write fails. Start opens a session that is not in the journal, and resumes one that
 // is.
 func (a *Agent) Start(ctx context.Context, s SessionConfig) (*session.Session, error) {
-	return a.start(ctx, s, events.Limits{})
+	return a.start(ctx, s, nil)
 }
 
-// start is Start for a session that may use no more than the given limits, in addition to its
-// own.
-func (a *Agent) start(ctx context.Context, s SessionConfig, within events.Limits) (*session.Session, error) {
-	d, err := a.drive(ctx, s, within)
+// start is Start for a session that works for a caller, or for nil.
+func (a *Agent) start(ctx context.Context, s SessionConfig, caller session.Parent) (*session.Session, error) {
+	d, err := a.drive(ctx, s, caller)
 	if err != nil {
 		return nil, err
 	}
 	return session.New(d, session.Config{Approver: a.cfg.Approver}), nil
 }
 
-// drive takes the session and returns its driver.
-func (a *Agent) drive(ctx context.Context, s SessionConfig, within events.Limits) (*driver, error) {
+// drive takes the session and returns its driver. The session may use no more than the caller
+// has left, in addition to its own limits, and may do nothing that the policy does not allow the
+// caller.
+func (a *Agent) drive(ctx context.Context, s SessionConfig, caller session.Parent) (*driver, error) {
 	if s.ID == "" {
 		s.ID = content.SessionID(ulid.Make().String())
 	}
@@ -125,6 +126,10 @@ func (a *Agent) drive(ctx context.Context, s SessionConfig, within events.Limits
 		d.sources = append(slices.Clip(d.sources), s.Tools)
 	default:
 		d.sources = slices.Concat([]tool.Source{s.Tools}, d.sources)
+	}
+	var within events.Limits
+	if caller != nil {
+		within, d.callers = caller.Left(), caller.Subjects()
 	}
 	var err error
 	if d.facts, err = narrowed(a.facts, s, within); err != nil {

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -64,8 +66,10 @@ func start(t *testing.T, c agent.Config) *session.Session {
 	return startAs(t, c, agent.SessionConfig{ID: "s"})
 }
 
+// startAs starts a session that asks about nothing, unless the configuration says otherwise.
 func startAs(t *testing.T, c agent.Config, s agent.SessionConfig) *session.Session {
 	t.Helper()
+	c.Policy = cmp.Or(c.Policy, permission.AllowAll())
 	a, err := agent.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +315,7 @@ func TestObserversSeeEverythingInOrder(t *testing.T) {
 	if _, err := d.RunText(t.Context(), "go"); err != nil {
 		t.Fatal(err)
 	}
-	want := "driver_claimed run_started input_queued input_accepted turn_started round_started model_call_started " +
+	want := "driver_claimed run_started policy_applied input_queued input_accepted turn_started round_started model_call_started " +
 		"reply_recorded usage_updated tool_call_requested tool_dispatched tool_result_received round_finished " +
 		"round_started model_call_started reply_recorded usage_updated turn_finished"
 	if got := strings.Join(rec.events, " "); got != want {

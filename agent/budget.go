@@ -14,10 +14,11 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// callBudget passes a caller's remaining limits to the sub-agents of one call, and collects
-// their usage.
+// callBudget passes what binds a caller to the sub-agents of one call, and collects their
+// usage.
 type callBudget struct {
 	left    events.Limits       // of the calling turn
+	of      []events.Subject    // the calling session, and those that it works for
 	settled *content.ToolResult // nil: the call is open
 
 	mu     sync.Mutex
@@ -27,6 +28,9 @@ type callBudget struct {
 
 // Left returns the calling turn's remaining limits.
 func (b *callBudget) Left() events.Limits { return b.left }
+
+// Subjects are those of the calling session's policy.
+func (b *callBudget) Subjects() []events.Subject { return b.of }
 
 // Settled is the call's result if it has one already.
 func (b *callBudget) Settled() *content.ToolResult { return b.settled }

@@ -25,11 +25,15 @@ type Config struct {
 	Transcript   []content.Item // nil: empty; passive: not merged, not observed
 	Input        []content.Item // nil: the first Next is AwaitingInput; else queued in every new session
 
-	Tools       []tool.Source      // nil: the model can call nothing; walked in order
-	Offered     []string           // name patterns of the Tools to use, see engine.Offered; nil: all
-	Collision   tool.Collision     // zero: tool.FirstWins
+	Tools     []tool.Source  // nil: the model can call nothing; walked in order
+	Offered   []string       // name patterns of the Tools to use, see engine.Offered; nil: all
+	Collision tool.Collision // zero: tool.FirstWins
+	// Policy is what this program allows its sessions; see docs/permissions.md. They record what
+	// applies to them. Nil: permission.Default, so calls that only read run, and a person is asked about
+	// all others. A program that wants no questions says permission.AllowAll().
+	Policy      *permission.Deployment
 	Permissions tool.Permissions   // nil: tool.AllowAll
-	Rules       []events.Rule      // nil: none; recorded with the session, and as binding as Permissions
+	Rules       []events.Rule      // nil: none; recorded with the session; they only narrow Policy, as Permissions do
 	Routes      []events.RouteRule // nil: as each tool asks; recorded with the session; needs task.Async
 	Resources   any                // nil: none; handed to every tool call
 	TaskManager task.Manager       // nil: task.Simple(), inline and in call order
@@ -91,6 +95,9 @@ func (e *TranscriptError) Error() string {
 func (c Config) withDefaults() Config {
 	if c.Journal == nil {
 		c.Journal = journal.NewMemory()
+	}
+	if c.Policy == nil {
+		c.Policy = new(permission.Default())
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()

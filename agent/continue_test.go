@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -87,7 +88,7 @@ func newStopped(t *testing.T, limits events.Limits) *stopped {
 			}
 			return content.Foreground, 0
 		}}),
-		Input: []content.Item{content.UserText("go")},
+		Input: []content.Item{content.UserText("go")}, Policy: permission.AllowAll(),
 	}
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -47,7 +48,8 @@ func TestACallThatEndsWithinItsGraceCounts(t *testing.T) {
 func TestATimeoutStartsWithTheDispatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := agent.New(agent.Config{
-			Model: replies(modeltest.Calls(call("c1", "lasting", `{}`))), Input: []content.Item{content.UserText("go")},
+			Policy: permission.AllowAll(),
+			Model:  replies(modeltest.Calls(call("c1", "lasting", `{}`))), Input: []content.Item{content.UserText("go")},
 			Tools: []tool.Source{lasting(t, 9*time.Second, tool.WithSpec(func(s *tool.Spec) { s.Exclusive = true }))},
 		})
 		if err != nil {

@@ -45,6 +45,7 @@ func (d *driver) newSession(read engine.Replica) {
 	d.session.Steps = []engine.Step{
 		d.session.Stamp(),
 		{Name: "model", Do: keepModel},
+		{Name: "policy", Do: d.addPolicy},
 		d.session.Sample(func(ctx context.Context, _ events.Config) (*engine.Catalog, error) {
 			return engine.NewCatalog(ctx, d.sources, d.agent.cfg.Collision, d.agent.cfg.Offered, false)
 		}),
@@ -58,6 +59,24 @@ func keepModel(_ context.Context, env *commands.Envelope) error {
 	if _, ok := env.Command.(commands.SwitchModel); ok {
 		return commands.Refuse(commands.ReasonInvalidInput, "the model belongs to the agent: resume the session with an agent that has another one")
 	}
+	return nil
+}
+
+// addPolicy attaches what the program's policy allows the session. The program's own agents are
+// what they say, unlike those that a client of a deployment sends.
+func (d *driver) addPolicy(_ context.Context, env *commands.Envelope) error {
+	if d.policy == nil {
+		of := d.state.Policy.Subjects
+		if len(of) == 0 {
+			var own events.Subject
+			if d.facts.Agent != nil {
+				own.Agent = d.facts.Agent.Name
+			}
+			of = append([]events.Subject{own}, d.callers...)
+		}
+		d.policy = new(d.agent.cfg.Policy.For(of...))
+	}
+	env.Policy = d.policy
 	return nil
 }
 

@@ -10,6 +10,9 @@
 // here holds there, and after a crash a session can be started again on its journal, with
 // nothing lost and no call answered twice.
 //
+// Calls of tools that only read run; a person is asked about all others, unless
+// Config.Policy says otherwise. A node of a deployment has the same default.
+//
 // To run the same program against a deployment, get the session from package client
 // instead.
 package agent

@@ -24,10 +24,12 @@ import (
 type driver struct {
 	agent     *Agent
 	facts     events.Config
+	callers   []events.Subject // what the policy knows of the sessions that this one works for
 	sources   []tool.Source
 	log       *zap.Logger
 	performer *engine.Performer
 	news      chan struct{}   // something was decided outside of Next; one is enough
+	policy    *events.Policy  // of the program, for this session; nil: no command was decided yet
 	held      []engine.Report // could not be decided yet; Next's alone
 
 	mu       sync.Mutex // guards what follows; held while a command is decided

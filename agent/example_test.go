@@ -17,7 +17,7 @@ func Example() {
 	}
 	weather, err := tool.Func("weather", "The weather in a city.", func(_ context.Context, in city) (string, error) {
 		return "sunny in " + in.City, nil
-	})
+	}, tool.ReadOnly())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -59,7 +60,7 @@ replies:
   - calls: [{name: count, input: {}}]
   - text: "Three."
 `),
-		Tools: offers(tool.Func("count", "Counts.", func(context.Context, struct{}) (int, error) { return 3, nil })),
+		Tools: offers(tool.Func("count", "Counts.", func(context.Context, struct{}) (int, error) { return 3, nil }, tool.ReadOnly())),
 	})
 	turn, err := d.Submit(ctx, session.Input{Items: []content.Item{content.UserText("How many?")}})
 	for err == nil {
@@ -120,6 +121,7 @@ replies:
 			<-finish
 			return "ok", nil
 		})),
+		Policy: permission.AllowAll(), // else a person is asked about the build
 		TaskManager: task.Async(task.AsyncConfig{Route: func(content.ToolCall, content.Routing) (content.Route, time.Duration) {
 			return content.Background, 0
 		}}),
@@ -142,7 +144,8 @@ replies:
 	// The build is done.
 }
 
-// Next stops at a call that a person has to approve, and continues after the decision.
+// Unless a program says otherwise, a person has to approve calls of tools that do more than read.
+// Next stops at such a call, and continues after the decision.
 func ExampleApprovalRequest() {
 	ctx := context.Background()
 	d := open(agent.Config{
@@ -157,8 +160,7 @@ replies:
 		) (string, error) {
 			return fmt.Sprint("paid ", in.Amount), nil
 		})),
-		Permissions: asking{},
-		Input:       []content.Item{content.UserText("Pay the bill.")},
+		Input: []content.Item{content.UserText("Pay the bill.")},
 	})
 	for {
 		step, err := d.Next(ctx)

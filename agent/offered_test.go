@@ -9,6 +9,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -32,7 +33,7 @@ func TestPatternsSelectTheOfferedTools(t *testing.T) {
 	}
 	kept := journal.NewMemory()
 	a, err := agent.New(agent.Config{
-		Model: m, Tools: []tool.Source{all}, Offered: []string{"!fs_write", "fs_*"}, Journal: kept,
+		Model: m, Tools: []tool.Source{all}, Policy: permission.AllowAll(), Offered: []string{"!fs_write", "fs_*"}, Journal: kept,
 		Agent: &events.AgentRef{Name: "reader", Version: "1"},
 	})
 	if err != nil {

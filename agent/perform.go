@@ -63,7 +63,7 @@ func (h host) Publish(ev events.Event) { h.d.showLive(ev) }
 func (d *driver) runTool(ctx context.Context, e loop.RunTool, v *engine.View) commands.Command {
 	d.mu.Lock()
 	d.begun[e.Call.Place] = true
-	task := &callBudget{left: loop.Remaining(d.state)}
+	task := &callBudget{left: loop.Remaining(d.state), of: d.state.Policy.Subjects}
 	d.mu.Unlock()
 	rep := d.agent.runner.RunTool(ctx, e.Call, v, task, func(text string, share float64) {
 		d.showLive(events.ToolProgress{Call: e.Call.ID, Text: text, Share: share})

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -142,7 +143,7 @@ func TestASteppedTurnTakesInputAndToolsBetweenRounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := agent.New(agent.Config{Model: m, Tools: []tool.Source{echo(t)}})
+	a, err := agent.New(agent.Config{Model: m, Tools: []tool.Source{echo(t)}, Policy: permission.AllowAll()})
 	if err != nil {
 		t.Fatal(err)
 	}

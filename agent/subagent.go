@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/turnlog/turnlog/engine"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -12,14 +11,12 @@ import (
 // Tool returns a tool with which the model of another agent hands work to this one, as
 // [session.NewTool] describes it. The sessions are kept in this agent's journal. They have
 // the limits of this agent, and may use no more requests, tool calls, tokens and money than
-// the calling turn has left when the call is made.
+// the calling turn has left when the call is made. They may do nothing that this agent's policy
+// would not allow the caller.
 func (a *Agent) Tool(name, description string, opts ...tool.Option) (tool.Tool, error) {
 	opts = append([]tool.Option{tool.Idempotent()}, opts...)
 	return session.NewTool(name, description, func(ctx context.Context, c tool.Call, _ string) (*session.Session, error) {
-		var left events.Limits
-		if p, ok := c.Caller.(session.Parent); ok {
-			left = p.Left()
-		}
-		return a.start(ctx, SessionConfig{ID: engine.ChildID(c.Session, c.Place), Parent: c.Session}, left)
+		caller, _ := c.Caller.(session.Parent)
+		return a.start(ctx, SessionConfig{ID: engine.ChildID(c.Session, c.Place), Parent: c.Session}, caller)
 	}, opts...)
 }

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -20,6 +22,7 @@ import (
 // delegating is an agent whose first reply delegates to the other.
 func delegating(t *testing.T, child agent.Config, opts ...tool.Option) agent.Config {
 	t.Helper()
+	child.Policy = cmp.Or(child.Policy, permission.AllowAll())
 	a, err := agent.New(child)
 	if err != nil {
 		t.Fatal(err)

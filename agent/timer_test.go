@@ -29,7 +29,7 @@ func TestAnEarlyTimerIsArmedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := a.drive(t.Context(), SessionConfig{ID: "s"}, events.Limits{})
+		d, err := a.drive(t.Context(), SessionConfig{ID: "s"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
@@ -43,7 +44,7 @@ func inProcess(t *testing.T, ctx context.Context, script string, c events.Config
 		t.Fatal(err)
 	}
 	a, err := agent.New(agent.Config{
-		Model: m, Tools: []tool.Source{registry(t)}, Rules: c.Rules, TaskManager: task.Async(task.AsyncConfig{}),
+		Model: m, Tools: []tool.Source{registry(t)}, Policy: permission.AllowAll(), Rules: c.Rules, TaskManager: task.Async(task.AsyncConfig{}),
 		Limits: c.Limits, Retry: c.Retry, Output: c.Output, OnToolError: map[bool]agent.ToolErrorPolicy{true: agent.FailRun}[c.FailRun],
 		Hooks: code.Hooks, Mutators: code.Mutators,
 	})

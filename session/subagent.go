@@ -26,6 +26,8 @@ type Parent interface {
 	tool.Caller
 	// Left returns what remains of the calling turn's limits.
 	Left() events.Limits
+	// Subjects are what a policy knows of the calling session and of those that it works for.
+	Subjects() []events.Subject
 	// Settled is nil while the call is open; else the result that the call got while its
 	// sub-agent's question was open.
 	Settled() *content.ToolResult

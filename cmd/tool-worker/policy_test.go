@@ -24,7 +24,7 @@ import (
 // node drives the deployment's sessions until the test ends.
 func (d *deployment) node() {
 	d.t.Helper()
-	n, err := actor.NewNode(d.cell, actor.Config{Policy: new(permission.Deploy("", permission.AllowAll()...)), Models: registry.New(nil).Open, Logger: zaptest.NewLogger(d.t)})
+	n, err := actor.NewNode(d.cell, actor.Config{Policy: permission.AllowAll(), Models: registry.New(nil).Open, Logger: zaptest.NewLogger(d.t)})
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -153,7 +153,7 @@ func hostOn(t testing.TB, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (st
 	cfg.Logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	cfg.Agents = agentfile.Host{Find: toolset.Published(d.Cell), Models: cfg.Models, Notes: d.Memory()}
 	if cfg.Policy == nil {
-		cfg.Policy = new(permission.Deploy("", permission.AllowAll()...))
+		cfg.Policy = permission.AllowAll()
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	group, ctx := errgroup.WithContext(ctx)

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fs"
@@ -83,7 +84,10 @@ func run(ctx context.Context, out *log.Logger) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := editor.Agent(ctx, agentfile.Kit{Models: scripts, Tools: []tool.Source{tools}, Root: root, Folder: root, Find: find})
+	cfg, err := editor.Agent(ctx, agentfile.Kit{
+		Models: scripts, Tools: []tool.Source{tools}, Root: root, Folder: root, Find: find,
+		Policy: permission.AllowAll(), // so what the agents' files allow runs
+	})
 	if err != nil {
 		return err
 	}

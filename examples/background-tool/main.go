@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -80,7 +81,9 @@ func start(ctx context.Context, finish <-chan struct{}) (*session.Session, error
 	if err != nil {
 		return nil, err
 	}
-	a, err := agent.New(agent.Config{Model: m, Tools: []tool.Source{tools}, TaskManager: task.Async(task.AsyncConfig{})})
+	a, err := agent.New(agent.Config{
+		Model: m, Tools: []tool.Source{tools}, TaskManager: task.Async(task.AsyncConfig{}), Policy: permission.AllowAll(),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -137,6 +137,7 @@ func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, session.
 	cfg, err := def.Agent(ctx, agentfile.Kit{
 		Models:      func(name string, _ []byte) (model.Model, error) { return models.Open(name, o.script) },
 		Tools:       []tool.Source{tools},
+		Policy:      permission.AllowAll(), // coder.yaml says what is asked
 		Permissions: protected,
 		Root:        o.root,
 	})

@@ -61,7 +61,7 @@ func record(ctx context.Context, out io.Writer) error {
 		A int `json:"a"`
 		B int `json:"b"`
 	}
-	add, err := tool.Func("add", "Adds two numbers.", func(_ context.Context, p pair) (int, error) { return p.A + p.B, nil })
+	add, err := tool.Func("add", "Adds two numbers.", func(_ context.Context, p pair) (int, error) { return p.A + p.B, nil }, tool.ReadOnly())
 	if err != nil {
 		return err
 	}

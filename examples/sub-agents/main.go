@@ -96,7 +96,6 @@ func newResearcher(sessions journal.Journal) (tool.Tool, error) {
 	}
 	a, err := agent.New(agent.Config{
 		Model: m, Tools: []tool.Source{tools}, Journal: sessions, Limits: events.Limits{MaxRounds: 5},
-		Permissions: permission.Rules{{Tool: "archive", Action: events.RuleAsk}},
 	})
 	if err != nil {
 		return nil, err
@@ -113,7 +112,7 @@ func startEditor(ctx context.Context, sessions journal.Journal, research tool.To
 	if err != nil {
 		return nil, err
 	}
-	a, err := agent.New(agent.Config{Model: m, Tools: []tool.Source{tools}, Journal: sessions})
+	a, err := agent.New(agent.Config{Model: m, Tools: []tool.Source{tools}, Journal: sessions, Policy: permission.AllowAll()})
 	if err != nil {
 		return nil, err
 	}

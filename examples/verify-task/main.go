@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/fs"
@@ -50,7 +51,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	if err != nil {
 		return err
 	}
-	a, err := agent.New(agent.Config{Model: m, Tools: []tool.Source{tools}, Root: root})
+	a, err := agent.New(agent.Config{Model: m, Tools: []tool.Source{tools}, Root: root, Policy: permission.AllowAll()})
 	if err != nil {
 		return err
 	}

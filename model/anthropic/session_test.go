@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -45,7 +46,7 @@ func TestASessionOverTheWire(t *testing.T) {
 		}
 		return modeltest.Answer{Body: recorded(t, "text")}
 	})
-	a, err := agent.New(agent.Config{Model: open(t, s), Tools: []tool.Source{tools}})
+	a, err := agent.New(agent.Config{Model: open(t, s), Tools: []tool.Source{tools}, Policy: permission.AllowAll()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 type Kit struct {
 	Models      func(name string, data []byte) (model.Model, error) // such as the Open of a registry
 	Tools       []tool.Source                                       // each agent uses those that its file names, including its MCP servers
+	Policy      *permission.Deployment                              // what the program allows them; nil: permission.Default
 	Permissions tool.Permissions                                    // nil: only what the agents' files say
 	Root        string                                              // the folder they work in; "": the working directory
 	Folder      string                                              // of their files, where hooks start; "": the working directory
@@ -48,7 +49,7 @@ func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.
 		return agent.Config{}, err
 	}
 	out := agent.Config{
-		Agent: c.Agent, SystemPrompt: d.System, Offered: c.Tools, Tools: k.Tools, Permissions: k.Permissions, Rules: c.Rules, Routes: c.Routes,
+		Agent: c.Agent, SystemPrompt: d.System, Offered: c.Tools, Tools: k.Tools, Policy: k.Policy, Permissions: k.Permissions, Rules: c.Rules, Routes: c.Routes,
 		MaxParallel: c.MaxParallel, Limits: c.Limits, SessionLimits: c.SessionLimits, Retry: c.Retry, Cache: c.Cache,
 		Output: c.Output, ApprovalTTL: c.ApprovalTTL, Root: k.Root, Journal: k.Journal,
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -128,7 +129,7 @@ hooks:
 		return scripted.Parse(name, []byte("replies:\n  - calls: [{name: peek}, {name: say, input: {kind: x}}, {name: drop}, {name: send, input: {kind: mail.send}}]\n"+
 			"  - text: '{{range .Results}}{{.Text}};{{end}}'\n"))
 	}
-	cfg, err := d.Agent(t.Context(), agentfile.Kit{Models: models, Root: root, Folder: f.Path, Tools: []tool.Source{tools}})
+	cfg, err := d.Agent(t.Context(), agentfile.Kit{Models: models, Root: root, Folder: f.Path, Tools: []tool.Source{tools}, Policy: permission.AllowAll()})
 	if err != nil {
 		t.Fatal(err)
 	}

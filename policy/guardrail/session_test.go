@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/guardrail"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -58,7 +59,7 @@ func guarded(t *testing.T, calls *int, c guardrail.Config, wrap func(extension.H
 		hook = wrap(hook)
 	}
 	a, err := agent.New(agent.Config{
-		Model: counted{m, calls}, Tools: []tool.Source{tools}, Hooks: []extension.Hook{hook}, Journal: log,
+		Model: counted{m, calls}, Policy: permission.AllowAll(), Tools: []tool.Source{tools}, Hooks: []extension.Hook{hook}, Journal: log,
 	})
 	if err != nil {
 		t.Fatal(err)

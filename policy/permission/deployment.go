@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// Deployment is the policy of a deployment, in a file that its nodes read. Sessions, agents
-// and turns only narrow it. The first rule that is about a session and matches a call counts.
+// Deployment is the policy of a deployment, in a file that its nodes read, or of a program that
+// runs agents itself. Sessions, agents and turns only narrow it. The first rule that is about a session and matches a call counts.
 // A call that no rule matches is guarded: it runs if its tool only reads, else a person is
 // asked. The zero Deployment has no rules.
 type Deployment struct {
@@ -41,7 +41,7 @@ const (
 	maxScoped     = 200      // rules
 )
 
-// Default is the policy of a deployment without one: calls that only read run, and so do
+// Default is the policy of a node or a program that states none: calls that only read run, and so do
 // calls that hand work to another agent, whose own calls are judged. Everything else asks.
 func Default() Deployment {
 	return Deployment{Name: "default", Rules: []ScopedRule{
@@ -49,9 +49,10 @@ func Default() Deployment {
 	}}
 }
 
-// AllowAll are the rules that allow every call, for a program or a deployment that wants no
-// approvals.
-func AllowAll() []events.Rule { return []events.Rule{{Tool: "*", Action: events.RuleAllow}} }
+// AllowAll is the policy of a program or a deployment that wants no approvals: every call runs.
+func AllowAll() *Deployment {
+	return new(Deploy("allow-all", events.Rule{Tool: "*", Action: events.RuleAllow}))
+}
 
 // Deploy is a policy with these rules for all sessions.
 func Deploy(name string, rules ...events.Rule) Deployment {

@@ -67,7 +67,7 @@ func TestThePolicyWithoutAFileAsksAboutAllButReads(t *testing.T) {
 			}
 		}
 	}
-	if got, _ := permission.Deploy("", permission.AllowAll()...).For().Ruling("t", "q", content.Once); got != events.RuleAllow {
+	if got, _ := permission.AllowAll().For().Ruling("t", "q", content.Once); got != events.RuleAllow {
 		t.Errorf("allow all: %s", got)
 	}
 }

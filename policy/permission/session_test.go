@@ -5,7 +5,6 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
@@ -28,7 +27,7 @@ func TestASessionAsksEveryQuestionOfAGuardedTool(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, err := agent.New(agent.Config{
-		Model: m, Tools: []tool.Source{tools}, Rules: permission.Rules{{Tool: "*", Action: events.RuleAllow}}, Input: []content.Item{content.UserText("go")},
+		Model: m, Tools: []tool.Source{tools}, Policy: permission.AllowAll(), Input: []content.Item{content.UserText("go")},
 	})
 	if err != nil {
 		t.Fatal(err)

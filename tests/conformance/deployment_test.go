@@ -19,7 +19,6 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
-	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -147,7 +146,7 @@ func (d *deployment) keep(ctx context.Context, run func(context.Context) error) 
 
 func nodeConfig(d *deployment) actor.Config {
 	return actor.Config{
-		Policy: new(permission.Deploy("", permission.AllowAll()...)),
+		Policy: d.sc.policy(),
 		Effects: engine.Config{
 			Permissions: d.shop, Hooks: d.shop.hooks(d.sc), Mutators: mutators(d.T, d.sc), Notes: memory(d.sc),
 		},

@@ -32,7 +32,7 @@ func inProcess(manager func(config) task.Manager) func(*testing.T, context.Conte
 		f := sc.Config.facts()
 		c := agent.Config{
 			Model: m, SystemPrompt: sc.Config.System, Transcript: sc.Config.transcript(),
-			Tools: []tool.Source{w.tools}, Permissions: w, Rules: f.Rules, Routes: f.Routes,
+			Tools: []tool.Source{w.tools}, Policy: sc.policy(), Permissions: w, Rules: f.Rules, Routes: f.Routes,
 			TaskManager: manager(sc.Config), MaxParallel: f.MaxParallel,
 			Hooks: w.hooks(sc), Mutators: mutators(t, sc), Memory: memory(sc), Root: w.root,
 			Limits: f.Limits, SessionLimits: f.SessionLimits, Retry: f.Retry, Cache: f.Cache, Output: f.Output,
@@ -44,7 +44,7 @@ func inProcess(manager func(config) task.Manager) func(*testing.T, context.Conte
 		if sc.Agent != "" {
 			kit := agentfile.Kit{
 				Models: func(string, []byte) (model.Model, error) { return m, nil },
-				Tools:  []tool.Source{w.tools}, Permissions: w, Root: w.root, Folder: w.root, Journal: c.Journal,
+				Tools:  []tool.Source{w.tools}, Policy: sc.policy(), Permissions: w, Root: w.root, Folder: w.root, Journal: c.Journal,
 			}
 			if c, err = sc.definition(t).Agent(ctx, kit); err != nil {
 				t.Fatal(err)

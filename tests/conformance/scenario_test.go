@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/policy/permission"
 )
 
 // scenario is one file.
@@ -31,6 +32,9 @@ type scenario struct {
 	Agent    string        `yaml:"agent"` // the file of the agent that the session is of, in place of config
 	Steps    []step        `yaml:"steps"`
 
+	// Policy is the host's; none: it allows every call. A host that states none has the one named default.
+	Policy *permission.Deployment `yaml:"policy"`
+
 	Transcript []string       `yaml:"transcript"` // what must remain
 	Events     []string       `yaml:"events"`     // must occur in this order, others between them; see words
 	Never      []string       `yaml:"never"`      // must not occur
@@ -38,6 +42,17 @@ type scenario struct {
 	Asked      map[string]int `yaml:"asked"`      // how often each hook must have been asked, where no node died
 
 	NotIn map[string]string `yaml:"not_in"` // shapes in which it does not run, with the reason
+}
+
+// policy returns the host's policy, as its configuration states it.
+func (sc *scenario) policy() *permission.Deployment {
+	switch {
+	case sc.Policy == nil:
+		return permission.AllowAll()
+	case sc.Policy.Name == permission.Default().Name:
+		return nil
+	}
+	return sc.Policy
 }
 
 // toolSpec is a tool and the policy for it.

@@ -65,6 +65,8 @@ func words(ev events.Event, tools map[content.CallID]string, kinds map[content.A
 		return ev.Status
 	case events.Warning:
 		return ev.Code
+	case events.PolicyApplied:
+		return ev.Policy.Name
 	case events.ToolCatalogChanged:
 		return changes(ev)
 	default:

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -89,7 +90,7 @@ func tools(t *testing.T) []tool.Tool {
 func (s *story) start(c agent.Config) {
 	s.t.Helper()
 	c.Journal, c.Tools = s.journal, []tool.Source{s.registry}
-	c.TaskManager = task.Async(task.AsyncConfig{})
+	c.TaskManager, c.Policy = task.Async(task.AsyncConfig{}), permission.AllowAll()
 	a, err := agent.New(c)
 	if err != nil {
 		s.t.Fatal(err)

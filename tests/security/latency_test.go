@@ -42,8 +42,7 @@ func BenchmarkToolCall(b *testing.B) {
 			c := start(b, false)
 			w := c.person("client")
 			c.world("worker").Worker("w1", worker.Config{}, echoes(b))
-			allow := permission.Deploy("", permission.AllowAll()...)
-			c.world("driver").Node(actor.Config{Policy: &allow})
+			c.world("driver").Node(actor.Config{Policy: permission.AllowAll()})
 			n := 0
 			for b.Loop() {
 				n++

@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -17,7 +18,7 @@ import (
 func (h *host) config(n int) agent.Config {
 	d := h.w.dice("config", h.id, n)
 	c := agent.Config{
-		Model: h.w.model(), SystemPrompt: "simulate", Tools: []tool.Source{h.source}, Permissions: policy{h.w},
+		Model: h.w.model(), SystemPrompt: "simulate", Tools: []tool.Source{h.source}, Policy: permission.AllowAll(), Permissions: policy{h.w},
 		MaxParallel: d.IntN(5) - 1, Journal: h.w.journal, Input: []content.Item{content.UserText(h.preload())},
 		Retry: events.Retry{ModelAttempts: 2 + d.IntN(3), ToolAttempts: 2 + d.IntN(2), LostAttempts: 2 + d.IntN(4)},
 	}

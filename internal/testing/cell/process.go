@@ -107,7 +107,7 @@ func (p *Process) Node(cfg actor.Config) (*actor.Node, error) {
 		cfg.Models = func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }
 	}
 	if cfg.Policy == nil {
-		cfg.Policy = new(permission.Deploy("", permission.AllowAll()...))
+		cfg.Policy = permission.AllowAll()
 	}
 	return actor.NewNode(p.Cell, cfg)
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -138,7 +139,7 @@ func TestContentIsSafeForATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := Transcript(&b, style, []content.Item{item, content.NewItem(content.Kind(nasty),
-			content.ResultPart(content.NewResult("c", nasty, content.Status(nasty), nasty)))}); err != nil {
+			content.ResultPart(content.NewResult("c", nasty, content.Status(nasty), nasty)))}, map[content.CallID]json.RawMessage{content.CallID(nasty): []byte(nasty)}); err != nil {
 			t.Fatal(err)
 		}
 		got := b.String()
@@ -205,7 +206,7 @@ func TestTranscript(t *testing.T) {
 	}
 	items[0].CreatedAt = 0
 	var b strings.Builder
-	if err := Transcript(&b, Style{}, items); err != nil {
+	if err := Transcript(&b, Style{}, items, map[content.CallID]json.RawMessage{"c1": []byte(`{ "path": "go.mod" }`)}); err != nil {
 		t.Fatal(err)
 	}
 	matches(t, "transcript.txt", b.String())
@@ -304,7 +305,7 @@ func TestWriteErrorsAreReturned(t *testing.T) {
 	if err := NewPrinter(full{}, Style{}, false).Entry(record(events.Parked{})); err == nil {
 		t.Error("Entry = nil")
 	}
-	if err := Transcript(full{}, Style{}, []content.Item{content.UserText("x")}); err == nil {
+	if err := Transcript(full{}, Style{}, []content.Item{content.UserText("x")}, nil); err == nil {
 		t.Error("Transcript = nil")
 	}
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -10,10 +11,11 @@ import (
 
 const indent = "    "
 
-// Transcript writes items as numbered blocks of text.
-func Transcript(w io.Writer, style Style, items []content.Item) error {
+// Transcript writes items as numbered blocks of text. Patched are the arguments with which calls ran in
+// place of their own.
+func Transcript(w io.Writer, style Style, items []content.Item, patched map[content.CallID]json.RawMessage) error {
 	for i, it := range items {
-		block := style.item(i+1, it)
+		block := style.item(i+1, it, patched)
 		if i > 0 {
 			block = "\n" + block
 		}
@@ -24,7 +26,7 @@ func Transcript(w io.Writer, style Style, items []content.Item) error {
 	return nil
 }
 
-func (s Style) item(n int, it content.Item) string {
+func (s Style) item(n int, it content.Item, patched map[content.CallID]json.RawMessage) string {
 	head := s.Dim(fmt.Sprintf("[%d]", n)) + " " + s.paint(kindColor(it.Kind), s.Line(string(it.Kind)))
 	if it.CreatedAt != 0 {
 		head += "  " + s.Dim(it.CreatedAt.Std().Format(timeLayout))
@@ -36,7 +38,18 @@ func (s Style) item(n int, it content.Item) string {
 	if about := s.list("", it.FinishReason, "", cost); about != "" {
 		head += "  " + s.Dim(about)
 	}
-	return s.parts(head+"\n", it.Parts)
+	return s.parts(head+"\n", it.Parts) + s.patches(it.Calls(), patched)
+}
+
+// patches shows the arguments with which calls ran in place of their own.
+func (s Style) patches(calls []content.ToolCall, patched map[content.CallID]json.RawMessage) string {
+	var out strings.Builder
+	for _, c := range calls {
+		if args, ok := patched[c.ID]; ok {
+			out.WriteString(indent + s.Bad("patched by its approver:") + " " + s.Line(compact(args)) + "  " + s.Dim(s.list("", c.ID)) + "\n")
+		}
+	}
+	return out.String()
 }
 
 // parts shows parts below their head.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
@@ -102,6 +103,26 @@ func TestTranscriptIsShownAsBlocks(t *testing.T) {
 	}
 	if _, out, _ := d.observe("transcript", "s-42", "-o", "jsonl"); strings.Count(out, "\n") != 5 {
 		t.Errorf("as lines:\n%s", out)
+	}
+}
+
+func TestATranscriptShowsWhatAnApproverPutInPlaceOfArguments(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	w := d.session("s-42")
+	w.do(commands.SubmitInput{Items: []content.Item{content.UserText("What is in main.go?")}})
+	w.reply([]content.Routing{{Known: true, Source: "w1", Queue: "default", Effects: content.ReadOnly}},
+		content.CallPart(content.ToolCall{ID: "c1", Name: "fs_read_file", Input: []byte(`{"path":"main.go"}`)}))
+	w.do(commands.ReportPreflight{Turn: "turn-1", Round: 1, Checks: []commands.Check{{
+		Place: w.state.Turn.Calls[0].Place, Questions: []commands.Question{{RequestKind: events.QuestionCall}},
+	}}})
+	w.append(events.Entry{Session: "s-42", Cause: "x", At: 1, Epoch: 1, Events: []events.Event{
+		events.ApprovalResolved{
+			Approval: w.state.Turn.Approvals[0].ID, Call: "c1", Outcome: events.Approved, Input: []byte(`{"path":"go.mod"}`),
+		},
+	}})
+	if _, out, _ := d.observe("transcript", "s-42"); !strings.Contains(out, `patched by its approver: {"path":"go.mod"}  c1`) {
+		t.Errorf("the patch is not shown:\n%s", out)
 	}
 }
 

@@ -55,13 +55,10 @@ func (d *decision) reply(c commands.ReportReply) {
 		d.emit(ev)
 	}
 	d.checks, d.answers = c.Checks, slices.Clone(c.Hooks)
-	if t.Round == 1 && c.Usage.TotalTokens() > 0 && c.Usage.CostMicros == 0 && d.limitsCost() {
+	limited := func(s scope) bool { return s.limits.CostMicros != 0 }
+	if t.Round == 1 && c.Usage.TotalTokens() > 0 && c.Usage.CostMicros == 0 && slices.ContainsFunc(d.scopes(), limited) {
 		d.warn(events.WarnCostUnknown, "the model's price is unknown, so the limit on cost does not count its calls", "")
 	}
-}
-
-func (d *decision) limitsCost() bool {
-	return slices.ContainsFunc(d.scopes(), func(s scope) bool { return s.limits.CostMicros != 0 })
 }
 
 // replyReason is why a reply ended. Turns end for more reasons than replies do.

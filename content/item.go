@@ -138,7 +138,7 @@ func ResultPart(r ToolResult) Part { return Part{Kind: ToolResultKind, Result: &
 func StructuredPart(data json.RawMessage) Part { return Part{Kind: StructuredKind, Data: data} }
 
 // Weight is about how many bytes the item takes in memory.
-func (i Item) Weight() int64 { return 128 + i.Metadata.weight() + weightOf(i.Parts) }
+func (it Item) Weight() int64 { return 128 + it.Metadata.weight() + weightOf(it.Parts) }
 
 func weightOf(parts []Part) (n int64) {
 	for _, p := range parts {

@@ -3,6 +3,8 @@ package actor
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -11,7 +13,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/internal/sparselog"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
@@ -21,16 +26,21 @@ import (
 // restarts is back by then, and so is its replacement. Until then calls wait on their queue.
 const workerAway = time.Minute
 
+// refreshEvery is how often the offers are read at most: a worker may change its own as fast as it can.
+const refreshEvery = 100 * time.Millisecond
+
 // offers are the tools that the cell's workers offer now, or did until recently, with one source per
 // queue.
 type offers struct {
 	view    *jetstream.CatalogView
 	log     *zap.Logger
+	sparse  *sparselog.Log
 	current atomic.Pointer[offered]
 
 	// of the goroutine that refreshes
-	last map[string]jetstream.Offer // of each worker
-	left map[string]time.Time       // when those left that are away
+	last     map[string]jetstream.Offer      // of each worker
+	left     map[string]time.Time            // when those left that are away
+	compiled map[[sha256.Size]byte]tool.Tool // by the digest of the spec; nil: it does not compile
 }
 
 // offered is one state of the offers, with the catalogs made from it.
@@ -40,14 +50,14 @@ type offered struct {
 	catalogs  cache[string, *engine.Catalog]
 }
 
-func newOffers(view *jetstream.CatalogView, log *zap.Logger) *offers {
-	o := &offers{view: view, log: log, last: make(map[string]jetstream.Offer), left: make(map[string]time.Time)}
+func newOffers(view *jetstream.CatalogView, log *zap.Logger, sparse *sparselog.Log) *offers {
+	o := &offers{view: view, log: log, sparse: sparse, last: make(map[string]jetstream.Offer), left: make(map[string]time.Time)}
 	o.refresh()
 	return o
 }
 
 func (o *offers) follow(ctx context.Context) error {
-	for {
+	for pause.For(ctx, refreshEvery) {
 		var forget <-chan time.Time
 		if len(o.left) > 0 {
 			forget = time.After(workerAway / 4)
@@ -58,19 +68,20 @@ func (o *offers) follow(ctx context.Context) error {
 		case <-forget:
 			o.refresh()
 		case <-ctx.Done():
-			return context.Cause(ctx)
 		}
 	}
+	return context.Cause(ctx)
 }
 
 // standing returns the offers of the workers that are there, then those of the workers that left not
 // long ago.
 func (o *offers) standing() []jetstream.Offer {
 	all := o.view.Snapshot()
-	there := make(map[string]bool)
+	there, held := make(map[string]bool), 0
 	for _, offer := range all {
 		there[offer.Worker], o.last[offer.Worker] = true, offer
 		delete(o.left, offer.Worker)
+		held += sizeOf(offer)
 	}
 	for _, worker := range slices.Sorted(maps.Keys(o.last)) {
 		if there[worker] {
@@ -81,42 +92,76 @@ func (o *offers) standing() []jetstream.Offer {
 		case !away:
 			o.left[worker] = time.Now()
 			o.log.Info("worker left: its tools stay for a while", zap.String("worker", worker), zap.Duration("for", workerAway))
-		case time.Since(since) >= workerAway:
+		case time.Since(since) >= workerAway, held > maxStanding:
 			delete(o.last, worker)
 			delete(o.left, worker)
 			continue
 		}
 		all = append(all, o.last[worker])
+		held += sizeOf(o.last[worker])
 	}
 	return all
 }
 
-// refresh groups the offers by queue. Workers of one queue are interchangeable, so the first
-// one's spec of a tool counts.
-func (o *offers) refresh() {
+func sizeOf(o jetstream.Offer) (n int) {
+	for _, spec := range o.Tools {
+		n += specSize(spec)
+	}
+	return n
+}
+
+func specSize(s tool.Spec) int {
+	return 256 + len(s.Name) + len(s.Description) + len(s.InputSchema) + len(s.OutputSchema)
+}
+
+func (o *offers) refresh() { o.current.Store(o.group(o.standing())) }
+
+// group groups the offers by queue. Workers of one queue are interchangeable, so the first one's spec of
+// a tool counts, with the strictest effects that any of them states: the effects decide what runs without
+// a question, and a worker chooses the queue that it names. What exceeds the bounds is left out.
+func (o *offers) group(all []jetstream.Offer) *offered {
 	next := &offered{}
 	queues := make(map[string]*queueTools)
-	for _, offer := range o.standing() {
+	for _, offer := range all {
 		q, known := queues[offer.Queue]
 		if !known {
-			q = &queueTools{queue: offer.Queue}
+			q = &queueTools{queue: offer.Queue, at: make(map[string]int)}
 			queues[offer.Queue] = q
 			next.sources = append(next.sources, q)
 		}
 		for _, spec := range offer.Tools {
 			if spec.Name == loop.VerifierTool {
 				next.verifiers = min(cmp.Or(next.verifiers, offer.Queue), offer.Queue)
-				continue
+			} else if !q.add(spec) {
+				o.sparse.Line(o.log, zap.WarnLevel, "tool left out: its queue offers too many", zap.String("worker", offer.Worker), zap.String("tool", spec.Name))
 			}
-			t, err := engine.Remote(spec)
-			if err != nil {
-				o.log.Warn("tool left out", zap.String("worker", offer.Worker), zap.Error(err))
-				continue
-			}
-			q.tools = append(q.tools, t)
 		}
 	}
-	o.current.Store(next)
+	o.compile(queues)
+	return next
+}
+
+// compile compiles the tools that changed since the last time.
+func (o *offers) compile(queues map[string]*queueTools) {
+	compiled := make(map[[sha256.Size]byte]tool.Tool)
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		q := queues[name]
+		for _, spec := range q.specs {
+			text, _ := json.Marshal(spec) //nolint:errchkjson // a bad schema has no text, and does not compile
+			key := sha256.Sum256(text)
+			t, known := o.compiled[key]
+			if !known {
+				var err error
+				if t, err = engine.Remote(spec); err != nil {
+					o.sparse.Line(o.log, zap.WarnLevel, "tool left out", zap.String("queue", name), zap.Error(err))
+				}
+			}
+			if compiled[key] = t; t != nil {
+				q.tools = append(q.tools, t)
+			}
+		}
+	}
+	o.compiled = compiled
 }
 
 // verifiers returns the queue of the workers that run verifiers, "" if there are none.
@@ -138,10 +183,47 @@ func (o *offers) catalog(ctx context.Context, allowed []string, with *agentRunti
 	})
 }
 
+// Bounds of what workers offer.
+const (
+	maxOffered      = 1024     // tools of one queue
+	maxOfferedBytes = 16 << 20 // of their descriptions and schemas
+	maxStanding     = 64 << 20 // bytes of all offers, beyond which those of workers that left are forgotten
+)
+
 // queueTools are the tools that the workers of one queue offer; several may offer the same.
 type queueTools struct {
 	queue string
-	tools []tool.Tool
+	specs []tool.Spec
+	at    map[string]int // where a tool is in specs
+	bytes int
+	tools []tool.Tool // compiled
+}
+
+// add adds what a worker offers. It returns false if the queue has no room for it.
+func (q *queueTools) add(spec tool.Spec) bool {
+	if i, known := q.at[spec.Name]; known {
+		have := &q.specs[i]
+		have.Effects, have.Writes = stricter(have.Effects, spec.Effects), have.Writes || spec.Writes
+		return true
+	}
+	size := specSize(spec)
+	if len(q.specs) == maxOffered || q.bytes+size > maxOfferedBytes {
+		return false
+	}
+	q.at[spec.Name] = len(q.specs)
+	q.specs, q.bytes = append(q.specs, spec), q.bytes+size
+	return true
+}
+
+// stricter returns the effects that promise less. What only reads is safe to repeat, too.
+func stricter(a, b content.Effects) content.Effects {
+	switch {
+	case a == b || b == content.ReadOnly:
+		return a
+	case a == content.ReadOnly:
+		return b
+	}
+	return content.Once
 }
 
 // Name returns the queue's name.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/tool"
@@ -72,7 +73,11 @@ type CatalogView struct {
 
 	mu     sync.Mutex
 	offers map[string]entry // by worker
+	bytes  int              // of their values
 }
+
+// maxOffers bounds the bytes of the offers that a view holds. It ignores others until there is room.
+const maxOffers = 64 << 20
 
 // entry is an offer with its encoding, which tells a change from a renewal.
 type entry struct {
@@ -162,18 +167,21 @@ func (v *CatalogView) follow(ctx context.Context, keys jetstream.KeyWatcher, rea
 // deleted key.
 func (v *CatalogView) apply(k jetstream.KeyValueEntry) {
 	worker, e := strings.TrimPrefix(k.Key(), layout.OfferKeys), entry{value: k.Value()}
-	offered := k.Operation() == jetstream.KeyValuePut && !api.Expired(k.Created(), offerTTL) &&
+	offered := content.IsToken(worker) && k.Operation() == jetstream.KeyValuePut && !api.Expired(k.Created(), offerTTL) &&
 		decodeValue(e.value, &e.Offer) == nil && e.Worker == worker
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	old, found := v.offers[worker]
+	offered = offered && v.bytes-len(old.value)+len(e.value) <= maxOffers
 	switch {
 	case offered && found && bytes.Equal(old.value, e.value) || !offered && !found:
 		return
 	case offered:
 		v.offers[worker] = e
+		v.bytes += len(e.value) - len(old.value)
 	default:
 		delete(v.offers, worker)
+		v.bytes -= len(old.value)
 	}
 	select {
 	case v.changed <- struct{}{}:

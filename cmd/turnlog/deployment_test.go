@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -198,6 +200,33 @@ func TestRunReportsThatNoNodeAnswers(t *testing.T) {
 		if !strings.Contains(p.err.String(), want) {
 			t.Errorf("err = %q, want %q", p.err, want)
 		}
+	}
+}
+
+func TestACommandWithoutAServerCanBeInterrupted(t *testing.T) {
+	t.Parallel()
+	srv := clitest.Serve(t)
+	cell, _ := clitest.Open(t, srv)
+	if err := admin.Of(cell).Provision(t.Context(), admin.Config{Memory: true}); err != nil {
+		t.Fatal(err)
+	}
+	p := prepare(t, nil, nil)
+	p.app.Patience.Cancel = 10 * time.Millisecond
+	p.start(t, "run", "--server", srv.ClientURL(), "--session", "s", "--model", scripted(t, oneReply), "hi")
+	for sent := 0; sent == 0; {
+		got, err := natstest.Collect(cell.Inbox().Read(t.Context(), "s", nil, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent = len(got)
+	}
+	srv.Close()
+	p.signals <- syscall.SIGTERM
+	if code := p.end(t); code != cli.CodeCancelled {
+		t.Errorf("code = %d", code)
+	}
+	if want := "session s may go on, since its cancel could not be sent"; !strings.Contains(p.err.String(), want) {
+		t.Errorf("err = %q, want %q", p.err, want)
 	}
 }
 

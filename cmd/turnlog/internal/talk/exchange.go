@@ -237,8 +237,15 @@ func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) {
 // cancelLater sends a cancel after input that no driver has taken yet. Once it is durable,
 // leaving loses nothing.
 func (x *exchange) cancelLater(ctx context.Context, reason session.CancelReason) {
+	ctx, done := context.WithTimeout(ctx, x.Patience.Cancel)
+	defer done()
 	cancel := commands.Cancel{Scope: commands.ScopeTurn, Reason: string(reason)}
 	if err := x.client.Send(ctx, x.id, ulid.Make().String(), cancel); err != nil {
+		x.locked(func() {
+			if x.turn == nil {
+				x.leave(fmt.Errorf("%w: session %s may go on, since its cancel could not be sent: %w", session.ErrLeft, x.id, err))
+			}
+		})
 		return
 	}
 	x.after(x.Patience.Leave, func() {
@@ -266,6 +273,8 @@ func (x *exchange) outcome(ctx context.Context, err error) (*outcome, error) {
 		return o, nil
 	case ignored && invalid.Reason == commands.ReasonEmptyInput:
 		return nil, app.Failed(cli.CodeFailed, "session %s ignored the input: it was handled before", x.id)
+	case x.cancelled: // no node has cancelled it
+		return nil, fmt.Errorf("%w: session %s: %w", session.ErrLeft, x.id, err)
 	default:
 		return nil, fmt.Errorf("session %s: %w", x.id, err)
 	}

@@ -39,6 +39,8 @@ const (
 	guardPause = 250 * time.Millisecond
 	guardShare = 25 * time.Millisecond // for each node
 	maxGuard   = time.Second
+
+	unheldFor = 15 * time.Second // longer than a lease
 )
 
 // record publishes which tokens this node holds, and answers the probes of other nodes.
@@ -107,8 +109,10 @@ func (n *Node) guard(ctx context.Context) error {
 	answers := make(map[string][]jetstream.HeldToken) // the last one of each node
 	rounds := make(map[string]int)                    // for how many each node was dead; its record may stay
 	var handed []jetstream.HeldToken                  // in the previous round
+	var lost unheld
 	wait := guardPause
 	for pause.For(ctx, wait+rand.N(wait)) { //nolint:gosec // jitter
+		taken := lost.taken(ctx, n) // before the nodes are asked, so those that live know of it
 		c, err := n.census(ctx, answers)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -120,6 +124,7 @@ func (n *Node) guard(ctx context.Context) error {
 		// The server may have given them to a node that hangs, whose requests are still pending.
 		n.handOn(c.living, handed)
 		handed = nil
+		n.handOn(c.living, lost.again(taken, c))
 		was := rounds
 		rounds = make(map[string]int)
 		for _, r := range c.dead {
@@ -127,6 +132,7 @@ func (n *Node) guard(ctx context.Context) error {
 				continue
 			}
 			rounds[r.Node] = math.MinInt32 // never again
+			lost.since = time.Now()
 			n.log.Warn("node is dead", zap.String("dead", r.Node), zap.Int("sessions", len(r.Held)))
 			n.handOn(c.living, r.Held)
 			handed = append(handed, r.Held...)
@@ -137,6 +143,47 @@ func (n *Node) guard(ctx context.Context) error {
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// unheld finds the tokens that a dead node took and could not tell of: it died within milliseconds of
+// taking them, or it hung, and the server gave them to its pending requests. Such a token is with none
+// of the living nodes. One that is so in several rounds in a row is not on its way to one of them.
+type unheld struct {
+	since  time.Time // when a node was last found dead; zero: never
+	known  map[content.SessionID]bool
+	rounds map[content.SessionID]int
+}
+
+// unheldRounds is for how many rounds the first node by name finds a token with nobody. The others take
+// one more.
+const unheldRounds = 2
+
+// taken lists the tokens that no node is known to hold, for as long after a death as the leases last.
+func (u *unheld) taken(ctx context.Context, n *Node) []jetstream.HeldToken {
+	if u.since.IsZero() || time.Since(u.since) > unheldFor {
+		u.since, u.rounds = time.Time{}, nil
+		return nil
+	}
+	taken, err := n.runs.Taken(ctx, u.known)
+	if err != nil {
+		n.log.Debug("run tokens not listed", zap.Error(err)) // they return when their leases expire
+	}
+	return taken
+}
+
+// again returns the tokens that no living node had in enough rounds.
+func (u *unheld) again(taken []jetstream.HeldToken, c census) (out []jetstream.HeldToken) {
+	was := u.rounds
+	u.known, u.rounds = c.living, make(map[content.SessionID]int)
+	for _, h := range taken {
+		if c.living[h.Session] {
+			continue
+		}
+		if u.rounds[h.Session] = was[h.Session] + 1; u.rounds[h.Session] == unheldRounds+c.turn-1 {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 // census is the result of a look at all nodes.

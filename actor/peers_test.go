@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 )
 
@@ -116,6 +117,42 @@ func TestATokenThatIsNotRecordedIsHandedOn(t *testing.T) {
 		<-time.After(5 * time.Second) // the dead node's record still exists, and the others lack the session
 		if got := w.owners("s"); !slices.Equal(got, took) {
 			t.Errorf("driven by %v later on: it was taken from its driver", got)
+		}
+		for _, n := range nodes {
+			n.Drain(t)
+		}
+	})
+}
+
+// TestATokenThatNobodyKnowsOfIsHandedOn has a node die between taking a token and telling anyone. The
+// bound is for the whole takeover, which took a lease of 12 s before.
+func TestATokenThatNobodyKnowsOfIsHandedOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		nodes := map[string]*celltest.Process{"n1": w.node("n1"), "n2": w.node("n2"), "n3": w.node("n3")}
+		<-time.After(time.Second) // their first records are written, and stay readable
+		w.reset("KV_TURNLOG_NODES", func(cfg map[string]any) { cfg["max_msg_size"] = 1 })
+		var slowest time.Duration
+		for _, id := range []content.SessionID{"a", "b"} {
+			w.thinking(id)
+			first := w.owners(id)[0]
+			nodes[first].Crash(t) // no time has passed, so no probe has asked it
+			delete(nodes, first)
+			began := time.Now()
+			for len(w.owners(id)) < 2 && time.Since(began) < time.Minute {
+				<-time.After(10 * time.Millisecond)
+			}
+			slowest = max(slowest, time.Since(began))
+			took := w.owners(id)
+			<-time.After(20 * time.Second)
+			if got := w.owners(id); !slices.Equal(got, took) {
+				t.Errorf("driven by %v, then by %v: it was taken from its driver", took, got)
+			}
+		}
+		t.Logf("the slowest takeover took %v", slowest)
+		if slowest > 4*time.Second {
+			t.Errorf("a takeover took %v", slowest)
 		}
 		for _, n := range nodes {
 			n.Drain(t)

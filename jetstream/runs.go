@@ -101,6 +101,45 @@ func (r *Runs) NakFor(reply string) error {
 	return nil
 }
 
+// maxTaken is how many tokens Taken looks at.
+const maxTaken = 128
+
+// Taken returns tokens that the server has given to a node and that none of the known holders has, in no
+// order. A node that died right after it took them could not tell the others; or the token returns after
+// a pause.
+func (r *Runs) Taken(ctx context.Context, known map[content.SessionID]bool) (out []HeldToken, err error) {
+	n := r.cell.names
+	info, err := r.cell.api.Consumer(ctx, n.RunStream(), n.RunConsumer())
+	if err != nil || info.Held <= len(known) {
+		return nil, err
+	}
+	subjects, err := r.cell.api.Subjects(ctx, n.RunStream(), n.Run(AllSessions))
+	if err != nil {
+		return nil, fmt.Errorf("list run tokens: %w", err)
+	}
+	looked := 0
+	for subject := range subjects {
+		s := n.SessionOf(subject)
+		if known[s] || s == "" {
+			continue
+		}
+		if looked++; looked > maxTaken {
+			break
+		}
+		m, err := r.cell.api.Last(ctx, n.RunStream(), subject)
+		switch {
+		case errors.Is(err, api.ErrNoMessage):
+		case err != nil:
+			return nil, fmt.Errorf("token of %s: %w", s, err)
+		case m.Seq <= info.Delivered.StreamSeq:
+			// The server looks at the two sequences only.
+			out = append(out, HeldToken{Session: s, Reply: fmt.Sprintf("%s%s.%s.1.%d.%d.%d.0",
+				api.AckPrefix, n.RunStream(), n.RunConsumer(), m.Seq, info.Delivered.ConsumerSeq, time.Now().UnixNano())})
+		}
+	}
+	return out, nil
+}
+
 // Sessions lists the sessions that have a command, handled or not, and those that have a token. It lists
 // tokens last, so a session that is woken meanwhile has one.
 func (r *Runs) Sessions(ctx context.Context) (active, tokens map[content.SessionID]bool, err error) {

@@ -116,8 +116,10 @@ type Consumer struct {
 		AckWait int64 `json:"ack_wait"`
 	} `json:"config"`
 	Delivered struct {
-		StreamSeq uint64 `json:"stream_seq"`
+		StreamSeq   uint64 `json:"stream_seq"`
+		ConsumerSeq uint64 `json:"consumer_seq"`
 	} `json:"delivered"`
+	Held int `json:"num_ack_pending"` // messages that were delivered and not acknowledged
 }
 
 // Consumer returns the description of a durable consumer.

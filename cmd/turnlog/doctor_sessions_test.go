@@ -132,6 +132,23 @@ func TestSilentNodesAreReported(t *testing.T) {
 	p.impatient().expect(t, "warning node-dead gone")
 }
 
+func TestANodeThatDoesNotHearASessionIsReported(t *testing.T) {
+	t.Parallel()
+	p := provisionedOnDisk(t)
+	token := p.take(p.cell.Runs(), "deaf")
+	p.again(func(context.Context) { _ = token.Extend() }) // or it comes again
+	_, err := p.cell.Journal().Append(t.Context(), journal.Head{}, events.Entry{
+		Session: "deaf", Cause: "claim", At: content.TimeOf(time.Now()), Events: []events.Event{events.DriverClaimed{Epoch: 1, Node: "n1"}},
+	})
+	p.must(err)
+	p.ask("deaf")
+	p.aliveNode(jetstream.HeldToken{Session: "deaf", Reply: token.Reply()})
+	p.look("--profile", "dev").expect(t) // it is not late yet
+	if f := p.look("--profile", "dev", "--stalled", "1ms").expect(t, "error inbox-lagging deaf")["inbox-lagging"]; !strings.HasPrefix(f.What, "session deaf has commands that node ") {
+		t.Errorf("finding %+v", f)
+	}
+}
+
 func TestStalledWorkIsReported(t *testing.T) {
 	t.Parallel()
 	p := provisionedOnDisk(t)

@@ -251,6 +251,27 @@ func TestAMissingOrDamagedTicketKeyIsReported(t *testing.T) {
 	p.look("--profile", "dev").expect(t, noNodes)
 }
 
+func TestAFullStoreIsReported(t *testing.T) {
+	t.Parallel()
+	p := provisionedOnDisk(t, embedded.WithSettings("jetstream { max_file_store: 16MB }"))
+	p.look("--profile", "dev").expect(t, noNodes)
+	p.api("STREAM.CREATE.FILL", `{"name":"FILL","subjects":["fill"],"storage":"file"}`)
+	for _, size := range []int{512 << 10, 8 << 10, 32} {
+		for full := false; !full; {
+			msg, err := p.conn.RequestWithContext(t.Context(), "fill", make([]byte, size))
+			if err != nil {
+				t.Fatal(err)
+			}
+			full = strings.Contains(string(msg.Data), `"error"`)
+		}
+	}
+	if f := p.look("--profile", "dev").expect(t, "error store-unwritable BLOBS", noNodes)["store-unwritable"]; !strings.HasPrefix(f.Do, "make room: turnlog gc, ") {
+		t.Errorf("finding %+v", f)
+	}
+	p.api("STREAM.PURGE.FILL", "")
+	p.look("--profile", "dev").expect(t, noNodes)
+}
+
 func TestAnOverlappingStreamIsNamed(t *testing.T) {
 	t.Parallel()
 	p := provisionedOnDisk(t)

@@ -46,6 +46,9 @@ func (s *Store) PutFrom(ctx context.Context, src io.ReadSeeker) (name string, si
 	w := writer{Store: s, digest: [sha256.Size]byte(sum.Sum(nil)), size: size, src: src}
 	w.name = hex.EncodeToString(w.digest[:])
 	if err := w.store(ctx); err != nil {
+		if api.IsFull(err) {
+			err = w.api.Explain(ctx, w.names.BlobStream(), err)
+		}
 		return w.name, size, fmt.Errorf("put blob %s: %w", w.name, err)
 	}
 	return w.name, size, nil

@@ -2,7 +2,7 @@
 // each with the reason why it matters and a fix.
 //
 // The one idea: a finding is data. Checks only read and add findings; the output and
-// the exit code follow from the list. The doctor changes nothing, and
+// the exit code follow from the list. The doctor changes nothing but a tiny blob, and
 // it reads indexes rather than messages, so it is cheap on a busy deployment.
 package doctor
 
@@ -33,11 +33,12 @@ func Command(a *app.App) *cobra.Command {
 		Short: "Diagnose a deployment and suggest fixes",
 		Long: `Reports problems of a deployment, why each one matters, and how to fix it: streams and consumers
 that are missing or have other settings, durability below the profile, clocks that disagree, nodes
-that don't answer, sessions that no node drives, work that makes no progress, queues without
-workers, workers without tools, permissions that this user lacks.
+that don't answer, sessions that no node drives, work that makes no progress, full disks, queues
+without workers, workers without tools, permissions that this user lacks.
 
-It changes nothing. It reads indexes of streams, and the journals of a few sessions that look
-stuck. Findings about permissions are about the user that it connects as.
+It stores a tiny blob, to see whether writes are stored, if its user may store blobs, and changes
+nothing else. It reads indexes of streams, and the journals of a few sessions that look stuck.
+Findings about permissions are about the user that it connects as.
 
 Exit codes: 0 no errors (there may be warnings), 1 errors were found, 2 wrong usage.`,
 		Example: `  turnlog doctor
@@ -180,6 +181,7 @@ func (d *doctor) examine(ctx context.Context) {
 		return
 	}
 	d.tickets(ctx)
+	d.writable(ctx)
 	consumers := d.admin.InspectConsumers(ctx)
 	d.consumers(consumers)
 	work, err := d.admin.Work(ctx)

@@ -49,9 +49,13 @@ func checks() map[string]check {
 		"not-examined":       {severityError, "it is not known whether anything is wrong there", "try again; if the problem persists, look into the server's log"},
 		"permission-missing": {severityError, "the objects that they show could not be examined", ""},
 
-		"stream-missing":   {severityError, "nothing that needs them works", provision},
-		"stream-silent":    {severityError, "a stream without a leader can be neither read nor written", "make sure that a majority of its servers is up: nats server report jetstream"},
-		"stream-differs":   {severityError, settings, ""},
+		"stream-missing": {severityError, "nothing that needs them works", provision},
+		"stream-silent":  {severityError, "a stream without a leader can be neither read nor written", "make sure that a majority of its servers is up: nats server report jetstream"},
+		"stream-differs": {severityError, settings, ""},
+		"store-unwritable": {
+			severityError, "what cannot be stored does not happen: senders get errors, and sessions stop",
+			"look for \"no space left\" and \"write error\" in the servers' logs; a stream that met a full disk takes no writes until there is room and its server restarts",
+		},
 		"ticket-key":       {severityError, "without the key, nodes do not start: they could not tell a worker's results from forged ones", provision},
 		"subject-overlap":  {severityError, "the deployment cannot create its stream: a subject belongs to one stream", ""},
 		"consumer-missing": {severityError, "no node gets sessions to drive", provision},
@@ -81,7 +85,11 @@ func checks() map[string]check {
 			"give the nodes more memory or update them, then turnlog dead retry {object}{namespace}; or turnlog sessions rm {object}{namespace}",
 		},
 		"session-unreadable": {severityError, returns, "observer verify {object}{namespace}"},
-		"effect-stalled":     {severityWarning, "a node drives it and is alive, so the model or the tool is slow, or hangs", ""},
+		"inbox-lagging": {
+			severityError, "its node is alive and does not handle what was sent, so the turn does not end and a cancel has no effect",
+			"restart that node, so that another one takes the session; keep its log",
+		},
+		"effect-stalled": {severityWarning, "a node drives it and is alive, so the model or the tool is slow, or hangs", ""},
 
 		"queue-missing":    {severityError, "their turns wait until a worker creates the queue, or until the calls expire", startQueue},
 		"queue-unattended": {severityError, "their turns wait until a worker starts, or until the calls expire", startQueue},

@@ -20,12 +20,17 @@ type denials struct {
 	subjects map[string]*jetstream.DeniedError
 }
 
+// blobs begins the subjects on which blobs are stored.
+const blobs = "$O."
+
 func listenForDenials(nc *nats.Conn) *denials {
 	d := &denials{subjects: make(map[string]*jetstream.DeniedError)}
 	cli.OnDenied(nc, func(denied *jetstream.DeniedError) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.subjects[denied.Subject] = denied
+		if denied.Hearing || !strings.HasPrefix(denied.Subject, blobs) { // the doctor can do without storing one
+			d.subjects[denied.Subject] = denied
+		}
 	})
 	return d
 }

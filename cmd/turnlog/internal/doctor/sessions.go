@@ -249,6 +249,14 @@ func (d *doctor) stalledSession(ctx context.Context, s content.SessionID, node s
 		d.blind("session "+string(s), err)
 		return
 	}
+	silence := d.serverNow().Sub(state.At.Std()).Round(time.Second)
+	if lags, err := d.lags(ctx, s, state.Cursors); err != nil || lags {
+		d.blind("inbox of session "+string(s), err)
+		if lags {
+			d.found("inbox-lagging", string(s), "session %s has commands that node %s does not handle; nothing was recorded for %v", s, node, silence).among(s)
+		}
+		return
+	}
 	var owed []string
 	target := string(s)
 	for _, e := range loop.Pending(state) {
@@ -264,8 +272,21 @@ func (d *doctor) stalledSession(ctx context.Context, s content.SessionID, node s
 	if len(owed) == 0 {
 		return
 	}
-	silence := d.serverNow().Sub(state.At.Std()).Round(time.Second)
 	d.found("effect-stalled", string(s), "session %s waits for %s; nothing was recorded for %v", s, strings.Join(owed, ", "), silence).
 		among(s).since(severityWarning, "node "+node+" drives it and is alive, so the model or the tool is slow, or hangs").
 		do("turnlog cancel " + target + "{namespace}, to give it up")
+}
+
+// lags reports whether a session that recorded nothing for long has commands that it did not handle. Reports
+// and timers do not count: one that comes too late is handled without a record.
+func (d *doctor) lags(ctx context.Context, s content.SessionID, handled []events.Cursor) (bool, error) {
+	for m, err := range d.cell.Inbox().Read(ctx, s, handled, 0) {
+		if err != nil {
+			return false, err
+		}
+		if l := m.Lane.Unnamed(); (l == events.LaneAsk || l == events.LaneDecide) && d.serverNow().Sub(m.At.Std()) >= d.stalled {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -48,6 +48,28 @@ func (d *doctor) streams(seen admin.Inspection) (whole bool) {
 	return answering == len(seen.Streams)
 }
 
+// writeProbe is what the doctor stores, again and again. Its blob goes with the next collection.
+const writeProbe = "turnlog doctor"
+
+// probeTimeout is how long that may take.
+const probeTimeout = 5 * time.Second
+
+// writable checks that a write is stored. No description of a stream shows a full disk, nor that a stream
+// takes no writes since the disk was full.
+func (d *doctor) writable(ctx context.Context) {
+	stored, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	_, err := d.cell.Blobs().Put(stored, []byte(writeProbe))
+	_, denied := jetstream.Denied(err) // to store anything
+	if err == nil || denied || ctx.Err() != nil {
+		return
+	}
+	f := d.found("store-unwritable", "BLOBS", "a blob of %d bytes could not be stored: %v", len(writeProbe), err)
+	if errors.Is(err, jetstream.ErrFull) {
+		f.do("make room: turnlog gc{namespace}, a larger disk, or larger limits (max_file_store of the server, max_store of the account)")
+	}
+}
+
 // tickets checks that nodes can make and verify tickets.
 func (d *doctor) tickets(ctx context.Context) {
 	_, err := d.cell.Tickets(ctx)

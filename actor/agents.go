@@ -174,6 +174,9 @@ func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) erro
 		if len(asked) > 0 && asked[0].Kind == content.System { // replaces the agent's prompt
 			c.Transcript = nil
 		}
+		if slices.ContainsFunc(asked, func(it content.Item) bool { return it.Kind != content.User && it.Kind != content.Context }) {
+			c.Config.Agent = c.Config.Agent.Claimed() // another prompt, or calls that the agent's model did not make
+		}
 		c.Transcript = slices.Concat(c.Transcript, asked)
 	}
 	if err := d.bind(c.Config); err != nil {

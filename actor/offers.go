@@ -27,7 +27,7 @@ import (
 const workerAway = time.Minute
 
 // refreshEvery is how often the offers are read at most: a worker may change its own as fast as it can.
-const refreshEvery = 100 * time.Millisecond
+const refreshEvery = 50 * time.Millisecond
 
 // offers are the tools that the cell's workers offer now, or did until recently, with one source per
 // queue.
@@ -57,7 +57,7 @@ func newOffers(view *jetstream.CatalogView, log *zap.Logger, sparse *sparselog.L
 }
 
 func (o *offers) follow(ctx context.Context) error {
-	for pause.For(ctx, refreshEvery) {
+	for {
 		var forget <-chan time.Time
 		if len(o.left) > 0 {
 			forget = time.After(workerAway / 4)
@@ -69,8 +69,10 @@ func (o *offers) follow(ctx context.Context) error {
 			o.refresh()
 		case <-ctx.Done():
 		}
+		if !pause.For(ctx, refreshEvery) {
+			return context.Cause(ctx)
+		}
 	}
-	return context.Cause(ctx)
 }
 
 // standing returns the offers of the workers that are there, then those of the workers that left not

@@ -48,7 +48,7 @@ func subjectOf(c events.Config, opener commands.Envelope) events.Subject {
 	s := events.Subject{Opener: cmp.Or(opener.User, opener.By)}
 	s.OpenerClaimed = opener.User == "" && s.Opener != ""
 	if c.Agent != nil {
-		s.Agent, s.AgentClaimed = c.Agent.Name, !c.Agent.Known && !c.Agent.Local
+		s.Agent, s.AgentClaimed = c.Agent.Name, !c.Agent.Known
 	}
 	return s
 }

@@ -137,8 +137,13 @@ func ResultPart(r ToolResult) Part { return Part{Kind: ToolResultKind, Result: &
 // StructuredPart returns a part that contains a JSON value.
 func StructuredPart(data json.RawMessage) Part { return Part{Kind: StructuredKind, Data: data} }
 
-// Weight is about how many bytes the item takes in memory.
-func (it Item) Weight() int64 { return 128 + it.Metadata.weight() + weightOf(it.Parts) }
+// Weight is about how many bytes items take in memory.
+func Weight(items ...Item) (n int64) {
+	for _, it := range items {
+		n += 128 + it.Metadata.weight() + weightOf(it.Parts)
+	}
+	return n
+}
 
 func weightOf(parts []Part) (n int64) {
 	for _, p := range parts {

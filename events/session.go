@@ -138,7 +138,18 @@ type AgentRef struct {
 	Version string          `msgpack:"v,omitempty" json:"version,omitempty"` // of the definition; empty in a command: the latest
 	Data    json.RawMessage `msgpack:"d,omitempty" json:"data,omitempty"`    // the canonical definition; empty in a command: the node finds it
 	Local   bool            `msgpack:"l,omitempty" json:"local,omitempty"`   // from a folder of the node, so nodes run its commands; ignored in a command
-	Known   bool            `msgpack:"k,omitempty" json:"known,omitempty"`   // from a folder of the node, or published: not the opener's; ignored in a command
+	Known   bool            `msgpack:"k,omitempty" json:"known,omitempty"`   // from a folder of the node, or published, and not changed by the opener; ignored in a command
+}
+
+// Claimed returns the reference of a session whose opener or user has changed what the agent does: its
+// policy gives it no permissions for the agent's name. It returns nil for nil.
+func (r *AgentRef) Claimed() *AgentRef {
+	if r == nil || !r.Known {
+		return r
+	}
+	claimed := *r
+	claimed.Known = false
+	return &claimed
 }
 
 // Output is the required format of a session's answers.

@@ -57,7 +57,7 @@ func (s *State) apply(ev events.Event) {
 	case events.ConfigChanged:
 		s.Config = ev.Config
 	case events.ModelSwitched:
-		s.Config.Model, s.Config.ModelData = ev.Model, ev.Data
+		s.Config.Model, s.Config.ModelData, s.Config.Agent = ev.Model, ev.Data, s.Config.Agent.Claimed()
 	case events.PolicyApplied:
 		s.Policy = ev.Policy
 	case events.InputQueued:
@@ -124,7 +124,7 @@ func (s *State) apply(ev events.Event) {
 		s.Task = &Task{Name: ev.Task, Spec: ev.Spec}
 		old := func(it content.Item) bool { return it.Kind != content.System }
 		s.Transcript = slices.DeleteFunc(slices.Clone(s.Transcript), old)
-		s.Bytes = weight(s.Transcript)
+		s.Bytes = content.Weight(s.Transcript...)
 	case events.MemoryRecalled:
 		s.Task.Recalled = true
 		s.add(ev.Items...)

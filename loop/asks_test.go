@@ -132,3 +132,15 @@ func TestMemoryOfASessionIsBounded(t *testing.T) {
 		t.Errorf("a session of 300 MiB begins with %v, %s", loop.Pending(resumed.Live), got)
 	}
 }
+
+func TestAnAgentWithAnotherModelIsAClaim(t *testing.T) {
+	t.Parallel()
+	ref := &events.AgentRef{Name: "coder", Known: true, Local: true}
+	s := open(t, events.Config{Model: "a", Agent: ref})
+	if _, err := s.Do(t, s.Envelope(commands.SwitchModel{Model: "b"})); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Live.Config.Agent; got.Known || !got.Local || !ref.Known {
+		t.Errorf("agent = %+v, was %+v", got, ref)
+	}
+}

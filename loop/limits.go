@@ -18,22 +18,14 @@ const (
 	maxOutput     = 4000      // characters of a verifier's output, from its end
 )
 
-// weight is about how many bytes the items take in memory.
-func weight(items []content.Item) (n int64) {
-	for _, it := range items {
-		n += it.Weight()
-	}
-	return n
-}
-
 // roomFor refuses input that the session has no room for. Every node that drives the session holds all
 // of it in memory.
 func (d *decision) roomFor(items []content.Item) error {
 	waiting := int64(0)
 	for _, q := range d.Queue {
-		waiting += weight(q.Items)
+		waiting += content.Weight(q.Items...)
 	}
-	more := weight(items)
+	more := content.Weight(items...)
 	switch {
 	case len(d.Queue) >= maxQueued:
 		return commands.Refuse(commands.ReasonQueueFull, "%d inputs wait already; send more once the session has come to them", len(d.Queue))

@@ -19,7 +19,7 @@ func (s *State) add(items ...content.Item) {
 			s.Appended = max(s.Appended, ordinal(it.ID))
 		}
 		it.CreatedAt = cmp.Or(it.CreatedAt, s.At)
-		s.Bytes += it.Weight()
+		s.Bytes += content.Weight(it)
 		s.Transcript = append(s.Transcript, it)
 	}
 }

@@ -79,7 +79,8 @@ func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []
 		return reject(commands.ReasonBadAgent, "agent %s names no model: the session must", d.Name)
 	}
 	c.Agent.Local = h.Own != nil && h.Own(ctx, d.Name, c.Agent.Version)
-	c.Agent.Known = c.Agent.Local || len(asked.Agent.Data) == 0 || h.knows(ctx, *c.Agent)
+	known := c.Agent.Local || len(asked.Agent.Data) == 0 || h.knows(ctx, *c.Agent)
+	c.Agent.Known = known && asked.Model == "" && !slices.ContainsFunc(asked.Rules, widens)
 	if err := h.mayRun(d, c.Agent); err != nil {
 		return reject(commands.ReasonBadAgent, "%v", err)
 	}
@@ -90,6 +91,9 @@ func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []
 	}
 	return c, d.Prompt(), nil
 }
+
+// widens reports whether a rule of an opener may run what the agent's own rules ask about.
+func widens(r events.Rule) bool { return r.Action == events.RuleAllow || r.Action == events.RuleGuard }
 
 // knows reports whether the deployment has this version of an agent. A definition that an
 // opener sends under the name of another agent does not get that agent's permissions.

@@ -125,6 +125,18 @@ func TestASessionOfABadAgentIsRefused(t *testing.T) {
 	if !c.Agent.Known || again.Agent.Known {
 		t.Errorf("known to the host that has it: %t, to one without agents: %t", c.Agent.Known, again.Agent.Known)
 	}
+	for name, asked := range map[string]events.Config{
+		"model": {Model: "scripted:x"}, "allow": {Rules: []events.Rule{{Tool: "*", Action: events.RuleAllow}}}, "guard": {Rules: []events.Rule{{Tool: "*", Action: events.RuleGuard}}},
+	} {
+		asked.Agent = &events.AgentRef{Name: "good"}
+		if changed, _, err := h.Begin(t.Context(), asked); err != nil || changed.Agent.Known {
+			t.Errorf("%s: the policy takes it for the agent: %t, %v", name, changed.Agent.Known, err)
+		}
+	}
+	asked := events.Config{Agent: &events.AgentRef{Name: "good"}, Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}, Limits: events.Limits{Requests: 3}}
+	if narrowed, _, err := h.Begin(t.Context(), asked); err != nil || !narrowed.Agent.Known {
+		t.Errorf("an opener that only narrows: %+v, %v", narrowed.Agent, err)
+	}
 	again.Agent.Known = true
 	if diff := cmp.Diff(c, again); err != nil || diff != "" {
 		t.Errorf("its definition differs: %v\n%s", err, diff)

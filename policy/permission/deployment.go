@@ -119,14 +119,14 @@ func (d Deployment) For(subjects ...events.Subject) events.Policy {
 		}
 	}
 	for _, s := range subjects {
+		anyone, unnamed := s, s
+		anyone.Opener, unnamed.Agent = "", "" // others may send it input, too
 		add(s)
+		add(anyone)
 		if s.AgentClaimed {
-			s.Agent = ""
-			add(s)
-		}
-		if s.Opener != "" { // others may send it input, too
-			s.Opener = ""
-			add(s)
+			add(unnamed)
+			unnamed.Opener = ""
+			add(unnamed)
 		}
 	}
 	return p

@@ -55,6 +55,23 @@ func TestAPolicyIsAboutAgentsOpenersAndQueues(t *testing.T) {
 	}
 }
 
+// A rule about an agent also binds a session that claims to have it and an opener that another rule
+// allows more.
+func TestAClaimOfAnOpenerWidensNoRuleAboutAnAgent(t *testing.T) {
+	t.Parallel()
+	d, err := permission.ParseDeployment([]byte("rules:\n- {tool: http_fetch, action: allow, opener: ops}\n- {tool: http_fetch, action: deny, agent: intern}\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []events.Subject{
+		{Agent: "intern", Opener: "ops"}, {Agent: "intern", AgentClaimed: true, Opener: "ops", OpenerClaimed: true}, {Agent: "intern", AgentClaimed: true, Opener: "bob"},
+	} {
+		if got, _ := d.For(s).Ruling("http_fetch", "q", content.ReadOnly); got != events.RuleDeny {
+			t.Errorf("%+v: %s, want deny", s, got)
+		}
+	}
+}
+
 func TestThePolicyWithoutAFileAsksAboutAllButReads(t *testing.T) {
 	t.Parallel()
 	for _, d := range []permission.Deployment{permission.Default(), {}} {

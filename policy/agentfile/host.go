@@ -80,7 +80,8 @@ func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []
 	}
 	c.Agent.Local = h.Own != nil && h.Own(ctx, d.Name, c.Agent.Version)
 	known := c.Agent.Local || len(asked.Agent.Data) == 0 || h.knows(ctx, *c.Agent)
-	c.Agent.Known = known && asked.Model == "" && !slices.ContainsFunc(asked.Rules, widens)
+	same := asked.Model == "" || asked.Model == d.ModelName() && len(asked.ModelData) == 0
+	c.Agent.Known = known && same && !slices.ContainsFunc(asked.Rules, widens)
 	if err := h.mayRun(d, c.Agent); err != nil {
 		return reject(commands.ReasonBadAgent, "%v", err)
 	}

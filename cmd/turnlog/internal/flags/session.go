@@ -121,7 +121,9 @@ func (f *Session) Start(a *app.App, local bool) (Start, error) {
 func (s Start) Policy() permission.Deployment {
 	rules := slices.DeleteFunc(slices.Clone(s.Config.Rules), func(r events.Rule) bool { return r.Action == events.RuleGuard })
 	d := permission.Deploy("command line", append(rules, events.Rule{Tool: loop.VerifierTool, Action: events.RuleAllow})...)
-	d.Rules = append(d.Rules, permission.ScopedRule{Tool: "*", Action: events.RuleAllow, Agent: "*"}) // as its file narrows it
+	if s.Agent != nil {
+		d.Rules = append(d.Rules, permission.ScopedRule{Tool: "*", Action: events.RuleAllow}) // as the agent's file narrows it
+	}
 	d.Rules = append(d.Rules, permission.Default().Rules...)
 	return d
 }

@@ -53,7 +53,7 @@ func endings(t *testing.T) map[string]agent.Config {
 		"a broken server":         {Model: fails(content.ClassServer)},
 	}
 	for name, c := range all {
-		c.Tools, c.Retry = []tool.Source{echo(t)}, events.Retry{Backoff: time.Microsecond, ModelAttempts: 4}
+		c.Tools, c.Retry = []tool.Source{echo(t)}, events.Retry{Backoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond, ModelAttempts: 4}
 		all[name] = c
 	}
 	return all

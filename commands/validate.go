@@ -2,6 +2,7 @@ package commands
 
 import (
 	"slices"
+	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -11,6 +12,9 @@ import (
 const (
 	maxInputItems = 1000 // of one submission
 	maxRules      = 100  // of one submission's options, and of one AllowTools
+	maxAttempts   = 1000
+	minBackoff    = 10 * time.Millisecond
+	maxPatience   = 7 * 24 * time.Hour
 )
 
 // Validate refuses an ask that has no meaning in any session, with a *Rejection.
@@ -27,6 +31,9 @@ func Validate(c Command) error {
 		}
 		if i, call, problem := content.Unpaired(closed); problem != "" {
 			return Refuse(ReasonBadTranscript, "item %d: call %s: %s", i+1, call, problem)
+		}
+		if err := checkRetry(c.Config.Retry); err != nil {
+			return err
 		}
 		if len(c.Input) > 0 {
 			return ValidateInput(c.Input)
@@ -89,6 +96,24 @@ func ValidateInput(items []content.Item) error {
 		if slices.ContainsFunc(it.Parts, func(p content.Part) bool { return p.Call != nil || p.Result != nil }) {
 			return Refuse(ReasonBadItem, "item %d holds a tool call or a result", i+1)
 		}
+	}
+	return nil
+}
+
+// checkRetry refuses what would repeat failing work without a pause or without an end.
+func checkRetry(r events.Retry) error {
+	for _, n := range []int{r.ModelAttempts, r.ToolAttempts, r.LostAttempts} {
+		if n < 0 || n > maxAttempts {
+			return Refuse(ReasonInvalidInput, "%d attempts: use 1 to %d, or 0 for the default", n, maxAttempts)
+		}
+	}
+	for _, d := range []time.Duration{r.Backoff, r.MaxBackoff} {
+		if d != 0 && (d < minBackoff || d > maxPatience) {
+			return Refuse(ReasonInvalidInput, "a backoff of %v: use %v to %v, or 0 for the default", d, minBackoff, maxPatience)
+		}
+	}
+	if r.ModelPatience < 0 || r.ModelPatience > maxPatience {
+		return Refuse(ReasonInvalidInput, "a patience of %v: use up to %v, or 0 for the default", r.ModelPatience, maxPatience)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package natscli
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,8 @@ import (
 // Local is the context of a server that a user runs on this machine. Its file holds the server's
 // token, or the password of one of its users, and only the user who runs the server can read it.
 // Programs that connect to a server with a token and have no other credentials find the token by the
-// server's port. For the nats command it is a context like any other.
+// server's address, which must be the same: another address of this machine, and even "localhost", may
+// lead to the server of another user. For the nats command it is a context like any other.
 type Local struct {
 	Name  string // of the context
 	File  string
@@ -124,36 +126,32 @@ func readLocal(file string) (c localContext, err error) {
 	return c, nil
 }
 
-// localToken returns what reads the token of a server of this user, nil if there is none. It is read
-// for each connection: after a restart, the server has another.
-func (f *Flags) localToken(servers []string) func() string {
+// localToken returns what reads the token of a server of this user, and the server's address; nil if there
+// is none. The token is read for each connection: after a restart, the server has another. "localhost" becomes
+// the address in the context.
+func (f *Flags) localToken(servers []string) (token func() string, address string) {
 	if len(servers) != 1 || strings.Contains(servers[0], "@") {
-		return nil
+		return nil, ""
 	}
 	u, err := url.Parse(servers[0])
 	if err != nil {
-		return nil
+		return nil, ""
 	}
-	if u.Port() == "" {
-		u.Host = net.JoinHostPort(u.Hostname(), "4222")
+	host, port := u.Hostname(), cmp.Or(u.Port(), "4222")
+	file := f.file("context", LocalName(port, "")+".json")
+	there, err := readLocal(file)
+	is, parseErr := url.Parse(there.URL)
+	if err != nil || parseErr != nil || there.Token == "" {
+		return nil, ""
 	}
-	file := f.file("context", LocalName(u.Port(), "")+".json")
-	read := func() string {
-		c, err := readLocal(file)
-		is, parseErr := url.Parse(c.URL)
-		if err == nil && parseErr == nil && (is.Host == u.Host || loopback(is) && loopback(u)) {
+	ip := net.ParseIP(is.Hostname())
+	if is.Hostname() != host && (host != "localhost" || ip == nil || !ip.IsLoopback()) {
+		return nil, ""
+	}
+	return func() string {
+		if c, err := readLocal(file); err == nil && c.URL == there.URL {
 			return c.Token
 		}
 		return ""
-	}
-	if file == "" || read() == "" {
-		return nil
-	}
-	return read
-}
-
-// loopback reports whether a URL leads to this machine.
-func loopback(u *url.URL) bool {
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	}, there.URL
 }

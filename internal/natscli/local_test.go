@@ -66,8 +66,11 @@ func TestTheTokenOfAUsersServerStaysOnTheMachine(t *testing.T) {
 	e := newEnvironment(t)
 	_, l := guarded(t, e, "127.0.0.1:0")
 	port := strings.TrimPrefix(l.Name, "turnlog-")
-	if f := e.flags(t); f.localToken([]string{"nats://127.0.0.1:" + port}) == nil || f.localToken([]string{"nats://example.com:" + port}) != nil {
-		t.Error("the token goes to another machine, or not to this one")
+	for host, want := range map[string]bool{"127.0.0.1": true, "localhost": true, "127.0.0.2": false, "[::1]": false, "example.com": false} {
+		token, address := e.flags(t).localToken([]string{"nats://" + host + ":" + port})
+		if got := token != nil; got != want || got && address != "nats://127.0.0.1:"+port {
+			t.Errorf("the token goes to %s: %t, at %q", host, got, address)
+		}
 	}
 }
 

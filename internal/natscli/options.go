@@ -78,7 +78,9 @@ func (f *Flags) apply(o *nats.Options) error {
 			return err
 		}
 	} else if f.Context == "" {
-		o.TokenHandler = f.localToken(o.Servers)
+		if token, address := f.localToken(o.Servers); token != nil {
+			o.TokenHandler, o.Servers = token, []string{address}
+		}
 	}
 	if (f.TLSCert == "") != (f.TLSKey == "") {
 		return badSettings("credentials: a TLS certificate and its key go together: give --tlscert and --tlskey")

@@ -132,4 +132,7 @@ func (f flags) logConfig(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
 		zap.Strings("policy", f.tools.Policy()), zap.String("sandbox", f.tools.Sandbox()), zap.Strings("mcp", f.tools.Servers()),
 		zap.Duration("timeout", f.timeout), zap.Duration("drain", f.drain),
 		zap.String("http", server.Address()), zap.String("version", cli.Version()))
+	for _, path := range f.tools.Absent() {
+		log.Warn("path is not protected", zap.String("path", path))
+	}
 }

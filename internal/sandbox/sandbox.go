@@ -162,6 +162,9 @@ func (s *Sandbox) Wrap(c Command) []string {
 	for _, f := range append(existing([]string{s.cache}), c.Files...) {
 		out = append(out, "--bind", f, f)
 	}
+	for _, dir := range above(slices.Concat(existing(c.ReadOnly), existing(c.Hidden)), existing(slices.Concat(c.Files, []string{c.Root}))) {
+		out = append(out, "--bind", dir, dir)
+	}
 	for _, p := range existing(c.ReadOnly) {
 		out = append(out, "--ro-bind", p, p)
 	}
@@ -184,4 +187,23 @@ func existing(paths []string) []string {
 		}
 	}
 	return out
+}
+
+// above returns the directories between the paths and those that a command may write in, the outer ones
+// first. A directory that is mounted cannot be renamed, and so what is in it keeps its name: whoever can
+// rename a folder could otherwise read what is hidden in it under another name.
+func above(paths, writable []string) []string {
+	var out []string
+	for _, p := range paths {
+		for _, top := range writable {
+			if top == "/" || !strings.HasPrefix(p, top+"/") {
+				continue
+			}
+			for dir := filepath.Dir(p); dir != top; dir = filepath.Dir(dir) {
+				out = append(out, dir)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

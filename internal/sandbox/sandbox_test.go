@@ -19,8 +19,8 @@ import (
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	for _, dir := range []string{".git", "vendor"} {
-		if err := os.Mkdir(filepath.Join(root, dir), 0o700); err != nil {
+	for _, dir := range []string{".git", "vendor", "a/b/c"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,10 +36,10 @@ func TestCommandLine(t *testing.T) {
 	}
 	c := Command{
 		Root: root, Dir: "/srv/p/sub", Files: []string{"/tmp/state"}, Path: "/usr/bin/no-go", Argv: []string{"go", "test", "./..."},
-		Paths: Paths{ReadOnly: below("vendor", "absent"), Hidden: below(".git", "link", "absent")},
+		Paths: Paths{ReadOnly: below("vendor", "absent", "a/b/c"), Hidden: below(".git", "link", "absent")},
 	}
 	const begin = "/bin/bwrap --die-with-parent --new-session --unshare-all --cap-drop ALL --ro-bind / / --dev /dev --tmpfs /tmp --tmpfs /run --proc /proc --remount-ro /proc "
-	end := strings.ReplaceAll("--bind ROOT ROOT --bind /tmp/state /tmp/state --ro-bind ROOT/vendor ROOT/vendor --tmpfs ROOT/.git --remount-ro ROOT/.git "+
+	end := strings.ReplaceAll("--bind ROOT ROOT --bind /tmp/state /tmp/state --bind ROOT/a ROOT/a --bind ROOT/a/b ROOT/a/b --ro-bind ROOT/vendor ROOT/vendor --ro-bind ROOT/a/b/c ROOT/a/b/c --tmpfs ROOT/.git --remount-ro ROOT/.git "+
 		"--ro-bind /dev/null ROOT/key --chdir /srv/p/sub -- /usr/bin/no-go test ./...", "ROOT", root)
 	cached := strings.Replace(end, "--bind /tmp/state", "--bind "+root+"/vendor "+root+"/vendor --bind /tmp/state", 1)
 	for want, s := range map[string]*Sandbox{
@@ -131,7 +131,7 @@ func TestAConfinedCommandCannotEscape(t *testing.T) {
 		return
 	}
 	root, home := t.TempDir(), t.TempDir()
-	for name, data := range map[string]string{"secret/key": "top secret", "docs/a": "as it was", "token": "top secret"} {
+	for name, data := range map[string]string{"secret/key": "top secret", "docs/a": "as it was", "token": "top secret", "deep/down/key": "top secret"} {
 		file := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func TestAConfinedCommandCannotEscape(t *testing.T) {
 		}
 	}
 	c := Command{Root: root, Dir: root, Paths: Paths{
-		ReadOnly: []string{filepath.Join(root, "docs")}, Hidden: []string{filepath.Join(root, "secret"), filepath.Join(root, "token")},
+		ReadOnly: []string{filepath.Join(root, "docs")}, Hidden: []string{filepath.Join(root, "secret"), filepath.Join(root, "token"), filepath.Join(root, "deep/down/key")},
 	}}
 	for name, script := range map[string]string{
 		"write outside":                 "echo x > " + home + "/x",
@@ -153,6 +153,8 @@ func TestAConfinedCommandCannotEscape(t *testing.T) {
 		"write a read-only path":        "echo x > docs/a",
 		"replace a read-only path":      "mv docs elsewhere",
 		"replace a hidden path":         "mv secret elsewhere || rm -r secret",
+		"rename what it is in":          "mv deep/down elsewhere || mv deep elsewhere",
+		"swap what it is in":            "mkdir other && mv --exchange -T other deep",
 		"mount over it":                 "umount secret || mount -o remount,rw docs",
 		"become root in a namespace":    "unshare -Urm mount -o remount,rw " + root + "/docs",
 		"see processes of this machine": "grep -l . /proc/[0-9]*/comm | xargs cat | grep -v -x -e bwrap -e sh -e grep -e xargs -e cat",

@@ -31,7 +31,8 @@ type Flags struct {
 	servers      serverFlags
 
 	// Set by Start.
-	noSandbox   string // why --sandbox auto chose none
+	absent      []string // paths of --protect and --read-only that do not exist
+	noSandbox   string   // why --sandbox auto chose none
 	permissions tool.Permissions
 	mcp         []mcp.Server
 }
@@ -204,6 +205,10 @@ func (f *Flags) SandboxNote() string {
 	}
 	return "commands run in a sandbox: " + f.Commands.Sandbox
 }
+
+// Absent returns a line for each path of --protect and --read-only that does not exist, which commands
+// are not kept from. The sandbox cannot mount on it, and file tools refuse it by its name.
+func (f *Flags) Absent() []string { return f.absent }
 
 // Policy lists the policy flags as they were given.
 func (f *Flags) Policy() []string { return f.policy.given() }

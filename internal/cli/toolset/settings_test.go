@@ -184,3 +184,29 @@ func TestTheSandboxIsOnUnlessItIsTurnedOff(t *testing.T) {
 		}
 	}
 }
+
+func TestPathsThatDoNotExistAreReported(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "docs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var f Flags
+	cmd := program(t, &f)
+	work, _, err := cmd.Find([]string{"work"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := work.ParseFlags([]string{"--tools", "shell,fs", "--root", root, "--read-only", "docs", "--read-only", ".git", "--protect", "keys"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(f.Absent(), "\n")
+	for _, want := range []string{"--read-only .git: there is no " + root + "/.git", "--protect keys: there is no " + root + "/keys"} {
+		if !strings.Contains(got, want) || len(f.Absent()) != 2 {
+			t.Errorf("Absent = %q, want %q", f.Absent(), want)
+		}
+	}
+}

@@ -128,13 +128,21 @@ func (f *Flags) prepareCommands(ctx context.Context) (err error) {
 			return fmt.Errorf("--sandbox-write %s: it does not exist: create it or name another path", p)
 		}
 	}
-	for _, p := range f.policy.paths.ReadOnly {
-		c.ReadOnly = append(c.ReadOnly, f.below(p))
-	}
-	for _, p := range f.policy.paths.Protect {
-		c.Hidden = append(c.Hidden, f.below(p))
-	}
+	c.ReadOnly = f.guard("read-only", f.policy.paths.ReadOnly)
+	c.Hidden = f.guard("protect", f.policy.paths.Protect)
 	return nil
+}
+
+// guard returns the absolute form of the paths of a flag, and notes those that do not exist.
+func (f *Flags) guard(flag string, paths []string) (out []string) {
+	for _, p := range paths {
+		at := f.below(p)
+		if _, err := os.Stat(at); err != nil {
+			f.absent = append(f.absent, fmt.Sprintf("--%s %s: there is no %s: commands may create and change it", flag, p, at))
+		}
+		out = append(out, at)
+	}
+	return out
 }
 
 // below returns the absolute form of a path that may be relative to the root.

@@ -100,6 +100,9 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 	if note := l.tools.SandboxNote(); note != "" {
 		_, _ = fmt.Fprintln(l.app.Err, note)
 	}
+	for _, line := range l.tools.Absent() {
+		l.app.Hint("%s", line)
+	}
 	offers := d.Offers(ulid.Make().String(), DefaultQueue)
 	caller, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName("turnlog-agents"))
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
-	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -41,7 +40,7 @@ type fence struct {
 }
 
 func (c *Cell) fences() bucket[fence] {
-	return valueBucket[fence](c, "fence", c.names.Catalog(), layout.FenceKeys, 1, fenceTTL)
+	return valueBucket[fence](c, "fence", c.names.Fences(), "", 1, fenceTTL)
 }
 
 // Fence keeps tasks that must not run twice from starting if drivers of earlier epochs dispatched

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -228,7 +229,9 @@ func TestATaskIsGivenBackOnce(t *testing.T) {
 		answers := make(chan *nats.Msg, 16)
 		_, err := c.nc.ChanSubscribe(api.AckPrefix+c.names.TasksStream()+".>", answers)
 		must(t, err)
-		must(t, jsOf(t, c).DeleteStream(t.Context(), c.names.Catalog().Stream())) // so that the look takes long
+		for _, b := range []layout.Bucket{c.names.Catalog(), c.names.Fences()} { // so that the look takes long
+			must(t, jsOf(t, c).DeleteStream(t.Context(), b.Stream()))
+		}
 		claimNothing(t, q, time.Second)
 		<-time.After(time.Second)
 		if len(answers) != 1 {

@@ -67,7 +67,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Probe(node), "", "driver doctor", "driver"),
 		row(n.Catalog().Key(layout.OfferKeys+"<worker>"), "CATALOG", "worker", "client driver doctor"),
 		row(n.Catalog().Key(layout.UnclaimedKeys+queue+"."+id), "CATALOG", "worker", "worker"),
-		row(n.Catalog().Key(layout.FenceKeys+session), "CATALOG", "driver", "worker driver"),
+		row(n.Fences().Key(session), "FENCES", "driver", "worker driver"),
 		row(n.Nodes().Key(node), "NODES", "driver", "driver doctor"),
 		row(n.Snapshots().Key(session), "SNAPSHOTS", "driver", "client approver driver doctor"),
 		row(n.Approvals().Key(session), "APPROVALS", "driver", "client approver driver"),
@@ -100,7 +100,7 @@ type headerRow struct {
 func headers() []headerRow {
 	journal := []string{"JOURNAL"}
 	return []headerRow{
-		{layout.HeaderGuard, []string{"JOURNAL", "CATALOG", "APPROVALS", "DEAD", "SCHEDULES", "BLOBS"}},
+		{layout.HeaderGuard, []string{"JOURNAL", "FENCES", "APPROVALS", "DEAD", "SCHEDULES", "BLOBS"}},
 		{layout.HeaderSeq, journal},
 		{layout.HeaderHash, journal},
 		{layout.HeaderPrev, journal},
@@ -112,7 +112,7 @@ func headers() []headerRow {
 		{"Nats-Schedule", []string{"TIMERS", "SCHEDULES"}},
 		{"Nats-Schedule-Target", []string{"TIMERS", "SCHEDULES"}},
 		{"Nats-Schedule-Time-Zone", []string{"SCHEDULES"}},
-		{"Nats-TTL", []string{"CATALOG", "NODES", "APPROVALS", "DEAD", "MEMORY"}},
+		{"Nats-TTL", []string{"CATALOG", "NODES", "FENCES", "APPROVALS", "DEAD", "MEMORY"}},
 		{layout.HeaderOperation, []string{"CATALOG", "NODES", "APPROVALS", "DEAD", "AGENTS", "MEMORY"}},
 	}
 }

@@ -184,6 +184,8 @@ func powers(stream string) map[string][]string {
 	case "CATALOG":
 		may(get, "worker", "worker_other")
 		may(direct, "client", "doctor")
+	case "FENCES":
+		may(get, "driver", "worker", "worker_other")
 		may(purge, "keeper")
 	case "NODES":
 		may(get, "driver")

@@ -59,6 +59,7 @@ func (n Names) Catalog() Bucket   { return Bucket(n.prefix + "CATALOG") }
 func (n Names) Nodes() Bucket     { return Bucket(n.prefix + "NODES") }
 func (n Names) Snapshots() Bucket { return Bucket(n.prefix + "SNAPSHOTS") }
 func (n Names) Agents() Bucket    { return Bucket(n.prefix + "AGENTS") }
+func (n Names) Fences() Bucket    { return Bucket(n.prefix + "FENCES") }
 func (n Names) Approvals() Bucket { return Bucket(n.prefix + "APPROVALS") }
 func (n Names) Dead() Bucket      { return Bucket(n.prefix + "DEAD") }
 func (n Names) Memory() Bucket    { return Bucket(n.prefix + "MEMORY") }
@@ -77,7 +78,6 @@ func (b Bucket) Key(key string) string { return "$KV." + string(b) + "." + key }
 const (
 	OfferKeys     = "offer."     // followed by a worker, in the catalog
 	UnclaimedKeys = "unclaimed." // followed by a queue and a task's number, in the catalog
-	FenceKeys     = "fence."     // followed by a session, in the catalog
 	TrialKeys     = "trial."     // followed by a session, with the dead letters
 )
 

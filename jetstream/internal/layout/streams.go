@@ -47,6 +47,7 @@ func (n Names) Streams() []Stream {
 		{Name: "CATALOG", Config: bucketConfig(n.Catalog(), MarkerTTL)},
 		{Name: "NODES", Config: bucketConfig(n.Nodes(), MarkerTTL)},
 		{Name: "SNAPSHOTS", Config: bucketConfig(n.Snapshots(), 0)},
+		{Name: "FENCES", Config: bucketConfig(n.Fences(), MarkerTTL)},
 		{Name: "APPROVALS", Config: bucketConfig(n.Approvals(), MarkerTTL)},
 		{Name: "DEAD", Config: bucketConfig(n.Dead(), MarkerTTL)},
 		{Name: "AGENTS", Config: bucketConfig(n.Agents(), 0)},

@@ -54,7 +54,7 @@ func TestADeletedSessionEndsForEveryClient(t *testing.T) {
 					r, refused := errors.AsType[*session.InvalidStateError](err)
 					switch {
 					case ok && d.By == "ada" && d.Entries == last.Seq && d.Last == last.Hash:
-					case refused && r.Reason == "deleted" && strings.Contains(r.Detail, "by ada (asked to)"):
+					case refused && r.Reason == "deleted" && strings.Contains(r.Detail, "by ada (claimed) (asked to)"):
 					default:
 						t.Errorf("%s: %v, want that it was deleted", what, err)
 					}

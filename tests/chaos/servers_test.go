@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
@@ -212,7 +214,7 @@ func TestNothingIsLostWithTheProcessOfALeader(t *testing.T) {
 
 // killLeaders kills the leader of the journals, restarts it, and waits until commands are
 // handled and it has caught up, since two of three are needed. It repeats that until ctx
-// ends, but does it once at least.
+// ends, but does it once at least. It fails when the journals have no leader in time.
 func (c *traffic) killLeaders(ctx context.Context, servers []*natsServer) (killed int) {
 	t := c.t
 	nc, err := nats.Connect(urlsOf(servers), lasting()...)
@@ -221,24 +223,79 @@ func (c *traffic) killLeaders(ctx context.Context, servers []*natsServer) (kille
 		return 0
 	}
 	defer nc.Close()
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for ; ctx.Err() == nil || killed == 0; <-tick.C {
-		now := standingOf(t.Context(), nc)
-		if !now.whole {
-			continue
+	for ctx.Err() == nil || killed == 0 {
+		wait := ctx
+		if killed == 0 {
+			wait = t.Context()
 		}
-		for _, s := range servers {
-			if s.name == now.leader {
-				s.kill()
-				killed++
-				<-time.After(500 * time.Millisecond)
-				s.start()
-				c.goesOn("after a leader was killed")
-			}
+		wait, cancel := context.WithTimeout(wait, patience)
+		leader, err := leaderOf(wait, nc, servers)
+		cancel()
+		if killed > 0 && errors.Is(err, ctx.Err()) {
+			return killed // the run is over
 		}
+		if err != nil {
+			t.Errorf("after %d leaders were killed: %v", killed, err)
+			return killed
+		}
+		leader.kill()
+		killed++
+		<-time.After(500 * time.Millisecond)
+		leader.start()
+		c.goesOn("after a leader was killed")
 	}
 	return killed
+}
+
+// leaderOf waits until all replicas of the journals are up to date and returns the server
+// that leads them. It fails at once when a server has ended, since that never happens then.
+func leaderOf(ctx context.Context, nc *nats.Conn, servers []*natsServer) (*natsServer, error) {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for now := (standing{}); ; now = standingOf(ctx, nc) {
+		leads := func(s *natsServer) bool { return s.name == now.leader }
+		if i := slices.IndexFunc(servers, leads); now.whole && i >= 0 {
+			return servers[i], nil
+		}
+		for _, s := range servers {
+			select {
+			case <-s.done:
+				return nil, fmt.Errorf("wait for a leader of the journals: the process of %s has ended", s.name)
+			default:
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for a leader of the journals (%q) with replicas up to date: %w", now.leader, ctx.Err())
+		}
+	}
+}
+
+// TestWaitingForALeaderEnds waits for a leader that never comes, of servers that run and of
+// one that has ended.
+func TestWaitingForALeaderEnds(t *testing.T) {
+	t.Parallel()
+	srv, err := embedded.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	nc, err := srv.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	s := &natsServer{name: "s1", done: make(chan struct{})}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := leaderOf(over, nc, []*natsServer{s}); !errors.Is(err, context.Canceled) {
+		t.Errorf("without a leader: %v", err)
+	}
+	close(s.done)
+	if _, err := leaderOf(t.Context(), nc, []*natsServer{s}); err == nil || !strings.Contains(err.Error(), "s1 has ended") {
+		t.Errorf("with a server that ended: %v", err)
+	}
 }
 
 // lasting makes a connection reconnect for as long as its servers are away.

@@ -3,7 +3,6 @@ package actor
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -41,7 +40,7 @@ type trial struct {
 	slow  *time.Timer // fires in a slow step
 	leave func()      // ends the session's place among those that are taken over; nil: it has none
 
-	mu     sync.Mutex      // guards the rest, and is held while the note is written
+	mu     slot            // guards the rest, and is held while the note is written
 	note   jetstream.Trial // as far as it is known
 	seq    uint64          // of the driver's stored note; 0: none
 	inStep bool
@@ -49,7 +48,7 @@ type trial struct {
 }
 
 func newTrial(n *Node, s content.SessionID, log *zap.Logger) *trial {
-	return &trial{node: n, log: log, note: jetstream.Trial{Session: s}}
+	return &trial{node: n, log: log, mu: make(slot, 1), note: jetstream.Trial{Session: s}}
 }
 
 // begin prepares for the steps of a driver that runs with ctx.
@@ -57,6 +56,16 @@ func (t *trial) begin(ctx context.Context) {
 	t.slow = time.AfterFunc(time.Hour, func() { t.late(ctx) })
 	t.slow.Stop()
 }
+
+// slot is a lock whose holder may wait for a stream. Unlike a mutex, it lets the time of a virtual-time test
+// pass meanwhile.
+type slot chan struct{}
+
+// Lock takes the slot.
+func (s slot) Lock() { s <- struct{}{} }
+
+// Unlock frees the slot.
+func (s slot) Unlock() { <-s }
 
 // look reads the note, and reports whether the session is set aside.
 func (t *trial) look(ctx context.Context) (aside bool) {

@@ -182,7 +182,7 @@ func (s *Sandbox) Wrap(c Command) []string {
 func existing(paths []string) []string {
 	var out []string
 	for _, p := range paths {
-		if at, err := filepath.EvalSymlinks(p); err == nil && p != "" {
+		if at, err := filepath.EvalSymlinks(p); err == nil && p != "" && !slices.Contains(out, at) {
 			out = append(out, at)
 		}
 	}

@@ -53,7 +53,7 @@ func NewPaths(root string, r PathRules) (*Paths, error) {
 	}
 	return &Paths{
 		rules: r, root: root,
-		protected: absolute(root, r.Protect), readOnly: absolute(root, r.ReadOnly), allowed: absolute(root, r.Allow),
+		protected: lasting(root, r.Protect), readOnly: lasting(root, r.ReadOnly), allowed: absolute(root, r.Allow),
 	}, nil
 }
 
@@ -76,6 +76,17 @@ func absolute(root string, paths []string) []string {
 			p = filepath.Join(root, p)
 		}
 		out = append(out, filepath.Clean(p))
+	}
+	return out
+}
+
+// lasting returns the paths, and where those lead now that have links in them: a link may be changed later.
+func lasting(root string, paths []string) []string {
+	out := absolute(root, paths)
+	for _, p := range out {
+		if at, err := filepath.EvalSymlinks(p); err == nil && !slices.Contains(out, at) {
+			out = append(out, at)
+		}
 	}
 	return out
 }

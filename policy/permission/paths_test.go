@@ -248,3 +248,17 @@ func existing(full string) string {
 		full = full[:cut]
 	}
 }
+
+// A command may remove a link in the name of a protected path. Where it led when the policy was made stays
+// protected.
+func TestProtectedPathsDoNotDependOnLinks(t *testing.T) {
+	t.Parallel()
+	root := tree(t, "real/keys/k", "config -> real")
+	p := paths(t, root, permission.PathRules{Protect: []string{"config/keys"}})
+	if err := os.Remove(filepath.Join(root, "config")); err != nil {
+		t.Fatal(err)
+	}
+	if got := ruling(evaluate(t, p, path(t, "read", "real/keys/k"))); got != "deny path_protected" {
+		t.Errorf("what the link led to: %s", got)
+	}
+}

@@ -2,8 +2,10 @@ package toolset
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -208,5 +210,23 @@ func TestPathsThatDoNotExistAreReported(t *testing.T) {
 		if !strings.Contains(got, want) || len(f.Absent()) != 2 {
 			t.Errorf("Absent = %q, want %q", f.Absent(), want)
 		}
+	}
+}
+
+// A command may remove a link in the name of a protected path. Where it led stays protected.
+func TestProtectedPathsDoNotDependOnLinks(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Join(root, "real/keys"), 0o700), os.Symlink("real", filepath.Join(root, "config"))); err != nil {
+		t.Fatal(err)
+	}
+	var f Flags
+	f.Root = root
+	want := []string{filepath.Join(root, "config/keys"), filepath.Join(root, "real/keys")}
+	if got := f.guard("protect", []string{"config/keys"}); !slices.Equal(got, want) || len(f.Absent()) > 0 {
+		t.Errorf("guard = %q, %q, want %q", got, f.Absent(), want)
 	}
 }

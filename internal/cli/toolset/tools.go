@@ -141,6 +141,9 @@ func (f *Flags) guard(flag string, paths []string) (out []string) {
 			f.absent = append(f.absent, fmt.Sprintf("--%s %s: there is no %s: commands may create and change it", flag, p, at))
 		}
 		out = append(out, at)
+		if leads, err := filepath.EvalSymlinks(at); err == nil && leads != at { // the link may be changed later
+			out = append(out, leads)
+		}
 	}
 	return out
 }

@@ -51,6 +51,11 @@ type Call struct {
 	Caller         Caller                // nil on a remote worker
 	Stash          Stash                 // stores what does not fit in a result; nil if the host stores nothing
 
+	// Permit judges a request that only the running tool can make, such as where a path led
+	// when it was opened; nil if no policy judges the call. An error ends the call. Questions
+	// are asked before a call runs, so here only a denial counts.
+	Permit func(ctx context.Context, kind, summary string, target any) error
+
 	// Progress reports what the tool is doing; never nil inside Call. share is
 	// between 0 and 1, or 0 if unknown. Call it as often as you like: the host limits
 	// the rate.

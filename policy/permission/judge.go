@@ -3,6 +3,7 @@ package permission
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
@@ -22,6 +23,15 @@ func Guard(p tool.Permissions, t tool.Tool) tool.Middleware {
 		case len(questions) > 0:
 			return tool.Output{}, tool.NeedsApproval(together(questions))
 		}
+		c.Permit = func(ctx context.Context, kind, summary string, target any) error {
+			r := tool.RequestFor(t.Spec(), c)
+			r.Kind, r.Summary = kind, summary
+			var err error
+			if r.Target, err = json.Marshal(target); err == nil {
+				_, err = judge(ctx, p, c, r)
+			}
+			return err
+		}
 		return next(ctx, c)
 	}
 }
@@ -32,8 +42,8 @@ func Guard(p tool.Permissions, t tool.Tool) tool.Middleware {
 // before any question is asked. Questions that approved answers are omitted, and equal ones
 // are merged. Judge does not recover from panics.
 func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, approved ...content.QuestionKey) ([]tool.Verdict, error) {
-	spec, p := t.Spec(), All(p)
-	requests := []tool.Request{tool.RequestFor(spec, c)}
+	p = All(p)
+	requests := []tool.Request{tool.RequestFor(t.Spec(), c)}
 	if proposer, ok := t.(tool.Proposer); ok {
 		var err error
 		if requests, err = proposer.Propose(ctx, c); err != nil {
@@ -42,15 +52,12 @@ func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, ap
 	}
 	var questions []tool.Verdict
 	for _, r := range requests {
-		r.Session, r.Spec = c.Session, spec
-		r.Call = content.ToolCall{ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input}
-		v, err := p.Evaluate(ctx, r)
-		switch {
-		case err != nil:
-			return nil, tool.Forbidden(tool.CodeDenied, err.Error())
-		case v.Ruling == tool.Deny:
-			return nil, tool.Forbidden(cmp.Or(v.Code, tool.CodeDenied), v.Message)
-		case v.Ruling == tool.Ask:
+		r.Spec = t.Spec()
+		v, err := judge(ctx, p, c, r)
+		if err != nil {
+			return nil, err
+		}
+		if v.Ruling == tool.Ask {
 			for _, q := range v.Questions() {
 				if q = complete(r, q); !slices.Contains(approved, q.Key()) {
 					questions = add(questions, q)
@@ -59,6 +66,19 @@ func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, ap
 		}
 	}
 	return questions, nil
+}
+
+// judge asks p about one request of a call. It returns a *[tool.Error] for a denial.
+func judge(ctx context.Context, p tool.Permissions, c tool.Call, r tool.Request) (tool.Verdict, error) {
+	r.Session, r.Call = c.Session, content.ToolCall{ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input}
+	v, err := p.Evaluate(ctx, r)
+	switch {
+	case err != nil:
+		return v, tool.Forbidden(tool.CodeDenied, err.Error())
+	case v.Ruling == tool.Deny:
+		return v, tool.Forbidden(cmp.Or(v.Code, tool.CodeDenied), v.Message)
+	}
+	return v, nil
 }
 
 // add adds a question. Equal questions about two requests become one that shows both.

@@ -58,10 +58,10 @@ type size struct {
 }
 
 func newCount(d *dir) (tool.Tool, error) {
-	return tool.Func("fs_count",
+	return tool.CallFunc("fs_count",
 		"Counts lines, words and bytes of text files, except those that .gitignore excludes. Returns JSON: files, the longest first unless sort is set, and total, over all of them. "+
 			"Use it for questions about size: which files are the longest, how much code there is, how many files of a kind.",
-		d.count, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
+		bind(d, (*dir).count), tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["sort"].Enum = []any{"lines", "words", "bytes", "path"}
 			between(s, "limit", 1, 1000)
 		}))

@@ -28,10 +28,10 @@ func (in findInput) Describe() (kind, summary string, target any) {
 }
 
 func newFind(d *dir) (tool.Tool, error) {
-	return tool.Func("fs_find",
+	return tool.CallFunc("fs_find",
 		"Finds files and directories by name, anywhere below a directory, except what .gitignore excludes. Returns one path per line, sorted; directories end with a slash. "+
 			"The last line is a summary. To look for content, use fs_search.",
-		d.find, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
+		bind(d, (*dir).find), tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["glob"].MinLength = new(1)
 			s.Properties["type"].Enum = []any{"file", "directory"}
 			between(s, "limit", 1, 5000)

@@ -4,7 +4,8 @@
 // The one idea: nothing outside the root can be reached. Every file is opened
 // through a [tool.Root], so neither .. nor an absolute path nor a symbolic link leads
 // out, even if the tree changes meanwhile. Paths are relative to the root, with
-// slashes; an absolute path within the root works too.
+// slashes; an absolute path within the root works too. Policies that judge a call judge each
+// place again when it is opened, so links that change meanwhile get around no denial.
 //
 // Writes are atomic: a temporary file is renamed. A replaced file keeps its
 // permissions, and a write through a symbolic link changes the link's target. Edits
@@ -65,7 +66,7 @@ func New(root string, opts Options) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dir{Root: r, readFirst: opts.ReadFirst, unlinked: opts.Unlinked}
+	d := &dir{Root: r, readFirst: opts.ReadFirst, unlinked: opts.Unlinked, mu: new(sync.Mutex)}
 	makers := []func(*dir) (tool.Tool, error){newCount, newFind, newList, newRead, newSearch}
 	if opts.Write {
 		makers = append(makers, newDelete, newMakeDirectory, newPatch, newReplace, newWrite)
@@ -88,12 +89,16 @@ type dir struct {
 
 	readFirst bool
 	unlinked  bool
+	permit    func(kind, name string) error // asks the policies of a call; nil: it has none
 
-	mu sync.Mutex // held from reading a file until it is written
+	mu *sync.Mutex // held from reading a file until it is written
 }
 
 // explain returns an error about a path that says what to do.
 func (d *dir) explain(name string, err error) error {
+	if e, ok := errors.AsType[*tool.Error](err); ok {
+		return e
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return tool.Failure(tool.CodeNoFile, "%s does not exist: use fs_list_directory or fs_find to see what does", show(name))
 	}
@@ -118,11 +123,10 @@ func (d *dir) regular(name string) (fs.FileInfo, error) {
 // open opens a regular file. What a path leads to may change, so it checks again after the
 // open, which does not wait for the writer of a pipe.
 func (d *dir) open(name string) (*os.File, fs.FileInfo, error) {
-	info, err := d.regular(name)
-	if err != nil {
+	if _, err := d.regular(name); err != nil {
 		return nil, nil, err
 	}
-	f, err := textfile.OpenIn(d.Root.Root, name)
+	f, info, err := d.reach("read", name, textfile.OpenIn)
 	if err != nil {
 		return nil, nil, d.explain(name, err)
 	}

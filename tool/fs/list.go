@@ -26,10 +26,10 @@ func (in listInput) Describe() (kind, summary string, target any) {
 }
 
 func newList(d *dir) (tool.Tool, error) {
-	return tool.Func("fs_list_directory",
+	return tool.CallFunc("fs_list_directory",
 		"Lists a directory, sorted by name, one path per line: directories end with a slash, and files are followed by their size in bytes. "+
 			"Use it to get an overview; with depth it shows subdirectories too. To look for names, use fs_find; for content, fs_search.",
-		d.list, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) { between(s, "depth", 1, 20) }))
+		bind(d, (*dir).list), tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) { between(s, "depth", 1, 20) }))
 }
 
 func (d *dir) list(ctx context.Context, in listInput) (string, error) {

@@ -25,10 +25,10 @@ type patchInput struct {
 type patchTool struct{ tool.Tool }
 
 func newPatch(d *dir) (tool.Tool, error) {
-	t, err := tool.Func("fs_patch",
+	t, err := tool.CallFunc("fs_patch",
 		"Applies a patch that changes, creates, deletes and renames text files, all or nothing. Context lines and removed lines must match exactly; line numbers are only hints. "+
 			"If anything does not match, the result says where and why, and no file is changed.",
-		d.patch, tool.WithSpec(writing), d.versions("versions"),
+		bind(d, (*dir).patch), tool.WithSpec(writing), d.versions("versions"),
 		tool.WithSchema(func(s *jsonschema.Schema) { s.Properties["patch"].MinLength = new(1) }))
 	if err != nil {
 		return nil, err
@@ -207,7 +207,12 @@ func (d *dir) perform(ctx context.Context, plan []change) error {
 
 func (d *dir) make(ctx context.Context, c change) error {
 	if c.remove {
-		if err := d.Remove(c.file.name); err != nil {
+		at, err := d.pin("delete", c.file.name, false)
+		if err != nil {
+			return err
+		}
+		defer at.close()
+		if err := at.Remove(at.base); err != nil {
 			return d.explain(c.file.name, err)
 		}
 		return nil

@@ -33,10 +33,10 @@ func (in readInput) Describe() (kind, summary string, target any) {
 }
 
 func newRead(d *dir) (tool.Tool, error) {
-	return tool.Func("fs_read_file",
+	return tool.CallFunc("fs_read_file",
 		fmt.Sprintf("Reads a text file, or a range of its lines. The first line of the result says which lines follow, how many the file has, "+
 			"and where to continue; the content follows unchanged. One call reads up to %d lines or %d KiB.", maxReadLines, maxReadBytes>>10),
-		d.read, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
+		bind(d, (*dir).read), tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["first_line"].Minimum, s.Properties["last_line"].Minimum = new(1.0), new(1.0)
 		}))
 }

@@ -27,10 +27,10 @@ func (in replaceInput) Describe() (kind, summary string, target any) {
 }
 
 func newReplace(d *dir) (tool.Tool, error) {
-	return tool.Func("fs_replace_in_file",
+	return tool.CallFunc("fs_replace_in_file",
 		"Replaces a text in a file. The text must match exactly and, unless all is set, must occur only once; "+
 			"otherwise nothing is changed and the result says how many matches there are. Read the file first.",
-		d.replace, tool.WithSpec(writing), d.versions("version"), tool.WithSchema(func(s *jsonschema.Schema) { s.Properties["old"].MinLength = new(1) }))
+		bind(d, (*dir).replace), tool.WithSpec(writing), d.versions("version"), tool.WithSchema(func(s *jsonschema.Schema) { s.Properties["old"].MinLength = new(1) }))
 }
 
 func (d *dir) replace(ctx context.Context, in replaceInput) (tool.Output, error) {

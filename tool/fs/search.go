@@ -40,10 +40,10 @@ func (in searchInput) Describe() (kind, summary string, target any) {
 }
 
 func newSearch(d *dir) (tool.Tool, error) {
-	return tool.Func("fs_search",
+	return tool.CallFunc("fs_search",
 		"Searches the content of text files, line by line, except files that .gitignore excludes. Each match is one line, path:line: text; context lines have - instead of the colons. "+
 			"The last line is a summary. Use it to find where something is defined or used; then read around the line with fs_read_file.",
-		d.search, tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
+		bind(d, (*dir).search), tool.ReadOnly(), tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["pattern"].MinLength = new(1)
 			between(s, "context", 0, 20)
 			between(s, "limit", 1, 1000)

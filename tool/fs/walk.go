@@ -47,7 +47,7 @@ func (s skipped) String() string {
 // only that, ignored or not. Without all, it skips what ignore files exclude.
 func (d *dir) walk(ctx context.Context, start string, all bool, visit visitFunc) (skip skipped, err error) {
 	ignores := d.ignores()
-	err = fs.WalkDir(d.FS(), start, func(name string, e fs.DirEntry, err error) error {
+	err = fs.WalkDir(tree{d.FS(), d}, start, func(name string, e fs.DirEntry, err error) error {
 		below, inside := strings.TrimPrefix(name, start+"/"), name != start
 		switch {
 		case ctx.Err() != nil:

@@ -10,7 +10,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -26,9 +25,9 @@ func (in writeInput) Describe() (kind, summary string, target any) {
 }
 
 func newWrite(d *dir) (tool.Tool, error) {
-	return tool.Func("fs_write_file",
+	return tool.CallFunc("fs_write_file",
 		"Writes a whole text file: creates it or replaces all of its content. To change part of a file, use fs_replace_in_file.",
-		d.write, tool.Idempotent(), tool.WithSpec(writing), d.versions("version"))
+		bind(d, (*dir).write), tool.Idempotent(), tool.WithSpec(writing), d.versions("version"))
 }
 
 // writing marks tools that change files. They run alone, so that calls of a round that
@@ -53,8 +52,8 @@ func (d *dir) write(ctx context.Context, in writeInput) (tool.Output, error) {
 	if err := d.expect(ctx, f, in.Version); err != nil {
 		return tool.Output{}, err
 	}
-	if f.size == int64(len(in.Content)) {
-		if old, err := textfile.ReadIn(d.Root.Root, f.name, f.size); err == nil && string(old) == in.Content {
+	if f.exists && f.size == int64(len(in.Content)) {
+		if old, err := d.whole(ctx, f.name); err == nil && old == in.Content {
 			return tool.Text(show(f.name) + " already has this content\n"), nil
 		}
 	}
@@ -136,13 +135,13 @@ func (d *dir) put(ctx context.Context, to file, content string) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if !to.exists {
-		if err := d.MkdirAll(path.Dir(to.name), 0o755); err != nil {
-			return d.explain(path.Dir(to.name), err)
-		}
+	at, err := d.pin("write", to.name, !to.exists)
+	if err != nil {
+		return err
 	}
-	temp := path.Join(path.Dir(to.name), ".turnlog-"+rand.Text()+".tmp")
-	f, err := d.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	defer at.close()
+	temp := path.Join(path.Dir(at.base), ".turnlog-"+rand.Text()+".tmp")
+	f, err := at.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return d.explain(to.name, err)
 	}
@@ -157,10 +156,10 @@ func (d *dir) put(ctx context.Context, to file, content string) (err error) {
 		err = closeErr
 	}
 	if err == nil {
-		err = d.Rename(temp, to.name)
+		err = at.Rename(temp, at.base)
 	}
 	if err != nil {
-		_ = d.Remove(temp)
+		_ = at.Remove(temp)
 		return d.explain(to.name, err)
 	}
 	return nil
@@ -176,9 +175,9 @@ func (in makeDirectoryInput) Describe() (kind, summary string, target any) {
 }
 
 func newMakeDirectory(d *dir) (tool.Tool, error) {
-	return tool.Func("fs_make_directory",
+	return tool.CallFunc("fs_make_directory",
 		"Creates a directory. An existing one is left unchanged. fs_write_file creates the directories that it needs.",
-		d.makeDirectory, tool.Idempotent(), tool.WithSpec(func(s *tool.Spec) { s.Exclusive = true }))
+		bind(d, (*dir).makeDirectory), tool.Idempotent(), tool.WithSpec(func(s *tool.Spec) { s.Exclusive = true }))
 }
 
 func (d *dir) makeDirectory(_ context.Context, in makeDirectoryInput) (string, error) {
@@ -192,7 +191,16 @@ func (d *dir) makeDirectory(_ context.Context, in makeDirectoryInput) (string, e
 		}
 		return show(name) + "/ already exists\n", nil
 	}
-	if err := d.MkdirAll(name, 0o755); err != nil {
+	to, err := d.resolve(name)
+	if err != nil {
+		return "", err
+	}
+	at, err := d.pin("mkdir", to, true)
+	if err != nil {
+		return "", err
+	}
+	defer at.close()
+	if err := at.MkdirAll(at.base, 0o755); err != nil {
 		return "", d.explain(name, err)
 	}
 	return "created " + show(name) + "/\n", nil
@@ -209,9 +217,9 @@ func (in deleteInput) Describe() (kind, summary string, target any) {
 }
 
 func newDelete(d *dir) (tool.Tool, error) {
-	return tool.Func("fs_delete",
+	return tool.CallFunc("fs_delete",
 		"Deletes a file, a symbolic link or an empty directory or, with recursive, a directory and everything in it. It cannot be undone.",
-		d.delete, tool.WithSpec(writing))
+		bind(d, (*dir).delete), tool.WithSpec(writing))
 }
 
 func (d *dir) delete(_ context.Context, in deleteInput) (tool.Output, error) {
@@ -222,13 +230,22 @@ func (d *dir) delete(_ context.Context, in deleteInput) (tool.Output, error) {
 	if name == "." {
 		return tool.Output{}, tool.Denied("path %q is the root itself, which cannot be deleted", in.Path)
 	}
-	info, err := d.Lstat(name)
+	parent, err := d.resolve(path.Dir(name))
+	if err != nil {
+		return tool.Output{}, err
+	}
+	at, err := d.pin("delete", path.Join(parent, path.Base(name)), false)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	defer at.close()
+	info, err := at.Lstat(at.base)
 	if err != nil {
 		return tool.Output{}, d.explain(name, err)
 	}
 	if info.IsDir() && in.Recursive {
-		err = d.RemoveAll(name)
-	} else if err = d.Remove(name); err != nil && info.IsDir() && d.occupied(name) {
+		err = at.RemoveAll(at.base)
+	} else if err = at.Remove(at.base); err != nil && info.IsDir() && at.occupied() {
 		return tool.Output{}, tool.Failure(CodeNotEmpty, "%s is not empty: set recursive to delete it and everything in it", show(name))
 	}
 	if err != nil {
@@ -237,7 +254,7 @@ func (d *dir) delete(_ context.Context, in deleteInput) (tool.Output, error) {
 	return changed("deleted "+show(name)+"\n", name), nil
 }
 
-func (d *dir) occupied(name string) bool {
-	entries, err := fs.ReadDir(d.FS(), name)
+func (p *place) occupied() bool {
+	entries, err := fs.ReadDir(p.FS(), p.base)
 	return err == nil && len(entries) > 0
 }

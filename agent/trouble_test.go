@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/modeltest"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -207,6 +208,39 @@ func TestAPanickingPolicyRunsNothing(t *testing.T) {
 	})
 	got := step[*session.AfterToolResult](t, d).Results[0]
 	if got.Status != content.StatusError || got.Code != tool.CodePanic {
+		t.Errorf("result = %+v", got)
+	}
+}
+
+// once is a policy that changes its mind after it allowed a call.
+type once struct{ asked *atomic.Int32 }
+
+func (o once) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
+	if o.asked.Add(1) == 1 {
+		return tool.Verdict{}, nil
+	}
+	return tool.Verdict{Ruling: tool.Deny, Code: r.Kind, Message: string(r.Target)}, nil
+}
+
+// A call in process may ask its policy about what it finds while it runs.
+func TestARunningCallAsksItsPolicy(t *testing.T) {
+	t.Parallel()
+	x, err := tool.CallFunc("look", "Looks.", func(ctx context.Context, c tool.Call, _ struct{}) (string, error) {
+		return "seen", c.Permit(ctx, "filesystem.read", "read", "there")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks, err := tool.NewRegistry("looks", x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, agent.Config{
+		Model: replies(modeltest.Calls(call("c1", "look", `{}`)), modeltest.Text("ok")),
+		Tools: []tool.Source{looks}, Permissions: once{new(atomic.Int32)}, Policy: permission.AllowAll(), Input: []content.Item{content.UserText("go")},
+	})
+	got := step[*session.AfterToolResult](t, d).Results[0]
+	if got.Status != content.StatusDenied || got.Code != "filesystem.read" {
 		t.Errorf("result = %+v", got)
 	}
 }

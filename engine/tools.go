@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -46,6 +47,9 @@ func (r *Runner) RunTool(ctx context.Context, c loop.Call, v *View, caller tool.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadlineCause(ctx, c.Deadline.Std(), &tool.TimeoutError{After: c.Routing.Timeout})
 			defer cancel()
+		}
+		if r.cfg.Permissions != (tool.AllowAll{}) {
+			call.Permit = permission.Permit(r.cfg.Permissions, o.Tool, call)
 		}
 		return r.invoke(ctx, invoker, o.Tool, call)
 	}

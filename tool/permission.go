@@ -10,7 +10,8 @@ import (
 
 // Permissions decide what a call may do, before any call of its round starts.
 type Permissions interface {
-	// Evaluate rules on one request of a call. An error counts as a denial.
+	// Evaluate rules on one request of a call. An error counts as a denial. Calls that run ask
+	// again about what they do (Call.Permit), so it may be called from several goroutines.
 	Evaluate(ctx context.Context, r Request) (Verdict, error)
 }
 

@@ -23,16 +23,20 @@ func Guard(p tool.Permissions, t tool.Tool) tool.Middleware {
 		case len(questions) > 0:
 			return tool.Output{}, tool.NeedsApproval(together(questions))
 		}
-		c.Permit = func(ctx context.Context, kind, summary string, target any) error {
-			r := tool.RequestFor(t.Spec(), c)
-			r.Kind, r.Summary = kind, summary
-			var err error
-			if r.Target, err = json.Marshal(target); err == nil {
-				_, err = judge(ctx, p, c, r)
-			}
-			return err
-		}
+		c.Permit = Permit(p, t, c)
 		return next(ctx, c)
+	}
+}
+
+// Permit returns what a call of t may ask p while it runs; see [tool.Call].
+func Permit(p tool.Permissions, t tool.Tool, c tool.Call) func(ctx context.Context, kind, summary string, target any) error {
+	return func(ctx context.Context, kind, summary string, target any) (err error) {
+		r := tool.RequestFor(t.Spec(), c)
+		r.Kind, r.Summary = kind, summary
+		if r.Target, err = json.Marshal(target); err == nil {
+			_, err = judge(ctx, p, c, r)
+		}
+		return err
 	}
 }
 

@@ -128,7 +128,10 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 		}
 	}
 	before := d.Head.Seq
-	err := d.decide(ctx, env)
+	err := d.checkVerdict(env.Command)
+	if err == nil {
+		err = d.decide(ctx, env)
+	}
 	r, refused := errors.AsType[*commands.Rejection](err)
 	switch {
 	case refused:

@@ -80,7 +80,7 @@ func (d *driver) OpenModel(e loop.CallModel, v *engine.View) (model.Model, comma
 	return m, nil
 }
 
-// Verifier returns none: verifiers run on workers, as calls.
+// Verifier returns none: verifiers run on workers, as calls, or in the clients that started the tasks.
 func (*driver) Verifier() (extension.Verifier, string) { return nil, "" }
 
 // Due returns when to report a timer.

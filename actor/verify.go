@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/turnlog/turnlog/commands"
@@ -20,16 +21,20 @@ const verifierWait = 30 * time.Second
 // dispatched, recovered after a crash and stopped like any other. A verifier that is no longer
 // owed but has no verdict must be stopped.
 func (d *driver) pending() []loop.Effect {
-	owed := loop.Pending(d.State)
+	owed := slices.DeleteFunc(loop.Pending(d.State), func(e loop.Effect) bool {
+		v, ok := e.(loop.Verify)
+		return ok && len(v.Command) == 0 // a function of the client that started the task, which reports
+	})
 	runs := false
 	for i, e := range owed {
 		switch e := e.(type) { //nolint:gochecksumtype // only verifiers become calls
 		case loop.Verify:
-			if len(e.Command) > 0 {
-				d.placeVerifier(e)
-				owed[i], runs = loop.RunTool{Session: d.State.Session, Call: d.verifier}, true
-			}
+			d.placeVerifier(e)
+			owed[i], runs = loop.RunTool{Session: d.State.Session, Call: d.verifier}, true
 		case loop.StopVerify: // perhaps of another driver's
+			if d.State.Task.Spec.VerifierFunc {
+				continue // its client sees the cancel
+			}
 			d.placeVerifier(loop.Verify{Task: e.Task, Attempt: e.Attempt})
 		}
 	}
@@ -82,6 +87,14 @@ func (d *driver) takeVerdict(_ context.Context, env *commands.Envelope) error {
 	if of == content.VerifierPlace(d.State.Turn.N, t.Attempts) {
 		d.verifier = loop.Call{}
 		env.Command = commands.ReportVerify{Task: t.Name, Finished: f}
+	}
+	return nil
+}
+
+// checkVerdict refuses a client's verdict unless its own function verifies the task.
+func (d *driver) checkVerdict(c commands.Command) error {
+	if _, ok := c.(commands.ReportVerify); ok && (d.State.Task == nil || !d.State.Task.Spec.VerifierFunc) {
+		return &commands.Rejection{Reason: commands.ReasonNotRunning, Detail: "no function of a client verifies a task here"}
 	}
 	return nil
 }

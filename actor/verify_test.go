@@ -2,6 +2,7 @@ package actor_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -222,23 +223,6 @@ func TestAVerifierWaitsForAWorkerForALimitedTime(t *testing.T) {
 	})
 }
 
-func TestAVerifierFunctionCannotRunOnANode(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.node("n1")
-		s := w.Start("s", oneReply)
-		if err := s.Ask(w.Ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "g", VerifierFunc: true}}); err != nil {
-			t.Fatal(err)
-		}
-		w.Until("s", events.KindTaskFinished)
-		if got, end := w.verdicts("s"); end.Status != "failed" || len(got) != 1 || !strings.Contains(got[0], "a function of a process that has ended") {
-			t.Errorf("task = %+v, verdicts %q", end, got)
-		}
-		n.Drain(t)
-	})
-}
-
 func TestAQuestionAboutAVerifierFailsIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,6 +238,33 @@ func TestAQuestionAboutAVerifierFailsIt(t *testing.T) {
 		}
 		w.Until("s", events.KindTaskFinished)
 		if got, end := w.verdicts("s"); end.Status != "failed" || len(got) != 1 || !strings.Contains(got[0], "asks for an approval (shell.command)") {
+			t.Errorf("task = %+v, verdicts %q", end, got)
+		}
+		n.Drain(t)
+	})
+}
+
+// A client may report what its own function found, but nothing about a command.
+func TestNoClientReportsTheVerdictOfACommand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n, s, c := w.verifying()
+		st, _, err := w.Client.Read(w.Ctx, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := commands.ReportVerify{Task: st.Task.Name, Finished: events.VerifyFinished{Attempt: 1, Success: true}}
+		if err := s.Ask(w.Ctx, forged); !errors.Is(err, session.ErrInvalidState) {
+			t.Errorf("a client's verdict: %v", err)
+		}
+		x := c.Task()
+		failed := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue, Outcome: judged(x, false)}
+		if err := errors.Join(c.Report(w.Ctx, failed), c.Done(w.Ctx)); err != nil {
+			t.Fatal(err)
+		}
+		w.Until("s", events.KindTaskFinished)
+		if got, end := w.verdicts("s"); end.Verified || len(got) != 1 || !strings.HasPrefix(got[0], "failed 3") {
 			t.Errorf("task = %+v, verdicts %q", end, got)
 		}
 		n.Drain(t)

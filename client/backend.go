@@ -33,6 +33,7 @@ type remote struct {
 	asks    []*ask
 	cursors map[events.Lane]uint64 // up to where the session has handled its inbox
 	watcher session.Watcher
+	verify  verifying
 
 	observers engine.Observers
 }
@@ -51,19 +52,19 @@ type ask struct {
 func (c *Client) attach(ctx context.Context, from engine.Replica) (*session.Session, error) {
 	id := from.State.Session
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r := &remote{
+		client: c, id: id, cancel: cancel, done: make(chan struct{}), news: make(chan struct{}, 1),
+		state: from.State, head: from.Head, cursors: make(map[events.Lane]uint64), verify: verifying{ctx: ctx},
+		observers: engine.Observers{Session: id, Events: c.observers, Items: c.items, Log: c.log},
+	}
 	updates, err := c.feed(ctx, id, func(ctx context.Context) records { return c.journal.FollowFrom(ctx, id, from.Head) })
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("attach %s: %w", id, err)
 	}
-	r := &remote{
-		client: c, id: id, cancel: cancel, done: make(chan struct{}), news: make(chan struct{}, 1),
-		state: from.State, head: from.Head, cursors: make(map[events.Lane]uint64),
-		observers: engine.Observers{Session: id, Events: c.observers, Items: c.items, Log: c.log},
-	}
 	r.moveCursors(from.State.Cursors)
 	s := session.New(r, session.Config{Approver: c.approver, By: c.name})
-	go r.follow(updates) // Close waits for it
+	go r.follow(updates) //nolint:contextcheck // Close waits for it; verifications end with Close, too
 	return s, nil
 }
 
@@ -103,8 +104,11 @@ func (r *remote) Read(ctx context.Context) iter.Seq2[journal.Record, error] {
 
 // Close stops following the session, which goes on.
 func (r *remote) Close(context.Context) error {
-	r.cancel()
+	r.mu.Lock()
+	r.cancel() // so that no verification starts
+	r.mu.Unlock()
 	<-r.done
+	r.verify.runs.Wait()
 	return nil
 }
 
@@ -177,6 +181,7 @@ func (r *remote) take(rec journal.Record) {
 		r.passOver(a)
 	}
 	r.watcher.Applied(r.state, rec)
+	r.verifyLocked()
 	select {
 	case r.news <- struct{}{}:
 	default:

@@ -375,3 +375,45 @@ func TestObserversSeeASessionFromWhereTheyAttach(t *testing.T) {
 		}
 	})
 }
+
+// function is a verifier.
+type function func(ctx context.Context) (bool, string, error)
+
+func (f function) Verify(ctx context.Context, _ string) (bool, string, error) { return f(ctx) }
+
+// A task waits for the function that verifies it, also when its client has ended and its driver
+// was replaced.
+func TestATaskWaitsForItsVerifyingClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		stop := w.drive(engine.Config{})
+		s := w.start("s", "replies: [{text: done}]", false, nil)
+		entered := make(chan struct{})
+		_, err := s.SubmitTask(w.Ctx, session.Task{Goal: "reach it", Verifier: function(func(ctx context.Context) (bool, string, error) {
+			close(entered)
+			<-ctx.Done() // its process ends
+			return false, "", ctx.Err()
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-entered
+		if err := s.Close(w.Ctx); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		stop = w.drive(engine.Config{})
+		if s, err = w.Client.Attach(w.Ctx, "s"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := s.RunTask(w.Ctx, session.Task{Verifier: function(func(context.Context) (bool, string, error) { return true, "", nil })})
+		if err != nil || !res.Verified || res.Attempts != 1 {
+			t.Errorf("RunTask = %+v, %v", res, err)
+		}
+		if err := s.Close(w.Ctx); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+	})
+}

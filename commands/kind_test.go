@@ -62,13 +62,14 @@ func TestEveryCommandHasTheLaneOfItsSender(t *testing.T) {
 	want := map[events.Lane][]string{
 		events.LaneAsk: {
 			"open_session", "submit_input", "continue", "cancel", "detach_call", "set_next_turn_cache", "switch_model", "start_task", "close",
+			"report_verify",
 		},
 		events.LaneDecide: {"resolve_approval", "allow_tools", "settle_dead_letter"},
 		events.LaneReport: {"report_result", "report_attempt_lost", "report_overtaken", "report_gate"},
 		events.LaneDue:    {"report_timer"},
 		events.LaneLocal: {
 			"claim", "park", "report_reply", "report_model_failed", "report_model_stopped", "report_preflight", "report_hooks",
-			"report_mutation", "report_recall", "report_verify", "report_memory",
+			"report_mutation", "report_recall", "report_memory",
 		},
 	}
 	got := map[events.Lane][]string{}

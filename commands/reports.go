@@ -163,7 +163,7 @@ type ReportRecall struct {
 	Error string         `msgpack:"e,omitempty"`
 }
 
-// ReportVerify reports the outcome of a verifier.
+// ReportVerify reports the outcome of a verifier. A client sends it for a function of its own.
 type ReportVerify struct {
 	Task     string                `msgpack:"t"`
 	Finished events.VerifyFinished `msgpack:"f"`
@@ -201,6 +201,6 @@ func (ReportQuestion) command() kind     { return report("report_gate", events.L
 func (ReportHooks) command() kind        { return report("report_hooks", events.LaneLocal) }
 func (ReportMutation) command() kind     { return report("report_mutation", events.LaneLocal) }
 func (ReportRecall) command() kind       { return report("report_recall", events.LaneLocal) }
-func (ReportVerify) command() kind       { return report("report_verify", events.LaneLocal) }
+func (ReportVerify) command() kind       { return report("report_verify", events.LaneAsk) }
 func (ReportMemory) command() kind       { return report("report_memory", events.LaneLocal) }
 func (ReportTimer) command() kind        { return report("report_timer", events.LaneDue) }

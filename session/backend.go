@@ -38,6 +38,9 @@ type Backend interface {
 	// Wait waits for something to arrive. When ctx ends first, it returns its cause.
 	Wait(ctx context.Context) error
 
+	// SetVerifier sets the function that verifies the task that is open, or started next.
+	SetVerifier(v extension.Verifier)
+
 	// Close stops driving or following. The session can be opened again.
 	Close(ctx context.Context) error
 }
@@ -51,9 +54,4 @@ type Watcher struct {
 	Live func(ev events.Event)
 	// Stopped is called when the backend cannot go on, under the rules of Applied.
 	Stopped func()
-}
-
-// verifying is a backend that can run a verifier that is a Go function.
-type verifying interface {
-	SetVerifier(v extension.Verifier)
 }

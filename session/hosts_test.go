@@ -138,7 +138,9 @@ func TestAProgramDoesTheSameInProcessAndInADeployment(t *testing.T) {
 		"refused while an approval is open": {config: asking, program: refusedWhileAsking, want: []string{
 			"approval_pending", "pending input 0", "nothing_to_cancel",
 		}},
-		"task": {program: reached, want: []string{"done first: reach it"}},
+		"task":                             {program: reached, want: []string{"done first: reach it"}},
+		"task that a function verifies":    {program: verified, want: []string{"done third: Verification failed. Fix these errors and try again:\nnot 2 2"}},
+		"task whose function is cancelled": {program: cancelVerifier, want: []string{"cancelled 1", "second: on"}},
 		"follow a task": {program: followTask, want: []string{
 			"task_started true", "turn_started true", "task_finished true", "done first: reach it",
 		}},
@@ -272,6 +274,45 @@ func reached(ctx context.Context, s *session.Session) []string {
 		return []string{err.Error()}
 	}
 	return []string{res.Status + " " + res.Summary}
+}
+
+// function is a verifier.
+type function func(ctx context.Context) (bool, string, error)
+
+func (f function) Verify(ctx context.Context, _ string) (bool, string, error) { return f(ctx) }
+
+// verified works on a task whose work passes at the third attempt.
+func verified(ctx context.Context, s *session.Session) []string {
+	attempts := 0
+	res, err := s.RunTask(ctx, session.Task{Goal: "reach it", MaxRetries: 2, Verifier: function(func(context.Context) (bool, string, error) {
+		attempts++
+		return attempts == 3, fmt.Sprint("not ", attempts), nil
+	})})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return []string{fmt.Sprint(res.Status, " ", res.Summary, " ", res.Attempts-1)}
+}
+
+// cancelVerifier cancels a task while its function runs.
+func cancelVerifier(ctx context.Context, s *session.Session) []string {
+	limited, cancel := context.WithCancel(ctx)
+	stopped := make(chan struct{})
+	res, err := s.RunTask(limited, session.Task{Goal: "reach it", Verifier: function(func(ctx context.Context) (bool, string, error) {
+		cancel()
+		<-ctx.Done()
+		close(stopped)
+		return false, "", ctx.Err()
+	})})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	<-stopped
+	next, err := s.RunText(ctx, "on")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return []string{fmt.Sprint(res.Status, " ", res.Attempts), next.Response}
 }
 
 func followTask(ctx context.Context, s *session.Session) (out []string) {

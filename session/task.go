@@ -18,8 +18,8 @@ import (
 type Task struct {
 	Goal string // "": RunTask goes on with the open task
 	// Verifier checks the work; nil: it is not verified. A verifier of extension.Command is
-	// recorded and can run after a restart. A Go function runs only in process; after a
-	// restart, pass it again without a goal.
+	// recorded and can run after a restart. A Go function runs in this process, also for a
+	// session of a deployment, which waits for it; after a restart, pass it again without a goal.
 	Verifier   extension.Verifier
 	MaxRetries int    // 0: one verification
 	Baseline   string // recorded with the task: what its files were like before
@@ -105,25 +105,21 @@ func (t *Turn) WaitTask(ctx context.Context) (*TaskResult, error) {
 // SubmitTask starts the task and returns its turn. Without a goal, it returns the turn of
 // the open task.
 func (s *Session) SubmitTask(ctx context.Context, t Task) (*Turn, error) {
-	argv := extension.Argv(t.Verifier)
-	host, local := s.backend.(verifying)
-	if t.Verifier != nil && argv == nil && !local {
-		return nil, &InvalidStateError{Op: "start_task", Reason: "verifier_func", Detail: "a verifier that is a Go function runs only in process; use extension.Command"}
-	}
 	if t.Goal == "" {
-		if local && t.Verifier != nil {
-			host.SetVerifier(t.Verifier)
+		if t.Verifier != nil {
+			s.backend.SetVerifier(t.Verifier)
 		}
 		return s.turn(ctx, Input{})
 	}
+	argv := extension.Argv(t.Verifier)
 	spec := events.TaskSpec{Goal: t.Goal, Verifier: argv, VerifierFunc: t.Verifier != nil && argv == nil, MaxRetries: t.MaxRetries}
 	turn := s.newTurn()
 	turn.task = true
 	turn, err := s.begin(ctx, turn, ulid.Make().String(), commands.StartTask{
 		Spec: spec, Baseline: t.Baseline, Files: t.Files, Options: t.Options,
 	})
-	if err == nil && local { // a task that is refused leaves the open one its verifier
-		host.SetVerifier(t.Verifier)
+	if err == nil { // a task that is refused leaves the open one its verifier
+		s.backend.SetVerifier(t.Verifier)
 	}
 	return turn, err
 }

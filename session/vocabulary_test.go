@@ -136,6 +136,14 @@ func TestErrorsAreTheSameInProcessAndInADeployment(t *testing.T) {
 				return e.Hook == "guard" && e.Point == extension.PreLlmCall && e.Reason == "no" && e.Partial != nil
 			}),
 		},
+		"VerifyExhaustedError": {
+			script: prose, do: func(ctx context.Context, s *session.Session) error {
+				fails := function(func(context.Context) (bool, string, error) { return false, "broken", nil })
+				_, err := s.RunTask(ctx, session.Task{Goal: "one", Verifier: fails})
+				return err
+			},
+			want: as(func(e *session.VerifyExhaustedError) bool { return e.Output == "broken" && e.Result.Attempts == 1 }),
+		},
 		"MutatorError": {
 			script: echoes, code: engine.Config{Mutators: []extension.Mutator{clumsy{}}}, do: runs,
 			want: as(func(e *session.MutatorError) bool {

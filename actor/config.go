@@ -31,6 +31,9 @@ type Config struct {
 	Idle     time.Duration // how long an idle session is held before it parks; 0: 2 s
 	Sweep    time.Duration // between two searches for sessions that were not woken; 0: 5 s
 	Snapshot uint64        // entries between two snapshots, more in long sessions; 0: 500
+	// WorkerPatience is how long the tools of a worker that left are still offered, and how long a
+	// call waits while its queue has no worker, before it counts as lost; 0: 1 min.
+	WorkerPatience time.Duration
 
 	Effects engine.Config // permissions, hooks, mutators, notes
 	// Agents makes the sessions' agents, whose hooks and mutators run after those of
@@ -79,6 +82,7 @@ func (c Config) withDefaults() Config {
 	c.Idle = cmp.Or(c.Idle, 2*time.Second)
 	c.Sweep = cmp.Or(c.Sweep, 5*time.Second)
 	c.Snapshot = cmp.Or(c.Snapshot, 500)
+	c.WorkerPatience = cmp.Or(c.WorkerPatience, time.Minute)
 	c.Logger = cmp.Or(c.Logger, zap.NewNop())
 	if c.Policy == nil {
 		c.Policy = new(permission.Default())
@@ -95,6 +99,8 @@ func (c Config) validate() error {
 		return errors.New("node config: Models is required")
 	case c.Capacity < 0:
 		return fmt.Errorf("node config: Capacity %d: use a positive number of sessions", c.Capacity)
+	case c.WorkerPatience < 0:
+		return fmt.Errorf("node config: WorkerPatience %v: use a positive time", c.WorkerPatience)
 	case c.Name != "" && !content.IsToken(c.Name):
 		return fmt.Errorf("node config: Name %q: use letters, digits, '-' or '_'", c.Name)
 	}

@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // steps complete a command before it is decided.
@@ -27,13 +29,22 @@ func (d *driver) steps() []engine.Step {
 		{Name: "agent", Do: d.openWithAgent},
 		{Name: "model", Do: d.checkModel},
 		{Name: "policy", Do: d.addPolicy},
-		d.Sample(func(ctx context.Context, c events.Config) (*engine.Catalog, error) {
-			return d.node.offers.catalog(ctx, c.Tools, d.agent.Load())
-		}),
+		d.Sample(d.offered),
 		{Name: "verifier", Do: d.addVerifier},
 		d.CheckInput(func() *engine.Runner { return d.agent.Load().runner }),
 		{Name: "hooks", Do: d.askHooks},
 	}
+}
+
+// offered returns the tools that the session may use. A round keeps those that its model call was shown:
+// when a worker leaves meanwhile, the calls of the reply wait for the next one.
+func (d *driver) offered(ctx context.Context, c events.Config) (*engine.Catalog, error) {
+	now, err := d.node.offers.catalog(ctx, c.Tools, d.agent.Load())
+	if t := d.State.Turn; err == nil && d.Catalog != nil && t != nil && (t.Stage == loop.StageModel || t.Stage == loop.StageReplied) &&
+		slices.ContainsFunc(d.Catalog.Offers, func(o tool.Offer) bool { _, there := now.Lookup(o.Spec.Name); return !there }) {
+		return d.Catalog, nil
+	}
+	return now, err
 }
 
 // decide handles a command and then updates the metrics, the lists and the snapshot. The caller

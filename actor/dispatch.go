@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -10,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
@@ -119,4 +121,53 @@ func (d *driver) until(ctx context.Context, place content.Place, warning string,
 			return err
 		}
 	}
+}
+
+// unmanned is a call whose queue has no worker.
+type unmanned struct {
+	since time.Time
+	told  periodic
+}
+
+// tellUnmanned is how often those who follow a session hear that a call waits for a worker.
+const tellUnmanned = 10 * time.Second
+
+// awaitWorkers tells those who follow the session which calls wait for a worker, and gives up those that
+// have waited too long: they are lost, and a person decides about them. A worker that restarts is back
+// by then, and so is its replacement.
+func (d *driver) awaitWorkers(ctx context.Context, now time.Time) error {
+	before, lost := d.unmanned, false
+	d.unmanned = make(map[string]*unmanned)
+	for _, e := range d.openCalls() {
+		id, c := e.Identity(), e.Call
+		if d.node.offers.manned(c.Routing.Queue) {
+			continue
+		}
+		u, known := before[id]
+		if !known { // it is told at the next beat, when its dispatch has reached those who follow
+			u = &unmanned{since: now, told: periodic{period: tellUnmanned}}
+		}
+		patience := d.node.cfg.WorkerPatience
+		left := patience - now.Sub(u.since)
+		if left > 0 {
+			d.unmanned[id] = u
+			if known && u.told.due(now) {
+				d.Publish(events.ToolProgress{Call: c.ID, Text: fmt.Sprintf("waits for a worker of queue %s, for another %v", c.Routing.Queue, left.Round(time.Second))})
+			}
+			continue
+		}
+		lost = true
+		d.log.Warn("call lost: no worker came", zap.String("place", string(c.Place)), zap.String("queue", c.Routing.Queue))
+		err := d.decide(ctx, d.envelope("unmanned/"+id, commands.ReportAttemptLost{
+			Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Last: true,
+			Reason: fmt.Sprintf("its queue %s had no worker for %v", c.Routing.Queue, patience),
+		}))
+		if err != nil {
+			return err
+		}
+	}
+	if lost {
+		return d.sync(ctx)
+	}
+	return nil
 }

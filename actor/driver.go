@@ -44,6 +44,8 @@ type driver struct {
 	taken    int               // counts commands
 	looked   int               // the value of taken when the inbox was last read
 
+	unmanned map[string]*unmanned // calls whose queues have no worker, by identity
+
 	listings []*listing // of sessions with something for a person to decide
 	serving  bool       // it has claimed the session and read its inbox
 	armed    bool       // the server may hold timers of the session
@@ -191,6 +193,9 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 			}
 			if err == nil && proof.due(now) {
 				err = d.prove(ctx)
+			}
+			if err == nil {
+				err = d.awaitWorkers(ctx, now)
 			}
 			if err == nil && idle.due(now) && d.atRest() {
 				return nil

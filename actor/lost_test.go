@@ -92,45 +92,132 @@ func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 	}
 }
 
+// echoWorker starts a worker of the tool echo.
+func (w *world) echoWorker(name string, e content.Effects) *celltest.Process {
+	w.T.Helper()
+	echo, err := tool.Func("echo", "Answers.", func(_ context.Context, in struct {
+		Text string `json:"text"`
+	},
+	) (string, error) {
+		return in.Text, nil
+	}, tool.WithSpec(func(s *tool.Spec) { s.Effects = e }))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return w.Worker(name, worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool { return []tool.Tool{echo} })
+}
+
 // TestACallWaitsForAWorkerThatRestarts has the only worker of a tool leave before a model call that
-// uses it.
+// uses it, or while that one takes its time.
 func TestACallWaitsForAWorkerThatRestarts(t *testing.T) {
 	t.Parallel()
-	for away, want := range map[time.Duration]string{40 * time.Second: "hi", 3 * time.Minute: "Tool not found"} {
+	for _, tc := range []struct {
+		thinks, away time.Duration
+		want         string
+	}{
+		{0, 40 * time.Second, "hi"},
+		{0, 3 * time.Minute, "Tool not found"}, // the model was not shown the tool
+		{3 * time.Minute, 200 * time.Second, "hi"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			work := func(name string) *celltest.Process {
-				echo, err := tool.Func("echo", "Answers.", func(_ context.Context, in struct {
-					Text string `json:"text"`
-				},
-				) (string, error) {
-					return in.Text, nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return w.Worker(name, worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool { return []tool.Tool{echo} })
-			}
-			first := work("one")
+			first := w.echoWorker("one", content.Once)
 			n := w.node("n1")
-			s := w.Start("s", "replies:\n  - text: ok\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: ok\n")
+			s := w.Start("s", "replies:\n  - text: ok\n  - calls: [{name: echo, input: {text: hi}}]\n    delay: "+tc.thinks.String()+"\n  - text: ok\n")
 			w.submit(s, "one")
 			w.finish(s)
-			first.Drain(t)
-			<-time.After(away - 10*time.Second)
-			w.submit(s, "two")
-			<-time.After(10 * time.Second)
-			second := work("two")
-			w.finish(s)
-			for _, r := range celltest.Facts[events.ToolResultReceived](w.World, "s") {
-				if !strings.Contains(r.Result.Text(), want) {
-					t.Errorf("a worker was away for %v: the result is %q, want %q", away, r.Result.Text(), want)
-				}
+			if tc.thinks > 0 {
+				w.submit(s, "two")
 			}
+			first.Drain(t)
+			<-time.After(tc.away - 10*time.Second)
+			if tc.thinks == 0 {
+				w.submit(s, "two")
+			}
+			<-time.After(10 * time.Second)
+			second := w.echoWorker("two", content.Once)
+			w.finish(s)
+			results := celltest.Facts[events.ToolResultReceived](w.World, "s")
+			if len(results) != 1 || !strings.Contains(results[0].Result.Text(), tc.want) {
+				t.Errorf("a worker was away for %v, the model thought for %v: results %+v, want %q", tc.away, tc.thinks, results, tc.want)
+			}
+			w.Records("s")
 			second.Drain(t)
 			n.Drain(t)
 		})
 	}
+}
+
+// TestACallThatNoWorkerTakesIsLost has the only worker of a tool leave for good. Those who follow the
+// session hear that the call waits.
+func TestACallThatNoWorkerTakesIsLost(t *testing.T) {
+	t.Parallel()
+	for _, e := range []content.Effects{content.ReadOnly, content.Once} {
+		for _, route := range []content.Route{content.Foreground, content.Background} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				first := w.echoWorker("one", e)
+				n := w.node("n1")
+				s := w.startWith("s", "replies:\n  - text: ok\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: ok\n    repeat: true\n",
+					func(c *events.Config) { c.Routes = []events.RouteRule{{Tool: "echo", Route: route}} })
+				live, err := w.Cell.Live().Subscribe(w.Ctx, "s")
+				if err != nil {
+					t.Fatal(err)
+				}
+				var heard []string
+				go func() {
+					for _, ev := range live {
+						if p, ok := ev.(events.ToolProgress); ok {
+							heard = append(heard, p.Text)
+						}
+					}
+				}()
+				w.submit(s, "one")
+				w.finish(s)
+				first.Drain(t)
+				began := time.Now()
+				w.submit(s, "two")
+				w.Until("s", events.KindToolAttemptLost)
+				if took := time.Since(began); took < time.Minute || took > 65*time.Second {
+					t.Errorf("%s, %s: lost after %v, want a minute", e, route, took)
+				}
+				w.finish(s)
+				want := map[content.Route]string{content.Foreground: "unknown", content.Background: "unknown late"}[route]
+				if got := w.results("s"); !slices.Equal(got, []string{want}) {
+					t.Errorf("%s, %s: results %v, want %s", e, route, got, want)
+				}
+				if got := w.dead(); !slices.Equal(got, []content.SessionID{"s"}) {
+					t.Errorf("%s, %s: dead letters in %v", e, route, got)
+				}
+				if len(heard) != 6 || !strings.HasPrefix(heard[0], "waits for a worker of queue "+celltest.Queue+", for another 5") {
+					t.Errorf("%s, %s: heard %q", e, route, heard)
+				}
+				w.Records("s")
+				n.Drain(t)
+			})
+		}
+	}
+}
+
+// TestACallThatADrainingWorkerRunsIsNotLost has the worker take more time to stop than calls wait for one.
+func TestACallThatADrainingWorkerRunsIsNotLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := killable{effects: content.Once, began: make(chan string), answer: make(chan struct{}), worker: "w"}
+		p := w.Worker("w", worker.Config{DrainTimeout: time.Hour}, func(*nats.Conn) []tool.Tool { return []tool.Tool{c} })
+		n := w.node("n1")
+		s := w.Start("s", oneKillable)
+		w.submit(s, "go")
+		<-c.began
+		time.AfterFunc(100*time.Second, func() { close(c.answer) })
+		p.Drain(t)
+		if got := w.finish(s); got.Text() != "by w" {
+			t.Errorf("answer = %q", got.Text())
+		}
+		w.Records("s")
+		n.Drain(t)
+	})
 }
 
 // The call takes ten minutes on a lease of 30 s, while another worker waits for tasks.

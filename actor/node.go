@@ -132,7 +132,7 @@ func (n *Node) run(ctx context.Context) error {
 		return err
 	}
 	defer view.Close()
-	n.offers = newOffers(view, n.log, &n.sparse)
+	n.offers = newOffers(view, n.cfg.WorkerPatience, n.log, &n.sparse)
 	if n.tickets, err = n.cell.Tickets(ctx); err != nil {
 		return err
 	}

@@ -22,10 +22,6 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// workerAway is how long the tools of a worker stay in the catalog after it has left. A worker that
-// restarts is back by then, and so is its replacement. Until then calls wait on their queue.
-const workerAway = time.Minute
-
 // refreshEvery is how often the offers are read at most: a worker may change its own as fast as it can.
 const refreshEvery = 50 * time.Millisecond
 
@@ -33,6 +29,7 @@ const refreshEvery = 50 * time.Millisecond
 // queue.
 type offers struct {
 	view    *jetstream.CatalogView
+	away    time.Duration // how long the tools of a worker that left stay
 	log     *zap.Logger
 	sparse  *sparselog.Log
 	current atomic.Pointer[offered]
@@ -46,12 +43,15 @@ type offers struct {
 // offered is one state of the offers, with the catalogs made from it.
 type offered struct {
 	sources   []tool.Source
-	verifiers string // the first queue, by name, whose workers run verifiers; "": none
+	manned    map[string]bool // the queues that have workers
+	verifiers string          // the first queue, by name, whose workers run verifiers; "": none
 	catalogs  cache[string, *engine.Catalog]
 }
 
-func newOffers(view *jetstream.CatalogView, log *zap.Logger, sparse *sparselog.Log) *offers {
-	o := &offers{view: view, log: log, sparse: sparse, last: make(map[string]jetstream.Offer), left: make(map[string]time.Time)}
+func newOffers(view *jetstream.CatalogView, away time.Duration, log *zap.Logger, sparse *sparselog.Log) *offers {
+	o := &offers{
+		view: view, away: away, log: log, sparse: sparse, last: make(map[string]jetstream.Offer), left: make(map[string]time.Time),
+	}
 	o.refresh()
 	return o
 }
@@ -60,7 +60,7 @@ func (o *offers) follow(ctx context.Context) error {
 	for {
 		var forget <-chan time.Time
 		if len(o.left) > 0 {
-			forget = time.After(workerAway / 4)
+			forget = time.After(o.away / 4)
 		}
 		select {
 		case <-o.view.Changed():
@@ -76,13 +76,18 @@ func (o *offers) follow(ctx context.Context) error {
 }
 
 // standing returns the offers of the workers that are there, then those of the workers that left not
-// long ago.
-func (o *offers) standing() []jetstream.Offer {
-	all := o.view.Snapshot()
+// long ago, and the queues that have workers. A worker that drains offers nothing, but runs its calls.
+func (o *offers) standing() (all []jetstream.Offer, manned map[string]bool) {
 	there, held := make(map[string]bool), 0
-	for _, offer := range all {
+	manned = make(map[string]bool)
+	for _, offer := range o.view.Snapshot() {
+		manned[offer.Queue] = true
+		if len(offer.Tools) == 0 {
+			continue
+		}
 		there[offer.Worker], o.last[offer.Worker] = true, offer
 		delete(o.left, offer.Worker)
+		all = append(all, offer)
 		held += sizeOf(offer)
 	}
 	for _, worker := range slices.Sorted(maps.Keys(o.last)) {
@@ -93,8 +98,8 @@ func (o *offers) standing() []jetstream.Offer {
 		switch {
 		case !away:
 			o.left[worker] = time.Now()
-			o.log.Info("worker left: its tools stay for a while", zap.String("worker", worker), zap.Duration("for", workerAway))
-		case time.Since(since) >= workerAway, held > maxStanding:
+			o.log.Info("worker left: its tools stay for a while", zap.String("worker", worker), zap.Duration("for", o.away))
+		case time.Since(since) >= o.away, held > maxStanding:
 			delete(o.last, worker)
 			delete(o.left, worker)
 			continue
@@ -102,7 +107,7 @@ func (o *offers) standing() []jetstream.Offer {
 		all = append(all, o.last[worker])
 		held += sizeOf(o.last[worker])
 	}
-	return all
+	return all, manned
 }
 
 func sizeOf(o jetstream.Offer) (n int) {
@@ -116,7 +121,12 @@ func specSize(s tool.Spec) int {
 	return 256 + len(s.Name) + len(s.Description) + len(s.InputSchema) + len(s.OutputSchema)
 }
 
-func (o *offers) refresh() { o.current.Store(o.group(o.standing())) }
+func (o *offers) refresh() {
+	all, manned := o.standing()
+	next := o.group(all)
+	next.manned = manned
+	o.current.Store(next)
+}
 
 // group groups the offers by queue. Workers of one queue are interchangeable, so the first one's spec of
 // a tool counts, with the strictest effects that any of them states: the effects decide what runs without
@@ -168,6 +178,9 @@ func (o *offers) compile(queues map[string]*queueTools) {
 
 // verifiers returns the queue of the workers that run verifiers, "" if there are none.
 func (o *offers) verifiers() string { return o.current.Load().verifiers }
+
+// manned reports whether a queue has a worker.
+func (o *offers) manned(queue string) bool { return o.current.Load().manned[queue] }
 
 // catalog returns the offers that a session of that agent may use.
 func (o *offers) catalog(ctx context.Context, allowed []string, with *agentRuntime) (*engine.Catalog, error) {

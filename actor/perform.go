@@ -52,9 +52,10 @@ func (d *driver) owed() []loop.Effect {
 	})
 }
 
-// atRest reports whether nothing needs this process: no work, and nothing to dispatch.
+// atRest reports whether nothing needs this process: no work, nothing to dispatch, and no call that is
+// lost unless a worker comes.
 func (d *driver) atRest() bool {
-	return d.State.Parkable() && !slices.ContainsFunc(d.owed(), func(e loop.Effect) bool {
+	return d.State.Parkable() && len(d.unmanned) == 0 && !slices.ContainsFunc(d.owed(), func(e loop.Effect) bool {
 		return isCall(e.Identity()) && !d.performer.Done(e.Identity())
 	})
 }

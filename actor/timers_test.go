@@ -91,6 +91,7 @@ func (x timed) begin(w *world) func(name string) *celltest.Process {
 	}
 	return func(name string) *celltest.Process {
 		return w.node(name, func(c *actor.Config) {
+			c.WorkerPatience = time.Hour // no worker renews the offer
 			if x.asks {
 				withApprovals(x.after)(c)
 			}

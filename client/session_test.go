@@ -38,10 +38,10 @@ func newWorld(t *testing.T) *world {
 	return &world{celltest.New(ctx, t, 5*time.Second)}
 }
 
-// drive runs a node until the returned function is called.
+// drive runs a node until the returned function is called. Its calls wait long for workers.
 func (w *world) drive(e engine.Config) (stop func()) {
 	w.T.Helper()
-	node := w.Node(actor.Config{Effects: e, Models: func(name string, data []byte) (model.Model, error) {
+	node := w.Node(actor.Config{Effects: e, WorkerPatience: time.Hour, Models: func(name string, data []byte) (model.Model, error) {
 		m, err := scripted.Parse(name, data)
 		if name == "reluctant" {
 			return reluctant{m}, err

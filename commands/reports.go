@@ -100,6 +100,7 @@ type ReportAttemptLost struct {
 	Attempt int           `msgpack:"a"`
 	Queue   string        `msgpack:"q,omitempty"`
 	Reason  string        `msgpack:"r,omitempty"`
+	Last    bool          `msgpack:"l,omitempty"` // no other attempt: no worker is there to make it
 }
 
 // ReportOvertaken reports that a worker skipped a task because the driver that

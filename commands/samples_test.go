@@ -159,7 +159,7 @@ func reportSamples() []Command {
 				Usage: sampleUsage(), Counts: tool.Counts{Requests: 3, ToolCalls: 2},
 			},
 		},
-		ReportAttemptLost{Place: samplePlace, Attempt: 2, Queue: "q", Reason: "worker gone"},
+		ReportAttemptLost{Place: samplePlace, Attempt: 2, Queue: "q", Reason: "worker gone", Last: true},
 		ReportOvertaken{Place: samplePlace, Attempt: 2, Task: 17},
 		ReportPreflight{Turn: "turn-3", Round: 2, Checks: checks, Hooks: hooks},
 		ReportQuestion{Place: samplePlace, Attempt: 2, N: 1, Question: question, Also: []Question{question}},

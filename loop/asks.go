@@ -24,7 +24,7 @@ func (d *decision) claim(c commands.Claim) {
 	}
 	for _, p := range c.Lost {
 		if call, ok := d.CallAt(p); ok && call.Running() {
-			d.loseAttempt(*call, "its host died")
+			d.loseAttempt(*call, "its host died", true)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (d *decision) result(c commands.ReportResult) {
 		return // an abandoned attempt reports that it gave up
 	case r.Status == content.StatusUnknown && call.Status == r.Status:
 		if call.Running() {
-			d.loseAttempt(*call, r.Text())
+			d.loseAttempt(*call, r.Text(), true)
 		}
 		return // the outcome was unknown before
 	}
@@ -145,22 +145,22 @@ func (d *decision) warnTool(id content.CallID, s content.Status, text string) {
 func (d *decision) attemptLost(c commands.ReportAttemptLost) {
 	call, ok := d.CallAt(c.Place)
 	if ok && call.Running() && call.Attempt == c.Attempt && c.Queue == call.Routing.Queue {
-		d.loseAttempt(*call, c.Reason)
+		d.loseAttempt(*call, c.Reason, !c.Last)
 	}
 }
 
 // loseAttempt records that a call's runner is gone, and does what the tool's declared
-// effects allow: another attempt, or an unknown outcome.
-func (d *decision) loseAttempt(c Call, reason string) {
+// effects allow: another attempt, if there may be one, or an unknown outcome.
+func (d *decision) loseAttempt(c Call, reason string, again bool) {
 	d.emit(events.ToolAttemptLost{Call: c.ID, Attempt: c.Attempt, Reason: reason})
 	attempts := cmp.Or(d.Config.Retry.ToolAttempts, defaultToolAttempts)
 	switch {
 	case c.Retried(): // its outcome is as unknown as before
-	case !d.Closed && c.Routing.Effects.Retryable() && c.Attempt < attempts:
+	case again && !d.Closed && c.Routing.Effects.Retryable() && c.Attempt < attempts:
 		if d.mayStart(c) {
-			again := d.dispatched(c)
-			again.Attempt, again.DetachAt = c.Attempt+1, c.DetachAt
-			d.emit(again)
+			next := d.dispatched(c)
+			next.Attempt, next.DetachAt = c.Attempt+1, c.DetachAt
+			d.emit(next)
 		}
 	case !d.Closed && d.Config.Retry.AskLost:
 		d.ask(c, commands.Question{

@@ -22,7 +22,7 @@
 //     effect. A question is reported in the opposite order; package task says why.
 //
 // When Run's context ends the worker claims nothing more, closes its queue and
-// withdraws its offer. Running calls have the drain timeout to finish. The others are
+// offers nothing; it withdraws that offer with its last call. Running calls have the drain timeout to finish. The others are
 // stopped: a call whose effects allow a second run returns to the queue, one that
 // never began is reported as not run, and any other as lost.
 //

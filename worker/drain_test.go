@@ -202,12 +202,19 @@ func TestDrainEndsAlthoughReportsFail(t *testing.T) {
 // stand records offers as a catalog does.
 type stand struct {
 	made      []time.Duration // since the start
+	emptied   time.Duration
 	withdrawn time.Duration
 	start     time.Time
 	tools     []string
 }
 
 func (s *stand) Advertise(_ context.Context, tools []tool.Spec) error {
+	if len(tools) == 0 {
+		if s.emptied == 0 {
+			s.emptied = time.Since(s.start)
+		}
+		return nil
+	}
 	s.made = append(s.made, time.Since(s.start))
 	s.tools = nil
 	for _, spec := range tools {
@@ -243,8 +250,8 @@ func TestToolsAreOfferedUntilTheWorkerDrains(t *testing.T) {
 		if diff := cmp.Diff([]string{"echo", "long", "zzz"}, s.tools); diff != "" {
 			t.Errorf("tools (-want +got):\n%s", diff)
 		}
-		if s.withdrawn != 7*time.Second {
-			t.Errorf("withdrawn after %v, want when the drain began", s.withdrawn)
+		if s.emptied != 7*time.Second || s.withdrawn != 9*time.Second {
+			t.Errorf("nothing offered after %v, withdrawn after %v, want when the drain began, and when the call was over", s.emptied, s.withdrawn)
 		}
 		if len(b.all()) != 2 {
 			t.Errorf("%d reports, want 2", len(b.all()))

@@ -11,7 +11,8 @@ import (
 
 // Offers advertises a worker's tools.
 type Offers interface {
-	// Advertise makes or renews the offer, which otherwise expires.
+	// Advertise makes or renews the offer, which otherwise expires. A worker without tools takes no
+	// calls, but may still run some.
 	Advertise(ctx context.Context, tools []tool.Spec) error
 	// Withdraw removes the offer.
 	Withdraw(ctx context.Context) error
@@ -41,15 +42,16 @@ func (w *Worker) lookup(ctx context.Context, name string) (tool.Offer, bool) {
 
 const (
 	advertiseEvery = 3 * time.Second
-	offerTimeout   = 2 * time.Second // for one listing of the sources and one request to the Offers
+	offerTimeout   = 2 * time.Second // for one listing of the sources, and for one request to the Offers
 )
 
-// advertise keeps the tools and the offer current until ctx ends, then withdraws the offer, so
-// drivers send no more calls.
-func (w *Worker) advertise(ctx context.Context) {
+// advertise keeps the tools and the offer current until ctx ends. From then on it offers nothing, so
+// that drivers send no more calls, and know that those that run are not lost. When the last one is
+// over, it withdraws the offer.
+func (w *Worker) advertise(ctx, idle context.Context) {
 	tick := time.NewTicker(advertiseEvery)
 	defer tick.Stop()
-	failing := false
+	failing, drains := false, ctx.Done()
 	for {
 		err := w.offer(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
@@ -58,7 +60,9 @@ func (w *Worker) advertise(ctx context.Context) {
 		failing = err != nil
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
+		case <-drains:
+			drains = nil
+		case <-idle.Done():
 			w.withdraw(context.WithoutCancel(ctx))
 			return
 		}
@@ -66,12 +70,21 @@ func (w *Worker) advertise(ctx context.Context) {
 }
 
 func (w *Worker) offer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, offerTimeout)
-	defer cancel()
-	if err := w.listTools(ctx); err != nil || w.cfg.Offers == nil {
-		return err
+	var tools []tool.Spec
+	if ctx.Err() == nil {
+		listing, cancel := context.WithTimeout(ctx, offerTimeout)
+		defer cancel()
+		if err := w.listTools(listing); err != nil {
+			return err
+		}
+		tools = w.tools.Load().Specs()
 	}
-	return w.cfg.Offers.Advertise(ctx, w.tools.Load().Specs())
+	if w.cfg.Offers == nil {
+		return nil
+	}
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), offerTimeout)
+	defer cancel()
+	return w.cfg.Offers.Advertise(soon, tools)
 }
 
 func (w *Worker) withdraw(ctx context.Context) {

@@ -109,11 +109,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	outlast, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
+	idle, rest := context.WithCancel(context.WithoutCancel(ctx)) // ends when no call runs any more
+	defer rest()
 	stopping := make(chan struct{}) // closed when calls must end
 
 	w.log.Info("worker started", zap.Int("slots", w.cfg.Slots), zap.Int("tools", len(w.tools.Load().Specs())))
 	var offers, slots, queue sync.WaitGroup
-	offers.Go(func() { w.advertise(ctx) })
+	offers.Go(func() { w.advertise(ctx, idle) })
 	for range w.cfg.Slots {
 		slots.Go(func() { w.serve(ctx, outlast, stopping) })
 	}
@@ -126,6 +128,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer settled.Stop()
 	queue.Go(func() { w.closeQueue(outlast) }) // while calls finish
 	slots.Wait()
+	rest()
 	offers.Wait()
 	queue.Wait()
 	w.log.Info("worker stopped")

@@ -23,6 +23,7 @@ type flags struct {
 	name     string
 	capacity int
 	idle     time.Duration
+	patience time.Duration
 	agents   string
 	hooks    bool
 	scripted bool
@@ -70,6 +71,7 @@ servers sync: see --monitor and --assume-sync.`,
 	fs.StringVar(&f.name, "name", "", "`name` of the node in journals, letters, digits, '-' and '_'; default: a new one")
 	fs.IntVar(&f.capacity, "capacity", 1000, "`sessions` at a time")
 	fs.DurationVar(&f.idle, "idle", 2*time.Second, "release a session after this `time` without work")
+	fs.DurationVar(&f.patience, "worker-patience", time.Minute, "`time` that a call waits while its queue has no worker, before it is lost")
 	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files, which take precedence over published agents; read when a session starts")
 	_ = cmd.MarkFlagDirname("agents") // the flag exists
 	cli.AgentHooksFlag(cmd, &f.hooks)
@@ -98,6 +100,8 @@ func (f flags) validate() error {
 		return cli.Usage("--capacity %d: use 1 or more", f.capacity)
 	case f.idle <= 0:
 		return cli.Usage("--idle %v: use a positive time", f.idle)
+	case f.patience <= 0:
+		return cli.Usage("--worker-patience %v: use a positive time", f.patience)
 	}
 	return f.checkAgents()
 }
@@ -124,7 +128,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	}
 	registry := ops.NewRegistry()
 	node, err := actor.NewNode(cell.Cell, actor.Config{
-		Models: known.OpenShared, Name: f.name, Capacity: f.capacity, Idle: f.idle, Logger: log, Metrics: newMetrics(registry),
+		Models: known.OpenShared, Name: f.name, Capacity: f.capacity, Idle: f.idle, WorkerPatience: f.patience, Logger: log, Metrics: newMetrics(registry),
 		Agents: f.host(cell.Cell, known), Policy: &policy, Scripted: f.scripted,
 	})
 	if err != nil {
@@ -138,7 +142,7 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	f.logAgents(known, log)
 	log.Info("configuration",
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
-		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle),
+		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle), zap.Duration("worker_patience", f.patience),
 		zap.String("agents", f.agents), zap.Bool("agent_hooks", f.hooks), zap.String("policy", policy.Name), zap.String("policy_digest", policy.Digest()),
 		zap.String("http", server.Address()), zap.String("version", cli.Version()))
 

@@ -120,6 +120,7 @@ func TestBadFlagsAreRefusedWithOneLine(t *testing.T) {
 		{[]string{"--policy", "/no/such/file"}, cli.CodeUsage, "--policy: open /no/such/file"},
 		{[]string{"--policy", "node_test.go"}, cli.CodeUsage, "--policy node_test.go: not a policy"},
 		{[]string{"--idle", "0s"}, cli.CodeUsage, "--idle 0s"},
+		{[]string{"--worker-patience", "-1s"}, cli.CodeUsage, "--worker-patience -1s"},
 		{[]string{"--name", "a b", "--log-level", "error"}, cli.CodeUsage, `Name "a b"`},
 		{[]string{"now"}, cli.CodeUsage, `unexpected argument "now"`},
 		{[]string{"--server", "127.0.0.1:1", "--connect-timeout", "10ms", "--log-level", "error"}, cli.CodeFailed, "connect to NATS at nats://127.0.0.1:1: no server answers"},

@@ -95,7 +95,7 @@ func (r *runner) report(t testing.TB, st statement) commands.Command {
 		return r.result(t, st)
 	case "lost":
 		call, attempt := r.openCall(t, st)
-		return commands.ReportAttemptLost{Place: r.place(st.arg(0)), Attempt: attempt, Queue: st.get("queue", call.Routing.Queue), Reason: "worker gone"}
+		return commands.ReportAttemptLost{Place: r.place(st.arg(0)), Attempt: attempt, Queue: st.get("queue", call.Routing.Queue), Reason: "worker gone", Last: st.has("last")}
 	case "gate":
 		call, attempt := r.openCall(t, st)
 		c := commands.ReportQuestion{Place: r.place(st.arg(0)), Attempt: attempt, N: len(call.Approved), Question: gateOf(t, statement{pos: st.pos[1:], opt: st.opt})}

@@ -82,7 +82,7 @@ func (d *doctor) toolless(q queueView) {
 	for _, w := range q.workers {
 		if len(w.Tools) == 0 {
 			d.found("worker-toolless", w.Worker, "worker %s of queue %s advertises no tools", w.Worker, q.name).
-				do("give it tools: tool-worker --queue " + q.name + " --tools fs,shell")
+				do("unless it is about to stop, give it tools: tool-worker --queue " + q.name + " --tools fs,shell")
 		}
 	}
 }

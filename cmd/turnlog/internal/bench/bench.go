@@ -10,9 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
@@ -27,20 +24,22 @@ import (
 type bench struct {
 	sessions  int
 	rounds    int
+	runs      int
 	transport *cli.Choice
 	sync      bool
+	profiles  profiles
 }
 
-// result is what the benchmark prints.
+// result is what the benchmark prints: medians, and Turnlog's as multiples of each floor's.
 type result struct {
-	Sessions        int     `json:"sessions"`
-	RoundtripsPerS  float64 `json:"roundtrips_per_s"`
-	P50us           float64 `json:"p50_us"`
-	P99us           float64 `json:"p99_us"`
-	FloorPerS       float64 `json:"floor_per_s"`
-	FloorP50us      float64 `json:"floor_p50_us"`
-	ThroughputRatio float64 `json:"throughput_ratio"`
-	LatencyRatio    float64 `json:"latency_ratio"`
+	Sessions int     `json:"sessions"`
+	Rounds   int     `json:"rounds"`
+	Runs     int     `json:"runs"`
+	Turnlog  figures `json:"turnlog"`
+	Floor    figures `json:"floor"`
+	Lean     figures `json:"lean_floor"`
+	Ratio    figures `json:"ratio"`
+	ToLean   figures `json:"ratio_lean"`
 }
 
 // Command returns the benchmark's command.
@@ -50,28 +49,38 @@ func Command(a *app.App) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure durable tool round trips, and what raw JetStream needs for them",
 		Long: `Measures durable tool round trips (driver to worker and back) on an embedded server
-with one-replica file streams, and in the same run the floor: the same JetStream
+with one-replica file streams, and in the same run two floors: the same JetStream
 operations with none of Turnlog's logic, which are one guarded entry, one task, one
-result command and one guarded entry.
+result command and one guarded entry. The floor stores the bytes and headers that
+Turnlog stored; the lean floor stores entries of 400 bytes without headers.
 
-Quote the ratios: absolute numbers depend on the machine.`,
+Quote the ratios, which are Turnlog's figure divided by a floor's: absolute numbers
+depend on the machine. CPU time and allocations are those of the whole process with
+the server. Messages and bytes are those that node, worker and client send and receive.
+A call that does not end ok fails the benchmark.`,
 		Example: `  turnlog bench
+  turnlog bench --runs 5
   turnlog bench --sessions 1 --rounds 2000
   turnlog bench --sessions 128 --transport tcp -o json
-  turnlog bench --sync`,
+  turnlog bench --cpuprofile cpu.out && go tool pprof -top cpu.out`,
 	}
 	output := a.Output(cmd)
 	cmd.Flags().IntVar(&b.sessions, "sessions", 128, "concurrent sessions")
 	cmd.Flags().IntVar(&b.rounds, "rounds", 200, "tool round trips per session")
+	cmd.Flags().IntVar(&b.runs, "runs", 1, "runs of Turnlog and of the floors, in turn; the medians are printed")
 	b.transport = cli.NewChoice("inproc", "tcp")
 	b.transport.Register(cmd, "transport", "", "`way` to the server")
 	cmd.Flags().BoolVar(&b.sync, "sync", false, "sync every write to disk")
+	cmd.Flags().StringVar(&b.profiles.cpu, "cpuprofile", "", "write a profile of the CPU time of Turnlog's first run to `file`")
+	cmd.Flags().StringVar(&b.profiles.memory, "memprofile", "", "write a profile of the allocations until the end of that run to `file`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case b.sessions < 1 || b.sessions > 10_000:
 			return cli.Usage("--sessions %d: use 1 to 10,000", b.sessions)
 		case b.rounds < 1 || b.rounds > 1_000_000:
 			return cli.Usage("--rounds %d: use 1 to 1,000,000", b.rounds)
+		case b.runs < 1 || b.runs > 1000:
+			return cli.Usage("--runs %d: use 1 to 1,000", b.runs)
 		}
 		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
 			res, err := b.run(ctx)
@@ -85,67 +94,61 @@ Quote the ratios: absolute numbers depend on the machine.`,
 }
 
 func (r result) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, `%d sessions     turnlog    floor   ratio
-round trips/s  %8.0f %8.0f  %6.2f
-p50 us         %8.0f %8.0f  %6.2f
-p99 us         %8.0f
-`, r.Sessions, r.RoundtripsPerS, r.FloorPerS, r.ThroughputRatio, r.P50us, r.FloorP50us, r.LatencyRatio, r.P99us)
+	heading := fmt.Sprintf("%d sessions", r.Sessions)
+	if r.Runs > 1 {
+		heading += fmt.Sprintf(", %d runs", r.Runs)
+	}
+	_, err := fmt.Fprintf(w, "%-22s%9s%9s%8s%12s%8s\n", heading, "turnlog", "floor", "ratio", "lean floor", "ratio")
+	for i, name := range []string{"round trips/s", "p50 us", "p99 us", "CPU us/trip", "allocations/trip", "messages/trip", "bytes/trip"} {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%-22s%9.0f%9.0f%8.2f%12.0f%8.2f\n", name,
+				*r.Turnlog.fields()[i], *r.Floor.fields()[i], *r.Ratio.fields()[i], *r.Lean.fields()[i], *r.ToLean.fields()[i])
+		}
+	}
 	return err
 }
 
-// measured is one half of the comparison.
-type measured struct {
-	took time.Duration
-
-	mu    sync.Mutex
-	trips []time.Duration // of each round trip
-}
-
-// trip adds a round trip that began at a time.
-func (m *measured) trip(began time.Time) {
-	took := time.Since(began)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.trips = append(m.trips, took)
-}
-
-func (m *measured) perSecond() float64 { return float64(len(m.trips)) / m.took.Seconds() }
-
-// quantile returns a quantile of the round trips in microseconds.
-func (m *measured) quantile(q float64) float64 {
-	slices.Sort(m.trips)
-	i := min(int(q*float64(len(m.trips))), len(m.trips)-1)
-	return float64(m.trips[i].Nanoseconds()) / 1000
-}
-
-// run measures Turnlog, then the floor, which stores the same bytes.
+// run measures Turnlog and then the floors, as often as the flag says.
 func (b bench) run(ctx context.Context) (result, error) {
-	var ours, floor measured
-	var stored sample
-	err := b.onServer(ctx, func(ctx context.Context, nc [3]*nats.Conn) (err error) {
-		stored, err = b.turnlog(ctx, nc, &ours)
-		return err
-	})
-	if err != nil {
-		return result{}, fmt.Errorf("bench turnlog: %w", err)
-	}
-	err = b.onServer(ctx, func(ctx context.Context, nc [3]*nats.Conn) error { return b.floor(ctx, nc, stored, &floor) })
-	if err != nil {
-		return result{}, fmt.Errorf("bench floor: %w", err)
+	var ours, floors, leans []figures
+	for n := range b.runs {
+		var stored sample
+		side := func(name string, all *[]figures, measure func(context.Context, *meter) error) error {
+			m := &meter{}
+			if n == 0 && all == &ours {
+				m.profiles = &b.profiles
+			}
+			if err := b.onServer(ctx, m, measure); err != nil {
+				return fmt.Errorf("bench %s: %w", name, err)
+			}
+			*all = append(*all, m.cost)
+			return nil
+		}
+		err := side("turnlog", &ours, func(ctx context.Context, m *meter) (err error) {
+			stored, err = b.turnlog(ctx, m)
+			return err
+		})
+		if err == nil {
+			err = side("floor", &floors, func(ctx context.Context, m *meter) error { return b.floor(ctx, m, stored) })
+		}
+		if err == nil {
+			err = side("lean floor", &leans, func(ctx context.Context, m *meter) error { return b.floor(ctx, m, lean()) })
+		}
+		if err != nil {
+			return result{}, err
+		}
 	}
 	r := result{
-		Sessions:       b.sessions,
-		RoundtripsPerS: ours.perSecond(), P50us: ours.quantile(0.5), P99us: ours.quantile(0.99),
-		FloorPerS: floor.perSecond(), FloorP50us: floor.quantile(0.5),
+		Sessions: b.sessions, Rounds: b.rounds, Runs: b.runs,
+		Turnlog: medians(ours), Floor: medians(floors), Lean: medians(leans),
 	}
-	r.ThroughputRatio = r.RoundtripsPerS / r.FloorPerS
-	r.LatencyRatio = r.P50us / r.FloorP50us
+	r.Ratio, r.ToLean = r.Turnlog.over(r.Floor), r.Turnlog.over(r.Lean)
 	return r, nil
 }
 
-// onServer runs one half on a server of its own, with a connection for each of three
+// onServer measures one side on a server of its own, with a connection for each of three
 // processes.
-func (b bench) onServer(ctx context.Context, half func(context.Context, [3]*nats.Conn) error) error {
+func (b bench) onServer(ctx context.Context, m *meter, side func(context.Context, *meter) error) error {
 	dir, err := os.MkdirTemp("", "turnlog-bench-")
 	if err != nil {
 		return err
@@ -164,16 +167,17 @@ func (b bench) onServer(ctx context.Context, half func(context.Context, [3]*nats
 		return err
 	}
 	defer srv.Close()
-	var conns [3]*nats.Conn
-	for i := range conns {
+	for range 3 {
+		var nc *nats.Conn
 		if tcp {
-			conns[i], err = nats.Connect(srv.ClientURL())
+			nc, err = nats.Connect(srv.ClientURL())
 		} else {
-			conns[i], err = srv.Connect()
+			nc, err = srv.Connect()
 		}
 		if err != nil {
 			return err
 		}
+		m.conns = append(m.conns, nc)
 	}
-	return half(ctx, conns)
+	return side(ctx, m)
 }

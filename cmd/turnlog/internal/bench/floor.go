@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -47,6 +48,15 @@ func sampleOf(ctx context.Context, cell *jetstream.Cell, id content.SessionID) (
 	return s, nil
 }
 
+// leanSize is the size of the lean floor's entries.
+const leanSize = 400
+
+// lean returns entries that are as small as those of a round trip can be, without headers.
+func lean() sample {
+	entry := bytes.Repeat([]byte("x"), leanSize)
+	return sample{reply: entry, result: entry}
+}
+
 // Sizes of the other messages of a round trip with a small call.
 const (
 	taskSize   = 200
@@ -61,31 +71,34 @@ type floor struct {
 	stored         sample
 }
 
-func (b bench) floor(ctx context.Context, nc [3]*nats.Conn, stored sample, m *measured) error {
-	cell, err := jetstream.Open(nc[0], "")
+func (b bench) floor(ctx context.Context, m *meter, stored sample) error {
+	cell, err := jetstream.Open(m.conns[0], "")
 	if err != nil {
 		return err
 	}
 	if err := admin.Of(cell).Provision(ctx, b.config()); err != nil {
 		return err
 	}
-	fl := floor{ns: cell.Namespace(), driver: nc[1], worker: nc[2], stored: stored}
+	fl := floor{ns: cell.Namespace(), driver: m.conns[1], worker: m.conns[2], stored: stored}
 	if err := fl.work(ctx, 2*b.sessions); err != nil {
 		return err
 	}
-	began := time.Now()
+	if err := m.start(); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range b.sessions {
 		group.Go(func() error { return fl.session(ctx, "floor-"+strconv.Itoa(i), b.rounds, m) })
 	}
-	err = group.Wait()
-	m.took = time.Since(began)
-	return err
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return m.stop()
 }
 
 // session is a driver with no logic: it writes an entry and a task, awaits the result, and
 // writes another entry.
-func (fl floor) session(ctx context.Context, id string, rounds int, m *measured) error {
+func (fl floor) session(ctx context.Context, id string, rounds int, m *meter) error {
 	results := make(chan *nats.Msg, 4)
 	sub, err := fl.driver.ChanSubscribe(fl.ns+".live.cmd."+id+".report", results)
 	if err != nil {
@@ -118,7 +131,8 @@ func (fl floor) session(ctx context.Context, id string, rounds int, m *measured)
 
 // entry stores the bytes of an entry.
 func (fl floor) entry(ctx context.Context, subject string, guard uint64, payload []byte) (uint64, error) {
-	header := maps.Clone(fl.stored.header)
+	header := nats.Header{}
+	maps.Copy(header, fl.stored.header)
 	header["Nats-Expected-Last-Subject-Sequence"] = []string{strconv.FormatUint(guard, 10)}
 	return store(ctx, fl.driver, &nats.Msg{Subject: subject, Header: header, Data: payload})
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -28,14 +28,14 @@ import (
 const queueName = "bench"
 
 // turnlog runs the sessions on a node and a worker, each with its own connection.
-func (b bench) turnlog(ctx context.Context, nc [3]*nats.Conn, m *measured) (stored sample, err error) {
+func (b bench) turnlog(ctx context.Context, m *meter) (stored sample, err error) {
 	var parts [2]*cell.Process
 	for i, name := range []string{"worker", "node"} {
-		c, err := jetstream.Open(nc[i], "")
+		c, err := jetstream.Open(m.conns[i], "")
 		if err != nil {
 			return stored, err
 		}
-		parts[i] = cell.NewProcess(name, nc[i], c, nil)
+		parts[i] = cell.NewProcess(name, m.conns[i], c, nil)
 	}
 	w, n := parts[0], parts[1]
 	if err := admin.Of(w.Cell).Provision(ctx, b.config()); err != nil {
@@ -44,7 +44,7 @@ func (b bench) turnlog(ctx context.Context, nc [3]*nats.Conn, m *measured) (stor
 	if err := b.startWorker(ctx, w); err != nil {
 		return stored, err
 	}
-	timing := &benchModel{measured: m, rounds: b.rounds, open: b.sessions, began: make(map[content.SessionID]time.Time), done: make(chan struct{})}
+	timing := &benchModel{meter: m, rounds: b.rounds, open: b.sessions, began: make(map[content.SessionID]time.Time), done: make(chan error, 1)}
 	node, err := n.Node(actor.Config{
 		Capacity: b.sessions, Idle: time.Minute, Logger: zap.NewNop(),
 		Models: func(string, []byte) (model.Model, error) { return timing, nil },
@@ -53,7 +53,7 @@ func (b bench) turnlog(ctx context.Context, nc [3]*nats.Conn, m *measured) (stor
 		return stored, err
 	}
 	n.Run(ctx, node.Run)
-	if m.took, err = b.drive(ctx, nc[2], timing); err != nil {
+	if err := b.drive(ctx, timing); err != nil {
 		return stored, err
 	}
 	if stored, err = sampleOf(ctx, w.Cell, sessionName(0)); err != nil {
@@ -84,10 +84,10 @@ func (b bench) startWorker(ctx context.Context, p *cell.Process) error {
 
 // drive starts the sessions, then measures from their first inputs to their last
 // replies. It does not follow them: reading journals is not part of a round trip.
-func (b bench) drive(ctx context.Context, nc *nats.Conn, m *benchModel) (time.Duration, error) {
-	c, err := client.Open(nc, "")
+func (b bench) drive(ctx context.Context, m *benchModel) error {
+	c, err := client.Open(m.conns[2], "")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var starting errgroup.Group
 	for i := range b.sessions {
@@ -100,30 +100,35 @@ func (b bench) drive(ctx context.Context, nc *nats.Conn, m *benchModel) (time.Du
 		})
 	}
 	if err := starting.Wait(); err != nil {
-		return 0, err
+		return err
 	}
-	began := time.Now()
+	if err := m.start(); err != nil {
+		return err
+	}
 	for i := range b.sessions {
 		input := commands.SubmitInput{Items: []content.Item{content.UserText("go")}}
 		if err := c.Send(ctx, sessionName(i), "go", input); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	select {
-	case <-m.done:
-		return time.Since(began), nil
+	case err := <-m.done:
+		if err != nil {
+			return err
+		}
+		return m.stop()
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 
 // benchModel requests one tool call per round and measures the time from a reply to the
 // next call, which is a round trip.
 type benchModel struct {
-	*measured
+	*meter
 
 	rounds int
-	done   chan struct{} // closed after the last call of the last session
+	done   chan error // the end: of the last session, or a call that failed; one is enough
 
 	mu    sync.Mutex
 	open  int // unfinished sessions
@@ -142,14 +147,26 @@ func (m *benchModel) Call(_ context.Context, r model.Request, _ func(content.Del
 	defer m.mu.Unlock()
 	if start, ok := m.began[r.Session]; ok {
 		m.trip(start)
+		for _, res := range r.Transcript[len(r.Transcript)-1].Results() {
+			if res.Status != content.StatusOK {
+				m.end(fmt.Errorf("a call of session %s ended with status %s: %s", r.Session, res.Status, res.Text()))
+			}
+		}
 	}
 	if r.Round > m.rounds {
 		if m.open--; m.open == 0 {
-			close(m.done)
+			m.end(nil)
 		}
 		return model.Reply{Items: []content.Item{content.AssistantText("done")}}, nil
 	}
 	m.began[r.Session] = time.Now()
 	call := content.ToolCall{Name: "noop", Input: json.RawMessage(`{}`)}
 	return model.Reply{Items: []content.Item{content.NewItem(content.Assistant, content.CallPart(call))}}, nil
+}
+
+func (m *benchModel) end(err error) {
+	select {
+	case m.done <- err:
+	default: // it has ended
+	}
 }

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package bench
+
+import "time"
+
+// cpuTime returns 0: this system has no common way to tell.
+func cpuTime() time.Duration { return 0 }

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
@@ -17,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/schedule"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -91,6 +94,31 @@ func (w *diskWorld) inputs(id content.SessionID) (out []string) {
 	return out
 }
 
+// advertise offers a tool without a worker.
+func (w *diskWorld) advertise(spec tool.Spec) {
+	w.T.Helper()
+	offer := jetstream.Offer{Worker: "w", Queue: celltest.Queue, Tools: []tool.Spec{spec}}
+	if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// echo returns a tool for real workers, which does something.
+func (w *diskWorld) echo(do func(), opts ...tool.Option) tool.Tool {
+	w.T.Helper()
+	type said struct {
+		Text string `json:"text"`
+	}
+	x, err := tool.CallFunc("echo", "Echoes.", func(_ context.Context, _ tool.Call, s said) (string, error) {
+		do()
+		return s.Text, nil
+	}, opts...)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return x
+}
+
 func TestASessionReadsItsInboxAfterItLostCommands(t *testing.T) {
 	for _, parked := range []bool{true, false} {
 		losing(t, "TURNLOG_INBOX", func(t *testing.T, w *diskWorld, lose func()) {
@@ -152,10 +180,7 @@ func TestACallIsDispatchedAgainAfterItsTaskWasLost(t *testing.T) {
 		{Name: "echo", Effects: content.ReadOnly, Timeout: time.Hour, Route: content.Background}, // its session parks
 	} {
 		losing(t, "TURNLOG_TASKS", func(t *testing.T, w *diskWorld, lose func()) {
-			offer := jetstream.Offer{Worker: "w", Queue: celltest.Queue, Tools: []tool.Spec{spec}}
-			if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
-				t.Fatal(err)
-			}
+			w.advertise(spec)
 			n := w.node("n1")
 			w.submit(w.Start("s", callThenTalk), "go")
 			w.Until("s", events.KindToolDispatched)
@@ -198,6 +223,32 @@ func TestACallThatMustNotRunTwiceDoesNotWhenItsTaskWasLost(t *testing.T) {
 		<-time.After(time.Minute)
 		if got := runs.Load(); got != 1 {
 			t.Errorf("the call ran %d times", got)
+		}
+		n.Drain(t)
+	})
+}
+
+// A queue that lost a task confirms that it is extended, and not that it is done.
+func TestAWorkerGoesOnAfterItsTaskWasLost(t *testing.T) {
+	losing(t, "TURNLOG_TASKS", func(t *testing.T, w *diskWorld, lose func()) {
+		running, finish := make(chan struct{}, 10), make(chan struct{})
+		echo := w.echo(func() {
+			running <- struct{}{}
+			<-finish
+		}, tool.ReadOnly())
+		w.Worker("w", worker.Config{Slots: 1}, func(*nats.Conn) []tool.Tool { return []tool.Tool{echo} })
+		n := w.node("n1")
+		first, second := w.Start("first", callThenTalk), w.Start("second", callThenTalk)
+		w.submit(first, "go")
+		<-running
+		lose()
+		close(finish)
+		began := time.Now()
+		w.submit(second, "go")
+		w.finish(second)
+		w.finish(first)
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("the next call took %v", took)
 		}
 		n.Drain(t)
 	})

@@ -18,7 +18,7 @@
 //  3. The tool runs with its deadline. Its context ends with a cause: the deadline,
 //     [tool.ErrCancelled], [ErrStopped] or [task.ErrGone].
 //  4. The report is sent, with retries while the lease lasts, and then the task is
-//     removed from its queue. A crash in between repeats the report, which has no
+//     removed from its queue, for which there is one more lease of time. A crash in between repeats the report, which has no
 //     effect. A question is reported in the opposite order; package task says why.
 //
 // When Run's context ends the worker claims nothing more, closes its queue and

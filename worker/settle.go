@@ -48,17 +48,24 @@ func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
 		log.Error("outcome not reported", zap.Error(err))
 		return Unreported
 	}
-	err := persist(ctx, "done", attemptTimeout, c.Done, log)
-	if err != nil && !errors.Is(err, task.ErrGone) {
+	if err := done(ctx, c, log); err != nil && !errors.Is(err, task.ErrGone) {
 		log.Warn("task not taken off its queue", zap.Error(err)) // the repeated report has no effect
 	}
 	return e.fate
 }
 
+// done takes a task off its queue. It gives up after a lease, although the claim is extended: a queue
+// that was rolled back confirms that for any task, but never that a task is done that it does not have.
+func done(ctx context.Context, c task.Claim, log *zap.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Lease())
+	defer cancel()
+	return persist(ctx, "done", attemptTimeout, c.Done, log)
+}
+
 // ask removes a task from its queue and then reports its question: dispatching the call again is
 // safe, redelivering it is not. If the question is lost, the next dispatch asks it.
 func ask(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
-	if err := persist(ctx, "done", attemptTimeout, c.Done, log); err != nil {
+	if err := done(ctx, c, log); err != nil {
 		log.Warn("task not taken off its queue", zap.Error(err))
 		return Gone
 	}

@@ -228,6 +228,38 @@ func TestACallThatMustNotRunTwiceDoesNotWhenItsTaskWasLost(t *testing.T) {
 	})
 }
 
+// TestACallThatMustNotRunTwiceDoesNotWhenItsTaskIsBack has a worker that ran the call before the queue got
+// its task back, or lost the call's report together with its driver.
+func TestACallThatMustNotRunTwiceDoesNotWhenItsTaskIsBack(t *testing.T) {
+	for _, stream := range []string{"TURNLOG_TASKS", "TURNLOG_INBOX"} {
+		losing(t, stream, func(t *testing.T, w *diskWorld, lose func()) {
+			w.advertise(tool.Spec{Name: "echo", Effects: content.Once, Timeout: time.Hour})
+			n := w.node("n1")
+			w.submit(w.Start("s", callThenTalk), "go")
+			w.Until("s", events.KindToolDispatched)
+			<-time.After(time.Second)
+			w.keep(stream)
+			if stream == "TURNLOG_INBOX" {
+				n.Crash(t)
+			}
+			var runs atomic.Int32
+			echo := w.echo(func() { runs.Add(1) })
+			w.Worker("w", worker.Config{}, func(*nats.Conn) []tool.Tool { return []tool.Tool{echo} })
+			<-time.After(time.Second)
+			lose()
+			if stream == "TURNLOG_INBOX" {
+				n = w.node("n2")
+			}
+			w.Until("s", events.KindToolResultReceived)
+			<-time.After(5 * time.Minute)
+			if got := runs.Load(); got != 1 {
+				t.Errorf("%s: the call ran %d times", stream, got)
+			}
+			n.Drain(t)
+		})
+	}
+}
+
 // A queue that lost a task confirms that it is extended, and not that it is done.
 func TestAWorkerGoesOnAfterItsTaskWasLost(t *testing.T) {
 	losing(t, "TURNLOG_TASKS", func(t *testing.T, w *diskWorld, lose func()) {

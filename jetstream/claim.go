@@ -2,6 +2,8 @@ package jetstream
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
@@ -26,9 +28,11 @@ type claim struct {
 	reply    string
 	seq      uint64 // of the task in its stream
 	delivery int
+	secret   string // of this claim, whatever else repeats
 
-	mu    sync.Mutex
-	until time.Time // end of the lease
+	mu    sync.Mutex // guards the next group
+	until time.Time  // end of the lease
+	begun uint64     // the sequence of the record that the call began; 0: none
 
 	cancelled chan struct{}
 	reason    string // set before cancelled is closed, under the queue's lock
@@ -54,6 +58,62 @@ func (c *claim) Extend(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until = now.Add(c.queue.lease)
+	return nil
+}
+
+// Begin records the beginning of a call that must not run twice, outside the streams of tasks and
+// commands. These know that a worker got a task and was done with it, but either may lose that.
+func (c *claim) Begin(ctx context.Context) error {
+	if err := c.check("begin"); err != nil || c.task.Effects.Retryable() {
+		return err
+	}
+	seq, err := c.begin(ctx)
+	if err != nil {
+		return c.wrap("begin", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun = seq
+	return nil
+}
+
+func (c *claim) begin(ctx context.Context) (uint64, error) {
+	for last := uint64(0); ; {
+		seq, err := c.queue.begun.put(ctx, c.dispatch(), c.secret, last)
+		if !api.IsConflict(err) {
+			return seq, err
+		}
+		there, ok, err := c.queue.begun.get(ctx, c.dispatch())
+		switch {
+		case err != nil:
+			return 0, err
+		case ok && there.Value != c.secret:
+			return 0, task.ErrBegun
+		case ok:
+			return there.Seq, nil // stored by a try whose answer was lost
+		}
+		last = there.Seq // it was taken back, or has expired
+	}
+}
+
+// dispatch returns the key of the dispatch among the begun calls of the queue.
+func (c *claim) dispatch() string {
+	x := c.task
+	id := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d/%d", x.Session, x.Place, x.Attempt, len(x.Approved)))
+	return c.queue.name + "." + base64.RawURLEncoding.EncodeToString(id[:16])
+}
+
+// Unbegin removes the record of Begin.
+func (c *claim) Unbegin(ctx context.Context) error {
+	c.mu.Lock()
+	last := c.begun
+	c.mu.Unlock()
+	if last == 0 {
+		return nil
+	}
+	if err := c.queue.begun.delete(ctx, c.dispatch(), last); err != nil && !api.IsConflict(err) {
+		return c.wrap("unbegin", err)
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -23,6 +24,10 @@ const (
 
 	// unclaimedTTL is how long an unclaimed delivery is remembered.
 	unclaimedTTL = time.Hour
+
+	// begunTTL is how long it is remembered that a call has begun: the age of a backup of the tasks that
+	// runs no call twice.
+	begunTTL = 24 * time.Hour
 )
 
 // Queue is the worker's side of one task queue. It is safe for concurrent use; the slots of a worker
@@ -35,6 +40,7 @@ type Queue struct {
 	inbox     *Inbox
 	runs      *Runs
 	unclaimed bucket[int]
+	begun     bucket[string] // of calls that must not run twice: the secret of the claim that began each
 
 	mu      sync.Mutex
 	held    map[*claim]struct{}
@@ -62,6 +68,7 @@ func (n cancelOf) matches(c *claim) bool {
 func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 	q := &Queue{
 		cell: c, name: name, inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{}),
+		begun:     valueBucket[string](c, "begun call", c.names.Catalog(), layout.BegunKeys, 2, begunTTL),
 		unclaimed: valueBucket[int](c, "unclaimed delivery", c.names.Catalog(), layout.UnclaimedKeys, 2, unclaimedTTL),
 	}
 	var err error
@@ -139,7 +146,7 @@ func (q *Queue) unsubscribe() {
 
 // open reads a task. With an error it returns a claim if the task is readable: it may be tried again.
 func (q *Queue) open(ctx context.Context, msg *nats.Msg) (*claim, error) {
-	c := &claim{queue: q, reply: msg.Reply, until: time.Now().Add(q.lease), cancelled: make(chan struct{})}
+	c := &claim{queue: q, reply: msg.Reply, until: time.Now().Add(q.lease), secret: rand.Text(), cancelled: make(chan struct{})}
 	meta, err := msg.Metadata()
 	if err != nil {
 		return nil, fmt.Errorf("read its reply subject: %w", err)

@@ -39,7 +39,7 @@ func (w *Worker) handle(ctx context.Context, c task.Claim, stopping <-chan struc
 	e, decided := withoutRunning(c)
 	if !decided {
 		call, done := stoppable(alive, c, stopping)
-		e = w.run(call, t, log)
+		e = w.run(call, c, log)
 		done()
 	}
 	fate := settle(alive, c, e, log)
@@ -97,13 +97,16 @@ func withoutRunning(c task.Claim) (e ending, decided bool) {
 }
 
 // run runs the tool and decides how the claim ends.
-func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
+func (w *Worker) run(ctx context.Context, c task.Claim, log *zap.Logger) ending {
+	t := c.Task()
 	o, ok := w.lookup(ctx, t.Tool)
 	if !ok {
 		return outcome(t, tool.Failed(tool.Call{ID: t.Call, Name: t.Tool}, tool.NotFound(t.Tool)))
 	}
-	r, question, began := w.invoke(ctx, t, o, log)
+	r, question, began := w.invoke(ctx, c, o, log)
 	switch {
+	case r.Result.Code == codeBegun:
+		return lost(t, "a worker began it before, and its outcome is not known")
 	case question != nil:
 		e := endingOf(t, Asked)
 		e.report.Question = question
@@ -118,9 +121,32 @@ func (w *Worker) run(ctx context.Context, t task.Task, log *zap.Logger) ending {
 	return lost(t, "its worker was stopped in the middle of the call")
 }
 
+// codeBegun is the code of the failure with which a call ends that began before.
+const codeBegun = "begun_before"
+
+// once keeps a call that must not run twice from beginning twice, after permissions were checked.
+func once(c task.Claim, x tool.Tool, log *zap.Logger) tool.Tool {
+	if c.Task().Effects.Retryable() {
+		return x
+	}
+	return tool.Wrap(x, func(ctx context.Context, call tool.Call, next tool.Handler) (tool.Output, error) {
+		err := persist(ctx, "begin", attemptTimeout, c.Begin, log)
+		switch {
+		case errors.Is(err, task.ErrBegun):
+			return tool.Output{}, tool.Failure(codeBegun, "it began before")
+		case ctx.Err() != nil:
+			return tool.Output{}, context.Cause(ctx) // the worker may have stopped waiting
+		case err != nil:
+			return tool.Output{}, err
+		}
+		return next(ctx, call)
+	})
+}
+
 // invoke runs one call of a tool. It returns the question that the tool asks, if any, and
 // whether the call began.
-func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap.Logger) (r tool.Result, question *tool.Verdict, began bool) {
+func (w *Worker) invoke(ctx context.Context, c task.Claim, o tool.Offer, log *zap.Logger) (r tool.Result, question *tool.Verdict, began bool) {
+	t := c.Task()
 	ctx, cancel := w.limit(ctx, t, o.Spec)
 	defer cancel()
 	v := tool.Invoker{
@@ -141,7 +167,7 @@ func (w *Worker) invoke(ctx context.Context, t task.Task, o tool.Offer, log *zap
 	if w.cfg.Progress != nil {
 		call.Progress = func(text string, share float64) { w.cfg.Progress(t, text, share) }
 	}
-	r = v.Invoke(ctx, w.guarded(t, o.Tool), call)
+	r = v.Invoke(ctx, w.guarded(t, once(c, o.Tool, log)), call)
 	if !began {
 		w.cfg.Observer.Started(t)
 	}

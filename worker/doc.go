@@ -15,7 +15,9 @@
 //     deliveries. Otherwise, and after the deadline, the loss is reported: a call
 //     that began may have had effects, so it did not merely time out. The core
 //     decides what happens to the call, never a worker.
-//  3. The tool runs with its deadline. Its context ends with a cause: the deadline,
+//  3. A call that must not run twice is recorded as begun, once permissions were checked.
+//     If it was before, the queue has forgotten a delivery, and the loss is reported.
+//     The tool runs with its deadline. Its context ends with a cause: the deadline,
 //     [tool.ErrCancelled], [ErrStopped] or [task.ErrGone].
 //  4. The report is sent, with retries while the lease lasts, and then the task is
 //     removed from its queue, for which there is one more lease of time. A crash in between repeats the report, which has no

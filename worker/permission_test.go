@@ -102,7 +102,7 @@ func TestThePolicyOfAnAgentIsEnforcedOnTheWorker(t *testing.T) {
 		w := b.start(t, worker.Config{Slots: 1, Permissions: own, Root: root}, write)
 		try := func(n int, path, policy string) task.Report {
 			b.dispatch(t, "write", func(x *task.Task) {
-				x.Input, x.Policy, x.MaxOutput = json.RawMessage(`{"path":"`+path+`"}`), json.RawMessage(policy), 200
+				x.Attempt, x.Input, x.Policy, x.MaxOutput = n, json.RawMessage(`{"path":"`+path+`"}`), json.RawMessage(policy), 200
 				x.Timeout, x.Deadline = time.Minute, content.TimeOf(time.Now().Add(time.Minute))
 			})
 			synctest.Wait()

@@ -65,7 +65,11 @@ func done(ctx context.Context, c task.Claim, log *zap.Logger) error {
 // ask removes a task from its queue and then reports its question: dispatching the call again is
 // safe, redelivering it is not. If the question is lost, the next dispatch asks it.
 func ask(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
-	if err := done(ctx, c, log); err != nil {
+	err := persist(ctx, "unbegin", attemptTimeout, c.Unbegin, log)
+	if err == nil {
+		err = done(ctx, c, log)
+	}
+	if err != nil {
 		log.Warn("task not taken off its queue", zap.Error(err))
 		return Gone
 	}
@@ -88,7 +92,7 @@ func persist(ctx context.Context, step string, limit time.Duration, do func(cont
 	var pause backoff
 	for {
 		err := attempt(ctx, limit, do)
-		if err == nil || errors.Is(err, task.ErrGone) || ctx.Err() != nil {
+		if err == nil || errors.Is(err, task.ErrGone) || errors.Is(err, task.ErrBegun) || ctx.Err() != nil {
 			return err
 		}
 		log.Warn("request to the queue failed", zap.String("step", step), zap.Error(err))

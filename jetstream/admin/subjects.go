@@ -67,6 +67,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Probe(node), "", "driver doctor", "driver"),
 		row(n.Catalog().Key(layout.OfferKeys+"<worker>"), "CATALOG", "worker", "client driver doctor"),
 		row(n.Catalog().Key(layout.UnclaimedKeys+queue+"."+id), "CATALOG", "worker", "worker"),
+		row(n.Catalog().Key(layout.BegunKeys+queue+"."+id), "CATALOG", "worker", "worker"),
 		row(n.Fences().Key(session), "FENCES", "driver", "worker driver"),
 		row(n.Nodes().Key(node), "NODES", "driver", "driver doctor"),
 		row(n.Snapshots().Key(session), "SNAPSHOTS", "driver", "client approver driver doctor"),

@@ -86,6 +86,10 @@ var errOneByOne = errors.New("the simple task manager runs one call at a time; u
 // later dispatch replaced it. Stop, and report nothing more.
 var ErrGone = errors.New("task is gone")
 
+// ErrBegun is returned for a claim whose call began before, by whatever claim, and must not run twice.
+// Report it as lost.
+var ErrBegun = errors.New("the call began before")
+
 // ErrClosed is returned by Claim once the queue was closed. Open another one.
 var ErrClosed = errors.New("queue is closed")
 
@@ -127,6 +131,12 @@ type Claim interface {
 	Lease() time.Duration
 	// Extend renews the lease.
 	Extend(ctx context.Context) error
+	// Begin says that the call is about to run. It returns ErrBegun if this dispatch of a call
+	// that must not run twice began before, even if the queue has forgotten that. After any
+	// other error it may be repeated.
+	Begin(ctx context.Context) error
+	// Unbegin takes Begin back: the call did nothing but ask a question.
+	Unbegin(ctx context.Context) error
 	// Report sends the end of the attempt. It may be called again.
 	Report(ctx context.Context, r Report) error
 	// Done takes the task off the queue, confirmed.

@@ -185,6 +185,53 @@ func released(t *testing.T, b *bench) {
 	must(t, again.Done(t.Context()))
 }
 
+// begins covers a queue that lost what it knew: it has a task again whose call has begun.
+func begins(t *testing.T, b *bench) {
+	q := b.queue(t)
+	x, harmless := b.task("s1", "t1-r1-c1"), b.task("s1", "t1-r1-c2")
+	x.Effects = content.Once
+	again := func(x task.Task) task.Claim {
+		dispatch(t, b, x)
+		c := claim(t, q)
+		wantTask(t, c, x, 1)
+		return c
+	}
+	for range 2 {
+		c := again(harmless)
+		must(t, c.Begin(t.Context()))
+		must(t, c.Done(t.Context()))
+		wantOff(t, b, harmless)
+	}
+	c := again(x)
+	must(t, c.Unbegin(t.Context())) // it did not begin
+	for range 2 {
+		must(t, c.Begin(t.Context()))
+		must(t, c.Begin(t.Context())) // the answer was lost
+		must(t, c.Unbegin(t.Context()))
+	}
+	must(t, c.Done(t.Context()))
+	wantOff(t, b, x)
+
+	c = again(x) // the question was lost
+	must(t, c.Begin(t.Context()))
+	must(t, c.Done(t.Context()))
+	wantOff(t, b, x)
+	c = again(x)
+	if err := c.Begin(t.Context()); !errors.Is(err, task.ErrBegun) {
+		t.Errorf("Begin of a call that began = %v, want ErrBegun", err)
+	}
+	must(t, c.Unbegin(t.Context())) // that of the other claim stays
+	if err := c.Begin(t.Context()); !errors.Is(err, task.ErrBegun) {
+		t.Errorf("Begin of a call that began = %v, want ErrBegun", err)
+	}
+	must(t, c.Done(t.Context()))
+	wantOff(t, b, x)
+	x.Attempt++
+	c = again(x)
+	must(t, c.Begin(t.Context()))
+	must(t, c.Done(t.Context()))
+}
+
 func reports(t *testing.T, b *bench) {
 	q := b.queue(t)
 	x := b.task("s1", "t1-r1-c1")

@@ -107,6 +107,7 @@ func contract() []clause {
 		{name: "ExpiredClaimIsGone", test: gone, lapses: true},
 		{name: "ReleasedTaskIsClaimedAtOnce", test: released},
 		{name: "ReportComesBeforeDone", test: reports},
+		{name: "CallBeginsOnce", test: begins},
 		{name: "LossIsReported", test: lost, lapses: true},
 		{name: "QuestionIsReportedAfterDone", test: asked},
 		{name: "CancelReachesTheClaim", test: cancelClaimed},

@@ -78,6 +78,7 @@ func (b Bucket) Key(key string) string { return "$KV." + string(b) + "." + key }
 const (
 	OfferKeys     = "offer."     // followed by a worker, in the catalog
 	UnclaimedKeys = "unclaimed." // followed by a queue and a task's number, in the catalog
+	BegunKeys     = "begun."     // followed by a queue and a digest of a dispatch, in the catalog
 	TrialKeys     = "trial."     // followed by a session, with the dead letters
 )
 

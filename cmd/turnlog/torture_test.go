@@ -45,6 +45,7 @@ func TestTortureOfAnExistingServer(t *testing.T) {
 		Seed       uint64
 		Faults     map[string]int
 		Commands   int
+		Repeated   int `json:"commands_repeated"`
 		Finished   int `json:"sessions_finished"`
 		Total      int `json:"sessions_total"`
 		Entries    int

@@ -54,7 +54,7 @@ func TestCellsSurviveRandomFaults(t *testing.T) {
 	}
 	for _, path := range []string{
 		"cell: node_killed", "cell: node_drained", "cell: node_frozen", "cell: worker_killed", "cell: worker_frozen",
-		"cell: connections_cut", "cell: connections_slowed", "cell: acks_swallowed",
+		"cell: connections_cut", "cell: connections_slowed", "cell: acks_swallowed", "cell: stream_rolled_back", "cell: hostile_sender",
 		"cell: result reported twice", "cell: result reported late", "cell: result forged",
 		"event: parked", "event: tool_detached", "event: tool_dispatched", "event: approval_resolved",
 	} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -33,8 +34,9 @@ type Config struct {
 	Workers  int // 0: 3
 
 	// Kinds of faults; nil: all possible ones.
-	Kinds []Kind
-	Gap   time.Duration // between two faults, on average; 0: 750 ms
+	Kinds   []Kind
+	Streams []string      // that may go back; nil: all of INBOX, NAMED, TIMERS, RUN, TASKS and SCHEDULES
+	Gap     time.Duration // between two faults, on average; 0: 750 ms
 
 	// Servers are the caller's own; nil: a cluster in this process. A run creates a namespace
 	// on them and removes it at the end. It does not stop them.
@@ -84,6 +86,9 @@ func (c Config) withDefaults() Config {
 	if c.Kinds == nil {
 		c.Kinds = possible(c.callersServers())
 	}
+	if c.Streams == nil {
+		c.Streams = rolling()
+	}
 	if c.OnSend == nil {
 		c.OnSend = func(error) {}
 	}
@@ -116,6 +121,11 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%d replicas: use 1 to 5", c.Replicas)
 	case len(c.Kinds) == 0:
 		return errors.New("no kinds of faults")
+	}
+	for _, s := range c.Streams {
+		if !slices.Contains(rolling(), s) {
+			return fmt.Errorf("stream %q: use some of %v", s, rolling())
+		}
 	}
 	for _, k := range c.Kinds {
 		if _, known := weights()[k]; !known {

@@ -16,6 +16,10 @@
 // how goroutines, sockets and disks interleave, so it may take several runs of a seed to
 // see a violation again.
 //
+// A rollback takes back what the server acknowledged. Users therefore note when each command was sent
+// and acknowledged, and repeat those that were not handled and that a stream may have lost in that
+// time. Every other one must have been handled without that.
+//
 // [Kind] says what each fault is. A killed node is not a killed process: its connections are
 // cut for good, but it shares this process's clock and heap. Servers are stopped and
 // restarted on their stores, which is not kill -9. tests/chaos and tests/integration do both

@@ -22,13 +22,15 @@ const (
 	AckedIsKept = "acked-is-kept"
 	// FollowExact: a follower sees each entry of the stream once and in order.
 	FollowExact = "follow-exact"
+	// NothingForged: what hostile senders send to the sessions of others causes nothing.
+	NothingForged = "nothing-forged"
 	// EndsInTime: every process that is stopped or killed ends.
 	EndsInTime = "ends-in-time"
 )
 
 // Invariants lists the names of everything that a run checks.
 func Invariants() []string {
-	names := []string{NoStuckSession, AtMostOnce, LedgerAgrees, AckedIsKept, FollowExact, EndsInTime}
+	names := []string{NoStuckSession, AtMostOnce, LedgerAgrees, AckedIsKept, FollowExact, NothingForged, EndsInTime}
 	return append(names, audit.Invariants()...)
 }
 

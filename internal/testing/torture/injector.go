@@ -71,6 +71,10 @@ func (f *injector) apply(ctx context.Context, x Fault) (target string, ok bool) 
 		return what, true
 	case ServerStopped:
 		return f.stopServer(ctx, x)
+	case StreamRolledBack:
+		return f.rollback(ctx, x)
+	case HostileSender:
+		return f.hostile(ctx, x)
 	case ConnectionsCut, ConnectionsSlowed, AcksSwallowed:
 	}
 	p := f.world.pickAny(x.Pick)
@@ -85,7 +89,7 @@ func (f *injector) apply(ctx context.Context, x Fault) (target string, ok bool) 
 		f.lasting(ctx, x, func() { p.Proxy.Swallow(faultproxy.ToClient, true) }, func() { p.Proxy.Swallow(faultproxy.ToClient, false) })
 	case ConnectionsCut:
 		p.Proxy.Cut()
-	case NodeKilled, WorkerKilled, NodeDrained, NodeFrozen, WorkerFrozen, LeaderStepdown, ServerStopped:
+	case NodeKilled, WorkerKilled, NodeDrained, NodeFrozen, WorkerFrozen, LeaderStepdown, ServerStopped, StreamRolledBack, HostileSender:
 	}
 	return p.Name, true
 }

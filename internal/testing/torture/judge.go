@@ -70,6 +70,9 @@ func (j *judge) all(ctx context.Context, users []*user) {
 	for _, p := range users {
 		j.session(ctx, p)
 	}
+	for _, s := range j.world.hostile {
+		j.journal(ctx, s, nil)
+	}
 	for k := range j.runs { // sessions of the caller's clients
 		if _, judged := j.records[k.session]; !judged {
 			j.journal(ctx, k.session, nil)
@@ -102,7 +105,13 @@ func (j *judge) keep(s content.SessionID, records []journal.Record) {
 func (j *judge) session(ctx context.Context, p *user) {
 	log, id := j.world.log, p.scenario.id
 	p.mu.Lock()
-	accepted, finished := p.accepted, p.rests
+	finished := p.rests
+	var accepted []string
+	for _, s := range p.accepted {
+		if s.must {
+			accepted = append(accepted, s.id)
+		}
+	}
 	p.mu.Unlock()
 	state := j.journal(ctx, id, accepted)
 	if !finished || !atRest(state) {
@@ -130,6 +139,12 @@ func (j *judge) journal(ctx context.Context, id content.SessionID, accepted []st
 		checker.Add(rec)
 		if rec.Err == nil {
 			state.Fold(rec.Entry)
+		}
+		if slices.Contains(j.world.hostile, id) {
+			continue
+		}
+		for _, wrong := range forgeries(rec.Entry) {
+			log.violation(id, NothingForged, fmt.Sprintf("entry %d: %s", rec.Seq, wrong))
 		}
 	}
 	for _, v := range checker.Report().Violations {

@@ -2,14 +2,18 @@ package torture
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -103,6 +107,89 @@ func TestAWriterNoticesALostAcknowledgedEntry(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatARollbackMayHaveLostIsSentAgain(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	g := &site{rollbacks: []rollback{{stream: "INBOX", from: at(100), to: at(200)}, {stream: "NAMED", to: at(200)}}}
+	for name, tt := range map[string]struct {
+		stream   string
+		from, to int
+		lost     bool
+	}{
+		"before the backup":                {"INBOX", 0, 90, false},
+		"while the backup was made":        {"INBOX", 90, 110, true},
+		"after the backup":                 {"INBOX", 110, 120, true},
+		"while it was restored":            {"INBOX", 190, 210, true},
+		"after it was restored":            {"INBOX", 210, 220, false},
+		"before it was created again":      {"NAMED", 0, 10, true},
+		"after it was created again":       {"NAMED", 210, 220, false},
+		"in a stream that did not go back": {"RUN", 110, 120, false},
+	} {
+		if got := g.mayHaveLost(tt.stream, at(tt.from), at(tt.to)); got != tt.lost {
+			t.Errorf("%s: lost = %v, want %v", name, got, tt.lost)
+		}
+	}
+}
+
+func TestForgeriesAreFound(t *testing.T) {
+	t.Parallel()
+	result := func(text string) events.Event {
+		return events.ToolResultReceived{Result: content.NewResult("c1", toolAdd, content.StatusOK, text)}
+	}
+	for name, tt := range map[string]struct {
+		entry events.Entry
+		want  int
+	}{
+		"a result":                      {events.Entry{Cause: "result/t1-r1-c1/1", Events: []events.Event{result("done")}}, 0},
+		"a forged result":               {events.Entry{Cause: "result/t1-r1-c1/1", Events: []events.Event{result(forged)}}, 1},
+		"a command of a hostile sender": {events.Entry{Cause: hostilePrefix + "client/1", Events: []events.Event{events.TurnStarted{}}}, 1},
+	} {
+		if got := forgeries(tt.entry); len(got) != tt.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// A hostile sender that needed more than the permissions of its role would prove nothing.
+func TestHostileSendersKeepToTheirRoles(t *testing.T) {
+	t.Parallel()
+	for _, role := range []admin.Role{admin.RoleClient, admin.RoleWorker} {
+		grant := admin.Grant{Namespace: "torture_1", Roles: []admin.Role{role}, Inbox: "inbox"}
+		if role == admin.RoleWorker {
+			grant.Queue = Queue
+		}
+		may, err := admin.PermissionsOf(grant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &sender{role: role, namespace: grant.Namespace, victim: "t1-1", dice: diceOf(1)}
+		for range 20 {
+			for _, m := range s.messages() {
+				if !slices.ContainsFunc(may.Publish, func(allowed string) bool { return matches(allowed, m.Subject) }) {
+					t.Errorf("a %s publishes on %s", role, m.Subject)
+				}
+			}
+		}
+		for _, env := range s.huge("own") {
+			if lane := commands.LaneOf(env.Command); lane != events.LaneAsk {
+				t.Errorf("a client sends %s", lane)
+			}
+		}
+	}
+}
+
+// matches reports whether a pattern without ">" matches a subject.
+func matches(pattern, subject string) bool {
+	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
+	for i := range min(len(p), len(s)) {
+		if p[i] != s[i] && p[i] != "*" {
+			return false
+		}
+	}
+	return len(p) == len(s)
+}
+
 func TestRecoveryIsMeasuredToTheNextClaim(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
@@ -137,7 +224,7 @@ func TestTheResultAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"seed":1,"faults":{"node_killed":2},"commands":0,"sessions_finished":0,"sessions_total":0,"entries":0,"calls":0,` +
+	const want = `{"seed":1,"faults":{"node_killed":2},"commands":0,"commands_repeated":0,"sessions_finished":0,"sessions_total":0,"entries":0,"calls":0,` +
 		`"violations":{},"recovery_ms":{"p50":0,"p99":0,"max":0}}`
 	if string(raw) != want {
 		t.Errorf("got  %s\nwant %s", raw, want)

@@ -26,6 +26,12 @@ const (
 
 	LeaderStepdown Kind = "leader_stepdown" // the leader of a stream, or of its consumer, steps down
 	ServerStopped  Kind = "server_stopped"  // a server is shut down without lame-duck mode and restarted on its store
+
+	// A stream other than JOURNAL loses what was stored last, as in a power failure or from an old
+	// backup, or it is deleted and created again.
+	StreamRolledBack Kind = "stream_rolled_back"
+	// A client or a worker sends invalid bytes, huge inputs, forged reports and useless wakes.
+	HostileSender Kind = "hostile_sender"
 )
 
 // weights returns the relative frequency of each kind.
@@ -34,6 +40,7 @@ func weights() map[Kind]int {
 		NodeKilled: 3, WorkerKilled: 3, NodeDrained: 1, NodeFrozen: 1, WorkerFrozen: 1,
 		ConnectionsCut: 3, ConnectionsSlowed: 2, AcksSwallowed: 2,
 		LeaderStepdown: 5, ServerStopped: 2,
+		StreamRolledBack: 3, HostileSender: 2,
 	}
 }
 

@@ -76,15 +76,16 @@ func TestImpossibleConfigsAreRefused(t *testing.T) {
 		c    Config
 		want string // "": it can be
 	}{
-		"no configuration":    {Config{}, ""},
-		"own servers":         {Config{Servers: &natscli.Flags{}}, ""},
-		"too short":           {Config{Duration: time.Millisecond}, "use a second or more"},
-		"sessions":            {Config{Sessions: -1}, "-1 sessions"},
-		"nodes":               {Config{Nodes: 51}, "51 nodes"},
-		"replicas":            {Config{Replicas: 6}, "6 replicas"},
-		"unknown fault":       {Config{Kinds: []Kind{"meteor"}}, `"meteor": use one of`},
-		"no faults":           {Config{Kinds: []Kind{}}, "no kinds"},
-		"servers of a caller": {Config{Servers: &natscli.Flags{}, Kinds: []Kind{ServerStopped}}, "only servers in this process"},
+		"no configuration":     {Config{}, ""},
+		"own servers":          {Config{Servers: &natscli.Flags{}}, ""},
+		"too short":            {Config{Duration: time.Millisecond}, "use a second or more"},
+		"sessions":             {Config{Sessions: -1}, "-1 sessions"},
+		"nodes":                {Config{Nodes: 51}, "51 nodes"},
+		"replicas":             {Config{Replicas: 6}, "6 replicas"},
+		"unknown fault":        {Config{Kinds: []Kind{"meteor"}}, `"meteor": use one of`},
+		"a stream of journals": {Config{Streams: []string{"JOURNAL"}}, `"JOURNAL": use some of`},
+		"no faults":            {Config{Kinds: []Kind{}}, "no kinds"},
+		"servers of a caller":  {Config{Servers: &natscli.Flags{}, Kinds: []Kind{ServerStopped}}, "only servers in this process"},
 	} {
 		err := tt.c.Validate()
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

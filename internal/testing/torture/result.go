@@ -12,6 +12,7 @@ type Result struct {
 	Seed             uint64         `json:"seed"`
 	Faults           map[Kind]int   `json:"faults"`            // that happened
 	Commands         int            `json:"commands"`          // acknowledged
+	Repeated         int            `json:"commands_repeated"` // since a rollback may have lost them
 	SessionsFinished int            `json:"sessions_finished"` // that came to rest
 	SessionsTotal    int            `json:"sessions_total"`
 	Entries          int            `json:"entries"`

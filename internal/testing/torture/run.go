@@ -93,8 +93,11 @@ func (w *world) run(ctx context.Context, dir string) Result {
 	living, stop := context.WithCancel(after)
 	defer stop()
 	over := make(chan struct{})
-	talked := make(chan *crowd, 1)
-	go func() { talked <- w.converse(living, over) }()
+	talked := make(chan struct{})
+	go func() {
+		defer close(talked)
+		w.converse(living, over)
+	}()
 
 	w.await(ctx, &w.results, w.cfg.Sessions) // so the nodes know the workers' tools
 	w.log.note("the sessions are running")
@@ -114,7 +117,8 @@ func (w *world) run(ctx context.Context, dir string) Result {
 	close(over)
 	w.leave(after, w.writerProcs)
 	patience := time.AfterFunc(w.cfg.Rest, stop)
-	users := <-talked
+	<-talked
+	users := &w.crowd
 	users.settle(living, w.cfg.Workload.Tail)
 	patience.Stop()
 	w.log.note("the sessions are at rest, or out of time")
@@ -150,7 +154,8 @@ func (j *judge) result(done map[Kind]int, users []*user, dir string) Result {
 	for _, p := range users {
 		r.Sessions = append(r.Sessions, p.scenario.id)
 		p.mu.Lock()
-		r.Commands += p.sent
+		r.Commands += len(p.accepted)
+		r.Repeated += p.repeated
 		if p.rests {
 			r.SessionsFinished++
 		}

@@ -50,6 +50,24 @@ func TestARunThatIsSlowStillDoesEnough(t *testing.T) {
 	})
 }
 
+// Streams that lose everything, and hostile senders, in virtual time.
+func TestStreamsGoBackAmongHostileSenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := natstest.Start(t)
+		r, err := Run(t.Context(), Config{
+			Seed: 1, Duration: 20 * time.Second, Sessions: 4, Nodes: 2, Workers: 2, Server: srv, Dir: t.TempDir(),
+			Kinds: []Kind{StreamRolledBack, HostileSender}, OnFault: func(f Fault) { t.Log(f) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Faults[StreamRolledBack] < 5 || r.Faults[HostileSender] < 5 || r.Repeated == 0 || r.SessionsFinished < r.SessionsTotal || !r.OK() {
+			t.Errorf("Run = %+v, want many faults and no violation", r)
+		}
+		synctest.Wait()
+	})
+}
+
 func TestARunThatIsGivenUpEarlyLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))

@@ -44,30 +44,33 @@ type site struct {
 	cluster   *embedded.Cluster // nil: the caller's servers
 	log       *zap.Logger
 
+	layout admin.Config
 	direct *nats.Conn // without a proxy: to provision, to control servers and to check
 	cell   *jetstream.Cell
 
-	mu   sync.Mutex
-	down int // the stopped server; -1: none
+	mu        sync.Mutex // guards the rest
+	down      int        // the stopped server; -1: none
+	rolling   bool       // a stream is going back
+	rollbacks []rollback
 }
 
 // newSite sets up a cell. The cluster keeps its files in dir.
 func newSite(ctx context.Context, c Config, dir string) (g *site, err error) {
 	g = &site{namespace: jetstream.DefaultNamespace, servers: c.Servers, local: c.Server, log: c.Logger, down: -1}
-	layout := admin.Config{Replicas: c.Replicas, Queues: []admin.QueueConfig{{Name: Queue, AckWait: queueLease}}}
+	g.layout = admin.Config{Replicas: c.Replicas, Queues: []admin.QueueConfig{{Name: Queue, AckWait: queueLease}}}
 	switch {
 	case c.Server != nil:
-		layout.Memory = true
+		g.layout.Memory = true
 	case c.Servers == nil:
 		g.cluster, err = embedded.StartCluster(ctx, clusterSize, embedded.WithStore(filepath.Join(dir, "nats")))
 		if err != nil {
 			return nil, err
 		}
-		g.servers, layout.Replicas = &natscli.Flags{Server: g.cluster.ClientURL()}, clusterSize
+		g.servers, g.layout.Replicas = &natscli.Flags{Server: g.cluster.ClientURL()}, clusterSize
 	default:
 		g.namespace = "torture_" + strconv.FormatUint(c.Seed, 36) + "_" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	}
-	if err = g.settle(ctx, layout); err != nil {
+	if err = g.settle(ctx); err != nil {
 		// Clean up even if ctx has ended.
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
@@ -77,7 +80,7 @@ func newSite(ctx context.Context, c Config, dir string) (g *site, err error) {
 }
 
 // settle connects to the servers and creates the cell.
-func (g *site) settle(ctx context.Context, layout admin.Config) (err error) {
+func (g *site) settle(ctx context.Context) (err error) {
 	if g.direct, err = g.dial(ctx, "turnlog-torture", nil); err != nil {
 		return err
 	}
@@ -87,7 +90,7 @@ func (g *site) settle(ctx context.Context, layout admin.Config) (err error) {
 	// If ctx ends, a stream that is being created would appear after the others were removed.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), setUpTimeout)
 	defer cancel()
-	if err = admin.Of(g.cell).Provision(whole, layout); err != nil {
+	if err = admin.Of(g.cell).Provision(whole, g.layout); err != nil {
 		return fmt.Errorf("set up namespace %s: %w", g.namespace, err)
 	}
 	return context.Cause(ctx)
@@ -222,12 +225,12 @@ func (g *site) stepdowns() []string {
 	return out
 }
 
-// stopServer stops one of the servers and returns which, unless one is stopped already:
-// two of three are needed.
+// stopServer stops one of the servers and returns which, unless one is stopped already: two of
+// three are needed, and all for a rollback.
 func (g *site) stopServer(pick uint64) (int, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.down >= 0 {
+	if g.down >= 0 || g.rolling {
 		return 0, false
 	}
 	g.down = int(pick % clusterSize) //nolint:gosec // less than three

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -22,6 +23,7 @@ import (
 type user struct {
 	scenario scenario
 	client   *client.Client
+	cell     *jetstream.Cell // of the client's connection
 	world    *world
 	log      *findings
 	news     chan struct{}   // something changed; one is enough
@@ -31,16 +33,24 @@ type user struct {
 	state    *loop.State
 	seen     sightings
 	causes   map[string]bool
-	accepted []string // commands that must cause an entry
-	sent     int      // commands that were acknowledged
-	rests    bool     // everything accepted is done, and nothing new will be sent
+	accepted []*sent // commands that were acknowledged, each once
+	repeated int     // commands that a rollback may have lost, and that were sent again
+	rests    bool    // everything accepted is done, and nothing new will be sent
 
 	through chan struct{} // closed when the scenario is done
 }
 
-func newUser(s scenario, c *client.Client, w *world, over <-chan struct{}) *user {
+// sent is a command that was acknowledged.
+type sent struct {
+	id       string
+	command  commands.Command
+	must     bool      // it has to cause an entry
+	from, to time.Time // it was stored in this time
+}
+
+func newUser(s scenario, c *client.Client, cell *jetstream.Cell, w *world, over <-chan struct{}) *user {
 	return &user{
-		scenario: s, client: c, world: w, log: w.log, over: over, news: make(chan struct{}, 1),
+		scenario: s, client: c, cell: cell, world: w, log: w.log, over: over, news: make(chan struct{}, 1),
 		state: loop.New(s.id), causes: make(map[string]bool), through: make(chan struct{}),
 	}
 }
@@ -106,6 +116,8 @@ func (u *user) act(ctx context.Context) {
 		open, dead, rests, running := u.look()
 		finished := next == len(u.scenario.turns) || u.isOver()
 		switch {
+		case u.repeat(ctx):
+			continue
 		case u.decide(ctx, dice, settled, open):
 			continue
 		case u.bury(ctx, dice, settled, dead):
@@ -169,8 +181,8 @@ func (u *user) look() (open []events.Approval, dead []loop.Call, rests bool, run
 
 // restsLocked reports whether everything accepted is done.
 func (u *user) restsLocked() bool {
-	for _, id := range u.accepted {
-		if !u.causes[id] {
+	for _, s := range u.accepted {
+		if s.must && !u.causes[s.id] {
 			return false
 		}
 	}
@@ -254,30 +266,60 @@ func (u *user) runningCall() content.CallID {
 	return ""
 }
 
-// send retries a command under one ID until it is acknowledged, and reports whether it
-// was. A command that must succeed has to cause an entry.
+// send sends a command until it is acknowledged, and reports whether it was. A command that must
+// succeed has to cause an entry.
 func (u *user) send(ctx context.Context, what string, must bool, c commands.Command) bool {
-	id := string(u.scenario.id) + "/" + what
+	s := &sent{id: string(u.scenario.id) + "/" + what, command: c, must: must}
+	if !u.submitted(ctx, s) {
+		return false
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.accepted = append(u.accepted, s)
+	return true
+}
+
+// submitted sends a command until it is acknowledged.
+func (u *user) submitted(ctx context.Context, s *sent) bool {
 	for {
+		s.from = time.Now()
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := u.client.Send(try, u.scenario.id, id, c)
+		err := u.client.Send(try, u.scenario.id, s.id, s.command)
 		cancel()
 		u.world.cfg.OnSend(err)
 		if err == nil {
-			break
+			s.to = time.Now()
+			return true
 		}
-		u.log.note("%s: %s: %v", u.scenario.id, what, err)
+		u.log.note("%s: %v", s.id, err)
 		if !pause.For(ctx, 100*time.Millisecond) {
 			return false
 		}
 	}
+}
+
+// repeat sends the first command again that a rollback may have lost before it was handled, and
+// reports whether there is one. Any other is never sent twice.
+func (u *user) repeat(ctx context.Context) bool {
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.sent++
-	if must {
-		u.accepted = append(u.accepted, id)
+	i := slices.IndexFunc(u.accepted, func(s *sent) bool {
+		return !u.causes[s.id] && u.world.site.mayHaveLost(u.streamOf(s.command), s.from, s.to)
+	})
+	var again *sent
+	if i >= 0 {
+		again = u.accepted[i]
+		u.repeated++
 	}
-	return true
+	u.mu.Unlock()
+	return again != nil && u.submitted(ctx, again)
+}
+
+// streamOf returns the stream in which a command of the user is stored.
+func (u *user) streamOf(c commands.Command) string {
+	if lane := u.cell.Inbox().LaneOf(c); lane != lane.Unnamed() {
+		return "NAMED"
+	}
+	return "INBOX"
 }
 
 // sightings are the entries that a follower of a session saw, in order.

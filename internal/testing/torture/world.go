@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/cell"
 )
@@ -29,9 +30,11 @@ type world struct {
 	callers        []*cell.Process // run the caller's clients
 
 	results counter // of calls that succeeded, as users saw them arrive
+	crowd   crowd
 
-	mu     sync.Mutex
-	killed []*cell.Process
+	mu      sync.Mutex // guards the rest
+	killed  []*cell.Process
+	hostile []content.SessionID // sessions of hostile senders
 }
 
 // node starts another node.
@@ -182,21 +185,21 @@ type crowd struct {
 // converse runs one session after another in every slot until over is closed, and returns
 // when all scenarios are done, or with ctx. Their users attend to the sessions until ctx
 // ends.
-func (w *world) converse(ctx context.Context, over <-chan struct{}) *crowd {
-	c := &crowd{}
+func (w *world) converse(ctx context.Context, over <-chan struct{}) {
 	var slots sync.WaitGroup
 	for slot := range w.cfg.Sessions {
 		slots.Go(func() {
-			cl, err := client.Open(w.clients[slot%len(w.clients)].Conn, w.site.namespace, client.WithName("torture"))
+			p := w.clients[slot%len(w.clients)]
+			cl, err := client.Open(p.Conn, w.site.namespace, client.WithName("torture"))
 			if err != nil {
 				w.log.violation("", EndsInTime, fmt.Sprintf("a client cannot start: %v", err))
 				return
 			}
 			for n := 1; n == 1 || !closed(over); n++ {
-				p := newUser(scenarioOf(w.cfg.Seed, slot+1, n, w.cfg.Workload.Config), cl, w, over)
-				c.join(ctx, p)
+				u := newUser(scenarioOf(w.cfg.Seed, slot+1, n, w.cfg.Workload.Config), cl, p.Cell, w, over)
+				w.crowd.join(ctx, u)
 				select {
-				case <-p.through:
+				case <-u.through:
 				case <-ctx.Done():
 					return
 				}
@@ -204,7 +207,17 @@ func (w *world) converse(ctx context.Context, over <-chan struct{}) *crowd {
 		})
 	}
 	slots.Wait()
-	return c
+}
+
+// pick returns one of the sessions, or "" if there is none.
+func (c *crowd) pick(pick uint64) content.SessionID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.all) == 0 {
+		return ""
+	}
+	last := c.all[max(0, len(c.all)-maxVictims):]
+	return last[pick%uint64(len(last))].scenario.id
 }
 
 func (c *crowd) join(ctx context.Context, p *user) {

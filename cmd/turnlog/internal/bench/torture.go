@@ -29,7 +29,7 @@ func Torture(a *app.App) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "torture",
-		Short: "Run sessions while nodes, workers, servers and connections fail, and check every guarantee",
+		Short: "Run sessions while nodes, workers, servers, streams and connections fail, and check every guarantee",
 		Long: `Runs many sessions on several nodes and workers while faults happen to them, by a plan that
 the seed decides. Then everything is repaired, the sessions come to rest, every journal is
 audited, and the journals are compared with what clients were promised, what observers saw,
@@ -38,7 +38,13 @@ and what the tools did, each of which kept a record of its own.
 Without --server it starts a cluster of three NATS servers in this process, with files on
 disk, and stops and restarts those too. With --server it uses yours, in a namespace of its
 own that it removes at the end, and causes only what a client can cause: it kills its own
-nodes and workers, and cuts, slows and blocks its own connections.
+nodes and workers, and cuts, slows and blocks its own connections. It rolls its own streams back, which needs the
+permissions of an administrator.
+
+Streams other than the journals lose what was stored last, as in a power failure or from an old
+backup, or are deleted and created again. Only the commands that were stored in that time may be
+lost, and their senders repeat those. Hostile clients and workers send invalid bytes, huge
+inputs, forged reports and useless wakes, where the permissions of their role allow it.
 
 A killed node or worker is one of this process that is cut off permanently, not a killed
 process. A stopped server is shut down at once and started again on its files.
@@ -132,7 +138,7 @@ func printTorture(w io.Writer, r torture.Result) error {
 		for _, k := range slices.Sorted(maps.Keys(r.Faults)) {
 			row("  "+string(k), "%d", r.Faults[k])
 		}
-		row("commands accepted", "%d", r.Commands)
+		row("commands accepted", "%d (%d were sent again after a rollback)", r.Commands, r.Repeated)
 		row("sessions finished", "%d of %d", r.SessionsFinished, r.SessionsTotal)
 		row("entries", "%d", r.Entries)
 		row("calls", "%d", r.Calls)

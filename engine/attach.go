@@ -29,13 +29,40 @@ type Blobs interface {
 // codeBlobMissing is the code of the warning about a missing blob.
 const codeBlobMissing = "blob_missing"
 
+// attached remembers which items of a transcript have media, so that a model call does not look at all
+// of them. A transcript only grows, or is replaced by another one.
+type attached struct {
+	transcript []content.Item
+	items      []int
+}
+
+// in returns the positions of the items of a transcript that have media.
+func (a *attached) in(transcript []content.Item) []int {
+	known := len(a.transcript)
+	if known > len(transcript) || known > 0 && &a.transcript[0] != &transcript[0] {
+		known, a.items = 0, nil
+	}
+	for i, it := range transcript[known:] {
+		if it.Kind != content.Assistant && slices.ContainsFunc(it.Parts, hasMedia) {
+			a.items = append(a.items, known+i)
+		}
+	}
+	a.transcript = transcript
+	return slices.Clip(a.items)
+}
+
+func hasMedia(p content.Part) bool {
+	return p.Media != nil || p.Result != nil && slices.ContainsFunc(p.Result.Output, hasMedia)
+}
+
 // attachments replaces the references in a transcript by their blobs, for one model call. Input
 // refers to blobs, and results to blobs that their workers kept: tool.Invoker lets no other
 // reference of a tool through. References in a model's own output stay, so no model can make
 // the host read anything.
 type attachments struct {
 	blobs   Blobs
-	media   bool // the model takes more than text
+	items   []int // that may refer to blobs
+	media   bool  // the model takes more than text
 	left    int64
 	missing []events.Warning
 }
@@ -45,12 +72,8 @@ type attachments struct {
 func (a *attachments) open(ctx context.Context, req model.Request, m model.Model) (model.Request, error) {
 	a.media, a.left, a.missing = m.Capabilities().Media, MaxAttached, nil
 	items, copied := req.Transcript, false
-	for i := len(items) - 1; i >= 0; i-- { // the newest first
-		kind := items[i].Kind
-		if kind == content.Assistant {
-			continue
-		}
-		parts, missing, err := a.parts(ctx, items[i].Parts, kind == content.Tool)
+	for _, i := range slices.Backward(a.items) { // the newest first
+		parts, missing, err := a.parts(ctx, items[i].Parts, items[i].Kind == content.Tool)
 		if err != nil {
 			return req, err
 		}

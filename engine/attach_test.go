@@ -40,13 +40,22 @@ func shows(t *testing.T, blobs engine.Blobs, text bool, round int, items ...cont
 	}
 	before := content.DetachItems(items)
 	e := loop.CallModel{ModelCall: commands.ModelCall{Turn: "turn-1", Round: round, Attempt: 1}, TranscriptLen: len(items)}
-	rep := engine.NewRunner(engine.Config{Blobs: blobs}).CallModel(
-		t.Context(), e, m, &engine.View{Session: "s", Transcript: items, Catalog: catalog(t)}, func(events.Event) {},
-	)
+	rep := engine.NewRunner(engine.Config{Blobs: blobs}).CallModel(t.Context(), e, m, grown(t, items), func(events.Event) {})
 	if diff := cmp.Diff(before, items); diff != "" {
 		t.Errorf("the transcript changed: %s", diff)
 	}
 	return seen, rep
+}
+
+// grown returns the view of a session whose transcript was replaced, and then grew to the items.
+func grown(t *testing.T, items []content.Item) *engine.View {
+	t.Helper()
+	s := &engine.Session{Replica: engine.Replica{State: &loop.State{Session: "s"}}, Catalog: catalog(t)}
+	for _, transcript := range [][]content.Item{nil, {content.UserText("other")}, items[:max(1, len(items)/2)], items} {
+		s.State.Transcript = transcript
+		s.View(nil)
+	}
+	return s.View(nil)
 }
 
 // put stores data and returns a part that refers to it.

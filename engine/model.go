@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,7 +28,8 @@ func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, m model.Model,
 		partial.add(d)
 		emit(events.ContentDelta{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt, Delta: d})
 	}
-	files := attachments{blobs: r.cfg.Blobs}
+	shown, _ := slices.BinarySearch(v.Attached, e.TranscriptLen)
+	files := attachments{blobs: r.cfg.Blobs, items: v.Attached[:shown]}
 	reply, err := r.call(ctx, model.Request{
 		Session: v.Session, Turn: e.Turn, Round: e.Round, Attempt: e.Attempt,
 		Transcript: v.Transcript[:e.TranscriptLen:e.TranscriptLen], Tools: v.Catalog.Specs(), Cache: e.Cache, Schema: e.Schema,
@@ -52,6 +54,9 @@ func (r *Runner) call(
 	ctx context.Context, req model.Request, m model.Model, files *attachments, emit func(content.Delta),
 ) (reply model.Reply, err error) {
 	next := func(ctx context.Context, req model.Request) (model.Reply, error) {
+		if r.cfg.Durable != nil { // it may have changed the request
+			files.items = new(attached).in(req.Transcript)
+		}
 		req, err := files.open(ctx, req, m)
 		if err != nil {
 			return model.Reply{}, err

@@ -24,6 +24,7 @@ type View struct {
 	Epoch      uint64
 	Config     events.Config
 	Transcript []content.Item
+	Attached   []int // the items of Transcript that may refer to blobs
 	Catalog    *Catalog
 	Turn       *loop.Turn            // nil unless hooks are pending
 	Cache      *content.CacheRequest // of the next model call
@@ -33,7 +34,7 @@ type View struct {
 func (s *Session) View(pending []loop.Effect) *View {
 	v := &View{
 		Session: s.State.Session, Seq: s.Head.Seq, At: s.State.At, Epoch: s.State.Epoch, Config: s.State.Config,
-		Transcript: slices.Clip(s.State.Transcript), Catalog: s.Catalog,
+		Transcript: slices.Clip(s.State.Transcript), Attached: s.attached.in(s.State.Transcript), Catalog: s.Catalog,
 		Cache: cmp.Or(s.State.CacheOverride, s.State.Config.Cache),
 	}
 	if slices.ContainsFunc(pending, func(e loop.Effect) bool { _, ok := e.(loop.RunHooks); return ok }) {

@@ -31,7 +31,8 @@ type Session struct {
 	// Cursors returns the cursors for the next entry to record; nil: the host has none.
 	Cursors func() []events.Cursor
 
-	failed error
+	failed   error
+	attached attached
 }
 
 // Step adds to a command what the core cannot know: the time, the tools on offer, the

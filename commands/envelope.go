@@ -55,7 +55,7 @@ func (e Envelope) Encode() ([]byte, error) {
 			enc.EncodeInt(int64(e.At)),
 			enc.EncodeString(e.TraceParent),
 			enc.EncodeString(NameOf(e.Command)),
-			enc.Encode(e.Command),
+			wire.Value(enc, e.Command),
 		)
 	})
 	if err != nil {

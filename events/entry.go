@@ -130,7 +130,7 @@ func (e Entry) Encode() ([]byte, error) {
 			enc.EncodeString(e.Cause),
 			enc.EncodeInt(int64(e.At)),
 			enc.EncodeUint(e.Epoch),
-			enc.Encode(e.Cursors),
+			wire.Value(enc, e.Cursors),
 			encodeEvents(enc, e.Events),
 		)
 	})
@@ -148,7 +148,7 @@ func encodeEvents(enc *msgpack.Encoder, evs []Event) error {
 		if err := enc.EncodeString(string(KindOf(ev))); err != nil {
 			return err
 		}
-		if err := enc.Encode(ev); err != nil {
+		if err := wire.Value(enc, ev); err != nil {
 			return err
 		}
 	}

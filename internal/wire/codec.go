@@ -26,7 +26,7 @@ func Encode(p Payload, write func(*msgpack.Encoder) error) ([]byte, error) {
 
 // Marshal encodes v.
 func Marshal(v any, p Payload) ([]byte, error) {
-	return Encode(p, func(e *msgpack.Encoder) error { return e.Encode(v) })
+	return Encode(p, func(e *msgpack.Encoder) error { return Value(e, v) })
 }
 
 // Decode calls read with a decoder of b, if Check accepts b.

@@ -1,0 +1,105 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/internal/testing/wiretest"
+	"github.com/turnlog/turnlog/internal/wire"
+)
+
+type (
+	word string
+
+	// marked has an encoding of its own.
+	marked struct{ N int }
+
+	// measured knows when it is left out.
+	measured struct{ N int }
+
+	inner struct {
+		A int  `msgpack:"a,omitempty"`
+		B bool `msgpack:"b"`
+	}
+
+	tree struct {
+		Left, Right *tree   `msgpack:",omitempty"`
+		Leaves      []*tree `msgpack:"l,omitempty"`
+	}
+
+	outer struct {
+		inner
+
+		Word     word            `msgpack:"w,omitempty"`
+		Words    []word          `msgpack:"ws"`
+		Texts    []string        `msgpack:"ts,omitempty"`
+		Raw      json.RawMessage `msgpack:"r,omitempty"`
+		None     []byte          `msgpack:"n"`
+		Small    int8            `msgpack:"s,omitempty"`
+		Big      uint64          `msgpack:"b2,omitempty"`
+		Share    float64         `msgpack:"f,omitempty"`
+		Took     time.Duration   `msgpack:"d,omitempty"`
+		Any      map[string]any  `msgpack:"m,omitempty"`
+		Marked   marked          `msgpack:"k"`
+		Measured measured        `msgpack:"z,omitempty"`
+		Struct   inner           `msgpack:"i,omitempty"`
+		Pointer  *inner          `msgpack:"p,omitempty"`
+		Tree     tree            `msgpack:"t"`
+		Left     string          `msgpack:"-"`
+		hidden   int
+	}
+
+	// odd has what only the library knows.
+	odd struct {
+		Any   any    `msgpack:"a,omitempty"`
+		At    [3]int `msgpack:"t,omitempty"`
+		Alias int    `msgpack:"x,alias:y"`
+	}
+
+	ordered struct {
+		_msgpack struct{} `msgpack:",as_array"` //nolint:unused // an option for the library
+		A, B     int
+	}
+)
+
+func (m marked) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeInt(int64(m.N) + 1) }
+func (m measured) IsZero() bool                         { return m.N == 7 }
+
+func TestValuesHaveTheBytesOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	full := outer{
+		inner: inner{1, true}, Word: "w", Words: []word{"a", ""}, Texts: []string{"x"}, Raw: json.RawMessage(`{}`), None: []byte{},
+		Small: -3, Big: math.MaxUint64, Share: 2.5, Took: -time.Hour, Any: map[string]any{"k": 1}, Marked: marked{4}, Measured: measured{7},
+		Struct: inner{2, false}, Pointer: &inner{}, Tree: tree{Left: &tree{Leaves: []*tree{nil, {}}}}, Left: "out", hidden: 1,
+	}
+	wiretest.Same(t, full)
+	full.Share, full.Measured = math.Copysign(0, -1), measured{}
+	wiretest.Same(t, full)
+	wiretest.Same(t, &full)
+	wiretest.Same(t, odd{Any: 3, At: [3]int{1}, Alias: 4})
+	wiretest.Same(t, []ordered{{A: 1, B: 2}})
+	for _, v := range []any{"text", 3, -1.5, true, []string(nil), []inner(nil), map[string]string{"a": "b"}, (*inner)(nil)} {
+		wiretest.Same(t, v)
+	}
+}
+
+func BenchmarkValue(b *testing.B) {
+	v := outer{inner: inner{1, true}, Word: "w", Raw: json.RawMessage(`{}`), Pointer: &inner{B: true}}
+	for name, write := range map[string]func(*msgpack.Encoder) error{
+		"wire":    func(e *msgpack.Encoder) error { return wire.Value(e, &v) },
+		"library": func(e *msgpack.Encoder) error { return e.Encode(&v) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := wire.Encode(wire.Command, write); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

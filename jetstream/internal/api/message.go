@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,10 +126,25 @@ func parseCopy(msg *nats.Msg) (m Message, before uint64, err error) {
 	return m, HeaderUint(msg.Header, jetstream.LastSequenceHeader), nil
 }
 
+// plainAck reads {"stream":"NAME","seq":N}, the answer to nearly every publish, without a decoder.
+func plainAck(data []byte) (seq uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
+	name, rest, found := bytes.Cut(rest, []byte(`","seq":`))
+	number, ends := bytes.CutSuffix(rest, []byte("}"))
+	if !ok || !found || !ends || len(name) == 0 || bytes.ContainsAny(name, `"\\`) {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(string(number), 10, 64)
+	return seq, err == nil && seq > 0
+}
+
 // parseAck reads the answer to a publish.
 func parseAck(msg *nats.Msg) (uint64, error) {
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
 		return 0, nats.ErrNoResponders
+	}
+	if seq, ok := plainAck(msg.Data); ok {
+		return seq, nil
 	}
 	var ack struct {
 		Stream string              `json:"stream"`

@@ -41,3 +41,25 @@ func TestAGuardedWriteWaitsForTheWriteInFlight(t *testing.T) {
 		})
 	}
 }
+
+func TestAcknowledgmentsInEveryForm(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]uint64{
+		ackOf7:                                7,
+		`{"stream":"S","domain":"d","seq":7}`: 7,
+		`{"stream":"S","seq":7,"duplicate":true}`: 7,
+		`{ "stream" : "S", "seq" : 7 }`:           7,
+		`{"stream":"","seq":7}`:                   0,
+		`{"stream":"S","seq":0}`:                  0,
+		`{"stream":"S","seq":-1}`:                 0,
+		`{"stream":"S","seq":7`:                   0,
+		`{"stream":"S","seq":1,"seq":7}`:          7,
+		otherSequence:                             0,
+		``:                                        0,
+	} {
+		seq, err := parseAck(&nats.Msg{Data: []byte(data)})
+		if seq != want || (err == nil) != (want > 0) {
+			t.Errorf("parseAck(%s) = %d, %v, want %d", data, seq, err, want)
+		}
+	}
+}

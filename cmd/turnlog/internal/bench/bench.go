@@ -57,7 +57,8 @@ Turnlog stored; the lean floor stores entries of 400 bytes without headers.
 Quote the ratios, which are Turnlog's figure divided by a floor's: absolute numbers
 depend on the machine. CPU time and allocations are those of the whole process with
 the server. Messages and bytes are those that node, worker and client send and receive.
-A call that does not end ok fails the benchmark.`,
+The tool only reads; a call that must not run twice costs one more write. A call that
+does not end ok fails the benchmark.`,
 		Example: `  turnlog bench
   turnlog bench --runs 5
   turnlog bench --sessions 1 --rounds 2000

@@ -70,7 +70,7 @@ func (b bench) config() admin.Config {
 
 // startWorker starts the worker, with its tool on offer.
 func (b bench) startWorker(ctx context.Context, p *cell.Process) error {
-	noop, err := tool.Func("noop", "Does nothing.", func(context.Context, struct{}) (string, error) { return "ok", nil })
+	noop, err := tool.Func("noop", "Does nothing.", func(context.Context, struct{}) (string, error) { return "ok", nil }, tool.ReadOnly())
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,10 @@
 // of a plan that a seed decides. In another, additional clients record histories of single
 // operations while leaders move and servers restart, and a linearizability checker judges
 // them; an operation whose outcome is unknown may take effect at any time after its call, or
-// never. In the others, real nats-server processes are killed with -9, or a store is full.
+// never. In others, real nats-server processes are killed with -9, or a store is full. And each
+// stream but the journals goes back, in virtual time, while nodes are killed.
 //
-// All of it takes about half a minute on two cores. For more:
+// All of it takes about three quarters of a minute on two cores. For more:
 //
 //	go test ./tests/chaos -run Torture -chaos.duration 5m -chaos.runs 20 -chaos.seed 1
 //

@@ -60,7 +60,7 @@ func newSite(ctx context.Context, c Config, dir string) (g *site, err error) {
 	g.layout = admin.Config{Replicas: c.Replicas, Queues: []admin.QueueConfig{{Name: Queue, AckWait: queueLease}}}
 	switch {
 	case c.Server != nil:
-		g.layout.Memory = true
+		g.layout.Memory = c.Server.InMemory()
 	case c.Servers == nil:
 		g.cluster, err = embedded.StartCluster(ctx, clusterSize, embedded.WithStore(filepath.Join(dir, "nats")))
 		if err != nil {

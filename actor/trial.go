@@ -20,7 +20,7 @@ import (
 //
 // A node that is killed for another reason leaves notes about the few sessions that it had just begun to
 // take over, or that were slow. Such a session is tried while the node takes over no other one, so that
-// the second breakage is its own.
+// the second breakage is its own. If that cannot be, because takeovers wait for a stream, it takes more.
 const (
 	slowStep    = 50 * time.Millisecond  // without waiting for a stream
 	noteTimeout = 250 * time.Millisecond // a note is a help, not a condition
@@ -78,7 +78,7 @@ func (t *trial) look(ctx context.Context) (aside bool) {
 	}
 	broken := note.Node != ""
 	if broken {
-		note.Broke = append(note.Broke, jetstream.Breakage{Node: note.Node, At: note.Since})
+		note.Broke = append(note.Broke, jetstream.Breakage{Node: note.Node, At: note.Since, Crowd: note.Crowd})
 		note.Node = ""
 	}
 	if t.note = note; broken && note.Aside() {
@@ -104,7 +104,8 @@ func (t *trial) start(ctx context.Context, first bool) {
 	}
 	wait, cancel := context.WithTimeout(ctx, trialWait)
 	defer cancel()
-	if t.node.takeovers.Acquire(wait, weight) == nil {
+	alone := t.node.takeovers.Acquire(wait, weight) == nil
+	if alone {
 		t.leave = func() { t.node.takeovers.Release(weight) }
 	} else if weight == 1 {
 		return
@@ -112,7 +113,7 @@ func (t *trial) start(ctx context.Context, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.whole = true
-	t.mark(ctx)
+	t.mark(ctx, !alone || weight == 1)
 }
 
 // survived ends the takeover: the session is read, and its inbox handled.
@@ -201,13 +202,13 @@ func (t *trial) late(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.inStep && t.note.Node == "" {
-		t.mark(ctx)
+		t.mark(ctx, false)
 	}
 }
 
-// mark stores that the node may not survive. The lock is held.
-func (t *trial) mark(ctx context.Context) {
-	t.note.Node, t.note.Since = t.node.cfg.Name, content.TimeOf(time.Now())
+// mark stores that the node may not survive, because of this session or perhaps of another one. The lock is held.
+func (t *trial) mark(ctx context.Context, crowd bool) {
+	t.note.Node, t.note.Since, t.note.Crowd = t.node.cfg.Name, content.TimeOf(time.Now()), crowd
 	t.put(ctx)
 }
 

@@ -83,6 +83,7 @@ type Trial struct {
 
 	Node  string       `msgpack:"n,omitempty"` // that is not sure to survive what it does for the session; "": none
 	Since content.Time `msgpack:"s,omitempty"`
+	Crowd bool         `msgpack:"c,omitempty"` // the node does the same for other sessions meanwhile
 	Broke []Breakage   `msgpack:"b,omitempty"` // in a row, oldest first
 }
 
@@ -92,20 +93,25 @@ type Breakage struct {
 	At         content.Time `msgpack:"a"`
 	Error      string       `msgpack:"e,omitempty"` // "": the node ended
 	Unreadable bool         `msgpack:"u,omitempty"` // the node could not read the session, and took no harm
+	Crowd      bool         `msgpack:"c,omitempty"` // another session may have broken the node
 }
 
-// maxBroken is how often a session breaks nodes or panics before no node drives it.
-const maxBroken = 2
+// How often a session breaks nodes or panics before no node drives it: if nothing else can have caused the
+// last one, and in any case.
+const (
+	maxBroken = 2
+	maxCrowd  = 4
+)
 
 // Aside reports whether the session is set aside: no node drives it until someone retries it.
 func (t Trial) Aside() bool {
-	n := 0
+	n, crowd := 0, false
 	for _, b := range t.Broke {
 		if !b.Unreadable {
-			n++
+			n, crowd = n+1, b.Crowd
 		}
 	}
-	return n >= maxBroken
+	return n >= maxCrowd || n >= maxBroken && !crowd
 }
 
 // ErrNotAside is returned by Retry for a session that is not set aside.

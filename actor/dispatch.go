@@ -35,7 +35,8 @@ func (d *driver) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 		return unrunnable(c, "no worker's queue has the tool %s", c.Name)
 	}
 	t := d.taskOf(e)
-	t.Turn, t.Call, t.Tool, t.Input, t.Effects = c.Turn, c.ID, c.Name, c.EffectiveInput(), c.Routing.Effects
+	t.Turn, t.Call, t.Tool, t.Input = c.Turn, c.ID, c.Name, c.EffectiveInput()
+	t.Effects, t.Declared = c.Routing.Effects, c.Routing.DeclaredEffects()
 	t.Deadline, t.Timeout, t.MaxOutput = c.Deadline, c.Routing.Timeout, c.Routing.MaxOutput
 	if c.Name != loop.VerifierTool { // a verifier is the user's command, not a model's call
 		t.Policy = d.agent.Load().Policy

@@ -13,7 +13,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/sparselog"
@@ -218,7 +217,7 @@ type queueTools struct {
 func (q *queueTools) add(spec tool.Spec) bool {
 	if i, known := q.at[spec.Name]; known {
 		have := &q.specs[i]
-		have.Effects, have.Writes = stricter(have.Effects, spec.Effects), have.Writes || spec.Writes
+		have.Effects, have.Writes = have.Effects.Or(spec.Effects), have.Writes || spec.Writes
 		return true
 	}
 	size := specSize(spec)
@@ -228,17 +227,6 @@ func (q *queueTools) add(spec tool.Spec) bool {
 	q.at[spec.Name] = len(q.specs)
 	q.specs, q.bytes = append(q.specs, spec), q.bytes+size
 	return true
-}
-
-// stricter returns the effects that promise less. What only reads is safe to repeat, too.
-func stricter(a, b content.Effects) content.Effects {
-	switch {
-	case a == b || b == content.ReadOnly:
-		return a
-	case a == content.ReadOnly:
-		return b
-	}
-	return content.Once
 }
 
 // Name returns the queue's name.

@@ -21,6 +21,17 @@ const (
 // Retryable reports whether a lost call may run again.
 func (e Effects) Retryable() bool { return e == ReadOnly || e == Idempotent }
 
+// Or returns the effects of a tool that may have either. What only reads is safe to repeat, too.
+func (e Effects) Or(other Effects) Effects {
+	switch {
+	case e == other || other == ReadOnly:
+		return e
+	case e == ReadOnly:
+		return other
+	}
+	return Once
+}
+
 // Route is how the loop waits for a call.
 type Route string
 

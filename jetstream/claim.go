@@ -29,6 +29,7 @@ type claim struct {
 	seq      uint64 // of the task in its stream
 	delivery int
 	secret   string // of this claim, whatever else repeats
+	memory   int64  // that the call may take; under the queue's lock once it is held
 
 	mu    sync.Mutex // guards the next group
 	until time.Time  // end of the lease

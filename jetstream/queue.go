@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
@@ -21,6 +22,14 @@ const (
 	// rememberedCancels is how many cancels a queue remembers for tasks that it hands out later: tasks
 	// in flight when the cancel arrived, and those that another worker returns.
 	rememberedCancels = 256
+
+	// callMemory is the memory that the calls of a queue with large tasks may take here, from the fetch
+	// of a task until its claim ends. A call that may take more has all of it to itself.
+	callMemory = 256 << 20
+
+	// taskMemory is how many bytes a call takes for each byte of its task: the bytes as they are fetched
+	// and decoded, the arguments as they are checked, and what the tool makes of them.
+	taskMemory = 16
 
 	// unclaimedTTL is how long an unclaimed delivery is remembered.
 	unclaimedTTL = time.Hour
@@ -40,7 +49,8 @@ type Queue struct {
 	inbox     *Inbox
 	runs      *Runs
 	unclaimed bucket[int]
-	begun     bucket[string] // of calls that must not run twice: the secret of the claim that began each
+	memory    *semaphore.Weighted // for calls with large tasks
+	begun     bucket[string]      // of calls that must not run twice: the secret of the claim that began each
 
 	mu      sync.Mutex
 	held    map[*claim]struct{}
@@ -67,7 +77,7 @@ func (n cancelOf) matches(c *claim) bool {
 // Queue returns the worker's side of an existing queue; see admin's EnsureQueue.
 func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 	q := &Queue{
-		cell: c, name: name, inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{}),
+		cell: c, name: name, inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{}), memory: semaphore.NewWeighted(callMemory),
 		begun:     valueBucket[string](c, "begun call", c.names.Catalog(), layout.BegunKeys, 2, begunTTL),
 		unclaimed: valueBucket[int](c, "unclaimed delivery", c.names.Catalog(), layout.UnclaimedKeys, 2, unclaimedTTL),
 	}
@@ -145,8 +155,13 @@ func (q *Queue) unsubscribe() {
 }
 
 // open reads a task. With an error it returns a claim if the task is readable: it may be tried again.
-func (q *Queue) open(ctx context.Context, msg *nats.Msg) (*claim, error) {
+func (q *Queue) open(ctx context.Context, msg *nats.Msg) (_ *claim, err error) {
 	c := &claim{queue: q, reply: msg.Reply, until: time.Now().Add(q.lease), secret: rand.Text(), cancelled: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			q.drop(c)
+		}
+	}()
 	meta, err := msg.Metadata()
 	if err != nil {
 		return nil, fmt.Errorf("read its reply subject: %w", err)
@@ -157,15 +172,45 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (*claim, error) {
 		return nil, api.ErrSpoofed
 	}
 	c.delivery = int(meta.NumDelivered) - q.neverClaimed(ctx, meta)
-	data, err := q.cell.unpack(ctx, msg.Header, msg.Data, maxCommand)
-	if err != nil {
-		return nil, err
+	data := msg.Data
+	if name := msg.Header.Get(layout.HeaderBlob); name != "" {
+		if data, err = q.fetch(ctx, c, name); err != nil {
+			return nil, err
+		}
 	}
 	if err := decodeValue(data, &c.task); err != nil {
 		return nil, err
 	}
 	c.task.Ticket = msg.Header.Get(layout.HeaderTicket)
 	return c, q.admit(ctx, c, meta.Timestamp)
+}
+
+// fetch returns a large task when there is memory for its call. Meanwhile it renews the lease.
+func (q *Queue) fetch(ctx context.Context, c *claim, name string) ([]byte, error) {
+	large, err := q.cell.blobs.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if large.Size() > maxCommand {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, large.Size(), maxCommand)
+	}
+	memory := min(taskMemory*large.Size(), callMemory)
+	for c.memory == 0 {
+		soon, cancel := context.WithTimeout(ctx, q.lease/3)
+		err := q.memory.Acquire(soon, memory)
+		cancel()
+		switch {
+		case err == nil:
+			c.memory = memory
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		default:
+			if err := c.Extend(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return large.Read(ctx)
 }
 
 // hold registers a claim for cancels, including those that already arrived.
@@ -185,6 +230,8 @@ func (q *Queue) drop(c *claim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.held, c)
+	q.memory.Release(c.memory)
+	c.memory = 0
 	q.unsubscribe()
 }
 

@@ -467,3 +467,44 @@ func TestDispatchDoesNotRetryAfterAnUnknownOutcome(t *testing.T) {
 		must(t, c.nc.Publish(c.names.Cancel("s1"), notice)) // for an unknown task: it has no effect
 	})
 }
+
+// Calls with large tasks run one after the other if they may take more memory than there is. One that waits
+// is held, however long, and was delivered once.
+func TestLargeTasksWaitForMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t, queueOf{name: "tools"})
+		large := append(append([]byte(`"`), bytes.Repeat([]byte("x"), 10<<20)...), '"')
+		for _, p := range []content.Place{"t1-r1-c1", "t1-r1-c2", "t1-r1-c3"} {
+			x := shellTask(p)
+			if x.Input = large; p == "t1-r1-c3" {
+				x.Input = []byte(`{}`)
+			}
+			must(t, c.Tasks().Dispatch(t.Context(), x))
+		}
+		q := worker(t, c.nc)
+		first := claimTask(t, q, time.Second)
+		second := make(chan task.Claim)
+		go func() { second <- claimTask(t, q, time.Hour) }()
+		synctest.Wait()
+		if third := claimTask(t, q, time.Second); third.Task().Place != "t1-r1-c3" {
+			t.Errorf("claimed %s, want the small task", third.Task().Place)
+		}
+		for range 5 {
+			<-time.After(q.lease / 2)
+			must(t, first.Extend(t.Context()))
+		}
+		select {
+		case <-second:
+			t.Fatal("both large tasks are here")
+		default:
+		}
+		must(t, first.Done(t.Context()))
+		if got := <-second; got.Delivery() != 1 || got.Task().Place != "t1-r1-c2" {
+			t.Errorf("claimed %s, delivery %d", got.Task().Place, got.Delivery())
+		} else {
+			must(t, got.Done(t.Context()))
+		}
+		must(t, q.Close(t.Context()))
+	})
+}

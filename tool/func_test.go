@@ -197,3 +197,23 @@ func TestWithoutLeavesFieldsOutOfTheSchema(t *testing.T) {
 		t.Error("the field is accepted")
 	}
 }
+
+func TestArgumentsHaveALimit(t *testing.T) {
+	t.Parallel()
+	x, err := tool.Func("say", "Says.", func(_ context.Context, in struct {
+		Text string `json:"text"`
+	},
+	) (string, error) {
+		return in.Text, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := func(n int) []byte { return []byte(`{"text":"` + strings.Repeat("x", n-len(`{"text":""}`)) + `"}`) }
+	if err := tool.Validate(x, input(tool.MaxInput)); err != nil {
+		t.Errorf("the largest arguments: %v", err)
+	}
+	if err := tool.Validate(x, input(tool.MaxInput+1)); err == nil || !strings.Contains(err.Error(), "16777217 bytes, at most 16 MiB") {
+		t.Errorf("larger arguments: %v", err)
+	}
+}

@@ -70,6 +70,9 @@ func (t *compiled) Call(ctx context.Context, c Call) (Output, error) { return t.
 // Propose asks the tool. A tool that is no [Proposer] makes one request without a kind.
 func (t *compiled) Propose(ctx context.Context, c Call) ([]Request, error) { return t.propose(ctx, c) }
 
+// MaxInput is the size of the largest arguments of a call, in bytes.
+const MaxInput = 16 << 20
+
 // Validate checks a call's input against t's schema. Empty input counts as {}. It
 // returns an [*Error] with [CodeInvalidArguments] that names every field that does
 // not fit, for the model to correct.
@@ -77,6 +80,9 @@ func Validate(t Tool, input json.RawMessage) error {
 	c := compile(t)
 	if c.err != nil {
 		return c.err
+	}
+	if len(input) > MaxInput {
+		return invalid(fmt.Sprintf("%d bytes, at most %d MiB: pass the name of a file instead", len(input), MaxInput>>20))
 	}
 	var v any
 	if err := schema.CheckJSON(input); err != nil {

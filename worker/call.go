@@ -103,6 +103,10 @@ func (w *Worker) run(ctx context.Context, c task.Claim, log *zap.Logger) ending 
 	if !ok {
 		return outcome(t, tool.Failed(tool.Call{ID: t.Call, Name: t.Tool}, tool.NotFound(t.Tool)))
 	}
+	if own := o.Spec.Effects; own.Or(t.Declared) != t.Declared { // another worker of the queue said so
+		return failure(t, content.StatusError, CodeNotRun, fmt.Sprintf(
+			"Tool failed: policies judged it as %s, which it is not on this worker; nothing was done", t.Declared))
+	}
 	r, question, began := w.invoke(ctx, c, o, log)
 	switch {
 	case r.Result.Code == codeBegun:

@@ -127,3 +127,38 @@ func TestThePolicyOfAnAgentIsEnforcedOnTheWorker(t *testing.T) {
 		w.end(t)
 	})
 }
+
+// A call that was judged by the effects that another worker declares does not run where the tool may do more.
+func TestACallJudgedAsHarmlessDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	for own, runs := range map[content.Effects]map[content.Effects]bool{
+		content.Once:       {content.Once: true, content.Idempotent: false, content.ReadOnly: false},
+		content.Idempotent: {content.Once: true, content.Idempotent: true, content.ReadOnly: false},
+		content.ReadOnly:   {content.Once: true, content.Idempotent: true, content.ReadOnly: true},
+	} {
+		for judged, want := range runs {
+			t.Run(string(own)+" judged as "+string(judged), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					b := newBench(t)
+					ran := false
+					x, err := tool.Func("act", "Acts.", func(context.Context, struct{}) (string, error) {
+						ran = true
+						return "done", nil
+					}, tool.WithSpec(func(s *tool.Spec) { s.Effects = own }))
+					if err != nil {
+						t.Fatal(err)
+					}
+					w := b.start(t, worker.Config{Slots: 1}, x)
+					b.dispatch(t, "act", func(x *task.Task) { x.Effects, x.Declared = content.Once, judged })
+					synctest.Wait()
+					r := b.all()[0].Outcome.Result
+					if ran != want || !want && (r.Status != content.StatusError || r.Code != worker.CodeNotRun) {
+						t.Errorf("ran: %t, result %+v", ran, r)
+					}
+					w.end(t)
+				})
+			})
+		}
+	}
+}

@@ -40,6 +40,7 @@ type Task struct {
 	Tool           string                `msgpack:"n" json:"tool"`
 	Input          json.RawMessage       `msgpack:"in,omitempty" json:"input,omitempty"`
 	Effects        content.Effects       `msgpack:"e,omitempty" json:"effects,omitempty"`
+	Declared       content.Effects       `msgpack:"ed,omitempty" json:"declared,omitempty"` // by which policies judged the call
 	Deadline       content.Time          `msgpack:"dl,omitempty" json:"deadline,omitempty"` // zero: the worker's default timeout
 	Wake           bool                  `msgpack:"w,omitempty" json:"wake,omitempty"`      // the session may be parked when the result comes
 	IdempotencyKey string                `msgpack:"k" json:"idempotency_key"`

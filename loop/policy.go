@@ -73,7 +73,9 @@ func policyDenies(r events.Rule, tool string) string {
 
 // approvedCall reports whether a person approved the call itself.
 func (d *decision) approvedCall(c Call) bool {
-	return slices.ContainsFunc(c.Approved, func(k content.QuestionKey) bool { return k.Kind == events.QuestionCall }) ||
+	return slices.ContainsFunc(c.Approved, func(k content.QuestionKey) bool {
+		return k.Kind == events.QuestionCall && (k.Scope == "" || k.Scope == c.Digest)
+	}) ||
 		slices.ContainsFunc(d.approvals(), func(a Approval) bool {
 			return a.CallID == c.ID && a.RequestKind == events.QuestionCall && a.Outcome == events.Approved
 		})

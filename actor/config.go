@@ -54,8 +54,8 @@ type Metrics interface {
 	// SessionTaken counts taken run tokens.
 	SessionTaken()
 	// SessionLeft counts how sessions were left: parked, drained, handed (to another node),
-	// fenced, lost, broken, aside (no node drives it), absent (there is no such session), or discarded
-	// (it has no command, and many tokens wait).
+	// fenced, lost, broken, aside (no node drives it), absent (there is no such session), and while many
+	// tokens wait, discarded (it has no command) or postponed (its senders have their share of the node).
 	SessionLeft(how string)
 	// CommandHandled counts commands by name and outcome.
 	CommandHandled(name, outcome string)

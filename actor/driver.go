@@ -96,6 +96,7 @@ const (
 	aside  = "aside"  // it broke nodes, and no node drives it
 
 	discarded = "discarded" // it has no command, and many tokens wait
+	postponed = "postponed" // its senders have their share of the node, and many tokens wait
 )
 
 // rest gives the token of a session back that was woken for nothing, before anything else is read or

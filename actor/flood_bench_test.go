@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -114,4 +115,77 @@ func BenchmarkUselessWakes(b *testing.B) {
 	w.Until("s", events.KindTurnFinished)
 	b.StopTimer()
 	n.Drain(b)
+}
+
+// BenchmarkOthersUnderAFlood measures how long the turns of a client take while another user, whose name
+// NATS verifies, sends asks as fast as it can: each opens a session of its own, or all go to one session.
+func BenchmarkOthersUnderAFlood(b *testing.B) {
+	for name, session := range map[string]func(i int) content.SessionID{
+		"sessions": func(i int) content.SessionID { return content.SessionID(fmt.Sprint("x", i)) },
+		"one":      func(int) content.SessionID { return "x" },
+	} {
+		b.Run(name, func(b *testing.B) {
+			srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(srv.Close)
+			w := celltest.On(b.Context(), b, srv, admin.Config{})
+			n := w.Node(actor.Config{Name: "n1"})
+			flood := w.Connect()
+			open := commands.OpenSession{
+				Config: events.Config{Model: "scripted:test", ModelData: []byte(oneReply)}, Input: []content.Item{content.UserText("go")},
+			}
+			ends := make(map[content.SessionID]uint64) // of the turns
+			turn := func(s content.SessionID, c commands.Command) {
+				env := commands.Envelope{ID: fmt.Sprint("turn-", ends[s]), Session: s, Command: c}
+				if _, err := w.Cell.Inbox().Send(b.Context(), env); err != nil {
+					b.Fatal(err)
+				}
+				w.Cell.Runs().WakeSoon(s)
+				for rec, err := range w.Cell.Journal().Follow(b.Context(), s, ends[s]) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					if ends[s] = rec.Seq; slices.Contains(rec.Entry.Kinds(), events.KindTurnFinished) {
+						return
+					}
+				}
+			}
+			turn("old", open)
+			b.ResetTimer()
+			for i := range b.N {
+				id := session(i)
+				raw, err := commands.Envelope{ID: fmt.Sprint("x-", i), Session: id, Command: open}.Encode()
+				if err == nil {
+					err = flood.Publish("turnlog.cmd."+string(id)+".ask.mallory", raw)
+				}
+				if err == nil {
+					err = flood.Publish("turnlog.run."+string(id), nil)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			soon, cancel := context.WithTimeout(b.Context(), time.Minute)
+			defer cancel()
+			if err := flood.FlushWithContext(soon); err != nil {
+				b.Fatal(err)
+			}
+			began := time.Now()
+			turn("old", commands.SubmitInput{Items: open.Input})
+			b.ReportMetric(time.Since(began).Seconds(), "s/old")
+			began = time.Now()
+			turn("new", open)
+			b.ReportMetric(time.Since(began).Seconds(), "s/new")
+			if name == "sessions" {
+				for i := range b.N {
+					w.Until(session(i), events.KindTurnFinished)
+				}
+			}
+			b.ReportMetric(b.Elapsed().Seconds(), "s/all")
+			b.StopTimer()
+			n.Drain(b)
+		})
+	}
 }

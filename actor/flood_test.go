@@ -220,3 +220,55 @@ func TestUselessWakesAreDiscardedTogether(t *testing.T) {
 		n.Drain(t)
 	})
 }
+
+// TestAUserWithManySessionsDoesNotHoldUpOthers has one user open far more sessions than the node has places
+// for, and send something to the session of another user, too. Nobody's session is forgotten.
+func TestAUserWithManySessionsDoesNotHoldUpOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const many = 1500
+		w := newWorld(t)
+		conn := w.Connect()
+		send := func(user string, s content.SessionID, c commands.Command) {
+			raw, err := commands.Envelope{ID: user + string(s), Session: s, Command: c}.Encode()
+			if err == nil {
+				err = conn.Publish("turnlog.cmd."+string(s)+".ask."+user, raw)
+			}
+			if err == nil {
+				err = conn.Publish("turnlog.run."+string(s), nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		open := commands.OpenSession{
+			Config: events.Config{Model: "scripted:test", ModelData: []byte("replies:\n  - text: ok\n    delay: 1s\n")},
+			Input:  []content.Item{content.UserText("go")},
+		}
+		counted := &leaving{left: make(map[string]int)}
+		n := w.node("n1", func(c *actor.Config) { c.Capacity, c.Metrics = 40, counted })
+		for i := range many {
+			send("mallory", content.SessionID(fmt.Sprint("x", i)), open)
+		}
+		for i := range 3 {
+			<-time.After(5 * time.Second)
+			s := content.SessionID(fmt.Sprint("ada", i))
+			began := time.Now()
+			send("mallory", s, commands.Cancel{Scope: commands.ScopeTurn})
+			send("ada", s, open)
+			w.Until(s, events.KindTurnFinished)
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("a turn that takes one second took %v", took)
+			}
+		}
+		for i := range many {
+			w.Until(content.SessionID(fmt.Sprint("x", i)), events.KindTurnFinished)
+		}
+		counted.mu.Lock()
+		if counted.left["postponed"] < many/2 {
+			t.Errorf("sessions were left: %v, want most postponed once", counted.left)
+		}
+		counted.mu.Unlock()
+		n.Drain(t)
+	})
+}

@@ -2,13 +2,21 @@ package actor
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/jetstream"
 )
 
 // lease renews a run token in the background, because its driver may wait for a server or for a
@@ -79,3 +87,188 @@ func (l *lease) stop() {
 // a fresh lease nothing that costs or acts may start: the process may have been suspended for
 // longer than the lease.
 func (l *lease) fresh() bool { return time.Since(*l.renewed.Load()) < l.token.AckWait()/2 }
+
+// While many tokens wait, somebody may be waking sessions that have nothing to do. While a node has few
+// places left, one user may have sent commands to many sessions. Listings then say which sessions have
+// commands, and from whom; each serves all tokens that were taken meanwhile.
+//
+//   - Tokens of sessions without a command are discarded, so that the sessions with commands behind them
+//     need not wait long. A session may also need a driver without having a command, because streams have
+//     lost it. So each one is looked at when there is time.
+//   - No sender gets all of the node's places, and none more than its share while sessions of others wait.
+//     Tokens of its other sessions are discarded, and woken as sessions are left, or by a sweep if the
+//     node dies.
+//
+// The name of a user is the only sender that the server verifies. All users without one share, and so do
+// the lanes of workers and of timers.
+const (
+	crowded   = 256    // waiting tokens
+	maxDoubts = 50_000 // sessions to look at again; nodes look for all of them when they start
+	maxWoken  = 1000   // sessions that one sweep wakes
+	doubtsNow = 1000   // that one sweep looks at
+
+	sharesFor = 500 * time.Millisecond // how long a listing says who has commands
+)
+
+// crowd is what a node knows about tokens that wait.
+type crowd struct {
+	ticks atomic.Uint64 // orders listings and those who need one
+
+	mu      sync.Mutex // guards the rest, and is held while sessions are listed
+	listed  uint64     // when the last listing began
+	at      time.Time  // the same, for shares
+	senders map[content.SessionID][]string
+	driven  map[string]int // sessions of each sender that this node drives
+	others  map[string]int // that it does not
+
+	postponed []content.SessionID // discarded, to be woken
+	waiting   []content.SessionID // discarded, to be looked at
+}
+
+// inCrowd reports whether many tokens wait behind this one, whose session's last driver gave it up in
+// order.
+func inCrowd(t *jetstream.Token) bool { return t.IsFirst() && t.Waiting() >= crowded }
+
+// most is how many of a node's places one sender may have.
+func most(places int) int { return max(places*7/8, 1) }
+
+// discard discards a token if many wait and its session has no command, or if its senders have their
+// share of the node.
+func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
+	crowd := inCrowd(t)
+	if !crowd && (!t.IsFirst() || len(n.slots) <= most(n.cfg.Capacity)) {
+		return false
+	}
+	began, c := time.Now(), &n.crowd
+	tick := c.ticks.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := len(c.senders[t.Session()]) > 0 && time.Since(c.at) < sharesFor
+	if c.listed < tick && !known {
+		listed := c.ticks.Add(1)
+		if err := n.list(ctx); err != nil {
+			n.sparse.Line(n.log, zap.WarnLevel, "sessions with commands not listed", zap.Error(err))
+			return false
+		}
+		c.listed = listed
+	}
+	how, later := discarded, &c.waiting
+	switch senders := c.senders[t.Session()]; {
+	case c.yields(senders, n.cfg.Capacity):
+		how, later = postponed, &c.postponed
+	case len(senders) > 0 || !crowd:
+		c.count(t.Session(), 1)
+		return false
+	}
+	room := len(*later) < maxDoubts
+	if how == discarded && !room || time.Since(began) > t.AckWait()/4 || t.Discard() != nil {
+		return false
+	}
+	if room { // else a sweep finds that it has commands
+		*later = append(*later, t.Session())
+	}
+	n.cfg.Metrics.SessionTaken()
+	n.cfg.Metrics.SessionLeft(how)
+	return true
+}
+
+// list lists the sessions with commands. The crowd's lock is held.
+func (n *Node) list(ctx context.Context) error {
+	began, c := time.Now(), &n.crowd
+	senders, err := n.runs.Senders(ctx)
+	if err != nil {
+		return err
+	}
+	c.at, c.senders, c.driven, c.others = began, senders, make(map[string]int), make(map[string]int)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for s, from := range senders {
+		of := c.others
+		if _, held := n.held[s]; held {
+			of = c.driven
+		}
+		for _, sender := range from {
+			of[sender]++
+		}
+	}
+	return nil
+}
+
+// yields reports whether each of a session's senders has its share of the places.
+func (c *crowd) yields(senders []string, places int) bool {
+	share, waiting := most(places), 1
+	for other := range c.others {
+		if !slices.Contains(senders, other) {
+			waiting++
+		}
+	}
+	share = max(min(share, places/waiting), 1)
+	return len(senders) > 0 && !slices.ContainsFunc(senders, func(s string) bool { return c.driven[s] < share })
+}
+
+// count adds to what the node drives of a session's senders, until the next listing counts again.
+func (c *crowd) count(s content.SessionID, change int) {
+	for _, sender := range c.senders[s] {
+		c.driven[sender] += change
+	}
+}
+
+// leaveCrowd counts a session no more, and wakes others that were postponed: two, since another node may
+// take one, or it has to wait again.
+func (n *Node) leaveCrowd(s content.SessionID) {
+	n.crowd.mu.Lock()
+	defer n.crowd.mu.Unlock()
+	n.crowd.count(s, -1)
+	n.wakePostponed(2)
+}
+
+// wakePostponed wakes that many sessions that were postponed. The crowd's lock is held.
+func (n *Node) wakePostponed(count int) {
+	for _, s := range n.crowd.postponed[:min(max(count, 0), len(n.crowd.postponed))] {
+		n.runs.WakeSoon(s)
+		n.crowd.postponed = n.crowd.postponed[1:]
+	}
+}
+
+// withoutPostponed removes the sessions that were postponed from others, after waking as many as the node has
+// places for.
+func (n *Node) withoutPostponed(orphans []content.SessionID) []content.SessionID {
+	n.crowd.mu.Lock()
+	defer n.crowd.mu.Unlock()
+	n.wakePostponed(most(n.cfg.Capacity) - len(n.slots))
+	later := make(map[content.SessionID]bool)
+	for _, s := range n.crowd.postponed {
+		later[s] = true
+	}
+	return slices.DeleteFunc(orphans, func(s content.SessionID) bool { return later[s] })
+}
+
+// doubts looks at sessions whose tokens were discarded, and wakes those that are not at rest.
+func (n *Node) doubts(ctx context.Context) {
+	n.crowd.mu.Lock()
+	all := n.crowd.waiting
+	look := all[:min(len(all), doubtsNow)]
+	n.crowd.waiting = slices.Clone(all[len(look):])
+	n.crowd.mu.Unlock()
+	slices.Sort(look)
+	for _, s := range slices.Compact(look) {
+		last, err := n.cell.Journal().Last(ctx, s)
+		if errors.Is(err, journal.ErrNotFound) {
+			continue
+		}
+		if err == nil && rests(last.Entry) {
+			if held, err := n.runs.Holds(ctx, s, last.Entry); held || err != nil {
+				continue
+			}
+		}
+		if err := n.runs.Wake(ctx, s); err != nil {
+			n.log.Warn("session not woken", logfield.Session(s), zap.Error(err))
+		}
+	}
+}
+
+// rests reports whether nothing is to do for a session without commands, by its last entry.
+func rests(last events.Entry) bool {
+	_, deleted := events.DeletionOf(last)
+	return deleted || engine.Parks(last)
+}

@@ -33,9 +33,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -45,8 +43,6 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
-	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/sparselog"
@@ -241,6 +237,7 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	if n.discard(ctx, token) {
 		return
 	}
+	defer n.leaveCrowd(s)
 	log := n.cfg.Logger.Named("driver").With(logfield.Session(s), logfield.Node(n.cfg.Name))
 	n.mu.Lock()
 	n.held[s] = token.Reply()
@@ -284,94 +281,13 @@ func (n *Node) sweep(ctx context.Context) error {
 			n.log.Warn("sweep failed", zap.Error(err))
 			continue
 		}
-		n.wakeOrphans(ctx, orphans)
+		n.wakeOrphans(ctx, n.withoutPostponed(orphans))
 		n.doubts(ctx)
 		if err := lost.recover(ctx); err != nil {
 			n.log.Warn("sessions that streams may have forgotten not woken", zap.Error(err))
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// While many tokens wait, somebody may be waking sessions that have nothing to do. Tokens of sessions
-// without a command are then discarded, at the cost of one listing for all that were taken meanwhile,
-// so that the sessions with commands behind them need not wait long. A session may also need a driver
-// without having a command, because streams have lost it. So each one is looked at when there is time.
-const (
-	crowded   = 256    // waiting tokens
-	maxDoubts = 50_000 // sessions to look at again; nodes look for all of them when they start
-	doubtsNow = 1000   // that one sweep looks at
-)
-
-// crowd is what a node knows about tokens that wait.
-type crowd struct {
-	ticks atomic.Uint64 // orders listings and those who need one
-
-	mu      sync.Mutex // guards the rest, and is held while sessions are listed
-	listed  uint64     // when the last listing began
-	active  map[content.SessionID]bool
-	waiting []content.SessionID // discarded, to be looked at
-}
-
-// inCrowd reports whether many tokens wait behind this one, whose session's last driver gave it up in
-// order.
-func inCrowd(t *jetstream.Token) bool { return t.IsFirst() && t.Waiting() >= crowded }
-
-// discard discards the token of a session that has no command, if many tokens wait.
-func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
-	if !inCrowd(t) {
-		return false
-	}
-	began, c := time.Now(), &n.crowd
-	tick := c.ticks.Add(1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.listed < tick {
-		listed := c.ticks.Add(1)
-		active, err := n.runs.Active(ctx)
-		if err != nil {
-			n.sparse.Line(n.log, zap.WarnLevel, "sessions with commands not listed", zap.Error(err))
-			return false
-		}
-		c.listed, c.active = listed, active
-	}
-	if c.active[t.Session()] || len(c.waiting) >= maxDoubts || time.Since(began) > t.AckWait()/4 || t.Discard() != nil {
-		return false
-	}
-	c.waiting = append(c.waiting, t.Session())
-	n.cfg.Metrics.SessionTaken()
-	n.cfg.Metrics.SessionLeft(discarded)
-	return true
-}
-
-// doubts looks at sessions whose tokens were discarded, and wakes those that are not at rest.
-func (n *Node) doubts(ctx context.Context) {
-	n.crowd.mu.Lock()
-	all := n.crowd.waiting
-	look := all[:min(len(all), doubtsNow)]
-	n.crowd.waiting = slices.Clone(all[len(look):])
-	n.crowd.mu.Unlock()
-	slices.Sort(look)
-	for _, s := range slices.Compact(look) {
-		last, err := n.cell.Journal().Last(ctx, s)
-		if errors.Is(err, journal.ErrNotFound) {
-			continue
-		}
-		if err == nil && rests(last.Entry) {
-			if held, err := n.runs.Holds(ctx, s, last.Entry); held || err != nil {
-				continue
-			}
-		}
-		if err := n.runs.Wake(ctx, s); err != nil {
-			n.log.Warn("session not woken", logfield.Session(s), zap.Error(err))
-		}
-	}
-}
-
-// rests reports whether nothing is to do for a session without commands, by its last entry.
-func rests(last events.Entry) bool {
-	_, deleted := events.DeletionOf(last)
-	return deleted || engine.Parks(last)
 }
 
 // lastErrors remembers why sessions could not be driven, so that a repeated error is logged once.

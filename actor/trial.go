@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -244,7 +245,11 @@ func (t *trial) put(ctx context.Context) {
 
 // wakeOrphans wakes sessions that have commands and no token, unless they are set aside.
 func (n *Node) wakeOrphans(ctx context.Context, orphans []content.SessionID) {
-	for _, s := range orphans {
+	first := 0
+	if len(orphans) > maxWoken { // they may be postponed by other nodes: none is always the last
+		first = rand.N(len(orphans) - maxWoken + 1) //nolint:gosec // no secret
+	}
+	for _, s := range orphans[first:min(first+maxWoken, len(orphans))] {
 		note, err := n.trials.Get(ctx, s)
 		if err == nil && note.Aside() {
 			continue

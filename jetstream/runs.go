@@ -143,31 +143,49 @@ func (r *Runs) Taken(ctx context.Context, known map[content.SessionID]bool) (out
 // Sessions lists the sessions that have a command, handled or not, and those that have a token. It lists
 // tokens last, so a session that is woken meanwhile has one.
 func (r *Runs) Sessions(ctx context.Context) (active, tokens map[content.SessionID]bool, err error) {
-	if active, err = r.Active(ctx); err == nil {
-		n := r.cell.names
+	n := r.cell.names
+	if active, err = r.list(ctx, n.Commands(AllSessions)...); err == nil {
 		tokens, err = r.list(ctx, layout.Stored{Stream: n.RunStream(), Subject: n.Run(AllSessions)})
 	}
 	return active, tokens, err
 }
 
-// Active lists the sessions that have a command, handled or not.
-func (r *Runs) Active(ctx context.Context) (map[content.SessionID]bool, error) {
-	return r.list(ctx, r.cell.names.Commands(AllSessions)...)
+// Senders lists the sessions that have a command, handled or not, with those who sent them: users with
+// names, "" for all users without one, and the lanes of other commands, which begin with a dot.
+func (r *Runs) Senders(ctx context.Context) (map[content.SessionID][]string, error) {
+	out := make(map[content.SessionID][]string)
+	err := r.each(ctx, func(subject string) {
+		lane, sender := r.cell.names.SenderOf(subject)
+		if l := lane.Unnamed(); l != events.LaneAsk && l != events.LaneDecide {
+			sender = "." + string(l)
+		}
+		s := r.cell.names.SessionOf(subject)
+		if !slices.Contains(out[s], sender) {
+			out[s] = append(out[s], sender)
+		}
+	}, r.cell.names.Commands(AllSessions)...)
+	delete(out, "") // of subjects without a valid ID
+	return out, err
 }
 
 func (r *Runs) list(ctx context.Context, of ...layout.Stored) (map[content.SessionID]bool, error) {
 	out := make(map[content.SessionID]bool)
+	err := r.each(ctx, func(subject string) { out[r.cell.names.SessionOf(subject)] = true }, of...)
+	delete(out, "") // of subjects without a valid ID
+	return out, err
+}
+
+func (r *Runs) each(ctx context.Context, do func(subject string), of ...layout.Stored) error {
 	for _, o := range of {
 		subjects, err := r.cell.api.Subjects(ctx, o.Stream, o.Subject)
 		if err != nil {
-			return nil, fmt.Errorf("list sessions with work: %w", err)
+			return fmt.Errorf("list sessions with work: %w", err)
 		}
 		for s := range subjects {
-			out[r.cell.names.SessionOf(s)] = true
+			do(s)
 		}
-		delete(out, "") // of subjects without a valid ID
 	}
-	return out, nil
+	return nil
 }
 
 // Orphans lists the sessions that have a command and no token, sorted. A sweep wakes them. A session

@@ -13,8 +13,10 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/synadia-io/orbit.go/natscontext"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/jetstream"
@@ -32,7 +34,7 @@ replies:
 const prompt = "nothing that matters lives only in memory"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], log.New(os.Stdout, "", 0))
 	stop()
 	if err != nil {
@@ -50,7 +52,7 @@ func run(ctx context.Context, args []string, out *log.Logger) error {
 		return err
 	}
 	if len(args) > 0 {
-		return workFor(ctx, args[0], tools)
+		return workFor(ctx, args[0], tools, out)
 	}
 	here, err := inProcess(ctx, tools)
 	if err != nil {
@@ -66,7 +68,7 @@ func run(ctx context.Context, args []string, out *log.Logger) error {
 }
 
 // workFor runs the worker alone.
-func workFor(ctx context.Context, name string, tools tool.Source) error {
+func workFor(ctx context.Context, name string, tools tool.Source, out *log.Logger) error {
 	nc, _, err := natscontext.Connect(name)
 	if err != nil {
 		return fmt.Errorf("connect with the context %s: %w", name, err)
@@ -76,8 +78,16 @@ func workFor(ctx context.Context, name string, tools tool.Source) error {
 	if err != nil {
 		return err
 	}
-	if err := work(ctx, cell, cell.Offers("words-1", "words"), tools); !errors.Is(err, context.Canceled) {
-		return err
+	group, ctx := errgroup.WithContext(ctx)
+	offers := cell.Offers("words-1", "words")
+	group.Go(func() error { return work(ctx, cell, offers, tools) })
+	select {
+	case <-offers.Made():
+		out.Println("word_count is on offer, until Ctrl-C")
+	case <-ctx.Done():
+	}
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("the worker ended: %w", err)
 	}
 	return nil
 }

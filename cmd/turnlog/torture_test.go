@@ -48,6 +48,7 @@ func TestTortureOfAnExistingServer(t *testing.T) {
 		Repeated   int `json:"commands_repeated"`
 		Finished   int `json:"sessions_finished"`
 		Total      int `json:"sessions_total"`
+		SetAside   int `json:"sessions_set_aside"`
 		Entries    int
 		Calls      int
 		Violations map[string]int

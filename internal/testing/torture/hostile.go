@@ -26,9 +26,6 @@ const (
 	// forged is the text of forged results and inputs. No journal may hold it.
 	forged = "forged by a hostile sender"
 
-	// maxVictims is how many of the newest sessions a hostile sender chooses from.
-	maxVictims = 50
-
 	hugeInput    = 4 << 20
 	hostilePause = 40 * time.Millisecond
 	uselessWakes = 20 // between two pauses

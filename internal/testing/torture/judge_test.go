@@ -224,7 +224,7 @@ func TestTheResultAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"seed":1,"faults":{"node_killed":2},"commands":0,"commands_repeated":0,"sessions_finished":0,"sessions_total":0,"entries":0,"calls":0,` +
+	const want = `{"seed":1,"faults":{"node_killed":2},"commands":0,"commands_repeated":0,"sessions_finished":0,"sessions_total":0,"sessions_set_aside":0,"entries":0,"calls":0,` +
 		`"violations":{},"recovery_ms":{"p50":0,"p99":0,"max":0}}`
 	if string(raw) != want {
 		t.Errorf("got  %s\nwant %s", raw, want)

@@ -15,6 +15,7 @@ type Result struct {
 	Repeated         int            `json:"commands_repeated"` // since a rollback may have lost them
 	SessionsFinished int            `json:"sessions_finished"` // that came to rest
 	SessionsTotal    int            `json:"sessions_total"`
+	SetAside         int            `json:"sessions_set_aside"` // and retried, since nodes were killed just while they took them over
 	Entries          int            `json:"entries"`
 	Calls            int            `json:"calls"`
 	Violations       map[string]int `json:"violations"` // by invariant

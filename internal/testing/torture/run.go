@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -93,6 +94,8 @@ func (w *world) run(ctx context.Context, dir string) Result {
 	living, stop := context.WithCancel(after)
 	defer stop()
 	over := make(chan struct{})
+	var operator sync.WaitGroup
+	operator.Go(func() { w.operate(living) })
 	talked := make(chan struct{})
 	go func() {
 		defer close(talked)
@@ -124,6 +127,10 @@ func (w *world) run(ctx context.Context, dir string) Result {
 	w.log.note("the sessions are at rest, or out of time")
 	stop()
 	users.running.Wait()
+	operator.Wait()
+	if n := w.aside.count(); n > 0 && f.done[NodeKilled]+f.done[NodeFrozen] == 0 {
+		w.log.violation("", NoStuckSession, fmt.Sprintf("%d sessions were set aside although no node died", n))
+	}
 
 	w.leave(after, slices.Concat(w.nodes.list(), w.workers.list(), w.callers))
 	w.awaitKilled(after)
@@ -149,7 +156,7 @@ func (j *judge) result(done map[Kind]int, users []*user, dir string) Result {
 	found, notes := j.world.log.all()
 	r := Result{
 		Seed: j.world.cfg.Seed, Faults: done, SessionsTotal: len(users), Entries: j.entries, Calls: j.calls,
-		Violations: make(map[string]int), Recovery: recoveryOf(j.recovery), Found: found, Losses: len(j.recovery),
+		SetAside: j.world.aside.count(), Violations: make(map[string]int), Recovery: recoveryOf(j.recovery), Found: found, Losses: len(j.recovery),
 	}
 	for _, p := range users {
 		r.Sessions = append(r.Sessions, p.scenario.id)

@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/jetstream"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
@@ -65,6 +66,27 @@ func TestStreamsGoBackAmongHostileSenders(t *testing.T) {
 			t.Errorf("Run = %+v, want many faults and no violation", r)
 		}
 		synctest.Wait()
+	})
+}
+
+func TestTheOperatorRetriesWhatIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		g, err := newSite(ctx, Config{Replicas: 1, Server: natstest.Start(t), Logger: zap.NewNop()}, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(g.direct.Close)
+		note := jetstream.Trial{Session: "s", Broke: []jetstream.Breakage{{Node: "n1"}, {Node: "n2"}}}
+		if _, err := g.cell.Trials().Put(ctx, note); err != nil {
+			t.Fatal(err)
+		}
+		w := &world{site: g, log: newFindings()}
+		w.operate(ctx)
+		if again, err := g.cell.Trials().Get(t.Context(), "s"); err != nil || again.Aside() || w.aside.count() != 1 {
+			t.Errorf("the note is %+v, %v, and %d sessions were retried", again, err, w.aside.count())
+		}
 	})
 }
 

@@ -30,6 +30,7 @@ type world struct {
 	callers        []*cell.Process // run the caller's clients
 
 	results counter // of calls that succeeded, as users saw them arrive
+	aside   counter // of sessions that were set aside, and retried
 	crowd   crowd
 
 	mu      sync.Mutex // guards the rest
@@ -175,6 +176,26 @@ func (c *counter) await(ctx context.Context, n int) {
 	}
 }
 
+// operate does what an operator does until ctx ends: it has nodes try the sessions again that they have
+// set aside. That happens to a harmless one if two nodes in a row are killed just while they take it over.
+func (w *world) operate(ctx context.Context) {
+	trials := w.site.cell.Trials()
+	for pause.For(ctx, time.Second) {
+		all, err := trials.Aside(ctx)
+		if err != nil {
+			w.log.note("sessions set aside: %v", err)
+		}
+		for _, note := range all {
+			if err := trials.Retry(ctx, note.Session); err != nil {
+				w.log.note("retry: %v", err)
+				continue
+			}
+			w.log.note("%s was set aside: %+v", note.Session, note.Broke)
+			w.aside.add()
+		}
+	}
+}
+
 // crowd holds the users of a run.
 type crowd struct {
 	mu      sync.Mutex
@@ -209,15 +230,15 @@ func (w *world) converse(ctx context.Context, over <-chan struct{}) {
 	slots.Wait()
 }
 
-// pick returns one of the sessions, or "" if there is none.
+// pick returns one of the sessions whose scenario is not done, or "" if there is none.
 func (c *crowd) pick(pick uint64) content.SessionID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.all) == 0 {
+	busy := slices.DeleteFunc(slices.Clone(c.all), func(u *user) bool { return closed(u.through) })
+	if len(busy) == 0 {
 		return ""
 	}
-	last := c.all[max(0, len(c.all)-maxVictims):]
-	return last[pick%uint64(len(last))].scenario.id
+	return busy[pick%uint64(len(busy))].scenario.id
 }
 
 func (c *crowd) join(ctx context.Context, p *user) {

@@ -139,7 +139,7 @@ func printTorture(w io.Writer, r torture.Result) error {
 			row("  "+string(k), "%d", r.Faults[k])
 		}
 		row("commands accepted", "%d (%d were sent again after a rollback)", r.Commands, r.Repeated)
-		row("sessions finished", "%d of %d", r.SessionsFinished, r.SessionsTotal)
+		row("sessions finished", "%d of %d (%d were set aside, and retried)", r.SessionsFinished, r.SessionsTotal, r.SetAside)
 		row("entries", "%d", r.Entries)
 		row("calls", "%d", r.Calls)
 		row("recovery", "p50 %d ms, p99 %d ms, max %d ms (%d sessions lost their node)", r.Recovery.P50, r.Recovery.P99, r.Recovery.Max, r.Losses)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,16 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-func TestMain(m *testing.M) { celltest.Main(m) }
+func TestMain(m *testing.M) {
+	if role := os.Getenv(smallRole); role != "" {
+		if err := runSmall(role); err != nil {
+			fmt.Println(role+":", err)
+			os.Exit(1)
+		}
+		return
+	}
+	celltest.Main(m)
+}
 
 // password is the password of users, which is not secret.
 const password = "p"

@@ -2,6 +2,7 @@ package blob
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/turnlog/turnlog/internal/testing/allocated"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
@@ -127,6 +129,25 @@ func TestDamagedBlobsAreErrMissing(t *testing.T) {
 			if _, err := s.Get(t.Context(), name, 0); !errors.Is(err, ErrMissing) {
 				t.Errorf("Get of %q = %v, want ErrMissing", name, err)
 			}
+		}
+	})
+}
+
+// A description may name any size. Reading reserves memory as bytes arrive.
+func TestADescriptionReservesLittleMemory(t *testing.T) { //nolint:paralleltest // it measures allocations
+	inBubble(t, func(t *testing.T, s *Store, _ jetstream.Stream) {
+		name := strings.Repeat("ab", 32)
+		meta, err := json.Marshal(Meta{Name: name, Bucket: s.names.BlobBucket(), NUID: "none", Size: 2 << 30, Chunks: 1 << 14})
+		natstest.Must(t, err)
+		_, err = s.api.Publish(t.Context(), &nats.Msg{Subject: s.names.BlobMeta(name), Data: meta})
+		natstest.Must(t, err)
+		n := allocated.By(func() {
+			if _, err := s.Get(t.Context(), name, 0); !errors.Is(err, ErrMissing) {
+				t.Errorf("Get = %v, want ErrMissing", err)
+			}
+		})
+		if n > maxGrow+allocated.Slack {
+			t.Errorf("%d bytes were allocated for a blob without chunks", n)
 		}
 	})
 }

@@ -22,8 +22,9 @@ type Blob struct {
 	meta  Meta
 }
 
-// maxGrow limits the memory that is reserved according to a description.
-const maxGrow = 128 << 20
+// maxGrow limits the memory that is reserved according to a description, which may lie, before there
+// are bytes.
+const maxGrow = 4 << 20
 
 // minChunk is the average size of chunks, below which a description is invalid.
 const minChunk = 4 << 10

@@ -93,7 +93,7 @@ func smallClient(ctx context.Context, nc *nats.Conn) error {
 	}
 	defer func() { _ = s.Close(ctx) }()
 	for n := range 5 {
-		if err := publishAll(nc, "turnlog.delta.good", "turnlog.live.journal.good"); err != nil {
+		if err := publishAll(ctx, nc, "turnlog.delta.good", "turnlog.live.journal.good"); err != nil {
 			return err
 		}
 		turn, err := s.Submit(ctx, session.Input{Items: []content.Item{content.UserText(fmt.Sprint("hello ", n))}})
@@ -170,9 +170,9 @@ func payloads() [][]byte {
 func hostile(i int) content.SessionID { return content.SessionID(fmt.Sprint("hostile", i)) }
 
 // zeros names the blob.
-var zeros = strings.Repeat("ab", 32) //nolint:gochecknoglobals // a constant
+var zeros = strings.Repeat("ab", 32)
 
-func publishAll(nc *nats.Conn, subjects ...string) error {
+func publishAll(ctx context.Context, nc *nats.Conn, subjects ...string) error {
 	for _, subject := range subjects {
 		for _, p := range payloads() {
 			if err := nc.Publish(subject, p); err != nil {
@@ -180,7 +180,7 @@ func publishAll(nc *nats.Conn, subjects ...string) error {
 			}
 		}
 	}
-	return nc.Flush()
+	return nc.FlushWithContext(ctx)
 }
 
 // A client, an observer and a worker with little memory meet hostile entries, snapshots, live copies,

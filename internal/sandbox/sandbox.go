@@ -13,8 +13,9 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,7 +40,7 @@ func Kinds() []string { return []string{Auto, None, Bubblewrap} }
 type Sandbox struct {
 	program string // bwrap; empty: none
 	network bool   // allow the host's network
-	cache   string // a directory for the caches of all commands; empty: each has its own
+	cache   string // a directory for the caches of each root's commands; empty: each command has its own
 }
 
 // probeTime is how long the test of a sandbox may take.
@@ -93,10 +94,19 @@ func openBubblewrap(ctx context.Context, name string, network bool) (*Sandbox, e
 // user's: what a model writes into the cache of a compiler would run in the user's builds.
 func cacheDir() string {
 	dir, err := os.UserCacheDir()
-	if dir = filepath.Join(dir, "turnlog", "sandbox"); err != nil || os.MkdirAll(dir, 0o700) != nil {
+	if err != nil {
 		return ""
 	}
-	return dir
+	return filepath.Join(dir, "turnlog", "sandbox")
+}
+
+// cacheOf returns the directory for the caches of a root's commands, which another root's could poison.
+func (s *Sandbox) cacheOf(root string) string {
+	if s.cache == "" {
+		return ""
+	}
+	id := sha256.Sum256([]byte(root))
+	return filepath.Join(s.cache, hex.EncodeToString(id[:8]))
 }
 
 // Name returns what commands get: bwrap or none.
@@ -123,13 +133,17 @@ type Paths struct {
 	Hidden   []string // are empty
 }
 
-// Env returns the variables that commands need in the sandbox: those that name places
+// Env returns the variables that a root's commands need in the sandbox: those that name places
 // where they can write.
-func (s *Sandbox) Env() []string {
+func (s *Sandbox) Env(root string) []string {
 	if s.Name() == None {
 		return nil
 	}
-	return []string{"TMPDIR=" + temp, "XDG_CACHE_HOME=" + cmp.Or(s.cache, temp+"/.cache")}
+	cache := s.cacheOf(root)
+	if cache == "" || os.MkdirAll(cache, 0o700) != nil {
+		cache = temp + "/.cache"
+	}
+	return []string{"TMPDIR=" + temp, "XDG_CACHE_HOME=" + cache}
 }
 
 const temp = "/tmp"
@@ -159,7 +173,7 @@ func (s *Sandbox) Wrap(c Command) []string {
 	if c.Root != "/" {
 		out = append(out, "--bind", c.Root, c.Root)
 	}
-	for _, f := range append(existing([]string{s.cache}), c.Files...) {
+	for _, f := range append(existing([]string{s.cacheOf(c.Root)}), c.Files...) {
 		out = append(out, "--bind", f, f)
 	}
 	for _, dir := range above(slices.Concat(existing(c.ReadOnly), existing(c.Hidden)), existing(slices.Concat(c.Files, []string{c.Root}))) {

@@ -41,11 +41,16 @@ func TestCommandLine(t *testing.T) {
 	const begin = "/bin/bwrap --die-with-parent --new-session --unshare-all --cap-drop ALL --ro-bind / / --dev /dev --tmpfs /tmp --tmpfs /run --proc /proc --remount-ro /proc "
 	end := strings.ReplaceAll("--bind ROOT ROOT --bind /tmp/state /tmp/state --bind ROOT/a ROOT/a --bind ROOT/a/b ROOT/a/b --ro-bind ROOT/vendor ROOT/vendor --ro-bind ROOT/a/b/c ROOT/a/b/c --tmpfs ROOT/.git --remount-ro ROOT/.git "+
 		"--ro-bind /dev/null ROOT/key --chdir /srv/p/sub -- /usr/bin/no-go test ./...", "ROOT", root)
-	cached := strings.Replace(end, "--bind /tmp/state", "--bind "+root+"/vendor "+root+"/vendor --bind /tmp/state", 1)
+	warm, cold := &Sandbox{program: "/bin/bwrap", network: true, cache: filepath.Join(t.TempDir(), "cache")}, &Sandbox{program: "/bin/bwrap"}
+	_, cache, _ := strings.Cut(warm.Env(root)[1], "=")
+	if cache == warm.cacheOf("/srv/other") || cold.Env(root)[1] != "XDG_CACHE_HOME=/tmp/.cache" {
+		t.Errorf("cache %s, without a directory %s", cache, cold.Env(root)[1])
+	}
+	cached := strings.Replace(end, "--bind /tmp/state", "--bind "+cache+" "+cache+" --bind /tmp/state", 1)
 	for want, s := range map[string]*Sandbox{
 		"/usr/bin/no-go test ./...": nil,
-		begin + end:                 {program: "/bin/bwrap"},
-		begin + "--share-net --ro-bind-try /run/systemd/resolve /run/systemd/resolve " + cached: {program: "/bin/bwrap", network: true, cache: filepath.Join(root, "vendor")},
+		begin + end:                 cold,
+		begin + "--share-net --ro-bind-try /run/systemd/resolve /run/systemd/resolve " + cached: warm,
 	} {
 		if diff := cmp.Diff(want, strings.Join(s.Wrap(c), " ")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

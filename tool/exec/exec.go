@@ -100,7 +100,7 @@ func newHost(root string, opts Options) (host, error) {
 		return host{}, err
 	}
 	return host{
-		root: r, env: slices.Concat(hostenv.Base(), box.Env(), opts.Env), grace: cmp.Or(max(opts.Grace, 0), 2*time.Second),
+		root: r, env: slices.Concat(hostenv.Base(), box.Env(r.Dir()), opts.Env), grace: cmp.Or(max(opts.Grace, 0), 2*time.Second),
 		box: box, files: opts.Writable, paths: sandbox.Paths{ReadOnly: opts.ReadOnly, Hidden: opts.Hidden},
 	}, nil
 }

@@ -128,7 +128,7 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 		}
 	}
 	before := d.Head.Seq
-	err := d.checkVerdict(env.Command)
+	err := d.checkVerdict(&env)
 	if err == nil {
 		err = d.decide(ctx, env)
 	}

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -91,10 +92,19 @@ func (d *driver) takeVerdict(_ context.Context, env *commands.Envelope) error {
 	return nil
 }
 
-// checkVerdict refuses a client's verdict unless its own function verifies the task.
-func (d *driver) checkVerdict(c commands.Command) error {
-	if _, ok := c.(commands.ReportVerify); ok && (d.State.Task == nil || !d.State.Task.Spec.VerifierFunc) {
+// checkVerdict refuses a client's verdict unless its own function verifies the task, and records who
+// sent it.
+func (d *driver) checkVerdict(env *commands.Envelope) error {
+	v, ok := env.Command.(commands.ReportVerify)
+	switch {
+	case !ok:
+	case d.State.Task == nil || !d.State.Task.Spec.VerifierFunc:
 		return &commands.Rejection{Reason: commands.ReasonNotRunning, Detail: "no function of a client verifies a task here"}
+	case len(v.Finished.Output) > engine.MaxVerdict:
+		return &commands.Rejection{Reason: commands.ReasonTooLarge, Detail: fmt.Sprintf("the output has %d bytes, at most %d", len(v.Finished.Output), engine.MaxVerdict)}
+	default:
+		v.Finished.By, v.Finished.User = env.By, env.User
+		env.Command = v
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -407,9 +408,12 @@ func TestATaskWaitsForItsVerifyingClient(t *testing.T) {
 		if s, err = w.Client.Attach(w.Ctx, "s"); err != nil {
 			t.Fatal(err)
 		}
-		res, err := s.RunTask(w.Ctx, session.Task{Verifier: function(func(context.Context) (bool, string, error) { return true, "", nil })})
+		res, err := s.RunTask(w.Ctx, session.Task{Verifier: function(func(context.Context) (bool, string, error) { return true, strings.Repeat("\xff-é", 1<<20), nil })})
 		if err != nil || !res.Verified || res.Attempts != 1 {
 			t.Errorf("RunTask = %+v, %v", res, err)
+		}
+		if got := celltest.Facts[events.VerifyFinished](w.World, "s"); len(got) != 1 || got[0].By != "client" {
+			t.Errorf("verdicts = %+v, want one of the client", got)
 		}
 		if err := s.Close(w.Ctx); err != nil {
 			t.Fatal(err)

@@ -16,6 +16,9 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
+// MaxVerdict is how many bytes of a verifier's output are reported, from its end.
+const MaxVerdict = 16 << 10
+
 // Verify runs a task's verifier in workdir: the task's command or, without one, the function
 // fn, which is nil in a process that did not start the task. It returns nil if ctx ended for
 // another cause than ErrStop: the verifier is owed again.
@@ -52,6 +55,7 @@ func (r *Runner) Verify(ctx context.Context, e loop.Verify, fn extension.Verifie
 		f.Output += "[" + err.Error() + "]"
 	}
 	f.Output = strings.ToValidUTF8(f.Output, "\uFFFD")
+	f.Output = strings.ToValidUTF8(f.Output[max(0, len(f.Output)-MaxVerdict):], "") // without half a character
 	return commands.ReportVerify{Task: e.Task, Finished: f}
 }
 

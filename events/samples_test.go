@@ -237,7 +237,7 @@ func turnSamples() []Event {
 		TaskStarted{Task: "task-1", Spec: sampleTask(), Baseline: "abc123"},
 		MemoryRecalled{Items: sampleItems()},
 		VerifyStarted{Attempt: 1},
-		VerifyFinished{Attempt: 1, Success: true, Status: "failed", Exit: 2, Output: "FAIL", Duration: time.Second},
+		VerifyFinished{Attempt: 1, Success: true, Status: "failed", Exit: 2, Output: "FAIL", Duration: time.Second, By: "ann", User: "u1"},
 		MemoryStored{Error: "disk full"},
 		TaskFinished{
 			Status: "failed", Verified: true, VerifyStatus: "failed", Attempts: 3, FilesChanged: []string{"a.go"},

@@ -202,6 +202,8 @@ type VerifyFinished struct {
 	Exit     int           `msgpack:"x,omitempty" json:"exit"`
 	Output   string        `msgpack:"o,omitempty" json:"output,omitempty"` // at most 4,000 characters, keeping the end
 	Duration time.Duration `msgpack:"d,omitempty" json:"duration_ns,omitempty"`
+	By       string        `msgpack:"by,omitempty" json:"by,omitempty"`   // who reported it, if a client's function did the work
+	User     string        `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
 }
 
 // MemoryStored records that the task's summary was stored as a note.

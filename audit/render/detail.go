@@ -81,7 +81,7 @@ func (s Style) detail(ev events.Event) string {
 	case events.VerifyStarted:
 		return s.list("attempt", ev.Attempt)
 	case events.VerifyFinished:
-		return s.list("attempt", ev.Attempt, "", ev.Status, "exit", ev.Exit) + s.colon(ev.Output)
+		return s.list("attempt", ev.Attempt, "", ev.Status, "exit", ev.Exit, "by", content.Sender(ev.User, ev.By)) + s.colon(ev.Output)
 	case events.MemoryStored:
 		return s.Bad(s.Line(ev.Error))
 	case events.TaskFinished:

@@ -9,6 +9,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
@@ -147,11 +148,11 @@ func TestInvalidCommandLinesAreUsageErrors(t *testing.T) {
 		"tail -o json":           `--output "json": choose one of text, jsonl (see "observer tail --help")`,
 		"verify":                 `give a SESSION, --file or --anchor (see "observer verify --help")`,
 		"verify a --file b":      `give a SESSION, --file or --anchor (see "observer verify --help")`,
-		"verify --file /no/such": `/no/such: no such file or directory`,
+		"verify --file /no/such": `/no/such: no such file or directory (see "observer verify --help")`,
 		"verfy a":                `unknown command "verfy": did you mean "verify"? (see "observer --help")`,
 	} {
 		code, out, errs := observe(t.Context(), nil, strings.Fields(line)...)
-		if code == 0 || out != "" || errs != "observer: "+want+"\n" {
+		if code != cli.CodeUsage || out != "" || errs != "observer: "+want+"\n" {
 			t.Errorf("%q = %d %q %q, want %q", line, code, out, errs, want)
 		}
 	}

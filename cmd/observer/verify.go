@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,13 +80,28 @@ type verifier struct {
 // open opens a file, or standard input for "-". name is what to call it.
 func (v *verifier) open(file string) (in io.ReadCloser, name string, err error) {
 	if file == "-" {
-		return io.NopCloser(v.cmd.InOrStdin()), "standard input", nil
+		return interruptible(v.cmd.Context(), v.cmd.InOrStdin()), "standard input", nil
 	}
 	f, err := textfile.Open(file)
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		err = fmt.Errorf("%s: %w", file, p.Err)
+		err = p.Err
 	}
-	return f, file, err
+	if err != nil {
+		return nil, file, cli.Usage("%s: %w", file, err)
+	}
+	return f, file, nil
+}
+
+// interruptible reads in until it or ctx ends. A read of standard input cannot be stopped: it
+// ends with the process.
+func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		_, err := io.Copy(w, in)
+		_ = w.CloseWithError(err) // it returns nil
+	}()
+	context.AfterFunc(ctx, func() { _ = w.CloseWithError(context.Cause(ctx)) })
+	return r
 }
 
 // readAnchors reads earlier heads.

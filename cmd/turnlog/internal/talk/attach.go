@@ -54,7 +54,7 @@ func (f *fileFlag) input(ctx context.Context, a *app.App, words []string) (in in
 	if in.files, err = f.look(); err == nil {
 		in.text, err = a.Prompt(ctx, words)
 	}
-	return in, ended(err)
+	return in, err
 }
 
 // look checks all files.

@@ -69,7 +69,7 @@ The text "-" is read from stdin.`,
 			return err
 		}
 		f.busy = cmd.Flags().Changed("on-busy")
-		return ended(f.send(cmd.Context(), id, args[1:]))
+		return f.send(cmd.Context(), id, args[1:])
 	}
 	return cmd
 }
@@ -108,7 +108,7 @@ func (f *sendFlags) send(ctx context.Context, id content.SessionID, words []stri
 	return existing(ctx, f.remote, id, func(ctx context.Context, v *conversation) error {
 		v.yes = f.yes
 		if f.wait {
-			return v.print(ctx, in, f.output.String())
+			return ended(v.print(ctx, in, f.output.String()))
 		}
 		if !later.IsZero() {
 			return v.later(ctx, in, later, f.output)

@@ -272,3 +272,20 @@ func TestAUserWithManySessionsDoesNotHoldUpOthers(t *testing.T) {
 		n.Drain(t)
 	})
 }
+
+// TestOneUserMayHaveAllPlaces has no one else wait.
+func TestOneUserMayHaveAllPlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", func(c *actor.Config) { c.Capacity = 3 })
+		began := time.Now()
+		for _, s := range []content.SessionID{"a", "b", "c"} {
+			w.thinking(s)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("three sessions began after %v", took)
+		}
+		n.Drain(t)
+	})
+}

@@ -88,16 +88,16 @@ func (l *lease) stop() {
 // longer than the lease.
 func (l *lease) fresh() bool { return time.Since(*l.renewed.Load()) < l.token.AckWait()/2 }
 
-// While many tokens wait, somebody may be waking sessions that have nothing to do. While a node has few
-// places left, one user may have sent commands to many sessions. Listings then say which sessions have
-// commands, and from whom; each serves all tokens that were taken meanwhile.
+// While many tokens wait, somebody may be waking sessions that have nothing to do, or one user may have
+// sent commands to many sessions. Listings then say which sessions have commands, and from whom; each
+// serves all tokens that were taken meanwhile.
 //
 //   - Tokens of sessions without a command are discarded, so that the sessions with commands behind them
 //     need not wait long. A session may also need a driver without having a command, because streams have
 //     lost it. So each one is looked at when there is time.
 //   - No sender gets all of the node's places, and none more than its share while sessions of others wait.
 //     Tokens of its other sessions are discarded, and woken as sessions are left, or by a sweep if the
-//     node dies.
+//     node dies. This goes on until all of them are woken.
 //
 // The name of a user is the only sender that the server verifies. All users without one share, and so do
 // the lanes of workers and of timers.
@@ -112,14 +112,15 @@ const (
 
 // crowd is what a node knows about tokens that wait.
 type crowd struct {
-	ticks atomic.Uint64 // orders listings and those who need one
+	ticks     atomic.Uint64 // orders listings and those who need one
+	postpones atomic.Bool   // sessions wait in postponed
 
 	mu      sync.Mutex // guards the rest, and is held while sessions are listed
 	listed  uint64     // when the last listing began
 	at      time.Time  // the same, for shares
 	senders map[content.SessionID][]string
 	driven  map[string]int // sessions of each sender that this node drives
-	others  map[string]int // that it does not
+	others  map[string]int // that no node drives
 
 	postponed []content.SessionID // discarded, to be woken
 	waiting   []content.SessionID // discarded, to be looked at
@@ -135,11 +136,10 @@ func most(places int) int { return max(places*7/8, 1) }
 // discard discards a token if many wait and its session has no command, or if its senders have their
 // share of the node.
 func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
-	crowd := inCrowd(t)
-	if !crowd && (!t.IsFirst() || len(n.slots) <= most(n.cfg.Capacity)) {
+	began, c, crowd := time.Now(), &n.crowd, inCrowd(t)
+	if !t.IsFirst() || !crowd && !c.postpones.Load() {
 		return false
 	}
-	began, c := time.Now(), &n.crowd
 	tick := c.ticks.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +156,7 @@ func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 	switch senders := c.senders[t.Session()]; {
 	case c.yields(senders, n.cfg.Capacity):
 		how, later = postponed, &c.postponed
-	case len(senders) > 0 || !crowd:
+	case len(senders) > 0 || !crowd: // a listing may be older than the last command
 		c.count(t.Session(), 1)
 		return false
 	}
@@ -167,6 +167,7 @@ func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 	if room { // else a sweep finds that it has commands
 		*later = append(*later, t.Session())
 	}
+	c.postpones.Store(len(c.postponed) > 0)
 	n.cfg.Metrics.SessionTaken()
 	n.cfg.Metrics.SessionLeft(how)
 	return true
@@ -179,6 +180,16 @@ func (n *Node) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	records, err := n.cell.Nodes().List(ctx)
+	if err != nil {
+		return err
+	}
+	elsewhere := make(map[content.SessionID]bool)
+	for _, r := range records {
+		for _, held := range r.Held {
+			elsewhere[held.Session] = elsewhere[held.Session] || r.Node != n.cfg.Name
+		}
+	}
 	c.at, c.senders, c.driven, c.others = began, senders, make(map[string]int), make(map[string]int)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -186,6 +197,8 @@ func (n *Node) list(ctx context.Context) error {
 		of := c.others
 		if _, held := n.held[s]; held {
 			of = c.driven
+		} else if elsewhere[s] {
+			continue
 		}
 		for _, sender := range from {
 			of[sender]++
@@ -196,13 +209,13 @@ func (n *Node) list(ctx context.Context) error {
 
 // yields reports whether each of a session's senders has its share of the places.
 func (c *crowd) yields(senders []string, places int) bool {
-	share, waiting := most(places), 1
+	waiting := 1
 	for other := range c.others {
 		if !slices.Contains(senders, other) {
 			waiting++
 		}
 	}
-	share = max(min(share, places/waiting), 1)
+	share := max(min(most(places), places/waiting), 1)
 	return len(senders) > 0 && !slices.ContainsFunc(senders, func(s string) bool { return c.driven[s] < share })
 }
 
@@ -228,6 +241,7 @@ func (n *Node) wakePostponed(count int) {
 		n.runs.WakeSoon(s)
 		n.crowd.postponed = n.crowd.postponed[1:]
 	}
+	n.crowd.postpones.Store(len(n.crowd.postponed) > 0)
 }
 
 // withoutPostponed removes the sessions that were postponed from others, after waking as many as the node has

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -36,13 +39,19 @@ type examined struct {
 // emptyServer is a server on disk without a deployment, on which the doctor has the permissions of its role.
 func emptyServer(t *testing.T, opts ...embedded.Option) *examined {
 	t.Helper()
+	return serverWith(t, "authorization { %s }", opts...)
+}
+
+// serverWith is a server with settings that say where its users belong.
+func serverWith(t *testing.T, settings string, opts ...embedded.Option) *examined {
+	t.Helper()
 	may, err := admin.PermissionsOf(admin.Grant{Roles: []admin.Role{admin.RoleDoctor}, Inbox: "_INBOX_doctor"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	users := "authorization { users: [ { user: admin, password: p }, { user: doctor, password: p\n" + may.Conf() + "} ] }\nno_auth_user: admin"
+	users := "users: [ { user: admin, password: p }, { user: doctor, password: p\n" + may.Conf() + "} ]"
 	srv, err := embedded.Start(t.Context(), append([]embedded.Option{
-		embedded.WithListener("127.0.0.1:0"), embedded.WithStore(t.TempDir()), embedded.WithSettings(users),
+		embedded.WithListener("127.0.0.1:0"), embedded.WithStore(t.TempDir()), embedded.WithSettings(fmt.Sprintf(settings, users) + "\nno_auth_user: admin"),
 	}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -55,9 +64,13 @@ func emptyServer(t *testing.T, opts ...embedded.Option) *examined {
 // provisionedOnDisk is a deployment on one server's disk.
 func provisionedOnDisk(t *testing.T, opts ...embedded.Option) *examined {
 	t.Helper()
-	p := emptyServer(t, opts...)
-	if err := admin.Of(p.cell).Provision(t.Context(), admin.Config{}); err != nil {
-		t.Fatal(err)
+	return emptyServer(t, opts...).provisioned()
+}
+
+func (p *examined) provisioned() *examined {
+	p.t.Helper()
+	if err := admin.Of(p.cell).Provision(p.t.Context(), admin.Config{}); err != nil {
+		p.t.Fatal(err)
 	}
 	return p
 }
@@ -270,6 +283,47 @@ func TestAFullStoreIsReported(t *testing.T) {
 	}
 	p.api("STREAM.PURGE.FILL", "")
 	p.look("--profile", "dev").expect(t, noNodes)
+}
+
+// The account has room for little more than the cell.
+func TestALimitOfTheAccountIsReportedBeforeItIsReached(t *testing.T) {
+	t.Parallel()
+	p := serverWith(t, "accounts { LIMITED { %s, jetstream { max_file: 32MB, max_streams: 20, max_consumers: 100 } } }").provisioned()
+	f := p.look("--profile", "dev").expect(t, "warning account-limit streams", noNodes)["account-limit"]
+	if !strings.Contains(f.What, "of its 20 streams") {
+		t.Errorf("finding %+v", f)
+	}
+	p.api("STREAM.CREATE.FILL", `{"name":"FILL","subjects":["fill"],"storage":"file"}`)
+	for range 28 {
+		if _, err := p.conn.RequestWithContext(t.Context(), "fill", make([]byte, 1<<20-1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.look("--profile", "dev").expect(t, "warning account-limit streams", "warning account-limit storage", noNodes)
+}
+
+// Only the monitoring port of a server shows which streams take no writes.
+func TestWhatAServerSaysOfItsStreamsIsReported(t *testing.T) {
+	t.Parallel()
+	p := provisionedOnDisk(t)
+	monitor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.String() {
+		case "/varz":
+			_, _ = io.WriteString(w, `{"server_name":"`+p.srv.Name()+`","jetstream":{"config":{"sync_always":true}}}`)
+		case "/healthz?details=true":
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"status":"error","status_code":503,"errors":[
+				{"type":"STREAM","account":"$G","stream":"TURNLOG_INBOX","error":"stream write error: no space left on device"},
+				{"type":"STREAM","account":"$G","stream":"OTHER","error":"stream write error"}]}`)
+		default:
+			t.Errorf("the doctor asks for %s", r.URL)
+		}
+	}))
+	defer monitor.Close()
+	f := p.look("--profile", "dev", "--monitor", monitor.URL).expect(t, "error store-unwritable TURNLOG_INBOX", noNodes)["store-unwritable"]
+	if !strings.Contains(f.What, "no space left on device") {
+		t.Errorf("finding %+v", f)
+	}
 }
 
 func TestAnOverlappingStreamIsNamed(t *testing.T) {

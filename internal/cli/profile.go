@@ -95,6 +95,17 @@ func (d *Durability) Judge(ctx context.Context, seen admin.Inspection) Verdict {
 	return v
 }
 
+// Health returns what the servers report of their streams on their monitoring ports. Judge reports a port
+// that cannot be read.
+func (d *Durability) Health(ctx context.Context) (all []admin.StreamTrouble) {
+	for _, url := range d.monitors {
+		if found, err := admin.ReadHealth(ctx, url); err == nil {
+			all = append(all, found...)
+		}
+	}
+	return all
+}
+
 // Require returns an error unless the deployment is known, or assumed, to be as durable as
 // the profile requires. It reads what the roles can read.
 func (d *Durability) Require(ctx context.Context, cell *Cell, log *zap.Logger, as ...admin.Role) error {

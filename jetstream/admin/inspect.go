@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,6 +87,46 @@ func (c *Cell) Inspect(ctx context.Context, as ...Role) (Inspection, error) {
 		if api.IsNoJetStream(s.Err) {
 			return out, fmt.Errorf("inspect %s: %w", c.names.NS, s.Err)
 		}
+	}
+	return out, nil
+}
+
+// Limit is a limit of the account that holds the cell. The account may hold other things, too.
+type Limit struct {
+	Of   string // storage, memory, streams or consumers; with a tier, its name precedes that
+	Used uint64
+	Most uint64
+}
+
+// Limits returns the account's limits on JetStream that are set.
+func (c *Cell) Limits(ctx context.Context) (out []Limit, err error) {
+	data, err := c.api.Ask(ctx, accountInfo, nil)
+	if err != nil {
+		return nil, fmt.Errorf("limits of the account: %w", noJetStream(err))
+	}
+	var info jetstream.AccountInfo
+	if err := json.Unmarshal(data, &info); err != nil {
+		return nil, fmt.Errorf("limits of the account: %w", err)
+	}
+	add := func(prefix string, t jetstream.Tier) {
+		for _, l := range []struct {
+			of   string
+			used uint64
+			most int64
+		}{
+			{"storage", max(t.Store, t.ReservedStore), t.Limits.MaxStore},
+			{"memory", max(t.Memory, t.ReservedMemory), t.Limits.MaxMemory},
+			{"streams", uint64(max(t.Streams, 0)), int64(t.Limits.MaxStreams)},
+			{"consumers", uint64(max(t.Consumers, 0)), int64(t.Limits.MaxConsumers)},
+		} {
+			if l.most > 0 { // -1: none; 0: nothing of the kind is allowed, or the limits are those of tiers
+				out = append(out, Limit{Of: prefix + l.of, Used: l.used, Most: uint64(l.most)})
+			}
+		}
+	}
+	add("", info.Tier)
+	for _, name := range slices.Sorted(maps.Keys(info.Tiers)) {
+		add(name+" ", info.Tiers[name])
 	}
 	return out, nil
 }

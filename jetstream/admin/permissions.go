@@ -204,7 +204,7 @@ func (n names) requests(role Role, queue string) []string {
 			out = append(out, api.MsgGet+r.Stream)
 		}
 	case RoleDoctor:
-		out = append(out, streamNames, apiConsumerList+n.RunStream(), apiConsumerList+n.TasksStream())
+		out = append(out, accountInfo, streamNames, apiConsumerList+n.RunStream(), apiConsumerList+n.TasksStream())
 	case RoleWorker:
 		out = append(out, claims(n.TasksStream(), n.QueueConsumer(queue))...)
 	case RoleDriver:

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/turnlog/turnlog/jetstream/internal/api"
@@ -131,33 +132,6 @@ func monitorURL(monitor string) (*url.URL, error) {
 // ReadSync reads the sync setting of a server from its monitoring port, such as
 // http://127.0.0.1:8222.
 func ReadSync(ctx context.Context, monitor string) (ServerSync, error) {
-	u, err := monitorURL(monitor)
-	if err != nil {
-		return ServerSync{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, monitorTimeout)
-	defer cancel()
-	s, err := readSync(ctx, u.JoinPath("varz").String())
-	if err != nil {
-		return s, fmt.Errorf("monitoring port %s: %w", u.Redacted(), err)
-	}
-	return s, nil
-}
-
-func readSync(ctx context.Context, page string) (ServerSync, error) {
-	var s ServerSync
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, http.NoBody)
-	if err != nil {
-		return s, err //nolint:wrapcheck // ReadSync names the address
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return s, err //nolint:wrapcheck // likewise
-	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
-	if resp.StatusCode != http.StatusOK {
-		return s, fmt.Errorf("it answers %s", resp.Status)
-	}
 	var varz struct {
 		Name      string `json:"server_name"`
 		JetStream struct {
@@ -167,11 +141,65 @@ func readSync(ctx context.Context, page string) (ServerSync, error) {
 			} `json:"config"`
 		} `json:"jetstream"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, monitorBytes)).Decode(&varz); err != nil {
-		return s, fmt.Errorf("no description of a server: %w", err)
-	}
-	if varz.Name == "" || varz.JetStream.Config == nil {
-		return s, fmt.Errorf("%w: server %q says nothing of it", api.ErrNoJetStream, varz.Name)
+	err := readPage(ctx, monitor, "varz", func(status int, page *json.Decoder) error {
+		if status != http.StatusOK {
+			return fmt.Errorf("it answers %d %s", status, http.StatusText(status))
+		}
+		if err := page.Decode(&varz); err != nil {
+			return fmt.Errorf("no description of a server: %w", err)
+		}
+		if varz.Name == "" || varz.JetStream.Config == nil {
+			return fmt.Errorf("%w: server %q says nothing of it", api.ErrNoJetStream, varz.Name)
+		}
+		return nil
+	})
+	if err != nil {
+		return ServerSync{}, err
 	}
 	return ServerSync{Server: varz.Name, Always: varz.JetStream.Config.Always, Interval: varz.JetStream.Config.Interval}, nil
+}
+
+// StreamTrouble is what a server reports of one of its streams.
+type StreamTrouble struct {
+	Stream string `json:"stream"`
+	What   string `json:"error"`
+}
+
+// ReadHealth reads from a server's monitoring port what keeps its streams from working, such as that one
+// takes no writes since its disk was full. A server of a cluster reports nothing of streams with one copy.
+func ReadHealth(ctx context.Context, monitor string) ([]StreamTrouble, error) {
+	var health struct {
+		Errors []StreamTrouble `json:"errors"`
+	}
+	err := readPage(ctx, monitor, "healthz?details=true", func(_ int, page *json.Decoder) error { return page.Decode(&health) })
+	return health.Errors, err
+}
+
+// readPage reads a page of a monitoring port.
+func readPage(ctx context.Context, monitor, page string, read func(status int, page *json.Decoder) error) error {
+	u, err := monitorURL(monitor)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, monitorTimeout)
+	defer cancel()
+	name, query, _ := strings.Cut(page, "?")
+	u = u.JoinPath(name)
+	u.RawQuery = query
+	err = func() error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+		if err != nil {
+			return err //nolint:wrapcheck // it gets the address below
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err //nolint:wrapcheck // likewise
+		}
+		defer func() { _ = resp.Body.Close() }() // it was only read
+		return read(resp.StatusCode, json.NewDecoder(io.LimitReader(resp.Body, monitorBytes)))
+	}()
+	if err != nil {
+		return fmt.Errorf("monitoring port %s: %w", u.Redacted(), err)
+	}
+	return nil
 }

@@ -173,6 +173,8 @@ func (d *doctor) examine(ctx context.Context) {
 	whole := d.streams(seen)
 	d.durable(ctx, seen)
 	d.serverClocks(seen)
+	d.limits(ctx)
+	d.health(ctx, seen)
 	if !whole {
 		return // other checks would only report the same
 	}

@@ -56,6 +56,10 @@ func checks() map[string]check {
 			severityError, "what cannot be stored does not happen: senders get errors, and sessions stop",
 			"look for \"no space left\" and \"write error\" in the servers' logs; a stream that met a full disk takes no writes until there is room and its server restarts",
 		},
+		"account-limit": {
+			severityWarning, "what exceeds a limit of the account is refused: senders get errors, and sessions stop",
+			"raise the limit in the server's configuration or the account's JWT, or make room: turnlog gc{namespace}",
+		},
 		"ticket-key":       {severityError, "without the key, nodes do not start: they could not tell a worker's results from forged ones", provision},
 		"subject-overlap":  {severityError, "the deployment cannot create its stream: a subject belongs to one stream", ""},
 		"consumer-missing": {severityError, "no node gets sessions to drive", provision},

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -67,6 +69,37 @@ func (d *doctor) writable(ctx context.Context) {
 	f := d.found("store-unwritable", "BLOBS", "a blob of %d bytes could not be stored: %v", len(writeProbe), err)
 	if errors.Is(err, jetstream.ErrFull) {
 		f.do("make room: turnlog gc{namespace}, a larger disk, or larger limits (max_file_store of the server, max_store of the account)")
+	}
+}
+
+// nearLimit is the share of a limit from which it is reported, in percent.
+const nearLimit = 80
+
+// limits looks for limits of the account that are nearly reached.
+func (d *doctor) limits(ctx context.Context) {
+	all, err := d.admin.Limits(ctx)
+	if _, denied := jetstream.Denied(err); err != nil && !denied { // otherwise it is reported as a permission
+		d.blind("limits of the account", err)
+	}
+	for _, l := range all {
+		if l.Used*100 < l.Most*nearLimit {
+			continue
+		}
+		used, most := strconv.FormatUint(l.Used, 10), strconv.FormatUint(l.Most, 10)
+		if strings.HasSuffix(l.Of, "storage") || strings.HasSuffix(l.Of, "memory") {
+			used, most = humanize.IBytes(l.Used), humanize.IBytes(l.Most)
+		}
+		d.found("account-limit", l.Of, "the account uses %s of its %s %s", used, most, l.Of)
+	}
+}
+
+// health reports what servers say of the cell's streams on their monitoring ports: nothing else shows,
+// without a write, that a stream takes none.
+func (d *doctor) health(ctx context.Context, seen admin.Inspection) {
+	for _, h := range d.durability.Health(ctx) {
+		if slices.ContainsFunc(seen.Streams, func(s admin.StreamState) bool { return s.Stream == h.Stream }) {
+			d.found("store-unwritable", h.Stream, "the server reports: %s", h.What)
+		}
 	}
 }
 

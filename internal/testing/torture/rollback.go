@@ -36,15 +36,18 @@ func (g *site) begin() bool {
 
 // ended notes a rollback and makes its servers available to other faults.
 func (g *site) ended(r ...rollback) {
+	g.lost.Lock()
+	g.rollbacks = append(g.rollbacks, r...)
+	g.lost.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.rolling, g.rollbacks = false, append(g.rollbacks, r...)
+	g.rolling = false
 }
 
 // mayHaveLost reports whether a stream went back so that it lost what was stored in this time.
 func (g *site) mayHaveLost(stream string, from, to time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lost.Lock()
+	defer g.lost.Unlock()
 	for _, r := range g.rollbacks {
 		if r.stream == stream && !to.Before(r.from) && !from.After(r.to) {
 			return true

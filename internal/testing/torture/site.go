@@ -48,9 +48,11 @@ type site struct {
 	direct *nats.Conn // without a proxy: to provision, to control servers and to check
 	cell   *jetstream.Cell
 
-	mu        sync.Mutex // guards the rest
-	down      int        // the stopped server; -1: none
-	rolling   bool       // a stream is going back
+	mu      sync.Mutex // guards the next group, and is held while a server starts
+	down    int        // the stopped server; -1: none
+	rolling bool       // a stream is going back
+
+	lost      sync.Mutex // guards rollbacks
 	rollbacks []rollback
 }
 

@@ -131,7 +131,7 @@ func (u *user) act(ctx context.Context) {
 		case finished:
 			u.rest(rests)
 		}
-		if !u.await(ctx) {
+		if !u.await(ctx, finished && rests) {
 			return
 		}
 	}
@@ -153,9 +153,14 @@ func (u *user) atRest() bool {
 	return u.rests
 }
 
-// await waits for news, for 100 ms at most.
-func (u *user) await(ctx context.Context) bool {
-	t := time.NewTimer(100 * time.Millisecond)
+// await waits for news, for 100 ms at most, or for a second if only a rollback could be new. A run has
+// hundreds of users at rest.
+func (u *user) await(ctx context.Context, rests bool) bool {
+	wait := 100 * time.Millisecond
+	if rests {
+		wait = time.Second
+	}
+	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-u.news:

@@ -42,7 +42,7 @@ var endings = []ending{
 	{code: 0, text: `turnlog dev --listen 127.0.0.1:0 --store three`, ready: `is up at`, signals: []syscall.Signal{interrupt}},
 	{code: 0, text: `driver-node`, ready: `node started`, signals: []syscall.Signal{interrupt}},
 	{code: 0, text: `tool-worker --queue other`, ready: `worker started`, signals: []syscall.Signal{terminate}},
-	{code: 0, text: `observer tail`, ready: `s-done`, signals: []syscall.Signal{interrupt}},
+	{code: 0, text: `observer tail --from 1`, ready: `s-done`, signals: []syscall.Signal{interrupt}},
 
 	{code: 1, text: `env -u NATS_URL turnlog run --model scripted:short.yaml hi`, says: "exhausted"},
 	{code: 1, text: `env -u NATS_URL turnlog task --model scripted:hello.yaml --gate false --max-retries 0 hi`, says: "verif"},

@@ -50,7 +50,11 @@ func TestEveryExampleRuns(t *testing.T) {
 			if runtime.GOOS == "windows" {
 				binary += ".exe"
 			}
-			printed := run(t, binary, filepath.Join("testdata", name+".in"))
+			dir := ".." // as doc.go says
+			if about := filepath.Join("testdata", name); exists(about) {
+				dir = about // what the example would say about the repository is not fixed
+			}
+			printed := run(t, binary, dir, filepath.Join("testdata", name+".in"))
 			golden.Check(t, *update, filepath.Join("testdata", name+".txt"), string(seconds.ReplaceAll(printed, []byte("0.00s"))))
 		})
 	}
@@ -59,14 +63,11 @@ func TestEveryExampleRuns(t *testing.T) {
 	}
 }
 
-// run returns the output of a program.
-func run(t *testing.T, binary, input string) []byte {
+// run returns the output of a program that starts in a folder.
+func run(t *testing.T, binary, dir, input string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary)
-	cmd.Dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(cmd.Dir, "notes.txt"), []byte("Buy milk.\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	cmd.Dir = dir
 	in, err := os.ReadFile(input)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
@@ -77,4 +78,30 @@ func run(t *testing.T, binary, input string) []byte {
 		t.Fatalf("%s: %v\n%s%s", filepath.Base(binary), err, out.Bytes(), problems.Bytes())
 	}
 	return out.Bytes()
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// TestAnExampleThatFailsSaysSo takes programs and temporary folders away.
+func TestAnExampleThatFailsSaysSo(t *testing.T) {
+	t.Parallel()
+	dir, err := clitest.Build(t.Context(), "./examples/...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"agent-file", "coder", "executable-tool", "verify-task"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), filepath.Join(dir, name))
+			cmd.Env = []string{"PATH=/nowhere", "TMPDIR=/nowhere", "HOME=" + t.TempDir()}
+			var problems bytes.Buffer
+			cmd.Stderr = &problems
+			if exit, ok := errors.AsType[*exec.ExitError](cmd.Run()); !ok || exit.ExitCode() != 1 || problems.Len() == 0 {
+				t.Errorf("it ends with %v and says %q", cmd.ProcessState, problems.Bytes())
+			}
+		})
+	}
 }

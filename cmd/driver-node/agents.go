@@ -49,7 +49,9 @@ func (f flags) logAgents(known *registry.Registry, log *zap.Logger) {
 
 // host returns the agents of the folder, if there is one, and the published ones.
 func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Host {
-	h := agentfile.Host{Find: toolset.Published(cell), Models: known.OpenShared, Notes: cell.Memory(), Commands: f.hooks, Folder: f.agents}
+	h := agentfile.Host{
+		Find: toolset.Published(cell), Models: known.OpenShared, Model: known.DefaultName(), Notes: cell.Memory(), Commands: f.hooks, Folder: f.agents,
+	}
 	if f.agents == "" {
 		return h
 	}

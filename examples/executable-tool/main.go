@@ -5,8 +5,12 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
+	"fmt"
 	"log"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/model/scripted"
@@ -24,18 +28,34 @@ replies:
 `
 
 func main() {
-	tools, err := programs()
+	root, err := folder()
+	var tools tool.Source
+	if err == nil {
+		tools, err = programs(root)
+	}
 	if err == nil {
 		err = run(context.Background(), tools, log.New(os.Stdout, "", 0))
 	}
+	_ = os.RemoveAll(root) // a temporary folder
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// programs are the tools. They run in the current directory.
-func programs() (tool.Source, error) {
-	count, err := exec.New(".", "words.yaml", manifest, exec.Options{})
+// folder makes a folder with a file.
+func folder() (root string, err error) {
+	if root, err = os.MkdirTemp("", "executable-tool"); err == nil {
+		err = os.WriteFile(filepath.Join(root, "notes.txt"), []byte("Buy milk.\n"), 0o600)
+	}
+	if err != nil {
+		return root, fmt.Errorf("make a folder: %w", err)
+	}
+	return root, nil
+}
+
+// programs are the tools. They run in the folder root.
+func programs(root string) (tool.Source, error) {
+	count, err := exec.New(root, "words.yaml", manifest, exec.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -60,5 +80,8 @@ func run(ctx context.Context, tools tool.Source, out *log.Logger) error {
 		return err
 	}
 	out.Print(r.Response)
+	if strings.Contains(r.Response, "Tool failed") { // the model would have read it and gone on
+		return errors.New("the call failed")
+	}
 	return nil
 }

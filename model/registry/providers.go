@@ -35,7 +35,7 @@ func Providers() []Provider {
 		{Name: "record", Usage: "record:FILE?model=NAME", Options: []string{"model"}, Open: openRecord},
 		{Name: "replay", Usage: "replay:FILE", Open: openReplay},
 		{Name: "scripted", Usage: "scripted:FILE", Open: openScript},
-		{Name: "demo", Usage: "demo", Open: openDemo},
+		{Name: Demo, Usage: Demo, Open: openDemo},
 	}
 }
 

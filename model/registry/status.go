@@ -1,12 +1,16 @@
 package registry
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 )
 
 // ModelVariable is the environment variable for the name of the default model.
 const ModelVariable = "TURNLOG_MODEL"
+
+// Demo is the name of the offline model, which is used if nothing names another one.
+const Demo = "demo"
 
 // Status is whether the models of a provider can be opened.
 type Status struct {
@@ -56,6 +60,12 @@ func (r *Registry) Default() (name, variable string) {
 		}
 	}
 	return "", ""
+}
+
+// DefaultName returns the name of the default model, or that of the offline model.
+func (r *Registry) DefaultName() string {
+	name, _ := r.Default()
+	return cmp.Or(name, Demo)
 }
 
 // key returns the variable that contains the provider's key, or "".

@@ -34,6 +34,7 @@ type Host struct {
 	Models  func(name string, data []byte) (model.Model, error) // for summaries; required
 	Notes   notes.Store                                         // nil: agents keep no notes
 	Sources func(*Definition) []notes.Source                    // additional sources for planning; nil: none
+	Model   string                                              // of agents and sessions that name none; "": one of them must
 
 	// Own reports whether the node's operator provides this version of an agent, in a
 	// folder of agent files. The hooks of such agents run here and on every other node.
@@ -68,15 +69,17 @@ func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []
 		return asked, nil, err
 	}
 	c, err := d.Merge(asked)
-	switch {
-	case err != nil:
+	if err != nil {
 		return reject(commands.ReasonBadAgent, "%v", err)
+	}
+	c.Model = cmp.Or(c.Model, h.Model)
+	switch {
 	case asked.Agent.Version != "" && asked.Agent.Version != c.Agent.Version:
 		return reject(commands.ReasonBadAgent, "agent %s has version %s, not %s", d.Name, c.Agent.Version, asked.Agent.Version)
 	case len(c.Agent.Data) > MaxData:
 		return reject(commands.ReasonTooLarge, "the definition of agent %s has %d bytes, at most %d fit into a session", d.Name, len(c.Agent.Data), MaxData)
 	case c.Model == "":
-		return reject(commands.ReasonBadAgent, "agent %s names no model: the session must", d.Name)
+		return reject(commands.ReasonBadAgent, "agent %s names no model: the session must, as turnlog run --model does", d.Name)
 	}
 	c.Agent.Local = h.Own != nil && h.Own(ctx, d.Name, c.Agent.Version)
 	known := c.Agent.Local || len(asked.Agent.Data) == 0 || h.knows(ctx, *c.Agent)

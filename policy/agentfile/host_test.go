@@ -141,6 +141,13 @@ func TestASessionOfABadAgentIsRefused(t *testing.T) {
 	if diff := cmp.Diff(c, again); err != nil || diff != "" {
 		t.Errorf("its definition differs: %v\n%s", err, diff)
 	}
+	h.Model = "x:default"
+	for name, model := range map[string]string{"good": "demo", "dumb": "x:default"} {
+		if c, _, err := h.Begin(t.Context(), events.Config{Agent: &events.AgentRef{Name: name}}); err != nil || c.Model != model || !c.Agent.Known {
+			t.Errorf("%s has the model %q, want %q: %+v, %v", name, c.Model, model, c.Agent, err)
+		}
+	}
+	h.Model = ""
 	for want, ref := range map[string]events.AgentRef{
 		commands.ReasonUnknownAgent: {Name: "none"},
 		commands.ReasonTooLarge:     {Name: "big"},

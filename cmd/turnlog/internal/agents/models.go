@@ -37,7 +37,7 @@ deployment the environment of the driver nodes counts, not this one.`,
 		}
 		report.Providers = models.Status()
 		report.Default, report.Because = models.Default()
-		report.Default = cmp.Or(report.Default, flags.DemoModel)
+		report.Default = cmp.Or(report.Default, registry.Demo)
 		return output.Print(report, func(w io.Writer) error {
 			err := app.Table(w, "NAME STATE OPTIONS", report.Providers, func(s registry.Status) []any {
 				return []any{s.Usage, state(s), cmp.Or(strings.Join(s.Options, " "), "-")}

@@ -54,7 +54,7 @@ func (a Agent) placed(d *agentfile.Definition) *agentfile.Definition {
 // host returns the agents of the node in this process.
 func (a Agent) host(l Local, cell *jetstream.Cell) agentfile.Host {
 	return agentfile.Host{
-		Find: toolset.Published(cell), Models: l.models, Notes: cell.Memory(), Commands: a.hooks, Folder: a.Folder, Root: l.tools.Root,
+		Find: toolset.Published(cell), Models: l.models, Model: flags.Models(l.app).DefaultName(), Notes: cell.Memory(), Commands: a.hooks, Folder: a.Folder, Root: l.tools.Root,
 		Own:     func(context.Context, string, string) bool { return a.definition != nil }, // the user chose the file
 		Sources: func(d *agentfile.Definition) []notes.Source { return a.placed(d).Sources(l.tools.Root) },
 	}

@@ -12,9 +12,6 @@ import (
 	"github.com/turnlog/turnlog/model/registry"
 )
 
-// DemoModel is used if nothing says which model to use.
-const DemoModel = "demo"
-
 // Models opens models by name, with the process's environment.
 func Models(a *app.App) *registry.Registry { return registry.New(a.Getenv) }
 
@@ -31,7 +28,7 @@ func registerModels(cmd *cobra.Command, names *[]string) {
 	}
 	cmd.Flags().StringArrayVar(names, "model", nil, "`model` of a new session, or the one that a session gets from now on: "+strings.Join(usages, ", ")+
 		"; repeat it for fallbacks; default: "+registry.ModelVariable+
-		", else, in this process, a model of the first provider whose key is set, else "+DemoModel)
+		", else, in this process, a model of the first provider whose key is set, else "+registry.Demo)
 	complete := cobra.FixedCompletions(providers, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
 	_ = cmd.RegisterFlagCompletionFunc("model", complete) // the flag exists
 }
@@ -50,7 +47,7 @@ func chooseModel(a *app.App, named []string, folder string, local bool) (Model, 
 	models := Models(a).In(folder)
 	name, because := fallback.Name(named...), ""
 	if len(named) == 0 {
-		name = DemoModel
+		name = registry.Demo
 		if byDefault, variable := models.Default(); byDefault != "" && (local || variable == registry.ModelVariable) {
 			name, because = byDefault, variable
 		}

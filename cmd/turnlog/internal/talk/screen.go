@@ -110,7 +110,7 @@ func (v *screen) event(ev any) {
 			v.line(v.Style.Bad, "! %s", ev.Message)
 		}
 	case events.ToolAttemptLost:
-		v.line(v.Style.Bad, "✗ %s was lost with its worker", v.calls[ev.Call].Name)
+		v.line(v.Style.Bad, "✗ %s was lost: %s", v.calls[ev.Call].Name, cmp.Or(oneLine(ev.Reason), "its worker is gone"))
 	case events.ToolDetached:
 		v.note("… %s goes on in the background", v.calls[ev.Call].Name)
 	case events.ToolResultReceived:

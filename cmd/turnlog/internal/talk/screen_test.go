@@ -120,10 +120,10 @@ func TestToolLinesStartOnTheirOwnLine(t *testing.T) {
 	s.event(events.ToolDispatched{Call: "c", Attempt: 2})
 	s.event(events.ToolProgress{Call: "c", Text: "half\nway"})
 	s.event(events.ToolProgress{Call: "unknown", Text: "of another turn"})
-	s.event(events.ToolAttemptLost{Call: "c"})
+	s.event(events.ToolAttemptLost{Call: "c", Reason: "no\nworker"})
 	s.event(events.ToolDetached{Call: "c"})
 	s.event(events.ToolResultReceived{Result: content.NewResult("c", "", content.StatusOK, "done"), Duration: 1234567})
-	want := "Wait\n→ sleep { \"s\": 1} (attempt 2)\n  sleep: half way\n✗ sleep was lost with its worker\n" +
+	want := "Wait\n→ sleep { \"s\": 1} (attempt 2)\n  sleep: half way\n✗ sleep was lost: no worker\n" +
 		"… sleep goes on in the background\n✓ sleep 1.2ms\n"
 	if both.String() != want {
 		t.Errorf("printed %q, want %q", both, want)

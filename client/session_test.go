@@ -148,6 +148,44 @@ func TestAnAskThatTheJournalPassesOverIsRefused(t *testing.T) {
 	})
 }
 
+// A session that only refused the question whether it has handled its input has handled it, also
+// if the live refusal was lost: its next entry says so, which is at the latest that it parks.
+func TestASessionHasSettledIfOnlyTheLiveRefusalWasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := &hand{w: w, id: "s"}
+		h.append("claim", nil, events.DriverClaimed{Epoch: 1, Node: "hand"})
+		h.append("open", nil, events.RunStarted{Config: events.Config{Model: "none"}})
+		s, err := w.Client.Attach(w.Ctx, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close(t.Context()) }()
+		sent := commands.SubmitInput{Items: []content.Item{content.UserText("hi")}}
+		if err := w.Client.Send(w.Ctx, "s", "in", sent); err != nil {
+			t.Fatal(err)
+		}
+		settled := make(chan error, 1)
+		go func() { settled <- w.Client.Settle(w.Ctx, s) }()
+		synctest.Wait()
+		all := h.asks()
+		if len(all) != 2 {
+			t.Fatalf("the inbox has %d commands, want the input and a question", len(all))
+		}
+		h.append("in", []events.Cursor{{Lane: all[0].Lane, Seq: all[0].Seq}}, events.InputQueued{Items: sent.Items})
+		synctest.Wait()
+		select {
+		case err := <-settled:
+			t.Fatalf("Settle = %v before the session has handled the question", err)
+		default:
+		}
+		h.append("park", []events.Cursor{{Lane: all[1].Lane, Seq: all[1].Seq}}, events.Parked{})
+		if err := <-settled; err != nil {
+			t.Errorf("Settle = %v", err)
+		}
+	})
+}
+
 // TestAnAskOfAnInboxThatBeganAgainWaitsForItsAnswer sends a command whose sequence is below a cursor in
 // the journal, as happens after the stream was rolled back or created again.
 func TestAnAskOfAnInboxThatBeganAgainWaitsForItsAnswer(t *testing.T) {

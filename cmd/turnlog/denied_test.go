@@ -146,7 +146,7 @@ func TestAClientWaitsWithoutReadingTheInbox(t *testing.T) {
 		t.Fatal(p.err)
 	}
 	p := client("wait", "s", "--timeout", "10ms")
-	if code := p.end(t); code != cli.CodeCancelled || !strings.Contains(p.err.String(), "no driver node has handled what was sent to session s") {
+	if code := p.end(t); code != cli.CodeCancelled || !strings.Contains(p.err.String(), "no driver node has answered about what was sent to session s") {
 		t.Errorf("without a node: code %d, out %q, err %s", code, p.out, p.err)
 	}
 	p = client("wait", "s")

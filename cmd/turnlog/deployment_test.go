@@ -171,6 +171,10 @@ func TestSendLeavesInputAndCanWaitForTheTurn(t *testing.T) {
 	if err := json.Unmarshal([]byte(succeed(t, url, "send", "s", "-o", "json", "three")), &left); err != nil || left.Command == "" {
 		t.Errorf("send = %+v, %v", left, err)
 	}
+	succeed(t, url, "wait", "s")
+	if got := succeed(t, url, "wait", strings.TrimSpace(succeed(t, url, "send", "s", "and three"))); got != "You said and three.\n" {
+		t.Errorf("wait for what send printed: %q", got)
+	}
 	p := prepare(t, strings.NewReader("four\n"), nil).start(t, "send", "s", "--wait", "-", "--server", url)
 	if code := p.end(t); code != cli.CodeOK || p.out.String() != "You said four.\n" {
 		t.Errorf("send -: code %d, out %q, err %q", code, p.out, p.err)

@@ -27,9 +27,12 @@ func Send(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send SESSION TEXT...",
 		Short: "Send input to a session of a deployment",
-		Long: `Puts input into the session's inbox and prints its ID. The input is durable then, even if no
-driver node is running. With --on-busy reject it waits for a driver, which may refuse it: exit code 1. With --wait the command continues like "turnlog run" until the turn that
-takes the input has ended.
+		Long: `Puts input into the session's inbox and prints the session's ID, which "turnlog wait" takes. The
+input is durable then, even if no driver node is running. With --on-busy reject it waits for a
+driver, which may refuse it: exit code 1. With --wait the command continues like "turnlog run" until
+the turn that takes the input has ended.
+
+-o json also prints the ID of the command, which is the cause of the journal's entry about it.
 
 --ask, --deny, --limit and --route apply to that turn; if the input joins an open turn, to the rest
 of it, and --limit includes what the turn has already used. They only narrow: the stricter of the
@@ -123,7 +126,7 @@ func (v *conversation) command(in input) commands.SubmitInput {
 	return commands.SubmitInput{Items: []content.Item{in.item()}, OnBusy: in.busyPolicy(config), Options: in.rules.Options(config)}
 }
 
-// leave sends the input, does not wait for an answer, and prints the ID of the command.
+// leave sends the input, does not wait for an answer, and prints the ID of the session.
 func (v *conversation) leave(ctx context.Context, in input, output app.Output) error {
 	if err := v.enclose(ctx, &in, maxInline); err != nil {
 		return err
@@ -144,10 +147,13 @@ func (v *conversation) leave(ctx context.Context, in input, output app.Output) e
 	if err != nil {
 		return err
 	}
+	if v.IsOut {
+		v.Hint("\"turnlog wait %s\" shows the answer", v.id)
+	}
 	return output.Print(struct {
 		Session content.SessionID `json:"session"`
 		Command string            `json:"command"`
-	}{v.id, id}, printLine(id))
+	}{v.id, id}, printLine(string(v.id)))
 }
 
 // offer submits input that a busy session refuses, and waits until a driver has decided that.

@@ -171,6 +171,7 @@ func reportSamples() []Command {
 		ReportRecall{Task: "task-1", Items: sampleItems(), Error: "e"},
 		ReportVerify{Task: "task-1", Finished: events.VerifyFinished{
 			Attempt: 1, Success: true, Status: "passed", Exit: 1, Output: "ok", Duration: time.Second,
+			By: "ann", User: "u1",
 		}},
 		ReportMemory{Task: "task-1", Error: "disk full"},
 		ReportTimer{Kind: TimerApproval, ID: "t3-r2-c1-g1"},

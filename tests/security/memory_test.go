@@ -7,11 +7,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,7 +55,7 @@ func runSmall(role string) error {
 			}
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
 	defer cancel()
 	nc, err := nats.Connect(os.Getenv(smallServer))
 	if err != nil {
@@ -69,6 +71,8 @@ func runSmall(role string) error {
 		return smallClient(ctx, nc)
 	case "observer":
 		return smallObserver(ctx, c)
+	case "node":
+		return smallNode(ctx, nc, c)
 	}
 	return smallWorker(ctx, nc, c)
 }
@@ -80,8 +84,11 @@ func smallClient(ctx context.Context, nc *nats.Conn) error {
 		return err
 	}
 	for i := range payloads() {
-		if _, _, err := c.Read(ctx, hostile(i)); err == nil {
-			return fmt.Errorf("%s was read", hostile(i))
+		if err := reads(ctx, i, func(ctx context.Context) bool {
+			_, _, err := c.Read(ctx, hostile(i))
+			return err == nil
+		}); err != nil {
+			return err
 		}
 	}
 	if _, err := c.Tools(ctx); err != nil {
@@ -93,7 +100,7 @@ func smallClient(ctx context.Context, nc *nats.Conn) error {
 	}
 	defer func() { _ = s.Close(ctx) }()
 	for n := range 5 {
-		if err := publishAll(ctx, nc, "turnlog.delta.good", "turnlog.live.journal.good"); err != nil {
+		if err := publishAll(ctx, nc, "turnlog.delta.good", "turnlog.live.journal.good", "turnlog.live.cmd.good.ask", "turnlog.cmd.good.ask"); err != nil {
 			return err
 		}
 		turn, err := s.Submit(ctx, session.Input{Items: []content.Item{content.UserText(fmt.Sprint("hello ", n))}})
@@ -113,12 +120,14 @@ func smallClient(ctx context.Context, nc *nats.Conn) error {
 // smallObserver reads and follows all journals.
 func smallObserver(ctx context.Context, c *jetstream.Cell) error {
 	for i := range payloads() {
-		bad := false
-		for rec, err := range c.Journal().Read(ctx, hostile(i), 0) {
-			bad = bad || err != nil || rec.Err != nil
-		}
-		if !bad {
-			return fmt.Errorf("%s reads well", hostile(i))
+		if err := reads(ctx, i, func(ctx context.Context) bool {
+			bad := false
+			for rec, err := range c.Journal().Read(ctx, hostile(i), 0) {
+				bad = bad || err != nil || rec.Err != nil
+			}
+			return !bad
+		}); err != nil {
+			return err
 		}
 	}
 	report, err := audit.Verify(c.Journal().Read(ctx, "good", 0))
@@ -126,6 +135,35 @@ func smallObserver(ctx context.Context, c *jetstream.Cell) error {
 		err = fmt.Errorf("the good session: %+v", report)
 	}
 	return err
+}
+
+// reads reads a hostile session, which must fail soon. It prints its name, in case the process ends meanwhile.
+func reads(ctx context.Context, i int, well func(context.Context) bool) error {
+	fmt.Println("reads", hostile(i))
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	if well(ctx) {
+		return fmt.Errorf("%s reads well", hostile(i))
+	}
+	return ctx.Err()
+}
+
+// smallNode drives the good sessions among hostile commands, until its standard input ends.
+func smallNode(ctx context.Context, nc *nats.Conn, c *jetstream.Cell) error {
+	n, err := processes.NewProcess("small", nc, c, nil).Node(actor.Config{})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	if err := n.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
 }
 
 // smallWorker runs the one good call among hostile tasks.
@@ -183,11 +221,11 @@ func publishAll(ctx context.Context, nc *nats.Conn, subjects ...string) error {
 	return nc.FlushWithContext(ctx)
 }
 
-// A client, an observer and a worker with little memory meet hostile entries, snapshots, live copies,
-// pieces of replies, offers and tasks, and go on with their work.
-func TestHostileBytesDoNotTakeTheMemoryOfOtherRoles(t *testing.T) {
+// A client, an observer, a worker and a node with little memory meet hostile entries, snapshots, live
+// copies, pieces of replies, offers, tasks and commands, and go on with their work.
+func TestHostileBytesDoNotTakeTheMemoryOfRoles(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	srv, err := embedded.Start(ctx, embedded.WithListener("127.0.0.1:0"), embedded.WithStore(t.TempDir()))
 	if err != nil {
@@ -213,28 +251,62 @@ func TestHostileBytesDoNotTakeTheMemoryOfOtherRoles(t *testing.T) {
 		store("$KV.TURNLOG_SNAPSHOTS."+id, p, p == nil)
 		store("$KV.TURNLOG_CATALOG.offer."+id, p, p == nil)
 		store("turnlog.task."+celltest.Queue+"."+id+".t1-r1-c1", p, p == nil)
+		for _, lane := range []string{"ask", "decide", "report"} {
+			store("turnlog.cmd."+id+"."+lane, p, p == nil)     // its journal is hostile, too
+			store("turnlog.cmd.new-"+id+"."+lane, p, p == nil) // does not exist
+			store("turnlog.cmd.calls."+lane, p, p == nil)
+		}
+		store("turnlog.run."+id, nil, false)
+		store("turnlog.run.new-"+id, nil, false)
 	}
 	w.Offer("small", must(tool.Func("echo", "Echoes.", func(context.Context, struct{ Text string }) (string, error) { return "", nil }, tool.ReadOnly())))
-	n := w.Node(actor.Config{Name: "n1"})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := func(role string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, self)
+		cmd.Env = append(os.Environ(), smallRole+"="+role, smallServer+"="+srv.ClientURL())
+		return cmd
+	}
+	node := small("node")
+	var said bytes.Buffer
+	node.Stdout, node.Stderr = &said, &said
+	stop, err := node.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	died := make(chan error, 1)
+	go func() {
+		err := node.Wait()
+		if err != nil {
+			cancel() // nothing else would end the waits below
+		}
+		died <- err
+	}()
+	ended := sync.OnceFunc(func() {
+		_ = stop.Close()
+		if err := <-died; err != nil {
+			t.Errorf("node: %v\n%s", err, &said)
+		}
+	})
+	t.Cleanup(ended)
 	w.Start("good", "replies:\n  - text: ok\n    repeat: true\n")
 	calls := w.Start("calls", "replies:\n  - calls: [{name: echo, input: {Text: hi}}]\n  - text: \"{{(index .Results 0).Text}}\"\n")
 	if err := calls.Send(ctx, events.Steer, content.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
 	w.Until("calls", events.KindToolDispatched)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, role := range []string{"client", "observer", "worker"} {
-		cmd := exec.CommandContext(ctx, self)
-		cmd.Env = append(os.Environ(), smallRole+"="+role, smallServer+"="+srv.ClientURL())
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", role, err, out)
+		if out, err := small(role).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", role, err, out)
 		}
 	}
 	w.Until("calls", events.KindTurnFinished)
-	n.Drain(t)
+	ended()
 }
 
 func must[T any](v T, err error) T {

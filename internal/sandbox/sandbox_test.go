@@ -46,6 +46,9 @@ func TestCommandLine(t *testing.T) {
 	if cache == warm.cacheOf("/srv/other") || cold.Env(root)[1] != "XDG_CACHE_HOME=/tmp/.cache" {
 		t.Errorf("cache %s, without a directory %s", cache, cold.Env(root)[1])
 	}
+	if info, err := os.Stat(cache); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the cache: %v, %v", info, err)
+	}
 	cached := strings.Replace(end, "--bind /tmp/state", "--bind "+cache+" "+cache+" --bind /tmp/state", 1)
 	for want, s := range map[string]*Sandbox{
 		"/usr/bin/no-go test ./...": nil,

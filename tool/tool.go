@@ -29,6 +29,7 @@ type Spec struct {
 	Effects   content.Effects `msgpack:"e,omitempty" json:"effects,omitempty"`     // zero: running it twice may do harm
 	Writes    bool            `msgpack:"w,omitempty" json:"writes,omitempty"`      // writes or edits files
 	Exclusive bool            `msgpack:"x,omitempty" json:"exclusive,omitempty"`   // never at the same time as another call of its round
+	Exact     bool            `msgpack:"ex,omitempty" json:"exact,omitempty"`      // what it does is up to its input: an approval for always covers the same input only
 	Timeout   time.Duration   `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // zero: the worker's default
 	MaxOutput int             `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of output in a result; zero: the host's limit
 

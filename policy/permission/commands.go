@@ -28,8 +28,8 @@ type CommandRules struct {
 }
 
 // Commands is a policy for requests of the kind shell.command. It asks separately about
-// the program, code for an interpreter, the directory, and the environment: permission for
-// one covers none of the others.
+// the command, code for an interpreter, the directory, and the environment: permission for
+// one covers none of the others, and no other command.
 //
 // A program allowed by name must be called by that name, so that it is the one that the
 // search path finds; one called by a path must be allowed by that path. Programs to ask
@@ -90,24 +90,24 @@ func (p *Commands) program(r tool.Request, c command) tool.Verdict {
 		return deny(CodeCommand, "program %s is denied", name)
 	}
 	if c.passesCode() && p.rules.Code != wordAllow {
-		question := ask(KindScript, c.exactly(), content.EscalatedRisk, summary(r))
+		question := ask(KindScript, c.scope(), content.EscalatedRisk, summary(r))
 		return refuse(p.rules.Code, question, CodeScript, "%s would get code or a command in its arguments", name)
 	}
 	if p.isAllowed(name) || len(p.rules.Allow) == 0 && p.recognizes(p.rules.Ask, c) {
 		return allow()
 	}
-	return refuse(p.rules.Outside, aboutProgram(r, c), CodeCommand, "program %s is not allowed", name)
+	return refuse(p.rules.Outside, aboutCommand(r, c), CodeCommand, "program %s is not allowed", name)
 }
 
 // asks asks about the programs of Ask.
 func (p *Commands) asks(r tool.Request, c command) tool.Verdict {
 	if p.recognizes(p.rules.Ask, c) {
-		return aboutProgram(r, c)
+		return aboutCommand(r, c)
 	}
 	return tool.Verdict{}
 }
 
-func aboutProgram(r tool.Request, c command) tool.Verdict {
+func aboutCommand(r tool.Request, c command) tool.Verdict {
 	return ask(kindCommand, c.scope(), content.SensitiveCommand, summary(r))
 }
 

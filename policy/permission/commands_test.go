@@ -1,6 +1,8 @@
 package permission_test
 
 import (
+	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -130,8 +132,8 @@ func TestQuestionsAboutCommandsHaveScopes(t *testing.T) {
 			t.Errorf("question = %+v", q)
 		}
 	}
-	if v.Scope != "cargo" || v.Also[0].Scope != "/tmp" {
-		t.Errorf("scopes %q and %q, want cargo and /tmp", v.Scope, v.Also[0].Scope)
+	if v.Also[0].Scope != "/tmp" {
+		t.Errorf("the scope of the directory is %q, want /tmp", v.Also[0].Scope)
 	}
 	if v := evaluate(t, p, run(t, command{Argv: []string{"sh", "-c", "x"}, Cwd: "nowhere"})); v.Reason != content.EscalatedRisk {
 		t.Errorf("code is asked about for %s", v.Reason)
@@ -164,12 +166,18 @@ func TestDifferentQuestionsHaveDifferentScopes(t *testing.T) {
 		}
 		return questions[0].Scope
 	}
-	git := scope(permission.KindCall, run(t, command{Argv: []string{"git", "status"}}))
-	if other := scope(permission.KindCall, run(t, command{Argv: []string{"git", "push"}, Cwd: "x"})); other != git || git != "git" {
-		t.Errorf("git is %q and %q", git, other)
+	status := command{Argv: []string{"git", "status"}, Env: []string{"LANG"}, Values: "x"}
+	if one, again := scope(permission.KindCall, run(t, status)), scope(permission.KindCall, run(t, status)); one != again {
+		t.Errorf("the same command is %q and %q", one, again)
 	}
 	seen := map[string]command{}
 	for _, c := range []command{
+		status,
+		{Argv: []string{"git", "status"}, Env: []string{"LANG"}, Values: "y"},
+		{Argv: []string{"git", "status"}, Shell: "one"},
+		{Argv: []string{"git", "status"}},
+		{Argv: []string{"git", "push"}},
+		{Argv: []string{"git", "push"}, Cwd: "x"},
 		{Argv: []string{"git"}},
 		{Argv: []string{"/usr/bin/git"}},
 		{Argv: []string{"./git"}},
@@ -190,6 +198,14 @@ func TestDifferentQuestionsHaveDifferentScopes(t *testing.T) {
 		}
 		seen[s] = c
 	}
+	// A node does not see what a worker's tool says of a call, only its spec and its input.
+	exact := remote{tool.Spec{Name: "shell", Exact: true}}
+	for _, input := range []string{`{"argv":["git","status"]}`, `{"argv":["git","push"]}`} {
+		questions, err := permission.Judge(t.Context(), says{Ruling: tool.Ask, RequestKind: permission.KindCall}, exact, tool.Call{Input: json.RawMessage(input)})
+		if err != nil || len(questions) != 1 || questions[0].Scope != tool.Digest([]byte(input)) {
+			t.Errorf("Judge = %+v, %v", questions, err)
+		}
+	}
 	for name, tc := range map[string]struct {
 		kind string
 		r    tool.Request
@@ -208,3 +224,10 @@ func TestDifferentQuestionsHaveDifferentScopes(t *testing.T) {
 		}
 	}
 }
+
+// remote is a tool of which only the spec is known.
+type remote struct{ spec tool.Spec }
+
+func (r remote) Spec() tool.Spec { return r.spec }
+
+func (remote) Call(context.Context, tool.Call) (tool.Output, error) { return tool.Output{}, nil }

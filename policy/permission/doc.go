@@ -8,8 +8,8 @@
 // adding a policy can only narrow what the others allow.
 //
 // A question is named by its kind and its scope ([content.QuestionKey]). An approval answers
-// that question and no other: permission to run git covers no other program, and permission to
-// start in a directory covers no program at all. A permanent approval answers the same
+// that question and no other: permission to run git status covers no git push, and permission to
+// start in a directory covers no command at all. A permanent approval answers the same
 // question, kind and scope, about the same tool for the rest of the session.
 //
 // [Judge] asks a tool what a call will do, and a policy whether it may. A node does so

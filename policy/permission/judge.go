@@ -56,7 +56,7 @@ func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, ap
 	}
 	var questions []tool.Verdict
 	for _, r := range requests {
-		r.Spec = t.Spec()
+		r.Spec, r.Call.Input = t.Spec(), c.Input
 		v, err := judge(ctx, p, c, r)
 		if err != nil {
 			return nil, err

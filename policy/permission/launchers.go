@@ -11,7 +11,6 @@ import (
 type launcher struct {
 	names string // as [base] returns them
 	code  string // arguments that are, or announce, a command or code; see [announces]
-	runs  bool   // running other code is their purpose
 }
 
 // launchers lists what is known about programs that start others. A program that is not
@@ -22,39 +21,39 @@ func launchers() []launcher {
 		{"env sudo doas su runuser pkexec nice ionice chrt taskset choom prlimit setarch nohup time timeout xargs exec command setsid stdbuf unbuffer " +
 			"chroot busybox toybox unshare nsenter setpriv capsh bwrap firejail fakeroot proot script strace ltrace gdb lldb valgrind perf watch entr " +
 			"parallel eval expect flock socat start-stop-daemon systemd-run dbus-run-session run-parts screen tmux crontab at batch " +
-			"awk gawk mawk nawk sed ed ex vi vim view nvim emacs nano less more man psql mysql sqlite npx bunx uvx pipx cmd pwsh powershell", "*", true},
+			"awk gawk mawk nawk sed ed ex vi vim view nvim emacs nano less more man psql mysql sqlite npx bunx uvx pipx cmd pwsh powershell", "*"},
 		// Interpreters and builders run files; these arguments are code themselves.
-		{"sh bash dash zsh ksh mksh ash fish csh tcsh rbash yash", "-*c* +*c* -*C* --command* -*k* --rcfile* --init-file*", true},
-		{"python pypy", "-*c*", true},
-		{"perl", "-*e* -*E* -*M* -*m* -*d*", true},
-		{"ruby lua luajit", "-*e* -*r* -*l*", true},
-		{"node nodejs bun deno", "-*e* -*p* -*r* --eval* --print* --require* --import* --loader* --experimental-loader* eval", true},
-		{"php", "-*r* -*B* -*R* -*E* -*F* -*d*", true},
-		{"osascript rscript julia groovy scala elixir erl ghc tclsh guile", "-*e* -*E* -c* --eval* --cmd* -cmd* -s*", true},
-		{"make gmake", "-*E* --eval* *=*", true},
-		{"npm pnpm yarn", "exec x dlx -c* --call* --node-options* --script-shell*", true},
-		{"ssh scp sftp autossh sshfs", "-*o* -*F* -*S* -*D*", true},
-		{"docker podman nerdctl kubectl", "", true},
+		{"sh bash dash zsh ksh mksh ash fish csh tcsh rbash yash", "-*c* +*c* -*C* --command* -*k* --rcfile* --init-file*"},
+		{"python pypy", "-*c*"},
+		{"perl", "-*e* -*E* -*M* -*m* -*d*"},
+		{"ruby lua luajit", "-*e* -*r* -*l*"},
+		{"node nodejs bun deno", "-*e* -*p* -*r* --eval* --print* --require* --import* --loader* --experimental-loader* eval"},
+		{"php", "-*r* -*B* -*R* -*E* -*F* -*d*"},
+		{"osascript rscript julia groovy scala elixir erl ghc tclsh guile", "-*e* -*E* -c* --eval* --cmd* -cmd* -s*"},
+		{"make gmake", "-*E* --eval* *=*"},
+		{"npm pnpm yarn", "exec x dlx -c* --call* --node-options* --script-shell*"},
+		{"ssh scp sftp autossh sshfs", "-*o* -*F* -*S* -*D*"},
+		{"docker podman nerdctl kubectl", ""},
 		// Programs with another purpose, some of whose options take a command.
 		{"git", "-c* --config* --exec* --upload-pack* --receive-pack* -u* --extcmd* --open-files-in-pager* -O* --ext-diff --textconv --template* -x* *ext::* " +
-			"config bisect filter-branch submodule difftool mergetool hook send-email daemon instaweb foreach", false},
-		{"go", "-exec* --exec* -toolexec* --toolexec* -vettool* --vettool* -ldflags* --ldflags* -overlay* --overlay* env generate tool", false},
-		{"cargo", "--config* +*", false},
-		{"gcc g++ cc c++ clang clang++ cpp", "-wrapper* -B* -specs* --specs* -fplugin* @*", false},
-		{"find", "-exec* -ok* -delete -fprint* -fls*", false},
+			"config bisect filter-branch submodule difftool mergetool hook send-email daemon instaweb foreach"},
+		{"go", "-exec* --exec* -toolexec* --toolexec* -vettool* --vettool* -ldflags* --ldflags* -overlay* --overlay* env generate tool"},
+		{"cargo", "--config* +*"},
+		{"gcc g++ cc c++ clang clang++ cpp", "-wrapper* -B* -specs* --specs* -fplugin* @*"},
+		{"find", "-exec* -ok* -delete -fprint* -fls*"},
 		{"tar gtar bsdtar", "--to-command* --checkpoint-action* --use-compress-program* --info-script* --new-volume-script* --rsh-command* --rmt-command* " +
-			"-*I* -*F* ^*I* ^*F* *:*", false},
-		{"rsync", "-*e* --rsh* --rsync-path*", false},
-		{"zip", "-*T* --unzip-command*", false},
-		{"wget", "-*e* --execute* --use-askpass* -*i* --config*", false},
-		{"curl", "-*K* --config*", false},
-		{"split", "--filter*", false},
-		{"sort", "-*o* --output* --compress-program*", false},
-		{"rg", "--pre* --hostname-bin*", false},
-		{"tree", "-*o*", false},
-		{"date", "-*s* --set*", false},
-		{"tcpdump", "-*z*", false},
-		{"nmap", "--script*", false},
+			"-*I* -*F* ^*I* ^*F* *:*"},
+		{"rsync", "-*e* --rsh* --rsync-path*"},
+		{"zip", "-*T* --unzip-command*"},
+		{"wget", "-*e* --execute* --use-askpass* -*i* --config*"},
+		{"curl", "-*K* --config*"},
+		{"split", "--filter*"},
+		{"sort", "-*o* --output* --compress-program*"},
+		{"rg", "--pre* --hostname-bin*"},
+		{"tree", "-*o*"},
+		{"date", "-*s* --set*"},
+		{"tcpdump", "-*z*"},
+		{"nmap", "--script*"},
 	}
 }
 

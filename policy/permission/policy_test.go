@@ -55,15 +55,17 @@ func TestAnUnreadablePolicyDeniesEverything(t *testing.T) {
 	}
 }
 
-// A permanent approval covers no other program.
-func TestAskedQuestionIsAboutTheProgram(t *testing.T) {
+// A permanent approval covers no other command, also not of the same program.
+func TestAskedQuestionIsAboutTheCommand(t *testing.T) {
 	t.Parallel()
 	p := commands(t, t.TempDir(), permission.CommandRules{Ask: []string{"git", "hg"}})
-	for _, argv := range [][]string{{"git", "push"}, {"/usr/bin/git", "push"}} {
+	scopes := make(map[string]bool)
+	for _, argv := range [][]string{{"git", "push"}, {"git", "push", "--force"}, {"/usr/bin/git", "push"}} {
 		v := evaluate(t, p, run(t, command{Argv: argv}))
-		if ruling(v) != "ask shell.command" || v.Reason != content.SensitiveCommand || v.Scope != argv[0] {
+		if ruling(v) != "ask shell.command" || v.Reason != content.SensitiveCommand || v.Scope == "" || scopes[v.Scope] {
 			t.Errorf("verdict on %v = %+v", argv, v)
 		}
+		scopes[v.Scope] = true
 	}
 	if got := ruling(evaluate(t, p, run(t, command{Argv: []string{"ls"}}))); got != "allow" {
 		t.Errorf("another program: %s, want allow", got)

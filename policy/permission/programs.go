@@ -10,9 +10,11 @@ import (
 
 // command is the target of a request of the kind shell.command.
 type command struct {
-	Argv []string `json:"argv"`
-	Cwd  string   `json:"cwd"`
-	Env  []string `json:"env"` // the keys
+	Argv   []string `json:"argv"`
+	Cwd    string   `json:"cwd"`
+	Env    []string `json:"env"`              // the keys
+	Values string   `json:"values,omitempty"` // digest of what they are set to
+	Shell  string   `json:"shell,omitempty"`  // kept one, which has a directory and variables
 }
 
 func readCommand(target json.RawMessage) (command, bool) {
@@ -21,25 +23,10 @@ func readCommand(target json.RawMessage) (command, bool) {
 	return c, err == nil && len(c.Argv) > 0 && c.Argv[0] != ""
 }
 
-// scope returns the scope of an approval: the program, or exactly this command if running
-// other code is the program's purpose.
+// scope returns the scope of an approval: exactly this command, with its arguments, directory
+// and variables, in this shell. What a program does is up to its arguments.
 func (c command) scope() string {
-	l, _ := launcherOf(c.Argv[0])
-	switch name := c.Argv[0]; {
-	case l.runs:
-		return c.exactly()
-	case !strings.Contains(name, "/") || path.IsAbs(name):
-		return name
-	case path.IsAbs(c.Cwd):
-		return path.Join(c.Cwd, name)
-	default:
-		return "./" + path.Join(c.Cwd, name) // differs from a program on the search path
-	}
-}
-
-// exactly returns a digest of the command with its arguments and directory.
-func (c command) exactly() string {
-	raw, _ := json.Marshal([]any{c.Argv, c.Cwd}) //nolint:errchkjson // texts can always be encoded
+	raw, _ := json.Marshal(c) //nolint:errchkjson // texts can always be encoded
 	return tool.Digest(raw)
 }
 

@@ -33,6 +33,9 @@ type command struct {
 	Argv []string `json:"argv"`
 	Cwd  string   `json:"cwd"`
 	Env  []string `json:"env,omitempty"`
+
+	Values string `json:"values,omitempty"`
+	Shell  string `json:"shell,omitempty"`
 }
 
 func run(t testing.TB, c command) tool.Request {

@@ -15,7 +15,7 @@ import (
 // allowed if its spec says that it only reads, and asked about if not.
 //
 // A question is about the tool itself, so a permanent approval covers all later calls of
-// the tool; of a tool that runs commands, those of the same program.
+// the tool; of a tool that runs commands, those of the same command.
 type Rules []events.Rule
 
 var _ tool.Permissions = Rules(nil)

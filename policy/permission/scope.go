@@ -12,12 +12,16 @@ import (
 // scopeOf returns the scope of a question about a request, so that a permanent approval
 // covers nothing else. It applies to policies that set no scope:
 //
-//   - a command: its program as called, with the directory if that matters; for an
-//     interpreter or a launcher, exactly this command in this directory
-//   - the call itself ([KindCall]) of any other tool: nothing more than the tool
+//   - a command: exactly this command, in this directory, with these variables
+//   - the call itself ([KindCall]) of a tool whose input decides what it does: that input,
+//     which a node knows, too
+//   - the call itself of any other tool: nothing more than the tool
 //   - a path: that path
 //   - anything else with a target: that target
 func scopeOf(kind string, r tool.Request) string {
+	if kind == KindCall && r.Spec.Exact {
+		return tool.Digest(r.Call.Input)
+	}
 	if r.Kind == kindCommand {
 		if c, ok := readCommand(r.Target); ok {
 			return c.scope()

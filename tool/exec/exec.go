@@ -154,9 +154,11 @@ func notStarted(name string, err error) error {
 
 // target is what a permission request is about.
 type target struct {
-	Argv []string `json:"argv"`
-	Cwd  string   `json:"cwd"`
-	Env  []string `json:"env,omitempty"` // the keys that a call sets
+	Argv   []string `json:"argv"`
+	Cwd    string   `json:"cwd"`
+	Env    []string `json:"env,omitempty"`    // the keys that a call sets
+	Values string   `json:"values,omitempty"` // digest of what it sets them to
+	Shell  string   `json:"shell,omitempty"`  // the kept shell that runs it
 }
 
 func invalid(format string, args ...any) error {

@@ -3,6 +3,7 @@ package exec
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -42,6 +43,7 @@ func NewShell(root string, opts Options) (tool.Tool, error) {
 			s.Properties["timeout_seconds"].ExclusiveMinimum, s.Properties["timeout_seconds"].Maximum = new(0.0), new(maxTimeout.Seconds())
 		}),
 		tool.WithSpec(func(s *tool.Spec) {
+			s.Exact = true
 			s.Timeout = maxTimeout + 4*h.grace // the tool's own timeout comes first: its error shows the output
 			s.OutputSchema = []byte(`{"type":"object","required":["exit_code","duration_ms"],"properties":{` +
 				`"exit_code":{"type":"integer","description":"-1 if a signal ended the command"},` +
@@ -85,11 +87,14 @@ type input struct {
 
 // Describe describes the permission request.
 func (in input) Describe() (kind, summary string, about any) {
-	t := target{Argv: in.command(), Cwd: filepath.ToSlash(filepath.Clean(in.Cwd))}
+	t := target{Argv: in.command(), Cwd: filepath.ToSlash(filepath.Clean(in.Cwd)), Shell: in.Shell}
 	for key := range in.Env {
 		t.Env = append(t.Env, key)
 	}
 	slices.Sort(t.Env)
+	if raw, err := json.Marshal(in.Env); err == nil && len(in.Env) > 0 { // its keys are sorted
+		t.Values = tool.Digest(raw)
+	}
 	summary = in.Script
 	if summary == "" {
 		summary = strings.Join(in.Argv, " ")

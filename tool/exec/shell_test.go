@@ -425,7 +425,7 @@ func TestPermissionRequest(t *testing.T) {
 	x, _ := newShell(t, exec.Options{})
 	for in, want := range map[string]string{
 		`{"argv":["rm","-r","a b"],"cwd":"x/../y"}`:  `shell.command run rm -r a b {"argv":["rm","-r","a b"],"cwd":"y"}`,
-		`{"script":"a | b","env":{"B":"2","A":"1"}}`: `shell.command run a | b {"argv":["/bin/sh","-c","a | b"],"cwd":".","env":["A","B"]}`,
+		`{"script":"a | b","env":{"B":"2","A":"1"}}`: `shell.command run a | b {"argv":["/bin/sh","-c","a | b"],"cwd":".","env":["A","B"],"values":"3eda2f06741f1d082a60e34bf134dace8b60136ae69b552a2137bd898f27ea85"}`,
 	} {
 		rs, err := x.(tool.Proposer).Propose(t.Context(), tool.Call{Input: json.RawMessage(in)})
 		if err != nil || len(rs) != 1 {

@@ -57,6 +57,8 @@ func Covers(a events.Approval) string {
 		return ""
 	case a.RequestKind == permission.KindCall && a.Scope == "":
 		return every + ", whatever its arguments"
+	case a.RequestKind == permission.KindCall:
+		return every + " with the same arguments"
 	case a.Scope == "":
 		scope = ", whatever its arguments"
 	case len(a.Scope) == digestLen:

@@ -12,6 +12,7 @@ import (
 const (
 	maxInputItems = 1000 // of one submission
 	maxRules      = 100  // of one submission's options, and of one AllowTools
+	maxListed     = 1000 // patterns of tools, rules, routes, hooks or mutators of a session
 	maxAttempts   = 1000
 	minBackoff    = 10 * time.Millisecond
 	maxPatience   = 7 * 24 * time.Hour
@@ -71,6 +72,28 @@ func Validate(c Command) error {
 	case SetNextTurnCache:
 		if !c.Cache.Valid() {
 			return Refuse(ReasonInvalidCache, "unknown mode, retention or breakpoint")
+		}
+	}
+	return nil
+}
+
+// CheckConfig refuses the configuration of a session that has too much to match each tool against.
+func CheckConfig(c events.Config) error {
+	for what, n := range map[string]int{
+		"patterns of tools": len(c.Tools), "rules": len(c.Rules), "routes": len(c.Routes), "hooks": len(c.Hooks), "mutators": len(c.Mutators),
+	} {
+		if n > maxListed {
+			return Refuse(ReasonTooLarge, "%d %s, at most %d", n, what, maxListed)
+		}
+	}
+	for _, p := range c.Tools {
+		if err := events.CheckPattern(p); err != nil {
+			return Refuse(ReasonInvalidInput, "%v", err)
+		}
+	}
+	for _, r := range c.Rules {
+		if err := r.Check(); err != nil {
+			return Refuse(ReasonInvalidInput, "%v", err)
 		}
 	}
 	return nil

@@ -2,6 +2,8 @@ package commands
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,35 @@ func TestRetriesNeedAPauseAndAnEnd(t *testing.T) {
 		err := Validate(OpenSession{Config: events.Config{Retry: c.retry}})
 		if r, refused := errors.AsType[*Rejection](err); refused == c.ok || refused && r.Reason != ReasonInvalidInput {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Every command of a session matches its lists against each tool on offer.
+func TestTheListsOfASessionAreBounded(t *testing.T) {
+	t.Parallel()
+	rule, route := events.Rule{Tool: "*", Action: events.RuleAsk}, events.RouteRule{Tool: "*"}
+	for name, c := range map[string]struct {
+		config events.Config
+		reason string
+	}{
+		"none": {},
+		"full": {config: events.Config{
+			Tools: slices.Repeat([]string{"!a*"}, 1000), Rules: slices.Repeat([]events.Rule{rule}, 1000), Routes: slices.Repeat([]events.RouteRule{route}, 1000),
+			Hooks: make([]events.Registration, 1000), Mutators: make([]events.Registration, 1000),
+		}},
+		"patterns":     {events.Config{Tools: slices.Repeat([]string{"a"}, 1001)}, ReasonTooLarge},
+		"rules":        {events.Config{Rules: slices.Repeat([]events.Rule{rule}, 1001)}, ReasonTooLarge},
+		"routes":       {events.Config{Routes: slices.Repeat([]events.RouteRule{route}, 1001)}, ReasonTooLarge},
+		"hooks":        {events.Config{Hooks: make([]events.Registration, 1001)}, ReasonTooLarge},
+		"mutators":     {events.Config{Mutators: make([]events.Registration, 1001)}, ReasonTooLarge},
+		"long pattern": {events.Config{Tools: []string{strings.Repeat("*", 257)}}, ReasonInvalidInput},
+		"no pattern":   {events.Config{Tools: []string{""}}, ReasonInvalidInput},
+		"odd rule":     {events.Config{Rules: []events.Rule{{Tool: "a", Action: "maybe"}}}, ReasonInvalidInput},
+	} {
+		err := CheckConfig(c.config)
+		if r, ok := errors.AsType[*Rejection](err); (err == nil) != (c.reason == "") || ok && r.Reason != c.reason {
+			t.Errorf("%s: %v, want %q", name, err, c.reason)
 		}
 	}
 }

@@ -114,6 +114,9 @@ func (s *Session) Sample(offers func(context.Context, events.Config) (*Catalog, 
 	return Step{"catalog", func(ctx context.Context, env *commands.Envelope) error {
 		config := &s.State.Config
 		if o, ok := env.Command.(commands.OpenSession); ok {
+			if err := commands.CheckConfig(o.Config); err != nil {
+				return err
+			}
 			config = &o.Config
 		}
 		catalog, err := offers(ctx, *config)

@@ -94,10 +94,13 @@ func openBubblewrap(ctx context.Context, name string, network bool) (*Sandbox, e
 // user's: what a model writes into the cache of a compiler would run in the user's builds.
 func cacheDir() string {
 	dir, err := os.UserCacheDir()
-	if err != nil {
+	if dir = filepath.Join(dir, "turnlog", "sandbox"); err != nil || os.MkdirAll(dir, 0o700) != nil {
 		return ""
 	}
-	return filepath.Join(dir, "turnlog", "sandbox")
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return ""
+	}
+	return dir
 }
 
 // cacheOf returns the directory for the caches of a root's commands, which another root's could poison.
@@ -173,7 +176,11 @@ func (s *Sandbox) Wrap(c Command) []string {
 	if c.Root != "/" {
 		out = append(out, "--bind", c.Root, c.Root)
 	}
-	for _, f := range append(existing([]string{s.cacheOf(c.Root)}), c.Files...) {
+	cache := s.cacheOf(c.Root)
+	if at, err := filepath.EvalSymlinks(cache); err == nil && at == cache { // a command of another root may have put a link there
+		out = append(out, "--bind", cache, cache)
+	}
+	for _, f := range c.Files {
 		out = append(out, "--bind", f, f)
 	}
 	for _, dir := range above(slices.Concat(existing(c.ReadOnly), existing(c.Hidden)), existing(slices.Concat(c.Files, []string{c.Root}))) {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,6 +62,12 @@ func TestCommandLine(t *testing.T) {
 	}
 	if c.Argv[0] != "go" {
 		t.Error("the command's own arguments were changed")
+	}
+	if err := errors.Join(os.Remove(cache), os.Symlink(root, cache)); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(warm.Wrap(c), " "); got != begin+"--share-net --ro-bind-try /run/systemd/resolve /run/systemd/resolve "+end {
+		t.Errorf("with a link in place of the cache: %s", got)
 	}
 	// A program in /tmp, which the sandbox empties, stays visible.
 	c = Command{Root: "/", Dir: "/", Argv: below("key")}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -385,6 +386,24 @@ func TestNewNamesTheInvalidField(t *testing.T) {
 		_, err := agent.New(c)
 		if e, ok := errors.AsType[*agent.ConfigError](err); !ok || e.Field != field {
 			t.Errorf("%s: New = %v", problem, err)
+		}
+	}
+}
+
+func TestAReplyHasALimitOfCalls(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{1000: "", 1001: "model call failed (other): the reply has 1001 tool calls, at most 1000"} {
+		var calls []content.ToolCall
+		for i := range n {
+			calls = append(calls, call(fmt.Sprint("c", i), "missing", `{}`))
+		}
+		d := start(t, agent.Config{Model: replies(modeltest.Calls(calls...), modeltest.Text("ok"))})
+		got := ""
+		if _, err := d.RunText(t.Context(), "go"); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%d calls: %q, want %q", n, got, want)
 		}
 	}
 }

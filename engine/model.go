@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +62,12 @@ func (r *Runner) call(
 		if err != nil {
 			return model.Reply{}, err
 		}
-		return m.Call(ctx, req, emit)
+		reply, err := m.Call(ctx, req, emit)
+		if n := callsIn(reply); err == nil && n > maxCalls {
+			text := fmt.Sprintf("the reply has %d tool calls, at most %d", n, maxCalls)
+			err = &model.Error{Class: content.ClassOther, Code: "too_many_calls", Message: text, Usage: reply.Usage}
+		}
+		return reply, err
 	}
 	err = safely("the model adapter", func() error {
 		if d := r.cfg.Durable; d != nil {
@@ -72,6 +78,16 @@ func (r *Runner) call(
 		return err
 	})
 	return reply, err
+}
+
+// maxCalls is how many tools a reply may call. A round looks at all of its calls with each result.
+const maxCalls = 1000
+
+func callsIn(r model.Reply) (n int) {
+	for _, it := range r.Items {
+		n += len(it.Calls())
+	}
+	return n
 }
 
 func (r *Runner) replied(ctx context.Context, e loop.CallModel, v *View, reply model.Reply) commands.ReportReply {

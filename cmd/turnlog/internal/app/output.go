@@ -34,7 +34,24 @@ func (o Output) Print(v any, text func(io.Writer) error) error {
 	if o.String() == "json" {
 		return WriteJSON(o.app.Out, v)
 	}
-	return text(o.app.Out)
+	out := &counter{Writer: o.app.Out}
+	err := text(out)
+	if out.n == 0 && o.app.IsOut && err == nil {
+		o.app.Hint("none") // an empty list is no line for a program, and a puzzle for a person
+	}
+	return err
+}
+
+// counter counts the bytes that it passes on.
+type counter struct {
+	io.Writer
+
+	n int
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	c.n += len(b)
+	return c.Writer.Write(b)
 }
 
 // WriteJSON writes a value as one line.

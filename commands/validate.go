@@ -28,6 +28,9 @@ func Validate(c Command) error {
 			if len(reply) == 0 || c.From == "" {
 				return Refuse(ReasonBadTranscript, "no round can go on: there must be one at its end, and the session that it is from")
 			}
+			if n := content.CountCalls(reply); n > content.MaxCalls {
+				return Refuse(ReasonTooLarge, "%d calls in the open round, at most %d", n, content.MaxCalls)
+			}
 			closed = slices.Concat(closed, content.Unanswered(reply, results, content.StatusNotExecuted, ""))
 		}
 		if i, call, problem := content.Unpaired(closed); problem != "" {

@@ -2,11 +2,13 @@ package commands
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
 
@@ -58,6 +60,20 @@ func TestTheListsOfASessionAreBounded(t *testing.T) {
 		err := CheckConfig(c.config)
 		if r, ok := errors.AsType[*Rejection](err); (err == nil) != (c.reason == "") || ok && r.Reason != c.reason {
 			t.Errorf("%s: %v, want %q", name, err, c.reason)
+		}
+	}
+}
+
+func TestAnOpenRoundHasALimitOfCalls(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{content.MaxCalls: "", content.MaxCalls + 1: ReasonTooLarge} {
+		var parts []content.Part
+		for i := range n {
+			parts = append(parts, content.CallPart(content.ToolCall{ID: content.CallID(fmt.Sprint("c", i)), Name: "echo"}))
+		}
+		err := Validate(OpenSession{Transcript: []content.Item{content.UserText("go"), content.NewItem(content.Assistant, parts...)}, Resume: true, From: "s"})
+		if r, ok := errors.AsType[*Rejection](err); (err == nil) != (want == "") || ok && r.Reason != want {
+			t.Errorf("%d calls: %v, want %q", n, err, want)
 		}
 	}
 }

@@ -86,6 +86,21 @@ func (it Item) Calls() []ToolCall {
 	return calls
 }
 
+// MaxCalls is how many tools a reply may call. A round looks at all of its calls with each result.
+const MaxCalls = 1000
+
+// CountCalls returns how many tools the items call.
+func CountCalls(items []Item) (n int) {
+	for _, it := range items {
+		for _, p := range it.Parts {
+			if p.Call != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Results returns the tool results in the item, in order.
 func (it Item) Results() []ToolResult {
 	var results []ToolResult

@@ -63,8 +63,8 @@ func (r *Runner) call(
 			return model.Reply{}, err
 		}
 		reply, err := m.Call(ctx, req, emit)
-		if n := callsIn(reply); err == nil && n > maxCalls {
-			text := fmt.Sprintf("the reply has %d tool calls, at most %d", n, maxCalls)
+		if n := content.CountCalls(reply.Items); err == nil && n > content.MaxCalls {
+			text := fmt.Sprintf("the reply has %d tool calls, at most %d", n, content.MaxCalls)
 			err = &model.Error{Class: content.ClassOther, Code: "too_many_calls", Message: text, Usage: reply.Usage}
 		}
 		return reply, err
@@ -78,16 +78,6 @@ func (r *Runner) call(
 		return err
 	})
 	return reply, err
-}
-
-// maxCalls is how many tools a reply may call. A round looks at all of its calls with each result.
-const maxCalls = 1000
-
-func callsIn(r model.Reply) (n int) {
-	for _, it := range r.Items {
-		n += len(it.Calls())
-	}
-	return n
 }
 
 func (r *Runner) replied(ctx context.Context, e loop.CallModel, v *View, reply model.Reply) commands.ReportReply {

@@ -144,6 +144,10 @@ func TestEveryCommandHasHelpWithExamples(t *testing.T) {
 				t.Errorf("%s does not list its connection flags in a group, or not its default server:\n%s", cmd.CommandPath(), usage)
 			}
 		}
+		if first, tools, ok := strings.Cut(cmd.UsageString(), "\nTool Flags:\n"); ok != (cmd.Flag("tool-manifest") != nil) || strings.Contains(first, " --root directory ") ||
+			ok && (!strings.Contains(tools, " --root directory ") || strings.Contains(tools, "--output ")) {
+			t.Errorf("%s does not list the flags of its tools in a group:\n%s", cmd.CommandPath(), cmd.UsageString())
+		}
 		for _, sub := range cmd.Commands() {
 			visit(sub)
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"runtime/debug"
 	"strings"
 
@@ -40,36 +41,56 @@ func prepare(cmd *cobra.Command, began *bool) {
 	}
 }
 
-// connecting marks the flags that say where a deployment is.
-const connecting = "turnlog_connection"
+// Titles of the groups of flags that a usage lists after the others, in this order.
+const (
+	ToolFlags       = "Tool Flags"
+	connectionFlags = "Connection Flags"
+)
 
-// group marks flags that were added to a set after others were.
-func group(fs *pflag.FlagSet, others map[string]bool) {
+// grouped marks the flags of a group with its title.
+const grouped = "turnlog_group"
+
+// Group has a usage list the flags that add adds under a title.
+func Group(fs *pflag.FlagSet, title string, add func()) {
+	others := make(map[string]bool)
+	fs.VisitAll(func(f *pflag.Flag) { others[f.Name] = true })
+	add()
 	fs.VisitAll(func(f *pflag.Flag) {
 		if !others[f.Name] {
-			_ = fs.SetAnnotation(f.Name, connecting, nil) // the flag exists
+			_ = fs.SetAnnotation(f.Name, grouped, []string{title}) // the flag exists
 		}
 	})
 }
 
-// Usages prints the usage of a command, with the flags of the connection after the others.
+// Usages prints the usage of a command, with the groups of flags after the others.
 func Usages(cmd *cobra.Command) error {
-	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
+	groups := map[string]*pflag.FlagSet{ToolFlags: pflag.NewFlagSet("", pflag.ContinueOnError), connectionFlags: pflag.NewFlagSet("", pflag.ContinueOnError)}
 	for _, fs := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
 		fs.VisitAll(func(f *pflag.Flag) {
-			if _, ok := f.Annotations[connecting]; ok && !f.Hidden {
-				connection.AddFlag(f)
+			if title := f.Annotations[grouped]; len(title) > 0 && !f.Hidden {
+				groups[title[0]].AddFlag(f)
 			}
 		})
 	}
-	hide := func(hidden bool) { connection.VisitAll(func(f *pflag.Flag) { f.Hidden = hidden }) }
-	text := connection.FlagUsages()
+	hide := func(hidden bool) {
+		for _, fs := range groups {
+			fs.VisitAll(func(f *pflag.Flag) { f.Hidden = hidden })
+		}
+	}
+	text := ""
+	var textSb81 strings.Builder
+	for _, title := range []string{ToolFlags, connectionFlags} {
+		if flags := groups[title].FlagUsages(); flags != "" {
+			textSb81.WriteString("\n" + title + ":\n" + flags)
+		}
+	}
+	text += textSb81.String()
 	hide(true)
 	defer hide(false)
 	if err := (&cobra.Command{}).UsageFunc()(cmd); err != nil || text == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStderr(), "\nConnection Flags:\n%s", text)
+	_, err := io.WriteString(cmd.OutOrStderr(), text)
 	return err //nolint:wrapcheck // of the output
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -36,12 +35,12 @@ type Deployment struct {
 // NewDeployment adds the flags that say where to connect to cmd and its subcommands.
 func NewDeployment(cmd *cobra.Command, getenv func(string) string) *Deployment {
 	d := &Deployment{getenv: getenv}
-	fs, others := cmd.PersistentFlags(), make(map[string]bool)
-	fs.VisitAll(func(f *pflag.Flag) { others[f.Name] = true })
-	d.Register(fs, getenv)
-	usage := "`name` of the deployment on its server, default " + jetstream.DefaultNamespace + " [" + envNamespace + "]"
-	fs.StringVar(&d.namespace, "namespace", "", usage)
-	group(fs, others)
+	fs := cmd.PersistentFlags()
+	Group(fs, connectionFlags, func() {
+		d.Register(fs, getenv)
+		usage := "`name` of the deployment on its server, default " + jetstream.DefaultNamespace + " [" + envNamespace + "]"
+		fs.StringVar(&d.namespace, "namespace", "", usage)
+	})
 	return d
 }
 

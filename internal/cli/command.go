@@ -72,25 +72,23 @@ func Usages(cmd *cobra.Command) error {
 			}
 		})
 	}
+	var text strings.Builder
+	for _, title := range []string{ToolFlags, connectionFlags} {
+		if flags := groups[title].FlagUsages(); flags != "" {
+			text.WriteString("\n" + title + ":\n" + flags)
+		}
+	}
 	hide := func(hidden bool) {
 		for _, fs := range groups {
 			fs.VisitAll(func(f *pflag.Flag) { f.Hidden = hidden })
 		}
 	}
-	text := ""
-	var textSb81 strings.Builder
-	for _, title := range []string{ToolFlags, connectionFlags} {
-		if flags := groups[title].FlagUsages(); flags != "" {
-			textSb81.WriteString("\n" + title + ":\n" + flags)
-		}
-	}
-	text += textSb81.String()
 	hide(true)
 	defer hide(false)
-	if err := (&cobra.Command{}).UsageFunc()(cmd); err != nil || text == "" {
+	if err := (&cobra.Command{}).UsageFunc()(cmd); err != nil || text.Len() == 0 {
 		return err
 	}
-	_, err := io.WriteString(cmd.OutOrStderr(), text)
+	_, err := io.WriteString(cmd.OutOrStderr(), text.String())
 	return err //nolint:wrapcheck // of the output
 }
 

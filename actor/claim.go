@@ -51,9 +51,13 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		if err := d.bind(d.State.Config); err != nil {
 			return false, err
 		}
-		err := d.decide(ctx, d.envelope("claim/"+ulid.Make().String(), commands.Claim{
-			Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.agent.Load().changed(d.State), Tickets: true,
-		}))
+		claim := commands.Claim{Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.agent.Load().changed(d.State), Tickets: true}
+		for _, e := range d.callsHere() { // they ended with the last driver
+			if e.Call.Name != loop.VerifierTool {
+				claim.Lost = append(claim.Lost, e.Call.Place)
+			}
+		}
+		err := d.decide(ctx, d.envelope("claim/"+ulid.Make().String(), claim))
 		if err == nil {
 			return true, nil
 		}

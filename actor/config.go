@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/policy/permission"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Config is how a node drives its sessions. Only Models is required.
@@ -34,6 +35,13 @@ type Config struct {
 	// WorkerPatience is how long the tools of a worker that left are still offered, and how long a
 	// call waits while its queue has no worker, before it counts as lost; 0: 1 min.
 	WorkerPatience time.Duration
+
+	// Local is the queue of a worker in this process, whose tools the node's sessions use before those of
+	// other workers. Run that worker beside the node, with Local as its Queue and its Offers. Nil: none.
+	Local *task.Local
+	// Drain is how long the node waits for the calls of Local when it stops, as the worker's DrainTimeout
+	// says; 0: 10 s.
+	Drain time.Duration
 
 	Effects engine.Config // permissions, hooks, mutators, notes
 	// Agents makes the sessions' agents, whose hooks and mutators run after those of
@@ -83,6 +91,7 @@ func (c Config) withDefaults() Config {
 	c.Sweep = cmp.Or(c.Sweep, 5*time.Second)
 	c.Snapshot = cmp.Or(c.Snapshot, 500)
 	c.WorkerPatience = cmp.Or(c.WorkerPatience, time.Minute)
+	c.Drain = cmp.Or(c.Drain, 10*time.Second)
 	c.Logger = cmp.Or(c.Logger, zap.NewNop())
 	if c.Policy == nil {
 		c.Policy = new(permission.Default())

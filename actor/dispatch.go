@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -31,20 +33,16 @@ func (d *driver) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 	if unplaced(c) {
 		return d.awaitVerifiers(ctx, e)
 	}
-	if !content.IsToken(c.Routing.Queue) {
-		return unrunnable(c, "no worker's queue has the tool %s", c.Name)
+	t := d.taskFor(e, v)
+	switch local := d.node.cfg.Local; {
+	case runsHere(c) && local != nil:
+		return runLocal(ctx, local, c, t)
+	case runsHere(c):
+		return unrunnable(c, tool.CodeFailed, "node %s does not have the tool %s: give all nodes the same tools", d.node.cfg.Name, c.Name)
+	case !content.IsToken(c.Routing.Queue):
+		return unrunnable(c, tool.CodeFailed, "no worker's queue has the tool %s", c.Name)
 	}
-	t := d.taskOf(e)
-	t.Turn, t.Call, t.Tool, t.Input = c.Turn, c.ID, c.Name, c.EffectiveInput()
-	t.Effects, t.Declared = c.Routing.Effects, c.Routing.DeclaredEffects()
-	t.Deadline, t.Timeout, t.MaxOutput = c.Deadline, c.Routing.Timeout, c.Routing.MaxOutput
-	if c.Name != loop.VerifierTool { // a verifier is the user's command, not a model's call
-		t.Policy = d.agent.Load().Policy
-	}
-	t.Wake = c.InBackground() || c.Routing.Route != content.Foreground
-	t.IdempotencyKey = string(t.Session) + "/" + string(c.Place)
 	t.Ticket = d.node.tickets.Of(t.Session, c.Place, c.Attempt)
-	t.Epoch, t.Decided = v.Epoch, d.node.clock.comparable(v.At)
 	err := d.node.tasks.Dispatch(ctx, t)
 	queued, unclear := err == nil || errors.Is(err, task.ErrQueued), errors.Is(err, jetstream.ErrUnclear)
 	for ; !queued && err != nil; queued, err = d.node.tasks.Queued(ctx, t) {
@@ -63,6 +61,21 @@ func (d *driver) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 	return nil
 }
 
+// taskFor returns the task of a call.
+func (d *driver) taskFor(e loop.RunTool, v *engine.View) task.Task {
+	c, t := e.Call, d.taskOf(e)
+	t.Turn, t.Call, t.Tool, t.Input = c.Turn, c.ID, c.Name, c.EffectiveInput()
+	t.Effects, t.Declared = c.Routing.Effects, c.Routing.DeclaredEffects()
+	t.Deadline, t.Timeout, t.MaxOutput = c.Deadline, c.Routing.Timeout, c.Routing.MaxOutput
+	if c.Name != loop.VerifierTool { // a verifier is the user's command, not a model's call
+		t.Policy = d.agent.Load().Policy
+	}
+	t.Wake = c.InBackground() || c.Routing.Route != content.Foreground
+	t.IdempotencyKey = string(t.Session) + "/" + string(c.Place)
+	t.Epoch, t.Decided = v.Epoch, d.node.clock.comparable(v.At)
+	return t
+}
+
 // taskOf returns as much of a call's task as identifies it.
 func (d *driver) taskOf(e loop.RunTool) task.Task {
 	c := e.Call
@@ -70,11 +83,45 @@ func (d *driver) taskOf(e loop.RunTool) task.Task {
 }
 
 // unrunnable returns the result of a call that no worker can run.
-func unrunnable(c loop.Call, format string, args ...any) commands.Command {
+func unrunnable(c loop.Call, code, format string, args ...any) commands.Command {
 	return commands.ReportResult{
 		Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue,
-		Outcome: tool.Failed(tool.Call{ID: c.ID, Name: c.Name}, tool.Failure(tool.CodeFailed, format, args...)),
+		Outcome: tool.Failed(tool.Call{ID: c.ID, Name: c.Name}, tool.Failure(code, format, args...)),
 	}
+}
+
+// runsHere reports whether a call is of a node's own tools.
+func runsHere(c loop.Call) bool { return c.Routing.Queue == task.LocalQueue }
+
+// runLocal runs a call on the worker of this process. It returns nil if the call is lost with this
+// driver: the next one records that.
+func runLocal(ctx context.Context, local *task.Local, c loop.Call, t task.Task) commands.Command {
+	r, err := local.Run(ctx, t)
+	switch {
+	case err == nil:
+		_, report := jetstream.CommandOf(r, t)
+		return report
+	case errors.Is(err, task.ErrClosed) && !t.Effects.Retryable(): // it was not taken, or would be lost
+		return unrunnable(c, worker.CodeNotRun, "its node was stopped before the call began; nothing was done")
+	}
+	return nil
+}
+
+// callsHere returns the calls that run in this process, or did in that of the last driver.
+func (d *driver) callsHere() []loop.RunTool {
+	var out []loop.RunTool
+	for _, e := range d.pending() {
+		if c, ok := e.(loop.RunTool); ok && runsHere(c.Call) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// busyHere reports whether a call runs in this process, even if it was canceled, or has a report that was
+// not handled.
+func (d *driver) busyHere() bool {
+	return d.performer.Stopping(isCall) || slices.ContainsFunc(d.callsHere(), func(e loop.RunTool) bool { return !d.performer.Done(e.Identity()) })
 }
 
 // errUnsettled ends a driver whose task may still arrive on its queue, later than another task of
@@ -103,8 +150,11 @@ func (d *driver) StopTool(ctx context.Context, e loop.StopTool, _ *engine.View) 
 	return report
 }
 
-// stopWorker tells a call's worker to stop.
+// stopWorker tells a call's worker to stop. A call in this process ends with its effect.
 func (d *driver) stopWorker(ctx context.Context, e loop.StopTool) error {
+	if e.Queue == task.LocalQueue {
+		return nil
+	}
 	return d.until(ctx, e.Place, "worker of a call not stopped", func() error {
 		return d.node.tasks.Cancel(ctx, e.Queue, d.token.Session(), e.Place, e.Reason)
 	})

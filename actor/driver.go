@@ -48,6 +48,7 @@ type driver struct {
 
 	listings []*listing // of sessions with something for a person to decide
 	serving  bool       // it has claimed the session and read its inbox
+	leaving  bool       // it ends when no call runs in this process
 	armed    bool       // the server may hold timers of the session
 	snapped  uint64     // the sequence of the last snapshot
 
@@ -175,9 +176,15 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 	look, proof, idle := every(d.token.AckWait()/3), every(d.token.AckWait()), every(d.node.cfg.Idle)
 	beat := time.NewTicker(min(idle.period, look.period) / 2) // one, since each ticker costs with every command
 	defer beat.Stop()
+	leaving := d.node.leaving
 	for {
+		if d.leaving && !d.busyHere() {
+			return ErrDrain
+		}
 		var err error
 		select {
+		case <-leaving:
+			d.leaving, leaving = true, nil
 		case raw := <-l.C():
 			err, idle.last = d.receive(ctx, l.Message(raw)), time.Now()
 		case <-l.Reconnected():

@@ -71,6 +71,7 @@ type Node struct {
 
 	ready   chan struct{}
 	readied sync.Once
+	leaving chan struct{} // closed when the drivers finish the calls of this process and then end
 	slots   chan struct{} // one per session that the node may hold
 	moved   chan struct{} // holds one if a token was taken since held was recorded
 
@@ -95,7 +96,7 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 	return &Node{
 		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
-		ready: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), moved: make(chan struct{}, 1),
+		ready: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), moved: make(chan struct{}, 1),
 		takeovers: semaphore.NewWeighted(maxTrials),
 		held:      make(map[content.SessionID]string),
 	}, nil
@@ -128,7 +129,14 @@ func (n *Node) run(ctx context.Context) error {
 		return err
 	}
 	defer view.Close()
-	n.offers = newOffers(view, n.cfg.WorkerPatience, n.log, &n.sparse)
+	if n.cfg.Local != nil {
+		select {
+		case <-n.cfg.Local.Ready():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	n.offers = newOffers(view, n.cfg, n.log, &n.sparse)
 	if n.tickets, err = n.cell.Tickets(ctx); err != nil {
 		return err
 	}
@@ -138,15 +146,27 @@ func (n *Node) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	group, gctx := errgroup.WithContext(ctx)
 	for _, background := range []func(context.Context) error{
-		n.offers.follow, n.sweep, n.record, n.guard, n.alarms,
+		n.offers.follow, n.sweep, n.record, n.guard, n.alarms, n.advertise,
 		func(ctx context.Context) error { return n.take(ctx, drivers, &running) },
 	} {
 		group.Go(func() error { return background(gctx) })
 	}
 	err = group.Wait()
 	n.takeNoMore(ctx)
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		running.Wait()
+	}()
+	if n.cfg.Local != nil {
+		close(n.leaving)
+		select {
+		case <-left:
+		case <-time.After(n.cfg.Drain + drainGrace):
+		}
+	}
 	drain(ErrDrain)
-	running.Wait()
+	<-left
 	n.log.Info("node stopped")
 	return err //nolint:wrapcheck // of our own functions
 }
@@ -191,6 +211,10 @@ func (n *Node) takeOne(ctx, drivers context.Context, running *sync.WaitGroup) (*
 	})
 	return token, nil
 }
+
+// drainGrace is how long after Config.Drain the calls of this process have ended: their worker stops
+// them, and abandons those that do not stop.
+const drainGrace = 10 * time.Second
 
 const (
 	maxTakers = 32                     // tokens that are pulled at a time

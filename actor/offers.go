@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // refreshEvery is how often the offers are read at most: a worker may change its own as fast as it can.
@@ -28,6 +29,7 @@ const refreshEvery = 50 * time.Millisecond
 // queue.
 type offers struct {
 	view    *jetstream.CatalogView
+	local   *task.Local   // nil: the node has no tools of its own
 	away    time.Duration // how long the tools of a worker that left stay
 	log     *zap.Logger
 	sparse  *sparselog.Log
@@ -43,19 +45,30 @@ type offers struct {
 type offered struct {
 	sources   []tool.Source
 	manned    map[string]bool // the queues that have workers
-	verifiers string          // the first queue, by name, whose workers run verifiers; "": none
+	verifiers string          // the queue whose workers run verifiers: the node's own, or the first by name; "": none
 	catalogs  cache[string, *engine.Catalog]
 }
 
-func newOffers(view *jetstream.CatalogView, away time.Duration, log *zap.Logger, sparse *sparselog.Log) *offers {
+func newOffers(view *jetstream.CatalogView, cfg Config, log *zap.Logger, sparse *sparselog.Log) *offers {
 	o := &offers{
-		view: view, away: away, log: log, sparse: sparse, last: make(map[string]jetstream.Offer), left: make(map[string]time.Time),
+		view: view, local: cfg.Local, away: cfg.WorkerPatience, log: log, sparse: sparse,
+		last: make(map[string]jetstream.Offer), left: make(map[string]time.Time),
+	}
+	if o.local != nil {
+		select {
+		case <-o.local.Changed(): // it counts now, and does not delay what follows
+		default:
+		}
 	}
 	o.refresh()
 	return o
 }
 
 func (o *offers) follow(ctx context.Context) error {
+	var local <-chan struct{}
+	if o.local != nil {
+		local = o.local.Changed()
+	}
 	for {
 		var forget <-chan time.Time
 		if len(o.left) > 0 {
@@ -63,6 +76,8 @@ func (o *offers) follow(ctx context.Context) error {
 		}
 		select {
 		case <-o.view.Changed():
+			o.refresh()
+		case <-local:
 			o.refresh()
 		case <-forget:
 			o.refresh()
@@ -74,12 +89,44 @@ func (o *offers) follow(ctx context.Context) error {
 	}
 }
 
-// standing returns the offers of the workers that are there, then those of the workers that left not
+// advertiseEvery is how often the node renews its offer.
+const advertiseEvery = 3 * time.Second
+
+// advertise shows people what the node's own tools are. Other nodes ignore them.
+func (n *Node) advertise(ctx context.Context) error {
+	if n.cfg.Local == nil {
+		return nil
+	}
+	own := n.cell.Offers(n.cfg.Name, task.LocalQueue)
+	for failed := false; ctx.Err() == nil; pause.For(ctx, advertiseEvery) {
+		soon, cancel := context.WithTimeout(ctx, advertiseEvery)
+		err := own.Advertise(soon, n.cfg.Local.Offered())
+		cancel()
+		if err != nil && !failed && ctx.Err() == nil {
+			n.log.Warn("tools not listed", zap.Error(err))
+		}
+		failed = err != nil
+	}
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := own.Withdraw(soon); err != nil {
+		n.log.Debug("tools stay listed until they expire", zap.Error(err))
+	}
+	return context.Cause(ctx)
+}
+
+// standing returns the node's own offer, then those of the workers that are there, then those of the workers that left not
 // long ago, and the queues that have workers. A worker that drains offers nothing, but runs its calls.
 func (o *offers) standing() (all []jetstream.Offer, manned map[string]bool) {
 	there, held := make(map[string]bool), 0
 	manned = make(map[string]bool)
+	if o.local != nil {
+		all = append(all, jetstream.Offer{Queue: task.LocalQueue, Tools: o.local.Offered()})
+	}
 	for _, offer := range o.view.Snapshot() {
+		if offer.Queue == task.LocalQueue {
+			continue // of another node, for its own sessions
+		}
 		manned[offer.Queue] = true
 		if len(offer.Tools) == 0 {
 			continue
@@ -142,7 +189,9 @@ func (o *offers) group(all []jetstream.Offer) *offered {
 		}
 		for _, spec := range offer.Tools {
 			if spec.Name == loop.VerifierTool {
-				next.verifiers = min(cmp.Or(next.verifiers, offer.Queue), offer.Queue)
+				if next.verifiers != task.LocalQueue {
+					next.verifiers = min(cmp.Or(next.verifiers, offer.Queue), offer.Queue)
+				}
 			} else if !q.add(spec) {
 				o.sparse.Line(o.log, zap.WarnLevel, "tool left out: its queue offers too many", zap.String("worker", offer.Worker), zap.String("tool", spec.Name))
 			}
@@ -175,7 +224,7 @@ func (o *offers) compile(queues map[string]*queueTools) {
 	o.compiled = compiled
 }
 
-// verifiers returns the queue of the workers that run verifiers, "" if there are none.
+// verifiers returns the queue of the workers that run verifiers, the node's own first; "": there are none.
 func (o *offers) verifiers() string { return o.current.Load().verifiers }
 
 // manned reports whether a queue has a worker.

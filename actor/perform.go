@@ -24,6 +24,12 @@ const maxOpenTasks = 16
 // the lease must be fresh.
 func (d *driver) sync(context.Context) error {
 	owed := d.owed()
+	if d.leaving { // a call that this process no longer runs ends at once
+		owed = slices.DeleteFunc(owed, func(e loop.Effect) bool {
+			c, ok := e.(loop.RunTool)
+			return !d.performer.Has(e.Identity()) && (!ok || !runsHere(c.Call))
+		})
+	}
 	return d.performer.Sync(owed, func() (*engine.View, error) { //nolint:contextcheck // effects outlive the command
 		if !d.lease.fresh() {
 			return nil, ErrLeaseLost
@@ -52,10 +58,10 @@ func (d *driver) owed() []loop.Effect {
 	})
 }
 
-// atRest reports whether nothing needs this process: no work, nothing to dispatch, and no call that is
-// lost unless a worker comes.
+// atRest reports whether nothing needs this process: no work, nothing to dispatch, no call that runs
+// here, even if it was canceled, and none that is lost unless a worker comes.
 func (d *driver) atRest() bool {
-	return d.State.Parkable() && len(d.unmanned) == 0 && !slices.ContainsFunc(d.owed(), func(e loop.Effect) bool {
+	return d.State.Parkable() && len(d.unmanned) == 0 && !d.performer.Stopping(isCall) && !slices.ContainsFunc(d.owed(), func(e loop.Effect) bool {
 		return isCall(e.Identity()) && !d.performer.Done(e.Identity())
 	})
 }

@@ -85,11 +85,11 @@ func (d *driver) forget(ids ...string) {
 	}
 }
 
-// openCalls returns the calls that wait for their workers.
+// openCalls returns the calls that wait for workers elsewhere.
 func (d *driver) openCalls() []loop.RunTool {
 	var out []loop.RunTool
 	for _, e := range d.pending() {
-		if c, ok := e.(loop.RunTool); ok && !unplaced(c.Call) {
+		if c, ok := e.(loop.RunTool); ok && !unplaced(c.Call) && !runsHere(c.Call) {
 			out = append(out, c)
 		}
 	}

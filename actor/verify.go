@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // verifierWait is how long a verifier waits for a worker: a restarted one makes three offers in
@@ -59,7 +60,7 @@ func unplaced(c loop.Call) bool { return c.Name == loop.VerifierTool && c.Routin
 func (d *driver) awaitVerifiers(ctx context.Context, e loop.RunTool) commands.Command {
 	for end := time.Now().Add(verifierWait); d.node.offers.verifiers() == ""; {
 		if time.Now().After(end) {
-			return unrunnable(e.Call, "no worker runs the verifiers of tasks: start one with --tools gate")
+			return unrunnable(e.Call, tool.CodeFailed, "no worker runs the verifiers of tasks: start one with --tools gate")
 		}
 		if !pause.For(ctx, dispatchAgain) {
 			return nil

@@ -31,6 +31,7 @@ type Performer struct {
 }
 
 type run struct {
+	id     string
 	round  int // of the last Sync that found it owed
 	cancel context.CancelCauseFunc
 	done   chan struct{}
@@ -135,14 +136,14 @@ func (p *Performer) handBack(kept []Report) {
 
 // Skip records that an owed effect is done, without performing it.
 func (p *Performer) Skip(id string) {
-	r := &run{round: p.round, cancel: func(error) {}, done: make(chan struct{})}
+	r := &run{id: id, round: p.round, cancel: func(error) {}, done: make(chan struct{})}
 	close(r.done)
 	p.running[id] = r
 }
 
 func (p *Performer) start(id string, e loop.Effect, v *View) *run {
 	ctx, cancel := context.WithCancelCause(p.root)
-	r := &run{cancel: cancel, done: make(chan struct{})}
+	r := &run{id: id, cancel: cancel, done: make(chan struct{})}
 	p.running[id] = r
 	go func() {
 		defer close(r.done)
@@ -170,6 +171,11 @@ func (p *Performer) Has(id string) bool { return p.running[id] != nil }
 
 // Done reports whether an effect is done and was owed at the last Sync.
 func (p *Performer) Done(id string) bool { return p.Has(id) && p.running[id].over() }
+
+// Stopping reports whether an effect with such an identity was stopped by Sync and has not ended.
+func (p *Performer) Stopping(such func(id string) bool) bool {
+	return slices.ContainsFunc(p.ending, func(r *run) bool { return such(r.id) && !r.over() })
+}
 
 // Forget lets a finished effect start again if it is still owed.
 func (p *Performer) Forget(id string) { delete(p.running, id) }

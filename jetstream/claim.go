@@ -138,24 +138,25 @@ func (c *claim) Report(ctx context.Context, r task.Report) error {
 	return nil
 }
 
-// envelopeOf returns the command for a report. Its ID follows from the attempt, so a repeated report is
-// recognized.
+// envelopeOf returns the envelope of a report.
 func envelopeOf(r task.Report, x task.Task) commands.Envelope {
+	id, command := CommandOf(r, x)
+	return commands.Envelope{ID: id, Session: r.Session, TraceParent: x.TraceParent, Command: command}
+}
+
+// CommandOf returns the command for a report about a task. Its ID follows from the attempt, so a repeated
+// report is recognized.
+func CommandOf(r task.Report, x task.Task) (id string, c commands.Command) {
 	attempt := string(r.Place) + "/" + strconv.Itoa(r.Attempt)
-	env := commands.Envelope{
-		ID: "result/" + attempt, Session: r.Session, TraceParent: x.TraceParent,
-		Command: commands.ReportResult{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Outcome: r.Outcome},
-	}
 	switch {
 	case r.Question != nil: // another one may follow when this one is approved
-		env.ID = "gate/" + attempt + "/" + strconv.Itoa(len(x.Approved))
 		all := commands.QuestionsOf(*r.Question)
-		env.Command = commands.ReportQuestion{Place: r.Place, Attempt: r.Attempt, N: len(x.Approved), Question: all[0], Also: all[1:]}
+		return "gate/" + attempt + "/" + strconv.Itoa(len(x.Approved)),
+			commands.ReportQuestion{Place: r.Place, Attempt: r.Attempt, N: len(x.Approved), Question: all[0], Also: all[1:]}
 	case r.Lost:
-		env.ID = "lost/" + attempt
-		env.Command = commands.ReportAttemptLost{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Reason: r.Reason}
+		return "lost/" + attempt, commands.ReportAttemptLost{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Reason: r.Reason}
 	}
-	return env
+	return "result/" + attempt, commands.ReportResult{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Outcome: r.Outcome}
 }
 
 // Done removes the task from the queue and waits for the server's confirmation.

@@ -23,14 +23,6 @@ const (
 	// in flight when the cancel arrived, and those that another worker returns.
 	rememberedCancels = 256
 
-	// callMemory is the memory that the calls of a queue with large tasks may take here, from the fetch
-	// of a task until its claim ends. A call that may take more has all of it to itself.
-	callMemory = 256 << 20
-
-	// taskMemory is how many bytes a call takes for each byte of its task: the bytes as they are fetched
-	// and decoded, the arguments as they are checked, and what the tool makes of them.
-	taskMemory = 16
-
 	// unclaimedTTL is how long an unclaimed delivery is remembered.
 	unclaimedTTL = time.Hour
 
@@ -77,7 +69,7 @@ func (n cancelOf) matches(c *claim) bool {
 // Queue returns the worker's side of an existing queue; see admin's EnsureQueue.
 func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 	q := &Queue{
-		cell: c, name: name, inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{}), memory: semaphore.NewWeighted(callMemory),
+		cell: c, name: name, inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{}), memory: semaphore.NewWeighted(task.CallMemory),
 		begun:     valueBucket[string](c, "begun call", c.names.Catalog(), layout.BegunKeys, 2, begunTTL),
 		unclaimed: valueBucket[int](c, "unclaimed delivery", c.names.Catalog(), layout.UnclaimedKeys, 2, unclaimedTTL),
 	}
@@ -194,7 +186,7 @@ func (q *Queue) fetch(ctx context.Context, c *claim, name string) ([]byte, error
 	if large.Size() > maxCommand {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, large.Size(), maxCommand)
 	}
-	memory := min(taskMemory*large.Size(), callMemory)
+	memory := task.MemoryOf(large.Size())
 	for c.memory == 0 {
 		soon, cancel := context.WithTimeout(ctx, q.lease/3)
 		err := q.memory.Acquire(soon, memory)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -28,6 +29,7 @@ type flags struct {
 	hooks    bool
 	scripted bool
 	policy   string
+	tools    ownTools
 	http     *string
 
 	deployment *cli.Deployment
@@ -48,6 +50,10 @@ The nodes decide which tool calls need an approval, not the users who open sessi
 a file says so; without it, calls that only read run, and everything else is asked about. Sessions,
 agents and turns only narrow that. Give all nodes of a deployment the same file.
 
+With --tools the node runs tools itself: a call takes two writes instead of four, and no worker. It
+checks them as a worker would. Give all nodes the same tools; a call that runs when its node is
+killed counts as one whose worker was lost.
+
 Models are called with the keys of the node's environment, such as OPENAI_API_KEY; "turnlog
 models" lists the variables. If the node lacks the key for a session's model, another node takes
 the session.
@@ -64,6 +70,7 @@ servers sync: see --monitor and --assume-sync.`,
   driver-node --context production --namespace team-a --capacity 5000
   driver-node --server nats://127.0.0.1:4222 --agents /etc/turnlog/agents
   driver-node --context production --profile standard --policy /etc/turnlog/policy.yaml
+  driver-node --server nats://127.0.0.1:4222 --tools fs --root /srv/project
   driver-node --name node-1 --http 127.0.0.1:8080 --log-format json`,
 	}
 	cmd.SetErr(stderr)
@@ -77,6 +84,7 @@ servers sync: see --monitor and --assume-sync.`,
 	cli.AgentHooksFlag(cmd, &f.hooks)
 	fs.BoolVar(&f.scripted, "scripted", true, "run scripted models, whose scripts come from those who start sessions; turn this off in production")
 	cli.PolicyFlag(cmd, &f.policy)
+	f.tools.register(cmd)
 	f.http = ops.AddressFlag(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)
 	f.deployment.Provisions(cmd)
@@ -89,7 +97,13 @@ servers sync: see --monitor and --assume-sync.`,
 		if err := f.deployment.Replicate(cmd, f.durability); err != nil {
 			return err
 		}
-		return run(cmd.Context(), f, models(getenv), f.log.Logger(stderr, getenv))
+		log := f.log.Logger(stderr, getenv)
+		tools, err := f.tools.start(cmd.Context(), getenv, log)
+		if err != nil {
+			return cli.Usage("%w", err)
+		}
+		defer tools.close()
+		return run(cmd.Context(), f, tools, models(getenv), log)
 	}
 	return cmd
 }
@@ -103,11 +117,14 @@ func (f flags) validate() error {
 	case f.patience <= 0:
 		return cli.Usage("--worker-patience %v: use a positive time", f.patience)
 	}
+	if err := f.tools.check(); err != nil {
+		return err
+	}
 	return f.checkAgents()
 }
 
 // run drives sessions until ctx ends, its regular end.
-func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger) error {
+func run(ctx context.Context, f flags, tools *startedTools, known *registry.Registry, log *zap.Logger) error {
 	policy, err := toolset.Policy(f.policy)
 	if err != nil {
 		return cli.Usage("%w", err)
@@ -126,10 +143,14 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	if !f.scripted {
 		known = known.Without("scripted", "this node runs no scripts (--scripted=false): use another model")
 	}
+	worker, err := tools.worker(cell.Cell, log)
+	if err != nil {
+		return err
+	}
 	registry := ops.NewRegistry()
 	node, err := actor.NewNode(cell.Cell, actor.Config{
 		Models: known.OpenShared, Name: f.name, Capacity: f.capacity, Idle: f.idle, WorkerPatience: f.patience, Logger: log, Metrics: newMetrics(registry),
-		Agents: f.host(cell.Cell, known), Policy: &policy, Scripted: f.scripted,
+		Agents: f.host(cell.Cell, known), Policy: &policy, Scripted: f.scripted, Local: tools.queue, Drain: f.tools.drain,
 	})
 	if err != nil {
 		return cli.Usage("%w", err)
@@ -143,10 +164,15 @@ func run(ctx context.Context, f flags, known *registry.Registry, log *zap.Logger
 	log.Info("configuration",
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle), zap.Duration("worker_patience", f.patience),
-		zap.String("agents", f.agents), zap.Bool("agent_hooks", f.hooks), zap.String("policy", policy.Name), zap.String("policy_digest", policy.Digest()),
+		zap.Strings("tools", f.tools.Sets()), zap.String("agents", f.agents), zap.Bool("agent_hooks", f.hooks), zap.String("policy", policy.Name), zap.String("policy_digest", policy.Digest()),
 		zap.String("http", server.Address()), zap.String("version", cli.Version()))
 
-	return cell.Work(ctx, server.Run, node.Run)
+	return cell.Work(ctx, server.Run, func(ctx context.Context) error {
+		both, ctx := errgroup.WithContext(ctx)
+		both.Go(func() error { return worker(ctx) })
+		both.Go(func() error { return node.Run(ctx) })
+		return both.Wait()
+	})
 }
 
 // readiness returns why the node takes no sessions, or nil.

@@ -57,7 +57,7 @@ func (p *program) end(t *testing.T) int {
 func TestTheNodeDrivesSessionsUntilASignal(t *testing.T) {
 	t.Parallel()
 	url := clitest.Serve(t).ClientURL()
-	p := start(t, "--server", url, "--name", "n1", "--http", "127.0.0.1:0")
+	p := start(t, "--server", url, "--name", "n1", "--http", "127.0.0.1:0", "--tools", "fs", "--root", t.TempDir())
 	base := "http://" + p.err.AwaitMatch(t, `"address": "([^"]+)"`)
 	p.err.AwaitMatch(t, "node started")
 
@@ -67,7 +67,9 @@ func TestTheNodeDrivesSessionsUntilASignal(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s, err := c.Start(ctx, client.Options{Config: events.Config{Model: "scripted:x", ModelData: []byte("replies: [{text: hello}]")}})
+	s, err := c.Start(ctx, client.Options{Config: events.Config{Model: "scripted:x", ModelData: []byte(
+		"replies: [{calls: [{name: fs_find, input: {glob: '*'}}]}, {text: 'found: {{(index .Results 0).Text}}'}]",
+	)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +78,7 @@ func TestTheNodeDrivesSessionsUntilASignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	step, err := s.Next(ctx)
-	if fin, ok := step.(*session.Finished); err != nil || !ok || fin.Result.Text() != "hello" {
+	if fin, ok := step.(*session.Finished); err != nil || !ok || !strings.HasPrefix(fin.Result.Text(), "found: nothing matches") {
 		t.Fatalf("Next = %v, %v", step, err)
 	}
 
@@ -85,7 +87,7 @@ func TestTheNodeDrivesSessionsUntilASignal(t *testing.T) {
 	}
 	_, metrics := clitest.Get(t, base+"/metrics")
 	for _, want := range []string{
-		"turnlog_node_sessions 1\n", "turnlog_node_sessions_taken_total 1\n", `turnlog_node_effects_total{kind="model"} 1`,
+		"turnlog_node_sessions 1\n", "turnlog_node_sessions_taken_total 1\n", `turnlog_node_effects_total{kind="model"} 2`, `turnlog_node_effects_total{kind="tool"} 1`,
 		`turnlog_node_sessions_left_total{how="lost"} 0`, `turnlog_node_commands_total{command="submit_input",outcome="accepted"} 1`, "turnlog_node_append_duration_seconds_count ",
 	} {
 		if !strings.Contains(metrics, want) {
@@ -121,6 +123,10 @@ func TestBadFlagsAreRefusedWithOneLine(t *testing.T) {
 		{[]string{"--policy", "node_test.go"}, cli.CodeUsage, "--policy node_test.go: not a policy"},
 		{[]string{"--idle", "0s"}, cli.CodeUsage, "--idle 0s"},
 		{[]string{"--worker-patience", "-1s"}, cli.CodeUsage, "--worker-patience -1s"},
+		{[]string{"--drain", "0s", "--log-level", "error"}, cli.CodeUsage, "--drain 0s: use a positive time"},
+		{[]string{"--tools", "fs,shell"}, cli.CodeUsage, "these tools run commands on the machine of the node: add --allow-commands"},
+		{[]string{"--mcp", "x=/no/such/program"}, cli.CodeUsage, "add --allow-commands"},
+		{[]string{"--tools", "sf"}, cli.CodeUsage, `--tools: there is no set "sf"`},
 		{[]string{"--name", "a b", "--log-level", "error"}, cli.CodeUsage, `Name "a b"`},
 		{[]string{"now"}, cli.CodeUsage, `unexpected argument "now"`},
 		{[]string{"--server", "127.0.0.1:1", "--connect-timeout", "10ms", "--log-level", "error"}, cli.CodeFailed, "connect to NATS at nats://127.0.0.1:1: no server answers"},

@@ -83,12 +83,12 @@ func run(ctx context.Context, f flags, roles []admin.Role, tools *toolset.Tools,
 	if err != nil {
 		return err
 	}
-	cfg, err := tools.Worker(cell.Cell, caller, cell.Offers(f.name, f.queue), nil, log)
+	cfg, err := tools.Worker(cell.Cell, caller, nil, log)
 	if err != nil {
 		return err
 	}
 	registry := ops.NewRegistry()
-	cfg.Queue, cfg.Observer = queue, newMetrics(registry)
+	cfg.Queue, cfg.Offers, cfg.Observer = queue, cell.Offers(f.name, f.queue), newMetrics(registry)
 	cfg.Slots, cfg.DefaultTimeout, cfg.DrainTimeout = f.slots, f.timeout, f.drain
 	w, err := worker.New(cfg)
 	if err != nil {

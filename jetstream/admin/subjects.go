@@ -65,7 +65,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Delta(session), "", "worker driver", "client approver observer"),
 		row(n.Cancel(session), "", "driver", "worker"),
 		row(n.Probe(node), "", "driver doctor", "driver"),
-		row(n.Catalog().Key(layout.OfferKeys+"<worker>"), "CATALOG", "worker", "client driver doctor"),
+		row(n.Catalog().Key(layout.OfferKeys+"<worker>"), "CATALOG", "worker driver", "client driver doctor"),
 		row(n.Catalog().Key(layout.UnclaimedKeys+queue+"."+id), "CATALOG", "worker", "worker"),
 		row(n.Catalog().Key(layout.BegunKeys+queue+"."+id), "CATALOG", "worker", "worker"),
 		row(n.Fences().Key(session), "FENCES", "driver", "worker driver"),

@@ -32,32 +32,34 @@ func TestConformance(t *testing.T) {
 	for _, sc := range load(t) {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			var whole []journal.Record
+			whole := make(map[string][]journal.Record)
 			for _, sh := range shapes() {
 				if sc.NotIn[sh.name] != "" {
 					continue
 				}
 				t.Run(sh.name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { whole = run(t, sc, sh, false) })
+					synctest.Test(t, func(t *testing.T) { whole[sh.name] = run(t, sc, sh, false) })
 				})
 			}
-			if sc.NotIn["crash"] == "" && sc.NotIn["deployment"] == "" {
-				crashes(t, sc, whole, tried)
+			for _, name := range []string{"deployment", "local"} {
+				if sc.NotIn["crash"] == "" && sc.NotIn[name] == "" && sc.NotIn[name+" crash"] == "" {
+					crashes(t, sc, name, whole[name], tried)
+				}
 			}
 		})
 	}
 }
 
-// crashes kills the node after each append of the deployment's journal in turn.
-func crashes(t *testing.T, sc *scenario, whole []journal.Record, tried *prefixes) {
+// crashes kills the node after each append of the journal that a shape had, in turn.
+func crashes(t *testing.T, sc *scenario, name string, whole []journal.Record, tried *prefixes) {
 	t.Helper()
 	for n := 1; n <= len(whole) && !t.Failed(); n++ {
 		if tried.before(sc, whole[:n]) {
 			continue
 		}
-		t.Run(fmt.Sprintf("crash after append %d", n), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s crash after append %d", name, n), func(t *testing.T) {
 			died := false
-			synctest.Test(t, func(t *testing.T) { run(t, sc, crashing(n, &died), true) })
+			synctest.Test(t, func(t *testing.T) { run(t, sc, crashing(name, n, &died), true) })
 			if !died {
 				t.Errorf("there were not %d appends", n)
 			}
@@ -72,18 +74,18 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	w := newWorkshop(t, sc)
-	p := &player{t: t, ctx: ctx, shop: w, hosted: sh.open(t, ctx, sc, w)}
+	p := &player{t: t, ctx: ctx, shop: w, hosted: sh.open(t, ctx, sc, w), loses: sh.name == "local crash"}
 	for i, st := range sc.Steps {
 		p.at = fmt.Sprintf("step %d", i+1)
 		p.play(st)
-		if t.Failed() {
+		if t.Failed() || p.strayed {
 			break
 		}
 	}
 	synctest.Wait() // effects of the last step are written too
 	records := p.records()
 	if diff := cmp.Diff(sc.Transcript, lines(p.Snapshot().Transcript)); diff != "" {
-		t.Errorf("transcript, -want +got:\n%s", diff)
+		p.wrong("transcript, -want +got:\n%s", diff)
 	}
 	c := audit.NewChecker()
 	for _, rec := range records {

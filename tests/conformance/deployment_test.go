@@ -19,15 +19,20 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
-// deployed returns a deployment in a bubble: a server, a worker, and one node at a time.
-func deployed(configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) hosted {
+// deployed returns a deployment in a bubble: a server, a worker, and one node at a time. The worker
+// shares no process with the nodes, or local says that each node has its own.
+func deployed(local bool, configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) hosted {
 	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted {
 		t.Helper()
-		d := &deployment{World: celltest.New(ctx, t, 5*time.Second), sc: sc, shop: w, configure: configure}
-		d.work(ctx)
+		d := &deployment{World: celltest.New(ctx, t, 5*time.Second), sc: sc, shop: w, configure: configure, local: local}
+		if !local {
+			d.work(ctx)
+		}
 		d.drive(ctx)
 		f := sc.Config.facts()
 		if sc.Agent != "" {
@@ -47,6 +52,7 @@ type deployment struct {
 	sc        *scenario
 	shop      *workshop
 	configure func(*deployment) actor.Config
+	local     bool
 
 	node *nats.Conn // of the current node
 }
@@ -59,12 +65,13 @@ func (d *deployment) work(ctx context.Context) {
 	if err != nil {
 		d.T.Fatal(err)
 	}
-	w, err := worker.New(worker.Config{Queue: queue, Tools: d.shop.sources(d.T), Root: d.shop.root, Logger: zap.NewNop()})
+	w, err := d.worker(queue, nil)
 	if err != nil {
 		d.T.Fatal(err)
 	}
 	advertise := func() {
-		if err := cell.Catalog().Advertise(ctx, d.offer(ctx)); err != nil && ctx.Err() == nil {
+		offer := jetstream.Offer{Worker: "w", Queue: celltest.Queue, Tools: d.tools(ctx)}
+		if err := cell.Catalog().Advertise(ctx, offer); err != nil && ctx.Err() == nil {
 			d.T.Errorf("advertise: %v", err)
 		}
 	}
@@ -83,19 +90,42 @@ func (d *deployment) work(ctx context.Context) {
 	})
 }
 
-// offer returns the current tools of the worker.
-func (d *deployment) offer(ctx context.Context) jetstream.Offer {
-	o := jetstream.Offer{Worker: "w", Queue: celltest.Queue}
+// worker returns a worker with the scenario's tools.
+func (d *deployment) worker(queue task.Queue, offers worker.Offers) (*worker.Worker, error) {
+	return worker.New(worker.Config{Queue: queue, Offers: offers, Tools: d.shop.sources(d.T), Root: d.shop.root, Logger: zap.NewNop()})
+}
+
+// tools returns the current tools of the worker.
+func (d *deployment) tools(ctx context.Context) (all []tool.Spec) {
 	for _, source := range d.shop.sources(d.T) {
 		tools, err := source.Tools(ctx)
 		if err != nil {
 			d.T.Error(err)
 		}
 		for _, x := range tools {
-			o.Tools = append(o.Tools, x.Spec())
+			all = append(all, x.Spec())
 		}
 	}
-	return o
+	return all
+}
+
+// beside runs a worker in the process of a node until the node has ended.
+func (d *deployment) beside(ctx context.Context, local *task.Local) (end func(), err error) {
+	w, err := d.worker(local, local)
+	if err != nil {
+		return nil, err
+	}
+	d.shop.offer = func() { _ = local.Advertise(ctx, d.tools(ctx)) } // it cannot fail
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	<-local.Ready()
+	return func() {
+		stop()
+		if err := <-ended; err != nil {
+			d.T.Errorf("the worker beside the node: %v", err)
+		}
+	}, nil
 }
 
 // drive runs one node after another until the test ends: when one loses its connection, the next
@@ -114,7 +144,14 @@ func (d *deployment) drive(ctx context.Context) {
 				return err
 			}
 			d.node = nc
-			node, err := actor.NewNode(cell, d.configure(d))
+			cfg, end := d.configure(d), func() {}
+			if d.local {
+				cfg.Local = task.NewLocal()
+				if end, err = d.beside(ctx, cfg.Local); err != nil {
+					return err
+				}
+			}
+			node, err := actor.NewNode(cell, cfg)
 			if err != nil {
 				return err
 			}
@@ -123,6 +160,7 @@ func (d *deployment) drive(ctx context.Context) {
 			}
 			err = node.Run(ctx)
 			nc.Close()
+			end()
 			if !errors.Is(err, nats.ErrConnectionClosed) {
 				return err
 			}
@@ -158,11 +196,11 @@ func nodeConfig(d *deployment) actor.Config {
 	}
 }
 
-// crashing returns a deployment whose node dies after the n-th append. died reports whether there
-// were so many.
-func crashing(n int, died *bool) shape {
+// crashing returns a deployment of that shape whose node dies after the n-th append. died reports whether
+// there were so many.
+func crashing(name string, n int, died *bool) shape {
 	var appended atomic.Int64
-	return shape{"crash", deployed(func(d *deployment) actor.Config {
+	return shape{name + " crash", deployed(name == "local", func(d *deployment) actor.Config {
 		c := nodeConfig(d)
 		c.Metrics = &killer{func() {
 			if appended.Add(1) == int64(n) {

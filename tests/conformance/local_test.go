@@ -17,7 +17,8 @@ func shapes() []shape {
 	return []shape{
 		{"simple", inProcess(func(config) task.Manager { return task.Simple() })},
 		{"async", inProcess(func(c config) task.Manager { return task.Async(task.AsyncConfig{Quiet: c.NotifyOnly}) })},
-		{"deployment", deployed(nodeConfig)},
+		{"deployment", deployed(false, nodeConfig)},
+		{"local", deployed(true, nodeConfig)},
 	}
 }
 

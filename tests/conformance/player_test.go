@@ -32,6 +32,23 @@ type player struct {
 	shop *workshop
 	at   string
 	last session.Step
+
+	loses   bool // calls are lost with their node
+	strayed bool // the model got to know that a call's outcome is unknown, which is another story
+}
+
+// wrong reports what differs from the scenario.
+func (p *player) wrong(format string, args ...any) {
+	p.t.Helper()
+	if p.loses && slices.ContainsFunc(said(p.records()), unknownOutcome) {
+		p.strayed = true
+		return
+	}
+	p.t.Errorf(format, args...)
+}
+
+func unknownOutcome(line string) bool {
+	return strings.HasPrefix(line, "tool_result_received ") && strings.Contains(line, " unknown")
 }
 
 func (p *player) play(st step) {
@@ -68,16 +85,16 @@ func (p *player) next(st step) {
 	p.last = got
 	text := describe(got, err)
 	if !fits(text, st.Next, isApproval(got), err != nil) {
-		p.t.Errorf("%s: Next = %s, want %s", p.at, text, st.Next)
+		p.wrong("%s: Next = %s, want %s", p.at, text, st.Next)
 	}
 	if a, ok := got.(*session.ApprovalRequest); ok && (a.CallID == "" || a.TaskID == "" || a.Digest == "" && a.RequestKind != loop.KindVerifier) {
-		p.t.Errorf("%s: the approval says too little of its call: %+v", p.at, a.Approval)
+		p.wrong("%s: the approval says too little of its call: %+v", p.at, a.Approval)
 	}
 	if y, ok := got.(*session.AfterToolResult); st.Items > 0 && (!ok || y.TranscriptLen != st.Items) {
-		p.t.Errorf("%s: Next = %+v, want a yield with %d items", p.at, got, st.Items)
+		p.wrong("%s: Next = %+v, want a yield with %d items", p.at, got, st.Items)
 	}
 	if i, ok := got.(session.Interrupt); ok && i.IsBlocking() != isApproval(got) {
-		p.t.Errorf("%s: IsBlocking of %s = %t", p.at, text, i.IsBlocking())
+		p.wrong("%s: IsBlocking of %s = %t", p.at, text, i.IsBlocking())
 	}
 	if st.Result != nil {
 		p.result(*st.Result, got)
@@ -122,7 +139,7 @@ func (p *player) until(begins string) {
 	var seen []journal.Record
 	for rec, err := range p.journal.Follow(p.ctx, id, 0) {
 		if err != nil {
-			p.t.Errorf("%s: follow: %v", p.at, err)
+			p.wrong("%s: follow: %v", p.at, err)
 			return
 		}
 		seen = append(seen, rec)
@@ -213,7 +230,7 @@ func (p *player) resolve(a act) error {
 func (p *player) check(err error, refused string) {
 	p.t.Helper()
 	if code := refusal(err); code != refused {
-		p.t.Errorf("%s: %v, want it refused as %q", p.at, err, refused)
+		p.wrong("%s: %v, want it refused as %q", p.at, err, refused)
 	}
 }
 

@@ -42,7 +42,7 @@ func (p *player) result(want result, st session.Step) {
 		got.Task = &taskResult{Status: t.Status, Verify: t.VerifyStatus, Verified: t.Verified, Attempts: t.Attempts, Files: t.FilesChanged, Summary: t.Summary}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		p.t.Errorf("%s: result, -want +got:\n%s", p.at, diff)
+		p.wrong("%s: result, -want +got:\n%s", p.at, diff)
 	}
 }
 

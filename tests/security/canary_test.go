@@ -251,10 +251,15 @@ func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 	told := map[string]string{}
 
 	policy := filepath.Join(s.home, "policy.yaml")
-	if err := os.WriteFile(policy, []byte("rules: [{tool: shell_exec, action: allow}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(policy, []byte("rules: [{tool: '*', action: allow}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	node := s.start("node started", "driver-node", "--server", s.url, "--policy", policy, "--log-level", "debug", "--http", "127.0.0.1:0")
+	own := filepath.Join(s.home, "own.yaml")
+	if err := os.WriteFile(own, []byte("name: look_around\ndescription: Looks around\ncommand: [sh, -c, 'env; cat /proc/$PPID/environ; echo seen']\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node := s.start("node started", "driver-node", "--server", s.url, "--policy", policy, "--log-level", "debug", "--http", "127.0.0.1:0",
+		"--tool-manifest", own, "--allow-commands", "--root", t.TempDir())
 	crew := s.start("configuration", "tool-worker", "--server", with("worker"), "--provision=false", "--queue", celltest.Queue, "--tools", "shell", "--root", t.TempDir(), "--log-level", "debug",
 		"--http", "127.0.0.1:0", "--mcp", "wiki="+wiki, "--mcp-token", "wiki=env:WIKI_TOKEN", "--mcp", "notes="+notes, "--mcp-env", "notes=NOTES_KEY")
 	if !asked() {
@@ -271,7 +276,8 @@ func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.offered("shell_exec")
-	script := "replies:\n  - calls: [{name: shell_exec, input: {script: 'env; echo ran'}}]\n  - text: '{{(index .Results 0).Text}}'\n"
+	script := "replies:\n  - calls: [{name: shell_exec, input: {script: 'env; echo ran'}}, {name: look_around, input: {}}]\n" +
+		"  - text: '{{range .Results}}{{.Text}}{{end}}'\n"
 	x, err := c.Start(s.ctx, client.Options{ID: "s", Config: events.Config{Model: "scripted:x", ModelData: []byte(script)}})
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +287,7 @@ func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	step, err := x.Next(s.ctx)
-	if fin, ok := step.(*session.Finished); err != nil || !ok || !strings.Contains(fin.Result.Text(), "ran") {
+	if fin, ok := step.(*session.Finished); err != nil || !ok || !strings.Contains(fin.Result.Text(), "ran") || !strings.Contains(fin.Result.Text(), "seen") {
 		t.Fatalf("Next = %+v, %v", step, err)
 	}
 	told["the reply"] = step.(*session.Finished).Result.Text()

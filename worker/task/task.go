@@ -54,6 +54,18 @@ type Task struct {
 	Ticket         string                `msgpack:"-" json:"-"`                            // proves that a report is about this dispatch; a header of the task
 }
 
+// CallMemory is the memory that the calls of a worker with large tasks may take together, from the
+// fetch of a task until its claim ends.
+const CallMemory = 256 << 20
+
+// taskMemory is how many bytes a call takes for each byte of its task: the bytes as they are fetched
+// and decoded, the arguments as they are checked, and what the tool makes of them.
+const taskMemory = 16
+
+// MemoryOf returns how much of CallMemory a call takes whose task has that size. One that may take more
+// has all of it to itself.
+func MemoryOf(size int64) int64 { return min(taskMemory*size, CallMemory) }
+
 // Supersedes reports whether t was dispatched after another task of the same call:
 // it is a later attempt, or the same one with more approvals.
 func (t Task) Supersedes(other Task) bool {

@@ -42,7 +42,7 @@ func TestAgentsAddTheirSkillsAndDelegates(t *testing.T) {
 	}
 	var f Flags
 	cmd := &cobra.Command{}
-	f.Register(cmd)
+	f.Register(cmd, DefaultSet)
 	if err := cmd.ParseFlags([]string{"--tools", "none", "--root", root}); err != nil {
 		t.Fatal(err)
 	}

@@ -37,11 +37,11 @@ type Flags struct {
 	mcp         []mcp.Server
 }
 
-// Register adds the flags to a command.
-func (f *Flags) Register(cmd *cobra.Command) {
+// Register adds the flags to a command. The sets are those that it has unless --tools names others.
+func (f *Flags) Register(cmd *cobra.Command, sets ...string) {
 	fs := cmd.Flags()
 	f.flags = fs
-	fs.StringSliceVar(&f.sets, "tools", []string{"fs"}, "comma-separated `sets` of tools: "+strings.Join(Names(), ", ")+"; or none; shell runs any command as this user")
+	fs.StringSliceVar(&f.sets, "tools", sets, "comma-separated `sets` of tools: "+strings.Join(Names(), ", ")+"; or none; shell runs any command as this user")
 	fs.StringVar(&f.Root, "root", ".", "`directory` that the tools work in; file tools cannot leave it")
 	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; otherwise they only read")
 	fs.BoolVar(&f.ReadFirst, "read-before-write", false, "let file tools change an existing file only in the version that they have read")
@@ -81,7 +81,7 @@ func completeSets(_ *cobra.Command, _ []string, typed string) ([]cobra.Completio
 // FlagNames lists the flags, which only apply where a worker starts.
 func FlagNames() (names []string) {
 	var cmd cobra.Command
-	new(Flags).Register(&cmd)
+	new(Flags).Register(&cmd, DefaultSet)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
 }
@@ -132,8 +132,20 @@ func (f *Flags) runsCommands() bool {
 	return f.verifiers || slices.Contains(sets, "shell") || slices.Contains(sets, verifierSet) || len(f.manifests) > 0
 }
 
-// noSet chooses no set, for tools that come from MCP servers, manifests or agents only.
-const noSet = "none"
+// DefaultSet is the set of a worker whose flags name none. NoSet chooses no set, for tools that come from
+// MCP servers, manifests or agents only.
+const (
+	DefaultSet = "fs"
+	NoSet      = "none"
+)
+
+// Any reports whether the flags name any tools.
+func (f *Flags) Any() bool { return len(f.Sets())+len(f.manifests)+len(f.servers.servers) > 0 }
+
+// RunsCommands reports whether there are tools that run commands, or are commands, after Start.
+func (f *Flags) RunsCommands() bool {
+	return f.runsCommands() || slices.ContainsFunc(f.mcp, func(s mcp.Server) bool { return len(s.Command) > 0 })
+}
 
 // chosen lists what --tools names, without duplicates.
 func (f *Flags) chosen() []string {
@@ -147,7 +159,7 @@ func (f *Flags) chosen() []string {
 
 // Sets lists the chosen sets.
 func (f *Flags) Sets() []string {
-	return slices.DeleteFunc(f.chosen(), func(name string) bool { return name == noSet })
+	return slices.DeleteFunc(f.chosen(), func(name string) bool { return name == NoSet })
 }
 
 // openSets opens the chosen sets.
@@ -155,9 +167,9 @@ func (f *Flags) openSets() ([]tool.Source, error) {
 	names := f.Sets()
 	switch none := len(names) < len(f.chosen()); {
 	case none && len(names) > 0:
-		return nil, errors.New("--tools: " + noSet + " cannot be combined with sets")
+		return nil, errors.New("--tools: " + NoSet + " cannot be combined with sets")
 	case !none && len(names) == 0:
-		return nil, errors.New("--tools: name at least one of " + strings.Join(Names(), ", ") + ", or " + noSet)
+		return nil, errors.New("--tools: name at least one of " + strings.Join(Names(), ", ") + ", or " + NoSet)
 	}
 	if (f.verifiers || slices.Contains(names, "shell")) && !slices.Contains(names, verifierSet) {
 		names = append(names, verifierSet)

@@ -214,11 +214,11 @@ func (t *Tools) Sources(store output.Store, delegation func(*agentfile.Definitio
 	return append(sources, registry), err
 }
 
-// Worker returns the configuration of a worker with the tools, without its queue. Calls
+// Worker returns the configuration of a worker with the tools, without its queue and offers. Calls
 // that delegate start sessions of the client; model sets their model, and nil leaves it to
 // their agents. Its errors are usage errors.
 func (t *Tools) Worker(
-	cell *jetstream.Cell, c *client.Client, offers worker.Offers, model func(*agentfile.Definition, *events.Config) error, log *zap.Logger,
+	cell *jetstream.Cell, c *client.Client, model func(*agentfile.Definition, *events.Config) error, log *zap.Logger,
 ) (worker.Config, error) {
 	sources, err := t.Sources(cell.Blobs(), func(d *agentfile.Definition) (tool.Tool, error) {
 		ref, err := d.Ref()
@@ -236,7 +236,7 @@ func (t *Tools) Worker(
 	}
 	live := cell.Live()
 	return worker.Config{
-		Tools: sources, Permissions: t.flags.permissions, Root: t.flags.Root, Offers: offers, Logger: log,
+		Tools: sources, Permissions: t.flags.permissions, Root: t.flags.Root, Logger: log,
 		Progress: func(x task.Task, text string, share float64) {
 			if err := live.Publish(x.Session, events.ToolProgress{Call: x.Call, Text: text, Share: share}); err != nil {
 				log.Debug("progress not published", zap.Error(err))

@@ -67,7 +67,7 @@ func program(t *testing.T, f *Flags) *cobra.Command {
 		started.Servers.Close()
 		return nil
 	}}
-	f.Register(work)
+	f.Register(work, DefaultSet)
 	root.AddCommand(work)
 	return root
 }
@@ -109,7 +109,7 @@ func TestToolsNone(t *testing.T) {
 		t.Errorf("code %d, sets %q, printed %q", code, f.Sets(), printed)
 	}
 	var verified Flags
-	verified.Register(&cobra.Command{})
+	verified.Register(&cobra.Command{}, DefaultSet)
 	verified.sets, verified.Root = []string{"none"}, t.TempDir()
 	verified.RunVerifiers()
 	if sources, err := verified.open(t.Context()); err != nil || len(sources) != 1 || sources[0].Name() != verifierSet {

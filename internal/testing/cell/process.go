@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
@@ -16,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Process is one part of a deployment. It runs at most one function.
@@ -113,19 +115,44 @@ func (p *Process) Node(cfg actor.Config) (*actor.Node, error) {
 }
 
 // Worker returns a worker on the process's connection, which claims from one queue and
-// offers its tools there.
+// offers its tools there, unless the configuration has a queue and offers of its own.
 func (p *Process) Worker(ctx context.Context, queue string, cfg worker.Config, tools ...tool.Tool) (*worker.Worker, error) {
-	q, err := p.Cell.Queue(ctx, queue)
-	if err != nil {
-		return nil, err
+	if cfg.Queue == nil {
+		q, err := p.Cell.Queue(ctx, queue)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Queue, cfg.Offers = q, p.Cell.Offers(p.Name, queue)
 	}
 	own, err := tool.NewRegistry("own", tools...)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Queue, cfg.Tools, cfg.Offers = q, []tool.Source{own}, p.Cell.Offers(p.Name, queue)
+	cfg.Tools = []tool.Source{own}
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}
 	return worker.New(cfg)
+}
+
+// NodeWithTools returns a node as Node does, and a function that runs it with a worker beside it, which
+// runs the tools in this process.
+func (p *Process) NodeWithTools(
+	ctx context.Context, cfg actor.Config, beside worker.Config, tools ...tool.Tool,
+) (n *actor.Node, run func(context.Context) error, err error) {
+	cfg.Local, cfg.Drain = task.NewLocal(), beside.DrainTimeout
+	beside.Queue, beside.Offers = cfg.Local, cfg.Local
+	w, err := p.Worker(ctx, "", beside, tools...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n, err = p.Node(cfg); err != nil {
+		return nil, nil, err
+	}
+	return n, func(ctx context.Context) error {
+		both, ctx := errgroup.WithContext(ctx)
+		both.Go(func() error { return w.Run(ctx) })
+		both.Go(func() error { return n.Run(ctx) })
+		return both.Wait()
+	}, nil
 }

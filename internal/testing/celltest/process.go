@@ -52,11 +52,28 @@ func (w *World) Node(cfg actor.Config, change ...func(*actor.Node)) *Process {
 	for _, c := range change {
 		c(n)
 	}
-	p.Run(w.Ctx, n.Run)
+	return w.ready(p, n, n.Run)
+}
+
+// NodeWithTools runs a node with a worker beside it, in one process, and waits until it is ready.
+func (w *World) NodeWithTools(cfg actor.Config, beside worker.Config, tools ...tool.Tool) *Process {
+	w.T.Helper()
+	p := w.process(cfg.Name)
+	n, run, err := p.Process.NodeWithTools(w.Ctx, cfg, beside, tools...)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return w.ready(p, n, run)
+}
+
+// ready runs the process of a node and waits until the node is ready.
+func (w *World) ready(p *Process, n *actor.Node, run func(context.Context) error) *Process {
+	w.T.Helper()
+	p.Run(w.Ctx, run)
 	select {
 	case <-n.Ready():
 	case <-p.Done():
-		w.T.Fatalf("node %s: %v", cfg.Name, p.Err())
+		w.T.Fatalf("node %s: %v", n.Name(), p.Err())
 	}
 	return p
 }

@@ -29,9 +29,10 @@ type Config struct {
 	Duration time.Duration // of the faults; 0: 30 s
 	Rest     time.Duration // how long sessions have to come to rest afterwards; 0: 60 s
 
-	Sessions int // at once; 0: 24
-	Nodes    int // 0: 3
-	Workers  int // 0: 3
+	Sessions int  // at once; 0: 24
+	Nodes    int  // 0: 3
+	Workers  int  // 0: 3
+	Local    bool // nodes run the tools themselves
 
 	// Kinds of faults; nil: all possible ones.
 	Kinds   []Kind

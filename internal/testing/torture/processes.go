@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
+	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -95,23 +96,39 @@ func (w *world) supervise(ctx context.Context, p *cell.Process) {
 func (w *world) drive(ctx context.Context, p *cell.Process) error {
 	cfg := w.cfg.Workload.Node
 	cfg.Idle, cfg.Sweep, cfg.Snapshot, cfg.Logger = time.Second, 2*time.Second, 20, w.cfg.Logger
-	n, err := p.Node(cfg)
+	if !w.cfg.Local {
+		n, err := p.Node(cfg)
+		if err != nil {
+			return err
+		}
+		return n.Run(ctx)
+	}
+	beside, tools, err := w.tools(p)
 	if err != nil {
 		return err
 	}
-	return n.Run(ctx)
+	_, run, err := p.NodeWithTools(ctx, cfg, beside, tools...)
+	if err != nil {
+		return err
+	}
+	return run(ctx)
 }
 
-// newWorker returns a worker with the workload's tools, or those that write to the ledger.
-func (w *world) newWorker(ctx context.Context, p *cell.Process) (*worker.Worker, error) {
-	cfg, tools := w.cfg.Workload.Worker, w.cfg.Workload.Tools
+// tools returns what a worker runs, and how: the workload's tools, or those that write to the ledger.
+func (w *world) tools(p *cell.Process) (cfg worker.Config, tools []tool.Tool, err error) {
+	cfg, tools = w.cfg.Workload.Worker, w.cfg.Workload.Tools
 	cfg.Slots, cfg.Logger = 16, w.cfg.Logger
 	cfg.DrainTimeout = cmp.Or(cfg.DrainTimeout, 3*time.Second)
 	if tools == nil {
-		var err error
-		if tools, err = w.ledger.tools(p.Dead()); err != nil {
-			return nil, err
-		}
+		tools, err = w.ledger.tools(p.Dead())
+	}
+	return cfg, tools, err
+}
+
+func (w *world) newWorker(ctx context.Context, p *cell.Process) (*worker.Worker, error) {
+	cfg, tools, err := w.tools(p)
+	if err != nil {
+		return nil, err
 	}
 	for {
 		work, err := p.Worker(ctx, Queue, cfg, tools...)

@@ -262,13 +262,13 @@ func (c *crowd) settle(ctx context.Context, tail time.Duration) {
 	}
 }
 
-// endTimeout is how long processes have to end. A killed one may wait for answers that
-// never come.
+// endTimeout is how long processes have to end, besides the time that their calls have. A killed one may
+// wait for answers that never come.
 const endTimeout = 30 * time.Second
 
 // leave ends processes as SIGTERM does.
 func (w *world) leave(ctx context.Context, leaving []*cell.Process) {
-	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	ctx, cancel := context.WithTimeout(ctx, endTimeout+w.cfg.Workload.Worker.DrainTimeout)
 	defer cancel()
 	var ending sync.WaitGroup
 	for _, p := range leaving {
@@ -297,7 +297,7 @@ func (w *world) awaitCallers(ctx context.Context) {
 
 // awaitKilled waits for killed processes to end.
 func (w *world) awaitKilled(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	ctx, cancel := context.WithTimeout(ctx, endTimeout+w.cfg.Workload.Worker.DrainTimeout)
 	defer cancel()
 	w.mu.Lock()
 	defer w.mu.Unlock()

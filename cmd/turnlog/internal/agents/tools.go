@@ -65,7 +65,7 @@ worker offers.`,
   turnlog tools ls --agent agents/reviewer.yaml
   turnlog tools ls --server nats://127.0.0.1:4222`,
 	}
-	cli.Group(cmd.Flags(), cli.ToolFlags, func() { l.tools.Register(cmd) })
+	cli.Group(cmd.Flags(), cli.ToolFlags, func() { l.tools.Register(cmd, toolset.DefaultSet) })
 	cmd.Flags().StringVar(&l.file, "agent", "", "list what this agent is offered: its `file`, or its name in a deployment")
 	out := a.Output(cmd)
 	l.remote = a.RemoteAt(cmd, admin.RoleClient, zapcore.ErrorLevel)

@@ -27,6 +27,7 @@ type bench struct {
 	runs      int
 	transport *cli.Choice
 	sync      bool
+	local     bool
 	profiles  profiles
 }
 
@@ -58,10 +59,12 @@ Quote the ratios, which are Turnlog's figure divided by a floor's: absolute numb
 depend on the machine. CPU time and allocations are those of the whole process with
 the server. Messages and bytes are those that node, worker and client send and receive.
 The tool only reads; a call that must not run twice costs one more write. A call that
-does not end ok fails the benchmark.`,
+does not end ok fails the benchmark. With --local the node runs the tool, and the floors
+stay as they are: what a call on a worker needs at least.`,
 		Example: `  turnlog bench
   turnlog bench --runs 5
   turnlog bench --sessions 1 --rounds 2000
+  turnlog bench --local
   turnlog bench --sessions 128 --transport tcp -o json
   turnlog bench --cpuprofile cpu.out && go tool pprof -top cpu.out`,
 	}
@@ -72,6 +75,7 @@ does not end ok fails the benchmark.`,
 	b.transport = cli.NewChoice("inproc", "tcp")
 	b.transport.Register(cmd, "transport", "", "`way` to the server")
 	cmd.Flags().BoolVar(&b.sync, "sync", false, "sync every write to disk")
+	cmd.Flags().BoolVar(&b.local, "local", false, "let the node run the tool itself, without a task and a report")
 	cmd.Flags().StringVar(&b.profiles.cpu, "cpuprofile", "", "write a profile of the CPU time of Turnlog's first run to `file`")
 	cmd.Flags().StringVar(&b.profiles.memory, "memprofile", "", "write a profile of the allocations until the end of that run to `file`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -59,6 +59,7 @@ Exit codes: 0 every guarantee held, 1 one did not or the run failed, 2 wrong usa
 		Example: `  turnlog torture
   turnlog torture --duration 10m --sessions 100
   turnlog torture --seed 42 -o json
+  turnlog torture --local
   turnlog torture --faults node_killed,server_stopped
   turnlog torture --server nats://127.0.0.1:4222`,
 		Args: cobra.NoArgs,
@@ -69,6 +70,7 @@ Exit codes: 0 every guarantee held, 1 one did not or the run failed, 2 wrong usa
 	fs.IntVar(&c.Sessions, "sessions", 24, "concurrent sessions")
 	fs.IntVar(&c.Nodes, "nodes", 3, "driver nodes")
 	fs.IntVar(&c.Workers, "workers", 3, "tool workers")
+	fs.BoolVar(&c.Local, "local", false, "let the nodes run the tools themselves; the workers stay idle")
 	fs.DurationVar(&c.Rest, "rest", time.Minute, "`time` that sessions have to come to rest after the faults")
 	faults := fs.StringSlice("faults", nil, "only these `kinds`: "+strings.Join(kinds, ", "))
 	fs.IntVar(&c.Replicas, "replicas", 1, "`copies` of each stream on the servers of --server")

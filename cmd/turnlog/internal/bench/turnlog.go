@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 const queueName = "bench"
@@ -41,12 +42,13 @@ func (b bench) turnlog(ctx context.Context, m *meter) (stored sample, err error)
 	if err := admin.Of(w.Cell).Provision(ctx, b.config()); err != nil {
 		return stored, err
 	}
-	if err := b.startWorker(ctx, w); err != nil {
+	local, err := b.startWorker(ctx, w)
+	if err != nil {
 		return stored, err
 	}
 	timing := &benchModel{meter: m, rounds: b.rounds, open: b.sessions, began: make(map[content.SessionID]time.Time), done: make(chan error, 1)}
 	node, err := n.Node(actor.Config{
-		Capacity: b.sessions, Idle: time.Minute, Logger: zap.NewNop(),
+		Capacity: b.sessions, Idle: time.Minute, Logger: zap.NewNop(), Local: local,
 		Models: func(string, []byte) (model.Model, error) { return timing, nil },
 	})
 	if err != nil {
@@ -68,18 +70,26 @@ func (b bench) config() admin.Config {
 	return admin.Config{Queues: []admin.QueueConfig{{Name: queueName, Concurrency: 2 * max(b.sessions, 500)}}}
 }
 
-// startWorker starts the worker, with its tool on offer.
-func (b bench) startWorker(ctx context.Context, p *cell.Process) error {
+// startWorker starts the worker, with its tool on offer. It returns the worker's queue if that is local.
+func (b bench) startWorker(ctx context.Context, p *cell.Process) (local *task.Local, err error) {
 	noop, err := tool.Func("noop", "Does nothing.", func(context.Context, struct{}) (string, error) { return "ok", nil }, tool.ReadOnly())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w, err := p.Worker(ctx, queueName, worker.Config{Slots: max(b.sessions, 4)}, noop)
+	cfg := worker.Config{Slots: max(b.sessions, 4)}
+	if b.local {
+		local = task.NewLocal()
+		cfg.Queue, cfg.Offers = local, local
+	}
+	w, err := p.Worker(ctx, queueName, cfg, noop)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.Run(ctx, w.Run)
-	return p.Cell.Catalog().Advertise(ctx, jetstream.Offer{Worker: p.Name, Queue: queueName, Tools: []tool.Spec{noop.Spec()}})
+	if b.local {
+		return local, local.Advertise(ctx, []tool.Spec{noop.Spec()})
+	}
+	return nil, p.Cell.Catalog().Advertise(ctx, jetstream.Offer{Worker: p.Name, Queue: queueName, Tools: []tool.Spec{noop.Spec()}})
 }
 
 // drive starts the sessions, then measures from their first inputs to their last

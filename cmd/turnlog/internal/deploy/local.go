@@ -28,6 +28,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/worker"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // DefaultQueue is the queue of workers that name none.
@@ -103,63 +104,76 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 	for _, line := range l.tools.Absent() {
 		l.app.Hint("%s", line)
 	}
-	offers := d.Offers(ulid.Make().String(), DefaultQueue)
 	caller, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName("turnlog-agents"))
 	if err != nil {
 		return err
 	}
-	cfg, err := tools.Worker(d.Cell, caller, offers, l.modelOf, l.log)
+	cfg, err := tools.Worker(d.Cell, caller, l.modelOf, l.log)
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
 	cfg.DrainTimeout = l.drain
-	if cfg.Queue, err = d.Queue(ctx, DefaultQueue); err != nil {
-		return err
-	}
-	w, err := worker.New(cfg)
+	workers, err := l.workers(ctx, d, cfg)
 	if err != nil {
 		return err
 	}
 	node, err := actor.NewNode(d.Cell, actor.Config{
 		Models: l.models, Logger: l.log, Agents: l.agent.host(l, d.Cell), Policy: &l.policy, Effects: l.agent.effects(l.tools.Root),
+		Local: workers.local, Drain: l.drain,
 	})
 	if err != nil {
 		return err
 	}
-	return serve(ctx, w, offers.Made(), node, func(ctx context.Context) error { return do(ctx, srv, d) })
+	return workers.serve(ctx, node, func(ctx context.Context) error { return do(ctx, srv, d) })
+}
+
+// workers run the tools: one beside the node, and one for other nodes that join over the port.
+type workers struct {
+	local *task.Local
+	all   []*worker.Worker
+}
+
+func (l Local) workers(ctx context.Context, d *cli.Cell, cfg worker.Config) (ws workers, err error) {
+	ws.local = task.NewLocal()
+	cfg.Queue, cfg.Offers = ws.local, ws.local
+	configs := []worker.Config{cfg}
+	if l.listen != "" {
+		cfg.Offers = d.Offers(ulid.Make().String(), DefaultQueue)
+		if cfg.Queue, err = d.Queue(ctx, DefaultQueue); err != nil {
+			return ws, err
+		}
+		configs = append(configs, cfg)
+	}
+	for _, c := range configs {
+		w, err := worker.New(c)
+		if err != nil {
+			return ws, err
+		}
+		ws.all = append(ws.all, w)
+	}
+	return ws, nil
 }
 
 // errDone ends a deployment whose work is done.
 var errDone = errors.New("done")
 
-// serve runs do while a worker and a node serve a cell. The node starts once the tools are
-// on offer, so that the first model call sees them.
-func serve(ctx context.Context, w *worker.Worker, offered <-chan struct{}, node *actor.Node, do func(context.Context) error) error {
+// serve runs do while the workers and a node serve a cell.
+func (ws workers) serve(ctx context.Context, node *actor.Node, do func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return w.Run(ctx) })
+	for _, w := range ws.all {
+		group.Go(func() error { return w.Run(ctx) })
+	}
+	group.Go(func() error { return node.Run(ctx) })
 	group.Go(func() error {
-		if err := wait(ctx, offered); err != nil {
-			return err
+		select {
+		case <-node.Ready():
+			return cmp.Or(do(ctx), errDone)
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-		return node.Run(ctx)
-	})
-	group.Go(func() error {
-		if err := wait(ctx, node.Ready()); err != nil {
-			return err
-		}
-		return cmp.Or(do(ctx), errDone)
 	})
 	if err := group.Wait(); !errors.Is(err, errDone) {
 		return err
 	}
 	return nil
-}
-
-func wait(ctx context.Context, done <-chan struct{}) error {
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -218,7 +218,7 @@ other rules.` + admits,
   turnlog dev --listen 127.0.0.1:0 --store /tmp/try`,
 	}
 	l.register(cmd, "turnlog/dev in the user's cache directory")
-	cli.Group(cmd.Flags(), cli.ToolFlags, func() { l.tools.Register(cmd) })
+	cli.Group(cmd.Flags(), cli.ToolFlags, func() { l.tools.Register(cmd, toolset.DefaultSet) })
 	cli.AgentHooksFlag(cmd, &l.agent.hooks)
 	var policy string
 	cli.PolicyFlag(cmd, &policy)

@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // queueView is what the deployment shows of a queue.
@@ -44,6 +45,9 @@ func (d *doctor) queues(ctx context.Context, consumers []admin.ConsumerState, wo
 		view(q)
 	}
 	for _, o := range offers {
+		if o.Queue == task.LocalQueue { // a node's own tools
+			continue
+		}
 		v := view(o.Queue)
 		v.workers = append(v.workers, o)
 	}

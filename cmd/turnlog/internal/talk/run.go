@@ -42,7 +42,7 @@ type talkFlags struct {
 func (f *talkFlags) register(cmd *cobra.Command, a *app.App) {
 	f.app, f.given = a, cmd.Flags().Changed
 	f.session.Register(cmd)
-	cli.Group(cmd.Flags(), cli.ToolFlags, func() { f.tools.Register(cmd) })
+	cli.Group(cmd.Flags(), cli.ToolFlags, func() { f.tools.Register(cmd, toolset.DefaultSet) })
 	f.files.register(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
 	cmd.Flags().StringVar(&f.store, "store", "", "`directory` that keeps sessions of this process, to be continued with --session; default: they are gone with it")

@@ -137,7 +137,7 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 	case refused:
 		count(name, "refused")
 		d.Publish(events.Refused{Command: env.ID, Reason: r.Reason, Detail: r.Detail})
-		if schedule.NameOf(env.ID) != "" {
+		if schedule.KeyOf(env.ID) != "" {
 			d.node.refused(ctx, env.ID, r)
 		}
 		return nil

@@ -49,9 +49,9 @@ func (n *Node) alarms(ctx context.Context) error {
 // for schedules that should have fired.
 func (n *Node) sweepSchedules(ctx context.Context, all bool) {
 	store := n.cell.Schedules()
-	names, err := store.Fired(ctx)
-	for _, name := range names {
-		n.fire(ctx, name)
+	keys, err := store.Fired(ctx)
+	for _, key := range keys {
+		n.fire(ctx, key)
 	}
 	var standing []jetstream.Standing
 	if all && err == nil {
@@ -59,6 +59,9 @@ func (n *Node) sweepSchedules(ctx context.Context, all bool) {
 	}
 	for _, s := range standing {
 		n.fireOverdue(ctx, s)
+		if s.Removed {
+			n.log.Info("schedule removed", zap.String("schedule", s.Key()), zap.Time("at", s.Added))
+		}
 		err = errors.Join(err, store.Expire(ctx, s, time.Now()))
 	}
 	if err != nil {
@@ -76,7 +79,7 @@ const (
 
 // fireOverdue handles a firing that should have arrived. If it arrives later, it counts as repeated.
 func (n *Node) fireOverdue(ctx context.Context, s jetstream.Standing) {
-	if s.Err != nil || s.Over || !s.Pending.IsZero() {
+	if s.Err != nil || s.Over || s.Removed || !s.Pending.IsZero() {
 		return
 	}
 	since := s.Added
@@ -87,14 +90,14 @@ func (n *Node) fireOverdue(ctx context.Context, s jetstream.Standing) {
 	if due.IsZero() {
 		return
 	}
-	f := n.firing(s.Name)
+	f := n.firing(s.Key())
 	f.log.Warn("schedule did not fire when it was due", zap.Time("due", due))
 	f.warn(ctx, f.handle(ctx, s.Schedule, due, 0))
 }
 
 // fire handles a schedule's pending firing, if there is one.
-func (n *Node) fire(ctx context.Context, name string) {
-	f := n.firing(name)
+func (n *Node) fire(ctx context.Context, key string) {
+	f := n.firing(key)
 	f.warn(ctx, f.settle(ctx))
 }
 
@@ -103,14 +106,14 @@ func (n *Node) fire(ctx context.Context, name string) {
 type firing struct {
 	node   *Node
 	store  *jetstream.Schedules
-	name   string
+	key    string // of the schedule
 	log    *zap.Logger
 	last   schedule.Outcome
 	number uint64 // of its record
 }
 
-func (n *Node) firing(name string) *firing {
-	return &firing{node: n, store: n.cell.Schedules(), name: name, log: n.log.With(zap.String("schedule", name))}
+func (n *Node) firing(key string) *firing {
+	return &firing{node: n, store: n.cell.Schedules(), key: key, log: n.log.With(zap.String("schedule", key))}
 }
 
 // warn logs that the next sweep has to retry.
@@ -122,26 +125,28 @@ func (f *firing) warn(ctx context.Context, err error) {
 
 // settle handles the pending firing, if there is one, and removes it.
 func (f *firing) settle(ctx context.Context) error {
-	pending, found, err := f.store.Firing(ctx, f.name)
+	pending, found, err := f.store.Firing(ctx, f.key)
 	if err != nil || !found {
 		return err
 	}
 	s := pending.Schedule
-	if pending.Err != nil {
+	if errors.Is(pending.Err, jetstream.ErrNoSchedule) {
+		f.log.Info("firing of a removed schedule skipped")
+	} else if pending.Err != nil {
 		f.log.Error("firing of a schedule skipped", zap.Error(pending.Err))
 	} else if err := f.handle(ctx, s, s.Timing.Due(pending.At), pending.Seq); err != nil {
 		return err
 	}
-	return f.store.Settle(ctx, f.name, pending.Seq)
+	return f.store.Settle(ctx, f.key, pending.Seq)
 }
 
 // refused changes the outcome of the firing that sent a command to failed, since its session
 // refused the command.
 func (n *Node) refused(ctx context.Context, command string, why *commands.Rejection) {
-	f := n.firing(schedule.NameOf(command))
+	f := n.firing(schedule.KeyOf(command))
 	err := jetstream.ErrHandled
 	for errors.Is(err, jetstream.ErrHandled) { // the node that sent it has recorded that
-		if f.last, f.number, err = f.store.Outcome(ctx, f.name); err != nil || !f.last.Sent(f.name, command) {
+		if f.last, f.number, err = f.store.Outcome(ctx, f.key); err != nil || !f.last.Sent(f.key, command) {
 			break
 		}
 		o := f.last
@@ -155,7 +160,7 @@ func (n *Node) refused(ctx context.Context, command string, why *commands.Reject
 // handle decides the outcome of a firing, records it, carries it out, and records that it is done. If
 // this node dies in between, the next one continues from the record.
 func (f *firing) handle(ctx context.Context, s schedule.Schedule, due time.Time, seq uint64) (err error) {
-	if f.last, f.number, err = f.store.Outcome(ctx, f.name); err != nil && f.number == 0 {
+	if f.last, f.number, err = f.store.Outcome(ctx, f.key); err != nil && f.number == 0 {
 		return err
 	}
 	if err != nil || !f.last.Created.Equal(s.Created) { // unreadable, or of an earlier schedule of that name
@@ -207,13 +212,14 @@ func (f *firing) sent(ctx context.Context, s schedule.Schedule, due time.Time) (
 	return false, nil
 }
 
-// finish sends the commands of a started outcome, unless they were sent.
+// finish sends the commands of a started outcome, unless they were sent. They bear the name of the schedule's
+// user only if that is part of the subject that it fired on: the server verified it there.
 func (f *firing) finish(ctx context.Context, s schedule.Schedule) error {
 	if f.last.Result == "" || f.last.Done {
 		return nil
 	}
 	for _, env := range s.Envelopes(f.last.Due) {
-		if _, err := f.node.cell.Inbox().Send(ctx, env); err != nil {
+		if _, err := f.node.cell.Inbox().SendFor(ctx, s.User, env); err != nil {
 			return err
 		}
 	}
@@ -226,7 +232,7 @@ func (f *firing) finish(ctx context.Context, s schedule.Schedule) error {
 }
 
 func (f *firing) record(ctx context.Context, o schedule.Outcome) (err error) {
-	if f.number, err = f.store.Record(ctx, f.name, o, f.number); err == nil {
+	if f.number, err = f.store.Record(ctx, f.key, o, f.number); err == nil {
 		f.last = o
 	}
 	return err

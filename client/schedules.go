@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/schedule"
@@ -18,7 +19,7 @@ func (c *Client) Schedule(ctx context.Context, s schedule.Schedule, replace bool
 // no scheduler.
 func (c *Client) Schedules(ctx context.Context) ([]jetstream.Standing, error) {
 	all, err := c.cell.Schedules().List(ctx)
-	return all, forbidden(err)
+	return slices.DeleteFunc(all, func(s jetstream.Standing) bool { return s.Removed }), forbidden(err)
 }
 
 // Unschedule removes a schedule, with a firing that was not handled yet. It returns

@@ -73,9 +73,11 @@ func (c *Cell) lane(s content.SessionID, l events.Lane) (stream, subject string)
 
 // LaneOf returns the lane on which Send sends a command: with the name of the connection's user, if it
 // has one.
-func (i *Inbox) LaneOf(cmd commands.Command) events.Lane {
+func (i *Inbox) LaneOf(cmd commands.Command) events.Lane { return laneOf(cmd, i.cell.user) }
+
+func laneOf(cmd commands.Command, user string) events.Lane {
 	l := commands.LaneOf(cmd)
-	if i.cell.user != "" && (l == events.LaneAsk || l == events.LaneDecide) {
+	if user != "" && (l == events.LaneAsk || l == events.LaneDecide) {
 		return l.Named()
 	}
 	return l
@@ -84,12 +86,22 @@ func (i *Inbox) LaneOf(cmd commands.Command) events.Lane {
 // Send puts a command into its session's inbox and returns its sequence there. It retries, so a command
 // may arrive twice, with the same ID. It does not wake the session; see Runs.
 func (i *Inbox) Send(ctx context.Context, env commands.Envelope) (uint64, error) {
-	return i.SendReport(ctx, env, "")
+	return i.send(ctx, env, i.cell.user, "")
+}
+
+// SendFor is Send in the name of a user, "" for none, whose name the server verified for what the command
+// follows from. Only drivers may.
+func (i *Inbox) SendFor(ctx context.Context, user string, env commands.Envelope) (uint64, error) {
+	return i.send(ctx, env, user, "")
 }
 
 // SendReport is Send with the ticket of the dispatch that a report is about.
 func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket string) (uint64, error) {
-	lane := i.LaneOf(env.Command)
+	return i.send(ctx, env, i.cell.user, ticket)
+}
+
+func (i *Inbox) send(ctx context.Context, env commands.Envelope, user, ticket string) (uint64, error) {
+	lane := laneOf(env.Command, user)
 	if lane == events.LaneLocal || lane == events.LaneDue {
 		return 0, fmt.Errorf("send %s to %s: %w", commands.NameOf(env.Command), env.Session, ErrNoLane)
 	}
@@ -98,7 +110,7 @@ func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket st
 	}
 	stream, subject := i.cell.lane(env.Session, lane)
 	if lane != lane.Unnamed() {
-		subject = i.cell.names.CmdOf(i.cell.user, env.Session, lane)
+		subject = i.cell.names.CmdOf(user, env.Session, lane)
 	}
 	msg := nats.NewMsg(subject)
 	if ticket != "" {

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/schedule"
 )
@@ -29,29 +31,71 @@ var ErrHandled = errors.New("another node handles the firing")
 // Schedules holds the schedules of a cell. The server keeps the time: when a schedule is due it
 // stores a firing, at most one pending per schedule. A node that receives the alarm, or sweeps,
 // then acts on it. It is safe for concurrent use.
+//
+// A user with a name stores schedules on a subject that ends in it, to which only that user may publish.
+// They are in a stream of their own. So a schedule is identified by a key: its name, and for one of a
+// named user a dot and that user.
 type Schedules struct {
-	cell      *Cell
-	schedules bucket[schedule.Schedule] // all by name
+	cell          *Cell
+	shared, named shelf
+}
+
+// shelf is one of the streams of schedules.
+type shelf struct {
+	schedules bucket[schedule.Schedule]
 	fired     bucket[schedule.Schedule]
 	outcomes  bucket[schedule.Outcome]
 }
 
 // Schedules returns the cell's schedules.
 func (c *Cell) Schedules() *Schedules {
-	stream, n := c.names.SchedulesStream(), c.names
+	return &Schedules{c, c.shelf(c.names.SchedulesStream(), 1), c.shelf(c.names.NamedSchedulesStream(), 2)}
+}
+
+func (c *Cell) shelf(stream string, tokens int) shelf {
+	n := c.names
 	schedules := bucket[schedule.Schedule]{
-		cell: c, what: "schedule", stream: stream, prefix: n.Schedule(""), tokens: 1, decode: schedule.Decode,
+		cell: c, what: "schedule", stream: stream, prefix: n.Schedule(""), tokens: tokens, decode: schedule.Decode,
 	}
 	fired := schedules
 	fired.what, fired.prefix = "firing", n.Fired("")
-	return &Schedules{c, schedules, fired, bucket[schedule.Outcome]{
-		cell: c, what: "outcome", stream: stream, prefix: n.Outcome(""), tokens: 1, once: true, decode: schedule.DecodeOutcome,
+	return shelf{schedules, fired, bucket[schedule.Outcome]{
+		cell: c, what: "outcome", stream: stream, prefix: n.Outcome(""), tokens: tokens, once: true, decode: schedule.DecodeOutcome,
 	}}
 }
 
-// Add stores a schedule. It returns ErrScheduled if one has the name and replace is false, and
-// schedule.ErrBadSchedule for an invalid one.
+// of returns the shelf of a key, and the user in it.
+func (s *Schedules) of(key string) (on shelf, user string) {
+	_, user, named := strings.Cut(key, ".")
+	if named {
+		return s.named, user
+	}
+	return s.shared, ""
+}
+
+// keyOf returns the key of this user's schedule with a name.
+func (s *Schedules) keyOf(name string) string {
+	return schedule.Schedule{Name: name, User: s.cell.user}.Key()
+}
+
+// look returns what is stored under a key. A schedule may have any subject of its stream as its target, so
+// what the server made of another one is none.
+func (x shelf) look(ctx context.Context, key string) (it item[schedule.Schedule], there bool, err error) {
+	it, there, err = x.schedules.look(ctx, key)
+	if _, it.Value.User, _ = strings.Cut(key, "."); len(it.Header[jetstream.SchedulerHeader]) > 0 {
+		it.Err = api.ErrSpoofed
+	}
+	if it.Err == nil && there && it.Value.Key() != key {
+		it.Err = fmt.Errorf("%w %q: it is stored as %s", schedule.ErrBadSchedule, it.Value.Name, key)
+	}
+	return it, there, err
+}
+
+// Add stores a schedule, under the name of the connection's user if it has one. It returns ErrScheduled if
+// one has the name, unless it is this user's and replace is true, and schedule.ErrBadSchedule for an invalid
+// one.
 func (s *Schedules) Add(ctx context.Context, p schedule.Schedule, replace bool) error {
+	p.User = s.cell.user
 	err := s.add(ctx, p, replace)
 	if api.IsBadSchedule(err) {
 		err = fmt.Errorf("%w: the server: %w", schedule.ErrBadSchedule, err)
@@ -70,48 +114,128 @@ func (s *Schedules) add(ctx context.Context, p schedule.Schedule, replace bool) 
 	if err != nil {
 		return err
 	}
-	h := nats.Header{}
+	if err := s.others(ctx, p); err != nil {
+		return err
+	}
+	on, key, h := s.shared, p.Key(), nats.Header{}
+	if p.User != "" {
+		on = s.named
+	}
 	if !replace {
-		if _, pending, err := s.fired.look(ctx, p.Name); err != nil || pending {
-			return cmp.Or(err, ErrScheduled) //nolint:wrapcheck // both are our own
+		_, pending, err := on.fired.look(ctx, key)
+		if err != nil {
+			return err
+		}
+		old, there, err := on.schedules.look(ctx, key)
+		if err != nil {
+			return err
+		}
+		if pending && (there || old.Seq == 0) { // else it was removed, and so is its firing
+			return ErrScheduled
 		}
 		h = guard(0)
+		if !there {
+			h = guard(old.Seq)
+		}
 	}
 	h[jetstream.ScheduleHeader] = []string{p.Timing.Pattern()}
-	h[jetstream.ScheduleTargetHeader] = []string{s.cell.names.Fired(p.Name)}
+	h[jetstream.ScheduleTargetHeader] = []string{s.cell.names.Fired(key)}
 	if p.Timing.Zone != "" {
 		h[jetstream.ScheduleTimeZoneHeader] = []string{p.Timing.Zone}
 	}
-	_, err = s.schedules.write(ctx, "put", p.Name, data, h)
+	_, err = on.schedules.write(ctx, "put", key, data, h)
 	if !api.IsConflict(err) {
 		return err
 	}
-	stored, err := s.cell.api.Last(ctx, s.schedules.stream, s.schedules.prefix+p.Name)
+	stored, err := s.cell.api.Last(ctx, on.schedules.stream, on.schedules.prefix+key)
 	if err == nil && bytes.Equal(stored.Data, data) {
 		return nil // by an earlier attempt whose answer was lost
 	}
 	return ErrScheduled
 }
 
-// Remove deletes a schedule, its pending firing, and its outcome. The effects of a firing continue.
-func (s *Schedules) Remove(ctx context.Context, name string) error {
-	if !s.schedules.valid(name) {
-		return fmt.Errorf("remove schedule %q: %w", name, ErrNoSchedule)
-	}
-	n := s.cell.names
-	there, err := s.cell.api.Subjects(ctx, s.schedules.stream, n.AllOfSchedule(name))
-	if err == nil && len(there) == 0 {
-		err = ErrNoSchedule
-	}
-	for _, subject := range []string{n.Schedule(name), n.Fired(name), n.Outcome(name)} {
-		if err == nil {
-			err = s.cell.api.Purge(ctx, s.schedules.stream, subject, 0)
+// others returns ErrScheduled if another user's schedule has the name, since sessions are named after it.
+// Two users who add one at the same time may both succeed: then the second session of that name is refused.
+func (s *Schedules) others(ctx context.Context, p schedule.Schedule) error {
+	keys, err := s.keys(ctx, p.Name)
+	for _, key := range keys {
+		if key == p.Key() || err != nil {
+			continue
 		}
+		var one Standing
+		var ok bool
+		if one, ok, err = s.standing(ctx, key); err == nil && ok && !one.Removed {
+			_, user := s.of(key)
+			return fmt.Errorf("%w, and is not this user's but that of %s", ErrScheduled, cmp.Or(user, "users without a name"))
+		}
+	}
+	return err
+}
+
+// Remove deletes a schedule, its pending firing, and its outcome. The effects of a firing continue. A user
+// with a name removes only its own, and nodes then delete the rest; one without a name removes all of that
+// name. It returns ErrNoSchedule if there is none.
+func (s *Schedules) Remove(ctx context.Context, name string) error {
+	keys, err := s.keys(ctx, name)
+	removed := 0
+	for _, key := range keys {
+		one, ok, err2 := s.standing(ctx, key)
+		if err = cmp.Or(err, err2); err != nil || !ok || one.Removed || s.cell.user != "" && key != s.keyOf(name) {
+			continue
+		}
+		removed++
+		if s.cell.user == "" {
+			err = s.clear(ctx, key, 0)
+		} else {
+			err = s.named.schedules.delete(ctx, key)
+		}
+	}
+	if err == nil && removed == 0 {
+		err = ErrNoSchedule
 	}
 	if err != nil {
 		return fmt.Errorf("remove schedule %q: %w", name, err)
 	}
 	return nil
+}
+
+// clear deletes what is stored under a key before a sequence; 0: all of it.
+func (s *Schedules) clear(ctx context.Context, key string, before uint64) error {
+	on, _ := s.of(key)
+	n := s.cell.names
+	subjects := []string{n.Schedule(key), n.Fired(key), n.Outcome(key)}
+	if before > 0 { // what says that it is removed goes last
+		slices.Reverse(subjects)
+	}
+	for _, subject := range subjects {
+		if err := s.cell.api.Purge(ctx, on.schedules.stream, subject, before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keys returns the keys that have anything stored, of the schedules with a name or, with "*", of all.
+func (s *Schedules) keys(ctx context.Context, name string) ([]string, error) {
+	var out []string
+	if name != "*" && !content.IsToken(name) {
+		return nil, nil
+	}
+	for _, on := range []struct {
+		shelf
+
+		filter string
+	}{{s.shared, name}, {s.named, name + ".*"}} {
+		for _, list := range []func(context.Context, string) ([]string, error){on.schedules.keys, on.fired.keys, on.outcomes.keys} {
+			more, err := list(ctx, on.filter)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, more...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 // Standing is a schedule and its state.
@@ -122,26 +246,22 @@ type Standing struct {
 	Pending time.Time        // when it fired, if that is not handled yet; else zero
 	Last    schedule.Outcome // of the last handled firing; zero if there is none
 	Over    bool             // it fired once and is handled: only name, time and Last are known
+	Removed bool             // by its user, and not cleared yet: only its name is known
 	Err     error            // this release cannot decode it: only its name is known
 
-	record uint64 // the number of Last's record
+	record uint64 // the number of Last's record, or of what says that it is removed
 }
 
 // List returns all schedules, by name, including those that fired for the last time until their
 // outcome expires.
 func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
-	var names []string
-	for _, list := range []func(context.Context, string) ([]string, error){s.schedules.keys, s.fired.keys, s.outcomes.keys} {
-		more, err := list(ctx, "*")
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, more...)
+	keys, err := s.keys(ctx, "*")
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(names)
 	var out []Standing
-	for _, name := range slices.Compact(names) {
-		one, ok, err := s.standing(ctx, name)
+	for _, key := range keys {
+		one, ok, err := s.standing(ctx, key)
 		if err != nil {
 			return nil, fmt.Errorf("list schedules: %w", err)
 		}
@@ -152,95 +272,131 @@ func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
 	return out, nil
 }
 
-func (s *Schedules) standing(ctx context.Context, name string) (out Standing, ok bool, err error) {
-	fired, pending, err := s.fired.look(ctx, name)
+func (s *Schedules) standing(ctx context.Context, key string) (out Standing, ok bool, err error) {
+	on, user := s.of(key)
+	fired, pending, err := on.fired.look(ctx, key)
 	if err != nil {
 		return out, false, err
 	}
-	kept, there, err := s.schedules.look(ctx, name)
+	kept, there, err := on.look(ctx, key)
 	if err != nil {
 		return out, false, err
 	}
-	last, record, err := s.Outcome(ctx, name)
+	last, record, bad := s.Outcome(ctx, key)
+	if bad != nil && record == 0 {
+		return out, false, bad
+	}
+	name, _, _ := strings.Cut(key, ".")
+	bare := schedule.Schedule{Name: name, User: user}
 	switch {
 	case there:
+	case kept.Seq > 0:
+		return Standing{Schedule: bare, Added: kept.At, Removed: true, record: kept.Seq}, true, nil
 	case pending: // the last time
 		kept = fired
+		kept.Value.User = user
 	case record > 0:
-		once := schedule.Schedule{Name: name, Timing: schedule.Timing{At: last.Due}, Created: last.Created}
-		return Standing{Schedule: once, Added: last.Created, Last: last, Over: true, record: record, Err: err}, true, nil
+		bare.Timing, bare.Created = schedule.Timing{At: last.Due}, last.Created
+		return Standing{Schedule: bare, Added: last.Created, Last: last, Over: true, record: record, Err: bad}, true, nil
 	default:
-		return out, false, err
+		return out, false, nil
 	}
 	out = Standing{Schedule: kept.Value, Added: kept.At, Pending: fired.At, Err: kept.Err}
 	if kept.Err != nil {
-		out.Schedule = schedule.Schedule{Name: name}
+		out.Schedule = bare
 	}
 	if kept.Err != nil || last.Created.Equal(out.Created) { // else it is of an earlier schedule with this name
 		out.Last = last
 	}
-	return out, true, err
+	return out, true, nil
 }
 
-// Fired returns the schedules with a pending firing.
-func (s *Schedules) Fired(ctx context.Context) ([]string, error) { return s.fired.keys(ctx, "*") }
+// Fired returns the keys of the schedules with a pending firing.
+func (s *Schedules) Fired(ctx context.Context) ([]string, error) {
+	shared, err := s.shared.fired.keys(ctx, "*")
+	if err != nil {
+		return nil, err
+	}
+	named, err := s.named.fired.keys(ctx, "*.*")
+	return append(shared, named...), err
+}
 
 // Firing is a schedule that fired.
 type Firing struct {
 	Schedule schedule.Schedule
 	Seq      uint64
 	At       time.Time
-	Err      error // this release cannot act on it: settle it
+	Err      error // this release cannot act on it, or ErrNoSchedule, if its user has removed it: settle it
 }
 
 // Firing returns the pending firing of a schedule, and whether there is one.
-func (s *Schedules) Firing(ctx context.Context, name string) (Firing, bool, error) {
-	it, pending, err := s.fired.look(ctx, name)
+func (s *Schedules) Firing(ctx context.Context, key string) (Firing, bool, error) {
+	on, user := s.of(key)
+	it, pending, err := on.fired.look(ctx, key)
 	if !pending {
 		return Firing{}, false, err
 	}
+	it.Value.User = user
 	f := Firing{Schedule: it.Value, Seq: it.Seq, At: it.At, Err: it.Err}
-	by := it.Header.Get(jetstream.SchedulerHeader)
-	if errors.Is(f.Err, api.ErrSpoofed) || f.Err == nil && (f.Schedule.Name != name || by != s.cell.names.Schedule(name)) {
-		f.Err = fmt.Errorf("%w %q: another schedule fired it", schedule.ErrBadSchedule, name)
+	by := it.Header[jetstream.SchedulerHeader]
+	if errors.Is(f.Err, api.ErrSpoofed) || f.Err == nil && (f.Schedule.Key() != key || len(by) != 1 || by[0] != s.cell.names.Schedule(key)) {
+		f.Err = fmt.Errorf("%w %q: another schedule fired it", schedule.ErrBadSchedule, key)
 	}
-	return f, true, nil
+	if f.Err == nil && user != "" {
+		var kept item[schedule.Schedule]
+		var there bool
+		if kept, there, err = on.look(ctx, key); !there && kept.Seq > 0 {
+			f.Err = fmt.Errorf("%w: %s removed it", ErrNoSchedule, user)
+		}
+	}
+	return f, true, err
 }
 
 // Outcome returns the outcome of a schedule's last firing and the number of its record, 0 for none.
-func (s *Schedules) Outcome(ctx context.Context, name string) (schedule.Outcome, uint64, error) {
-	it, _, err := s.outcomes.get(ctx, name)
+func (s *Schedules) Outcome(ctx context.Context, key string) (schedule.Outcome, uint64, error) {
+	on, _ := s.of(key)
+	it, _, err := on.outcomes.get(ctx, key)
+	if err == nil && len(it.Header[jetstream.SchedulerHeader]) > 0 { // nodes write outcomes, schedules do not
+		return schedule.Outcome{}, it.Seq, on.outcomes.failed("get", key, api.ErrSpoofed)
+	}
 	return it.Value, it.Seq, err
 }
 
 // Record stores the outcome of a firing after the record with the number last. It returns the number
 // of the new record, or ErrHandled if another one was stored meanwhile.
-func (s *Schedules) Record(ctx context.Context, name string, o schedule.Outcome, last uint64) (uint64, error) {
+func (s *Schedules) Record(ctx context.Context, key string, o schedule.Outcome, last uint64) (uint64, error) {
 	data, err := o.Encode()
 	if err != nil {
 		return 0, err
 	}
-	seq, err := s.outcomes.write(ctx, "put", name, data, guard(last))
+	on, _ := s.of(key)
+	seq, err := on.outcomes.write(ctx, "put", key, data, guard(last))
 	if api.IsConflict(err) {
-		err = fmt.Errorf("record outcome of %q: %w", name, ErrHandled)
+		err = fmt.Errorf("record outcome of %q: %w", key, ErrHandled)
 	}
 	return seq, err
 }
 
 // Settle deletes a handled firing. A newer one stays.
-func (s *Schedules) Settle(ctx context.Context, name string, seq uint64) error {
-	return s.fired.purge(ctx, name, seq)
+func (s *Schedules) Settle(ctx context.Context, key string, seq uint64) error {
+	on, _ := s.of(key)
+	return on.fired.purge(ctx, key, seq)
 }
 
 // Forget deletes the record with a number, of a schedule that fires no more. A newer one stays.
-func (s *Schedules) Forget(ctx context.Context, name string, record uint64) error {
-	return s.outcomes.purge(ctx, name, record)
+func (s *Schedules) Forget(ctx context.Context, key string, record uint64) error {
+	on, _ := s.of(key)
+	return on.outcomes.purge(ctx, key, record)
 }
 
-// Expire deletes the outcome of a schedule that ended long ago.
+// Expire deletes what is left of a schedule that its user removed, and the outcome of one that ended long
+// ago.
 func (s *Schedules) Expire(ctx context.Context, p Standing, now time.Time) error {
-	if !p.Over || !p.Last.Expired(now) {
-		return nil
+	switch {
+	case p.Removed:
+		return s.clear(ctx, p.Key(), p.record+1)
+	case p.Over && p.Last.Expired(now):
+		return s.Forget(ctx, p.Key(), p.record)
 	}
-	return s.Forget(ctx, p.Name, p.record)
+	return nil
 }

@@ -57,7 +57,7 @@ func (t *Timers) DisarmAll(ctx context.Context, s content.SessionID) error {
 // Alarm says that a timer of a session or a schedule is due. Exactly one field is set.
 type Alarm struct {
 	Session  content.SessionID
-	Schedule string
+	Schedule string // its key
 }
 
 // alarmGroup is the queue group in which one member receives each alarm.
@@ -66,18 +66,16 @@ const alarmGroup = "nodes"
 // Alarms receives timers and schedules that become due, from now until ctx ends. Each alarm reaches one
 // receiver in the cell. Some are lost; a sweep finds those. The sequence has one reader.
 func (c *Cell) Alarms(ctx context.Context) (iter.Seq[Alarm], error) {
-	fired := c.names.Live(c.names.Fired("*"))
-	raw, err := c.subscribe(ctx, alarmGroup, c.names.Live(c.names.Due(AllSessions)), fired)
+	fired := c.names.Live(c.names.Fired(""))
+	raw, err := c.subscribe(ctx, alarmGroup, c.names.Live(c.names.Due(AllSessions)), fired+"*", fired+"*.*")
 	if err != nil {
 		return nil, fmt.Errorf("listen to alarms: %w", err)
 	}
 	return func(yield func(Alarm) bool) {
 		for msg := range raw {
 			a := Alarm{Session: c.names.SessionOf(msg.Subject)}
-			if name, ok := strings.CutPrefix(msg.Subject, strings.TrimSuffix(fired, "*")); ok && content.IsToken(name) {
-				a = Alarm{Schedule: name}
-			} else if ok {
-				a = Alarm{}
+			if key, ok := strings.CutPrefix(msg.Subject, fired); ok {
+				a = Alarm{Schedule: key}
 			}
 			if a != (Alarm{}) && !yield(a) {
 				return

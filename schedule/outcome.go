@@ -40,9 +40,9 @@ type Outcome struct {
 	Done    bool
 }
 
-// Sent reports whether the firing sent the command with an ID. The name is the schedule's.
-func (o Outcome) Sent(name, command string) bool {
-	return o.Result == Started && strings.HasPrefix(command, causeOf(name, o.Created, o.Due))
+// Sent reports whether the firing sent the command with an ID. The key is the schedule's.
+func (o Outcome) Sent(key, command string) bool {
+	return o.Result == Started && strings.HasPrefix(command, causeOf(key, o.Created, o.Due))
 }
 
 // Expired reports whether the outcome is too old to be kept once its schedule is over.

@@ -36,7 +36,8 @@ type Schedule struct {
 	Commands []commands.Command
 	Overlap  Overlap       // "": Skip
 	Late     time.Duration // a firing that is later than this is skipped; 0: none is
-	By       string        // who added it
+	By       string        // who added it, as it says
+	User     string        // the same, if the NATS server verified it; not in the stored form
 	Created  time.Time     // when; distinguishes it from earlier schedules of that name
 }
 
@@ -102,6 +103,14 @@ func is[C commands.Command](c commands.Command) bool {
 	return ok
 }
 
+// Key identifies s: the schedules of each user with a name are apart from all others.
+func (s Schedule) Key() string {
+	if s.User != "" {
+		return s.Name + "." + s.User
+	}
+	return s.Name
+}
+
 // Overlaps returns the policy of s.
 func (s Schedule) Overlaps() Overlap {
 	if s.Overlap == "" {
@@ -121,11 +130,14 @@ func (s Schedule) SessionAt(due time.Time) content.SessionID {
 // Envelopes returns the commands of the firing that was due at a time. They are always the same,
 // so sending them again has no effect.
 func (s Schedule) Envelopes(due time.Time) []commands.Envelope {
-	out := make([]commands.Envelope, len(s.Commands))
+	out, by := make([]commands.Envelope, len(s.Commands)), s.User
+	if by == "" {
+		by = "schedule/" + s.Name
+	}
 	for i, c := range s.Commands {
 		out[i] = commands.Envelope{
-			ID:      causeOf(s.Name, s.Created, due) + strconv.Itoa(i+1),
-			Session: s.SessionAt(due), By: "schedule/" + s.Name, At: content.TimeOf(due), Command: c,
+			ID:      causeOf(s.Key(), s.Created, due) + strconv.Itoa(i+1),
+			Session: s.SessionAt(due), By: by, At: content.TimeOf(due), Command: c,
 		}
 	}
 	return out
@@ -134,18 +146,18 @@ func (s Schedule) Envelopes(due time.Time) []commands.Envelope {
 const causePrefix = "schedule/"
 
 // causeOf is what the IDs of a firing's commands begin with.
-func causeOf(name string, created, due time.Time) string {
-	return fmt.Sprintf("%s%s/%d/%d/", causePrefix, name, created.UnixMilli(), due.Unix())
+func causeOf(key string, created, due time.Time) string {
+	return fmt.Sprintf("%s%s/%d/%d/", causePrefix, key, created.UnixMilli(), due.Unix())
 }
 
-// NameOf returns the name of the schedule that sent the command with an ID, or "".
-func NameOf(command string) string {
+// KeyOf returns the key of the schedule that sent the command with an ID, or "".
+func KeyOf(command string) string {
 	rest, ok := strings.CutPrefix(command, causePrefix)
-	name, _, _ := strings.Cut(rest, "/")
+	key, _, _ := strings.Cut(rest, "/")
 	if !ok {
 		return ""
 	}
-	return name
+	return key
 }
 
 // stored is the stored form of a schedule.

@@ -207,7 +207,7 @@ func TestAHealthyDeploymentHasNoFindings(t *testing.T) {
 	}
 	p.look("--profile", "dev").expect(t)
 	text := succeed(t, p.url, "doctor", "--profile", "dev")
-	if !strings.HasPrefix(text, "turnlog at "+p.url+": 0 errors, 0 warnings (17 streams, 1 node, 1 worker, 1 queue,") {
+	if !strings.HasPrefix(text, "turnlog at "+p.url+": 0 errors, 0 warnings (18 streams, 1 node, 1 worker, 1 queue,") {
 		t.Errorf("doctor prints %q", text)
 	}
 	if text = succeed(t, p.url, "doctor"); !strings.Contains(text, "warning: durability-weak (TURNLOG_JOURNAL TURNLOG_INBOX") ||
@@ -233,11 +233,11 @@ func TestMissingStreamsAreOneFinding(t *testing.T) {
 	p.api("STREAM.DELETE.KV_TURNLOG_AGENTS", "")
 	p.api("STREAM.DELETE.TURNLOG_TIMERS", "")
 	f := p.look("--profile", "dev").expect(t, "error stream-missing TURNLOG_TIMERS KV_TURNLOG_AGENTS")["stream-missing"]
-	if f.Do != "turnlog provision" || f.What != "2 of 17 streams are missing" {
+	if f.Do != "turnlog provision" || f.What != "2 of 18 streams are missing" {
 		t.Errorf("finding %+v", f)
 	}
 	run := at(t, p.url, "doctor", "--profile", "dev")
-	if run.end(t); !strings.Contains(run.out.String(), ": 1 error, 0 warnings (15 streams, not examined: nodes, workers, queues, sessions at work; ") {
+	if run.end(t); !strings.Contains(run.out.String(), ": 1 error, 0 warnings (16 streams, not examined: nodes, workers, queues, sessions at work; ") {
 		t.Errorf("doctor prints %q", run.out)
 	}
 	succeed(t, p.url, "provision")

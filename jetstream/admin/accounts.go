@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/jetstream/internal/api"
-	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
 // accountInfo is a request that every role imports. Otherwise the server answers requests to the API in
@@ -98,14 +97,19 @@ func (g Grant) account(namespace string) string {
 	return name
 }
 
-// imports returns what the account of a user with the permissions imports. It imports the commands of all
-// names; the user's own permissions say which one is the user's.
+// imports returns what the account of a user with the permissions imports. It imports what users of all
+// names send; the user's own permissions say which one is the user's.
 func (g Grant) imports(namespace string, p Permissions) []Import {
 	out := []Import{{Subject: accountInfo}}
-	n := layout.New(namespace)
+	var ofUsers []string
+	for _, row := range Subjects(namespace) {
+		if strings.HasSuffix(row.Subject, ofUser) {
+			ofUsers = append(ofUsers, wildcard(row.Subject, "", ""))
+		}
+	}
 	for _, s := range p.Publish {
-		if _, user := n.SenderOf(s); user != "" && covers(n.CmdOf("*", layout.AllSessions, "*"), s) {
-			s = strings.TrimSuffix(s, user) + "*"
+		if n := slices.IndexFunc(ofUsers, func(all string) bool { return covers(all, s) }); n >= 0 {
+			s = ofUsers[n]
 		}
 		out = append(out, Import{Subject: s, Many: strings.HasPrefix(s, api.DirectGet) || strings.HasPrefix(s, api.MsgNext)})
 	}

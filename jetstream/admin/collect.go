@@ -126,14 +126,14 @@ func (x *collection) mark(ctx context.Context) (err error) {
 // mayName returns the streams whose messages may name blobs, in the order in which names move:
 // schedules before the commands that they send, and journals last.
 func (n names) mayName() []Row {
-	on := []string{"SCHEDULES"}
+	on := []string{"SCHEDULES", "NAMED_SCHEDULES"}
 	for _, h := range headers() {
 		if h.name == layout.HeaderBlob {
 			on = append(on, h.on...)
 		}
 	}
 	rows := slices.DeleteFunc(Topology(n.NS, Config{}), func(r Row) bool { return !slices.Contains(on, r.Name) })
-	order := map[string]int{"SCHEDULES": -1, "JOURNAL": 1}
+	order := map[string]int{"SCHEDULES": -1, "NAMED_SCHEDULES": -1, "JOURNAL": 1}
 	slices.SortStableFunc(rows, func(a, b Row) int { return order[a.Name] - order[b.Name] })
 	return rows
 }

@@ -64,11 +64,11 @@ func PermissionsOf(g Grant) (Permissions, error) {
 	return p, nil
 }
 
-// ofUser ends the subject of the commands of a user with a name.
+// ofUser ends the subject of what a user with a name sends.
 const ofUser = ".<user>"
 
 // grant returns what a role publishes and subscribes to, except its inbox. A user with a name sends
-// commands only under it.
+// commands and schedules only under it. A driver passes on what a schedule sends, in the name of any user.
 func (n names) grant(role Role, queue, user string) (publish, hear []string) {
 	rows := Subjects(n.NS)
 	for _, row := range rows {
@@ -77,9 +77,11 @@ func (n names) grant(role Role, queue, user string) (publish, hear []string) {
 			_, named := strings.CutSuffix(row.Subject, ofUser)
 			hasNamed := slices.ContainsFunc(rows, func(r SubjectRow) bool { return r.Subject == row.Subject+ofUser })
 			switch {
+			case named && role == RoleDriver:
+				publish = append(publish, subject)
 			case named && user != "":
 				publish = append(publish, strings.TrimSuffix(subject, "*")+user)
-			case !named && (user == "" || !hasNamed):
+			case !named && (user == "" || !hasNamed || role == RoleDriver):
 				publish = append(publish, subject)
 			}
 		}
@@ -87,7 +89,7 @@ func (n names) grant(role Role, queue, user string) (publish, hear []string) {
 			hear = append(hear, subject)
 		}
 	}
-	return append(publish, n.requests(role, queue)...), hear
+	return append(publish, n.requests(role, queue, user)...), hear
 }
 
 func (g Grant) check() (namespace string, err error) {
@@ -160,16 +162,16 @@ func streamRequests() []streamRequest {
 		{RoleObserver, "read scan", "BLOBS"},
 		{RoleWorker, "read", "CATALOG FENCES"},
 		{RoleWorker, "read scan", "BLOBS"},
-		{RoleDriver, "look read", "INBOX NAMED TIMERS RUN TASKS SCHEDULES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY KEYS"},
+		{RoleDriver, "look read", "INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY KEYS"},
 		{RoleDriver, "look read scan", "JOURNAL NODES BLOBS"},
 		{RoleDriver, "look", "CATALOG"},
-		{RoleDriver, "purge", "INBOX NAMED TIMERS SCHEDULES BLOBS"},
-		{RoleScheduler, "look read purge", "SCHEDULES"},
+		{RoleDriver, "purge", "INBOX NAMED TIMERS SCHEDULES NAMED_SCHEDULES BLOBS"},
+		{RoleScheduler, "look read", "SCHEDULES NAMED_SCHEDULES"},
 		{RoleKeeper, "look", "JOURNAL APPROVALS DEAD BLOBS"},
 		{RoleKeeper, "read", "BLOBS"},
 		{RoleKeeper, "scan", "JOURNAL SNAPSHOTS BLOBS"},
 		{RoleProvisioner, "read", "AGENTS"},
-		{RoleDoctor, "look", "JOURNAL INBOX NAMED TIMERS RUN TASKS SCHEDULES KEYS CATALOG NODES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY BLOBS"},
+		{RoleDoctor, "look", "JOURNAL INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES KEYS CATALOG NODES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY BLOBS"},
 		{RoleDoctor, "read", "JOURNAL INBOX NAMED TIMERS RUN KEYS SNAPSHOTS BLOBS"},
 		{RoleDoctor, "scan", "JOURNAL NODES CATALOG DEAD BLOBS"},
 	}
@@ -181,7 +183,7 @@ type streamRequest struct {
 }
 
 // requests returns the subjects of the server's API that a role's code publishes to.
-func (n names) requests(role Role, queue string) []string {
+func (n names) requests(role Role, queue, user string) []string {
 	verbs := map[string]string{"look": api.StreamInfo, "read": api.MsgGet, "scan": api.DirectGet, "purge": api.StreamPurge}
 	var out []string
 	for _, r := range streamRequests() {
@@ -202,6 +204,10 @@ func (n names) requests(role Role, queue string) []string {
 		}
 		for _, r := range n.mayName() {
 			out = append(out, api.MsgGet+r.Stream)
+		}
+	case RoleScheduler: // a purge has no name
+		if user == "" {
+			out = append(out, api.StreamPurge+n.SchedulesStream(), api.StreamPurge+n.NamedSchedulesStream())
 		}
 	case RoleDoctor:
 		out = append(out, accountInfo, streamNames, apiConsumerList+n.RunStream(), apiConsumerList+n.TasksStream())

@@ -55,6 +55,9 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Schedule("<schedule>"), "SCHEDULES", "scheduler", "scheduler server"),
 		row(n.Fired("<schedule>"), "SCHEDULES", "server", "driver scheduler"),
 		row(n.Outcome("<schedule>"), "SCHEDULES", "driver", "driver scheduler"),
+		row(n.Schedule("<schedule>")+ofUser, "NAMED_SCHEDULES", "scheduler", "scheduler server"),
+		row(n.Fired("<schedule>")+ofUser, "NAMED_SCHEDULES", "server", "driver scheduler"),
+		row(n.Outcome("<schedule>")+ofUser, "NAMED_SCHEDULES", "driver", "driver scheduler"),
 		row(n.Run(session), "RUN", "client approver worker driver", "driver doctor"),
 		row(n.Task(queue, session, place), "TASKS", "driver", "worker"),
 		row(n.Live(n.Journal(session)), "", "server", "client approver driver observer"),
@@ -62,6 +65,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Live(n.Cmd(session, "<lane>"))+ofUser, "", "server", "driver"),
 		row(n.Live(n.Due(session)), "", "server", "driver"),
 		row(n.Live(n.Fired("<schedule>")), "", "server", "driver"),
+		row(n.Live(n.Fired("<schedule>"))+ofUser, "", "server", "driver"),
 		row(n.Delta(session), "", "worker driver", "client approver observer"),
 		row(n.Cancel(session), "", "driver", "worker"),
 		row(n.Probe(node), "", "driver doctor", "driver"),
@@ -101,7 +105,7 @@ type headerRow struct {
 func headers() []headerRow {
 	journal := []string{"JOURNAL"}
 	return []headerRow{
-		{layout.HeaderGuard, []string{"JOURNAL", "FENCES", "APPROVALS", "DEAD", "SCHEDULES", "BLOBS"}},
+		{layout.HeaderGuard, []string{"JOURNAL", "FENCES", "APPROVALS", "DEAD", "SCHEDULES", "NAMED_SCHEDULES", "BLOBS"}},
 		{layout.HeaderSeq, journal},
 		{layout.HeaderHash, journal},
 		{layout.HeaderPrev, journal},
@@ -110,10 +114,10 @@ func headers() []headerRow {
 		{layout.HeaderTrace, journal},
 		{layout.HeaderBlob, []string{"JOURNAL", "INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{layout.HeaderTicket, []string{"INBOX", "TASKS"}},
-		{"Nats-Schedule", []string{"TIMERS", "SCHEDULES"}},
-		{"Nats-Schedule-Target", []string{"TIMERS", "SCHEDULES"}},
-		{"Nats-Schedule-Time-Zone", []string{"SCHEDULES"}},
+		{"Nats-Schedule", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},
+		{"Nats-Schedule-Target", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},
+		{"Nats-Schedule-Time-Zone", []string{"SCHEDULES", "NAMED_SCHEDULES"}},
 		{"Nats-TTL", []string{"CATALOG", "NODES", "FENCES", "APPROVALS", "DEAD", "MEMORY"}},
-		{layout.HeaderOperation, []string{"CATALOG", "NODES", "APPROVALS", "DEAD", "AGENTS", "MEMORY"}},
+		{layout.HeaderOperation, []string{"CATALOG", "NODES", "APPROVALS", "DEAD", "AGENTS", "MEMORY", "NAMED_SCHEDULES"}},
 	}
 }

@@ -187,7 +187,7 @@ func TestOnlyTheServerWritesLiveCopies(t *testing.T) {
 			copies++
 		}
 	}
-	if copies != 5 {
-		t.Errorf("%d subjects of live copies, want those of entries, commands (of users with and without names), timers and schedules", copies)
+	if copies != 6 {
+		t.Errorf("%d subjects of live copies, want those of entries, commands (of users with and without names), timers and schedules (likewise)", copies)
 	}
 }

@@ -29,7 +29,9 @@ func TestAUserSendsCommandsOnlyUnderItsName(t *testing.T) {
 			"bob":      {"ask.bob": true, "decide.bob": true},
 			"client":   {"ask": true},
 			"approver": {"decide": true},
-			"driver":   {"ask": true, "decide": true},
+			"driver": {
+				"ask": true, "decide": true, "ask.ada": true, "ask.bob": true, "ask.eve": true, "decide.ada": true, "decide.bob": true,
+			},
 		} {
 			nc := c.connect(name)
 			for _, suffix := range []string{"ask", "ask.ada", "ask.bob", "ask.eve", "decide", "decide.ada", "decide.bob", "report", "report.ada"} {

@@ -3,10 +3,13 @@ package security
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/actor"
@@ -15,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/schedule"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/worker"
@@ -81,6 +85,152 @@ func TestOtherRolesCannotSchedule(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+func TestAUserSchedulesOnlyUnderItsName(t *testing.T) {
+	inEachLayout(t, func(t *testing.T, c *cell) {
+		for name, may := range map[string]map[string]bool{
+			"ada":       {"ada": true},
+			"bob":       {"bob": true},
+			"scheduler": {"": true},
+		} {
+			nc := c.connect(name)
+			for _, key := range []string{"", "ada", "bob", "eve"} {
+				subject := strings.TrimSuffix("turnlog.schedule.p."+key, ".")
+				if got := c.publishes(name, nc, subject); got != may[key] {
+					t.Errorf("%s publishes on %s: %t, want %t", name, subject, got, may[key])
+				}
+			}
+			for _, stream := range []string{"SCHEDULES", "NAMED_SCHEDULES"} { // a purge has no name
+				if got, want := c.publishes(name, nc, "$JS.API.STREAM.PURGE.TURNLOG_"+stream), name == "scheduler"; got != want {
+					t.Errorf("%s purges %s: %t, want %t", name, stream, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestAScheduleBearsTheNameOfItsUser has ada, who says that she is bob, start sessions, and take and remove bob's
+// schedule.
+func TestAScheduleBearsTheNameOfItsUser(t *testing.T) {
+	bubble(t, func(c *cell) {
+		ada, bob, admin := c.person("ada"), c.person("bob"), c.person("scheduler")
+		node := c.world("driver").Node(actor.Config{Name: "n1"})
+		hers, his, old := plan("hers", time.Minute), plan("his", time.Hour), plan("old", time.Minute)
+		hers.By, his.By, old.By = "bob", "bob", "bob"
+		for w, s := range map[*celltest.World]schedule.Schedule{ada: hers, bob: his, admin: old} {
+			if err := w.Client.Schedule(c.ctx, s, false); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		for _, replace := range []bool{false, true} {
+			if err := ada.Client.Schedule(c.ctx, plan("his", time.Minute), replace); !errors.Is(err, jetstream.ErrScheduled) {
+				c.t.Errorf("ada takes the name of bob's schedule: %v", err)
+			}
+		}
+		if err := ada.Client.Unschedule(c.ctx, "his"); !errors.Is(err, jetstream.ErrNoSchedule) {
+			c.t.Errorf("ada removes bob's schedule: %v", err)
+		}
+		<-time.After(90 * time.Second)
+		all, err := ada.Client.Schedules(c.ctx)
+		if err != nil || len(all) != 3 {
+			c.t.Fatalf("Schedules = %+v, %v", all, err)
+		}
+		var got []string
+		for _, s := range all {
+			got = append(got, s.Name+" by "+content.Sender(s.User, s.By))
+			if s.Last.Session == "" {
+				continue
+			}
+			ada.Until(s.Last.Session, events.KindTurnFinished)
+			opened := celltest.Facts[events.RunStarted](ada, s.Last.Session)[0]
+			input := celltest.Facts[events.InputQueued](ada, s.Last.Session)[0]
+			got = append(got, "opened by "+content.Sender(opened.User, opened.By), "input by "+content.Sender(input.User, input.By))
+		}
+		want := []string{
+			"hers by ada (claims to be bob)", "opened by ada", "input by ada", "his by bob", "old by bob (claimed)",
+			"opened by schedule/old (claimed)", "input by schedule/old (claimed)",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			c.t.Errorf("who did what (-want +got):\n%s", diff)
+		}
+		for _, w := range []*celltest.World{ada, bob} {
+			for _, s := range []string{"hers", "his"} {
+				if err := w.Client.Unschedule(c.ctx, s); err != nil && !errors.Is(err, jetstream.ErrNoSchedule) {
+					c.t.Error(err)
+				}
+			}
+		}
+		if err := admin.Client.Unschedule(c.ctx, "old"); err != nil {
+			c.t.Error(err)
+		}
+		before, err := ada.Client.Sessions(c.ctx)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		<-time.After(10 * time.Minute)
+		if after, err := ada.Client.Sessions(c.ctx); err != nil || len(after) != len(before) {
+			c.t.Errorf("sessions: %v, %v; before the schedules were removed %v", after, err, before)
+		}
+		if left, err := c.open("driver").Schedules().List(c.ctx); err != nil || len(left) > 0 {
+			c.t.Errorf("left of removed schedules: %+v, %v", left, err)
+		}
+		node.Drain(c.t)
+		c.clean()
+	})
+}
+
+// TestNoScheduleBearsAnotherName has ada's schedules fire onto every subject of bob's, with what bob's would have.
+func TestNoScheduleBearsAnotherName(t *testing.T) {
+	bubble(t, func(c *cell) {
+		ada, bob := c.person("ada"), c.person("bob")
+		his := plan("his", 24*time.Hour)
+		his.By = "bob"
+		if err := bob.Client.Schedule(c.ctx, his, false); err != nil {
+			c.t.Fatal(err)
+		}
+		node := c.world("driver").Node(actor.Config{Name: "n1"})
+		forged := plan("his", time.Second)
+		forged.By, forged.Created = "bob", time.Now().Add(-time.Hour)
+		data, err := forged.Encode()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		outcome, err := schedule.Outcome{Created: his.Created, Due: time.Now(), Fired: 1, Result: schedule.Started, Session: "his"}.Encode()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for n, m := range []struct {
+			target string
+			data   []byte
+		}{
+			{"turnlog.fired.his.bob", data},
+			{"turnlog.schedule.his.bob", data},
+			{"turnlog.schedule.new.bob", data},
+			{"turnlog.outcome.his.bob", outcome},
+		} {
+			msg := &nats.Msg{Subject: fmt.Sprintf("turnlog.schedule.x%d.ada", n), Data: m.data, Header: nats.Header{
+				"Nats-Schedule": {"@at " + time.Now().Add(2*time.Second).UTC().Format(time.RFC3339)}, "Nats-Schedule-Target": {m.target}, "X": {"1\r\nNats-Scheduler: turnlog.schedule.his.bob"},
+			}}
+			if answer, err := ada.Conn.RequestMsgWithContext(c.ctx, msg); err != nil || bytes.Contains(answer.Data, []byte(`"error"`)) {
+				c.t.Fatalf("schedule that sends to %s: %+v, %v", m.target, answer, err)
+			}
+		}
+		<-time.After(5 * time.Minute)
+		if o, _, err := c.open("driver").Schedules().Outcome(c.ctx, "his.bob"); err == nil {
+			c.t.Errorf("outcome of bob's schedule: %+v", o)
+		}
+		ids, err := ada.Client.Sessions(c.ctx)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, id := range ids {
+			for _, opened := range celltest.Facts[events.RunStarted](ada, id) {
+				c.t.Errorf("session %s was opened by %s", id, content.Sender(opened.User, opened.By))
+			}
+		}
+		node.Drain(c.t)
 	})
 }
 

@@ -55,7 +55,7 @@ func users() map[string]admin.Grant {
 		all[name] = g
 	}
 	for _, name := range []string{"ada", "bob"} {
-		all[name] = admin.Grant{Roles: []admin.Role{admin.RoleClient, admin.RoleApprover}, User: name}
+		all[name] = admin.Grant{Roles: []admin.Role{admin.RoleClient, admin.RoleApprover, admin.RoleScheduler}, User: name}
 	}
 	return all
 }

@@ -44,14 +44,15 @@ func New(ns string) Names {
 
 // Streams.
 
-func (n Names) JournalStream() string   { return n.prefix + "JOURNAL" }
-func (n Names) InboxStream() string     { return n.prefix + "INBOX" }
-func (n Names) NamedStream() string     { return n.prefix + "NAMED" }
-func (n Names) TimersStream() string    { return n.prefix + "TIMERS" }
-func (n Names) RunStream() string       { return n.prefix + "RUN" }
-func (n Names) SchedulesStream() string { return n.prefix + "SCHEDULES" }
-func (n Names) TasksStream() string     { return n.prefix + "TASKS" }
-func (n Names) KeysStream() string      { return n.prefix + "KEYS" }
+func (n Names) JournalStream() string        { return n.prefix + "JOURNAL" }
+func (n Names) InboxStream() string          { return n.prefix + "INBOX" }
+func (n Names) NamedStream() string          { return n.prefix + "NAMED" }
+func (n Names) TimersStream() string         { return n.prefix + "TIMERS" }
+func (n Names) RunStream() string            { return n.prefix + "RUN" }
+func (n Names) SchedulesStream() string      { return n.prefix + "SCHEDULES" }
+func (n Names) NamedSchedulesStream() string { return n.prefix + "NAMED_SCHEDULES" }
+func (n Names) TasksStream() string          { return n.prefix + "TASKS" }
+func (n Names) KeysStream() string           { return n.prefix + "KEYS" }
 
 // Buckets.
 
@@ -147,12 +148,14 @@ func (n Names) Timer(s content.SessionID, id string) string {
 func (n Names) Timers(s content.SessionID) string { return n.Timer(s, "*") }
 func (n Names) Due(s content.SessionID) string    { return n.NS + ".due." + string(s) }
 
-func (n Names) Schedule(name string) string { return n.NS + ".schedule." + name }
-func (n Names) Fired(name string) string    { return n.NS + ".fired." + name }
-func (n Names) Outcome(name string) string  { return n.NS + ".outcome." + name }
+// A schedule is named by its key: its name, and for one of a named user a dot and that user.
 
-// AllOfSchedule matches the subjects of a schedule in the stream of schedules.
-func (n Names) AllOfSchedule(name string) string { return n.NS + ".*." + name }
+func (n Names) Schedule(key string) string { return n.NS + ".schedule." + key }
+func (n Names) Fired(key string) string    { return n.NS + ".fired." + key }
+func (n Names) Outcome(key string) string  { return n.NS + ".outcome." + key }
+
+// AllOfSchedule matches the subjects of a schedule in its stream.
+func (n Names) AllOfSchedule(key string) string { return n.NS + ".*." + key }
 
 func (n Names) Run(s content.SessionID) string { return n.NS + ".run." + string(s) }
 

@@ -52,7 +52,8 @@ func (n Names) Streams() []Stream {
 		{Name: "DEAD", Config: bucketConfig(n.Dead(), MarkerTTL)},
 		{Name: "AGENTS", Config: bucketConfig(n.Agents(), 0)},
 		{Name: "MEMORY", Config: bucketConfig(n.Memory(), MarkerTTL)},
-		{Name: "SCHEDULES", Config: n.schedulesConfig()},
+		{Name: "SCHEDULES", Config: n.schedulesConfig(n.SchedulesStream(), "*")},
+		{Name: "NAMED_SCHEDULES", Config: n.schedulesConfig(n.NamedSchedulesStream(), "*.*")},
 		{Name: "BLOBS", Config: n.blobsConfig()},
 		{Name: "KEYS", Config: n.keysConfig()},
 	}
@@ -95,10 +96,10 @@ func (n Names) timersConfig() jetstream.StreamConfig {
 
 // schedulesConfig keeps one message of each kind: the schedule, its pending firing, and the outcome of
 // the last one. Any number of missed firings leaves one pending.
-func (n Names) schedulesConfig() jetstream.StreamConfig {
+func (n Names) schedulesConfig(stream, keys string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:              n.SchedulesStream(),
-		Subjects:          []string{n.Schedule("*"), n.Fired("*"), n.Outcome("*")},
+		Name:              stream,
+		Subjects:          []string{n.Schedule(keys), n.Fired(keys), n.Outcome(keys)},
 		MaxMsgsPerSubject: 1,
 		AllowMsgSchedules: true,
 		AllowRollup:       true, // schedules need it

@@ -77,7 +77,7 @@ name, and each session gets its newest version.`,
 	f.overlap = cli.NewChoice("skip", "allow")
 	f.overlap.Register(cmd, "overlap", "", "what to do while the previous session, or that of --session, is working")
 	fs.DurationVar(&f.plan.Late, "max-late", 0, "skip firings that are later than this `time`; 0: none")
-	fs.BoolVar(&f.replace, "replace", false, "replace the schedule of that name, if there is one")
+	fs.BoolVar(&f.replace, "replace", false, "replace your schedule of that name, if there is one")
 	fs.BoolVar(&f.later, "session-later", false, "accept a --session that does not exist yet")
 	cmd.MarkFlagsOneRequired("cron", "every", "at", "in")
 	cmd.MarkFlagsMutuallyExclusive("cron", "every", "at", "in")
@@ -135,18 +135,18 @@ func (f *adder) schedule(ctx context.Context, name string, words []string, now t
 
 // send stores the schedule.
 func (f *adder) send(ctx context.Context, r *app.Remote, p *schedule.Schedule) error {
-	err := r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
+	err := r.Do(ctx, func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
 		if p.Session != "" && !f.later {
 			if err := f.takesInput(ctx, c, p.Session); err != nil {
 				return err
 			}
 		}
-		p.By = c.Name()
+		p.By, p.User = c.Name(), cell.User()
 		return c.Schedule(ctx, *p, f.replace)
 	})
 	switch {
 	case errors.Is(err, jetstream.ErrScheduled):
-		return fmt.Errorf("there already is a schedule %s: give another name, or --replace", p.Name)
+		return fmt.Errorf("%w: give another name, or --replace your own", err)
 	case errors.Is(err, schedule.ErrBadSchedule):
 		return cli.Usage("%w", err)
 	}

@@ -5,6 +5,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,8 +48,9 @@ func list(a *app.App, r *app.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List schedules, one per line: name, when, next time, last outcome",
-		Long: `Lists schedules, one per line: name, when, next time, and the outcome of the last firing.
+		Short:   "List schedules, one per line: name, when, next time, who saved it, last outcome",
+		Long: `Lists schedules, one per line: name, when, next time, who saved it, and the outcome of the last
+firing. A name that the NATS server did not verify is marked as claimed.
 
 A one-time schedule disappears after it has started its session, which is its record. One that
 failed or was skipped is listed as over for seven days, with the reason; "turnlog schedule rm"
@@ -69,8 +71,8 @@ removes it earlier.`,
 			}
 			return output.Print(rows, func(w io.Writer) error {
 				line := render.Style{}.Line
-				return app.Table(w, "NAME WHEN NEXT LAST", rows, func(r row) []any {
-					return []any{line(r.Name), line(r.when), line(r.next()), line(r.last())}
+				return app.Table(w, "NAME WHEN NEXT BY LAST", rows, func(r row) []any {
+					return []any{line(r.Name), line(r.when), line(r.next()), line(cmp.Or(content.Sender(r.User, r.By), "-")), line(r.last())}
 				})
 			})
 		})
@@ -84,16 +86,21 @@ func remove(r *app.Remote) *cobra.Command {
 		Aliases: []string{"remove"},
 		Short:   "Remove schedules, and pending firings of them",
 		Long: `Removes schedules. A firing that no driver node has started is removed as well; sessions that
-were started continue. A schedule that is over disappears from the list.`,
+were started continue. A schedule that is over disappears from the list. A user with a name removes
+its own schedules, one without a name those of all.`,
 		Example: "  turnlog schedule rm nightly",
 	}
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
+		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
+			of := ""
+			if cell.User() != "" {
+				of = " of " + cell.User()
+			}
 			var errs []error
 			for _, name := range names {
 				err := c.Unschedule(ctx, name)
 				if errors.Is(err, jetstream.ErrNoSchedule) {
-					err = fmt.Errorf("there is no schedule %q: \"turnlog schedule ls\" lists all schedules", name)
+					err = fmt.Errorf("there is no schedule %q%s: \"turnlog schedule ls\" lists all schedules", name, of)
 				}
 				errs = append(errs, err)
 			}
@@ -116,6 +123,7 @@ type row struct {
 	Overlap schedule.Overlap  `json:"overlap,omitempty"`
 	MaxLate string            `json:"max_late,omitempty"`
 	By      string            `json:"by,omitempty"`
+	User    string            `json:"user,omitempty"` // who saved it, if the server verified that
 	Created *time.Time        `json:"created_at,omitempty"`
 	Next    *time.Time        `json:"next,omitempty"`
 	Pending *time.Time        `json:"pending_since,omitempty"` // it fired, and no node has started that
@@ -135,7 +143,7 @@ type outcome struct {
 }
 
 func rowOf(s jetstream.Standing, now time.Time) row {
-	r := row{Name: s.Name, Pending: timeOrNil(s.Pending), Over: s.Over}
+	r := row{Name: s.Name, User: s.User, Pending: timeOrNil(s.Pending), Over: s.Over}
 	if s.Err != nil {
 		r.Error, r.when = s.Err.Error(), "?"
 		return r

@@ -30,7 +30,7 @@ func (d *driver) sync(context.Context) error {
 			return !d.performer.Has(e.Identity()) && (!ok || !runsHere(c.Call))
 		})
 	}
-	return d.performer.Sync(owed, func() (*engine.View, error) { //nolint:contextcheck // effects outlive the command
+	return d.performer.Sync(owed, func() (*engine.View, error) {
 		if !d.lease.fresh() {
 			return nil, ErrLeaseLost
 		}

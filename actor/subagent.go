@@ -154,8 +154,11 @@ func (c *child) ended(ctx context.Context) (*loop.State, error) {
 // checkCaller refuses to open a session for a call that has ended.
 func (d *driver) checkCaller(ctx context.Context, env *commands.Envelope) error {
 	o, ok := env.Command.(commands.OpenSession)
+	if !ok || o.Parent == "" || d.State.Opened {
+		return nil
+	}
 	place, named := strings.CutPrefix(string(d.State.Session), string(o.Parent)+"-")
-	if _, _, _, err := content.ParsePlace(place); !ok || o.Parent == "" || !named || err != nil || d.State.Opened {
+	if _, _, _, err := content.ParsePlace(place); !named || err != nil {
 		return nil //nolint:nilerr // not opened for a call
 	}
 	s, err := d.node.read(ctx, o.Parent)

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/internal/testing/tasktest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
@@ -182,7 +183,7 @@ func TestACancelStopsTheVerifier(t *testing.T) {
 		if err := s.Cancel(w.Ctx, "enough"); err != nil {
 			t.Fatal(err)
 		}
-		<-c.Cancelled()
+		<-tasktest.Canceled(c)
 		w.Until("s", events.KindTaskFinished)
 		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("the cancel took %v", took)

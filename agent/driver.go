@@ -122,7 +122,7 @@ func (d *driver) Sync(ctx context.Context) error {
 		return d.dead
 	}
 	owed := loop.Pending(d.state)
-	return d.performer.Sync(owed, func() (*engine.View, error) { return d.session.View(owed), nil }) //nolint:contextcheck // effects outlive this Next if they run in the background
+	return d.performer.Sync(owed, func() (*engine.View, error) { return d.session.View(owed), nil })
 }
 
 // Wait decides on the next report, or returns when something was decided elsewhere.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/loop"
@@ -22,12 +23,21 @@ type Performer struct {
 	perform  func(context.Context, loop.Effect, *View) commands.Command
 	panicked func(*PanicError)
 	reports  chan Report
+	idle     chan effect // to goroutines that wait for one
 	running  map[string]*run
 	ending   []*run // stopped by Sync
 	round    int    // counts calls of Sync
 
 	root   context.Context //nolint:containedctx // spans all effects; ended by Cancel
 	cancel context.CancelCauseFunc
+}
+
+// effect is what a goroutine performs.
+type effect struct {
+	loop.Effect
+	*run
+	ctx  context.Context //nolint:containedctx // the effect's
+	view *View
 }
 
 type run struct {
@@ -46,7 +56,7 @@ func NewPerformer(
 	root, cancel := context.WithCancelCause(ctx)
 	return &Performer{
 		perform: perform, panicked: panicked,
-		reports: make(chan Report), running: make(map[string]*run), root: root, cancel: cancel,
+		reports: make(chan Report), idle: make(chan effect), running: make(map[string]*run), root: root, cancel: cancel,
 	}
 }
 
@@ -145,14 +155,43 @@ func (p *Performer) start(id string, e loop.Effect, v *View) *run {
 	ctx, cancel := context.WithCancelCause(p.root)
 	r := &run{id: id, cancel: cancel, done: make(chan struct{})}
 	p.running[id] = r
-	go func() {
-		defer close(r.done)
-		defer cancel(nil)
-		if c := p.contained(ctx, id, e, v); c != nil {
-			p.deliver(Report{Cause: id, Command: c})
-		}
-	}()
+	x := effect{e, r, ctx, v}
+	select {
+	case p.idle <- x:
+	default:
+		go p.serve(x)
+	}
 	return r
+}
+
+// linger is how long a goroutine waits for another effect. A new one has to grow its stack first, which
+// costs as much as many an effect.
+const linger = time.Second
+
+// serve performs an effect, then others that come soon.
+func (p *Performer) serve(x effect) {
+	next := time.NewTimer(linger)
+	defer next.Stop()
+	for {
+		p.one(x)
+		next.Reset(linger)
+		select {
+		case x = <-p.idle:
+		case <-next.C:
+			return
+		case <-p.root.Done():
+			return
+		}
+	}
+}
+
+// one performs one effect and delivers its report.
+func (p *Performer) one(x effect) {
+	defer close(x.done)
+	defer x.cancel(nil)
+	if c := p.contained(x.ctx, x.id, x.Effect, x.view); c != nil {
+		p.deliver(Report{Cause: x.id, Command: c})
+	}
 }
 
 // contained performs an effect. A panic in it ends its session, not the process.

@@ -35,8 +35,12 @@ type claim struct {
 	until time.Time  // end of the lease
 	begun uint64     // the sequence of the record that the call began; 0: none
 
-	cancelled chan struct{}
-	reason    string // set before cancelled is closed, under the queue's lock
+	reported bool // of the slot that holds it: the outcome was sent
+
+	// under the queue's lock
+	canceled bool
+	reason   string
+	onCancel func(reason string)
 }
 
 var _ task.Claim = (*claim)(nil)
@@ -132,6 +136,7 @@ func (c *claim) Report(ctx context.Context, r task.Report) error {
 	if err != nil {
 		return c.wrap("report", err)
 	}
+	c.reported = r.Question == nil
 	if r.Wake || c.task.Wake {
 		c.queue.runs.WakeSoon(r.Session)
 	}
@@ -159,12 +164,19 @@ func CommandOf(r task.Report, x task.Task) (id string, c commands.Command) {
 	return "result/" + attempt, commands.ReportResult{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Outcome: r.Outcome}
 }
 
-// Done removes the task from the queue and waits for the server's confirmation.
-func (c *claim) Done(ctx context.Context) error {
+// Done removes the task from the queue. It waits for the server's confirmation, but for a call that has
+// reported its outcome and may run again: if that acknowledgment is lost, the call runs again after its
+// lease, and its second report has no effect.
+func (c *claim) Done(ctx context.Context) (err error) {
 	if err := c.check("done"); err != nil {
 		return err
 	}
-	if err := c.queue.cell.api.Confirm(ctx, c.reply, api.Ack); err != nil {
+	if c.reported && c.task.Effects.Retryable() {
+		err = c.queue.cell.nc.Publish(c.reply, []byte(api.Ack))
+	} else {
+		err = c.queue.cell.api.Confirm(ctx, c.reply, api.Ack)
+	}
+	if err != nil {
 		return c.wrap("done", err)
 	}
 	c.queue.drop(c)
@@ -184,24 +196,24 @@ func (c *claim) Release(ctx context.Context) error {
 	return nil
 }
 
-func (c *claim) Cancelled() <-chan struct{} { return c.cancelled }
-
-func (c *claim) CancelReason() string {
-	select {
-	case <-c.cancelled:
-		return c.reason
-	default:
-		return ""
+// OnCancel registers what stops the call.
+func (c *claim) OnCancel(stop func(reason string)) {
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	c.onCancel = stop
+	if c.canceled {
+		stop(c.reason)
 	}
 }
 
 // cancel signals the holder to stop, once. The queue's lock is held.
 func (c *claim) cancel(reason string) {
-	select {
-	case <-c.cancelled:
-	default:
-		c.reason = reason
-		close(c.cancelled)
+	if c.canceled {
+		return
+	}
+	c.canceled, c.reason = true, reason
+	if c.onCancel != nil {
+		c.onCancel(reason)
 	}
 }
 

@@ -55,10 +55,7 @@ func (j *Journal) append(ctx context.Context, head journal.Head, e events.Entry)
 	if err := j.cell.pack(ctx, msg, payload); err != nil {
 		return next, err
 	}
-	describe(msg, head, e, next)
-	if trace := journal.TraceParent(ctx); trace != "" {
-		msg.Header.Set(layout.HeaderTrace, trace)
-	}
+	describe(msg, head, e, next, journal.TraceParent(ctx))
 	next.Guard, err = j.cell.api.Publish(ctx, msg)
 	switch {
 	case err == nil:
@@ -72,13 +69,19 @@ func (j *Journal) append(ctx context.Context, head journal.Head, e events.Entry)
 }
 
 // describe adds the headers of an entry.
-func describe(msg *nats.Msg, head journal.Head, e events.Entry, next journal.Head) {
-	msg.Header.Set(layout.HeaderGuard, strconv.FormatUint(head.Guard, 10))
-	msg.Header.Set(layout.HeaderSeq, strconv.FormatUint(e.Seq, 10))
-	msg.Header.Set(layout.HeaderHash, next.Hash.String())
-	msg.Header.Set(layout.HeaderPrev, e.Prev.String())
-	msg.Header.Set(layout.HeaderKinds, kindList(e.Events))
-	msg.Header.Set(layout.HeaderVersion, strconv.Itoa(e.Version))
+func describe(msg *nats.Msg, head journal.Head, e events.Entry, next journal.Head, trace string) {
+	values := [...]string{ // one array, for an append allocates often enough
+		strconv.FormatUint(head.Guard, 10), strconv.FormatUint(e.Seq, 10), next.Hash.String(), e.Prev.String(),
+		kindList(e.Events), strconv.Itoa(e.Version), trace,
+	}
+	for i, name := range [...]string{
+		layout.HeaderGuard, layout.HeaderSeq, layout.HeaderHash, layout.HeaderPrev,
+		layout.HeaderKinds, layout.HeaderVersion, layout.HeaderTrace,
+	} {
+		if values[i] != "" {
+			msg.Header[name] = values[i : i+1 : i+1]
+		}
+	}
 }
 
 // kindList returns the kinds in an entry, each once.

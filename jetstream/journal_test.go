@@ -114,7 +114,7 @@ func sealed(t *testing.T, head journal.Head, e events.Entry) (payload []byte, he
 	e, payload, next, err := journal.Seal(head, e)
 	must(t, err)
 	msg := nats.NewMsg("")
-	describe(msg, head, e, next)
+	describe(msg, head, e, next, "")
 	delete(msg.Header, layout.HeaderGuard)
 	return payload, msg.Header
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/tasktest"
 	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -314,18 +315,18 @@ func TestClaimIsCanceledByAConcurrentCancel(t *testing.T) {
 		must(t, held.Release(t.Context())) // a worker that receives the cancel while it drains
 		got := claimTask(t, second, time.Second)
 		select {
-		case <-got.Cancelled():
+		case reason := <-tasktest.Canceled(got):
+			if reason != "user_cancelled" {
+				t.Errorf("canceled for %q, want user_cancelled", reason)
+			}
 		default:
 			t.Fatal("Claim returned a canceled task without its cancel")
-		}
-		if got.CancelReason() != "user_cancelled" {
-			t.Errorf("CancelReason = %q, want user_cancelled", got.CancelReason())
 		}
 		must(t, got.Done(t.Context()))
 
 		must(t, c.Tasks().Dispatch(t.Context(), x)) // another task at the same place
 		select {
-		case <-claimTask(t, second, time.Second).Cancelled():
+		case <-tasktest.Canceled(claimTask(t, second, time.Second)):
 			t.Error("the cancel of a task that is over hit the next one of its place")
 		default:
 		}

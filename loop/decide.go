@@ -27,7 +27,7 @@ func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	case s.Deleted != nil:
 		return nil, nil
 	}
-	d := &decision{State: s.Fork(), env: env}
+	d := &decision{State: s.Fork(), env: env, events: make([]events.Event, 0, 8)}
 	d.begin(env.ID, max(env.At, s.At))
 	if err := d.take(env.Command); err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"cmp"
+
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -63,19 +65,21 @@ type scope struct {
 	used   events.Counters
 }
 
-func (s *State) scopes() []scope {
-	session := scope{"session", s.Config.SessionLimits, s.Used}
-	if s.Turn == nil {
-		return []scope{session}
+// scopes returns the sets that limit anything.
+func (s *State) scopes() (all []scope) {
+	var worked content.Duration
+	add := func(name string, l events.Limits, used events.Counters) {
+		if l != (events.Limits{}) {
+			used.Worked += worked
+			all = append(all, scope{name, l, used})
+		}
 	}
-	turn := scope{"turn", s.Config.Limits, s.Turn.Used}
-	if l := s.turnOptions().Limits; l != nil {
-		turn.limits = *l
+	if s.Turn != nil {
+		worked = s.worked()
+		add("turn", *cmp.Or(s.turnOptions().Limits, &s.Config.Limits), s.Turn.Used)
 	}
-	worked := s.worked()
-	turn.used.Worked += worked
-	session.used.Worked += worked
-	return []scope{turn, session}
+	add("session", s.Config.SessionLimits, s.Used)
+	return all
 }
 
 // over returns the first of the limits that is exceeded, or would be by one round or request.
@@ -119,8 +123,7 @@ func Remaining(s *State) events.Limits {
 	return left
 }
 
-// wallClock is the first instant at which the turn has worked for too long if it goes on
-// working; zero while it waits, is being cancelled or has no limit.
+// wallClock is when the turn will have worked too long; zero while it waits, is being cancelled or has no limit.
 func (s *State) wallClock() content.Time {
 	t := s.Turn
 	if t.Since != 0 || t.Cancel != nil {

@@ -25,8 +25,8 @@ const maxDeliveries = 3
 const CodeNotRun = "not_run"
 
 // handle is the whole life of a claim. It ends with ctx at the latest; the call is stopped when
-// stopping is closed.
-func (w *Worker) handle(ctx context.Context, c task.Claim, stopping <-chan struct{}) {
+// stopping ends.
+func (w *Worker) handle(ctx, stopping context.Context, c task.Claim) {
 	t := c.Task()
 	log := w.log.WithLazy(logfield.Session(t.Session), logfield.Call(t.Place), logfield.Attempt(t.Attempt), logfield.Tool(t.Tool))
 	w.cfg.Observer.Claimed(t, c.Delivery())
@@ -36,12 +36,12 @@ func (w *Worker) handle(ctx context.Context, c task.Claim, stopping <-chan struc
 	alive, end := keep(ctx, c, log)
 	defer end()
 
-	e, decided := withoutRunning(c)
+	call, done := stoppable(alive, stopping, c)
+	e, decided := withoutRunning(call, c)
 	if !decided {
-		call, done := stoppable(alive, c, stopping)
 		e = w.run(call, c, log)
-		done()
 	}
+	done()
 	fate := settle(alive, c, e, log)
 	w.cfg.Observer.Settled(t, fate)
 	log.Debug("task settled", zap.String("fate", string(fate)), zap.String("status", string(e.report.Outcome.Result.Status)),
@@ -78,11 +78,11 @@ func failure(t task.Task, s content.Status, code, text string) ending {
 }
 
 // withoutRunning returns the ending of a claim whose tool must not run, or must not run again.
-func withoutRunning(c task.Claim) (e ending, decided bool) {
+func withoutRunning(call context.Context, c task.Claim) (e ending, decided bool) {
 	t, delivery := c.Task(), c.Delivery()
 	overdue := t.Deadline != 0 && !time.Now().Before(t.Deadline.Std())
 	switch {
-	case cancelled(c):
+	case canceled(call):
 		return failure(t, content.StatusCancelled, "", "Cancelled before it reported a result"), true
 	case delivery > 1 && !t.Effects.Retryable():
 		return lost(t, "the worker that ran it was lost"), true

@@ -26,20 +26,27 @@ const (
 // it returns ends with the lease; if the lease is lost, its cause is task.ErrGone.
 func keep(ctx context.Context, c task.Claim, log *zap.Logger) (alive context.Context, end func()) {
 	alive, lose := context.WithCancelCause(ctx)
+	until := time.Now().Add(c.Lease())
 	var renewing sync.WaitGroup
-	renewing.Go(func() { lose(renew(alive, c, log)) })
+	renewing.Add(1)
+	first := time.AfterFunc(c.Lease()/renewals, func() { // most calls end before
+		defer renewing.Done()
+		lose(renew(alive, c, until, log))
+	})
 	return alive, func() {
 		lose(nil)
+		if first.Stop() {
+			renewing.Done()
+		}
 		renewing.Wait()
 	}
 }
 
-// renew extends the lease periodically until ctx or the lease ends. The claim reports the end of
-// the lease; renew also checks the clock, in case the claim cannot be reached.
-func renew(ctx context.Context, c task.Claim, log *zap.Logger) error {
+// renew extends the lease, which lasts until then, now and periodically until ctx or the lease ends. The
+// claim reports the end of the lease; renew also checks the clock, in case the claim cannot be reached.
+func renew(ctx context.Context, c task.Claim, until time.Time, log *zap.Logger) error {
 	every := c.Lease() / renewals
-	until := time.Now().Add(c.Lease())
-	for wait := every; pause.For(ctx, wait); {
+	for wait := time.Duration(0); pause.For(ctx, wait); {
 		asked := time.Now()
 		err := extend(ctx, c, every)
 		switch {
@@ -66,35 +73,20 @@ func extend(ctx context.Context, c task.Claim, limit time.Duration) error {
 // gone reports whether the lease of a context of keep was lost.
 func gone(ctx context.Context) bool { return errors.Is(context.Cause(ctx), task.ErrGone) }
 
-// stoppable returns the context of a call: it ends with ctx, when the claim is canceled, or when
-// stopping is closed. done must be called after the call.
-func stoppable(ctx context.Context, c task.Claim, stopping <-chan struct{}) (call context.Context, done func()) {
+// stoppable returns the context of a call: it ends with ctx, when the claim is canceled, or with
+// stopping. done must be called after the call.
+func stoppable(ctx, stopping context.Context, c task.Claim) (call context.Context, done func()) {
 	call, stop := context.WithCancelCause(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		select {
-		case <-c.Cancelled():
-			stop(fmt.Errorf("%w: %s", tool.ErrCancelled, c.CancelReason()))
-		case <-stopping:
-			stop(ErrStopped)
-		case <-call.Done():
-		}
-	})
+	c.OnCancel(func(reason string) { stop(fmt.Errorf("%w: %s", tool.ErrCancelled, reason)) })
+	unhook := context.AfterFunc(stopping, func() { stop(ErrStopped) })
 	return call, func() {
+		unhook()
 		stop(nil)
-		watching.Wait()
 	}
 }
 
-// cancelled reports whether the claim's call was canceled.
-func cancelled(c task.Claim) bool {
-	select {
-	case <-c.Cancelled():
-		return true
-	default:
-		return false
-	}
-}
+// canceled reports whether the call of a context of stoppable was canceled.
+func canceled(call context.Context) bool { return errors.Is(context.Cause(call), tool.ErrCancelled) }
 
 // backoff is the pause between attempts. It doubles each time, with jitter, so that many workers do
 // not retry in step. The zero value is ready.

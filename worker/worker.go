@@ -111,7 +111,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer giveUp(nil)
 	idle, rest := context.WithCancel(context.WithoutCancel(ctx)) // ends when no call runs any more
 	defer rest()
-	stopping := make(chan struct{}) // closed when calls must end
+	stopping, stop := context.WithCancel(context.Background()) // ends when calls must end
+	defer stop()
 
 	w.log.Info("worker started", zap.Int("slots", w.cfg.Slots), zap.Int("tools", len(w.tools.Load().Specs())))
 	var offers, slots, queue sync.WaitGroup
@@ -122,7 +123,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	<-ctx.Done()
 	w.log.Info("worker draining", zap.Duration("timeout", w.cfg.DrainTimeout))
-	drained := time.AfterFunc(w.cfg.DrainTimeout, func() { close(stopping) })
+	drained := time.AfterFunc(w.cfg.DrainTimeout, stop)
 	defer drained.Stop()
 	settled := time.AfterFunc(w.cfg.DrainTimeout+toolGrace+settleTimeout, func() { giveUp(ErrStopped) })
 	defer settled.Stop()
@@ -153,7 +154,7 @@ func (w *Worker) Ready() error {
 }
 
 // serve is one slot: one claim at a time until ctx ends. Claims continue under outlast.
-func (w *Worker) serve(ctx, outlast context.Context, stopping <-chan struct{}) {
+func (w *Worker) serve(ctx, outlast, stopping context.Context) {
 	var pause backoff
 	for {
 		c, err := w.cfg.Queue.Claim(ctx)
@@ -163,7 +164,7 @@ func (w *Worker) serve(ctx, outlast context.Context, stopping <-chan struct{}) {
 			if w.trouble.Swap(nil) != nil {
 				w.log.Info("queue gives tasks again")
 			}
-			w.handle(outlast, c, stopping)
+			w.handle(outlast, stopping, c)
 		case ctx.Err() != nil:
 			return
 		default:

@@ -338,7 +338,7 @@ func serverWithoutJetStream(t *testing.T) string {
 func serveNoResponders(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_, _ = fmt.Fprintf(conn, "INFO {\"server_id\":\"N\",\"version\":\"2.15.2\",\"headers\":true,\"max_payload\":1048576}\r\n")
-	sid := "1"
+	sids := make(map[string]string) // by the beginning of the subject
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		words := strings.Fields(lines.Text())
 		switch {
@@ -346,9 +346,9 @@ func serveNoResponders(conn net.Conn) {
 		case words[0] == "PING":
 			_, _ = fmt.Fprint(conn, "PONG\r\n")
 		case words[0] == "SUB":
-			sid = words[len(words)-1]
+			sids[strings.TrimSuffix(words[1], "*")] = words[len(words)-1]
 		case words[0] == "PUB" && len(words) == 4:
-			_, _ = fmt.Fprintf(conn, "HMSG %s %s 16 16\r\nNATS/1.0 503\r\n\r\n\r\n", words[2], sid)
+			_, _ = fmt.Fprintf(conn, "HMSG %s %s 16 16\r\nNATS/1.0 503\r\n\r\n\r\n", words[2], sids[words[2][:strings.LastIndex(words[2], ".")+1]])
 		}
 	}
 }

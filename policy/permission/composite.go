@@ -16,41 +16,56 @@ func All(policies ...tool.Permissions) tool.Permissions { return composite(polic
 
 // Evaluate judges the request.
 func (c composite) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, error) {
-	var verdicts []tool.Verdict
+	var all combined
 	for _, p := range c {
 		v, err := p.Evaluate(ctx, r)
 		if err != nil {
 			return tool.Verdict{}, err
 		}
-		verdicts = append(verdicts, v)
-		if v.Ruling == tool.Deny {
+		if all.add(v); all.denied() {
 			break
 		}
 	}
-	return combine(verdicts...), nil
+	return all.verdict(), nil
 }
 
-// combine combines verdicts as All does. An unknown ruling, of a later release, denies.
+// combine combines verdicts as All does.
 func combine(verdicts ...tool.Verdict) tool.Verdict {
-	var questions []tool.Verdict
-	var out tool.Verdict
+	var all combined
 	for _, v := range verdicts {
-		switch v.Ruling {
-		case tool.NoOpinion:
-		case tool.Allow:
-			out = v
-		case tool.Ask:
-			questions = append(questions, v.Questions()...)
-		case tool.Deny:
-			return v
-		default:
-			return deny(tool.CodeDenied, "unknown ruling %d", v.Ruling)
+		if all.add(v); all.denied() {
+			break
 		}
 	}
-	if len(questions) > 0 {
-		return together(questions)
+	return all.verdict()
+}
+
+// combined is what some verdicts are together, as All says.
+type combined struct {
+	out       tool.Verdict // the denial, or the last that allows
+	questions []tool.Verdict
+}
+
+// add adds a verdict. An unknown ruling, of a later release, denies.
+func (c *combined) add(v tool.Verdict) {
+	switch v.Ruling {
+	case tool.NoOpinion:
+	case tool.Allow, tool.Deny:
+		c.out = v
+	case tool.Ask:
+		c.questions = append(c.questions, v.Questions()...)
+	default:
+		c.out = deny(tool.CodeDenied, "unknown ruling %d", v.Ruling)
 	}
-	return out
+}
+
+func (c *combined) denied() bool { return c.out.Ruling == tool.Deny }
+
+func (c *combined) verdict() tool.Verdict {
+	if len(c.questions) > 0 && !c.denied() {
+		return together(c.questions)
+	}
+	return c.out
 }
 
 // together returns the verdict that asks all of the questions.

@@ -55,7 +55,7 @@ func (l *Local) Run(ctx context.Context, t Task) (Report, error) {
 		}
 		defer l.memory.Release(MemoryOf(size))
 	}
-	c := &localClaim{task: t, ended: make(chan end, 1), cancelled: make(chan struct{})}
+	c := &localClaim{task: t, ended: make(chan end, 1)}
 	select {
 	case l.tasks <- c:
 	case <-l.closed:
@@ -68,8 +68,7 @@ func (l *Local) Run(ctx context.Context, t Task) (Report, error) {
 		return e.report, e.err
 	case <-ctx.Done():
 	}
-	c.reason = fmt.Sprint(context.Cause(ctx))
-	close(c.cancelled)
+	c.cancel(fmt.Sprint(context.Cause(ctx)))
 	e := <-c.ended // a worker ends every claim: it abandons a tool that does not return
 	return e.report, e.err
 }
@@ -132,10 +131,12 @@ const localLease = 24 * time.Hour
 // localClaim is a task that the worker of this process runs. It ends with its report, or when it is
 // given back.
 type localClaim struct {
-	task      Task
-	ended     chan end // has room for the only one
-	cancelled chan struct{}
-	reason    string // set before cancelled is closed
+	task  Task
+	ended chan end // has room for the only one
+
+	mu       sync.Mutex // guards the rest
+	reason   string     // of the cancel; "": none
+	onCancel func(reason string)
 }
 
 type end struct {
@@ -152,17 +153,26 @@ func (*localClaim) Extend(context.Context) error    { return nil }
 func (*localClaim) Begin(context.Context) error     { return nil }
 func (*localClaim) Unbegin(context.Context) error   { return nil }
 func (*localClaim) Done(context.Context) error      { return nil }
-func (c *localClaim) Cancelled() <-chan struct{}    { return c.cancelled }
 func (c *localClaim) Release(context.Context) error { return c.end(end{err: ErrClosed}) }
 
 func (c *localClaim) Report(_ context.Context, r Report) error { return c.end(end{report: r}) }
 
-func (c *localClaim) CancelReason() string {
-	select {
-	case <-c.cancelled:
-		return c.reason
-	default:
-		return ""
+// OnCancel registers what stops the call.
+func (c *localClaim) OnCancel(stop func(reason string)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onCancel = stop
+	if c.reason != "" {
+		stop(c.reason)
+	}
+}
+
+func (c *localClaim) cancel(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reason = reason
+	if c.onCancel != nil {
+		c.onCancel(reason)
 	}
 }
 

@@ -152,12 +152,12 @@ type Claim interface {
 	Unbegin(ctx context.Context) error
 	// Report sends the end of the attempt. It may be called again.
 	Report(ctx context.Context, r Report) error
-	// Done takes the task off the queue, confirmed.
+	// Done takes the task off the queue. It waits for the confirmation, but for a call that has reported
+	// its outcome and may run again.
 	Done(ctx context.Context) error
 	// Release returns the task at once, for another worker.
 	Release(ctx context.Context) error
-	// Cancelled is closed when the call must stop.
-	Cancelled() <-chan struct{}
-	// CancelReason returns why it must stop, or "".
-	CancelReason() string
+	// OnCancel has stop called when the call must stop, or at once if it must already, with the reason.
+	// A claim has one such function. It must not block.
+	OnCancel(stop func(reason string))
 }

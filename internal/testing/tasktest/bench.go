@@ -83,18 +83,26 @@ func (b *bench) prompt(virtual time.Duration) time.Duration {
 	return virtual
 }
 
-// cancel cancels x and waits until its worker receives that. In real time a cancel may be sent before
+// Canceled returns what receives the reason when a claim's call must stop.
+func Canceled(c task.Claim) <-chan string {
+	reason := make(chan string, 1)
+	c.OnCancel(func(r string) { reason <- r })
+	return reason
+}
+
+// cancel cancels x and returns the reason that its worker receives. In real time a cancel may be sent before
 // all servers know the worker's subscription.
-func (b *bench) cancel(t *testing.T, x task.Task, running task.Claim) {
+func (b *bench) cancel(t *testing.T, x task.Task, running task.Claim) (reason string) {
 	t.Helper()
+	canceled := Canceled(running)
 	again := time.NewTicker(b.pass(time.Hour, cancelAgain))
 	defer again.Stop()
 	late := time.After(b.prompt(time.Second))
 	for {
 		must(t, b.Dispatcher.Cancel(t.Context(), x.Queue, x.Session, x.Place, "user_cancelled"))
 		select {
-		case <-running.Cancelled():
-			return
+		case reason := <-canceled:
+			return reason
 		case <-again.C:
 		case <-late:
 			t.Fatalf("the worker of %s did not receive the cancel", x.Place)
@@ -120,7 +128,7 @@ func (b *bench) next(t *testing.T, q task.Queue, stale func(task.Claim) bool) ta
 // canceled reports whether the claim receives a cancel.
 func (b *bench) canceled(c task.Claim) bool {
 	select {
-	case <-c.Cancelled():
+	case <-Canceled(c):
 		return true
 	case <-time.After(b.prompt(time.Second)):
 		return false

@@ -26,8 +26,8 @@ func arrives(t *testing.T, b *bench) {
 		t.Errorf("Lease = %v, want some time", c.Lease())
 	}
 	select {
-	case <-c.Cancelled():
-		t.Errorf("a fresh claim is cancelled: %q", c.CancelReason())
+	case reason := <-Canceled(c):
+		t.Errorf("a fresh claim is cancelled: %q", reason)
 	default:
 	}
 	must(t, c.Done(t.Context()))
@@ -238,18 +238,14 @@ func cancelClaimed(t *testing.T, b *bench) {
 	x, y, z := b.task("s1", "t1-r1-c1"), b.task("s1", "t1-r1-c2"), b.task("s2", "t1-r1-c1")
 	dispatch(t, b, x, y, z)
 	running, sibling, stranger := claim(t, q), claim(t, q), claim(t, q)
-	b.cancel(t, x, running)
-	if got := running.CancelReason(); got != "user_cancelled" {
-		t.Errorf("CancelReason = %q, want user_cancelled", got)
+	if got := b.cancel(t, x, running); got != "user_cancelled" {
+		t.Errorf("canceled for %q, want user_cancelled", got)
 	}
 	for _, c := range []task.Claim{sibling, stranger} {
 		select {
-		case <-c.Cancelled():
-			t.Errorf("the cancel reached %s/%s too", c.Task().Session, c.Task().Place)
+		case reason := <-Canceled(c):
+			t.Errorf("the cancel reached %s/%s too: %s", c.Task().Session, c.Task().Place, reason)
 		default:
-		}
-		if got := c.CancelReason(); got != "" {
-			t.Errorf("CancelReason of %s/%s = %q, want none", c.Task().Session, c.Task().Place, got)
 		}
 	}
 	wantQueued(t, b, x, true) // until its holder is done

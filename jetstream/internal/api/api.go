@@ -63,7 +63,8 @@ const (
 
 // Conn makes requests over one connection. It is safe for concurrent use.
 type Conn struct {
-	nc *nats.Conn
+	nc      *nats.Conn
+	answers answers
 }
 
 // New returns a Conn over nc. The caller closes nc.
@@ -76,11 +77,9 @@ func (c *Conn) Ask(ctx context.Context, subject string, body []byte) ([]byte, er
 }
 
 func (c *Conn) askWithin(ctx context.Context, d time.Duration, subject string, body []byte) ([]byte, error) {
-	ctx, done := c.await(ctx, d, subject)
-	defer done()
-	msg, err := c.nc.RequestWithContext(ctx, subject, body)
+	msg, err := c.request(ctx, d, &nats.Msg{Subject: subject, Data: body})
 	if err != nil {
-		return nil, endOf(ctx, err)
+		return nil, err
 	}
 	if !bytes.Contains(msg.Data, []byte(`"error":`)) {
 		return msg.Data, nil // large answers are not parsed twice
@@ -104,18 +103,17 @@ func (c *Conn) askWithin(ctx context.Context, d time.Duration, subject string, b
 // which may be the same writer's last one just after its acknowledgement. That has no effect,
 // so Publish repeats it until the other write has ended and the guard can be compared.
 func (c *Conn) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
-	ctx, done := c.await(ctx, PublishTimeout, msg.Subject)
-	defer done()
+	end := time.Now().Add(PublishTimeout)
 	for wait := inFlightPause; ; wait = min(2*wait, lastPause) {
-		answer, err := c.nc.RequestMsgWithContext(ctx, msg)
+		answer, err := c.request(ctx, time.Until(end), msg)
 		if err != nil {
-			return 0, endOf(ctx, err)
+			return 0, err
 		}
 		seq, err := parseAck(answer)
 		if !hasCode(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 			return seq, err
 		}
-		if !pause.For(ctx, wait) {
+		if !pause.For(ctx, min(wait, time.Until(end))) || !time.Now().Before(end) {
 			return 0, err
 		}
 	}
@@ -123,10 +121,8 @@ func (c *Conn) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 
 // Answer answers a delivered message once and waits until the server has received the answer.
 func (c *Conn) Answer(ctx context.Context, reply, what string) error {
-	ctx, done := c.await(ctx, AskTimeout, reply)
-	defer done()
-	_, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: reply, Data: []byte(what)})
-	return endOf(ctx, err)
+	_, err := c.request(ctx, AskTimeout, &nats.Msg{Subject: reply, Data: []byte(what)})
+	return err
 }
 
 // Confirm is Answer with retries, which are harmless for every answer but a nak.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
@@ -228,6 +230,10 @@ func (c *claim) check(op string) error {
 	return c.wrap(op, task.ErrGone)
 }
 
+// wrap names the operation. The claim is gone with its connection: its worker need not try again.
 func (c *claim) wrap(op string, err error) error {
+	if errors.Is(err, nats.ErrConnectionClosed) {
+		err = fmt.Errorf("%w: %w", task.ErrGone, err)
+	}
 	return fmt.Errorf("%s %s/%s: %w", op, c.task.Session, c.task.Place, err)
 }

@@ -333,6 +333,30 @@ func TestClaimIsCanceledByAConcurrentCancel(t *testing.T) {
 	})
 }
 
+// A closed connection does not come back, so a worker that tried again would only delay its end.
+func TestAClaimIsGoneWithItsConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		c := provision(t, connect(t, s), queueOf{name: "tools"})
+		nc := connect(t, s)
+		w := worker(t, nc)
+		x := shellTask("t1-r1-c1")
+		must(t, c.Tasks().Dispatch(t.Context(), x))
+		held := claimTask(t, w, time.Second)
+		nc.Close()
+		report := task.Report{Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Queue: x.Queue}
+		for what, err := range map[string]error{
+			"Extend": held.Extend(t.Context()), "Begin": held.Begin(t.Context()), "Report": held.Report(t.Context(), report),
+			"Done": held.Done(t.Context()), "Release": held.Release(t.Context()),
+		} {
+			if !errors.Is(err, task.ErrGone) {
+				t.Errorf("%s = %v, want ErrGone", what, err)
+			}
+		}
+	})
+}
+
 func TestRememberedCancelsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,6 +28,7 @@ func (d *doctor) queues(ctx context.Context, consumers []admin.ConsumerState, wo
 		d.blind("workers", err)
 		return
 	}
+	offers = slices.DeleteFunc(offers, func(o jetstream.Offer) bool { return o.Queue == task.LocalQueue }) // a node's own tools
 	d.report.Examined.Workers = new(len(offers))
 	all := make(map[string]*queueView)
 	view := func(name string) *queueView {
@@ -45,9 +46,6 @@ func (d *doctor) queues(ctx context.Context, consumers []admin.ConsumerState, wo
 		view(q)
 	}
 	for _, o := range offers {
-		if o.Queue == task.LocalQueue { // a node's own tools
-			continue
-		}
 		v := view(o.Queue)
 		v.workers = append(v.workers, o)
 	}

@@ -51,7 +51,10 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		if err := d.bind(d.State.Config); err != nil {
 			return false, err
 		}
-		claim := commands.Claim{Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.agent.Load().changed(d.State), Tickets: true}
+		claim := commands.Claim{
+			Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.agent.Load().changed(d.State), Tickets: true,
+			RetriedBy: d.trial.retry.By, User: d.trial.retry.User,
+		}
 		for _, e := range d.callsHere() { // they ended with the last driver
 			if e.Call.Name != loop.VerifierTool {
 				claim.Lost = append(claim.Lost, e.Call.Place)
@@ -59,6 +62,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		}
 		err := d.decide(ctx, d.envelope("claim/"+ulid.Make().String(), claim))
 		if err == nil {
+			d.trial.recorded(ctx)
 			return true, nil
 		}
 		if !errors.Is(err, journal.ErrConflict) {

@@ -43,10 +43,12 @@ const (
 	unheldFor = 15 * time.Second // longer than a lease
 )
 
-// record publishes which tokens this node holds, and answers the probes of other nodes.
+// record publishes which tokens this node holds, and answers the probes of other nodes and the requests of
+// keepers.
 func (n *Node) record(ctx context.Context) error {
 	nodes := n.cell.Nodes()
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return n.cell.Deletions(ctx) })
 	group.Go(func() error {
 		return nodes.Answer(ctx, n.cfg.Name, func() []jetstream.HeldToken { return n.holds(true) })
 	})

@@ -268,7 +268,7 @@ func TestAPanicEndsOnlyItsSession(t *testing.T) {
 			t.Fatalf("set aside: %+v, %v", aside, err)
 		}
 		cured.Store(true)
-		if err := w.Cell.Trials().Retry(w.Ctx, "bad"); err != nil {
+		if err := w.Cell.Trials().Retry(w.Ctx, "bad", "eve"); err != nil {
 			t.Fatal(err)
 		}
 		w.finish(bad)

@@ -41,6 +41,7 @@ type trial struct {
 	slow  *time.Timer // fires in a slow step
 	leave func()      // ends the session's place among those that are taken over; nil: it has none
 
+	retry  jetstream.Retry // by whom the session is tried again, until that is recorded; belongs to the driver
 	mu     slot            // guards the rest, and is held while the note is written
 	note   jetstream.Trial // as far as it is known
 	seq    uint64          // of the driver's stored note; 0: none
@@ -82,11 +83,52 @@ func (t *trial) look(ctx context.Context) (aside bool) {
 		note.Broke = append(note.Broke, jetstream.Breakage{Node: note.Node, At: note.Since, Crowd: note.Crowd})
 		note.Node = ""
 	}
+	if note.Seq > 0 {
+		t.again(ctx, &note)
+	}
 	if t.note = note; broken && note.Aside() {
 		t.put(ctx)
 		t.complain()
 	}
 	return note.Aside()
+}
+
+// again finds out whether somebody has the session tried again. The lock is held.
+func (t *trial) again(ctx context.Context, note *jetstream.Trial) {
+	retry, err := t.node.trials.Retried(ctx, note.Session)
+	if err != nil {
+		t.log.Warn("who has the session tried again is not known", zap.Error(err))
+	}
+	if t.retry = retry; retry.Seq > note.Seq && note.Aside() {
+		note.Broke = nil
+		t.note = *note
+		t.put(ctx)
+	}
+	if note.RetriedBy != "" {
+		t.retry, t.seq = jetstream.Retry{By: note.RetriedBy}, note.Seq
+	}
+}
+
+// recorded removes what said who has the session tried again: its journal says it now.
+func (t *trial) recorded(ctx context.Context) {
+	if t.retry == (jetstream.Retry{}) {
+		return
+	}
+	if t.retry.User != "" {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+		defer cancel()
+		if err := t.node.trials.Recorded(ctx, t.note.Session, t.retry); err != nil {
+			t.log.Warn("retry of the session stays noted", zap.Error(err))
+		}
+	}
+	t.retry = jetstream.Retry{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.note.RetriedBy = ""; t.note.Node != "" {
+		t.put(ctx)
+	} else {
+		t.unmark(ctx)
+	}
 }
 
 func (t *trial) complain() {

@@ -128,12 +128,15 @@ func TestASessionThatBreaksNodesIsSetAside(t *testing.T) {
 			k.mu.Lock()
 			*k.cured = true
 			k.mu.Unlock()
-			if err := w.Cell.Trials().Retry(w.Ctx, "killer"); err != nil {
+			if err := w.Cell.Trials().Retry(w.Ctx, "killer", "eve"); err != nil {
 				t.Fatal(err)
 			}
 			w.Until("killer", events.KindParked)
 			if got := celltest.Facts[events.RunStarted](w.World, "killer"); len(got) != 1 {
 				t.Errorf("it was opened %d times", len(got))
+			}
+			if got := celltest.Facts[events.DriverClaimed](w.World, "killer"); got[len(got)-1].RetriedBy != "eve" || got[len(got)-1].User != "" {
+				t.Errorf("claims: %+v, want that the last says eve had it retried, as she says", got)
 			}
 			if note, err := w.Cell.Trials().Get(w.Ctx, "killer"); err != nil || len(note.Broke) > 0 || note.Node != "" {
 				t.Errorf("the note about it stays: %+v, %v", note, err)

@@ -159,7 +159,7 @@ func (c *Client) SetAside(ctx context.Context) ([]jetstream.Trial, error) {
 // RetrySession lets nodes drive a session again that is set aside. It needs the permissions of an
 // approver.
 func (c *Client) RetrySession(ctx context.Context, s content.SessionID) error {
-	return forbidden(c.cell.Trials().Retry(ctx, s))
+	return forbidden(c.cell.Trials().Retry(ctx, s, c.name))
 }
 
 // Read returns a session as its journal has it now. It returns ErrNotFound for a session

@@ -16,6 +16,9 @@ type Claim struct {
 	Config *events.Config  `msgpack:"c,omitempty"` // the host's configuration, in process only
 
 	Tickets bool `msgpack:"tk,omitempty"` // the host issues and requires tickets for dispatches
+
+	RetriedBy string `msgpack:"rb,omitempty"` // who had the session tried again, which was set aside
+	User      string `msgpack:"us,omitempty"` // the same, verified
 }
 
 // OpenSession starts a session.

@@ -128,7 +128,7 @@ func sampleOptions() *TurnOptions {
 
 func sessionSamples() []Event {
 	return []Event{
-		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true},
+		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true, RetriedBy: "ada", User: "ada"},
 		Parked{Timer: true, Calls: 2},
 		RunStarted{
 			Config: sampleConfig(), Transcript: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
@@ -144,7 +144,7 @@ func sessionSamples() []Event {
 		ToolsAllowed{Grant: "grant-1", Tools: []string{"fs_*", "shell_exec"}, By: "ada", User: "web"},
 		SessionClosed{Reason: "done", By: "ada", User: "web"},
 		ModelSwitched{Model: "scripted:y", Data: []byte("replies: []"), By: "ada", User: "web"},
-		SessionDeleted{By: "ada", Reason: "asked to", Expired: true},
+		SessionDeleted{By: "ada", User: "ada", Reason: "asked to", Expired: true},
 		Refused{Command: "cmd-8", Reason: "busy", Detail: "turn-3 is open"},
 	}
 }

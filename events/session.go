@@ -17,6 +17,9 @@ type DriverClaimed struct {
 	Lost  []content.Place `msgpack:"l,omitempty" json:"lost,omitempty"`  // calls that were lost with the previous owner
 
 	Tickets bool `msgpack:"tk,omitempty" json:"tickets,omitempty"` // reports about later dispatches need their tickets
+
+	RetriedBy string `msgpack:"rb,omitempty" json:"retried_by,omitempty"` // who had the session tried again, which was set aside
+	User      string `msgpack:"us,omitempty" json:"user,omitempty"`       // the same, verified, see content.Sender
 }
 
 // Parked records that a driver released an idle session. All commands up to the
@@ -63,6 +66,7 @@ type SessionClosed struct {
 // id is never used again.
 type SessionDeleted struct {
 	By      string `msgpack:"b,omitempty" json:"by,omitempty"`
+	User    string `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
 	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"`
 	Expired bool   `msgpack:"x,omitempty" json:"expired,omitempty"` // by the retention policy
 }
@@ -71,6 +75,7 @@ type SessionDeleted struct {
 // it had, and the hash of the last one.
 type Deletion struct {
 	By      string       `json:"by,omitempty"`
+	User    string       `json:"user,omitempty"` // verified, see content.Sender
 	Reason  string       `json:"reason,omitempty"`
 	Expired bool         `json:"expired,omitempty"`
 	At      content.Time `json:"at"`
@@ -84,9 +89,9 @@ func (d Deletion) String() string {
 	if d.Expired {
 		what = "expired and was deleted"
 	}
-	by := ""
-	if d.By != "" {
-		by = " by " + content.Sender("", d.By)
+	by := content.Sender(d.User, d.By)
+	if by != "" {
+		by = " by " + by
 	}
 	why := ""
 	if d.Reason != "" {
@@ -101,7 +106,7 @@ func DeletionOf(e Entry) (Deletion, bool) {
 		return Deletion{}, false
 	}
 	d, ok := e.Events[0].(SessionDeleted)
-	return Deletion{By: d.By, Reason: d.Reason, Expired: d.Expired, At: e.At, Entries: e.Seq - 1, Last: e.Prev}, ok
+	return Deletion{By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, At: e.At, Entries: e.Seq - 1, Last: e.Prev}, ok
 }
 
 // Config is the part of a host's configuration that a journal records: names, limits

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,13 @@ func (l *List) Sessions(ctx context.Context) ([]content.SessionID, error) {
 // Trials holds notes about sessions that nodes may not survive. A node that dies leaves its note, so
 // the next one knows what the dead one was doing. It is safe for concurrent use.
 type Trials struct {
-	cell  *Cell
-	notes bucket[Trial]
+	cell    *Cell
+	notes   bucket[Trial]
+	retries bucket[Retry] // by session and user
 }
+
+// retriedTTL is how long a retry waits for a node to record it.
+const retriedTTL = 7 * 24 * time.Hour
 
 // Trial is the note about one session.
 type Trial struct {
@@ -85,6 +90,16 @@ type Trial struct {
 	Since content.Time `msgpack:"s,omitempty"`
 	Crowd bool         `msgpack:"c,omitempty"` // the node does the same for other sessions meanwhile
 	Broke []Breakage   `msgpack:"b,omitempty"` // in a row, oldest first
+
+	RetriedBy string `msgpack:"r,omitempty"` // who has it tried again, as it says, until that is recorded
+	Seq       uint64 `msgpack:"-"`           // of the note; 0: there is none
+}
+
+// Retry says that a user whose name the server verified has a session tried again that was set aside.
+type Retry struct {
+	By   string `msgpack:"b,omitempty"`
+	User string `msgpack:"-"`
+	Seq  uint64 `msgpack:"-"` // 0: nobody has
 }
 
 // Breakage says that a session broke its driver, or all of its node.
@@ -119,13 +134,16 @@ var ErrNotAside = errors.New("session is not set aside")
 
 // Trials returns the cell's notes about sessions that nodes may not survive.
 func (c *Cell) Trials() *Trials {
-	return &Trials{c, valueBucket[Trial](c, "trial", c.names.Dead(), layout.TrialKeys, 1, 0)}
+	return &Trials{
+		c, valueBucket[Trial](c, "trial", c.names.Dead(), layout.TrialKeys, 1, 0),
+		valueBucket[Retry](c, "retry", c.names.Dead(), layout.TrialKeys, 2, retriedTTL),
+	}
 }
 
 // Get returns the note about a session. Without one, only its Session is set.
 func (t *Trials) Get(ctx context.Context, s content.SessionID) (Trial, error) {
 	it, _, err := t.notes.get(ctx, string(s))
-	it.Value.Session = s
+	it.Value.Session, it.Value.Seq = s, it.Seq
 	return it.Value, err
 }
 
@@ -158,8 +176,35 @@ func (t *Trials) Aside(ctx context.Context) (out []Trial, err error) {
 	return out, err
 }
 
-// Retry lets nodes drive a session again that is set aside, and wakes it.
-func (t *Trials) Retry(ctx context.Context, s content.SessionID) error {
+// Retried returns the last retry of a session by a user with a name that is not recorded in its journal.
+func (t *Trials) Retried(ctx context.Context, s content.SessionID) (last Retry, err error) {
+	keys, err := t.retries.keys(ctx, string(s)+".*")
+	for _, key := range keys {
+		it, ok, err := t.retries.look(ctx, key)
+		if err != nil {
+			return Retry{}, err
+		}
+		if ok && it.Err == nil && it.Seq > last.Seq {
+			last = it.Value
+			last.User, last.Seq = t.cell.names.UserOf(key), it.Seq
+		}
+	}
+	return last, err
+}
+
+// Recorded removes a retry that is recorded in the session's journal.
+func (t *Trials) Recorded(ctx context.Context, s content.SessionID, r Retry) error {
+	b := t.retries
+	b.once, b.ttl = true, unlistedTTL
+	if err := b.delete(ctx, string(s)+"."+r.User, r.Seq); !api.IsConflict(err) {
+		return err
+	}
+	return nil
+}
+
+// Retry lets nodes drive a session again that is set aside, and wakes it. Its journal says who did it: the
+// user, if the connection has a name, or by as a claim.
+func (t *Trials) Retry(ctx context.Context, s content.SessionID, by string) error {
 	all, err := t.Aside(ctx)
 	if err != nil {
 		return err
@@ -167,9 +212,12 @@ func (t *Trials) Retry(ctx context.Context, s content.SessionID) error {
 	if !slices.ContainsFunc(all, func(n Trial) bool { return n.Session == s }) {
 		return fmt.Errorf("retry %s: %w", s, ErrNotAside)
 	}
-	b := t.notes
-	b.ttl = unlistedTTL
-	if err := b.delete(ctx, string(s)); err != nil {
+	if t.cell.user != "" {
+		_, err = t.retries.put(ctx, string(s)+"."+t.cell.user, Retry{By: by})
+	} else {
+		_, err = t.notes.put(ctx, string(s), Trial{RetriedBy: cmp.Or(by, "unknown")})
+	}
+	if err != nil {
 		return err
 	}
 	return t.cell.Runs().Wake(ctx, s)

@@ -9,7 +9,7 @@ import (
 func (s Style) detail(ev events.Event) string {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
-		return s.list("epoch", ev.Epoch, "node", ev.Node, "lost", ev.Lost)
+		return s.list("epoch", ev.Epoch, "node", ev.Node, "lost", ev.Lost, "retried by", content.Sender(ev.User, ev.RetriedBy))
 	case events.Parked:
 		return s.list("", is(ev.Timer, "with a timer"), "waits for", count(ev.Calls, "call"))
 	case events.RunStarted:
@@ -97,7 +97,7 @@ func (s Style) detail(ev events.Event) string {
 	case events.SessionClosed:
 		return s.list("", ev.Reason, "by", content.Sender(ev.User, ev.By))
 	case events.SessionDeleted:
-		return s.list("", is(!ev.Expired, "deleted")+is(ev.Expired, "expired"), "by", content.Sender("", ev.By)) + s.colon(ev.Reason)
+		return s.list("", is(!ev.Expired, "deleted")+is(ev.Expired, "expired"), "by", content.Sender(ev.User, ev.By)) + s.colon(ev.Reason)
 	case events.Refused:
 		return s.list("", ev.Command) + " " + s.Bad(s.list("", ev.Reason)) + s.colon(ev.Detail)
 	}

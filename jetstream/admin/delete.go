@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,25 +20,19 @@ import (
 // ErrNotDeleted is returned by Clear for a session without a tombstone. Delete it first.
 var ErrNotDeleted = errors.New("session is not deleted")
 
-// Delete appends the tombstone to a session, which is then deleted; Clear removes its data. Delete
-// returns journal.ErrConflict if last is no longer the last entry, and ErrNotProvisioned if the cell
-// lacks a stream that Clear needs. After either the session is unchanged.
+// Delete appends the tombstone to a session, which is then deleted; Clear removes its data. For a user with
+// a name a node does it, or Delete returns jetstream.ErrNoNode. It returns journal.ErrConflict if last is no
+// longer the last entry, and ErrNotProvisioned if the cell lacks a stream that Clear needs. After each of
+// these the session is unchanged.
 func (c *Cell) Delete(ctx context.Context, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
-	s := last.Entry.Session
-	e := events.Entry{
-		Session: s, Cause: "delete/" + rand.Text(), At: max(content.TimeOf(time.Now()), last.Entry.At),
-		Epoch: last.Entry.Epoch, Events: []events.Event{d},
-	}
 	err := c.tryPurges(ctx)
 	if err == nil {
-		_, err = c.cell.Journal().Append(ctx, last.Head, e)
+		var done events.Deletion
+		if done, err = c.cell.Delete(ctx, last, d); err == nil {
+			return done, nil
+		}
 	}
-	if err != nil {
-		return events.Deletion{}, fmt.Errorf("delete %s: %w", s, err)
-	}
-	e.Seq, e.Prev = last.Seq+1, last.Hash
-	done, _ := events.DeletionOf(e)
-	return done, nil
+	return events.Deletion{}, fmt.Errorf("delete %s: %w", last.Entry.Session, err)
 }
 
 // tryPurges purges a subject without messages from every stream that Clear purges. It verifies that

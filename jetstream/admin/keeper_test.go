@@ -249,6 +249,7 @@ func TestDeleteChangesNothingInAnIncompleteCell(t *testing.T) {
 		must(t, c.Provision(t.Context(), Config{Memory: true}))
 		delete(before, c.names.Dead().Key("s"))
 		delete(before, c.names.Dead().Key(layout.TrialKeys+"s"))
+		delete(before, c.names.Dead().Key(layout.TrialKeys+"s.ada"))
 		if diff := cmp.Diff(before, remains(t, c, "s")); diff != "" {
 			t.Errorf("something was changed (-before +after):\n%s", diff)
 		}

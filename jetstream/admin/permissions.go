@@ -68,14 +68,15 @@ func PermissionsOf(g Grant) (Permissions, error) {
 const ofUser = ".<user>"
 
 // grant returns what a role publishes and subscribes to, except its inbox. A user with a name sends
-// commands and schedules only under it. A driver passes on what a schedule sends, in the name of any user.
+// commands, schedules and deletions only under it. A driver passes on what a schedule sends, in the name of any user.
 func (n names) grant(role Role, queue, user string) (publish, hear []string) {
 	rows := Subjects(n.NS)
 	for _, row := range rows {
 		subject := wildcard(row.Subject, role, queue)
 		if slices.Contains(row.Writers, role) {
 			_, named := strings.CutSuffix(row.Subject, ofUser)
-			hasNamed := slices.ContainsFunc(rows, func(r SubjectRow) bool { return r.Subject == row.Subject+ofUser })
+			hasNamed := slices.ContainsFunc(rows, func(r SubjectRow) bool { return r.Subject == row.Subject+ofUser }) ||
+				role == RoleKeeper && row.Kept == "JOURNAL" // a node writes the tombstones of a named keeper
 			switch {
 			case named && role == RoleDriver:
 				publish = append(publish, subject)

@@ -32,7 +32,7 @@ import (
 // single lists the users with one role.
 func single() []string {
 	all := slices.Collect(maps.Keys(users()))
-	return slices.Sorted(slices.Values(slices.DeleteFunc(all, func(n string) bool { return len(users()[n].Roles) > 1 })))
+	return slices.Sorted(slices.Values(slices.DeleteFunc(all, func(n string) bool { return len(users()[n].Roles) > 1 || users()[n].User != "" })))
 }
 
 // lets reports whether the server permits an action on a connection.

@@ -2,6 +2,7 @@ package security
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,8 +16,10 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/worker"
@@ -40,6 +43,123 @@ func TestAUserSendsCommandsOnlyUnderItsName(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+func TestAUserDeletesAndRetriesOnlyUnderItsName(t *testing.T) {
+	inEachLayout(t, func(t *testing.T, c *cell) {
+		const journal, deletion, note = "turnlog.journal.s", "turnlog.delete.s.", "$KV.TURNLOG_DEAD.trial.s"
+		for name, may := range map[string][]string{
+			"kim":      {deletion + "kim"},
+			"lee":      {deletion + "lee"},
+			"keeper":   {journal},
+			"ada":      {note + ".ada"},
+			"bob":      {note + ".bob"},
+			"approver": {note},
+		} {
+			nc := c.connect(name)
+			for _, subject := range []string{
+				journal, deletion + "kim", deletion + "lee", deletion + "eve", deletion + "ada", note, note + ".ada", note + ".bob", note + ".eve",
+			} {
+				if got, want := c.publishes(name, nc, subject), slices.Contains(may, subject); got != want {
+					t.Errorf("%s publishes on %s: %t, want %t", name, subject, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestATombstoneHasTheNameThatTheServerVerified has kim, who says that she is lee, delete a session.
+func TestATombstoneHasTheNameThatTheServerVerified(t *testing.T) {
+	bubble(t, func(c *cell) {
+		ctx := c.ctx
+		deletes := func(name string, s content.SessionID, at func(*journal.Record)) (events.Deletion, error) {
+			keeper := c.open(name)
+			last, err := keeper.Journal().Last(ctx, s)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			at(&last)
+			return admin.Of(keeper).Delete(ctx, last, events.SessionDeleted{By: "lee", Reason: "why"})
+		}
+		now := func(*journal.Record) {}
+		for _, s := range []content.SessionID{"one", "two"} {
+			e := events.Entry{Session: s, Cause: "c", Epoch: 1, Events: []events.Event{events.Parked{}}}
+			if _, err := c.open("driver").Journal().Append(ctx, journal.Head{}, e); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		if _, err := deletes("kim", "one", now); !errors.Is(err, jetstream.ErrNoNode) {
+			c.t.Errorf("without a node: %v", err)
+		}
+		node := c.world("driver").Node(actor.Config{Name: "n1"})
+		if _, err := deletes("kim", "one", func(r *journal.Record) { r.Guard++ }); !errors.Is(err, journal.ErrConflict) {
+			c.t.Errorf("a session that has changed: %v", err)
+		}
+		for name, s := range map[string]content.SessionID{"kim": "one", "keeper": "two"} {
+			if _, err := deletes(name, s, now); err != nil {
+				c.t.Fatal(err)
+			}
+			if _, err := admin.Of(c.open(name)).Clear(ctx, s); err != nil {
+				c.t.Error(err)
+			}
+			last, err := c.open("observer").Journal().Last(ctx, s)
+			d, _ := events.DeletionOf(last.Entry)
+			want := map[string]string{"kim": " by kim (claims to be lee) (why): 1 entries", "keeper": " by lee (claimed) (why): 1 entries"}[name]
+			if err != nil || !strings.Contains(d.String(), want) {
+				c.t.Errorf("the session that %s deleted %s, %v; want %q", name, d, err, want)
+			}
+		}
+		node.Drain(c.t)
+		c.clean()
+	})
+}
+
+// TestARetryHasTheNameThatTheServerVerified has ada, who says that she is bob, retry a session that is set aside.
+func TestARetryHasTheNameThatTheServerVerified(t *testing.T) {
+	bubble(t, func(c *cell) {
+		w, node := c.person("client"), c.world("driver").Node(actor.Config{Name: "n1"})
+		for name, want := range map[string]string{"ada": "ada (claims to be bob)", "approver": "bob (claimed)"} {
+			id := content.SessionID("s-" + name)
+			s := w.Start(id, "replies:\n  - text: done\n    repeat: true\n")
+			submit(w, s)
+			next[*session.Finished](w, s)
+			<-time.After(time.Minute)
+			broken := jetstream.Breakage{Node: "n0", At: content.TimeOf(time.Now()), Error: "why"}
+			if _, err := c.open("driver").Trials().Put(c.ctx, jetstream.Trial{Session: id, Broke: []jetstream.Breakage{broken, broken}}); err != nil {
+				c.t.Fatal(err)
+			}
+			input := commands.SubmitInput{Items: []content.Item{content.UserText("more")}, OnBusy: events.Queue}
+			if _, err := w.Cell.Inbox().Send(c.ctx, commands.Envelope{ID: "x", Session: id, Command: input}); err != nil {
+				c.t.Fatal(err)
+			}
+			<-time.After(time.Minute)
+			claims := len(celltest.Facts[events.DriverClaimed](w, id))
+			nc := c.connect(name)
+			retrier, err := client.Open(nc, "", client.WithName("bob"))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if err := retrier.RetrySession(c.ctx, id); err != nil {
+				c.t.Fatal(err)
+			}
+			until(w, id, events.KindTurnFinished, 2)
+			claimed := celltest.Facts[events.DriverClaimed](w, id)[claims] // if it was driven while it was set aside, not that of the retry
+			if got := content.Sender(claimed.User, claimed.RetriedBy); got != want {
+				c.t.Errorf("%s was retried by %s, want %s", id, got, want)
+			}
+			if err := s.Close(c.ctx); err != nil {
+				c.t.Error(err)
+			}
+			if left, err := c.open("driver").Trials().Retried(c.ctx, id); left.Seq != 0 || err != nil {
+				c.t.Errorf("a retry that is recorded stays: %+v, %v", left, err)
+			}
+			if aside, err := retrier.SetAside(c.ctx); len(aside) != 0 || err != nil {
+				c.t.Errorf("set aside: %+v, %v", aside, err)
+			}
+		}
+		node.Drain(c.t)
+		c.clean()
 	})
 }
 

@@ -57,6 +57,9 @@ func users() map[string]admin.Grant {
 	for _, name := range []string{"ada", "bob"} {
 		all[name] = admin.Grant{Roles: []admin.Role{admin.RoleClient, admin.RoleApprover, admin.RoleScheduler}, User: name}
 	}
+	for _, name := range []string{"kim", "lee"} {
+		all[name] = admin.Grant{Roles: []admin.Role{admin.RoleKeeper}, User: name}
+	}
 	return all
 }
 

@@ -186,7 +186,7 @@ func (w *world) operate(ctx context.Context) {
 			w.log.note("sessions set aside: %v", err)
 		}
 		for _, note := range all {
-			if err := trials.Retry(ctx, note.Session); err != nil {
+			if err := trials.Retry(ctx, note.Session, "torture"); err != nil {
 				w.log.note("retry: %v", err)
 				continue
 			}

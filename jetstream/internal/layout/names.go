@@ -171,6 +171,11 @@ func (n Names) Delta(s content.SessionID) string  { return n.NS + ".delta." + st
 func (n Names) Cancel(s content.SessionID) string { return n.NS + ".cancel." + string(s) }
 func (n Names) Probe(node string) string          { return n.NS + ".node." + node }
 
+// Deletion is the subject on which a named user has a node delete a session.
+func (n Names) Deletion(s content.SessionID, user string) string {
+	return n.NS + ".delete." + string(s) + "." + user
+}
+
 // Live returns the subject on which the server publishes the copy of a stored message. Only the server
 // publishes there.
 func (n Names) Live(subject string) string {
@@ -193,6 +198,15 @@ func (n Names) SessionOf(subject string) content.SessionID {
 		return ""
 	}
 	return content.SessionID(tokens[at])
+}
+
+// UserOf returns the user at the end of a subject, or "" if that is no valid name.
+func (n Names) UserOf(subject string) string {
+	user := subject[strings.LastIndex(subject, ".")+1:]
+	if !content.IsToken(user) {
+		return ""
+	}
+	return user
 }
 
 // SenderOf returns the lane of a command's subject or of its live copy, and the user whom it names, or "".

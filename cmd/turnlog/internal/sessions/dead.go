@@ -173,7 +173,8 @@ If the tool does not declare that it may run twice, find out what the lost attem
 retry; --may-repeat says that you accept that it may be done twice.
 
 Without a call it lets nodes drive a session again that is set aside. First remove what broke them: give
-nodes more memory, or update them. If the session breaks two more, it is set aside again.`,
+nodes more memory, or update them. If the session breaks two more, it is set aside again. Its journal
+says who had it tried again.`,
 		Example: `  turnlog dead retry plan-7 call_1_1
   turnlog dead retry plan-7 call_1_2 --may-repeat --reason "the bank has no such payment"
   turnlog dead retry plan-9`,

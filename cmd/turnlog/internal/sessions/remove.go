@@ -68,7 +68,7 @@ whom, and what its journal was: how many entries, and the hash of the last one.
 A session that is working, or has queued input, is not deleted: cancel its turn first. An
 interrupted deletion is completed by running the command again.
 
-It needs the permissions of a keeper. docs/operations.md describes what remains, where and for how
+It needs the permissions of a keeper. For one with a name, a node writes the tombstone. docs/operations.md describes what remains, where and for how
 long.`,
 		Example: `  turnlog sessions rm plan-7 --reason "the customer asked for it"
   turnlog sessions rm plan-7 plan-8 --keep-blobs && turnlog gc --delete`,

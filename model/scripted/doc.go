@@ -15,7 +15,7 @@
 //	    usage: {input: 120, output: 8}
 //	    delay: 50ms # before the first delta
 //	    chunk: 4    # runes per delta
-//	repeat: true # repeat the last reply forever
+//	repeat: true # repeat the last reply forever; if it has calls, 200 times without new input
 //
 // A reply may also have reasoning, finish_reason (completed, tool_call, max_tokens,
 // blocked, compaction, other) and error: {class, message, code, retry_after,

@@ -61,8 +61,8 @@ func (m *Model) Capabilities() model.Capabilities {
 // Call returns the next reply of the script. It fails if the script says so, with class
 // exhausted if no reply is left, and with class invalid_request if a template fails.
 func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
-	given := assistants(r.Transcript)
-	rep, err := m.pick(given)
+	given, turn := assistants(r.Transcript)
+	rep, err := m.pick(given, turn)
 	if err != nil {
 		return model.Reply{}, err
 	}
@@ -98,30 +98,41 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 	}, nil
 }
 
-func assistants(transcript []content.Item) int {
-	n := 0
+// assistants counts the replies in a transcript, and those since the last input.
+func assistants(transcript []content.Item) (all, turn int) {
 	for _, it := range transcript {
-		if it.Kind == content.Assistant {
-			n++
+		switch it.Kind {
+		case content.Assistant:
+			all, turn = all+1, turn+1
+		case content.User:
+			turn = 0
+		default:
 		}
 	}
-	return n
+	return all, turn
 }
 
-// pick returns the reply after the given ones.
-func (m *Model) pick(given int) (reply, error) {
+// maxRounds is how often a reply with calls is repeated without new input. Such a turn has no other end: not
+// even failing calls end it, for example of a tool that is missing.
+const maxRounds = 200
+
+// pick returns the reply after the given ones, of which some are since the last input.
+func (m *Model) pick(given, turn int) (reply, error) {
 	all := m.script.Replies
 	if given < len(all) {
 		return all[given], nil
 	}
-	if m.script.Repeat {
-		return all[len(all)-1], nil
+	last, why := all[len(all)-1], ""
+	switch repeats := min(turn, given-len(all)); {
+	case !m.script.Repeat:
+		why = fmt.Sprintf("the script is exhausted: it has no reply %d; add one, or end the script with repeat: true", given+1)
+	case len(last.Calls) > 0 && repeats >= maxRounds:
+		why = fmt.Sprintf("the last reply was repeated %d times without new input, and its calls would go on: end the script with a reply without calls",
+			repeats)
+	default:
+		return last, nil
 	}
-	return reply{}, &model.Error{
-		Class: content.ClassExhausted,
-		Message: fmt.Sprintf("%s: the script is exhausted: it has no reply %d; add one, or end the script with repeat: true",
-			m.name, given+1),
-	}
+	return reply{}, &model.Error{Class: content.ClassExhausted, Message: m.name + ": " + why}
 }
 
 // item renders reply number of a session.

@@ -153,6 +153,29 @@ func TestTheLastReplyRepeats(t *testing.T) {
 	}
 }
 
+// A turn with calls goes on while the model calls, also if the tool is missing. Without a limit of rounds it
+// would not end.
+func TestCallsAreNotRepeatedForever(t *testing.T) {
+	t.Parallel()
+	m := parse(t, "replies:\n  - text: one\n  - calls: [{name: missing}]\nrepeat: true\n")
+	r := after(content.AssistantText("one"), content.AssistantText("first"))
+	for range 200 {
+		ask(t, m, r)
+		r.Transcript = append(r.Transcript, resultOf("missing", content.StatusError), content.AssistantText("again"))
+	}
+	_, err := m.Call(t.Context(), r, func(content.Delta) {})
+	failed, ok := errors.AsType[*model.Error](err)
+	if !ok || failed.Class != content.ClassExhausted || !strings.Contains(failed.Message, "repeated 200 times without new input") {
+		t.Fatalf("Call = %v, want that the calls end", err)
+	}
+	r.Transcript = append(r.Transcript, content.UserText("more"))
+	if got := ask(t, m, r); len(got.Items[0].Parts) != 1 {
+		t.Errorf("after new input: %+v", got.Items)
+	}
+	text := parse(t, "replies:\n  - text: one\nrepeat: true\n")
+	ask(t, text, r)
+}
+
 func TestTemplatesSeeTheResultsOfThisTurn(t *testing.T) {
 	t.Parallel()
 	m := parse(t, `

@@ -166,6 +166,9 @@ func (s *Server) InMemory() bool { return s.cfg.store == "" }
 func (s *Server) Close() {
 	s.closing.Do(func() {
 		s.clients.close()
+		if s.InMemory() {
+			_ = s.nats.DisableJetStream() // or Shutdown waits 50 ms to end pull requests of closed connections
+		}
 		s.nats.Shutdown()
 		s.nats.WaitForShutdown()
 		if err := s.store.release(); err != nil {

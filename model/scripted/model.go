@@ -122,7 +122,8 @@ func (m *Model) pick(given, turn int) (reply, error) {
 	if given < len(all) {
 		return all[given], nil
 	}
-	last, why := all[len(all)-1], ""
+	var why string
+	last := all[len(all)-1]
 	switch repeats := min(turn, given-len(all)); {
 	case !m.script.Repeat:
 		why = fmt.Sprintf("the script is exhausted: it has no reply %d; add one, or end the script with repeat: true", given+1)

@@ -25,7 +25,9 @@ import (
 //   - Tokens of sessions without a command are discarded, so that the sessions with commands behind them
 //     need not wait long. A session may also need a driver without having a command, because streams have
 //     lost it. So each one is looked at when there is time.
-//   - No sender gets all of the node's places, and none more than its share while sessions of others wait.
+//   - No sender gets more than its share of the node's places while sessions of others wait, and the last
+//     eighth of them is for senders who have none. So however many places others take, and however long they
+//     keep them, one more sender gets one, as long as fewer senders than these places have taken theirs.
 //     Tokens of its other sessions are discarded, and woken as sessions are left, or by a sweep if the
 //     node dies. This goes on until all of them are woken.
 //
@@ -49,7 +51,8 @@ type crowd struct {
 	listed  uint64     // when the last listing began
 	at      time.Time  // the same, for shares
 	senders map[content.SessionID][]string
-	driven  map[string]int // sessions of each sender that this node drives
+	taken   int            // sessions that this node drives
+	driven  map[string]int // the same of each sender
 	others  map[string]int // that no node drives
 
 	postponed []content.SessionID // discarded, to be woken
@@ -60,7 +63,7 @@ type crowd struct {
 // order.
 func inCrowd(t *jetstream.Token) bool { return t.IsFirst() && t.Waiting() >= crowded }
 
-// most is how many of a node's places one sender may have.
+// most is how many of a node's places are for senders who have some.
 func most(places int) int { return max(places*7/8, 1) }
 
 // discard discards a token if many wait and its session has no command, or if its senders have their
@@ -123,6 +126,7 @@ func (n *Node) list(ctx context.Context) error {
 	c.at, c.senders, c.driven, c.others = began, senders, make(map[string]int), make(map[string]int)
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	c.taken = len(n.held)
 	for s, from := range senders {
 		of := c.others
 		if _, held := n.held[s]; held {
@@ -137,7 +141,8 @@ func (n *Node) list(ctx context.Context) error {
 	return nil
 }
 
-// yields reports whether each of a session's senders has its share of the places.
+// yields reports whether each of a session's senders has its share of the places, or has one and the others
+// are kept for those who have none.
 func (c *crowd) yields(senders []string, places int) bool {
 	waiting := 1
 	for other := range c.others {
@@ -145,12 +150,16 @@ func (c *crowd) yields(senders []string, places int) bool {
 			waiting++
 		}
 	}
-	share := max(min(most(places), places/waiting), 1)
+	share := max(places/waiting, 1)
+	if c.taken >= most(places) {
+		share = 1
+	}
 	return len(senders) > 0 && !slices.ContainsFunc(senders, func(s string) bool { return c.driven[s] < share })
 }
 
-// count adds to what the node drives of a session's senders, until the next listing counts again.
+// count adds to what the node drives, until the next listing counts again.
 func (c *crowd) count(s content.SessionID, change int) {
+	c.taken += change
 	for _, sender := range c.senders[s] {
 		c.driven[sender] += change
 	}

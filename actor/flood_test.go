@@ -221,6 +221,56 @@ func TestUselessWakesAreDiscardedTogether(t *testing.T) {
 	})
 }
 
+// asNamed returns a function that sends a command as a user with a name, and wakes the session.
+func (w *world) asNamed() func(user string, s content.SessionID, c commands.Command) {
+	conn := w.Connect()
+	return func(user string, s content.SessionID, c commands.Command) {
+		raw, err := commands.Envelope{ID: user + string(s), Session: s, Command: c}.Encode()
+		if err == nil {
+			err = conn.Publish("turnlog.cmd."+string(s)+".ask."+user, raw)
+		}
+		if err == nil {
+			err = conn.Publish("turnlog.run."+string(s), nil)
+		}
+		if err != nil {
+			w.T.Fatal(err)
+		}
+	}
+}
+
+// slowTurn opens a session with a turn that takes some time.
+func slowTurn(delay time.Duration) commands.OpenSession {
+	return commands.OpenSession{
+		Config: events.Config{Model: "scripted:test", ModelData: fmt.Appendf(nil, "replies:\n  - text: ok\n    delay: %v\n", delay)},
+		Input:  []content.Item{content.UserText("go")},
+	}
+}
+
+// TestManyUsersDoNotTakeAllPlacesTogether has users open many sessions that take an hour, one user after the
+// other, and so each one when the others have as many places as they can get.
+func TestManyUsersDoNotTakeAllPlacesTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const places, hostile = 40, 4 // a fifth user has the last of the places that are kept free
+		w := newWorld(t)
+		send := w.asNamed()
+		n := w.node("n1", func(c *actor.Config) { c.Capacity = places })
+		for k := range hostile {
+			for i := range 500 {
+				send(fmt.Sprint("mallory", k), content.SessionID(fmt.Sprintf("x%d-%d", k, i)), slowTurn(time.Hour))
+			}
+			<-time.After(10 * time.Second)
+		}
+		began := time.Now()
+		send("ada", "ada", slowTurn(time.Second))
+		w.Until("ada", events.KindTurnFinished)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("a turn that takes one second took %v", took)
+		}
+		n.Drain(t)
+	})
+}
+
 // TestAUserWithManySessionsDoesNotHoldUpOthers has one user open far more sessions than the node has places
 // for, and send something to the session of another user, too. Nobody's session is forgotten.
 func TestAUserWithManySessionsDoesNotHoldUpOthers(t *testing.T) {
@@ -228,23 +278,7 @@ func TestAUserWithManySessionsDoesNotHoldUpOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 1500
 		w := newWorld(t)
-		conn := w.Connect()
-		send := func(user string, s content.SessionID, c commands.Command) {
-			raw, err := commands.Envelope{ID: user + string(s), Session: s, Command: c}.Encode()
-			if err == nil {
-				err = conn.Publish("turnlog.cmd."+string(s)+".ask."+user, raw)
-			}
-			if err == nil {
-				err = conn.Publish("turnlog.run."+string(s), nil)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		open := commands.OpenSession{
-			Config: events.Config{Model: "scripted:test", ModelData: []byte("replies:\n  - text: ok\n    delay: 1s\n")},
-			Input:  []content.Item{content.UserText("go")},
-		}
+		send, open := w.asNamed(), slowTurn(time.Second)
 		counted := &leaving{left: make(map[string]int)}
 		n := w.node("n1", func(c *actor.Config) { c.Capacity, c.Metrics = 40, counted })
 		for i := range many {

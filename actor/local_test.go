@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,5 +192,30 @@ func TestAReportOfALocalCallCannotBeForged(t *testing.T) {
 			t.Errorf("answer = %q", got)
 		}
 		n.Drain(t)
+	})
+}
+
+// Whichever node has the tool runs it.
+func TestALostCallOfANodeMayBeRetriedByAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		k := killable{effects: content.Once, began: make(chan string, 2), answer: make(chan struct{})}
+		n1 := w.localNode("n1", k)
+		w.submit(w.Start("s", oneKillable), "go")
+		<-k.began
+		n1.Crash(t)
+		n2 := w.localNode("n2", k)
+		w.Until("s", events.KindParked)
+		w.send("s", "again", commands.SettleDeadLetter{Call: "call_1_1", Retry: true, MayRepeat: true, By: "ann"})
+		if name := <-k.began; name != "n2" {
+			t.Errorf("run again by %s", name)
+		}
+		close(k.answer)
+		w.Until("s", events.KindInputAccepted)
+		synctest.Wait()
+		if got := w.results("s"); !slices.Equal(got, []string{"unknown", "ok late"}) {
+			t.Errorf("results: %v", got)
+		}
+		n2.Drain(t)
 	})
 }

@@ -73,15 +73,21 @@ func TestDecideCostsTheSameInLongSessions(t *testing.T) {
 	if n, m := len(short.Transcript), len(long.Transcript); n > 150 || m < 10_000 {
 		t.Fatalf("transcripts of %d and %d items", n, m)
 	}
-	for name, command := range map[string]func(*loop.State) commands.Command{
-		"result": toolResult,
-		"submit": func(*loop.State) commands.Command {
+	for name, row := range map[string]struct {
+		command func(*loop.State) commands.Command
+		most    float64 // allocations, so that a growing decision is noticed
+	}{
+		"result": {toolResult, 18},
+		"submit": {func(*loop.State) commands.Command {
 			return commands.SubmitInput{Items: []content.Item{content.UserText("hurry")}}
-		},
-		"cancel": func(*loop.State) commands.Command { return commands.Cancel{} },
+		}, 9},
+		"cancel": {func(*loop.State) commands.Command { return commands.Cancel{} }, 60},
 	} {
-		allocs, bytes := costOf(t, short, command(short))
-		longAllocs, longBytes := costOf(t, long, command(long))
+		allocs, bytes := costOf(t, short, row.command(short))
+		longAllocs, longBytes := costOf(t, long, row.command(long))
+		if allocs > row.most {
+			t.Errorf("%s: %v allocations, at most %v", name, allocs, row.most)
+		}
 		if longAllocs > allocs+2 || longBytes > bytes+bytes/4+256 {
 			t.Errorf("%s: %v allocations, %v bytes in a long session; %v, %v in a short one", name, longAllocs, longBytes, allocs, bytes)
 		}

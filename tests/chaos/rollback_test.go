@@ -25,7 +25,7 @@ import (
 // talk and nodes are killed. A run holds that no session is deaf afterwards, nothing undecided is purged,
 // and no call runs twice.
 func TestEveryStreamMayGoBack(t *testing.T) {
-	for _, stream := range []string{"INBOX", "NAMED", "TIMERS", "RUN", "TASKS", "SCHEDULES"} {
+	for _, stream := range []string{"INBOX", "NAMED", "TIMERS", "RUN", "TASKS", "SCHEDULES", "NAMED_SCHEDULES"} {
 		t.Run(stream, func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,8 @@ func TestEveryStreamMayGoBack(t *testing.T) {
 				}
 				reminded, waited := &reminders{t: t}, &waiters{t: t}
 				switch stream {
-				case "SCHEDULES":
+				case "SCHEDULES", "NAMED_SCHEDULES":
+					reminded.named = stream == "NAMED_SCHEDULES"
 					c.Clients = append(c.Clients, reminded.keep)
 				case "TIMERS":
 					c.Clients = append(c.Clients, waited.ask)
@@ -56,7 +57,7 @@ func TestEveryStreamMayGoBack(t *testing.T) {
 					t.Errorf("%d commands were sent again", r.Repeated)
 				}
 				switch stream {
-				case "SCHEDULES":
+				case "SCHEDULES", "NAMED_SCHEDULES":
 					reminded.check(srv)
 				case "TIMERS":
 					waited.check()
@@ -119,8 +120,9 @@ func (w *waiters) check() {
 // reminders is a client that has a schedule send input to its session.
 type reminders struct {
 	t     *testing.T
-	lost  int // how often it had to add the schedule again
-	after int // inputs when the faults were over
+	named bool // the schedule is of a user with a name
+	lost  int  // how often it had to add the schedule again
+	after int  // inputs when the faults were over
 }
 
 const remindedSession content.SessionID = "reminded"
@@ -128,7 +130,17 @@ const remindedSession content.SessionID = "reminded"
 // keep adds the schedule, again whenever it was lost, until ctx ends. Then it waits until the schedule
 // fires again, and removes it.
 func (r *reminders) keep(ctx context.Context, p *cell.Process) {
-	c, err := client.Open(p.Conn, "")
+	opts := p.Conn.Opts
+	if r.named {
+		opts.InboxPrefix = "_USER_ada"
+	}
+	nc, err := opts.Connect()
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	defer nc.Close()
+	c, err := client.Open(nc, "")
 	if err != nil {
 		r.t.Error(err)
 		return

@@ -36,7 +36,7 @@ type Config struct {
 
 	// Kinds of faults; nil: all possible ones.
 	Kinds   []Kind
-	Streams []string      // that may go back; nil: all of INBOX, NAMED, TIMERS, RUN, TASKS and SCHEDULES
+	Streams []string      // that may go back; nil: all of INBOX, NAMED, TIMERS, RUN, TASKS, SCHEDULES and NAMED_SCHEDULES
 	Gap     time.Duration // between two faults, on average; 0: 750 ms
 
 	// Servers are the caller's own; nil: a cluster in this process. A run creates a namespace

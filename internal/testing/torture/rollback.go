@@ -20,7 +20,9 @@ type rollback struct {
 
 // rolling lists the streams that may go back. A journal that goes back is a loss that nothing can
 // repair, and buckets and blobs are not logs.
-func rolling() []string { return []string{"INBOX", "NAMED", "TIMERS", "RUN", "TASKS", "SCHEDULES"} }
+func rolling() []string {
+	return []string{"INBOX", "NAMED", "TIMERS", "RUN", "TASKS", "SCHEDULES", "NAMED_SCHEDULES"}
+}
 
 // begin reserves all servers for a rollback, which needs them. It reports whether they run, and no
 // other rollback.

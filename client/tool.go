@@ -30,8 +30,8 @@ const metaTool = "delegated_by"
 //
 // The session has the limits of child's configuration, and may use no more requests, tool
 // calls, tokens and money than the calling turn has left when the call is made. A running
-// call holds a slot of its worker; where sub-agents call sub-agents, there have to be more
-// slots than levels.
+// call holds a slot of its worker, so there have to be more slots than sub-agents that work at
+// once: Waiters in the worker's configuration.
 func (c *Client) Tool(name, description string, child Options, opts ...tool.Option) (tool.Tool, error) {
 	switch {
 	case child.ID != "" || child.Parent != "" || len(child.Input) > 0:

@@ -24,6 +24,7 @@ type Config struct {
 	Logger *zap.Logger
 
 	Slots          int           // calls at a time; 0: four for each CPU
+	Waiters        int           // more calls at a time, if some wait for others, as those of sub-agents do
 	DefaultTimeout time.Duration // of a call if neither task nor tool sets one; 0: 2 min
 	DrainTimeout   time.Duration // for running calls, after Run's context ended; 0: 10 s
 
@@ -55,7 +56,7 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	c.Slots = cmp.Or(c.Slots, slotsPerCPU*runtime.NumCPU())
+	c.Slots = cmp.Or(c.Slots, slotsPerCPU*runtime.NumCPU()) + c.Waiters
 	c.Root = cmp.Or(c.Root, ".")
 	c.DefaultTimeout = cmp.Or(c.DefaultTimeout, defaultTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, defaultDrainTimeout)
@@ -71,7 +72,7 @@ func (c Config) validate() error {
 		return errors.New("new worker: no queue")
 	case c.Logger == nil:
 		return errors.New("new worker: no logger: pass zap.NewNop() for silence")
-	case c.Slots < 0:
+	case c.Slots < 0 || c.Waiters < 0:
 		return fmt.Errorf("new worker: %d slots: use 1 or more, or 0 for %d per CPU", c.Slots, slotsPerCPU)
 	case c.DefaultTimeout < 0 || c.DrainTimeout < 0:
 		return fmt.Errorf("new worker: default timeout %v, drain timeout %v: neither may be negative", c.DefaultTimeout, c.DrainTimeout)

@@ -33,7 +33,7 @@ func (f *flags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.name, "name", "", "`name` of the worker in the catalog, letters, digits, '-' and '_'; default: a new one")
 	fs.StringVar(&f.queue, "queue", "default", "`name` of the queue that it takes calls from; created if it does not exist")
-	fs.IntVar(&f.slots, "slots", 0, "`calls` at a time; 0: four for each CPU")
+	fs.IntVar(&f.slots, "slots", 0, "`calls` at a time, besides those of sub-agents; 0: four for each CPU")
 	f.tools.Register(cmd, toolset.DefaultSet)
 	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files: offer what they need, their MCP servers, skills, and the agents that they delegate to")
 	_ = cmd.MarkFlagDirname("agents") // the flag exists

@@ -234,9 +234,12 @@ func (t *Tools) Worker(
 	if err != nil {
 		return worker.Config{}, err
 	}
-	live := cell.Live()
+	live, waiters := cell.Live(), 0
+	if len(t.agents.Delegates) > 0 {
+		waiters = maxWaiters
+	}
 	return worker.Config{
-		Tools: sources, Permissions: t.flags.permissions, Root: t.flags.Root, Logger: log,
+		Waiters: waiters, Tools: sources, Permissions: t.flags.permissions, Root: t.flags.Root, Logger: log,
 		Progress: func(x task.Task, text string, share float64) {
 			if err := live.Publish(x.Session, events.ToolProgress{Call: x.Call, Text: text, Share: share}); err != nil {
 				log.Debug("progress not published", zap.Error(err))
@@ -244,6 +247,10 @@ func (t *Tools) Worker(
 		},
 	}, nil
 }
+
+// maxWaiters is how many calls of sub-agents may wait for the calls that their sessions make, without
+// taking the slots of those.
+const maxWaiters = 256
 
 // Missing waits for the servers and returns an error for each that is unavailable.
 func Missing(ctx context.Context, m *mcp.Manager) []error {

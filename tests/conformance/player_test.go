@@ -56,6 +56,8 @@ func (p *player) play(st step) {
 	switch {
 	case st.Submit != "":
 		p.act(act{Submit: st.Submit, OnBusy: st.OnBusy, Only: st.Only})
+	case st.Run != "":
+		p.run(st)
 	case st.Task != nil:
 		p.check(p.Ask(p.ctx, st.Task.command()), st.Task.Refused)
 	case st.Act != nil:
@@ -95,6 +97,21 @@ func (p *player) next(st step) {
 	}
 	if i, ok := got.(session.Interrupt); ok && i.IsBlocking() != isApproval(got) {
 		p.wrong("%s: IsBlocking of %s = %t", p.at, text, i.IsBlocking())
+	}
+	if st.Result != nil {
+		p.result(*st.Result, got)
+	}
+}
+
+func (p *player) run(st step) {
+	p.t.Helper()
+	res, err := p.RunText(p.ctx, st.Run)
+	var got session.Step
+	if err == nil {
+		got = &session.Finished{Result: res.Turn}
+	}
+	if text := describe(got, err); !fits(text, st.Next, false, err != nil) {
+		p.wrong("%s: Run = %s, want %s", p.at, text, st.Next)
 	}
 	if st.Result != nil {
 		p.result(*st.Result, got)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/turnlog/turnlog/content"
@@ -36,7 +37,8 @@ func (h hook) Points() []extension.Point { return h.hookSpec.Points }
 func (h hook) OnEvent(_ context.Context, e extension.HookEvent) (extension.Action, error) {
 	h.shop.count(h.shop.asked, h.Name())
 	switch {
-	case h.Round != nil && *h.Round != e.Round, h.Tool != "" && (e.Call == nil || e.Call.Name != h.Tool):
+	case h.Round != nil && *h.Round != e.Round, h.Tool != "" && (e.Call == nil || e.Call.Name != h.Tool),
+		h.Says != "" && (e.Reply == nil || !slices.ContainsFunc(e.Reply.Items, h.says)):
 		return extension.Action{}, nil
 	case h.Fails != "":
 		return extension.Action{}, errors.New(h.Fails)
@@ -50,6 +52,8 @@ func (h hook) OnEvent(_ context.Context, e extension.HookEvent) (extension.Actio
 	}
 	return a, nil
 }
+
+func (h hook) says(it content.Item) bool { return strings.Contains(it.Text(), h.Says) }
 
 // mutators returns the mutators of a scenario.
 func mutators(t testing.TB, sc *scenario) []extension.Mutator {
@@ -88,6 +92,9 @@ func (m mutator) Mutate(ctx context.Context, c *extension.Mutation) error {
 	case m.Hangs:
 		<-ctx.Done()
 		return context.Cause(ctx)
+	}
+	if m.Saves > 0 {
+		c.OldTokens, c.NewTokens = 2*m.Saves, m.Saves
 	}
 	n := len(c.Items)
 	switch {

@@ -94,6 +94,7 @@ type hookSpec struct {
 	FailOpen bool              `yaml:"fail_open"`
 	Round    *int              `yaml:"round"` // acts in that round only, counted from 0
 	Tool     string            `yaml:"tool"`  // acts on calls of that tool only
+	Says     string            `yaml:"says"`  // acts on replies with this in their text only
 }
 
 // mutatorSpec is a mutator. It acts at its points if there are more items than Over.
@@ -107,6 +108,7 @@ type mutatorSpec struct {
 	Append     string            `yaml:"append"`      // an item with this text
 	Kind       content.Kind      `yaml:"kind"`        // of Append
 	KeepRecent int               `yaml:"keep_recent"` // items, as package compact does it
+	Saves      int64             `yaml:"saves"`       // so many tokens, as it says
 	Rewrites   bool              `yaml:"rewrites"`    // it replaces the transcript with itself
 	Fails      string            `yaml:"fails"`       // with this, after all that
 	Hangs      bool              `yaml:"hangs"`       // until it is stopped

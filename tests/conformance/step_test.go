@@ -14,12 +14,13 @@ type step struct {
 	Submit string        `yaml:"submit"`
 	OnBusy events.OnBusy `yaml:"on_busy"` // of Submit
 	Only   narrowing     `yaml:"only"`    // of Submit
+	Run    string        `yaml:"run"`     // an input whose turn is followed to its end, which Next and Result describe
 	Task   *taskSpec     `yaml:"task"`
 	Wait   time.Duration `yaml:"wait"` // for time to pass
 	Act    *act          `yaml:"act"`
 
 	// Next is what the next step must be: awaiting_input; finished REASON, or
-	// finished REASON: TEXT; approval TOOL KIND; after_tool_result; error TEXT.
+	// finished REASON: TEXT; approval TOOL KIND; after_tool_result; error: TEXT.
 	Next   string        `yaml:"next"`
 	Result *result       `yaml:"result"` // of Next: the result of the turn
 	Items  int           `yaml:"items"`  // of Next: how many items the transcript has at the yield

@@ -10,8 +10,10 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -204,6 +206,37 @@ func TestTheCallersRemainingLimitsBoundItsSubAgents(t *testing.T) {
 		}
 		if got := s.result().Result.Text(); got != "Tool failed: input token limit exceeded: 120 > 100" {
 			t.Errorf("result = %q", got)
+		}
+	})
+}
+
+// The snapshot that the test stores says of the calling session what its journal does not.
+func TestACallReadsTheCallingSessionFromItsSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newDelegation(t, "replies:\n  - text: done\n")
+		defer s.work("w1").Drain(t)
+		defer s.drive(engine.Config{})()
+		x := s.start("s", "replies:\n  - calls: [{name: helper, input: {prompt: help}}]\n    delay: 1m\n  - text: ok\n", false, nil)
+		defer func() { _ = x.Close(t.Context()) }()
+		if err := x.Send(s.Ctx, "", content.UserText("go")); err != nil {
+			t.Fatal(err)
+		}
+		s.Until("s", events.KindModelCallStarted)
+		state, head, err := s.Client.Read(s.Ctx, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		state.Config.Limits.InputTokens = 1234
+		raw, err := snapshot.Encode(state)
+		if err == nil {
+			err = s.Cell.Snapshots().Put(s.Ctx, "s", journal.Snapshot{Head: head, State: raw})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		next[*session.Finished](s.world, x)
+		if got := celltest.Facts[events.RunStarted](s.World, child)[0].Config.SessionLimits.InputTokens; got != 1234 {
+			t.Errorf("the sub-agent may use %d tokens, by a state that is not from the snapshot", got)
 		}
 	})
 }

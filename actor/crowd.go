@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,9 @@ import (
 //     Tokens of its other sessions are discarded, and woken as sessions are left, or by a sweep if the
 //     node dies. This goes on until all of them are woken.
 //
+// A list of very many sessions takes the server minutes. Then the node looks at the session of each token
+// instead.
+//
 // The name of a user is the only sender that the server verifies. All users without one share, and so do
 // the lanes of workers and of timers.
 const (
@@ -40,6 +44,7 @@ const (
 	doubtsNow = 1000   // that one sweep looks at
 
 	sharesFor = 500 * time.Millisecond // how long a listing says who has commands
+	lookFor   = 10 * time.Second       // how long sessions are looked at one by one before the next try to list them
 )
 
 // crowd is what a node knows about tokens that wait.
@@ -54,6 +59,7 @@ type crowd struct {
 	taken   int            // sessions that this node drives
 	driven  map[string]int // the same of each sender
 	others  map[string]int // that no node drives
+	tooMany time.Time      // there are too many sessions to list; until then they are looked at one by one
 
 	postponed []content.SessionID // discarded, to be woken
 	waiting   []content.SessionID // discarded, to be looked at
@@ -74,16 +80,30 @@ func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 		return false
 	}
 	tick := c.ticks.Add(1)
+	seen, err := n.lookAt(ctx, t.Session())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := len(c.senders[t.Session()]) > 0 && time.Since(c.at) < sharesFor
-	if c.listed < tick && !known {
+	switch many := began.Before(c.tooMany); {
+	case err != nil:
+	case seen != nil:
+		c.see(t.Session(), seen[t.Session()])
+	case many: // it was taken when the list was begun
+		c.count(t.Session(), 1)
+		return false
+	case c.listed < tick && !known:
 		listed := c.ticks.Add(1)
-		if err := n.list(ctx); err != nil {
-			n.sparse.Line(n.log, zap.WarnLevel, "sessions with commands not listed", zap.Error(err))
+		if err = n.list(ctx); err == nil {
+			c.listed = listed
+		}
+		if began.Before(c.tooMany) {
+			c.count(t.Session(), 1)
 			return false
 		}
-		c.listed = listed
+	}
+	if err != nil {
+		n.sparse.Line(n.log, zap.WarnLevel, "sessions with commands not listed", zap.Error(err))
+		return false
 	}
 	how, later := discarded, &c.waiting
 	switch senders := c.senders[t.Session()]; {
@@ -106,10 +126,40 @@ func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 	return true
 }
 
-// list lists the sessions with commands. The crowd's lock is held.
+// lookAt returns who has sent the commands of a session, if the sessions are too many to list, and else nil.
+func (n *Node) lookAt(ctx context.Context, s content.SessionID) (map[content.SessionID][]string, error) {
+	n.crowd.mu.Lock()
+	many := time.Now().Before(n.crowd.tooMany)
+	n.crowd.mu.Unlock()
+	if !many {
+		return nil, nil
+	}
+	return n.runs.Senders(ctx, s)
+}
+
+// see notes who has sent the commands of a session that waits.
+func (c *crowd) see(s content.SessionID, senders []string) {
+	c.senders[s] = senders
+	for _, sender := range senders {
+		c.others[sender] = max(c.others[sender], 1)
+	}
+}
+
+// list lists the sessions with commands, or only those that the node drives if there are too many. The
+// crowd's lock is held.
 func (n *Node) list(ctx context.Context) error {
 	began, c := time.Now(), &n.crowd
 	senders, err := n.runs.Senders(ctx)
+	many := errors.Is(err, jetstream.ErrTooMany)
+	if many {
+		n.mu.Lock()
+		here := slices.Collect(maps.Keys(n.held))
+		n.mu.Unlock()
+		senders, err = make(map[content.SessionID][]string), nil
+		if len(here) > 0 {
+			senders, err = n.runs.Senders(ctx, here...)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -122,6 +172,9 @@ func (n *Node) list(ctx context.Context) error {
 		for _, held := range r.Held {
 			elsewhere[held.Session] = elsewhere[held.Session] || r.Node != n.cfg.Name
 		}
+	}
+	if many {
+		c.tooMany = time.Now().Add(lookFor)
 	}
 	c.at, c.senders, c.driven, c.others = began, senders, make(map[string]int), make(map[string]int)
 	n.mu.Lock()
@@ -171,6 +224,7 @@ func (n *Node) leaveCrowd(s content.SessionID) {
 	n.crowd.mu.Lock()
 	defer n.crowd.mu.Unlock()
 	n.crowd.count(s, -1)
+	delete(n.crowd.senders, s)
 	n.wakePostponed(2)
 }
 
@@ -206,10 +260,10 @@ func (n *Node) doubts(ctx context.Context) {
 	slices.Sort(look)
 	for _, s := range slices.Compact(look) {
 		last, err := n.cell.Journal().Last(ctx, s)
-		if errors.Is(err, journal.ErrNotFound) {
+		waiting, err2 := n.cell.Inbox().HasAny(ctx, s) // since its token was discarded
+		if quiet := !waiting && err2 == nil; errors.Is(err, journal.ErrNotFound) && quiet {
 			continue
-		}
-		if err == nil && rests(last.Entry) {
+		} else if err == nil && rests(last.Entry) && quiet {
 			if held, err := n.runs.Holds(ctx, s, last.Entry); held || err != nil {
 				continue
 			}

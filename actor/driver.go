@@ -83,7 +83,7 @@ func (d *driver) Run(ctx context.Context) (how string, err error) {
 	how, err = d.rest(ctx)
 	if how == "" && err == nil {
 		d.trial.start(ctx, d.token.IsFirst())
-		how, err = "parked", d.drive(ctx)
+		how, err = d.drive(ctx)
 	}
 	if err != nil {
 		return d.left(ctx, err)
@@ -135,40 +135,40 @@ func (d *driver) rest(ctx context.Context) (how string, err error) {
 	return how, d.release(ctx)
 }
 
-// drive returns nil once the session was released.
-func (d *driver) drive(ctx context.Context) (err error) {
+// drive returns without an error once the session was released, and how it was left.
+func (d *driver) drive(ctx context.Context) (how string, err error) {
 	defer d.Contain("driving", &err)
 	listener, err := d.node.cell.Inbox().Listen(ctx, d.token.Session())
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return "", fmt.Errorf("listen: %w", err)
 	}
 	defer listener.Close()
 	d.trial.step()
 	exists, err := d.claim(ctx)
 	d.trial.stepped(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if !exists {
-		return d.release(ctx) // the commands in its inbox can never be handled
+		return absent, d.release(ctx) // the commands in its inbox can never be handled
 	}
 	if err := d.settleLists(ctx); err != nil {
-		return err
+		return "", err
 	}
 	if err := d.recover(ctx); err != nil {
-		return err
+		return "", err
 	}
 	d.serving = true
 	d.caughtUp(ctx)
 	for parked := false; !parked; {
 		if err := d.serve(ctx, listener); err != nil {
-			return err
+			return "", err
 		}
 		if parked, err = d.park(ctx); err != nil {
-			return err
+			return "", err
 		}
 	}
-	return nil
+	return "parked", nil
 }
 
 // serve handles commands and reports until the session is idle and can park.

@@ -75,7 +75,7 @@ func (t *trial) look(ctx context.Context) (aside bool) {
 	defer t.mu.Unlock()
 	note, err := t.node.trials.Get(ctx, t.note.Session)
 	if err != nil {
-		t.log.Warn("notes about the session not read", zap.Error(err))
+		t.node.sparse.Line(t.log, zap.WarnLevel, "notes about the session not read", zap.Error(err))
 		return false
 	}
 	broken := note.Node != ""
@@ -268,7 +268,7 @@ func (t *trial) unmark(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	if err := t.node.trials.Clear(ctx, t.note.Session, t.seq); err != nil {
-		t.log.Warn("note about the session stays", zap.Error(err))
+		t.node.sparse.Line(t.log, zap.WarnLevel, "note about the session stays", zap.Error(err))
 	}
 	t.seq = 0
 }
@@ -279,7 +279,7 @@ func (t *trial) put(ctx context.Context) {
 	defer cancel()
 	seq, err := t.node.trials.Put(ctx, t.note)
 	if err != nil {
-		t.log.Warn("session is driven without a note about it", zap.Error(err))
+		t.node.sparse.Line(t.log, zap.WarnLevel, "session is driven without a note about it", zap.Error(err))
 		return
 	}
 	t.seq = seq

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -26,12 +27,13 @@ import (
 // of a holder that was replaced long ago. Only a guarded append to the session's journal is proof.
 type Runs struct {
 	cell   *Cell
+	most   int // see maxListed
 	tokens *pull.Puller
 }
 
 // Runs returns the cell's run tokens. All takers of a process share one.
 func (c *Cell) Runs() *Runs {
-	return &Runs{c, pull.New(c.nc, c.names.RunStream(), c.names.RunConsumer(), func(msg *nats.Msg) {
+	return &Runs{c, maxListed, pull.New(c.nc, c.names.RunStream(), c.names.RunConsumer(), func(msg *nats.Msg) {
 		_ = msg.Respond([]byte(api.Nak)) // if it is lost, the token returns when its lease expires
 	})}
 }
@@ -113,7 +115,10 @@ func (r *Runs) Taken(ctx context.Context, known map[content.SessionID]bool) (out
 	if err != nil || info.Held <= len(known) {
 		return nil, err
 	}
-	subjects, err := r.cell.api.Subjects(ctx, n.RunStream(), n.Run(AllSessions))
+	subjects, err := r.cell.api.SubjectsUpTo(ctx, r.most, n.RunStream(), n.Run(AllSessions))
+	if errors.Is(err, ErrTooMany) {
+		return nil, nil // they return when their leases expire
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list run tokens: %w", err)
 	}
@@ -140,21 +145,30 @@ func (r *Runs) Taken(ctx context.Context, known map[content.SessionID]bool) (out
 	return out, nil
 }
 
+// ErrTooMany is returned instead of a list of sessions, if it would keep the server busy for long. Look at
+// single ones.
+var ErrTooMany = api.ErrTooMany
+
+// maxListed is how many subjects a stream may have that nodes list, at each sweep and when many tokens wait. A
+// list of 20,000 takes the server as long as looking at 100 single sessions, and one of 3 million 4 minutes.
+const maxListed = 20_000
+
 // Sessions lists the sessions that have a command, handled or not, and those that have a token. It lists
 // tokens last, so a session that is woken meanwhile has one.
 func (r *Runs) Sessions(ctx context.Context) (active, tokens map[content.SessionID]bool, err error) {
 	n := r.cell.names
-	if active, err = r.list(ctx, n.Commands(AllSessions)...); err == nil {
-		tokens, err = r.list(ctx, layout.Stored{Stream: n.RunStream(), Subject: n.Run(AllSessions)})
+	if active, err = r.list(ctx, math.MaxInt, n.Commands(AllSessions)...); err == nil {
+		tokens, err = r.list(ctx, math.MaxInt, layout.Stored{Stream: n.RunStream(), Subject: n.Run(AllSessions)})
 	}
 	return active, tokens, err
 }
 
 // Senders lists the sessions that have a command, handled or not, with those who sent them: users with
-// names, "" for all users without one, and the lanes of other commands, which begin with a dot.
-func (r *Runs) Senders(ctx context.Context) (map[content.SessionID][]string, error) {
+// names, "" for all users without one, and the lanes of other commands, which begin with a dot. Without
+// sessions, it lists all of them, or returns ErrTooMany.
+func (r *Runs) Senders(ctx context.Context, sessions ...content.SessionID) (map[content.SessionID][]string, error) {
 	out := make(map[content.SessionID][]string)
-	err := r.each(ctx, func(subject string) {
+	add := func(subject string) {
 		lane, sender := r.cell.names.SenderOf(subject)
 		if l := lane.Unnamed(); l != events.LaneAsk && l != events.LaneDecide {
 			sender = "." + string(l)
@@ -163,21 +177,49 @@ func (r *Runs) Senders(ctx context.Context) (map[content.SessionID][]string, err
 		if !slices.Contains(out[s], sender) {
 			out[s] = append(out[s], sender)
 		}
-	}, r.cell.names.Commands(AllSessions)...)
-	delete(out, "") // of subjects without a valid ID
-	return out, err
+	}
+	if len(sessions) == 0 {
+		err := r.each(ctx, r.most, add, r.cell.names.Commands(AllSessions)...)
+		delete(out, "") // of subjects without a valid ID
+		return out, err
+	}
+	var of []layout.Stored
+	for _, s := range sessions {
+		of = append(of, r.cell.names.Commands(s)...)
+	}
+	for some := range slices.Chunk(of, sessionsAtOnce) {
+		for _, answer := range api.Together(some, func(o layout.Stored) (a subjects) {
+			a.of, a.err = r.cell.api.Subjects(ctx, o.Stream, o.Subject)
+			return a
+		}) {
+			if answer.err != nil {
+				return nil, fmt.Errorf("look at sessions with work: %w", answer.err)
+			}
+			for s := range answer.of {
+				add(s)
+			}
+		}
+	}
+	return out, nil
 }
 
-func (r *Runs) list(ctx context.Context, of ...layout.Stored) (map[content.SessionID]bool, error) {
+// subjects are those of a stream, with the number of messages on each.
+type subjects struct {
+	of  map[string]uint64
+	err error
+}
+
+func (r *Runs) list(ctx context.Context, most int, of ...layout.Stored) (map[content.SessionID]bool, error) {
 	out := make(map[content.SessionID]bool)
-	err := r.each(ctx, func(subject string) { out[r.cell.names.SessionOf(subject)] = true }, of...)
+	err := r.each(ctx, most, func(subject string) { out[r.cell.names.SessionOf(subject)] = true }, of...)
 	delete(out, "") // of subjects without a valid ID
 	return out, err
 }
 
-func (r *Runs) each(ctx context.Context, do func(subject string), of ...layout.Stored) error {
+// each calls do for the subjects in streams that have so many at most.
+func (r *Runs) each(ctx context.Context, most int, do func(subject string), of ...layout.Stored) error {
 	for _, o := range of {
-		subjects, err := r.cell.api.Subjects(ctx, o.Stream, o.Subject)
+		subjects, err := r.cell.api.SubjectsUpTo(ctx, most, o.Stream, o.Subject)
 		if err != nil {
 			return fmt.Errorf("list sessions with work: %w", err)
 		}
@@ -188,12 +230,42 @@ func (r *Runs) each(ctx context.Context, do func(subject string), of ...layout.S
 	return nil
 }
 
+// sampled is how many commands of a stream are looked at where the sessions are too many to list.
+const sampled = 300
+
 // Orphans lists the sessions that have a command and no token, sorted. A sweep wakes them. A session
-// whose token changes meanwhile may be woken once too often, which is harmless.
+// whose token changes meanwhile may be woken once too often, which is harmless. If they are too many
+// to list, it returns some, chosen at random. Some may have a token: waking them is harmless, too.
 func (r *Runs) Orphans(ctx context.Context) ([]content.SessionID, error) {
-	active, tokens, err := r.Sessions(ctx)
+	active, err := r.list(ctx, r.most, r.cell.names.Commands(AllSessions)...)
+	if errors.Is(err, ErrTooMany) {
+		active, err = r.some(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := r.list(ctx, r.most, layout.Stored{Stream: r.cell.names.RunStream(), Subject: r.cell.names.Run(AllSessions)})
+	if err != nil && !errors.Is(err, ErrTooMany) {
+		return nil, err
+	}
 	maps.DeleteFunc(active, func(s content.SessionID, _ bool) bool { return tokens[s] })
-	return slices.Sorted(maps.Keys(active)), err
+	return slices.Sorted(maps.Keys(active)), nil
+}
+
+// some returns sessions that have a command, chosen at random.
+func (r *Runs) some(ctx context.Context) (map[content.SessionID]bool, error) {
+	out := make(map[content.SessionID]bool)
+	for _, o := range r.cell.names.Commands(AllSessions) {
+		subjects, err := r.cell.api.Sample(ctx, o.Stream, o.Subject, sampled)
+		if err != nil {
+			return nil, fmt.Errorf("look for sessions with work: %w", err)
+		}
+		for _, s := range subjects {
+			out[r.cell.names.SessionOf(s)] = true
+		}
+	}
+	delete(out, "") // of subjects without a valid ID
+	return out, nil
 }
 
 // Forgotten lists the sessions that need a driver or wait for something, and that nothing will wake:

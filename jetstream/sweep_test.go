@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +52,37 @@ func TestOrphansHaveCommandsAndNoToken(t *testing.T) {
 		}
 		must(t, left.Purge(t.Context(), false))
 		want()
+	})
+}
+
+// A list of very many sessions would keep the server busy.
+func TestSessionsThatAreTooManyAreNotListed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		r := c.Runs()
+		r.most = 20
+		for i := range 21 {
+			s := content.SessionID(fmt.Sprint("s", i))
+			send(t, c, submit(s, "a1", ""))
+			wake(t, r, s)
+		}
+		if _, err := r.Senders(t.Context()); !errors.Is(err, ErrTooMany) {
+			t.Errorf("Senders = %v", err)
+		}
+		got, err := r.Senders(t.Context(), "s7", "none")
+		must(t, err)
+		if diff := cmp.Diff(map[content.SessionID][]string{"s7": {""}}, got); diff != "" {
+			t.Errorf("senders (-want +got):\n%s", diff)
+		}
+		some, err := r.Orphans(t.Context())
+		must(t, err)
+		if len(some) < 10 || len(some) > 21 { // of 300 random ones
+			t.Errorf("orphans = %v", some)
+		}
+		if _, err := r.Taken(t.Context(), nil); err != nil {
+			t.Errorf("Taken = %v", err)
+		}
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math/rand/v2"
 	"time"
 )
 
@@ -90,6 +91,55 @@ func (c *Conn) Subjects(ctx context.Context, stream, filter string) (map[string]
 			return all, nil
 		}
 	}
+}
+
+// ErrTooMany is returned instead of a list that would be too long. The server spends seconds on each page of
+// one of millions, and answers nothing else meanwhile.
+var ErrTooMany = errors.New("too many subjects to list")
+
+// SubjectsUpTo is Subjects for a stream with at most that many subjects, whether they match or not. Otherwise
+// it returns ErrTooMany.
+func (c *Conn) SubjectsUpTo(ctx context.Context, most int, stream, filter string) (map[string]uint64, error) {
+	var info struct {
+		State struct {
+			Subjects int `json:"num_subjects"`
+		} `json:"state"`
+	}
+	if err := c.describe(ctx, stream, StreamInfo+stream, nil, &info); err != nil {
+		return nil, err
+	}
+	if info.State.Subjects > most {
+		return nil, fmt.Errorf("stream %s: %w: %d", stream, ErrTooMany, info.State.Subjects)
+	}
+	return c.Subjects(ctx, stream, filter)
+}
+
+// Sample returns subjects that match a filter, of messages near random places of the stream: as many as asked
+// for, but the same one may be there several times.
+func (c *Conn) Sample(ctx context.Context, stream, filter string, count int) (subjects []string, err error) {
+	var info struct {
+		State struct {
+			First uint64 `json:"first_seq"`
+			Last  uint64 `json:"last_seq"`
+		} `json:"state"`
+	}
+	if err := c.describe(ctx, stream, StreamInfo+stream, nil, &info); err != nil {
+		return nil, err
+	}
+	for len(subjects) < count {
+		m, err := c.Next(ctx, stream, filter, info.State.First+rand.Uint64N(max(info.State.Last, info.State.First)-info.State.First+1)) //nolint:gosec // no secret
+		if errors.Is(err, ErrNoMessage) {
+			m, err = c.Next(ctx, stream, filter, 1)
+		}
+		switch {
+		case errors.Is(err, ErrNoMessage):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		subjects = append(subjects, m.Subject)
+	}
+	return subjects, nil
 }
 
 // StreamEnd is where a stream ends.

@@ -43,6 +43,21 @@ func passwordOf(u admin.User) string {
 	return strings.ToUpper(strings.ReplaceAll(u.Namespace+"_"+u.Name, "-", "_")) + "_PASSWORD"
 }
 
+// passwordsDiffer returns an error if two users have one variable: each could connect as the other.
+func passwordsDiffer(accounts []admin.Account) error {
+	of := make(map[string]string)
+	for _, a := range accounts {
+		for _, u := range a.Users {
+			variable := passwordOf(u)
+			if other, taken := of[variable]; taken {
+				return cli.Usage("the users %s and %s would share the password $%s: rename one", other, u.Name, variable)
+			}
+			of[variable] = u.Name
+		}
+	}
+	return nil
+}
+
 // printAccounts prints the accounts of users as a configuration of nats-server, with their passwords in
 // variables, or as JWTs with keys in a directory.
 func printAccounts(output app.Output, g admin.Grant, words []string, keys keyring) error {
@@ -55,6 +70,9 @@ func printAccounts(output app.Output, g admin.Grant, words []string, keys keyrin
 	}
 	if keys != "" {
 		return printClaims(output, accounts, keys)
+	}
+	if err := passwordsDiffer(accounts); err != nil {
+		return err
 	}
 	conf, err := admin.AccountsConf(accounts, func(u admin.User) string {
 		return fmt.Sprintf("user: %q, password: $%s # connects with --inbox-prefix %s", u.Name, passwordOf(u), u.Prefix())

@@ -1,10 +1,12 @@
 package security
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
@@ -107,7 +109,13 @@ func TestAnotherAccountOfTheOperatorImportsNothing(t *testing.T) {
 		conf := strings.Replace(claims.Conf(), "resolver_preload: {", fmt.Sprintf("resolver_preload: {\n%s: %s", key, token), 1)
 		synctest.Test(t, func(t *testing.T) {
 			c := startSigned(t, conf, claims, keys)
-			asks, err := c.spy().SubscribeSync("turnlog.cmd.*.ask")
+			spy := c.spy()
+			soon, cancel := context.WithTimeout(c.ctx, time.Minute)
+			defer cancel()
+			asks, err := spy.SubscribeSync("turnlog.cmd.*.ask")
+			if err == nil {
+				err = spy.FlushWithContext(soon) // the server knows it before the ask
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

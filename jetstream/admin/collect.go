@@ -61,6 +61,8 @@ type kept struct {
 	last    uint64   // and of the last one
 	at      time.Time
 	retired bool // by the last description
+	meta    blob.Meta
+	renewed bool // the last description repeats the first one that counts, meta
 	live    bool // something references it
 	read    bool // as a payload
 }
@@ -87,11 +89,15 @@ func (c *Cell) blobMetas(ctx context.Context) (map[string]*kept, error) {
 // note adds the next description.
 func (b *kept) note(m api.Message) {
 	var meta blob.Meta
-	b.last, b.at = m.Seq, m.Time
+	b.last, b.at, b.renewed = m.Seq, m.Time, false
 	if m.Spoofed || json.Unmarshal(m.Data, &meta) != nil {
 		return
 	}
 	b.retired = meta.Deleted
+	if !meta.Deleted && b.meta.Name == "" && meta.Name == b.name {
+		b.meta = meta
+	}
+	b.renewed = !meta.Deleted && meta.Repeats(b.meta)
 	if meta.Deleted || !content.IsToken(meta.NUID) || slices.Contains(b.chunks, meta.NUID) {
 		return
 	}
@@ -228,9 +234,10 @@ func (x *collection) purge(ctx context.Context, subject string, before uint64) e
 	return x.cell.api.Purge(ctx, x.cell.names.BlobStream(), subject, before)
 }
 
-// tidy deletes repeated descriptions of a blob.
+// tidy deletes repeated descriptions of a blob, but for the last one. Anyone may have written that: if it
+// says something else, nobody could read the blob by it.
 func (x *collection) tidy(ctx context.Context, b *kept) error {
-	if b.last == b.first || len(b.chunks) != 1 || b.retired {
+	if b.last == b.first || len(b.chunks) != 1 || !b.renewed {
 		return nil
 	}
 	return x.purge(ctx, x.cell.names.BlobMeta(b.name), b.last)

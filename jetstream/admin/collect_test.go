@@ -228,6 +228,41 @@ func TestFalseDescriptionsDeleteNoBlob(t *testing.T) {
 	})
 }
 
+// TestFalseRepetitionsDeleteNoDescription describes blobs again, so that a collection would take that for the
+// description that it may keep alone.
+func TestFalseRepetitionsDeleteNoDescription(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		for i, forge := range []func(blob.Meta) any{
+			func(blob.Meta) any { return "no description" },
+			func(m blob.Meta) any { m.Name = "another"; return m },
+			func(m blob.Meta) any { m.NUID = "*"; return m },
+			func(m blob.Meta) any { m.Size--; return m },
+			func(m blob.Meta) any { m.Chunks = 0; return m },
+			func(m blob.Meta) any { m.Digest = "another"; return m },
+			func(m blob.Meta) any { m.Deleted = true; return m },
+		} {
+			id := keep(t, c, noise(300<<10, uint64(i)))
+			_, err := c.api.Publish(t.Context(), &nats.Msg{Subject: c.names.Journal("s"), Header: nats.Header{layout.HeaderBlob: {id}}})
+			must(t, err)
+			described, err := c.api.Last(t.Context(), c.names.BlobStream(), c.names.BlobMeta(id))
+			must(t, err)
+			var victim blob.Meta
+			must(t, json.Unmarshal(described.Data, &victim))
+			forged, err := json.Marshal(forge(victim))
+			must(t, err)
+			say(t, c, c.names.BlobMeta(id), string(forged))
+			<-time.After(2 * grace)
+			for range 2 {
+				_, err = c.Collect(t.Context(), grace, false)
+				must(t, err)
+			}
+			if gone(t, c, id) {
+				t.Errorf("the blob is gone after %s", forged)
+			}
+		}
+	})
+}
+
 // TestPartsOfAFailedWriteAreCollected cancels a writer halfway.
 func TestPartsOfAFailedWriteAreCollected(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {

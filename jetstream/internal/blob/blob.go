@@ -59,6 +59,12 @@ func digestText(d [sha256.Size]byte) string {
 	return "SHA-256=" + base64.URLEncoding.EncodeToString(d[:])
 }
 
+// Repeats reports whether m describes the same blob as another description, only at another time.
+func (m Meta) Repeats(other Meta) bool {
+	return m.Name == other.Name && m.NUID == other.NUID && m.Size == other.Size && m.Chunks == other.Chunks &&
+		m.Digest == other.Digest && m.Deleted == other.Deleted
+}
+
 // parse returns the description in a message, unless it is invalid or retires the blob.
 func (s *Store) parse(m api.Message) (Meta, bool) {
 	var meta Meta

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -28,18 +29,28 @@ ends it. An interrupt cancels the turn; a second one, while the turn is ending, 
 Lines that are pasted together are one input. A line that you type while a turn runs is the next input;
 it does not answer a question that comes up later.
 
+At a terminal, the sessions of this process are kept in $XDG_STATE_HOME/turnlog/chat, which is below
+~/.local/state without that variable: --session continues them, --store names another directory, and
+--store "" keeps nothing. One chat at a time uses a directory.
+
 Where it runs, and which calls need approval, is as for "turnlog run": you are asked at a terminal;
 otherwise the chat ends. A failed turn is reported, and the chat continues; if the input does not
 come from a terminal, it exits with the code of its last turn.`,
 		Example: `  turnlog chat
   turnlog chat --tools fs,shell --root ./site
+  turnlog chat --session plan-7
   turnlog chat --store ~/.turnlog --session plan-7
   turnlog chat --server nats://127.0.0.1:4222 --session plan-7
   printf 'What is here?\nWhich file is the longest?\n' | turnlog chat`,
 	}
 	f.register(cmd, a)
 	f.session.RegisterBusy(cmd)
+	store := cmd.Flags().Lookup("store")
+	store.Usage = strings.Replace(store.Usage, ephemeral, "at a terminal, turnlog/chat in the user's state directory", 1)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if a.IsIn && !f.given("store") && !f.remote.Named() {
+			f.store, f.usual = chatStore(a), true
+		}
 		files, err := f.files.look()
 		if err != nil {
 			return err
@@ -47,6 +58,23 @@ come from a terminal, it exits with the code of its last turn.`,
 		return f.talk(cmd.Context(), input{files: files}, func(ctx context.Context, v *conversation, in input) error { return v.chat(ctx, in) })
 	}
 	return cmd
+}
+
+// chatStore returns the directory of a user's chats, which only that user can read, or "" if there can be none.
+func chatStore(a *app.App) string {
+	state := a.Getenv("XDG_STATE_HOME")
+	if home := a.Getenv("HOME"); state == "" && home != "" {
+		state = filepath.Join(home, ".local", "state")
+	}
+	if state == "" {
+		return ""
+	}
+	dir := filepath.Join(state, "turnlog", "chat")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		a.Hint("this chat is not kept: %v", err)
+		return ""
+	}
+	return dir
 }
 
 // chat runs a turn for each line. The files of the input are attached to the first.

@@ -9,6 +9,7 @@ package talk
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
@@ -35,9 +37,13 @@ type talkFlags struct {
 	remote  *app.Remote
 	timeout time.Duration
 	store   string // of this process's deployment; "": memory
+	usual   bool   // the store is the one that chats have without --store
 	yes     bool
 	given   func(flag string) bool
 }
+
+// ephemeral is what becomes of the sessions of a process without --store.
+const ephemeral = "they are gone with it"
 
 func (f *talkFlags) register(cmd *cobra.Command, a *app.App) {
 	f.app, f.given = a, cmd.Flags().Changed
@@ -45,7 +51,7 @@ func (f *talkFlags) register(cmd *cobra.Command, a *app.App) {
 	cli.Group(cmd.Flags(), cli.ToolFlags, func() { f.tools.Register(cmd, toolset.DefaultSet) })
 	f.files.register(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
-	cmd.Flags().StringVar(&f.store, "store", "", "`directory` that keeps sessions of this process, to be continued with --session; default: they are gone with it")
+	cmd.Flags().StringVar(&f.store, "store", "", "`directory` that keeps sessions of this process, to be continued with --session; default: "+ephemeral)
 	_ = cmd.MarkFlagDirname("store") // the flag exists
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve everything")
 	f.remote = a.RemoteClient(cmd)
@@ -137,7 +143,14 @@ func (f *talkFlags) talk(ctx context.Context, in input, do func(context.Context,
 	if in.start.Instructions, err = of.Instructions(f.tools.Root); err != nil {
 		return err
 	}
-	return ended(deploy.ForSession(f.app, f.remote.Namespace(), of, in.start, f.tools, log).In(f.store).Run(ctx, join))
+	here := deploy.ForSession(f.app, f.remote.Namespace(), of, in.start, f.tools, log)
+	err = here.In(f.store).Run(ctx, join)
+	if f.usual && errors.Is(err, embedded.ErrStoreInUse) {
+		f.app.Hint("another chat uses %s, so this one is not kept; --store keeps it elsewhere", f.store)
+		f.store = ""
+		err = here.Run(ctx, join)
+	}
+	return ended(err)
 }
 
 // remotely connects to a deployment.

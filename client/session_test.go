@@ -222,6 +222,7 @@ func TestASecondCancelIsNotRefused(t *testing.T) {
 		if err := s.Send(w.Ctx, "", content.UserText("go")); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // until the model runs: a call that has not begun ends at once
 		for range 2 {
 			ctx, cancel := context.WithTimeout(w.Ctx, 5*time.Second)
 			if err := s.Cancel(ctx, ""); err != nil {

@@ -71,6 +71,8 @@ type Node struct {
 
 	ready   chan struct{}
 	readied sync.Once
+	listed  chan struct{} // closed when the node's own tools are in the catalog, or cannot be
+	listing sync.Once
 	leaving chan struct{} // closed when the drivers finish the calls of this process and then end
 	slots   chan struct{} // one per session that the node may hold
 	moved   chan struct{} // holds one if a token was taken since held was recorded
@@ -96,7 +98,7 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 	return &Node{
 		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
-		ready: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), moved: make(chan struct{}, 1),
+		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), moved: make(chan struct{}, 1),
 		takeovers: semaphore.NewWeighted(maxTrials),
 		held:      make(map[content.SessionID]string),
 	}, nil
@@ -179,6 +181,13 @@ func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error
 		case n.slots <- struct{}{}:
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+		if n.cfg.Local != nil {
+			select {
+			case <-n.listed:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
 		}
 		n.readied.Do(func() { close(n.ready) })
 		token, err := n.takeOne(ctx, drivers, running)

@@ -102,6 +102,7 @@ func (n *Node) advertise(ctx context.Context) error {
 		soon, cancel := context.WithTimeout(ctx, advertiseEvery)
 		err := own.Advertise(soon, n.cfg.Local.Offered())
 		cancel()
+		n.listing.Do(func() { close(n.listed) }) // a client may look for its verifier at once
 		if err != nil && !failed && ctx.Err() == nil {
 			n.log.Warn("tools not listed", zap.Error(err))
 		}

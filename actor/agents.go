@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"go.uber.org/zap"
 
@@ -113,7 +112,7 @@ func (n *Node) agentOf(c events.Config) (*agentRuntime, error) {
 		return nil, fmt.Errorf("%w: it knows no agents", errUnmade)
 	}
 	key := sha256.Sum256(slices.Concat(c.Agent.Data, []byte("\x00"+c.Model+"\x00"), c.ModelData))
-	return n.agents.get(key, func() (*agentRuntime, error) {
+	return n.agents.Get(key, func() (*agentRuntime, error) {
 		e, err := n.cfg.Agents.Equip(c)
 		if err != nil {
 			return nil, fmt.Errorf("%w: agent %s, version %s: %w", errUnmade, c.Agent.Name, c.Agent.Version, err)
@@ -190,7 +189,7 @@ func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) erro
 // openModel opens each model once for all sessions that name it with the same data.
 func (n *Node) openModel(name string, data []byte) (model.Model, error) {
 	sum := sha256.Sum256(data)
-	return n.models.get(name+"\x00"+string(sum[:]), func() (model.Model, error) { return n.cfg.Models(name, data) })
+	return n.models.Get(name+"\x00"+string(sum[:]), func() (model.Model, error) { return n.cfg.Models(name, data) })
 }
 
 // codeNotHere is the code of a failed model call that another node may be able to make.
@@ -225,40 +224,4 @@ type elsewhere interface {
 func (d *driver) notHere(c commands.Command) bool {
 	f, ok := c.(commands.ReportModelFailed)
 	return ok && f.Code == codeNotHere && d.State.Turn != nil
-}
-
-// cache builds one value for each key. When it is full it starts over, since its values can be built
-// again. The zero cache is ready, and safe for concurrent use.
-type cache[K comparable, V any] struct {
-	mu     sync.Mutex
-	values map[K]func() (V, error)
-}
-
-// maxCached bounds a cache.
-const maxCached = 256
-
-// get returns the value of a key. If there is none it calls build, once for all callers that wait
-// for it. An error is not kept. Other keys do not wait.
-func (c *cache[K, V]) get(key K, build func() (V, error)) (value V, err error) {
-	c.mu.Lock()
-	get, known := c.values[key]
-	if !known {
-		if c.values == nil || len(c.values) >= maxCached {
-			c.values = make(map[K]func() (V, error))
-		}
-		get = sync.OnceValues(build)
-		c.values[key] = get
-	}
-	c.mu.Unlock()
-	built := false
-	defer func() { // build may also panic
-		if !built {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			delete(c.values, key)
-		}
-	}()
-	value, err = get()
-	built = err == nil
-	return value, err
 }

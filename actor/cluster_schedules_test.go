@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
-	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -63,8 +63,8 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 func (w *world) settled(ctx context.Context) {
 	w.T.Helper()
 	for {
-		left, err := w.Cell.Schedules().List(ctx)
-		working := slices.ContainsFunc(left, func(s jetstream.Standing) bool { return !s.Over || !s.Last.Done })
+		left, err := schedules.Of(w.Cell).List(ctx)
+		working := slices.ContainsFunc(left, func(s schedules.Standing) bool { return !s.Over || !s.Last.Done })
 		if err == nil && !working {
 			return
 		}

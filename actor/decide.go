@@ -39,7 +39,8 @@ func (d *driver) steps() []engine.Step {
 // offered returns the tools that the session may use. A round keeps those that its model call was shown:
 // when a worker leaves meanwhile, the calls of the reply wait for the next one.
 func (d *driver) offered(ctx context.Context, c events.Config) (*engine.Catalog, error) {
-	now, err := d.node.offers.catalog(ctx, c.Tools, d.agent.Load())
+	agent := d.agent.Load()
+	now, err := d.node.offers.Catalog(ctx, c.Tools, agent.Terms, agent.terms)
 	if t := d.State.Turn; err == nil && d.Catalog != nil && t != nil && (t.Stage == loop.StageModel || t.Stage == loop.StageReplied) &&
 		slices.ContainsFunc(d.Catalog.Offers, func(o tool.Offer) bool { _, there := now.Lookup(o.Spec.Name); return !there }) {
 		return d.Catalog, nil

@@ -191,7 +191,7 @@ func (d *driver) awaitWorkers(ctx context.Context, now time.Time) error {
 	d.unmanned = make(map[string]*unmanned)
 	for _, e := range d.openCalls() {
 		id, c := e.Identity(), e.Call
-		if d.node.offers.manned(c.Routing.Queue) {
+		if d.node.offers.Manned(c.Routing.Queue) {
 			continue
 		}
 		u, known := before[id]

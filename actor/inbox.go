@@ -138,7 +138,7 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 		count(name, "refused")
 		d.Publish(events.Refused{Command: env.ID, Reason: r.Reason, Detail: r.Detail})
 		if schedule.KeyOf(env.ID) != "" {
-			d.node.refused(ctx, env.ID, r)
+			d.node.firing.Refused(ctx, env.ID, r)
 		}
 		return nil
 	case err == nil && d.Head.Seq == before:

@@ -41,9 +41,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/turnlog/turnlog/actor/internal/firing"
+	"github.com/turnlog/turnlog/actor/internal/offers"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/internal/memo"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/sparselog"
 	"github.com/turnlog/turnlog/jetstream"
@@ -60,10 +63,11 @@ type Node struct {
 	tasks   task.Dispatcher
 	trials  *jetstream.Trials
 	tickets *jetstream.Tickets // set by Run
-	offers  *offers            // set by Run
-	noAgent *agentRuntime      // of sessions without an agent
-	agents  cache[[sha256.Size]byte, *agentRuntime]
-	models  cache[string, model.Model]
+	offers  *offers.Offers     // set by Run
+	firing  *firing.Handler
+	noAgent *agentRuntime // of sessions without an agent
+	agents  memo.Cache[[sha256.Size]byte, *agentRuntime]
+	models  memo.Cache[string, model.Model]
 	errors  lastErrors
 	crowd   crowd
 	sparse  sparselog.Log
@@ -95,13 +99,15 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{
+	n := &Node{
 		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
 		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), moved: make(chan struct{}, 1),
 		takeovers: semaphore.NewWeighted(maxTrials),
 		held:      make(map[content.SessionID]string),
-	}, nil
+	}
+	n.firing = firing.New(cell, n.runs, n.read, n.log)
+	return n, nil
 }
 
 // Name names the node in journals.
@@ -138,7 +144,7 @@ func (n *Node) run(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	n.offers = newOffers(view, n.cfg, n.log, &n.sparse)
+	n.offers = offers.New(view, n.cfg.Local, n.cfg.WorkerPatience, n.log, &n.sparse)
 	if n.tickets, err = n.cell.Tickets(ctx); err != nil {
 		return err
 	}
@@ -148,7 +154,7 @@ func (n *Node) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	group, gctx := errgroup.WithContext(ctx)
 	for _, background := range []func(context.Context) error{
-		n.offers.follow, n.sweep, n.record, n.guard, n.alarms, n.advertise,
+		n.offers.Follow, n.sweep, n.record, n.guard, n.firing.Follow, n.advertise,
 		func(ctx context.Context) error { return n.take(ctx, drivers, &running) },
 	} {
 		group.Go(func() error { return background(gctx) })
@@ -219,6 +225,33 @@ func (n *Node) takeOne(ctx, drivers context.Context, running *sync.WaitGroup) (*
 		n.drive(drivers, token)
 	})
 	return token, nil
+}
+
+// advertiseEvery is how often the node renews its offer.
+const advertiseEvery = 3 * time.Second
+
+// advertise shows people what the node's own tools are. Other nodes ignore them.
+func (n *Node) advertise(ctx context.Context) error {
+	if n.cfg.Local == nil {
+		return nil
+	}
+	own := n.cell.Offers(n.cfg.Name, task.LocalQueue)
+	for failed := false; ctx.Err() == nil; pause.For(ctx, advertiseEvery) {
+		soon, cancel := context.WithTimeout(ctx, advertiseEvery)
+		err := own.Advertise(soon, n.cfg.Local.Offered())
+		cancel()
+		n.listing.Do(func() { close(n.listed) }) // a client may look for its verifier at once
+		if err != nil && !failed && ctx.Err() == nil {
+			n.log.Warn("tools not listed", zap.Error(err))
+		}
+		failed = err != nil
+	}
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := own.Withdraw(soon); err != nil {
+		n.log.Debug("tools stay listed until they expire", zap.Error(err))
+	}
+	return context.Cause(ctx)
 }
 
 // drainGrace is how long after Config.Drain the calls of this process have ended: their worker stops
@@ -307,8 +340,8 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 // handles schedules whose firing was missed, and wakes what streams have forgotten.
 func (n *Node) sweep(ctx context.Context) error {
 	lost := losses{node: n, suspected: true}
-	for sweeps := 0; pause.For(ctx, n.cfg.Sweep/2+rand.N(n.cfg.Sweep)); sweeps++ { //nolint:gosec // jitter
-		n.sweepSchedules(ctx, sweeps%sweepsToAll == 0)
+	for pause.For(ctx, n.cfg.Sweep/2+rand.N(n.cfg.Sweep)) { //nolint:gosec // jitter
+		n.firing.Sweep(ctx)
 		orphans, err := n.runs.Orphans(ctx)
 		if err != nil {
 			n.log.Warn("sweep failed", zap.Error(err))

@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/rewind"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/schedule"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
@@ -331,7 +332,7 @@ func TestAScheduleFiresOnceAfterItsStreamWentBack(t *testing.T) {
 			w.finish(s)
 		}
 		lose()
-		if o, _, err := w.Cell.Schedules().Outcome(w.Ctx, "often"); err != nil || o.Result == "" {
+		if o, _, err := schedules.Of(w.Cell).Outcome(w.Ctx, "often"); err != nil || o.Result == "" {
 			w.add(p) // the stream was created again
 		}
 		<-time.After(20 * time.Minute)

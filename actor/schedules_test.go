@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -43,7 +44,7 @@ func remind(name string, t schedule.Timing, s content.SessionID, text string) sc
 
 func (w *world) add(s schedule.Schedule) {
 	w.T.Helper()
-	if err := w.Cell.Schedules().Add(w.Ctx, s, false); err != nil {
+	if err := schedules.Of(w.Cell).Add(w.Ctx, s, false); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -67,7 +68,7 @@ func (w *world) sessions() []content.SessionID {
 // outcome is the recorded outcome of a schedule's last firing.
 func (w *world) outcome(name string) schedule.Outcome {
 	w.T.Helper()
-	o, _, err := w.Cell.Schedules().Outcome(w.Ctx, name)
+	o, _, err := schedules.Of(w.Cell).Outcome(w.Ctx, name)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func (w *world) outcome(name string) schedule.Outcome {
 
 func (w *world) pending() []string {
 	w.T.Helper()
-	names, err := w.Cell.Schedules().Fired(w.Ctx)
+	names, err := schedules.Of(w.Cell).Fired(w.Ctx)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestEachFiringStartsOneSession(t *testing.T) {
 		if got := w.pending(); len(got) > 0 {
 			t.Errorf("unhandled firings: %v", got)
 		}
-		if err := w.Cell.Schedules().Remove(w.Ctx, "often"); err != nil {
+		if err := schedules.Of(w.Cell).Remove(w.Ctx, "often"); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(30 * time.Minute)
@@ -233,11 +234,11 @@ func TestScheduledInputWakesAParkedSession(t *testing.T) {
 		if len(causes) != 2 || !strings.HasPrefix(causes[1], "schedule/r/") {
 			t.Errorf("inputs were caused by %v, want the second by the schedule", causes)
 		}
-		if all, err := w.Cell.Schedules().List(w.Ctx); err != nil || len(all) != 1 || !all[0].Over || all[0].Last.Result != schedule.Started {
+		if all, err := schedules.Of(w.Cell).List(w.Ctx); err != nil || len(all) != 1 || !all[0].Over || all[0].Last.Result != schedule.Started {
 			t.Errorf("List = %+v, %v; want the one-time schedule over", all, err)
 		}
 		<-time.After(2 * time.Hour)
-		if all, err := w.Cell.Schedules().List(w.Ctx); err != nil || len(all) > 0 {
+		if all, err := schedules.Of(w.Cell).List(w.Ctx); err != nil || len(all) > 0 {
 			t.Errorf("two hours later List = %+v, %v", all, err)
 		}
 		n.Drain(t)
@@ -308,7 +309,7 @@ func TestANodeFinishesADeadNodesFiring(t *testing.T) {
 		began := schedule.Outcome{
 			Created: p.Created, Due: time.Date(2000, 1, 1, 0, 10, 0, 0, time.UTC), Fired: 1, Result: schedule.Started, Session: "p-20000101T001000Z",
 		}
-		if _, err := w.Cell.Schedules().Record(w.Ctx, "p", began, 0); err != nil {
+		if _, err := schedules.Of(w.Cell).Record(w.Ctx, "p", began, 0); err != nil {
 			t.Fatal(err)
 		}
 		n := w.node("n1")

@@ -49,7 +49,7 @@ func (d *driver) pending() []loop.Effect {
 // placeVerifier makes the verifier's call, once there is a queue for it.
 func (d *driver) placeVerifier(v loop.Verify) {
 	if d.verifier.Place != content.VerifierPlace(d.State.Turn.N, v.Attempt) || unplaced(d.verifier) {
-		d.verifier = engine.VerifierCall(d.State.Turn, v, d.node.offers.verifiers())
+		d.verifier = engine.VerifierCall(d.State.Turn, v, d.node.offers.Verifiers())
 	}
 }
 
@@ -58,7 +58,7 @@ func unplaced(c loop.Call) bool { return c.Name == loop.VerifierTool && c.Routin
 
 // awaitVerifiers waits for a worker that runs verifiers, then has the call dispatched.
 func (d *driver) awaitVerifiers(ctx context.Context, e loop.RunTool) commands.Command {
-	for end := time.Now().Add(verifierWait); d.node.offers.verifiers() == ""; {
+	for end := time.Now().Add(verifierWait); d.node.offers.Verifiers() == ""; {
 		if time.Now().After(end) {
 			return unrunnable(e.Call, tool.CodeFailed, "no worker runs the verifiers of tasks: start one with --tools gate")
 		}

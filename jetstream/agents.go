@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 )
 
 // ErrNoAgent is returned for an agent, or a version of one, that is not published. Agents.List
@@ -14,13 +16,13 @@ var ErrNoAgent = errors.New("no such agent")
 // Agents holds the definitions of agents by name and version. A version never changes, but the
 // newest one may be replaced. It is safe for concurrent use.
 type Agents struct {
-	newest   bucket[[]byte] // versions, by name
-	versions bucket[[]byte] // definitions, by name.version
+	newest   bucket.Bucket[[]byte] // versions, by name
+	versions bucket.Bucket[[]byte] // definitions, by name.version
 }
 
 // Agents returns the cell's agent definitions.
 func (c *Cell) Agents() *Agents {
-	return &Agents{byteBucket(c, "agent", c.names.Agents(), 1), byteBucket(c, "agent", c.names.Agents(), 2)}
+	return &Agents{bucket.OfBytes(c.api, "agent", c.names.Agents(), 1), bucket.OfBytes(c.api, "agent", c.names.Agents(), 2)}
 }
 
 // Agent is one version of a definition.
@@ -34,20 +36,20 @@ type Agent struct {
 // Publish makes a definition the newest version of its agent. Publishing the newest version again
 // has no effect.
 func (a *Agents) Publish(ctx context.Context, name, version string, data []byte) error {
-	if newest, ok, err := a.newest.get(ctx, name); err == nil && ok && string(newest.Value) == version {
+	if newest, ok, err := a.newest.Get(ctx, name); err == nil && ok && string(newest.Value) == version {
 		return nil
 	}
-	if _, err := a.versions.put(ctx, name+"."+version, data); err != nil {
+	if _, err := a.versions.Put(ctx, name+"."+version, data); err != nil {
 		return err
 	}
-	_, err := a.newest.put(ctx, name, []byte(version))
+	_, err := a.newest.Put(ctx, name, []byte(version))
 	return err
 }
 
 // Get returns a version of an agent; "" means the newest. It returns ErrNoAgent if there is none.
 func (a *Agents) Get(ctx context.Context, name, version string) (Agent, error) {
 	out := Agent{Name: name, Version: version}
-	newest, ok, err := a.newest.get(ctx, name)
+	newest, ok, err := a.newest.Get(ctx, name)
 	switch {
 	case err != nil:
 		return Agent{}, err
@@ -56,7 +58,7 @@ func (a *Agents) Get(ctx context.Context, name, version string) (Agent, error) {
 	case ok && (version == "" || version == string(newest.Value)):
 		out.Version, out.Published = string(newest.Value), newest.At
 	}
-	it, ok, err := a.versions.get(ctx, name+"."+out.Version)
+	it, ok, err := a.versions.Get(ctx, name+"."+out.Version)
 	switch {
 	case err != nil:
 		return Agent{}, err
@@ -71,7 +73,7 @@ func (a *Agents) Get(ctx context.Context, name, version string) (Agent, error) {
 
 // List returns the newest version of every agent, by name.
 func (a *Agents) List(ctx context.Context) ([]Agent, error) {
-	names, err := a.newest.keys(ctx, "*")
+	names, err := a.newest.Keys(ctx, "*")
 	if err != nil {
 		return nil, err
 	}
@@ -92,12 +94,12 @@ func (a *Agents) List(ctx context.Context) ([]Agent, error) {
 // Withdraw removes an agent, so that no new session can start with it by name. Its versions remain
 // and can be requested by name and version.
 func (a *Agents) Withdraw(ctx context.Context, name string) error {
-	_, ok, err := a.newest.get(ctx, name)
+	_, ok, err := a.newest.Get(ctx, name)
 	switch {
 	case err != nil:
 		return err
 	case !ok:
 		return fmt.Errorf("withdraw agent %q: %w", name, ErrNoAgent)
 	}
-	return a.newest.delete(ctx, name)
+	return a.newest.Delete(ctx, name)
 }

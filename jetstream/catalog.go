@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -31,28 +32,29 @@ type Offer struct {
 
 // Catalog holds the tools that workers currently offer.
 type Catalog struct {
-	offers bucket[Offer]
+	cell   *Cell
+	offers bucket.Bucket[Offer]
 }
 
 // Catalog returns the cell's catalog.
 func (c *Cell) Catalog() *Catalog {
-	return &Catalog{valueBucket[Offer](c, "offer", c.names.Catalog(), layout.OfferKeys, 1, offerTTL)}
+	return &Catalog{c, bucket.OfValues[Offer](c.api, "offer", c.names.Catalog(), layout.OfferKeys, 1, offerTTL)}
 }
 
 // Advertise makes or renews a worker's offer. It stands for 10 s; renew it every 3 s.
 func (c *Catalog) Advertise(ctx context.Context, o Offer) error {
-	_, err := c.offers.put(ctx, o.Worker, o)
+	_, err := c.offers.Put(ctx, o.Worker, o)
 	return err
 }
 
 // Withdraw removes a worker's offer at once.
 func (c *Catalog) Withdraw(ctx context.Context, worker string) error {
-	return c.offers.delete(ctx, worker)
+	return c.offers.Delete(ctx, worker)
 }
 
 // List returns the current offers, by worker. Unlike Watch it needs no consumer.
 func (c *Catalog) List(ctx context.Context) ([]Offer, error) {
-	items, err := c.offers.scan(ctx)
+	items, err := c.offers.Scan(ctx)
 	var out []Offer
 	for _, it := range items {
 		if it.Value.Worker == it.Key {
@@ -114,7 +116,7 @@ func (c *Catalog) Watch(ctx context.Context) (*CatalogView, error) {
 }
 
 func (c *Catalog) watch(ctx context.Context) (jetstream.KeyWatcher, error) {
-	cell := c.offers.cell
+	cell := c.cell
 	js, err := jetstream.New(cell.nc)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // Watch names itself

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
@@ -98,6 +99,10 @@ func (c *Cell) unpack(ctx context.Context, h nats.Header, data []byte, limit int
 	}
 	return c.blobs.Get(ctx, name, limit)
 }
+
+func encodeValue(v any) ([]byte, error) { return wire.Marshal(v, wire.Command) }
+
+func decodeValue(data []byte, v any) error { return wire.Unmarshal(data, wire.Command, v) }
 
 // Errors of every operation.
 var (

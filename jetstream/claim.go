@@ -86,11 +86,11 @@ func (c *claim) Begin(ctx context.Context) error {
 
 func (c *claim) begin(ctx context.Context) (uint64, error) {
 	for last := uint64(0); ; {
-		seq, err := c.queue.begun.put(ctx, c.dispatch(), c.secret, last)
+		seq, err := c.queue.begun.Put(ctx, c.dispatch(), c.secret, last)
 		if !api.IsConflict(err) {
 			return seq, err
 		}
-		there, ok, err := c.queue.begun.get(ctx, c.dispatch())
+		there, ok, err := c.queue.begun.Get(ctx, c.dispatch())
 		switch {
 		case err != nil:
 			return 0, err
@@ -118,7 +118,7 @@ func (c *claim) Unbegin(ctx context.Context) error {
 	if last == 0 {
 		return nil
 	}
-	if err := c.queue.begun.delete(ctx, c.dispatch(), last); err != nil && !api.IsConflict(err) {
+	if err := c.queue.begun.Delete(ctx, c.dispatch(), last); err != nil && !api.IsConflict(err) {
 		return c.wrap("unbegin", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -39,19 +40,19 @@ type fence struct {
 	Epoch uint64 `msgpack:"e"` // of the driver that set it
 }
 
-func (c *Cell) fences() bucket[fence] {
-	return valueBucket[fence](c, "fence", c.names.Fences(), "", 1, fenceTTL)
+func (c *Cell) fences() bucket.Bucket[fence] {
+	return bucket.OfValues[fence](c.api, "fence", c.names.Fences(), "", 1, fenceTTL)
 }
 
 // Fence keeps tasks that must not run twice from starting if drivers of earlier epochs dispatched
 // them. A fence never moves back, even if a replaced driver sets one late.
 func (t *Tasks) Fence(ctx context.Context, s content.SessionID, epoch uint64) error {
 	for {
-		there, _, err := t.cell.fences().get(ctx, string(s))
+		there, _, err := t.cell.fences().Get(ctx, string(s))
 		if err != nil || there.Value.Epoch >= epoch {
 			return err
 		}
-		_, err = t.cell.fences().put(ctx, string(s), fence{Epoch: epoch}, there.Seq)
+		_, err = t.cell.fences().Put(ctx, string(s), fence{Epoch: epoch}, there.Seq)
 		if !api.IsConflict(err) {
 			return err
 		}
@@ -77,7 +78,7 @@ func (q *Queue) isFenced(ctx context.Context, c *claim, stored time.Time) (bool,
 	if x.Effects.Retryable() || x.Epoch == 0 || stored.Sub(x.Decided.Std()).Abs() < lateAfter {
 		return false, nil
 	}
-	f, _, err := q.cell.fences().get(ctx, string(x.Session))
+	f, _, err := q.cell.fences().Get(ctx, string(x.Session))
 	return f.Value.Epoch > x.Epoch, err
 }
 

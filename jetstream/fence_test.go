@@ -170,7 +170,7 @@ func TestAFenceNeverMovesBack(t *testing.T) {
 	overWeeks(t, func(t *testing.T, c *Cell, pass func(time.Duration) *Cell) {
 		for _, x := range []struct{ put, want uint64 }{{3, 3}, {2, 3}, {4, 4}, {4, 4}} {
 			must(t, c.Tasks().Fence(t.Context(), "s1", x.put))
-			got, _, err := c.fences().get(t.Context(), "s1")
+			got, _, err := c.fences().Get(t.Context(), "s1")
 			if got.Value.Epoch != x.want || err != nil {
 				t.Errorf("after %d the fence is %v, %v, want %d", x.put, got.Value, err, x.want)
 			}
@@ -180,7 +180,7 @@ func TestAFenceNeverMovesBack(t *testing.T) {
 		}
 		c = pass(fenceTTL + time.Minute)
 		must(t, c.Tasks().Fence(t.Context(), "s1", 1))
-		if got, _, err := c.fences().get(t.Context(), "s1"); got.Value.Epoch != 1 || err != nil {
+		if got, _, err := c.fences().Get(t.Context(), "s1"); got.Value.Epoch != 1 || err != nil {
 			t.Errorf("after an expired one the fence is %v, %v", got, err)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
@@ -21,30 +22,30 @@ const unlistedTTL = 5 * time.Second
 // and strikes it when the last one is settled. So every such session is listed, and a listed
 // session has nothing to decide only if its driver died in between. It is safe for concurrent use.
 type List struct {
-	bucket bucket[[]byte] // one empty value per session
+	bucket bucket.Bucket[[]byte] // one empty value per session
 }
 
 // Approvals returns the list of sessions with pending approvals.
 func (c *Cell) Approvals() *List {
-	return &List{byteBucket(c, "note of approval", c.names.Approvals(), 1)}
+	return &List{bucket.OfBytes(c.api, "note of approval", c.names.Approvals(), 1)}
 }
 
 // DeadLetters returns the list of sessions with dead letters: calls whose workers were lost and
 // that wait for a decision.
 func (c *Cell) DeadLetters() *List {
-	return &List{byteBucket(c, "note of dead letter", c.names.Dead(), 1)}
+	return &List{bucket.OfBytes(c.api, "note of dead letter", c.names.Dead(), 1)}
 }
 
 // Note puts a session on the list and returns the number of the note.
 func (l *List) Note(ctx context.Context, s content.SessionID) (uint64, error) {
-	return l.bucket.put(ctx, string(s), nil)
+	return l.bucket.Put(ctx, string(s), nil)
 }
 
 // Strike removes a session from the list unless another driver has noted it again.
 func (l *List) Strike(ctx context.Context, s content.SessionID, note uint64) error {
 	b := l.bucket
-	b.ttl = unlistedTTL
-	if err := b.delete(ctx, string(s), note); !api.IsConflict(err) {
+	b.TTL = unlistedTTL
+	if err := b.Delete(ctx, string(s), note); !api.IsConflict(err) {
 		return err
 	}
 	return nil
@@ -52,7 +53,7 @@ func (l *List) Strike(ctx context.Context, s content.SessionID, note uint64) err
 
 // Noted returns the number of the note about a session, 0 if it is not listed.
 func (l *List) Noted(ctx context.Context, s content.SessionID) (uint64, error) {
-	it, ok, err := l.bucket.get(ctx, string(s))
+	it, ok, err := l.bucket.Get(ctx, string(s))
 	if !ok {
 		return 0, err
 	}
@@ -62,7 +63,7 @@ func (l *List) Noted(ctx context.Context, s content.SessionID) (uint64, error) {
 // Sessions returns the listed sessions, sorted. Some of them may just have settled everything;
 // their journals tell.
 func (l *List) Sessions(ctx context.Context) ([]content.SessionID, error) {
-	items, err := l.bucket.scan(ctx)
+	items, err := l.bucket.Scan(ctx)
 	var out []content.SessionID
 	for _, it := range items {
 		out = append(out, content.SessionID(it.Key))
@@ -75,8 +76,8 @@ func (l *List) Sessions(ctx context.Context) ([]content.SessionID, error) {
 // the next one knows what the dead one was doing. It is safe for concurrent use.
 type Trials struct {
 	cell    *Cell
-	notes   bucket[Trial]
-	retries bucket[Retry] // by session and user
+	notes   bucket.Bucket[Trial]
+	retries bucket.Bucket[Retry] // by session and user
 }
 
 // retriedTTL is how long a retry waits for a node to record it.
@@ -135,14 +136,14 @@ var ErrNotAside = errors.New("session is not set aside")
 // Trials returns the cell's notes about sessions that nodes may not survive.
 func (c *Cell) Trials() *Trials {
 	return &Trials{
-		c, valueBucket[Trial](c, "trial", c.names.Dead(), layout.TrialKeys, 1, 0),
-		valueBucket[Retry](c, "retry", c.names.Dead(), layout.TrialKeys, 2, retriedTTL),
+		c, bucket.OfValues[Trial](c.api, "trial", c.names.Dead(), layout.TrialKeys, 1, 0),
+		bucket.OfValues[Retry](c.api, "retry", c.names.Dead(), layout.TrialKeys, 2, retriedTTL),
 	}
 }
 
 // Get returns the note about a session. Without one, only its Session is set.
 func (t *Trials) Get(ctx context.Context, s content.SessionID) (Trial, error) {
-	it, _, err := t.notes.get(ctx, string(s))
+	it, _, err := t.notes.Get(ctx, string(s))
 	it.Value.Session, it.Value.Seq = s, it.Seq
 	return it.Value, err
 }
@@ -150,15 +151,15 @@ func (t *Trials) Get(ctx context.Context, s content.SessionID) (Trial, error) {
 // Put replaces the note about a session, and returns the number of the new one. It is not retried.
 func (t *Trials) Put(ctx context.Context, note Trial) (uint64, error) {
 	b := t.notes
-	b.once = true
-	return b.put(ctx, string(note.Session), note)
+	b.Once = true
+	return b.Put(ctx, string(note.Session), note)
 }
 
 // Clear removes a note unless it was replaced. It is not retried.
 func (t *Trials) Clear(ctx context.Context, s content.SessionID, note uint64) error {
 	b := t.notes
-	b.once, b.ttl = true, unlistedTTL
-	if err := b.delete(ctx, string(s), note); !api.IsConflict(err) {
+	b.Once, b.TTL = true, unlistedTTL
+	if err := b.Delete(ctx, string(s), note); !api.IsConflict(err) {
 		return err
 	}
 	return nil
@@ -167,7 +168,7 @@ func (t *Trials) Clear(ctx context.Context, s content.SessionID, note uint64) er
 // Aside lists the sessions that are set aside, oldest first. Any replica may answer, so the latest may
 // be missing.
 func (t *Trials) Aside(ctx context.Context) (out []Trial, err error) {
-	items, err := t.notes.scan(ctx)
+	items, err := t.notes.Scan(ctx)
 	for _, it := range items {
 		if it.Value.Session = content.SessionID(it.Key); it.Value.Aside() {
 			out = append(out, it.Value)
@@ -178,9 +179,9 @@ func (t *Trials) Aside(ctx context.Context) (out []Trial, err error) {
 
 // Retried returns the last retry of a session by a user with a name that is not recorded in its journal.
 func (t *Trials) Retried(ctx context.Context, s content.SessionID) (last Retry, err error) {
-	keys, err := t.retries.keys(ctx, string(s)+".*")
+	keys, err := t.retries.Keys(ctx, string(s)+".*")
 	for _, key := range keys {
-		it, ok, err := t.retries.look(ctx, key)
+		it, ok, err := t.retries.Look(ctx, key)
 		if err != nil {
 			return Retry{}, err
 		}
@@ -195,8 +196,8 @@ func (t *Trials) Retried(ctx context.Context, s content.SessionID) (last Retry, 
 // Recorded removes a retry that is recorded in the session's journal.
 func (t *Trials) Recorded(ctx context.Context, s content.SessionID, r Retry) error {
 	b := t.retries
-	b.once, b.ttl = true, unlistedTTL
-	if err := b.delete(ctx, string(s)+"."+r.User, r.Seq); !api.IsConflict(err) {
+	b.Once, b.TTL = true, unlistedTTL
+	if err := b.Delete(ctx, string(s)+"."+r.User, r.Seq); !api.IsConflict(err) {
 		return err
 	}
 	return nil
@@ -213,9 +214,9 @@ func (t *Trials) Retry(ctx context.Context, s content.SessionID, by string) erro
 		return fmt.Errorf("retry %s: %w", s, ErrNotAside)
 	}
 	if t.cell.user != "" {
-		_, err = t.retries.put(ctx, string(s)+"."+t.cell.user, Retry{By: by})
+		_, err = t.retries.Put(ctx, string(s)+"."+t.cell.user, Retry{By: by})
 	} else {
-		_, err = t.notes.put(ctx, string(s), Trial{RetriedBy: cmp.Or(by, "unknown")})
+		_, err = t.notes.Put(ctx, string(s), Trial{RetriedBy: cmp.Or(by, "unknown")})
 	}
 	if err != nil {
 		return err

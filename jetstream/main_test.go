@@ -110,8 +110,7 @@ func inBubble(t *testing.T, test func(t *testing.T, c *Cell)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newCell(t)) })
 }
 
-// overWeeks is inBubble for a test of long times. Its function pass lets most of a time go by without a
-// server, which would do something every few seconds of it, and the last hour with a new one.
+// overWeeks is inBubble for a test of long times, most of which its function pass lets go by without a server.
 func overWeeks(t *testing.T, test func(t *testing.T, c *Cell, pass func(time.Duration) *Cell)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -120,10 +119,7 @@ func overWeeks(t *testing.T, test func(t *testing.T, c *Cell, pass func(time.Dur
 		c := openCell(t, connect(t, s))
 		create(t, c, jetstream.FileStorage, 1)
 		test(t, c, func(d time.Duration) *Cell {
-			s.Close()
-			<-time.After(d - time.Hour)
-			s = startServer(t, embedded.WithStore(dir))
-			<-time.After(time.Hour)
+			s = natstest.PassWithout(t, s, d, embedded.WithStore(dir))
 			return openCell(t, connect(t, s))
 		})
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
@@ -61,12 +62,12 @@ type nodeValue struct {
 // depends on it.
 type Nodes struct {
 	cell    *Cell
-	records bucket[nodeValue]
+	records bucket.Bucket[nodeValue]
 }
 
 // Nodes returns the cell's nodes.
 func (c *Cell) Nodes() *Nodes {
-	return &Nodes{c, valueBucket[nodeValue](c, "record of node", c.names.Nodes(), "", 1, nodeTTL)}
+	return &Nodes{c, bucket.OfValues[nodeValue](c.api, "record of node", c.names.Nodes(), "", 1, nodeTTL)}
 }
 
 // Record stores what a node reports about itself, but for its clock. The record stands for 15 s: renew it every 5 s, when the
@@ -75,18 +76,18 @@ func (c *Cell) Nodes() *Nodes {
 func (n *Nodes) Record(ctx context.Context, r NodeRecord) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	_, err := n.records.put(ctx, r.Node, nodeValue{
+	_, err := n.records.Put(ctx, r.Node, nodeValue{
 		Node: r.Node, Held: n.abbreviate(r.Held), At: content.TimeOf(time.Now()), Scripted: r.Scripted,
 	})
 	return err
 }
 
 // Forget deletes the record of a node that holds no tokens.
-func (n *Nodes) Forget(ctx context.Context, node string) error { return n.records.delete(ctx, node) }
+func (n *Nodes) Forget(ctx context.Context, node string) error { return n.records.Delete(ctx, node) }
 
 // List returns the current records, oldest first.
 func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
-	items, err := n.records.scan(ctx)
+	items, err := n.records.Scan(ctx)
 	var out []NodeRecord
 	for _, it := range items {
 		v := it.Value

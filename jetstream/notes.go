@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/policy/notes"
 )
@@ -15,21 +16,21 @@ import (
 // Memory keeps the notes that tasks leave, for all nodes of the cell. It is safe for concurrent
 // use.
 type Memory struct {
-	bucket bucket[notes.Note]
+	bucket bucket.Bucket[notes.Note]
 }
 
 var _ notes.Store = (*Memory)(nil)
 
 // Memory returns the cell's notes.
 func (c *Cell) Memory() *Memory {
-	return &Memory{valueBucket[notes.Note](c, "note", c.names.Memory(), "", 2, layout.MarkerTTL)}
+	return &Memory{bucket.OfValues[notes.Note](c.api, "note", c.names.Memory(), "", 2, layout.MarkerTTL)}
 }
 
 // Put stores a note and replaces the scope's note of the same goal.
 func (m *Memory) Put(ctx context.Context, scope string, n notes.Note, ttl time.Duration) error {
 	b := m.bucket
-	b.ttl = ttl
-	_, err := b.put(ctx, noteKey(scope, n.Goal), n)
+	b.TTL = ttl
+	_, err := b.Put(ctx, noteKey(scope, n.Goal), n)
 	return err
 }
 
@@ -38,13 +39,13 @@ func (m *Memory) Notes(ctx context.Context, scope string) ([]notes.Note, error) 
 	if !content.IsToken(scope) {
 		return nil, fmt.Errorf("notes of scope %q: %w", scope, content.ErrBadID)
 	}
-	keys, err := m.bucket.keys(ctx, scope+".*")
+	keys, err := m.bucket.Keys(ctx, scope+".*")
 	if err != nil {
 		return nil, err
 	}
 	var out []notes.Note
 	for _, key := range keys {
-		it, ok, err := m.bucket.get(ctx, key)
+		it, ok, err := m.bucket.Get(ctx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +60,7 @@ func (m *Memory) Notes(ctx context.Context, scope string) ([]notes.Note, error) 
 
 // Forget deletes the scope's note of a goal, if there is one.
 func (m *Memory) Forget(ctx context.Context, scope, goal string) error {
-	return m.bucket.delete(ctx, noteKey(scope, goal))
+	return m.bucket.Delete(ctx, noteKey(scope, goal))
 }
 
 // noteKey returns the key of a scope's note of a goal, which may be any text.

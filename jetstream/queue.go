@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/jetstream/internal/pull"
 	"github.com/turnlog/turnlog/worker/task"
@@ -40,9 +41,9 @@ type Queue struct {
 	tasks     *pull.Puller
 	inbox     *Inbox
 	runs      *Runs
-	unclaimed bucket[int]
-	memory    *semaphore.Weighted // for calls with large tasks
-	begun     bucket[string]      // of calls that must not run twice: the secret of the claim that began each
+	unclaimed bucket.Bucket[int]
+	memory    *semaphore.Weighted   // for calls with large tasks
+	begun     bucket.Bucket[string] // of calls that must not run twice: the secret of the claim that began each
 
 	mu      sync.Mutex
 	held    map[*claim]struct{}
@@ -70,8 +71,8 @@ func (n cancelOf) matches(c *claim) bool {
 func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 	q := &Queue{
 		cell: c, name: name, inbox: c.Inbox(), runs: c.Runs(), held: make(map[*claim]struct{}), memory: semaphore.NewWeighted(task.CallMemory),
-		begun:     valueBucket[string](c, "begun call", c.names.Catalog(), layout.BegunKeys, 2, begunTTL),
-		unclaimed: valueBucket[int](c, "unclaimed delivery", c.names.Catalog(), layout.UnclaimedKeys, 2, unclaimedTTL),
+		begun:     bucket.OfValues[string](c.api, "begun call", c.names.Catalog(), layout.BegunKeys, 2, begunTTL),
+		unclaimed: bucket.OfValues[int](c.api, "unclaimed delivery", c.names.Catalog(), layout.UnclaimedKeys, 2, unclaimedTTL),
 	}
 	var err error
 	// It receives every cancel sent after the answer to the next request.
@@ -266,7 +267,7 @@ func (q *Queue) neverClaimed(ctx context.Context, meta *nats.MsgMetadata) int {
 	if meta.NumDelivered < 2 {
 		return 0
 	}
-	n, _, err := q.unclaimed.get(ctx, q.unclaimedKey(meta))
+	n, _, err := q.unclaimed.Get(ctx, q.unclaimedKey(meta))
 	if err != nil {
 		return 0
 	}
@@ -279,7 +280,7 @@ func (q *Queue) giveBack(ctx context.Context, msg *nats.Msg) {
 	defer cancel()
 	if meta, err := msg.Metadata(); err == nil {
 		// If this fails, the delivery counts as claimed, which is safe.
-		_, _ = q.unclaimed.put(ctx, q.unclaimedKey(meta), q.neverClaimed(ctx, meta)+1)
+		_, _ = q.unclaimed.Put(ctx, q.unclaimedKey(meta), q.neverClaimed(ctx, meta)+1)
 	}
 	_ = msg.Respond([]byte(api.Nak)) // if it is lost, the task returns when its lease expires
 }

@@ -12,20 +12,25 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
 // Snapshots keeps the newest snapshot of each session. It is safe for concurrent use.
 type Snapshots struct {
-	bucket bucket[journal.Snapshot]
+	cell   *Cell
+	bucket bucket.Bucket[journal.Snapshot]
 }
 
 // Snapshots returns the cell's snapshots.
 func (c *Cell) Snapshots() *Snapshots {
 	b := c.names.Snapshots()
-	return &Snapshots{bucket[journal.Snapshot]{
-		cell: c, what: "snapshot", stream: b.Stream(), prefix: b.Key(""), tokens: 1, blobs: true, once: true,
-		encode: encodeSnapshot, decode: decodeSnapshot,
+	return &Snapshots{c, bucket.Bucket[journal.Snapshot]{
+		API: c.api, What: "snapshot", Stream: b.Stream(), Prefix: b.Key(""), Tokens: 1, Once: true,
+		Decode: decodeSnapshot,
+		Unpack: func(ctx context.Context, h nats.Header, data []byte) ([]byte, error) {
+			return c.unpack(ctx, h, data, 0)
+		},
 	}}
 }
 
@@ -33,26 +38,26 @@ func (c *Cell) Snapshots() *Snapshots {
 // older one. Both are correct; the journal has the rest.
 func (s *Snapshots) Put(ctx context.Context, id content.SessionID, snap journal.Snapshot) error {
 	b, key := s.bucket, string(id)
-	if !b.valid(key) {
-		return b.failed("put", key, content.ErrBadID)
+	if !b.Valid(key) {
+		return b.Failed("put", key, content.ErrBadID)
 	}
-	old, err := b.cell.api.Last(ctx, b.stream, b.prefix+key)
+	old, err := s.cell.api.Last(ctx, b.Stream, b.Prefix+key)
 	if err != nil && !errors.Is(err, api.ErrNoMessage) {
-		return b.failed("put", key, err)
+		return b.Failed("put", key, err)
 	}
-	value, err := b.encode(&snap)
+	value, err := encodeSnapshot(&snap)
 	msg := nats.NewMsg("")
 	if err == nil {
-		err = b.cell.pack(ctx, msg, value)
+		err = s.cell.pack(ctx, msg, value)
 	}
 	if err != nil {
-		return b.failed("put", key, err)
+		return b.Failed("put", key, err)
 	}
-	if _, err := b.write(ctx, "put", key, msg.Data, msg.Header); err != nil {
+	if _, err := b.Write(ctx, "put", key, msg.Data, msg.Header); err != nil {
 		return err
 	}
 	if name := old.Header.Get(layout.HeaderBlob); name != "" && name != msg.Header.Get(layout.HeaderBlob) {
-		b.cell.blobs.Drop(ctx, name)
+		s.cell.blobs.Drop(ctx, name)
 	}
 	return nil
 }
@@ -60,9 +65,9 @@ func (s *Snapshots) Put(ctx context.Context, id content.SessionID, snap journal.
 // Get returns the snapshot of a session and whether there is one. After an error, read the journal
 // from its start instead.
 func (s *Snapshots) Get(ctx context.Context, id content.SessionID) (journal.Snapshot, bool, error) {
-	it, ok, err := s.bucket.get(ctx, string(id))
+	it, ok, err := s.bucket.Get(ctx, string(id))
 	if errors.Is(err, ErrBlobMissing) { // the snapshot may have been replaced meanwhile
-		it, ok, err = s.bucket.get(ctx, string(id))
+		it, ok, err = s.bucket.Get(ctx, string(id))
 	}
 	return it.Value, ok, err
 }

@@ -6,7 +6,7 @@
 // to the same session, and a session does nothing twice.
 //
 // The package is pure: it has no clock and no state. The NATS server stores the
-// definitions and keeps time (jetstream.Schedules), and nodes act on what is due (actor).
+// definitions and keeps time (jetstream/schedules), and nodes act on what is due (actor).
 // The times of crontab expressions are the server's; a test there compares the two.
 //
 // It does not support seconds in crontab expressions, holiday calendars, or random delays.

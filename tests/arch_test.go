@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,8 +21,8 @@ const module = "github.com/turnlog/turnlog"
 
 // goPackage is what go list says of one package.
 type goPackage struct {
-	ImportPath, Name, Doc string
-	Imports               []string // of its product files
+	ImportPath, Name, Doc, Dir string
+	Imports                    []string // of its product files
 }
 
 // row is one line of the package table in ARCHITECTURE.md.
@@ -66,6 +67,40 @@ func TestEveryPackageHasAComment(t *testing.T) {
 	}
 }
 
+// The largest packages and files that a reader can still take in. Tests do not count as part of a package.
+const (
+	maxFiles       = 20
+	maxLines       = 4000
+	maxLinesOfFile = 600
+)
+
+func TestPackagesAndFilesAreSmall(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		names, err := filepath.Glob(filepath.Join(p.Dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, lines := 0, 0
+		for _, name := range names {
+			text, err := os.ReadFile(name) //nolint:gosec // of this module
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := bytes.Count(text, []byte("\n"))
+			if n > maxLinesOfFile {
+				t.Errorf("%s: %d lines, at most %d", name, n, maxLinesOfFile)
+			}
+			if !strings.HasSuffix(name, "_test.go") {
+				files, lines = files+1, lines+n
+			}
+		}
+		if files > maxFiles || lines > maxLines {
+			t.Errorf("%s: %d files with %d lines, at most %d and %d", p.ImportPath, files, lines, maxFiles, maxLines)
+		}
+	}
+}
+
 // packageTable reads the table of packages in ARCHITECTURE.md.
 func packageTable(t *testing.T) []row {
 	t.Helper()
@@ -103,7 +138,7 @@ func find(table []row, importPath string) (row, bool) {
 
 func packages(t *testing.T) (all []goPackage) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Name,Doc,Imports", module+"/...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Name,Doc,Dir,Imports", module+"/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,12 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/schedule"
 )
 
-// schedules lists the schedules of a deployment.
-func schedules(t *testing.T, url string) (rows []scheduleRow) {
+// scheduleRows lists the schedules of a deployment.
+func scheduleRows(t *testing.T, url string) (rows []scheduleRow) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(succeed(t, url, "schedule", "ls", "-o", "json")), &rows); err != nil {
 		t.Fatal(err)
@@ -24,7 +25,7 @@ func schedules(t *testing.T, url string) (rows []scheduleRow) {
 // fired records what a firing of a schedule led to, as a node does.
 func fired(t *testing.T, url, name string, o schedule.Outcome) {
 	t.Helper()
-	store := cellAt(t, url).Schedules()
+	store := schedules.Of(cellAt(t, url))
 	all, err := store.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +49,7 @@ func TestSchedulesAreAddedListedAndRemoved(t *testing.T) {
 		t.Errorf("add prints %q", got)
 	}
 	fired(t, url, "often", schedule.Outcome{Result: schedule.Started, Session: "often-1"})
-	rows := schedules(t, url)
+	rows := scheduleRows(t, url)
 	if len(rows) != 1 {
 		t.Fatalf("ls -o json prints %+v", rows)
 	}
@@ -73,7 +74,7 @@ func TestScheduledInputArrivesOnTime(t *testing.T) {
 	url := cellOf(t, node())
 	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), "one")
 	name := strings.TrimSpace(succeed(t, url, "send", "s", "--in", "1h", "much later"))
-	if rows := schedules(t, url); len(rows) != 1 || rows[0].Name != name || rows[0].Session != "s" || rows[0].At == nil || time.Until(*rows[0].At) < 59*time.Minute {
+	if rows := scheduleRows(t, url); len(rows) != 1 || rows[0].Name != name || rows[0].Session != "s" || rows[0].At == nil || time.Until(*rows[0].At) < 59*time.Minute {
 		t.Errorf("ls prints %+v, want %s", rows, name)
 	}
 	succeed(t, url, "schedule", "rm", name)
@@ -97,7 +98,7 @@ func TestANameIsTakenUnlessItIsReplaced(t *testing.T) {
 	if !strings.Contains(got, `"cron":"@hourly"`) || !strings.Contains(got, `"session":"s"`) || !strings.Contains(got, `"max_late":"1m0s"`) || strings.Count(got, "T") < 4 {
 		t.Errorf("add -o json prints %s", got)
 	}
-	if rows := schedules(t, url); len(rows) != 1 || rows[0].Cron != "@hourly" || rows[0].Last != nil {
+	if rows := scheduleRows(t, url); len(rows) != 1 || rows[0].Cron != "@hourly" || rows[0].Last != nil {
 		t.Errorf("ls prints %+v", rows)
 	}
 }
@@ -109,7 +110,7 @@ func TestAScheduleForAMissingSessionIsRefused(t *testing.T) {
 	if code := ghost.end(t); code != cli.CodeFailed || !strings.Contains(ghost.err.String(), "session ghost: no such session") || !strings.Contains(ghost.err.String(), "--session-later") {
 		t.Errorf("add for a session that is not there = %d %s", code, ghost.err)
 	}
-	if rows := schedules(t, url); len(rows) != 0 {
+	if rows := scheduleRows(t, url); len(rows) != 0 {
 		t.Errorf("it was added anyway: %+v", rows)
 	}
 	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), "one")

@@ -22,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -317,7 +318,7 @@ func TestBlobsNamedBySchedulesAreKept(t *testing.T) {
 		p.Commands = []commands.Command{commands.SubmitInput{Items: []content.Item{
 			content.NewItem(content.User, content.TextPart("look"), content.BlobPart("a.png", "image/png", id, 100)),
 		}}}
-		must(t, c.cell.Schedules().Add(t.Context(), p, false))
+		must(t, schedules.Of(c.cell).Add(t.Context(), p, false))
 		<-time.After(25 * time.Hour) // it has fired, too
 		for range 2 {
 			_, err := c.Collect(t.Context(), grace, false)
@@ -327,7 +328,7 @@ func TestBlobsNamedBySchedulesAreKept(t *testing.T) {
 			}
 			<-time.After(25 * time.Hour) // it fires again
 		}
-		must(t, c.cell.Schedules().Remove(t.Context(), "p"))
+		must(t, schedules.Of(c.cell).Remove(t.Context(), "p"))
 		_, err := c.Collect(t.Context(), grace, false)
 		must(t, err)
 		if !gone(t, c, id) {

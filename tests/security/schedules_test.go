@@ -18,7 +18,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/schedule"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/worker"
@@ -125,11 +125,11 @@ func TestAScheduleBearsTheNameOfItsUser(t *testing.T) {
 			}
 		}
 		for _, replace := range []bool{false, true} {
-			if err := ada.Client.Schedule(c.ctx, plan("his", time.Minute), replace); !errors.Is(err, jetstream.ErrScheduled) {
+			if err := ada.Client.Schedule(c.ctx, plan("his", time.Minute), replace); !errors.Is(err, schedules.ErrExists) {
 				c.t.Errorf("ada takes the name of bob's schedule: %v", err)
 			}
 		}
-		if err := ada.Client.Unschedule(c.ctx, "his"); !errors.Is(err, jetstream.ErrNoSchedule) {
+		if err := ada.Client.Unschedule(c.ctx, "his"); !errors.Is(err, schedules.ErrNotFound) {
 			c.t.Errorf("ada removes bob's schedule: %v", err)
 		}
 		<-time.After(90 * time.Second)
@@ -157,7 +157,7 @@ func TestAScheduleBearsTheNameOfItsUser(t *testing.T) {
 		}
 		for _, w := range []*celltest.World{ada, bob} {
 			for _, s := range []string{"hers", "his"} {
-				if err := w.Client.Unschedule(c.ctx, s); err != nil && !errors.Is(err, jetstream.ErrNoSchedule) {
+				if err := w.Client.Unschedule(c.ctx, s); err != nil && !errors.Is(err, schedules.ErrNotFound) {
 					c.t.Error(err)
 				}
 			}
@@ -173,7 +173,7 @@ func TestAScheduleBearsTheNameOfItsUser(t *testing.T) {
 		if after, err := ada.Client.Sessions(c.ctx); err != nil || len(after) != len(before) {
 			c.t.Errorf("sessions: %v, %v; before the schedules were removed %v", after, err, before)
 		}
-		if left, err := c.open("driver").Schedules().List(c.ctx); err != nil || len(left) > 0 {
+		if left, err := schedules.Of(c.open("driver")).List(c.ctx); err != nil || len(left) > 0 {
 			c.t.Errorf("left of removed schedules: %+v, %v", left, err)
 		}
 		node.Drain(c.t)
@@ -218,7 +218,7 @@ func TestNoScheduleBearsAnotherName(t *testing.T) {
 			}
 		}
 		<-time.After(5 * time.Minute)
-		if o, _, err := c.open("driver").Schedules().Outcome(c.ctx, "his.bob"); err == nil {
+		if o, _, err := schedules.Of(c.open("driver")).Outcome(c.ctx, "his.bob"); err == nil {
 			c.t.Errorf("outcome of bob's schedule: %+v", o)
 		}
 		ids, err := ada.Client.Sessions(c.ctx)

@@ -30,6 +30,17 @@ func Start(tb testing.TB, opts ...embedded.Option) *embedded.Server {
 	return s
 }
 
+// PassWithout lets most of a time go by without the server, which would do something every few seconds of it,
+// and the last hour with a new one, which it returns.
+func PassWithout(tb testing.TB, s *embedded.Server, d time.Duration, opts ...embedded.Option) *embedded.Server {
+	tb.Helper()
+	s.Close()
+	<-time.After(d - time.Hour)
+	s = Start(tb, opts...)
+	<-time.After(time.Hour)
+	return s
+}
+
 // Connect returns an in-process connection that closes with the test.
 func Connect(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn {
 	tb.Helper()

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/schedule"
 	"github.com/turnlog/turnlog/session"
 )
@@ -96,7 +97,7 @@ name, and each session gets its newest version.`,
 		report := struct {
 			row
 			Times []time.Time `json:"times"`
-		}{rowOf(jetstream.Standing{Schedule: p, Added: now}, now), times}
+		}{rowOf(schedules.Standing{Schedule: p, Added: now}, now), times}
 		return output.Print(report, func(w io.Writer) error { return printTimes(w, p, times) })
 	}
 	return cmd
@@ -145,7 +146,7 @@ func (f *adder) send(ctx context.Context, r *app.Remote, p *schedule.Schedule) e
 		return c.Schedule(ctx, *p, f.replace)
 	})
 	switch {
-	case errors.Is(err, jetstream.ErrScheduled):
+	case errors.Is(err, schedules.ErrExists):
 		return fmt.Errorf("%w: give another name, or --replace your own", err)
 	case errors.Is(err, schedule.ErrBadSchedule):
 		return cli.Usage("%w", err)

@@ -19,8 +19,8 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/schedule"
 )
 
@@ -99,7 +99,7 @@ its own schedules, one without a name those of all.`,
 			var errs []error
 			for _, name := range names {
 				err := c.Unschedule(ctx, name)
-				if errors.Is(err, jetstream.ErrNoSchedule) {
+				if errors.Is(err, schedules.ErrNotFound) {
 					err = fmt.Errorf("there is no schedule %q%s: \"turnlog schedule ls\" lists all schedules", name, of)
 				}
 				errs = append(errs, err)
@@ -142,7 +142,7 @@ type outcome struct {
 	Session content.SessionID `json:"session,omitempty"` // the last that was started
 }
 
-func rowOf(s jetstream.Standing, now time.Time) row {
+func rowOf(s schedules.Standing, now time.Time) row {
 	r := row{Name: s.Name, User: s.User, Pending: timeOrNil(s.Pending), Over: s.Over}
 	if s.Err != nil {
 		r.Error, r.when = s.Err.Error(), "?"

@@ -1,4 +1,4 @@
-package actor
+package offers
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // grouped returns the specs of what the workers of the queue "q" offer.
-func grouped(t *testing.T, o *offers, all ...jetstream.Offer) map[string]tool.Spec {
+func grouped(t *testing.T, o *Offers, all ...jetstream.Offer) map[string]tool.Spec {
 	t.Helper()
 	out := make(map[string]tool.Spec)
 	for _, source := range o.group(all).sources {
@@ -33,7 +33,7 @@ func grouped(t *testing.T, o *offers, all ...jetstream.Offer) map[string]tool.Sp
 
 func TestTheStrictestEffectsOfAQueueCount(t *testing.T) {
 	t.Parallel()
-	o := &offers{log: zaptest.NewLogger(t), sparse: &sparselog.Log{}}
+	o := &Offers{log: zaptest.NewLogger(t), sparse: &sparselog.Log{}}
 	spec := func(e content.Effects, writes bool) []tool.Spec {
 		return []tool.Spec{{Name: "sh", Effects: e, Writes: writes}}
 	}
@@ -53,7 +53,7 @@ func TestTheStrictestEffectsOfAQueueCount(t *testing.T) {
 
 func TestWhatAQueueOffersIsBounded(t *testing.T) {
 	t.Parallel()
-	o := &offers{log: zaptest.NewLogger(t), sparse: &sparselog.Log{}}
+	o := &Offers{log: zaptest.NewLogger(t), sparse: &sparselog.Log{}}
 	var many []tool.Spec
 	for i := range maxOffered + 1 {
 		many = append(many, tool.Spec{Name: fmt.Sprint("t", i)})

@@ -1,4 +1,11 @@
-package jetstream
+// Package schedules keeps schedules in the streams of a cell. The server keeps the time: when a schedule is
+// due it stores a firing, at most one pending per schedule. A node that receives the alarm, or sweeps, then
+// acts on it.
+//
+// A user with a name stores schedules on a subject that ends in it, to which only that user may publish.
+// They are in a stream of their own. So a schedule is identified by a key: its name, and for one of a
+// named user a dot and that user.
+package schedules
 
 import (
 	"bytes"
@@ -14,58 +21,58 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/content"
+	turnlog "github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/bucket"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/schedule"
 )
 
-// ErrScheduled is returned by Add if a schedule has the name. Replace or remove that one, or use
-// another name.
-var ErrScheduled = errors.New("a schedule has this name")
+// ErrExists is returned by Add if a schedule has the name. Replace or remove that one, or use another
+// name.
+var ErrExists = errors.New("a schedule has this name")
 
-// ErrNoSchedule is returned for a schedule that does not exist. List returns those that do.
-var ErrNoSchedule = errors.New("no such schedule")
+// ErrNotFound is returned for a schedule that does not exist. List returns those that do.
+var ErrNotFound = errors.New("no such schedule")
 
 // ErrHandled is returned by Record when another node recorded an outcome. Leave the firing to it.
 var ErrHandled = errors.New("another node handles the firing")
 
-// Schedules holds the schedules of a cell. The server keeps the time: when a schedule is due it
-// stores a firing, at most one pending per schedule. A node that receives the alarm, or sweeps,
-// then acts on it. It is safe for concurrent use.
-//
-// A user with a name stores schedules on a subject that ends in it, to which only that user may publish.
-// They are in a stream of their own. So a schedule is identified by a key: its name, and for one of a
-// named user a dot and that user.
-type Schedules struct {
-	cell          *Cell
+// Store holds the schedules of a cell. It is safe for concurrent use.
+type Store struct {
+	api           *api.Conn
+	names         layout.Names
+	user          string // under whose name schedules are added; "": none
 	shared, named shelf
 }
 
 // shelf is one of the streams of schedules.
 type shelf struct {
-	schedules bucket[schedule.Schedule]
-	fired     bucket[schedule.Schedule]
-	outcomes  bucket[schedule.Outcome]
+	schedules bucket.Bucket[schedule.Schedule]
+	fired     bucket.Bucket[schedule.Schedule]
+	outcomes  bucket.Bucket[schedule.Outcome]
 }
 
-// Schedules returns the cell's schedules.
-func (c *Cell) Schedules() *Schedules {
-	return &Schedules{c, c.shelf(c.names.SchedulesStream(), 1), c.shelf(c.names.NamedSchedulesStream(), 2)}
+// Of returns the schedules of a cell.
+func Of(c *turnlog.Cell) *Store {
+	s := &Store{api: api.New(c.Conn()), names: layout.New(c.Namespace()), user: c.User()}
+	s.shared, s.named = s.shelf(s.names.SchedulesStream(), 1), s.shelf(s.names.NamedSchedulesStream(), 2)
+	return s
 }
 
-func (c *Cell) shelf(stream string, tokens int) shelf {
-	n := c.names
-	schedules := bucket[schedule.Schedule]{
-		cell: c, what: "schedule", stream: stream, prefix: n.Schedule(""), tokens: tokens, decode: schedule.Decode,
+func (s *Store) shelf(stream string, tokens int) shelf {
+	schedules := bucket.Bucket[schedule.Schedule]{
+		API: s.api, What: "schedule", Stream: stream, Prefix: s.names.Schedule(""), Tokens: tokens, Decode: schedule.Decode,
 	}
 	fired := schedules
-	fired.what, fired.prefix = "firing", n.Fired("")
-	return shelf{schedules, fired, bucket[schedule.Outcome]{
-		cell: c, what: "outcome", stream: stream, prefix: n.Outcome(""), tokens: tokens, once: true, decode: schedule.DecodeOutcome,
+	fired.What, fired.Prefix = "firing", s.names.Fired("")
+	return shelf{schedules, fired, bucket.Bucket[schedule.Outcome]{
+		API: s.api, What: "outcome", Stream: stream, Prefix: s.names.Outcome(""), Tokens: tokens, Once: true, Decode: schedule.DecodeOutcome,
 	}}
 }
 
 // of returns the shelf of a key, and the user in it.
-func (s *Schedules) of(key string) (on shelf, user string) {
+func (s *Store) of(key string) (on shelf, user string) {
 	_, user, named := strings.Cut(key, ".")
 	if named {
 		return s.named, user
@@ -74,14 +81,14 @@ func (s *Schedules) of(key string) (on shelf, user string) {
 }
 
 // keyOf returns the key of this user's schedule with a name.
-func (s *Schedules) keyOf(name string) string {
-	return schedule.Schedule{Name: name, User: s.cell.user}.Key()
+func (s *Store) keyOf(name string) string {
+	return schedule.Schedule{Name: name, User: s.user}.Key()
 }
 
 // look returns what is stored under a key. A schedule may have any subject of its stream as its target, so
 // what the server made of another one is none.
-func (x shelf) look(ctx context.Context, key string) (it item[schedule.Schedule], there bool, err error) {
-	it, there, err = x.schedules.look(ctx, key)
+func (x shelf) look(ctx context.Context, key string) (it bucket.Item[schedule.Schedule], there bool, err error) {
+	it, there, err = x.schedules.Look(ctx, key)
 	if _, it.Value.User, _ = strings.Cut(key, "."); len(it.Header[jetstream.SchedulerHeader]) > 0 {
 		it.Err = api.ErrSpoofed
 	}
@@ -91,11 +98,11 @@ func (x shelf) look(ctx context.Context, key string) (it item[schedule.Schedule]
 	return it, there, err
 }
 
-// Add stores a schedule, under the name of the connection's user if it has one. It returns ErrScheduled if
+// Add stores a schedule, under the name of the connection's user if it has one. It returns ErrExists if
 // one has the name, unless it is this user's and replace is true, and schedule.ErrBadSchedule for an invalid
 // one.
-func (s *Schedules) Add(ctx context.Context, p schedule.Schedule, replace bool) error {
-	p.User = s.cell.user
+func (s *Store) Add(ctx context.Context, p schedule.Schedule, replace bool) error {
+	p.User = s.user
 	err := s.add(ctx, p, replace)
 	if api.IsBadSchedule(err) {
 		err = fmt.Errorf("%w: the server: %w", schedule.ErrBadSchedule, err)
@@ -106,7 +113,7 @@ func (s *Schedules) Add(ctx context.Context, p schedule.Schedule, replace bool) 
 	return nil
 }
 
-func (s *Schedules) add(ctx context.Context, p schedule.Schedule, replace bool) error {
+func (s *Store) add(ctx context.Context, p schedule.Schedule, replace bool) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
@@ -122,41 +129,41 @@ func (s *Schedules) add(ctx context.Context, p schedule.Schedule, replace bool) 
 		on = s.named
 	}
 	if !replace {
-		_, pending, err := on.fired.look(ctx, key)
+		_, pending, err := on.fired.Look(ctx, key)
 		if err != nil {
 			return err
 		}
-		old, there, err := on.schedules.look(ctx, key)
+		old, there, err := on.schedules.Look(ctx, key)
 		if err != nil {
 			return err
 		}
 		if pending && (there || old.Seq == 0) { // else it was removed, and so is its firing
-			return ErrScheduled
+			return ErrExists
 		}
-		h = guard(0)
+		h = bucket.Guard(0)
 		if !there {
-			h = guard(old.Seq)
+			h = bucket.Guard(old.Seq)
 		}
 	}
 	h[jetstream.ScheduleHeader] = []string{p.Timing.Pattern()}
-	h[jetstream.ScheduleTargetHeader] = []string{s.cell.names.Fired(key)}
+	h[jetstream.ScheduleTargetHeader] = []string{s.names.Fired(key)}
 	if p.Timing.Zone != "" {
 		h[jetstream.ScheduleTimeZoneHeader] = []string{p.Timing.Zone}
 	}
-	_, err = on.schedules.write(ctx, "put", key, data, h)
+	_, err = on.schedules.Write(ctx, "put", key, data, h)
 	if !api.IsConflict(err) {
 		return err
 	}
-	stored, err := s.cell.api.Last(ctx, on.schedules.stream, on.schedules.prefix+key)
+	stored, err := s.api.Last(ctx, on.schedules.Stream, on.schedules.Prefix+key)
 	if err == nil && bytes.Equal(stored.Data, data) {
 		return nil // by an earlier attempt whose answer was lost
 	}
-	return ErrScheduled
+	return ErrExists
 }
 
-// others returns ErrScheduled if another user's schedule has the name, since sessions are named after it.
+// others returns ErrExists if another user's schedule has the name, since sessions are named after it.
 // Two users who add one at the same time may both succeed: then the second session of that name is refused.
-func (s *Schedules) others(ctx context.Context, p schedule.Schedule) error {
+func (s *Store) others(ctx context.Context, p schedule.Schedule) error {
 	keys, err := s.keys(ctx, p.Name)
 	for _, key := range keys {
 		if key == p.Key() || err != nil {
@@ -166,7 +173,7 @@ func (s *Schedules) others(ctx context.Context, p schedule.Schedule) error {
 		var ok bool
 		if one, ok, err = s.standing(ctx, key); err == nil && ok && !one.Removed {
 			_, user := s.of(key)
-			return fmt.Errorf("%w, and is not this user's but that of %s", ErrScheduled, cmp.Or(user, "users without a name"))
+			return fmt.Errorf("%w, and is not this user's but that of %s", ErrExists, cmp.Or(user, "users without a name"))
 		}
 	}
 	return err
@@ -174,24 +181,24 @@ func (s *Schedules) others(ctx context.Context, p schedule.Schedule) error {
 
 // Remove deletes a schedule, its pending firing, and its outcome. The effects of a firing continue. A user
 // with a name removes only its own, and nodes then delete the rest; one without a name removes all of that
-// name. It returns ErrNoSchedule if there is none.
-func (s *Schedules) Remove(ctx context.Context, name string) error {
+// name. It returns ErrNotFound if there is none.
+func (s *Store) Remove(ctx context.Context, name string) error {
 	keys, err := s.keys(ctx, name)
 	removed := 0
 	for _, key := range keys {
 		one, ok, err2 := s.standing(ctx, key)
-		if err = cmp.Or(err, err2); err != nil || !ok || one.Removed || s.cell.user != "" && key != s.keyOf(name) {
+		if err = cmp.Or(err, err2); err != nil || !ok || one.Removed || s.user != "" && key != s.keyOf(name) {
 			continue
 		}
 		removed++
-		if s.cell.user == "" {
+		if s.user == "" {
 			err = s.clear(ctx, key, 0)
 		} else {
-			err = s.named.schedules.delete(ctx, key)
+			err = s.named.schedules.Delete(ctx, key)
 		}
 	}
 	if err == nil && removed == 0 {
-		err = ErrNoSchedule
+		err = ErrNotFound
 	}
 	if err != nil {
 		return fmt.Errorf("remove schedule %q: %w", name, err)
@@ -200,15 +207,14 @@ func (s *Schedules) Remove(ctx context.Context, name string) error {
 }
 
 // clear deletes what is stored under a key before a sequence; 0: all of it.
-func (s *Schedules) clear(ctx context.Context, key string, before uint64) error {
+func (s *Store) clear(ctx context.Context, key string, before uint64) error {
 	on, _ := s.of(key)
-	n := s.cell.names
-	subjects := []string{n.Schedule(key), n.Fired(key), n.Outcome(key)}
+	subjects := []string{s.names.Schedule(key), s.names.Fired(key), s.names.Outcome(key)}
 	if before > 0 { // what says that it is removed goes last
 		slices.Reverse(subjects)
 	}
 	for _, subject := range subjects {
-		if err := s.cell.api.Purge(ctx, on.schedules.stream, subject, before); err != nil {
+		if err := s.api.Purge(ctx, on.schedules.Stream, subject, before); err != nil {
 			return err
 		}
 	}
@@ -216,7 +222,7 @@ func (s *Schedules) clear(ctx context.Context, key string, before uint64) error 
 }
 
 // keys returns the keys that have anything stored, of the schedules with a name or, with "*", of all.
-func (s *Schedules) keys(ctx context.Context, name string) ([]string, error) {
+func (s *Store) keys(ctx context.Context, name string) ([]string, error) {
 	var out []string
 	if name != "*" && !content.IsToken(name) {
 		return nil, nil
@@ -226,7 +232,7 @@ func (s *Schedules) keys(ctx context.Context, name string) ([]string, error) {
 
 		filter string
 	}{{s.shared, name}, {s.named, name + ".*"}} {
-		for _, list := range []func(context.Context, string) ([]string, error){on.schedules.keys, on.fired.keys, on.outcomes.keys} {
+		for _, list := range []func(context.Context, string) ([]string, error){on.schedules.Keys, on.fired.Keys, on.outcomes.Keys} {
 			more, err := list(ctx, on.filter)
 			if err != nil {
 				return nil, err
@@ -254,7 +260,7 @@ type Standing struct {
 
 // List returns all schedules, by name, including those that fired for the last time until their
 // outcome expires.
-func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
+func (s *Store) List(ctx context.Context) ([]Standing, error) {
 	keys, err := s.keys(ctx, "*")
 	if err != nil {
 		return nil, err
@@ -272,9 +278,9 @@ func (s *Schedules) List(ctx context.Context) ([]Standing, error) {
 	return out, nil
 }
 
-func (s *Schedules) standing(ctx context.Context, key string) (out Standing, ok bool, err error) {
+func (s *Store) standing(ctx context.Context, key string) (out Standing, ok bool, err error) {
 	on, user := s.of(key)
-	fired, pending, err := on.fired.look(ctx, key)
+	fired, pending, err := on.fired.Look(ctx, key)
 	if err != nil {
 		return out, false, err
 	}
@@ -312,12 +318,12 @@ func (s *Schedules) standing(ctx context.Context, key string) (out Standing, ok 
 }
 
 // Fired returns the keys of the schedules with a pending firing.
-func (s *Schedules) Fired(ctx context.Context) ([]string, error) {
-	shared, err := s.shared.fired.keys(ctx, "*")
+func (s *Store) Fired(ctx context.Context) ([]string, error) {
+	shared, err := s.shared.fired.Keys(ctx, "*")
 	if err != nil {
 		return nil, err
 	}
-	named, err := s.named.fired.keys(ctx, "*.*")
+	named, err := s.named.fired.Keys(ctx, "*.*")
 	return append(shared, named...), err
 }
 
@@ -326,51 +332,51 @@ type Firing struct {
 	Schedule schedule.Schedule
 	Seq      uint64
 	At       time.Time
-	Err      error // this release cannot act on it, or ErrNoSchedule, if its user has removed it: settle it
+	Err      error // this release cannot act on it, or ErrNotFound, if its user has removed it: settle it
 }
 
 // Firing returns the pending firing of a schedule, and whether there is one.
-func (s *Schedules) Firing(ctx context.Context, key string) (Firing, bool, error) {
+func (s *Store) Firing(ctx context.Context, key string) (Firing, bool, error) {
 	on, user := s.of(key)
-	it, pending, err := on.fired.look(ctx, key)
+	it, pending, err := on.fired.Look(ctx, key)
 	if !pending {
 		return Firing{}, false, err
 	}
 	it.Value.User = user
 	f := Firing{Schedule: it.Value, Seq: it.Seq, At: it.At, Err: it.Err}
 	by := it.Header[jetstream.SchedulerHeader]
-	if errors.Is(f.Err, api.ErrSpoofed) || f.Err == nil && (f.Schedule.Key() != key || len(by) != 1 || by[0] != s.cell.names.Schedule(key)) {
+	if errors.Is(f.Err, api.ErrSpoofed) || f.Err == nil && (f.Schedule.Key() != key || len(by) != 1 || by[0] != s.names.Schedule(key)) {
 		f.Err = fmt.Errorf("%w %q: another schedule fired it", schedule.ErrBadSchedule, key)
 	}
 	if f.Err == nil && user != "" {
-		var kept item[schedule.Schedule]
+		var kept bucket.Item[schedule.Schedule]
 		var there bool
 		if kept, there, err = on.look(ctx, key); !there && kept.Seq > 0 {
-			f.Err = fmt.Errorf("%w: %s removed it", ErrNoSchedule, user)
+			f.Err = fmt.Errorf("%w: %s removed it", ErrNotFound, user)
 		}
 	}
 	return f, true, err
 }
 
 // Outcome returns the outcome of a schedule's last firing and the number of its record, 0 for none.
-func (s *Schedules) Outcome(ctx context.Context, key string) (schedule.Outcome, uint64, error) {
+func (s *Store) Outcome(ctx context.Context, key string) (schedule.Outcome, uint64, error) {
 	on, _ := s.of(key)
-	it, _, err := on.outcomes.get(ctx, key)
+	it, _, err := on.outcomes.Get(ctx, key)
 	if err == nil && len(it.Header[jetstream.SchedulerHeader]) > 0 { // nodes write outcomes, schedules do not
-		return schedule.Outcome{}, it.Seq, on.outcomes.failed("get", key, api.ErrSpoofed)
+		return schedule.Outcome{}, it.Seq, on.outcomes.Failed("get", key, api.ErrSpoofed)
 	}
 	return it.Value, it.Seq, err
 }
 
 // Record stores the outcome of a firing after the record with the number last. It returns the number
 // of the new record, or ErrHandled if another one was stored meanwhile.
-func (s *Schedules) Record(ctx context.Context, key string, o schedule.Outcome, last uint64) (uint64, error) {
+func (s *Store) Record(ctx context.Context, key string, o schedule.Outcome, last uint64) (uint64, error) {
 	data, err := o.Encode()
 	if err != nil {
 		return 0, err
 	}
 	on, _ := s.of(key)
-	seq, err := on.outcomes.write(ctx, "put", key, data, guard(last))
+	seq, err := on.outcomes.Write(ctx, "put", key, data, bucket.Guard(last))
 	if api.IsConflict(err) {
 		err = fmt.Errorf("record outcome of %q: %w", key, ErrHandled)
 	}
@@ -378,20 +384,20 @@ func (s *Schedules) Record(ctx context.Context, key string, o schedule.Outcome, 
 }
 
 // Settle deletes a handled firing. A newer one stays.
-func (s *Schedules) Settle(ctx context.Context, key string, seq uint64) error {
+func (s *Store) Settle(ctx context.Context, key string, seq uint64) error {
 	on, _ := s.of(key)
-	return on.fired.purge(ctx, key, seq)
+	return on.fired.Purge(ctx, key, seq)
 }
 
 // Forget deletes the record with a number, of a schedule that fires no more. A newer one stays.
-func (s *Schedules) Forget(ctx context.Context, key string, record uint64) error {
+func (s *Store) Forget(ctx context.Context, key string, record uint64) error {
 	on, _ := s.of(key)
-	return on.outcomes.purge(ctx, key, record)
+	return on.outcomes.Purge(ctx, key, record)
 }
 
 // Expire deletes what is left of a schedule that its user removed, and the outcome of one that ended long
 // ago.
-func (s *Schedules) Expire(ctx context.Context, p Standing, now time.Time) error {
+func (s *Store) Expire(ctx context.Context, p Standing, now time.Time) error {
 	switch {
 	case p.Removed:
 		return s.clear(ctx, p.Key(), p.record+1)

@@ -1,4 +1,4 @@
-package actor
+package memo
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 
 func TestCacheBuildsKeysIndependently(t *testing.T) {
 	t.Parallel()
-	var c cache[string, int]
+	var c Cache[string, int]
 	began, finish, slow := make(chan struct{}), make(chan struct{}), make(chan int)
 	go func() {
-		v, _ := c.get("slow", func() (int, error) {
+		v, _ := c.Get("slow", func() (int, error) {
 			close(began)
 			<-finish
 			return 1, nil
@@ -18,7 +18,7 @@ func TestCacheBuildsKeysIndependently(t *testing.T) {
 		slow <- v
 	}()
 	<-began
-	if v, err := c.get("fast", func() (int, error) { return 2, nil }); v != 2 || err != nil {
+	if v, err := c.Get("fast", func() (int, error) { return 2, nil }); v != 2 || err != nil {
 		t.Errorf("get = %d, %v while another key is built", v, err)
 	}
 	close(finish)
@@ -26,7 +26,7 @@ func TestCacheBuildsKeysIndependently(t *testing.T) {
 		t.Errorf("the slow value is %d", v)
 	}
 	for _, key := range []string{"slow", "fast"} {
-		if _, err := c.get(key, func() (int, error) { return 0, errors.New("built twice") }); err != nil {
+		if _, err := c.Get(key, func() (int, error) { return 0, errors.New("built twice") }); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
@@ -34,31 +34,31 @@ func TestCacheBuildsKeysIndependently(t *testing.T) {
 
 func TestCacheKeepsNoFailure(t *testing.T) {
 	t.Parallel()
-	var c cache[string, int]
-	if _, err := c.get("a", func() (int, error) { return 0, errors.New("no") }); err == nil {
+	var c Cache[string, int]
+	if _, err := c.Get("a", func() (int, error) { return 0, errors.New("no") }); err == nil {
 		t.Error("the error is lost")
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = c.get("a", func() (int, error) { panic("no") })
+		_, _ = c.Get("a", func() (int, error) { panic("no") })
 	}()
-	if v, err := c.get("a", func() (int, error) { return 3, nil }); v != 3 || err != nil {
+	if v, err := c.Get("a", func() (int, error) { return 3, nil }); v != 3 || err != nil {
 		t.Errorf("get = %d, %v after failures", v, err)
 	}
 }
 
 func TestFullCacheStartsOver(t *testing.T) {
 	t.Parallel()
-	var c cache[int, int]
+	var c Cache[int, int]
 	builds := 0
 	for range 2 {
-		for key := range maxCached + 1 {
-			if v, err := c.get(key, func() (int, error) { builds++; return key, nil }); v != key || err != nil {
+		for key := range Max + 1 {
+			if v, err := c.Get(key, func() (int, error) { builds++; return key, nil }); v != key || err != nil {
 				t.Fatalf("get(%d) = %d, %v", key, v, err)
 			}
 		}
 	}
-	if len(c.values) > maxCached || builds < maxCached+1 {
+	if len(c.values) > Max || builds < Max+1 {
 		t.Errorf("%d values are kept, %d were built", len(c.values), builds)
 	}
 }

@@ -1,4 +1,6 @@
-package actor
+// Package offers keeps the tools that a node's sessions can use: those of the cell's workers, and the node's
+// own.
+package offers
 
 import (
 	"cmp"
@@ -14,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/internal/memo"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/sparselog"
 	"github.com/turnlog/turnlog/jetstream"
@@ -25,9 +28,9 @@ import (
 // refreshEvery is how often the offers are read at most: a worker may change its own as fast as it can.
 const refreshEvery = 50 * time.Millisecond
 
-// offers are the tools that the cell's workers offer now, or did until recently, with one source per
-// queue.
-type offers struct {
+// Offers are the tools that are offered now, or were until recently, with one source per queue. Follow is for
+// one goroutine; the rest is safe for concurrent use.
+type Offers struct {
 	view    *jetstream.CatalogView
 	local   *task.Local   // nil: the node has no tools of its own
 	away    time.Duration // how long the tools of a worker that left stay
@@ -46,12 +49,14 @@ type offered struct {
 	sources   []tool.Source
 	manned    map[string]bool // the queues that have workers
 	verifiers string          // the queue whose workers run verifiers: the node's own, or the first by name; "": none
-	catalogs  cache[string, *engine.Catalog]
+	catalogs  memo.Cache[string, *engine.Catalog]
 }
 
-func newOffers(view *jetstream.CatalogView, cfg Config, log *zap.Logger, sparse *sparselog.Log) *offers {
-	o := &offers{
-		view: view, local: cfg.Local, away: cfg.WorkerPatience, log: log, sparse: sparse,
+// New returns what the view of the catalog and the node's own queue, nil for none, offer now. The tools of a
+// worker that leaves stay for a while.
+func New(view *jetstream.CatalogView, local *task.Local, away time.Duration, log *zap.Logger, sparse *sparselog.Log) *Offers {
+	o := &Offers{
+		view: view, local: local, away: away, log: log, sparse: sparse,
 		last: make(map[string]jetstream.Offer), left: make(map[string]time.Time),
 	}
 	if o.local != nil {
@@ -64,7 +69,8 @@ func newOffers(view *jetstream.CatalogView, cfg Config, log *zap.Logger, sparse 
 	return o
 }
 
-func (o *offers) follow(ctx context.Context) error {
+// Follow follows what is offered until ctx ends, and returns its cause.
+func (o *Offers) Follow(ctx context.Context) error {
 	var local <-chan struct{}
 	if o.local != nil {
 		local = o.local.Changed()
@@ -89,36 +95,9 @@ func (o *offers) follow(ctx context.Context) error {
 	}
 }
 
-// advertiseEvery is how often the node renews its offer.
-const advertiseEvery = 3 * time.Second
-
-// advertise shows people what the node's own tools are. Other nodes ignore them.
-func (n *Node) advertise(ctx context.Context) error {
-	if n.cfg.Local == nil {
-		return nil
-	}
-	own := n.cell.Offers(n.cfg.Name, task.LocalQueue)
-	for failed := false; ctx.Err() == nil; pause.For(ctx, advertiseEvery) {
-		soon, cancel := context.WithTimeout(ctx, advertiseEvery)
-		err := own.Advertise(soon, n.cfg.Local.Offered())
-		cancel()
-		n.listing.Do(func() { close(n.listed) }) // a client may look for its verifier at once
-		if err != nil && !failed && ctx.Err() == nil {
-			n.log.Warn("tools not listed", zap.Error(err))
-		}
-		failed = err != nil
-	}
-	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if err := own.Withdraw(soon); err != nil {
-		n.log.Debug("tools stay listed until they expire", zap.Error(err))
-	}
-	return context.Cause(ctx)
-}
-
 // standing returns the node's own offer, then those of the workers that are there, then those of the workers that left not
 // long ago, and the queues that have workers. A worker that drains offers nothing, but runs its calls.
-func (o *offers) standing() (all []jetstream.Offer, manned map[string]bool) {
+func (o *Offers) standing() (all []jetstream.Offer, manned map[string]bool) {
 	there, held := make(map[string]bool), 0
 	manned = make(map[string]bool)
 	if o.local != nil {
@@ -168,7 +147,7 @@ func specSize(s tool.Spec) int {
 	return 256 + len(s.Name) + len(s.Description) + len(s.InputSchema) + len(s.OutputSchema)
 }
 
-func (o *offers) refresh() {
+func (o *Offers) refresh() {
 	all, manned := o.standing()
 	next := o.group(all)
 	next.manned = manned
@@ -178,7 +157,7 @@ func (o *offers) refresh() {
 // group groups the offers by queue. Workers of one queue are interchangeable, so the first one's spec of
 // a tool counts, with the strictest effects that any of them states: the effects decide what runs without
 // a question, and a worker chooses the queue that it names. What exceeds the bounds is left out.
-func (o *offers) group(all []jetstream.Offer) *offered {
+func (o *Offers) group(all []jetstream.Offer) *offered {
 	next := &offered{}
 	queues := make(map[string]*queueTools)
 	for _, offer := range all {
@@ -203,7 +182,7 @@ func (o *offers) group(all []jetstream.Offer) *offered {
 }
 
 // compile compiles the tools that changed since the last time.
-func (o *offers) compile(queues map[string]*queueTools) {
+func (o *Offers) compile(queues map[string]*queueTools) {
 	compiled := make(map[[sha256.Size]byte]tool.Tool)
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		q := queues[name]
@@ -225,23 +204,24 @@ func (o *offers) compile(queues map[string]*queueTools) {
 	o.compiled = compiled
 }
 
-// verifiers returns the queue of the workers that run verifiers, the node's own first; "": there are none.
-func (o *offers) verifiers() string { return o.current.Load().verifiers }
+// Verifiers returns the queue of the workers that run verifiers, the node's own first; "": there are none.
+func (o *Offers) Verifiers() string { return o.current.Load().verifiers }
 
-// manned reports whether a queue has a worker.
-func (o *offers) manned(queue string) bool { return o.current.Load().manned[queue] }
+// Manned reports whether a queue has a worker.
+func (o *Offers) Manned(queue string) bool { return o.current.Load().manned[queue] }
 
-// catalog returns the offers that a session of that agent may use.
-func (o *offers) catalog(ctx context.Context, allowed []string, with *agentRuntime) (*engine.Catalog, error) {
+// Catalog returns the offers that a session with a list of allowed tools may use, nil for all, under the terms
+// of its agent. The key identifies the terms.
+func (o *Offers) Catalog(ctx context.Context, allowed []string, terms []tool.Terms, key string) (*engine.Catalog, error) {
 	now := o.current.Load()
-	key := "*"
+	names := "*"
 	if allowed != nil {
-		key = strings.Join(allowed, "\x00")
+		names = strings.Join(allowed, "\x00")
 	}
-	return now.catalogs.get(key+with.terms, func() (*engine.Catalog, error) {
+	return now.catalogs.Get(names+key, func() (*engine.Catalog, error) {
 		sources := make([]tool.Source, len(now.sources))
 		for i, s := range now.sources {
-			sources[i] = tool.Under(s, with.Terms...)
+			sources[i] = tool.Under(s, terms...)
 		}
 		return engine.NewCatalog(context.WithoutCancel(ctx), sources, tool.FirstWins, allowed, true)
 	})

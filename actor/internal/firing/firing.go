@@ -1,4 +1,6 @@
-package actor
+// Package firing handles what fires when its time comes: it wakes the sessions of timers, and sends the
+// commands of schedules.
+package firing
 
 import (
 	"cmp"
@@ -15,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/schedule"
 )
@@ -22,10 +25,28 @@ import (
 // maxFiring bounds the schedules that are handled at once when they fire. The sweep finds the rest.
 const maxFiring = 64
 
-// alarms wakes the sessions whose timers fired, and handles the schedules that did. The sweep finds
-// missed ones.
-func (n *Node) alarms(ctx context.Context) error {
-	alarms, err := n.cell.Alarms(ctx)
+// Handler handles what fires. It is safe for concurrent use, except for Sweep.
+type Handler struct {
+	cell   *jetstream.Cell
+	runs   *jetstream.Runs
+	store  *schedules.Store
+	read   func(context.Context, content.SessionID) (*loop.State, error)
+	log    *zap.Logger
+	sweeps int
+}
+
+// New returns the handler of a node that reads sessions with read, which returns journal.ErrNotFound for one
+// without a journal.
+func New(
+	c *jetstream.Cell, runs *jetstream.Runs, read func(context.Context, content.SessionID) (*loop.State, error), log *zap.Logger,
+) *Handler {
+	return &Handler{cell: c, runs: runs, store: schedules.Of(c), read: read, log: log}
+}
+
+// Follow wakes the sessions whose timers fire, and handles the schedules that do, until ctx ends. It returns
+// the cause. The sweep finds what it misses.
+func (h *Handler) Follow(ctx context.Context) error {
+	alarms, err := h.cell.Alarms(ctx)
 	if err != nil {
 		return fmt.Errorf("alarms: %w", err)
 	}
@@ -33,11 +54,11 @@ func (n *Node) alarms(ctx context.Context) error {
 	firing.SetLimit(maxFiring)
 	for a := range alarms {
 		if a.Schedule == "" {
-			n.runs.WakeSoon(a.Session)
+			h.runs.WakeSoon(a.Session)
 			continue
 		}
 		firing.TryGo(func() error {
-			n.fire(ctx, a.Schedule)
+			h.fire(ctx, a.Schedule)
 			return nil
 		})
 	}
@@ -45,27 +66,27 @@ func (n *Node) alarms(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// sweepSchedules handles the firings that were missed or not finished. If all is set, it also looks
-// for schedules that should have fired.
-func (n *Node) sweepSchedules(ctx context.Context, all bool) {
-	store := n.cell.Schedules()
-	keys, err := store.Fired(ctx)
+// Sweep handles the firings that were missed or not finished. Now and then it also looks for schedules that
+// should have fired.
+func (h *Handler) Sweep(ctx context.Context) {
+	keys, err := h.store.Fired(ctx)
 	for _, key := range keys {
-		n.fire(ctx, key)
+		h.fire(ctx, key)
 	}
-	var standing []jetstream.Standing
-	if all && err == nil {
-		standing, err = store.List(ctx)
+	var standing []schedules.Standing
+	if h.sweeps%sweepsToAll == 0 && err == nil {
+		standing, err = h.store.List(ctx)
 	}
+	h.sweeps++
 	for _, s := range standing {
-		n.fireOverdue(ctx, s)
+		h.fireOverdue(ctx, s)
 		if s.Removed {
-			n.log.Info("schedule removed", zap.String("schedule", s.Key()), zap.Time("at", s.Added))
+			h.log.Info("schedule removed", zap.String("schedule", s.Key()), zap.Time("at", s.Added))
 		}
-		err = errors.Join(err, store.Expire(ctx, s, time.Now()))
+		err = errors.Join(err, h.store.Expire(ctx, s, time.Now()))
 	}
 	if err != nil {
-		n.log.Warn("sweep of schedules failed", zap.Error(err))
+		h.log.Warn("sweep of schedules failed", zap.Error(err))
 	}
 }
 
@@ -78,7 +99,7 @@ const (
 )
 
 // fireOverdue handles a firing that should have arrived. If it arrives later, it counts as repeated.
-func (n *Node) fireOverdue(ctx context.Context, s jetstream.Standing) {
+func (h *Handler) fireOverdue(ctx context.Context, s schedules.Standing) {
 	if s.Err != nil || s.Over || s.Removed || !s.Pending.IsZero() {
 		return
 	}
@@ -90,35 +111,35 @@ func (n *Node) fireOverdue(ctx context.Context, s jetstream.Standing) {
 	if due.IsZero() {
 		return
 	}
-	f := n.firing(s.Key())
+	f := h.firing(s.Key())
 	f.log.Warn("schedule did not fire when it was due", zap.Time("due", due))
 	f.warn(ctx, f.handle(ctx, s.Schedule, due, 0))
 }
 
 // fire handles a schedule's pending firing, if there is one.
-func (n *Node) fire(ctx context.Context, key string) {
-	f := n.firing(key)
+func (h *Handler) fire(ctx context.Context, key string) {
+	f := h.firing(key)
 	f.warn(ctx, f.settle(ctx))
 }
 
 // firing is a schedule's firing on one node. Several nodes may handle the same one: its outcome is
 // recorded once, and all nodes send the same commands.
 type firing struct {
-	node   *Node
-	store  *jetstream.Schedules
+	*Handler
+
 	key    string // of the schedule
 	log    *zap.Logger
 	last   schedule.Outcome
 	number uint64 // of its record
 }
 
-func (n *Node) firing(key string) *firing {
-	return &firing{node: n, store: n.cell.Schedules(), key: key, log: n.log.With(zap.String("schedule", key))}
+func (h *Handler) firing(key string) *firing {
+	return &firing{Handler: h, key: key, log: h.log.With(zap.String("schedule", key))}
 }
 
 // warn logs that the next sweep has to retry.
 func (f *firing) warn(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil && !errors.Is(err, jetstream.ErrHandled) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, schedules.ErrHandled) {
 		f.log.Warn("schedule not handled yet", zap.Error(err))
 	}
 }
@@ -130,7 +151,7 @@ func (f *firing) settle(ctx context.Context) error {
 		return err
 	}
 	s := pending.Schedule
-	if errors.Is(pending.Err, jetstream.ErrNoSchedule) {
+	if errors.Is(pending.Err, schedules.ErrNotFound) {
 		f.log.Info("firing of a removed schedule skipped")
 	} else if pending.Err != nil {
 		f.log.Error("firing of a schedule skipped", zap.Error(pending.Err))
@@ -140,12 +161,12 @@ func (f *firing) settle(ctx context.Context) error {
 	return f.store.Settle(ctx, f.key, pending.Seq)
 }
 
-// refused changes the outcome of the firing that sent a command to failed, since its session
+// Refused changes the outcome of the firing that sent a command to failed, since its session
 // refused the command.
-func (n *Node) refused(ctx context.Context, command string, why *commands.Rejection) {
-	f := n.firing(schedule.KeyOf(command))
-	err := jetstream.ErrHandled
-	for errors.Is(err, jetstream.ErrHandled) { // the node that sent it has recorded that
+func (h *Handler) Refused(ctx context.Context, command string, why *commands.Rejection) {
+	f := h.firing(schedule.KeyOf(command))
+	err := schedules.ErrHandled
+	for errors.Is(err, schedules.ErrHandled) { // the node that sent it has recorded that
 		if f.last, f.number, err = f.store.Outcome(ctx, f.key); err != nil || !f.last.Sent(f.key, command) {
 			break
 		}
@@ -201,7 +222,7 @@ func (f *firing) sent(ctx context.Context, s schedule.Schedule, due time.Time) (
 		return false, nil
 	}
 	first := s.Envelopes(due)[0]
-	for rec, err := range f.node.cell.Journal().Read(ctx, first.Session, 0) {
+	for rec, err := range f.cell.Journal().Read(ctx, first.Session, 0) {
 		if err != nil {
 			return false, err
 		}
@@ -219,11 +240,11 @@ func (f *firing) finish(ctx context.Context, s schedule.Schedule) error {
 		return nil
 	}
 	for _, env := range s.Envelopes(f.last.Due) {
-		if _, err := f.node.cell.Inbox().SendFor(ctx, s.User, env); err != nil {
+		if _, err := f.cell.Inbox().SendFor(ctx, s.User, env); err != nil {
 			return err
 		}
 	}
-	if err := f.node.runs.Wake(ctx, f.last.Session); err != nil {
+	if err := f.runs.Wake(ctx, f.last.Session); err != nil {
 		return err
 	}
 	o := f.last
@@ -246,7 +267,7 @@ func (f *firing) judge(ctx context.Context, s schedule.Schedule, due time.Time) 
 	before := f.last.Session // must not be busy
 	if s.Session != "" {
 		before = s.Session
-		switch state, err := f.node.peek(ctx, s.Session); {
+		switch state, err := f.peek(ctx, s.Session); {
 		case errors.Is(err, journal.ErrNotFound):
 			return schedule.Failed, fmt.Sprintf("there is no session %s", s.Session), nil
 		case err != nil:
@@ -256,7 +277,7 @@ func (f *firing) judge(ctx context.Context, s schedule.Schedule, due time.Time) 
 		}
 	}
 	if s.Overlaps() == schedule.Skip && before != "" {
-		if busy, err := f.node.busy(ctx, before); err != nil || busy {
+		if busy, err := f.busy(ctx, before); err != nil || busy {
 			return schedule.Skipped, fmt.Sprintf("session %s is still busy", before), err
 		}
 	}
@@ -265,10 +286,10 @@ func (f *firing) judge(ctx context.Context, s schedule.Schedule, due time.Time) 
 
 // busy reports whether a session has work or waits for a person's decision. A session without a
 // journal is busy while a command in its inbox may still start it.
-func (n *Node) busy(ctx context.Context, s content.SessionID) (bool, error) {
-	state, err := n.peek(ctx, s)
+func (h *Handler) busy(ctx context.Context, s content.SessionID) (bool, error) {
+	state, err := h.peek(ctx, s)
 	if errors.Is(err, journal.ErrNotFound) {
-		return n.cell.Inbox().HasAny(ctx, s)
+		return h.cell.Inbox().HasAny(ctx, s)
 	}
 	if err != nil {
 		return false, err
@@ -278,8 +299,8 @@ func (n *Node) busy(ctx context.Context, s content.SessionID) (bool, error) {
 
 // peek reads a session without taking it. It returns journal.ErrNotFound for one that has no
 // journal or was deleted.
-func (n *Node) peek(ctx context.Context, s content.SessionID) (*loop.State, error) {
-	state, err := n.read(ctx, s)
+func (h *Handler) peek(ctx context.Context, s content.SessionID) (*loop.State, error) {
+	state, err := h.read(ctx, s)
 	if err == nil && state.Deleted != nil {
 		err = fmt.Errorf("%w: it was deleted", journal.ErrNotFound)
 	}

@@ -19,14 +19,20 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/torture"
 )
 
+// tortures is what the flags of the command say.
+type tortures struct {
+	torture.Config
+
+	app     *app.App
+	servers natscli.Flags
+	faults  []string
+	given   func(flag string) bool
+	output  app.Output
+	logs    *cli.Log
+}
+
 // Torture returns the command that tests a deployment under faults.
 func Torture(a *app.App) *cobra.Command {
-	var c torture.Config
-	var servers natscli.Flags
-	var kinds []string
-	for _, k := range torture.Kinds() {
-		kinds = append(kinds, string(k))
-	}
 	cmd := &cobra.Command{
 		Use:   "torture",
 		Short: "Run sessions while nodes, workers, servers, streams and connections fail, and check every guarantee",
@@ -64,69 +70,86 @@ Exit codes: 0 every guarantee held, 1 one did not or the run failed, 2 wrong usa
   turnlog torture --server nats://127.0.0.1:4222`,
 		Args: cobra.NoArgs,
 	}
-	fs := cmd.Flags()
-	fs.DurationVar(&c.Duration, "duration", 30*time.Second, "`time` for which faults happen")
-	fs.Uint64Var(&c.Seed, "seed", 0, "`number` that decides what happens; default: a random one")
-	fs.IntVar(&c.Sessions, "sessions", 24, "concurrent sessions")
-	fs.IntVar(&c.Nodes, "nodes", 3, "driver nodes")
-	fs.IntVar(&c.Workers, "workers", 3, "tool workers")
-	fs.BoolVar(&c.Local, "local", false, "let the nodes run the tools themselves; the workers stay idle")
-	fs.DurationVar(&c.Rest, "rest", time.Minute, "`time` that sessions have to come to rest after the faults")
-	faults := fs.StringSlice("faults", nil, "only these `kinds`: "+strings.Join(kinds, ", "))
-	fs.IntVar(&c.Replicas, "replicas", 1, "`copies` of each stream on the servers of --server")
-	servers.Register(fs, a.Getenv)
-	output := a.Output(cmd)
-	logs := cli.NewLog(cmd, zapcore.FatalLevel)
+	f := tortures{app: a}
+	f.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		for _, k := range *faults {
-			c.Kinds = append(c.Kinds, torture.Kind(k))
-		}
-		if fs.Changed("server") || fs.Changed("context") { // the environment is not enough: it must be intentional
-			c.Servers = &servers
-		}
-		if err := checkTorture(c, fs.Changed("replicas")); err != nil {
+		if err := f.complete(); err != nil {
 			return err
 		}
-		if !fs.Changed("seed") {
-			c.Seed = rand.Uint64N(1_000_000) //nolint:gosec // short enough to be typed
-		}
-		c.Logger = logs.Logger(a.Err, a.Getenv)
-		if output.String() == "text" {
-			_, _ = fmt.Fprintf(a.Err, "seed %d\n", c.Seed)
-			c.OnFault = func(x torture.Fault) { _, _ = fmt.Fprintln(a.Err, x) }
-		}
-		var res torture.Result
-		err := a.Interruptible(cmd.Context(), func(ctx context.Context) (err error) {
-			res, err = torture.Run(ctx, c)
-			return err
-		})
-		if err == nil {
-			err = output.Print(res, func(w io.Writer) error { return printTorture(w, res) })
-		}
-		if err != nil || res.OK() {
-			return err
-		}
-		for _, v := range res.Found {
-			_, _ = fmt.Fprintln(a.Err, v)
-		}
-		return app.Failed(cli.CodeFailed, "%d violations with seed %d: journals and a log are in %s", len(res.Found), res.Seed, res.Kept)
+		return f.run(cmd.Context())
 	}
 	return cmd
 }
 
-func checkTorture(c torture.Config, replicas bool) error {
+func (f *tortures) register(cmd *cobra.Command) {
+	var kinds []string
+	for _, k := range torture.Kinds() {
+		kinds = append(kinds, string(k))
+	}
+	fs := cmd.Flags()
+	fs.DurationVar(&f.Duration, "duration", 30*time.Second, "`time` for which faults happen")
+	fs.Uint64Var(&f.Seed, "seed", 0, "`number` that decides what happens; default: a random one")
+	fs.IntVar(&f.Sessions, "sessions", 24, "concurrent sessions")
+	fs.IntVar(&f.Nodes, "nodes", 3, "driver nodes")
+	fs.IntVar(&f.Workers, "workers", 3, "tool workers")
+	fs.BoolVar(&f.Local, "local", false, "let the nodes run the tools themselves; the workers stay idle")
+	fs.DurationVar(&f.Rest, "rest", time.Minute, "`time` that sessions have to come to rest after the faults")
+	fs.StringSliceVar(&f.faults, "faults", nil, "only these `kinds`: "+strings.Join(kinds, ", "))
+	fs.IntVar(&f.Replicas, "replicas", 1, "`copies` of each stream on the servers of --server")
+	f.servers.Register(fs, f.app.Getenv)
+	f.output = f.app.Output(cmd)
+	f.logs = cli.NewLog(cmd, zapcore.FatalLevel)
+	f.given = fs.Changed
+}
+
+// complete adds what is not given, and checks all of it.
+func (f *tortures) complete() error {
+	for _, k := range f.faults {
+		f.Kinds = append(f.Kinds, torture.Kind(k))
+	}
+	if f.given("server") || f.given("context") { // the environment is not enough: it must be intentional
+		f.Servers = &f.servers
+	}
+	if !f.given("seed") {
+		f.Seed = rand.Uint64N(1_000_000) //nolint:gosec // short enough to be typed
+	}
 	switch {
-	case min(c.Sessions, c.Nodes, c.Workers, c.Replicas) < 1:
-		return cli.Usage("--sessions %d, --nodes %d, --workers %d, --replicas %d: use 1 or more", c.Sessions, c.Nodes, c.Workers, c.Replicas)
-	case min(c.Duration, c.Rest) <= 0:
-		return cli.Usage("--duration %v, --rest %v: use positive times", c.Duration, c.Rest)
-	case c.Servers == nil && replicas:
+	case min(f.Sessions, f.Nodes, f.Workers, f.Replicas) < 1:
+		return cli.Usage("--sessions %d, --nodes %d, --workers %d, --replicas %d: use 1 or more", f.Sessions, f.Nodes, f.Workers, f.Replicas)
+	case min(f.Duration, f.Rest) <= 0:
+		return cli.Usage("--duration %v, --rest %v: use positive times", f.Duration, f.Rest)
+	case f.Servers == nil && f.given("replicas"):
 		return cli.Usage("--replicas is for the servers of --server: the cluster in this process has three")
 	}
-	if err := c.Validate(); err != nil {
+	if err := f.Validate(); err != nil {
 		return cli.Usage("%w", err)
 	}
+	f.Logger = f.logs.Logger(f.app.Err, f.app.Getenv)
 	return nil
+}
+
+// run tests the deployment and prints what happened.
+func (f *tortures) run(ctx context.Context) error {
+	stderr := f.app.Err
+	if f.output.String() == "text" {
+		_, _ = fmt.Fprintf(stderr, "seed %d\n", f.Seed)
+		f.OnFault = func(x torture.Fault) { _, _ = fmt.Fprintln(stderr, x) }
+	}
+	var res torture.Result
+	err := f.app.Interruptible(ctx, func(ctx context.Context) (err error) {
+		res, err = torture.Run(ctx, f.Config)
+		return err
+	})
+	if err == nil {
+		err = f.output.Print(res, func(w io.Writer) error { return printTorture(w, res) })
+	}
+	if err != nil || res.OK() {
+		return err
+	}
+	for _, v := range res.Found {
+		_, _ = fmt.Fprintln(stderr, v)
+	}
+	return app.Failed(cli.CodeFailed, "%d violations with seed %d: journals and a log are in %s", len(res.Found), res.Seed, res.Kept)
 }
 
 func printTorture(w io.Writer, r torture.Result) error {

@@ -46,9 +46,9 @@ func (b bench) turnlog(ctx context.Context, m *meter) (stored sample, err error)
 	if err != nil {
 		return stored, err
 	}
-	timing := &benchModel{meter: m, rounds: b.rounds, open: b.sessions, began: make(map[content.SessionID]time.Time), done: make(chan error, 1)}
+	timing := &benchModel{meter: m, rounds: b.Rounds, open: b.Sessions, began: make(map[content.SessionID]time.Time), done: make(chan error, 1)}
 	node, err := n.Node(actor.Config{
-		Capacity: b.sessions, Idle: time.Minute, Logger: zap.NewNop(), Local: local,
+		Capacity: b.Sessions, Idle: time.Minute, Logger: zap.NewNop(), Local: local,
 		Models: func(string, []byte) (model.Model, error) { return timing, nil },
 	})
 	if err != nil {
@@ -67,7 +67,7 @@ func (b bench) turnlog(ctx context.Context, m *meter) (stored sample, err error)
 func sessionName(i int) content.SessionID { return content.SessionID("bench-" + strconv.Itoa(i)) }
 
 func (b bench) config() admin.Config {
-	return admin.Config{Queues: []admin.QueueConfig{{Name: queueName, Concurrency: 2 * max(b.sessions, 500)}}}
+	return admin.Config{Queues: []admin.QueueConfig{{Name: queueName, Concurrency: 2 * max(b.Sessions, 500)}}}
 }
 
 // startWorker starts the worker, with its tool on offer. It returns the worker's queue if that is local.
@@ -76,8 +76,8 @@ func (b bench) startWorker(ctx context.Context, p *cell.Process) (local *task.Lo
 	if err != nil {
 		return nil, err
 	}
-	cfg := worker.Config{Slots: max(b.sessions, 4)}
-	if b.local {
+	cfg := worker.Config{Slots: max(b.Sessions, 4)}
+	if b.Local {
 		local = task.NewLocal()
 		cfg.Queue, cfg.Offers = local, local
 	}
@@ -86,7 +86,7 @@ func (b bench) startWorker(ctx context.Context, p *cell.Process) (local *task.Lo
 		return nil, err
 	}
 	p.Run(ctx, w.Run)
-	if b.local {
+	if b.Local {
 		return local, local.Advertise(ctx, []tool.Spec{noop.Spec()})
 	}
 	return nil, p.Cell.Catalog().Advertise(ctx, jetstream.Offer{Worker: p.Name, Queue: queueName, Tools: []tool.Spec{noop.Spec()}})
@@ -100,7 +100,7 @@ func (b bench) drive(ctx context.Context, m *benchModel) error {
 		return err
 	}
 	var starting errgroup.Group
-	for i := range b.sessions {
+	for i := range b.Sessions {
 		starting.Go(func() error {
 			s, err := c.Start(ctx, client.Options{ID: sessionName(i), Config: events.Config{Model: "bench"}})
 			if err != nil {
@@ -115,7 +115,7 @@ func (b bench) drive(ctx context.Context, m *benchModel) error {
 	if err := m.start(); err != nil {
 		return err
 	}
-	for i := range b.sessions {
+	for i := range b.Sessions {
 		input := commands.SubmitInput{Items: []content.Item{content.UserText("go")}}
 		if err := c.Send(ctx, sessionName(i), "go", input); err != nil {
 			return err

@@ -80,15 +80,15 @@ func (b bench) floor(ctx context.Context, m *meter, stored sample) error {
 		return err
 	}
 	fl := floor{ns: cell.Namespace(), driver: m.conns[1], worker: m.conns[2], stored: stored}
-	if err := fl.work(ctx, 2*b.sessions); err != nil {
+	if err := fl.work(ctx, 2*b.Sessions); err != nil {
 		return err
 	}
 	if err := m.start(); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for i := range b.sessions {
-		group.Go(func() error { return fl.session(ctx, "floor-"+strconv.Itoa(i), b.rounds, m) })
+	for i := range b.Sessions {
+		group.Go(func() error { return fl.session(ctx, "floor-"+strconv.Itoa(i), b.Rounds, m) })
 	}
 	if err := group.Wait(); err != nil {
 		return err

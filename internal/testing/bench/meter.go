@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// figures are what one side needs for a round trip.
-type figures struct {
+// Figures are what one side needs for a round trip.
+type Figures struct {
 	TripsPerS float64 `json:"trips_per_s"`
 	P50us     float64 `json:"p50_us"`
 	P99us     float64 `json:"p99_us"`
@@ -25,12 +25,12 @@ type figures struct {
 }
 
 // fields lists the figures in the order of the output.
-func (f *figures) fields() []*float64 {
+func (f *Figures) fields() []*float64 {
 	return []*float64{&f.TripsPerS, &f.P50us, &f.P99us, &f.CPUus, &f.Allocs, &f.Messages, &f.Bytes}
 }
 
 // medians returns the median of each figure.
-func medians(runs []figures) (m figures) {
+func medians(runs []Figures) (m Figures) {
 	for i, to := range m.fields() {
 		var all []float64
 		for _, r := range runs {
@@ -43,7 +43,7 @@ func medians(runs []figures) (m figures) {
 }
 
 // over returns each figure as a multiple of another side's.
-func (f figures) over(other figures) (r figures) {
+func (f Figures) over(other Figures) (r Figures) {
 	for i, to := range r.fields() {
 		if of := *other.fields()[i]; of > 0 {
 			*to = *f.fields()[i] / of
@@ -59,7 +59,7 @@ type meter struct {
 
 	began time.Time
 	usage usage
-	cost  figures // in total, until stop
+	cost  Figures // in total, until stop
 
 	mu    sync.Mutex
 	trips []time.Duration
@@ -102,7 +102,7 @@ func (m *meter) stop() error {
 	n := float64(len(m.trips))
 	slices.Sort(m.trips)
 	quantile := func(q float64) float64 { return float64(m.trips[int(q*(n-1))].Nanoseconds()) / 1000 }
-	m.cost = figures{
+	m.cost = Figures{
 		TripsPerS: n / took.Seconds(), P50us: quantile(0.5), P99us: quantile(0.99),
 		CPUus:    float64((u.cpu - m.usage.cpu).Nanoseconds()) / 1000 / n,
 		Allocs:   float64(u.mallocs-m.usage.mallocs) / n,
@@ -120,7 +120,7 @@ func (m *meter) trip(began time.Time) {
 	m.trips = append(m.trips, took)
 }
 
-// profiles are the files that the flags name.
+// profiles are the files that the configuration names.
 type profiles struct {
 	cpu, memory string // "": none
 	writing     *os.File

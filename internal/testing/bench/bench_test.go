@@ -38,11 +38,11 @@ func TestAFailedCallFailsTheBenchmark(t *testing.T) {
 // The output has the medians of the runs.
 func TestMediansAndRatios(t *testing.T) {
 	t.Parallel()
-	m := medians([]figures{{P50us: 9, CPUus: 1}, {P50us: 1, CPUus: 2}, {P50us: 2}, {P50us: 4, CPUus: 7}})
-	if want := (figures{P50us: 3, CPUus: 1.5}); m != want {
+	m := medians([]Figures{{P50us: 9, CPUus: 1}, {P50us: 1, CPUus: 2}, {P50us: 2}, {P50us: 4, CPUus: 7}})
+	if want := (Figures{P50us: 3, CPUus: 1.5}); m != want {
 		t.Errorf("medians = %+v, want %+v", m, want)
 	}
-	if got, want := m.over(figures{P50us: 2}), (figures{P50us: 1.5}); got != want {
+	if got, want := m.over(Figures{P50us: 2}), (Figures{P50us: 1.5}); got != want {
 		t.Errorf("over = %+v, want %+v", got, want)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/schedule"
@@ -24,12 +24,12 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 	const plans = 12
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cluster, err := embedded.StartCluster(ctx, 3)
+	servers, err := cluster.Start(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(cluster.Close)
-	w := &world{celltest.On(ctx, t, cluster, admin.Config{Memory: true, Replicas: 3})}
+	t.Cleanup(servers.Close)
+	w := &world{celltest.On(ctx, t, servers, admin.Config{Memory: true, Replicas: 3})}
 	nodes := []*celltest.Process{w.node("n1"), w.node("n2")}
 	moving, still := context.WithCancel(ctx)
 	defer still()

@@ -11,9 +11,9 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
@@ -29,12 +29,12 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 	const sessions, calls = 20, 30
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cluster, err := embedded.StartCluster(ctx, 3)
+	servers, err := cluster.Start(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(cluster.Close)
-	w := &world{celltest.On(ctx, t, cluster, admin.Config{
+	t.Cleanup(servers.Close)
+	w := &world{celltest.On(ctx, t, servers, admin.Config{
 		Memory: true, Replicas: 3, Queues: []admin.QueueConfig{{Name: celltest.Queue, AckWait: 2 * time.Second}},
 	})}
 	moving, still := context.WithCancel(ctx)

@@ -41,7 +41,7 @@ func TestBubbleClockMovesWithTheServerInside(t *testing.T) {
 		start := time.Now()
 		s := run(t, WithStore(dir))
 		nc := connect(t, s)
-		createStream(t, nc, 1)
+		createStream(t, nc)
 		mustAsk(t, nc, "$JS.API.CONSUMER.CREATE.S.C",
 			`{"stream_name":"S","config":{"durable_name":"C","ack_policy":"explicit","ack_wait":30000000000}}`)
 		mustAsk(t, nc, "s", "hello")

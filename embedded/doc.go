@@ -6,7 +6,7 @@
 //
 // A [Server] owns its store directory from Start to Close and holds a lock file in it, which the
 // operating system releases if the process is killed. It also owns the connections made with
-// Connect and closes them first. A [Cluster] owns its servers.
+// Connect and closes them first.
 //
 // Guarantees:
 //   - At most one server of this package uses a store directory at a time. A second one gets
@@ -20,5 +20,5 @@
 // every client that can reach it unless [WithUser] or [WithSettings] restricts it.
 //
 // Tests start one server each. In a synctest bubble, call [PrepareForSynctest] in TestMain and use
-// neither listeners nor clusters: sockets do not work in bubbles.
+// no listeners: sockets do not work in bubbles.
 package embedded

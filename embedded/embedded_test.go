@@ -64,9 +64,6 @@ type answer struct {
 	State struct {
 		Messages uint64 `json:"messages"`
 	} `json:"state"`
-	Cluster struct {
-		Leader string `json:"leader"`
-	} `json:"cluster"`
 }
 
 // ask sends a request and returns the answer, or the error in it.
@@ -96,9 +93,8 @@ func mustAsk(t *testing.T, nc *nats.Conn, subject, body string) answer {
 	return a
 }
 
-// createStream creates stream S on subject s with the given number of replicas.
-func createStream(t *testing.T, nc *nats.Conn, replicas int) {
+// createStream creates stream S on subject s.
+func createStream(t *testing.T, nc *nats.Conn) {
 	t.Helper()
-	mustAsk(t, nc, "$JS.API.STREAM.CREATE.S",
-		fmt.Sprintf(`{"name":"S","subjects":["s"],"storage":"file","num_replicas":%d}`, replicas))
+	mustAsk(t, nc, "$JS.API.STREAM.CREATE.S", `{"name":"S","subjects":["s"],"storage":"file"}`)
 }

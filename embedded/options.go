@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Option configures [Start] and [StartCluster]. Contradictory options are an error.
+// Option configures [Start]. Contradictory options are an error.
 type Option func(*config) error
 
 // config holds the options of one server.
@@ -25,9 +25,6 @@ type config struct {
 	token      string
 	text       string // settings in nats-server's syntax
 	guarded    bool   // they name users or a token
-
-	name   string
-	routes *routes // nil unless the server belongs to a cluster
 }
 
 // address is a host and port to listen on; port 0 means any free port.
@@ -39,7 +36,7 @@ type address struct {
 func (a address) String() string { return net.JoinHostPort(a.host, strconv.Itoa(a.port)) }
 
 func configure(opts []Option) (config, error) {
-	cfg := config{log: zap.NewNop(), name: serverName}
+	cfg := config{log: zap.NewNop()}
 	for _, opt := range opts {
 		if err := opt(&cfg); err != nil {
 			return config{}, err
@@ -144,7 +141,7 @@ func WithToken(token string) Option {
 }
 
 // WithSettings applies settings in the syntax of nats-server's configuration files: users and their
-// permissions, TLS, limits of messages and storage. The other options take precedence. If the
+// permissions, TLS, clusters, limits of messages and storage. The other options take precedence. If the
 // settings name users, pass one of them to [Server.Connect].
 func WithSettings(text string) Option {
 	return func(c *config) error {

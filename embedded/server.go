@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -19,7 +20,8 @@ import (
 )
 
 const (
-	// Stored streams belong to the server's name, so every start must use the same one.
+	// The server's name, unless settings have another one. Stored streams belong to it, so every start
+	// must use the same one.
 	serverName = "turnlog"
 
 	// The server's default of 1,000 per stream includes every observer and every watcher of a
@@ -103,7 +105,7 @@ func serverOptions(cfg config, dir string) *server.Options {
 	if cfg.text != "" {
 		_ = o.ProcessConfigString(cfg.text) // WithSettings has checked it
 	}
-	o.ServerName = cfg.name
+	o.ServerName = cmp.Or(o.ServerName, serverName)
 	o.NoSigs = true // signals belong to the program
 	o.NoLog = true  // launch sets the logger
 
@@ -123,7 +125,6 @@ func serverOptions(cfg config, dir string) *server.Options {
 			o.Port = server.RANDOM_PORT
 		}
 	}
-	cfg.routes.apply(o)
 	return o
 }
 
@@ -149,9 +150,15 @@ func (s *Server) ClientURL() string {
 		return ""
 	}
 	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
-		u.Host = net.JoinHostPort(loopback, u.Port()) // every address includes this one
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port()) // every address includes this one
 	}
 	return u.String()
+}
+
+// Health reports whether the server is healthy, and how many servers of its cluster it sees if it leads
+// them. Settings make it a server of a cluster; see [WithSettings].
+func (s *Server) Health() (peers int, healthy bool) {
+	return len(s.nats.JetStreamClusterPeers()), s.nats.Healthz(nil).Status == "ok"
 }
 
 // Name returns the server's name, as in descriptions of streams and their placement.
@@ -215,7 +222,7 @@ func (c *clients) close() {
 }
 
 // BubbleSafe lets one TCP connection reconnect while tests run in synctest bubbles. Connections of a Server
-// or a Cluster already can.
+// already can.
 func BubbleSafe() nats.Option { return nats.SetCustomDialer(&dialer{}) }
 
 // dialer makes the connections of one client, in the process or over TCP.

@@ -19,7 +19,7 @@ func TestStreamsSurviveARestartOnTheSameStore(t *testing.T) {
 	dir := t.TempDir()
 	s := run(t, WithStore(dir))
 	nc := connect(t, s)
-	createStream(t, nc, 1)
+	createStream(t, nc)
 	if a := mustAsk(t, nc, "s", "hello"); a.Seq != 1 {
 		t.Fatalf("seq of the first message = %d, want 1", a.Seq)
 	}
@@ -41,7 +41,7 @@ func TestInMemoryLeavesNoFiles(t *testing.T) {
 	if !s.InMemory() {
 		t.Error("InMemory = false without a store")
 	}
-	createStream(t, connect(t, s), 1)
+	createStream(t, connect(t, s))
 	s.Close()
 	left, err := os.ReadDir(tmp)
 	if err != nil {
@@ -229,7 +229,7 @@ func TestCloseEndsConnectionsAndGoroutines(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc := connect(t, s)
-	createStream(t, nc, 1)
+	createStream(t, nc)
 	mustAsk(t, nc, "s", "hello")
 	s.Close()
 	s.Close()

@@ -12,7 +12,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// ErrStoreInUse is returned by [Start] and [StartCluster] when another server, in this process or
+// ErrStoreInUse is returned by [Start] when another server, in this process or
 // another one, holds the store directory. Stop that server, or use another directory.
 var ErrStoreInUse = errors.New("store directory is in use")
 

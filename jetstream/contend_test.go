@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
@@ -78,12 +78,12 @@ func TestManyWritersFormOneChainWhileLeadersChange(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cluster, err := embedded.StartCluster(ctx, 3)
+	servers, err := cluster.Start(ctx, "")
 	must(t, err)
-	t.Cleanup(cluster.Close)
+	t.Cleanup(servers.Close)
 	c := contest{sessions: []content.SessionID{"a", "b"}, entries: 100, acked: map[content.SessionID][]journal.Head{}}
 	for range 3 {
-		nc, err := cluster.Connect()
+		nc, err := servers.Connect()
 		must(t, err)
 		c.cells = append(c.cells, openCell(t, nc))
 	}

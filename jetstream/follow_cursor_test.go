@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
@@ -272,12 +273,12 @@ func TestObserverMissesNothingWhileLeadersChange(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 	defer cancel()
-	cluster, err := embedded.StartCluster(ctx, 3)
+	servers, err := cluster.Start(ctx, "")
 	must(t, err)
-	t.Cleanup(cluster.Close)
+	t.Cleanup(servers.Close)
 	var cells []*Cell
 	for range 2 {
-		nc, err := cluster.Connect()
+		nc, err := servers.Connect()
 		must(t, err)
 		cells = append(cells, openCell(t, nc))
 	}

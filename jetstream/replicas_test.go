@@ -7,8 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 	"github.com/turnlog/turnlog/internal/testing/memorytest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
@@ -21,13 +21,13 @@ import (
 // a cluster takes a second to create one.
 func TestContractsHoldWithThreeReplicas(t *testing.T) {
 	t.Parallel()
-	cluster, err := embedded.StartCluster(t.Context(), 3, embedded.WithStore(t.TempDir()))
+	c, err := cluster.Start(t.Context(), t.TempDir())
 	must(t, err)
-	t.Cleanup(cluster.Close)
+	t.Cleanup(c.Close)
 	var conns atomic.Int64
 	open := func(t testing.TB) *Cell { // through the next server
 		t.Helper()
-		servers := cluster.Servers()
+		servers := c.Servers()
 		return openCell(t, natstest.ConnectTCP(t, servers[int(conns.Add(1))%len(servers)]))
 	}
 	create(t, open(t), jetstream.FileStorage, 3)

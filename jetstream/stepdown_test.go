@@ -7,7 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -19,12 +19,12 @@ func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	cluster, err := embedded.StartCluster(ctx, 3)
+	servers, err := cluster.Start(ctx, "")
 	must(t, err)
-	t.Cleanup(cluster.Close)
+	t.Cleanup(servers.Close)
 	var cells []*Cell
 	for range 3 {
-		nc, err := cluster.Connect()
+		nc, err := servers.Connect()
 		must(t, err)
 		cells = append(cells, openCell(t, nc))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -62,7 +63,7 @@ func TestTheNodeRefusesAWeakerDeployment(t *testing.T) {
 
 func TestTheNodeRefusesServersThatMaySyncLate(t *testing.T) {
 	t.Parallel()
-	c, err := embedded.StartCluster(t.Context(), 3, embedded.WithStore(t.TempDir()), embedded.WithSync())
+	c, err := cluster.Start(t.Context(), t.TempDir(), embedded.WithSync())
 	if err != nil {
 		t.Fatal(err)
 	}

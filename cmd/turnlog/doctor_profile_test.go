@@ -9,6 +9,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -95,7 +96,7 @@ func TestProvisioningByProfile(t *testing.T) {
 
 func TestAClusterByProfile(t *testing.T) {
 	t.Parallel()
-	c, err := embedded.StartCluster(t.Context(), 3, embedded.WithStore(t.TempDir()))
+	c, err := cluster.Start(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/cluster"
 )
 
 // TestMain runs all pages at once: they mostly wait for sessions.
@@ -126,12 +126,12 @@ func (r *reader) prepare(t *testing.T, binaries, text string) {
 	case 1:
 		r.serve(t, clitest.Serve(t).ClientURL(), text)
 	default:
-		cluster, err := embedded.StartCluster(t.Context(), r.servers, embedded.WithStore(t.TempDir()))
+		c, err := cluster.Start(t.Context(), t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(cluster.Close)
-		r.serve(t, cluster.ClientURL(), text)
+		t.Cleanup(c.Close)
+		r.serve(t, c.ClientURL(), text)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -32,16 +33,14 @@ const (
 	// How long a silent worker keeps a call. Short, so that the calls of a killed worker are
 	// redelivered during the run.
 	queueLease = 3 * time.Second
-
-	clusterSize = 3
 )
 
 // site is the servers of a run and its cell on them.
 type site struct {
 	namespace string
-	servers   *natscli.Flags    // nil: the caller's server in this process
-	local     *embedded.Server  // that server
-	cluster   *embedded.Cluster // nil: the caller's servers
+	servers   *natscli.Flags   // nil: the caller's server in this process
+	local     *embedded.Server // that server
+	cluster   *cluster.Cluster // nil: the caller's servers
 	log       *zap.Logger
 
 	layout admin.Config
@@ -64,11 +63,11 @@ func newSite(ctx context.Context, c Config, dir string) (g *site, err error) {
 	case c.Server != nil:
 		g.layout.Memory = c.Server.InMemory()
 	case c.Servers == nil:
-		g.cluster, err = embedded.StartCluster(ctx, clusterSize, embedded.WithStore(filepath.Join(dir, "nats")))
+		g.cluster, err = cluster.Start(ctx, filepath.Join(dir, "nats"))
 		if err != nil {
 			return nil, err
 		}
-		g.servers, g.layout.Replicas = &natscli.Flags{Server: g.cluster.ClientURL()}, clusterSize
+		g.servers, g.layout.Replicas = &natscli.Flags{Server: g.cluster.ClientURL()}, cluster.Size
 	default:
 		g.namespace = "torture_" + strconv.FormatUint(c.Seed, 36) + "_" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	}
@@ -235,7 +234,7 @@ func (g *site) stopServer(pick uint64) (int, bool) {
 	if g.down >= 0 || g.rolling {
 		return 0, false
 	}
-	g.down = int(pick % clusterSize) //nolint:gosec // less than three
+	g.down = int(pick % cluster.Size) //nolint:gosec // less than three
 	g.cluster.Stop(g.down)
 	return g.down, true
 }

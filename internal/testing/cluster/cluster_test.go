@@ -1,7 +1,8 @@
-package embedded
+package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,13 +12,15 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
+
+	"github.com/turnlog/turnlog/embedded"
 )
 
-func TestClusterLosesNothingWhenServersStopAndRestart(t *testing.T) {
+func TestItLosesNothingWhenServersStopAndRestart(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c, err := StartCluster(ctx, 3)
+	c, err := Start(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,10 +28,10 @@ func TestClusterLosesNothingWhenServersStopAndRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	createStream(t, nc, 3)
-	mustAsk(t, nc, "s", "one")
+	ask(t, nc, "$JS.API.STREAM.CREATE.S", `{"name":"S","subjects":["s"],"num_replicas":3}`)
+	ask(t, nc, "s", "one")
 
-	leader := mustAsk(t, nc, "$JS.API.STREAM.INFO.S", "").Cluster.Leader
+	leader := ask(t, nc, "$JS.API.STREAM.INFO.S", "").Cluster.Leader
 	var i int
 	for n, s := range c.Servers() {
 		if s.Name() == leader {
@@ -47,7 +50,7 @@ func TestClusterLosesNothingWhenServersStopAndRestart(t *testing.T) {
 	// Without another server, the majority includes the restarted one.
 	c.Stop((i + 1) % 3)
 	publish(ctx, t, nc, "three")
-	if a := mustAsk(t, nc, "$JS.API.STREAM.INFO.S", ""); a.State.Messages != 3 {
+	if a := ask(t, nc, "$JS.API.STREAM.INFO.S", ""); a.State.Messages != 3 {
 		t.Errorf("messages = %d, want 3", a.State.Messages)
 	}
 	c.Close()
@@ -56,6 +59,27 @@ func TestClusterLosesNothingWhenServersStopAndRestart(t *testing.T) {
 		t.Error("connection is still open after Close")
 	}
 	goleak.VerifyNone(t, before)
+}
+
+// answer is what the tests read of the server's answers.
+type answer struct {
+	Error   *nats.APIError
+	Cluster struct{ Leader string }
+	State   struct{ Messages int }
+}
+
+func ask(t *testing.T, nc *nats.Conn, subject, body string) (a answer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	reply, err := nc.RequestWithContext(ctx, subject, []byte(body))
+	if err != nil {
+		t.Fatalf("ask %s: %v", subject, err)
+	}
+	if err := json.Unmarshal(reply.Data, &a); err != nil || a.Error != nil {
+		t.Fatalf("ask %s: %s, %v", subject, reply.Data, err)
+	}
+	return a
 }
 
 // publish retries until the stream has a leader. Each message has an ID, so a retry after a lost
@@ -77,9 +101,9 @@ func publish(ctx context.Context, t *testing.T, nc *nats.Conn, text string) {
 	}
 }
 
-func TestClusterLocksItsStore(t *testing.T) {
+func TestTwoClustersCannotShareADirectory(t *testing.T) {
 	dir := t.TempDir()
-	c, err := StartCluster(t.Context(), 3, WithStore(dir), WithUser("ann", "pw"))
+	c, err := Start(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +112,7 @@ func TestClusterLocksItsStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	createStream(t, nc, 3)
+	ask(t, nc, "$JS.API.STREAM.CREATE.S", `{"name":"S","subjects":["s"],"num_replicas":3}`)
 	for _, s := range c.Servers() {
 		if s.InMemory() {
 			t.Errorf("InMemory of %s = true with a store", s.Name())
@@ -97,24 +121,7 @@ func TestClusterLocksItsStore(t *testing.T) {
 			t.Errorf("store of %s: %v", s.Name(), err)
 		}
 	}
-	if _, err := StartCluster(t.Context(), 3, WithStore(dir)); !errors.Is(err, ErrStoreInUse) {
-		t.Errorf("a second cluster on the same store: %v, want %v", err, ErrStoreInUse)
-	}
-}
-
-func TestClusterRejectsBadOptions(t *testing.T) {
-	for _, c := range []struct {
-		n    int
-		opts []Option
-		want string
-	}{
-		{2, nil, "give 3 or more"},
-		{3, []Option{WithListener("127.0.0.1:0")}, "omit the listener"},
-		{3, []Option{WithSync()}, "give a store directory"},
-	} {
-		_, err := StartCluster(t.Context(), c.n, c.opts...)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("StartCluster of %d = %v, want an error with %q", c.n, err, c.want)
-		}
+	if _, err := Start(t.Context(), dir); !errors.Is(err, embedded.ErrStoreInUse) {
+		t.Errorf("a second cluster on the same store: %v, want %v", err, embedded.ErrStoreInUse)
 	}
 }

@@ -41,9 +41,9 @@ func (c *Client) StoreFile(ctx context.Context, name, mime string, src io.ReadSe
 // user may not read inboxes, or input is pending, that takes a driver: without one, Settle
 // returns session.ErrNoAnswer when ctx ends.
 func (c *Client) Settle(ctx context.Context, s *session.Session) error {
-	pending, err := c.inputPending(ctx, s.ID())
+	pending, err := c.InputPending(ctx, s.ID())
 	switch {
-	case err != nil && !errors.Is(forbidden(err), ErrForbidden):
+	case err != nil && !errors.Is(err, ErrForbidden):
 		return err
 	case err == nil && !pending:
 		return nil
@@ -55,17 +55,22 @@ func (c *Client) Settle(ctx context.Context, s *session.Session) error {
 	return err
 }
 
-func (c *Client) inputPending(ctx context.Context, id content.SessionID) (bool, error) {
+// InputPending reports whether a session has input that it has not handled. It returns ErrForbidden if this
+// user may not read inboxes.
+func (c *Client) InputPending(ctx context.Context, id content.SessionID) (pending bool, err error) {
+	if there, err := c.inbox.HasAny(ctx, id); err != nil || !there { // one request, which may be denied
+		return false, forbidden(err)
+	}
 	state, _, err := c.Read(ctx, id)
 	if err != nil {
 		return false, err
 	}
 	for m, err := range c.inbox.Read(ctx, id, state.Cursors, 0) {
-		if err != nil {
-			return false, err
+		if err == nil {
+			err = c.inbox.Open(ctx, &m)
 		}
-		if err := c.inbox.Open(ctx, &m); err != nil {
-			return false, err
+		if err != nil {
+			return false, forbidden(err)
 		}
 		switch m.Envelope.Command.(type) { //nolint:gochecksumtype // the others are no input
 		case commands.SubmitInput, commands.StartTask:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,27 @@ func TestADeniedRequestFailsAtOnce(t *testing.T) {
 		if !errors.Is(err, ErrForbidden) || !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "turnlog.cmd.s.decide") {
 			t.Fatalf("Send = %v, want ErrForbidden", err)
 		}
+	}
+}
+
+// The server logs each denied request.
+func TestAnInboxThatMayNotBeReadIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	var denied atomic.Int32
+	nc, err := nats.Connect(forbidding(t), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) { denied.Add(1) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	c, err := Open(nc, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = c.InputPending(t.Context(), "s"); !errors.Is(err, ErrForbidden) {
+		t.Errorf("InputPending = %v, want ErrForbidden", err)
+	}
+	if err := nc.Flush(); err != nil || denied.Load() != 1 {
+		t.Errorf("%d requests were denied (%v)", denied.Load(), err)
 	}
 }
 

@@ -82,6 +82,19 @@ func TestASessionAtWorkIsNotDeleted(t *testing.T) {
 	}
 }
 
+// A refused command stays in the inbox until the session parks.
+func TestASessionIsDeletedAfterARefusedCommand(t *testing.T) {
+	t.Parallel()
+	cfg := node()
+	cfg.Idle = time.Hour
+	url := cellOf(t, cfg)
+	succeed(t, url, "run", "--session", "s", "--model", "demo", "hello")
+	expect(t, cli.CodeFailed, "detach", "s", "call_1_1", "--server", url)
+	if out := succeed(t, url, "sessions", "rm", "s"); !strings.HasPrefix(out, "s was deleted at ") {
+		t.Errorf("sessions rm prints %q", out)
+	}
+}
+
 // The driver of a session at rest leaves later and records that, which must not prevent the
 // deletion.
 func TestASessionIsDeletedWhileItsDriverLeaves(t *testing.T) {

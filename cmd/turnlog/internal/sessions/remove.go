@@ -214,17 +214,11 @@ func (k keeper) atRest(ctx context.Context, s *loop.State) error {
 	case !s.Closed && loop.Waiting(s) != commands.WaitInput:
 		return errors.New("it is working")
 	}
-	pending := 0
-	for _, err := range k.cell.Inbox().Read(ctx, s.Session, s.Cursors, 0) {
-		if err != nil {
-			return err
-		}
-		pending++
+	pending, err := k.client.InputPending(ctx, s.Session)
+	if pending {
+		return errors.New("input is pending: wait until it is handled")
 	}
-	if pending > 0 {
-		return fmt.Errorf("%s pending", render.Plural(pending, "command is", "commands are"))
-	}
-	return nil
+	return err
 }
 
 // removalReport is what "turnlog sessions rm" did.

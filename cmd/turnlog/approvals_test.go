@@ -35,17 +35,22 @@ func guarded(t *testing.T) (url string) {
 // guardedUntil is guarded, and returns how to stop its node and worker.
 func guardedUntil(t *testing.T) (url string, stop func()) {
 	t.Helper()
-	type name struct {
-		Name string `json:"name,omitempty"`
-	}
-	greet, err := tool.Func("greet", "Greets.", func(_ context.Context, in name) (string, error) { return "hello " + in.Name, nil }, reads())
-	if err != nil {
-		t.Fatal(err)
-	}
 	cfg := node()
 	cfg.Effects = engine.Config{Permissions: askFirst{}}
 	url = cellOf(t, actor.Config{})
-	return url, hostOn(t, &cli.Cell{Cell: cellAt(t, url), Conn: clitest.Dial(t, url)}, cfg, greet)
+	return url, hostOn(t, &cli.Cell{Cell: cellAt(t, url), Conn: clitest.Dial(t, url)}, cfg, greet(t))
+}
+
+func greet(t *testing.T) tool.Tool {
+	t.Helper()
+	type name struct {
+		Name string `json:"name,omitempty"`
+	}
+	made, err := tool.Func("greet", "Greets.", func(_ context.Context, in name) (string, error) { return "hello " + in.Name, nil }, reads())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
 }
 
 const greeting = `
@@ -58,7 +63,9 @@ func TestRunStopsAtAnApprovalAndPrintsHowToDecideIt(t *testing.T) {
 	t.Parallel()
 	url := guarded(t)
 	p := at(t, url, "run", "-o", "json", "--session", "s", "--model", scripted(t, greeting), "hi")
-	want := `greet (call call_1_1) needs approval: wants to greet: look with "turnlog approvals show s call_1_1", decide with "turnlog approve s call_1_1" or "turnlog deny s call_1_1"`
+	place := " s call_1_1 --server " + url + `"`
+	want := `greet (call call_1_1) needs approval: wants to greet: look with "turnlog approvals show` + place +
+		`, decide with "turnlog approve` + place + ` or "turnlog deny` + place
 	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), want) {
 		t.Errorf("code %d, err %s", code, p.err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
@@ -120,6 +121,21 @@ func TestAClientLearnsWhichRoleACommandNeeds(t *testing.T) {
 		if code != cli.CodeFailed || !strings.Contains(printed, "this user may not publish to ") || !strings.Contains(printed, `"turnlog permissions `+x.want) {
 			t.Errorf("turnlog %q = %d %q, want that it takes the role %s", x.args, code, printed, x.want)
 		}
+	}
+}
+
+// A client that is no approver may be asked at its terminal. Its decision is denied, and the call still waits.
+func TestAClientLearnsThatAnApproverMustDecide(t *testing.T) {
+	t.Parallel()
+	as, cell := restricted(t)
+	cfg := node()
+	cfg.Effects = engine.Config{Permissions: askFirst{}}
+	hostOn(t, &cli.Cell{Cell: cell}, cfg, greet(t))
+	p := prepare(t, strings.NewReader(""), nil)
+	p.start(t, append([]string{"run", "--yes", "-o", "json", "--session", "s", "--model", scripted(t, greeting), "hi"}, as(admin.RoleClient)...)...)
+	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), `this user is no approver: one decides with "turnlog approve s call_1_1"`) ||
+		!strings.Contains(p.out.String(), `"finish_reason":"needs_approval"`) {
+		t.Errorf("code %d, out %s, err %s", code, p.out, p.err)
 	}
 }
 

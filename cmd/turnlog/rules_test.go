@@ -92,7 +92,7 @@ func TestWithoutRulesOnlyToolsThatReadRun(t *testing.T) {
 	}
 	url := cellOf(t, node(), named(t, "lamp"))
 	p = at(t, url, "run", "--session", "s", "--model", scripted(t, "replies:\n  - calls: [{name: lamp, input: {}}]\n  - text: lit\n    repeat: true\n"), "hi")
-	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), `decide with "turnlog approve s call_1_1" or "turnlog deny s call_1_1"`) {
+	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), `decide with "turnlog approve s call_1_1 --server `) {
 		t.Errorf("code %d, err %s", code, p.err)
 	}
 	p = at(t, url, "run", "--session", "s", "--yes", "me too")

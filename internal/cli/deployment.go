@@ -58,6 +58,15 @@ func (d *Deployment) Namespace() string {
 	return cmp.Or(d.namespace, d.getenv(envNamespace), jetstream.DefaultNamespace)
 }
 
+// Repeat returns the flags on the command line that name the deployment, without credentials.
+func (d *Deployment) Repeat() string {
+	flags := d.Flags.Repeat()
+	if d.namespace != "" {
+		flags += " --namespace " + d.namespace
+	}
+	return flags
+}
+
 // Cell is a cell and its connection.
 type Cell struct {
 	*jetstream.Cell

@@ -115,6 +115,26 @@ func (f *Flags) merged() Flags {
 	return m
 }
 
+// Repeat returns the flags on the command line that name the server, to be repeated in another command that may
+// be another user's: without credentials.
+func (f *Flags) Repeat() (flags string) {
+	if f.Context != "" {
+		flags += " --context " + f.Context
+	}
+	var servers []string
+	for raw := range strings.SplitSeq(f.Server, ",") {
+		if at := strings.LastIndex(raw, "@"); at >= 0 {
+			scheme, _, _ := strings.Cut(raw, "://")
+			raw = scheme + "://" + raw[at+1:]
+		}
+		servers = append(servers, raw)
+	}
+	if f.Server != "" {
+		flags += " --server " + strings.Join(servers, ",")
+	}
+	return flags
+}
+
 func (f *Flags) hasCredentials() bool {
 	return cmp.Or(f.Creds, f.User, f.Password, f.Token, f.NKey) != ""
 }

@@ -31,6 +31,7 @@ type conversation struct {
 	yes     bool             // approve everything
 	asks    bool             // ask the user about approvals
 	answers []answer         // that cover later questions; owned by the approver
+	place   string           // flags that name the deployment
 	store   string           // of the sessions of this process, or ""
 	root    string           // of the tools of this process, or ""
 	lines   func() <-chan app.Line
@@ -79,7 +80,7 @@ func existing(ctx context.Context, r *app.Remote, id content.SessionID, do func(
 
 // converse runs do with a session, which may not exist yet.
 func converse(ctx context.Context, r *app.Remote, d *cli.Cell, id content.SessionID, do func(context.Context, *conversation) error) error {
-	v := &conversation{App: r.App, id: id, lines: sync.OnceValue(r.App.Lines), ended: make(map[content.CallID]bool)}
+	v := &conversation{App: r.App, id: id, place: r.Repeat(), lines: sync.OnceValue(r.App.Lines), ended: make(map[content.CallID]bool)}
 	var err error
 	if v.client, err = r.Client(d, client.WithApprover(v)); err != nil {
 		return err

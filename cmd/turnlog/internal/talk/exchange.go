@@ -11,6 +11,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -270,6 +271,9 @@ func (x *exchange) outcome(ctx context.Context, err error) (*outcome, error) {
 		if o.held = pending.Approvals; pending.Partial != nil {
 			o.turn = pending.Partial.Turn
 		}
+		return o, nil
+	case errors.Is(err, client.ErrForbidden) && len(x.session.PendingApprovals()) > 0:
+		o.held = x.session.PendingApprovals()
 		return o, nil
 	case ignored && invalid.Reason == commands.ReasonEmptyInput:
 		return nil, app.Failed(cli.CodeFailed, "session %s ignored the input: it was handled before", x.id)

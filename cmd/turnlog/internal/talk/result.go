@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -201,12 +202,15 @@ func (o *outcome) turnVerdict() error {
 		if n := len(o.held) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more)", n)
 		}
-		how := fmt.Sprintf("look with \"turnlog approvals show %[1]s %[2]s\", decide with \"turnlog approve %[1]s %[2]s\" or \"turnlog deny %[1]s %[2]s\"", o.id, a.CallID)
-		if o.local {
-			how = "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
-		}
-		if o.store != "" {
+		how := fmt.Sprintf("look with \"turnlog approvals show %[1]s\", decide with \"turnlog approve %[1]s\" or \"turnlog deny %[1]s\"",
+			fmt.Sprintf("%s %s%s", o.id, a.CallID, o.place))
+		switch {
+		case o.store != "":
 			how = fmt.Sprintf("continue the session at a terminal, \"turnlog chat --store %s --session %s\"", o.store, o.id)
+		case o.local:
+			how = "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
+		case errors.Is(o.err, client.ErrForbidden):
+			how = fmt.Sprintf("this user is no approver: one decides with \"turnlog approve %s %s\"", o.id, a.CallID)
 		}
 		return app.Failed(cli.CodeApproval, "%s (call %s) needs approval%s: %s: %s", a.Tool, a.CallID, more, app.Question(a), how)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -55,7 +54,7 @@ func OnDenied(nc *nats.Conn, do func(*jetstream.DeniedError)) (restore func()) {
 // create what is missing, for example in a cell of an earlier release.
 func (c *Cell) Advise(err error) error {
 	if d, denied := jetstream.Denied(err); denied {
-		return fmt.Errorf("%w: %s", err, c.deniedHint(d, nil))
+		return c.refused(err, d, nil)
 	}
 	if errors.Is(err, jetstream.ErrNotProvisioned) {
 		return fmt.Errorf("%w (\"turnlog provision\" creates what is missing, or says what prevents that)", err)
@@ -63,27 +62,26 @@ func (c *Cell) Advise(err error) error {
 	return err
 }
 
-// deniedHint says what to do about a denial. The user needs the permissions of all the
-// roles, or without roles those of any role that is permitted.
-func (c *Cell) deniedHint(d *jetstream.DeniedError, as []admin.Role) string {
+// refused says what to do about a denial. The user needs the permissions of all the roles, or without roles
+// those of any that is permitted.
+func (c *Cell) refused(err error, d *jetstream.DeniedError, as []admin.Role) error {
 	if d.Hearing && strings.HasPrefix(d.Subject, strings.TrimSuffix(cmp.Or(c.Conn.Opts.InboxPrefix, nats.InboxPrefix), ".")+".") {
-		return `it cannot receive replies there: give the --inbox-prefix that "turnlog permissions" prints with the user's role or name`
+		return fmt.Errorf(`%w: it cannot receive replies there: give the --inbox-prefix that "turnlog permissions" prints with the user's role or name`, err)
 	}
+	command := permissionsOf(as...)
+	between := " and "
 	if len(as) == 0 {
-		return "connect as a user with the permission (" + anyOf(admin.Of(c.Cell).Allowed(d)) + ")"
+		as, between = admin.Of(c.Cell).Allowed(d), " or "
+		command = "turnlog permissions ROLE"
 	}
-	return fmt.Sprintf("connect as a user with what %q prints", permissionsOf(as...))
-}
-
-func anyOf(roles []admin.Role) string {
+	var roles []string
+	for _, r := range as {
+		roles = append(roles, string(r))
+	}
 	if len(roles) == 0 {
-		return `"turnlog permissions ROLE" prints what a role needs`
+		return fmt.Errorf("%w (%q prints what a role may do)", err, command)
 	}
-	var all []string
-	for _, r := range roles {
-		all = append(all, strconv.Quote(permissionsOf(r)))
-	}
-	return strings.Join(all, " or ") + " prints what is needed"
+	return fmt.Errorf("this takes the role %s (%q prints what a role may do): %w", strings.Join(roles, between), command, err)
 }
 
 // permissionsOf returns the command that prints the permissions of roles.

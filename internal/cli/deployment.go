@@ -182,7 +182,7 @@ func (c *Cell) explain(err error, as []admin.Role) error {
 	case overlaps:
 		return fmt.Errorf("%s: %w: nothing was created: delete that stream, or use another --namespace", at, err)
 	case isDenied:
-		return fmt.Errorf("%s: %w: %s", at, err, c.deniedHint(denied, as))
+		return c.refused(fmt.Errorf("%s: %w", at, err), denied, as)
 	}
 	return fmt.Errorf("%s: %w", at, err)
 }

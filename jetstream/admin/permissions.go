@@ -115,7 +115,7 @@ func (g Grant) check() (namespace string, err error) {
 	}
 	for _, r := range g.Roles {
 		if err == nil && !slices.Contains(Grantable(), r) {
-			err = fmt.Errorf("role %q", r)
+			err = fmt.Errorf("role %q: use %s", r, strings.Trim(fmt.Sprint(Grantable()), "[]"))
 		}
 	}
 	if err != nil {

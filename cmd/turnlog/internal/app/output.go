@@ -7,10 +7,12 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
@@ -86,6 +88,9 @@ func Table[R any](w io.Writer, header string, rows []R, cells func(R) []any) err
 	}
 	return t.Flush()
 }
+
+// When prints a time to the second.
+func When(t content.Time) string { return t.Std().Format(time.RFC3339) }
 
 // Fields writes names and values in two aligned columns.
 func Fields(w io.Writer, fill func(row func(name, format string, args ...any))) error {

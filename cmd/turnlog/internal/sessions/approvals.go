@@ -58,7 +58,7 @@ Sessions that an older release left with a pending approval are listed once they
 		cells: func(p pendingApproval) []any {
 			expires, what := "never", p.Summary
 			if p.ExpiresAt != nil {
-				expires = p.ExpiresAt.String()
+				expires = app.When(*p.ExpiresAt)
 			}
 			if what == "" {
 				what = string(p.Reason) + " " + string(p.Input)
@@ -115,7 +115,7 @@ func (q asked) print(w io.Writer, style render.Style) error {
 			row("approval", "%s: %s", one.ID, cmp.Or(one.Decided, string(one.Outcome)))
 			row("  asks", "%s", one.Question())
 			if one.ExpiresAt != nil {
-				row("  expires", "%s", one.ExpiresAt)
+				row("  expires", "%s", app.When(*one.ExpiresAt))
 			}
 			if one.Covers != "" {
 				row("  always", "%s", one.Covers)

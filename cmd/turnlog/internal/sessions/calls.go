@@ -81,7 +81,7 @@ background. A call waits to start, waits for approval, runs, or runs in the back
 		return app.Table(w, "CALL TOOL STATE ROUTE ATTEMPTS DEADLINE", all, func(c openCall) []any {
 			deadline := "none"
 			if c.Deadline != nil {
-				deadline = c.Deadline.String()
+				deadline = app.When(*c.Deadline)
 			}
 			return []any{c.Call, c.Tool, c.State, c.Route, c.Attempts, deadline}
 		})

@@ -67,7 +67,7 @@ have been woken; --all reads all sessions instead.`,
 			last := c.Lost[len(c.Lost)-1]
 			return []any{
 				c.Session, cmp.Or(string(c.Call), "-"), cmp.Or(c.Tool, "-"), cmp.Or(c.Effects, "-"), c.Attempts,
-				last.At, render.Style{}.Line(last.Reason),
+				app.When(last.At), render.Style{}.Line(last.Reason),
 			}
 		},
 	}
@@ -147,10 +147,10 @@ func (c *pastCall) print(w io.Writer) error {
 		row("place", "%s, round %d", c.Turn, c.Round)
 		row("attempts", "%d", c.Attempts)
 		for _, l := range c.Lost {
-			row("lost", "%s, attempt %d: %s", l.At, l.Attempt, line(l.Reason))
+			row("lost", "%s, attempt %d: %s", app.When(l.At), l.Attempt, line(l.Reason))
 		}
 		for _, s := range c.Settled {
-			text := s.At.String() + ", by " + content.Sender(s.User, s.By)
+			text := app.When(s.At) + ", by " + content.Sender(s.User, s.By)
 			if s.Reason != "" {
 				text += ": " + line(s.Reason)
 			}

@@ -122,7 +122,7 @@ func (r report) print(w io.Writer) error {
 			row("agent", "%s, version %s", r.Agent.Name, r.Agent.Version)
 		}
 		row("model", "%s", r.Model)
-		row("last change", "%s, %s ago", r.Changed.Std().Format(time.RFC3339), age(time.Since(r.Changed.Std())))
+		row("last change", "%s, %s ago", app.When(r.Changed), age(time.Since(r.Changed.Std())))
 		row("turns", "%d", r.Turns)
 		row("items", "%d", r.Items)
 		if r.Queued > 0 {

@@ -174,7 +174,6 @@ func TestDifferentQuestionsHaveDifferentScopes(t *testing.T) {
 	for _, c := range []command{
 		status,
 		{Argv: []string{"git", "status"}, Env: []string{"LANG"}, Values: "y"},
-		{Argv: []string{"git", "status"}, Shell: "one"},
 		{Argv: []string{"git", "status"}},
 		{Argv: []string{"git", "push"}},
 		{Argv: []string{"git", "push"}, Cwd: "x"},

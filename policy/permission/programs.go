@@ -14,7 +14,6 @@ type command struct {
 	Cwd    string   `json:"cwd"`
 	Env    []string `json:"env"`              // the keys
 	Values string   `json:"values,omitempty"` // digest of what they are set to
-	Shell  string   `json:"shell,omitempty"`  // kept one, which has a directory and variables
 }
 
 func readCommand(target json.RawMessage) (command, bool) {
@@ -24,7 +23,7 @@ func readCommand(target json.RawMessage) (command, bool) {
 }
 
 // scope returns the scope of an approval: exactly this command, with its arguments, directory
-// and variables, in this shell. What a program does is up to its arguments.
+// and variables. What a program does is up to its arguments.
 func (c command) scope() string {
 	raw, _ := json.Marshal(c) //nolint:errchkjson // texts can always be encoded
 	return tool.Digest(raw)

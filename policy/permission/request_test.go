@@ -35,7 +35,6 @@ type command struct {
 	Env  []string `json:"env,omitempty"`
 
 	Values string `json:"values,omitempty"`
-	Shell  string `json:"shell,omitempty"`
 }
 
 func run(t testing.TB, c command) tool.Request {

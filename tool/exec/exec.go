@@ -15,10 +15,7 @@
 //
 // [NewShell] returns shell_exec. Stdout and stderr are one stream, and a command that ran
 // is a success of the tool, whatever its exit status, which is part of the output for the
-// model to judge. With [Options].Shells, a call may keep its shell: the next call starts
-// with the same directory and exported variables, but without functions and processes.
-// Kept shells are in the memory of one worker. If a shell is gone, because the worker
-// restarted or the call reached another one, the call fails and says so.
+// model to judge.
 //
 // [New] and [Load] return the tools of manifests. A manifest in YAML or JSON names the
 // tool, its input and its command; the program needs to know nothing about Turnlog. There
@@ -51,8 +48,6 @@ import (
 const (
 	CodeNoProgram = "no_such_program" // the program does not exist
 	CodeNotRun    = "not_run"         // the operating system cannot run it
-	CodeShellGone = "shell_gone"      // the kept shell does not exist or has ended
-	CodeShellBusy = "shell_busy"      // another call is running in the kept shell
 	CodeExit      = "exit_status"     // the program of a manifest failed
 	CodeOutput    = "bad_output"      // the output is not what the manifest promises
 )
@@ -67,9 +62,6 @@ type Options struct {
 	Writable []string // absolute paths that commands in a sandbox may write, in addition to the root
 	ReadOnly []string // absolute paths that they may only read, even below the root
 	Hidden   []string // absolute paths that are empty to them
-
-	Shells    int           // of NewShell: how many shells are kept; one more evicts the least recently used; zero: none
-	ShellIdle time.Duration // of NewShell: how long an unused shell is kept; zero: 30 min
 }
 
 const (
@@ -158,7 +150,6 @@ type target struct {
 	Cwd    string   `json:"cwd"`
 	Env    []string `json:"env,omitempty"`    // the keys that a call sets
 	Values string   `json:"values,omitempty"` // digest of what it sets them to
-	Shell  string   `json:"shell,omitempty"`  // the kept shell that runs it
 }
 
 func invalid(format string, args ...any) error {

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +23,6 @@ type shell struct {
 	host
 
 	network bool
-	kept    *kept
 }
 
 // NewShell returns the tool shell_exec for the directory root. It returns an error if root
@@ -35,8 +32,12 @@ func NewShell(root string, opts Options) (tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &shell{host: h, network: opts.Network, kept: &kept{limit: opts.Shells, idle: cmp.Or(max(opts.ShellIdle, 0), 30*time.Minute)}}
-	options := []tool.Option{
+	s := &shell{host: h, network: opts.Network}
+	return tool.CallFunc("shell_exec",
+		fmt.Sprintf("Runs a command and waits for it to end. Returns its output, stdout and stderr interleaved, and its exit status. "+
+			"Give either argv or script. It starts in the root unless cwd is set, has no input, and is stopped after %s unless timeout_seconds is set. "+
+			"Processes that it leaves running are stopped when it ends.%s", defaultTimeout, s.about()),
+		s.exec,
 		tool.WithSchema(func(s *jsonschema.Schema) {
 			s.Properties["argv"].MinItems = new(1)
 			s.Properties["script"].MinLength = new(1)
@@ -49,28 +50,17 @@ func NewShell(root string, opts Options) (tool.Tool, error) {
 				`"exit_code":{"type":"integer","description":"-1 if a signal ended the command"},` +
 				`"signal":{"type":"string"},"duration_ms":{"type":"integer"},"cut_bytes":{"type":"integer"}}}`)
 		}),
-	}
-	if opts.Shells <= 0 {
-		options = append(options, tool.Without("shell", "end_shell"))
-	}
-	return tool.CallFunc("shell_exec",
-		fmt.Sprintf("Runs a command and waits for it to end. Returns its output, stdout and stderr interleaved, and its exit status. "+
-			"Give either argv or script. It starts in the root unless cwd is set, has no input, and is stopped after %s unless timeout_seconds is set. "+
-			"Processes that it leaves running are stopped when it ends.%s", defaultTimeout, s.about()),
-		s.exec, options...)
+	)
 }
 
 // about describes how the tool is configured.
 func (s *shell) about() string {
-	text := ""
-	if s.kept.limit > 0 {
-		text += ` To keep the directory and exported variables from one script to the next, set shell to "new", then to the name that the result gives.`
+	if s.box.Name() == sandbox.None {
+		return ""
 	}
-	if s.box.Name() != sandbox.None {
-		text += " Commands can write only below the root and in /tmp, and each has its own empty /tmp."
-		if !s.network {
-			text += " They have no network."
-		}
+	text := " Commands can write only below the root and in /tmp, and each has its own empty /tmp."
+	if !s.network {
+		text += " They have no network."
 	}
 	return text
 }
@@ -81,13 +71,11 @@ type input struct {
 	Cwd     string            `json:"cwd,omitempty" jsonschema:"The directory to start in, relative to the root. Default: the root."`
 	Env     map[string]string `json:"env,omitempty" jsonschema:"Environment variables to set, in addition to PATH, HOME, LANG and TMPDIR."`
 	Timeout float64           `json:"timeout_seconds,omitempty" jsonschema:"After how long to stop the command."`
-	Shell   string            `json:"shell,omitempty" jsonschema:"The shell to run the script in, as an earlier result named it, or new to start one that is kept. Default: a shell that is not kept."`
-	End     bool              `json:"end_shell,omitempty" jsonschema:"End the shell after this script."`
 }
 
 // Describe describes the permission request.
 func (in input) Describe() (kind, summary string, about any) {
-	t := target{Argv: in.command(), Cwd: filepath.ToSlash(filepath.Clean(in.Cwd)), Shell: in.Shell}
+	t := target{Argv: in.command(), Cwd: filepath.ToSlash(filepath.Clean(in.Cwd))}
 	for key := range in.Env {
 		t.Env = append(t.Env, key)
 	}
@@ -119,17 +107,10 @@ func (in input) check() error {
 		return invalid("argv[0]: is empty, want a program")
 	case slices.ContainsFunc(argv, hasNUL):
 		return invalid("argv, script: an argument cannot contain a NUL character")
-	case in.Shell == "" && in.End:
-		return invalid("end_shell: needs shell")
-	case in.Shell != "" && in.Script == "":
-		return invalid("shell: needs a script, not argv")
 	}
 	for key, value := range in.Env {
-		switch {
-		case key == "" || strings.Contains(key, "=") || hasNUL(key) || hasNUL(value):
+		if key == "" || strings.Contains(key, "=") || hasNUL(key) || hasNUL(value) {
 			return invalid("env: %q is not a variable name, or its value contains a NUL character", key)
-		case in.Shell != "" && !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(key):
-			return invalid("env: %q is not a shell variable", key)
 		}
 	}
 	return nil
@@ -155,35 +136,7 @@ func (s *shell) exec(ctx context.Context, c tool.Call, in input) (tool.Output, e
 	if cmd.Path, err = lookPath(cmd.Argv[0], cmd.env); err != nil {
 		return tool.Output{}, err
 	}
-	if in.Shell == "" {
-		return s.once(ctx, c, cmd)
-	}
-	k, err := s.kept.take(c.Session, in.Shell)
-	if err != nil {
-		return tool.Output{}, err
-	}
-	defer func() { s.kept.put(k, in.End) }()
-	return s.within(ctx, c, cmd, k, in)
-}
-
-// within runs a script in a kept shell.
-func (s *shell) within(ctx context.Context, c tool.Call, cmd command, k *keptShell, in input) (tool.Output, error) {
-	v, err := k.visit(in, cmd.Dir)
-	if err != nil {
-		return tool.Output{}, err
-	}
-	defer v.leave()
-	cmd.Argv, cmd.Files = []string{"/bin/sh", "-c", v.script(in)}, []string{v.files}
-	out, err := s.once(ctx, c, cmd)
-	note := v.keep(in.End)
-	if e, ok := errors.AsType[*tool.Error](err); ok {
-		return tool.Output{}, tool.Failure(e.Code, "%s\n%s", strings.TrimSuffix(e.Message, "\n"), strings.TrimSuffix(note, "\n"))
-	}
-	if err != nil {
-		return tool.Output{}, err
-	}
-	out.Parts[0].Text += note
-	return out, nil
+	return s.once(ctx, c, cmd)
 }
 
 // lookPath finds a program in the PATH of env, as the command would. A name with a

@@ -45,7 +45,6 @@ func (f *Flags) Register(cmd *cobra.Command, sets ...string) {
 	fs.StringVar(&f.Root, "root", ".", "`directory` that the tools work in; file tools cannot leave it")
 	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; otherwise they only read")
 	fs.BoolVar(&f.ReadFirst, "read-before-write", false, "let file tools change an existing file only in the version that they have read")
-	fs.IntVar(&f.Commands.Shells, "keep-shells", 0, "`number` of shells that keep their directory and variables between calls; 0: none")
 	fs.StringArrayVar(&f.passEnv, "pass-env", nil, "`NAME` or NAME=value of a variable to pass to commands; repeatable")
 	fs.StringVar(&f.sandbox, "sandbox", sandbox.Auto, "`sandbox` that commands run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap if it works here; with bwrap, nothing starts without it")
 	fs.BoolVar(&f.Commands.Network, "sandbox-network", false, "allow the network in the sandbox")
@@ -58,7 +57,6 @@ func (f *Flags) Register(cmd *cobra.Command, sets ...string) {
 	f.servers.register(fs)
 	f.policy.register(fs)
 	about(fs, "fs", "read-before-write")
-	about(fs, "shell", "keep-shells")
 	about(fs, "fetch", "fetch-allow", "fetch-method", "fetch-private")
 	about(fs, commands, "pass-env", "sandbox", "sandbox-network", "sandbox-write")
 	_ = cmd.RegisterFlagCompletionFunc("tools", completeSets) // the flags exist
@@ -103,8 +101,6 @@ func about(fs *pflag.FlagSet, set string, names ...string) {
 func (f *Flags) check() (err error) {
 	sets := f.Sets()
 	switch {
-	case f.Commands.Shells < 0:
-		return fmt.Errorf("--keep-shells %d: use a positive number, or 0 for none", f.Commands.Shells)
 	case f.outputLimit < 0:
 		return fmt.Errorf("--output-limit %d: use a positive number, or 0", f.outputLimit)
 	case slices.Contains(sets, "fetch") && len(f.Fetch.Hosts) == 0:

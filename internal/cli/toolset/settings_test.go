@@ -72,12 +72,12 @@ func TestFlagsReachTheirTools(t *testing.T) {
 	t.Parallel()
 	var f Flags
 	counts := manifest(t, "name: hello\ndescription: Hello.\ncommand: [sh, -c, 'echo $GREETING']\n")
-	got := tools(t, &f, "--tools", "fs,shell,fetch", "--allow-write", "--read-before-write", "--keep-shells", "2", "--pass-env", "GREETING=hi there",
+	got := tools(t, &f, "--tools", "fs,shell,fetch", "--allow-write", "--read-before-write", "--pass-env", "GREETING=hi there",
 		"--fetch-allow", "*", "--fetch-method", "GET", "--fetch-private", "10.0.0.1", "--tool-manifest", counts, "--output-limit", "300", "--sandbox", "auto")
 	if r := call(t, got["hello"], nil); r.Text() != "hi there\n" {
 		t.Errorf("manifest: %q", r.Text())
 	}
-	if r := call(t, got["shell_exec"], map[string]any{"script": "echo $GREETING", "shell": "new"}); !strings.HasPrefix(r.Text(), "hi there\n[shell ") {
+	if r := call(t, got["shell_exec"], map[string]any{"script": "echo $GREETING"}); !strings.HasPrefix(r.Text(), "hi there\n") {
 		t.Errorf("shell: %q", r.Text())
 	}
 	if r := call(t, got["http_fetch"], map[string]any{"url": "http://127.0.0.1:1"}); r.Code != "host_not_allowed" {
@@ -112,8 +112,6 @@ func TestInvalidFlagsAreErrors(t *testing.T) {
 	clash := manifest(t, "name: fs_read_file\ndescription: X.\ncommand: [ls]\n")
 	bad := manifest(t, "name: x\ndescription: X.\nfoo: 1\ncommand: [ls]\n")
 	for line, want := range map[string]string{
-		"--keep-shells 1":                                 "--keep-shells is about the tools of the set shell, which --tools does not name",
-		"--keep-shells -1":                                "--keep-shells -1: use a positive number, or 0 for none",
 		"--output-limit -1":                               "--output-limit -1: use a positive number, or 0",
 		"--tools shell --read-before-write":               "--read-before-write is about the tools of the set fs",
 		"--pass-env A":                                    "--pass-env needs commands: add shell or gate to --tools, or a --tool-manifest",

@@ -11,7 +11,6 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/tool"
-	"github.com/turnlog/turnlog/tool/exec"
 	"github.com/turnlog/turnlog/tool/fetch"
 	"github.com/turnlog/turnlog/tool/tooltest"
 )
@@ -19,7 +18,7 @@ import (
 // all enables everything in every set.
 func all(t *testing.T) Options {
 	t.Helper()
-	return Options{Root: t.TempDir(), AllowWrite: true, Commands: exec.Options{Shells: 2}, Fetch: fetch.Options{Hosts: []string{"example.com"}, Timeout: time.Second}}
+	return Options{Root: t.TempDir(), AllowWrite: true, Fetch: fetch.Options{Hosts: []string{"example.com"}, Timeout: time.Second}}
 }
 
 func TestSetsShareNoNames(t *testing.T) {

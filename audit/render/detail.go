@@ -1,12 +1,19 @@
 package render
 
 import (
+	"cmp"
+
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
 
 // detail returns the content of an event in one line, without its kind.
 func (s Style) detail(ev events.Event) string {
+	return cmp.Or(s.ofSession(ev), s.ofTurn(ev), s.ofModel(ev), s.ofCall(ev), s.ofTask(ev))
+}
+
+// ofSession is detail for what a session is, who has it, and what it gets to do.
+func (s Style) ofSession(ev any) string {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
 		return s.list("epoch", ev.Epoch, "node", ev.Node, "lost", ev.Lost, "retried by", content.Sender(ev.User, ev.RetriedBy))
@@ -20,6 +27,25 @@ func (s Style) detail(ev events.Event) string {
 		return s.list("to", ev.Model, "by", content.Sender(ev.User, ev.By))
 	case events.PolicyApplied:
 		return s.list("", ev.Policy.Name, "digest", ev.Policy.Digest, "", rules(ev.Policy.Rules))
+	case events.ToolsAllowed:
+		return s.list("", ev.Grant, "tools", ev.Tools, "by", content.Sender(ev.User, ev.By))
+	case events.CacheOverrideSet:
+		return s.list("mode", ev.Cache.Mode, "retention", ev.Cache.Retention, "key", ev.Cache.Key)
+	case events.CancelRequested:
+		return s.list("", ev.Scope, "", ev.Target, "by", content.Sender(ev.User, ev.By)) + s.colon(ev.Reason)
+	case events.SessionClosed:
+		return s.list("", ev.Reason, "by", content.Sender(ev.User, ev.By))
+	case events.SessionDeleted:
+		return s.list("", is(!ev.Expired, "deleted")+is(ev.Expired, "expired"), "by", content.Sender(ev.User, ev.By)) + s.colon(ev.Reason)
+	case events.Refused:
+		return s.list("", ev.Command) + " " + s.Bad(s.list("", ev.Reason)) + s.colon(ev.Detail)
+	}
+	return ""
+}
+
+// ofTurn is detail for the input, the turns and the rounds.
+func (s Style) ofTurn(ev any) string {
+	switch ev := ev.(type) {
 	case events.InputQueued:
 		return s.list("from", ev.Origin, "by", content.Sender(ev.User, ev.By), "", ev.OnBusy) + s.texts(ev.Items)
 	case events.InputAccepted:
@@ -30,6 +56,23 @@ func (s Style) detail(ev events.Event) string {
 		return s.list("", ev.Turn, "round", ev.Round)
 	case events.RoundFinished:
 		return s.list("", ev.Turn, "round", ev.Round, "transcript", count(ev.TranscriptLen, "item"))
+	case events.StateChanged:
+		return s.list("", ev.Phase)
+	case events.LimitReached:
+		return s.list("", ev.Scope, "", ev.Kind, "limit", ev.Limit, "used", ev.Used)
+	case events.Warning:
+		return s.paint(yellow, s.list("", ev.Code)) + s.after("call", ev.Call) + s.colon(ev.Message)
+	case events.RunFailed:
+		return s.Bad(s.list("", ev.Code, "", ev.Class)) + s.colon(ev.Message)
+	case events.TurnFinished:
+		return s.turnFinished(ev)
+	}
+	return ""
+}
+
+// ofModel is detail for model calls, and what surrounds them.
+func (s Style) ofModel(ev any) string {
+	switch ev := ev.(type) {
 	case events.ModelCallStarted:
 		return s.list("", ev.Turn, "round", ev.Round, "attempt", ev.Attempt, "with", count(ev.TranscriptLen, "item"))
 	case events.ModelCallFailed:
@@ -40,10 +83,23 @@ func (s Style) detail(ev events.Event) string {
 		return s.list("", ev.Turn, "round", ev.Round, "attempt", ev.Attempt, "", ev.FinishReason, "", is(ev.Interrupted, "interrupted")) + s.texts(ev.Items)
 	case events.UsageUpdated:
 		return s.list("", usage(ev.Usage), "of", ev.Source)
-	case events.ToolCallRequested:
-		return s.list("", ev.Call.ID) + " " + s.call(ev.Call)
+	case events.HookDecided:
+		return s.list("at", ev.Point, "call", ev.Call, "hook", ev.Hook, "", ev.Action, "failed open", ev.FailedOpen) + s.colon(ev.Reason) + s.notes(ev.Notes)
+	case events.MutationStarted:
+		return s.list("", ev.Turn, "", ev.Mutator, "at", ev.Point)
+	case events.MutationFinished:
+		return s.mutation(ev)
+	}
+	return ""
+}
+
+// ofCall is detail for the tools and their calls.
+func (s Style) ofCall(ev any) string {
+	switch ev := ev.(type) {
 	case events.ToolCatalogChanged:
 		return s.list("source", ev.Source, "added", names(ev.Added), "changed", names(ev.Changed), "removed", ev.Removed)
+	case events.ToolCallRequested:
+		return s.list("", ev.Call.ID) + " " + s.call(ev.Call)
 	case events.ApprovalRequired:
 		return s.approval(ev.Approval)
 	case events.ApprovalResolved:
@@ -60,20 +116,13 @@ func (s Style) detail(ev events.Event) string {
 		return s.list("", ev.Call, "", share(ev.Share)) + s.colon(ev.Text)
 	case events.ToolResultReceived:
 		return s.list("", ev.Result.CallID) + " " + s.resultLine(ev.Result, ev.Duration) + is(ev.Late, " (late)")
-	case events.HookDecided:
-		return s.list("at", ev.Point, "call", ev.Call, "hook", ev.Hook, "", ev.Action, "failed open", ev.FailedOpen) + s.colon(ev.Reason) + s.notes(ev.Notes)
-	case events.MutationStarted:
-		return s.list("", ev.Turn, "", ev.Mutator, "at", ev.Point)
-	case events.MutationFinished:
-		return s.mutation(ev)
-	case events.LimitReached:
-		return s.list("", ev.Scope, "", ev.Kind, "limit", ev.Limit, "used", ev.Used)
-	case events.CancelRequested:
-		return s.list("", ev.Scope, "", ev.Target, "by", content.Sender(ev.User, ev.By)) + s.colon(ev.Reason)
-	case events.CacheOverrideSet:
-		return s.list("mode", ev.Cache.Mode, "retention", ev.Cache.Retention, "key", ev.Cache.Key)
-	case events.ToolsAllowed:
-		return s.list("", ev.Grant, "tools", ev.Tools, "by", content.Sender(ev.User, ev.By))
+	}
+	return ""
+}
+
+// ofTask is detail for tasks, their verifiers and notes.
+func (s Style) ofTask(ev any) string {
+	switch ev := ev.(type) {
 	case events.TaskStarted:
 		return s.list("", ev.Task, "gate", ev.Spec.Verifier, "retries", ev.Spec.MaxRetries) + s.colon(ev.Spec.Goal)
 	case events.MemoryRecalled:
@@ -86,20 +135,6 @@ func (s Style) detail(ev events.Event) string {
 		return s.Bad(s.Line(ev.Error))
 	case events.TaskFinished:
 		return s.list("", ev.Status, "gate", ev.VerifyStatus, "files", ev.FilesChanged) + s.colon(ev.Summary)
-	case events.StateChanged:
-		return s.list("", ev.Phase)
-	case events.Warning:
-		return s.paint(yellow, s.list("", ev.Code)) + s.after("call", ev.Call) + s.colon(ev.Message)
-	case events.RunFailed:
-		return s.Bad(s.list("", ev.Code, "", ev.Class)) + s.colon(ev.Message)
-	case events.TurnFinished:
-		return s.turnFinished(ev)
-	case events.SessionClosed:
-		return s.list("", ev.Reason, "by", content.Sender(ev.User, ev.By))
-	case events.SessionDeleted:
-		return s.list("", is(!ev.Expired, "deleted")+is(ev.Expired, "expired"), "by", content.Sender(ev.User, ev.By)) + s.colon(ev.Reason)
-	case events.Refused:
-		return s.list("", ev.Command) + " " + s.Bad(s.list("", ev.Reason)) + s.colon(ev.Detail)
 	}
 	return ""
 }

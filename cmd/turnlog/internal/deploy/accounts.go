@@ -16,9 +16,7 @@ import (
 // for each role, and a worker of the default queue.
 func usersOf(namespace string, words []string) []admin.User {
 	if len(words) == 0 {
-		for _, r := range admin.Grantable() {
-			words = append(words, string(r))
-		}
+		words = grantable()
 		words[slices.Index(words, string(admin.RoleWorker))] += "/" + DefaultQueue
 	}
 	users := make([]admin.User, len(words))

@@ -15,19 +15,16 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// Permissions returns the command that prints the NATS permissions of roles.
-func Permissions(a *app.App) *cobra.Command {
-	var g admin.Grant
-	var apart bool
-	var keys string
-	var roles []string
-	for _, r := range admin.Grantable() {
-		roles = append(roles, string(r))
-	}
-	cmd := &cobra.Command{
-		Use:   "permissions [ROLE...]",
-		Short: "Print the NATS permissions that a user of a deployment needs",
-		Long: `Prints the NATS permissions of a user: exactly what the programs of its role publish, subscribe
+// granting is what the flags of "turnlog permissions" say.
+type granting struct {
+	admin.Grant
+
+	accounts bool
+	jwt      keyring
+	output   app.Output
+}
+
+const permissionsHelp = `Prints the NATS permissions of a user: exactly what the programs of its role publish, subscribe
 to and request. It needs no server.
 
 Roles:
@@ -46,28 +43,31 @@ A user with several roles names all of them. A worker that offers sub-agents is 
 approver, too.
 
 With --user, what the user asks and decides is recorded under that name as verified: no other user's
-permissions let it send commands under it. Without, a name in a command is what its sender says, and
-is shown as a claim.
+permissions let it send commands under it. Without, a name in a command is shown as a claim.
 
-A user who can subscribe to a reply can read it. Give every user, or every group that may share
-what it knows, an inbox prefix of its own: pass it to the program with --inbox-prefix, or put it
-into the context of the nats command. That of a user with a name is _USER_ and the name, from which
-programs know it.
+A user who can subscribe to a reply can read it. So each user has an inbox prefix of its own, with
+which its programs connect: --inbox-prefix, or the context of the nats command. That of a user with a
+name is _USER_ and the name.
 
-In one NATS account, permissions prevent mistakes, not attacks: they are for users who trust each
-other. With --accounts, the command prints a configuration of nats-server that holds against hostile
-users: an account for the cell and one for each combination of roles, with a user in each. Its
-arguments are users: one or more roles, the queue of a worker, and a name: client, worker/gpu,
-client+approver:ada, worker+client+approver/gpu:crew. Their passwords are in environment variables of
-the server, which the output names. Without arguments, there is a user for each role, and a worker of
-the queue "default".
+In one NATS account, permissions prevent mistakes, not attacks. With --accounts, the command prints a
+configuration of nats-server that holds against hostile users: an account for the cell and one for
+each combination of roles. Its arguments are users: one or more roles, the queue of a worker, and a
+name: client, worker/gpu, client+approver:ada. Their passwords are in environment variables of the
+server, which the output names. Without arguments, there is a user for each role, and a worker of the
+queue "default".
 
-With --jwt, the accounts and users are JWTs, for servers in operator mode. The command makes the keys of
-an operator, the accounts and the users, or uses those that it finds in the directory, and writes the
-JWTs and the credentials of users beside them. It prints the configuration of a server that trusts the
-operator and has the accounts in memory.
+With --jwt, the accounts and users are JWTs, for servers in operator mode. The command makes the keys
+of an operator, the accounts and the users, or uses those in the directory, writes the JWTs and the
+credentials of users beside them, and prints the configuration of a server with those accounts.
 
-docs/permissions.md lists what each layout enforces.`,
+docs/permissions.md lists what each layout enforces.`
+
+// Permissions returns the command that prints the NATS permissions of roles.
+func Permissions(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "permissions [ROLE...]",
+		Short: "Print the NATS permissions that a user of a deployment needs",
+		Long:  permissionsHelp,
 		Example: `  turnlog permissions client
   turnlog permissions client approver --user ada
   turnlog permissions worker --queue gpu > worker-gpu.conf
@@ -76,60 +76,70 @@ docs/permissions.md lists what each layout enforces.`,
   turnlog permissions --accounts > accounts.conf
   turnlog permissions --accounts driver provisioner client:ada client+approver:bob worker/default
   turnlog permissions --accounts --jwt ./keys > operator.conf`,
-		ValidArgs: roles,
+		ValidArgs: grantable(),
 	}
+	var g granting
 	fs := cmd.Flags()
 	fs.StringVar(&g.Namespace, "namespace", "", "`name` of the deployment on its server, default "+jetstream.DefaultNamespace+" [TURNLOG_NAMESPACE]")
 	fs.StringVar(&g.Queue, "queue", "", "`name` of the queue of a worker")
 	fs.StringVar(&g.User, "user", "", "`name` under which the user sends commands, and no other user may")
 	fs.StringVar(&g.Inbox, "inbox-prefix", "", "`text` that the subjects of replies to the user begin with; default: _USER_ and the name, or _INBOX_ and the role")
-	fs.BoolVar(&apart, "accounts", false, "print NATS accounts, one for each combination of roles")
-	fs.StringVar(&keys, "jwt", "", "print the accounts as JWTs, with keys and credentials in a `directory`")
+	fs.BoolVar(&g.accounts, "accounts", false, "print NATS accounts, one for each combination of roles")
+	fs.StringVar((*string)(&g.jwt), "jwt", "", "print the accounts as JWTs, with keys and credentials in a `directory`")
 	_ = cmd.MarkFlagDirname("jwt") // the flag exists
-	output := a.Output(cmd, "conf", "json")
+	g.output = a.Output(cmd, "conf", "json")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		g.Namespace = cmp.Or(g.Namespace, a.Getenv("TURNLOG_NAMESPACE"), jetstream.DefaultNamespace)
-		if apart {
-			return printAccounts(output, g, args, keyring(keys))
-		}
-		if keys != "" {
+		switch {
+		case g.accounts:
+			return printAccounts(g.output, g.Grant, args, g.jwt)
+		case g.jwt != "":
 			return cli.Usage("--jwt is for --accounts")
 		}
-		if len(args) == 0 {
-			return cli.Usage("argument ROLE is missing: use %s, or --accounts", strings.Join(roles, ", "))
-		}
-		for _, arg := range args {
-			r := admin.Role(arg)
-			if !slices.Contains(admin.Grantable(), r) {
-				return cli.Usage("role %q is unknown: use %s", arg, strings.Join(roles, ", "))
-			}
-			if !slices.Contains(g.Roles, r) {
-				g.Roles = append(g.Roles, r)
-			}
-		}
-		switch worker := slices.Contains(g.Roles, admin.RoleWorker); {
-		case worker && g.Queue == "":
-			return cli.Usage("a worker needs a --queue: its permissions are for one")
-		case !worker && g.Queue != "":
-			return cli.Usage("--queue %s: only a worker has a queue", g.Queue)
-		}
-		if g.Inbox == "" && g.User == "" {
-			g.Inbox = "_INBOX_" + joined(g.Roles, "_")
-			if g.Queue != "" {
-				g.Inbox += "_" + g.Queue
-			}
-		}
-		p, err := admin.PermissionsOf(g)
-		if err != nil {
-			return cli.Usage("%w", err)
-		}
-		return output.Print(permissionsReport(g, p), func(w io.Writer) error {
-			who := strings.TrimPrefix(g.User+", ", ", ") + strings.Replace(joined(g.Roles, ", "), "worker", "worker of the queue "+g.Queue, 1)
-			_, err := fmt.Fprintf(w, "# A user of the deployment %s: %s. Its programs connect with\n# --inbox-prefix %s.\n%s", g.Namespace, who, g.Prefix(), p.Conf())
-			return err
-		})
+		return g.print(args)
 	}
 	return cmd
+}
+
+// grantable returns the names of the roles.
+func grantable() (out []string) {
+	for _, r := range admin.Grantable() {
+		out = append(out, string(r))
+	}
+	return out
+}
+
+// print prints the permissions of a user with roles.
+func (g *granting) print(roles []string) error {
+	if len(roles) == 0 {
+		return cli.Usage("argument ROLE is missing: use %s, or --accounts", strings.Join(grantable(), ", "))
+	}
+	for _, name := range roles {
+		if !slices.Contains(grantable(), name) {
+			return cli.Usage("role %q is unknown: use %s", name, strings.Join(grantable(), ", "))
+		}
+		if r := admin.Role(name); !slices.Contains(g.Roles, r) {
+			g.Roles = append(g.Roles, r)
+		}
+	}
+	if slices.Contains(g.Roles, admin.RoleWorker) && g.Queue == "" {
+		return cli.Usage("a worker needs a --queue: its permissions are for one")
+	}
+	if g.Inbox == "" && g.User == "" {
+		g.Inbox = "_INBOX_" + joined(g.Roles, "_")
+		if g.Queue != "" {
+			g.Inbox += "_" + g.Queue
+		}
+	}
+	p, err := admin.PermissionsOf(g.Grant)
+	if err != nil {
+		return cli.Usage("%w", err)
+	}
+	return g.output.Print(permissionsReport(g.Grant, p), func(w io.Writer) error {
+		who := strings.TrimPrefix(g.User+", ", ", ") + strings.Replace(joined(g.Roles, ", "), "worker", "worker of the queue "+g.Queue, 1)
+		_, err := fmt.Fprintf(w, "# A user of the deployment %s: %s. Its programs connect with\n# --inbox-prefix %s.\n%s", g.Namespace, who, g.Prefix(), p.Conf())
+		return err
+	})
 }
 
 func joined(roles []admin.Role, sep string) string {

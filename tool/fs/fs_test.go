@@ -124,7 +124,7 @@ func TestToolsHoldTheContract(t *testing.T) {
 		"fs_count":           {{Name: "all", Input: `{}`, Text: `{"path":"a.txt","lines":2,`}},
 		"fs_write_file":      {{Name: "new", Input: `{"path":"n/new.txt","content":"x"}`, Text: "created", Paths: []string{"n/new.txt"}}},
 		"fs_replace_in_file": {{Name: "one", Input: `{"path":"a.txt","old":"one","new":"eins"}`, Text: "line 1", Paths: []string{"a.txt"}}},
-		"fs_patch":           {{Name: "one", Input: `{"patch":"--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-one\n+eins\n"}`, Text: "changed a.txt", Paths: []string{"a.txt"}}},
+		"fs_patch":           {{Name: "one", Input: `{"patch":"*** Begin Patch\n*** Update File: a.txt\n-one\n+eins\n*** End Patch"}`, Text: "changed a.txt", Paths: []string{"a.txt"}}},
 		"fs_make_directory":  {{Name: "new", Input: `{"path":"m/n"}`, Text: "created m/n/"}},
 		"fs_delete":          {{Name: "file", Input: `{"path":"a.txt"}`, Text: "deleted", Paths: []string{"a.txt"}}},
 	} {

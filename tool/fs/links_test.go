@@ -40,7 +40,7 @@ func TestNothingOutsideIsWrittenWhileTheTreeChanges(t *testing.T) {
 		for name, in := range map[string]args{
 			"fs_write_file":      {"path": "d/f", "content": "pwned\n"},
 			"fs_replace_in_file": {"path": "d/f", "old": "secret", "new": "pwned"},
-			"fs_patch":           {"patch": "--- d/f\n+++ d/f\n@@ -1 +1 @@\n-secret\n+pwned\n"},
+			"fs_patch":           {"patch": patch("*** Update File: d/f\n-secret\n+pwned\n")},
 			"fs_delete":          {"path": "d/f"},
 			"fs_read_file":       {"path": "d/f"},
 		} {

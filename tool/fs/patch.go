@@ -16,7 +16,7 @@ import (
 )
 
 type patchInput struct {
-	Patch    string            `json:"patch" jsonschema:"A unified diff as from diff -u or git diff, or the form that begins with *** Begin Patch. Paths are relative to the root."`
+	Patch    string            `json:"patch" jsonschema:"Begins with the line *** Begin Patch and ends with *** End Patch. Between them, for each file: *** Add File: PATH, then its lines, each after a +; *** Delete File: PATH; or *** Update File: PATH, perhaps *** Move to: PATH, then hunks. A hunk begins with a line @@, which may name a line of the file that precedes the hunk, as in @@ func main() {. Its lines begin with a space (unchanged), - (removed) or + (added). Paths are relative to the root."`
 	Versions map[string]string `json:"versions,omitempty" jsonschema:"The version of each file to change or delete, by path, as fs_read_file returned it."`
 }
 
@@ -26,7 +26,7 @@ type patchTool struct{ tool.Tool }
 
 func newPatch(d *dir) (tool.Tool, error) {
 	t, err := tool.CallFunc("fs_patch",
-		"Applies a patch that changes, creates, deletes and renames text files, all or nothing. Context lines and removed lines must match exactly; line numbers are only hints. "+
+		"Applies a patch that changes, creates, deletes and renames text files, all or nothing. Unchanged and removed lines must match exactly. "+
 			"If anything does not match, the result says where and why, and no file is changed.",
 		bind(d, (*dir).patch), tool.WithSpec(writing), d.versions("versions"),
 		tool.WithSchema(func(s *jsonschema.Schema) { s.Properties["patch"].MinLength = new(1) }))
@@ -160,8 +160,6 @@ func (d *dir) planFile(ctx context.Context, f filePatch, versions map[string]str
 		return nil, err
 	}
 	switch {
-	case f.action == remove && len(f.hunks) > 0 && c.after != "":
-		return nil, fmt.Errorf("line %d of the patch: %s is deleted, but has more lines than the patch removes", f.line, show(c.file.name))
 	case f.action == remove:
 		c.remove, c.done = true, "deleted"
 	case f.to != "":
@@ -169,10 +167,10 @@ func (d *dir) planFile(ctx context.Context, f filePatch, versions map[string]str
 		if err != nil {
 			return nil, err
 		}
-		moved.after, moved.mode, moved.done = c.after, c.mode, "renamed "+show(c.file.name)+" to"
+		moved.after, moved.mode, moved.done = c.after, c.file.mode, "renamed "+show(c.file.name)+" to"
 		c.remove, c.done = true, "removed"
 		return []change{moved, c}, nil
-	case f.action == update && c.after == c.before && c.mode == c.file.mode:
+	case f.action == update && c.after == c.before:
 		return nil, fmt.Errorf("line %d of the patch: it changes nothing in %s", f.line, show(c.file.name))
 	}
 	return []change{c}, nil
@@ -184,7 +182,7 @@ func (d *dir) planned(f filePatch, path string, isNew bool) (change, error) {
 	if err == nil && isNew && now.exists {
 		err = fmt.Errorf("line %d of the patch: %s already exists: change it, or delete it first", f.line, show(now.name))
 	}
-	return change{file: now, mode: f.permissions(now)}, err
+	return change{file: now, mode: now.mode}, err
 }
 
 // perform makes the changes and, if one fails, undoes those already made.

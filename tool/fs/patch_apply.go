@@ -2,23 +2,9 @@ package fs
 
 import (
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 )
-
-// permissions returns the mode of a file after the patch.
-func (f filePatch) permissions(now file) fs.FileMode {
-	switch {
-	case f.mode == executable && !now.exists:
-		return 0o755
-	case f.mode == executable:
-		return now.mode | now.mode&0o444>>2 // everyone with read permission may run it
-	case f.mode == ordinary:
-		return now.mode &^ 0o111
-	}
-	return now.mode
-}
 
 // same compares a line of the file with one of the patch, which does not show the
 // file's line endings.
@@ -33,14 +19,11 @@ func (f filePatch) apply(content string) (string, error) {
 	if content != "" {
 		lines = strings.Split(body, "\n")
 	}
-	from, shift := 0, 0 // lines already copied; how far off the line numbers are
+	from := 0 // lines already copied
 	for i, h := range f.hunks {
-		at, err := h.find(lines, from, shift)
+		at, err := h.find(lines, from)
 		if err != nil {
 			return "", fmt.Errorf("%s: hunk %d (line %d of the patch): %w", show(f.name), i+1, h.line, err)
-		}
-		if h.at > 0 {
-			shift = at + 1 - h.at
 		}
 		out = append(out, lines[from:at]...)
 		from = at
@@ -57,9 +40,6 @@ func (f filePatch) apply(content string) (string, error) {
 				from++
 			}
 		}
-		if from == len(lines) && (h.newEnd || h.oldEnd) {
-			final = !h.newEnd
-		}
 	}
 	if out = append(out, lines[from:]...); len(out) == 0 {
 		return "", nil
@@ -71,18 +51,16 @@ func (f filePatch) apply(content string) (string, error) {
 	return text, nil
 }
 
-// find returns where the hunk applies: at its line number, else at the only place
-// where it matches, else at the first place after the lines that it says precede it.
-func (h *hunk) find(lines []string, from, shift int) (int, error) {
+// find returns where the hunk applies: at the only place where it matches, or at the
+// first place after the lines that it says precede it.
+func (h *hunk) find(lines []string, from int) (int, error) {
 	start, err := h.after(lines, from)
 	if err != nil {
 		return 0, err
 	}
-	old, stated := h.old(), h.at-1+shift
+	old := h.old()
 	switch {
 	case len(old) > 0:
-	case h.at > 0:
-		return min(max(stated, from), len(lines)), nil
 	case len(h.seek) > 0:
 		return start, nil
 	default:
@@ -97,8 +75,6 @@ func (h *hunk) find(lines []string, from, shift int) (int, error) {
 	switch {
 	case len(places) == 0:
 		return 0, mismatch(lines, old, start)
-	case h.at > 0 && slices.Contains(places, stated):
-		return stated, nil
 	case len(places) == 1 || len(h.seek) > 0:
 		return places[0], nil
 	}

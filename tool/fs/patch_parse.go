@@ -1,11 +1,20 @@
 package fs
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+)
+
+// Markers of a patch.
+const (
+	beginPatch = "*** Begin Patch"
+	endPatch   = "*** End Patch"
+	addFile    = "*** Add File:"
+	updateFile = "*** Update File:"
+	deleteFile = "*** Delete File:"
+	moveTo     = "*** Move to:"
+	endOfFile  = "*** End of File"
 )
 
 // action is what a patch does to a file.
@@ -23,19 +32,15 @@ type filePatch struct {
 	name   string
 	to     string // the new name; empty: unchanged
 	hunks  []hunk
-	mode   string // as git writes it; empty: unchanged
-	line   int    // of the patch, where it begins
+	line   int // of the patch, where it begins
 }
 
 // hunk is a change at one place of a file.
 type hunk struct {
-	line   int      // of the patch
-	at     int      // the line of the file where it begins, according to the patch; 0: not given
-	seek   []string // lines that precede it, in order
-	atEnd  bool     // it is at the end of the file
-	lines  []patchLine
-	oldEnd bool // the old text does not end with a newline
-	newEnd bool // nor does the new text
+	line  int      // of the patch
+	seek  []string // lines of the file that precede it, in order
+	atEnd bool     // it is at the end of the file
+	lines []patchLine
 }
 
 // patchLine is a line of a hunk; op is ' ', '-' or '+'.
@@ -44,33 +49,52 @@ type patchLine struct {
 	text string
 }
 
+// old returns the lines that the hunk has to match.
+func (h *hunk) old() []string {
+	var out []string
+	for _, l := range h.lines {
+		if l.op != '+' {
+			out = append(out, l.text)
+		}
+	}
+	return out
+}
+
 // patchParser reads a patch line by line.
 type patchParser struct {
 	lines []string
 	next  int
 }
 
-// parsePatch parses a patch in either form. Errors name its lines, counted from 1.
+// parsePatch parses a patch. Errors name its lines, counted from 1. Text before the first
+// marker is ignored.
 func parsePatch(text string) ([]filePatch, error) {
 	p := &patchParser{lines: strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n")}
-	files, err := p.files()
-	if err == nil && len(files) == 0 {
-		err = errors.New("the patch names no file: use a unified diff with lines --- and +++, or the form that begins with *** Begin Patch")
+	p.next = slices.IndexFunc(p.lines, func(line string) bool { return strings.TrimSpace(line) == beginPatch }) + 1
+	if p.next == 0 {
+		return nil, fmt.Errorf("no line of the patch is %s: put %s, %s or %s with the file's name between it and %s",
+			beginPatch, updateFile, addFile, deleteFile, endPatch)
 	}
-	return files, err
-}
-
-// files parses the form that the first marker belongs to: a patch of either form may
-// contain the other.
-func (p *patchParser) files() ([]filePatch, error) {
-	for ; p.more() && !p.isHeader(); p.next++ {
-		if strings.TrimSpace(p.peek()) == beginPatch {
-			p.next++
-			return p.enveloped()
+	var files []filePatch
+	for p.more() {
+		line := strings.TrimSpace(p.peek())
+		p.next++
+		switch line {
+		case endPatch:
+			if len(files) == 0 {
+				return nil, p.fail(p.next, "there is no file before %s", endPatch)
+			}
+			return files, nil
+		case "":
+			continue
 		}
+		f, err := p.file(line)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
 	}
-	p.next = 0
-	return p.unified()
+	return nil, p.fail(len(p.lines), "the patch does not end: %s is missing", endPatch)
 }
 
 func (p *patchParser) more() bool { return p.next < len(p.lines) }
@@ -87,214 +111,91 @@ func (p *patchParser) fail(line int, format string, args ...any) error {
 	return fmt.Errorf("line %d of the patch: "+format, append([]any{line}, args...)...)
 }
 
-// unified parses the output of diff -u and git diff. It skips other text between
-// files.
-func (p *patchParser) unified() ([]filePatch, error) {
-	var files []filePatch
-	var head *filePatch // the last file, if only lines of git's header are known so far
-	for p.more() {
-		line, n, named := p.peek(), p.next+1, p.isHeader()
-		isDiff := strings.HasPrefix(line, "diff ")
-		if isDiff || named && head == nil || strings.HasPrefix(line, "rename from ") && (head == nil || head.to != "") {
-			files = append(files, filePatch{line: n})
-			head = &files[len(files)-1]
+// file parses the part of a patch that begins with the line.
+func (p *patchParser) file(line string) (filePatch, error) {
+	f := filePatch{line: p.next}
+	is := func(marker string) bool {
+		name, ok := strings.CutPrefix(line, marker)
+		f.name = strings.TrimSpace(name)
+		return ok
+	}
+	var err error
+	switch {
+	case is(addFile):
+		f.action = create
+		err = p.added(&f)
+	case is(deleteFile):
+		f.action = remove
+	case is(updateFile):
+		err = p.updated(&f)
+	default:
+		return f, p.fail(f.line, "%q: want %s, %s, %s or %s", line, addFile, updateFile, deleteFile, endPatch)
+	}
+	if err == nil && f.name == "" {
+		err = p.fail(f.line, "no file name")
+	}
+	return f, err
+}
+
+// added parses the lines of a new file.
+func (p *patchParser) added(f *filePatch) error {
+	h := hunk{line: p.next + 1}
+	for ; p.more() && !strings.HasPrefix(p.peek(), "***"); p.next++ {
+		text, ok := strings.CutPrefix(p.peek(), "+")
+		if !ok {
+			return p.fail(p.next+1, "the lines of a new file begin with +")
 		}
-		var err error
-		switch {
-		case named:
-			err, head = p.unifiedFile(head), nil
-			p.next-- // to the last line of its hunks
-		case strings.HasPrefix(line, "@@"):
-			err = p.fail(n, "a hunk without a file: lines --- and +++ with the file name must come first")
-		case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
-			err = p.fail(n, "binary files cannot be patched")
-		case isDiff:
-			head.name = gitName(strings.TrimPrefix(line, "diff --git "))
-		case head != nil:
-			err = p.gitLine(head, line)
-		}
-		if err != nil {
-			return nil, err
-		}
+		h.lines = append(h.lines, patchLine{'+', text})
+	}
+	f.hunks = []hunk{h}
+	return nil
+}
+
+// updated parses the hunks of a file. The first needs no header.
+func (p *patchParser) updated(f *filePatch) error {
+	if to, ok := strings.CutPrefix(p.peek(), moveTo); ok {
+		f.to = strings.TrimSpace(to)
 		p.next++
 	}
-	files = slices.DeleteFunc(files, func(f filePatch) bool {
-		return f.action == update && f.mode == "" && f.to == "" && len(f.hunks) == 0
-	})
-	for i, f := range files {
-		switch {
-		case f.name == "":
-			return nil, p.fail(f.line, "no file name")
-		case f.action == remove && len(f.hunks) == 0:
-			files[i].hunks = []hunk{{line: f.line}} // removes no line, so the file must be empty
-		}
-	}
-	return files, nil
-}
-
-// isHeader reports whether the lines --- and +++ of a file follow.
-func (p *patchParser) isHeader() bool {
-	return p.next+1 < len(p.lines) && strings.HasPrefix(p.peek(), "--- ") && strings.HasPrefix(p.lines[p.next+1], "+++ ")
-}
-
-const devNull = "/dev/null"
-
-// unifiedFile parses the lines --- and +++ and the hunks of a file.
-func (p *patchParser) unifiedFile(f *filePatch) error {
-	before, _, _ := strings.Cut(strings.TrimPrefix(p.lines[p.next], "--- "), "\t") // a timestamp may follow
-	after, _, _ := strings.Cut(strings.TrimPrefix(p.lines[p.next+1], "+++ "), "\t")
-	before, after = unprefixed(unquoted(before), unquoted(after))
-	p.next += 2
-	switch {
-	case before == devNull && after == devNull:
-		return p.fail(f.line, "no file name")
-	case f.to != "": // git's header has the names
-	case before == devNull:
-		f.action, f.name = create, after
-	case after == devNull:
-		f.action, f.name = remove, before
-	case after != before:
-		f.name, f.to = before, after
-	default:
-		f.name = before
-	}
-	for p.more() && strings.HasPrefix(p.peek(), "@@") {
-		h, err := p.unifiedHunk()
+	for p.more() && !p.endsFile() {
+		h, err := p.hunk()
 		if err != nil {
 			return err
 		}
 		f.hunks = append(f.hunks, h)
 	}
 	if len(f.hunks) == 0 && f.to == "" {
-		return p.fail(f.line, "%s has no hunk: a line @@ must follow", show(f.name))
-	}
-	if f.action == create && slices.ContainsFunc(f.hunks, func(h hunk) bool { return len(h.old()) > 0 }) {
-		return p.fail(f.line, "%s is created, but not all of its lines begin with +", show(f.name))
+		return p.fail(f.line, "%s has no hunk", show(f.name))
 	}
 	return nil
 }
 
-// unifiedHunk parses a hunk. The counts in its header are only hints: models count
-// badly, and the lines are unambiguous except at the end of the hunk.
-func (p *patchParser) unifiedHunk() (hunk, error) {
+func (p *patchParser) endsFile() bool {
+	return strings.HasPrefix(p.peek(), "*** ") && strings.TrimSpace(p.peek()) != endOfFile
+}
+
+func (p *patchParser) hunk() (hunk, error) {
 	h := hunk{line: p.next + 1}
-	olds, news, err := h.head(p.peek())
-	if err != nil {
-		return h, err
+	for ; strings.HasPrefix(p.peek(), "@@"); p.next++ {
+		if seek := strings.TrimSpace(strings.TrimPrefix(p.peek(), "@@")); seek != "" {
+			h.seek = append(h.seek, seek)
+		}
 	}
-	blank := 0 // empty lines at the end, without the space of a context line
-	for p.next++; p.more(); p.next++ {
+	changes := false
+	for ; p.more() && !h.atEnd && !p.endsFile() && !strings.HasPrefix(p.peek(), "@@"); p.next++ {
 		line := p.peek()
-		if strings.HasPrefix(line, "@@") || strings.HasPrefix(line, "diff ") || p.endsHunk(olds, news) {
-			break
+		if h.atEnd = strings.TrimSpace(line) == endOfFile; h.atEnd {
+			continue
 		}
-		done, err := h.take(p.next+1, line)
-		if err != nil {
-			return h, err
+		op := (line + " ")[0] // an empty line lacks its space
+		if !strings.ContainsRune(" +-", rune(op)) {
+			return h, p.fail(p.next+1, "begins with %q: lines of a hunk begin with a space, + or -", line[:1])
 		}
-		if done {
-			break
-		}
-		if blank++; line != "" {
-			blank = 0
-		}
-		switch (line + " ")[0] {
-		case ' ':
-			olds, news = olds-1, news-1
-		case '-':
-			olds--
-		case '+':
-			news--
-		}
+		changes = changes || op != ' '
+		h.lines = append(h.lines, patchLine{op, line[min(1, len(line)):]})
 	}
-	for ; blank > 0 && olds < 0; blank-- {
-		h.lines, olds = h.lines[:len(h.lines)-1], olds+1
+	if !changes {
+		return h, p.fail(h.line, "the hunk changes nothing: no line begins with + or -")
 	}
-	return h, h.check()
-}
-
-// head parses the line @@ and returns how many old and new lines it promises; -1: it
-// does not say.
-func (h *hunk) head(line string) (olds, news int, err error) {
-	if strings.Trim(line, "@ ") == "" {
-		return -1, -1, nil
-	}
-	oldSpan, rest, _ := strings.Cut(strings.TrimPrefix(line, "@@ -"), " +")
-	newSpan, _, closed := strings.Cut(rest, " @@")
-	var err1, err2 error
-	h.at, olds, err1 = span(oldSpan)
-	_, news, err2 = span(newSpan)
-	if !closed || err1 != nil || err2 != nil {
-		return 0, 0, fmt.Errorf("line %d of the patch: %q is not a hunk header: write it like @@ -10,3 +10,4 @@", h.line, line)
-	}
-	if olds == 0 {
-		h.at++ // without old lines, the number is that of the line before
-	}
-	return olds, news, nil
-}
-
-// span parses 10,3 or 10.
-func span(text string) (at, lines int, err error) {
-	first, count, counted := strings.Cut(text, ",")
-	if !counted {
-		count = "1"
-	}
-	if at, err = strconv.Atoi(first); err == nil {
-		lines, err = strconv.Atoi(count)
-	}
-	return at, lines, err //nolint:wrapcheck // head shows the line
-}
-
-// endsHunk reports whether a hunk ends here: another file begins, as opposed to a
-// removed line that begins with -- and an added one that begins with ++, or an email
-// signature follows.
-func (p *patchParser) endsHunk(olds, news int) bool {
-	switch {
-	case p.peek() == "-- " && olds == 0 && news == 0:
-		return true
-	case !p.isHeader() || olds == 1 && news == 1:
-		return false
-	case olds <= 0 && news <= 0:
-		return true
-	}
-	return p.next+2 < len(p.lines) && strings.HasPrefix(p.lines[p.next+2], "@@")
-}
-
-// take adds a line of the patch. done reports that the line is not part of the hunk.
-func (h *hunk) take(n int, line string) (done bool, err error) {
-	switch op := (line + " ")[0]; op {
-	case ' ', '+', '-':
-		h.lines = append(h.lines, patchLine{op, line[min(1, len(line)):]}) // an empty line lacks its space
-	case '\\':
-		if len(h.lines) == 0 {
-			return false, fmt.Errorf("line %d of the patch: no line before it can lack a newline", n)
-		}
-		before := h.lines[len(h.lines)-1].op
-		h.oldEnd = h.oldEnd || before != '+'
-		h.newEnd = h.newEnd || before != '-'
-	case 'G', 'B', 'i', 'n', 's', 'r', 'I', 'o', '*':
-		return true, nil // git writes these between files
-	default:
-		return false, fmt.Errorf("line %d of the patch: begins with %q: lines of a hunk begin with a space, + or -", n, line[:1])
-	}
-	return false, nil
-}
-
-// check checks a complete hunk.
-func (h *hunk) check() error {
-	if !slices.ContainsFunc(h.lines, func(l patchLine) bool { return l.op != ' ' }) {
-		return fmt.Errorf("line %d of the patch: the hunk changes nothing: no line begins with + or -", h.line)
-	}
-	return nil
-}
-
-// old returns the lines that the hunk has to match.
-func (h *hunk) old() []string {
-	var out []string
-	for _, l := range h.lines {
-		if l.op != '+' {
-			out = append(out, l.text)
-		}
-	}
-	return out
+	return h, nil
 }

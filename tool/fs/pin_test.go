@@ -40,7 +40,7 @@ func TestLinksThatChangeWhileACallRunsLeadNowhere(t *testing.T) {
 		"fs_find":            {{"path": "link", "glob": "**"}},
 		"fs_list_directory":  {{"path": "link"}},
 		"fs_make_directory":  {{"path": "link/new/deep"}},
-		"fs_patch":           {{"patch": "--- a/link/k\n+++ b/link/k\n@@ -1 +1 @@\n-before\n+after\n"}, {"patch": "--- /dev/null\n+++ b/link/new\n@@ -0,0 +1 @@\n+x\n"}},
+		"fs_patch":           {{"patch": patch("*** Update File: link/k\n-before\n+after\n")}, {"patch": patch("*** Add File: link/new\n+x\n")}},
 		"fs_read_file":       {{"path": "link/k"}},
 		"fs_replace_in_file": {{"path": "link/k", "old": "before", "new": "after"}},
 		"fs_search":          {{"path": "link", "pattern": "."}, {"path": "link/k", "pattern": "."}},

@@ -31,11 +31,11 @@ func readFirst(t *testing.T, files map[string]string) kit {
 
 func TestExistingFileMustBeReadBeforeItIsChanged(t *testing.T) {
 	t.Parallel()
-	const patch = "--- f\n+++ f\n@@ -1 +1 @@\n-one\n+two\n"
+	change := patch("*** Update File: f\n-one\n+two\n")
 	for name, in := range map[string]args{
 		"fs_write_file":      {"path": "f", "content": "two\n"},
 		"fs_replace_in_file": {"path": "f", "old": "one", "new": "two"},
-		"fs_patch":           {"patch": patch},
+		"fs_patch":           {"patch": change},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

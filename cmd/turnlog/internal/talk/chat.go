@@ -80,7 +80,12 @@ func chatStore(a *app.App) string {
 // chat runs a turn for each line. The files of the input are attached to the first.
 func (v *conversation) chat(ctx context.Context, in input) error {
 	if v.IsIn {
-		v.Hint("session %s; /quit or Ctrl-D leaves", v.id)
+		v.Hint("/quit or Ctrl-D leaves")
+		defer func() {
+			if v.session != nil && (!v.local || v.store != "") {
+				v.Hint("\"turnlog chat --session %s%s\" continues this chat", v.id, v.place)
+			}
+		}()
 	}
 	defer v.MarkPastes()()
 	var last error

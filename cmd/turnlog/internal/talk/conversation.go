@@ -31,7 +31,7 @@ type conversation struct {
 	yes     bool             // approve everything
 	asks    bool             // ask the user about approvals
 	answers []answer         // that cover later questions; owned by the approver
-	place   string           // flags that name the deployment
+	place   string           // flags that name the deployment or the store, unless it is the usual one
 	store   string           // of the sessions of this process, or ""
 	root    string           // of the tools of this process, or ""
 	lines   func() <-chan app.Line

@@ -206,7 +206,7 @@ func (o *outcome) turnVerdict() error {
 			fmt.Sprintf("%s %s%s", o.id, a.CallID, o.place))
 		switch {
 		case o.store != "":
-			how = fmt.Sprintf("continue the session at a terminal, \"turnlog chat --store %s --session %s\"", o.store, o.id)
+			how = fmt.Sprintf("continue the session at a terminal, \"turnlog chat --session %s%s\"", o.id, o.place)
 		case o.local:
 			how = "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
 		case errors.Is(o.err, client.ErrForbidden):

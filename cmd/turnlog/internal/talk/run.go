@@ -175,6 +175,9 @@ func (f *talkFlags) join(
 		if v.local {
 			v.root = f.tools.Root
 		}
+		if v.store != "" && !f.usual {
+			v.place = " --store " + v.store
+		}
 		switch {
 		case v.session == nil:
 			if f.session.ID == "" && (!v.local || v.store != "") {

@@ -161,11 +161,11 @@ func run(ctx context.Context, f flags, tools *startedTools, known *registry.Regi
 		return err
 	}
 	f.logAgents(known, log)
-	log.Info("configuration",
+	log.Info("configuration", append(f.tools.Fields(),
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle), zap.Duration("worker_patience", f.patience),
-		zap.Strings("tools", f.tools.Sets()), zap.String("agents", f.agents), zap.Bool("agent_hooks", f.hooks), zap.String("policy", policy.Name), zap.String("policy_digest", policy.Digest()),
-		zap.String("http", server.Address()), zap.String("version", cli.Version()))
+		zap.Bool("allow_commands", f.tools.commands), zap.String("agents", f.agents), zap.Bool("agent_hooks", f.hooks), zap.String("policy", policy.Name), zap.String("policy_digest", policy.Digest()),
+		zap.String("http", server.Address()), zap.String("version", cli.Version()))...)
 
 	return cell.Work(ctx, server.Run, func(ctx context.Context) error {
 		both, ctx := errgroup.WithContext(ctx)

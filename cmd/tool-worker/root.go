@@ -125,13 +125,11 @@ func openQueue(ctx context.Context, cell *cli.Cell, name string) (*jetstream.Que
 
 // logConfig logs the effective configuration.
 func (f flags) logConfig(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
-	log.Info("configuration",
+	log.Info("configuration", append(f.tools.Fields(),
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", f.name), zap.String("queue", f.queue), zap.Int("slots", f.slots),
-		zap.Strings("tools", f.tools.Sets()), zap.String("root", f.tools.Root), zap.Bool("allow_write", f.tools.AllowWrite),
-		zap.Strings("policy", f.tools.Policy()), zap.String("sandbox", f.tools.Sandbox()), zap.Strings("mcp", f.tools.Servers()),
 		zap.Duration("timeout", f.timeout), zap.Duration("drain", f.drain),
-		zap.String("http", server.Address()), zap.String("version", cli.Version()))
+		zap.String("http", server.Address()), zap.String("version", cli.Version()))...)
 	for _, path := range f.tools.Absent() {
 		log.Warn("path is not protected", zap.String("path", path))
 	}

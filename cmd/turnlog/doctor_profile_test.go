@@ -12,6 +12,8 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // everything names all streams, as a finding does.
@@ -67,6 +69,23 @@ func TestNodesThatRunScriptsAreReportedByProfile(t *testing.T) {
 		if !strings.HasPrefix(f.Do, "driver-node --scripted=false") {
 			t.Errorf("finding %+v", f)
 		}
+	}
+}
+
+func TestNodesWithDifferentToolsAreReported(t *testing.T) {
+	t.Parallel()
+	p := provisionedOnDisk(t)
+	p.aliveNode()
+	p.must(p.cell.Nodes().Answer(t.Context(), "other", func() []jetstream.HeldToken { return nil }))
+	p.record("other")
+	p.look("--profile", "dev").expect(t)
+	own := p.cell.Offers("other", task.LocalQueue)
+	advertise := func() error { return own.Advertise(t.Context(), []tool.Spec{{Name: "b"}, {Name: "a"}}) }
+	p.again(func(context.Context) { _ = advertise() })
+	p.must(advertise())
+	f := p.look("--profile", "dev").expect(t, "warning node-tools-differ")["node-tools-differ"]
+	if want := "nodes have different tools of their own: other: a, b; aliveNode: none"; f.What != want {
+		t.Errorf("what: %q, want %q", f.What, want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/internal/sandbox"
 	"github.com/turnlog/turnlog/tool"
@@ -218,8 +219,13 @@ func (f *Flags) SandboxNote() string {
 // are not kept from. The sandbox cannot mount on it, and file tools refuse it by its name.
 func (f *Flags) Absent() []string { return f.absent }
 
-// Policy lists the policy flags as they were given.
-func (f *Flags) Policy() []string { return f.policy.given() }
+// Fields are what a program logs of the tools when it starts.
+func (f *Flags) Fields() []zap.Field {
+	return []zap.Field{
+		zap.Strings("tools", f.Sets()), zap.String("root", f.Root), zap.Bool("allow_write", f.AllowWrite),
+		zap.Strings("tool_policy", f.policy.given()), zap.String("sandbox", f.Sandbox()), zap.Strings("mcp", f.Servers()),
+	}
+}
 
 // Servers lists the MCP servers of the flags as NAME=ADDRESS.
 func (f *Flags) Servers() []string {

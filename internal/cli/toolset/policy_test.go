@@ -146,8 +146,8 @@ func TestPolicyIsDescribed(t *testing.T) {
 	t.Parallel()
 	var f Flags
 	code, printed := run(t, &f, "work", "--tools", "fs,shell", "--root", t.TempDir(), "--deny-command", "a", "--protect", "x,y", "--protect", "z")
-	if want := []string{"protect=x,y", "protect=z", "deny-command=a"}; code != 0 || !slices.Equal(f.Policy(), want) {
-		t.Errorf("code %d %s, policy %q, want %q", code, printed, f.Policy(), want)
+	if want := []string{"protect=x,y", "protect=z", "deny-command=a"}; code != 0 || !slices.Equal(f.policy.given(), want) {
+		t.Errorf("code %d %s, policy %q, want %q", code, printed, f.policy.given(), want)
 	}
 }
 

@@ -23,11 +23,12 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // Command returns the command.
 func Command(a *app.App) *cobra.Command {
-	d := &doctor{}
+	d := &doctor{nodeTools: make(map[string][]tool.Spec)}
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Diagnose a deployment and suggest fixes",
@@ -85,6 +86,8 @@ type doctor struct {
 	denied *denials
 	ahead  time.Duration // of the server's clock, by which ages are measured
 	report report
+
+	nodeTools map[string][]tool.Spec // that nodes run themselves
 }
 
 // report is the result of an examination.

@@ -81,6 +81,11 @@ func checks() map[string]check {
 			"driver-node --scripted=false{namespace}, unless only trusted users start sessions",
 		},
 
+		"node-tools-differ": {
+			severityWarning, "a session that moves to another node has other tools there",
+			"start all nodes with the same --tools and --mcp",
+		},
+
 		"session-unwoken": {severityError, "no node will drive them: the nodes' sweep, which finds such sessions every few seconds, does not reach them", ""},
 		"session-waiting": {severityError, "all nodes are at their capacity", startNode + " on another machine, or with a larger --capacity"},
 		"session-broken":  {severityError, returns, `look for "session cannot be driven" with session {object} in the nodes' logs`},

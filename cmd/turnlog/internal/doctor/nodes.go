@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -55,6 +56,28 @@ func (d *doctor) nodes(ctx context.Context) (clusterView, error) {
 		}
 	}
 	return w, nil
+}
+
+// compareTools compares the tools that the nodes run themselves.
+func (d *doctor) compareTools(living []string) {
+	same := make(map[string][]string) // nodes by their tools
+	for _, node := range living {
+		var names []string
+		for _, spec := range d.nodeTools[node] {
+			names = append(names, spec.Name)
+		}
+		slices.Sort(names)
+		tools := cmp.Or(strings.Join(names, ", "), "none")
+		same[tools] = append(same[tools], node)
+	}
+	if len(same) < 2 {
+		return
+	}
+	var what []string
+	for _, tools := range slices.Sorted(maps.Keys(same)) {
+		what = append(what, strings.Join(same[tools], ", ")+": "+tools)
+	}
+	d.found("node-tools-differ", "", "nodes have different tools of their own: %s", strings.Join(what, "; "))
 }
 
 // silentNodes reports nodes that hold tokens and do not answer, and that no node answers.

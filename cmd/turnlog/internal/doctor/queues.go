@@ -28,7 +28,13 @@ func (d *doctor) queues(ctx context.Context, consumers []admin.ConsumerState, wo
 		d.blind("workers", err)
 		return
 	}
-	offers = slices.DeleteFunc(offers, func(o jetstream.Offer) bool { return o.Queue == task.LocalQueue }) // a node's own tools
+	offers = slices.DeleteFunc(offers, func(o jetstream.Offer) bool {
+		own := o.Queue == task.LocalQueue
+		if own {
+			d.nodeTools[o.Worker] = o.Tools
+		}
+		return own
+	})
 	d.report.Examined.Workers = new(len(offers))
 	all := make(map[string]*queueView)
 	view := func(name string) *queueView {

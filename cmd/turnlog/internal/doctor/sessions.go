@@ -48,6 +48,7 @@ func (d *doctor) sessions(ctx context.Context, consumers []admin.ConsumerState, 
 	d.report.Examined.Nodes = new(len(w.living))
 	d.nodeClocks(ctx)
 	d.scriptedNodes(w)
+	d.compareTools(w.living)
 	d.silentNodes(w, slices.Sorted(maps.Keys(all)))
 	if len(w.living) == 0 {
 		return

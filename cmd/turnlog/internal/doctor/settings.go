@@ -174,8 +174,13 @@ func (d *doctor) weak(severity string, p admin.Profile, all []admin.Difference) 
 			return true
 		})
 		do := strings.Join(changes, "; ")
-		if d.durability.Profile() == "" && first.Setting == "num_replicas" {
-			do += "; or --profile dev, if one copy is enough"
+		if first.Setting == "num_replicas" {
+			all := first
+			all.Object = "$stream"
+			do = fmt.Sprintf("for stream in %s; do %s; done", strings.Join(objects, " "), d.admin.Change(all))
+			if d.durability.Profile() == "" {
+				do = "turnlog doctor --profile dev{namespace}, if one copy is enough, and else on a cluster: " + do
+			}
 		}
 		d.found("durability-weak", strings.Join(objects, " "), "%s is %s, profile %s needs %s", first.Setting, first.Have, p, first.Want).
 			since(severity, weakness(first.Setting)).do(do)

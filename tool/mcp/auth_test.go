@@ -159,7 +159,7 @@ func TestAnEarlierAttemptDoesNotAnswerAnAuthorization(t *testing.T) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	calls.Go(func() {
-		if err := m.Connect(within(t), "x"); err == nil {
+		if _, err := m.links[0].connected(within(t), nil, false); err == nil {
 			t.Error("the old token is taken")
 		}
 	})
@@ -190,9 +190,7 @@ func TestARevokedTokenLeavesTheToolsOnOffer(t *testing.T) {
 	ready(t, m)
 	echo := named(t, m, "mcp_x_echo")
 	k.set(func(l *lock) { l.token = "second" })
-	if err := m.Refresh(within(t), "x"); err == nil {
-		t.Error("a refused refresh succeeds")
-	}
+	signal(m.links[0].news)
 	eventually(t, "it is unavailable", func() bool { return m.Status()[0].State == Unavailable })
 	if !slices.Contains(names(t, m), "mcp_x_echo") {
 		t.Errorf("tools = %v", names(t, m))
@@ -242,7 +240,7 @@ func TestSecretsAreResolvedLateAndNeverShown(t *testing.T) {
 	mu.Lock()
 	env["TOKEN"], env["KEY"] = "s3cret-token", "s3cret-key"
 	mu.Unlock()
-	if err := m.Connect(within(t), "x"); err != nil {
+	if _, err := m.links[0].connected(within(t), nil, false); err != nil {
 		t.Fatal(err)
 	}
 	k.set(func(l *lock) { l.token = "" })

@@ -17,10 +17,8 @@ import (
 // and notifications of the server.
 func (l *link) client() *sdk.Client {
 	opts := &sdk.ClientOptions{
-		Capabilities:               &sdk.ClientCapabilities{},
-		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { signal(l.news) },
-		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { l.tell(Event{Kind: ResourcesChanged}) },
-		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { l.tell(Event{Kind: PromptsChanged}) },
+		Capabilities:           &sdk.ClientCapabilities{},
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { signal(l.news) },
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
 			if r.Params != nil {
 				l.progress.report(r.Params)

@@ -51,9 +51,6 @@ type Config struct {
 	// Elicitation answers requests for a person's input. Nil: they are refused.
 	Elicitation func(ctx context.Context, server string, p *sdk.ElicitParams) (*sdk.ElicitResult, error)
 
-	// Observer receives the events of servers, in order for each server. It may be nil.
-	Observer func(Event)
-
 	Backoff Backoff                  // between attempts to connect
 	Getenv  func(name string) string // nil: os.Getenv
 	Version string                   // of this program, sent to servers

@@ -31,9 +31,6 @@ type link struct {
 	noise    sync.Once // logs lines that are not messages
 	legacy   bool      // owned by run: the last attempt timed out, so the next one uses the older handshake
 
-	refreshing sync.Mutex // held during a refresh
-	telling    sync.Mutex // held while the observer runs, so that events are in order
-
 	mu      sync.Mutex
 	now     snapshot
 	changed chan struct{} // closed and replaced on each change
@@ -43,7 +40,7 @@ func newLink(all Config, s Server) *link {
 	return &link{
 		cfg: s, all: all, log: all.Logger.Named("mcp").With(zap.String("server", s.Name)), auth: newAuthTransport(s, all),
 		hurry: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		now: snapshot{state: Connecting, wanted: true}, changed: make(chan struct{}),
+		now: snapshot{state: Connecting}, changed: make(chan struct{}),
 	}
 }
 
@@ -60,16 +57,7 @@ func (l *link) run(ctx context.Context) {
 	defer l.close()
 	var wait time.Duration
 	for ctx.Err() == nil {
-		if !l.current().wanted {
-			l.leave(Disconnected, nil)
-			l.pause(ctx, nil)
-			continue
-		}
-		l.update(func(s *snapshot) {
-			if s.begun++; s.state == Disconnected {
-				s.state, s.err = Connecting, nil
-			}
-		})
+		l.update(func(s *snapshot) { s.begun++ })
 		since := time.Now()
 		err := l.attempt(ctx)
 		if time.Since(since) > l.all.Backoff.Most+l.cfg.ConnectTimeout {
@@ -93,8 +81,8 @@ func (l *link) pause(ctx context.Context, over <-chan time.Time) {
 	}
 }
 
-// attempt connects and holds the connection as long as it lasts. It returns an error if
-// it should be repeated after a pause.
+// attempt connects and holds the connection as long as it lasts. It returns an error
+// unless ctx has ended.
 func (l *link) attempt(ctx context.Context) error {
 	c, err := l.connect(ctx)
 	if err == nil {
@@ -102,18 +90,16 @@ func (l *link) attempt(ctx context.Context) error {
 		l.join(c)
 		err = l.hold(ctx, c)
 	}
-	if ctx.Err() != nil || !l.current().wanted {
+	if ctx.Err() != nil {
 		return nil
 	}
-	if err != nil {
-		l.leave(Unavailable, err)
-	}
+	l.leave(err)
 	return err
 }
 
 func (l *link) close() {
 	l.update(func(s *snapshot) {
-		*s = snapshot{state: Disconnected, err: errClosed, closed: true}
+		*s = snapshot{state: Unavailable, err: errClosed, closed: true}
 	})
 	if l.auth != nil {
 		l.auth.base.CloseIdleConnections()
@@ -122,36 +108,29 @@ func (l *link) close() {
 
 // join adds what the server offers to the catalog.
 func (l *link) join(c *connection) {
-	before := l.current().tools
 	l.update(func(s *snapshot) {
 		s.state, s.err, s.conn, s.tools, s.ended = Ready, nil, c, c.tools, s.begun
 	})
 	l.log.Info("MCP server connected", zap.Int("tools", len(c.tools)))
-	l.tell(Event{Kind: ServerConnected})
-	l.tellTools(before, c.tools)
 }
 
 // leave removes it from the catalog. The tools of a server that only lacks credentials
 // stay, since a call is what gets them.
-func (l *link) leave(state State, err error) {
+func (l *link) leave(err error) {
 	before := l.current()
-	kind, tools := ServerFailed, []tool.Tool(nil)
+	var tools []tool.Tool
 	if _, auth := errors.AsType[*authError](err); auth {
-		kind, tools = AuthNeeded, before.tools
-	} else if before.conn != nil || state == Disconnected {
-		kind = ServerDisconnected
+		tools = before.tools
 	}
 	l.update(func(s *snapshot) {
-		s.state, s.err, s.conn, s.tools, s.ended = state, err, nil, tools, s.begun
+		s.state, s.err, s.conn, s.tools, s.ended = Unavailable, err, nil, tools, s.begun
 	})
-	if err != nil && (before.err == nil || before.err.Error() != err.Error()) {
+	if before.err == nil || before.err.Error() != err.Error() {
 		l.log.Warn("MCP server unavailable", zap.Error(err))
 	}
-	l.tell(Event{Kind: kind, Err: err})
-	l.tellTools(before.tools, tools)
 }
 
-// hold keeps the connection until it is lost or no longer wanted, or ctx ends.
+// hold keeps the connection until it is lost or ctx ends, and returns why.
 func (l *link) hold(ctx context.Context, c *connection) error {
 	check := time.NewTicker(l.all.checkEvery)
 	defer check.Stop()
@@ -161,15 +140,12 @@ func (l *link) hold(ctx context.Context, c *connection) error {
 			return context.Cause(ctx)
 		case <-c.gone:
 			return c.whyGone()
-		case <-l.hurry:
-			if !l.current().wanted {
-				return nil
-			}
+		case <-l.hurry: // it is connected already
 		case <-l.news:
-			_ = l.refresh(ctx, c) // it reports errors
+			l.refresh(ctx, c)
 		case <-check.C:
 			if l.calls.Load() == 0 {
-				_ = l.refresh(ctx, c) // as above
+				l.refresh(ctx, c)
 			}
 		}
 	}
@@ -178,33 +154,20 @@ func (l *link) hold(ctx context.Context, c *connection) error {
 // refresh lists what the server offers and publishes it. If it fails because the server is gone,
 // the connection is lost. An error from the server does not mean that, and neither does
 // a timeout during a call: it may do one thing at a time.
-func (l *link) refresh(ctx context.Context, c *connection) error {
-	l.refreshing.Lock()
-	defer l.refreshing.Unlock()
+func (l *link) refresh(ctx context.Context, c *connection) {
 	limited, cancel := context.WithTimeout(ctx, l.cfg.ConnectTimeout)
 	defer cancel()
 	tools, err := l.discover(limited, c.session)
 	if err != nil {
 		err = fmt.Errorf("refresh: %w", err)
 		l.log.Warn("MCP server not refreshed", zap.Error(err))
-		l.tell(Event{Kind: RefreshFailed, Err: err})
 		_, answered := serverError(err)
 		if !answered && ctx.Err() == nil && (l.calls.Load() == 0 || !errors.Is(err, context.DeadlineExceeded)) {
 			c.lose(err)
 		}
-		return err
+		return
 	}
-	var before []tool.Tool
-	current := false
-	l.update(func(s *snapshot) {
-		if current = s.conn == c; current {
-			before, s.tools = s.tools, tools
-		}
-	})
-	if current {
-		l.tellTools(before, tools)
-	}
-	return nil
+	l.update(func(s *snapshot) { s.tools = tools })
 }
 
 // do runs f with a connection, which it waits for; see connected. It runs f again over a

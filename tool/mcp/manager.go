@@ -88,43 +88,6 @@ func (m *Manager) Settle(ctx context.Context) []Status {
 	return out
 }
 
-// Connect connects to the server now, without waiting for the next retry, and returns the
-// outcome. It does nothing if the server is connected.
-func (m *Manager) Connect(ctx context.Context, name string) error {
-	l, err := m.link(name)
-	if err != nil {
-		return err
-	}
-	l.want(true)
-	_, err = l.connected(ctx, nil, false)
-	return err
-}
-
-// Disconnect ends the connection, and removes the server's tools from the catalog, until
-// Connect. It also works if the server does not respond.
-func (m *Manager) Disconnect(ctx context.Context, name string) error {
-	l, err := m.link(name)
-	if err != nil {
-		return err
-	}
-	l.want(false)
-	_, err = l.await(ctx, func(s snapshot) (bool, error) { return s.state == Disconnected, nil })
-	return err
-}
-
-// Refresh asks the server what it offers. It connects to a server that is unavailable.
-func (m *Manager) Refresh(ctx context.Context, name string) error {
-	l, err := m.link(name)
-	if err != nil {
-		return err
-	}
-	c, err := l.connected(ctx, nil, false)
-	if err != nil {
-		return unavailable(name, err)
-	}
-	return l.refresh(ctx, c)
-}
-
 // ResolveAuth answers a server's [tool.AuthRequired]. The next call uses the resolution; if
 // the server needs it to connect, it tries to connect at once. It returns an error if the
 // authorization fails or the server refuses it.

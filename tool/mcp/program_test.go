@@ -42,7 +42,7 @@ func TestProgramThatDiesIsRestarted(t *testing.T) {
 	if slices.Contains(names(t, m), "mcp_x_echo") {
 		t.Error("its tools are on offer")
 	}
-	if err := m.Connect(within(t), "x"); err != nil {
+	if _, err := m.links[0].connected(within(t), nil, false); err != nil {
 		t.Fatal(err)
 	}
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")

@@ -12,10 +12,9 @@ type State string
 
 // The states of servers.
 const (
-	Connecting   State = "connecting"
-	Ready        State = "ready"
-	Unavailable  State = "unavailable"  // the last attempt failed, or the connection was lost; a retry follows
-	Disconnected State = "disconnected" // by Disconnect, until Connect
+	Connecting  State = "connecting"
+	Ready       State = "ready"
+	Unavailable State = "unavailable" // the last attempt failed, or the connection was lost; a retry follows
 )
 
 // Status describes one server.
@@ -27,15 +26,11 @@ type Status struct {
 	Tools  []string          // names of its tools on offer, sorted
 }
 
-var (
-	errClosed       = errors.New("the manager is closed")
-	errDisconnected = errors.New("it is disconnected")
-)
+var errClosed = errors.New("the manager is closed")
 
 // snapshot is the state of a link at one moment.
 type snapshot struct {
 	state  State
-	wanted bool // the server should be connected
 	err    error
 	conn   *connection // if Ready
 	tools  []tool.Tool // on offer, sorted
@@ -68,14 +63,6 @@ func (l *link) update(edit func(*snapshot)) {
 	edit(&l.now)
 	close(l.changed)
 	l.changed = make(chan struct{})
-}
-
-// want says whether the server should be connected.
-func (l *link) want(wanted bool) {
-	if l.current().wanted != wanted {
-		l.update(func(s *snapshot) { s.wanted = wanted })
-		signal(l.hurry)
-	}
 }
 
 // await waits until done says so, and returns its error.
@@ -116,8 +103,6 @@ func (l *link) connected(ctx context.Context, lost *connection, anew bool) (*con
 		switch {
 		case s.state == Ready && s.conn != lost:
 			return true, nil
-		case s.state == Disconnected && !s.wanted && !s.closed:
-			return false, errDisconnected
 		case s.state == Unavailable && s.ended > last:
 			return false, s.err
 		case s.state == Unavailable && !hurried:

@@ -85,7 +85,7 @@ func TestDeadLettersAreListedRunAgainAndDropped(t *testing.T) {
 	if got := succeed(t, url, "wait", "s"); got != "I see.\n" {
 		t.Errorf("wait prints %q", got)
 	}
-	for _, all := range [][]string{{"dead", "ls", "-o", "json"}, {"dead", "ls", "--all", "-o", "json"}, {"dead", "ls", "s", "-o", "json"}} {
+	for _, all := range [][]string{{"dead", "ls", "-o", "json"}, {"dead", "ls", "s", "-o", "json"}} {
 		if got := succeed(t, url, all...); got != "[]\n" {
 			t.Errorf("%q prints %q", all, got)
 		}

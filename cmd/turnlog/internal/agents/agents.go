@@ -11,9 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -24,7 +21,6 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
-	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
@@ -46,112 +42,47 @@ func Command(a *app.App) *cobra.Command {
 type row struct {
 	Name        string          `json:"name"`
 	Version     string          `json:"version"`
-	Source      string          `json:"source"` // published, or the folder
+	Source      string          `json:"source"` // published, or the file
 	Description string          `json:"description,omitempty"`
 	Definition  json.RawMessage `json:"definition,omitempty"`
-
-	Problems agentfile.Problems `json:"problems,omitempty"` // why a file of the folder defines no agent; it has no version then
 }
 
-func rowOf(d *agentfile.Definition, source string) (row, error) {
-	ref, err := d.Ref()
-	if err != nil {
-		return row{}, err
-	}
-	return row{Name: d.Name, Version: ref.Version, Source: source, Description: d.Description, Definition: ref.Data}, nil
-}
-
-// folderFlag names a folder of agent files.
-func folderFlag(cmd *cobra.Command) *string {
-	dir := cmd.Flags().String("agents", "", "`folder` of agent files, as driver nodes have")
-	_ = cmd.MarkFlagDirname("agents") // the flag exists
-	return dir
-}
+// published is the source of an agent that was looked up in the deployment.
+const published = "published"
 
 func list(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List agents, one per line: name, version, source, description",
-		Long: `Lists the agents of a folder, those published in a deployment, or both: a driver node searches
-its folder first. Without --agents the deployment is asked.
-
-Problems with files of the folder go to stderr, as with "turnlog agents check", and don't change
-the exit code. With -o json such a file is a row without a version, and its problems are under
-problems: file, line, column, path and message.`,
-		Example: `  turnlog agents ls --agents agents
-  turnlog agents ls --server nats://127.0.0.1:4222 -o json`,
+		Short:   "List the published agents, one per line: name, version, description",
+		Long: `Lists the agents that are published in a deployment. "turnlog agents check" lists the problems
+of a folder's files.`,
+		Example: `  turnlog agents ls --server nats://127.0.0.1:4222
+  turnlog agents ls -o json | jq -r '.[].name'`,
 	}
-	dir := folderFlag(cmd)
 	output := a.Output(cmd)
 	r := a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		rows, err := listFolder(a, *dir)
-		if err == nil && (*dir == "" || r.Named()) {
-			err = r.Do(cmd.Context(), func(ctx context.Context, d *cli.Cell, _ *client.Client) error {
-				more, err := listPublished(ctx, d.Cell)
-				rows = append(rows, more...)
+		return r.Do(cmd.Context(), func(ctx context.Context, d *cli.Cell, _ *client.Client) error {
+			all, err := d.Agents().List(ctx)
+			if err != nil {
 				return err
-			})
-		}
-		if err != nil {
-			return err
-		}
-		return output.Print(rows, func(w io.Writer) error {
-			good := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return len(r.Problems) > 0 }) // reported already
-			return app.Table(w, "NAME VERSION SOURCE DESCRIPTION", good, func(r row) []any {
-				return []any{r.Name, r.Version, r.Source, render.Style{}.Line(r.Description)}
+			}
+			rows := make([]row, len(all))
+			for i, p := range all {
+				rows[i] = row{Name: p.Name, Version: p.Version, Source: published}
+				if d, err := agentfile.Parse(p.Name, p.Data, nil); err == nil {
+					rows[i].Description = d.Description
+				}
+			}
+			return output.Print(rows, func(w io.Writer) error {
+				return app.Table(w, "NAME VERSION DESCRIPTION", rows, func(r row) []any {
+					return []any{r.Name, r.Version, render.Style{}.Line(r.Description)}
+				})
 			})
 		})
 	}
 	return cmd
-}
-
-// listFolder lists the agents of a folder and reports the files that define none.
-func listFolder(a *app.App, dir string) ([]row, error) {
-	rows := []row{}
-	if dir == "" {
-		return rows, nil
-	}
-	all, err := agentfile.Folder{Path: dir, Known: flags.KnownAgents(a, dir)}.List()
-	problems, bad := errors.AsType[agentfile.Problems](err)
-	if err != nil && !bad {
-		return nil, cli.Usage("--agents: %w", err)
-	}
-	for _, d := range all {
-		r, err := rowOf(d, dir)
-		if err != nil {
-			return nil, err
-		}
-		r.Definition = nil
-		rows = append(rows, r)
-	}
-	for _, p := range problems {
-		a.Complain(p)
-		i := slices.IndexFunc(rows, func(r row) bool { return len(r.Problems) > 0 && r.Source == p.File })
-		if i < 0 {
-			name := strings.TrimSuffix(filepath.Base(p.File), filepath.Ext(p.File))
-			i, rows = len(rows), append(rows, row{Name: name, Source: p.File})
-		}
-		rows[i].Problems = append(rows[i].Problems, p)
-	}
-	return rows, nil
-}
-
-func listPublished(ctx context.Context, cell *jetstream.Cell) ([]row, error) {
-	all, err := cell.Agents().List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var rows []row
-	for _, p := range all {
-		r := row{Name: p.Name, Version: p.Version, Source: "published"}
-		if d, err := agentfile.Parse(p.Name, p.Data, nil); err == nil {
-			r.Description = d.Description
-		}
-		rows = append(rows, r)
-	}
-	return rows, nil
 }
 
 func show(a *app.App) *cobra.Command {
@@ -159,27 +90,27 @@ func show(a *app.App) *cobra.Command {
 		Use:   "show NAME|FILE",
 		Short: "Print the definition of an agent, with its version",
 		Long: `Prints the complete definition, including everything that a file takes from others. A NAME is
-looked up in the folder of --agents if there is one, else among the published agents.`,
+that of a published agent.`,
 		Example: `  turnlog agents show agents/reviewer.yaml
   turnlog agents show reviewer --server nats://127.0.0.1:4222 -o json
   turnlog agents show reviewer --version 0123456789abcdef`,
 	}
-	dir := folderFlag(cmd)
 	version := cmd.Flags().String("version", "", "`version` of a published agent; default: the newest")
 	output := a.Output(cmd, "yaml", "json")
 	r := a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d, source, err := find(cmd.Context(), r, args[0], *dir, *version)
+		d, source, err := find(cmd.Context(), r, args[0], *version)
 		if errors.Is(err, agentfile.ErrUnknown) {
 			return fmt.Errorf("%w: \"turnlog agents ls\" lists all agents", err)
 		}
 		if err != nil {
 			return err
 		}
-		one, err := rowOf(d, source)
+		ref, err := d.Ref()
 		if err != nil {
 			return err
 		}
+		one := row{Name: d.Name, Version: ref.Version, Source: source, Description: d.Description, Definition: ref.Data}
 		return output.Print(one, func(w io.Writer) error {
 			text, err := yaml.MarshalWithOptions(d, yaml.UseLiteralStyleIfMultiline(true))
 			if err == nil {
@@ -192,22 +123,18 @@ looked up in the folder of --agents if there is one, else among the published ag
 }
 
 // find finds an agent by name or file and returns where it was found.
-func find(ctx context.Context, r *app.Remote, name, dir, version string) (d *agentfile.Definition, source string, err error) {
-	switch {
-	case agentfile.IsFile(name):
+func find(ctx context.Context, r *app.Remote, name, version string) (d *agentfile.Definition, source string, err error) {
+	if agentfile.IsFile(name) {
 		if d, err = agentfile.Load(name); err != nil {
 			err = cli.Usage("%w", err)
 		}
 		return d, name, err
-	case dir != "":
-		d, err = agentfile.Folder{Path: dir}.Find(ctx, name, version)
-		return d, dir, err
 	}
 	err = r.Do(ctx, func(ctx context.Context, c *cli.Cell, _ *client.Client) error {
 		d, err = toolset.Published(c.Cell)(ctx, name, version)
 		return err
 	})
-	return d, "published", err
+	return d, published, err
 }
 
 func publish(a *app.App) *cobra.Command {

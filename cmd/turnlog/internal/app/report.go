@@ -17,9 +17,6 @@ type Usage struct {
 	Currency         string `json:"currency"`
 }
 
-// UsageOf returns the usage for a report.
-func UsageOf(u content.Usage) Usage { return Usage(u) }
-
 // Head is the end of a journal in reports.
 type Head struct {
 	Seq  uint64      `json:"seq"`

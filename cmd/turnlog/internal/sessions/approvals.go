@@ -36,10 +36,8 @@ func Approvals(a *app.App) *cobra.Command {
 	cmd.AddCommand(listOf(a, listing[pendingApproval]{
 		short: "List the calls that wait for approval, of one session or of all",
 		long: `Lists the calls that wait for a person's approval, one per line. Without a session it reads the
-sessions that the deployment lists as having pending approvals.
-
-Sessions that an older release left with a pending approval are listed once they have been woken;
---all reads all sessions instead.`,
+sessions that the deployment lists as having pending approvals. "turnlog sessions ls --state approval"
+reads all sessions.`,
 		example: `  turnlog approvals ls
   turnlog approvals ls plan-7
   turnlog approvals ls -o json | jq -r '.[] | "\(.session) \(.call)"'`,

@@ -90,16 +90,9 @@ type listing[R any] struct {
 
 func listOf[R any](a *app.App, l listing[R]) *cobra.Command {
 	cmd := &cobra.Command{Use: "ls [SESSION]", Aliases: []string{"list"}, Short: l.short, Long: l.long, Example: l.example}
-	everywhere := cmd.Flags().Bool("all", false, "read all sessions")
 	output := a.Output(cmd)
 	r := a.RemoteApprover(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *everywhere && len(args) > 0 {
-			return cli.Usage("--all and a session: give one of them")
-		}
-		if *everywhere {
-			l.listed = (*client.Client).Sessions
-		}
 		var one content.SessionID
 		var err error
 		if len(args) > 0 {

@@ -42,8 +42,7 @@ node drives it until it is retried. Its commands wait.`,
 	list := listing[*pastCall]{
 		short: "List the dead letters and the sessions that are set aside",
 		long: `Lists the dead letters, one per line. Without a session it reads the sessions that the deployment
-lists as having some. Sessions that an older release left with a dead letter are listed once they
-have been woken; --all reads all sessions instead.`,
+lists as having some.`,
 		example: `  turnlog dead ls
   turnlog dead ls plan-7
   turnlog dead ls -o json | jq -r '.[] | "\(.session) \(.call)"'`,

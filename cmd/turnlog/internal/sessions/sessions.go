@@ -84,7 +84,7 @@ type agentReport struct {
 func reportOf(s *loop.State, head journal.Head) report {
 	r := report{
 		Session: s.Session, State: string(loop.Waiting(s)), Model: s.Config.Model, Changed: s.At,
-		Turns: s.Turns, Items: len(s.Transcript), Queued: len(s.Queue), Usage: app.UsageOf(s.Used.Usage),
+		Turns: s.Turns, Items: len(s.Transcript), Queued: len(s.Queue), Usage: app.Usage(s.Used.Usage),
 		Requests: s.Used.Requests, ToolCalls: s.Used.ToolCalls, Approvals: s.PendingApprovals(),
 		Epoch: s.Epoch, Journal: app.HeadOf(head), Deleted: s.Deleted,
 	}

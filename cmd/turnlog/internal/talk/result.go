@@ -101,7 +101,7 @@ func (o *outcome) report(ctx context.Context) (any, error) {
 func (o *outcome) turnReport(ctx context.Context) (turnReport, error) {
 	t := o.turn
 	r := turnReport{
-		Session: o.id, Turn: t.TurnID, FinishReason: t.FinishReason, Usage: app.UsageOf(t.Usage), Rounds: t.Rounds,
+		Session: o.id, Turn: t.TurnID, FinishReason: t.FinishReason, Usage: app.Usage(t.Usage), Rounds: t.Rounds,
 		ToolCalls: []callReport{}, Approvals: []app.Approval{}, Journal: app.HeadOf(o.session.Head()),
 	}
 	for _, a := range o.held {

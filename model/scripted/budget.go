@@ -3,130 +3,42 @@ package scripted
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"text/template"
 	tree "text/template/parse"
 )
 
 // What the templates of one reply may do. Scripts of tests and demos need a thousandth of it.
 const (
-	maxSteps   = 100_000  // repetitions and branches
-	maxWork    = 16 << 20 // bytes that templates and their functions write and read
-	maxNesting = 64       // of actions
+	maxWork     = 16 << 20 // bytes of prompt, results and output
+	maxTemplate = 16 << 10 // bytes of a text with actions
 )
-
-// budget ends templates that would run for too long or write too much. A script may come from a
-// client, so it must not cost its node more than a reply of a model does.
-type budget struct {
-	ctx   context.Context //nolint:containedctx // templates have no context
-	steps int             // left
-	work  int             // left, in bytes
-}
-
-func newBudget(ctx context.Context) *budget { return &budget{ctx, maxSteps, maxWork} }
 
 var (
-	errSteps   = fmt.Errorf("templates of one reply take at most %d steps", maxSteps)
-	errWork    = fmt.Errorf("templates of one reply read and write at most %d MiB", maxWork>>20)
-	errNesting = fmt.Errorf("templates nest at most %d actions", maxNesting)
+	errWork     = fmt.Errorf("templates of one reply read and write at most %d MiB", maxWork>>20)
+	errTemplate = fmt.Errorf("a text with templates has at most %d KiB", maxTemplate>>10)
 )
 
-// stepFunc is called at the beginning of every list of actions: of each repetition, branch and template.
-const stepFunc = "turnlog_step"
-
-// step counts a step. It writes nothing.
-func (b *budget) step() (string, error) {
-	if b.ctx.Err() != nil {
-		return "", context.Cause(b.ctx)
-	}
-	if b.steps--; b.steps < 0 {
-		return "", errSteps
-	}
-	return "", nil
+// budget ends templates that read or write too much. A script may come from a client, so it must
+// not cost its node more than a reply of a model does.
+type budget struct {
+	ctx  context.Context //nolint:containedctx // templates have no context
+	work int             // left, in bytes
 }
+
+func newBudget(ctx context.Context) *budget { return &budget{ctx, maxWork} }
 
 // spend counts bytes before they are written or read.
 func (b *budget) spend(n int) error {
-	if n < 0 || n > b.work {
+	if b.ctx.Err() != nil {
+		return context.Cause(b.ctx)
+	}
+	if n > b.work {
 		return errWork
 	}
 	b.work -= n
 	return nil
-}
-
-// funcs replace the functions of templates whose results may be larger than their arguments.
-func (b *budget) funcs() template.FuncMap {
-	bounded := func(factor int, f func(args ...any) string) func(args ...any) (string, error) {
-		return func(args ...any) (string, error) {
-			total := 0
-			for _, a := range args {
-				n, err := b.size(a)
-				if err != nil {
-					return "", err
-				}
-				total += n
-			}
-			if err := b.spend(factor * total); err != nil {
-				return "", err
-			}
-			return f(args...), nil
-		}
-	}
-	return template.FuncMap{
-		stepFunc:   b.step,
-		"print":    bounded(1, fmt.Sprint),
-		"println":  bounded(1, fmt.Sprintln),
-		"printf":   b.printf,
-		"html":     bounded(6, template.HTMLEscaper),
-		"js":       bounded(6, template.JSEscaper),
-		"urlquery": bounded(3, template.URLQueryEscaper),
-	}
-}
-
-// longestNumber is how long a value can be that is no text.
-const longestNumber = 64
-
-// size returns the length of a value as text.
-func (b *budget) size(v any) (int, error) {
-	switch v := v.(type) {
-	case string:
-		return len(v), nil
-	case nil, bool, int, int64, float64:
-		return longestNumber, nil
-	}
-	n := len(fmt.Sprint(v))
-	return n, b.spend(n)
-}
-
-var errWidth = errors.New("printf: a width or precision has at most three digits")
-
-// printf is fmt.Sprintf. Each verb may repeat its longest argument.
-func (b *budget) printf(format string, args ...any) (string, error) {
-	longest := 1000
-	for _, a := range args {
-		n, err := b.size(a)
-		if err != nil {
-			return "", err
-		}
-		longest = max(longest, n)
-	}
-	digits := 0
-	for _, c := range format {
-		if digits++; c < '0' || c > '9' {
-			digits = 0
-		}
-		if digits > 3 || c == '*' && len(args) > 0 {
-			return "", errWidth
-		}
-	}
-	verbs := strings.Count(format, "%")
-	if verbs > 0 && longest > maxWork/verbs {
-		return "", errWork
-	}
-	out := fmt.Sprintf(format, args...)
-	return out, b.spend(len(out))
 }
 
 // output is the output of a template within its budget.
@@ -137,9 +49,6 @@ type output struct {
 }
 
 func (s *output) Write(p []byte) (int, error) {
-	if s.ctx.Err() != nil {
-		return 0, context.Cause(s.ctx)
-	}
 	if s.buf.Len()+len(p) > maxSize {
 		return 0, fmt.Errorf("%s wrote more than 1 MiB", s.where)
 	}
@@ -149,69 +58,74 @@ func (s *output) Write(p []byte) (int, error) {
 	return s.buf.Write(p) //nolint:wrapcheck // never fails
 }
 
-// compile parses a template and makes each list of its actions begin with a step.
+// compile parses a template. What it can do is limited: it has no variables, no templates of its
+// own and no functions that make text, and it repeats only once for each result.
 func compile(name, source string) (*template.Template, error) {
-	if nested(source) > maxNesting {
-		return nil, errNesting
+	if len(source) > maxTemplate {
+		return nil, errTemplate
 	}
-	funcs := newBudget(context.Background()).funcs() // replaced for each reply
-	t, err := template.New(name).Option("missingkey=error").Funcs(funcs).Parse(source)
+	t, err := template.New(name).Option("missingkey=error").Parse(source)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says where
 	}
-	step, err := template.New(name).Funcs(funcs).Parse("{{" + stepFunc + "}}")
-	if err != nil {
-		return nil, err //nolint:wrapcheck // impossible
+	if len(t.Templates()) > 1 {
+		return nil, fmt.Errorf("%s defines a template, which scripts cannot", name)
 	}
-	for _, t := range t.Templates() {
-		meter(t.Root, step.Root.Nodes[0])
-	}
-	return t, nil
+	return t, permit(t.Root, false)
 }
 
-// nested returns how deep actions may nest in a template. The parser and the interpreter call
-// themselves for each level.
-func nested(source string) (deepest int) {
-	depth := 0
-	for action := range strings.SplitSeq(source, "{{") {
-		words := strings.Fields(strings.TrimPrefix(action, "-"))
-		deepest = max(deepest, depth+strings.Count(action, "("))
-		if len(words) == 0 {
-			continue
-		}
-		switch word, _, _ := strings.Cut(words[0], "}}"); word {
-		case "if", "range", "with", "block", "define":
-			depth++
-		case "end":
-			depth--
-		case "else":
-			if len(words) > 1 && (words[1] == "if" || words[1] == "with") {
-				depth++ // a chain nests, and one end closes all of it
-			}
-		}
-	}
-	return max(deepest, depth)
+// functions are those that templates may call.
+func functions() []string {
+	return []string{"and", "eq", "ge", "gt", "index", "le", "len", "lt", "ne", "not", "or", "slice"}
 }
 
-// meter puts a step before a list of actions and before those in it.
-func meter(l *tree.ListNode, step tree.Node) {
-	if l == nil {
-		return
-	}
-	for _, n := range l.Nodes {
-		var b *tree.BranchNode
-		switch n := n.(type) {
-		case *tree.IfNode:
-			b = &n.BranchNode
-		case *tree.RangeNode:
-			b = &n.BranchNode
-		case *tree.WithNode:
-			b = &n.BranchNode
-		default:
-			continue
+// permit returns an error for a node, or one in it, that scripts cannot have. repeated nodes are
+// those in a range.
+func permit(n tree.Node, repeated bool) error {
+	switch n := n.(type) {
+	case *tree.ListNode:
+		if n != nil { // there is no else
+			return permitAll(n.Nodes, repeated)
 		}
-		meter(b.List, step)
-		meter(b.ElseList, step)
+	case *tree.ActionNode:
+		return permit(n.Pipe, repeated)
+	case *tree.IfNode:
+		return permitBranch(n.BranchNode, repeated)
+	case *tree.WithNode:
+		return permitBranch(n.BranchNode, repeated)
+	case *tree.RangeNode:
+		if repeated || n.Pipe.String() != ".Results" {
+			return fmt.Errorf("%s: a range goes over .Results, and is not in another one", n.Pipe)
+		}
+		return permitBranch(n.BranchNode, true)
+	case *tree.PipeNode:
+		if len(n.Decl) > 0 {
+			return fmt.Errorf("%s: scripts have no variables", n)
+		}
+		return permitAll(n.Cmds, repeated)
+	case *tree.CommandNode:
+		return permitAll(n.Args, repeated)
+	case *tree.ChainNode:
+		return permit(n.Node, repeated)
+	case *tree.IdentifierNode:
+		if !slices.Contains(functions(), n.Ident) {
+			return fmt.Errorf("%s: the functions of scripts are %v", n, functions())
+		}
+	case *tree.TemplateNode:
+		return fmt.Errorf("%s: scripts have no other templates", n)
 	}
-	l.Nodes = append([]tree.Node{step.Copy()}, l.Nodes...)
+	return nil
+}
+
+func permitAll[N tree.Node](nodes []N, repeated bool) error {
+	for _, n := range nodes {
+		if err := permit(n, repeated); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func permitBranch(b tree.BranchNode, repeated bool) error {
+	return permitAll([]tree.Node{b.Pipe, b.List, b.ElseList}, repeated)
 }

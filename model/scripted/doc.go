@@ -27,9 +27,9 @@
 // User item. .Results are the tool results since then, each with .Name, .Text, .JSON
 // and .IsError. Integers in .JSON are ints, so {{if gt .JSON.total 3}} works.
 //
-// The templates of one reply take at most 100,000 steps (repetitions and branches), read and write
-// at most 16 MiB, and nest at most 64 actions; a text has at most 1 MiB. Widths in printf have at
-// most three digits.
+// Templates have if, with and range, which goes over .Results only, and the functions and, eq,
+// ge, gt, index, le, len, lt, ne, not, or and slice; no variables and no templates of their own.
+// Those of one reply read and write at most 16 MiB; a text has at most 1 MiB, and 16 KiB with templates.
 //
 // An error in a script names the line and column, and often the field, as in
 // replies[0].text. Unknown fields, wrong types, duplicate keys, anchors, aliases and

@@ -204,23 +204,21 @@ replies:
 }
 
 func TestFailingTemplatesFailTheCall(t *testing.T) { //nolint:paralleltest // it measures allocations
+	large := model.Request{Transcript: []content.Item{
+		content.UserText(strings.Repeat("x", 30_000)),
+		resultOf("count", content.StatusOK, content.TextPart(`"`+strings.Repeat("x", 30_000)+`"`)),
+	}}
 	for source, want := range map[string]string{
-		`{text: "a {{(index .Results 3).Text}}"}`:                                                    `template: replies[0].text:1:5: executing "replies[0].text" at <index .Results 3>: error calling index: `,
-		`{text: "{{.Nope}}"}`:                                                                        "at <.Nope>: can't evaluate field Nope",
-		`{text: a, calls: [{name: x, input: {p: "{{.X}}"}}]}`:                                        `executing "replies[0].calls[0].input.p" at <.X>`,
-		`{text: "{{range 20000}}` + strings.Repeat("x", 60) + `{{end}}"}`:                            "replies[0].text wrote more than 1 MiB",
-		`{text: "{{(index .Results 0).JSON.none}}"}`:                                                 `template: replies[0].text:1:3: executing "replies[0].text" at <index .Results 0>`,
-		`{text: "{{range 100000000000}}{{end}}"}`:                                                    "templates of one reply take at most 100000 steps",
-		`{text: '{{define "x"}}{{template "x"}}{{template "x"}}{{end}}{{template "x"}}'}`:            "take at most 100000 steps",
-		`{text: '{{$x := "0123456789"}}` + strings.Repeat(`{{$x = print $x $x}}`, 40) + `'}`:         "read and write at most 16 MiB",
-		`{text: '{{$x := "0123456789"}}` + strings.Repeat(`{{$x = printf "%s%s" $x $x}}`, 40) + `'}`: "read and write at most 16 MiB",
-		`{text: '{{$x := "<<<<<<<<<<"}}` + strings.Repeat(`{{$x = html $x}}`, 400) + `'}`:            "read and write at most 16 MiB",
-		`{text: '{{$x := printf "` + strings.Repeat("%[1]s", 2000) + `" (printf "%999s" "x")}}{{$x = printf "` + strings.Repeat("%[1]s", 2000) + `" $x}}'}`: "read and write at most 16 MiB",
-		`{text: '{{printf "%100000000d" 1}}'}`:   "a width or precision has at most three digits",
-		`{text: '{{printf "%*d" 100000000 1}}'}`: "a width or precision has at most three digits",
+		`{text: "a {{(index .Results 3).Text}}"}`:                                               `template: replies[0].text:1:5: executing "replies[0].text" at <index .Results 3>: error calling index: `,
+		`{text: "{{.Nope}}"}`:                                                                   "at <.Nope>: can't evaluate field Nope",
+		`{text: a, calls: [{name: x, input: {p: "{{.X}}"}}]}`:                                   `executing "replies[0].calls[0].input.p" at <.X>`,
+		`{text: "{{(index .Results 0).JSON.none}}"}`:                                            `template: replies[0].text:1:18: executing "replies[0].text" at <0>: can't evaluate field none`,
+		`{text: '` + strings.Repeat("{{.Prompt}}", 1200) + `'}`:                                 "replies[0].text wrote more than 1 MiB",
+		`{text: '` + strings.Repeat("{{if .Prompt}}{{end}}", 700) + `'}`:                        "read and write at most 16 MiB",
+		`{text: '{{range .Results}}` + strings.Repeat("{{if .JSON}}{{end}}", 800) + `{{end}}'}`: "read and write at most 16 MiB",
 	} {
 		var e *model.Error
-		took := allocated.By(func() { e = fails(t, parse(t, "replies:\n  - "+source), after()) })
+		took := allocated.By(func() { e = fails(t, parse(t, "replies:\n  - "+source), large) })
 		if took > 64<<20 {
 			t.Errorf("%.60s: allocated %d bytes", source, took)
 		}
@@ -305,8 +303,8 @@ func (e *ending) Err() error {
 
 func TestCancelEndsASlowTemplate(t *testing.T) {
 	t.Parallel()
-	m := parse(t, `replies: [{text: '{{range 20}}{{range 4000}}{{end}}{{end}}'}]`)
-	ctx := &ending{t.Context(), 1000}
+	m := parse(t, `replies: [{text: '`+strings.Repeat("{{if .Prompt}}{{end}}", 700)+`'}]`)
+	ctx := &ending{t.Context(), 100}
 	if _, err := m.Call(ctx, after(), func(content.Delta) {}); !errors.Is(err, context.Canceled) || ctx.left < -10 {
 		t.Errorf("Call = %v, and the template ran on for %d steps", err, -ctx.left)
 	}

@@ -23,9 +23,13 @@ func TestInvalidScriptsAreRejected(t *testing.T) {
 	}{
 		"empty":                  {"", "script s.yaml: the file is empty: write replies: with at least one reply"},
 		"only a comment":         {"# nothing\n", "script s.yaml: the file is empty"},
-		"nested templates":       {"replies:\n  - text: '" + strings.Repeat("{{if 1}}", 65) + strings.Repeat("{{end}}", 65) + "'\n", "script s.yaml:2:11: templates nest at most 64 actions"},
-		"nested parentheses":     {"replies:\n  - text: '{{" + strings.Repeat("(", 65) + "1" + strings.Repeat(")", 65) + "}}'\n", "script s.yaml:2:11: templates nest at most 64 actions"},
-		"a chain of else if":     {"replies:\n  - text: '{{if 1}}" + strings.Repeat("{{else if 1}}", 65) + "{{end}}'\n", "script s.yaml:2:11: templates nest at most 64 actions"},
+		"a long template":        {"replies:\n  - text: '{{.Prompt}}" + strings.Repeat("x", 16<<10) + "'\n", "script s.yaml:2:11: a text with templates has at most 16 KiB"},
+		"a repetition":           {"replies:\n  - text: '{{range 9}}{{end}}'\n", "script s.yaml:2:11: 9: a range goes over .Results, and is not in another one"},
+		"a range in another":     {"replies:\n  - text: '{{range .Results}}{{if 1}}{{range .Results}}{{end}}{{end}}{{end}}'\n", "script s.yaml:2:11: .Results: a range goes over .Results, and is not in another one"},
+		"a variable":             {"replies:\n  - text: '{{if 1}}a{{else}}{{$x := .Prompt}}{{end}}'\n", "script s.yaml:2:11: $x := .Prompt: scripts have no variables"},
+		"a function":             {"replies:\n  - text: '{{(print .Prompt .Prompt).X}}'\n", "script s.yaml:2:11: print: the functions of scripts are [and eq ge gt index le len lt ne not or slice]"},
+		"a definition":           {"replies:\n  - text: '{{define \"x\"}}{{end}}'\n", "script s.yaml:2:11: replies[0].text defines a template, which scripts cannot"},
+		"another template":       {"replies:\n  - text: '{{template \"x\"}}'\n", "script s.yaml:2:11: {{template \"x\"}}: scripts have no other templates"},
 		"no replies":             {"repeat: true\n", "script s.yaml: no replies"},
 		"empty replies":          {"replies: []\n", "script s.yaml: no replies"},
 		"replies is no list":     {"replies: hello\n", "script s.yaml:1:10: string was used where sequence is expected"},
@@ -157,7 +161,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("replies: [{error: {class: server, retry_after: 1s, attempts: 2}, text: ok, chunk: 3}]")
 	f.Add("---\nreplies:\n  - text: >-\n      a\n\n      b\n...\n")
 	f.Add("0\n---")
-	f.Add("replies: [{text: '{{range 9}}{{$x := printf \"%s%s\" .}}{{html $x}}{{end}}{{(index .Results 0).JSON.a}}'}]")
+	f.Add("replies: [{text: '{{range .Results}}{{if eq .Text \"\"}}x{{else}}{{$.Prompt}}{{end}}{{end}}{{(index .Results 0).JSON.a}}'}]")
 	f.Add("a: &b\n  - *b\n? c\n: !!d {<<: 1}\n--- >-\n")
 	f.Fuzz(func(t *testing.T, source string) {
 		m, err := scripted.Parse("f.yaml", []byte(source))

@@ -2,7 +2,6 @@ package scripted
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -44,45 +43,47 @@ func (t text) render(b *budget, v view) (string, error) {
 	if t.tmpl == nil {
 		return t.plain, nil
 	}
-	tmpl, err := t.tmpl.Clone() // which has functions of its own
-	if err != nil {
-		return "", err //nolint:wrapcheck // impossible
-	}
 	out := output{budget: b, where: t.where}
-	err = tmpl.Funcs(b.funcs()).Execute(&out, v)
-	if err == nil {
-		return out.buf.String(), nil
+	if err := t.tmpl.Execute(&out, v); err != nil {
+		return "", err //nolint:wrapcheck // it says where
 	}
-	if b.ctx.Err() != nil {
-		return "", context.Cause(b.ctx)
-	}
-	return "", err //nolint:wrapcheck // it says where
+	return out.buf.String(), nil
 }
 
-// view is the data of templates.
+// view is the data of templates. Its methods count what they return.
 type view struct {
-	Prompt  string
-	Results []result
+	prompt  string
+	results []result
+	budget  *budget
 }
+
+// Prompt returns the text of the last User item.
+func (v view) Prompt() (string, error) { return v.prompt, v.budget.spend(len(v.prompt)) }
+
+// Results returns the results since then.
+func (v view) Results() ([]result, error) { return v.results, v.budget.spend(len(v.results)) }
 
 type result struct {
 	Name    string
-	Text    string
 	IsError bool
 
+	text   string
 	raw    json.RawMessage // the structured part, or the text
 	budget *budget
 }
 
+// Text returns the text of the result.
+func (r result) Text() (string, error) { return r.text, r.budget.spend(len(r.text)) }
+
 // viewOf returns the last User item and the results after it.
 func viewOf(transcript []content.Item, b *budget) view {
-	var v view
+	v := view{budget: b}
 	for _, it := range transcript {
 		if it.Kind == content.User {
-			v = view{Prompt: it.Text()}
+			v.prompt, v.results = it.Text(), nil
 		}
 		for _, r := range it.Results() {
-			v.Results = append(v.Results, result{Name: r.Name, Text: r.Text(), IsError: r.IsError, raw: rawOf(r), budget: b})
+			v.results = append(v.results, result{Name: r.Name, IsError: r.IsError, text: r.Text(), raw: rawOf(r), budget: b})
 		}
 	}
 	return v
@@ -98,7 +99,7 @@ func rawOf(r content.ToolResult) json.RawMessage {
 }
 
 // String returns the fields that templates see.
-func (r result) String() string { return fmt.Sprintf("{%s %s %t}", r.Name, r.Text, r.IsError) }
+func (r result) String() string { return fmt.Sprintf("{%s %s %t}", r.Name, r.text, r.IsError) }
 
 // JSON decodes the structured part of a result, or its text if it is JSON; nil: neither.
 func (r result) JSON() (any, error) {

@@ -26,13 +26,9 @@ truncated or replaced, which no journal can show by itself: "observer verify --a
   observer heads s-42 | ssh vault "cat >> heads.jsonl"`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var sessions []content.SessionID
-			for _, arg := range args {
-				s, err := cli.ParseSession(arg)
-				if err != nil {
-					return err
-				}
-				sessions = append(sessions, s)
+			sessions, err := cli.ParseSessions(args)
+			if err != nil {
+				return err
 			}
 			return a.with(cmd, func(cell *cli.Cell) error { return heads(cmd, cell, sessions) })
 		},

@@ -53,17 +53,23 @@ the output of "observer heads" out of reach of users who can change journals, an
 		if err := v.readAnchors(*anchor); err != nil {
 			return err
 		}
-		switch {
-		case *file != "":
-			return v.verify("")
-		case len(args) == 0:
+		if *file != "" {
+			return v.report(v.judgeFile())
+		}
+		if len(args) == 0 {
 			args = v.anchored()
 		}
-		var failed []error
-		for _, name := range args {
-			failed = append(failed, v.verify(name))
+		sessions, err := cli.ParseSessions(args)
+		if err != nil {
+			return err
 		}
-		return errors.Join(failed...)
+		return a.with(cmd, func(cell *cli.Cell) error {
+			var failed []error
+			for _, s := range sessions {
+				failed = append(failed, v.report(v.judge(cell, s)))
+			}
+			return errors.Join(failed...)
+		})
 	}
 	return cmd
 }
@@ -129,8 +135,7 @@ func (v *verifier) readAnchors(file string) error {
 }
 
 // anchored returns the sessions of the anchors.
-func (v *verifier) anchored() []string {
-	var out []string
+func (v *verifier) anchored() (out []string) {
 	for _, a := range v.anchors {
 		if name := string(a.Session); !slices.Contains(out, name) {
 			out = append(out, name)
@@ -150,9 +155,8 @@ type judgment struct {
 
 func (j judgment) whole() bool { return j.OK() && j.err == nil }
 
-// verify verifies a session, or the file, and prints the result.
-func (v *verifier) verify(session string) error {
-	j := v.judge(session)
+// report prints a result, and returns the first fault.
+func (v *verifier) report(j judgment) error {
 	if j.err != nil && j.Entries == 0 && j.OK() {
 		return j.err
 	}
@@ -169,29 +173,24 @@ func (v *verifier) verify(session string) error {
 	return j.fault()
 }
 
-// judge verifies a session, or the file.
-func (v *verifier) judge(session string) (j judgment) {
-	if v.file != "" {
-		var in io.ReadCloser
-		if in, j.subject, j.err = v.open(v.file); j.err != nil {
-			return j
-		}
-		defer func() { _ = in.Close() }() // only read
-		if j.Report, j.err = audit.Verify(audit.Import(in), v.anchors...); j.err != nil {
-			j.err = fmt.Errorf("%s: %w", j.subject, j.err)
-		}
-		j.anchors = len(v.of(j.Session))
+// judgeFile verifies the file.
+func (v *verifier) judgeFile() (j judgment) {
+	var in io.ReadCloser
+	if in, j.subject, j.err = v.open(v.file); j.err != nil {
 		return j
 	}
-	s, err := cli.ParseSession(session)
-	if err != nil {
-		return judgment{err: err}
+	defer func() { _ = in.Close() }() // only read
+	if j.Report, j.err = audit.Verify(audit.Import(in), v.anchors...); j.err != nil {
+		j.err = fmt.Errorf("%s: %w", j.subject, j.err)
 	}
+	j.anchors = len(v.of(j.Session))
+	return j
+}
+
+// judge verifies a session.
+func (v *verifier) judge(cell *cli.Cell, s content.SessionID) (j judgment) {
 	anchors := v.of(s)
-	j.err = v.app.with(v.cmd, func(cell *cli.Cell) (err error) {
-		j.Report, err = audit.Verify(read(v.cmd.Context(), cell, s, 1), anchors...)
-		return err
-	})
+	j.Report, j.err = audit.Verify(read(v.cmd.Context(), cell, s, 1), anchors...)
 	j.subject, j.anchors, j.Session = "session "+string(s), len(anchors), s // even if there is no entry
 	return j
 }

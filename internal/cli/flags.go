@@ -68,6 +68,18 @@ func ParseSession(text string) (content.SessionID, error) {
 	return id, nil
 }
 
+// ParseSessions parses IDs of sessions from the command line.
+func ParseSessions(args []string) (ids []content.SessionID, err error) {
+	for _, arg := range args {
+		id, err := ParseSession(arg)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
 // AgentHooksFlag adds the flag with which the operator of a node lets it run the hooks of
 // every agent.
 func AgentHooksFlag(cmd *cobra.Command, hooks *bool) {

@@ -83,13 +83,9 @@ long.`,
 		if err := cmp.Or(checkGrace(*grace), checkReason(d.Reason)); err != nil {
 			return err
 		}
-		var ids []content.SessionID
-		for _, arg := range args {
-			id, err := cli.ParseSession(arg)
-			if err != nil {
-				return err
-			}
-			ids = append(ids, id)
+		ids, err := cli.ParseSessions(args)
+		if err != nil {
+			return err
 		}
 		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
 			k := keeper{cell, c, false}

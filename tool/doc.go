@@ -8,7 +8,7 @@
 // result. A tool that ignores its deadline is abandoned, which costs a goroutine.
 //
 // A [Source] offers tools. A [Registry] is the basic one; [Sample] merges many into
-// the [Catalog] of one model call. [Rename] and [Under] derive sources from sources, and
+// the [Catalog] of one model call. [Under] overrides what tools declare, and
 // [Wrap] puts [Middleware] around a tool. [Func] makes a tool from a Go function.
 // [Permissions] decide before a call runs what it may do. Test a tool with package
 // tooltest.

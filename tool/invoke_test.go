@@ -323,15 +323,12 @@ func TestExclusiveToolRunsOneCallAtATime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := tool.Sample(t.Context(), []tool.Source{r, prefixed(tool.WrapSource(r, pass), "x_")}, tool.FirstWins)
-		if err != nil || len(all.Offers) != 2 {
-			t.Fatalf("offers = %+v, %v", all.Offers, err)
-		}
+		tools := []tool.Tool{only(t, r), only(t, tool.Under(tool.WrapSource(r, pass), tool.Terms{Tool: "*", MaxOutput: 100}))}
 		start := time.Now()
 		var calls sync.WaitGroup
 		for i := range 4 {
 			calls.Go(func() {
-				if got := tool.Invoke(t.Context(), all.Offers[i%2].Tool, tool.Call{ID: "c1"}).Result; got.Status != content.StatusOK {
+				if got := tool.Invoke(t.Context(), tools[i%2], tool.Call{ID: "c1"}).Result; got.Status != content.StatusOK {
 					t.Errorf("result = %s %q: the wait must not count toward the timeout", got.Status, got.Text())
 				}
 			})
@@ -340,7 +337,7 @@ func TestExclusiveToolRunsOneCallAtATime(t *testing.T) {
 		defer cancel()
 		calls.Go(func() {
 			synctest.Wait()
-			if got := tool.Invoke(cancelled, all.Offers[0].Tool, tool.Call{ID: "c2"}).Result; got.Code != tool.CodeTimeout {
+			if got := tool.Invoke(cancelled, tools[0], tool.Call{ID: "c2"}).Result; got.Code != tool.CodeTimeout {
 				t.Errorf("a call whose deadline passed while it waited: %s %q", got.Status, got.Text())
 			}
 		})

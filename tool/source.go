@@ -30,7 +30,7 @@ const (
 )
 
 // CollisionError is returned when two tools have the same name and that is not
-// allowed. See [Rename].
+// allowed.
 type CollisionError struct {
 	Tool          string
 	First, Second string // the sources, in order
@@ -116,6 +116,21 @@ func (r *Registry) Lookup(name string) (Tool, bool) {
 		return nil, false
 	}
 	return r.tools[i], true
+}
+
+// derived is a source whose tools are made from another source's.
+type derived struct {
+	Source
+	derive func([]Tool) ([]Tool, error)
+}
+
+// Tools derives the tools from what the source offers now.
+func (d derived) Tools(ctx context.Context) ([]Tool, error) {
+	tools, err := d.Source.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d.derive(tools)
 }
 
 func find(tools []Tool, name string) (int, bool) {

@@ -1,6 +1,10 @@
 package tool
 
 import (
+	"context"
+	"reflect"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
@@ -23,8 +27,57 @@ func Under(s Source, terms ...Terms) Source {
 	if len(terms) == 0 {
 		return s
 	}
-	terms = append([]Terms(nil), terms...)
-	return derived{s, respec(func(spec Spec) (Spec, error) { return Bound(spec, terms...), nil })}
+	return derived{s, under(slices.Clone(terms))}
+}
+
+// under returns a function that puts tools under terms. Sources are listed at every model
+// call, so it remembers what it derived.
+func under(terms []Terms) func([]Tool) ([]Tool, error) {
+	type derivation struct{ inner, outer *compiled }
+	var mu sync.Mutex
+	known := make(map[string]derivation) // by name
+	return func(tools []Tool) ([]Tool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		out := make([]Tool, len(tools))
+		for i, t := range tools {
+			own := t.Spec()
+			spec := Bound(own, terms...)
+			if reflect.DeepEqual(spec, own) {
+				out[i] = t
+				continue
+			}
+			k, inner := known[own.Name], compile(t) // an invalid schema fails each call
+			if k.inner != inner {
+				k = derivation{inner, respecced(inner, spec, k.outer)}
+				known[own.Name] = k
+			}
+			out[i] = k.outer
+		}
+		return out, nil
+	}
+}
+
+// respecced returns a tool with another spec, which policies see too. before is the previous
+// derivation, or nil.
+func respecced(inner *compiled, spec Spec, before *compiled) *compiled {
+	outer := *inner
+	outer.spec, outer.digest = spec, SpecDigest(spec)
+	switch {
+	case inner.slot != nil || !spec.Exclusive:
+	case before != nil && before.slot != nil: // it runs one call at a time in every listing
+		outer.slot = before.slot
+	default:
+		outer.slot = make(chan struct{}, 1)
+	}
+	outer.propose = func(ctx context.Context, c Call) ([]Request, error) {
+		requests, err := inner.propose(ctx, c)
+		for i := range requests {
+			requests[i].Spec = spec
+		}
+		return requests, err
+	}
+	return &outer
 }
 
 // Bound returns the spec of a tool under the terms.
@@ -46,8 +99,7 @@ func Bound(s Spec, terms ...Terms) Spec {
 	return s
 }
 
-// Declared returns what a tool declares about itself, without terms, under the
-// name that it is offered by.
+// Declared returns what a tool declares about itself, without terms.
 func Declared(t Tool) Spec {
 	if c, ok := t.(*compiled); ok {
 		return c.declared

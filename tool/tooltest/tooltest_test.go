@@ -53,7 +53,7 @@ func TestGoodToolPasses(t *testing.T) {
 	)
 }
 
-func TestRenamedAndWrappedToolPasses(t *testing.T) {
+func TestWrappedToolUnderTermsPasses(t *testing.T) {
 	t.Parallel()
 	x, err := tool.Func("measure", "Measures a word.", measure, tool.ReadOnly())
 	if err != nil {
@@ -64,8 +64,8 @@ func TestRenamedAndWrappedToolPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	around := func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) { return next(ctx, c) }
-	tools, err := tool.WrapSource(tool.Rename(r, func(own string) string { return "x_" + own }), around).Tools(t.Context())
-	if err != nil || len(tools) != 1 || tools[0].Spec().Name != "x_measure" {
+	tools, err := tool.WrapSource(tool.Under(r, tool.Terms{Tool: "*", Timeout: time.Minute}), around).Tools(t.Context())
+	if err != nil || len(tools) != 1 || tools[0].Spec().Timeout != time.Minute {
 		t.Fatalf("tools = %v, %v", tools, err)
 	}
 	tooltest.Run(

@@ -97,11 +97,7 @@ func TestSecretsInAFileAreReported(t *testing.T) {
 
 func TestYAMLIsReadStrictly(t *testing.T) {
 	t.Parallel()
-	var bomb strings.Builder
-	bomb.WriteString("output: {schema: {a: &a [x]")
-	for c := 'b'; c < 'p'; c++ {
-		fmt.Fprintf(&bomb, ", %c: &%c [%s]", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
-	}
+	const advice = "agent files have no anchors, aliases and tags: quote a text that begins with &, * or !"
 	for _, tt := range []struct{ text, want string }{
 		{"model: demo\n---\nmodel: demo\n", "a.yaml:2:1: there are 2 documents"},
 		{"model: a\nmodel: b\n", `a.yaml:2:1: mapping key "model" already defined at [1:1]`},
@@ -109,12 +105,10 @@ func TestYAMLIsReadStrictly(t *testing.T) {
 		{"system: You are: helpful", "a.yaml:1:9: mapping value is not allowed in this context: if a text contains \": \", quote it"},
 		{"limits:\n  rounds: 5\n wall_clock: 3m\n", "a.yaml:3:2: value is not allowed in this context: check the indentation"},
 		{"tools:\n- name: *\n", `quote a text that begins with *`},
-		{"tools: [{name: *all}]", "tools[0].name: *all: there is no &all before it"},
-		{"limits: &l {rounds: many}\nsession_limits: *l\n", "a.yaml:1:21: limits.rounds: got string, want integer"},
-		{"a: &a demo\nmodel: *a\n", "a.yaml:1:1: unknown field \"a\""},
-		{"limits: &l {rounds: 2}\nmemory: *l\n", `unknown field "rounds"`},
-		{"limits: &l {rounds: 2}\nmax_parallel: *l\n", "max_parallel: got object, want integer"},
-		{bomb.String() + "}}\n", "a.yaml: expands to more than 65536 values through its aliases"},
+		{"tools: [{name: *all}]", "a.yaml:1:16: tools[0].name: " + advice},
+		{"limits: &l {rounds: 2}\nsession_limits: *l\n", "a.yaml:1:9: limits: " + advice + "\na.yaml:2:17: session_limits: " + advice},
+		{"model: !a demo\n", "a.yaml:1:8: model: " + advice},
+		{"limits: {<<: {rounds: 2}}\n", "a.yaml:1:10: unknown field \"<<\""},
 		{"\xff\xfem\x00", "a.yaml:1:"},
 		{"model: demo\nsystem: \xff", "a.yaml:2:1: not UTF-8 text"},
 	} {
@@ -122,11 +116,6 @@ func TestYAMLIsReadStrictly(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("Parse(%.60q) = %v, want %q", tt.text, err, tt.want)
 		}
-	}
-	merged := "limits: &l {rounds: 3}\nsession_limits:\n  <<: *l\n  tokens: 5\n"
-	d, err := agentfile.Parse("a.yaml", []byte(merged), nil)
-	if err != nil || d.SessionLimits.Rounds != 3 || d.SessionLimits.Tokens != 5 {
-		t.Errorf("Parse(%q) = %+v, %v", merged, d, err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -18,17 +17,12 @@ import (
 	"github.com/turnlog/turnlog/internal/yamldepth"
 )
 
-// maxNodes limits how many values a file may have once its aliases are expanded.
-const maxNodes = 1 << 16
-
 // tree is a YAML document as JSON values, with the positions of its parts by path, like
 // $.tools[0].route.
 type tree struct {
-	value   any
-	values  map[string]*token.Position
-	keys    map[string]*token.Position
-	anchors map[string]ast.Node
-	nodes   int
+	value  any
+	values map[string]*token.Position
+	keys   map[string]*token.Position
 }
 
 // position returns where a value is, or the nearest value that holds it; nil: unknown.
@@ -72,12 +66,8 @@ func (r *reader) parse(data []byte) error {
 		r.report("", "is empty: give at least a model, as in model: demo")
 		return nil
 	}
-	r.tree = tree{values: make(map[string]*token.Position), keys: make(map[string]*token.Position), anchors: make(map[string]ast.Node)}
+	r.tree = tree{values: make(map[string]*token.Position), keys: make(map[string]*token.Position)}
 	r.tree.value = r.convert(docs[0].Body, "$", 0)
-	if r.tree.nodes > maxNodes {
-		r.problems = nil
-		r.report("", "expands to more than %d values through its aliases", maxNodes)
-	}
 	return nil
 }
 
@@ -87,26 +77,14 @@ func (r *reader) convert(node ast.Node, path string, depth int) any {
 		r.problemAt(begin(node), path, "lists and mappings nest deeper than %d", yamldepth.Max)
 		return nil
 	}
-	if r.tree.nodes++; node == nil || r.tree.nodes > maxNodes {
+	if node == nil {
 		return nil
 	}
-	if _, alias := node.(*ast.AliasNode); alias || r.tree.values[path] == nil || path == "$" {
-		r.tree.values[path] = begin(node)
-	}
+	r.tree.values[path] = begin(node)
 	switch n := node.(type) {
-	case *ast.AnchorNode:
-		value := r.convert(n.Value, path, depth+1)
-		r.tree.anchors[n.Name.GetToken().Value] = n.Value
-		return value
-	case *ast.AliasNode:
-		name := n.Value.GetToken().Value
-		target := r.tree.anchors[name]
-		if target == nil {
-			r.problemAt(begin(n), path, "*%s: there is no &%s before it; quote a text that begins with *", name, name)
-		}
-		return r.convert(target, path, depth+1)
-	case *ast.TagNode:
-		return r.convert(n.Value, path, depth+1)
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		r.problemAt(begin(n), path, "agent files have no anchors, aliases and tags: quote a text that begins with &, * or !")
+		return nil
 	case *ast.MappingNode:
 		return r.convertMap(n, path, depth)
 	case *ast.SequenceNode:
@@ -128,22 +106,8 @@ func (r *reader) convert(node ast.Node, path string, depth int) any {
 func (r *reader) convertMap(n *ast.MappingNode, path string, depth int) map[string]any {
 	all := make(map[string]any)
 	for _, v := range n.Values {
-		if !v.Key.IsMergeKey() {
-			continue
-		}
-		merged, ok := r.convert(v.Value, path, depth+1).(map[string]any)
-		if !ok {
-			r.problemAt(begin(v.Value), path, "<<: merges keys with values only")
-		}
-		maps.Copy(all, merged)
-	}
-	for _, v := range n.Values {
-		if v.Key.IsMergeKey() {
-			continue
-		}
 		key := v.Key.GetToken().Value
 		here := path + "." + key
-		delete(r.tree.values, here)
 		r.tree.keys[here] = v.Key.GetToken().Position
 		all[key] = r.convert(v.Value, here, depth+1)
 	}
@@ -193,8 +157,8 @@ func (r *reader) syntax(err error) {
 		{"found character '\t'", "indent with spaces, YAML allows no tabs"},
 		{"mapping value is not allowed", "if a text contains \": \", quote it; otherwise check the indentation"},
 		{"value is not allowed in this context", "check the indentation"},
-		{"non-map value", "if this belongs to the text or list above, indent it further than its key"},
 		{"undefined alias name", `quote a text that begins with *, like "*"`},
+		{"non-map value", "if this belongs to the text or list above, indent it further than its key"},
 	} {
 		if strings.Contains(message, advice.says) {
 			message += ": " + advice.do

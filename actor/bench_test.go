@@ -137,3 +137,56 @@ func benchmarkRoundTrip(b *testing.B, sessions int) {
 	}
 	workers.Wait()
 }
+
+// BenchmarkHeldSession measures what a node does for a session that it holds and that has nothing to do: the
+// time of the process with its server, and messages, per session and second.
+func BenchmarkHeldSession(b *testing.B) {
+	const sessions, seconds = 500, 24
+	srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer srv.Close()
+	nc, err := srv.Connect()
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := jetstream.Open(nc, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := admin.Of(c).Provision(b.Context(), admin.Config{}); err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	node, err := actor.NewNode(c, actor.Config{Idle: time.Hour, Models: func(string, []byte) (model.Model, error) { return rounds(0), nil }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	cl, err := client.Open(nc, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range sessions {
+		s, err := cl.Start(ctx, client.Options{ID: content.SessionID(fmt.Sprint("s", i)), Config: events.Config{Model: "rounds"}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = s.Close(ctx)
+	}
+	messages := func() uint64 { return nc.Stats().InMsgs + nc.Stats().OutMsgs }
+	for b.Loop() {
+		<-time.After(10 * time.Second)
+		before, used := messages(), cpuTime(b)
+		<-time.After(seconds * time.Second)
+		b.ReportMetric(float64(messages()-before)/sessions/seconds, "messages/s")
+		b.ReportMetric(float64((cpuTime(b)-used).Microseconds())/sessions/seconds, "cpu-us/s")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		b.Error(err)
+	}
+}

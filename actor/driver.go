@@ -42,7 +42,8 @@ type driver struct {
 	unproven map[string]bool   // calls reported without their ticket, by identity
 	queued   map[string]bool   // calls that were on their queues for sure, by identity, until the inbox is read
 	taken    int               // counts commands
-	looked   int               // the value of taken when the inbox was last read
+	looked   int               // the value of taken at the last look
+	ends     jetstream.Ends    // of the streams before the inbox was last read by a look
 
 	unmanned map[string]*unmanned // calls whose queues have no worker, by identity
 
@@ -233,15 +234,53 @@ func (p *periodic) due(now time.Time) bool {
 	return true
 }
 
-// look reads the inbox if no command arrived for a while: live copies may be lost when a stream's
-// leader changes.
+// look reads the inbox if no live command arrived for a while and one may have been stored: live copies may
+// be lost when a stream's leader changes.
 func (d *driver) look(ctx context.Context) error {
 	busy := d.taken > d.looked
 	d.looked = d.taken
 	if busy {
 		return nil
 	}
+	ends, err := d.node.ends.get(ctx, d.node.cell.Inbox())
+	if err != nil {
+		return fmt.Errorf("look into inbox: %w", err)
+	}
+	since := d.ends
+	d.ends = ends
+	if stored, err := d.node.cell.Inbox().HasNew(ctx, d.token.Session(), ends, since); err == nil && !stored {
+		return nil
+	}
 	return d.readInbox(ctx)
+}
+
+// ends are the ends of the streams with commands, which all drivers of a node share.
+type ends struct {
+	mu  slot // guards the rest, and is held while the streams are asked
+	at  time.Time
+	is  jetstream.Ends
+	err error
+}
+
+// endsFor is for how long drivers share an answer. A command whose live copy was lost waits that much longer.
+const endsFor = time.Second
+
+// get returns ends that are not after those at the time of the call.
+func (e *ends) get(ctx context.Context, inbox *jetstream.Inbox) (jetstream.Ends, error) {
+	select {
+	case e.mu <- struct{}{}:
+		defer e.mu.Unlock()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if e.at.IsZero() || time.Since(e.at) >= endsFor {
+		is, err := inbox.Ends(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx) // of one driver
+		}
+		e.is, e.err, e.at = is, err, time.Now()
+	}
+	return e.is, e.err
 }
 
 // prove checks that the token is still held: the server refuses to publish it again while it is.

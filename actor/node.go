@@ -72,6 +72,7 @@ type Node struct {
 	crowd   crowd
 	sparse  sparselog.Log
 	clock   clock
+	ends    ends
 
 	ready   chan struct{}
 	readied sync.Once
@@ -100,7 +101,7 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
+		ends: ends{mu: make(slot, 1)}, cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
 		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), moved: make(chan struct{}, 1),
 		takeovers: semaphore.NewWeighted(maxTrials),

@@ -349,32 +349,6 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Ends says where the streams end that wake sessions.
-type Ends map[string]api.StreamEnd
-
-// Ends asks for the ends of the streams.
-func (r *Runs) Ends(ctx context.Context) (Ends, error) {
-	n, out := r.cell.names, make(Ends)
-	for _, stream := range []string{n.InboxStream(), n.NamedStream(), n.TimersStream(), n.RunStream(), n.TasksStream()} {
-		end, err := r.cell.api.End(ctx, stream)
-		if err != nil {
-			return nil, fmt.Errorf("end of %s: %w", stream, err)
-		}
-		out[stream] = end
-	}
-	return out, nil
-}
-
-// Lost reports whether a stream has lost messages since it ended at the earlier ends.
-func (e Ends) Lost(since Ends) bool {
-	for stream, was := range since {
-		if is := e[stream]; is.Created != was.Created || is.Last < was.Last {
-			return true
-		}
-	}
-	return false
-}
-
 // Pauses between checks whether a token is gone.
 const (
 	firstCheck = time.Millisecond

@@ -146,6 +146,7 @@ func (c *Conn) Sample(ctx context.Context, stream, filter string, count int) (su
 type StreamEnd struct {
 	Created time.Time
 	Last    uint64 // the last sequence that it gave
+	At      time.Time
 }
 
 // End returns where a stream ends.
@@ -153,11 +154,12 @@ func (c *Conn) End(ctx context.Context, stream string) (StreamEnd, error) {
 	var info struct {
 		Created time.Time `json:"created"`
 		State   struct {
-			Last uint64 `json:"last_seq"`
+			Last uint64    `json:"last_seq"`
+			At   time.Time `json:"last_ts"`
 		} `json:"state"`
 	}
 	err := c.describe(ctx, stream, StreamInfo+stream, nil, &info)
-	return StreamEnd{info.Created, info.State.Last}, err
+	return StreamEnd{info.Created, info.State.Last, info.State.At}, err
 }
 
 // Consumer describes a durable consumer.

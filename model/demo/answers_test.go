@@ -56,10 +56,9 @@ func TestToolErrorsAreReported(t *testing.T) {
 	t.Parallel()
 	root := project(t)
 	for prompt, want := range map[string]string{
-		"list ../secrets":                    "fs_list_directory: path \"../secrets\" is outside the root",
-		"read nothing.txt":                   "fs_read_file: nothing.txt does not exist",
-		"how many files are in nowhere?":     "fs_count: nowhere does not exist",
-		"where is Speak defined in nowhere?": "fs_search: nowhere does not exist",
+		"list ../secrets":                "fs_list_directory: path \"../secrets\" is outside the root",
+		"read nothing.txt":               "fs_read_file: nothing.txt does not exist",
+		"how many files are in nowhere?": "fs_count: nowhere does not exist",
 	} {
 		if got := ask(t, root, prompt).answer; !strings.HasPrefix(got, "I could not answer that:\n\n  "+want) {
 			t.Errorf("%q is answered\n%s\nwant the error %s", prompt, got, want)

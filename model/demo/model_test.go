@@ -61,7 +61,7 @@ func TestUsageCountsWords(t *testing.T) {
 func FuzzCall(f *testing.F) {
 	names := []string{"fs_count", "fs_list_directory", "fs_read_file", "fs_search"}
 	for _, prompt := range []string{
-		"Which Go files here are the longest, and what do they do?", "where is 'X.y' defined", "show lines 3-2 of a.go", "what does x.md do", "tree a/..", "what is this",
+		"Which Go files here are the longest, and what do they do?", "show lines 3-2 of a.go", "what does x.md do", "tree a/..", "what is this",
 	} {
 		f.Add(prompt, "a.go:1: func X() {\na.go-2- }\n[stopped there]\n", false)
 		f.Add(prompt, `{"files":[{"path":"x_test.go","lines":-3}],"total":{"files":2}}`, false)

@@ -3,7 +3,6 @@ package demo
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
@@ -67,35 +66,6 @@ func counted(round []content.ToolResult) counts {
 	return c
 }
 
-// locate searches for the definition of a name and reads the lines around it.
-func locate(q question, rounds [][]content.ToolResult) step {
-	name := q.name[strings.LastIndex(q.name, ".")+1:]
-	if len(rounds) == 0 {
-		keywords := `(?:func|type|var|const|def|class|function|fn|struct|enum|trait|interface|let)`
-		pattern := fmt.Sprintf(`^\s*(?:(?:export|pub|async|public|static) )*%s (?:\([^)]*\) )?%s\b|^\s+%[2]s(?: [\w.\[\]*]+)? = `,
-			keywords, regexp.QuoteMeta(name))
-		return calling("fs_search", args{"path": q.dir, "pattern": pattern, "exclude": vendored, "limit": 10})
-	}
-	file, line, ok := firstMatch(rounds[0][0].Text())
-	switch {
-	case !ok:
-		return step{answer: fmt.Sprintf("I found no definition of %s in %s.\n", q.name, q.place())}
-	case len(rounds) == 1:
-		return calling("fs_read_file", args{"path": file, "first_line": max(1, line-5), "last_line": line + 15})
-	}
-	return step{answer: fmt.Sprintf("%s is defined here:\n\n%s\n%s", q.name, indent(rounds[0][0].Text()), indent(rounds[1][0].Text()))}
-}
-
-// firstMatch returns the place of the first line that fs_search found.
-func firstMatch(output string) (file string, line int, ok bool) {
-	m := regexp.MustCompile(`(?m)^(.+?):(\d+): `).FindStringSubmatch(output)
-	if m == nil {
-		return "", 0, false
-	}
-	_, err := fmt.Sscan(m[2], &line)
-	return m[1], line, err == nil
-}
-
 // read shows the beginning of a file or says what the file does.
 func read(q question, rounds [][]content.ToolResult) step {
 	if len(rounds) == 0 {
@@ -136,7 +106,6 @@ func decline(question, [][]content.ToolResult) step {
   Which Go files here are the longest, and what do they do?
   What is in this project?
   What does main.go do?
-  Where is NewServer defined?
 `}
 }
 

@@ -14,7 +14,6 @@ type question struct {
 	plan    func(question, [][]content.ToolResult) step
 	dir     string // where to look; "": the working directory
 	file    string
-	name    string // of a function, type or the like
 	glob    string // "": any file
 	noun    string // what the glob matches, in the singular
 	explain bool   // say what the files do
@@ -22,7 +21,7 @@ type question struct {
 
 // understand matches a prompt against the rules, the most specific one first.
 func understand(prompt string) question {
-	q := question{file: fileIn(prompt), dir: directoryIn(prompt), name: nameIn(prompt)}
+	q := question{file: fileIn(prompt), dir: directoryIn(prompt)}
 	q.noun, q.glob = kindIn(prompt)
 	has := func(words string) bool {
 		return regexp.MustCompile(`(?i)\b(?:` + words + `)\b`).MatchString(prompt)
@@ -31,8 +30,6 @@ func understand(prompt string) question {
 	switch {
 	case q.glob != "" || q.file == "" && has("longest|largest|biggest|how many|how long"):
 		q.plan = rank
-	case q.name != "":
-		q.plan = locate
 	case q.file != "":
 		q.plan = read
 	case has("project|repo|repository|codebase|overview") || has("what is this") && q.dir == "":
@@ -79,16 +76,6 @@ func isFiller(word string) bool {
 	return slices.Contains(strings.Fields(`. a all an any code codebase current directory each every everything file files
 		folder go here it its line lines markdown me my our project python repo repository root that the them these this
 		those total what`), strings.ToLower(word))
-}
-
-// nameIn returns the name whose definition the prompt asks for, or "".
-func nameIn(prompt string) string {
-	m := regexp.MustCompile(`(?i)\b(?:where(?:'s| is| are)|definition of)(?: (?:the|function|method|type|constant|variable))*` +
-		" [\"'`]?([\\w.]*\\w)[\"'`()]* (?:defined|declared|implemented)\\b").FindStringSubmatch(prompt)
-	if m == nil {
-		return ""
-	}
-	return m[1]
 }
 
 // kindIn returns the kind of files that the prompt names and a glob for it.

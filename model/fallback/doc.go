@@ -4,7 +4,8 @@
 // [Model] calls its models in order. If one fails before its first delta, with a class
 // in [Config.On], the next model is called within the same attempt. If one fails after its
 // first delta, the attempt fails, because only the next attempt can supersede what was
-// emitted; that one starts with the next model.
+// emitted. Each attempt begins with the model after the one that the attempt before began
+// with, and the first model follows the last.
 //
 // So an attempt makes at most one request to each model. The usage of a reply or a
 // failure includes the failed requests. Reply.Model names the model that replied. If

@@ -7,14 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/model"
 )
-
-// maxPlaces limits how many attempts are remembered that failed after their first delta.
-const maxPlaces = 1024
 
 // Config configures a [Model].
 type Config struct {
@@ -32,17 +28,6 @@ func defaults() []content.ErrorClass {
 type Model struct {
 	models []model.Model
 	on     []content.ErrorClass
-
-	mu     sync.Mutex // guards places
-	places map[place]int
-}
-
-// place is an attempt that does not start with the first model.
-type place struct {
-	session content.SessionID
-	turn    content.TurnID
-	round   int
-	attempt int
 }
 
 // New combines models. It returns an error for no models or an unknown class.
@@ -59,7 +44,7 @@ func New(models []model.Model, cfg Config) (*Model, error) {
 			return nil, fmt.Errorf("unknown class %q", c)
 		}
 	}
-	return &Model{models: slices.Clone(models), on: slices.Clone(on), places: make(map[place]int)}, nil
+	return &Model{models: slices.Clone(models), on: slices.Clone(on)}, nil
 }
 
 // Name returns fallback: and the names of the models.
@@ -92,11 +77,12 @@ func (m *Model) Capabilities() model.Capabilities {
 	return all
 }
 
-// Call calls the models in order until one replies.
+// Call calls the models in order, each attempt beginning with another one, until one replies.
 func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 	var failed failures
-	for i := m.first(r); i < len(m.models); i++ {
-		each, spoke := m.models[i], false
+	first, count := max(r.Attempt-1, 0), len(m.models)
+	for i := first; i < first+count; i++ {
+		each, spoke := m.models[i%count], false
 		reply, err := each.Call(ctx, r, func(d content.Delta) {
 			spoke = true
 			emit(d)
@@ -112,36 +98,11 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 			break
 		}
 		if spoke {
-			failed.next = m.beginWith(i+1, r)
+			failed.next = i%count != (first+1)%count
 			break
 		}
 	}
 	return model.Reply{}, failed.err()
-}
-
-// first returns the index of the model that an attempt starts with.
-func (m *Model) first(r model.Request) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := place{r.Session, r.Turn, r.Round, r.Attempt}
-	i := m.places[p]
-	delete(m.places, p)
-	return i
-}
-
-// beginWith makes the attempt after r start with model i and reports whether there is
-// one. Losing this with the process does no harm.
-func (m *Model) beginWith(i int, r model.Request) bool {
-	if i >= len(m.models) {
-		return false
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.places) >= maxPlaces {
-		clear(m.places)
-	}
-	m.places[place{r.Session, r.Turn, r.Round, r.Attempt + 1}] = i
-	return true
 }
 
 // failure is the failure of one model, as shown in metadata.

@@ -135,10 +135,6 @@ func TestFailureAfterADeltaEndsTheAttempt(t *testing.T) {
 	if got.Class != content.ClassNetwork || got.RetryAfter != 0 || got.Usage.OutputTokens != 1 || deltas != 2 {
 		t.Errorf("%+v after %d deltas", got, deltas)
 	}
-	other := r
-	other.Session, other.Attempt = "another", 2
-	failure(t, m, other, quiet) // begins with the first
-
 	r.Attempt = 2
 	reply, err := m.Call(t.Context(), r, quiet)
 	if err != nil || reply.Items[0].Text() != "hello" {
@@ -148,13 +144,27 @@ func TestFailureAfterADeltaEndsTheAttempt(t *testing.T) {
 	failure(t, m, r, quiet) // and the one after it with the first again
 }
 
-func TestLastModelHasNoNext(t *testing.T) {
+func TestTheSameModelAgainWaits(t *testing.T) {
 	t.Parallel()
 	m := open(t, fallback.Config{}, fails("a", model.Error{Class: content.ClassAuth, Message: "no"}), breaks{says("b", ""), model.Error{Class: content.ClassServer, Message: "cut", RetryAfter: time.Second}})
 	r := modeltest.Ask("hi")
-	for r.Attempt = 1; r.Attempt < 4; r.Attempt++ {
-		if got := failure(t, m, r, quiet); got.Class != content.ClassServer || got.RetryAfter != time.Second {
-			t.Errorf("attempt %d: %+v", r.Attempt, got)
+	for attempt, want := range []time.Duration{1: time.Second, 2: 0, 3: time.Second} { // b begins only the second
+		r.Attempt = attempt
+		if got := failure(t, m, r, quiet); attempt > 0 && (got.Class != content.ClassServer || got.RetryAfter != want) {
+			t.Errorf("attempt %d: %+v", attempt, got)
+		}
+	}
+}
+
+func TestEachAttemptTriesAllModels(t *testing.T) {
+	t.Parallel()
+	no := model.Error{Class: content.ClassServer, Message: "no"}
+	m := open(t, fallback.Config{}, fails("a", no), fails("b", no), fails("c", no))
+	r := modeltest.Ask("hi")
+	for attempt, want := range []string{"a: server: no; b: server: no; c: server: no", "b: server: no; c: server: no; a: server: no", "c: server: no; a: server: no; b: server: no"} {
+		r.Attempt = attempt + 1
+		if got := failure(t, m, r, quiet); got.Message != want {
+			t.Errorf("attempt %d: %s, want %s", r.Attempt, got.Message, want)
 		}
 	}
 }

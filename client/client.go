@@ -25,7 +25,6 @@ import (
 // Client talks to one cell. It is safe for concurrent use. Its opener closes the
 // connection.
 type Client struct {
-	nc      *nats.Conn
 	cell    *jetstream.Cell
 	journal *jetstream.Journal
 	inbox   *jetstream.Inbox
@@ -95,7 +94,7 @@ func Open(nc *nats.Conn, namespace string, opts ...Option) (*Client, error) {
 		return nil, fmt.Errorf("open client: %w", err)
 	}
 	c := &Client{
-		nc: nc, cell: cell, journal: cell.Journal(), inbox: cell.Inbox(), runs: cell.Runs(), log: zap.NewNop(),
+		cell: cell, journal: cell.Journal(), inbox: cell.Inbox(), runs: cell.Runs(), log: zap.NewNop(),
 		name: cmp.Or(cell.User(), "client"),
 	}
 	for _, o := range opts {

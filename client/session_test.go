@@ -111,11 +111,6 @@ func (h *hand) asks() []jetstream.Message {
 	if err != nil {
 		h.w.T.Fatal(err)
 	}
-	for i := range all {
-		if err := h.w.Cell.Inbox().Open(h.w.Ctx, &all[i]); err != nil {
-			h.w.T.Fatal(err)
-		}
-	}
 	return all
 }
 

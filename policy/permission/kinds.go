@@ -49,7 +49,7 @@ func longest(entries []string, kind string) int {
 	return n
 }
 
-// RequestKinds returns the kinds of requests of Turnlog's tools. Other tools may have their
+// RequestKinds returns the kinds of requests of Turnlog's tools, also of earlier releases. Other tools may have their
 // own.
 func RequestKinds() []string {
 	return []string{

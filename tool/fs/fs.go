@@ -20,7 +20,7 @@
 // Results are short text for a model, with the numbers that it needs to continue;
 // fs_count returns JSON. Errors say what to do. Binary files are refused, the folders
 // of version control are not searched, and walks follow no symbolic links to
-// directories. Walks also leave out what .gitignore and .ignore files below the root
+// directories. Walks also leave out what .gitignore files below the root
 // exclude, unless the call includes it or starts there, and report how much that was.
 package fs
 
@@ -69,7 +69,7 @@ func New(root string, opts Options) ([]tool.Tool, error) {
 	d := &dir{Root: r, readFirst: opts.ReadFirst, unlinked: opts.Unlinked, mu: new(sync.Mutex)}
 	makers := []func(*dir) (tool.Tool, error){newCount, newFind, newList, newRead, newSearch}
 	if opts.Write {
-		makers = append(makers, newDelete, newMakeDirectory, newPatch, newReplace, newWrite)
+		makers = append(makers, newDelete, newPatch, newReplace, newWrite)
 	}
 	var tools []tool.Tool
 	for _, newTool := range makers {

@@ -125,7 +125,6 @@ func TestToolsHoldTheContract(t *testing.T) {
 		"fs_write_file":      {{Name: "new", Input: `{"path":"n/new.txt","content":"x"}`, Text: "created", Paths: []string{"n/new.txt"}}},
 		"fs_replace_in_file": {{Name: "one", Input: `{"path":"a.txt","old":"one","new":"eins"}`, Text: "line 1", Paths: []string{"a.txt"}}},
 		"fs_patch":           {{Name: "one", Input: `{"patch":"*** Begin Patch\n*** Update File: a.txt\n-one\n+eins\n*** End Patch"}`, Text: "changed a.txt", Paths: []string{"a.txt"}}},
-		"fs_make_directory":  {{Name: "new", Input: `{"path":"m/n"}`, Text: "created m/n/"}},
 		"fs_delete":          {{Name: "file", Input: `{"path":"a.txt"}`, Text: "deleted", Paths: []string{"a.txt"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,10 +158,10 @@ func TestEffectsOfTheToolsThatWrite(t *testing.T) {
 	k := newKit(t, nil)
 	for name, want := range map[string]content.Effects{
 		"fs_write_file": content.Idempotent, "fs_replace_in_file": content.Once,
-		"fs_make_directory": content.Idempotent, "fs_delete": content.Once,
+		"fs_delete": content.Once,
 	} {
 		spec := k.tools[name].Spec()
-		if spec.Effects != want || !spec.Exclusive || spec.Writes != (name != "fs_make_directory") {
+		if spec.Effects != want || !spec.Exclusive || !spec.Writes {
 			t.Errorf("%s = effects %q, exclusive %v, writes %v", name, spec.Effects, spec.Exclusive, spec.Writes)
 		}
 	}
@@ -204,7 +203,6 @@ func TestNothingOutsideOfTheRootIsReached(t *testing.T) {
 		"fs_count":           func(p string) args { return args{"path": p} },
 		"fs_write_file":      func(p string) args { return args{"path": p, "content": "pwned"} },
 		"fs_replace_in_file": func(p string) args { return args{"path": p, "old": "treasure", "new": "pwned"} },
-		"fs_make_directory":  func(p string) args { return args{"path": p + "/sub"} },
 	}
 	for name, input := range inputs {
 		for _, way := range ways {
@@ -275,7 +273,7 @@ func TestPermissionRequests(t *testing.T) {
 		"fs_list_directory": "filesystem.list list a/b", "fs_find": "filesystem.list find names in a/b",
 		"fs_read_file": "filesystem.read read a/b", "fs_search": "filesystem.read search a/b", "fs_count": "filesystem.read count in a/b",
 		"fs_write_file": "filesystem.write write a/b", "fs_replace_in_file": "filesystem.edit edit a/b",
-		"fs_make_directory": "filesystem.mkdir make directory a/b", "fs_delete": "filesystem.delete delete a/b",
+		"fs_delete": "filesystem.delete delete a/b",
 	} {
 		rs, err := k.tools[name].(tool.Proposer).Propose(t.Context(), tool.Call{Input: json.RawMessage(`{"path":"a/./c/../b"}`)})
 		if err != nil || len(rs) != 1 {

@@ -13,11 +13,9 @@ import (
 
 const maxIgnoreFile = 1 << 20
 
-// ignores reads the .gitignore and .ignore files of a tree. For an entry, the last
-// matching pattern of the nearest directory decides. Patterns in .ignore files, of
-// any directory, come before those in .gitignore files, and only its own .gitignore
-// files apply to a git repository within the tree. An ignores serves one walk and is
-// not safe for concurrent use.
+// ignores reads the .gitignore files of a tree. For an entry, the last matching pattern
+// of the nearest directory decides. Only its own files apply to a git repository within
+// the tree. An ignores serves one walk and is not safe for concurrent use.
 type ignores struct {
 	dir   *dir
 	known map[string]ignoreRules // by directory
@@ -25,9 +23,8 @@ type ignores struct {
 
 // ignoreRules are the rules of one directory.
 type ignoreRules struct {
-	git        []ignoreRule // from .git/info/exclude and .gitignore
-	plain      []ignoreRule // from .ignore
-	repository bool         // .gitignore files further up do not apply
+	all        []ignoreRule // from .git/info/exclude and .gitignore
+	repository bool         // the files further up do not apply
 }
 
 // ignoreRule is one line.
@@ -45,16 +42,8 @@ func (d *dir) ignores() *ignores { return &ignores{dir: d, known: make(map[strin
 // directory was asked to.
 func (g *ignores) match(name string, isDir bool) bool {
 	for at := path.Dir(name); ; at = path.Dir(at) {
-		if out, ok := decide(g.rules(at).plain, at, name, isDir); ok {
-			return out
-		}
-		if at == "." {
-			break
-		}
-	}
-	for at := path.Dir(name); ; at = path.Dir(at) {
 		r := g.rules(at)
-		if out, ok := decide(r.git, at, name, isDir); ok {
+		if out, ok := decide(r.all, at, name, isDir); ok {
 			return out
 		}
 		if r.repository || at == "." {
@@ -91,11 +80,10 @@ func (g *ignores) rules(at string) ignoreRules {
 	if info, err := g.dir.Lstat(path.Join(at, ".git")); err == nil {
 		r.repository = true
 		if info.IsDir() {
-			r.git = g.read(path.Join(at, ".git/info/exclude"))
+			r.all = g.read(path.Join(at, ".git/info/exclude"))
 		}
 	}
-	r.git = append(r.git, g.read(path.Join(at, ".gitignore"))...)
-	r.plain = g.read(path.Join(at, ".ignore"))
+	r.all = append(r.all, g.read(path.Join(at, ".gitignore"))...)
 	g.known[at] = r
 	return r
 }

@@ -85,21 +85,6 @@ func TestIgnoreRules(t *testing.T) {
 	}
 }
 
-func TestIgnoreFilesComeBeforeGitignoreFiles(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, map[string]string{
-		".gitignore": "*.log\nsecret\n", ".ignore": "!keep.log\nvendor/\n", "sub/.gitignore": "!b.log\nkeep.log\n", "sub/.ignore": "*.md\n",
-		"a.log": "x", "keep.log": "x", "sub/keep.log": "x", "sub/b.log": "x", "sub/x.md": "x", "y.md": "x", "secret": "x", "vendor/v": "x",
-		"repo/.git/": "", "repo/vendor/v": "x",
-	})
-	got := k.call(t, "fs_search", args{"pattern": "x", "include": "*.{log,md}"})
-	equal(t, "search", got, "keep.log:1: x\nsub/b.log:1: x\nsub/keep.log:1: x\ny.md:1: x\n[matching lines: 4, in 4 of 4 files; left out by ignore files: 5]\n")
-	equal(t, "repository", k.call(t, "fs_find", args{"glob": "v", "path": "repo"}), "nothing matches among 1 names; left out by ignore files: 1\n")
-	if got := k.call(t, "fs_find", args{"glob": "v", "include_ignored": true}); !strings.HasPrefix(got, "repo/vendor/v\nvendor/v\n") {
-		t.Errorf("with what is ignored: %s", got)
-	}
-}
-
 func TestIgnoredFilesAreLeftOutAndReported(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{

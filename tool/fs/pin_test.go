@@ -39,7 +39,6 @@ func TestLinksThatChangeWhileACallRunsLeadNowhere(t *testing.T) {
 		"fs_delete":          {{"path": "link/k"}, {"path": "link/d", "recursive": true}},
 		"fs_find":            {{"path": "link", "glob": "**"}},
 		"fs_list_directory":  {{"path": "link"}},
-		"fs_make_directory":  {{"path": "link/new/deep"}},
 		"fs_patch":           {{"patch": patch("*** Update File: link/k\n-before\n+after\n")}, {"patch": patch("*** Add File: link/new\n+x\n")}},
 		"fs_read_file":       {{"path": "link/k"}},
 		"fs_replace_in_file": {{"path": "link/k", "old": "before", "new": "after"}},

@@ -165,47 +165,6 @@ func (d *dir) put(ctx context.Context, to file, content string) (err error) {
 	return nil
 }
 
-type makeDirectoryInput struct {
-	Path string `json:"path" jsonschema:"The directory, relative to the root. Missing parents are created too."`
-}
-
-// Describe describes the permission request.
-func (in makeDirectoryInput) Describe() (kind, summary string, target any) {
-	return describe("mkdir", "make directory", in.Path)
-}
-
-func newMakeDirectory(d *dir) (tool.Tool, error) {
-	return tool.CallFunc("fs_make_directory",
-		"Creates a directory. An existing one is left unchanged. fs_write_file creates the directories that it needs.",
-		bind(d, (*dir).makeDirectory), tool.Idempotent(), tool.WithSpec(func(s *tool.Spec) { s.Exclusive = true }))
-}
-
-func (d *dir) makeDirectory(_ context.Context, in makeDirectoryInput) (string, error) {
-	name, err := d.Rel(in.Path)
-	if err != nil {
-		return "", err
-	}
-	if info, err := d.Stat(name); err == nil {
-		if !info.IsDir() {
-			return "", tool.Failure(CodeKind, "%s is a file: choose another name, or delete it first", show(name))
-		}
-		return show(name) + "/ already exists\n", nil
-	}
-	to, err := d.resolve(name)
-	if err != nil {
-		return "", err
-	}
-	at, err := d.pin("mkdir", to, true)
-	if err != nil {
-		return "", err
-	}
-	defer at.close()
-	if err := at.MkdirAll(at.base, 0o755); err != nil {
-		return "", d.explain(name, err)
-	}
-	return "created " + show(name) + "/\n", nil
-}
-
 type deleteInput struct {
 	Path      string `json:"path" jsonschema:"The file, link or directory, relative to the root."`
 	Recursive bool   `json:"recursive,omitempty" jsonschema:"Delete a directory and everything in it."`

@@ -177,15 +177,10 @@ func TestConcurrentEditsAreNotLost(t *testing.T) {
 	equal(t, "file", k.content(t, "f"), strings.Repeat("done\n", 20))
 }
 
-func TestMakeDirectoryAndDelete(t *testing.T) {
+func TestDelete(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, map[string]string{"f": "x", "d/a/b": "x"})
+	k := newKit(t, map[string]string{"f": "x", "d/a/b": "x", "m/n/": ""})
 	k.link(t, "d", "link")
-	equal(t, "make", k.call(t, "fs_make_directory", args{"path": "m/n"}), "created m/n/\n")
-	equal(t, "again", k.call(t, "fs_make_directory", args{"path": "m/n"}), "m/n/ already exists\n")
-	equal(t, "file", k.fail(t, fs.CodeKind, "fs_make_directory", args{"path": "f"}), "Tool failed: f is a file: choose another name, or delete it first")
-	equal(t, "below a file", k.fail(t, tool.CodeFileSystem, "fs_make_directory", args{"path": "f/x"}), "Tool failed: f/x: not a directory")
-
 	equal(t, "not empty", k.fail(t, fs.CodeNotEmpty, "fs_delete", args{"path": "d"}), "Tool failed: d is not empty: set recursive to delete it and everything in it")
 	equal(t, "missing", k.fail(t, tool.CodeNoFile, "fs_delete", args{"path": "no", "recursive": true}), "Tool failed: no does not exist: use fs_list_directory or fs_find to see what does")
 	equal(t, "root", k.fail(t, tool.CodeDenied, "fs_delete", args{"path": "d/..", "recursive": true}), `Tool failed: path "d/.." is the root itself, which cannot be deleted`)

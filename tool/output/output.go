@@ -52,9 +52,8 @@ type Kept struct {
 
 // Options configures [Keep].
 type Options struct {
-	Limit  int            // bytes of text in a result; zero: 32 KiB
-	Limits map[string]int // overrides Limit by tool name; negative: never store
-	Most   int64          // bytes stored of one output; zero: 100 MiB
+	Limit int   // bytes of text in a result; zero: 32 KiB
+	Most  int64 // bytes stored of one output; zero: 100 MiB
 }
 
 const (
@@ -65,23 +64,15 @@ const (
 	mediaRoom = 512 << 10
 )
 
-func (o Options) limit(name string) int {
-	if n, ok := o.Limits[name]; ok && n != 0 {
-		return n
-	}
-	return cmp.Or(max(o.Limit, 0), defaultLimit)
-}
-
 // Keep returns middleware that stores long outputs and long errors. If the store fails,
 // the output is still cut, and says so. A model sees stored files only if its host uses
 // the same store.
 func Keep(store Store, opts Options) tool.Middleware {
 	return func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) {
-		limit := opts.limit(c.Name)
-		if c.Name == ReadTool || limit < 0 {
+		if c.Name == ReadTool {
 			return next(ctx, c)
 		}
-		k := &keeper{store: store, session: c.Session, limit: limit, most: cmp.Or(max(opts.Most, 0), defaultMost)}
+		k := &keeper{store: store, session: c.Session, limit: cmp.Or(max(opts.Limit, 0), defaultLimit), most: cmp.Or(max(opts.Most, 0), defaultMost)}
 		c.Stash = k
 		out, err := next(ctx, c)
 		if e, ok := errors.AsType[*tool.Error](err); ok {

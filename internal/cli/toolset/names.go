@@ -15,7 +15,7 @@ import (
 // except those of MCP servers and those that delegate.
 func toolNames() []string {
 	return []string{
-		"fs_count", "fs_delete", "fs_find", "fs_list_directory", "fs_make_directory", "fs_patch", "fs_read_file",
+		"fs_count", "fs_delete", "fs_find", "fs_list_directory", "fs_patch", "fs_read_file",
 		"fs_replace_in_file", "fs_search", "fs_write_file", "http_fetch", "shell_exec",
 		output.ReadTool, skill.Tool,
 	}

@@ -44,11 +44,18 @@ Only programs of the user who started it may connect: the server has a token, wh
 the nats command that only that user can read, turnlog-PORT. Turnlog's programs find it by the server's
 address; "nats --context turnlog-4222" and --token work for others. --open turns this off.`
 
+// lone is what the flags of "turnlog server" say.
+type lone struct {
+	serverFlags
+
+	app                      *app.App
+	user, password           string
+	sync, noProvision, roles bool
+}
+
 // Server returns the command that runs only a NATS server.
 func Server(a *app.App) *cobra.Command {
-	f := serverFlags{getenv: a.Getenv}
-	var user, password string
-	var sync, noProvision, roles bool
+	f := lone{app: a, serverFlags: serverFlags{getenv: a.Getenv}}
 	cmd := &cobra.Command{
 		Use:   "server [USER...]",
 		Short: "Run only the NATS server, with the deployment's streams",
@@ -70,54 +77,57 @@ arguments, there is a user for each role, and a worker of the queue "default".`,
 	}
 	f.register(cmd, "in memory, gone with the process")
 	fs := cmd.Flags()
-	fs.BoolVar(&sync, "sync", false, "sync every write to disk before it is acknowledged")
-	fs.StringVar(&user, "user", "", "accept only this `user`, with --password")
-	fs.StringVar(&password, "password", "", "the user's `password`")
-	fs.BoolVar(&noProvision, "no-provision", false, "do not create the deployment's streams")
-	fs.BoolVar(&roles, "roles", false, "admit users with roles, in NATS accounts of their own")
+	fs.BoolVar(&f.sync, "sync", false, "sync every write to disk before it is acknowledged")
+	fs.StringVar(&f.user, "user", "", "accept only this `user`, with --password")
+	fs.StringVar(&f.password, "password", "", "the user's `password`")
+	fs.BoolVar(&f.noProvision, "no-provision", false, "do not create the deployment's streams")
+	fs.BoolVar(&f.roles, "roles", false, "admit users with roles, in NATS accounts of their own")
 	cmd.MarkFlagsMutuallyExclusive("open", "user", "roles")
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		log := logs.Logger(a.Err, a.Getenv)
-		var opts []embedded.Option
-		if len(args) > 0 && !roles {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && !f.roles {
 			return cli.Usage("user %s: users are for --roles", args[0])
 		}
-		if sync {
-			opts = append(opts, embedded.WithSync())
-		}
-		if user != "" || password != "" {
-			f.open = true
-			opts = append(opts, embedded.WithUser(user, password))
-		}
 		return a.UntilInterrupted(cmd.Context(), func(ctx context.Context) error {
-			if _, err := jetstream.ParseNamespace(f.namespace); err != nil {
-				return cli.Usage("--%w", err)
-			}
-			if roles {
-				var err error
-				if f.crew, err = f.recruit(args); err != nil {
-					return err
-				}
-			}
-			srv, stop, err := f.start(ctx, log, opts...)
-			if err != nil {
-				return err
-			}
-			defer stop()
-			if !noProvision {
-				if _, err := provisionOn(ctx, srv, f.namespace, f.crew.own(), f.crew.queues()...); err != nil {
-					return err
-				}
-			}
-			_, _ = fmt.Fprintln(a.Out, srv.ClientURL()) // the port, if 0 was given
-			f.crew.greet(a.Out, srv.ClientURL())
-			<-ctx.Done()
-			log.Info("stopping")
-			return context.Cause(ctx)
+			return f.run(ctx, args, logs.Logger(a.Err, a.Getenv))
 		})
 	}
 	return cmd
+}
+
+// run runs the server until ctx ends.
+func (f *lone) run(ctx context.Context, users []string, log *zap.Logger) (err error) {
+	if _, err := jetstream.ParseNamespace(f.namespace); err != nil {
+		return cli.Usage("--%w", err)
+	}
+	var opts []embedded.Option
+	if f.sync {
+		opts = append(opts, embedded.WithSync())
+	}
+	if f.user != "" || f.password != "" {
+		f.open = true
+		opts = append(opts, embedded.WithUser(f.user, f.password))
+	}
+	if f.roles {
+		if f.crew, err = f.recruit(users); err != nil {
+			return err
+		}
+	}
+	srv, stop, err := f.start(ctx, log, opts...)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if !f.noProvision {
+		if _, err := provisionOn(ctx, srv, f.namespace, f.crew.own(), f.crew.queues()...); err != nil {
+			return err
+		}
+	}
+	_, _ = fmt.Fprintln(f.app.Out, srv.ClientURL()) // the port, if 0 was given
+	f.crew.greet(f.app.Out, srv.ClientURL())
+	<-ctx.Done()
+	log.Info("stopping")
+	return context.Cause(ctx)
 }
 
 // start starts the server that the flags describe, and writes the contexts that admit its users. stop

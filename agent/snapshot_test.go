@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -223,5 +224,39 @@ func TestHooksRunAtTheSessionsStartAndEnd(t *testing.T) {
 	}
 	for rec, err := range log.Read(t.Context(), "s", 0) {
 		t.Errorf("it is in the journal: %+v, %v", rec, err)
+	}
+}
+
+// Resume continues a conversation, so the agent's opening input is not sent again.
+func TestASessionFromASnapshotDoesNotRepeatTheOpeningInput(t *testing.T) {
+	t.Parallel()
+	log := journal.NewMemory()
+	var asked atomic.Int64
+	a, err := agent.New(agent.Config{
+		Model: modeltest.NewFake("fake", func(context.Context, model.Request) (model.Reply, error) {
+			asked.Add(1)
+			return modeltest.Text("hello"), nil
+		}),
+		Journal: log, Input: []content.Item{content.UserText("open")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := a.Start(t.Context(), agent.SessionConfig{ID: "s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step[*session.Finished](t, first)
+	snap := first.Snapshot()
+	second, err := a.Start(t.Context(), agent.SessionConfig{ID: "s2", Resume: &snap})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step[*session.AwaitingInput](t, second)
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the model was called %d times", n)
+	}
+	if got := kindsOf(second.Snapshot().Transcript); got != "user assistant" {
+		t.Errorf("transcript = %s", got)
 	}
 }

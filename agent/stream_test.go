@@ -182,3 +182,49 @@ func (m attentive) Call(ctx context.Context, _ model.Request, emit func(content.
 	say("two")
 	return modeltest.Text("one two"), nil
 }
+
+// A stream reports that a model call is repeated, so its reader can drop what it has shown.
+func TestAStreamMarksAnotherAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, agent.Config{Model: &stuttering{}})
+		var shown strings.Builder
+		for ev, err := range s.Stream(t.Context(), content.UserText("go")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch ev := ev.(type) {
+			case session.TextDelta:
+				shown.WriteString(ev.Text)
+			case session.Retry:
+				if ev.Attempt != 2 {
+					t.Errorf("attempt %d", ev.Attempt)
+				}
+				shown.Reset()
+			case session.ReasoningDelta, session.ToolUse, session.ToolDone, session.UsageUpdate, session.MessageComplete:
+			}
+		}
+		if shown.String() != "Hello" {
+			t.Errorf("shown is %q", shown.String())
+		}
+	})
+}
+
+// stuttering is a model whose first attempt fails in the middle.
+type stuttering struct{ attempts int }
+
+func (*stuttering) Name() string                     { return "stuttering" }
+func (*stuttering) Capabilities() model.Capabilities { return model.Capabilities{} }
+
+func (m *stuttering) Call(_ context.Context, _ model.Request, emit func(content.Delta)) (model.Reply, error) {
+	text := "Hello"
+	if m.attempts++; m.attempts == 1 {
+		text = "Hel"
+	}
+	emit(content.Delta{Op: content.BeginPart, Kind: content.TextKind})
+	emit(content.Delta{Op: content.AppendPart, Kind: content.TextKind, Text: text})
+	if m.attempts == 1 {
+		return model.Reply{}, &model.Error{Class: content.ClassNetwork, Message: "reset"}
+	}
+	return modeltest.Text(text), nil
+}

@@ -98,8 +98,8 @@ func (p Prices) Of(name string) (Price, bool) {
 	return p.Models[longest], found
 }
 
-// Unpriced returns the models of a name whose cost is unknown unless their provider reports it: those of
-// remote providers without a price. It returns nil for a name that is invalid.
+// Unpriced returns the models of a name whose cost is unknown unless their provider reports it: those without
+// a price. It returns nil for a name that is invalid.
 func (r *Registry) Unpriced(name string) []string {
 	ref, p, err := r.find(name)
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *Registry) Unpriced(name string) []string {
 		return all
 	}
 	prices, err := r.prices()
-	if _, known := prices.Of(ref.bare()); known || err != nil || len(p.Keys) == 0 {
+	if _, known := prices.Of(ref.bare()); known || err != nil {
 		return nil
 	}
 	return []string{ref.bare()}

@@ -57,7 +57,7 @@ func TestModelsWithoutAPriceAreNamed(t *testing.T) {
 	t.Parallel()
 	r := registry.New(env{registry.PricesVariable: pricesFile(t, prices)}.get)
 	got := r.Unpriced(fallback.Name("openai:small?temperature=0", "anthropic:claude-x?max_tokens=1", "demo"))
-	if want := []string{"anthropic:claude-x"}; !slices.Equal(got, want) {
+	if want := []string{"anthropic:claude-x", "demo"}; !slices.Equal(got, want) {
 		t.Errorf("Unpriced = %q, want %q", got, want)
 	}
 }

@@ -82,6 +82,9 @@ func (p *player) next(st step) {
 	} else {
 		close(done)
 	}
+	if st.Do == nil { // else the act may come first
+		p.nextTooLate()
+	}
 	got, err := p.Next(p.ctx)
 	<-done
 	p.last = got
@@ -101,6 +104,40 @@ func (p *player) next(st step) {
 	if st.Result != nil {
 		p.result(*st.Result, got)
 	}
+	p.spoil(got)
+}
+
+// nextTooLate calls Next with a context that has ended, which must do nothing.
+func (p *player) nextTooLate() {
+	p.t.Helper()
+	ended, cancel := context.WithCancel(p.ctx)
+	cancel()
+	if _, err := p.Next(ended); !errors.Is(err, context.Canceled) {
+		p.wrong("%s: Next with a context that has ended = %v", p.at, err)
+	}
+}
+
+// spoil changes what the session has handed out: it must have its own copy.
+func (p *player) spoil(got session.Step, more ...[]content.Item) {
+	s := p.Snapshot()
+	lists := append(more, s.Transcript, s.PendingInput)
+	if f, ok := got.(*session.Finished); ok {
+		lists = append(lists, f.Result.Items)
+	}
+	for _, items := range lists {
+		for i := range items {
+			for j := range items[i].Parts {
+				part := &items[i].Parts[j]
+				part.Text = "spoiled"
+				if part.Call != nil {
+					part.Call.Name, part.Call.Input[0] = "spoiled", 'x'
+				}
+				if part.Result != nil {
+					part.Result.Output = append(part.Result.Output[:0], content.TextPart("spoiled"))
+				}
+			}
+		}
+	}
 }
 
 func (p *player) run(st step) {
@@ -115,6 +152,9 @@ func (p *player) run(st step) {
 	}
 	if st.Result != nil {
 		p.result(*st.Result, got)
+	}
+	if res != nil {
+		p.spoil(got, res.Messages)
 	}
 }
 

@@ -95,6 +95,7 @@ type hookSpec struct {
 	Round    *int              `yaml:"round"` // acts in that round only, counted from 0
 	Tool     string            `yaml:"tool"`  // acts on calls of that tool only
 	Says     string            `yaml:"says"`  // acts on replies with this in their text only
+	Cache    string            `yaml:"cache"` // acts on requests with an output schema and this cache mode only
 }
 
 // mutatorSpec is a mutator. It acts at its points if there are more items than Over.

@@ -52,7 +52,7 @@ func Modality(mime string) string {
 	case "image", "audio", "video":
 		return kind
 	}
-	if Textual(mime) || baseType(mime) == "application/pdf" {
+	if Textual(mime) || MediaType(mime) == "application/pdf" {
 		return "document"
 	}
 	return "binary"
@@ -60,16 +60,17 @@ func Modality(mime string) string {
 
 // Textual reports whether data of the MIME type is text.
 func Textual(mime string) bool {
-	mime = baseType(mime)
+	mime = MediaType(mime)
 	switch mime {
-	case "application/json", "application/xml", "application/yaml":
+	case "application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml", "application/javascript",
+		"application/ecmascript", "application/x-ndjson", "application/sql", "application/x-sh":
 		return true
 	}
-	return strings.HasPrefix(mime, "text/")
+	return strings.HasPrefix(mime, "text/") || strings.HasSuffix(mime, "+json") || strings.HasSuffix(mime, "+xml")
 }
 
-// baseType returns the lowercase MIME type without its parameters.
-func baseType(mime string) string {
+// MediaType returns the lowercase MIME type without its parameters.
+func MediaType(mime string) string {
 	mime, _, _ = strings.Cut(strings.ToLower(mime), ";")
 	return strings.TrimSpace(mime)
 }

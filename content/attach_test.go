@@ -52,3 +52,15 @@ func TestModalities(t *testing.T) {
 		}
 	}
 }
+
+func TestTextualTypes(t *testing.T) {
+	t.Parallel()
+	for mime, want := range map[string]bool{
+		"text/plain": true, "Application/JSON": true, "application/x-yaml": true, "application/ld+json": true, "image/svg+xml": true,
+		"application/pdf": false, "application/octet-stream": false, "": false,
+	} {
+		if Textual(mime+"; charset=utf-8") != want {
+			t.Errorf("Textual(%q) = %t", mime, !want)
+		}
+	}
+}

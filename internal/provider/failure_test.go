@@ -176,11 +176,4 @@ func TestPlaceholdersNameTheMedia(t *testing.T) {
 			t.Errorf("Placeholder = %q, want %q", got, want)
 		}
 	}
-	for mime, want := range map[string]bool{
-		"text/plain": true, "application/json": true, "image/svg+xml": true, "application/pdf": false, "": false,
-	} {
-		if provider.IsText(provider.MediaType(mime+"; charset=utf-8")) != want {
-			t.Errorf("IsText(%q) = %t", mime, !want)
-		}
-	}
 }

@@ -8,22 +8,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// MediaType returns the lowercase MIME type without its parameters.
-func MediaType(mime string) string {
-	mime, _, _ = strings.Cut(strings.ToLower(mime), ";")
-	return strings.TrimSpace(mime)
-}
-
-// IsText reports whether data of the media type can be sent as text.
-func IsText(mediaType string) bool {
-	major, minor, _ := strings.Cut(mediaType, "/")
-	switch minor {
-	case "json", "xml", "yaml", "x-yaml", "toml", "javascript", "x-sh":
-		return true
-	}
-	return major == "text" || strings.HasSuffix(minor, "+json") || strings.HasSuffix(minor, "+xml")
-}
-
 // Placeholder returns the text that replaces media which the model cannot take. A
 // part that makes every request fail would end the session.
 func Placeholder(p content.Part) string {

@@ -29,13 +29,13 @@ func media(k content.Kind, p content.Part) []any {
 func mediaSource(m *content.Media) (kind string, source object) {
 	web := strings.HasPrefix(m.URI, "https://") || strings.HasPrefix(m.URI, "http://")
 	inline := len(m.Bytes) > 0
-	mime := provider.MediaType(m.MIME)
+	mime := content.MediaType(m.MIME)
 	switch {
 	case inline && oneOf(mime, "image/jpeg", "image/png", "image/gif", "image/webp"):
 		return "image", object{"type": "base64", "media_type": mime, "data": m.Bytes}
 	case inline && mime == "application/pdf":
 		return "document", object{"type": "base64", "media_type": mime, "data": m.Bytes}
-	case inline && provider.IsText(mime) && utf8.Valid(m.Bytes):
+	case inline && content.Textual(mime) && utf8.Valid(m.Bytes):
 		return "document", object{"type": "text", "media_type": "text/plain", "data": string(m.Bytes)}
 	case inline:
 	case web && (strings.HasPrefix(mime, "image/") || m.Modality == "image"):

@@ -52,9 +52,9 @@ func textOf(p content.Part) string {
 // what the model cannot take.
 func media(p content.Part) object {
 	m := p.Media
-	mime := provider.MediaType(m.MIME)
+	mime := content.MediaType(m.MIME)
 	switch inline := len(m.Bytes) > 0; {
-	case inline && provider.IsText(mime) && utf8.Valid(m.Bytes):
+	case inline && content.Textual(mime) && utf8.Valid(m.Bytes):
 		return object{"text": heading(p.Name) + string(m.Bytes)}
 	case inline && takes(mime):
 		return object{"inlineData": object{"mimeType": mime, "data": m.Bytes}}
@@ -79,20 +79,6 @@ func heading(name string) string {
 		return ""
 	}
 	return name + ":\n"
-}
-
-// modality returns the modality of a MIME type.
-func modality(mime string) string {
-	switch kind, _, _ := strings.Cut(mime, "/"); kind {
-	case "image", "audio", "video":
-		return kind
-	case "text":
-		return "document"
-	}
-	if mime == "application/pdf" {
-		return "document"
-	}
-	return "binary"
 }
 
 // results adds the results of calls to the current message of results, or to a new one.

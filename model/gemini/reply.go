@@ -119,7 +119,7 @@ func (a *answer) part(raw json.RawMessage) error {
 	case p.Media != nil:
 		return a.whole(content.Part{
 			Kind: content.MediaKind, Name: p.Media.Name, Reasoning: sealed,
-			Media: &content.Media{Modality: modality(p.Media.MIME), MIME: p.Media.MIME, Bytes: p.Media.Data},
+			Media: &content.Media{Modality: content.Modality(p.Media.MIME), MIME: p.Media.MIME, Bytes: p.Media.Data},
 		})
 	case p.Text == "" && len(fields) > 0:
 		return a.whole(content.Part{Kind: content.CustomKind, Name: customPart, Data: raw})

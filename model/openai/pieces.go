@@ -96,7 +96,7 @@ func resultPieces(api API, r content.ToolResult) []piece {
 
 func mediaPiece(api API, p content.Part) piece {
 	m := *p.Media
-	mediaType := provider.MediaType(m.MIME)
+	mediaType := content.MediaType(m.MIME)
 	major, minor, _ := strings.Cut(mediaType, "/")
 	switch {
 	case len(m.Bytes) == 0 && m.URI == "":
@@ -107,7 +107,7 @@ func mediaPiece(api API, p content.Part) piece {
 		return audioPiece(api, m, minor)
 	case m.Modality == "video" || major == "video":
 		return placeholder(p)
-	case len(m.Bytes) > 0 && provider.IsText(mediaType) && utf8.Valid(m.Bytes):
+	case len(m.Bytes) > 0 && content.Textual(mediaType) && utf8.Valid(m.Bytes):
 		return piece{text: fmt.Sprintf("File %s:\n%s", nameOf(p, minor), m.Bytes)}
 	case len(m.Bytes) > 0:
 		return piece{file: urlOf(m, "application/octet-stream"), fileName: nameOf(p, minor)}

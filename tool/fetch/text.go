@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -46,16 +45,7 @@ func textual(kind string, body []byte) bool {
 	if bytes.IndexByte(body[:min(len(body), 8000)], 0) >= 0 {
 		return false
 	}
-	return textKind(kind) || kind == "application/octet-stream" && utf8.Valid(body)
-}
-
-// textKind reports whether a content type is text.
-func textKind(kind string) bool {
-	known := []string{
-		"application/json", "application/xml", "application/javascript", "application/ecmascript", "application/yaml",
-		"application/toml", "application/x-ndjson", "application/sql", "application/x-sh",
-	}
-	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") || slices.Contains(known, kind)
+	return content.Textual(kind) || kind == "application/octet-stream" && utf8.Valid(body)
 }
 
 // viewable reports whether a model can view a kind of content directly.
@@ -71,7 +61,7 @@ func viewable(kind string) bool {
 // that the server states, else, for HTML, the one that the page states or that browsers
 // assume. Other content is returned unchanged.
 func decoded(body []byte, kind, header string, cut bool) []byte {
-	if !textKind(kind) {
+	if !content.Textual(kind) {
 		return body
 	}
 	look := body[:min(len(body), utf8.UTFMax)] // room for a byte order mark

@@ -120,7 +120,7 @@ func (p *player) nextTooLate() {
 // spoil changes what the session has handed out: it must have its own copy.
 func (p *player) spoil(got session.Step, more ...[]content.Item) {
 	s := p.Snapshot()
-	lists := append(more, s.Transcript, s.PendingInput)
+	lists := slices.Concat(more, [][]content.Item{s.Transcript, s.PendingInput})
 	if f, ok := got.(*session.Finished); ok {
 		lists = append(lists, f.Result.Items)
 	}

@@ -74,7 +74,6 @@ func (v Invoker) unanswered(c Call, g Verdict) Result {
 	return Result{Result: r}
 }
 
-// asError returns err as an Error.
 func asError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e

@@ -96,13 +96,11 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	return code
 }
 
-// severalError is a list of errors.
 type severalError interface {
 	error
 	Lines() []string
 }
 
-// verdict returns the exit code and the text for an error.
 func verdict(err error, began bool) (code int, text string) {
 	if err == nil {
 		return CodeOK, ""

@@ -14,7 +14,6 @@ import (
 // and looks up the encoder of every element. A writer is made once for a type, and knows. It writes the
 // bytes that the library writes, which a test compares, and leaves to the library what it does not know.
 
-// writer writes a value of one type.
 type writer func(e *msgpack.Encoder, v reflect.Value) error
 
 var (

@@ -114,7 +114,6 @@ func (a *answer) begin(i int, raw json.RawMessage) error {
 	return err
 }
 
-// block returns the part of a block that has begun.
 func (a *answer) block(i int) (*content.Part, error) {
 	if i < 0 || i >= a.reply.Len() {
 		return nil, fmt.Errorf("block %d has not begun", i)

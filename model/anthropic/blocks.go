@@ -95,7 +95,6 @@ func result(k content.Kind, r *content.ToolResult, calls map[content.CallID]stri
 	return append([]any{o}, after...)
 }
 
-// isCompaction reports whether b is a compaction by the provider.
 func isCompaction(b any) bool {
 	raw, ok := b.(json.RawMessage)
 	var head struct{ Type string }

@@ -78,7 +78,6 @@ func (t *transcript) add(k content.Kind, b block) {
 	last.blocks = append(last.blocks, b)
 }
 
-// wireMessages returns the messages of a request.
 func (t *transcript) wireMessages() []object {
 	messages := []object{}
 	if t.beginsCut() {

@@ -114,14 +114,12 @@ type failure struct {
 	err *model.Error
 }
 
-// failures are the failures of one attempt.
 type failures struct {
 	list  []failure
 	spent content.Usage
 	next  bool // the next attempt starts with another model
 }
 
-// add adds a failure and returns its class.
 func (f *failures) add(name string, err error) content.ErrorClass {
 	e, ok := errors.AsType[*model.Error](err)
 	if !ok {
@@ -159,7 +157,6 @@ func (f *failures) cancelled(err error) error {
 	return fmt.Errorf("%w (%w)", &model.Error{Class: content.ClassOther, Message: "canceled before a reply", Usage: used}, err)
 }
 
-// err returns the error of the attempt.
 func (f *failures) err() error {
 	if len(f.list) == 1 && !f.next {
 		return f.list[0].err

@@ -13,7 +13,6 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// statusError is an error of the API.
 type statusError struct {
 	Code    int              `json:"code"`
 	Status  string           `json:"status"`

@@ -102,7 +102,6 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 	return provider.Exchange(ctx, &m.Endpoint, provider.Request{Path: path, Body: body}, reply, &answer{reply: reply})
 }
 
-// modelPath returns the path of a model, which may be of another collection.
 func modelPath(name string) string {
 	if strings.Contains(name, "/") {
 		return name

@@ -32,7 +32,6 @@ func given(p content.Part) object {
 	return nil
 }
 
-// textOf returns the text of a part.
 func textOf(p content.Part) string {
 	switch p.Kind {
 	case content.TextKind:

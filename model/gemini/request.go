@@ -24,7 +24,6 @@ func (m *Model) old() bool {
 	return strings.HasPrefix(id, "gemini-1") || strings.HasPrefix(id, "gemini-2")
 }
 
-// request returns the body of a request.
 func (m *Model) request(r model.Request) (object, error) {
 	if r.Cache != nil && r.Cache.Mode == "required" {
 		return nil, provider.Invalid("", "the session requires a prompt cache, which this provider does not offer on request")

@@ -8,7 +8,6 @@ import (
 	"github.com/turnlog/turnlog/internal/provider"
 )
 
-// callDelta is a fragment of a call.
 type callDelta struct {
 	Index    *int   `json:"index"`
 	ID       string `json:"id"`

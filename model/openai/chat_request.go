@@ -10,7 +10,6 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// chatRequest returns a request for Chat.
 func (m *Model) chatRequest(r model.Request) object {
 	o := m.request(r)
 	o["messages"] = m.messages(r.Transcript)

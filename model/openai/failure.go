@@ -15,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// apiError is an error as a server reports it.
 type apiError struct {
 	code, kind, message string
 }

@@ -39,7 +39,6 @@ func (m *Model) mark(p *content.Part, change func(n *note)) {
 	p.Metadata = p.Metadata.With(Provider, n)
 }
 
-// wireIDs maps each call to its id on the wire.
 type wireIDs map[content.CallID]string
 
 // maxWireID is the maximum length of an id.

@@ -25,7 +25,6 @@ func (m *Model) request(r model.Request) object {
 	return o
 }
 
-// functions declares tools.
 func (m *Model) functions(specs []tool.Spec) []object {
 	var all []object
 	for _, s := range specs {
@@ -76,5 +75,4 @@ func optsOutOfCache(name string) bool {
 	return len(major) > 1 || major > "5" || major == "5" && (len(minor) > 1 || minor >= "6")
 }
 
-// argumentsOf returns the arguments of a call.
 func argumentsOf(c content.ToolCall) string { return cmp.Or(string(c.Input), "{}") }

@@ -72,7 +72,6 @@ func (s *responseStream) begin(index int, raw json.RawMessage) (*output, error) 
 	return o, s.part(o, content.Part{Kind: content.CustomKind, Name: customPrefix + it.Type})
 }
 
-// part begins a part of an output.
 func (s *responseStream) part(o *output, p content.Part) error {
 	s.m.mark(&p, func(n *note) { n.Item = o.id })
 	i, err := s.reply.Begin(p)

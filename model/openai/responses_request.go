@@ -9,7 +9,6 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// responsesRequest returns a request for Responses.
 func (m *Model) responsesRequest(r model.Request) object {
 	o := m.request(r)
 	o["input"] = m.input(r.Transcript)

@@ -13,7 +13,6 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// request is the canonical form of a request.
 type request struct {
 	key       string
 	canonical json.RawMessage

@@ -55,7 +55,6 @@ func (t *tape) bytes() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// parseTape parses a cassette.
 func parseTape(data []byte) (tape, error) {
 	var t tape
 	n := 0

@@ -200,7 +200,6 @@ func bundle(models []model.Model) []byte {
 	return raw
 }
 
-// unbundle returns the data of n models.
 func unbundle(data []byte, n int) ([][]byte, error) {
 	all := make([][]byte, n)
 	if data == nil {

@@ -14,7 +14,6 @@ import (
 // of fields.
 type input []piece
 
-// piece is a part of an input.
 type piece struct {
 	json string // used if text is nil
 	text *text
@@ -72,7 +71,6 @@ func (in *input) add(n ast.Node, depth int) error {
 
 func (in *input) json(raw string) { *in = append(*in, piece{json: raw}) }
 
-// render returns the JSON for a request.
 func (in input) render(budget *budget, data view) (json.RawMessage, error) {
 	if in == nil {
 		return json.RawMessage("{}"), nil

@@ -13,7 +13,6 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// script is a parsed script.
 type script struct {
 	Replies []reply `yaml:"replies"`
 	Repeat  bool    `yaml:"repeat"` // the last reply
@@ -96,5 +95,4 @@ func (r *reply) problem() string {
 	return ""
 }
 
-// oneOf lists words.
 func oneOf[T ~string](words []T) string { return strings.Trim(fmt.Sprintf("%q", words), "[]") }

@@ -38,7 +38,6 @@ func (t *text) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// render returns the text for a request.
 func (t text) render(b *budget, v view) (string, error) {
 	if t.tmpl == nil {
 		return t.plain, nil

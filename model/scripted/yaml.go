@@ -70,7 +70,6 @@ func (s *script) decode(data []byte) error {
 	return s.check(file.Docs[0].Body)
 }
 
-// checker finds what YAML has and scripts do not.
 type checker struct{ err error }
 
 // Visit implements ast.Visitor.
@@ -89,7 +88,6 @@ func (c *checker) Visit(n ast.Node) ast.Visitor {
 	return c
 }
 
-// wrong returns an error at a token.
 func wrong(t *token.Token, format string, args ...any) error {
 	return &yaml.SyntaxError{Token: t, Message: fmt.Sprintf(format, args...)}
 }

@@ -50,7 +50,6 @@ func compileSchema() (*jsonschema.Schema, error) {
 	return c.Compile(name) //nolint:wrapcheck // it names the schema
 }
 
-// matchSchema reports where the file does not match the schema.
 func (r *reader) matchSchema() {
 	s, err := compiled()
 	if err != nil {

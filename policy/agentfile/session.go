@@ -110,7 +110,6 @@ func (d *Definition) Task(goal string) events.TaskSpec {
 	return spec
 }
 
-// events returns the limits as a session records them.
 func (l *Limits) events() events.Limits {
 	if l == nil {
 		return events.Limits{}

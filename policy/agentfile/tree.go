@@ -129,7 +129,6 @@ func (r *reader) convertInteger(n *ast.IntegerNode, path string) any {
 
 func at(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
-// begin returns where a node begins.
 func begin(node ast.Node) *token.Position {
 	if m, ok := node.(*ast.MappingNode); ok && len(m.Values) > 0 {
 		return m.Values[0].Key.GetToken().Position

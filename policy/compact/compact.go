@@ -65,7 +65,6 @@ func New(c Config) (*Compactor, error) {
 	return &Compactor{cfg: c}, nil
 }
 
-// check calls the check of a strategy that has one.
 func check(s Strategy) error {
 	if s == nil {
 		return errors.New("a strategy is required")

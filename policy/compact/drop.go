@@ -100,7 +100,6 @@ func split(reply []content.Item, failed map[content.CallID]bool) (calls []conten
 	return calls, stays, reasons
 }
 
-// failedCalls returns the calls that have a failed result.
 func failedCalls(items []content.Item) map[content.CallID]bool {
 	failed := make(map[content.CallID]bool)
 	for _, it := range items {

@@ -95,7 +95,6 @@ func count(items []content.Item) int64 {
 	return estimate(items)
 }
 
-// anchored returns the items with their size marked.
 func anchored(items []content.Item, size int64) []content.Item {
 	out := slices.Clone(items)
 	if n := len(out); n > 0 {

@@ -58,7 +58,6 @@ func newestInput(items []content.Item) (from, to int) {
 	return lastRun(items, func(it content.Item) bool { return it.Kind == content.User })
 }
 
-// lastRun returns the last run of items of a sort.
 func lastRun(items []content.Item, sort func(content.Item) bool) (from, to int) {
 	to = len(items)
 	for to > 0 && !sort(items[to-1]) {

@@ -68,7 +68,6 @@ func (c *combined) verdict() tool.Verdict {
 	return c.out
 }
 
-// together returns the verdict that asks all of the questions.
 func together(questions []tool.Verdict) tool.Verdict {
 	v := questions[0]
 	v.Also = append([]tool.Verdict(nil), questions[1:]...)

@@ -142,7 +142,6 @@ func (p *Paths) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error
 	return v, nil
 }
 
-// places returns where a path may lead.
 func (p *Paths) places(name, kind string, a access) ([]string, error) {
 	switch {
 	case kind == kindsPath+"delete":
@@ -166,12 +165,10 @@ func leads(root, name string, resolve func(string) (string, error)) ([]string, e
 	return slices.Compact([]string{written, short}), errors.Join(err, errShort)
 }
 
-// resolved returns the policy with its paths as they resolve now.
 func (p *Paths) resolved() *Paths {
 	return &Paths{rules: p.rules, protected: everywhere(p.protected), readOnly: everywhere(p.readOnly), allowed: ends(p.allowed)}
 }
 
-// everywhere returns the paths and where they lead.
 func everywhere(paths []string) []string { return append(ends(paths), paths...) }
 
 func ends(paths []string) []string {

@@ -38,7 +38,6 @@ func scopeOf(kind string, r tool.Request) string {
 	return tool.Digest(r.Target)
 }
 
-// readPaths returns the paths in the target of a request.
 func readPaths(target json.RawMessage) []string {
 	var t struct {
 		Path  string   `json:"path"`

@@ -91,7 +91,6 @@ const (
 	MetaPath   = "path"   // of the file, relative to the folder
 )
 
-// itemOf returns the text of a file as an item.
 func itemOf(source, path, text string) content.Item {
 	it := content.NewItem(content.Context, content.TextPart(fmt.Sprintf("%s, from the file %s:\n\n%s", source, path, text)))
 	it.Metadata = it.Metadata.With(MetaSource, source).With(MetaPath, path)

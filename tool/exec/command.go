@@ -105,7 +105,6 @@ func readInput(raw json.RawMessage) (values, error) {
 	return v, nil
 }
 
-// has reports whether a property has a value.
 func (v values) has(name string) bool { return len(v[name]) > 0 && string(v[name]) != "null" }
 
 // texts is a value as arguments: one, or one for each element of a list.

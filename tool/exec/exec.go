@@ -97,7 +97,6 @@ func newHost(root string, opts Options) (host, error) {
 	}, nil
 }
 
-// command is one command to run.
 type command struct {
 	sandbox.Command
 

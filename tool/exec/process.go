@@ -21,7 +21,6 @@ type exit struct {
 	Cut      int64  `json:"cut_bytes,omitempty"`
 }
 
-// once runs a command and returns its output.
 func (s *shell) once(ctx context.Context, c tool.Call, cmd command) (tool.Output, error) {
 	start := time.Now()
 	out := c.Spool(maxOutput)

@@ -15,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// program is the tool of a manifest.
 type program struct {
 	host // with the environment of its commands
 

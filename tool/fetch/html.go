@@ -109,7 +109,6 @@ func (p *prose) end(a atom.Atom) {
 // maxLink is the longest address that is shown.
 const maxLink = 300
 
-// leads reports whether a link leads to another page.
 func leads(link string) bool {
 	scheme, _, ok := strings.Cut(link, ":")
 	return link != "" && len(link) <= maxLink && !strings.HasPrefix(link, "#") &&

@@ -39,7 +39,6 @@ type counted struct {
 	Ignored    int         `json:"left_out_by_gitignore,omitempty"`
 }
 
-// fileCount is the count of one file.
 type fileCount struct {
 	Path string `json:"path"`
 	size

@@ -21,13 +21,11 @@ type ignores struct {
 	known map[string]ignoreRules // by directory
 }
 
-// ignoreRules are the rules of one directory.
 type ignoreRules struct {
 	all        []ignoreRule // from .git/info/exclude and .gitignore
 	repository bool         // the files further up do not apply
 }
 
-// ignoreRule is one line.
 type ignoreRule struct {
 	pattern string
 	base    bool // the pattern applies to the last name of a path

@@ -11,7 +11,6 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// maxEntries is how many entries a listing shows.
 const maxEntries = 1000
 
 type listInput struct {
@@ -72,7 +71,6 @@ func (d *dir) list(ctx context.Context, in listInput) (string, error) {
 	return b.String(), nil
 }
 
-// entry returns the line for an entry.
 func (d *dir) entry(name string, e fs.DirEntry) string {
 	switch {
 	case e.IsDir():

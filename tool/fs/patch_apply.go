@@ -10,7 +10,6 @@ import (
 // file's line endings.
 func same(have, want string) bool { return have == want || strings.TrimSuffix(have, "\r") == want }
 
-// apply returns the content of a file after the patch.
 func (f filePatch) apply(content string) (string, error) {
 	crlf := strings.Contains(content, "\r\n")
 	body, final := strings.CutSuffix(content, "\n")

@@ -17,7 +17,6 @@ const (
 	endOfFile  = "*** End of File"
 )
 
-// action is what a patch does to a file.
 type action int
 
 const (
@@ -137,7 +136,6 @@ func (p *patchParser) file(line string) (filePatch, error) {
 	return f, err
 }
 
-// added parses the lines of a new file.
 func (p *patchParser) added(f *filePatch) error {
 	h := hunk{line: p.next + 1}
 	for ; p.more() && !strings.HasPrefix(p.peek(), "***"); p.next++ {

@@ -106,7 +106,6 @@ type matches struct {
 	before []string // context lines to show if a match follows
 }
 
-// file searches one file.
 func (m *matches) file(name string, r *bufio.Reader) error {
 	m.name, m.last, m.after, m.before = name, 0, 0, m.before[:0]
 	found := m.found

@@ -26,7 +26,6 @@ const (
 	maxSpecs = 256 << 10
 )
 
-// connection is a connection of a link.
 type connection struct {
 	session *sdk.ClientSession
 	tools   []tool.Tool
@@ -110,7 +109,6 @@ func (c *connection) close() {
 	<-c.ended
 }
 
-// whyGone returns why the connection was lost.
 func (c *connection) whyGone() error {
 	err := cmp.Or(c.cause, errors.New("the server closed the connection"))
 	if c.program != nil {

@@ -30,7 +30,6 @@ const (
 	opPrompt   = "prompt_get"
 )
 
-// methodConnect is the method of the protocol that connects.
 const methodConnect = "initialize"
 
 // operation is one request to a server.

@@ -41,7 +41,6 @@ func (l *link) prompts() []*remoteTool {
 	}
 }
 
-// extra returns a tool about what the argument names.
 func (l *link) extra(kind, method, name, about, schema, argument string, do doFunc) *remoteTool {
 	return &remoteTool{
 		l: l, name: name, operation: operation{kind: kind, method: method}, argument: argument, do: do,
@@ -49,14 +48,12 @@ func (l *link) extra(kind, method, name, about, schema, argument string, do doFu
 	}
 }
 
-// resourceList is the result of list_resources.
 type resourceList struct {
 	Resources []listed `json:"resources"`
 	Templates []listed `json:"templates,omitempty"`
 	More      bool     `json:"more,omitempty"` // than are shown
 }
 
-// promptList is the result of list_prompts.
 type promptList struct {
 	Prompts []listed `json:"prompts"`
 	More    bool     `json:"more,omitempty"` // than are shown

@@ -78,7 +78,6 @@ func (l *link) start(ctx context.Context) (*program, error) {
 	return p, nil
 }
 
-// environment returns the environment of the program, and the secrets in it.
 func environment(s Server, getenv func(string) string) (env, secrets []string, err error) {
 	for _, name := range []string{"PATH", "HOME"} {
 		if value := getenv(name); value != "" {

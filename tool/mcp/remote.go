@@ -28,7 +28,6 @@ type remoteTool struct {
 
 type doFunc func(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error)
 
-// on returns the operation of a call.
 func (t *remoteTool) on(input json.RawMessage) operation {
 	op := t.operation
 	if t.argument != "" {
@@ -95,7 +94,6 @@ func (t *remoteTool) Propose(_ context.Context, c tool.Call) ([]tool.Request, er
 	return []tool.Request{r}, nil
 }
 
-// remote returns a tool of the server.
 func (l *link) remote(t *sdk.Tool) *remoteTool {
 	return &remoteTool{
 		l: l, operation: operation{kind: opToolCall, method: "tools/call", about: t.Name}, name: t.Name,

@@ -71,7 +71,6 @@ func read(ctx context.Context, store Store, c tool.Call, in readInput) (string, 
 	return w.answer(whole.size), nil
 }
 
-// errForeign stops reading an output of another session.
 var errForeign = errors.New("it belongs to another session")
 
 // opened receives a stored text and passes on what follows the seal.

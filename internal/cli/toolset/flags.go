@@ -123,7 +123,6 @@ func (f *Flags) check() (err error) {
 	return err
 }
 
-// runsCommands reports whether there are tools that run commands.
 func (f *Flags) runsCommands() bool {
 	sets := f.Sets()
 	return f.verifiers || slices.Contains(sets, "shell") || slices.Contains(sets, verifierSet) || len(f.manifests) > 0
@@ -159,7 +158,6 @@ func (f *Flags) Sets() []string {
 	return slices.DeleteFunc(f.chosen(), func(name string) bool { return name == NoSet })
 }
 
-// openSets opens the chosen sets.
 func (f *Flags) openSets() ([]tool.Source, error) {
 	names := f.Sets()
 	switch none := len(names) < len(f.chosen()); {

@@ -13,13 +13,11 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// policyFlags are the flags for what calls may do.
 type policyFlags struct {
 	paths    permission.PathRules
 	commands permission.CommandRules
 }
 
-// policyFlag is one flag.
 type policyFlag struct {
 	name   string
 	set    string // the set that it applies to
@@ -49,7 +47,6 @@ func (f *policyFlags) register(fs *pflag.FlagSet) {
 	}
 }
 
-// given lists the flags as they were given.
 func (f *policyFlags) given() []string {
 	var out []string
 	for _, p := range f.all() {
@@ -81,7 +78,6 @@ func checkVariable(key string) error {
 	return nil
 }
 
-// permissions returns the policy of the flags, or nil if there are none.
 func (f *policyFlags) permissions(root string) (tool.Permissions, error) {
 	listed := map[string]string{} // the flag that lists a program
 	for _, p := range f.all() {

@@ -11,7 +11,6 @@ import (
 	"github.com/turnlog/turnlog/tool/mcp"
 )
 
-// serverFlags are the flags for MCP servers.
 type serverFlags struct {
 	servers []string // NAME=COMMAND ARGS or NAME=URL
 	tokens  []string // NAME=REFERENCE
@@ -26,7 +25,6 @@ func (f *serverFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.env, "mcp-env", nil, "variable of this environment to pass to an MCP server's command, as `NAME=VARIABLE`; repeatable")
 }
 
-// parse returns the servers that the flags describe.
 func (f *serverFlags) parse() ([]mcp.Server, error) {
 	var servers []mcp.Server
 	for _, text := range f.servers {

@@ -80,7 +80,6 @@ func About() string {
 	return b.String()
 }
 
-// open opens the named sets, as one source each.
 func open(names []string, o Options) ([]tool.Source, error) {
 	var sources []tool.Source
 	for _, name := range names {

@@ -112,17 +112,18 @@ func mimeOf(path string, head []byte) string {
 	sniffed, _, _ := strings.Cut(http.DetectContentType(head), ";")
 	named, _, _ := strings.Cut(mime.TypeByExtension(strings.ToLower(filepath.Ext(path))), ";")
 	vague := sniffed == "application/octet-stream" || sniffed == "application/zip"
+	kind := cmp.Or(named, sniffed)
 	switch {
 	case !vague && !content.Textual(sniffed):
 		return sniffed
-	case isText(head) && content.Textual(cmp.Or(named, sniffed)):
-		return cmp.Or(named, sniffed)
-	case isText(head):
+	case isText(head) && content.Textual(kind) && content.Modality(kind) == "document":
+		return kind
+	case isText(head): // also SVG, which no model accepts as an image
 		return "text/plain"
 	case content.Textual(sniffed) || content.Textual(named): // text types need valid text
 		return "application/octet-stream"
 	}
-	return cmp.Or(named, sniffed)
+	return kind
 }
 
 // isText reports whether the start of a file is UTF-8 text.

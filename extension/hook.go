@@ -105,9 +105,9 @@ func (h hookCommand) OnEvent(ctx context.Context, e HookEvent) (Action, error) {
 	case limited.Err() != nil:
 		return Action{}, fmt.Errorf("stopped after %s", h.Timeout)
 	case state.ExitCode() == vetoCode:
-		return Action{Kind: vetoAt(e.Point), Reason: short(cmp.Or(complaint, answer, "exit code 2"))}, nil
+		return Action{Kind: vetoAt(e.Point), Reason: content.Clip(cmp.Or(complaint, answer, "exit code 2"), maxReason)}, nil
 	case !state.Success():
-		return Action{}, fmt.Errorf("%s: %s", state, short(cmp.Or(complaint, answer, "no output")))
+		return Action{}, fmt.Errorf("%s: %s", state, content.Clip(cmp.Or(complaint, answer, "no output"), maxReason))
 	}
 	return decision(answer)
 }
@@ -130,7 +130,7 @@ func vetoAt(p Point) ActionKind {
 // decision parses the output of a command that exited with 0.
 func decision(answer string) (Action, error) {
 	if !strings.HasPrefix(answer, "{") {
-		return Action{Reason: short(answer)}, nil
+		return Action{Reason: content.Clip(answer, maxReason)}, nil
 	}
 	var d struct {
 		Action string `json:"action"`
@@ -146,7 +146,7 @@ func decision(answer string) (Action, error) {
 	}
 	for _, k := range []ActionKind{Continue, Skip, Terminate} {
 		if d.Action == k.String() {
-			return Action{Kind: k, Reason: short(d.Reason)}, nil
+			return Action{Kind: k, Reason: content.Clip(d.Reason, maxReason)}, nil
 		}
 	}
 	return Action{}, fmt.Errorf("stdout has the action %q: use continue, skip or terminate", d.Action)
@@ -217,12 +217,4 @@ func runCommand(ctx context.Context, c procgroup.Command) (*os.ProcessState, err
 		c.Path = path
 	}
 	return procgroup.Run(ctx, c)
-}
-
-// short cuts a text for the record.
-func short(text string) string {
-	if len(text) <= maxReason {
-		return text
-	}
-	return content.Cut(text, maxReason) + " …"
 }

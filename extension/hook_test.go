@@ -49,7 +49,7 @@ func TestHookCommandDecides(t *testing.T) {
 		"vetoes a call":        {script: "echo no >&2; exit 2", at: extension.PreToolExecution, want: extension.Skip, reason: "no"},
 		"vetoes a model call":  {script: "echo no; exit 2", at: extension.PreLlmCall, want: extension.Terminate, reason: "no"},
 		"vetoes silently":      {script: "exit 2", at: extension.PostLlmCall, want: extension.Terminate, reason: "exit code 2"},
-		"says too much":        {script: "yes | head -n 200000; exit 0", reason: strings.TrimSpace(strings.Repeat("y\n", 1000)) + "\n …"},
+		"says too much":        {script: "yes | head -n 200000; exit 0", reason: strings.Repeat("y\n", 1000) + "…"},
 		"fails":                {script: "echo broken >&2; exit 1", fails: "exit status 1: broken"},
 		"is killed":            {script: "kill -9 $$", fails: "signal: killed: no output"},
 		"answers half":         {script: `echo '{"action":'`, fails: "not a decision"},

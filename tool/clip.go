@@ -81,11 +81,3 @@ func valid(b []byte) []byte {
 	}
 	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
 }
-
-// clipText cuts s to about limit bytes, at a character boundary.
-func clipText(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return content.Cut(s, limit) + "…"
-}

@@ -192,7 +192,7 @@ func (v Invoker) panicked(c Call, value any) error {
 	if v.OnPanic != nil {
 		v.OnPanic(c, value, debug.Stack())
 	}
-	return &Error{Code: CodePanic, Message: clipText(fmt.Sprintf("it panicked: %v", value), 1000)}
+	return &Error{Code: CodePanic, Message: content.Clip(fmt.Sprintf("it panicked: %v", value), 1000)}
 }
 
 // ended returns the result of a call whose context ended first.

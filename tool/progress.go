@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/turnlog/turnlog/content"
 )
 
 // progressEvery is the shortest interval between progress reports. A report that comes
@@ -35,7 +37,7 @@ func (p *progress) report(text string, share float64) {
 	if math.IsNaN(share) {
 		share = 0
 	}
-	p.text, p.share = clipText(string(valid([]byte(text))), 1000), min(max(share, 0), 1)
+	p.text, p.share = content.Clip(string(valid([]byte(text))), 1000), min(max(share, 0), 1)
 	if p.timer != nil {
 		return
 	}

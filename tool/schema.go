@@ -92,7 +92,7 @@ func Validate(t Tool, input json.RawMessage) error {
 		return invalid("not valid JSON: " + strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if err := c.schema.Check(v); err != nil {
-		return invalid(clipText(err.Error(), 2000))
+		return invalid(content.Clip(err.Error(), 2000))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -115,9 +116,18 @@ func transportClass(err error) content.ErrorClass {
 // Brief returns at most the first 1000 bytes of a provider's message as UTF-8.
 func Brief(s string) string {
 	const most = 1000
-	s = strings.ToValidUTF8(strings.TrimSpace(s), "\uFFFD")
-	if len(s) <= most {
-		return s
+	return content.Clip(strings.ToValidUTF8(strings.TrimSpace(s), "\uFFFD"), most)
+}
+
+// Lenient decodes raw, which may be missing, and ignores fields of an unexpected type, because
+// servers differ and few fields matter.
+func Lenient(raw []byte, into any) error {
+	if raw == nil {
+		return nil
 	}
-	return content.Cut(s, most) + "…"
+	err := json.Unmarshal(raw, into)
+	if _, odd := errors.AsType[*json.UnmarshalTypeError](err); odd {
+		return nil
+	}
+	return err //nolint:wrapcheck // the caller adds the context
 }

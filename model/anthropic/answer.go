@@ -71,7 +71,7 @@ func (a *answer) Event(name string, data []byte) (bool, error) {
 	case "content_block_stop":
 		return false, a.commit(e.Index)
 	case "message_delta":
-		return false, errors.Join(lenient(e.Delta, &a.end), a.spent(e.Usage))
+		return false, errors.Join(provider.Lenient(e.Delta, &a.end), a.spent(e.Usage))
 	case "message_stop":
 		a.done = true
 		return true, nil
@@ -216,19 +216,6 @@ func (a *answer) compacted() bool {
 	return false
 }
 
-// lenient decodes raw, which may be missing, and ignores fields of an unexpected type: the
-// reply is complete without them.
-func lenient(raw json.RawMessage, into any) error {
-	if raw == nil {
-		return nil
-	}
-	err := json.Unmarshal(raw, into)
-	if _, odd := errors.AsType[*json.UnmarshalTypeError](err); odd {
-		return nil
-	}
-	return err //nolint:wrapcheck // the caller adds the context
-}
-
 // usage counts tokens. The totals leave out compactions.
 type usage struct {
 	tokens
@@ -259,7 +246,7 @@ func (t tokens) usage() content.Usage {
 
 // spent updates the usage so far. A missing count changes nothing.
 func (a *answer) spent(raw json.RawMessage) error {
-	if err := lenient(raw, &a.usage); err != nil {
+	if err := provider.Lenient(raw, &a.usage); err != nil {
 		return err
 	}
 	a.reply.Usage = a.usage.tokens.usage()

@@ -45,7 +45,7 @@ type Config struct {
 	// at Mistral, which sends usage anyway.
 	Usage *bool `option:"usage"`
 
-	Context int `option:"context" want:"at least 1"` // size of the context window; zero: known for some of OpenAI's models, otherwise unknown
+	Context int `option:"context" want:"at least 1"` // size of the context window; zero: unknown
 }
 
 // String describes the configuration without the key.
@@ -74,9 +74,6 @@ func (c Config) complete(base *url.URL) (Config, error) {
 	if c.Usage == nil {
 		c.Usage = new(host != "mistral.ai" && !strings.HasSuffix(host, ".mistral.ai"))
 	}
-	if c.Context == 0 && ownHost(host) {
-		c.Context = windowOf(c.Model)
-	}
 	return c, nil
 }
 
@@ -95,26 +92,6 @@ func reasons(name string) bool {
 		}
 	}
 	return true
-}
-
-// windowOf returns the context window of OpenAI's older models, or 0 if unknown.
-func windowOf(name string) int {
-	name = bare(name)
-	for _, known := range []struct {
-		prefix string
-		tokens int
-	}{
-		{"gpt-4.1", 1_047_576},
-		{"gpt-4o", 128_000},
-		{"o1", 200_000},
-		{"o3", 200_000},
-		{"o4", 200_000},
-	} {
-		if strings.HasPrefix(name, known.prefix) {
-			return known.tokens
-		}
-	}
-	return 0
 }
 
 // bare returns a model's name without the prefix of fine-tuned models and without

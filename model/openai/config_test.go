@@ -80,9 +80,9 @@ func TestCapabilitiesOfKnownModels(t *testing.T) {
 		cache     bool
 		window    int
 	}{
-		{Config{Model: "gpt-4o-mini"}, false, true, 128_000},
-		{Config{Model: "ft:gpt-4.1:us:x"}, false, true, 1_047_576},
-		{Config{Model: "o4-mini"}, true, true, 200_000},
+		{Config{Model: "gpt-4o-mini"}, false, true, 0},
+		{Config{Model: "ft:gpt-4.1:us:x"}, false, true, 0},
+		{Config{Model: "o4-mini"}, true, true, 0},
 		{Config{Model: "gpt-5.2"}, true, true, 0},
 		{Config{Model: "gpt-5.2", Context: 5}, true, true, 5},
 		{Config{Model: "gpt-4o", BaseURL: "http://localhost/v1"}, true, false, 0},

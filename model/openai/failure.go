@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -59,15 +58,9 @@ func plain(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// lenient decodes a JSON object and ignores fields of an unexpected type, because
-// servers differ and few fields matter.
+// lenient decodes a JSON object, see [provider.Lenient].
 func lenient(data []byte, into any) bool {
-	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		return false
-	}
-	err := json.Unmarshal(data, into)
-	_, odd := errors.AsType[*json.UnmarshalTypeError](err)
-	return err == nil || odd
+	return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) && provider.Lenient(data, into) == nil
 }
 
 // failure translates the error. The status is 0 for an error within a stream.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -122,7 +121,6 @@ func patchFailure(err error) error {
 type change struct {
 	file          file // as it was
 	before, after string
-	mode          fs.FileMode // the new one
 	remove        bool
 	done          string // the verb in the result
 }
@@ -167,7 +165,7 @@ func (d *dir) planFile(ctx context.Context, f filePatch, versions map[string]str
 		if err != nil {
 			return nil, err
 		}
-		moved.after, moved.mode, moved.done = c.after, c.file.mode, "renamed "+show(c.file.name)+" to"
+		moved.after, moved.file.mode, moved.done = c.after, c.file.mode, "renamed "+show(c.file.name)+" to"
 		c.remove, c.done = true, "removed"
 		return []change{moved, c}, nil
 	case f.action == update && c.after == c.before:
@@ -182,7 +180,7 @@ func (d *dir) planned(f filePatch, path string, isNew bool) (change, error) {
 	if err == nil && isNew && now.exists {
 		err = fmt.Errorf("line %d of the patch: %s already exists: change it, or delete it first", f.line, show(now.name))
 	}
-	return change{file: now, mode: now.mode}, err
+	return change{file: now}, err
 }
 
 // perform makes the changes and, if one fails, undoes those already made.
@@ -193,7 +191,7 @@ func (d *dir) perform(ctx context.Context, plan []change) error {
 			continue
 		}
 		for _, made := range slices.Backward(plan[:i]) {
-			undo := change{file: made.file, after: made.before, mode: made.file.mode, remove: !made.file.exists}
+			undo := change{file: made.file, after: made.before, remove: !made.file.exists}
 			if undoErr := d.make(context.WithoutCancel(ctx), undo); undoErr != nil {
 				return tool.Failure(CodePatch, "%v; and %s, which had been changed, could not be restored: %v", err, show(made.file.name), undoErr)
 			}
@@ -215,6 +213,5 @@ func (d *dir) make(ctx context.Context, c change) error {
 		}
 		return nil
 	}
-	c.file.mode = c.mode
 	return d.put(ctx, c.file, c.after)
 }

@@ -135,6 +135,23 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+func TestPatchKeepsPermissions(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"run": "a\n", "tool": "a\n"})
+	for _, name := range []string{"run", "tool"} {
+		if err := os.Chmod(filepath.Join(k.root, name), 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.invoke(t, "fs_patch", args{"patch": patch("*** Update File: run\n-a\n+b\n*** Update File: tool\n*** Move to: bin/tool\n-a\n+b\n")})
+	for _, name := range []string{"run", "bin/tool"} {
+		equal(t, name, k.content(t, name), "b\n")
+		if info, err := os.Stat(filepath.Join(k.root, name)); err != nil || info.Mode().Perm() != 0o750 {
+			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
 // patchKit creates files. Content that begins with -> is a symbolic link.
 func patchKit(t *testing.T, files map[string]string) kit {
 	t.Helper()

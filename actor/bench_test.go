@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
@@ -138,10 +141,16 @@ func benchmarkRoundTrip(b *testing.B, sessions int) {
 	workers.Wait()
 }
 
-// BenchmarkHeldSession measures what a node does for a session that it holds and that has nothing to do: the
-// time of the process with its server, and messages, per session and second.
+// BenchmarkHeldSession measures what sessions cost that a node holds and that have nothing to do: the time to
+// create them, their memory, and per second the time of the process with its server, and messages.
 func BenchmarkHeldSession(b *testing.B) {
-	const sessions, seconds = 500, 24
+	for _, sessions := range []int{500, 20_000} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { benchmarkHeldSession(b, sessions) })
+	}
+}
+
+func benchmarkHeldSession(b *testing.B, sessions int) {
+	const seconds = 24
 	srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()))
 	if err != nil {
 		b.Fatal(err)
@@ -160,7 +169,9 @@ func BenchmarkHeldSession(b *testing.B) {
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	node, err := actor.NewNode(c, actor.Config{Idle: time.Hour, Models: func(string, []byte) (model.Model, error) { return rounds(0), nil }})
+	node, err := actor.NewNode(c, actor.Config{
+		Idle: time.Hour, Capacity: 2 * sessions, Models: func(string, []byte) (model.Model, error) { return rounds(0), nil },
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -170,23 +181,43 @@ func BenchmarkHeldSession(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	before, began := memoryInUse(), time.Now()
+	var creating errgroup.Group
+	creating.SetLimit(64)
 	for i := range sessions {
-		s, err := cl.Start(ctx, client.Options{ID: content.SessionID(fmt.Sprint("s", i)), Config: events.Config{Model: "rounds"}})
-		if err != nil {
-			b.Fatal(err)
-		}
-		_ = s.Close(ctx)
+		creating.Go(func() error {
+			s, err := cl.Start(ctx, client.Options{ID: content.SessionID(fmt.Sprint("s", i)), Config: events.Config{Model: "rounds"}})
+			if err == nil {
+				err = s.Close(ctx)
+			}
+			return err
+		})
 	}
+	if err := creating.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	created, memory := time.Since(began), memoryInUse()-before
 	messages := func() uint64 { return nc.Stats().InMsgs + nc.Stats().OutMsgs }
+	of := float64(sessions * seconds)
 	for b.Loop() {
 		<-time.After(10 * time.Second)
-		before, used := messages(), cpuTime(b)
+		sent, used := messages(), cpuTime(b)
 		<-time.After(seconds * time.Second)
-		b.ReportMetric(float64(messages()-before)/sessions/seconds, "messages/s")
-		b.ReportMetric(float64((cpuTime(b)-used).Microseconds())/sessions/seconds, "cpu-us/s")
+		b.ReportMetric(float64(messages()-sent)/of, "messages/s")
+		b.ReportMetric(float64((cpuTime(b)-used).Microseconds())/of, "cpu-us/s")
 	}
+	b.ReportMetric(created.Seconds(), "s-to-create")
+	b.ReportMetric(float64(memory)/float64(sessions), "B/session")
 	cancel()
 	if err := <-ended; err != nil {
 		b.Error(err)
 	}
+}
+
+// memoryInUse returns the bytes of the heap and the stacks after a garbage collection.
+func memoryInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
 }

@@ -153,15 +153,16 @@ func (d *driver) refuseAll(ctx context.Context, why events.Refused, unless func(
 }
 
 // lease renews a run token in the background, because its driver may wait for a server or for a
-// slow decision longer than the token lasts. start and stop belong to the driver's goroutine;
-// any goroutine may call fresh.
+// slow decision longer than the token lasts. A node has thousands, so a lease is a timer and no goroutine.
+// Any goroutine may call its methods, but start.
 type lease struct {
 	token   extender
 	log     *zap.Logger
 	renewed atomic.Pointer[time.Time] // with the monotonic clock
 
-	quit     context.CancelFunc
-	renewing sync.WaitGroup
+	mu    sync.Mutex // held while the token is renewed
+	timer *time.Timer
+	over  bool
 }
 
 // extender is the part of a run token that a lease needs.
@@ -184,36 +185,44 @@ func newLease(token extender, log *zap.Logger) *lease {
 // lasts, it calls lost with ErrLeaseLost: another driver may have the token by then, and a
 // renewal would steal it.
 func (l *lease) start(ctx context.Context, lost context.CancelCauseFunc) {
-	ctx, l.quit = context.WithCancel(ctx)
-	l.renewing.Go(func() {
-		if !l.keep(ctx) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	context.AfterFunc(ctx, l.stop)
+	l.timer = time.AfterFunc(l.token.AckWait()/3, func() {
+		if !l.renew() {
 			lost(ErrLeaseLost)
 		}
 	})
 }
 
-// keep renews until ctx ends. It returns false if the token was lost.
-func (l *lease) keep(ctx context.Context) bool {
-	for wait := l.token.AckWait() / 3; pause.For(ctx, wait); {
-		now := time.Now()
-		if now.Sub(*l.renewed.Load()) >= l.token.AckWait() {
-			return false
-		}
-		if err := l.token.Extend(); err != nil {
-			l.log.Warn("run token could not be renewed", zap.Error(err))
-			wait = extendAgain
-			continue
-		}
-		l.renewed.Store(&now)
-		wait = l.token.AckWait() / 3
+// renew renews the token and sets the timer for the next time. It returns false if the token was lost.
+func (l *lease) renew() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return true
 	}
+	now := time.Now()
+	if now.Sub(*l.renewed.Load()) >= l.token.AckWait() {
+		return false
+	}
+	wait := l.token.AckWait() / 3
+	if err := l.token.Extend(); err != nil {
+		l.log.Warn("run token could not be renewed", zap.Error(err))
+		wait = extendAgain
+	} else {
+		l.renewed.Store(&now)
+	}
+	l.timer.Reset(wait)
 	return true
 }
 
 // stop ends the renewals. Once it has returned, the token may be given away.
 func (l *lease) stop() {
-	l.quit()
-	l.renewing.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	l.timer.Stop()
 }
 
 // fresh reports whether the last renewal is younger than half of the token's lifetime. Without

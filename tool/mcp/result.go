@@ -3,7 +3,6 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -18,17 +17,20 @@ func result(r *sdk.CallToolResult) (tool.Output, error) {
 		return tool.Output{}, tool.Failure(tool.CodeFailed, "%s", problem(r))
 	}
 	var out tool.Output
-	var structured json.RawMessage
+	var whole string            // digest of the structured content
+	within := map[string]bool{} // the texts in it
 	if r.StructuredContent != nil {
 		raw, err := json.Marshal(r.StructuredContent)
 		if err != nil {
 			return out, fmt.Errorf("structured content: %w", err)
 		}
-		structured = raw
+		whole = tool.Digest(raw)
+		collect(r.StructuredContent, within)
 		out.Parts = append(out.Parts, content.StructuredPart(raw))
 	}
 	for _, c := range r.Content {
-		if t, ok := c.(*sdk.TextContent); ok && structured != nil && (sameJSON(t.Text, structured) || holds(r.StructuredContent, t.Text)) {
+		if t, ok := c.(*sdk.TextContent); ok && whole != "" &&
+			(within[t.Text] || json.Valid([]byte(t.Text)) && tool.Digest(json.RawMessage(t.Text)) == whole) {
 			continue
 		}
 		out.Parts = append(out.Parts, part(c))
@@ -50,25 +52,20 @@ func problem(r *sdk.CallToolResult) string {
 	return strings.Join(lines, "\n")
 }
 
-func sameJSON(text string, want json.RawMessage) bool {
-	return json.Valid([]byte(text)) && tool.Digest(json.RawMessage(text)) == tool.Digest(want)
-}
-
-// holds reports whether a value contains a text.
-func holds(v any, text string) bool {
+// collect adds the texts in a value.
+func collect(v any, texts map[string]bool) {
 	switch v := v.(type) {
 	case string:
-		return v == text
+		texts[v] = true
 	case []any:
-		return slices.ContainsFunc(v, func(e any) bool { return holds(e, text) })
+		for _, e := range v {
+			collect(e, texts)
+		}
 	case map[string]any:
 		for _, e := range v {
-			if holds(e, text) {
-				return true
-			}
+			collect(e, texts)
 		}
 	}
-	return false
 }
 
 // part converts one piece of content.

@@ -229,7 +229,7 @@ func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
 	return nil
 }
 
-// EncodeLive encodes one event for live delivery outside the journal.
+// EncodeLive encodes one event that is not [Journaled], for live delivery.
 func EncodeLive(ev Event) ([]byte, error) {
 	b, err := wire.Encode(wire.Entry, func(enc *msgpack.Encoder) error {
 		enc.UseCompactFloats(false)
@@ -242,7 +242,8 @@ func EncodeLive(ev Event) ([]byte, error) {
 }
 
 // DecodeLive decodes the result of EncodeLive. It returns [ErrBadEntry] or
-// [ErrUnknownKind] for anything else, which the caller can skip.
+// [ErrUnknownKind] for anything else, which the caller can skip, also for an event that belongs in a
+// journal: more users may send live events than write journals.
 func DecodeLive(b []byte) (ev Event, err error) {
 	err = wire.Decode(b, wire.Entry, func(dec *msgpack.Decoder) error {
 		if n, err := dec.DecodeArrayLen(); err != nil || n != 2 {
@@ -251,6 +252,9 @@ func DecodeLive(b []byte) (ev Event, err error) {
 		kind, err := dec.DecodeString()
 		if err == nil {
 			ev, err = decodeEvent(Kind(kind), dec)
+		}
+		if err == nil && Journaled(Kind(kind)) {
+			err = fmt.Errorf("%s is for journals", kind)
 		}
 		return err
 	})

@@ -37,19 +37,20 @@ type screen struct {
 	fits   bool   // only an answer that matches the session's schema is output
 
 	now     attempt
-	over    bool                  // it has a reply, or failed
-	printed strings.Builder       // its text so far
-	early   []events.ContentDelta // of one call that has not started
-	midline bool                  // the output does not end in a line break
-	asking  bool                  // a question has no answer yet
+	over    bool            // it has a reply, or failed
+	printed strings.Builder // its text so far
+	early   strings.Builder // the text of earlyOf so far
+	earlyOf attempt         // a call that has not started
+	midline bool            // the output does not end in a line break
+	asking  bool            // a question has no answer yet
 	calls   map[content.CallID]content.ToolCall
 	running map[content.CallID]bool // their start was shown
 	ended   map[content.CallID]bool // their result was shown, also by earlier screens
 	task    *events.TaskStarted     // nil: not a task
 }
 
-// earlyMax bounds early deltas; the reply has what was dropped.
-const earlyMax = 10_000
+// earlyMax bounds the bytes of early; the reply has what was dropped.
+const earlyMax = 1 << 20
 
 func newScreen(t app.Terminal, format string, ended map[content.CallID]bool) *screen {
 	return &screen{
@@ -191,35 +192,33 @@ func (v *screen) begin(a attempt) {
 	}
 	v.now, v.over = a, false
 	v.printed.Reset()
-	early := v.early
-	v.early = nil
-	for _, d := range early {
-		v.delta(d)
+	if v.earlyOf == a {
+		v.say(v.early.String())
+		v.early.Reset()
 	}
 }
 
 func (v *screen) delta(ev events.ContentDelta) {
-	of := attempt{ev.Turn, ev.Round, ev.Attempt}
-	if of != v.now {
-		v.keep(of, ev)
+	if v.fits || ev.Delta.Op != content.AppendPart || ev.Delta.Kind != content.TextKind {
 		return
 	}
-	if !v.fits && !v.over && ev.Delta.Op == content.AppendPart && ev.Delta.Kind == content.TextKind {
+	of := attempt{ev.Turn, ev.Round, ev.Attempt}
+	switch {
+	case of != v.now:
+		v.keep(of, ev.Delta.Text)
+	case !v.over:
 		v.say(ev.Delta.Text)
 	}
 }
 
-// keep keeps a delta until its call starts. Calls are sequential, so deltas of another call
-// are obsolete.
-func (v *screen) keep(of attempt, ev events.ContentDelta) {
-	if len(v.early) > 0 {
-		if w := v.early[0]; (attempt{w.Turn, w.Round, w.Attempt}) != of {
-			v.early = v.early[:0]
-		}
+// keep keeps text until its call starts. Calls are sequential, so text of another call is
+// obsolete.
+func (v *screen) keep(of attempt, text string) {
+	if v.earlyOf != of {
+		v.early.Reset()
 	}
-	if len(v.early) < earlyMax {
-		v.early = append(v.early, ev)
-	}
+	v.earlyOf = of
+	v.early.WriteString(text[:min(len(text), earlyMax-v.early.Len())])
 }
 
 func (v *screen) say(text string) {

@@ -107,6 +107,23 @@ func TestScreenPrintsDeltasAsTheyComeAndTheRestOfTheReply(t *testing.T) {
 	}
 }
 
+// A worker can send deltas of a call that will never start, each as long as a message.
+func TestTheScreenKeepsLittleOfACallThatHasNotStarted(t *testing.T) {
+	t.Parallel()
+	s, text := newShown(), strings.Repeat("a", earlyMax)
+	for range 3 {
+		s.event(piece(2, 1, text))
+	}
+	s.event(calling(2, 1))
+	if got := len(s.out.String()); got != earlyMax {
+		t.Errorf("%d bytes were kept, want %d", got, earlyMax)
+	}
+	s.event(reply(2, 1, text+text+text))
+	if got := s.out.String(); got != text+text+text+"\n" {
+		t.Errorf("%d bytes are shown, want %d", len(got), 3*len(text)+1)
+	}
+}
+
 func TestToolLinesStartOnTheirOwnLine(t *testing.T) {
 	t.Parallel()
 	s := newShown()

@@ -54,7 +54,9 @@ func TestAnInboxThatMayNotBeReadIsAskedForOnce(t *testing.T) {
 	if _, err = c.InputPending(t.Context(), "s"); !errors.Is(err, ErrForbidden) {
 		t.Errorf("InputPending = %v, want ErrForbidden", err)
 	}
-	if err := nc.Flush(); err != nil || denied.Load() != 1 {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := nc.FlushWithContext(ctx); err != nil || denied.Load() != 1 {
 		t.Errorf("%d requests were denied (%v)", denied.Load(), err)
 	}
 }

@@ -154,19 +154,47 @@ func (s *Session) history(ctx context.Context, turn content.TurnID, upTo uint64)
 }
 
 // mailbox holds the updates that the consumer has not taken yet, so that a slow consumer
-// does not block the session.
+// does not block the session. Events that are live only are dropped while too many wait:
+// workers send them, and may send any number.
 type mailbox struct {
 	news chan struct{}
 
 	mu    sync.Mutex
 	items []Update
+	live  int // about how many bytes of live events are in items
+}
+
+// maxLive is how many bytes of live events wait for a consumer.
+const maxLive = 8 << 20
+
+// liveSize is about how much memory a live event takes.
+func liveSize(ev events.Event) int {
+	const own = 256
+	switch ev := ev.(type) { //nolint:gochecksumtype // the others are small
+	case events.ContentDelta:
+		if c := ev.Delta.Call; c != nil {
+			return own + len(ev.Delta.Text) + len(c.Input)
+		}
+		return own + len(ev.Delta.Text)
+	case events.ToolProgress:
+		return own + len(ev.Text)
+	case events.Refused:
+		return own + len(ev.Detail)
+	}
+	return own
 }
 
 func newMailbox() *mailbox { return &mailbox{news: make(chan struct{}, 1)} }
 
 func (b *mailbox) put(u Update) {
 	b.mu.Lock()
-	b.items = append(b.items, u)
+	size := 0
+	if u.Record == nil {
+		size = liveSize(u.Event)
+	}
+	if u.Record != nil || b.live+size <= maxLive {
+		b.items, b.live = append(b.items, u), b.live+size
+	}
 	b.mu.Unlock()
 	select {
 	case b.news <- struct{}{}:
@@ -178,7 +206,7 @@ func (b *mailbox) put(u Update) {
 func (b *mailbox) drain(yield func(Update, error) bool) bool {
 	b.mu.Lock()
 	items := b.items
-	b.items = nil
+	b.items, b.live = nil, 0
 	b.mu.Unlock()
 	for _, it := range items {
 		if !yield(it, nil) {

@@ -243,7 +243,10 @@ const cancelWithin = 10 * time.Second
 // without a driver.
 func (t *Turn) giveUp(over, patience context.Context, leave context.CancelCauseFunc) {
 	var held bool
-	t.s.view(func(st *loop.State) { held = t.isQueued(st) })
+	t.s.view(func(st *loop.State) {
+		between := t.id == "" && st.Turn == nil && st.Task == nil && loop.Waiting(st) == commands.WaitWorking // a mutator runs after a turn
+		held = t.isQueued(st) || between
+	})
 	if held {
 		leave(&CancelledError{Reason: contextReason(over)})
 		return

@@ -2,15 +2,22 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/loop"
 )
+
+// verdictAgain is the pause between attempts to send a verdict, for example while an inbox is full.
+const verdictAgain = time.Second
 
 // verifying runs the function that verifies a task, in this process. The session waits for it.
 type verifying struct {
@@ -52,8 +59,12 @@ func (r *remote) verifyLocked() {
 		if report == nil {
 			return
 		}
-		if err := r.Ask(ctx, owed.Identity(), report); err != nil && ctx.Err() == nil {
-			r.client.log.Warn("verdict not sent", zap.Error(err))
+		for again := true; again; again = pause.For(ctx, verdictAgain) { // the session waits for it
+			err := r.Ask(ctx, owed.Identity(), report)
+			if _, refused := errors.AsType[*commands.Rejection](err); err == nil || refused || r.failure() != nil || ctx.Err() != nil {
+				return
+			}
+			r.client.log.Warn("verdict not sent yet", zap.Error(err))
 		}
 	})
 }

@@ -332,7 +332,7 @@ type Firing struct {
 	Schedule schedule.Schedule
 	Seq      uint64
 	At       time.Time
-	Err      error // this release cannot act on it, or ErrNotFound, if its user has removed it: settle it
+	Err      error // this release cannot act on it, or ErrNotFound, if its user has removed or replaced it: settle it
 }
 
 // Firing returns the pending firing of a schedule, and whether there is one.
@@ -351,8 +351,10 @@ func (s *Store) Firing(ctx context.Context, key string) (Firing, bool, error) {
 	if f.Err == nil && user != "" {
 		var kept bucket.Item[schedule.Schedule]
 		var there bool
-		if kept, there, err = on.look(ctx, key); !there && kept.Seq > 0 {
-			f.Err = fmt.Errorf("%w: %s removed it", ErrNotFound, user)
+		kept, there, err = on.look(ctx, key)
+		another := there && kept.Err == nil && !kept.Value.Created.Equal(f.Schedule.Created)
+		if removed := !there && kept.Seq > 0; removed || another {
+			f.Err = fmt.Errorf("%w: %s removed or replaced it", ErrNotFound, user)
 		}
 	}
 	return f, true, err

@@ -367,3 +367,18 @@ func TestFailedScheduleIsListedForAWeek(t *testing.T) {
 		}
 	})
 }
+
+// Nodes delete the firing of a schedule that a user with a name removed. Until then the name may be taken again.
+func TestAFiringOfARemovedScheduleIsNotThatOfTheNext(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *Store) {
+		s.user = "ada" // as with a connection of that user
+		must(t, s.Add(t.Context(), planned("p", schedule.Timing{Every: time.Minute}), false))
+		<-time.After(90 * time.Second) // it fires, and no node handles that
+		must(t, s.Remove(t.Context(), "p"))
+		must(t, s.Add(t.Context(), planned("p", schedule.Timing{Every: time.Hour}), false))
+		if f, there, err := s.Firing(t.Context(), "p.ada"); there && !errors.Is(f.Err, ErrNotFound) || err != nil {
+			t.Errorf("Firing = %+v, %v, %v; want that it is of a removed schedule", f, there, err)
+		}
+	})
+}

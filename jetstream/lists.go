@@ -193,14 +193,21 @@ func (t *Trials) Retried(ctx context.Context, s content.SessionID) (last Retry, 
 	return last, err
 }
 
-// Recorded removes a retry that is recorded in the session's journal.
+// Recorded removes a retry that is recorded in the session's journal, and those before it, which it settles.
 func (t *Trials) Recorded(ctx context.Context, s content.SessionID, r Retry) error {
 	b := t.retries
 	b.Once, b.TTL = true, unlistedTTL
-	if err := b.Delete(ctx, string(s)+"."+r.User, r.Seq); !api.IsConflict(err) {
-		return err
+	keys, err := b.Keys(ctx, string(s)+".*")
+	for _, key := range keys {
+		it, ok, err := b.Look(ctx, key)
+		if err == nil && ok && it.Seq <= r.Seq {
+			err = b.Delete(ctx, key, it.Seq)
+		}
+		if err != nil && !api.IsConflict(err) {
+			return err
+		}
 	}
-	return nil
+	return err
 }
 
 // Retry lets nodes drive a session again that is set aside, and wakes it. Its journal says who did it: the

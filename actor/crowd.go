@@ -264,12 +264,15 @@ func (n *Node) doubts(ctx context.Context) {
 		if quiet := !waiting && err2 == nil; errors.Is(err, journal.ErrNotFound) && quiet {
 			continue
 		} else if err == nil && rests(last.Entry) && quiet {
-			if held, err := n.runs.Holds(ctx, s, last.Entry); held || err != nil {
+			if held, err := n.runs.Holds(ctx, s, last.Entry); held && err == nil {
 				continue
 			}
 		}
 		if err := n.runs.Wake(ctx, s); err != nil {
 			n.log.Warn("session not woken", logfield.Session(s), zap.Error(err))
+			n.crowd.mu.Lock()
+			n.crowd.waiting = append(n.crowd.waiting, s)
+			n.crowd.mu.Unlock()
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (c *Client) joinChild(ctx context.Context, o Options, call tool.Call, promp
 	if _, err := content.ParseSessionID(string(o.ID)); err != nil {
 		return nil, fmt.Errorf("too deep a nesting of sub-agents: %w", err)
 	}
-	s, err := c.attachOpen(ctx, o.ID)
+	s, err := c.Attach(ctx, o.ID)
 	if !errors.Is(err, session.ErrNotFound) {
 		return s, err
 	}
@@ -65,21 +65,9 @@ func (c *Client) joinChild(ctx context.Context, o Options, call tool.Call, promp
 	}
 	s, err = c.Start(ctx, o)
 	if errors.Is(err, session.ErrInvalidState) { // an earlier attempt's command was first
-		return c.attachOpen(ctx, o.ID)
+		return c.Attach(ctx, o.ID)
 	}
 	return s, err
-}
-
-// attachOpen attaches to a session, or returns ErrNotFound if it was not opened yet.
-func (c *Client) attachOpen(ctx context.Context, id content.SessionID) (*session.Session, error) {
-	r, err := c.read(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if !r.State.Opened {
-		return nil, fmt.Errorf("session %s is not open: %w", id, session.ErrNotFound)
-	}
-	return c.attach(ctx, r)
 }
 
 // within is what a sub-agent's session may use: what it is configured for, and no more

@@ -1,12 +1,12 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/session"
@@ -32,25 +32,30 @@ func TestAVerdictSurvivesAFullInbox(t *testing.T) {
 		defer w.drive(engine.Config{})()
 		s := w.start("s", "replies:\n  - text: done\n    repeat: true\n", false, nil)
 		defer func() { _ = s.Close(t.Context()) }()
-		js, err := jetstream.New(w.Conn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		set := func(most int64, d jetstream.DiscardPolicy) {
-			str, err := js.Stream(w.Ctx, "TURNLOG_INBOX")
+		limit := func(messages int, discard string) {
+			info, err := w.Conn.RequestWithContext(w.Ctx, "$JS.API.STREAM.INFO.TURNLOG_INBOX", nil)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			cfg := str.CachedInfo().Config
-			cfg.MaxMsgs, cfg.Discard = most, d
-			if _, err := js.UpdateStream(w.Ctx, cfg); err != nil {
+			var stream struct {
+				Config map[string]any `json:"config"`
+			}
+			if err := json.Unmarshal(info.Data, &stream); err != nil {
 				t.Error(err)
+			}
+			stream.Config["max_msgs"], stream.Config["discard"] = messages, discard
+			changed, err := json.Marshal(stream.Config)
+			if err != nil {
+				t.Error(err)
+			}
+			if answer, err := w.Conn.RequestWithContext(w.Ctx, "$JS.API.STREAM.UPDATE.TURNLOG_INBOX", changed); err != nil || bytes.Contains(answer.Data, []byte(`"error"`)) {
+				t.Errorf("update: %v, %s", err, answer.Data)
 			}
 		}
 		v := &approving{before: func() {
-			set(1, jetstream.DiscardNew)
-			time.AfterFunc(time.Minute, func() { set(-1, jetstream.DiscardOld) })
+			limit(1, "new")
+			time.AfterFunc(time.Minute, func() { limit(-1, "old") })
 		}}
 		ctx, cancel := context.WithTimeout(w.Ctx, 30*time.Minute)
 		defer cancel()

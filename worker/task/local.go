@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type Local struct {
 	tasks   chan *localClaim // unbuffered: a task that was taken is running
 	changed chan struct{}    // holds one
 	ready   chan struct{}
+	readied sync.Once
 
 	closing sync.Once
 	closed  chan struct{}
@@ -96,21 +98,26 @@ func (l *Local) Close(context.Context) error {
 
 // Advertise sets the tools that the node offers.
 func (l *Local) Advertise(_ context.Context, tools []tool.Spec) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.specs == nil {
-		close(l.ready)
-	}
-	l.specs = append([]tool.Spec{}, tools...)
-	select {
-	case l.changed <- struct{}{}:
-	default: // it is signaled already
-	}
+	l.offer(slices.Clone(tools))
+	l.readied.Do(func() { close(l.ready) })
 	return nil
 }
 
 // Withdraw removes the offer.
-func (l *Local) Withdraw(ctx context.Context) error { return l.Advertise(ctx, nil) }
+func (l *Local) Withdraw(context.Context) error {
+	l.offer(nil)
+	return nil
+}
+
+func (l *Local) offer(tools []tool.Spec) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.specs = tools
+	select {
+	case l.changed <- struct{}{}:
+	default: // it is signaled already
+	}
+}
 
 // Offered returns the tools that are offered.
 func (l *Local) Offered() []tool.Spec {

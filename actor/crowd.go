@@ -51,12 +51,12 @@ const (
 type crowd struct {
 	ticks     atomic.Uint64 // orders listings and those who need one
 	postpones atomic.Bool   // sessions wait in postponed
+	taken     atomic.Int64  // sessions that this node drives: all for which discard returned false, until they are left
 
 	mu      sync.Mutex // guards the rest, and is held while sessions are listed
 	listed  uint64     // when the last listing began
 	at      time.Time  // the same, for shares
 	senders map[content.SessionID][]string
-	taken   int            // sessions that this node drives
 	driven  map[string]int // the same of each sender
 	others  map[string]int // that no node drives
 	tooMany time.Time      // there are too many sessions to list; until then they are looked at one by one
@@ -77,6 +77,7 @@ func most(places int) int { return max(places*7/8, 1) }
 func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 	began, c, crowd := time.Now(), &n.crowd, inCrowd(t)
 	if !t.IsFirst() || !crowd && !c.postpones.Load() {
+		c.taken.Add(1)
 		return false
 	}
 	tick := c.ticks.Add(1)
@@ -103,6 +104,7 @@ func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 	}
 	if err != nil {
 		n.sparse.Line(n.log, zap.WarnLevel, "sessions with commands not listed", zap.Error(err))
+		c.taken.Add(1)
 		return false
 	}
 	how, later := discarded, &c.waiting
@@ -115,6 +117,7 @@ func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 	}
 	room := len(*later) < maxDoubts
 	if how == discarded && !room || time.Since(began) > t.AckWait()/4 || t.Discard() != nil {
+		c.count(t.Session(), 1)
 		return false
 	}
 	if room { // else a sweep finds that it has commands
@@ -179,7 +182,6 @@ func (n *Node) list(ctx context.Context) error {
 	c.at, c.senders, c.driven, c.others = began, senders, make(map[string]int), make(map[string]int)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	c.taken = len(n.held)
 	for s, from := range senders {
 		of := c.others
 		if _, held := n.held[s]; held {
@@ -204,7 +206,7 @@ func (c *crowd) yields(senders []string, places int) bool {
 		}
 	}
 	share := max(places/waiting, 1)
-	if c.taken >= most(places) {
+	if c.taken.Load() >= int64(most(places)) {
 		share = 1
 	}
 	return len(senders) > 0 && !slices.ContainsFunc(senders, func(s string) bool { return c.driven[s] < share })
@@ -212,7 +214,7 @@ func (c *crowd) yields(senders []string, places int) bool {
 
 // count adds to what the node drives, until the next listing counts again.
 func (c *crowd) count(s content.SessionID, change int) {
-	c.taken += change
+	c.taken.Add(int64(change))
 	for _, sender := range c.senders[s] {
 		c.driven[sender] += change
 	}

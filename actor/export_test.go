@@ -12,6 +12,9 @@ import (
 // Between wraps the task queues of a node's drivers. It must be called before Run.
 func (n *Node) Between(f func(task.Dispatcher) task.Dispatcher) { n.tasks = f(n.tasks) }
 
+// Taken is how many places of the node are counted as taken.
+func (n *Node) Taken() int64 { return n.crowd.taken.Load() }
+
 // Hydrate reads a session as its driver does.
 func Hydrate(ctx context.Context, cell *jetstream.Cell, s content.SessionID) (*loop.State, error) {
 	r, err := (&Node{cell: cell}).reader(nil).Read(ctx, s)

@@ -308,7 +308,8 @@ func otherUsersTakeTurns(t *testing.T, w *world, many int) {
 	t.Helper()
 	send, open := w.asNamed(), slowTurn(time.Second)
 	counted := &leaving{left: make(map[string]int)}
-	n := w.node("n1", func(c *actor.Config) { c.Capacity, c.Metrics = 40, counted })
+	var node *actor.Node
+	n := w.nodeWith("n1", func(n *actor.Node) { node = n }, func(c *actor.Config) { c.Capacity, c.Metrics = 40, counted })
 	for i := range many {
 		send("mallory", content.SessionID(fmt.Sprint("x", i)), open)
 	}
@@ -332,6 +333,9 @@ func otherUsersTakeTurns(t *testing.T, w *world, many int) {
 	}
 	counted.mu.Unlock()
 	n.Drain(t)
+	if taken := node.Taken(); taken != 0 {
+		t.Errorf("%d places count as taken by nothing", taken)
+	}
 }
 
 // TestOneUserMayHaveAllPlaces has no one else wait.

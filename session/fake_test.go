@@ -383,7 +383,7 @@ func TestACancelThatComesTooLateEndsNoLaterTurn(t *testing.T) {
 	t.Parallel()
 	for name, cancel := range map[string]func(*Session, *Turn) error{
 		"of the session": func(s *Session, _ *Turn) error { return s.Cancel(t.Context(), "") },
-		"of the turn":    func(s *Session, one *Turn) error { return s.cancelIfOver(t.Context(), over(), one) },
+		"of the turn":    func(s *Session, one *Turn) error { return one.cancel(t.Context(), over(), false) },
 	} {
 		f, s := newFake(t, false)
 		one := submit(t, s, "one", Steer)

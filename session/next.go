@@ -43,8 +43,10 @@ func (s *Session) next(ctx, over context.Context, t *Turn) (Step, *turnEnd, erro
 		if err := s.backend.Sync(ctx); err != nil {
 			return nil, nil, err
 		}
-		if err := s.cancelIfOver(ctx, over, t); err != nil {
-			return nil, nil, err
+		if over.Err() != nil {
+			if err := t.cancel(ctx, over, false); err != nil {
+				return nil, nil, err
+			}
 		}
 		var a advance
 		gone := s.backend.View(func(st *loop.State, _ journal.Head) { a = s.stepper.advance(st) })
@@ -145,27 +147,6 @@ func (s *Session) passable(op string) error {
 	return s.blocked(op)
 }
 
-// cancelIfOver cancels the turn t if it is open and its context, over, has ended.
-func (s *Session) cancelIfOver(ctx, over context.Context, t *Turn) error {
-	if over.Err() == nil {
-		return nil
-	}
-	var cancel bool
-	c := commands.Cancel{Scope: commands.ScopeTurn, Reason: contextReason(over)}
-	s.view(func(st *loop.State) {
-		open := st.Turn == nil && st.Task != nil || st.Turn != nil && st.Turn.Cancel == nil
-		cancel, c.Turn = open && t.isOpen(st), openTurn(st)
-	})
-	if !cancel {
-		return nil
-	}
-	err := s.Ask(ctx, c)
-	if errors.Is(err, ErrInvalidState) {
-		return nil // it has just ended
-	}
-	return err
-}
-
 // finish returns the end of a turn as Next does.
 func (s *Session) finish(end *turnEnd) (Step, error) {
 	step, err := end.step()
@@ -220,7 +201,7 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	case t.isClosed():
 		return ErrLeft
 	case ctx.Err() != nil:
-		return s.cancelIfOver(context.WithoutCancel(ctx), ctx, t)
+		return t.cancel(context.WithoutCancel(ctx), ctx, false)
 	case context.Cause(asked) == errDecided: //nolint:errorlint // compared by identity
 		return nil
 	case errors.Is(err, ErrUndecided):
@@ -236,7 +217,7 @@ func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	case errors.Is(err, ErrInvalidState):
 		return nil // decided elsewhere
 	case err != nil && ctx.Err() != nil: // whether or not it was recorded, the turn is cancelled
-		return s.cancelIfOver(context.WithoutCancel(ctx), ctx, t)
+		return t.cancel(context.WithoutCancel(ctx), ctx, false)
 	case err != nil && t.isClosed():
 		return ErrLeft
 	}

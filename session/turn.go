@@ -240,7 +240,7 @@ const cancelWithin = 10 * time.Second
 
 // giveUp cancels the turn, whose context, over, has ended. If the turn is not open yet, next
 // cancels it later. giveUp leaves a turn that is queued after another one, and a session
-// without a driver.
+// without a driver. It asks until the turn has ended: the driver that took the cancel may die.
 func (t *Turn) giveUp(over, patience context.Context, leave context.CancelCauseFunc) {
 	var held bool
 	t.s.view(func(st *loop.State) {
@@ -251,11 +251,33 @@ func (t *Turn) giveUp(over, patience context.Context, leave context.CancelCauseF
 		leave(&CancelledError{Reason: contextReason(over)})
 		return
 	}
-	ctx, stop := context.WithTimeout(patience, cancelWithin)
-	defer stop()
-	if err := t.s.cancelIfOver(ctx, over, t); err != nil && ctx.Err() != nil {
-		leave(err)
+	for patience.Err() == nil {
+		ctx, stop := context.WithTimeout(patience, cancelWithin)
+		if err := t.cancel(ctx, over, true); err != nil && ctx.Err() != nil {
+			leave(err)
+		}
+		<-ctx.Done()
+		stop()
 	}
+}
+
+// cancel cancels the turn if it is open, for the reason that its context, over, ended. A turn
+// that was cancelled before is cancelled only if again is set.
+func (t *Turn) cancel(ctx, over context.Context, again bool) error {
+	var open bool
+	c := commands.Cancel{Scope: commands.ScopeTurn, Reason: contextReason(over)}
+	t.s.view(func(st *loop.State) {
+		open = t.isOpen(st) && (st.Turn == nil && st.Task != nil || st.Turn != nil && (again || st.Turn.Cancel == nil))
+		c.Turn = openTurn(st)
+	})
+	if !open {
+		return nil
+	}
+	err := t.s.Ask(ctx, c)
+	if errors.Is(err, ErrInvalidState) {
+		return nil // it has just ended
+	}
+	return err
 }
 
 // isOpen reports whether cancelling the open turn cancels this one, which was not left.

@@ -75,58 +75,62 @@ func most(places int) int { return max(places*7/8, 1) }
 // discard discards a token if many wait and its session has no command, or if its senders have their
 // share of the node.
 func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
-	began, c, crowd := time.Now(), &n.crowd, inCrowd(t)
+	began, c, crowd, s := time.Now(), &n.crowd, inCrowd(t), t.Session()
 	if !t.IsFirst() || !crowd && !c.postpones.Load() {
 		c.taken.Add(1)
 		return false
 	}
 	tick := c.ticks.Add(1)
-	seen, err := n.lookAt(ctx, t.Session())
+	seen, err := n.lookAt(ctx, s)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := len(c.senders[t.Session()]) > 0 && time.Since(c.at) < sharesFor
-	switch many := began.Before(c.tooMany); {
-	case err != nil:
-	case seen != nil:
-		c.see(t.Session(), seen[t.Session()])
-	case many: // it was taken when the list was begun
-		c.count(t.Session(), 1)
-		return false
-	case c.listed < tick && !known:
-		listed := c.ticks.Add(1)
-		if err = n.list(ctx); err == nil {
-			c.listed = listed
-		}
-		if began.Before(c.tooMany) {
-			c.count(t.Session(), 1)
-			return false
-		}
+	known := false
+	if err == nil {
+		known, err = n.learn(ctx, s, began, tick, seen)
 	}
 	if err != nil {
 		n.sparse.Line(n.log, zap.WarnLevel, "sessions with commands not listed", zap.Error(err))
-		c.taken.Add(1)
-		return false
 	}
-	how, later := discarded, &c.waiting
-	switch senders := c.senders[t.Session()]; {
+	how, later := leftDiscarded, &c.waiting
+	switch senders := c.senders[s]; {
 	case c.yields(senders, n.cfg.Capacity):
-		how, later = postponed, &c.postponed
+		how, later = leftPostponed, &c.postponed
 	case len(senders) > 0 || !crowd: // a listing may be older than the last command
-		c.count(t.Session(), 1)
-		return false
+		known = false
 	}
 	room := len(*later) < maxDoubts
-	if how == discarded && !room || time.Since(began) > t.AckWait()/4 || t.Discard() != nil {
-		c.count(t.Session(), 1)
+	if !known || how == leftDiscarded && !room || time.Since(began) > t.AckWait()/4 || t.Discard() != nil {
+		c.count(s, 1)
 		return false
 	}
 	if room { // else a sweep finds that it has commands
-		*later = append(*later, t.Session())
+		*later = append(*later, s)
 	}
 	c.postpones.Store(len(c.postponed) > 0)
 	n.cfg.Metrics.SessionTaken()
 	n.cfg.Metrics.SessionLeft(how)
 	return true
+}
+
+// learn finds out who has sent the commands of a session, unless there are too many sessions to list: then
+// seen says so for the sessions that were looked at. The crowd's lock is held.
+func (n *Node) learn(ctx context.Context, s content.SessionID, began time.Time, tick uint64, seen map[content.SessionID][]string) (known bool, err error) {
+	c := &n.crowd
+	recent := len(c.senders[s]) > 0 && time.Since(c.at) < sharesFor
+	switch many := began.Before(c.tooMany); {
+	case seen != nil:
+		c.see(s, seen[s])
+	case many: // it was taken when the list was begun
+		return false, nil
+	case c.listed < tick && !recent:
+		listed := c.ticks.Add(1)
+		if err := n.list(ctx); err != nil {
+			return false, err
+		}
+		c.listed = listed
+		return !began.Before(c.tooMany), nil
+	}
+	return true, nil
 }
 
 // lookAt returns who has sent the commands of a session, if the sessions are too many to list, and else nil.

@@ -94,11 +94,17 @@ func (d *driver) Run(ctx context.Context) (how string, err error) {
 
 // How a session was left.
 const (
-	absent = "absent" // there is no such session
-	aside  = "aside"  // it broke nodes, and no node drives it
+	leftParked  = "parked"
+	leftDrained = "drained"
+	leftHanded  = "handed" // to another node
+	leftFenced  = "fenced" // another driver may have it
+	leftLost    = "lost"
+	leftBroken  = "broken" // its next driver would end in the same way
+	leftAside   = "aside"  // it broke nodes, and no node drives it
+	leftAbsent  = "absent" // there is no such session
 
-	discarded = "discarded" // it has no command, and many tokens wait
-	postponed = "postponed" // its senders have their share of the node, and many tokens wait
+	leftDiscarded = "discarded" // it has no command, and many tokens wait
+	leftPostponed = "postponed" // its senders have their share of the node, and many tokens wait
 )
 
 // rest gives the token of a session back that was woken for nothing, before anything else is read or
@@ -118,15 +124,15 @@ func (d *driver) rest(ctx context.Context) (how string, err error) {
 	all.Wait()
 	switch {
 	case setAside:
-		return aside, d.giveUp(ctx)
+		return leftAside, d.giveUp(ctx)
 	case !d.token.IsFirst():
 		return "", nil // its last driver may have died
 	case waiting || errs[0] != nil:
 		return "", nil // reading the session shows an error, too
 	case errors.Is(errs[1], journal.ErrNotFound):
-		how = absent
+		how = leftAbsent
 	case errs[1] == nil && rests(last.Entry):
-		how = "parked"
+		how = leftParked
 	default:
 		return "", nil
 	}
@@ -151,7 +157,7 @@ func (d *driver) drive(ctx context.Context) (how string, err error) {
 		return "", err
 	}
 	if !exists {
-		return absent, d.release(ctx) // the commands in its inbox can never be handled
+		return leftAbsent, d.release(ctx) // the commands in its inbox can never be handled
 	}
 	if err := d.settleLists(ctx); err != nil {
 		return "", err
@@ -169,7 +175,7 @@ func (d *driver) drive(ctx context.Context) (how string, err error) {
 			return "", err
 		}
 	}
-	return "parked", nil
+	return leftParked, nil
 }
 
 // serve handles commands and reports until the session is idle and can park.

@@ -319,7 +319,7 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	n.mu.Unlock()
 	n.cfg.Metrics.SessionLeft(how)
 	switch {
-	case how == absent:
+	case how == leftAbsent:
 		log.Debug("there is no such session")
 	case err == nil:
 		n.errors.forget(s)

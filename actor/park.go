@@ -85,19 +85,19 @@ func (d *driver) left(ctx context.Context, err error) (string, error) {
 	d.trial.finish(ctx, false)
 	switch fresh := d.lease.fresh(); {
 	case unknown && !d.serving && !errors.Is(err, context.DeadlineExceeded) && fresh:
-		return "fenced", errors.Join(fmt.Errorf("%w: %w", ErrFenced, err), d.token.ReleaseAfter(releaseAfter))
+		return leftFenced, errors.Join(fmt.Errorf("%w: %w", ErrFenced, err), d.token.ReleaseAfter(releaseAfter))
 	case unknown:
-		return "fenced", errors.Join(fmt.Errorf("%w: %w", ErrFenced, err), d.handOver())
+		return leftFenced, errors.Join(fmt.Errorf("%w: %w", ErrFenced, err), d.handOver())
 	case errors.Is(err, journal.ErrConflict):
-		return "fenced", fmt.Errorf("%w: %w", ErrFenced, err)
+		return leftFenced, fmt.Errorf("%w: %w", ErrFenced, err)
 	case errors.Is(err, ErrDrain):
 		return d.drain(ctx)
 	case errors.Is(err, errNotHere), errors.Is(err, errUnsettled):
-		return "handed", d.handOver()
+		return leftHanded, d.handOver()
 	case !errors.Is(err, ErrLeaseLost) && fresh:
-		return "lost", errors.Join(err, d.token.ReleaseAfter(releaseAfter))
+		return leftLost, errors.Join(err, d.token.ReleaseAfter(releaseAfter))
 	}
-	return "lost", err
+	return leftLost, err
 }
 
 // broken counts what ended the driver. A session that can only not be read here is tried again; one
@@ -106,11 +106,11 @@ func (d *driver) broken(ctx context.Context, err error) (string, error) {
 	setAside, wait := d.trial.broke(ctx, err, !panicked(err), d.token.AckWait())
 	switch {
 	case !d.lease.fresh():
-		return "broken", err
+		return leftBroken, err
 	case setAside:
-		return aside, errors.Join(err, d.giveUp(context.WithoutCancel(ctx)))
+		return leftAside, errors.Join(err, d.giveUp(context.WithoutCancel(ctx)))
 	}
-	return "broken", errors.Join(err, d.token.ReleaseAfter(wait))
+	return leftBroken, errors.Join(err, d.token.ReleaseAfter(wait))
 }
 
 // giveUp gives up the token of a session that is set aside, and wakes the session if it was retried
@@ -152,18 +152,18 @@ const drainTimeout = 2 * time.Second
 // other over.
 func (d *driver) drain(ctx context.Context) (string, error) {
 	if !d.serving || !d.atRest() {
-		return "drained", d.handOver()
+		return leftDrained, d.handOver()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	parked, err := d.park(ctx)
 	switch {
 	case errors.Is(err, journal.ErrConflict):
-		return "fenced", fmt.Errorf("%w: %w", ErrFenced, err)
+		return leftFenced, fmt.Errorf("%w: %w", ErrFenced, err)
 	case err != nil || !parked:
-		return "drained", d.handOver()
+		return leftDrained, d.handOver()
 	}
-	return "parked", nil
+	return leftParked, nil
 }
 
 // handOver returns the token, so that another node continues at once. It waits for tasks on

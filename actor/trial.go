@@ -80,7 +80,7 @@ func (t *trial) look(ctx context.Context) (aside bool) {
 	}
 	broken := note.Node != ""
 	if broken {
-		note.Broke = append(note.Broke, jetstream.Breakage{Node: note.Node, At: note.Since, Crowd: note.Crowd})
+		note.Broke = append(note.Broke, jetstream.Breakage{Node: note.Node, At: note.Since, Shared: note.Shared})
 		note.Node = ""
 	}
 	if note.Seq > 0 {
@@ -250,8 +250,8 @@ func (t *trial) late(ctx context.Context) {
 }
 
 // mark stores that the node may not survive, because of this session or perhaps of another one. The lock is held.
-func (t *trial) mark(ctx context.Context, crowd bool) {
-	t.note.Node, t.note.Since, t.note.Crowd = t.node.cfg.Name, content.TimeOf(time.Now()), crowd
+func (t *trial) mark(ctx context.Context, shared bool) {
+	t.note.Node, t.note.Since, t.note.Shared = t.node.cfg.Name, content.TimeOf(time.Now()), shared
 	t.put(ctx)
 }
 

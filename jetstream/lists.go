@@ -87,10 +87,10 @@ const retriedTTL = 7 * 24 * time.Hour
 type Trial struct {
 	Session content.SessionID `msgpack:"-"`
 
-	Node  string       `msgpack:"n,omitempty"` // that is not sure to survive what it does for the session; "": none
-	Since content.Time `msgpack:"s,omitempty"`
-	Crowd bool         `msgpack:"c,omitempty"` // the node does the same for other sessions meanwhile
-	Broke []Breakage   `msgpack:"b,omitempty"` // in a row, oldest first
+	Node   string       `msgpack:"n,omitempty"` // that is not sure to survive what it does for the session; "": none
+	Since  content.Time `msgpack:"s,omitempty"`
+	Shared bool         `msgpack:"c,omitempty"` // the node does the same for other sessions meanwhile
+	Broke  []Breakage   `msgpack:"b,omitempty"` // in a row, oldest first
 
 	RetriedBy string `msgpack:"r,omitempty"` // who has it tried again, as it says, until that is recorded
 	Seq       uint64 `msgpack:"-"`           // of the note; 0: there is none
@@ -109,25 +109,25 @@ type Breakage struct {
 	At         content.Time `msgpack:"a"`
 	Error      string       `msgpack:"e,omitempty"` // "": the node ended
 	Unreadable bool         `msgpack:"u,omitempty"` // the node could not read the session, and took no harm
-	Crowd      bool         `msgpack:"c,omitempty"` // another session may have broken the node
+	Shared     bool         `msgpack:"c,omitempty"` // another session may have broken the node
 }
 
 // How often a session breaks nodes or panics before no node drives it: if nothing else can have caused the
 // last one, and in any case.
 const (
 	maxBroken = 2
-	maxCrowd  = 4
+	maxShared = 4
 )
 
 // Aside reports whether the session is set aside: no node drives it until someone retries it.
 func (t Trial) Aside() bool {
-	n, crowd := 0, false
+	n, shared := 0, false
 	for _, b := range t.Broke {
 		if !b.Unreadable {
-			n, crowd = n+1, b.Crowd
+			n, shared = n+1, b.Shared
 		}
 	}
-	return n >= maxCrowd || n >= maxBroken && !crowd
+	return n >= maxShared || n >= maxBroken && !shared
 }
 
 // ErrNotAside is returned by Retry for a session that is not set aside.

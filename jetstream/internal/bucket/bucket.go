@@ -75,7 +75,7 @@ func (b Bucket[T]) Failed(op, key string, err error) error {
 	return fmt.Errorf("%s %s %q: %w", op, b.What, key, err)
 }
 
-// Put sets a key and returns its sequence. If last is given, put fails with a conflict unless it is the key's
+// Put sets a key and returns its sequence. If last is given, Put fails with a conflict unless it is the key's
 // last sequence.
 func (b Bucket[T]) Put(ctx context.Context, key string, v T, last ...uint64) (uint64, error) {
 	data, err := b.Encode(&v)
@@ -85,7 +85,7 @@ func (b Bucket[T]) Put(ctx context.Context, key string, v T, last ...uint64) (ui
 	return b.Write(ctx, "put", key, data, Guard(last...))
 }
 
-// Delete deletes a key, under the same condition as put.
+// Delete deletes a key, under the same condition as Put.
 func (b Bucket[T]) Delete(ctx context.Context, key string, last ...uint64) error {
 	h := Guard(last...)
 	h.Set(layout.HeaderOperation, "DEL")
@@ -145,7 +145,7 @@ func (b Bucket[T]) Get(ctx context.Context, key string) (it Item[T], ok bool, er
 	return it, ok, err
 }
 
-// Look is get without an error for a value that cannot be decoded.
+// Look is Get without an error for a value that cannot be decoded.
 func (b Bucket[T]) Look(ctx context.Context, key string) (it Item[T], ok bool, err error) {
 	it.Key = key
 	if !b.Valid(key) {

@@ -55,7 +55,9 @@ func (d *driver) decide(ctx context.Context, env commands.Envelope) error {
 	if err != nil || entry.Seq == 0 {
 		return err
 	}
-	d.node.cfg.Metrics.CommandHandled(commands.NameOf(env.Command), "accepted")
+	for range 1 + len(env.Also) {
+		d.node.cfg.Metrics.CommandHandled(commands.NameOf(env.Command), "accepted")
+	}
 	if _, ok := env.Command.(commands.SwitchModel); ok {
 		if err := d.bind(d.State.Config); err != nil {
 			return err

@@ -43,6 +43,7 @@ type driver struct {
 	queued   map[string]bool   // calls that were on their queues for sure, by identity, until the inbox is read
 	taken    int               // counts commands
 	looked   int               // the value of taken at the last look
+	purged   int               // the same at the last purge of a busy inbox
 	ends     jetstream.Ends    // of the streams before the inbox was last read by a look
 
 	unmanned map[string]*unmanned // calls whose queues have no worker, by identity
@@ -193,7 +194,7 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 		case <-leaving:
 			d.leaving, leaving = true, nil
 		case raw := <-l.C():
-			err, idle.last = d.receive(ctx, l.Message(raw)), time.Now()
+			err, idle.last = d.receive(ctx, l, raw), time.Now()
 		case <-l.Reconnected():
 			err, idle.last = d.readInbox(ctx), time.Now()
 		case r := <-d.performer.Reports():

@@ -4,30 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/schedule"
 )
 
-// receive handles a live command. If an earlier one may be missing, it reads the inbox.
-func (d *driver) receive(ctx context.Context, m jetstream.Message) error {
-	switch {
-	case d.inbox.Old(m):
-		return nil
-	case !d.inbox.Follows(m):
-		return d.readInbox(ctx)
-	}
-	if err := d.take(ctx, m); err != nil {
+// receive handles a live command and those that have arrived after it. If an earlier one may be missing,
+// it reads the inbox.
+func (d *driver) receive(ctx context.Context, l *jetstream.Listener, raw *nats.Msg) error {
+	missed := false
+	err := d.takeAll(ctx, func(yield func(jetstream.Message, error) bool) {
+		for n := 0; raw != nil && n < maxUnread; n++ {
+			m := l.Message(raw)
+			switch {
+			case d.inbox.Old(m):
+			case !d.inbox.Follows(m):
+				missed = true
+				return
+			case !yield(m, nil):
+				return
+			}
+			select {
+			case raw = <-l.C():
+			default:
+				raw = nil
+			}
+		}
+	})
+	if err != nil {
 		return err
 	}
-	if len(d.overtaken) > 0 {
+	if missed || len(d.overtaken) > 0 {
 		return d.readInbox(ctx)
 	}
 	return d.sync(ctx)
@@ -59,16 +77,8 @@ const maxUnread = 256
 func (d *driver) handleInbox(ctx context.Context) error {
 	for again := true; again; {
 		overtaken := len(d.overtaken)
-		for m, err := range d.inbox.Read(ctx, maxUnread) {
-			if err != nil {
-				return fmt.Errorf("read inbox: %w", err)
-			}
-			if m.More {
-				signal(d.unread)
-			}
-			if err := d.take(ctx, m); err != nil {
-				return err
-			}
+		if err := d.takeAll(ctx, d.inbox.Read(ctx, maxUnread)); err != nil {
+			return err
 		}
 		again = len(d.overtaken) > overtaken
 	}
@@ -91,43 +101,81 @@ func signal(c chan struct{}) {
 // purgeEvery is how many commands are taken between two purges of a busy inbox.
 const purgeEvery = 256
 
-// take decides one command and moves its lane's cursor: in the entry that it causes, or else in
+// takeAll decides commands and moves their lanes' cursors: in the entries that they cause, or else in
 // memory until the next entry.
-func (d *driver) take(ctx context.Context, m jetstream.Message) error {
-	if d.taken++; d.taken%purgeEvery == 0 {
-		d.purgeHandled(ctx)
+func (d *driver) takeAll(ctx context.Context, all iter.Seq2[jetstream.Message, error]) error {
+	var ready results
+	for m, err := range all {
+		if err != nil {
+			return fmt.Errorf("read inbox: %w", err)
+		}
+		if m.More {
+			signal(d.unread)
+		}
+		if d.taken++; d.taken-d.purged >= purgeEvery && len(ready) == 0 {
+			d.purged = d.taken
+			d.purgeHandled(ctx)
+		}
+		if err := d.take(ctx, m, &ready); err != nil {
+			return err
+		}
 	}
-	count := d.node.cfg.Metrics.CommandHandled
-	if m.Lane == events.LaneReport && !d.mayReport(m.Ticket) {
-		d.inbox.Take(m)
-		d.warn("report without the ticket of a call skipped", logfield.Seq(m.Seq))
-		count("report", "forged")
-		return nil
-	}
+	return d.takeResults(ctx, &ready)
+}
+
+// take decides a command, after the results before it, or adds it to them.
+func (d *driver) take(ctx context.Context, m jetstream.Message, ready *results) error {
 	d.trial.step()
 	defer d.trial.stepped(ctx)
-	if err := d.node.cell.Inbox().Open(ctx, &m); err != nil {
-		return fmt.Errorf("read inbox: %w", err)
+	env, err := d.open(ctx, m)
+	if err == nil && !ready.add(d.State, env) {
+		err = d.takeResults(ctx, ready)
 	}
-	d.inbox.Take(m)
+	if err != nil {
+		return err
+	}
+	d.inbox.Take(m) // not earlier: the entry of the results would have its cursor
+	switch {
+	case len(*ready) == maxResults:
+		return d.takeResults(ctx, ready)
+	case len(*ready) > 0 || env.Command == nil:
+		return nil
+	}
+	return d.takeOne(ctx, env)
+}
+
+// open returns the command of a message, or none if it is skipped.
+func (d *driver) open(ctx context.Context, m jetstream.Message) (none commands.Envelope, err error) {
+	count := d.node.cfg.Metrics.CommandHandled
+	if m.Lane == events.LaneReport && !d.mayReport(m.Ticket) {
+		d.warn("report without the ticket of a call skipped", logfield.Seq(m.Seq))
+		count("report", "forged")
+		return none, nil
+	}
+	if err := d.node.cell.Inbox().Open(ctx, &m); err != nil {
+		return none, fmt.Errorf("read inbox: %w", err)
+	}
 	if m.Err != nil {
 		d.warn("bad command skipped", logfield.Seq(m.Seq), zap.Error(m.Err))
 		count("bad", "passed_over")
-		return d.failReported(ctx, m)
+		return d.unusable(m), nil //nolint:nilerr // it is logged
 	}
 	m.Envelope.User = m.User
-	env, name := m.Envelope, commands.NameOf(m.Envelope.Command)
 	if m.Lane == events.LaneReport && !d.hasTicket(m) {
-		d.warn("report without the ticket of its call skipped", logfield.Seq(m.Seq), logfield.Cause(env.ID))
+		d.warn("report without the ticket of its call skipped", logfield.Seq(m.Seq), logfield.Cause(m.Envelope.ID))
 		count("report", "forged")
-		return nil
+		return none, nil
 	}
+	return m.Envelope, nil
+}
+
+func (d *driver) takeOne(ctx context.Context, env commands.Envelope) error {
 	if r, ok := env.Command.(commands.ReportOvertaken); ok {
 		if err := d.takeOvertaken(ctx, r); err != nil {
 			return err
 		}
 	}
-	before := d.Head.Seq
+	count, name, before := d.node.cfg.Metrics.CommandHandled, commands.NameOf(env.Command), d.Head.Seq
 	err := d.checkVerdict(&env)
 	if err == nil {
 		err = d.decide(ctx, env)
@@ -150,27 +198,94 @@ func (d *driver) take(ctx context.Context, m jetstream.Message) error {
 	return err
 }
 
+// results are small results that are ready together: they share an entry. Each is the first one of a running
+// call, so that it decides to nothing when it is repeated, although the entry names only the first one as
+// its cause.
+type results []commands.Envelope
+
+const (
+	maxResults  = 32      // of workers in an entry, so that it needs no blob
+	smallResult = 2 << 10 // bytes
+)
+
+// add adds a command if it is such a result.
+func (r *results) add(s *loop.State, env commands.Envelope) bool {
+	c, ok := env.Command.(commands.ReportResult)
+	if !ok {
+		return false
+	}
+	call, ok := s.CallAt(c.Place)
+	if !ok || !call.Running() || call.Attempt != c.Attempt {
+		return false
+	}
+	switch c.Outcome.Result.Status {
+	case content.StatusOK, content.StatusError, content.StatusDenied:
+	default:
+		return false
+	}
+	size := int64(0)
+	for _, p := range c.Outcome.Result.Output {
+		size += p.Size()
+	}
+	if size > smallResult {
+		return false
+	}
+	*r = append(*r, env)
+	return true
+}
+
+// takeResults decides the results that are ready.
+func (d *driver) takeResults(ctx context.Context, ready *results) error {
+	if len(*ready) == 0 {
+		return nil
+	}
+	env := (*ready)[0]
+	for _, next := range (*ready)[1:] {
+		env.Also = append(env.Also, next.Command.(commands.ReportResult)) //nolint:forcetypeassert // see add
+	}
+	*ready = nil
+	return d.decide(ctx, env)
+}
+
 // warn logs what a sender did wrong, within the bounds of the node's log.
 func (d *driver) warn(message string, fields ...zap.Field) {
 	d.node.sparse.Line(d.log, zap.WarnLevel, message, fields...)
 }
 
-// report handles the report of an effect. A timer that is early, because a clock was set back, is
-// armed again.
+// report handles the report of an effect, and results that are ready with it. A timer that is early,
+// because a clock was set back, is armed again.
 func (d *driver) report(ctx context.Context, r engine.Report) error {
+	d.trial.step()
+	err := d.takeReports(ctx, r)
+	d.trial.stepped(ctx)
+	if err != nil {
+		return err
+	}
+	return d.sync(ctx)
+}
+
+func (d *driver) takeReports(ctx context.Context, r engine.Report) error {
+	var ready results
+	for ready.add(d.State, d.envelope(r.Cause, r.Command)) {
+		select {
+		case r = <-d.performer.Reports():
+		default:
+			return d.takeResults(ctx, &ready)
+		}
+	}
+	if err := d.takeResults(ctx, &ready); err != nil {
+		return err
+	}
 	if _, ok := r.Command.(commands.ReportTimer); ok {
 		d.performer.Forget(r.Cause)
 	}
-	d.trial.step()
-	err := d.decide(ctx, d.envelope(r.Cause, r.Command))
-	d.trial.stepped(ctx)
-	if err != nil {
+	if err := d.decide(ctx, d.envelope(r.Cause, r.Command)); err != nil {
 		return err
 	}
 	if d.notHere(r.Command) {
 		return errNotHere
 	}
-	return d.sync(ctx)
+	return nil
 }
 
 // envelope returns the envelope of a command of the driver's own.

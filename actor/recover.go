@@ -220,18 +220,18 @@ func (d *driver) hasTicket(m jetstream.Message) bool {
 	return false
 }
 
-// failReported answers a call whose worker sent a report that cannot be used: its task is done and no
-// other report will come.
-func (d *driver) failReported(ctx context.Context, m jetstream.Message) error {
+// unusable returns the answer of a call whose worker sent a report that cannot be used: its task is done and
+// no other report will come. It is empty if the message is something else.
+func (d *driver) unusable(m jetstream.Message) (none commands.Envelope) {
 	c, attempt, ok := d.reporter(m.Ticket)
 	if !ok || m.Lane != events.LaneReport || !errors.Is(m.Err, commands.ErrBadCommand) {
-		return nil
+		return none
 	}
 	r := content.NewResult(c.ID, c.Name, content.StatusError, "Tool failed: its worker's report cannot be used: "+m.Err.Error())
 	r.Code = "bad_report"
-	return d.decide(ctx, d.envelope(fmt.Sprintf("unusable/%s/%d", c.Place, attempt), commands.ReportResult{
+	return d.envelope(fmt.Sprintf("unusable/%s/%d", c.Place, attempt), commands.ReportResult{
 		Place: c.Place, Attempt: attempt, Queue: c.Routing.Queue, Outcome: tool.Result{Result: r},
-	}))
+	})
 }
 
 // reportedOn returns the call and attempt of a worker's report.

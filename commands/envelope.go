@@ -28,6 +28,7 @@ type Envelope struct {
 	Policy  *events.Policy    // of the host, for this session; nil: the host has none
 	Hooks   []HookAnswer      // of the session's start for OpenSession, of its end for Close
 	Routing []content.Routing // of the calls of an OpenSession that resumes a round
+	Also    []ReportResult    // more results, of other running calls: they are decided after Command, for the same entry
 }
 
 // Command is an ask or a report. It is sealed: only the structs of this package are

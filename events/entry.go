@@ -96,9 +96,9 @@ type Cursor struct {
 type Entry struct {
 	Version int               `json:"v"`
 	Session content.SessionID `json:"session"`
-	Seq     uint64            `json:"seq"`  // 1, 2, 3, … without gaps
-	Prev    Hash              `json:"prev"` // hash of the previous entry; zero for the first
-	Cause   string            `json:"cause"`
+	Seq     uint64            `json:"seq"`   // 1, 2, 3, … without gaps
+	Prev    Hash              `json:"prev"`  // hash of the previous entry; zero for the first
+	Cause   string            `json:"cause"` // ID of the command, or of the first of several results
 	At      content.Time      `json:"at"`
 	Epoch   uint64            `json:"epoch"`
 	Cursors []Cursor          `json:"cursors,omitempty"` // lanes that advanced with this entry

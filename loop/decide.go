@@ -32,6 +32,10 @@ func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	if err := d.take(env.Command); err != nil {
 		return nil, err
 	}
+	for _, r := range env.Also {
+		d.advance()
+		d.result(r)
+	}
 	if len(d.events) > 0 || d.pass {
 		d.advance()
 	}

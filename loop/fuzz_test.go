@@ -7,11 +7,14 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/looptest"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // FuzzCommands lets bytes choose the commands. Whatever they are, the core does not panic,
@@ -66,6 +69,7 @@ func wander(t *testing.T, choices []byte) *generator {
 
 func (g *generator) tell(t *testing.T, env commands.Envelope) {
 	t.Helper()
+	g.checkTogether(t, env)
 	evs, err := g.Do(t, env)
 	if err != nil && !commands.IsAsk(env.Command) {
 		t.Fatalf("the report %s was refused: %v", looptest.Render(env.Command), err)
@@ -73,6 +77,41 @@ func (g *generator) tell(t *testing.T, env commands.Envelope) {
 	checkWait(t, g.Live)
 	g.judgeDispatches(t, env, evs)
 	g.countInput(t, evs)
+}
+
+// checkTogether checks that the results of all running calls in one command decide to what they decide to one
+// after another.
+func (g *generator) checkTogether(t *testing.T, env commands.Envelope) {
+	t.Helper()
+	if g.Live.Turn == nil {
+		return
+	}
+	var results []commands.ReportResult
+	for _, c := range append(slices.Clone(g.Live.Turn.Calls), g.Live.Background...) {
+		if c.Running() {
+			r := content.NewResult(c.ID, c.Name, content.StatusOK, "out")
+			results = append(results, commands.ReportResult{Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Outcome: tool.Result{Result: r}})
+		}
+	}
+	if len(results) < 2 {
+		return
+	}
+	env.ID += "+"
+	env.Command, env.Also = results[0], results[1:]
+	together, err := loop.Decide(g.Live, env)
+	s, each := g.Live.Fork(), []events.Event(nil)
+	for i := 0; err == nil && i < len(results); i++ {
+		env.ID, env.Command, env.Also = env.ID+"+", results[i], nil
+		var evs []events.Event
+		evs, err = loop.Decide(&s, env)
+		each = append(each, evs...)
+		if len(evs) > 0 {
+			s.Fold(events.Entry{Session: s.Session, Seq: s.Seq + 1, Cause: env.ID, At: max(env.At, s.At), Epoch: s.Epoch, Events: evs})
+		}
+	}
+	if diff := cmp.Diff(each, together); err != nil || diff != "" {
+		t.Fatalf("%d results together: %v\n-one after another +together\n%s", len(results), err, diff)
+	}
 }
 
 // judgeDispatches checks that every call that starts was allowed by a preflight.

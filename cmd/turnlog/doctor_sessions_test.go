@@ -199,6 +199,8 @@ func TestQueuesAndWorkersAreExamined(t *testing.T) {
 	}
 	spec := []tool.Spec{{Name: "x"}}
 	call("nowhere", 1)
+	p.look("--profile", "dev").expect(t) // nothing waits for a call of a session at rest: its worker was lost
+	p.must(p.cell.Runs().Wake(t.Context(), "s"))
 	p.must(admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: "alone"}))
 	p.must(admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: "narrow", Concurrency: 1}))
 	p.must(admin.Of(p.cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: "mute"}))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ import (
 type Work struct {
 	Active map[content.SessionID]bool           // have a command, handled or not: a turn is open
 	Tokens map[content.SessionID]bool           // have a run token
-	Calls  map[string]map[content.SessionID]int // by queue: pending and running calls
+	Calls  map[string]map[content.SessionID]int // of these sessions, by queue: pending and running calls
 }
 
 // Work lists the sessions with work, those with tokens last.
@@ -32,6 +33,9 @@ func (c *Cell) Work(ctx context.Context) (w Work, err error) {
 		w.call(subject)
 	}
 	w.Active, w.Tokens, err = c.cell.Runs().Sessions(ctx)
+	for _, of := range w.Calls {
+		maps.DeleteFunc(of, func(s content.SessionID, _ int) bool { return !w.Active[s] && !w.Tokens[s] }) // left over from lost workers
+	}
 	return w, err
 }
 

@@ -81,7 +81,7 @@ func (s Server) Check() error {
 	case s.Timeout < 0 || s.ConnectTimeout < 0:
 		return fmt.Errorf("server %s: timeout %v, connect timeout %v: neither may be negative", s.Name, s.Timeout, s.ConnectTimeout)
 	case s.URL == "" && (s.Token != "" || s.OAuth != nil || len(s.Headers) > 0):
-		return fmt.Errorf("server %s: headers and tokens are for URLs; pass secrets to a command in Env", s.Name)
+		return fmt.Errorf("server %s: headers and tokens are for URLs; pass secrets to a program in its environment", s.Name)
 	case s.URL != "" && len(s.Env) > 0:
 		return fmt.Errorf("server %s: an environment is for commands", s.Name)
 	case s.Token != "" && !IsReference(s.Token):

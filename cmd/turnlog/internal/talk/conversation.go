@@ -225,6 +225,8 @@ func (v *conversation) refused(err error, in input) error {
 		return app.Failed(cli.CodeFailed, "session %s is busy with another turn: try again later, or use --on-busy queue", v.id)
 	case e.Reason == commands.ReasonClosed:
 		return app.Failed(cli.CodeFailed, "session %s is closed: start another one", v.id)
+	case e.Detail != "":
+		return app.Failed(cli.CodeFailed, "session %s: %s", v.id, e.Detail)
 	}
 	return app.Failed(cli.CodeFailed, "session %s: %w", v.id, err)
 }

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -35,6 +37,8 @@ type authTransport struct {
 	getenv func(string) string
 	limit  int
 	base   *http.Transport
+
+	answers atomic.Int64 // to the server's requests, on their way
 
 	mu      sync.Mutex
 	token   string            // from ResolveAuth, until it is refused
@@ -63,6 +67,15 @@ const maxRetries = 2
 // RoundTrip sends a request with credentials. If the server refuses them it retries with
 // better ones that need no person.
 func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if answers(r) {
+		defer a.answers.Add(-1)
+		if a.answers.Add(1) > maxAnswers {
+			return nil, errAsksTooMuch // the SDK forgets the request
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout) // the end of the session waits for it
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
 	if r.URL.Scheme+"://"+r.URL.Host != a.origin { // a redirect elsewhere gets no credentials
 		resp, err := a.base.RoundTrip(r)
 		if err != nil {
@@ -85,9 +98,19 @@ func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
+// answers reports whether a request to the server is an answer to one of its own.
+func answers(r *http.Request) bool {
+	if r.GetBody == nil {
+		return false
+	}
+	body, err := r.GetBody()
+	var message struct{ Method string }
+	return err == nil && json.NewDecoder(body).Decode(&message) == nil && message.Method == ""
+}
+
 // limited limits a response that the SDK reads as a whole. It limits events itself.
 func (a *authTransport) limited(resp *http.Response) *http.Response {
-	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+	if resp.StatusCode >= http.StatusMultipleChoices || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, int64(a.limit))
 	}
 	return resp

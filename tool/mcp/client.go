@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -11,6 +12,9 @@ import (
 	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/internal/wire"
 )
 
 // client returns our end of a connection: its capabilities, and its answers to requests
@@ -39,11 +43,30 @@ func (l *link) client() *sdk.Client {
 		}
 	}
 	c := sdk.NewClient(&sdk.Implementation{Name: "turnlog", Version: cmp.Or(l.all.Version, "unknown")}, opts)
+	c.AddReceivingMiddleware(l.survive)
 	for _, dir := range l.all.Roots {
 		u := url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}
 		c.AddRoots(&sdk.Root{URI: u.String(), Name: filepath.Base(dir)})
 	}
 	return c
+}
+
+// survive handles what a server sends. The SDK runs its handlers on goroutines of its own, so a
+// message that it does not expect, such as an end of an elicitation without its id, would end
+// the process.
+func (l *link) survive(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (answer sdk.Result, err error) {
+		err = wire.Safely(func() (err error) {
+			answer, err = next(ctx, method, r)
+			return err
+		})
+		if errors.Is(err, wire.ErrBroke) {
+			l.noise.Do(func() {
+				l.log.Warn("MCP server sent a message that breaks the client", zap.String("method", method), zap.Error(err))
+			})
+		}
+		return answer, err
+	}
 }
 
 // listeners are the calls in flight that want progress reports, by progress token.

@@ -74,7 +74,7 @@ func (l *link) open(ctx context.Context, c *connection) error {
 		if c.program, err = l.start(ctx); err != nil {
 			return err
 		}
-		t = &sdk.IOTransport{Reader: c.program.messages, Writer: c.program, MaxLineLength: l.all.maxMessage}
+		t = &guarded{sdk.IOTransport{Reader: c.program.messages, Writer: c.program, MaxLineLength: l.all.maxMessage}, c.lose}
 	}
 	opts := &sdk.ClientSessionOptions{}
 	if l.legacy {
@@ -105,6 +105,9 @@ func (c *connection) lose(cause error) {
 
 // close ends the connection and the program, and waits for both.
 func (c *connection) close() {
+	if c.program != nil { // which may hold the answers that the session would wait for
+		_ = c.program.Close()
+	}
 	_ = c.session.Close() // the connection is gone either way
 	<-c.ended
 }

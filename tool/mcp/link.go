@@ -28,7 +28,7 @@ type link struct {
 	news     chan struct{} // has an element when the server announced a change
 	calls    atomic.Int64  // in flight
 	progress listeners
-	noise    sync.Once // logs lines that are not messages
+	noise    sync.Once // logs what is no message, or none that can be handled
 	legacy   bool      // owned by run: the last attempt timed out, so the next one uses the older handshake
 
 	mu      sync.Mutex

@@ -3,16 +3,23 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // maxNoise is the number of bytes kept of a line that is not a message.
 const maxNoise = 500
 
 // messages reads a program's stdout without the lines that are not messages, such as
-// greetings and stray prints. A message is an object, or a list of them, on its own line.
+// greetings and stray prints. A message is an object on its own line. Lists of them, which only
+// one old version of the protocol had, are none: 16 MiB of them decode to more than 1 GB.
 type messages struct {
 	io.Closer
 	from   *bufio.Reader
@@ -39,7 +46,7 @@ func (m *messages) Read(b []byte) (int, error) {
 		}
 		if !m.partial {
 			text := bytes.TrimSpace(piece)
-			m.skip = len(text) == 0 || text[0] != '{' && text[0] != '['
+			m.skip = len(text) == 0 || text[0] != '{'
 			if m.skip && len(text) > 0 {
 				m.output.skipped(text[:min(len(text), maxNoise)])
 			}
@@ -51,4 +58,70 @@ func (m *messages) Read(b []byte) (int, error) {
 	n := copy(b, m.rest)
 	m.rest = m.rest[n:]
 	return n, nil
+}
+
+// Limits of the requests of a server that are not answered yet.
+const (
+	maxAsked      = 1000
+	maxAskedBytes = 16 << 20
+	// maxAnswers limits the answers that are on their way to a URL, each with its request.
+	maxAnswers    = 8
+	answerTimeout = 5 * time.Second
+)
+
+var errAsksTooMuch = errors.New("the server sends requests without reading the answers")
+
+// guarded connects to a program.
+type guarded struct {
+	sdk.IOTransport
+	lose func(cause error)
+}
+
+// Connect returns a connection that fails if the program asks too much.
+func (t *guarded) Connect(ctx context.Context) (sdk.Connection, error) {
+	c, err := t.IOTransport.Connect(ctx)
+	return &guard{Connection: c, lose: t.lose}, err //nolint:wrapcheck // it never fails
+}
+
+// guard counts a program's requests until they are answered: the SDK accepts them as fast as they
+// come, and keeps each one until the program has read the answer.
+type guard struct {
+	sdk.Connection
+	lose func(cause error) // the SDK would first wait until all answers are sent
+
+	mu    sync.Mutex
+	open  int
+	bytes int // of the requests since none was open
+}
+
+// Read returns the next message.
+func (g *guard) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := g.Connection.Read(ctx)
+	r, ok := m.(*jsonrpc.Request)
+	if err != nil || !ok || !r.IsCall() {
+		return m, err //nolint:wrapcheck // the SDK wraps it
+	}
+	id, _ := r.ID.Raw().(string)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open++
+	g.bytes += len(id) + len(r.Method) + len(r.Params)
+	if g.open > maxAsked || g.bytes > maxAskedBytes {
+		g.lose(errAsksTooMuch)
+		return nil, errAsksTooMuch
+	}
+	return m, nil
+}
+
+// Write sends a message.
+func (g *guard) Write(ctx context.Context, m jsonrpc.Message) error {
+	err := g.Connection.Write(ctx, m)
+	if _, ok := m.(*jsonrpc.Response); ok {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.open--; g.open <= 0 {
+			g.open, g.bytes = 0, 0
+		}
+	}
+	return err //nolint:wrapcheck // the SDK wraps it
 }

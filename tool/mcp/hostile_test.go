@@ -1,0 +1,144 @@
+package mcp
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// answerTo is the answer of a minimal server to a message; "": none.
+func answerTo(message []byte) string {
+	var r struct {
+		ID     json.RawMessage
+		Method string
+	}
+	_ = json.Unmarshal(message, &r)
+	result := map[string]string{
+		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`,
+		"tools/list": `{"tools":[{"name":"hi","inputSchema":{"type":"object"}}]}`,
+		"tools/call": `{"content":[{"type":"text","text":"hi"}]}`,
+	}[r.Method]
+	switch {
+	case r.ID == nil || r.Method == "":
+		return ""
+	case result == "":
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}`, r.ID)
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, r.ID, result)
+}
+
+// hostileMain is a program that sends what no client expects, and with its list of tools many
+// requests whose answers it does not read.
+func hostileMain() int {
+	for in := bufio.NewReader(os.Stdin); ; {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return 0
+		}
+		if strings.Contains(string(line), `"tools/list"`) {
+			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete"}`)
+			fmt.Println(`[{"jsonrpc":"2.0","method":"x"}]`)
+		}
+		if answer := answerTo(line); answer != "" {
+			fmt.Println(answer)
+		}
+		if strings.Contains(string(line), `"tools/call"`) {
+			out := bufio.NewWriter(os.Stdout)
+			for i := range 50_000 {
+				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":"r%d","method":"ping"}`+"\n", i)
+			}
+			_ = out.Flush()
+			select {} // it reads no answer
+		}
+	}
+}
+
+// The SDK runs its handlers on goroutines of its own: a panic in one would end the worker. It
+// queues requests without a limit.
+func TestAHostileProgramLosesItsConnection(t *testing.T) {
+	t.Parallel()
+	m := open(t, Config{Servers: []Server{programServer(t, "x", "hostile")}})
+	ready(t, m)
+	hi := named(t, m, "mcp_x_hi")
+	for range 2 { // it ends and is started again
+		invoke(t, hi, `{}`)
+		eventually(t, "it is unavailable", func() bool {
+			err := m.Status()[0].Err
+			return err != nil && strings.Contains(err.Error(), errAsksTooMuch.Error())
+		})
+	}
+}
+
+// A server could hold the answers to its requests, and with each a connection and the request.
+func TestAHostileURLHoldsFewAnswers(t *testing.T) {
+	t.Parallel()
+	const asked = 200
+	var held, most atomic.Int64
+	over := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet { // the stream of its messages
+			w.Header().Set("Content-Type", "text/event-stream")
+			for i := range asked {
+				_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":\"r%d\",\"method\":\"ping\"}\n\n", i)
+			}
+			_, _ = fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/elicitation/complete\"}\n\n")
+			_ = http.NewResponseController(w).Flush()
+			<-over
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		answer := answerTo(body)
+		if strings.Contains(string(body), `"result"`) {
+			most.Store(max(most.Load(), held.Add(1)))
+			<-over
+		}
+		if w.Header().Set("Content-Type", "application/json"); answer == "" {
+			w.WriteHeader(http.StatusAccepted)
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	t.Cleanup(func() { close(over) })
+	m := open(t, Config{Servers: []Server{{Name: "x", URL: s.URL}}})
+	ready(t, m)
+	eventually(t, "it holds answers", func() bool { return held.Load() >= maxAnswers })
+	wantText(t, invoke(t, named(t, m, "mcp_x_hi"), `{}`), content.StatusOK, "", "hi")
+	if n := most.Load(); n > maxAnswers {
+		t.Errorf("it holds %d answers", n)
+	}
+}
+
+// The SDK reads the body of an error as a whole.
+func TestAnErrorWithoutEndIsCut(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 20
+	var sent atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusInternalServerError)
+		piece := make([]byte, 1<<20)
+		for sent.Add(int64(len(piece))) < limit {
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(s.Close)
+	m := open(t, Config{maxMessage: 200_000, Backoff: Backoff{First: 1 << 40, Most: 1 << 40}, Servers: []Server{{Name: "x", URL: s.URL}}})
+	if err := m.Settle(within(t))[0].Err; err == nil || errors.Is(err, errAsksTooMuch) {
+		t.Errorf("error = %v", err)
+	}
+	if n := sent.Load(); n >= limit {
+		t.Errorf("it sent %d MiB", n>>20)
+	}
+}

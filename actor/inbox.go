@@ -120,6 +120,8 @@ func (d *driver) takeAll(ctx context.Context, all iter.Seq2[jetstream.Message, e
 			return err
 		}
 	}
+	d.trial.step()
+	defer d.trial.stepped(ctx)
 	return d.takeResults(ctx, &ready)
 }
 
@@ -127,7 +129,7 @@ func (d *driver) takeAll(ctx context.Context, all iter.Seq2[jetstream.Message, e
 func (d *driver) take(ctx context.Context, m jetstream.Message, ready *results) error {
 	d.trial.step()
 	defer d.trial.stepped(ctx)
-	env, err := d.open(ctx, m)
+	env, err := d.open(ctx, &m)
 	if err == nil && !ready.add(d.State, env) {
 		err = d.takeResults(ctx, ready)
 	}
@@ -144,24 +146,24 @@ func (d *driver) take(ctx context.Context, m jetstream.Message, ready *results) 
 	return d.takeOne(ctx, env)
 }
 
-// open returns the command of a message, or none if it is skipped.
-func (d *driver) open(ctx context.Context, m jetstream.Message) (none commands.Envelope, err error) {
+// open opens a message and returns its command, or none if it is skipped.
+func (d *driver) open(ctx context.Context, m *jetstream.Message) (none commands.Envelope, err error) {
 	count := d.node.cfg.Metrics.CommandHandled
 	if m.Lane == events.LaneReport && !d.mayReport(m.Ticket) {
 		d.warn("report without the ticket of a call skipped", logfield.Seq(m.Seq))
 		count("report", "forged")
 		return none, nil
 	}
-	if err := d.node.cell.Inbox().Open(ctx, &m); err != nil {
+	if err := d.node.cell.Inbox().Open(ctx, m); err != nil {
 		return none, fmt.Errorf("read inbox: %w", err)
 	}
 	if m.Err != nil {
 		d.warn("bad command skipped", logfield.Seq(m.Seq), zap.Error(m.Err))
 		count("bad", "passed_over")
-		return d.unusable(m), nil //nolint:nilerr // it is logged
+		return d.unusable(*m), nil //nolint:nilerr // it is logged
 	}
 	m.Envelope.User = m.User
-	if m.Lane == events.LaneReport && !d.hasTicket(m) {
+	if m.Lane == events.LaneReport && !d.hasTicket(*m) {
 		d.warn("report without the ticket of its call skipped", logfield.Seq(m.Seq), logfield.Cause(m.Envelope.ID))
 		count("report", "forged")
 		return none, nil

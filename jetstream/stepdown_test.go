@@ -49,6 +49,7 @@ func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 	token, err := runs.Take(ctx)
 	must(t, err)
 	must(t, <-sent)
+	handled := map[string]bool{"a1": true, "result/t1-r1-c1/1": true}
 	must(t, h.until(ctx, "a1"))
 
 	x := task.Task{Session: "s1", Place: "t1-r1-c1", Attempt: 1, Queue: "tools"}
@@ -60,11 +61,20 @@ func TestNothingIsLostWhileLeadersChange(t *testing.T) {
 	must(t, h.until(ctx, "result/t1-r1-c1/1"))
 	must(t, c.Done(ctx))
 
-	must(t, h.inbox.Purge(ctx, false))
 	must(t, token.Done(ctx))
 	must(t, token.WaitGone(ctx))
-	if any, err := driver.Inbox().HasAny(ctx, "s1"); any || err != nil {
-		t.Errorf("HasAny at the end = %v, %v, want nothing left", any, err)
+	for any := true; any; { // a new leader may store a repetition of what it has not seen, and a driver reads it
+		left, err := natstest.Collect(h.inbox.Read(ctx, 0))
+		must(t, err)
+		for _, m := range left {
+			must(t, h.take(ctx, &m))
+			if !handled[m.Envelope.ID] {
+				t.Errorf("%s was left", m.Envelope.ID)
+			}
+		}
+		must(t, h.inbox.Purge(ctx, false))
+		any, err = driver.Inbox().HasAny(ctx, "s1")
+		must(t, err)
 	}
 }
 
@@ -97,15 +107,22 @@ func (h *handler) until(ctx context.Context, id string) error {
 			}
 		}
 		for _, m := range batch {
-			if err := h.cell.Inbox().Open(ctx, &m); err != nil {
+			if err := h.take(ctx, &m); err != nil {
 				return err
 			}
-			h.inbox.Take(m)
 			if m.Envelope.ID == id {
 				return nil
 			}
 		}
 	}
+}
+
+func (h *handler) take(ctx context.Context, m *Message) error {
+	if err := h.cell.Inbox().Open(ctx, m); err != nil {
+		return err
+	}
+	h.inbox.Take(*m)
+	return nil
 }
 
 // stepDown asks leaders to step down. A leader that is being elected ignores it, which is

@@ -142,7 +142,8 @@ type cancelNotice struct {
 
 // Cancel signals the worker of a call to stop, and removes a task that was never delivered from its
 // queue. A delivered task stays until its worker is done, so that its place is not free while it may
-// run. If it returns to the queue, workers that received the cancel claim it as canceled.
+// run; a replicated consumer may say late that it delivered one, which then does not stay. If it returns
+// to the queue, workers that received the cancel claim it as canceled.
 func (t *Tasks) Cancel(ctx context.Context, queue string, s content.SessionID, p content.Place, reason string) error {
 	m, err := t.cell.api.Last(ctx, t.cell.names.TasksStream(), t.cell.names.Task(queue, s, p))
 	known := err == nil

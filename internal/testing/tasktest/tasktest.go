@@ -79,7 +79,7 @@ func (c clause) live(t *testing.T, open OpenFunc, mark string) {
 		if c.test(t, b); !b.void {
 			return
 		}
-		t.Log("the machine stalled for a lease: running again")
+		t.Log("the servers or the machine were too slow: running again")
 	}
 	t.Error("every run was too slow")
 }

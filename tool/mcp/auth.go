@@ -110,9 +110,11 @@ func answers(r *http.Request) bool {
 
 // limited limits a response that the SDK reads as a whole. It limits events itself.
 func (a *authTransport) limited(resp *http.Response) *http.Response {
-	if resp.StatusCode >= http.StatusMultipleChoices || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+	events := resp.StatusCode < http.StatusMultipleChoices && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
+	if !events {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, int64(a.limit))
 	}
+	resp.Body = &counted{ReadCloser: resp.Body, values: values{events: events}}
 	return resp
 }
 

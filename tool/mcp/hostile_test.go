@@ -39,7 +39,7 @@ func answerTo(message []byte) string {
 
 // hostileMain is a program that sends what no client expects, and with its list of tools many
 // requests whose answers it does not read.
-func hostileMain() int {
+func hostileMain(many bool) int {
 	for in := bufio.NewReader(os.Stdin); ; {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
@@ -49,10 +49,12 @@ func hostileMain() int {
 			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete"}`)
 			fmt.Println(`[{"jsonrpc":"2.0","method":"x"}]`)
 		}
-		if answer := answerTo(line); answer != "" {
+		if answer := answerTo(line); answer != "" && many {
+			fmt.Println(strings.Replace(answer, `[{"type":"text"`, "["+strings.Repeat(strings.Repeat("{},", maxValues/2)+"\n", 2)+`{"type":"text"`, 1))
+		} else if answer != "" {
 			fmt.Println(answer)
 		}
-		if strings.Contains(string(line), `"tools/call"`) {
+		if !many && strings.Contains(string(line), `"tools/call"`) {
 			out := bufio.NewWriter(os.Stdout)
 			for i := range 50_000 {
 				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":"r%d","method":"ping"}`+"\n", i)
@@ -115,6 +117,52 @@ func TestAHostileURLHoldsFewAnswers(t *testing.T) {
 	wantText(t, invoke(t, named(t, m, "mcp_x_hi"), `{}`), content.StatusOK, "", "hi")
 	if n := most.Load(); n > maxAnswers {
 		t.Errorf("it holds %d answers", n)
+	}
+}
+
+// A tree in memory is a hundred times as large as 3-byte values in a message.
+func TestAMessageOfManyValuesEndsTheConnection(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat("{},", maxValues)
+	for name, s := range map[string]Server{
+		"program": programServer(t, "x", "many"), "json": {URL: ""}, "events": {URL: ""},
+	} {
+		s.Name = "x"
+		if s.Command == nil {
+			h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				answer := strings.Replace(answerTo(body), `[{"type":"text"`, "["+many+`{"type":"text"`, 1)
+				switch {
+				case answer == "":
+					w.WriteHeader(http.StatusAccepted)
+				case name == "json":
+					w.Header().Set("Content-Type", "application/json")
+					_, _ = io.WriteString(w, answer)
+				default:
+					w.Header().Set("Content-Type", "text/event-stream")
+					_, _ = fmt.Fprintf(w, ": \"\ndata: %s\n\n", answer)
+				}
+			}))
+			t.Cleanup(h.Close)
+			s.URL = h.URL
+		}
+		m := open(t, Config{Servers: []Server{s}})
+		ready(t, m)
+		r := invoke(t, named(t, m, "mcp_x_hi"), `{}`).Result
+		if r.Status != content.StatusError || r.Code != CodeUnavailable {
+			t.Errorf("%s: result = %s %s %.100q", name, r.Status, r.Code, r.Text())
+		}
+	}
+}
+
+func TestTextsAndEventsAreNotCountedAsValues(t *testing.T) {
+	t.Parallel()
+	v := values{events: true}
+	for range 3 {
+		event := `data: {"a":"` + strings.Repeat(`,[{\"`, maxValues) + `","b":[1,2]}` + "\r\n\r\n"
+		if err := v.add([]byte(event)); err != nil || v.n != 0 {
+			t.Errorf("%d values, %v", v.n, err)
+		}
 	}
 }
 

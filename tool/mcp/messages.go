@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ type messages struct {
 	from   *bufio.Reader
 	output *output // gets the other lines
 
+	values  values
 	rest    []byte // of the current piece of a message
 	partial bool   // the last piece did not end its line
 	skip    bool   // its line is not a message
@@ -51,13 +53,82 @@ func (m *messages) Read(b []byte) (int, error) {
 				m.output.skipped(text[:min(len(text), maxNoise)])
 			}
 		}
-		if m.partial = errors.Is(err, bufio.ErrBufferFull); !m.skip {
-			m.rest = piece
+		if m.partial = errors.Is(err, bufio.ErrBufferFull); m.skip {
+			continue
 		}
+		if err := m.values.add(piece); err != nil {
+			return 0, err
+		}
+		m.rest = piece
 	}
 	n := copy(b, m.rest)
 	m.rest = m.rest[n:]
 	return n, nil
+}
+
+// maxValues limits one message. The SDK decodes schemas and structured content to trees, several
+// times: an empty object of 3 bytes took more than 300.
+const maxValues = 1 << 20
+
+var errManyValues = fmt.Errorf("a message has more than %d values", maxValues)
+
+// values counts the values of a message while it is read. A value begins an array or object, or
+// follows a comma.
+type values struct {
+	n, depth      int
+	events        bool // a blank line ends the message, not its last bracket
+	text, escaped bool
+	blank         bool // the line so far
+}
+
+func (v *values) add(b []byte) error {
+	for _, c := range b {
+		switch {
+		case c == '\n': // no text contains it
+			if v.events && v.blank {
+				v.n = 0
+			}
+			v.text, v.escaped, v.blank = false, false, true
+			continue
+		case c == '\r':
+			continue
+		case v.escaped:
+			v.escaped = false
+		case v.text && c == '\\':
+			v.escaped = true
+		case c == '"':
+			v.text = !v.text
+		case v.text:
+		case c == ',':
+			v.n++
+		case c == '{' || c == '[':
+			v.n++
+			v.depth++
+		case c == '}' || c == ']':
+			if v.depth--; v.depth <= 0 && !v.events {
+				v.n, v.depth = 0, 0
+			}
+		}
+		if v.blank = false; v.n > maxValues {
+			return errManyValues
+		}
+	}
+	return nil
+}
+
+// counted is the body of a response.
+type counted struct {
+	io.ReadCloser
+	values values
+}
+
+// Read returns the next bytes, as long as they have few values.
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	if many := c.values.add(b[:n]); many != nil {
+		return 0, many
+	}
+	return n, err //nolint:wrapcheck // the body's end
 }
 
 // Limits of the requests of a server that are not answered yet.

@@ -39,8 +39,8 @@ func programMain(mode string) int {
 		fmt.Println("{this is no JSON: " + os.Getenv("API_KEY"))
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return 0
-	case "hostile":
-		return hostileMain()
+	case "hostile", "many":
+		return hostileMain(mode == "many")
 	case "banner": // greets on stdout
 		fmt.Printf("Welcome!\r\n\n\t\n> listening%s\n  ", strings.Repeat(".", 100_000))
 	}

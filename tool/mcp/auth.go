@@ -33,7 +33,7 @@ var errForbidden = errors.New("the server forbids it (403)")
 // what the server refuses without them.
 type authTransport struct {
 	server Server
-	origin string // secrets go nowhere else
+	origin string // requests go nowhere else
 	getenv func(string) string
 	limit  int
 	base   *http.Transport
@@ -67,6 +67,9 @@ const maxRetries = 2
 // RoundTrip sends a request with credentials. If the server refuses them it retries with
 // better ones that need no person.
 func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if to := r.URL.Scheme + "://" + r.URL.Host; to != a.origin {
+		return nil, fmt.Errorf("the server redirects to %s, which may be a host that only this machine reaches: if you trust it, use its URL", to)
+	}
 	if answers(r) {
 		defer a.answers.Add(-1)
 		if a.answers.Add(1) > maxAnswers {
@@ -75,13 +78,6 @@ func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout) // the end of the session waits for it
 		defer cancel()
 		r = r.WithContext(ctx)
-	}
-	if r.URL.Scheme+"://"+r.URL.Host != a.origin { // a redirect elsewhere gets no credentials
-		resp, err := a.base.RoundTrip(r)
-		if err != nil {
-			return nil, err //nolint:wrapcheck // the HTTP client says more
-		}
-		return a.limited(resp), nil
 	}
 	for retries := 0; ; retries++ {
 		resp, bearer, err := a.send(r)

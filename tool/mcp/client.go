@@ -44,6 +44,7 @@ func (l *link) client() *sdk.Client {
 	}
 	c := sdk.NewClient(&sdk.Implementation{Name: "turnlog", Version: cmp.Or(l.all.Version, "unknown")}, opts)
 	c.AddReceivingMiddleware(l.survive)
+	c.AddSendingMiddleware(uncached)
 	for _, dir := range l.all.Roots {
 		u := url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}
 		c.AddRoots(&sdk.Root{URI: u.String(), Name: filepath.Base(dir)})
@@ -64,6 +65,18 @@ func (l *link) survive(next sdk.MethodHandler) sdk.MethodHandler {
 			l.noise.Do(func() {
 				l.log.Warn("MCP server sent a message that breaks the client", zap.String("method", method), zap.Error(err))
 			})
+		}
+		return answer, err
+	}
+}
+
+// uncached has the SDK keep no resource that it would return again. It keeps the last result of each
+// URI without a limit, so readResource empties it.
+func uncached(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		answer, err := next(ctx, method, r)
+		if read, ok := answer.(*sdk.ReadResourceResult); ok {
+			read.Cacheable = sdk.Cacheable{}
 		}
 		return answer, err
 	}

@@ -129,6 +129,7 @@ func readResource(ctx context.Context, s *sdk.ClientSession, c tool.Call, token 
 			out.Parts = append(out.Parts, resource(c))
 		}
 	}
+	r.Meta, r.Contents, r.InputRequests, r.RequestState = nil, nil, nil, "" // see uncached
 	return out, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -188,5 +189,31 @@ func TestAnErrorWithoutEndIsCut(t *testing.T) {
 	}
 	if n := sent.Load(); n >= limit {
 		t.Errorf("it sent %d MiB", n>>20)
+	}
+}
+
+// The SDK keeps what was last read from each URI, also if it may not be used again. The test is not
+// parallel: it measures the heap.
+func TestResourcesThatWereReadAreNotKept(t *testing.T) {
+	const reads = 64
+	m := open(t, Config{Servers: []Server{programServer(t, "x", "big")}})
+	ready(t, m)
+	read := named(t, m, "mcp_x_read_resource")
+	heap := func() uint64 {
+		var s runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc
+	}
+	before := heap()
+	for i := range reads {
+		for range 2 {
+			if r := invoke(t, read, fmt.Sprintf(`{"uri":"big:%d"}`, i)).Result; len(r.Text()) < bigResource {
+				t.Fatalf("result = %s %.100q", r.Status, r.Text())
+			}
+		}
+	}
+	if now := heap(); now > before+reads*bigResource/2 {
+		t.Errorf("the heap grew by %d MiB", (now-before)>>20)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+const bigResource = 1 << 20
+
 // programMain is the test binary as a server over stdin and stdout, in a mode.
 func programMain(mode string) int {
 	switch mode {
@@ -62,6 +64,13 @@ func programMain(mode string) int {
 		}
 		return texts(strconv.Itoa(cmd.Process.Pid)), nil, nil
 	})
+	if mode == "big" {
+		f.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: "big:{n}", Name: "big"}, func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			return &sdk.ReadResourceResult{
+				Cacheable: sdk.Cacheable{TTLMs: 1 << 30}, Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: strings.Repeat("x", bigResource)}},
+			}, nil
+		})
+	}
 	if err := f.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 		return 1
 	}

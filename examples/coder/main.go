@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 
 	"github.com/turnlog/turnlog/agent"
@@ -157,7 +159,11 @@ func workshop(root string) (tool.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	sh, err := exec.NewShell(root, exec.Options{Sandbox: "auto"}) // bubblewrap, where it works
+	opts := exec.Options{Sandbox: "auto"} // bubblewrap, where it works
+	if cache, err := os.UserCacheDir(); err == nil {
+		opts.Env = []string{"GOCACHE=" + cmp.Or(os.Getenv("GOCACHE"), filepath.Join(cache, "go-build"))} // a sandbox only reads it
+	}
+	sh, err := exec.NewShell(root, opts)
 	if err != nil {
 		return nil, err
 	}

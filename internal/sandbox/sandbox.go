@@ -16,10 +16,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -112,6 +115,23 @@ func (s *Sandbox) cacheOf(root string) string {
 	return filepath.Join(s.cache, hex.EncodeToString(id[:8]))
 }
 
+var idPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// linkSuffix ends the name of the link beside a cache that leads to its root.
+const linkSuffix = ".root"
+
+// removeCaches removes the caches of roots that are gone: a compiler's takes 100 MB and more.
+func (s *Sandbox) removeCaches() {
+	entries, _ := os.ReadDir(s.cache)
+	for _, e := range entries {
+		link := filepath.Join(s.cache, e.Name())
+		cache, ok := strings.CutSuffix(link, linkSuffix)
+		if _, err := os.Stat(link); ok && idPattern.MatchString(filepath.Base(cache)) && errors.Is(err, fs.ErrNotExist) {
+			_, _ = os.RemoveAll(cache), os.Remove(link)
+		}
+	}
+}
+
 // Name returns what commands get: bwrap or none.
 func (s *Sandbox) Name() string {
 	if s == nil || s.program == "" {
@@ -143,8 +163,13 @@ func (s *Sandbox) Env(root string) []string {
 		return nil
 	}
 	cache := s.cacheOf(root)
+	if _, err := os.Lstat(cache); err != nil {
+		s.removeCaches()
+	}
 	if cache == "" || os.MkdirAll(cache, 0o700) != nil {
 		cache = temp + "/.cache"
+	} else {
+		_ = os.Symlink(root, cache+linkSuffix)
 	}
 	return []string{"TMPDIR=" + temp, "XDG_CACHE_HOME=" + cache}
 }

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -226,4 +227,35 @@ func TestAProbeFindsTheSameWhileThreadsEnd(t *testing.T) {
 	}
 	close(over)
 	ends.Wait()
+}
+
+func TestTheCacheOfARootThatIsGoneIsRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := &Sandbox{program: "/bin/bwrap", cache: filepath.Join(dir, "sandbox")}
+	cache := func(root string) string {
+		root = filepath.Join(dir, root)
+		if err := os.MkdirAll(root, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, cache, _ := strings.Cut(s.Env(root)[1], "=")
+		if err := os.WriteFile(filepath.Join(cache, "object"), nil, 0o400); err != nil {
+			t.Fatal(err)
+		}
+		return cache
+	}
+	kept, gone := cache("kept"), cache("gone")
+	// A link that a command planted removes nothing but caches.
+	if err := errors.Join(os.Remove(filepath.Join(dir, "gone")), os.Symlink("/nowhere", filepath.Join(s.cache, "..."+linkSuffix))); err != nil {
+		t.Fatal(err)
+	}
+	cache("another")
+	if _, err := os.Stat(filepath.Join(kept, "object")); err != nil {
+		t.Errorf("the cache of a root that exists: %v", err)
+	}
+	for _, path := range []string{gone, gone + linkSuffix} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v, want that it is removed", path, err)
+		}
+	}
 }

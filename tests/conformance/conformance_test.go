@@ -74,7 +74,7 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	w := newWorkshop(t, sc)
-	p := &player{t: t, ctx: ctx, shop: w, hosted: sh.open(t, ctx, sc, w), loses: sh.name == "local crash"}
+	p := &player{t: t, ctx: ctx, shop: w, hosted: sh.open(t, ctx, sc, w), crash: crash, loses: sh.name == "local crash"}
 	for i, st := range sc.Steps {
 		p.at = fmt.Sprintf("step %d", i+1)
 		p.play(st)

@@ -16,8 +16,6 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker"
@@ -188,9 +186,9 @@ func nodeConfig(d *deployment) actor.Config {
 		Effects: engine.Config{
 			Permissions: d.shop, Hooks: d.shop.hooks(d.sc), Mutators: mutators(d.T, d.sc), Notes: memory(d.sc),
 		},
-		Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) },
+		Models: d.sc.model,
 		Agents: agentfile.Host{
-			Models:   func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) },
+			Models:   d.sc.model,
 			Commands: true, Folder: d.shop.root, Root: d.shop.root,
 		},
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -26,7 +25,7 @@ func shapes() []shape {
 func inProcess(manager func(config) task.Manager) func(*testing.T, context.Context, *scenario, *workshop) hosted {
 	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted {
 		t.Helper()
-		m, err := scripted.Parse(sc.name, []byte(sc.Script))
+		m, err := sc.model(sc.name, []byte(sc.Script))
 		if err != nil {
 			t.Fatal(err)
 		}

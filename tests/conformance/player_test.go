@@ -33,6 +33,7 @@ type player struct {
 	at   string
 	last session.Step
 
+	crash   bool // nodes die
 	loses   bool // calls are lost with their node
 	strayed bool // the model got to know that a call's outcome is unknown, which is another story
 }
@@ -58,6 +59,8 @@ func (p *player) play(st step) {
 		p.act(act{Submit: st.Submit, OnBusy: st.OnBusy, Only: st.Only})
 	case st.Run != "":
 		p.run(st)
+	case st.Stream != "":
+		p.stream(st)
 	case st.Task != nil:
 		p.check(p.Ask(p.ctx, st.Task.command()), st.Task.Refused)
 	case st.Act != nil:
@@ -155,6 +158,32 @@ func (p *player) run(st step) {
 	}
 	if res != nil {
 		p.spoil(got, res.Messages)
+	}
+}
+
+// stream shows what a stream says, as a reader does that cannot take back a complete message.
+func (p *player) stream(st step) {
+	p.t.Helper()
+	shown, now, retries := "", "", 0
+	for ev, err := range p.Stream(p.ctx, content.UserText(st.Stream)) {
+		if err != nil {
+			p.wrong("%s: the stream ended with %v", p.at, err)
+			return
+		}
+		switch ev := ev.(type) { //nolint:gochecksumtype // the others show no text of an answer
+		case session.TextDelta:
+			now += ev.Text
+		case session.Retry:
+			now, retries = "", retries+1
+		case session.MessageComplete:
+			if all := ev.Item.Text(); !strings.HasPrefix(all, now) { // the last deltas may come too late
+				p.wrong("%s: the stream said %q of the message %q", p.at, now, all)
+			}
+			shown, now = shown+ev.Item.Text(), ""
+		}
+	}
+	if shown != st.Shown || retries < st.Retries || retries > st.Retries && !p.crash {
+		p.wrong("%s: the stream said %q with %d retries, want %q with %d", p.at, shown, retries, st.Shown, st.Retries)
 	}
 }
 

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/policy/permission"
 )
@@ -22,8 +25,9 @@ type scenario struct {
 	name string
 
 	About    string        `yaml:"about"`
-	Covers   []string      `yaml:"covers"` // rules of README.md
-	Script   string        `yaml:"script"` // of the model
+	Covers   []string      `yaml:"covers"`   // rules of README.md
+	Script   string        `yaml:"script"`   // of the model
+	Stutters string        `yaml:"stutters"` // what the model streams before an attempt fails
 	Tools    []toolSpec    `yaml:"tools"`
 	Hooks    []hookSpec    `yaml:"hooks"`
 	Mutators []mutatorSpec `yaml:"mutators"`
@@ -207,6 +211,30 @@ func (c config) transcript() []content.Item {
 		out = append(out, content.NewItem(p.Kind, content.TextPart(p.Text)))
 	}
 	return out
+}
+
+// model returns the scenario's model.
+func (sc *scenario) model(name string, script []byte) (model.Model, error) {
+	m, err := scripted.Parse(name, script)
+	if err != nil || sc.Stutters == "" {
+		return m, err
+	}
+	return stuttering{m, sc.Stutters}, nil
+}
+
+// stuttering is a model that streams some text before an attempt fails.
+type stuttering struct {
+	model.Model
+	text string
+}
+
+func (m stuttering) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
+	out, err := m.Model.Call(ctx, r, emit)
+	if err != nil {
+		emit(content.Delta{Op: content.BeginPart, Kind: content.TextKind})
+		emit(content.Delta{Op: content.AppendPart, Kind: content.TextKind, Text: m.text})
+	}
+	return out, err
 }
 
 // definition returns the agent of the session.

@@ -11,13 +11,16 @@ import (
 // step is one action of the host. Exactly one field is set, except for those that belong to
 // another.
 type step struct {
-	Submit string        `yaml:"submit"`
-	OnBusy events.OnBusy `yaml:"on_busy"` // of Submit
-	Only   narrowing     `yaml:"only"`    // of Submit
-	Run    string        `yaml:"run"`     // an input whose turn is followed to its end, which Next and Result describe
-	Task   *taskSpec     `yaml:"task"`
-	Wait   time.Duration `yaml:"wait"` // for time to pass
-	Act    *act          `yaml:"act"`
+	Submit  string        `yaml:"submit"`
+	OnBusy  events.OnBusy `yaml:"on_busy"` // of Submit
+	Only    narrowing     `yaml:"only"`    // of Submit
+	Run     string        `yaml:"run"`     // an input whose turn is followed to its end, which Next and Result describe
+	Stream  string        `yaml:"stream"`  // an input whose turn is streamed: Shown is its text, Retries how often a reader must drop it
+	Shown   string        `yaml:"shown"`
+	Retries int           `yaml:"retries"`
+	Task    *taskSpec     `yaml:"task"`
+	Wait    time.Duration `yaml:"wait"` // for time to pass
+	Act     *act          `yaml:"act"`
 
 	// Next is what the next step must be: awaiting_input; finished REASON, or
 	// finished REASON: TEXT; approval TOOL KIND; after_tool_result; error: TEXT.

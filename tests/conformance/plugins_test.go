@@ -38,6 +38,7 @@ func (h hook) OnEvent(_ context.Context, e extension.HookEvent) (extension.Actio
 	h.shop.count(h.shop.asked, h.Name())
 	switch {
 	case h.Round != nil && *h.Round != e.Round, h.Tool != "" && (e.Call == nil || e.Call.Name != h.Tool),
+		h.Input != "" && (e.Call == nil || !strings.Contains(string(e.Call.Input), h.Input)),
 		h.Cache != "" && (e.Request == nil || e.Request.Cache == nil || e.Request.Cache.Mode != h.Cache || e.Request.Schema == nil),
 		h.Says != "" && (e.Reply == nil || !slices.ContainsFunc(e.Reply.Items, h.says)):
 		return extension.Action{}, nil

@@ -28,6 +28,7 @@ type scenario struct {
 	Covers   []string      `yaml:"covers"`   // rules of README.md
 	Script   string        `yaml:"script"`   // of the model
 	Stutters string        `yaml:"stutters"` // what the model streams before an attempt fails
+	Lines    bool          `yaml:"lines"`    // each line of a reply's text is an item of its own; the script counts items
 	Tools    []toolSpec    `yaml:"tools"`
 	Hooks    []hookSpec    `yaml:"hooks"`
 	Mutators []mutatorSpec `yaml:"mutators"`
@@ -99,6 +100,7 @@ type hookSpec struct {
 	Round    *int              `yaml:"round"` // acts in that round only, counted from 0
 	Tool     string            `yaml:"tool"`  // acts on calls of that tool only
 	Says     string            `yaml:"says"`  // acts on replies with this in their text only
+	Input    string            `yaml:"input"` // acts on calls with this in their arguments only
 	Cache    string            `yaml:"cache"` // acts on requests with an output schema and this cache mode only
 }
 
@@ -216,23 +218,30 @@ func (c config) transcript() []content.Item {
 // model returns the scenario's model.
 func (sc *scenario) model(name string, script []byte) (model.Model, error) {
 	m, err := scripted.Parse(name, script)
-	if err != nil || sc.Stutters == "" {
+	if err != nil || sc.Stutters == "" && !sc.Lines {
 		return m, err
 	}
-	return stuttering{m, sc.Stutters}, nil
+	return provider{m, sc}, nil
 }
 
-// stuttering is a model that streams some text before an attempt fails.
-type stuttering struct {
+// provider is a model with what a scenario adds to its script.
+type provider struct {
 	model.Model
-	text string
+	sc *scenario
 }
 
-func (m stuttering) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
+func (m provider) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 	out, err := m.Model.Call(ctx, r, emit)
-	if err != nil {
+	switch {
+	case err != nil && m.sc.Stutters != "":
 		emit(content.Delta{Op: content.BeginPart, Kind: content.TextKind})
-		emit(content.Delta{Op: content.AppendPart, Kind: content.TextKind, Text: m.text})
+		emit(content.Delta{Op: content.AppendPart, Kind: content.TextKind, Text: m.sc.Stutters})
+	case err == nil && m.sc.Lines && content.CountCalls(out.Items) == 0:
+		lines := strings.FieldsFunc(out.Items[0].Text(), func(r rune) bool { return r == '\n' })
+		out.Items = nil
+		for _, line := range lines {
+			out.Items = append(out.Items, content.NewItem(content.Assistant, content.TextPart(line)))
+		}
 	}
 	return out, err
 }

@@ -282,7 +282,7 @@ func TestManyUsersDoNotTakeAllPlacesTogether(t *testing.T) {
 // for, and send something to the session of another user, too. Nobody's session is forgotten.
 func TestAUserWithManySessionsDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { otherUsersTakeTurns(t, newWorld(t), 1500) })
+	synctest.Test(t, func(t *testing.T) { otherUsersTakeTurns(t, newWorld(t), 500) })
 }
 
 // TestAUserWithTooManySessionsDoesNotHoldUpOthers has more sessions with commands than nodes list.
@@ -299,7 +299,7 @@ func TestAUserWithTooManySessionsDoesNotHoldUpOthers(t *testing.T) {
 		if err := conn.FlushWithContext(w.Ctx); err != nil {
 			t.Fatal(err)
 		}
-		otherUsersTakeTurns(t, w, 1500)
+		otherUsersTakeTurns(t, w, 500)
 	})
 }
 
@@ -309,7 +309,7 @@ func otherUsersTakeTurns(t *testing.T, w *world, many int) {
 	send, open := w.asNamed(), slowTurn(time.Second)
 	counted := &leaving{left: make(map[string]int)}
 	var node *actor.Node
-	n := w.nodeWith("n1", func(n *actor.Node) { node = n }, func(c *actor.Config) { c.Capacity, c.Metrics = 40, counted })
+	n := w.nodeWith("n1", func(n *actor.Node) { node = n }, func(c *actor.Config) { c.Capacity, c.Metrics = 10, counted })
 	for i := range many {
 		send("mallory", content.SessionID(fmt.Sprint("x", i)), open)
 	}

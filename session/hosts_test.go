@@ -125,6 +125,9 @@ func TestAProgramDoesTheSameInProcessAndInADeployment(t *testing.T) {
 		want    []string
 	}{
 		"run": {program: runTwice, want: []string{"first: one", "second: two"}},
+		"wait for queued input beside input that steers": {program: queuedAndSteering, want: []string{
+			"first: steer", "second: queued", "first: steer",
+		}},
 		"stream": {program: streamed, want: []string{
 			"*events echo", "hi", "first: one",
 		}},
@@ -168,6 +171,31 @@ func TestAProgramDoesTheSameInProcessAndInADeployment(t *testing.T) {
 func runTwice(ctx context.Context, s *session.Session) (out []string) {
 	for _, text := range []string{"one", "two"} {
 		out = append(out, response(s.RunText(ctx, text)))
+	}
+	return out
+}
+
+// queuedAndSteering submits, at a yield, input for the next turn, then input that joins the open one.
+func queuedAndSteering(ctx context.Context, s *session.Session) (out []string) {
+	var turns []*session.Turn
+	for _, in := range []session.Input{
+		{Items: []content.Item{content.UserText("one")}},
+		{Items: []content.Item{content.UserText("queued")}, OnBusy: session.Queue},
+		{Items: []content.Item{content.UserText("steer")}},
+	} {
+		t, err := s.Submit(ctx, in)
+		if err != nil {
+			return append(out, err.Error())
+		}
+		if turns = append(turns, t); len(turns) > 1 {
+			continue
+		}
+		if step, err := t.Next(ctx); err != nil {
+			return append(out, fmt.Sprintf("%T, %v", step, err))
+		}
+	}
+	for _, t := range turns {
+		out = append(out, response(t.Wait(ctx)))
 	}
 	return out
 }

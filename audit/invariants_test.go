@@ -217,6 +217,8 @@ func brokenApprovals() []broken {
 		{"rules-held", "do not allow it and it was not approved", ruledBy(events.RuleAsk)},
 		{"rules-held", "but the policy denies it", tools().before(events.KindToolDispatched, 1, policyOf(events.RuleDeny))},
 		{"rules-held", "but the policy does not allow it", tools().after(events.KindRunStarted, 1, policyOf(events.RuleAsk))},
+		{"rules-held", "which has no such rule", because(events.GroundOf(events.ByPolicy, events.Rule{Tool: "*", Action: events.RuleAllow}))},
+		{"rules-held", "by approval g1, which did not approve it", because(events.Ground{By: events.ByApproval, Name: "g1"})},
 		{"rules-held", "its turn's rules deny it", narrowedBy(events.RuleDeny)},
 		{"rules-held", "its turn's rules still need an approval", narrowedBy(events.RuleAsk)},
 		{"approval-once", "but approval g2 is undecided", tools().before(events.KindToolResultReceived, 2, g2)},
@@ -237,6 +239,11 @@ func allowed(pattern, by string, asker events.Asker) book {
 	b := change(tools(), 1, func(e *events.ApprovalRequired) { e.Approval.Asker, e.Approval.Tool = asker, "t" })
 	b = change(b, 1, func(e *events.ApprovalResolved) { e.Grant, e.By = "grant-1", "ada" })
 	return b.before(events.KindApprovalRequired, 1, events.ToolsAllowed{Grant: "grant-1", Tools: []string{pattern}, By: by})
+}
+
+// because is tools with a second call that starts on a false ground.
+func because(g events.Ground) book {
+	return change(tools(), 2, func(e *events.ToolDispatched) { e.Because = []events.Ground{g} })
 }
 
 // ruledBy is tools in a session with a rule for all calls.

@@ -40,6 +40,7 @@ func rulesHeld() rule {
 				c.approved = append(c.approved, a.Asker)
 			}
 		case events.ToolDispatched:
+			r.judgeGrounds(f, ev)
 			if c, ok := r.calls[ev.Call]; ok {
 				delete(r.calls, ev.Call)
 				c.judge(f)
@@ -125,6 +126,25 @@ func (c *ruledCall) judgeByPolicy(f fact, p events.Policy) {
 		f.fail("call %s of %s starts, but the policy denies it", c.request.Call.ID, name)
 	case action == events.RuleAsk && len(c.approved) == 0:
 		f.fail("call %s of %s starts, but the policy does not allow it and it was not approved", c.request.Call.ID, name)
+	}
+}
+
+// judgeGrounds reports what a start names as its grounds, but was not so.
+func (r *ruled) judgeGrounds(f fact, ev events.ToolDispatched) {
+	for _, g := range ev.Because {
+		switch g.By {
+		case events.ByPolicy:
+			named := events.Rule{Tool: g.Name, Action: g.Action, Queue: g.Queue}
+			last := events.Rule{Tool: "*", Action: events.RuleGuard} // of every list
+			if named != last && !slices.ContainsFunc(r.policy.Rules, func(l []events.Rule) bool { return slices.Contains(l, named) }) {
+				f.fail("call %s starts by the rule %s of the policy, which has no such rule", ev.Call, g.Name)
+			}
+		case events.ByApproval:
+			if a := f.ledger.approvals[content.ApprovalID(g.Name)]; a == nil || a.CallID != ev.Call || a.outcome != events.Approved {
+				f.fail("call %s starts by approval %s, which did not approve it", ev.Call, g.Name)
+			}
+		case events.ByRule, events.ByFlag, events.ByHook, events.ByEffects, events.ByRetry:
+		}
 	}
 }
 

@@ -33,17 +33,17 @@ type Subject struct {
 	OpenerClaimed bool `msgpack:"oc,omitempty" json:"opener_claimed,omitempty"`
 }
 
-// Ruling returns the strictest ruling of the lists about a call, and the rule that says so.
-// A policy without lists, as of a session from before policies, allows every call.
+// Ruling returns the strictest ruling of the lists about a call, and the rule that says so: the
+// first list's if all allow the call. A policy without lists, as of a session from before
+// policies, allows every call, by no rule.
 func (p Policy) Ruling(tool, queue string, effects content.Effects) (Action, Rule) {
 	action, rule := RuleAllow, Rule{}
-	for _, list := range p.Rules {
-		switch a, r := Ruling(list, tool, queue, effects); a {
-		case RuleDeny:
+	for i, list := range p.Rules {
+		switch a, r := Ruling(list, tool, queue, effects); {
+		case a == RuleDeny:
 			return a, r
-		case RuleAsk:
+		case a == RuleAsk, i == 0:
 			action, rule = a, r
-		case RuleAllow, RuleGuard:
 		}
 	}
 	return action, rule

@@ -205,6 +205,7 @@ func toolSamples() []Event {
 			Call:     "call_b", Place: content.PlaceOf(3, 2, 1), Attempt: 2, Route: content.Background, Queue: "default",
 			Digest: "d9", Input: json.RawMessage(`{"path":"go.sum"}`), Deadline: sampleTime.Add(time.Minute),
 			DetachAt: sampleTime.Add(time.Second),
+			Because:  []Ground{{By: ByPolicy, Name: "fs_*", Action: RuleAsk, Queue: "default"}, {By: ByApproval, Name: "t3-r2-c1-g1"}},
 		},
 		ToolAttemptLost{Call: "call_b", Attempt: 1, Reason: "worker gone"},
 		DeadLetterSettled{Call: "call_b", Outcome: DeadRetried, By: "ada", User: "web", Reason: "checked by hand"},

@@ -38,7 +38,7 @@ func (d *decision) dispatchNext() {
 func (d *decision) dispatched(c Call) events.ToolDispatched {
 	ev := events.ToolDispatched{
 		Call: c.ID, Place: c.Place, Attempt: c.Lost + 1, Route: c.Routing.Route, Queue: c.Routing.Queue,
-		Digest: c.Digest, Input: c.Input, Approved: d.approvedFor(c),
+		Digest: c.Digest, Input: c.Input, Approved: d.approvedFor(c), Because: d.because(c),
 	}
 	if c.Routing.Timeout > 0 {
 		ev.Deadline = d.At.Add(c.Routing.Timeout)
@@ -160,6 +160,7 @@ func (d *decision) loseAttempt(c Call, reason string, again bool) {
 		if d.mayStart(c) {
 			next := d.dispatched(c)
 			next.Attempt, next.DetachAt = c.Attempt+1, c.DetachAt
+			next.Because = append(next.Because, events.Ground{By: events.ByEffects, Name: string(c.Routing.Effects)})
 			d.emit(next)
 		}
 	case !d.Closed && d.Config.Retry.AskLost:
@@ -237,6 +238,7 @@ func (d *decision) settleDead(c commands.SettleDeadLetter) error {
 	ev.Outcome = events.DeadRetried
 	again := d.dispatched(*call)
 	again.Route = content.Background
+	again.Because = append(again.Because, events.Ground{By: events.ByRetry})
 	d.emit(ev, again)
 	return nil
 }

@@ -105,7 +105,7 @@ func (s Style) ofCall(ev any) string {
 	case events.ApprovalResolved:
 		return s.list("", ev.Approval, "call", ev.Call, "", ev.Outcome, "by", ev.Decider(), "as in", ev.Grant) + is(ev.Always, ", for always") + s.after("input", string(ev.Input)) + s.colon(ev.Reason)
 	case events.ToolDispatched:
-		return s.list("", ev.Call, "attempt", ev.Attempt, "", ev.Route, "queue", ev.Queue, "deadline", ev.Deadline, "input", string(ev.Input))
+		return s.list("", ev.Call, "attempt", ev.Attempt, "", ev.Route, "queue", ev.Queue, "deadline", ev.Deadline, "input", string(ev.Input), "because of", grounds(ev.Because))
 	case events.ToolAttemptLost:
 		return s.list("", ev.Call, "attempt", ev.Attempt) + s.colon(ev.Reason)
 	case events.DeadLetterSettled:

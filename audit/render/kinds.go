@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
@@ -37,6 +38,21 @@ func rules(lists [][]events.Rule) string {
 		all[i] = strings.Join(one, ", ")
 	}
 	return strings.Join(all, "; and ")
+}
+
+// grounds lists what let a call start.
+func grounds(all []events.Ground) []string {
+	out := make([]string, len(all))
+	for i, g := range all {
+		out[i] = strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", g.By, g.Name, g.Action)), " ")
+		if g.Queue != "" {
+			out[i] += " on " + g.Queue
+		}
+		if i < len(all)-1 {
+			out[i] += " +"
+		}
+	}
+	return out
 }
 
 func (s Style) modelFailed(ev events.ModelCallFailed) string {

@@ -99,6 +99,40 @@ func (c Counters) Spent() Limits {
 	}
 }
 
+// Over returns the first of some limits that is exceeded, or would be by one round or request. Its scope
+// is not set.
+func (c Counters) Over(l Limits, kinds ...LimitKind) (reached LimitReached, over bool) {
+	spent := c.Spent()
+	for _, k := range kinds {
+		set, used := *l.Of(k), *spent.Of(k)
+		limit, next := max(set, 0), used
+		if k == LimitRounds || k == LimitRequests {
+			next++
+		}
+		if set == 0 || next <= limit {
+			continue
+		}
+		if k == LimitRequests {
+			used = next
+		}
+		return LimitReached{Kind: k, Limit: limit, Used: used}, true
+	}
+	return LimitReached{}, false
+}
+
+// Left returns what is left of limits.
+func (c Counters) Left(l Limits) Limits {
+	spent := c.Spent()
+	for _, k := range LimitKinds() {
+		if left := l.Of(k); *left != 0 {
+			if *left = max(*left, 0) - *spent.Of(k); *left <= 0 {
+				*left = -1
+			}
+		}
+	}
+	return l
+}
+
 // LimitReached records which limit ended a turn.
 type LimitReached struct {
 	Kind  LimitKind `msgpack:"k" json:"limit_kind"`

@@ -85,20 +85,9 @@ func (s *State) scopes() (all []scope) {
 // over returns the first of the limits that is exceeded, or would be by one round or request.
 func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 	for _, sc := range d.scopes() {
-		spent := sc.used.Spent()
-		for _, k := range kinds {
-			set, used := *sc.limits.Of(k), *spent.Of(k)
-			limit, next := max(set, 0), used
-			if k == events.LimitRounds || k == events.LimitRequests {
-				next++
-			}
-			if set == 0 || next <= limit {
-				continue
-			}
-			if k == events.LimitRequests {
-				used = next
-			}
-			return &events.LimitReached{Kind: k, Limit: limit, Used: used, Scope: sc.name}
+		if l, over := sc.used.Over(sc.limits, kinds...); over {
+			l.Scope = sc.name
+			return &l
 		}
 	}
 	return nil
@@ -109,16 +98,9 @@ func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 func Remaining(s *State) events.Limits {
 	var left events.Limits
 	for _, sc := range s.scopes() {
-		spent := sc.used.Spent()
-		for _, k := range events.LimitKinds() {
-			if l := sc.limits.Of(k); *l != 0 {
-				if *l = max(*l, 0) - *spent.Of(k); *l <= 0 {
-					*l = -1
-				}
-			}
-		}
-		sc.limits.MaxRounds, sc.limits.WallClock = 0, 0
-		left = left.And(sc.limits)
+		own := sc.used.Left(sc.limits)
+		own.MaxRounds, own.WallClock = 0, 0
+		left = left.And(own)
 	}
 	return left
 }

@@ -101,34 +101,6 @@ type ToolDispatched struct {
 	Because []Ground `msgpack:"bc,omitempty" json:"because,omitempty"` // what let it start; none: not recorded, or nothing restricts the session
 }
 
-// Ground is one thing that let a call start.
-type Ground struct {
-	By GroundKind `msgpack:"b" json:"by"`
-
-	Name   string `msgpack:"n,omitempty" json:"name,omitempty"`   // the pattern of a rule, the id of an approval, the name of a hook, the effects
-	Action Action `msgpack:"a,omitempty" json:"action,omitempty"` // of a rule
-	Queue  string `msgpack:"q,omitempty" json:"queue,omitempty"`  // of a rule: its pattern
-}
-
-// GroundKind is the kind of a Ground.
-type GroundKind string
-
-// The kinds of grounds. A rule that asks is one together with the approval that answers it.
-const (
-	ByPolicy   GroundKind = "policy"   // a rule of the policy of the session's host
-	ByRule     GroundKind = "rule"     // a rule of the session, from its agent or the flags that opened it
-	ByFlag     GroundKind = "flag"     // a rule of the turn, from the flags of its input
-	ByApproval GroundKind = "approval" // an approval of the call
-	ByHook     GroundKind = "hook"     // a hook of the host that could have stopped the call
-	ByEffects  GroundKind = "effects"  // an attempt was lost, and the tool's effects permit another one
-	ByRetry    GroundKind = "retry"    // a person had a dead letter run again
-)
-
-// GroundOf returns the ground for a call that a rule allows.
-func GroundOf(by GroundKind, r Rule) Ground {
-	return Ground{By: by, Name: r.Tool, Action: r.Action, Queue: r.Queue}
-}
-
 // ToolAttemptLost records that the worker of an attempt was lost.
 type ToolAttemptLost struct {
 	Call    content.CallID `msgpack:"c" json:"call"`

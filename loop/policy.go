@@ -68,33 +68,16 @@ func (d *decision) mayStart(c Call) bool {
 }
 
 // because lists what lets a call start now. What a worker's own policies and the host's allow is
-// not among them: they judge what the call does, and record only questions and denials.
-func (d *decision) because(c Call) (all []events.Ground) {
-	name, queue := c.Name, c.Routing.Queue
-	if len(d.Policy.Rules) > 0 {
-		_, rule := d.Policy.Ruling(name, queue, c.Routing.DeclaredEffects())
-		all = append(all, events.GroundOf(events.ByPolicy, rule))
-	}
-	if len(d.Config.Rules) > 0 {
-		_, rule := events.Ruling(d.Config.Rules, name, "", c.Routing.Effects)
-		all = append(all, events.GroundOf(events.ByRule, rule))
-	}
-	for _, list := range c.Rules { // these only restrict
-		if i := slices.IndexFunc(list, func(r events.Rule) bool { return content.Matches(r.Tool, name) }); i >= 0 {
-			all = append(all, events.GroundOf(events.ByFlag, list[i]))
-		}
-	}
+// not among it: they judge what the call does, and record only questions and denials.
+func (d *decision) because(c Call) []events.Ground {
+	all := events.GroundsOf(d.Policy, d.Config.Rules, c.Rules, c.Name, c.Routing)
 	for _, a := range d.approvals() {
 		if a.CallID == c.ID && a.Outcome == events.Approved {
 			all = append(all, events.Ground{By: events.ByApproval, Name: string(a.ID)})
 		}
 	}
 	if d.Turn != nil && slices.Contains(d.Turn.Hooks, HookPoint{pointPreTool, c.ID}) {
-		for _, h := range d.Config.Hooks {
-			if slices.Contains(h.Points, pointPreTool) {
-				all = append(all, events.Ground{By: events.ByHook, Name: h.Name})
-			}
-		}
+		all = append(all, events.GroundsOfHooks(d.Config.Hooks, pointPreTool)...)
 	}
 	return all
 }

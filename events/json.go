@@ -15,10 +15,7 @@ import (
 // A raw value that is not JSON, such as malformed arguments, becomes a string. NaN and
 // infinities become 0.
 func MarshalEvent(e Event) (json.RawMessage, error) {
-	fields, err := json.Marshal(e)
-	if err != nil {
-		fields, err = json.Marshal(presentable(reflect.ValueOf(e)).Interface())
-	}
+	fields, err := MarshalView(e)
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", KindOf(e), err)
 	}
@@ -36,6 +33,19 @@ func MarshalEvent(e Event) (json.RawMessage, error) {
 		b.WriteByte('}')
 	}
 	return b.Bytes(), nil
+}
+
+// MarshalView returns as JSON what contains values of events, also those that are not JSON: models may write
+// anything as arguments. Structs must have only exported fields.
+func MarshalView(v any) (json.RawMessage, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		raw, err = json.Marshal(presentable(reflect.ValueOf(v)).Interface())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("marshal %T: %w", v, err)
+	}
+	return raw, nil
 }
 
 // presentable returns a deep copy of v that encoding/json accepts.

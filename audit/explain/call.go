@@ -1,0 +1,207 @@
+package explain
+
+import (
+	"encoding/json"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// At is the entry that records something, and its time by the driver's clock.
+type At struct {
+	Seq  uint64       `json:"seq"`
+	Time content.Time `json:"at"`
+}
+
+// Key is the id of the key that signed something. It is empty if nothing did, or if the journal is from
+// before signatures.
+type Key string
+
+// String returns the key for people.
+func (k Key) String() string {
+	if k == "" {
+		return "unsigned"
+	}
+	return "signed with key " + string(k)
+}
+
+// Person is who sent or decided something.
+type Person struct {
+	User string `json:"user,omitempty"` // verified by the NATS server
+	By   string `json:"by,omitempty"`   // what the sender wrote about itself
+	Key  Key    `json:"key,omitempty"`
+}
+
+// String names the person as content.Sender does, or is empty.
+func (p Person) String() string { return content.Sender(p.User, p.By) }
+
+// Call is everything that a journal says about one tool call.
+type Call struct {
+	Session  content.SessionID `json:"session"`
+	ID       content.CallID    `json:"call"`
+	Place    content.Place     `json:"place"`
+	Provider string            `json:"provider_id,omitempty"`
+	Tool     string            `json:"tool"`
+	Effects  string            `json:"effects"` // once, read_only or idempotent, as the tool declares
+	Turn     content.TurnID    `json:"turn"`
+	Round    int               `json:"round"`
+	Status   content.Status    `json:"status"` // of its first result; empty: it has none
+
+	Asked     Asked           `json:"asked"`
+	Written   json.RawMessage `json:"written"`       // its arguments as the model wrote them
+	Ran       json.RawMessage `json:"ran,omitempty"` // the arguments that an approver put in their place
+	Questions []Question      `json:"questions,omitempty"`
+	Hooks     []Hook          `json:"hooks,omitempty"`
+	Policy    *Policy         `json:"policy,omitempty"` // in force when it last started, or when it was refused
+	Attempts  []Attempt       `json:"attempts,omitempty"`
+	Orders    []Order         `json:"orders,omitempty"`
+	Results   []Result        `json:"results,omitempty"`
+	Seen      []Sight         `json:"seen,omitempty"`
+}
+
+// Asked is where a call comes from: from input, by a turn and a model's reply.
+type Asked struct {
+	Opener  Person        `json:"opener"` // of the session
+	Agent   string        `json:"agent,omitempty"`
+	Trigger events.Origin `json:"trigger,omitempty"` // of the turn
+	Inputs  []Input       `json:"inputs,omitempty"`  // of the turn until then
+	Reply   At            `json:"reply"`
+	Model   string        `json:"model,omitempty"` // as the provider reported it, else as it was configured
+	ID      string        `json:"response_id,omitempty"`
+	Writer  Writer        `json:"writer"`
+}
+
+// Writer is the driver that wrote something into the journal.
+type Writer struct {
+	Node  string `json:"node,omitempty"`
+	Epoch uint64 `json:"epoch"`
+	Key   Key    `json:"key,omitempty"`
+}
+
+// Input is input that a turn answers.
+type Input struct {
+	At
+
+	Origin events.Origin `json:"origin"`
+	From   Person        `json:"from"`
+	Text   string        `json:"text"`
+}
+
+// Question is what a person was asked about a call.
+type Question struct {
+	At
+
+	ID       content.ApprovalID     `json:"id"`
+	Kind     string                 `json:"request_kind"`
+	Scope    string                 `json:"scope,omitempty"`
+	Reason   content.ApprovalReason `json:"reason,omitempty"`
+	Summary  string                 `json:"summary,omitempty"`
+	Asker    events.Asker           `json:"asker,omitempty"`
+	Decision *Decision              `json:"decision,omitempty"` // nil: it is open
+}
+
+// Decision is the outcome of a question.
+type Decision struct {
+	At
+
+	Outcome events.Outcome     `json:"outcome"`
+	Decider Person             `json:"decider"`
+	Reason  string             `json:"reason,omitempty"`
+	Always  bool               `json:"always,omitempty"`  // for the rest of the session
+	Input   json.RawMessage    `json:"input,omitempty"`   // the arguments that the decider put in place
+	Grant   content.ApprovalID `json:"grant,omitempty"`   // what answered instead of a person
+	Allowed []string           `json:"allowed,omitempty"` // the tools that the grant allows; none: it is an approval for always
+}
+
+// Hook is what the hooks of a point decided about a call.
+type Hook struct {
+	At
+
+	Point      string            `json:"point"`
+	Hook       string            `json:"hook,omitempty"` // which one decided; empty: all continued
+	Action     string            `json:"action"`
+	Reason     string            `json:"reason,omitempty"`
+	FailedOpen []string          `json:"failed_open,omitempty"`
+	Notes      []events.HookNote `json:"notes,omitempty"`
+}
+
+// Policy is the policy of the session's host.
+type Policy struct {
+	At
+
+	Name   string `json:"name,omitempty"`
+	Digest string `json:"digest"`
+}
+
+// Attempt is one start of a call.
+type Attempt struct {
+	At
+
+	N            int             `json:"attempt"`
+	Route        content.Route   `json:"route,omitempty"`
+	Queue        string          `json:"queue,omitempty"` // empty: the node's own tools
+	Writer       Writer          `json:"writer"`
+	Worker       Key             `json:"worker,omitempty"`
+	Digest       string          `json:"input_digest,omitempty"`
+	Because      []events.Ground `json:"because"`                // nil: not recorded
+	Unrestricted bool            `json:"unrestricted,omitempty"` // no policy and no rules applied
+	Lost         *Loss           `json:"lost,omitempty"`
+}
+
+// Loss is the loss of the worker of an attempt.
+type Loss struct {
+	At
+
+	Reason string `json:"reason,omitempty"`
+}
+
+// Order is what a person ordered about a call: to cancel it, to leave it in the background, to run a dead
+// letter again or to drop it.
+type Order struct {
+	At
+
+	Action string `json:"action"`          // cancelled, detached, retried, dropped
+	Scope  string `json:"scope,omitempty"` // turn or session: what was cancelled, with the call
+	From   Person `json:"from"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Result is what came back.
+type Result struct {
+	At
+
+	Status    content.Status `json:"status"`
+	Code      string         `json:"code,omitempty"`
+	Text      string         `json:"text"`
+	Bytes     int            `json:"bytes"`             // of the text
+	Others    int            `json:"others,omitempty"`  // parts that are no text
+	Attempt   int            `json:"attempt,omitempty"` // 0: the core answered, no attempt reported
+	Took      int64          `json:"duration_ns,omitempty"`
+	Late      bool           `json:"late,omitempty"`      // the call had been answered already
+	Cut       bool           `json:"truncated,omitempty"` // its worker cut the output
+	Changed   []string       `json:"changed_paths,omitempty"`
+	Worker    Key            `json:"worker,omitempty"`
+	Responder Writer         `json:"writer"`
+}
+
+// Form is what the transcript has of a call's result.
+type Form string
+
+// The forms.
+const (
+	FormFull        Form = "full"        // as it came back
+	FormPlaceholder Form = "placeholder" // that it runs in the background
+	FormNotice      Form = "notice"      // a notification, after a placeholder or another answer
+	FormChanged     Form = "changed"     // a mutator put other text in its place
+	FormGone        Form = "gone"        // removed, such as by a compaction
+)
+
+// Sight is a model call that saw a call's result in another form than the model calls before it.
+type Sight struct {
+	At
+
+	Turn    content.TurnID `json:"turn"`
+	Round   int            `json:"round"`
+	Form    Form           `json:"form"`
+	Through string         `json:"through,omitempty"` // the mutator or the task that changed or removed it
+}

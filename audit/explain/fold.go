@@ -1,0 +1,179 @@
+package explain
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// fold is the state that readers share: where the session stands, and the calls that they keep.
+type fold struct {
+	keep func(content.ToolCall) bool
+
+	at      At // of the entry
+	writer  Writer
+	session content.SessionID
+	opener  Person
+	agent   string
+	model   string
+	policy  *Policy
+	ruled   bool // the session has rules
+	allowed map[content.ApprovalID][]string
+
+	queue    []queued
+	turn     content.TurnID // the last one
+	open     bool           // it has not ended
+	trigger  events.Origin
+	inputs   []Input // of the turn
+	narrowed bool    // the turn has rules
+	reply    Asked   // the last reply, with only the fields that say which
+
+	calls    []*Call
+	byID     map[content.CallID]*Call
+	argv     []string // of the open task's verifier
+	verifier *Call    // the last one
+}
+
+// queued is input that has not joined a turn.
+type queued struct {
+	Input
+
+	task    bool
+	onBusy  events.OnBusy
+	options *events.TurnOptions
+}
+
+func newFold(keep func(content.ToolCall) bool) fold {
+	return fold{keep: keep, byID: map[content.CallID]*Call{}, allowed: map[content.ApprovalID][]string{}}
+}
+
+// begin sets the entry of the events that follow.
+func (f *fold) begin(r journal.Record) {
+	f.at = At{r.Seq, r.Entry.At}
+	f.session = cmp.Or(f.session, r.Entry.Session)
+	f.writer.Epoch = r.Entry.Epoch
+}
+
+// note folds an event. Switches over an events.Event must be complete, so it comes as any.
+func (f *fold) note(ev any) {
+	switch ev := ev.(type) {
+	case events.DriverClaimed:
+		f.writer = Writer{Node: ev.Node, Epoch: ev.Epoch}
+	case events.RunStarted:
+		f.opener = Person{User: ev.User, By: ev.By}
+		f.configure(ev.Config)
+	case events.ConfigChanged:
+		f.configure(ev.Config)
+	case events.ModelSwitched:
+		f.model = ev.Model
+	case events.PolicyApplied:
+		f.policy = &Policy{f.at, ev.Policy.Name, ev.Policy.Digest}
+	case events.ToolsAllowed:
+		f.allowed[ev.Grant] = ev.Tools
+	case events.TaskStarted:
+		f.argv = ev.Spec.Verifier
+	default:
+		f.noteTurn(ev)
+		f.noteCall(ev)
+	}
+}
+
+func (f *fold) configure(c events.Config) {
+	f.model, f.ruled = c.Model, len(c.Rules) > 0
+	if c.Agent != nil {
+		f.agent = c.Agent.Name
+	}
+}
+
+// noteTurn folds input, turns and replies.
+func (f *fold) noteTurn(ev any) {
+	switch ev := ev.(type) {
+	case events.InputQueued:
+		in := Input{f.at, ev.Origin, Person{User: ev.User, By: ev.By}, textOf(ev.Items)}
+		f.queue = append(f.queue, queued{in, ev.Task != nil, ev.OnBusy, ev.Options})
+	case events.InputAccepted:
+		f.accept(ev)
+	case events.TurnStarted:
+		f.turn, f.trigger, f.open = ev.Turn, ev.Trigger, true
+		f.narrowed = ev.Options != nil && len(ev.Options.Rules) > 0
+	case events.TurnFinished:
+		f.open = false
+	case events.ReplyRecorded:
+		f.reply = Asked{Reply: f.at, Model: cmp.Or(ev.Model, f.model), ID: ev.ResponseID}
+	}
+}
+
+// accept moves queued input into the turn, as the core does: a task's own, or what may join the turn now.
+func (f *fold) accept(ev events.InputAccepted) {
+	if ev.Turn != f.turn || !f.open {
+		f.turn, f.inputs = ev.Turn, nil
+	}
+	if ev.Options != nil {
+		f.narrowed = len(ev.Options.Rules) > 0
+	}
+	var taken func(queued) bool
+	switch ev.Origin {
+	case events.FromTask:
+		taken = func(q queued) bool { return q.task }
+	case events.FromHost, events.FromParent:
+		taken = func(q queued) bool { return !q.task && (!f.open || q.onBusy == events.Steer) }
+	case events.FromVerifier, events.FromNotification, events.FromSchema:
+		f.inputs = append(f.inputs, Input{f.at, ev.Origin, Person{}, textOf(ev.Items)})
+		return
+	default:
+		return
+	}
+	for _, q := range f.queue {
+		if taken(q) {
+			f.inputs = append(f.inputs, q.Input)
+		}
+	}
+	f.queue = slices.DeleteFunc(f.queue, taken)
+}
+
+// textOf is the text of items, without other parts.
+func textOf(items []content.Item) (text string) {
+	for _, it := range items {
+		if t := it.Text(); t != "" && text != "" {
+			text += "\n" + t
+		} else {
+			text += t
+		}
+	}
+	return text
+}
+
+// add keeps a call that was requested or, of a verifier, is about to run.
+func (f *fold) add(c content.ToolCall, turn content.TurnID, round int, effects content.Effects) *Call {
+	asked := f.reply
+	asked.Opener, asked.Agent, asked.Trigger, asked.Writer = f.opener, f.agent, f.trigger, f.writer
+	asked.Inputs = slices.Clone(f.inputs)
+	kept := &Call{
+		Session: f.session, ID: c.ID, Place: c.Place, Tool: c.Name, Effects: string(cmp.Or(effects, "once")),
+		Turn: turn, Round: round, Written: c.Input, Asked: asked, Policy: f.policy,
+	}
+	if c.ProviderID != string(c.ID) {
+		kept.Provider = c.ProviderID
+	}
+	f.calls = append(f.calls, kept)
+	f.byID[c.ID] = kept
+	return kept
+}
+
+// verify returns the call of a verifier: nil if it is not kept.
+func (f *fold) verify(place content.Place) *Call {
+	if c := f.byID[content.CallID(place)]; c != nil {
+		return c
+	}
+	input, _ := json.Marshal(map[string][]string{"argv": f.argv}) // strings always can be
+	c := content.ToolCall{ID: content.CallID(place), Place: place, Name: loop.VerifierTool, Input: input}
+	if !f.keep(c) {
+		return nil
+	}
+	return f.add(c, f.turn, 0, content.Once)
+}

@@ -1,0 +1,43 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/turnlog/turnlog/audit/explain"
+)
+
+// Explain writes in sentences what a journal says about a call.
+func Explain(w io.Writer, style Style, c explain.Call) error {
+	p := phrases{
+		quote: func(text string) phrase { return phrase(`"` + style.Line(text) + `"`) },
+		code:  func(text string) phrase { return phrase(style.Line(text)) },
+	}
+	var b strings.Builder
+	b.WriteString(string(p.title(c)) + "\n")
+	fmt.Fprintf(&b, "%s\n", style.Dim(string(p.say("%s, round %d of %s, effects: %s", c.Place, c.Round, c.Turn, c.Effects))))
+	for _, part := range []struct {
+		head  string
+		lines []phrase
+	}{
+		{"Who asked", p.asked(c.Asked)},
+		{"Arguments", p.arguments(c)},
+		{"Why it was allowed or denied", p.allowed(c)},
+		{"Where it ran", p.places(c)},
+		{"What came back", p.results(c)},
+		{"What the model saw", p.seen(c)},
+	} {
+		b.WriteString("\n" + style.paint(bold, part.head) + "\n")
+		for _, line := range part.lines {
+			b.WriteString("  " + sentence(line) + "\n")
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+// sentence begins with a capital letter.
+func sentence(p phrase) string { return strings.ToUpper(string(p[:1])) + string(p[1:]) }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/textfile"
+)
+
+// fileFlag adds the flag that names an export to read instead of a session.
+func fileFlag(cmd *cobra.Command) *string {
+	file := cmd.Flags().String("file", "", "read an exported `file` instead of a session; - is standard input")
+	_ = cmd.MarkFlagFilename("file") // the flag exists
+	return file
+}
+
+// onJournal runs do with a name for errors and the records of a journal: of the session that the first
+// argument names, or of an exported file. The other arguments follow.
+func (a *app) onJournal(
+	cmd *cobra.Command, file string, args []string, do func(name string, records iter.Seq2[journal.Record, error], args []string) error,
+) error {
+	if file != "" {
+		in, name, err := openFile(cmd, file)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = in.Close() }() // only read
+		return do(name, named(name, audit.Import(in)), args)
+	}
+	s, err := cli.ParseSession(args[0])
+	if err != nil {
+		return err
+	}
+	return a.with(cmd, func(cell *cli.Cell) error {
+		return do("session "+string(s), read(cmd.Context(), cell, s, 1), args[1:])
+	})
+}
+
+// named adds the name of a file to the error of reading it.
+func named(name string, records iter.Seq2[journal.Record, error]) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		for rec, err := range records {
+			if err != nil {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// openFile opens a file, or standard input for "-". name is what to call it.
+func openFile(cmd *cobra.Command, file string) (in io.ReadCloser, name string, err error) {
+	if file == "-" {
+		return interruptible(cmd.Context(), cmd.InOrStdin()), "standard input", nil
+	}
+	f, err := textfile.Open(file)
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	if err != nil {
+		return nil, file, cli.Usage("%s: %w", file, err)
+	}
+	return f, file, nil
+}
+
+// readAll reads a journal to its end.
+func readAll(name string, records iter.Seq2[journal.Record, error], add func(journal.Record) error) error {
+	for rec, err := range records {
+		if err != nil {
+			return err
+		}
+		if err := add(rec); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}

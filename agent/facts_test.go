@@ -40,7 +40,7 @@ func recorded[E events.Event](t *testing.T, log journal.Journal, s content.Sessi
 			}
 		}
 	}
-	if bad := c.Report().Violations; len(bad) > 0 {
+	if bad := c.Verdict().Faults; len(bad) > 0 {
 		t.Errorf("audit of %s: %v", s, bad)
 	}
 	return out

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
@@ -43,8 +46,11 @@ func ReadAnchors(in io.Reader) (all []Anchor, err error) {
 // Anchored adds anchors to check. Those of other sessions are ignored. Call it before the first
 // Add.
 func (c *Checker) Anchored(anchors ...Anchor) {
+	if c.anchors == nil {
+		c.anchors = map[uint64][]anchored{}
+	}
 	for _, a := range anchors {
-		c.anchors = append(c.anchors, anchored{Anchor: a})
+		c.anchors[a.Seq] = append(c.anchors[a.Seq], anchored{Anchor: a})
 	}
 }
 
@@ -54,39 +60,55 @@ type anchored struct {
 
 	seen bool
 	is   events.Hash
+	at   content.Time
 }
 
-// pass records the hash of the latest entry if an anchor names it.
-func (c *Checker) pass(seq uint64) {
-	for i := range c.anchors {
-		if a := &c.anchors[i]; a.Seq == seq && !a.seen {
-			a.seen, a.is = true, c.report.Hash
+// pass records the latest entry for the anchors that name it.
+func (c *Checker) pass(seq uint64, at content.Time) {
+	for i := range c.anchors[seq] {
+		if a := &c.anchors[seq][i]; !a.seen {
+			a.seen, a.is, a.at = true, c.verdict.Head.Hash, at
 		}
 	}
 }
 
-// adrift returns the violations of the session's anchors.
-func (c *Checker) adrift(r Report) []Violation {
-	var out []Violation
-	fail := func(a anchored, format string, args ...any) {
-		out = append(out, Violation{Invariant: anchorsHeld, Seq: a.Seq, Message: fmt.Sprintf(format, args...)})
-	}
-	for _, a := range c.anchors {
-		switch d := r.Deleted; {
-		case r.Session != "" && a.Session != r.Session:
-		case a.seen && a.is != a.Hash:
-			fail(a, "its hash is %s, but it was %s: this entry or an earlier one was replaced", a.is, a.Hash)
-		case a.seen:
-		case d == nil && r.Seq == 0:
-			fail(a, "it existed, with hash %s, but the journal is gone and has no tombstone", a.Hash)
-		case d == nil && r.Seq < a.Seq:
-			fail(a, "it existed, with hash %s, but the journal ends with entry %d: its end was cut off", a.Hash, r.Seq)
-		case d == nil: // missing in the middle, which the chain reports
-		case a.Seq == d.Entries && a.Hash != d.Last:
-			fail(a, "its hash was %s, but the session was deleted after %s: the entry was replaced before that", a.Hash, d.Last)
-		case a.Seq > d.Entries+1:
-			fail(a, "it existed, but the session was deleted after entry %d: the journal's end was cut off before that", d.Entries)
+// drift adds to v what became of the session's anchors: they are held, contradicted, or covered by
+// the tombstone.
+func (c *Checker) drift(v *verdict.Verdict) {
+	for _, seq := range slices.Sorted(maps.Keys(c.anchors)) {
+		for _, a := range c.anchors[seq] {
+			if v.Session != "" && a.Session != v.Session {
+				continue
+			}
+			if kind, what := c.fate(a, v); kind != "" {
+				v.Add(verdict.Fault{Kind: kind, Seq: a.Seq, Invariant: anchorsHeld, What: what})
+			} else if a.seen {
+				v.Anchors++
+				v.Prove(verdict.Proof{Level: verdict.Anchored, Through: verdict.Point{Seq: a.Seq, At: a.at}})
+			}
 		}
 	}
-	return out
+}
+
+// fate returns what is wrong with the anchored entry, and "" if it is held, or was not read because of
+// another fault.
+func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
+	d := v.Tombstone
+	switch {
+	case a.seen && a.is != a.Hash:
+		return verdict.Replaced, fmt.Sprintf("its hash is %s, but it was %s: this entry or an earlier one was replaced", a.is, a.Hash)
+	case a.seen, c.stopped:
+		return "", ""
+	case d == nil && v.Head.Seq == 0:
+		return verdict.Missing, fmt.Sprintf("it existed, with hash %s, but the journal is gone and has no tombstone", a.Hash)
+	case d == nil && v.Head.Seq < a.Seq:
+		return verdict.Truncated, fmt.Sprintf("it existed, with hash %s, but the journal ends with entry %d: its end was cut off", a.Hash, v.Head.Seq)
+	case d == nil: // missing in the middle, which the chain reports
+		return "", ""
+	case a.Seq == d.Entries && a.Hash != d.Last:
+		return verdict.Replaced, fmt.Sprintf("its hash was %s, but the session was deleted after %s: the entry was replaced before that", a.Hash, d.Last)
+	case a.Seq > d.Entries+1:
+		return verdict.Truncated, fmt.Sprintf("it existed, but the session was deleted after entry %d: the journal's end was cut off before that", d.Entries)
+	}
+	return v.State, "the tombstone covers it: whether it still was as the anchor says cannot be known"
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 )
@@ -34,13 +35,12 @@ func TestADeletedSessionIsIntact(t *testing.T) {
 		"nothing removed yet": all,
 		"half removed":        all[n/2:],
 		"removed":             all[n:],
-		"read while removed":  append(slices.Clone(all[:2]), all[n]),
 	} {
 		r, err := Verify(each(records))
-		if err != nil || !r.OK() {
-			t.Errorf("%s: %v, %v", name, r.Violations, err)
+		if err != nil || !r.OK() || r.Exit(verdict.Chain) != verdict.ExitGone || r.Level != verdict.None {
+			t.Errorf("%s: %v, %v", name, r, err)
 		}
-		if d := r.Deleted; d == nil || d.By != "ada" || d.Entries != uint64(n) || d.Last != original[n-1].Hash || r.Seq != uint64(n)+1 {
+		if d := r.Tombstone; d == nil || d.By != "ada" || d.Entries != uint64(n) || d.Last != original[n-1].Hash || r.Head.Seq != uint64(n)+1 {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -60,9 +60,10 @@ func TestATombstoneEndsAJournal(t *testing.T) {
 	}{
 		{"an entry after it", beyond, "follows the tombstone"},
 		{"after another entry", changed, "changed or replaced"},
+		{"only its beginning before it", append(slices.Clone(all[:2]), all[len(original)]), "entries 3 to 10 are missing"},
 		{"a gap and no tombstone", original[3:], "entries 1 to 3 are missing"},
 	} {
-		if found := check(row.records); len(found) == 0 || !strings.Contains(found[0].Message, row.want) {
+		if found := check(row.records); len(found) == 0 || !strings.Contains(found[0].What, row.want) {
 			t.Errorf("%s: %v, want %q", row.name, found, row.want)
 		}
 	}
@@ -78,26 +79,29 @@ func TestAnchorsDetectCutAndReplacedEnds(t *testing.T) {
 		name    string
 		records []journal.Record
 		anchor  Anchor
+		kind    verdict.Kind // "": held
 		want    string
+		exit    int
 	}{
-		{"held", original, at(3), ""},
-		{"the end", original, at(n - 1), ""},
-		{"another session's", original, Anchor{Session: "s-2", Seq: 99, Hash: at(1).Hash}, ""},
-		{"deleted since", bury(t, original)[n:], at(3), ""},
-		{"deleted after it", bury(t, original)[n:], at(n - 1), ""},
-		{"the end cut off", original[:n-2], at(n - 1), "its end was cut off"},
-		{"forked before it", other, at(n - 1), "this entry or an earlier one was replaced"},
-		{"cut off, then deleted", bury(t, original[:n-3])[n-3:], at(n - 1), "cut off before that"},
-		{"forked, then deleted", bury(t, other)[n:], at(n - 1), "replaced before that"},
-		{"nothing left", nil, at(2), "the journal is gone"},
+		{"held", original, at(3), "", "", verdict.ExitReached},
+		{"the end", original, at(n - 1), "", "", verdict.ExitReached},
+		{"another session's", original, Anchor{Session: "s-2", Seq: 99, Hash: at(1).Hash}, "", "", verdict.ExitBelow},
+		{"of the tombstone", bury(t, original)[n:], Anchor{"s-1", uint64(n) + 1, bury(t, original)[n].Hash}, "", "", verdict.ExitGone},
+		{"deleted since", bury(t, original)[n:], at(3), verdict.Deleted, "the tombstone covers it", verdict.ExitUnjudged},
+		{"deleted after it", bury(t, original)[n:], at(n - 1), verdict.Deleted, "the tombstone covers it", verdict.ExitUnjudged},
+		{"the end cut off", original[:n-2], at(n - 1), verdict.Truncated, "its end was cut off", verdict.ExitFault},
+		{"forked before it", other, at(n - 1), verdict.Replaced, "this entry or an earlier one was replaced", verdict.ExitFault},
+		{"cut off, then deleted", bury(t, original[:n-3])[n-3:], at(n - 1), verdict.Truncated, "cut off before that", verdict.ExitFault},
+		{"forked, then deleted", bury(t, other)[n:], at(n - 1), verdict.Replaced, "replaced before that", verdict.ExitFault},
+		{"nothing left", nil, at(2), verdict.Missing, "the journal is gone", verdict.ExitFault},
 	} {
 		r, err := Verify(each(row.records), row.anchor)
 		if err != nil {
 			t.Fatal(err)
 		}
 		v, bad := r.First()
-		if bad != (row.want != "") || bad && (v.Invariant != anchorsHeld || !strings.Contains(v.Message, row.want)) {
-			t.Errorf("%s: %v, want %q", row.name, r.Violations, row.want)
+		if bad && (v.Invariant != anchorsHeld || !strings.Contains(v.What, row.want)) || v.Kind != row.kind || r.Exit(verdict.Anchored) != row.exit {
+			t.Errorf("%s: %v, exit code %d, want %d: %s: %q", row.name, r.Faults, r.Exit(verdict.Anchored), row.exit, row.kind, row.want)
 		}
 	}
 }

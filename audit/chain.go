@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -16,7 +17,7 @@ type links struct {
 	at      content.Time
 	epoch   uint64
 	cursors map[events.Lane]events.Cursor
-	gaps    []Violation // about missing entries
+	removed *verdict.Fault // about missing entries at the beginning, unless a tombstone says why
 }
 
 // chain checks that the next record follows the one before it, and returns its entry.
@@ -25,46 +26,54 @@ func (c *Checker) chain(r journal.Record) (e events.Entry, intact bool) {
 	e, readable := c.read(r)
 	d, deletes := events.DeletionOf(e)
 	switch {
-	case c.report.Deleted != nil:
-		c.broken(r.Seq, singleWriter, "it follows the tombstone: the session was deleted")
+	case c.verdict.Tombstone != nil:
+		c.broken(verdict.Forged, r.Seq, singleWriter, "it follows the tombstone: the session was deleted")
 	case deletes && readable:
-		c.report.Deleted = &d
+		c.bury(d)
 	}
 	seq := r.Seq
 	if readable {
 		c.link(r, e)
 		seq = e.Seq
 	}
-	c.report.Session = cmp.Or(c.report.Session, e.Session)
-	c.report.Seq, c.report.Hash = seq, events.HashOf(r.Payload)
+	c.verdict.Session = cmp.Or(c.verdict.Session, e.Session)
+	c.verdict.End(seq, events.HashOf(r.Payload), e.At)
 	return e, c.links.intact
+}
+
+// bury records the tombstone.
+func (c *Checker) bury(d events.Deletion) {
+	c.verdict.Tombstone, c.verdict.State = &d, verdict.Deleted
+	if d.Expired {
+		c.verdict.State = verdict.Expired
+	}
 }
 
 // read decodes the entry from its exact bytes and ignores the record's own copy. It reports whether
 // the entry's position in the chain is known.
 func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 	if h := events.HashOf(r.Payload); h != r.Hash {
-		c.broken(r.Seq, singleWriter, "its recorded hash is %s, but its bytes have %s: the bytes were changed", r.Hash, h)
+		c.broken(verdict.Tampered, r.Seq, singleWriter, "its recorded hash is %s, but its bytes have %s: the bytes were changed", r.Hash, h)
 	}
 	e, err := events.Decode(r.Payload)
 	format, isFormat := errors.AsType[*events.FormatError](err)
 	switch {
 	case isFormat:
-		c.broken(r.Seq, wholeEntries, "it cannot be judged: %v", format)
+		c.broken(verdict.Newer, r.Seq, wholeEntries, "it cannot be judged: %v", format)
 		return e, e.Seq > 0
 	case errors.Is(err, events.ErrUnknownKind):
-		c.broken(r.Seq, wholeEntries, "%v: a newer release wrote it", err)
+		c.broken(verdict.Newer, r.Seq, wholeEntries, "%v: a newer release wrote it", err)
 		return e, true
 	case err != nil:
-		c.broken(r.Seq, wholeEntries, "it cannot be read: %v", err)
+		c.broken(verdict.Unreadable, r.Seq, wholeEntries, "it cannot be read: %v", err)
 		return e, false
 	}
 	if len(e.Events) == 0 {
-		c.fault(r.Seq, wholeEntries, "it has no events")
+		c.fault(verdict.Forged, r.Seq, wholeEntries, "it has no events")
 	}
 	for _, k := range e.Kinds() {
 		if !events.Journaled(k) {
-			c.broken(r.Seq, wholeEntries, "it has a %s, which is never stored", k)
+			c.broken(verdict.Forged, r.Seq, wholeEntries, "it has a %s, which is never stored", k)
 		}
 	}
 	return e, true
@@ -73,27 +82,27 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 // link compares the entry with the head of the chain.
 func (c *Checker) link(r journal.Record, e events.Entry) {
 	if e.Seq != r.Seq {
-		c.broken(r.Seq, singleWriter, "it is stored as entry %d, but its content says %d", r.Seq, e.Seq)
+		c.broken(verdict.Tampered, r.Seq, singleWriter, "it is stored as entry %d, but its content says %d", r.Seq, e.Seq)
 	}
-	switch want := c.report.Seq + 1; {
-	case e.Seq > want && c.report.Deleted != nil: // the missing entries were deleted
-		c.links.epoch = e.Epoch
+	switch want := c.verdict.Head.Seq + 1; {
+	case e.Seq > want && c.verdict.Entries == 0: // deletions remove entries from the front
+		c.links.intact, c.links.epoch = c.verdict.Tombstone != nil, e.Epoch
+		gap := c.about(verdict.Missing, e.Seq, singleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
+		c.links.removed = &gap
 	case e.Seq > want:
-		c.broken(e.Seq, singleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
-		c.links.gaps = append(c.links.gaps, c.report.Violations[len(c.report.Violations)-1])
+		c.broken(verdict.Missing, e.Seq, singleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
 		c.links.epoch = e.Epoch // claimed in one of the missing entries
 	case e.Seq < want:
-		c.broken(e.Seq, singleWriter, "entry %d is expected here: this one is a repetition or out of order", want)
-	case e.Prev != c.report.Hash:
-		c.broken(e.Seq, singleWriter, "it follows an entry with hash %s, but the previous entry has %s: one of the two was changed or replaced", e.Prev, c.report.Hash)
+		c.broken(verdict.Tampered, e.Seq, singleWriter, "entry %d is expected here: this one is a repetition or out of order", want)
+	case e.Prev != c.verdict.Head.Hash:
+		c.broken(verdict.Replaced, e.Seq, singleWriter, "it follows an entry with hash %s, but the previous entry has %s: one of the two was changed or replaced", e.Prev, c.verdict.Head.Hash)
 	}
-	if s := cmp.Or(c.report.Session, e.Session); e.Session != s {
-		c.broken(e.Seq, singleWriter, "it belongs to session %s, not to %s", e.Session, s)
+	if s := cmp.Or(c.verdict.Session, e.Session); e.Session != s {
+		c.broken(verdict.Foreign, e.Seq, singleWriter, "it belongs to session %s, not to %s", e.Session, s)
 	}
 	c.claims(e)
 	if at := c.links.at; e.At < at {
-		c.report.Warnings = append(c.report.Warnings,
-			Violation{timeGoesOn, e.Seq, fmt.Sprintf("its time %s is earlier than that of the previous entry, %s", e.At, at)})
+		c.warn(verdict.Forged, e.Seq, timeGoesOn, "its time %s is earlier than that of the previous entry, %s", e.At, at)
 	}
 	c.links.at = e.At
 	c.move(e)
@@ -115,18 +124,18 @@ func (c *Checker) claims(e events.Entry) {
 			continue
 		}
 		if i > 0 {
-			c.fault(e.Seq, epochRises, "a claim is not the first event of its entry")
+			c.fault(verdict.Forged, e.Seq, epochRises, "a claim is not the first event of its entry")
 		}
 		if claim.Epoch <= c.links.epoch {
-			c.fault(e.Seq, epochRises, "a host claims epoch %d after epoch %d", claim.Epoch, c.links.epoch)
+			c.fault(verdict.Forged, e.Seq, epochRises, "a host claims epoch %d after epoch %d", claim.Epoch, c.links.epoch)
 		}
 		c.links.epoch = max(c.links.epoch, claim.Epoch)
 	}
 	switch {
 	case c.links.epoch == 0:
-		c.fault(e.Seq, epochRises, "it was written before any host claimed the session")
+		c.fault(verdict.Forged, e.Seq, epochRises, "it was written before any host claimed the session")
 	case e.Epoch != c.links.epoch:
-		c.fault(e.Seq, epochRises, "it was written in epoch %d, but epoch %d holds the session", e.Epoch, c.links.epoch)
+		c.fault(verdict.Forged, e.Seq, epochRises, "it was written in epoch %d, but epoch %d holds the session", e.Epoch, c.links.epoch)
 	}
 }
 
@@ -137,14 +146,14 @@ func (c *Checker) move(e events.Entry) {
 	for _, cur := range e.Cursors {
 		// In a stream that lost messages, sequences begin again, but time goes on.
 		if last := c.links.cursors[cur.Lane]; cur.Seq < last.Seq && cur.At <= last.At {
-			c.fault(e.Seq, cursorsRise, "the cursor of lane %q falls from %d to %d", cur.Lane, last.Seq, cur.Seq)
+			c.fault(verdict.Forged, e.Seq, cursorsRise, "the cursor of lane %q falls from %d to %d", cur.Lane, last.Seq, cur.Seq)
 		}
 		c.links.cursors[cur.Lane] = cur
 	}
 }
 
 // broken records a fault after which later entries cannot be interpreted.
-func (c *Checker) broken(seq uint64, invariant, format string, args ...any) {
+func (c *Checker) broken(kind verdict.Kind, seq uint64, invariant, format string, args ...any) {
 	c.links.intact = false
-	c.fault(seq, invariant, format, args...)
+	c.fault(kind, seq, invariant, format, args...)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -66,13 +67,12 @@ func TestABreakInTheChainIsReportedAtItsEntry(t *testing.T) {
 			return r
 		}), 5, wholeEntries, "it cannot be read"},
 		{"a newer format", edited(func(r []journal.Record) []journal.Record {
-			r[4] = forge(t, r[4], func(e *events.Entry) { e.Version = 2 })
-			return r
+			return append(r[:4], forge(t, r[4], func(e *events.Entry) { e.Version = 2 }))
 		}), 5, wholeEntries, "format version 2"},
 		{"an unknown kind", edited(func(r []journal.Record) []journal.Record {
 			r[5].Payload = bytes.Replace(r[5].Payload, []byte("approval_required"), []byte("approval_inspired"), 1)
 			r[5].Hash = events.HashOf(r[5].Payload)
-			return r
+			return r[:6]
 		}), 6, wholeEntries, `unknown event kind "approval_inspired": a newer release wrote it`},
 		{"a live event", reseal(t, func(e []events.Entry) { e[5].Events = []events.Event{events.ToolProgress{}} }), 6, wholeEntries, "never stored"},
 		{"an empty entry", reseal(t, func(e []events.Entry) { e[5].Events = nil }), 6, wholeEntries, "it has no events"},
@@ -99,8 +99,8 @@ func TestABreakInTheChainIsReportedAtItsEntry(t *testing.T) {
 				t.Fatal(err)
 			}
 			first, found := report.First()
-			if !found || first.Seq != row.seq || first.Invariant != row.invariant || !strings.Contains(first.Message, row.says) {
-				t.Errorf("first is %v, want entry %d: %s: …%s…; all: %v", first, row.seq, row.invariant, row.says, report.Violations)
+			if !found || first.Seq != row.seq || first.Invariant != row.invariant || !strings.Contains(first.What, row.says) {
+				t.Errorf("first is %v, want entry %d: %s: …%s…; all: %v", first, row.seq, row.invariant, row.says, report.Faults)
 			}
 		})
 	}
@@ -110,10 +110,10 @@ func TestAfterABrokenLinkOnlyTheChainIsChecked(t *testing.T) {
 	t.Parallel()
 	records := slices.Delete(tools().records(t), 4, 5)
 	report, err := Verify(each(records))
-	if err != nil || report.UnjudgedFrom != 6 || len(report.Violations) != 1 {
-		t.Errorf("UnjudgedFrom = %d, violations %v, error %v", report.UnjudgedFrom, report.Violations, err)
+	if err != nil || report.UnjudgedFrom != 6 || len(report.Faults) != 1 {
+		t.Errorf("UnjudgedFrom = %d, violations %v, error %v", report.UnjudgedFrom, report.Faults, err)
 	}
-	if report.Entries != 9 || report.Seq != 10 || report.OK() {
+	if report.Entries != 9 || report.Head.Seq != 10 || report.OK() {
 		t.Errorf("the report is %+v", report)
 	}
 }
@@ -132,7 +132,7 @@ func TestACommandRepeatedMuchLaterIsAWarning(t *testing.T) {
 	records := seal(t, entries)
 	report, err := Verify(each(records))
 	if err != nil || !report.OK() || len(report.Warnings) != 1 || report.Warnings[0].Invariant != "cause-once" {
-		t.Errorf("%v, warnings %v, error %v", report.Violations, report.Warnings, err)
+		t.Errorf("%v, warnings %v, error %v", report.Faults, report.Warnings, err)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestAClockSetBackIsAWarning(t *testing.T) {
 	records := reseal(t, func(e []events.Entry) { e[5].At = 1 })
 	report, err := Verify(each(records))
 	if err != nil || !report.OK() {
-		t.Fatalf("%v, %v", report.Violations, err)
+		t.Fatalf("%v, %v", report.Faults, err)
 	}
 	if len(report.Warnings) != 1 || report.Warnings[0].Seq != 6 || report.Warnings[0].Invariant != timeGoesOn {
 		t.Errorf("warnings are %v", report.Warnings)
@@ -158,9 +158,9 @@ func TestAnAcceptedCommandMustCauseAnEntry(t *testing.T) {
 	for _, r := range tools().records(t) {
 		c.Add(r)
 	}
-	for range 2 { // a second Report repeats nothing
-		found := c.Report().Violations
-		if len(found) != 1 || found[0].Invariant != noLostCommand || !strings.Contains(found[0].String(), "entry 10: no-lost-command: command cmd-77") {
+	for range 2 { // a second Verdict repeats nothing
+		found := c.Verdict().Faults
+		if len(found) != 1 || found[0].Invariant != noLostCommand || !strings.Contains(found[0].String(), "entry 10, missing (no-lost-command): command cmd-77") {
 			t.Errorf("found %v", found)
 		}
 	}
@@ -171,7 +171,7 @@ func TestAnAcceptedCommandMustCauseAnEntry(t *testing.T) {
 		e.Seq, e.Prev, e.Cause, e.Epoch, e.At = 11, last.Hash, "cmd-77", 1, last.Entry.At
 	})
 	c.Add(late)
-	if found := c.Report().Violations; len(found) != 0 {
+	if found := c.Verdict().Faults; len(found) != 0 {
 		t.Errorf("after its entry arrived: %v", found)
 	}
 }
@@ -183,7 +183,7 @@ func TestVerifyReportsTheEntriesBeforeAReadError(t *testing.T) {
 	report, err := Verify(func(yield func(journal.Record, error) bool) {
 		_ = yield(records[0], nil) && yield(records[1], nil) && yield(journal.Record{}, down)
 	})
-	if !errors.Is(err, down) || report.Entries != 2 || !report.OK() || report.Hash != records[1].Hash {
+	if !errors.Is(err, down) || report.Entries != 2 || !report.OK() || report.Head.Hash != records[1].Hash {
 		t.Errorf("Verify = %+v, %v", report, err)
 	}
 }
@@ -191,7 +191,7 @@ func TestVerifyReportsTheEntriesBeforeAReadError(t *testing.T) {
 func TestAnEmptyJournalIsWhole(t *testing.T) {
 	t.Parallel()
 	report, err := Verify(each(nil))
-	if err != nil || !report.OK() || report.Entries != 0 || report.Seq != 0 || !report.Hash.IsZero() {
+	if err != nil || !report.OK() || report.Entries != 0 || report.Head.Seq != 0 || !report.Head.Hash.IsZero() {
 		t.Errorf("Verify = %+v, %v", report, err)
 	}
 }
@@ -200,7 +200,7 @@ func TestAnEntryThatTheCoreCannotFoldIsAViolation(t *testing.T) {
 	t.Parallel()
 	records := tools().after(events.KindTurnFinished, 1, events.RoundFinished{Turn: "turn-1", Round: 2, TranscriptLen: 5}).records(t)
 	found := check(records)
-	if !slices.ContainsFunc(found, func(v Violation) bool { return v.Invariant == replayable && v.Seq == 10 }) {
+	if !slices.ContainsFunc(found, func(v verdict.Fault) bool { return v.Invariant == replayable && v.Seq == 10 }) {
 		t.Errorf("found %v", found)
 	}
 	state, err := Replay("s-1", each(records))

@@ -1,79 +1,41 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 
-	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// Violation is a broken invariant, with the entry that breaks it.
-type Violation struct {
-	Invariant string `json:"invariant"`
-	Seq       uint64 `json:"seq"`
-	Message   string `json:"message"`
-}
-
-// String renders the violation in one line.
-func (v Violation) String() string {
-	return fmt.Sprintf("entry %d: %s: %s", v.Seq, v.Invariant, v.Message)
-}
-
-// Report is the result of checking a journal.
-type Report struct {
-	Session content.SessionID `json:"session"`
-	Entries int               `json:"entries"`
-	Events  int               `json:"events"`
-	Turns   int               `json:"turns"` // started
-
-	// The head of the journal. A journal whose end was cut off still looks intact: compare
-	// the head with one that is stored elsewhere.
-	Seq  uint64      `json:"seq"`
-	Hash events.Hash `json:"hash"`
-
-	// Deleted is the tombstone of a deleted session, or nil. A deletion removes the entries
-	// before it one by one, from the first.
-	Deleted *events.Deletion `json:"deleted,omitempty"`
-
-	Violations []Violation `json:"violations"`         // in the order found
-	Warnings   []Violation `json:"warnings,omitempty"` // suspicious, but not violations
-
-	// UnjudgedFrom is the first entry whose events were not checked, only the chain, because
-	// the entry or an earlier one cannot be interpreted. Zero: everything was checked.
-	UnjudgedFrom uint64 `json:"unjudged_from,omitempty"`
-}
-
-// OK reports whether every invariant holds.
-func (r Report) OK() bool { return len(r.Violations) == 0 }
-
-// First returns the first violation, if there is one.
-func (r Report) First() (Violation, bool) {
-	if r.OK() {
-		return Violation{}, false
-	}
-	return r.Violations[0], true
-}
-
-// Verify checks a journal while reading it, and the anchors of its session. An error comes from
-// the reader; the report covers the records before it.
-func Verify(records iter.Seq2[journal.Record, error], anchors ...Anchor) (Report, error) {
+// Verify checks a journal while reading it, and the anchors of its session. A fault that ends the
+// reading is in the verdict, as are [journal.ErrDamaged] and [ErrBadExport]. Another error comes from
+// the reader; the verdict covers the records before it, and is none.
+func Verify(records iter.Seq2[journal.Record, error], anchors ...Anchor) (*verdict.Verdict, error) {
 	c := NewChecker()
 	c.Anchored(anchors...)
 	for r, err := range records {
 		if err != nil {
-			return c.Report(), err
+			err = c.stop(err)
+			v := c.Verdict()
+			if err != nil {
+				v.Level = verdict.None
+			}
+			return v, err
 		}
 		c.Add(r)
 	}
-	return c.Report(), nil
+	return c.Verdict(), nil
 }
 
 // Checker checks one journal entry by entry. It is not safe for concurrent use.
 type Checker struct {
-	report   Report
+	verdict  verdict.Verdict // without what only the end of the journal shows
+	line     int             // of the record
+	stopped  bool            // a fault ended the reading
 	links    links
 	rules    []checkedRule
 	ledger   ledger
@@ -81,7 +43,7 @@ type Checker struct {
 	replay   replayer
 	causes   map[string]bool
 	accepted []string
-	anchors  []anchored
+	anchors  map[uint64][]anchored // by sequence
 }
 
 type checkedRule struct {
@@ -100,22 +62,23 @@ func NewChecker() *Checker {
 	return c
 }
 
-// Accepted adds accepted commands, by the IDs of their envelopes. By the time of the Report each
+// Accepted adds accepted commands, by the IDs of their envelopes. By the time of the Verdict each
 // must have caused an entry.
 func (c *Checker) Accepted(ids ...string) { c.accepted = append(c.accepted, ids...) }
 
 // Add checks the next record. After a record that does not fit, it continues from there, so each
 // fault is reported once.
 func (c *Checker) Add(r journal.Record) {
+	c.line = r.Line
 	e, linked := c.chain(r)
-	c.pass(r.Seq)
-	c.report.Entries++
-	c.report.Events += len(e.Events)
+	c.pass(r.Seq, e.At)
+	c.verdict.Entries++
+	c.verdict.Events += len(e.Events)
 	c.causes[e.Cause] = true
-	if !linked && c.report.UnjudgedFrom == 0 {
-		c.report.UnjudgedFrom = r.Seq
+	if !linked && c.verdict.UnjudgedFrom == 0 {
+		c.verdict.UnjudgedFrom = r.Seq
 	}
-	if c.report.UnjudgedFrom == 0 {
+	if c.verdict.UnjudgedFrom == 0 {
 		c.judge(e)
 	}
 }
@@ -127,39 +90,71 @@ func (c *Checker) judge(e events.Entry) {
 			r.rule(fact{checker: c, invariant: r.name, entry: &e, index: i, event: ev, ledger: &c.ledger, transcript: &c.script})
 		}
 		if _, ok := ev.(events.TurnStarted); ok {
-			c.report.Turns++
+			c.verdict.Turns++
 		}
 		c.ledger.apply(ev)
 		c.script.apply(ev, e.At)
 	}
 	if problem := c.replay.fold(e, c.script.items); problem != "" {
-		c.fault(e.Seq, replayable, "%s", problem)
+		c.fault(verdict.Forged, e.Seq, replayable, "%s", problem)
 	}
 }
 
-// fault records a violation.
-func (c *Checker) fault(seq uint64, invariant, format string, args ...any) {
-	c.report.Violations = append(c.report.Violations, Violation{invariant, seq, fmt.Sprintf(format, args...)})
+// stop records the fault that ended the reading. It returns an error that is none.
+func (c *Checker) stop(err error) error {
+	next := c.verdict.Head.Seq + 1
+	bad, isFault := errors.AsType[*verdict.FaultError](err)
+	switch {
+	case isFault:
+		c.verdict.Add(bad.Fault)
+	case errors.Is(err, journal.ErrDamaged):
+		c.fault(verdict.Tampered, next, singleWriter, "%v", err)
+	default:
+		c.stopped = !errors.Is(err, journal.ErrNotFound)
+		return err
+	}
+	c.stopped = true
+	return nil
 }
 
-// Report returns the findings so far, including those that only the end of a journal shows. It
-// may be called again later.
-func (c *Checker) Report() Report {
-	r := c.report
-	r.Warnings = slices.Clone(r.Warnings)
-	r.Violations = slices.DeleteFunc(slices.Clone(r.Violations), func(v Violation) bool {
-		return r.Deleted != nil && slices.Contains(c.links.gaps, v) // a deletion is removing the entries
-	})
+// fault records a fault of the record.
+func (c *Checker) fault(kind verdict.Kind, seq uint64, invariant, format string, args ...any) {
+	c.verdict.Add(c.about(kind, seq, invariant, format, args...))
+}
+
+// warn records what is suspicious, but can happen.
+func (c *Checker) warn(kind verdict.Kind, seq uint64, invariant, format string, args ...any) {
+	c.verdict.Warnings = append(c.verdict.Warnings, c.about(kind, seq, invariant, format, args...))
+}
+
+func (c *Checker) about(kind verdict.Kind, seq uint64, invariant, format string, args ...any) verdict.Fault {
+	return verdict.Fault{Kind: kind, Seq: seq, Line: c.line, Invariant: invariant, What: fmt.Sprintf(format, args...)}
+}
+
+// Verdict returns the findings so far, including those that only the end of a journal shows. It may be
+// called again later.
+func (c *Checker) Verdict() *verdict.Verdict {
+	v := c.verdict.Clone()
+	if gap := c.links.removed; gap != nil && v.Tombstone == nil {
+		v.Faults = slices.Insert(v.Faults, 0, *gap)
+	}
 	for _, id := range c.accepted {
 		if !c.causes[id] {
-			r.Violations = append(r.Violations, Violation{noLostCommand, r.Seq, fmt.Sprintf("command %s was accepted, but caused no entry", id)})
+			v.Add(verdict.Fault{
+				Kind: verdict.Missing, Seq: v.Head.Seq, Invariant: noLostCommand,
+				What: fmt.Sprintf("command %s was accepted, but caused no entry", id),
+			})
 		}
 	}
-	r.Violations = append(r.Violations, c.adrift(r)...)
-	if r.UnjudgedFrom == 0 {
+	if v.UnjudgedFrom == 0 {
 		if problem := c.replay.differs(c.script.items); problem != "" {
-			r.Violations = append(r.Violations, Violation{replayable, r.Seq, problem})
+			v.Add(verdict.Fault{Kind: verdict.Forged, Seq: v.Head.Seq, Invariant: replayable, What: problem})
 		}
 	}
-	return r
+	c.drift(v)
+	if v.UnjudgedFrom == 0 && v.Tombstone == nil {
+		v.OpenTurn, v.OpenApprovals = c.ledger.turn, c.ledger.undecided()
+	}
+	v.Settle()
+	return v
 }

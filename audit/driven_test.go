@@ -168,12 +168,12 @@ func TestTheCoresJournalsKeepEveryInvariant(t *testing.T) {
 			d := story(t)
 			report, err := Verify(each(d.records))
 			if err != nil || !report.OK() || len(report.Warnings) > 0 {
-				t.Errorf("%v, warnings %v, error %v", report.Violations, report.Warnings, err)
+				t.Errorf("%v, warnings %v, error %v", report.Faults, report.Warnings, err)
 				for _, r := range d.records {
 					t.Logf("%d %s %v", r.Seq, r.Entry.Cause, r.Entry.Kinds())
 				}
 			}
-			if report.Entries != len(d.records) || report.Seq != d.head.Seq || report.Hash != d.head.Hash || report.Turns != d.state.Turns {
+			if report.Entries != len(d.records) || report.Head.Seq != d.head.Seq || report.Head.Hash != d.head.Hash || report.Turns != d.state.Turns {
 				t.Errorf("wrong counts: %+v", report)
 			}
 			if report.UnjudgedFrom != 0 {

@@ -55,10 +55,10 @@ func ExampleChecker() {
 	for _, r := range records {
 		c.Add(r)
 	}
-	first, _ := c.Report().First()
+	first, _ := c.Verdict().First()
 	fmt.Println(first)
 	// Output:
-	// entry 3: turn-brackets: turn-1 finishes, but no turn is open
+	// entry 3, forged (turn-brackets): turn-1 finishes, but no turn is open
 }
 
 // An export can be verified without a server. A removed entry is detected.
@@ -76,7 +76,7 @@ func ExampleVerify() {
 	first, _ := report.First()
 	fmt.Println(report.OK(), first)
 	// Output:
-	// false entry 3: single-writer: entry 2 is expected here: entry 2 is missing
+	// false line 3, entry 3, missing (single-writer): entry 2 is expected here: entry 2 is missing
 }
 
 // Import compares the view in each line of an export with the entry itself.
@@ -90,7 +90,7 @@ func ExampleImport() {
 		fmt.Println(r.Seq, err)
 	}
 	// Output:
-	// 1 bad export: line 2, entry 1: events: the view of event 1, a driver_claimed, differs from the payload
+	// 1 bad export: line 2, entry 1, tampered: events: the view of event 1, a driver_claimed, differs from the payload
 }
 
 func ExampleTranscript() {

@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -38,6 +39,9 @@ func imported(r io.Reader) ([]journal.Record, error) {
 	return out, nil
 }
 
+// noLines ignores where records were read.
+func noLines() cmp.Option { return cmpopts.IgnoreFields(journal.Record{}, "Line") }
+
 func TestImportReturnsTheExportedRecords(t *testing.T) {
 	t.Parallel()
 	for name, story := range stories() {
@@ -47,7 +51,7 @@ func TestImportReturnsTheExportedRecords(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(records, back); diff != "" {
+		if diff := cmp.Diff(records, back, noLines()); diff != "" {
 			t.Errorf("%s: -want +got\n%s", name, diff)
 		}
 		if again := exported(t, records); again != text {
@@ -60,7 +64,7 @@ func TestImportReadsLinesInPieces(t *testing.T) {
 	t.Parallel()
 	records := tools().records(t)
 	back, err := imported(iotest.OneByteReader(strings.NewReader(exported(t, records))))
-	if diff := cmp.Diff(records, back); err != nil || diff != "" {
+	if diff := cmp.Diff(records, back, noLines()); err != nil || diff != "" {
 		t.Errorf("%v; -want +got\n%s", err, diff)
 	}
 }
@@ -114,26 +118,26 @@ func TestAChangedLineIsReported(t *testing.T) {
 		text string
 		says string
 	}{
-		{edit(6, `"tool_call_requested"`, `"tool_detached"`), "line 6, entry 5: kinds:"},
-		{edit(6, `"finish_reason":"tool_call"`, `"finish_reason":"completed"`), "line 6, entry 5: events: the view of event 1, a reply_recorded"},
-		{edit(6, `,{"kind":"tool_call_requested"`, `],"x":[{"kind":"tool_call_requested"`), "line 6, entry 5: events: the view has 2, the payload 4"},
-		{edit(6, hash, strings.Repeat("0", 64)), "line 6, entry 5: hash:"},
-		{edit(6, `"seq":5`, `"seq":6`), "line 6, entry 5: seq: the view has 6, the payload 5"},
-		{edit(6, `"session":"s-1"`, `"session":"s-2"`), "line 6, entry 5: session:"},
-		{edit(6, `"prev":"`, `"prev":"00`), "line 6: the line cannot be read"},
-		{edit(6, `"at":"1970`, `"at":"1980`), "line 6, entry 5: at:"},
-		{edit(6, `"epoch":1`, `"epoch":2`), "line 6, entry 5: epoch:"},
-		{edit(6, `"cause":"cmd-5"`, `"cause":"cmd-6"`), "line 6, entry 5: cause:"},
-		{edit(6, payload, "AAAA"+payload[4:]), "line 6, entry 5: the payload is not an entry"},
-		{edit(6, `{"seq"`, `{{"seq"`), "line 6: the line cannot be read"},
-		{edit(1, "s-1", "s-2"), `line 2, entry 1: session: the entry belongs to "s-1", the export to "s-2"`},
-		{edit(1, `"version":1`, `"version":2`), "line 1: version 2 of the format"},
-		{edit(1, "turnlog-journal", "something"), `line 1: the first line does not name the format "turnlog-journal"`},
-		{"", "line 1: the export is empty"},
-		{"\n\n", "line 3: the export is empty"},
-		{"not JSON\n", "line 1: the first line does not name"},
-		{text[:len(text)-40], "line 11: the line cannot be read, or is cut off"},
-		{strings.Join(lines[:5], "") + lines[5][:30], "line 6: the line cannot be read, or is cut off"},
+		{edit(6, `"tool_call_requested"`, `"tool_detached"`), "line 6, entry 5, tampered: kinds:"},
+		{edit(6, `"finish_reason":"tool_call"`, `"finish_reason":"completed"`), "line 6, entry 5, tampered: events: the view of event 1, a reply_recorded"},
+		{edit(6, `,{"kind":"tool_call_requested"`, `],"x":[{"kind":"tool_call_requested"`), "line 6, entry 5, tampered: events: the view has 2, the payload 4"},
+		{edit(6, hash, strings.Repeat("0", 64)), "line 6, entry 5, tampered: hash:"},
+		{edit(6, `"seq":5`, `"seq":6`), "line 6, entry 5, tampered: seq: the view has 6, the payload 5"},
+		{edit(6, `"session":"s-1"`, `"session":"s-2"`), "line 6, entry 5, tampered: session:"},
+		{edit(6, `"prev":"`, `"prev":"00`), "line 6, unreadable: the line cannot be read"},
+		{edit(6, `"at":"1970`, `"at":"1980`), "line 6, entry 5, tampered: at:"},
+		{edit(6, `"epoch":1`, `"epoch":2`), "line 6, entry 5, tampered: epoch:"},
+		{edit(6, `"cause":"cmd-5"`, `"cause":"cmd-6"`), "line 6, entry 5, tampered: cause:"},
+		{edit(6, payload, "AAAA"+payload[4:]), "line 6, entry 5, unreadable: the payload is not an entry"},
+		{edit(6, `{"seq"`, `{{"seq"`), "line 6, unreadable: the line cannot be read"},
+		{edit(1, "s-1", "s-2"), `line 2, entry 1, foreign: session: the entry belongs to "s-1", the export to "s-2"`},
+		{edit(1, `"version":1`, `"version":2`), "line 1, newer: version 2 of the format"},
+		{edit(1, "turnlog-journal", "something"), `line 1, unreadable: the first line does not name the format "turnlog-journal"`},
+		{"", "line 1, truncated: the export is empty"},
+		{"\n\n", "line 3, truncated: the export is empty"},
+		{"not JSON\n", "line 1, unreadable: the first line does not name"},
+		{text[:len(text)-40], "line 11, unreadable: the line cannot be read, or is cut off"},
+		{strings.Join(lines[:5], "") + lines[5][:30], "line 6, unreadable: the line cannot be read, or is cut off"},
 	} {
 		_, err := imported(strings.NewReader(row.text))
 		if !errors.Is(err, ErrBadExport) || !strings.Contains(err.Error(), row.says) {
@@ -162,7 +166,7 @@ func TestAnExportCutAfterALineIsAShorterJournal(t *testing.T) {
 	lines := strings.SplitAfter(text, "\n")
 	for n := 1; n <= 10; n++ {
 		report, err := Verify(Import(strings.NewReader(strings.Join(lines[:n+1], ""))))
-		if err != nil || !report.OK() || report.Seq != uint64(n) || report.Hash != tools().records(t)[n-1].Hash {
+		if err != nil || !report.OK() || report.Head.Seq != uint64(n) || report.Head.Hash != tools().records(t)[n-1].Hash {
 			t.Errorf("%d entries: %+v, %v", n, report, err)
 		}
 	}
@@ -198,7 +202,7 @@ func TestImportReadsALineOfManyMegabytes(t *testing.T) {
 	b = change(b, 1, func(e *events.InputAccepted) { e.Items = []content.Item{big} })
 	report, err := Verify(Import(strings.NewReader(exported(t, b.records(t)))))
 	if err != nil || !report.OK() {
-		t.Errorf("%v, %v", report.Violations, err)
+		t.Errorf("%v, %v", report.Faults, err)
 	}
 }
 
@@ -294,7 +298,7 @@ func TestEntriesBeforeAReadErrorAreExported(t *testing.T) {
 		t.Errorf("Export = %v", err)
 	}
 	back, err := imported(strings.NewReader(b.String()))
-	if diff := cmp.Diff(records[:3], back); err != nil || diff != "" {
+	if diff := cmp.Diff(records[:3], back, noLines()); err != nil || diff != "" {
 		t.Errorf("%v; -want +got\n%s", err, diff)
 	}
 }
@@ -316,9 +320,9 @@ func TestAnEntryOfALaterFormatIsExportedAndReported(t *testing.T) {
 		}
 		r, err := Verify(each(back))
 		first, bad := r.First()
-		if err != nil || !bad || first.Seq != last.Seq || first.Invariant != wholeEntries || len(r.Violations) != 1 ||
-			!strings.Contains(first.Message, "format version 9 is newer than this release, which reads up to 1") {
-			t.Errorf("%+v, %v", r.Violations, err)
+		if err != nil || !bad || first.Seq != last.Seq || first.Invariant != wholeEntries || len(r.Faults) != 1 ||
+			!strings.Contains(first.What, "format version 9 is newer than this release, which reads up to 1") {
+			t.Errorf("%+v, %v", r.Faults, err)
 		}
 	}
 }

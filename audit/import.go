@@ -11,12 +11,13 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// ErrBadExport is returned by Import, with the line, if the lines are not an export, or one was
-// changed or truncated. The entries before that line are valid.
+// ErrBadExport is returned by Import if the lines are not an export, or one was changed or truncated, with
+// a [verdict.FaultError] that names the line. The views of the entries before that line are true.
 var ErrBadExport = errors.New("bad export")
 
 // maxLine bounds the length of a line.
@@ -36,8 +37,13 @@ func Import(r io.Reader) iter.Seq2[journal.Record, error] {
 		}
 		for {
 			rec, err := in.next()
-			if errors.Is(err, io.EOF) {
+			switch {
+			case !errors.Is(err, io.EOF):
+				in.entries++
+			case in.entries > 0:
 				return
+			default:
+				err = in.bad(verdict.Truncated, 0, "it has no entries")
 			}
 			if !yield(rec, err) || err != nil {
 				return
@@ -47,9 +53,10 @@ func Import(r io.Reader) iter.Seq2[journal.Record, error] {
 }
 
 type importer struct {
-	lines *bufio.Scanner
-	line  int
-	head  header
+	lines   *bufio.Scanner
+	line    int
+	head    header
+	entries int
 }
 
 // begin reads the line that names the format.
@@ -57,15 +64,15 @@ func (i *importer) begin() error {
 	raw, err := i.read()
 	switch {
 	case errors.Is(err, io.EOF):
-		return i.bad(0, "the export is empty")
+		return i.bad(verdict.Truncated, 0, "the export is empty")
 	case err != nil:
 		return err
 	}
 	if err := json.Unmarshal(raw, &i.head); err != nil || i.head.Format != exportFormat {
-		return i.bad(0, "the first line does not name the format %q", exportFormat)
+		return i.bad(verdict.Unreadable, 0, "the first line does not name the format %q", exportFormat)
 	}
 	if i.head.Version < 1 || i.head.Version > exportVersion {
-		return i.bad(0, "version %d of the format is unknown; this release reads 1 to %d", i.head.Version, exportVersion)
+		return i.bad(verdict.Newer, 0, "version %d of the format is unknown; this release reads 1 to %d", i.head.Version, exportVersion)
 	}
 	return nil
 }
@@ -78,11 +85,11 @@ func (i *importer) next() (journal.Record, error) {
 	}
 	var shown line
 	if err := json.Unmarshal(raw, &shown); err != nil {
-		return journal.Record{}, i.bad(0, "the line cannot be read, or is cut off: %v", err)
+		return journal.Record{}, i.bad(verdict.Unreadable, 0, "the line cannot be read, or is cut off: %v", err)
 	}
 	e, err := events.Decode(shown.Payload)
 	if err != nil && !errors.Is(err, events.ErrUnknownKind) {
-		return journal.Record{}, i.bad(shown.Seq, "the payload is not an entry: %v", err)
+		return journal.Record{}, i.bad(verdict.Unreadable, shown.Seq, "the payload is not an entry: %v", err)
 	}
 	if e.Seq == 0 && err != nil { // the view cannot be checked
 		e.Seq, e.Session, e.Prev, e.At, e.Epoch, e.Cause = shown.Seq, shown.Session, shown.Prev, shown.At, shown.Epoch, shown.Cause
@@ -92,6 +99,7 @@ func (i *importer) next() (journal.Record, error) {
 		Entry:   e,
 		Payload: shown.Payload,
 		Err:     err,
+		Line:    i.line,
 	}
 	if err != nil {
 		rec.Entry.Events = nil
@@ -104,7 +112,7 @@ func (i *importer) next() (journal.Record, error) {
 		return rec, err
 	}
 	if real.Session != i.head.Session {
-		return rec, i.bad(real.Seq, "session: the entry belongs to %q, the export to %q", real.Session, i.head.Session)
+		return rec, i.bad(verdict.Foreign, real.Seq, "session: the entry belongs to %q, the export to %q", real.Session, i.head.Session)
 	}
 	return rec, nil
 }
@@ -124,21 +132,21 @@ func (i *importer) compare(shown, real line) error {
 		{"cause", shown.Cause, real.Cause},
 	} {
 		if c.shown != c.real {
-			return i.bad(real.Seq, "%s: the view has %v, the payload %v: one of them was changed", c.field, c.shown, c.real)
+			return i.bad(verdict.Tampered, real.Seq, "%s: the view has %v, the payload %v: one of them was changed", c.field, c.shown, c.real)
 		}
 	}
 	if real.Unread != "" || shown.Unread != "" && len(shown.Kinds)+len(shown.Events) == 0 {
 		return nil // the exporting release or this one cannot decode it
 	}
 	if !slices.Equal(shown.Kinds, real.Kinds) {
-		return i.bad(real.Seq, "kinds: the view has %v, the payload %v: one of them was changed", shown.Kinds, real.Kinds)
+		return i.bad(verdict.Tampered, real.Seq, "kinds: the view has %v, the payload %v: one of them was changed", shown.Kinds, real.Kinds)
 	}
 	if len(shown.Events) != len(real.Events) {
-		return i.bad(real.Seq, "events: the view has %d, the payload %d", len(shown.Events), len(real.Events))
+		return i.bad(verdict.Tampered, real.Seq, "events: the view has %d, the payload %d", len(shown.Events), len(real.Events))
 	}
 	for n := range real.Events {
 		if !sameJSON(shown.Events[n], real.Events[n]) {
-			return i.bad(real.Seq, "events: the view of event %d, a %s, differs from the payload", n+1, real.Kinds[n])
+			return i.bad(verdict.Tampered, real.Seq, "events: the view of event %d, a %s, differs from the payload", n+1, real.Kinds[n])
 		}
 	}
 	return nil
@@ -172,17 +180,14 @@ func (i *importer) read() ([]byte, error) {
 	case err == nil:
 		return nil, io.EOF
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, i.bad(0, "the line is longer than %d bytes", maxLine)
+		return nil, i.bad(verdict.Unreadable, 0, "the line is longer than %d bytes", maxLine)
 	default:
 		return nil, fmt.Errorf("import line %d: %w", i.line, err)
 	}
 }
 
-// bad returns the error of the current line; the sequence of its entry is 0 if unknown.
-func (i *importer) bad(seq uint64, format string, args ...any) error {
-	where := fmt.Sprintf("line %d", i.line)
-	if seq != 0 {
-		where += fmt.Sprintf(", entry %d", seq)
-	}
-	return fmt.Errorf("%w: %s: %s", ErrBadExport, where, fmt.Sprintf(format, args...))
+// bad returns the fault of the current line; the sequence of its entry is 0 if unknown.
+func (i *importer) bad(kind verdict.Kind, seq uint64, format string, args ...any) error {
+	fault := verdict.Fault{Kind: kind, Seq: seq, Line: i.line, What: fmt.Sprintf(format, args...)}
+	return fmt.Errorf("%w: %w", ErrBadExport, &verdict.FaultError{Fault: fault})
 }

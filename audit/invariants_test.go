@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
@@ -15,7 +16,7 @@ import (
 func TestTheSampleJournalKeepsEveryInvariant(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]book{"one turn": tools(), "two turns": tools().next(2, 6, "more")} {
-		if found := check(b.records(t)); found != nil {
+		if found := check(b.records(t)); len(found) > 0 {
 			t.Errorf("%s: %v", name, found)
 		}
 	}
@@ -41,8 +42,8 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 			if len(found) == 0 {
 				t.Fatal("nothing was found")
 			}
-			named := slices.ContainsFunc(found, func(v Violation) bool {
-				return v.Invariant == row.invariant && strings.Contains(v.Message, row.message) && v.Seq == found[0].Seq
+			named := slices.ContainsFunc(found, func(v verdict.Fault) bool {
+				return v.Invariant == row.invariant && strings.Contains(v.What, row.message) && v.Seq == found[0].Seq
 			})
 			if !named {
 				t.Errorf("the first bad entry does not break %s (%s), but:\n%v", row.invariant, row.message, found)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -22,9 +23,9 @@ func each(records []journal.Record) iter.Seq2[journal.Record, error] {
 }
 
 // check returns every violation of a whole journal.
-func check(records []journal.Record) []Violation {
+func check(records []journal.Record) []verdict.Fault {
 	r, _ := Verify(each(records)) // reading them cannot fail
-	return r.Violations
+	return r.Faults
 }
 
 // book is the events of each entry of a journal.

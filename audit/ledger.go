@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
@@ -28,7 +29,7 @@ type fact struct {
 
 // fail reports a violation of the rule.
 func (f fact) fail(format string, args ...any) {
-	f.checker.fault(f.entry.Seq, f.invariant, format, args...)
+	f.checker.fault(verdict.Forged, f.entry.Seq, f.invariant, format, args...)
 }
 
 // ledger is the state that rules share: the open turn and the state of every call and
@@ -149,6 +150,16 @@ func (l *ledger) ask(a events.Approval) {
 	asked := &approval{Approval: a, late: c.attempt > 0}
 	l.approvals[a.ID] = asked
 	l.asked = append(l.asked, asked)
+}
+
+// undecided lists the open questions.
+func (l *ledger) undecided() (open []content.ApprovalID) {
+	for _, a := range l.asked {
+		if !a.settled {
+			open = append(open, a.ID)
+		}
+	}
+	return open
 }
 
 func (l *ledger) settle(ev events.ApprovalResolved) {

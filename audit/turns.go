@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
@@ -20,8 +21,7 @@ func causeOnce() rule {
 		case cause == "":
 			f.fail("it names no command as its cause")
 		case twice && f.entry.Seq-before > loop.CausesKept:
-			f.checker.report.Warnings = append(f.checker.report.Warnings,
-				Violation{f.invariant, f.entry.Seq, fmt.Sprintf("another command %s caused entry %d", cause, before)})
+			f.checker.warn(verdict.Forged, f.entry.Seq, f.invariant, "another command %s caused entry %d", cause, before)
 		case twice:
 			f.fail("command %s already caused entry %d", cause, before)
 		}

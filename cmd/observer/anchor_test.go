@@ -28,7 +28,7 @@ func TestHeadsRevealATruncatedJournal(t *testing.T) {
 	if err := os.WriteFile(file, []byte(heads), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := d.observe("verify", "--anchor", file); code != 0 || strings.Count(out, "is whole") != 2 || strings.Count(out, "anchors  1 earlier head is held\n") != 2 {
+	if code, out, errs := d.observe("verify", "--anchor", file); code != 0 || strings.Count(out, "is whole") != 2 || strings.Count(out, "anchors  1 earlier head is held; 0 entries after the last\n") != 2 {
 		t.Errorf("verify = %d %q %q", code, out, errs)
 	}
 	last, err := d.cell.Journal().Last(t.Context(), "s-42")
@@ -45,7 +45,7 @@ func TestHeadsRevealATruncatedJournal(t *testing.T) {
 		t.Errorf("verify without anchors = %d %q: nothing shows that its end is missing", code, out)
 	}
 	code, _, errs = d.observe("verify", "--anchor", file)
-	if want := "observer: session s-42: entry 7 breaks anchors-held: it existed"; code != 1 || !strings.HasPrefix(errs, want) || strings.Contains(errs, "s-43") {
+	if want := "observer: session s-42: entry 7, truncated (anchors-held): it existed"; code != 1 || !strings.HasPrefix(errs, want) || strings.Contains(errs, "s-43") {
 		t.Errorf("verify = %d %q, want %q", code, errs, want)
 	}
 
@@ -54,8 +54,12 @@ func TestHeadsRevealATruncatedJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.remove(now)
-	code, out, errs := d.observe("verify", "s-43", "--anchor", file)
-	if code != 0 || !strings.HasPrefix(out, "ok session s-43 was deleted at ") || !strings.Contains(out, " by ada (claimed) (asked to): 7 entries, last hash ") || !strings.Contains(out, "1 earlier head is held") {
+	code, out, errs := d.observe("verify", "s-43")
+	if code != cli.CodeGone || !strings.HasPrefix(out, "gone session s-43 was deleted at ") || !strings.Contains(errs, " by ada (claimed) (asked to): 7 entries, last hash ") {
+		t.Errorf("verify of a deleted session = %d %q %q", code, out, errs)
+	}
+	code, out, errs = d.observe("verify", "s-43", "--anchor", file)
+	if code != cli.CodeUnjudged || !strings.HasPrefix(out, "unjudged session s-43 ") || !strings.Contains(errs, "entry 7, deleted (anchors-held)") || strings.Contains(out, "held;") {
 		t.Errorf("verify of a deleted session = %d %q %q", code, out, errs)
 	}
 	code, out, _ = d.observe("events", "s-43")
@@ -97,11 +101,11 @@ func TestAnchorsOfOtherSessionsProveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := d.observe("verify", "s-42", "--anchor", ghost)
-	if want := "observer: session s-42: --anchor has no head of it: it is unknown whether it was truncated\n"; code != 1 || errs != want || !strings.Contains(out, "is whole") {
+	if want := "observer: session s-42: --anchor has no head of it: it is unknown whether it was truncated\n"; code != cli.CodeBelow || errs != want || !strings.Contains(out, "is whole") {
 		t.Errorf("verify with anchors of another session = %d %q %q, want %q", code, out, errs, want)
 	}
 	code, out, errs = d.observe("verify", "--anchor", ghost)
-	if !strings.Contains(out, "session  ghost\n") || !strings.Contains(errs, "entry 3 breaks anchors-held") || !strings.Contains(errs, "the journal is gone and has no tombstone") || code != 1 {
+	if !strings.Contains(out, "session  ghost\n") || !strings.Contains(errs, "entry 3, missing (anchors-held)") || !strings.Contains(errs, "the journal is gone and has no tombstone") || code != 1 {
 		t.Errorf("verify of a journal that is gone = %d %q %q", code, out, errs)
 	}
 }

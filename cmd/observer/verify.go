@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/textfile"
@@ -27,29 +28,32 @@ func newVerifyCommand(a *app) *cobra.Command {
 of Turnlog: each call has one result, no budget is exceeded, nothing ran before it was approved, and
 so on. With --file it needs no server.
 
-An intact journal gets a summary and exit code 0. Otherwise every fault is listed, the first one is
-reported on standard error, and the exit code is 1.
-
-A deleted or expired session consists of its tombstone: when, by whom and why it was deleted, how
-many entries it had and the hash of the last one. The exit code is 0.
+It prints what is proved, as a level that includes the ones before it: chain, signed, anchored, witnessed;
+then every fault, with its kind, entry and line; then what is not proved. -o json prints the same.
 
 No chain can show that a journal was truncated, or replaced from some entry on. To detect that, keep
 the output of "observer heads" out of reach of users who can change journals, and pass it as
---anchor. Without SESSION all sessions in that file are verified.`,
+--anchor. Without SESSION all sessions in that file are verified.
+
+Exit codes: 0 the level is reached, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the level
+of --require is not reached, or --anchor has no head of the session; 7 something cannot be judged (a
+later format, an anchor covered by a tombstone), 8 the session was deleted, has expired, or was erased.`,
 		Example: `  observer verify s-42
   observer verify --file s-42.jsonl
   observer verify --file s-42.jsonl -o json
-  observer verify --anchor heads.jsonl
+  observer verify --anchor heads.jsonl --require anchored
   zstdcat s-42.jsonl.zst | observer verify --file -`,
 	}
 	file := cmd.Flags().String("file", "", "verify an exported `file`; - is standard input")
 	output := cli.OutputFlag(cmd, asText, asJSON)
 	anchor := cmd.Flags().String("anchor", "", "`file` with earlier heads, which must still be in the journals; - is standard input")
+	require := verdict.Chain
+	cmd.Flags().TextVar(&require, "require", verdict.Chain, "`level` to reach: "+verdict.LevelNames())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (*file == "") == (len(args) == 0) && (*anchor == "" || *file != "") {
 			return cli.Usage("give a SESSION, --file or --anchor")
 		}
-		v := verifier{app: a, cmd: cmd, file: *file, json: output.String() == asJSON}
+		v := verifier{app: a, cmd: cmd, file: *file, json: output.String() == asJSON, require: require}
 		if err := v.readAnchors(*anchor); err != nil {
 			return err
 		}
@@ -80,6 +84,7 @@ type verifier struct {
 	cmd     *cobra.Command
 	file    string // "": sessions
 	json    bool
+	require verdict.Level
 	anchors []audit.Anchor
 }
 
@@ -144,20 +149,18 @@ func (v *verifier) anchored() (out []string) {
 	return out
 }
 
-// judgment is the result for one journal.
+// judgment is the verdict on one journal.
 type judgment struct {
-	audit.Report
+	*verdict.Verdict
 
-	subject string // its name in output
-	anchors int    // how many earlier heads it was compared with
-	err     error  // why it could not be read to its end
+	subject  string // its name in output
+	anchored bool   // an earlier head of it was given
+	err      error  // why it could not be read to its end
 }
 
-func (j judgment) whole() bool { return j.OK() && j.err == nil }
-
-// report prints a result, and returns the first fault.
+// report prints a verdict, and returns the error with its exit code.
 func (v *verifier) report(j judgment) error {
-	if j.err != nil && j.Entries == 0 && j.OK() {
+	if j.err != nil && (j.Verdict == nil || j.Entries == 0 && j.OK()) {
 		return j.err
 	}
 	print := j.text
@@ -165,12 +168,9 @@ func (v *verifier) report(j judgment) error {
 		print = j.json
 	}
 	if err := print(v.cmd.OutOrStdout(), v.app.style(v.cmd, false)); err != nil {
-		return errors.Join(j.fault(), fmt.Errorf("write: %w", err))
+		return errors.Join(j.outcome(v), fmt.Errorf("write: %w", err))
 	}
-	if len(v.anchors) > 0 && j.Session != "" && j.anchors == 0 {
-		return errors.Join(j.fault(), fmt.Errorf("%s: --anchor has no head of it: it is unknown whether it was truncated", j.subject))
-	}
-	return j.fault()
+	return j.outcome(v)
 }
 
 // judgeFile verifies the file.
@@ -180,18 +180,18 @@ func (v *verifier) judgeFile() (j judgment) {
 		return j
 	}
 	defer func() { _ = in.Close() }() // only read
-	if j.Report, j.err = audit.Verify(audit.Import(in), v.anchors...); j.err != nil {
+	if j.Verdict, j.err = audit.Verify(audit.Import(in), v.anchors...); j.err != nil {
 		j.err = fmt.Errorf("%s: %w", j.subject, j.err)
 	}
-	j.anchors = len(v.of(j.Session))
+	j.anchored = len(v.of(j.Session)) > 0
 	return j
 }
 
 // judge verifies a session.
 func (v *verifier) judge(cell *cli.Cell, s content.SessionID) (j judgment) {
 	anchors := v.of(s)
-	j.Report, j.err = audit.Verify(read(v.cmd.Context(), cell, s, 1), anchors...)
-	j.subject, j.anchors, j.Session = "session "+string(s), len(anchors), s // even if there is no entry
+	j.Verdict, j.err = audit.Verify(read(v.cmd.Context(), cell, s, 1), anchors...)
+	j.subject, j.anchored, j.Session = "session "+string(s), len(anchors) > 0, s // even if there is no entry
 	return j
 }
 
@@ -200,71 +200,128 @@ func (v *verifier) of(s content.SessionID) []audit.Anchor {
 	return slices.DeleteFunc(slices.Clone(v.anchors), func(a audit.Anchor) bool { return a.Session != s })
 }
 
-// fault returns the first fault of the journal as an error.
-func (j judgment) fault() error {
-	v, bad := j.First()
-	if !bad {
+// outcome returns the first fault, or what else keeps the verdict from what was required, as an error with
+// an exit code.
+func (j judgment) outcome(v *verifier) error {
+	code := j.Exit(v.require)
+	first, bad := j.First()
+	unanchored := len(v.anchors) > 0 && !j.anchored
+	switch {
+	case bad:
+		more := ""
+		if n := len(j.Faults) - 1; n > 0 {
+			more = fmt.Sprintf(" (and %d more)", n)
+		}
+		return &cli.ExitError{Code: code, Err: fmt.Errorf("%s: %s%s", j.subject, first, more)}
+	case j.err != nil:
 		return j.err
+	case code == cli.CodeGone:
+		return &cli.ExitError{Code: code, Err: fmt.Errorf("%s %s", j.subject, j.gone())}
+	case code == cli.CodeBelow:
+		return &cli.ExitError{Code: code, Err: fmt.Errorf("%s: no fault, but the level is %s, not %s", j.subject, j.Level, v.require)}
+	case unanchored:
+		return &cli.ExitError{
+			Code: cli.CodeBelow, Err: fmt.Errorf("%s: --anchor has no head of it: it is unknown whether it was truncated", j.subject),
+		}
 	}
-	more := ""
-	if n := len(j.Violations) - 1; n > 0 {
-		more = fmt.Sprintf(" (and %d more)", n)
-	}
-	return fmt.Errorf("%s: entry %d breaks %s: %s%s", j.subject, v.Seq, v.Invariant, v.Message, more)
+	return nil
 }
 
-// text prints whether the journal is intact, its faults, and its head.
+// gone says how the content of the journal ended.
+func (j judgment) gone() string {
+	if j.Tombstone != nil {
+		return j.Tombstone.String()
+	}
+	return "was " + string(j.State)
+}
+
+// headline says what the level is.
+func (j judgment) headline(style render.Style) string {
+	subject := render.Safe(j.subject)
+	switch {
+	case j.Exit(verdict.None) == cli.CodeFailed:
+		return style.Bad("broken") + " " + subject + " is not whole."
+	case !j.OK():
+		return style.Bad("unjudged") + " " + subject + " cannot be judged."
+	case j.State != "":
+		return style.Good("gone") + " " + subject + " " + render.Safe(j.gone()) + "."
+	case j.err != nil:
+		return style.Bad("unread") + " " + subject + " was not read to its end."
+	}
+	return style.Good("ok") + " " + subject + " is whole: its chain is unbroken, and no invariant is broken."
+}
+
+// text prints the verdict for people.
 func (j judgment) text(w io.Writer, style render.Style) error {
 	var b strings.Builder
 	line := func(format string, args ...any) {
 		fmt.Fprintf(&b, "   %s\n", render.Safe(fmt.Sprintf(format, args...)))
 	}
-	switch subject := render.Safe(j.subject); {
-	case j.whole() && j.Deleted != nil:
-		fmt.Fprintf(&b, "%s %s %s.\n", style.Good("ok"), subject, render.Safe(j.Deleted.String()))
-		if j.Entries > 1 {
-			line("%s still there: \"turnlog sessions rm\" once more removes them", render.Plural(j.Entries-1, "entry is", "entries are"))
-		}
-	case j.whole():
-		fmt.Fprintf(&b, "%s %s is whole: its chain is unbroken, and no invariant is broken.\n", style.Good("ok"), subject)
-	default:
-		fmt.Fprintf(&b, "%s %s is not whole.\n", style.Bad("broken"), subject)
+	b.WriteString(j.headline(style) + "\n")
+	if j.State != "" && j.OK() && j.Entries > 1 {
+		line("%s still there: \"turnlog sessions rm\" once more removes them", render.Plural(j.Entries-1, "entry is", "entries are"))
 	}
-	for _, v := range j.Violations {
-		line("%s", v)
+	var kinds []verdict.Kind
+	for _, f := range j.Faults {
+		line("%s", f)
+		if !slices.Contains(kinds, f.Kind) {
+			kinds = append(kinds, f.Kind)
+		}
+	}
+	for _, k := range kinds {
+		line("%s means: %s", k, k.Means())
 	}
 	if j.err != nil {
 		line("%v", j.err)
 	}
-	for _, v := range j.Warnings {
-		line("only a warning: %s", v)
+	for _, f := range j.Warnings {
+		line("only a warning: %s", f)
 	}
 	if j.UnjudgedFrom > 0 {
 		line("from entry %d on only the chain was checked: what these entries mean cannot be known", j.UnjudgedFrom)
 	}
 	line("session  %s", j.Session)
 	line("read     %s, %s, %s", render.Plural(j.Entries, "entry", "entries"), render.Plural(j.Events, "event", "events"), render.Plural(j.Turns, "turn", "turns"))
-	line("head     %d %s", j.Seq, j.Hash)
-	if j.anchors > 0 && j.whole() {
-		line("anchors  %s held", render.Plural(j.anchors, "earlier head is", "earlier heads are"))
+	line("head     %d %s", j.Head.Seq, j.Head.Hash)
+	line("level    %s", j.scope())
+	if j.Anchors > 0 {
+		line("anchors  %s held; %s after the last", render.Plural(j.Anchors, "earlier head is", "earlier heads are"), render.Plural(int(j.BeyondAnchor), "entry", "entries"))
+	}
+	if j.OpenTurn != "" {
+		line("open     %s is not finished", j.OpenTurn)
+	}
+	for _, a := range j.OpenApprovals {
+		line("open     approval %s is undecided", a)
+	}
+	if j.Level > verdict.None {
+		for _, what := range j.NotProved {
+			line("not proved: %s", what)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// json prints the report as JSON.
+// scope says what the level covers.
+func (j judgment) scope() string {
+	if j.Level == verdict.None {
+		return j.Level.String()
+	}
+	text := fmt.Sprintf("%s, through entry %d, by %s", j.Level, j.Through.Seq, j.Through.At)
+	if len(j.Witnesses) > 0 {
+		text += ", cosigned by " + strings.Join(j.Witnesses, ", ")
+	}
+	return text
+}
+
+// json prints the verdict as JSON.
 func (j judgment) json(w io.Writer, _ render.Style) error {
 	out := struct {
-		OK bool `json:"ok"`
-		audit.Report
-		Anchors int    `json:"anchors,omitempty"`
-		Error   string `json:"error,omitempty"`
-	}{OK: j.whole(), Report: j.Report, Anchors: j.anchors}
+		*verdict.Verdict
+		Error string `json:"error,omitempty"` // why it was not read to its end
+	}{Verdict: j.Verdict}
 	if j.err != nil {
 		out.Error = j.err.Error()
-	}
-	if out.Violations == nil {
-		out.Violations = []audit.Violation{}
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

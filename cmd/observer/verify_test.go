@@ -11,8 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
@@ -28,11 +30,11 @@ func TestWholeJournalIsVerified(t *testing.T) {
 
 	_, out, _ = d.observe("verify", "s-42", "-o", "json")
 	var report struct {
-		OK         bool
-		Entries    int
-		Violations []any
+		Level   verdict.Level
+		Entries int
+		Faults  []any
 	}
-	if err := json.Unmarshal([]byte(out), &report); err != nil || !report.OK || report.Entries != 7 || report.Violations == nil {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Level != verdict.Chain || report.Entries != 7 || report.Faults == nil {
 		t.Errorf("verify -o json = %s, %v", out, err)
 	}
 }
@@ -43,14 +45,14 @@ func TestBrokenInvariantIsNamed(t *testing.T) {
 	w := d.session("s-42").turn()
 	w.append(events.Entry{Session: "s-42", Cause: "cmd-7", At: w.state.At, Epoch: 1, Events: []events.Event{events.Warning{Code: "x"}}})
 	code, out, errs := d.observe("verify", "s-42")
-	if code != 1 || !strings.HasPrefix(errs, "observer: session s-42: entry 8 breaks cause-once: ") || strings.Count(errs, "\n") != 1 {
+	if code != 1 || !strings.HasPrefix(errs, "observer: session s-42: entry 8, forged (cause-once): ") || strings.Count(errs, "\n") != 1 {
 		t.Errorf("verify = %d %q", code, errs)
 	}
-	if !strings.HasPrefix(out, "broken session s-42 is not whole.\n   entry 8: cause-once: ") || strings.Contains(out, "is whole") {
+	if !strings.HasPrefix(out, "broken session s-42 is not whole.\n   entry 8, forged (cause-once): ") || strings.Contains(out, "is whole") {
 		t.Errorf("verify prints\n%s", out)
 	}
 	code, out, _ = d.observe("verify", "s-42", "-o", "json")
-	if code != 1 || !strings.Contains(out, `"ok": false`) || !strings.Contains(out, `"invariant": "cause-once"`) {
+	if code != 1 || !strings.Contains(out, `"level": "none"`) || !strings.Contains(out, `"kind": "forged"`) || !strings.Contains(out, `"invariant": "cause-once"`) {
 		t.Errorf("verify -o json = %d %s", code, out)
 	}
 }
@@ -116,11 +118,11 @@ func TestChangedExportIsNamed(t *testing.T) {
 	}
 	lines := strings.SplitAfter(string(whole), "\n")
 	for what, c := range map[string]struct{ text, want string }{
-		"a word":      {strings.Replace(string(whole), "main.go", "evil.go", 1), "line 4, entry 3: events:"},
-		"a line less": {strings.Join(append(lines[:3:3], lines[4:]...), ""), "entry 4 breaks single-writer: entry 3 is expected here"},
-		"cut off":     {string(whole[:len(whole)-30]), "line 8: the line cannot be read, or is cut off"},
-		"no export":   {"hello\n", "line 1: the first line does not name the format"},
-		"empty":       {"", "line 1: the export is empty"},
+		"a word":      {strings.Replace(string(whole), "main.go", "evil.go", 1), "line 4, entry 3, tampered: events:"},
+		"a line less": {strings.Join(append(lines[:3:3], lines[4:]...), ""), "line 4, entry 4, missing (single-writer): entry 3 is expected here"},
+		"cut off":     {string(whole[:len(whole)-30]), "line 8, unreadable: the line cannot be read, or is cut off"},
+		"no export":   {"hello\n", "line 1, unreadable: the first line does not name the format"},
+		"empty":       {"", "line 1, truncated: the export is empty"},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -217,7 +219,7 @@ func TestEntriesOfALaterReleaseAreShownRaw(t *testing.T) {
 	if code, _, errs := d.observe("transcript", "s-42"); code != 1 || !strings.Contains(errs, `unknown event kind "moon_landed"`) {
 		t.Errorf("transcript = %d %q", code, errs)
 	}
-	if code, _, errs := d.observe("verify", "s-42"); code != 1 || !strings.Contains(errs, "entry 8 breaks whole-entries") {
+	if code, _, errs := d.observe("verify", "s-42"); code != cli.CodeUnjudged || !strings.Contains(errs, "entry 8, newer (whole-entries)") {
 		t.Errorf("verify = %d %q", code, errs)
 	}
 }

@@ -53,6 +53,7 @@ type Record struct {
 	Payload []byte    // the exact bytes
 	Err     error     // events.ErrUnknownKind: Entry has only the head of the entry
 	Stored  time.Time // by the store's clock; zero if it has none
+	Line    int       // in the file that it was read from; 0: none
 }
 
 // Journal keeps the journals of many sessions. Implementations are safe for concurrent use.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/internal/conceal"
 )
 
@@ -22,6 +23,10 @@ const (
 	CodeLimit     = 3 // a limit ended the turn
 	CodeCancelled = 4 // the turn was cancelled
 	CodeApproval  = 5 // the turn waits for a person's approval
+
+	CodeBelow    = verdict.ExitBelow
+	CodeUnjudged = verdict.ExitUnjudged
+	CodeGone     = verdict.ExitGone
 )
 
 // codeSignal is added to a signal's number, by the convention of shells.
@@ -80,7 +85,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	began := false
 	prepare(root, &began)
 	cmd, err := root.ExecuteContextC(ctx)
-	code, text := verdict(err, began)
+	code, text := conclude(err, began)
 	if many, ok := errors.AsType[severalError](err); ok && text != "" {
 		for _, line := range many.Lines() {
 			_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), oneLine(line))
@@ -101,7 +106,7 @@ type severalError interface {
 	Lines() []string
 }
 
-func verdict(err error, began bool) (code int, text string) {
+func conclude(err error, began bool) (code int, text string) {
 	if err == nil {
 		return CodeOK, ""
 	}

@@ -69,7 +69,7 @@ func recorded(t *testing.T, j journal.Journal) []events.Event {
 	t.Helper()
 	report, err := audit.Verify(j.Read(t.Context(), "s", 0))
 	if err != nil || !report.OK() {
-		t.Fatalf("Verify = %+v, %v", report.Violations, err)
+		t.Fatalf("Verify = %+v, %v", report.Faults, err)
 	}
 	var all []events.Event
 	for r, err := range j.Read(t.Context(), "s", 0) {

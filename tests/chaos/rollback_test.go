@@ -202,8 +202,8 @@ func (r *reminders) check(srv *embedded.Server) {
 		r.t.Fatal(err)
 	}
 	report, err := audit.Verify(c.Journal().Read(r.t.Context(), remindedSession, 0))
-	if err != nil || len(report.Violations) > 0 {
-		r.t.Errorf("audit: %v, %v", report.Violations, err)
+	if err != nil || len(report.Faults) > 0 {
+		r.t.Errorf("audit: %v, %v", report.Faults, err)
 	}
 	causes := r.inputs(c)
 	r.t.Logf("the schedule was lost %d times and fired %d times", r.lost, len(causes))

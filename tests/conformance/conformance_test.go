@@ -91,7 +91,7 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 	for _, rec := range records {
 		c.Add(rec)
 	}
-	if bad := c.Report().Violations; len(bad) > 0 {
+	if bad := c.Verdict().Faults; len(bad) > 0 {
 		t.Errorf("audit: %v", bad)
 	}
 	checkEvents(t, sc, records, crash)

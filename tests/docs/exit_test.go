@@ -95,6 +95,11 @@ var endings = []ending{
 	{code: 5, text: `turnlog task --model scripted:asks.yaml hi`, says: "needs approval"},
 	{code: 5, text: `turnlog wait s-asks`, says: "needs approval"},
 
+	{code: 6, text: `observer verify s-done --require anchored`, says: "the level is chain, not anchored"},
+	{code: 6, text: `observer heads s-open > other.jsonl; observer verify s-done --anchor other.jsonl`, says: "no head of it"},
+	{code: 7, text: `observer verify s-gone --anchor heads.jsonl`, says: "the tombstone covers it"},
+	{code: 8, text: `observer verify s-gone`, says: "was deleted"},
+
 	{code: 130, text: `turnlog send s-done -`, signals: []syscall.Signal{interrupt}, says: "interrupted"},
 	{code: 143, text: `turnlog run -`, signals: []syscall.Signal{terminate}, says: "stopped by a signal"},
 	{code: 130, text: `observer verify --file -`, signals: []syscall.Signal{interrupt}, says: "interrupted"},
@@ -112,6 +117,8 @@ var setup = []string{
 	`printf 'replies:\n  - calls: [{name: fs_list_directory, input: {}}]\n    repeat: true\n' > rounds.yaml`,
 	`printf 'replies:\n  - calls: [{name: shell_exec, input: {script: "true"}}]\n' > asks.yaml`,
 	`turnlog run --session s-done --model scripted:hello.yaml hi`,
+	`turnlog run --session s-gone --model scripted:hello.yaml hi`,
+	`observer heads s-gone > heads.jsonl; until turnlog sessions rm s-gone; do :; done`,
 	`turnlog run --session s-limit --model scripted:rounds.yaml --max-rounds 2 hi || true`,
 	`turnlog run --session s-cancelled --model scripted:endless.yaml --timeout 10ms hi || true`,
 	`turnlog run --session s-late --model scripted:endless.yaml --timeout 10ms hi || true`,

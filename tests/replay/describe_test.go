@@ -6,7 +6,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -14,11 +14,11 @@ import (
 )
 
 // describe renders a session. Later releases may add to a session, but must keep these lines.
-func describe(s *loop.State, rep audit.Report) string {
+func describe(s *loop.State, rep *verdict.Verdict) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("session %s: %d entries, %d events, %d turns", rep.Session, rep.Entries, rep.Events, rep.Turns)
-	line("head %d %s, epoch %d, at %s", rep.Seq, rep.Hash, s.Epoch, s.At)
+	line("head %d %s, epoch %d, at %s", rep.Head.Seq, rep.Head.Hash, s.Epoch, s.At)
 	line("waits for %s; closed %v", loop.Waiting(s), s.Closed)
 	u := s.Used
 	line("used %d rounds, %d requests, %d tool calls, %d+%d tokens", u.Rounds, u.Requests, u.ToolCalls, u.Usage.InputTokens, u.Usage.OutputTokens)

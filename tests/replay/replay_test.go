@@ -47,7 +47,7 @@ func replay(t *testing.T, file string) {
 	if err != nil {
 		t.Fatalf("Verify = %v", err)
 	}
-	for _, v := range append(rep.Violations, rep.Warnings...) {
+	for _, v := range append(rep.Faults, rep.Warnings...) {
 		t.Error(v)
 	}
 	if rep.UnjudgedFrom != 0 {
@@ -117,7 +117,7 @@ func TestEveryStoryRecordsItsJournal(t *testing.T) {
 			j := journalOf(t, content.SessionID(name), tell)
 			rep, err := audit.Verify(j.Read(t.Context(), content.SessionID(name), 0))
 			if err != nil || !rep.OK() {
-				t.Errorf("Verify = %v, %v", rep.Violations, err)
+				t.Errorf("Verify = %v, %v", rep.Faults, err)
 			}
 			if _, err := os.Stat(filepath.Join("testdata", name+".jsonl")); err != nil {
 				t.Errorf("the story is not recorded: %v", err)

@@ -131,7 +131,7 @@ func smallObserver(ctx context.Context, c *jetstream.Cell) error {
 		}
 	}
 	report, err := audit.Verify(c.Journal().Read(ctx, "good", 0))
-	if err == nil && (report.Entries == 0 || len(report.Violations) > 0) {
+	if err == nil && (report.Entries == 0 || len(report.Faults) > 0) {
 		err = fmt.Errorf("the good session: %+v", report)
 	}
 	return err

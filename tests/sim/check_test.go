@@ -19,7 +19,7 @@ func (h *host) check(ctx context.Context) {
 	if err != nil {
 		h.w.wrong("%s: Verify = %v", h.id, err)
 	}
-	for _, v := range append(rep.Violations, rep.Warnings...) {
+	for _, v := range append(rep.Faults, rep.Warnings...) {
 		h.w.wrong("%s: %s", h.id, v)
 	}
 	s, err := audit.Replay(h.id, h.w.store.Read(ctx, h.id, 0))

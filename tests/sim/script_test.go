@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -138,7 +139,7 @@ func (h *host) shownAgain(t *testing.T, invariant string) (found int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(rep.Violations, func(v audit.Violation) bool { return v.Invariant == invariant }) {
+	if !slices.ContainsFunc(rep.Faults, func(v verdict.Fault) bool { return v.Invariant == invariant }) {
 		return 0
 	}
 	text, heard := h.script(t.Context()), &recordedFailures{TB: t}

@@ -153,7 +153,7 @@ func (w *World) Records(id content.SessionID) []journal.Record {
 		c.Add(rec)
 		out = append(out, rec)
 	}
-	if bad := c.Report().Violations; len(bad) > 0 {
+	if bad := c.Verdict().Faults; len(bad) > 0 {
 		w.T.Errorf("audit of %s: %v", id, bad)
 	}
 	return out

@@ -211,8 +211,8 @@ func (s *Session) Finish(t testing.TB) {
 			t.Errorf("the %s state is\n%s, want\n%s", name, got, want)
 		}
 	}
-	for _, v := range s.checker.Report().Violations {
-		t.Errorf("entry %d breaks %s: %s", v.Seq, v.Invariant, v.Message)
+	for _, v := range s.checker.Verdict().Faults {
+		t.Errorf("entry %d breaks %s: %s", v.Seq, v.Invariant, v.What)
 	}
 }
 

@@ -147,8 +147,8 @@ func (j *judge) journal(ctx context.Context, id content.SessionID, accepted []st
 			log.violation(id, NothingForged, fmt.Sprintf("entry %d: %s", rec.Seq, wrong))
 		}
 	}
-	for _, v := range checker.Report().Violations {
-		log.violation(id, v.Invariant, fmt.Sprintf("entry %d: %s", v.Seq, v.Message))
+	for _, v := range checker.Verdict().Faults {
+		log.violation(id, v.Invariant, fmt.Sprintf("entry %d: %s", v.Seq, v.What))
 	}
 	j.callsOf(id, records)
 	j.recovery = append(j.recovery, recoveries(records, j.losses)...)

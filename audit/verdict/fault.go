@@ -1,0 +1,102 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Kind says what is wrong with evidence. It never changes its meaning.
+type Kind string
+
+// The kinds of faults.
+const (
+	Tampered   Kind = "tampered"
+	Forged     Kind = "forged"
+	Replaced   Kind = "replaced"
+	Truncated  Kind = "truncated"
+	Missing    Kind = "missing"
+	Foreign    Kind = "foreign"
+	RolledBack Kind = "rolled-back"
+	Unreadable Kind = "unreadable"
+
+	// The following are no faults of the journal. Alone, they say why something cannot be judged.
+	Deleted Kind = "deleted"
+	Erased  Kind = "erased"
+	Expired Kind = "expired"
+	Newer   Kind = "newer"
+)
+
+// Kinds lists every kind.
+func Kinds() []Kind {
+	return []Kind{
+		Tampered, Forged, Replaced, Truncated, Missing, Foreign, RolledBack, Unreadable,
+		Deleted, Erased, Expired, Newer,
+	}
+}
+
+// Means says in one sentence what a fault of the kind is.
+func (k Kind) Means() string {
+	switch k {
+	case Tampered:
+		return "what is shown differs from what was written: bytes, a view of them, a digest or a header were changed"
+	case Forged:
+		return "no Turnlog host writes this, or its writer is not who it claims to be"
+	case Replaced:
+		return "another entry was here: the chain or an earlier head names a different hash"
+	case Truncated:
+		return "the end was cut off"
+	case Missing:
+		return "something that was written is not there: entries at the beginning or in the middle, or a blob"
+	case Foreign:
+		return "it belongs to another session, or to none"
+	case RolledBack:
+		return "what was seen before was later shown in an earlier state"
+	case Unreadable:
+		return "the bytes are not what they should be, so nothing can be said about their content"
+	case Deleted:
+		return "it was removed with its session, which left a tombstone"
+	case Erased:
+		return "the key of its content was destroyed"
+	case Expired:
+		return "retention removed it with its session, which left a tombstone"
+	case Newer:
+		return "a later release wrote it: verify with that release"
+	}
+	return "an unknown kind of fault"
+}
+
+// Judged reports whether a fault of the kind is a finding. The others only say that something cannot be
+// judged.
+func (k Kind) Judged() bool { return !slices.Contains([]Kind{Deleted, Erased, Expired, Newer}, k) }
+
+// Fault is one finding.
+type Fault struct {
+	Kind      Kind   `json:"kind"`
+	Seq       uint64 `json:"seq"`            // of the entry; 0: of none, or it is unknown
+	Line      int    `json:"line,omitempty"` // in the file; 0: it was not read from a file
+	Invariant string `json:"invariant,omitempty"`
+	What      string `json:"what"`
+}
+
+// String renders the fault in one line.
+func (f Fault) String() string {
+	where := ""
+	if f.Line > 0 {
+		where = fmt.Sprintf("line %d, ", f.Line)
+	}
+	if f.Seq > 0 {
+		where += fmt.Sprintf("entry %d, ", f.Seq)
+	}
+	if f.Invariant != "" {
+		return fmt.Sprintf("%s%s (%s): %s", where, f.Kind, f.Invariant, f.What)
+	}
+	return fmt.Sprintf("%s%s: %s", where, f.Kind, f.What)
+}
+
+// FaultError is a fault that ended the reading of evidence.
+type FaultError struct {
+	Fault Fault
+}
+
+// Error returns the fault in one line.
+func (e *FaultError) Error() string { return e.Fault.String() }

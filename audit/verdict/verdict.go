@@ -1,0 +1,202 @@
+// Package verdict is the vocabulary in which evidence is judged: kinds of faults, levels of proof, and what
+// a verifier says about one journal.
+//
+// Each check of one kind of evidence adds faults and [Proof]s to a [Verdict]. Settle then decides the level.
+// The levels form a ladder, chain < signed < anchored < witnessed:
+//
+//   - Any fault, and a session that was deleted or has expired, means none.
+//   - A level holds only if all levels below it do, with one exception. Signatures can be checked only by a
+//     verifier who has the keys. With keys ([Verdict.Keys]), a journal without valid signatures stays at chain,
+//     whatever anchors and witnesses say. Without keys, the level signed is passed over, and what was not proved
+//     includes who wrote the entries.
+//   - A level covers the journal through one entry ([Verdict.Through]): chain and signed through its end,
+//     anchored and witnessed through the last head that was kept elsewhere. What follows it is counted in
+//     [Verdict.BeyondAnchor].
+//
+// The package imports no evidence: chains are checked by package audit.
+package verdict
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Exit codes of verifiers, besides those that all programs share.
+const (
+	ExitReached  = 0 // the required level is reached
+	ExitFault    = 1 // there is a fault
+	ExitBelow    = 6 // no fault, but the required level is not reached
+	ExitUnjudged = 7 // no fault, but something cannot be judged: a later format, an anchor covered by a tombstone
+	ExitGone     = 8 // no fault, but the session was deleted, has expired, or was erased
+)
+
+// Point is an entry and a time by which it existed.
+type Point struct {
+	Seq uint64       `json:"seq"`
+	At  content.Time `json:"at"` // by the driver's clock, or for witnesses by theirs
+}
+
+// Head is the end of a journal.
+type Head struct {
+	Seq  uint64      `json:"seq"`
+	Hash events.Hash `json:"hash"`
+}
+
+// Verdict is what a verifier says about one journal.
+type Verdict struct {
+	Level        Level             `json:"level"`
+	Session      content.SessionID `json:"session"`
+	Entries      int               `json:"entries"`       // read
+	Through      Point             `json:"through"`       // what Level covers
+	Witnesses    []string          `json:"witnesses"`     // that cosigned
+	Faults       []Fault           `json:"faults"`        // the first real one first
+	OpenTurn     content.TurnID    `json:"open_turn"`     // the journal ends inside it; empty: between turns
+	BeyondAnchor uint64            `json:"beyond_anchor"` // entries after the last anchored one; without anchors all
+	NotProved    []string          `json:"not_proved"`
+
+	// State is Deleted, Expired or Erased, or empty. With State and without faults the proof of it is intact.
+	State     Kind             `json:"state,omitempty"`
+	Tombstone *events.Deletion `json:"tombstone,omitempty"`
+
+	Head          Head                 `json:"head"`
+	Events        int                  `json:"events"`
+	Turns         int                  `json:"turns"` // started
+	OpenApprovals []content.ApprovalID `json:"open_approvals,omitempty"`
+	Anchors       int                  `json:"anchors"` // earlier heads that are still in the journal
+	Warnings      []Fault              `json:"warnings,omitempty"`
+
+	// UnjudgedFrom is the first entry whose events were not checked, only the chain, because the entry or
+	// an earlier one cannot be interpreted. Zero: everything was checked.
+	UnjudgedFrom uint64 `json:"unjudged_from,omitempty"`
+
+	// Keys says that the verifier has keys, so that a journal that is not signed stays at the level chain.
+	Keys bool `json:"-"`
+
+	last   content.Time // of the head
+	proofs map[Level]Proof
+}
+
+// Proof is evidence beyond the chain.
+type Proof struct {
+	Level   Level // Signed, Anchored or Witnessed
+	Through Point
+	By      []string // the witnesses
+}
+
+// Clone returns a copy that shares nothing with v.
+func (v *Verdict) Clone() *Verdict {
+	c := *v
+	c.Faults, c.Warnings, c.proofs = slices.Clone(v.Faults), slices.Clone(v.Warnings), maps.Clone(v.proofs)
+	return &c
+}
+
+// OK reports whether there is no fault, and nothing that cannot be judged.
+func (v *Verdict) OK() bool { return len(v.Faults) == 0 }
+
+// First returns the first fault, if there is one.
+func (v *Verdict) First() (Fault, bool) {
+	if v.OK() {
+		return Fault{}, false
+	}
+	return v.Faults[0], true
+}
+
+// Add adds a fault.
+func (v *Verdict) Add(f Fault) { v.Faults = append(v.Faults, f) }
+
+// End sets the head of the journal.
+func (v *Verdict) End(seq uint64, hash events.Hash, at content.Time) {
+	v.Head, v.last = Head{seq, hash}, at
+}
+
+// Prove adds evidence. Of several proofs of one level, the one that covers most counts.
+func (v *Verdict) Prove(p Proof) {
+	if v.proofs == nil {
+		v.proofs = map[Level]Proof{}
+	}
+	if old, ok := v.proofs[p.Level]; !ok || p.Through.Seq > old.Through.Seq {
+		v.proofs[p.Level] = p
+	}
+}
+
+// Settle decides the level from the faults and proofs, and lists what is not proved. Call it again after
+// adding to them.
+func (v *Verdict) Settle() {
+	v.Level, v.Through, v.Witnesses = None, Point{v.Head.Seq, v.last}, []string{}
+	if v.Faults == nil {
+		v.Faults = []Fault{}
+	}
+	slices.SortStableFunc(v.Faults, func(a, b Fault) int { return unjudged(a) - unjudged(b) })
+	v.BeyondAnchor = v.Head.Seq
+	for _, l := range []Level{Anchored, Witnessed} {
+		if p, ok := v.proofs[l]; ok {
+			v.BeyondAnchor = min(v.BeyondAnchor, v.Head.Seq-min(p.Through.Seq, v.Head.Seq))
+		}
+	}
+	if v.OK() && v.Entries > 0 && v.State != Deleted && v.State != Expired {
+		v.climb()
+	}
+	v.NotProved = v.notProved()
+}
+
+// unjudged sorts what cannot be judged after what was found.
+func unjudged(f Fault) int {
+	if f.Kind.Judged() {
+		return 0
+	}
+	return 1
+}
+
+// climb raises the level to the highest that the proofs support.
+func (v *Verdict) climb() {
+	v.Level = Chain
+	for _, l := range []Level{Signed, Anchored, Witnessed} {
+		p, ok := v.proofs[l]
+		switch {
+		case ok:
+			v.Level, v.Through, v.Witnesses = l, p.Through, append(v.Witnesses, p.By...)
+		case l == Signed && v.Keys:
+			return
+		}
+	}
+}
+
+// notProved lists what a reader might believe, but the evidence does not show.
+func (v *Verdict) notProved() (out []string) {
+	switch {
+	case v.Level < Anchored:
+		out = append(out, "completeness: entries after the last one may have been cut off, and the whole journal rewritten; no earlier head is held")
+	case v.BeyondAnchor > 0:
+		out = append(out, "completeness after the last anchor: later entries may have been changed or cut off")
+	default:
+		out = append(out, "completeness: entries after the last one may have been cut off")
+	}
+	if _, signed := v.proofs[Signed]; !signed {
+		out = append(out, "who: it is unsigned, so the names of drivers, workers, approvers and users are the driver's word")
+	}
+	if v.Level < Witnessed {
+		out = append(out, "time: each is by the clock of the driver that wrote the entry")
+	}
+	return append(out, "truth of results, and the identity of models: they are recorded as they arrived")
+}
+
+// Exit returns the exit code of a verifier that required a level.
+func (v *Verdict) Exit(required Level) int {
+	for _, f := range v.Faults {
+		if f.Kind.Judged() {
+			return ExitFault
+		}
+	}
+	switch {
+	case !v.OK():
+		return ExitUnjudged
+	case v.State != "":
+		return ExitGone
+	case v.Level < required:
+		return ExitBelow
+	}
+	return ExitReached
+}

@@ -86,6 +86,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.BlobChunks(id), "BLOBS", "client approver worker driver", "client approver worker driver observer keeper doctor"),
 		row(n.BlobMetaPrefix()+"<digest>", "BLOBS", "client approver worker driver keeper", "client approver worker driver observer keeper doctor"),
 		row(n.TicketKey(), "KEYS", "provisioner", "driver doctor"),
+		row(strings.TrimSuffix(n.AllSigners(), "*")+"<version>", "SIGNERS", "provisioner", "driver observer provisioner doctor"),
 	}
 }
 

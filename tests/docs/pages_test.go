@@ -34,6 +34,10 @@ var pages = map[string]page{
 		servers: 1,
 		before:  []string{"turnlog provision --server 127.0.0.1:4222", "tool-worker --server 127.0.0.1:4222 &"},
 	},
+	"docs/evidence.md": {
+		servers: 1,
+		before:  []string{"turnlog provision --server 127.0.0.1:4222"},
+	},
 	"docs/mcp.md": {
 		skip: map[string]string{
 			`turnlog tools ls --mcp 'files=npx -y @modelcontextprotocol/server-filesystem .'`:                                          needsNode,

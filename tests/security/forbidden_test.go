@@ -165,6 +165,8 @@ func powers(stream string) map[string][]string {
 		may(get, "driver")
 	case "KEYS":
 		may(get, "driver", "doctor")
+	case "SIGNERS":
+		may(get, "driver", "observer", "provisioner", "doctor")
 	case "SCHEDULES", "NAMED_SCHEDULES":
 		may(info, "scheduler")
 		may(get, "driver", "scheduler", "keeper")

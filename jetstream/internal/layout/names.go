@@ -7,6 +7,7 @@ package layout
 import (
 	"encoding/base64"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
@@ -53,6 +54,7 @@ func (n Names) SchedulesStream() string      { return n.prefix + "SCHEDULES" }
 func (n Names) NamedSchedulesStream() string { return n.prefix + "NAMED_SCHEDULES" }
 func (n Names) TasksStream() string          { return n.prefix + "TASKS" }
 func (n Names) KeysStream() string           { return n.prefix + "KEYS" }
+func (n Names) SignersStream() string        { return n.prefix + "SIGNERS" }
 
 // Buckets.
 
@@ -166,6 +168,12 @@ func (n Names) AllTasks() string { return n.Task("*", AllSessions, "*") }
 
 // TicketKey is the subject of the key of tickets.
 func (n Names) TicketKey() string { return n.NS + ".key.tickets" }
+
+// Signers is the subject of a version of the directory of keys.
+func (n Names) Signers(version uint64) string {
+	return n.NS + ".signers." + strconv.FormatUint(version, 10)
+}
+func (n Names) AllSigners() string { return n.NS + ".signers.*" }
 
 func (n Names) Delta(s content.SessionID) string  { return n.NS + ".delta." + string(s) }
 func (n Names) Cancel(s content.SessionID) string { return n.NS + ".cancel." + string(s) }

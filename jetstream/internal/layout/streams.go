@@ -55,7 +55,8 @@ func (n Names) Streams() []Stream {
 		{Name: "SCHEDULES", Config: n.schedulesConfig(n.SchedulesStream(), "*")},
 		{Name: "NAMED_SCHEDULES", Config: n.schedulesConfig(n.NamedSchedulesStream(), "*.*")},
 		{Name: "BLOBS", Config: n.blobsConfig()},
-		{Name: "KEYS", Config: n.keysConfig()},
+		{Name: "KEYS", Config: firstStays(n.KeysStream(), n.TicketKey())},
+		{Name: "SIGNERS", Config: firstStays(n.SignersStream(), n.AllSigners())},
 	}
 	for i := range streams {
 		streams[i].Config.Duplicates = dedupeWindow
@@ -154,12 +155,12 @@ func (n Names) blobsConfig() jetstream.StreamConfig {
 	}
 }
 
-// keysConfig keeps the first message of its subject. A reply that is directed there does not replace it,
+// firstStays keeps the first message of each subject. A reply that is directed there does not replace it,
 // and nothing deletes it but a provisioner that deletes the stream.
-func (n Names) keysConfig() jetstream.StreamConfig {
+func firstStays(stream, subjects string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:                 n.KeysStream(),
-		Subjects:             []string{n.TicketKey()},
+		Name:                 stream,
+		Subjects:             []string{subjects},
 		MaxMsgsPerSubject:    1,
 		Discard:              jetstream.DiscardNew,
 		DiscardNewPerSubject: true,

@@ -1,0 +1,228 @@
+package keys
+
+import (
+	"cmp"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Role is what a key may sign. The names are those of the roles of permissions.
+type Role string
+
+// The roles of keys.
+const (
+	Driver   Role = "driver"   // entries and snapshots
+	Worker   Role = "worker"   // results of calls
+	Client   Role = "client"   // input, and whatever else is asked of a session
+	Approver Role = "approver" // decisions
+)
+
+// Roles returns all roles.
+func Roles() []Role { return []Role{Driver, Worker, Client, Approver} }
+
+// ParseRoles parses the roles of a key, such as client+approver.
+func ParseRoles(text string) (out []Role, err error) {
+	for name := range strings.SplitSeq(text, "+") {
+		r := Role(name)
+		if !slices.Contains(Roles(), r) {
+			return nil, fmt.Errorf("role %q: use driver, worker, client or approver, or several with + between them", name)
+		}
+		if slices.Contains(out, r) {
+			return nil, fmt.Errorf("role %s is there twice", r)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Key is one key of a directory.
+type Key struct {
+	Public  string       `json:"key"`
+	Roles   []Role       `json:"roles"`
+	Name    string       `json:"name"` // the owner's; several keys may have one owner
+	From    content.Time `json:"from"` // when it becomes valid
+	Revoked *Revocation  `json:"revoked,omitempty"`
+}
+
+// Revocation ends a key. What it signed before stays valid.
+type Revocation struct {
+	At     content.Time `json:"at"`
+	Size   uint64       `json:"log_size,omitempty"` // of the transparency log at that time; 0: none was recorded
+	Reason string       `json:"reason,omitempty"`
+}
+
+// ID returns the id of the key, which signatures name.
+func (k Key) ID() string { return ID(k.Public) }
+
+// Has reports whether the key has one of the roles.
+func (k Key) Has(any ...Role) bool {
+	return slices.ContainsFunc(any, func(r Role) bool { return slices.Contains(k.Roles, r) })
+}
+
+// Directory says whose the keys of a cell are. The root signs every version of it. A later version has all
+// keys of the earlier ones. [Directory.Sign] makes it the text that [Open] reads. A Directory that Open
+// returned is safe for concurrent use as long as no caller changes it.
+type Directory struct {
+	Cell    string       `json:"cell"`    // the namespace of the cell
+	Version uint64       `json:"version"` // 1, 2, 3, …
+	At      content.Time `json:"at"`      // when it was signed
+	// Required says from when on everything must be signed that keys of a role sign. A role without a time
+	// need not sign.
+	Required []Requirement `json:"required,omitempty"`
+	Keys     []Key         `json:"keys"`
+
+	verifiers map[string]verifier // by id
+}
+
+// Requirement is a time from which signatures by keys of a role are required.
+type Requirement struct {
+	Role Role         `json:"role"`
+	From content.Time `json:"from"`
+}
+
+type verifier struct {
+	Key
+
+	public ed25519.PublicKey
+}
+
+// Requires reports whether what keys of a role sign must be signed at a time.
+func (d *Directory) Requires(r Role, at content.Time) bool {
+	return d != nil && slices.ContainsFunc(d.Required, func(q Requirement) bool { return q.Role == r && at >= q.From })
+}
+
+// Require makes signatures of a role required from a time on, in place of an earlier requirement. The zero
+// time removes it.
+func (d *Directory) Require(r Role, from content.Time) {
+	d.Required = slices.DeleteFunc(d.Required, func(q Requirement) bool { return q.Role == r })
+	if from != 0 {
+		d.Required = append(d.Required, Requirement{r, from})
+		slices.SortFunc(d.Required, func(a, b Requirement) int { return cmp.Compare(a.Role, b.Role) })
+	}
+}
+
+// Lookup returns the key with an id.
+func (d *Directory) Lookup(id string) (Key, bool) {
+	v, ok := d.verifiers[id]
+	return v.Key, ok
+}
+
+// What is wrong with a signature. A node refuses what has such a signature, and an audit reports it.
+var (
+	ErrForged  = errors.New("the signature is not by this key over this content")
+	ErrUnknown = errors.New("the directory of keys does not have the key")
+	ErrRole    = errors.New("the key has another role")
+	ErrRevoked = errors.New("the key was revoked before")
+	ErrEarly   = errors.New("the key was not valid yet")
+)
+
+// skew is how far the clocks of those who sign may be behind that of the root.
+const skew = 5 * time.Minute
+
+// Check checks a signature over a text that was made at a time, by a key that must have one of the roles. It
+// returns the key, if the directory has it, and one of the errors above.
+func (d *Directory) Check(s content.Signature, text []byte, at content.Time, roles ...Role) (Key, error) {
+	v, ok := d.verifiers[s.Key]
+	switch {
+	case !ok:
+		return Key{}, fmt.Errorf("key %s: %w", content.Clip(s.Key, 40), ErrUnknown)
+	case !ed25519.Verify(v.public, text, s.Bytes):
+		return v.Key, fmt.Errorf("key %s of %s: %w", s.Key, v.Name, ErrForged)
+	}
+	return v.Key, v.valid(at, roles)
+}
+
+// valid checks the roles and dates of a key.
+func (k Key) valid(at content.Time, roles []Role) error {
+	who := fmt.Sprintf("key %s of %s", k.ID(), k.Name)
+	switch {
+	case !k.Has(roles...):
+		return fmt.Errorf("%s: %w: it is %s, and %s is needed", who, ErrRole, joined(k.Roles, "+"), joined(roles, " or "))
+	case k.Revoked != nil && at >= k.Revoked.At:
+		return fmt.Errorf("%s: %w: at %s, and it was used at %s", who, ErrRevoked, k.Revoked.At, at)
+	case at.Add(skew) < k.From:
+		return fmt.Errorf("%s: %w: it is valid from %s on, and was used at %s", who, ErrEarly, k.From, at)
+	}
+	return nil
+}
+
+func joined(roles []Role, by string) string {
+	names := make([]string, len(roles))
+	for i, r := range roles {
+		names[i] = string(r)
+	}
+	return strings.Join(names, by)
+}
+
+// Text returns the text that is signed for a purpose, such as turnlog-entry/v1: the purpose and the fields,
+// one a line. Backslashes and line breaks in fields are escaped, so different fields have different texts.
+func Text(purpose string, fields ...string) []byte {
+	size := len(purpose) + 1
+	for _, f := range fields {
+		size += len(f) + 1
+	}
+	text := append(make([]byte, 0, size), purpose...)
+	for _, f := range fields {
+		text = append(text, '\n')
+		if strings.ContainsAny(f, "\\\n") {
+			f = strings.NewReplacer("\\", `\\`, "\n", `\n`).Replace(f)
+		}
+		text = append(text, f...)
+	}
+	return append(text, '\n')
+}
+
+// index checks the directory and prepares it for Check.
+func (d *Directory) index() error {
+	switch {
+	case !content.IsToken(d.Cell):
+		return fmt.Errorf("%w: cell %q: use letters, digits, '-' or '_'", ErrBadDirectory, d.Cell)
+	case d.Version == 0:
+		return fmt.Errorf("%w: version 0", ErrBadDirectory)
+	}
+	d.verifiers = make(map[string]verifier, len(d.Keys))
+	for _, k := range d.Keys {
+		public, err := decodePublic(nkeys.PrefixByteUser, k.Public)
+		id := k.ID()
+		switch _, there := d.verifiers[id]; {
+		case err != nil:
+			return fmt.Errorf("%w: %w", ErrBadDirectory, err)
+		case there:
+			return fmt.Errorf("%w: key %s is there twice", ErrBadDirectory, k.Public)
+		case !content.IsToken(k.Name):
+			return fmt.Errorf("%w: name %q: use letters, digits, '-' or '_'", ErrBadDirectory, k.Name)
+		case len(k.Roles) == 0:
+			return fmt.Errorf("%w: key %s has no role", ErrBadDirectory, k.Public)
+		}
+		d.verifiers[id] = verifier{k, public}
+	}
+	return nil
+}
+
+// Follows returns an error if d cannot replace an earlier version: it must have a higher version, and all of
+// the earlier keys with their owners, roles and revocations.
+func (d *Directory) Follows(before *Directory) error {
+	if before == nil {
+		return nil
+	}
+	if d.Cell != before.Cell || d.Version <= before.Version {
+		return fmt.Errorf("%w: version %d of cell %s cannot follow version %d of %s", ErrRolledBack, d.Version, d.Cell, before.Version, before.Cell)
+	}
+	for _, old := range before.Keys {
+		k, ok := d.Lookup(old.ID())
+		same := ok && k.Name == old.Name && slices.Equal(k.Roles, old.Roles) && k.From == old.From &&
+			(old.Revoked == nil || k.Revoked != nil && *k.Revoked == *old.Revoked)
+		if !same {
+			return fmt.Errorf("%w: version %d changes key %s of %s, which version %d has", ErrRolledBack, d.Version, old.ID(), old.Name, before.Version)
+		}
+	}
+	return nil
+}

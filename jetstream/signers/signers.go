@@ -1,0 +1,117 @@
+// Package signers keeps the directory of keys in a stream of a cell, one message for each version.
+//
+// The stream keeps what it gets first and deletes nothing, so a version can be neither replaced nor removed
+// without deleting the stream. Only the root's signature makes a version count. Readers take the highest
+// version that has it, and skip everything else.
+package signers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+)
+
+// ErrNone is returned if a cell has no directory that the root signed. Publish one.
+var ErrNone = errors.New("the cell has no directory of keys that the root signed")
+
+// ErrTaken is returned by Publish if the cell has another directory under this version. Sign a higher
+// version.
+var ErrTaken = errors.New("the cell has another directory with this version")
+
+// Publish stores a version of the directory, as Directory.Sign returned it. Publishing it again has no effect.
+func Publish(ctx context.Context, cell *jetstream.Cell, version uint64, signed []byte) error {
+	conn, names := api.New(cell.Conn()), layout.New(cell.Namespace())
+	subject := names.Signers(version)
+	err := api.Patiently(ctx, func(ctx context.Context) error {
+		_, err := conn.Publish(ctx, &nats.Msg{Subject: subject, Data: signed})
+		return err
+	})
+	if api.IsAlreadyThere(err) {
+		m, lastErr := conn.Last(ctx, names.SignersStream(), subject)
+		switch {
+		case lastErr == nil && !m.Spoofed && bytes.Equal(m.Data, signed):
+			return nil
+		case lastErr == nil:
+			err = ErrTaken
+		default:
+			err = lastErr
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("publish version %d of the keys: %w", version, conn.Explain(ctx, names.SignersStream(), err))
+	}
+	return nil
+}
+
+// Directory is the newest directory of a cell, as far as it was read. It is safe for concurrent use.
+type Directory struct {
+	api   *api.Conn
+	names layout.Names
+	root  string
+
+	newest atomic.Pointer[keys.Directory]
+
+	mu   sync.Mutex
+	read uint64 // the last message
+}
+
+// Open reads the directory of a cell that the root with a public key signed. It returns ErrNone if there is
+// none, and keys.ErrBadKey for another text than a root's public key.
+func Open(ctx context.Context, cell *jetstream.Cell, root string) (*Directory, error) {
+	if err := keys.CheckRoot(root); err != nil {
+		return nil, fmt.Errorf("root of the keys: %w", err)
+	}
+	d := &Directory{api: api.New(cell.Conn()), names: layout.New(cell.Namespace()), root: root}
+	if err := d.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	if d.Newest() == nil {
+		return nil, fmt.Errorf("keys of cell %s: %w: turnlog keys publish does that (root %s)", cell.Namespace(), ErrNone, root)
+	}
+	return d, nil
+}
+
+// Newest returns the newest version that was read.
+func (d *Directory) Newest() *keys.Directory { return d.newest.Load() }
+
+// Refresh reads the versions that were published meanwhile. It returns keys.ErrRolledBack, and keeps what it
+// has, if the root signed a version that contradicts an earlier one.
+func (d *Directory) Refresh(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var contradiction error
+	for m, err := range d.api.AllFromLeader(ctx, d.names.SignersStream(), d.names.AllSigners(), d.read+1) {
+		if err != nil {
+			return fmt.Errorf("read the keys: %w", d.api.Explain(ctx, d.names.SignersStream(), err))
+		}
+		d.read = m.Seq
+		if m.Spoofed {
+			continue
+		}
+		next, err := keys.Open(m.Data, d.root)
+		if err != nil || next.Cell != d.names.NS {
+			continue // anyone who may publish here may publish anything
+		}
+		if now := d.newest.Load(); now != nil && next.Version > now.Version {
+			err = next.Follows(now)
+		} else if now != nil {
+			continue
+		}
+		if err != nil {
+			contradiction = fmt.Errorf("read the keys: %w", err)
+			continue
+		}
+		d.newest.Store(next)
+	}
+	return contradiction
+}

@@ -32,7 +32,7 @@ type store struct {
 // openStore locks dir, or creates a private directory if dir is empty.
 func openStore(dir string) (*store, error) {
 	if dir == "" {
-		tmp, err := os.MkdirTemp("", "turnlog-")
+		tmp, err := privateDir()
 		if err != nil {
 			return nil, fmt.Errorf("private store directory: %w: set TMPDIR to a directory that this user can write", err)
 		}
@@ -51,6 +51,17 @@ func openStore(dir string) (*store, error) {
 	}
 	_ = os.WriteFile(filepath.Join(dir, ownerName), []byte(strconv.Itoa(os.Getpid())), 0o600) // only for errors
 	return &store{dir: dir, lock: lock}, nil
+}
+
+// privateDir makes a directory for what a server in memory keeps in files: about a hundred directories and the settings of
+// streams. On Linux that is a file system in memory, too, where they cost a tenth, unless TMPDIR names another one.
+func privateDir() (string, error) {
+	if os.TempDir() == "/tmp" {
+		if dir, err := os.MkdirTemp("/dev/shm", "turnlog-"); err == nil {
+			return dir, nil
+		}
+	}
+	return os.MkdirTemp("", "turnlog-") //nolint:wrapcheck // the caller adds what it is for
 }
 
 // unusable adds a hint to an error of the file system.

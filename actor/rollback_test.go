@@ -39,22 +39,11 @@ func losing(t *testing.T, stream string, test func(t *testing.T, w *diskWorld, l
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
-				t.Cleanup(cancel)
-				srv, err := embedded.Start(ctx, embedded.WithStore(dir))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					synctest.Wait()
-					srv.Close()
-				})
-				w := &diskWorld{cfg: admin.Config{Queues: []admin.QueueConfig{{Name: celltest.Queue}}}}
-				w.world = &world{celltest.On(ctx, t, srv, w.cfg)}
+				w := newDiskWorld(t, dir)
 				w.keep(stream)
 				test(t, w, func() {
 					if how == "restored" {
-						if err := w.kept.Restore(ctx, w.Conn); err != nil {
+						if err := w.kept.Restore(w.Ctx, w.Conn); err != nil {
 							t.Fatal(err)
 						}
 						return
@@ -64,6 +53,24 @@ func losing(t *testing.T, stream string, test func(t *testing.T, w *diskWorld, l
 			})
 		})
 	}
+}
+
+// newDiskWorld returns a world whose streams are in files below dir.
+func newDiskWorld(t *testing.T, dir string) *diskWorld {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
+	t.Cleanup(cancel)
+	srv, err := embedded.Start(ctx, embedded.WithStore(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		synctest.Wait()
+		srv.Close()
+	})
+	w := &diskWorld{cfg: admin.Config{Queues: []admin.QueueConfig{{Name: celltest.Queue}}}}
+	w.world = &world{celltest.On(ctx, t, srv, w.cfg)}
+	return w
 }
 
 // keep makes the backup that is restored later.
@@ -322,11 +329,11 @@ func TestAScheduleFiresOnceAfterItsStreamWentBack(t *testing.T) {
 		s := w.Start("s", oneReply)
 		w.submit(s, "hello")
 		w.finish(s)
-		p := remind("often", tenMinutes(), "s", "again")
+		p := remind("often", often(), "s", "again")
 		w.add(p)
-		<-time.After(11 * time.Minute)
+		<-time.After(3 * time.Minute)
 		w.keep("TURNLOG_SCHEDULES")
-		<-time.After(50 * time.Minute) // five more firings
+		<-time.After(10 * time.Minute) // five more firings
 		for range 70 {                 // more entries than the core remembers causes of
 			w.submit(s, "more")
 			w.finish(s)
@@ -335,7 +342,7 @@ func TestAScheduleFiresOnceAfterItsStreamWentBack(t *testing.T) {
 		if o, _, err := schedules.Of(w.Cell).Outcome(w.Ctx, "often"); err != nil || o.Result == "" {
 			w.add(p) // the stream was created again
 		}
-		<-time.After(20 * time.Minute)
+		<-time.After(4 * time.Minute)
 		got := len(slices.DeleteFunc(w.inputs("s"), func(text string) bool { return text != "again" }))
 		if got != 8 {
 			t.Errorf("the schedule sent its input %d times, want 8: once for each time", got)

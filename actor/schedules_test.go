@@ -32,8 +32,8 @@ func plan(name string, t schedule.Timing, script string) schedule.Schedule {
 	}
 }
 
-// tenMinutes fires often enough for a test to wait.
-func tenMinutes() schedule.Timing { return schedule.Timing{Cron: "*/10 * * * *"} }
+// often fires every two minutes: an hour of an idle node in virtual time costs seconds.
+func often() schedule.Timing { return schedule.Timing{Cron: "*/2 * * * *"} }
 
 func remind(name string, t schedule.Timing, s content.SessionID, text string) schedule.Schedule {
 	return schedule.Schedule{
@@ -90,9 +90,9 @@ func TestEachFiringStartsOneSession(t *testing.T) {
 		w := newWorld(t) // it is midnight
 		a := w.node("n1")
 		b := w.node("n2")
-		w.add(plan("often", tenMinutes(), oneReply))
-		<-time.After(31 * time.Minute)
-		want := []content.SessionID{"often-20000101T001000Z", "often-20000101T002000Z", "often-20000101T003000Z"}
+		w.add(plan("often", often(), oneReply))
+		<-time.After(7 * time.Minute)
+		want := []content.SessionID{"often-20000101T000200Z", "often-20000101T000400Z", "often-20000101T000600Z"}
 		if diff := cmp.Diff(want, w.sessions()); diff != "" {
 			t.Errorf("sessions (-want +got):\n%s", diff)
 		}
@@ -111,7 +111,7 @@ func TestEachFiringStartsOneSession(t *testing.T) {
 		if err := schedules.Of(w.Cell).Remove(w.Ctx, "often"); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(30 * time.Minute)
+		<-time.After(6 * time.Minute)
 		if got := w.sessions(); len(got) != len(want) {
 			t.Errorf("a removed schedule still fires: %v", got)
 		}
@@ -125,9 +125,9 @@ func TestAFiringTakesEffectWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1", func(c *actor.Config) { c.Sweep = time.Hour })
-		at := time.Now().Add(10 * time.Minute)
+		at := time.Now().Add(time.Minute)
 		w.add(plan("p", schedule.Timing{At: at}, oneReply))
-		w.Until("p-20000101T001000Z", events.KindInputQueued)
+		w.Until("p-20000101T000100Z", events.KindInputQueued)
 		if late := time.Since(at); late < -time.Second || late > 1500*time.Millisecond {
 			t.Errorf("the session began %v after its time", late)
 		}
@@ -139,14 +139,14 @@ func TestMissedFiringsStartOneSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		late := plan("late", tenMinutes(), oneReply)
-		late.Late = time.Minute
+		late := plan("late", often(), oneReply)
+		late.Late = 10 * time.Second
 		w.add(late)
-		w.add(plan("patient", tenMinutes(), oneReply))
-		<-time.After(45 * time.Minute) // with no node
+		w.add(plan("patient", often(), oneReply))
+		<-time.After(9 * time.Minute) // with no node
 		n := w.node("n1")
-		<-time.After(time.Minute)
-		want := []content.SessionID{"patient-20000101T004000Z"}
+		<-time.After(50 * time.Second)
+		want := []content.SessionID{"patient-20000101T000800Z"}
 		if diff := cmp.Diff(want, w.sessions()); diff != "" {
 			t.Errorf("sessions (-want +got):\n%s", diff)
 		}
@@ -157,24 +157,24 @@ func TestMissedFiringsStartOneSession(t *testing.T) {
 	})
 }
 
-const slowReply = "replies:\n  - text: ok\n    delay: 15m\n    repeat: true\n"
+const slowReply = "replies:\n  - text: ok\n    delay: 3m\n    repeat: true\n"
 
 func TestABusySessionDelaysTheNextFiring(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		both := plan("both", tenMinutes(), slowReply)
+		both := plan("both", often(), slowReply)
 		both.Overlap = schedule.Allow
 		w.add(both)
-		w.add(plan("one", tenMinutes(), slowReply))
-		<-time.After(21 * time.Minute)
-		if o := w.outcome("one"); o.Result != schedule.Skipped || o.Session != "one-20000101T001000Z" {
+		w.add(plan("one", often(), slowReply))
+		<-time.After(5 * time.Minute)
+		if o := w.outcome("one"); o.Result != schedule.Skipped || o.Session != "one-20000101T000200Z" {
 			t.Errorf("outcome = %+v, want one that is skipped", o)
 		}
-		<-time.After(10 * time.Minute)
+		<-time.After(2 * time.Minute)
 		want := []content.SessionID{
-			"both-20000101T001000Z", "both-20000101T002000Z", "both-20000101T003000Z", "one-20000101T001000Z", "one-20000101T003000Z",
+			"both-20000101T000200Z", "both-20000101T000400Z", "both-20000101T000600Z", "one-20000101T000200Z", "one-20000101T000600Z",
 		}
 		if diff := cmp.Diff(want, w.sessions()); diff != "" {
 			t.Errorf("sessions (-want +got):\n%s", diff)
@@ -189,12 +189,12 @@ func TestASessionThatCannotStartDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		p := plan("p", tenMinutes(), oneReply)
+		p := plan("p", often(), oneReply)
 		p.Commands = []commands.Command{commands.OpenSession{Config: events.Config{Agent: &events.AgentRef{Name: "absent"}}}}
 		w.add(p)
-		<-time.After(21 * time.Minute)
-		const why = `session p-20000101T002000Z refused it: the node knows no agents`
-		if o := w.outcome("p"); o.Result != schedule.Failed || o.Session != "p-20000101T002000Z" || o.Detail != why {
+		<-time.After(5 * time.Minute)
+		const why = `session p-20000101T000400Z refused it: the node knows no agents`
+		if o := w.outcome("p"); o.Result != schedule.Failed || o.Session != "p-20000101T000400Z" || o.Detail != why {
 			t.Errorf("outcome = %+v, want the second one failed, since %s", o, why)
 		}
 		p = plan("once", schedule.Timing{At: time.Now().Add(time.Minute)}, "")
@@ -216,10 +216,10 @@ func TestScheduledInputWakesAParkedSession(t *testing.T) {
 		s := w.Start("s", oneReply)
 		w.submit(s, "one")
 		w.finish(s)
-		w.add(remind("r", schedule.Timing{At: time.Now().Add(time.Hour)}, "s", "wake up"))
+		w.add(remind("r", schedule.Timing{At: time.Now().Add(6 * time.Minute)}, "s", "wake up"))
 		w.Until("s", events.KindParked)
 		n.Crash(t)
-		<-time.After(90 * time.Minute)
+		<-time.After(9 * time.Minute)
 		n = w.node("n2")
 		<-time.After(time.Minute)
 		if got := len(celltest.Facts[events.TurnFinished](w.World, "s")); got != 2 {
@@ -237,9 +237,9 @@ func TestScheduledInputWakesAParkedSession(t *testing.T) {
 		if all, err := schedules.Of(w.Cell).List(w.Ctx); err != nil || len(all) != 1 || !all[0].Over || all[0].Last.Result != schedule.Started {
 			t.Errorf("List = %+v, %v; want the one-time schedule over", all, err)
 		}
-		<-time.After(2 * time.Hour)
+		<-time.After(70 * time.Minute)
 		if all, err := schedules.Of(w.Cell).List(w.Ctx); err != nil || len(all) > 0 {
-			t.Errorf("two hours later List = %+v, %v", all, err)
+			t.Errorf("after more than an hour List = %+v, %v", all, err)
 		}
 		n.Drain(t)
 	})
@@ -254,17 +254,17 @@ func TestScheduledInputFailsForASessionThatCannotTakeIt(t *testing.T) {
 		if err := s.Ask(w.Ctx, commands.Close{}); err != nil {
 			t.Fatal(err)
 		}
-		every := schedule.Timing{Every: 10 * time.Minute}
+		every := schedule.Timing{Every: 2 * time.Minute}
 		w.add(remind("a", every, "closed", "hello"))
 		w.add(remind("b", every, "absent", "hello"))
-		<-time.After(11 * time.Minute)
+		<-time.After(3 * time.Minute)
 		for name, want := range map[string]string{"a": "session closed is closed", "b": "there is no session absent"} {
 			if o := w.outcome(name); o.Result != schedule.Failed || o.Detail != want {
 				t.Errorf("outcome of %s = %+v, want %q", name, o, want)
 			}
 		}
 		w.add(remind("once", schedule.Timing{At: time.Now().Add(time.Minute)}, "absent", "hello"))
-		<-time.After(10 * time.Minute)
+		<-time.After(3 * time.Minute)
 		if o := w.outcome("once"); o.Result != schedule.Failed || o.Detail != "there is no session absent" {
 			t.Errorf("outcome of the one-time schedule = %+v, want it kept", o)
 		}
@@ -279,12 +279,12 @@ func TestAFiringSurvivesItsNode(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				first := w.node("n1")
-				w.add(plan("p", tenMinutes(), oneReply))
-				<-time.After(time.Until(time.Date(2000, 1, 1, 0, 10, 0, 0, time.UTC)) + cut)
+				w.add(plan("p", often(), oneReply))
+				<-time.After(time.Until(time.Date(2000, 1, 1, 0, 2, 0, 0, time.UTC)) + cut)
 				first.Crash(t)
 				second := w.node("n2")
 				<-time.After(time.Minute)
-				if diff := cmp.Diff([]content.SessionID{"p-20000101T001000Z"}, w.sessions()); diff != "" {
+				if diff := cmp.Diff([]content.SessionID{"p-20000101T000200Z"}, w.sessions()); diff != "" {
 					t.Errorf("sessions (-want +got):\n%s", diff)
 				}
 				if o := w.outcome("p"); !o.Done {
@@ -302,19 +302,19 @@ func TestANodeFinishesADeadNodesFiring(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		p := plan("p", tenMinutes(), oneReply)
+		p := plan("p", often(), oneReply)
 		p.Overlap = schedule.Allow
 		w.add(p)
-		<-time.After(21 * time.Minute)
+		<-time.After(4*time.Minute + 30*time.Second)
 		began := schedule.Outcome{
-			Created: p.Created, Due: time.Date(2000, 1, 1, 0, 10, 0, 0, time.UTC), Fired: 1, Result: schedule.Started, Session: "p-20000101T001000Z",
+			Created: p.Created, Due: time.Date(2000, 1, 1, 0, 2, 0, 0, time.UTC), Fired: 1, Result: schedule.Started, Session: "p-20000101T000200Z",
 		}
 		if _, err := schedules.Of(w.Cell).Record(w.Ctx, "p", began, 0); err != nil {
 			t.Fatal(err)
 		}
 		n := w.node("n1")
 		<-time.After(time.Minute)
-		if diff := cmp.Diff([]content.SessionID{"p-20000101T001000Z", "p-20000101T002000Z"}, w.sessions()); diff != "" {
+		if diff := cmp.Diff([]content.SessionID{"p-20000101T000200Z", "p-20000101T000400Z"}, w.sessions()); diff != "" {
 			t.Errorf("sessions (-want +got):\n%s", diff)
 		}
 		n.Drain(t)
@@ -349,7 +349,7 @@ func TestAFiringThatTheServerLostStillRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		for name, timing := range map[string]schedule.Timing{"cron": tenMinutes(), "every": {Every: 10 * time.Minute}} {
+		for name, timing := range map[string]schedule.Timing{"cron": often(), "every": {Every: 2 * time.Minute}} {
 			data, err := plan(name, timing, oneReply).Encode()
 			if err != nil {
 				t.Fatal(err)
@@ -361,10 +361,10 @@ func TestAFiringThatTheServerLostStillRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		<-time.After(25 * time.Minute)
+		<-time.After(5 * time.Minute)
 		a, b := w.node("n1"), w.node("n2")
-		<-time.After(8 * time.Minute)
-		want := []content.SessionID{"cron-20000101T002000Z", "cron-20000101T003000Z", "every-20000101T002000Z"}
+		<-time.After(100 * time.Second)
+		want := []content.SessionID{"cron-20000101T000400Z", "cron-20000101T000600Z", "every-20000101T000400Z"}
 		if diff := cmp.Diff(want, w.sessions()); diff != "" {
 			t.Errorf("sessions (-want +got):\n%s", diff)
 		}

@@ -262,7 +262,7 @@ func TestACanceledTimerWakesNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.worker(echoed)
-		n := w.node("n1", withApprovals(time.Hour))
+		n := w.node("n1", withApprovals(10*time.Minute))
 		s := w.Start("s", oneCall)
 		w.submit(s, "go")
 		w.Until("s", events.KindParked)
@@ -278,7 +278,7 @@ func TestACanceledTimerWakesNoSession(t *testing.T) {
 			t.Errorf("armed: %v, want none", got)
 		}
 		claims := len(w.owners("s"))
-		<-time.After(time.Hour)
+		<-time.After(10 * time.Minute)
 		if got := len(w.owners("s")); got != claims {
 			t.Errorf("the session was woken %d times for nothing", got-claims)
 		}
@@ -302,7 +302,7 @@ func TestManyDeadlinesNeedOneTimer(t *testing.T) {
 			t.Errorf("armed: %v, want one timer", got)
 		}
 		n.Crash(t)
-		<-time.After(time.Hour)
+		<-time.After(6 * time.Minute)
 		n = x.begin(w)("n2")
 		for end := time.Now().Add(10 * time.Minute); ; <-time.After(time.Second) {
 			got := len(celltest.Facts[events.ToolResultReceived](w.World, "s"))

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/explain"
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+func newSearchCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "search [SESSION...]",
+		Short: "Find events in many journals, by tool, person, status, time and text",
+		Long: `Finds events in the journals of all sessions, of those that are named, or of exported files, and prints
+one line for each. An event is found if all flags fit it. In --tool and --person * stands for any characters.
+
+--person is whoever asked, decided, canceled or deleted, by the verified name or the claimed one. --status is
+that of a result, an approval, a hook, a turn or a task, such as error, denied, expired, lost or completed.
+--text is part of any text of an event; ASCII letters fit in upper and lower case. --since and --until
+take a time (2026-11-25T10:00:00Z), a day in UTC (2026-11-25) or how long ago it was (36h).
+
+A journal that cannot be read to its end is named on standard error after the others; the exit code is 1.
+It does not verify: see "observer verify".`,
+		Example: `  observer search --tool 'shell_*' --status denied
+  observer search --person alice --since 168h
+  observer search s-42 --text "rm -rf" -o jsonl
+  observer search --file s-42.jsonl --file s-43.jsonl --status approved`,
+		Args: cobra.ArbitraryArgs,
+	}
+	var q explain.Query
+	var since, until string
+	cmd.Flags().StringVar(&q.Tool, "tool", "", "the tool that the event is about, as a `pattern`")
+	cmd.Flags().StringVar(&q.Person, "person", "", "who did it, as a `pattern`")
+	cmd.Flags().StringVar(&q.Status, "status", "", "the outcome, a `word`")
+	cmd.Flags().StringVar(&q.Text, "text", "", "a `text` that the event has")
+	cmd.Flags().StringVar(&since, "since", "", "only entries from this `time` on")
+	cmd.Flags().StringVar(&until, "until", "", "only entries before this `time`")
+	files := cmd.Flags().StringArray("file", nil, "search an exported `file` instead of sessions; repeat it for more, - is standard input")
+	_ = cmd.MarkFlagFilename("file") // the flag exists
+	output := cli.OutputFlag(cmd, asText, asLines)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		now := time.Now()
+		if q.From, err = parseTime("--since", since, now); err != nil {
+			return err
+		}
+		if q.To, err = parseTime("--until", until, now); err != nil {
+			return err
+		}
+		switch {
+		case q == (explain.Query{}):
+			return cli.Usage("give at least one of --tool, --person, --status, --text, --since and --until")
+		case q.To != 0 && q.From >= q.To:
+			return cli.Usage("--since %s is not before --until %s", since, until)
+		case len(*files) > 0 && len(args) > 0:
+			return cli.Usage("give sessions or --file, not both")
+		}
+		out := bufio.NewWriter(cmd.OutOrStdout())
+		s := searching{cmd: cmd, query: q, hit: printHit(out, a.style(cmd, false), output.String() == asLines)}
+		if len(*files) > 0 {
+			s.files(*files)
+		} else if err := s.sessions(a, args); err != nil {
+			return errors.Join(err, out.Flush())
+		}
+		return errors.Join(append(s.failed, out.Flush())...)
+	}
+	return cmd
+}
+
+// searching searches journals one by one, so that only one of them is in memory at a time.
+type searching struct {
+	cmd    *cobra.Command
+	query  explain.Query
+	hit    func(explain.Hit) error
+	failed []error
+}
+
+func (s *searching) files(names []string) {
+	for _, file := range names {
+		in, name, err := openFile(s.cmd, file)
+		if err != nil {
+			s.failed = append(s.failed, err)
+			continue
+		}
+		s.journal(named(name, audit.Import(in)))
+		_ = in.Close() // only read
+	}
+}
+
+func (s *searching) sessions(a *app, args []string) error {
+	named, err := cli.ParseSessions(args)
+	if err != nil {
+		return err
+	}
+	return a.with(s.cmd, func(cell *cli.Cell) (err error) {
+		sessions := named
+		if len(named) == 0 {
+			if sessions, err = cell.Journal().Sessions(s.cmd.Context()); err != nil {
+				return err
+			}
+		}
+		for _, id := range sessions {
+			s.journal(skipGone(read(s.cmd.Context(), cell, id, 1), len(named) == 0))
+		}
+		return nil
+	})
+}
+
+// skipGone omits the error about a session that was deleted after it was listed.
+func skipGone(records iter.Seq2[journal.Record, error], listed bool) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		for rec, err := range records {
+			if listed && errors.Is(err, journal.ErrNotFound) || !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *searching) journal(records iter.Seq2[journal.Record, error]) {
+	searcher := explain.NewSearcher(s.query)
+	for rec, err := range records {
+		if err == nil {
+			err = searcher.Add(rec, s.hit)
+		}
+		if err != nil {
+			s.failed = append(s.failed, err)
+			return
+		}
+	}
+}
+
+// printHit returns a function that prints a hit as one line.
+func printHit(out *bufio.Writer, style render.Style, lines bool) func(explain.Hit) error {
+	enc := json.NewEncoder(out)
+	return func(h explain.Hit) error {
+		var err error
+		if lines {
+			err = enc.Encode(h)
+		} else {
+			err = render.Hit(out, style, h)
+		}
+		if err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		return nil
+	}
+}
+
+// parseTime parses a time, a day, or how long before now it was; "" is none.
+func parseTime(flag, text string, now time.Time) (content.Time, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return content.TimeOf(now.Add(-ago)), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, strings.ToUpper(text)); err == nil {
+			return content.TimeOf(at), nil
+		}
+	}
+	return 0, cli.Usage("%s %q: use a time like 2026-11-25T10:00:00Z, a day like 2026-11-25, or how long ago it was, like 36h", flag, text)
+}

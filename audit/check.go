@@ -131,6 +131,10 @@ func (c *Checker) about(kind verdict.Kind, seq uint64, invariant, format string,
 	return verdict.Fault{Kind: kind, Seq: seq, Line: c.line, Invariant: invariant, What: fmt.Sprintf(format, args...)}
 }
 
+// Faults returns the faults found so far, without those that only the end of a journal shows. It costs
+// nothing, and what it returns must not be changed.
+func (c *Checker) Faults() []verdict.Fault { return c.verdict.Faults }
+
 // Verdict returns the findings so far, including those that only the end of a journal shows. It may be
 // called again later.
 func (c *Checker) Verdict() *verdict.Verdict {

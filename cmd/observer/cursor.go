@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,6 +77,31 @@ func (b *bookmark) move(to jetstream.Cursor) {
 	b.At, b.moved = to, true
 	if b.due == nil {
 		b.due = time.After(storeEvery)
+	}
+}
+
+// follow uses updates and moves the cursor behind them, until ended receives why there are no more, or use
+// returns an error. The caller stores the cursor once more.
+func (b *bookmark) follow(ctx context.Context, all <-chan update, ended <-chan error, use func(update) error) error {
+	for {
+		select {
+		case n := <-all:
+			if err := use(n); err != nil {
+				return err
+			}
+			if n.live == nil {
+				b.move(jetstream.CursorAt(n.rec))
+			}
+		case <-b.due:
+			if err := b.store(); err != nil {
+				return err
+			}
+		case err := <-ended:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
 	}
 }
 

@@ -149,13 +149,19 @@ func (w *writer) reply(routing []content.Routing, parts ...content.Part) {
 	})
 }
 
-// tail runs the program in the background. stop ends it and returns its exit code.
+// tail runs a tail in the background.
 func (d *deployment) tail(args ...string) (shown *clitest.Screen, stop func() int) {
+	d.t.Helper()
+	return d.run("tail", append([]string{"--log-level", "error"}, args...)...)
+}
+
+// run runs a command of the program in the background. stop ends it and returns its exit code.
+func (d *deployment) run(command string, args ...string) (shown *clitest.Screen, stop func() int) {
 	d.t.Helper()
 	ctx, cancel := context.WithCancelCause(d.t.Context())
 	shown = clitest.NewScreen()
 	root := newRootCommand(clitest.NoEnv)
-	root.SetArgs(append([]string{"tail", "--server", d.url, "--log-level", "error"}, args...))
+	root.SetArgs(append([]string{command, "--server", d.url}, args...))
 	root.SetOut(shown)
 	root.SetErr(shown)
 	ended := make(chan int, 1)
@@ -163,7 +169,7 @@ func (d *deployment) tail(args ...string) (shown *clitest.Screen, stop func() in
 	d.t.Cleanup(func() {
 		cancel(nil)
 		if d.t.Failed() {
-			d.t.Logf("tail %q showed:\n%s", args, shown)
+			d.t.Logf("%s %q showed:\n%s", command, args, shown)
 		}
 	})
 	return shown, func() int {
@@ -172,7 +178,7 @@ func (d *deployment) tail(args ...string) (shown *clitest.Screen, stop func() in
 		case code := <-ended:
 			return code
 		case <-time.After(clitest.Patience):
-			d.t.Fatal("tail does not end")
+			d.t.Fatal(command + " does not end")
 			return 0
 		}
 	}

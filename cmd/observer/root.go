@@ -23,11 +23,13 @@ func newRootCommand(getenv func(string) string) *cobra.Command {
 		Short: "Read and verify the journals of agent sessions",
 		Long: `Observer reads the journals of agent sessions: live or from the beginning, event by event or
 as a transcript. It exports them to files, and verifies a journal or a file: that its entries
-form one unbroken chain, and that they keep every guarantee of Turnlog.
+form one unbroken chain, and that they keep every guarantee of Turnlog. It explains tool calls, finds
+events in many journals, and watches all sessions for faults.
 
 It only reads. An unknown session or a broken journal is one line on standard error and exit code 1.`,
 		Example: `  observer tail
   observer events s-42
+  observer explain s-42 call_1
   observer export s-42 > s-42.jsonl
   observer verify --file s-42.jsonl`,
 	}
@@ -36,7 +38,7 @@ It only reads. An unknown session or a broken journal is one line on standard er
 		log:        cli.NewLog(root, zapcore.WarnLevel),
 		deployment: cli.NewDeployment(root, getenv),
 	}
-	root.AddCommand(newTailCommand(a), newEventsCommand(a), newTranscriptCommand(a), newExportCommand(a), newHeadsCommand(a), newVerifyCommand(a), newExplainCommand(a), newSearchCommand(a))
+	root.AddCommand(newTailCommand(a), newEventsCommand(a), newTranscriptCommand(a), newExportCommand(a), newHeadsCommand(a), newVerifyCommand(a), newExplainCommand(a), newSearchCommand(a), newWatchCommand(a))
 	return root
 }
 

@@ -94,16 +94,7 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 	}
 	defer func() { err = errors.Join(err, t.cursor.store()) }()
 	all := make(chan update)
-	ended := make(chan error, 1) // its reader may be gone
-	sources.Go(func() {
-		for rec, err := range cell.Journal().Observe(ctx, t.session, from) {
-			if err != nil || !pass(ctx, update{rec: rec}, all) {
-				ended <- err
-				return
-			}
-		}
-		ended <- nil
-	})
+	ended := entries(ctx, &sources, cell, t.session, from, all)
 	if live != nil {
 		sources.Go(func() {
 			for s, ev := range live {
@@ -115,26 +106,25 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 	}
 
 	out := newSink(cmd, t.output.String(), t.app.style(cmd, *t.full), t.all())
-	for {
-		select {
-		case n := <-all:
-			if err := out.update(n); err != nil {
-				return err
+	return t.cursor.follow(ctx, all, ended, out.update)
+}
+
+// entries passes entries after a cursor to out, in a goroutine of sources, until ctx ends. ended then
+// receives why.
+func entries(
+	ctx context.Context, sources *sync.WaitGroup, cell *cli.Cell, s content.SessionID, from jetstream.Cursor, out chan<- update,
+) (ended <-chan error) {
+	why := make(chan error, 1) // its reader may be gone
+	sources.Go(func() {
+		for rec, err := range cell.Journal().Observe(ctx, s, from) {
+			if err != nil || !pass(ctx, update{rec: rec}, out) {
+				why <- err
+				return
 			}
-			if n.live == nil {
-				t.cursor.move(jetstream.CursorAt(n.rec))
-			}
-		case <-t.cursor.due:
-			if err := t.cursor.store(); err != nil {
-				return err
-			}
-		case err := <-ended:
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
 		}
-	}
+		why <- nil
+	})
+	return why
 }
 
 // pass sends an update and reports whether ctx is still valid.

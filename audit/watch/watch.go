@@ -1,0 +1,249 @@
+// Package watch verifies journals while they are written, and raises alerts.
+//
+// The one idea: a [Watcher] gets the entries of all sessions in the order in which they were stored, and has a
+// checker of package audit for each session in use. Its memory is bounded: the checkers of sessions that are idle
+// are dropped, after a last look. When such a session continues, its journal is read from the start and verified
+// again, up to the entry at hand.
+//
+// Each fault is reported at least once. A watcher that starts again does not know what was reported, so the faults
+// of a session may be reported once more when that session continues. Nothing is reported about sessions that
+// do not continue: verify them once with package audit.
+//
+// A Watcher reads no clock and starts no goroutines. It is not safe for concurrent use.
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// Kind is the kind of an alert.
+type Kind string
+
+// The kinds of alerts.
+const (
+	Fault   Kind = "fault"   // the journal is not what Turnlog wrote
+	Widened Kind = "widened" // the policy allows what it did not allow before
+)
+
+// Kinds lists every kind.
+func Kinds() []Kind { return []Kind{Fault, Widened} }
+
+// Alert is one thing that an auditor should look at.
+type Alert struct {
+	Kind     Kind              `json:"alert"`
+	Session  content.SessionID `json:"session"`
+	Seq      uint64            `json:"seq"`             // of the entry
+	At       content.Time      `json:"at"`              // of the entry, by its driver's clock
+	Position uint64            `json:"position"`        // of the entry at which it was found
+	Fault    *verdict.Fault    `json:"fault,omitempty"` // of a fault
+	Policy   string            `json:"policy,omitempty"`
+	What     string            `json:"what"`
+}
+
+// Config bounds a Watcher.
+type Config struct {
+	// Read returns the journal of a session from its first entry on. It is required.
+	Read func(context.Context, content.SessionID) iter.Seq2[journal.Record, error]
+
+	Sessions int   // that have a checker at a time; 0: 512
+	Bytes    int64 // of the entries that these have seen, which their memory follows; 0: 256 MiB
+	Heads    int   // of idle sessions that are remembered, to notice that one was replaced; 0: 100,000
+}
+
+const (
+	defaultSessions = 512
+	defaultBytes    = 256 << 20
+	defaultHeads    = 100_000
+	maxFaults       = 20 // of a session; then it is no longer judged until it is verified again
+)
+
+// Watcher verifies the entries of all sessions.
+type Watcher struct {
+	cfg   Config
+	open  recent[*session]
+	bytes int64
+	heads recent[journal.Head] // of sessions without a checker
+}
+
+// session is a session in use.
+type session struct {
+	id      content.SessionID
+	checker *audit.Checker
+	head    journal.Head
+	at      content.Time
+	bytes   int64
+	told    []verdict.Fault
+	given   bool // too many faults, or the journal cannot be read: later entries cannot be judged
+	policy  *events.Policy
+}
+
+// New returns a watcher.
+func New(cfg Config) *Watcher {
+	if cfg.Sessions <= 0 {
+		cfg.Sessions = defaultSessions
+	}
+	if cfg.Bytes <= 0 {
+		cfg.Bytes = defaultBytes
+	}
+	if cfg.Heads <= 0 {
+		cfg.Heads = defaultHeads
+	}
+	return &Watcher{cfg: cfg}
+}
+
+// Open returns how many sessions have a checker.
+func (w *Watcher) Open() int { return w.open.len() }
+
+// Add verifies the next entry of the cell and returns the alerts that it raises. An error comes from reading a
+// journal again; the entry must then be added once more.
+func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
+	s, alerts, err := w.session(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	alerts = append(alerts, w.judge(s, r, r.Guard)...)
+	if _, deleted := events.DeletionOf(r.Entry); deleted && r.Err == nil {
+		w.drop(s)
+		return alerts, nil
+	}
+	w.open.put(s.id, s)
+	for w.open.len() > w.cfg.Sessions || w.bytes > w.cfg.Bytes && w.open.len() > 1 {
+		alerts = append(alerts, w.evict()...)
+	}
+	return alerts, nil
+}
+
+// Close takes the last look at the sessions in use.
+func (w *Watcher) Close() (alerts []Alert) {
+	for w.open.len() > 0 {
+		alerts = append(alerts, w.evict()...)
+	}
+	return alerts
+}
+
+// session returns the state of the entry's session, up to the entry. It reads the journal if there is none.
+func (w *Watcher) session(ctx context.Context, r journal.Record) (*session, []Alert, error) {
+	id := r.Entry.Session
+	if s, ok := w.open.get(id); ok {
+		return s, nil, nil
+	}
+	s := &session{id: id, checker: audit.NewChecker()}
+	seen, known := w.heads.get(id)
+	var alerts []Alert
+	if known && r.Seq <= seen.Seq {
+		alerts = append(alerts, w.tell(s, r.Guard, verdict.Fault{
+			Kind: verdict.RolledBack, Seq: r.Seq, What: fmt.Sprintf("entry %d was there before, and is written again", seen.Seq),
+		})...)
+	}
+	if r.Seq != 1 {
+		again, err := w.again(ctx, s, r, seen)
+		if err != nil {
+			return nil, nil, err
+		}
+		alerts = append(alerts, again...)
+	}
+	w.heads.remove(id)
+	return s, alerts, nil
+}
+
+// again verifies the entries before one. seen is what was the last of them when the session was in use.
+func (w *Watcher) again(ctx context.Context, s *session, r journal.Record, seen journal.Head) (alerts []Alert, err error) {
+	for old, err := range w.cfg.Read(ctx, s.id) {
+		switch {
+		case errors.Is(err, journal.ErrDamaged):
+			s.given = true
+			return append(alerts, w.tell(s, r.Guard, verdict.Fault{Kind: verdict.Tampered, Seq: s.head.Seq + 1, What: err.Error()})...), nil
+		case errors.Is(err, journal.ErrNotFound):
+			return alerts, nil
+		case err != nil:
+			return nil, fmt.Errorf("verify %s again: %w", s.id, err)
+		case old.Guard >= r.Guard:
+			return alerts, nil
+		}
+		alerts = append(alerts, w.judge(s, old, r.Guard)...)
+		if old.Seq == seen.Seq && old.Hash != seen.Hash {
+			alerts = append(alerts, w.tell(s, r.Guard, verdict.Fault{
+				Kind: verdict.Replaced, Seq: old.Seq, What: fmt.Sprintf("its hash was %s when it was written, and is now %s", seen.Hash, old.Hash),
+			})...)
+		}
+	}
+	return alerts, nil
+}
+
+// judge checks an entry. position is that of the entry at hand.
+func (w *Watcher) judge(s *session, r journal.Record, position uint64) (alerts []Alert) {
+	s.head, s.at = r.Head, r.Entry.At
+	s.bytes += int64(len(r.Payload))
+	w.bytes += int64(len(r.Payload))
+	if s.given {
+		return nil
+	}
+	s.checker.Add(r)
+	alerts = w.tell(s, position, s.checker.Faults()...)
+	if r.Err != nil {
+		return alerts
+	}
+	for _, ev := range r.Entry.Events {
+		p, ok := ev.(events.PolicyApplied)
+		if !ok {
+			continue
+		}
+		if s.policy != nil && r.Guard == position {
+			if what, wider := widened(*s.policy, p.Policy); wider {
+				alerts = append(alerts, Alert{
+					Kind: Widened, Session: s.id, Seq: r.Seq, At: r.Entry.At, Position: position, Policy: p.Policy.Name,
+					What: fmt.Sprintf("the policy %s (digest %s) allows more than %s (digest %s): %s", p.Policy.Name, p.Policy.Digest, s.policy.Name, s.policy.Digest, what),
+				})
+			}
+		}
+		s.policy = &p.Policy
+	}
+	return alerts
+}
+
+// tell returns alerts for the faults that were not told yet.
+func (w *Watcher) tell(s *session, position uint64, faults ...verdict.Fault) (alerts []Alert) {
+	for _, f := range faults {
+		if s.given && len(s.told) >= maxFaults || slices.Contains(s.told, f) {
+			continue
+		}
+		s.told = append(s.told, f)
+		what := f.String()
+		if len(s.told) == maxFaults {
+			s.given = true
+			what += fmt.Sprintf("; this is fault %d, and later ones are not reported: run \"observer verify %s\"", maxFaults, s.id)
+		}
+		alerts = append(alerts, Alert{Kind: Fault, Session: s.id, Seq: f.Seq, At: s.at, Position: position, Fault: &f, What: what})
+	}
+	return alerts
+}
+
+// evict takes a last look at the session that is idle for longest, and keeps only its head.
+func (w *Watcher) evict() (alerts []Alert) {
+	id, s := w.open.oldest()
+	if !s.given {
+		alerts = w.tell(s, s.head.Guard, s.checker.Verdict().Faults...)
+	}
+	w.drop(s)
+	w.heads.put(id, s.head)
+	if w.heads.len() > w.cfg.Heads {
+		old, _ := w.heads.oldest()
+		w.heads.remove(old)
+	}
+	return alerts
+}
+
+func (w *Watcher) drop(s *session) {
+	w.open.remove(s.id)
+	w.bytes -= s.bytes
+}

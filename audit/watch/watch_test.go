@@ -1,0 +1,247 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// cell is the stored entries of sessions, in order.
+type cell struct {
+	t       *testing.T
+	records []journal.Record
+	heads   map[content.SessionID]journal.Head
+	reads   int
+	err     error // of the next read
+}
+
+func newCell(t *testing.T) *cell { return &cell{t: t, heads: map[content.SessionID]journal.Head{}} }
+
+// write adds an entry to a session. Its first entry claims and opens it.
+func (c *cell) write(s content.SessionID, evs ...events.Event) journal.Record {
+	c.t.Helper()
+	head := c.heads[s]
+	if head.Seq == 0 {
+		evs = append([]events.Event{events.DriverClaimed{Epoch: 1, Node: "n1"}, events.RunStarted{}}, evs...)
+	}
+	n := head.Seq + 1
+	e, payload, head, err := journal.Seal(head, events.Entry{Session: s, Cause: fmt.Sprint("cmd-", n), At: content.Time(n), Epoch: 1, Events: evs})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c.store(journal.Record{Head: head, Entry: e, Payload: payload})
+}
+
+func (c *cell) store(r journal.Record) journal.Record {
+	r.Guard = uint64(len(c.records) + 1)
+	c.heads[r.Entry.Session] = r.Head
+	c.records = append(c.records, r)
+	return r
+}
+
+func (c *cell) read(_ context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
+	c.reads++
+	return func(yield func(journal.Record, error) bool) {
+		if c.err != nil {
+			yield(journal.Record{}, c.err)
+			return
+		}
+		for _, r := range c.records {
+			if r.Entry.Session == s && !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// add passes records to a watcher and returns the kinds of its alerts.
+func add(t *testing.T, w *Watcher, records ...journal.Record) (kinds []string) {
+	t.Helper()
+	for _, r := range records {
+		alerts, err := w.Add(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, kindsOf(alerts)...)
+	}
+	return kinds
+}
+
+func kindsOf(alerts []Alert) (kinds []string) {
+	for _, a := range alerts {
+		kind := string(a.Kind)
+		if a.Fault != nil {
+			kind = string(a.Fault.Kind)
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds
+}
+
+func TestIntactSessionsRaiseNoAlert(t *testing.T) {
+	t.Parallel()
+	c := newCell(t)
+	for range 5 {
+		for _, s := range []content.SessionID{"a", "b", "c"} {
+			c.write(s, events.Warning{Code: "x"})
+		}
+	}
+	for _, sessions := range []int{1, 2, 3} {
+		c.reads = 0
+		w := New(Config{Read: c.read, Sessions: sessions})
+		if got := append(add(t, w, c.records...), kindsOf(w.Close())...); got != nil {
+			t.Errorf("with %d checkers: %v", sessions, got)
+		}
+		if again := sessions < 3; (c.reads > 0) != again || w.Open() != 0 {
+			t.Errorf("with %d checkers, %d journals were read again; %d are open", sessions, c.reads, w.Open())
+		}
+	}
+}
+
+func TestAFaultIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	c := newCell(t)
+	c.write("a")
+	c.write("a", events.TurnFinished{Turn: "turn-1"}) // it never started
+	c.write("a", events.Warning{Code: "x"})
+	w := New(Config{Read: c.read})
+	if got := add(t, w, c.records[:2]...); len(got) == 0 || got[0] != string(verdict.Forged) {
+		t.Errorf("alerts are %v", got)
+	}
+	if got := append(add(t, w, c.records[2]), kindsOf(w.Close())...); got != nil {
+		t.Errorf("later: %v", got)
+	}
+}
+
+// What a watcher no longer has in memory, it verifies again, and it remembers the heads.
+func TestASessionThatContinuesIsVerifiedAgain(t *testing.T) {
+	t.Parallel()
+	c := newCell(t)
+	c.write("a")
+	c.write("a", events.Warning{Code: "x"})
+	c.write("b")
+	w := New(Config{Read: c.read, Sessions: 1})
+	if got := add(t, w, c.records...); got != nil {
+		t.Fatal(got)
+	}
+	was := c.records[1]
+	e := was.Entry
+	e.Events = []events.Event{events.Warning{Code: "another"}}
+	_, payload, head, err := journal.Seal(c.records[0].Head, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.records[1] = journal.Record{Head: head, Entry: e, Payload: payload}
+	c.records[1].Guard = was.Guard
+	c.heads["a"] = c.records[1].Head
+	if got := add(t, w, c.write("a", events.Warning{Code: "y"})); len(got) != 1 || got[0] != string(verdict.Replaced) {
+		t.Errorf("after an entry was replaced: %v", got)
+	}
+
+	c = newCell(t)
+	c.write("a")
+	c.write("a", events.Warning{Code: "x"})
+	c.write("b")
+	w = New(Config{Read: c.read, Sessions: 1})
+	add(t, w, c.records...)
+	c.heads["a"] = c.records[0].Head
+	c.records = append(c.records[:1:1], c.records[2:]...)
+	if got := add(t, w, c.write("a", events.Warning{Code: "z"})); len(got) != 1 || got[0] != string(verdict.RolledBack) {
+		t.Errorf("after a rollback: %v", got)
+	}
+}
+
+func TestAnEntryIsAddedAgainAfterAnErrorOfTheReader(t *testing.T) {
+	t.Parallel()
+	c := newCell(t)
+	c.write("a")
+	last := c.write("a", events.Warning{Code: "x"})
+	w := New(Config{Read: c.read})
+	c.err = errors.New("no answer")
+	if _, err := w.Add(t.Context(), last); !errors.Is(err, c.err) {
+		t.Fatalf("Add = %v", err)
+	}
+	c.err = nil
+	if got := add(t, w, last); got != nil {
+		t.Errorf("alerts are %v", got)
+	}
+}
+
+// A journal that is damaged as a whole does not flood its reader.
+func TestManyFaultsOfASessionEnd(t *testing.T) {
+	t.Parallel()
+	c := newCell(t)
+	c.write("a")
+	for range 100 {
+		c.write("a", events.TurnFinished{Turn: "turn-1"})
+	}
+	w := New(Config{Read: c.read})
+	if got := append(add(t, w, c.records...), kindsOf(w.Close())...); len(got) != maxFaults {
+		t.Errorf("%d alerts, want %d", len(got), maxFaults)
+	}
+}
+
+func policy(rules ...events.Rule) events.Policy {
+	return events.Policy{Name: "p", Digest: fmt.Sprint(len(rules)), Rules: [][]events.Rule{rules}}
+}
+
+func rule(text string) events.Rule {
+	f := append(strings.Fields(text), "")
+	return events.Rule{Tool: f[0], Action: events.Action(f[1]), Queue: f[2]}
+}
+
+func TestAWidenedPolicyRaisesAnAlert(t *testing.T) {
+	t.Parallel()
+	c := newCell(t)
+	c.write("a", events.PolicyApplied{Policy: policy(rule("* ask"))})
+	c.write("a", events.PolicyApplied{Policy: policy(rule("fs_* guard"), rule("* ask"))})
+	w := New(Config{Read: c.read})
+	alerts := add(t, w, c.records...)
+	if len(alerts) != 1 || alerts[0] != "widened" {
+		t.Errorf("alerts are %v", alerts)
+	}
+	if got := add(t, New(Config{Read: c.read}), c.write("a", events.Warning{Code: "x"})); got != nil {
+		t.Errorf("a watcher that starts later reports %v", got)
+	}
+}
+
+func TestPoliciesAreCompared(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		before, now string
+		wider       bool
+	}{
+		{"* ask", "* ask", false},
+		{"* ask", "* deny", false},
+		{"* ask", "* allow", true},
+		{"* deny", "* ask", true},
+		{"* ask", "* guard", true}, // what only reads
+		{"* guard", "* ask", false},
+		{"* guard", "fs_write allow; * guard", true},
+		{"sh deny; * allow", "* allow", true},
+		{"* allow", "sh deny; * allow", false},
+		{"*_write deny; * allow", "fs_* allow; *_write deny; * allow", true}, // fs_write
+		{"sh allow gpu; * ask", "sh allow cpu; * ask", true},
+		{"sh allow *; * ask", "sh allow gpu; * ask", false},
+	} {
+		var p [2]events.Policy
+		for i, text := range []string{c.before, c.now} {
+			var rules []events.Rule
+			for one := range strings.SplitSeq(text, ";") {
+				rules = append(rules, rule(one))
+			}
+			p[i] = policy(rules...)
+		}
+		if what, wider := widened(p[0], p[1]); wider != c.wider {
+			t.Errorf("from %q to %q: %t (%s)", c.before, c.now, wider, what)
+		}
+	}
+}

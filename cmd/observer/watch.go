@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/audit/watch"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+func newWatchCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Verify all sessions while they run, and raise alerts",
+		Long: `Follows the journals of all sessions and verifies each entry when it is written: the chain of its session,
+and every guarantee that "observer verify" checks. It needs no consumer on the server. It prints one line of JSON
+for each alert:
+
+  fault    a journal is not what Turnlog wrote: what is wrong is in "fault", as "observer verify" says it
+  widened  a host applied a policy to a session that allows more than the one before
+
+With --cursor it stores its position in a file, and continues from there when it is started again; --from then
+sets where it starts the first time. Without --from it starts at the end. Every alert is raised at least once. A
+session that is not in memory, because it was idle or the program was started again, is read and verified from
+its first entry when it continues; so its faults may be reported once more.
+
+With --once it ends when it has verified what was there when it started: with exit code 1 if it raised an
+alert, else with 0. With --http, /metrics counts alerts in turnlog_observer_alerts_total, by kind.`,
+		Example: `  observer watch --cursor watch.cursor --http 127.0.0.1:8080 >> alerts.jsonl
+  observer watch --once --from 1
+  observer watch | jq -c 'select(.alert == "fault")'`,
+	}
+	w := watching{app: a}
+	cmd.Flags().Uint64Var(&w.from, "from", 0, "start at this `position` in the deployment's whole journal instead of the end")
+	cmd.Flags().StringVar(&w.cursor.path, "cursor", "", "store the position in this `file`, and continue from it")
+	_ = cmd.MarkFlagFilename("cursor") // the flag exists
+	cmd.Flags().BoolVar(&w.once, "once", false, "end at the present end; exit code 1 if there was an alert")
+	w.http = ops.AddressFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return a.with(cmd, func(cell *cli.Cell) error { return w.run(cmd, cell) })
+	}
+	return cmd
+}
+
+// watching is what the command line asks for.
+type watching struct {
+	app    *app
+	from   uint64 // 0: the end
+	cursor bookmark
+	once   bool
+	http   *string
+}
+
+// run watches until the context of cmd ends, or with once until the end.
+func (w *watching) run(cmd *cobra.Command, cell *cli.Cell) error {
+	registry := ops.NewRegistry()
+	watcher := watch.New(watch.Config{Read: func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
+		return cell.Journal().Read(ctx, s, 0)
+	}})
+	out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), watcher: watcher, raised: register(registry)}
+	if cli.IsTerminal(cmd.OutOrStdout()) {
+		out.out = bufio.NewWriter(render.Terminal(cmd.OutOrStdout()))
+	}
+	log := w.app.log.Logger(cmd.ErrOrStderr(), w.app.getenv)
+	server, err := ops.Listen(cmd.Context(), *w.http, registry, cell.Ready(func() error { return nil }), log)
+	if err != nil {
+		return err
+	}
+	if err := cell.Work(cmd.Context(), server.Run, func(ctx context.Context) error { return w.follow(ctx, cell, out) }); err != nil {
+		return err
+	}
+	if w.once && out.count > 0 {
+		return fmt.Errorf("%s", render.Plural(out.count, "alert was raised", "alerts were raised"))
+	}
+	return nil
+}
+
+// follow verifies entries from the cursor on.
+func (w *watching) follow(ctx context.Context, cell *cli.Cell, out *alerts) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var sources sync.WaitGroup
+	defer sources.Wait()
+	defer cancel()
+	t := tail{session: jetstream.AllSessions, from: w.from, cursor: w.cursor}
+	from, err := t.begin(ctx, cell)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.cursor.store()) }()
+	var end jetstream.Cursor
+	if w.once {
+		if end, err = cell.Journal().End(ctx, jetstream.AllSessions); err != nil {
+			return err
+		}
+		if from.Position >= end.Position {
+			return nil
+		}
+	}
+	all := make(chan update)
+	ended := entries(ctx, &sources, cell, jetstream.AllSessions, from, all)
+	err = t.cursor.follow(ctx, all, ended, func(u update) error {
+		if err := out.add(ctx, u.rec); err != nil {
+			return err
+		}
+		if w.once && u.rec.Guard >= end.Position {
+			t.cursor.move(jetstream.CursorAt(u.rec))
+			return errEnd
+		}
+		return nil
+	})
+	if errors.Is(err, errEnd) {
+		err = out.print(out.watcher.Close())
+	}
+	return err
+}
+
+// errEnd ends a watch that wants only what was there.
+var errEnd = errors.New("the end")
+
+// alerts prints and counts alerts.
+type alerts struct {
+	out     *bufio.Writer
+	watcher *watch.Watcher
+	raised  metrics
+	count   int
+}
+
+func (a *alerts) add(ctx context.Context, r journal.Record) error {
+	raised, err := a.watcher.Add(ctx, r)
+	if err != nil {
+		return err
+	}
+	a.raised.entries.Inc()
+	a.raised.sessions.Set(float64(a.watcher.Open()))
+	return a.print(raised)
+}
+
+func (a *alerts) print(raised []watch.Alert) error {
+	for _, alert := range raised {
+		a.count++
+		a.raised.alerts.WithLabelValues(string(alert.Kind)).Inc()
+		raw, err := json.Marshal(alert)
+		if err == nil {
+			_, err = a.out.Write(append(raw, '\n'))
+		}
+		if err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	if err := a.out.Flush(); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+// metrics are those of a watch.
+type metrics struct {
+	alerts   *prometheus.CounterVec
+	entries  prometheus.Counter
+	sessions prometheus.Gauge
+}
+
+// register registers metrics that are all zero. Known label values exist from the start.
+func register(r *prometheus.Registry) metrics {
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "turnlog", Subsystem: "observer", Name: name, Help: help}
+	}
+	with := promauto.With(r)
+	m := metrics{
+		alerts:   with.NewCounterVec(prometheus.CounterOpts(opts("alerts_total", "Alerts raised, by kind: fault, widened.")), []string{"kind"}),
+		entries:  with.NewCounter(prometheus.CounterOpts(opts("entries_total", "Entries verified."))),
+		sessions: with.NewGauge(prometheus.GaugeOpts(opts("sessions", "Sessions whose checker is in memory."))),
+	}
+	for _, k := range watch.Kinds() {
+		m.alerts.WithLabelValues(string(k))
+	}
+	return m
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/audit/watch"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
+)
+
+// alertsOf parses what a watch printed.
+func alertsOf(t *testing.T, text string) (all []watch.Alert) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var a watch.Alert
+		if err := json.Unmarshal([]byte(line), &a); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// apply has the host of a session apply a policy.
+func (w *writer) apply(name string, rules ...events.Rule) {
+	w.t.Helper()
+	w.append(events.Entry{
+		Session: w.state.Session, Cause: fmt.Sprint(name, w.head.Seq), At: w.state.At, Epoch: w.state.Epoch,
+		Events: []events.Event{events.PolicyApplied{Policy: events.Policy{Name: name, Digest: name, Rules: [][]events.Rule{rules}}}},
+	})
+}
+
+func TestAWatchRaisesAlerts(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	w := d.session("s-42")
+	shown, stop := d.run("watch", "--from", "1", "--http", "127.0.0.1:0", "--log-level", "info")
+	address := "http://" + shown.AwaitMatch(t, `"address": ?"([^"]+)"`)
+	w.apply("v1", events.Rule{Tool: "*", Action: events.RuleAsk})
+	w.apply("v2", events.Rule{Tool: "*", Action: events.RuleAllow})
+	shown.Await(t, `"alert":"widened"`)
+	if _, err := d.nc.RequestMsgWithContext(t.Context(), &nats.Msg{Subject: "turnlog.journal.s-42", Data: []byte("not an entry")}); err != nil {
+		t.Fatal(err)
+	}
+	shown.Await(t, `"alert":"fault"`)
+	for kind, metric := range map[string]string{"fault": `turnlog_observer_alerts_total{kind="fault"} 0`, "widened": `turnlog_observer_alerts_total{kind="widened"} 1`} {
+		if _, text := clitest.Get(t, address+"/metrics"); strings.Contains(text, metric) == (kind == "fault") {
+			t.Errorf("the metrics say\n%s", text)
+		}
+	}
+	if code := stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestAWatchContinuesFromItsCursor(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	w := d.session("s-42")
+	w.apply("v1", events.Rule{Tool: "*", Action: events.RuleAsk})
+	file := filepath.Join(t.TempDir(), "cursor")
+	once := func(args ...string) (int, []watch.Alert) {
+		t.Helper()
+		code, out, errs := d.observe(append([]string{"watch", "--once", "--cursor", file}, args...)...)
+		if all := alertsOf(t, out); (code != 0) != (len(all) > 0) || (errs != "") != (len(all) > 0) {
+			t.Errorf("watch = %d %q\n%s", code, errs, out)
+		}
+		return code, alertsOf(t, out)
+	}
+	if code, got := once("--from", "1"); code != 0 || got != nil {
+		t.Errorf("an intact cell: %d, %+v", code, got)
+	}
+	if code, got := once(); code != 0 || got != nil {
+		t.Errorf("nothing new: %d, %+v", code, got)
+	}
+	w.apply("v2", events.Rule{Tool: "*", Action: events.RuleAllow})
+	w.turn()
+	if code, got := once(); code != 1 || len(got) != 1 || got[0].Kind != watch.Widened || got[0].Seq != 4 || got[0].Session != "s-42" {
+		t.Errorf("a widened policy: %d, %+v", code, got)
+	}
+	if at := stored(t, file).At.Position; at != w.head.Guard {
+		t.Errorf("the cursor is at %d, want %d", at, w.head.Guard)
+	}
+	// The command was handled before: only who verified the earlier entries knows.
+	w.append(events.Entry{Session: "s-42", Cause: "cmd-3", At: w.state.At, Epoch: 1, Events: []events.Event{events.Warning{Code: "x"}}})
+	if code, got := once(); code != 1 || len(got) != 1 || got[0].Kind != watch.Fault || got[0].Fault.Kind != "forged" || got[0].Seq != w.head.Seq {
+		t.Errorf("a forged entry: %d, %+v", code, got)
+	}
+}
+
+func TestAKilledWatchMissesNothing(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	w := d.session("s-42")
+	w.apply("v1", events.Rule{Tool: "*", Action: events.RuleAsk})
+	file := filepath.Join(t.TempDir(), "cursor")
+	shown, stop := d.run("watch", "--from", "1", "--cursor", file)
+	w.apply("v2", events.Rule{Tool: "*", Action: events.RuleAllow})
+	shown.Await(t, `"alert":"widened"`)
+	stop()
+	d.session("s-43").apply("v1", events.Rule{Tool: "*", Action: events.RuleDeny}) // while it is stopped
+	w.apply("v1", events.Rule{Tool: "*", Action: events.RuleAsk})
+	w.apply("v3", events.Rule{Tool: "*", Action: events.RuleAllow})
+	again, stop := d.run("watch", "--cursor", file)
+	again.Await(t, `v3`)
+	stop()
+	if all := alertsOf(t, again.String()); len(all) != 1 || all[0].Policy != "v3" {
+		t.Errorf("alerts are %+v", all)
+	}
+}

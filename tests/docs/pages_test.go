@@ -36,11 +36,7 @@ var pages = map[string]page{
 	},
 	"docs/evidence.md": {
 		servers: 1,
-<<<<<<< HEAD
-		before:  []string{"turnlog provision --server 127.0.0.1:4222"},
-=======
 		before:  []string{"turnlog provision --server 127.0.0.1:4222", "driver-node &", "tool-worker &", `turnlog run --session plan-7 "What is here?"`},
->>>>>>> 75b8c47 (observer: verify all sessions while they run, and raise alerts)
 	},
 	"docs/mcp.md": {
 		skip: map[string]string{

@@ -36,7 +36,7 @@ var pages = map[string]page{
 	},
 	"docs/evidence.md": {
 		servers: 1,
-		before:  []string{"turnlog provision --server 127.0.0.1:4222", "driver-node &", "tool-worker &", `turnlog run --session plan-7 "What is here?"`},
+		before:  []string{"turnlog provision", "driver-node &", "tool-worker &", `turnlog run --session plan-7 "What is here?"`},
 	},
 	"docs/mcp.md": {
 		skip: map[string]string{

@@ -183,8 +183,8 @@ func walk(v reflect.Value, use func(string) bool) bool {
 			}
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if !walk(v.Field(i), use) {
+		for _, field := range v.Fields() {
+			if !walk(field, use) {
 				return false
 			}
 		}

@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/audit/explain"
+	"github.com/turnlog/turnlog/content"
 )
 
 // Explain writes in sentences what a journal says about a call.
 func Explain(w io.Writer, style Style, c explain.Call) error {
 	p := phrases{
-		quote: func(text string) phrase { return phrase(`"` + style.Line(text) + `"`) },
+		quote: func(text string) phrase { return phrase(`"` + strings.ReplaceAll(style.Line(text), `"`, `\"`) + `"`) },
 		code:  func(text string) phrase { return phrase(style.Line(text)) },
+		bare:  content.IsToken,
 	}
 	var b strings.Builder
 	b.WriteString(string(p.title(c)) + "\n")

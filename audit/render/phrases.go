@@ -2,6 +2,7 @@ package render
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -17,13 +18,22 @@ import (
 // models, tools and forgers. So quote marks such a text, and only phrases come into a sentence unquoted.
 type phrases struct {
 	quote func(text string) phrase
-	code  func(text string) phrase // of arguments
+	code  func(text string) phrase // of arguments, which are JSON
+	bare  func(text string) bool   // whether a word needs no quotes
 }
 
 // phrase is text of this package, or quoted text.
 type phrase string
 
 const notRecorded phrase = "not recorded"
+
+// args shows arguments, which need not be JSON.
+func (p phrases) args(raw json.RawMessage) phrase {
+	if json.Valid(raw) {
+		return p.code(compact(raw))
+	}
+	return p.quote(string(raw))
+}
 
 // say formats a sentence. It quotes every text that is not a phrase, unless it is a single word.
 func (p phrases) say(format string, args ...any) phrase {
@@ -39,7 +49,7 @@ func (p phrases) say(format string, args ...any) phrase {
 }
 
 func (p phrases) word(text string) phrase {
-	if content.IsToken(text) {
+	if p.bare(text) {
 		return phrase(text)
 	}
 	return p.quote(text)
@@ -49,13 +59,21 @@ func (p phrases) at(a explain.At) phrase {
 	return p.say("at %s (entry %d)", a.Time, a.Seq)
 }
 
-// person names who did something.
-func (p phrases) person(who explain.Person) phrase {
+// by names who did something.
+func (p phrases) by(who explain.Person) phrase {
 	name := who.String()
 	if name == "" {
-		return "somebody whose name is " + notRecorded
+		return "a person whose name is " + notRecorded
 	}
-	return p.word(name) + ", " + p.key(who.Key) + ","
+	return p.quote(name) + ", " + p.key(who.Key)
+}
+
+// person is by for the start of a sentence.
+func (p phrases) person(who explain.Person) phrase {
+	if who.String() == "" {
+		return p.by(who)
+	}
+	return p.by(who) + ","
 }
 
 func (p phrases) key(k explain.Key) phrase {
@@ -116,20 +134,20 @@ func (p phrases) input(in explain.Input) phrase {
 
 // arguments says with what the call ran.
 func (p phrases) arguments(c explain.Call) (out []phrase) {
-	written := "The model wrote " + p.code(compact(c.Written)) + "."
+	written := "The model wrote " + p.args(c.Written) + "."
 	if c.Asked.Reply.Seq == 0 {
-		written = "They were " + p.code(compact(c.Written)) + "."
+		written = "They were " + p.args(c.Written) + "."
 	}
 	out = append(out, written)
 	for _, q := range c.Questions {
 		if d := q.Decision; d != nil && len(d.Input) > 0 {
-			out = append(out, p.say("%s put %s in their place %s.", p.person(d.Decider), p.code(compact(d.Input)), p.at(d.At)))
+			out = append(out, p.say("%s put %s in their place %s.", p.person(d.Decider), p.args(d.Input), p.at(d.At)))
 		}
 	}
 	switch {
 	case len(c.Attempts) == 0:
 	case len(c.Ran) > 0:
-		out = append(out, "The call ran with "+p.code(compact(c.Ran))+".")
+		out = append(out, "The call ran with "+p.args(c.Ran)+".")
 	default:
 		out = append(out, "The call ran with them unchanged.")
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -190,7 +191,7 @@ func TestManyFaultsOfASessionEnd(t *testing.T) {
 }
 
 func policy(rules ...events.Rule) events.Policy {
-	return events.Policy{Name: "p", Digest: fmt.Sprint(len(rules)), Rules: [][]events.Rule{rules}}
+	return events.Policy{Name: "p", Digest: strconv.Itoa(len(rules)), Rules: [][]events.Rule{rules}}
 }
 
 func rule(text string) events.Rule {

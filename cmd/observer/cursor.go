@@ -97,10 +97,12 @@ func (b *bookmark) follow(ctx context.Context, all <-chan update, ended <-chan e
 				return err
 			}
 		case err := <-ended:
-			if ctx.Err() != nil {
+			select {
+			case <-ctx.Done():
 				return nil
+			default:
+				return err
 			}
-			return err
 		}
 	}
 }

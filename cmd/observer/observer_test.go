@@ -131,12 +131,13 @@ func (w *writer) turn() *writer {
 		content.TextPart("I will look."), content.CallPart(call))
 	place := w.state.Turn.Calls[0].Place
 	w.do(commands.ReportPreflight{Turn: "turn-1", Round: 1, Checks: []commands.Check{{Place: place}}})
-	w.do(commands.ReportResult{Place: place, Attempt: 1, Queue: "default", Outcome: tool.Result{
-		Result:   content.NewResult("c1", "fs_read_file", content.StatusOK, "package main\n\nfunc main() {}\n"),
-		Duration: 12 * time.Millisecond,
-	}})
+	w.do(commands.ReportResult{Place: place, Attempt: 1, Queue: "default", Outcome: resultOf("c1", "fs_read_file", "package main\n\nfunc main() {}\n")})
 	w.reply(nil, content.TextPart("A main function that does nothing."))
 	return w
+}
+
+func resultOf(id content.CallID, name, text string) tool.Result {
+	return tool.Result{Result: content.NewResult(id, name, content.StatusOK, text), Duration: 12 * time.Millisecond}
 }
 
 func (w *writer) reply(routing []content.Routing, parts ...content.Part) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -71,6 +72,18 @@ func openFile(cmd *cobra.Command, file string) (in io.ReadCloser, name string, e
 		return nil, file, cli.Usage("%s: %w", file, err)
 	}
 	return f, file, nil
+}
+
+// interruptible reads in until it or ctx ends. A read of standard input cannot be stopped: it
+// ends with the process.
+func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		_, err := io.Copy(w, in)
+		_ = w.CloseWithError(err) // it returns nil
+	}()
+	context.AfterFunc(ctx, func() { _ = w.CloseWithError(context.Cause(ctx)) })
+	return r
 }
 
 // readAll reads a journal to its end.

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 func newVerifyCommand(a *app) *cobra.Command {
@@ -88,33 +85,6 @@ type verifier struct {
 	anchors []audit.Anchor
 }
 
-// open opens a file, or standard input for "-". name is what to call it.
-func (v *verifier) open(file string) (in io.ReadCloser, name string, err error) {
-	if file == "-" {
-		return interruptible(v.cmd.Context(), v.cmd.InOrStdin()), "standard input", nil
-	}
-	f, err := textfile.Open(file)
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		err = p.Err
-	}
-	if err != nil {
-		return nil, file, cli.Usage("%s: %w", file, err)
-	}
-	return f, file, nil
-}
-
-// interruptible reads in until it or ctx ends. A read of standard input cannot be stopped: it
-// ends with the process.
-func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
-	r, w := io.Pipe()
-	go func() {
-		_, err := io.Copy(w, in)
-		_ = w.CloseWithError(err) // it returns nil
-	}()
-	context.AfterFunc(ctx, func() { _ = w.CloseWithError(context.Cause(ctx)) })
-	return r
-}
-
 // readAnchors reads earlier heads.
 func (v *verifier) readAnchors(file string) error {
 	switch file {
@@ -125,7 +95,7 @@ func (v *verifier) readAnchors(file string) error {
 			return cli.Usage("--file and --anchor cannot both be standard input")
 		}
 	}
-	in, _, err := v.open(file)
+	in, _, err := openFile(v.cmd, file)
 	if err != nil {
 		return err
 	}
@@ -176,7 +146,7 @@ func (v *verifier) report(j judgment) error {
 // judgeFile verifies the file.
 func (v *verifier) judgeFile() (j judgment) {
 	var in io.ReadCloser
-	if in, j.subject, j.err = v.open(v.file); j.err != nil {
+	if in, j.subject, j.err = openFile(v.cmd, v.file); j.err != nil {
 		return j
 	}
 	defer func() { _ = in.Close() }() // only read

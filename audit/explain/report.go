@@ -1,0 +1,226 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// Report is what a session did, for people who do not read journals.
+type Report struct {
+	Session  content.SessionID `json:"session"`
+	Agent    string            `json:"agent,omitempty"`
+	Models   []string          `json:"models"`
+	Opened   At                `json:"opened"`
+	Last     At                `json:"last"`
+	Turns    []Turn            `json:"turns"`
+	People   []Participant     `json:"people"`
+	Nodes    []string          `json:"nodes"`
+	Policies []Policy          `json:"policies"`
+	Acts     []*Call           `json:"acts"`   // calls that started and do not only read
+	Denied   []*Call           `json:"denied"` // calls that a rule, a hook or a person denied, or that was not approved in time
+	Reads    int               `json:"reads"`  // calls that started and only read
+	Usage    content.Usage     `json:"usage"`
+	Unread   int               `json:"unread,omitempty"` // entries that this release cannot read
+}
+
+// Turn is a turn in short.
+type Turn struct {
+	At
+
+	Turn   content.TurnID       `json:"turn"`
+	Inputs []Input              `json:"inputs"`
+	Answer string               `json:"answer,omitempty"` // the last text of the model
+	Finish content.FinishReason `json:"finish_reason,omitempty"`
+}
+
+// Participant is a person who took part in a session.
+type Participant struct {
+	Person
+
+	Deeds []Deed `json:"deeds"`
+}
+
+// Deed is what a person did, and how often.
+type Deed struct {
+	What  string `json:"what"`
+	Times int    `json:"times"`
+}
+
+// clipped bounds the texts of a report, in bytes.
+const clipped = 600
+
+// ReportReader reads the report of a session. It keeps what is in the report: its memory follows the number of
+// turns, of calls that do not only read, and of denied ones.
+type ReportReader struct {
+	fold   fold
+	report Report
+	turn   Turn
+}
+
+// NewReportReader returns a reader for one journal.
+func NewReportReader() *ReportReader {
+	return &ReportReader{fold: newFold(func(content.ToolCall) bool { return true })}
+}
+
+// Add reads the next record.
+func (r *ReportReader) Add(rec journal.Record) {
+	r.fold.begin(rec)
+	r.report.Last = r.fold.at
+	if rec.Err != nil {
+		r.report.Unread++
+		return
+	}
+	for _, ev := range rec.Entry.Events {
+		r.fold.note(ev)
+		r.note(ev)
+	}
+}
+
+// Report returns the report so far.
+func (r *ReportReader) Report() Report {
+	out := r.report
+	out.Session, out.Agent = r.fold.session, r.fold.agent
+	out.Acts, out.Denied = slices.Clone(out.Acts), slices.Clone(out.Denied)
+	if r.fold.open {
+		out.Turns = append(slices.Clone(out.Turns), r.turn)
+	}
+	for _, c := range r.fold.calls {
+		sortCall(&out, c)
+	}
+	byPlace := func(a, b *Call) int { return cmp.Compare(a.Asked.Reply.Seq, b.Asked.Reply.Seq) }
+	slices.SortStableFunc(out.Acts, byPlace)
+	slices.SortStableFunc(out.Denied, byPlace)
+	return out
+}
+
+// sortCall adds a call to the list of the report where it belongs.
+func sortCall(out *Report, c *Call) {
+	started := len(c.Attempts) > 0
+	reads := c.Effects == string(content.ReadOnly)
+	if started && reads {
+		out.Reads++
+	}
+	if started && !reads {
+		out.Acts = append(out.Acts, c)
+	}
+	if slices.ContainsFunc(c.Results, func(r Result) bool { return r.Status.Public() == content.StatusDenied.Public() }) {
+		out.Denied = append(out.Denied, c)
+	}
+}
+
+// note adds what an event says, after the fold.
+func (r *ReportReader) note(ev any) {
+	out := &r.report
+	switch ev := ev.(type) {
+	case events.DriverClaimed:
+		addOnce(&out.Nodes, ev.Node)
+		r.did(ev.User, ev.RetriedBy, "had the session tried again")
+	case events.RunStarted:
+		out.Opened = r.fold.at
+		addOnce(&out.Models, ev.Config.Model)
+		r.did(ev.User, ev.By, "opened the session")
+	case events.ConfigChanged:
+		addOnce(&out.Models, ev.Config.Model)
+	case events.ModelSwitched:
+		addOnce(&out.Models, ev.Model)
+		r.did(ev.User, ev.By, "chose another model")
+	case events.PolicyApplied:
+		out.Policies = append(out.Policies, *r.fold.policy)
+	case events.ToolsAllowed:
+		r.did(ev.User, ev.By, "allowed tools in advance")
+	case events.UsageUpdated:
+		out.Usage = out.Usage.Add(ev.Usage)
+	case events.TurnStarted:
+		r.turn = Turn{At: r.fold.at, Turn: ev.Turn}
+	case events.ReplyRecorded:
+		if text := textOf(ev.Items); text != "" {
+			r.turn.Answer = clip(text, 0, clipped)
+		}
+	case events.TurnFinished:
+		r.endTurn(ev)
+	default:
+		r.noteDeed(ev)
+	}
+	if r.fold.open {
+		r.turn.Inputs = r.fold.inputs
+	}
+}
+
+// noteDeed adds what a person did.
+func (r *ReportReader) noteDeed(ev any) {
+	switch ev := ev.(type) {
+	case events.InputQueued:
+		r.did(ev.User, ev.By, "sent input")
+	case events.ApprovalResolved:
+		if ev.Grant == "" {
+			r.did(ev.User, ev.By, string(ev.Outcome)+" a call")
+		}
+	case events.DeadLetterSettled:
+		r.did(ev.User, ev.By, "decided about a lost call")
+	case events.ToolDetached:
+		r.did(ev.User, ev.By, "sent a call to the background")
+	case events.CancelRequested:
+		r.did(ev.User, ev.By, "cancelled")
+	case events.VerifyFinished:
+		r.did(ev.User, ev.By, "reported the verdict on a task")
+	case events.SessionClosed:
+		r.did(ev.User, ev.By, "closed the session")
+	case events.SessionDeleted:
+		r.did(ev.User, ev.By, "deleted the session")
+	}
+}
+
+// endTurn ends the turn, and keeps of its calls what belongs in the report.
+func (r *ReportReader) endTurn(ev events.TurnFinished) {
+	r.turn.Finish = ev.FinishReason
+	for i := range r.turn.Inputs {
+		r.turn.Inputs[i].Text = clip(r.turn.Inputs[i].Text, 0, clipped)
+	}
+	r.report.Turns = append(r.report.Turns, r.turn)
+	r.fold.calls = slices.DeleteFunc(r.fold.calls, func(c *Call) bool {
+		if c.Status == "" {
+			return false // it runs in the background
+		}
+		for i := range c.Results {
+			c.Results[i].Text = clip(c.Results[i].Text, 0, clipped)
+		}
+		c.Asked.Inputs = nil
+		known := len(r.report.Acts) + len(r.report.Denied)
+		sortCall(&r.report, c)
+		if len(r.report.Acts)+len(r.report.Denied) == known {
+			delete(r.fold.byID, c.ID)
+		}
+		return true
+	})
+}
+
+// did counts what a person did.
+func (r *ReportReader) did(user, by, what string) {
+	if user+by == "" {
+		return
+	}
+	who := Person{User: user, By: by}
+	all := &r.report.People
+	i := slices.IndexFunc(*all, func(p Participant) bool { return p.Person == who })
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, Participant{Person: who})
+	}
+	deeds := &(*all)[i].Deeds
+	j := slices.IndexFunc(*deeds, func(d Deed) bool { return d.What == what })
+	if j < 0 {
+		j = len(*deeds)
+		*deeds = append(*deeds, Deed{What: what})
+	}
+	(*deeds)[j].Times++
+}
+
+func addOnce(all *[]string, name string) {
+	if name != "" && !slices.Contains(*all, name) {
+		*all = append(*all, name)
+	}
+}

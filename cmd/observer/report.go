@@ -1,0 +1,85 @@
+package main
+
+import (
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/explain"
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+// Output formats of reports.
+const (
+	asMarkdown = "markdown"
+	asHTML     = "html"
+)
+
+func newReportCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "report [SESSION]",
+		Short: "Write one page about a session for people who do not read journals",
+		Long: `Writes a page about a session: the verdict of "observer verify", the people, what was asked and answered,
+every call that may have changed something, what was denied, and what is not proved. A call may change
+something unless its tool declares that it only reads.
+
+The page is Markdown, or with -o html one HTML file that needs nothing else and runs no script. A damaged
+journal is reported, too, as far as it can be read: then the page says first that it must not be relied on, and
+the exit code is that of "observer verify".`,
+		Example: `  observer report s-42
+  observer report s-42 -o html > s-42.html
+  observer report --file s-42.jsonl -o json | jq '.denied[].tool'`,
+	}
+	file := fileFlag(cmd)
+	output := cli.OutputFlag(cmd, asMarkdown, asHTML, asJSON)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if (*file == "") == (len(args) == 0) {
+			return cli.Usage("give a SESSION or --file")
+		}
+		return a.onJournal(cmd, *file, args, func(name string, records iter.Seq2[journal.Record, error], _ []string) error {
+			reader := explain.NewReportReader()
+			v, err := audit.Verify(passing(records, reader.Add))
+			if err != nil {
+				return err
+			}
+			if err := printReport(cmd, output.String(), reader.Report(), v); err != nil {
+				return err
+			}
+			j := judgment{Verdict: v, subject: name}
+			return j.outcome(&verifier{require: verdict.Chain})
+		})
+	}
+	return cmd
+}
+
+// passing passes records on, each to add first.
+func passing(records iter.Seq2[journal.Record, error], add func(journal.Record)) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		for rec, err := range records {
+			if err == nil {
+				add(rec)
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+func printReport(cmd *cobra.Command, format string, r explain.Report, v *verdict.Verdict) error {
+	out := cmd.OutOrStdout()
+	switch format {
+	case asJSON:
+		return printJSON(cmd, struct {
+			explain.Report
+			Verdict *verdict.Verdict `json:"verdict"`
+		}{r, v})
+	case asHTML:
+		return render.HTML(out, r, v)
+	}
+	return render.Markdown(out, r, v)
+}

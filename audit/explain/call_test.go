@@ -87,6 +87,25 @@ func TestACallIsExplainedFromInputToSight(t *testing.T) {
 	}
 }
 
+// A provider that compacts the context shows its model nothing of what came before.
+func TestAProvidersCompactionHidesAResult(t *testing.T) {
+	t.Parallel()
+	s := begin(t, events.Config{}, events.Rule{Tool: "*", Action: events.RuleAllow})
+	s.say("", "go")
+	s.reply("", call("c1", "read", `{}`))
+	s.preflight()
+	s.result("t1-r1-c1", 1, "text")
+	turn := s.state.Turn
+	s.do("", commands.ReportReply{
+		ModelCall: commands.ModelCall{Turn: turn.ID, Round: turn.Round, Attempt: turn.Attempt}, FinishReason: content.Compaction,
+		Items: []content.Item{content.NewItem(content.Assistant, content.TextPart("In short: text."))},
+	})
+	c, err := read(t, "c1", s.records)
+	if err != nil || len(c.Seen) != 2 || c.Seen[0].Form != explain.FormFull || c.Seen[1].Form != explain.FormGone {
+		t.Errorf("%v, %+v", err, c.Seen)
+	}
+}
+
 func TestADeniedCallIsExplained(t *testing.T) {
 	t.Parallel()
 	s := begin(t, events.Config{}, events.Rule{Tool: "*", Action: events.RuleAsk})

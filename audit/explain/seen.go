@@ -35,6 +35,10 @@ func (s *sights) note(at At, ev any) {
 				s.set(r.CallID, FormNotice, r.Text())
 			}
 		}
+	case events.ReplyRecorded:
+		if ev.FinishReason == content.Compaction { // models ignore what comes before it
+			s.replace(nil, "the provider's compaction")
+		}
 	case events.TaskStarted:
 		s.replace(nil, "the start of "+ev.Task)
 	case events.MutationFinished:

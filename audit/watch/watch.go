@@ -111,8 +111,13 @@ func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, deleted := events.DeletionOf(r.Entry)
+	deleted = deleted && r.Err == nil
+	if deleted && s.head.Seq+1 < r.Seq {
+		s.checker = audit.NewChecker() // the entries in between went with the session, before they were seen
+	}
 	alerts = append(alerts, w.judge(s, r, r.Guard)...)
-	if _, deleted := events.DeletionOf(r.Entry); deleted && r.Err == nil {
+	if deleted {
 		w.drop(s)
 		return alerts, nil
 	}
@@ -163,8 +168,6 @@ func (w *Watcher) again(ctx context.Context, s *session, r journal.Record, seen 
 		case errors.Is(err, journal.ErrDamaged):
 			s.given = true
 			return append(alerts, w.tell(s, r.Guard, verdict.Fault{Kind: verdict.Tampered, Seq: s.head.Seq + 1, What: err.Error()})...), nil
-		case errors.Is(err, journal.ErrNotFound):
-			return alerts, nil
 		case err != nil:
 			return nil, fmt.Errorf("verify %s again: %w", s.id, err)
 		case old.Guard >= r.Guard:

@@ -176,6 +176,24 @@ func TestAnEntryIsAddedAgainAfterAnErrorOfTheReader(t *testing.T) {
 	}
 }
 
+// Deletion removes entries before a watcher that lags behind has seen them.
+func TestADeletedSessionRaisesNoAlert(t *testing.T) {
+	t.Parallel()
+	c := newCell(t)
+	c.write("a")
+	c.write("a", events.Warning{Code: "x"})
+	c.write("a", events.Warning{Code: "y"})
+	tombstone := c.write("a", events.SessionDeleted{By: "ada"})
+	for seen := range len(c.records) {
+		w := New(Config{Read: func(context.Context, content.SessionID) iter.Seq2[journal.Record, error] {
+			return func(yield func(journal.Record, error) bool) { yield(tombstone, nil) }
+		}})
+		if got := append(add(t, w, append(c.records[:seen:seen], tombstone)...), kindsOf(w.Close())...); got != nil || w.Open() != 0 {
+			t.Errorf("after %d entries: %v, %d open", seen, got, w.Open())
+		}
+	}
+}
+
 // A journal that is damaged as a whole does not flood its reader.
 func TestManyFaultsOfASessionEnd(t *testing.T) {
 	t.Parallel()

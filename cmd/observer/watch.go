@@ -71,7 +71,7 @@ func (w *watching) run(cmd *cobra.Command, cell *cli.Cell) error {
 	watcher := watch.New(watch.Config{Read: func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
 		return cell.Journal().Read(ctx, s, 0)
 	}})
-	out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), watcher: watcher, raised: register(registry)}
+	out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), watcher: watcher, raised: newMetrics(registry)}
 	if cli.IsTerminal(cmd.OutOrStdout()) {
 		out.out = bufio.NewWriter(render.Terminal(cmd.OutOrStdout()))
 	}
@@ -174,8 +174,8 @@ type metrics struct {
 	sessions prometheus.Gauge
 }
 
-// register registers metrics that are all zero. Known label values exist from the start.
-func register(r *prometheus.Registry) metrics {
+// newMetrics registers metrics that are all zero. Known label values exist from the start.
+func newMetrics(r *prometheus.Registry) metrics {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "turnlog", Subsystem: "observer", Name: name, Help: help}
 	}

@@ -292,6 +292,11 @@ func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 	}
 	told["the reply"] = step.(*session.Finished).Result.Text()
 	told["the journal"] = s.run(0, "observer", "export", "s", "--server", with("observer"))
+	told["a report"] = s.run(0, "observer", "report", "s", "--server", with("observer"))
+	told["a search"] = s.run(0, "observer", "search", "--status", "ok", "--server", with("observer"))
+	if alerts := s.run(0, "observer", "watch", "--once", "--from", "1", "--server", with("observer")); alerts != "" {
+		t.Errorf("alerts about an intact cell: %s", alerts)
+	}
 	told["metrics of the node"] = s.page(node, "/metrics")
 	told["metrics of the worker"] = s.page(crew, "/metrics")
 	told["a wrong password"] = s.run(1, "turnlog", "sessions", "ls", "--server", s.url, "--user", "client", "--password", canary+"-wrong", "--log-level", "debug")

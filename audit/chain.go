@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -67,6 +68,9 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 	case err != nil:
 		c.broken(verdict.Unreadable, r.Seq, wholeEntries, "it cannot be read: %v", err)
 		return e, false
+	}
+	if again, err := e.Encode(); err != nil || !bytes.Equal(again, r.Payload) {
+		c.fault(verdict.Tampered, r.Seq, wholeEntries, "its bytes are not those that Turnlog writes for it: a field occurs twice, or is unknown, or is written in another form")
 	}
 	if len(e.Events) == 0 {
 		c.fault(verdict.Forged, r.Seq, wholeEntries, "it has no events")

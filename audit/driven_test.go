@@ -96,7 +96,7 @@ func (d *driven) reply(text string, tools ...string) {
 	parts := []content.Part{content.TextPart(text)}
 	var routing []content.Routing
 	for i, name := range tools {
-		call := content.ToolCall{ID: content.CallID(fmt.Sprintf("r%d_%d", d.sent, i)), Name: name, Input: []byte(`{"a":1}`)}
+		call := content.ToolCall{ID: content.CallID(fmt.Sprintf("r%d_%d", d.sent, i)), Name: name, Input: []byte(arguments)}
 		parts = append(parts, content.CallPart(call))
 		routing = append(routing, routingOf(name))
 	}
@@ -106,9 +106,12 @@ func (d *driven) reply(text string, tools ...string) {
 	})
 }
 
-func routingOf(tool string) content.Routing {
-	r := content.Routing{Known: true, Source: "test", Queue: "q", Digest: "d-" + tool}
-	switch tool {
+// arguments are those of every call.
+const arguments = `{"a":1}`
+
+func routingOf(name string) content.Routing {
+	r := content.Routing{Known: true, Source: "test", Queue: "q", Digest: tool.Digest([]byte(arguments))}
+	switch name {
 	case "later":
 		r.Route = content.Background
 	case "safe":
@@ -130,7 +133,7 @@ func (d *driven) preflight(hooks ...commands.HookAnswer) {
 	t := d.state.Turn
 	report := commands.ReportPreflight{Turn: t.ID, Round: t.Round, Hooks: hooks}
 	for _, c := range t.Calls {
-		check := commands.Check{Place: c.Place, Digest: "d-" + c.Name}
+		check := commands.Check{Place: c.Place, Digest: tool.Digest(c.EffectiveInput())}
 		switch c.Name {
 		case "questioned":
 			check.Questions = []commands.Question{{RequestKind: "one"}, {RequestKind: "two"}}

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"reflect"
-	"slices"
+	"maps"
 
+	"github.com/turnlog/turnlog/audit/internal/view"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -23,8 +23,8 @@ var ErrBadExport = errors.New("bad export")
 // maxLine bounds the length of a line.
 const maxLine = 256 << 20
 
-// Import reads the output of Export line by line. It compares the view in each line with its
-// payload, so it detects a changed view as well as a changed record. An error ends the sequence.
+// Import reads the output of Export line by line. The view in each line must be exactly what its payload
+// says, each key once, so it detects a changed view as well as a changed record. An error ends the sequence.
 // [Verify] checks the chain. An export that was cut off at the end of a line looks like a shorter
 // journal.
 func Import(r io.Reader) iter.Seq2[journal.Record, error] {
@@ -57,6 +57,8 @@ type importer struct {
 	line    int
 	head    header
 	entries int
+	last    uint64 // sequence
+	shown   []byte // the line of the latest entry, as it should be
 }
 
 // begin reads the line that names the format.
@@ -74,6 +76,13 @@ func (i *importer) begin() error {
 	if i.head.Version < 1 || i.head.Version > exportVersion {
 		return i.bad(verdict.Newer, 0, "version %d of the format is unknown; this release reads 1 to %d", i.head.Version, exportVersion)
 	}
+	shown, err := view.Parse(raw)
+	if err != nil {
+		return i.bad(verdict.Tampered, 0, "the first line: %v", err)
+	}
+	if real, _ := view.Parse(headerOf(i.head.Session)); !maps.Equal(shown, real) { // it has strings and numbers
+		return i.bad(verdict.Tampered, 0, "the first line has other members than format, version and session")
+	}
 	return nil
 }
 
@@ -83,88 +92,39 @@ func (i *importer) next() (journal.Record, error) {
 	if err != nil {
 		return journal.Record{}, err
 	}
-	var shown line
-	if err := json.Unmarshal(raw, &shown); err != nil {
-		return journal.Record{}, i.bad(verdict.Unreadable, 0, "the line cannot be read, or is cut off: %v", err)
+	payload, err := view.Payload(raw)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return journal.Record{}, i.bad(verdict.Truncated, 0, "the line is cut off")
+	case err != nil:
+		return journal.Record{}, i.bad(verdict.Unreadable, 0, "the line cannot be read: %v", err)
 	}
-	e, err := events.Decode(shown.Payload)
-	if err != nil && !errors.Is(err, events.ErrUnknownKind) {
-		return journal.Record{}, i.bad(verdict.Unreadable, shown.Seq, "the payload is not an entry: %v", err)
+	rec := journal.Record{Payload: payload, Line: i.line}
+	rec.Entry, rec.Err = events.Decode(payload)
+	e := &rec.Entry
+	rec.Head = journal.Head{Seq: e.Seq, Hash: events.HashOf(payload)}
+	newer := errors.Is(rec.Err, events.ErrUnknownKind)
+	switch {
+	case rec.Err != nil && !newer:
+		return rec, i.bad(verdict.Unreadable, e.Seq, "the payload is not an entry: %v", rec.Err)
+	case newer && e.Seq == 0: // its head has another layout, so the view cannot be checked
+		e.Session, e.Seq, rec.Seq = i.head.Session, i.last+1, i.last+1
+		i.last = rec.Seq
+		return rec, nil
+	case newer:
+		e.Events = nil
 	}
-	if e.Seq == 0 && err != nil { // the view cannot be checked
-		e.Seq, e.Session, e.Prev, e.At, e.Epoch, e.Cause = shown.Seq, shown.Session, shown.Prev, shown.At, shown.Epoch, shown.Cause
-	}
-	rec := journal.Record{
-		Head:    journal.Head{Seq: e.Seq, Hash: events.HashOf(shown.Payload)},
-		Entry:   e,
-		Payload: shown.Payload,
-		Err:     err,
-		Line:    i.line,
-	}
-	if err != nil {
-		rec.Entry.Events = nil
-	}
-	real, err := lineOf(rec)
-	if err != nil {
+	i.last = rec.Seq
+	if i.shown, err = view.Append(i.shown[:0], rec); err != nil {
 		return rec, err
 	}
-	if err := i.compare(shown, real); err != nil {
-		return rec, err
+	if problem := view.Difference(raw, i.shown, newer); problem != "" {
+		return rec, i.bad(verdict.Tampered, e.Seq, "%s", problem)
 	}
-	if real.Session != i.head.Session {
-		return rec, i.bad(verdict.Foreign, real.Seq, "session: the entry belongs to %q, the export to %q", real.Session, i.head.Session)
+	if e.Session != i.head.Session {
+		return rec, i.bad(verdict.Foreign, e.Seq, "session: the entry belongs to %q, the export to %q", e.Session, i.head.Session)
 	}
 	return rec, nil
-}
-
-// compare returns the first difference between a line's view and its payload.
-func (i *importer) compare(shown, real line) error {
-	for _, c := range []struct {
-		field       string
-		shown, real any
-	}{
-		{"hash", shown.Hash, real.Hash},
-		{"seq", shown.Seq, real.Seq},
-		{"session", shown.Session, real.Session},
-		{"prev", shown.Prev, real.Prev},
-		{"at", shown.At, real.At},
-		{"epoch", shown.Epoch, real.Epoch},
-		{"cause", shown.Cause, real.Cause},
-	} {
-		if c.shown != c.real {
-			return i.bad(verdict.Tampered, real.Seq, "%s: the view has %v, the payload %v: one of them was changed", c.field, c.shown, c.real)
-		}
-	}
-	if real.Unread != "" || shown.Unread != "" && len(shown.Kinds)+len(shown.Events) == 0 {
-		return nil // the exporting release or this one cannot decode it
-	}
-	if !slices.Equal(shown.Kinds, real.Kinds) {
-		return i.bad(verdict.Tampered, real.Seq, "kinds: the view has %v, the payload %v: one of them was changed", shown.Kinds, real.Kinds)
-	}
-	if len(shown.Events) != len(real.Events) {
-		return i.bad(verdict.Tampered, real.Seq, "events: the view has %d, the payload %d", len(shown.Events), len(real.Events))
-	}
-	for n := range real.Events {
-		if !sameJSON(shown.Events[n], real.Events[n]) {
-			return i.bad(verdict.Tampered, real.Seq, "events: the view of event %d, a %s, differs from the payload", n+1, real.Kinds[n])
-		}
-	}
-	return nil
-}
-
-// sameJSON reports whether two JSON texts have equal values, whatever their layout.
-func sameJSON(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	var x, y any
-	return decodeJSON(a, &x) && decodeJSON(b, &y) && reflect.DeepEqual(x, y)
-}
-
-func decodeJSON(b []byte, v *any) bool {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	return d.Decode(v) == nil
 }
 
 // read returns the next line that is not blank, or io.EOF.

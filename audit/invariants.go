@@ -30,6 +30,7 @@ func invariants() []invariant {
 		{noLostCommand, nil},
 		{anchorsHeld, nil},
 		{replayable, nil},
+		{"digests-fit", digestsFit},
 		{"session-brackets", sessionBrackets},
 		{"turn-brackets", turnBrackets},
 		{"round-numbers", roundNumbers},

@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/tool"
 )
 
 func TestTheSampleJournalKeepsEveryInvariant(t *testing.T) {
@@ -159,7 +160,7 @@ func brokenCalls() []broken {
 }
 
 func brokenRuns() []broken {
-	again := events.ToolDispatched{Call: "c1", Place: "t1-r1-c1", Attempt: 1, Digest: "d1"}
+	again := events.ToolDispatched{Call: "c1", Place: "t1-r1-c1", Attempt: 1, Digest: tool.Digest(nil)}
 	second, third := again, again
 	second.Attempt, third.Attempt = 2, 3
 	lost := events.ToolAttemptLost{Call: "c1", Attempt: 1}
@@ -197,6 +198,9 @@ func brokenApprovals() []broken {
 		{"approval-once", "is settled for c2", change(tools(), 1, func(e *events.ApprovalResolved) { e.Call = "c2" })},
 		{"approval-once", "requested twice", change(tools().after(events.KindApprovalRequired, 1, g2), 2, func(e *events.ApprovalRequired) { e.Approval.ID = "g1" })},
 		{"approval-once", "which is not open", tools().after(events.KindToolResultReceived, 2, g2)},
+		{"digests-fit", "is shown to approvers with arguments", change(tools(), 1, func(e *events.ApprovalRequired) { e.Approval.Input = []byte(`{"a":2}`) })},
+		{"digests-fit", "runs with arguments", change(tools(), 1, func(e *events.ToolDispatched) { e.Input = []byte(`{"a":2}`) })},
+		{"digests-fit", "is requested with arguments", change(tools(), 1, func(e *events.ToolCallRequested) { e.Routing.Digest = tool.Digest([]byte(`{"a":2}`)) })},
 		{"approval-once", "decided on arguments of digest d7", change(tools(), 1, func(e *events.ApprovalResolved) { e.Digest = "d7" })},
 		{"approval-once", "expired before its deadline", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome, e.By = events.Expired, "" })},
 		{"approval-once", "ada (claimed) is recorded as its decider", change(tools(), 1, func(e *events.ApprovalResolved) { e.Outcome = events.Expired })},

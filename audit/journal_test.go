@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/tool"
 )
 
 func each(records []journal.Record) iter.Seq2[journal.Record, error] {
@@ -128,7 +129,7 @@ func resultOf(id content.CallID, s content.Status) events.ToolResultReceived {
 func tools() book {
 	c1, c2 := toolCall("c1", "t1-r1-c1", "t"), toolCall("c2", "t1-r1-c2", "t")
 	reply := content.NewItem(content.Assistant, content.CallPart(c1), content.CallPart(c2))
-	question := events.Approval{ID: "g1", CallID: "c1", TaskID: "t1-r1-c1", Turn: "turn-1", Round: 1, Tool: "t", Digest: "d1", RequestKind: "k"}
+	question := events.Approval{ID: "g1", CallID: "c1", TaskID: "t1-r1-c1", Turn: "turn-1", Round: 1, Tool: "t", Digest: tool.Digest(nil), RequestKind: "k"}
 	usage := content.Usage{InputTokens: 10, OutputTokens: 1}
 	return book{
 		{events.DriverClaimed{Epoch: 1}},
@@ -149,7 +150,7 @@ func tools() book {
 		{events.ApprovalRequired{Approval: question}},
 		{
 			events.ApprovalResolved{Approval: "g1", Call: "c1", Outcome: events.Approved, By: "ada"},
-			events.ToolDispatched{Call: "c1", Place: "t1-r1-c1", Attempt: 1, Digest: "d1"},
+			events.ToolDispatched{Call: "c1", Place: "t1-r1-c1", Attempt: 1, Digest: tool.Digest(nil)},
 		},
 		{
 			resultOf("c1", content.StatusOK),

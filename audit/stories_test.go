@@ -63,7 +63,7 @@ func modelStories(all map[string]func(*testing.T) *driven) {
 	all["a provider's compaction"] = func(t *testing.T) *driven {
 		d := drive(t, commands.OpenSession{})
 		d.say("hi")
-		call := content.CallPart(content.ToolCall{ID: "x", Name: "free"})
+		call := content.CallPart(content.ToolCall{ID: "x", Name: "free", Input: []byte(arguments)})
 		d.do(commands.ReportReply{
 			ModelCall: d.modelCall(), FinishReason: content.Compaction, Routing: []content.Routing{routingOf("free")},
 			Items: []content.Item{content.NewItem(content.Assistant, content.TextPart("short"), call)},
@@ -120,7 +120,7 @@ func toolStories(all map[string]func(*testing.T) *driven) {
 		d.do(commands.ResolveApproval{Call: calls[0].ID, Reason: "no"})
 		d.do(commands.ResolveApproval{Call: calls[2].ID, Approve: true})
 		d.do(commands.ResolveApproval{Call: calls[2].ID, Approve: true})
-		d.checks = []commands.Check{{Place: calls[3].Place, Digest: "d-new", Questions: []commands.Question{{RequestKind: "three"}}}}
+		d.checks = []commands.Check{{Place: calls[3].Place, Digest: tool.Digest([]byte(`{"a":2}`)), Questions: []commands.Question{{RequestKind: "three"}}}}
 		d.do(commands.ResolveApproval{Call: calls[3].ID, Input: []byte(`{"a":2}`)})
 		d.do(commands.ResolveApproval{Call: calls[3].ID, Approve: true})
 		d.do(commands.ResolveApproval{Call: calls[3].ID, Approve: true})
@@ -153,7 +153,7 @@ func toolStories(all map[string]func(*testing.T) *driven) {
 		})
 		d.reply("", "free")
 		d.do(commands.ReportPreflight{Turn: d.state.Turn.ID, Round: 1, Checks: []commands.Check{{
-			Place: d.place(1), Digest: "d-free", Questions: []commands.Question{
+			Place: d.place(1), Digest: tool.Digest([]byte(arguments)), Questions: []commands.Question{
 				{RequestKind: permission.KindCall, Asker: events.AskedByTurn}, {RequestKind: permission.KindCall, Asker: events.AskedByRules},
 			},
 		}}})

@@ -1,11 +1,12 @@
 package events
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
+
+	"github.com/turnlog/turnlog/internal/jsontext"
 )
 
 // MarshalEvent returns e as a JSON object for people: its kind, then its fields. The
@@ -14,38 +15,37 @@ import (
 //
 // A raw value that is not JSON, such as malformed arguments, becomes a string. NaN and
 // infinities become 0.
-func MarshalEvent(e Event) (json.RawMessage, error) {
-	fields, err := MarshalView(e)
-	if err != nil {
-		return nil, fmt.Errorf("render %s: %w", KindOf(e), err)
+func MarshalEvent(e Event) (json.RawMessage, error) { return AppendEvent(nil, e) }
+
+// AppendEvent appends the result of MarshalEvent to b.
+func AppendEvent(b []byte, e Event) ([]byte, error) {
+	b = append(b, `{"kind":`...)
+	b = jsontext.String(b, string(KindOf(e)))
+	fields := len(b)
+	b, err := appendView(b, e)
+	switch {
+	case err != nil:
+		return b, fmt.Errorf("render %s: %w", KindOf(e), err)
+	case len(b) == fields+len("{}"):
+		return append(b[:fields], '}'), nil
 	}
-	kind, err := json.Marshal(KindOf(e))
-	if err != nil {
-		return nil, fmt.Errorf("render %s: %w", KindOf(e), err)
-	}
-	var b bytes.Buffer
-	b.WriteString(`{"kind":`)
-	b.Write(kind)
-	if rest := fields[1:]; len(rest) > 1 {
-		b.WriteByte(',')
-		b.Write(rest)
-	} else {
-		b.WriteByte('}')
-	}
-	return b.Bytes(), nil
+	b[fields] = ','
+	return b, nil
 }
 
 // MarshalView returns as JSON what contains values of events, also those that are not JSON: models may write
 // anything as arguments. Structs must have only exported fields.
-func MarshalView(v any) (json.RawMessage, error) {
-	raw, err := json.Marshal(v)
+func MarshalView(v any) (json.RawMessage, error) { return appendView(nil, v) }
+
+func appendView(b []byte, v any) ([]byte, error) {
+	out, err := jsontext.Append(b, v)
 	if err != nil {
-		raw, err = json.Marshal(presentable(reflect.ValueOf(v)).Interface())
+		out, err = jsontext.Append(b, presentable(reflect.ValueOf(v)).Interface())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("marshal %T: %w", v, err)
+		return b, fmt.Errorf("marshal %T: %w", v, err)
 	}
-	return raw, nil
+	return out, nil
 }
 
 // presentable returns a deep copy of v that encoding/json accepts.

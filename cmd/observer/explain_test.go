@@ -58,7 +58,7 @@ func TestWhatCannotBeExplained(t *testing.T) {
 		{"explain s.42 c1", 2, `session "s.42"`},
 		{"explain --file " + path + " s-42 c1", 2, "give SESSION and CALL, or --file and CALL"},
 		{"explain --file " + path + "x c1", 2, "no such file"},
-		{"explain --file " + cut + " c1", 1, "line 8, unreadable: the line cannot be read, or is cut off"},
+		{"explain --file " + cut + " c1", 1, "line 8, truncated: the line is cut off"},
 	} {
 		code, out, errs := d.observe(strings.Fields(c.args)...)
 		if code != c.code || out != "" || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {

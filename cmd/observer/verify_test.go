@@ -120,7 +120,7 @@ func TestChangedExportIsNamed(t *testing.T) {
 	for what, c := range map[string]struct{ text, want string }{
 		"a word":      {strings.Replace(string(whole), "main.go", "evil.go", 1), "line 4, entry 3, tampered: events:"},
 		"a line less": {strings.Join(append(lines[:3:3], lines[4:]...), ""), "line 4, entry 4, missing (single-writer): entry 3 is expected here"},
-		"cut off":     {string(whole[:len(whole)-30]), "line 8, unreadable: the line cannot be read, or is cut off"},
+		"cut off":     {string(whole[:len(whole)-30]), "line 8, truncated: the line is cut off"},
 		"no export":   {"hello\n", "line 1, unreadable: the first line does not name the format"},
 		"empty":       {"", "line 1, truncated: the export is empty"},
 	} {

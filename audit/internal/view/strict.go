@@ -1,0 +1,181 @@
+package view
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"unicode/utf8"
+)
+
+// Payload returns the payload of a line, and an error that says why the line cannot be read. The error is
+// an io.ErrUnexpectedEOF if the line was cut off.
+func Payload(line []byte) ([]byte, error) {
+	if b, ok := bytes.CutSuffix(line, []byte(`"}`)); ok { // as Append writes it
+		if i := bytes.LastIndexByte(b, '"'); i >= 0 && bytes.HasSuffix(b[:i+1], []byte(`,"`+keyPayload+`":"`)) {
+			if payload, err := decode(b[i+1:]); err == nil {
+				return payload, nil
+			}
+		}
+	}
+	shown, err := Parse(line)
+	if err != nil {
+		return nil, err
+	}
+	text, ok := shown[keyPayload].(string)
+	if !ok {
+		return nil, fmt.Errorf("it has no %s", keyPayload)
+	}
+	return decode([]byte(text))
+}
+
+// decode accepts only what an encoder writes: no newlines, no bits after the last byte.
+func decode(text []byte) ([]byte, error) {
+	out := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Strict().Decode(out, text)
+	if err == nil && bytes.ContainsAny(text, "\r\n") {
+		err = base64.CorruptInputError(0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its %s is not base64: %w", keyPayload, err)
+	}
+	return out[:n], nil
+}
+
+// errForm is for JSON text that two readers may understand in different ways.
+var errForm = errors.New("not strict JSON")
+
+// Parse reads a line that is one JSON object in UTF-8, with each key once.
+func Parse(line []byte) (map[string]any, error) {
+	if !utf8.Valid(line) {
+		return nil, fmt.Errorf("%w: not UTF-8", errForm)
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber()
+	v, err := value(d)
+	object, ok := v.(map[string]any)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, io.ErrUnexpectedEOF
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, fmt.Errorf("%w: not an object", errForm)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: something follows the object", errForm)
+	}
+	return object, nil
+}
+
+func value(d *json.Decoder) (any, error) {
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case json.Delim('{'):
+		return object(d)
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			v, err := value(d)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err := d.Token()
+		return list, err
+	}
+	return t, nil
+}
+
+func object(d *json.Decoder) (any, error) {
+	out := map[string]any{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := key.(string) // the decoder accepts no other key
+		if _, twice := out[name]; twice {
+			return nil, fmt.Errorf("%w: the key %q occurs twice", errForm, name)
+		}
+		if out[name], err = value(d); err != nil {
+			return nil, err
+		}
+	}
+	_, err := d.Token()
+	return out, err
+}
+
+// keys are those of a line, in the order in which differences are reported.
+func keys() []string {
+	return []string{"hash", "seq", "session", "prev", "at", "epoch", "cause", "unread", "kinds", "events", keyPayload}
+}
+
+// Difference says where the line that is shown differs from the real one, and "" if both say the same. An
+// entry of a later release is shown by the release that wrote it in ways that this one cannot: of such an
+// entry, loose compares only what does not depend on its events.
+func Difference(shown, real []byte, loose bool) string {
+	if bytes.Equal(shown, real) {
+		return ""
+	}
+	a, err := Parse(shown)
+	if err != nil {
+		return err.Error()
+	}
+	b, err := Parse(real)
+	if err != nil {
+		return err.Error()
+	}
+	for _, key := range keys() {
+		if loose && (key == "unread" || key == "kinds" || key == "events") {
+			continue
+		}
+		if problem := differ(key, a, b); problem != "" {
+			return problem
+		}
+	}
+	for key := range a {
+		if !slices.Contains(keys(), key) {
+			return fmt.Sprintf("%q: the view has this key, which no export has", key)
+		}
+	}
+	return ""
+}
+
+// differ compares the values of a key.
+func differ(key string, shown, real map[string]any) string {
+	a, has := shown[key]
+	b, should := real[key]
+	list, isList := a.([]any)
+	want, _ := b.([]any)
+	switch {
+	case !has && !should:
+	case !has:
+		return key + ": the view lacks it"
+	case !should && key == "unread":
+		return "unread: the view says nothing about an entry that can be read: it was emptied, or an earlier release exported it"
+	case !should:
+		return fmt.Sprintf("%s: the view has %v, but the payload has none: one of them was changed", key, a)
+	case reflect.DeepEqual(a, b):
+	case key != "events" || !isList:
+		return fmt.Sprintf("%s: the view has %v, the payload %v: one of them was changed", key, a, b)
+	case len(list) != len(want):
+		return fmt.Sprintf("%s: the view has %d, the payload %d", key, len(list), len(want))
+	default:
+		n := 0
+		for reflect.DeepEqual(list[n], want[n]) { // they differ somewhere
+			n++
+		}
+		kind, _ := want[n].(map[string]any)
+		return fmt.Sprintf("%s: the view of event %d, a %v, differs from the payload", key, n+1, kind["kind"])
+	}
+	return ""
+}

@@ -1,0 +1,95 @@
+// Package view shows entries as lines of JSON, and says where a line differs from its entry.
+//
+// The one idea: a line is not parsed into an entry and believed. The payload in it is decoded and shown
+// again, and both lines must be equal. Only if their bytes differ are they parsed, strictly: each key once,
+// in its exact case, and no others.
+package view
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/jsontext"
+)
+
+// keyPayload is the last key of a line in an export.
+const keyPayload = "payload"
+
+// Append appends a record as one line of an export, without the newline. The payload is the record; the
+// other fields are a view of it.
+func Append(b []byte, r journal.Record) ([]byte, error) {
+	b = appendHead(b, r)
+	b, err := appendEvents(b, r)
+	b = append(b, `,"`+keyPayload+`":"`...)
+	b = base64.StdEncoding.AppendEncode(b, r.Payload)
+	return append(b, `"}`...), err
+}
+
+// AppendShown appends a record for programs that follow journals: with its cursors and its position in the
+// store, and with its payload only if this release cannot decode it.
+func AppendShown(b []byte, r journal.Record) ([]byte, error) {
+	b = appendHead(b, r)
+	var err error
+	if len(r.Entry.Cursors) > 0 {
+		b, err = jsontext.Append(append(b, `,"cursors":`...), r.Entry.Cursors)
+	}
+	if err == nil && r.Guard > 0 {
+		b = strconv.AppendUint(append(b, `,"position":`...), r.Guard, 10)
+	}
+	if err == nil {
+		b, err = appendEvents(b, r)
+	}
+	if r.Err != nil && len(r.Payload) > 0 {
+		b = append(b, `,"`+keyPayload+`":"`...)
+		b = base64.StdEncoding.AppendEncode(b, r.Payload)
+		b = append(b, '"')
+	}
+	return append(b, '}'), err
+}
+
+func appendHead(b []byte, r journal.Record) []byte {
+	e := r.Entry
+	b = strconv.AppendUint(append(b, `{"seq":`...), r.Seq, 10)
+	b = jsontext.String(append(b, `,"session":`...), string(e.Session))
+	b = jsontext.String(append(b, `,"prev":`...), e.Prev.String())
+	b = jsontext.String(append(b, `,"hash":`...), r.Hash.String())
+	b = append(b, `,"at":`...)
+	at, _ := e.At.MarshalJSON() // it returns no error
+	b = append(b, at...)
+	b = strconv.AppendUint(append(b, `,"epoch":`...), e.Epoch, 10)
+	return jsontext.String(append(b, `,"cause":`...), e.Cause)
+}
+
+// appendEvents appends the kinds and the events, or why they are missing.
+func appendEvents(b []byte, r journal.Record) ([]byte, error) {
+	evs := r.Entry.Events
+	if r.Err != nil {
+		evs = nil
+	}
+	b = append(b, `,"kinds":[`...)
+	for i, ev := range evs {
+		b = jsontext.String(comma(b, i), string(events.KindOf(ev)))
+	}
+	b = append(b, `],"events":[`...)
+	for i, ev := range evs {
+		var err error
+		if b, err = events.AppendEvent(comma(b, i), ev); err != nil {
+			return b, fmt.Errorf("show %s/%d: %w", r.Entry.Session, r.Seq, err)
+		}
+	}
+	b = append(b, ']')
+	if r.Err != nil {
+		b = jsontext.String(append(b, `,"unread":`...), r.Err.Error())
+	}
+	return b, nil
+}
+
+func comma(b []byte, i int) []byte {
+	if i == 0 {
+		return b
+	}
+	return append(b, ',')
+}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/audit/explain"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
 )
 
 func TestACallIsExplained(t *testing.T) {
@@ -37,6 +39,10 @@ func TestWhatCannotBeExplained(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	d.session("s-42").turn()
+	w := d.session("s-44")
+	w.do(commands.SubmitInput{Items: []content.Item{content.UserText("twice")}})
+	same := content.CallPart(content.ToolCall{ID: "toolu/1", ProviderID: "toolu/1", Name: "fs_read_file", Input: []byte(`{}`)})
+	w.reply([]content.Routing{{Known: true}, {Known: true}}, same, same)
 	path := d.export("s-42")
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -52,6 +58,7 @@ func TestWhatCannotBeExplained(t *testing.T) {
 		want string
 	}{
 		{"explain s-42 c9", 1, `session s-42: no such call: c9: "observer events" shows the ids of all calls`},
+		{"explain s-44 toolu/1", 1, "several calls have that name: toolu/1 means t1-r1-c1 (t1-r1-c1, fs_read_file of turn-1) and t1-r1-c2"},
 		{"explain s-43 c1", 1, "observer: session s-43: no such session in namespace turnlog"},
 		{"explain s-42", 2, "give SESSION and CALL, or --file and CALL"},
 		{"explain", 2, "accepts between 1 and 2 arg(s)"},

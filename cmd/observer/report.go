@@ -31,26 +31,31 @@ The page is Markdown, or with -o html one HTML file that needs nothing else and 
 journal is reported, too, as far as it can be read: then the page says first that it must not be relied on, and
 the exit code is that of "observer verify".`,
 		Example: `  observer report s-42
-  observer report s-42 -o html > s-42.html
+  observer report s-42 -o html --anchor heads.jsonl > s-42.html
   observer report --file s-42.jsonl -o json | jq '.denied[].tool'`,
 	}
 	file := fileFlag(cmd)
+	anchor := anchorFlag(cmd)
 	output := cli.OutputFlag(cmd, asMarkdown, asHTML, asJSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (*file == "") == (len(args) == 0) {
 			return cli.Usage("give a SESSION or --file")
 		}
+		with := verifier{app: a, cmd: cmd, file: *file, require: verdict.Chain}
+		if err := with.readAnchors(*anchor); err != nil {
+			return err
+		}
 		return a.onJournal(cmd, *file, args, func(name string, records iter.Seq2[journal.Record, error], _ []string) error {
 			reader := explain.NewReportReader()
-			v, err := audit.Verify(passing(records, reader.Add))
+			v, err := audit.Verify(passing(records, reader.Add), with.anchors...)
 			if err != nil {
 				return err
 			}
 			if err := printReport(cmd, output.String(), reader.Report(), v); err != nil {
 				return err
 			}
-			j := judgment{Verdict: v, subject: name}
-			return j.outcome(&verifier{require: verdict.Chain})
+			j := judgment{Verdict: v, subject: name, anchored: len(with.of(v.Session)) > 0}
+			return j.outcome(&with)
 		})
 	}
 	return cmd

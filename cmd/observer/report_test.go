@@ -41,6 +41,11 @@ func TestASessionIsReported(t *testing.T) {
 	if code, same, errs := observe(t.Context(), nil, "report", "--file", path); code != 0 || same != out {
 		t.Errorf("report --file = %d %q\n%s", code, errs, same)
 	}
+	_, heads, _ := d.observe("heads")
+	if code, out, errs := observe(t.Context(), strings.NewReader(heads), "report", "--file", path, "--anchor", "-"); code != 0 ||
+		!strings.Contains(out, "> **The record is unbroken, and still contains what was kept of it elsewhere.**") {
+		t.Errorf("report --anchor = %d %q\n%s", code, errs, out)
+	}
 	_, page, _ := observe(t.Context(), nil, "report", "--file", path, "-o", "html")
 	if !strings.HasPrefix(page, "<!doctype html>") || regexp.MustCompile(`(?i)<script|<link|<img|src=|href=|@import|url\(`).MatchString(page) || !strings.Contains(page, "fs_delete") {
 		t.Errorf("the page needs more than itself:\n%s", page)

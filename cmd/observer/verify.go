@@ -43,7 +43,7 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 	}
 	file := cmd.Flags().String("file", "", "verify an exported `file`; - is standard input")
 	output := cli.OutputFlag(cmd, asText, asJSON)
-	anchor := cmd.Flags().String("anchor", "", "`file` with earlier heads, which must still be in the journals; - is standard input")
+	anchor := anchorFlag(cmd)
 	require := verdict.Chain
 	cmd.Flags().TextVar(&require, "require", verdict.Chain, "`level` to reach: "+verdict.LevelNames())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -73,6 +73,11 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 		})
 	}
 	return cmd
+}
+
+// anchorFlag adds the flag that names earlier heads.
+func anchorFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("anchor", "", "`file` with earlier heads, which must still be in the journals; - is standard input")
 }
 
 // verifier verifies journals one by one.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/audit/watch"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
@@ -106,7 +107,10 @@ func (w *watching) follow(ctx context.Context, cell *cli.Cell, out *alerts) (err
 		if end, err = cell.Journal().End(ctx, jetstream.AllSessions); err != nil {
 			return err
 		}
-		if from.Position >= end.Position {
+		switch {
+		case !from.Hash.IsZero() && (from.Position > end.Position || from.Position == end.Position && from.Hash != end.Hash):
+			return out.gone(from, fmt.Errorf("%w: the last entry is at position %d", jetstream.ErrCursor, end.Position))
+		case from.Position >= end.Position:
 			return nil
 		}
 	}
@@ -122,8 +126,11 @@ func (w *watching) follow(ctx context.Context, cell *cli.Cell, out *alerts) (err
 		}
 		return nil
 	})
-	if errors.Is(err, errEnd) {
+	switch {
+	case errors.Is(err, errEnd):
 		err = out.print(out.watcher.Close())
+	case errors.Is(err, jetstream.ErrCursor):
+		err = out.gone(from, err)
 	}
 	return err
 }
@@ -147,6 +154,13 @@ func (a *alerts) add(ctx context.Context, r journal.Record) error {
 	a.raised.entries.Inc()
 	a.raised.sessions.Set(float64(a.watcher.Open()))
 	return a.print(raised)
+}
+
+// gone raises an alert because the entry of a cursor is gone, and returns why as an error.
+func (a *alerts) gone(at jetstream.Cursor, why error) error {
+	fault := verdict.Fault{Kind: verdict.RolledBack, Seq: at.Seq, What: "the entry at which the watch stopped is gone, or another one"}
+	alert := watch.Alert{Kind: watch.Fault, Session: at.Session, Seq: at.Seq, Position: at.Position, Fault: &fault, What: why.Error()}
+	return errors.Join(why, a.print([]watch.Alert{alert}))
 }
 
 func (a *alerts) print(raised []watch.Alert) error {

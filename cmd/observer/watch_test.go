@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -91,6 +92,24 @@ func TestAWatchContinuesFromItsCursor(t *testing.T) {
 	w.append(events.Entry{Session: "s-42", Cause: "cmd-3", At: w.state.At, Epoch: 1, Events: []events.Event{events.Warning{Code: "x"}}})
 	if code, got := once(); code != 1 || len(got) != 1 || got[0].Kind != watch.Fault || got[0].Fault.Kind != "forged" || got[0].Seq != w.head.Seq {
 		t.Errorf("a forged entry: %d, %+v", code, got)
+	}
+}
+
+// A cell that went back to an older state no longer has the entry of the cursor.
+func TestAWatchNoticesThatItsCursorIsGone(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.session("s-42")
+	file := filepath.Join(t.TempDir(), "cursor")
+	for _, position := range []int{1, 2, 3} { // before the end, at it, beyond it
+		at := fmt.Sprintf(`{"namespace":"turnlog","of":"*","at":{"position":%d,"session":"s-42","seq":2,"hash":"%s"}}`, position, strings.Repeat("ab", 32))
+		if err := os.WriteFile(file, []byte(at), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := d.observe("watch", "--once", "--cursor", file)
+		if all := alertsOf(t, out); code != 1 || len(all) != 1 || all[0].Fault.Kind != "rolled-back" || !strings.Contains(errs, "cursor does not fit the journal") {
+			t.Errorf("from position %d: watch = %d %q\n%s", position, code, errs, out)
+		}
 	}
 }
 

@@ -17,14 +17,6 @@ type At struct {
 // before signatures.
 type Key string
 
-// String returns the key for people.
-func (k Key) String() string {
-	if k == "" {
-		return "unsigned"
-	}
-	return "signed with key " + string(k)
-}
-
 // Person is who sent or decided something.
 type Person struct {
 	User string `json:"user,omitempty"` // verified by the NATS server

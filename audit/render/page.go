@@ -214,7 +214,7 @@ func (p phrases) act(c explain.Call) block {
 	if n := len(c.Attempts); n > 0 {
 		a := c.Attempts[n-1]
 		where := p.say("%s, %s", day(a.At), p.writer(a.Writer))
-		if a.Queue != "" {
+		if byWorker(a) {
 			where += ", queue " + p.word(a.Queue)
 		}
 		if a.N > 1 {

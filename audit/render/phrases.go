@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/audit/explain"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // phrases says in sentences what package explain found. Everything in a journal may have been written by
@@ -78,7 +79,7 @@ func (p phrases) person(who explain.Person) phrase {
 
 func (p phrases) key(k explain.Key) phrase {
 	if k == "" {
-		return phrase(k.String())
+		return "unsigned"
 	}
 	return "signed with key " + p.word(string(k))
 }
@@ -271,16 +272,15 @@ func short(digest string) string { return digest[:min(len(digest), 12)] }
 // places says where the call ran, and who intervened.
 func (p phrases) places(c explain.Call) (out []phrase) {
 	for i, a := range c.Attempts {
-		where := phrase("ran it itself")
-		if a.Queue != "" {
-			where = "handed it to the workers of the queue " + p.word(a.Queue)
+		where, runner := phrase("ran it itself"), phrase("Its result is ")
+		if byWorker(a) {
+			where, runner = "handed it to the workers of the queue "+p.word(a.Queue), "Its worker's name is "+notRecorded+", and its result is "
 		}
 		verb := phrase("started")
 		if i > 0 && c.Attempts[i-1].N == a.N {
 			verb = "continued after its question"
 		}
-		out = append(out, p.say("Attempt %d %s %s: %s %s. Its worker's name is %s, and its result is %s.",
-			a.N, verb, p.at(a.At), p.writer(a.Writer), where, notRecorded, p.key(a.Worker)))
+		out = append(out, p.say("Attempt %d %s %s: %s %s. ", a.N, verb, p.at(a.At), p.writer(a.Writer), where)+runner+p.key(a.Worker)+".")
 		if l := a.Lost; l != nil {
 			out = append(out, p.say("Attempt %d was lost %s: %s", a.N, p.at(l.At), p.quote(l.Reason)))
 		}
@@ -300,6 +300,9 @@ func (p phrases) places(c explain.Call) (out []phrase) {
 	}
 	return out
 }
+
+// byWorker reports whether an attempt runs on a worker. A node's own tools have a queue that no worker can have.
+func byWorker(a explain.Attempt) bool { return a.Queue != "" && a.Queue != task.LocalQueue }
 
 // results says what came back.
 func (p phrases) results(c explain.Call) (out []phrase) {

@@ -44,22 +44,23 @@ func Denied(err error) (*DeniedError, bool) {
 	return &DeniedError{Subject: subject, Hearing: strings.Contains(before, "Subscription"), err: err}, true
 }
 
-// firstCheck is how long a request waits before it checks whether it was denied. The wait doubles with
-// each check.
-const firstCheck = 25 * time.Millisecond
+// checkEvery is how often requests that wait check whether they were denied. A longer wait for many messages
+// doubles the pause with each check.
+const checkEvery = 25 * time.Millisecond
 
-// denied returns a *DeniedError if this user may not publish to a subject or receive answers. The connection
-// keeps only the last denial; before is its last error when the message was sent.
-func (c *Conn) denied(subject string, before error) error {
-	err, inbox := c.nc.LastError(), c.nc.Opts.InboxPrefix
-	d, ok := Denied(err)
+// denied returns a *DeniedError if the connection's last error says that this user may not publish to a
+// subject or receive answers. The connection keeps only the last denial; before is its last error when the
+// message was sent.
+func (c *Conn) denied(last error, subject string, before error) error {
+	inbox := c.nc.Opts.InboxPrefix
+	d, ok := Denied(last)
 	switch {
 	case !ok:
 	case d.Hearing && strings.HasPrefix(d.Subject, strings.TrimSuffix(inbox, ".")+"."):
 		return d // the client subscribes once, so this is never stale
 	case d.Hearing && inbox == "" && strings.HasPrefix(d.Subject, nats.InboxPrefix):
 		return d
-	case !d.Hearing && d.Subject == subject && !errors.Is(before, err):
+	case !d.Hearing && d.Subject == subject && !errors.Is(before, last):
 		return d
 	}
 	return nil
@@ -75,9 +76,9 @@ func (c *Conn) await(ctx context.Context, d time.Duration, subject string) (cont
 func (c *Conn) awaitSince(ctx context.Context, d time.Duration, subject string, before error) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	var timer *time.Timer
-	pause := min(firstCheck, d)
+	pause := min(checkEvery, d)
 	timer = time.AfterFunc(math.MaxInt64, func() { // runs after Reset, when timer is assigned
-		switch err := c.denied(subject, before); {
+		switch err := c.denied(c.nc.LastError(), subject, before); {
 		case ctx.Err() != nil: // released
 		case err != nil:
 			end(err)

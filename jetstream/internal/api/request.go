@@ -17,99 +17,167 @@ type answers struct {
 	mu      sync.Mutex
 	prefix  string // of the subjects; "": there is no subscription
 	last    uint64
-	waiting map[string]chan *nats.Msg // by the last token of the subject; closed with the connection
+	waiting map[uint64]*waiter // by number, which is the last token of the subject in base 36
+	idle    []*waiter          // for later requests, at most maxIdle
+	check   *time.Timer        // checks what waits
+	armed   bool
 }
 
-// expect returns the subject for an answer and what receives it.
-func (a *answers) expect(nc *nats.Conn) (subject string, answer <-chan *nats.Msg, err error) {
+// maxIdle is how many waiters are kept for later requests: a timer and a channel for each request would
+// cost more than what they are for.
+const maxIdle = 512
+
+// base is that of the numbers in subjects.
+const base = 36
+
+// waiter is one request that waits for its answer. Who takes it out of those that wait puts exactly one
+// answer into its channel, which has room for it.
+type waiter struct {
+	number  uint64
+	subject string    // of the request
+	before  error     // the connection's last error when it was sent
+	until   time.Time // no later than the next check after it
+	answer  chan answer
+}
+
+type answer struct {
+	msg *nats.Msg
+	err error
+}
+
+// expect adds a request that is about to be sent, and returns the subject for its answer.
+func (c *Conn) expect(subject string, d time.Duration) (w *waiter, reply string, err error) {
+	before, until := c.nc.LastError(), time.Now().Add(d)
+	a := &c.answers
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.prefix == "" {
-		if err := a.subscribe(nc); err != nil {
-			return "", nil, err
+		if err := c.subscribe(); err != nil {
+			return nil, "", err
 		}
 	}
+	if n := len(a.idle); n > 0 {
+		w, a.idle = a.idle[n-1], a.idle[:n-1]
+	} else {
+		w = &waiter{answer: make(chan answer, 1)}
+	}
 	a.last++
-	token := strconv.FormatUint(a.last, 36)
-	c := make(chan *nats.Msg, 1)
-	a.waiting[token] = c
-	return a.prefix + token, c, nil
+	w.number, w.subject, w.before, w.until = a.last, subject, before, until
+	a.waiting[w.number] = w
+	if !a.armed {
+		a.armed = true
+		a.check.Reset(checkEvery)
+	}
+	return w, a.prefix + strconv.FormatUint(w.number, base), nil
 }
 
-func (a *answers) subscribe(nc *nats.Conn) error {
-	prefix := nc.NewInbox() + "."
-	sub, err := nc.Subscribe(prefix+"*", func(msg *nats.Msg) {
-		if c := a.take(msg.Subject); c != nil {
-			c <- msg
+// subscribe is called under the lock.
+func (c *Conn) subscribe() error {
+	a, prefix := &c.answers, c.nc.NewInbox()+"."
+	sub, err := c.nc.Subscribe(prefix+"*", func(msg *nats.Msg) {
+		number, err := strconv.ParseUint(strings.TrimPrefix(msg.Subject, prefix), base, 64)
+		if w := a.take(number); err == nil && w != nil {
+			w.answer <- answer{msg: msg}
 		}
 	})
 	if err != nil {
 		return fmt.Errorf("listen for answers: %w", err)
 	}
 	sub.SetClosedHandler(func(string) { a.close() })
-	a.prefix, a.waiting = prefix, make(map[string]chan *nats.Msg)
+	a.prefix, a.waiting, a.armed, a.check = prefix, make(map[uint64]*waiter), true, time.AfterFunc(checkEvery, c.checkWaiting)
 	return nil
 }
 
-// take returns what waits for the answer on a subject, once; nil: nothing does.
-func (a *answers) take(subject string) chan<- *nats.Msg {
+// take returns the request with a number, once; nil: it does not wait.
+func (a *answers) take(number uint64) *waiter {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	token := strings.TrimPrefix(subject, a.prefix)
-	c := a.waiting[token]
-	delete(a.waiting, token)
-	return c
+	w := a.waiting[number]
+	delete(a.waiting, number)
+	return w
+}
+
+// release keeps a waiter, whose answer was received or never will be, for another request.
+func (a *answers) release(w *waiter) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.idle) < maxIdle {
+		a.idle = append(a.idle, w)
+	}
 }
 
 // close ends all requests when the connection is closed. The next one gets the connection's error.
 func (a *answers) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, c := range a.waiting {
-		close(c)
+	for _, w := range a.waiting {
+		w.answer <- answer{err: nats.ErrConnectionClosed}
 	}
+	a.check.Stop()
 	a.prefix, a.waiting = "", nil
+}
+
+// checkWaiting ends the requests that are denied or whose time is over. It runs again while any wait.
+func (c *Conn) checkWaiting() {
+	a := &c.answers
+	a.mu.Lock()
+	upTo := a.last // later ones may know of a later error
+	a.mu.Unlock()
+	now, last := time.Now(), c.nc.LastError()
+	_, violation := Denied(last)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.armed = len(a.waiting) > 0; !a.armed {
+		return
+	}
+	a.check.Reset(checkEvery)
+	for number, w := range a.waiting {
+		err := error(nil)
+		if violation && number <= upTo {
+			err = c.denied(last, w.subject, w.before)
+		}
+		if err == nil && !now.Before(w.until) {
+			err = context.DeadlineExceeded
+		}
+		if err != nil {
+			delete(a.waiting, number)
+			w.answer <- answer{err: err}
+		}
+	}
 }
 
 // request sends a message and waits for its answer: no longer than d, and no longer than until the
 // connection reports that it is denied.
-func (c *Conn) request(ctx context.Context, d time.Duration, msg *nats.Msg) (*nats.Msg, error) {
-	before := c.nc.LastError()
-	subject, answer, err := c.answers.expect(c.nc)
+func (c *Conn) request(ctx context.Context, d time.Duration, msg *nats.Msg) (got *nats.Msg, err error) {
+	w, reply, err := c.expect(msg.Subject, d)
 	if err != nil {
 		return nil, err
 	}
-	defer c.answers.take(subject)
-	msg.Reply = subject
+	msg.Reply = reply
 	if err := c.nc.PublishMsg(msg); err != nil {
+		c.answers.leave(w)
 		return nil, err //nolint:wrapcheck // the callers name the request
 	}
-	pause := min(firstCheck, d)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for {
-		select {
-		case got, open := <-answer:
-			switch {
-			case !open:
-				return nil, nats.ErrConnectionClosed
-			case len(got.Data) == 0 && got.Header.Get("Status") == noResponders:
-				return nil, nats.ErrNoResponders
-			}
-			return got, nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-timer.C:
-		}
-		if err := c.denied(msg.Subject, before); err != nil {
-			return nil, err
-		}
-		if d -= pause; d <= 0 {
-			return nil, context.DeadlineExceeded
-		}
-		pause = min(2*pause, d)
-		timer.Reset(pause)
+	select {
+	case a := <-w.answer:
+		got, err = a.msg, a.err
+		c.answers.release(w)
+	case <-ctx.Done():
+		c.answers.leave(w)
+		return nil, context.Cause(ctx)
 	}
+	if err == nil && len(got.Data) == 0 && got.Header.Get("Status") == noResponders {
+		return nil, nats.ErrNoResponders
+	}
+	return got, err
+}
+
+// leave ends a request without its answer.
+func (a *answers) leave(w *waiter) {
+	if a.take(w.number) == nil {
+		<-w.answer // who took it has put it there, or does now
+	}
+	a.release(w)
 }
 
 // noResponders is the status with which a server answers a request that has no listener.

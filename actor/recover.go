@@ -160,7 +160,7 @@ func (d *driver) mayReport(ticket string) bool {
 			if d.unproven == nil {
 				d.unproven = make(map[string]bool)
 			}
-			d.unproven[loop.RunTool{Session: d.State.Session, Call: c}.Identity()] = true
+			d.unproven[loop.RunTool{Session: d.State.Session, Call: *c}.Identity()] = true
 		}
 	}
 	return false
@@ -174,7 +174,7 @@ func (d *driver) reporter(ticket string) (of loop.Call, attempt int, ok bool) {
 	for c := range d.calls() {
 		for n := c.Attempt; n > 0; n-- {
 			if fits(c.Place, n) {
-				return c, n, true
+				return *c, n, true
 			}
 		}
 	}
@@ -189,15 +189,15 @@ func (d *driver) reporter(ticket string) (of loop.Call, attempt int, ok bool) {
 }
 
 // calls yields the calls whose reports may still matter.
-func (d *driver) calls() iter.Seq[loop.Call] {
-	return func(yield func(loop.Call) bool) {
+func (d *driver) calls() iter.Seq[*loop.Call] {
+	return func(yield func(*loop.Call) bool) {
 		all := [][]loop.Call{d.State.Background, d.State.Stops}
 		if d.State.Turn != nil {
 			all = append(all, d.State.Turn.Calls)
 		}
 		for _, calls := range slices.Backward(all) {
-			for _, c := range calls {
-				if !yield(c) {
+			for i := range calls {
+				if !yield(&calls[i]) {
 					return
 				}
 			}

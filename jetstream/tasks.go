@@ -8,7 +8,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash"
 	"strconv"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 
@@ -193,7 +195,10 @@ var errBadTicketKey = errors.New("the stored key of tickets is not valid")
 // tickets of tasks on its queue. So a process with the ticket of a dispatch has received its task. It
 // is safe for concurrent use.
 type Tickets struct {
-	key []byte
+	mu   sync.Mutex
+	hash hash.Hash // with the key, which costs more to prepare than a ticket
+	text []byte    // what the last ticket is the hash of
+	sum  []byte    // the last ticket, after its hash
 }
 
 // CreateTicketKey creates the key of the cell's tickets unless there is one. Provisioning does that:
@@ -225,17 +230,34 @@ func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key of tickets: %w", err)
 	}
-	return &Tickets{key: m.Data[1:]}, nil
+	return &Tickets{hash: hmac.New(sha256.New, m.Data[1:])}, nil
 }
 
 // Of returns the ticket of a dispatch.
 func (t *Tickets) Of(s content.SessionID, p content.Place, attempt int) string {
-	h := hmac.New(sha256.New, t.key)
-	_, _ = h.Write([]byte(string(s) + "/" + string(p) + "/" + strconv.Itoa(attempt))) // it never fails
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:ticketSize])
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.of(s, p, attempt))
 }
 
 // Fits reports whether a ticket is that of a dispatch.
 func (t *Tickets) Fits(ticket string, s content.SessionID, p content.Place, attempt int) bool {
-	return ticket != "" && hmac.Equal([]byte(ticket), []byte(t.Of(s, p, attempt)))
+	if ticket == "" {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return hmac.Equal([]byte(ticket), t.of(s, p, attempt))
+}
+
+// of returns a ticket until the next call. The lock is held.
+func (t *Tickets) of(s content.SessionID, p content.Place, attempt int) []byte {
+	t.text = append(append(append(append(t.text[:0], s...), '/'), p...), '/')
+	t.text = strconv.AppendInt(t.text, int64(attempt), 10)
+	t.hash.Reset()
+	_, _ = t.hash.Write(t.text) // it never fails
+	t.sum = t.hash.Sum(t.sum[:0])
+	size := len(t.sum)
+	t.sum = base64.RawURLEncoding.AppendEncode(t.sum, t.sum[:ticketSize])
+	return t.sum[size:]
 }

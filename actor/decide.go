@@ -93,11 +93,12 @@ func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) 
 
 // askHooks asks the hooks of the session's start or end.
 func (d *driver) askHooks(ctx context.Context, env *commands.Envelope) error {
+	runner := d.agent.Load().runner
 	point := extension.Point(loop.Brackets(d.State, *env))
-	if point == "" || !d.agent.Load().runner.HasHooks(point) {
+	if point == "" || !runner.HasHooks(point) {
 		return nil
 	}
-	env.Hooks = []commands.HookAnswer{d.agent.Load().runner.Hooks(ctx, extension.HookEvent{Point: point, Session: d.State.Session})}
+	env.Hooks = []commands.HookAnswer{runner.Hooks(ctx, extension.HookEvent{Point: point, Session: d.State.Session})}
 	return context.Cause(ctx)
 }
 

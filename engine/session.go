@@ -50,14 +50,14 @@ func (s *Session) Handle(ctx context.Context, env commands.Envelope) (entry even
 	if err := s.complete(ctx, &env); err != nil {
 		return entry, err
 	}
-	evs, err := loop.Decide(s.State, env)
+	evs, fold, err := loop.DecideAhead(s.State, env)
 	if err != nil || len(evs) == 0 {
 		return entry, err
 	}
 	if entry, err = s.append(ctx, env, evs); err != nil {
 		return entry, err
 	}
-	s.State.Fold(entry)
+	fold(entry)
 	return entry, nil
 }
 

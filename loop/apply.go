@@ -19,10 +19,18 @@ func (s *State) Fold(e events.Entry) {
 		}
 		return
 	}
+	s.follow(e)
+	s.begin(e.Cause, max(e.At, s.At))
+	for _, ev := range e.Events {
+		s.apply(ev)
+	}
+}
+
+// follow takes over the head of the next entry.
+func (s *State) follow(e events.Entry) {
 	if e.Session != s.Session || e.Seq != s.Seq+1 {
 		panic(fmt.Sprintf("loop: fold %s/%d into %s/%d", e.Session, e.Seq, s.Session, s.Seq))
 	}
-	s.begin(e.Cause, max(e.At, s.At))
 	s.Seq, s.Epoch = e.Seq, e.Epoch
 	for _, c := range e.Cursors {
 		if i := slices.IndexFunc(s.Cursors, func(d events.Cursor) bool { return d.Lane == c.Lane }); i >= 0 {
@@ -30,9 +38,6 @@ func (s *State) Fold(e events.Entry) {
 		} else {
 			s.Cursors = append(s.Cursors, c)
 		}
-	}
-	for _, ev := range e.Events {
-		s.apply(ev)
 	}
 }
 

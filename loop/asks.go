@@ -39,20 +39,21 @@ func (d *decision) switchModel(c commands.SwitchModel) {
 // Brackets returns the point whose hooks a host runs before the command is decided: that of
 // the session's start or end, if the command would open or close the session.
 func Brackets(s *State, env commands.Envelope) string {
-	if s.Handled(env.ID) || s.Deleted != nil {
-		return ""
-	}
+	point := ""
 	switch c := any(env.Command).(type) {
 	case commands.OpenSession:
 		if s.mayOpen(c) == nil {
-			return pointSessionStart
+			point = pointSessionStart
 		}
 	case commands.Close:
 		if s.Opened && !s.Closed && s.mayClose() == nil {
-			return pointSessionEnd
+			point = pointSessionEnd
 		}
 	}
-	return ""
+	if point == "" || s.Handled(env.ID) || s.Deleted != nil {
+		return ""
+	}
+	return point
 }
 
 func (s *State) mayOpen(c commands.OpenSession) error {

@@ -16,21 +16,29 @@ var ErrWrongSession = errors.New("envelope for another session")
 // become fact when their entry is appended and folded. It may refuse an ask with a
 // *commands.Rejection. No events and no error: the command was handled before, or came too late.
 func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
+	evs, _, err := DecideAhead(s, env)
+	return evs, err
+}
+
+// DecideAhead is Decide for the owner of s. The function that it returns makes s what folding the entry of
+// the events would make it, and saves to apply them a second time. It may be called once the entry is
+// written, as long as s has not changed.
+func DecideAhead(s *State, env commands.Envelope) (evs []events.Event, fold func(events.Entry), err error) {
 	if env.Session != s.Session {
-		return nil, fmt.Errorf("%w: %s, want %s", ErrWrongSession, env.Session, s.Session)
+		return nil, nil, fmt.Errorf("%w: %s, want %s", ErrWrongSession, env.Session, s.Session)
 	}
 	switch {
 	case s.Handled(env.ID):
-		return nil, nil
+		return nil, nil, nil
 	case s.Deleted != nil && commands.IsAsk(env.Command):
-		return nil, commands.Refuse(commands.ReasonDeleted, "session %s %s", s.Session, s.Deleted)
+		return nil, nil, commands.Refuse(commands.ReasonDeleted, "session %s %s", s.Session, s.Deleted)
 	case s.Deleted != nil:
-		return nil, nil
+		return nil, nil, nil
 	}
 	d := &decision{State: s.Fork(), env: env, events: make([]events.Event, 0, 8)}
 	d.begin(env.ID, max(env.At, s.At))
 	if err := d.take(env.Command); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, r := range env.Also {
 		d.advance()
@@ -39,7 +47,10 @@ func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	if len(d.events) > 0 || d.pass {
 		d.advance()
 	}
-	return d.events, nil
+	return d.events, func(e events.Entry) {
+		d.follow(e)
+		*s = d.State
+	}, nil
 }
 
 // decision is a fork that folds each event it emits, so later rules see earlier events.

@@ -60,7 +60,7 @@ func (r *runner) recorded(t testing.TB, st statement) string {
 		t.Fatalf("%s: %v", st, err)
 	}
 	r.clock(t, st)
-	r.record(t, e.Cause, r.At, e.Events)
+	r.record(t, e.Cause, r.At, e.Events, r.Live.Fold)
 	return lines(e.Events)
 }
 

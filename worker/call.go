@@ -24,28 +24,41 @@ const maxDeliveries = 3
 // make the call again.
 const CodeNotRun = "not_run"
 
+// job is a claim that a worker handles.
+type job struct {
+	task.Claim
+
+	worker *Worker
+}
+
+// log returns the logger of the claim. Most claims need none.
+func (j *job) log() *zap.Logger {
+	t := j.Task()
+	return j.worker.log.With(logfield.Session(t.Session), logfield.Call(t.Place), logfield.Attempt(t.Attempt), logfield.Tool(t.Tool))
+}
+
 // handle is the whole life of a claim. It ends with ctx at the latest; the call is stopped when
 // stopping ends.
 func (w *Worker) handle(ctx, stopping context.Context, c task.Claim) {
-	t := c.Task()
-	log := w.log.WithLazy(logfield.Session(t.Session), logfield.Call(t.Place), logfield.Attempt(t.Attempt), logfield.Tool(t.Tool))
-	w.cfg.Observer.Claimed(t, c.Delivery())
-	if c.Delivery() > 1 {
-		log.Warn("task was delivered before", zap.Int("delivery", c.Delivery()))
+	j := &job{c, w}
+	t := j.Task()
+	w.cfg.Observer.Claimed(t, j.Delivery())
+	if j.Delivery() > 1 {
+		j.log().Warn("task was delivered before", zap.Int("delivery", j.Delivery()))
 	}
-	alive, end := keep(ctx, c, log)
+	alive, call, end := hold(ctx, stopping, j)
 	defer end()
 
-	call, done := stoppable(alive, stopping, c)
-	e, decided := withoutRunning(call, c)
+	e, decided := withoutRunning(call, j)
 	if !decided {
-		e = w.run(call, c, log)
+		e = w.run(call, j)
 	}
-	done()
-	fate := settle(alive, c, e, log)
+	fate := settle(alive, j, e)
 	w.cfg.Observer.Settled(t, fate)
-	log.Debug("task settled", zap.String("fate", string(fate)), zap.String("status", string(e.report.Outcome.Result.Status)),
-		logfield.Elapsed(e.report.Outcome.Duration))
+	if w.log.Core().Enabled(zap.DebugLevel) {
+		j.log().Debug("task settled", zap.String("fate", string(fate)), zap.String("status", string(e.report.Outcome.Result.Status)),
+			logfield.Elapsed(e.report.Outcome.Duration))
+	}
 }
 
 // ending is the intended fate of a claim, and its report.
@@ -97,8 +110,8 @@ func withoutRunning(call context.Context, c task.Claim) (e ending, decided bool)
 }
 
 // run runs the tool and decides how the claim ends.
-func (w *Worker) run(ctx context.Context, c task.Claim, log *zap.Logger) ending {
-	t := c.Task()
+func (w *Worker) run(ctx context.Context, j *job) ending {
+	t := j.Task()
 	o, ok := w.lookup(ctx, t.Tool)
 	if !ok {
 		return outcome(t, tool.Failed(tool.Call{ID: t.Call, Name: t.Tool}, tool.NotFound(t.Tool)))
@@ -107,7 +120,7 @@ func (w *Worker) run(ctx context.Context, c task.Claim, log *zap.Logger) ending 
 		return failure(t, content.StatusError, CodeNotRun, fmt.Sprintf(
 			"Tool failed: policies judged it as %s, which it is not on this worker; nothing was done", t.Declared))
 	}
-	r, question, began := w.invoke(ctx, c, o, log)
+	r, question, began := w.invoke(ctx, j, o)
 	switch {
 	case r.Result.Code == codeBegun:
 		return lost(t, "a worker began it before, and its outcome is not known")
@@ -129,12 +142,12 @@ func (w *Worker) run(ctx context.Context, c task.Claim, log *zap.Logger) ending 
 const codeBegun = "begun_before"
 
 // once keeps a call that must not run twice from beginning twice, after permissions were checked.
-func once(c task.Claim, x tool.Tool, log *zap.Logger) tool.Tool {
-	if c.Task().Effects.Retryable() {
+func once(j *job, x tool.Tool) tool.Tool {
+	if j.Task().Effects.Retryable() {
 		return x
 	}
 	return tool.Wrap(x, func(ctx context.Context, call tool.Call, next tool.Handler) (tool.Output, error) {
-		err := persist(ctx, "begin", attemptTimeout, c.Begin, log)
+		err := persist(ctx, j, "begin", forever, attemptTimeout, j.Begin)
 		switch {
 		case errors.Is(err, task.ErrBegun):
 			return tool.Output{}, tool.Failure(codeBegun, "it began before")
@@ -149,8 +162,8 @@ func once(c task.Claim, x tool.Tool, log *zap.Logger) tool.Tool {
 
 // invoke runs one call of a tool. It returns the question that the tool asks, if any, and
 // whether the call began.
-func (w *Worker) invoke(ctx context.Context, c task.Claim, o tool.Offer, log *zap.Logger) (r tool.Result, question *tool.Verdict, began bool) {
-	t := c.Task()
+func (w *Worker) invoke(ctx context.Context, j *job, o tool.Offer) (r tool.Result, question *tool.Verdict, began bool) {
+	t := j.Task()
 	ctx, cancel := w.limit(ctx, t, o.Spec)
 	defer cancel()
 	v := tool.Invoker{
@@ -161,7 +174,7 @@ func (w *Worker) invoke(ctx context.Context, c task.Claim, o tool.Offer, log *za
 		},
 		OnQuestion: func(_ tool.Call, q tool.Verdict) { question = &q },
 		OnPanic: func(_ tool.Call, value any, stack []byte) {
-			log.Error("tool panicked", zap.Error(fmt.Errorf("panic: %v", value)), zap.ByteString("stack", stack))
+			j.log().Error("tool panicked", zap.Error(fmt.Errorf("panic: %v", value)), zap.ByteString("stack", stack))
 		},
 	}
 	call := tool.Call{
@@ -171,13 +184,13 @@ func (w *Worker) invoke(ctx context.Context, c task.Claim, o tool.Offer, log *za
 	if w.cfg.Progress != nil {
 		call.Progress = func(text string, share float64) { w.cfg.Progress(t, text, share) }
 	}
-	r = v.Invoke(ctx, w.guarded(t, once(c, o.Tool, log)), call)
+	r = v.Invoke(ctx, w.guarded(t, once(j, o.Tool)), call)
 	if !began {
 		w.cfg.Observer.Started(t)
 	}
 	w.cfg.Observer.Finished(t, r)
 	if _, abandoned := r.Result.Metadata.Get(tool.MetaAbandoned); abandoned {
-		log.Warn("tool did not return in time and was abandoned")
+		j.log().Warn("tool did not return in time and was abandoned")
 	}
 	return r, question, began
 }

@@ -22,18 +22,24 @@ const (
 	retries  = 4
 )
 
-// keep renews a claim until end is called, which waits for the renewals to stop. The context that
-// it returns ends with the lease; if the lease is lost, its cause is task.ErrGone.
-func keep(ctx context.Context, c task.Claim, log *zap.Logger) (alive context.Context, end func()) {
+// hold renews a claim until end is called, which waits for the renewals to stop. The first context that it
+// returns ends with ctx and with the lease. The second is that of the call: it ends with stopping, with the
+// lease, or when the claim is canceled. If the lease is lost, the cause of both is task.ErrGone.
+func hold(ctx, stopping context.Context, j *job) (alive, call context.Context, end func()) {
 	alive, lose := context.WithCancelCause(ctx)
-	until := time.Now().Add(c.Lease())
+	call, stop := context.WithCancelCause(stopping)
+	j.OnCancel(func(reason string) { stop(fmt.Errorf("%w: %s", tool.ErrCancelled, reason)) })
+	until := time.Now().Add(j.Lease())
 	var renewing sync.WaitGroup
 	renewing.Add(1)
-	first := time.AfterFunc(c.Lease()/renewals, func() { // most calls end before
+	first := time.AfterFunc(j.Lease()/renewals, func() { // most calls end before
 		defer renewing.Done()
-		lose(renew(alive, c, until, log))
+		err := renew(alive, j, until)
+		lose(err)
+		stop(err)
 	})
-	return alive, func() {
+	return alive, call, func() {
+		stop(nil)
 		lose(nil)
 		if first.Stop() {
 			renewing.Done()
@@ -44,20 +50,20 @@ func keep(ctx context.Context, c task.Claim, log *zap.Logger) (alive context.Con
 
 // renew extends the lease, which lasts until then, now and periodically until ctx or the lease ends. The
 // claim reports the end of the lease; renew also checks the clock, in case the claim cannot be reached.
-func renew(ctx context.Context, c task.Claim, until time.Time, log *zap.Logger) error {
-	every := c.Lease() / renewals
+func renew(ctx context.Context, j *job, until time.Time) error {
+	every := j.Lease() / renewals
 	for wait := time.Duration(0); pause.For(ctx, wait); {
 		asked := time.Now()
-		err := extend(ctx, c, every)
+		err := extend(ctx, j, every)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the call has ended
 		case err == nil:
-			until, wait = asked.Add(c.Lease()), time.Until(asked.Add(every))
+			until, wait = asked.Add(j.Lease()), time.Until(asked.Add(every))
 		case errors.Is(err, task.ErrGone) || !time.Now().Before(until):
 			return task.ErrGone
 		default:
-			log.Warn("lease not renewed", zap.Error(err))
+			j.log().Warn("lease not renewed", zap.Error(err))
 			wait = min(every/retries, time.Until(until))
 		}
 	}
@@ -70,22 +76,10 @@ func extend(ctx context.Context, c task.Claim, limit time.Duration) error {
 	return c.Extend(ctx)
 }
 
-// gone reports whether the lease of a context of keep was lost.
+// gone reports whether the lease of a context of hold was lost.
 func gone(ctx context.Context) bool { return errors.Is(context.Cause(ctx), task.ErrGone) }
 
-// stoppable returns the context of a call: it ends with ctx, when the claim is canceled, or with
-// stopping. done must be called after the call.
-func stoppable(ctx, stopping context.Context, c task.Claim) (call context.Context, done func()) {
-	call, stop := context.WithCancelCause(ctx)
-	c.OnCancel(func(reason string) { stop(fmt.Errorf("%w: %s", tool.ErrCancelled, reason)) })
-	unhook := context.AfterFunc(stopping, func() { stop(ErrStopped) })
-	return call, func() {
-		unhook()
-		stop(nil)
-	}
-}
-
-// canceled reports whether the call of a context of stoppable was canceled.
+// canceled reports whether the call of a context of hold was canceled.
 func canceled(call context.Context) bool { return errors.Is(context.Cause(call), tool.ErrCancelled) }
 
 // backoff is the pause between attempts. It doubles each time, with jitter, so that many workers do

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,73 +31,81 @@ func patience(r task.Report) time.Duration {
 }
 
 // settle carries out an ending and returns the actual fate of the claim. ctx ends with the lease.
-func settle(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
+func settle(ctx context.Context, j *job, e ending) Fate {
 	switch {
 	case gone(ctx):
-		log.Warn("lease lost during the call")
+		j.log().Warn("lease lost during the call")
 		return Gone
 	case e.fate == Released:
 		// No retries: if the request is lost, the lease expires, with the same effect.
-		if err := attempt(ctx, attemptTimeout, c.Release); err != nil {
-			log.Warn("task not released", zap.Error(err))
+		if err := attempt(ctx, attemptTimeout, j.Release); err != nil {
+			j.log().Warn("task not released", zap.Error(err))
 		}
 		return Released
 	case e.fate == Asked:
-		return ask(ctx, c, e, log)
+		return ask(ctx, j, e)
 	}
-	if err := report(ctx, c, e, log); err != nil {
-		log.Error("outcome not reported", zap.Error(err))
+	if err := report(ctx, j, e); err != nil {
+		j.log().Error("outcome not reported", zap.Error(err))
 		return Unreported
 	}
-	if err := done(ctx, c, log); err != nil && !errors.Is(err, task.ErrGone) {
-		log.Warn("task not taken off its queue", zap.Error(err)) // the repeated report has no effect
+	if err := done(ctx, j); err != nil && !errors.Is(err, task.ErrGone) {
+		j.log().Warn("task not taken off its queue", zap.Error(err)) // the repeated report has no effect
 	}
 	return e.fate
 }
 
 // done takes a task off its queue. It gives up after a lease, although the claim is extended: a queue
 // that was rolled back confirms that for any task, but never that a task is done that it does not have.
-func done(ctx context.Context, c task.Claim, log *zap.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Lease())
-	defer cancel()
-	return persist(ctx, "done", attemptTimeout, c.Done, log)
+func done(ctx context.Context, j *job) error {
+	return persist(ctx, j, "done", j.Lease(), attemptTimeout, j.Done)
 }
 
 // ask removes a task from its queue and then reports its question: dispatching the call again is
 // safe, redelivering it is not. If the question is lost, the next dispatch asks it.
-func ask(ctx context.Context, c task.Claim, e ending, log *zap.Logger) Fate {
-	err := persist(ctx, "unbegin", attemptTimeout, c.Unbegin, log)
+func ask(ctx context.Context, j *job, e ending) Fate {
+	err := persist(ctx, j, "unbegin", forever, attemptTimeout, j.Unbegin)
 	if err == nil {
-		err = done(ctx, c, log)
+		err = done(ctx, j)
 	}
 	if err != nil {
-		log.Warn("task not taken off its queue", zap.Error(err))
+		j.log().Warn("task not taken off its queue", zap.Error(err))
 		return Gone
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout) // the lease is over
 	defer cancel()
-	if err := report(ctx, c, e, log); err != nil {
-		log.Error("question not reported", zap.Error(err))
+	if err := report(ctx, j, e); err != nil {
+		j.log().Error("question not reported", zap.Error(err))
 		return Unreported
 	}
 	return Asked
 }
 
-func report(ctx context.Context, c task.Claim, e ending, log *zap.Logger) error {
-	send := func(ctx context.Context) error { return c.Report(ctx, e.report) }
-	return persist(ctx, "report", patience(e.report), send, log)
+func report(ctx context.Context, j *job, e ending) error {
+	send := func(ctx context.Context) error { return j.Report(ctx, e.report) }
+	return persist(ctx, j, "report", forever, patience(e.report), send)
 }
 
-// persist retries do until it succeeds or ctx ends.
-func persist(ctx context.Context, step string, limit time.Duration, do func(context.Context) error, log *zap.Logger) error {
+// forever is how long persist tries without a limit.
+const forever = time.Duration(math.MaxInt64)
+
+// persist retries do until it succeeds, for a time, or ctx ends.
+func persist(ctx context.Context, j *job, step string, long, limit time.Duration, do func(context.Context) error) error {
 	var pause backoff
-	for {
+	for began := time.Now(); ; {
 		err := attempt(ctx, limit, do)
 		if err == nil || errors.Is(err, task.ErrGone) || errors.Is(err, task.ErrBegun) || ctx.Err() != nil {
 			return err
 		}
-		log.Warn("request to the queue failed", zap.String("step", step), zap.Error(err))
-		if !pause.wait(ctx) {
+		j.log().Warn("request to the queue failed", zap.String("step", step), zap.Error(err))
+		left := long - time.Since(began)
+		if left <= 0 {
+			return err
+		}
+		bounded, cancel := context.WithTimeout(ctx, left)
+		again := pause.wait(bounded)
+		cancel()
+		if !again {
 			return err
 		}
 	}

@@ -112,8 +112,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer giveUp(nil)
 	idle, rest := context.WithCancel(context.WithoutCancel(ctx)) // ends when no call runs any more
 	defer rest()
-	stopping, stop := context.WithCancel(context.Background()) // ends when calls must end
-	defer stop()
+	stopping, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // ends when calls must end
+	defer stop(nil)
 
 	w.log.Info("worker started", zap.Int("slots", w.cfg.Slots), zap.Int("tools", len(w.tools.Load().Specs())))
 	var offers, slots, queue sync.WaitGroup
@@ -124,7 +124,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	<-ctx.Done()
 	w.log.Info("worker draining", zap.Duration("timeout", w.cfg.DrainTimeout))
-	drained := time.AfterFunc(w.cfg.DrainTimeout, stop)
+	drained := time.AfterFunc(w.cfg.DrainTimeout, func() { stop(ErrStopped) })
 	defer drained.Stop()
 	settled := time.AfterFunc(w.cfg.DrainTimeout+toolGrace+settleTimeout, func() { giveUp(ErrStopped) })
 	defer settled.Stop()

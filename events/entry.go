@@ -27,7 +27,11 @@ type Hash [sha256.Size]byte
 func HashOf(payload []byte) Hash { return sha256.Sum256(payload) }
 
 // String returns the hash in hexadecimal.
-func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+func (h Hash) String() string {
+	var b [2 * sha256.Size]byte
+	hex.Encode(b[:], h[:])
+	return string(b[:])
+}
 
 // IsZero reports whether h is the predecessor of a journal's first entry.
 func (h Hash) IsZero() bool { return h == Hash{} }
@@ -174,6 +178,14 @@ func Decode(payload []byte) (Entry, error) {
 	case errors.Is(err, ErrUnknownKind):
 		return e, fmt.Errorf("entry %s/%d: %w", e.Session, e.Seq, err)
 	case err != nil:
+		return e, fmt.Errorf("%w: %w", ErrBadEntry, err)
+	}
+	return e, nil
+}
+
+// DecodeHead is Decode without the events.
+func DecodeHead(payload []byte) (e Entry, err error) {
+	if err := wire.Decode(payload, wire.Entry, e.decodeHead); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrBadEntry, err)
 	}
 	return e, nil

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -68,31 +67,26 @@ func (j *Journal) append(ctx context.Context, head journal.Head, e events.Entry)
 	return next, j.cell.api.Explain(ctx, j.cell.names.JournalStream(), err)
 }
 
-// describe adds the headers of an entry.
+// describe adds the headers of an entry to its message: what must be known of a payload that cannot be read,
+// and what readers need of payloads that they do not decode.
 func describe(msg *nats.Msg, head journal.Head, e events.Entry, next journal.Head, trace string) {
+	prev, kind := "", ""
+	if msg.Header.Get(layout.HeaderBlob) != "" {
+		prev = e.Prev.String()
+	}
+	if _, deletes := events.DeletionOf(e); deletes {
+		kind = string(events.KindSessionDeleted)
+	}
 	values := [...]string{ // one array, for an append allocates often enough
-		strconv.FormatUint(head.Guard, 10), strconv.FormatUint(e.Seq, 10), next.Hash.String(), e.Prev.String(),
-		kindList(e.Events), strconv.Itoa(e.Version), trace,
+		strconv.FormatUint(head.Guard, 10), strconv.FormatUint(e.Seq, 10), next.Hash.String(), prev, kind, trace,
 	}
 	for i, name := range [...]string{
-		layout.HeaderGuard, layout.HeaderSeq, layout.HeaderHash, layout.HeaderPrev,
-		layout.HeaderKinds, layout.HeaderVersion, layout.HeaderTrace,
+		layout.HeaderGuard, layout.HeaderSeq, layout.HeaderHash, layout.HeaderPrev, layout.HeaderKinds, layout.HeaderTrace,
 	} {
 		if values[i] != "" {
 			msg.Header[name] = values[i : i+1 : i+1]
 		}
 	}
-}
-
-// kindList returns the kinds in an entry, each once.
-func kindList(evs []events.Event) string {
-	kinds := make([]string, 0, len(evs))
-	for _, ev := range evs {
-		if k := string(events.KindOf(ev)); !slices.Contains(kinds, k) {
-			kinds = append(kinds, k)
-		}
-	}
-	return strings.Join(kinds, ",")
 }
 
 // Read yields the entries after a sequence number, including every acknowledged one. It passes over
@@ -284,13 +278,19 @@ func (c *chain) extend(rec journal.Record) error {
 	return nil
 }
 
-// skip passes over an entry up to a sequence number by its headers alone. It returns false if these do
-// not continue the chain; the entry must then be read.
+// skip passes over an entry up to a sequence number without its events. It returns false if it does not
+// continue the chain; the entry must then be read.
 func (c *chain) skip(m api.Message, upTo uint64) bool {
-	var hash events.Hash
+	var hash, prev events.Hash
 	seq := api.HeaderUint(m.Header, layout.HeaderSeq)
-	if seq != c.head.Seq+1 || seq > upTo || m.Header.Get(layout.HeaderPrev) != c.head.Hash.String() ||
-		hash.UnmarshalText([]byte(m.Header.Get(layout.HeaderHash))) != nil {
+	err := hash.UnmarshalText([]byte(m.Header.Get(layout.HeaderHash)))
+	if text := m.Header.Get(layout.HeaderPrev); text != "" {
+		err = errors.Join(err, prev.UnmarshalText([]byte(text)))
+	} else {
+		e, bad := events.DecodeHead(m.Data)
+		prev, err = e.Prev, errors.Join(err, bad)
+	}
+	if err != nil || seq != c.head.Seq+1 || seq > upTo || prev != c.head.Hash {
 		return false
 	}
 	c.head = journal.Head{Seq: seq, Hash: hash, Guard: m.Seq}

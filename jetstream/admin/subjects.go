@@ -113,7 +113,6 @@ func headers() []headerRow {
 		{layout.HeaderHash, journal},
 		{layout.HeaderPrev, journal},
 		{layout.HeaderKinds, journal},
-		{layout.HeaderVersion, journal},
 		{layout.HeaderTrace, journal},
 		{layout.HeaderBlob, []string{"JOURNAL", "INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{layout.HeaderTicket, []string{"INBOX", "TASKS"}},

@@ -37,9 +37,8 @@ func sampleOf(ctx context.Context, cell *jetstream.Cell, id content.SessionID) (
 		}
 		switch kinds := fmt.Sprint(rec.Entry.Kinds()); {
 		case strings.Contains(kinds, string(events.KindToolDispatched)):
-			hash := rec.Hash.String()
 			s.reply, s.header = rec.Payload, nats.Header{
-				"Turnlog-Seq": {strconv.FormatUint(rec.Seq, 10)}, "Turnlog-Hash": {hash}, "Turnlog-Prev": {hash}, "Turnlog-Version": {"1"}, "Turnlog-Kinds": {kinds},
+				"Turnlog-Seq": {strconv.FormatUint(rec.Seq, 10)}, "Turnlog-Hash": {rec.Hash.String()},
 			}
 		case strings.Contains(kinds, string(events.KindToolResultReceived)):
 			s.result = rec.Payload

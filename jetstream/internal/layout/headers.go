@@ -3,13 +3,12 @@ package layout
 // Headers of a cell's messages. Those of an entry repeat parts of its payload for readers that do not
 // decode it. Only the guard has a meaning for the server.
 const (
-	HeaderGuard   = "Nats-Expected-Last-Subject-Sequence"
-	HeaderSeq     = "Turnlog-Seq"
-	HeaderHash    = "Turnlog-Hash"
-	HeaderPrev    = "Turnlog-Prev"
-	HeaderKinds   = "Turnlog-Kinds"
-	HeaderVersion = "Turnlog-Version"
-	HeaderTrace   = "traceparent"
+	HeaderGuard = "Nats-Expected-Last-Subject-Sequence"
+	HeaderSeq   = "Turnlog-Seq"
+	HeaderHash  = "Turnlog-Hash"
+	HeaderPrev  = "Turnlog-Prev"  // only if the payload is a blob
+	HeaderKinds = "Turnlog-Kinds" // only of a tombstone
+	HeaderTrace = "traceparent"
 
 	// HeaderBlob has the SHA-256 of a payload in the object store. The message itself is empty.
 	HeaderBlob = "Turnlog-Blob"

@@ -41,7 +41,15 @@ func (d *driver) sync(context.Context) error {
 // owed returns what the session owes now, less the calls beyond maxOpenTasks. A dispatched call
 // is done for the performer, but stays owed until its report arrives.
 func (d *driver) owed() []loop.Effect {
-	pending := d.pending()
+	pending, calls := d.pending(), 0
+	for _, e := range pending {
+		if _, ok := e.(loop.RunTool); ok {
+			calls++
+		}
+	}
+	if calls <= maxOpenTasks {
+		return pending
+	}
 	open := make(map[string]int) // by queue
 	for _, e := range pending {
 		if e, ok := e.(loop.RunTool); ok && d.performer.Has(e.Identity()) {

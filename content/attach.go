@@ -37,7 +37,10 @@ func (p Part) Size() int64 {
 	if p.Media != nil && len(p.Media.Bytes) > 0 {
 		return int64(len(p.Media.Bytes))
 	}
-	raw, _ := p.Metadata.Get(MetaSize)
+	raw, stated := p.Metadata.Get(MetaSize)
+	if !stated {
+		return 0
+	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil {
 		return 0

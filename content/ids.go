@@ -76,7 +76,11 @@ func (t TurnID) Number() int {
 
 // PlaceOf returns the place of call c in round r of turn n, all counted from 1.
 func PlaceOf(n, r, c int) Place {
-	return Place("t" + strconv.Itoa(n) + "-r" + strconv.Itoa(r) + "-c" + strconv.Itoa(c))
+	var b [32]byte
+	p := strconv.AppendInt(append(b[:0], 't'), int64(n), 10)
+	p = strconv.AppendInt(append(p, "-r"...), int64(r), 10)
+	p = strconv.AppendInt(append(p, "-c"...), int64(c), 10)
+	return Place(p)
 }
 
 // VerifierPlace returns the place of a task's verifier: tN-vA for turn N, attempt A. No call of

@@ -5,19 +5,16 @@ import "strings"
 // Matches reports whether a name matches a pattern, in which * matches any characters
 // or none. Rules, routes and filters name tools this way.
 func Matches(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
+	part, rest, more := strings.Cut(pattern, "*")
+	if !more {
 		return pattern == name
 	}
-	name, ok := strings.CutPrefix(name, parts[0])
-	if !ok {
-		return false
-	}
-	last := len(parts) - 1
-	for _, part := range parts[1:last] {
-		if _, name, ok = strings.Cut(name, part); !ok {
-			return false
+	name, ok := strings.CutPrefix(name, part)
+	for ok {
+		if part, rest, more = strings.Cut(rest, "*"); !more {
+			return strings.HasSuffix(name, part)
 		}
+		_, name, ok = strings.Cut(name, part)
 	}
-	return strings.HasSuffix(name, parts[last])
+	return false
 }

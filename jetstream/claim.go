@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -30,12 +31,13 @@ type claim struct {
 	reply    string
 	seq      uint64 // of the task in its stream
 	delivery int
-	secret   string // of this claim, whatever else repeats
 	memory   int64  // that the call may take; under the queue's lock once it is held
 
 	mu    sync.Mutex // guards the next group
 	until time.Time  // end of the lease
 	begun uint64     // the sequence of the record that the call began; 0: none
+
+	secret string // of this claim, whatever else repeats; "": the call has not begun
 
 	reported bool // of the slot that holds it: the outcome was sent
 
@@ -85,8 +87,9 @@ func (c *claim) Begin(ctx context.Context) error {
 }
 
 func (c *claim) begin(ctx context.Context) (uint64, error) {
+	secret := c.ownSecret()
 	for last := uint64(0); ; {
-		seq, err := c.queue.begun.Put(ctx, c.dispatch(), c.secret, last)
+		seq, err := c.queue.begun.Put(ctx, c.dispatch(), secret, last)
 		if !api.IsConflict(err) {
 			return seq, err
 		}
@@ -94,13 +97,23 @@ func (c *claim) begin(ctx context.Context) (uint64, error) {
 		switch {
 		case err != nil:
 			return 0, err
-		case ok && there.Value != c.secret:
+		case ok && there.Value != secret:
 			return 0, task.ErrBegun
 		case ok:
 			return there.Seq, nil // stored by a try whose answer was lost
 		}
 		last = there.Seq // it was taken back, or has expired
 	}
+}
+
+// ownSecret returns the secret of the claim, the same each time.
+func (c *claim) ownSecret() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.secret == "" {
+		c.secret = rand.Text()
+	}
+	return c.secret
 }
 
 // dispatch returns the key of the dispatch among the begun calls of the queue.
@@ -154,16 +167,16 @@ func envelopeOf(r task.Report, x task.Task) commands.Envelope {
 // CommandOf returns the command for a report about a task. Its ID follows from the attempt, so a repeated
 // report is recognized.
 func CommandOf(r task.Report, x task.Task) (id string, c commands.Command) {
-	attempt := string(r.Place) + "/" + strconv.Itoa(r.Attempt)
+	of := func(what string) string { return what + string(r.Place) + "/" + strconv.Itoa(r.Attempt) }
 	switch {
 	case r.Question != nil: // another one may follow when this one is approved
 		all := commands.QuestionsOf(*r.Question)
-		return "gate/" + attempt + "/" + strconv.Itoa(len(x.Approved)),
+		return of("gate/") + "/" + strconv.Itoa(len(x.Approved)),
 			commands.ReportQuestion{Place: r.Place, Attempt: r.Attempt, N: len(x.Approved), Question: all[0], Also: all[1:]}
 	case r.Lost:
-		return "lost/" + attempt, commands.ReportAttemptLost{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Reason: r.Reason}
+		return of("lost/"), commands.ReportAttemptLost{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Reason: r.Reason}
 	}
-	return "result/" + attempt, commands.ReportResult{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Outcome: r.Outcome}
+	return of("result/"), commands.ReportResult{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Outcome: r.Outcome}
 }
 
 // Done removes the task from the queue. It waits for the server's confirmation, but for a call that has

@@ -2,7 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -149,7 +148,7 @@ func (q *Queue) unsubscribe() {
 
 // open reads a task. With an error it returns a claim if the task is readable: it may be tried again.
 func (q *Queue) open(ctx context.Context, msg *nats.Msg) (_ *claim, err error) {
-	c := &claim{queue: q, reply: msg.Reply, until: time.Now().Add(q.lease), secret: rand.Text()}
+	c := &claim{queue: q, reply: msg.Reply, until: time.Now().Add(q.lease)}
 	defer func() {
 		if err != nil {
 			q.drop(c)

@@ -227,9 +227,7 @@ func (s *State) applyInputAccepted(ev events.InputAccepted) {
 
 func (s *State) applyTurnStarted(ev events.TurnStarted) {
 	s.Turns++
-	s.Turn = &Turn{
-		ID: ev.Turn, N: s.Turns, Trigger: ev.Trigger, Options: ev.Options, Started: s.At, Stage: StageTop, Stale: len(s.Stops),
-	}
+	s.Turn = &Turn{ID: ev.Turn, N: s.Turns, Trigger: ev.Trigger, Options: ev.Options, Started: s.At, Stage: StageTop, Stale: len(s.Stops)}
 	s.After = Mutating{}
 }
 

@@ -39,21 +39,17 @@ func (d *decision) switchModel(c commands.SwitchModel) {
 // Brackets returns the point whose hooks a host runs before the command is decided: that of
 // the session's start or end, if the command would open or close the session.
 func Brackets(s *State, env commands.Envelope) string {
-	point := ""
 	switch c := any(env.Command).(type) {
 	case commands.OpenSession:
-		if s.mayOpen(c) == nil {
-			point = pointSessionStart
+		if s.mayOpen(c) == nil && !s.Handled(env.ID) {
+			return pointSessionStart
 		}
 	case commands.Close:
-		if s.Opened && !s.Closed && s.mayClose() == nil {
-			point = pointSessionEnd
+		if s.Opened && !s.Closed && s.mayClose() == nil && !s.Handled(env.ID) {
+			return pointSessionEnd
 		}
 	}
-	if point == "" || s.Handled(env.ID) || s.Deleted != nil {
-		return ""
-	}
-	return point
+	return ""
 }
 
 func (s *State) mayOpen(c commands.OpenSession) error {

@@ -20,20 +20,16 @@ func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	return evs, err
 }
 
-// DecideAhead is Decide for the owner of s. The function that it returns makes s what folding the entry of
-// the events would make it, and saves to apply them a second time. It may be called once the entry is
-// written, as long as s has not changed.
+// DecideAhead is Decide for the owner of s. Once the entry of the events is written, fold makes s what folding
+// the entry would, without applying them a second time.
 func DecideAhead(s *State, env commands.Envelope) (evs []events.Event, fold func(events.Entry), err error) {
-	if env.Session != s.Session {
-		return nil, nil, fmt.Errorf("%w: %s, want %s", ErrWrongSession, env.Session, s.Session)
-	}
 	switch {
-	case s.Handled(env.ID):
+	case env.Session != s.Session:
+		return nil, nil, fmt.Errorf("%w: %s, want %s", ErrWrongSession, env.Session, s.Session)
+	case s.Handled(env.ID), s.Deleted != nil && !commands.IsAsk(env.Command):
 		return nil, nil, nil
-	case s.Deleted != nil && commands.IsAsk(env.Command):
-		return nil, nil, commands.Refuse(commands.ReasonDeleted, "session %s %s", s.Session, s.Deleted)
 	case s.Deleted != nil:
-		return nil, nil, nil
+		return nil, nil, commands.Refuse(commands.ReasonDeleted, "session %s %s", s.Session, s.Deleted)
 	}
 	d := &decision{State: s.Fork(), env: env, events: make([]events.Event, 0, 8)}
 	d.begin(env.ID, max(env.At, s.At))

@@ -127,10 +127,10 @@ func (StopVerify) effect()  {}
 func (StoreMemory) effect() {}
 
 // Identity returns model/turn/round/attempt.
-func (e CallModel) Identity() string { return "model/" + atAttempt(e.ModelCall) }
+func (e CallModel) Identity() string { return atAttempt("model/", e.ModelCall) }
 
 // Identity returns stop/model/turn/round/attempt.
-func (e StopModel) Identity() string { return "stop/model/" + atAttempt(e.ModelCall) }
+func (e StopModel) Identity() string { return atAttempt("stop/model/", e.ModelCall) }
 
 // Identity returns preflight/turn/round.
 func (e Preflight) Identity() string { return "preflight/" + atRound(e.Turn, e.Round) }
@@ -178,6 +178,6 @@ func (e StoreMemory) Identity() string { return "memory/" + e.Task }
 
 func atRound(turn content.TurnID, round int) string { return string(turn) + "/r" + strconv.Itoa(round) }
 
-func atAttempt(m commands.ModelCall) string {
-	return atRound(m.Turn, m.Round) + "/a" + strconv.Itoa(m.Attempt)
+func atAttempt(kind string, m commands.ModelCall) string {
+	return kind + string(m.Turn) + "/r" + strconv.Itoa(m.Round) + "/a" + strconv.Itoa(m.Attempt)
 }

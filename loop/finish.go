@@ -162,9 +162,7 @@ func (d *decision) interruption(md content.Metadata) content.Metadata {
 
 func (d *decision) finished(e ending) {
 	t := d.Turn
-	ev := events.TurnFinished{
-		Turn: t.ID, FinishReason: e.reason, Rounds: t.Round, Usage: t.Used.Usage, Metadata: e.metadata,
-	}
+	ev := events.TurnFinished{Turn: t.ID, FinishReason: e.reason, Rounds: t.Round, Usage: t.Used.Usage, Metadata: e.metadata}
 	if e.failure != nil {
 		ev.Error = e.failure.Message
 	}

@@ -53,8 +53,7 @@ func (d *decision) limited(kinds ...events.LimitKind) bool {
 
 // consumed lists the limits on what a turn consumes as it goes, after those to check first.
 func consumed(first ...events.LimitKind) []events.LimitKind {
-	return append(first,
-		events.LimitInputTokens, events.LimitOutputTokens, events.LimitTotalTokens, events.LimitCost, events.LimitWallClock)
+	return append(first, events.LimitInputTokens, events.LimitOutputTokens, events.LimitTotalTokens, events.LimitCost, events.LimitWallClock)
 }
 
 // scope is a set of limits, the turn's or the session's, and what counts against it. Zero

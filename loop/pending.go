@@ -33,9 +33,7 @@ func Pending(s *State) []Effect {
 		out = append(out, ArmTimer{Kind: commands.TimerRetry, ID: string(s.Turn.ID), At: s.Turn.RetryAt})
 	case atPreflight:
 		open := slices.DeleteFunc(slices.Clone(s.Turn.Calls), Call.Answered)
-		out = append(out, Preflight{
-			Turn: s.Turn.ID, Round: s.Turn.Round, Calls: open, Rules: s.rules(), Hooks: s.hasHook(pointPreTool),
-		})
+		out = append(out, Preflight{Turn: s.Turn.ID, Round: s.Turn.Round, Calls: open, Rules: s.rules(), Hooks: s.hasHook(pointPreTool)})
 	case atHooks:
 		e := RunHooks{Turn: s.Turn.ID, Round: s.Turn.Round, Point: hook.Point, Call: hook.Call}
 		if m := s.Turn.Mut; hook.Point == pointCompaction {
@@ -45,9 +43,7 @@ func Pending(s *State) []Effect {
 	case atMutator:
 		m := s.mutating("")
 		turn, round := s.here()
-		out = append(out, RunMutator{
-			Turn: turn, Round: round, Mutator: m.current(), Point: m.Point, Stop: s.cancelling(),
-		})
+		out = append(out, RunMutator{Turn: turn, Round: round, Mutator: m.current(), Point: m.Point, Stop: s.cancelling()})
 	case atPlanning:
 		out = append(out, Recall{Task: s.Task.Name, Goal: s.Task.Spec.Goal})
 	case atVerify:

@@ -31,7 +31,7 @@ type claim struct {
 	reply    string
 	seq      uint64 // of the task in its stream
 	delivery int
-	memory   int64  // that the call may take; under the queue's lock once it is held
+	memory   int64 // that the call may take; under the queue's lock once it is held
 
 	mu    sync.Mutex // guards the next group
 	until time.Time  // end of the lease

@@ -29,11 +29,9 @@ var errUnconfirmed = errors.New("no answer")
 // task.ErrClosed. If ctx ends first, Close returns its cause.
 func (p *Puller) Close(ctx context.Context) error {
 	p.mu.Lock()
-	sub, pending, resumed := p.sub, len(p.pending), p.resumed
+	sub, pending, resumed := p.sub, 2*p.asked, p.resumed // messages, and for each a status at most
 	p.closed, p.sub = true, nil
-	for len(p.pending) > 0 {
-		p.drop(p.pending[0].number)
-	}
+	p.dropAll()
 	p.fail(task.ErrClosed)
 	if p.status != nil {
 		p.nc.RemoveStatusListener(p.status)

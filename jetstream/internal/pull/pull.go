@@ -1,8 +1,10 @@
 // Package pull takes messages from a durable consumer one by one, for any number of waiting takers.
 //
-// The server has one pending request per taker, so it delivers a message at once. None is fetched
-// ahead, since its lease would run while it waits here. A single request cannot be withdrawn: a message
-// for a taker that has left goes to the next one, or back to the server. Close withdraws all requests.
+// The server may send as many messages as there are takers, and never less than half as many, so it delivers
+// one at once. Several takers share a request, because the server looks at every pending one for each
+// message. None is fetched ahead, since its lease would run while it waits here. A request cannot be
+// withdrawn: a message for a taker that has left goes to the next one, or back to the server. Close withdraws
+// all requests.
 package pull
 
 import (
@@ -30,10 +32,13 @@ const (
 	troubleLasts = 10 * time.Second       // after the last refusal
 )
 
-// Statuses that the server sends instead of a message.
+// Statuses that the server sends instead of messages, and the header that says how many of a request it does
+// not send.
 const (
 	statusExpired      = "408"
 	statusNoResponders = "503"
+
+	headerUnsent = "Nats-Pending-Messages"
 )
 
 // Puller takes messages from one durable consumer. It is safe for concurrent use.
@@ -47,17 +52,20 @@ type Puller struct {
 	status  chan nats.Status   // of the connection: re-established, or closed for good
 	inbox   string
 	takers  []chan result // in order of arrival; each has room for one
-	pending []request     // on the server, oldest first
+	pending []request     // on the server, oldest first, unless they are fulfilled
+	asked   int           // messages that the server may still send for them, at most
 	number  uint64        // of the last request
 	resumed bool          // on another connection, which counts answers from zero
 	closed  bool
 	trouble trouble
 }
 
-// request is pending on the server. A message does not name its request; the server uses the oldest.
+// request is pending on the server. A message does not name its request, and when the last one of a request
+// is sent the server does not say so.
 type request struct {
 	number uint64
-	lost   *time.Timer // fires when the server should have answered
+	batch  int         // how many messages it is for
+	lost   *time.Timer // fires when the server has answered or lost it
 }
 
 type result struct {
@@ -144,26 +152,26 @@ func (p *Puller) leave(taker chan result) {
 	}
 }
 
-// ask sends a request for each taker without one. The lock is held.
+// ask sends a request if the server may send messages for half of the takers at most. The lock is held.
 func (p *Puller) ask() {
-	if p.closed {
+	batch := len(p.takers) - p.asked
+	if p.closed || 2*batch < len(p.takers) || batch <= 0 {
 		return
 	}
 	expires := expiry
 	if !p.trouble.last.IsZero() && time.Since(p.trouble.last) < troubleLasts {
 		expires = shortExpiry
 	}
-	body := []byte(`{"batch":1,"expires":` + strconv.FormatInt(int64(expires), 10) + `}`)
-	for len(p.pending) < len(p.takers) {
-		p.number++
-		number := p.number
-		if err := p.nc.PublishRequest(p.next, p.inbox+strconv.FormatUint(number, 10), body); err != nil {
-			time.AfterFunc(expires, p.askAgain) // disconnected; a new connection asks at once
-			return
-		}
-		lost := time.AfterFunc(expires+grace, func() { p.lost(number) })
-		p.pending = append(p.pending, request{number, lost})
+	p.number++
+	number := p.number
+	body := fmt.Appendf(nil, `{"batch":%d,"expires":%d}`, batch, expires)
+	if err := p.nc.PublishRequest(p.next, p.inbox+strconv.FormatUint(number, 10), body); err != nil {
+		time.AfterFunc(expires, p.askAgain) // disconnected; a new connection asks at once
+		return
 	}
+	lost := time.AfterFunc(expires+grace, func() { p.lost(number) })
+	p.pending = append(p.pending, request{number, batch, lost})
+	p.asked += batch
 }
 
 func (p *Puller) askAgain() {
@@ -172,21 +180,39 @@ func (p *Puller) askAgain() {
 	p.ask()
 }
 
-// lost replaces a request that the server did not answer.
+// lost drops a request for which nothing more comes: it was fulfilled, or the server has lost it.
 func (p *Puller) lost(number uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drop(number)
+	p.drop(number, "")
 	p.ask()
 }
 
-// drop removes a pending request. The lock is held.
-func (p *Puller) drop(number uint64) {
+// drop removes a pending request, for which the server does not send so many messages; "": it is not known
+// how many. The lock is held.
+func (p *Puller) drop(number uint64, unsent string) {
 	i := slices.IndexFunc(p.pending, func(r request) bool { return r.number == number })
-	if i >= 0 {
-		p.pending[i].lost.Stop()
-		p.pending = slices.Delete(p.pending, i, i+1)
+	if i < 0 {
+		return
 	}
+	p.pending[i].lost.Stop()
+	p.pending = slices.Delete(p.pending, i, i+1)
+	if n, err := strconv.Atoi(unsent); err == nil {
+		p.asked = max(0, p.asked-n)
+	}
+	others := 0
+	for _, r := range p.pending {
+		others += r.batch
+	}
+	p.asked = min(p.asked, others)
+}
+
+// dropAll forgets all requests. The lock is held.
+func (p *Puller) dropAll() {
+	for _, r := range p.pending {
+		r.lost.Stop()
+	}
+	p.pending, p.asked = p.pending[:0], 0
 }
 
 // reconnected drops all requests, which the previous server lost, and ends the wait if the connection is
@@ -194,9 +220,7 @@ func (p *Puller) drop(number uint64) {
 func (p *Puller) reconnected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.pending) > 0 {
-		p.drop(p.pending[0].number)
-	}
+	p.dropAll()
 	p.resumed = true
 	if p.nc.IsClosed() {
 		p.fail(nats.ErrConnectionClosed)
@@ -211,8 +235,8 @@ func (p *Puller) receive(msg *nats.Msg) {
 	p.mu.Lock()
 	suffix, isStatus := strings.CutPrefix(msg.Subject, p.inbox)
 	if !isStatus {
-		if len(p.pending) > 0 {
-			p.drop(p.pending[0].number)
+		if p.asked--; p.asked <= 0 {
+			p.dropAll()
 		}
 		p.mu.Unlock()
 		p.deliver(msg)
@@ -220,7 +244,7 @@ func (p *Puller) receive(msg *nats.Msg) {
 	}
 	defer p.mu.Unlock()
 	if number, err := strconv.ParseUint(suffix, 10, 64); err == nil {
-		p.drop(number)
+		p.drop(number, msg.Header.Get(headerUnsent))
 	}
 	if p.closed {
 		return
@@ -242,6 +266,7 @@ func (p *Puller) deliver(msg *nats.Msg) {
 	}
 	first := p.takers[0]
 	p.takers = p.takers[1:]
+	p.ask()
 	p.mu.Unlock()
 	first <- result{msg: msg}
 }

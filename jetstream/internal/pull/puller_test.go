@@ -2,8 +2,11 @@ package pull
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -184,6 +187,66 @@ func TestPullerHasOneRequestPerTaker(t *testing.T) {
 		f.give(t, p, "b") // there is no taker
 		if len(*strays) != 1 || (*strays)[0] != "b" {
 			t.Errorf("strays %v, want b", *strays)
+		}
+	})
+}
+
+// batches returns how many messages the requests that arrived are for.
+func (f *fakeConsumer) batches(t *testing.T) (all []int) {
+	t.Helper()
+	synctest.Wait()
+	for len(f.requests) > 0 {
+		var r struct{ Batch int }
+		natstest.Must(t, json.Unmarshal((<-f.requests).Data, &r))
+		all = append(all, r.Batch)
+	}
+	return all
+}
+
+func TestTakersShareRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, f, strays := pulling(t)
+		var takers []<-chan taken
+		take := func(n int) {
+			for range n {
+				takers = append(takers, takeFrom(t.Context(), p))
+				synctest.Wait()
+			}
+		}
+		give := func(n int) {
+			for i := range n {
+				f.give(t, p, strconv.Itoa(i))
+				wantTaken(t, takers[i], strconv.Itoa(i))
+			}
+			takers = takers[n:]
+		}
+		wantBatches := func(when string, want ...int) {
+			t.Helper()
+			if got := f.batches(t); !slices.Equal(got, want) {
+				t.Errorf("%s: requests for %v messages, want %v", when, got, want)
+			}
+		}
+		take(1)
+		first := f.request(t, time.Second)
+		take(7)
+		wantBatches("eight takers", 1, 2, 4)
+		give(6)
+		take(1)
+		wantBatches("three takers, and the server may send two more")
+		take(2)
+		wantBatches("five takers", 2)
+		take(3)
+		wantBatches("eight takers, and the server may send four more", 4)
+
+		<-time.After(time.Second)
+		natstest.Must(t, f.nc.PublishMsg(&nats.Msg{Subject: first.Reply, Header: nats.Header{"Status": {statusExpired}, headerUnsent: {"8"}}}))
+		wantBatches("none of them will be sent", 8)
+		<-time.After(expiry + grace)
+		wantBatches("no answer", 8)
+		give(8)
+		if len(*strays) > 0 {
+			t.Errorf("strays %v", *strays)
 		}
 	})
 }

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/engine"
@@ -56,6 +53,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		}
 		claim := commands.Claim{
 			Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.agent.Load().changed(d.State), Tickets: true,
+			Key: d.node.cfg.Key.ID(), Keys: d.node.proofs.Version(),
 			RetriedBy: d.trial.retry.By, User: d.trial.retry.User,
 		}
 		for _, e := range d.callsHere() { // they ended with the last driver
@@ -151,81 +149,3 @@ func (d *driver) refuseAll(ctx context.Context, why events.Refused, unless func(
 	}
 	return false, nil
 }
-
-// lease renews a run token in the background, because its driver may wait for a server or for a
-// slow decision longer than the token lasts. A node has thousands, so a lease is a timer and no goroutine.
-// Any goroutine may call its methods, but start.
-type lease struct {
-	token   extender
-	log     *zap.Logger
-	renewed atomic.Pointer[time.Time] // with the monotonic clock
-
-	mu    sync.Mutex // held while the token is renewed
-	timer *time.Timer
-	over  bool
-}
-
-// extender is the part of a run token that a lease needs.
-type extender interface {
-	Extend() error
-	AckWait() time.Duration
-}
-
-// extendAgain is the pause after a failed renewal: connections return within seconds.
-const extendAgain = 250 * time.Millisecond
-
-func newLease(token extender, log *zap.Logger) *lease {
-	l := &lease{token: token, log: log}
-	now := time.Now()
-	l.renewed.Store(&now)
-	return l
-}
-
-// start renews until stop, or until ctx ends. If no renewal succeeds for as long as the token
-// lasts, it calls lost with ErrLeaseLost: another driver may have the token by then, and a
-// renewal would steal it.
-func (l *lease) start(ctx context.Context, lost context.CancelCauseFunc) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	context.AfterFunc(ctx, l.stop)
-	l.timer = time.AfterFunc(l.token.AckWait()/3, func() {
-		if !l.renew() {
-			lost(ErrLeaseLost)
-		}
-	})
-}
-
-// renew renews the token and sets the timer for the next time. It returns false if the token was lost.
-func (l *lease) renew() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over {
-		return true
-	}
-	now := time.Now()
-	if now.Sub(*l.renewed.Load()) >= l.token.AckWait() {
-		return false
-	}
-	wait := l.token.AckWait() / 3
-	if err := l.token.Extend(); err != nil {
-		l.log.Warn("run token could not be renewed", zap.Error(err))
-		wait = extendAgain
-	} else {
-		l.renewed.Store(&now)
-	}
-	l.timer.Reset(wait)
-	return true
-}
-
-// stop ends the renewals. Once it has returned, the token may be given away.
-func (l *lease) stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.over = true
-	l.timer.Stop()
-}
-
-// fresh reports whether the last renewal is younger than half of the token's lifetime. Without
-// a fresh lease nothing that costs or acts may start: the process may have been suspended for
-// longer than the lease.
-func (l *lease) fresh() bool { return time.Since(*l.renewed.Load()) < l.token.AckWait()/2 }

@@ -85,7 +85,7 @@ func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) 
 		if err == nil {
 			d.node.cfg.Metrics.EntryAppended(len(e.Events), time.Since(began))
 		}
-		if !errors.Is(err, nats.ErrNoResponders) || !d.lease.fresh() || !pause.For(ctx, appendAgain) {
+		if !errors.Is(err, nats.ErrNoResponders) || !d.lease.Fresh() || !pause.For(ctx, appendAgain) {
 			return next, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/actor/internal/lease"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -24,7 +25,7 @@ type driver struct {
 
 	node  *Node
 	token *jetstream.Token
-	lease *lease
+	lease *lease.Lease
 	trial *trial
 	log   *zap.Logger
 	fail  context.CancelCauseFunc      // ends Run
@@ -60,7 +61,7 @@ type driver struct {
 
 func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *driver {
 	d := &driver{
-		node: n, token: token, lease: newLease(token, log), trial: newTrial(n, token.Session(), log), log: log,
+		node: n, token: token, lease: lease.New(token, log), trial: newTrial(n, token.Session(), log), log: log,
 		inbox: n.cell.Inbox().Reader(token.Session(), nil), missing: make(chan string), unread: make(chan struct{}, 1),
 		storing:  make(chan struct{}, 1),
 		listings: listings(n.cell),
@@ -77,9 +78,9 @@ func (d *driver) Run(ctx context.Context) (how string, err error) {
 	ctx, d.fail = context.WithCancelCause(ctx)
 	defer d.storers.Wait()
 	defer d.fail(nil)
-	d.lease.start(ctx, d.fail)
+	d.lease.Start(ctx, func() { d.fail(ErrLeaseLost) })
 	d.trial.begin(ctx)
-	defer d.lease.stop()
+	defer d.lease.Stop()
 	d.performer = engine.NewPerformer(ctx, d.perform, func(e *engine.PanicError) { d.fail(e) })
 	defer d.performer.Stop(ErrDrain, nil)
 	how, err = d.rest(ctx)

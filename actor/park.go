@@ -40,8 +40,8 @@ func (d *driver) release(ctx context.Context) error {
 		return fmt.Errorf("purge inbox: %w", err)
 	}
 	d.trial.finish(ctx, true)
-	d.lease.stop()
-	if !d.lease.fresh() {
+	d.lease.Stop()
+	if !d.lease.Fresh() {
 		return ErrLeaseLost
 	}
 	if err := d.token.Done(ctx); err != nil {
@@ -73,7 +73,7 @@ const releaseAfter = 3 * time.Second
 //   - Any other error: the token is returned for later. If the session would end its next driver in
 //     the same way, the pauses grow, or the session is set aside.
 func (d *driver) left(ctx context.Context, err error) (string, error) {
-	d.lease.stop()
+	d.lease.Stop()
 	unknown := errors.Is(err, journal.ErrUnknown)
 	if ctx.Err() != nil && !unknown && !errors.Is(err, journal.ErrConflict) {
 		err = context.Cause(ctx) // not one of its consequences
@@ -83,7 +83,7 @@ func (d *driver) left(ctx context.Context, err error) (string, error) {
 		return d.broken(ctx, err)
 	}
 	d.trial.finish(ctx, false)
-	switch fresh := d.lease.fresh(); {
+	switch fresh := d.lease.Fresh(); {
 	case unknown && !d.serving && !errors.Is(err, context.DeadlineExceeded) && fresh:
 		return leftFenced, errors.Join(fmt.Errorf("%w: %w", ErrFenced, err), d.token.ReleaseAfter(releaseAfter))
 	case unknown:
@@ -105,7 +105,7 @@ func (d *driver) left(ctx context.Context, err error) (string, error) {
 func (d *driver) broken(ctx context.Context, err error) (string, error) {
 	setAside, wait := d.trial.broke(ctx, err, !panicked(err), d.token.AckWait())
 	switch {
-	case !d.lease.fresh():
+	case !d.lease.Fresh():
 		return leftBroken, err
 	case setAside:
 		return leftAside, errors.Join(err, d.giveUp(context.WithoutCancel(ctx)))
@@ -118,7 +118,7 @@ func (d *driver) broken(ctx context.Context, err error) (string, error) {
 func (d *driver) giveUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	if d.lease.stop(); !d.lease.fresh() {
+	if d.lease.Stop(); !d.lease.Fresh() {
 		return ErrLeaseLost
 	}
 	s := d.token.Session()
@@ -171,7 +171,7 @@ func (d *driver) drain(ctx context.Context) (string, error) {
 // slow to stop.
 func (d *driver) handOver() error {
 	d.performer.Stop(ErrDrain, func(id string) bool { return !isCall(id) })
-	if !d.lease.fresh() {
+	if !d.lease.Fresh() {
 		return ErrLeaseLost
 	}
 	if err := d.token.Release(); err != nil {

@@ -31,7 +31,7 @@ func (d *driver) sync(context.Context) error {
 		})
 	}
 	return d.performer.Sync(owed, func() (*engine.View, error) {
-		if !d.lease.fresh() {
+		if !d.lease.Fresh() {
 			return nil, ErrLeaseLost
 		}
 		return d.View(owed), nil

@@ -1,4 +1,4 @@
-package actor
+package lease
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"go.uber.org/zap"
 )
+
+var errLost = errors.New("lost")
 
 // cut is a token whose renewals fail for a while.
 type cut struct {
@@ -31,18 +33,18 @@ func TestALeaseOutlivesAShortDisconnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		token := &cut{from: began, until: began.Add(10 * time.Second)}
-		l := newLease(token, zap.NewNop())
+		l := New(token, zap.NewNop())
 		ctx, lost := context.WithCancelCause(t.Context())
-		l.start(ctx, lost)
+		l.Start(ctx, func() { lost(errLost) })
 		<-time.After(7 * time.Second)
-		if l.fresh() {
+		if l.Fresh() {
 			t.Error("the lease is fresh after 7 s without a renewal")
 		}
 		<-time.After(4 * time.Second)
-		if !l.fresh() || ctx.Err() != nil {
-			t.Errorf("fresh = %v, lost: %v; want it renewed with the connection", l.fresh(), context.Cause(ctx))
+		if !l.Fresh() || ctx.Err() != nil {
+			t.Errorf("fresh = %v, lost: %v; want it renewed with the connection", l.Fresh(), context.Cause(ctx))
 		}
-		l.stop()
+		l.Stop()
 		n := len(token.sent)
 		<-time.After(time.Minute)
 		if len(token.sent) != n {
@@ -57,17 +59,17 @@ func TestALeaseThatMayHaveExpiredIsNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		token := &cut{from: began, until: began.Add(13 * time.Second)}
-		l := newLease(token, zap.NewNop())
+		l := New(token, zap.NewNop())
 		ctx, lost := context.WithCancelCause(t.Context())
-		l.start(ctx, lost)
+		l.Start(ctx, func() { lost(errLost) })
 		<-ctx.Done()
-		if !errors.Is(context.Cause(ctx), ErrLeaseLost) {
-			t.Errorf("cause = %v, want ErrLeaseLost", context.Cause(ctx))
+		if !errors.Is(context.Cause(ctx), errLost) {
+			t.Errorf("cause = %v, want errLost", context.Cause(ctx))
 		}
 		<-time.After(time.Minute)
 		if len(token.sent) != 0 {
 			t.Errorf("renewed after %v", token.sent)
 		}
-		l.stop()
+		l.Stop()
 	})
 }

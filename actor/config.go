@@ -9,6 +9,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/model"
@@ -53,6 +54,12 @@ type Config struct {
 	// Version names the version of Effects.Permissions. A session that moves to a node with
 	// another name, or with other hooks or mutators, records the change. "": all versions are the same.
 	Version string
+	// Key signs what the node writes: entries, snapshots and commands to other sessions. Nil: nothing is signed.
+	Key *keys.Signer
+	// Root is the public key of the root that signs the cell's directory of keys. The node then refuses
+	// entries, snapshots, commands and results that are signed wrongly, or are not although the directory
+	// requires it. "": nothing is checked.
+	Root    string
 	Logger  *zap.Logger // nil: silent
 	Metrics Metrics     // nil: none
 }

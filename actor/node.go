@@ -43,6 +43,7 @@ import (
 
 	"github.com/turnlog/turnlog/actor/internal/firing"
 	"github.com/turnlog/turnlog/actor/internal/offers"
+	"github.com/turnlog/turnlog/actor/internal/proof"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/logfield"
@@ -64,6 +65,7 @@ type Node struct {
 	trials  *jetstream.Trials
 	tickets *jetstream.Tickets // set by Run
 	offers  *offers.Offers     // set by Run
+	proofs  *proof.Guard       // set by Run; nil: nothing is checked
 	firing  *firing.Handler
 	noAgent *agentRuntime // of sessions without an agent
 	agents  memo.Cache[[sha256.Size]byte, *agentRuntime]
@@ -94,7 +96,7 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
+	cfg, cell = cfg.withDefaults(), cell.Signing(cfg.Key)
 	cfg.Effects.Blobs = cell.Blobs() // input refers to nothing else
 	none, err := newAgentRuntime(cfg, engine.Equipment{})
 	if err != nil {
@@ -149,13 +151,17 @@ func (n *Node) run(ctx context.Context) error {
 	if n.tickets, err = n.cell.Tickets(ctx); err != nil {
 		return err
 	}
+	forged := func(what string) { n.cfg.Metrics.CommandHandled(what, "forged") }
+	if n.proofs, err = proof.Open(ctx, n.cell, n.cfg.Root, n.cfg.Key, n.log, forged); err != nil {
+		return err
+	}
 	n.log.Info("node started", zap.Int("capacity", n.cfg.Capacity))
 
 	drivers, drain := context.WithCancelCause(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	group, gctx := errgroup.WithContext(ctx)
 	for _, background := range []func(context.Context) error{
-		n.offers.Follow, n.sweep, n.record, n.guard, n.firing.Follow, n.advertise,
+		n.offers.Follow, n.sweep, n.record, n.guard, n.proofs.Follow, n.firing.Follow, n.advertise,
 		func(ctx context.Context) error { return n.take(ctx, drivers, &running) },
 	} {
 		group.Go(func() error { return background(gctx) })

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/actor/internal/proof"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -133,7 +134,7 @@ func (c *child) send(ctx context.Context, id string, cmd commands.Command) (uint
 // ended waits until the session has finished its turn, or was refused.
 func (c *child) ended(ctx context.Context) (*loop.State, error) {
 	s := loop.New(c.id)
-	for rec, err := range c.node.cell.Journal().Follow(ctx, c.id, 0) {
+	for rec, err := range c.node.proofs.Journal(c.node.cell.Journal()).Follow(ctx, c.id, 0) {
 		if err == nil {
 			err = rec.Err
 		}
@@ -184,5 +185,5 @@ func (n *Node) read(ctx context.Context, id content.SessionID) (*loop.State, err
 }
 
 func (n *Node) reader(log *zap.Logger) engine.Reader {
-	return engine.Reader{Journal: n.cell.Journal(), Snapshots: n.cell.Snapshots(), Logger: log}
+	return engine.Reader{Journal: n.proofs.Journal(n.cell.Journal()), Snapshots: proof.Snapshots{Of: n.cell.Snapshots(), Guard: n.proofs}, Logger: log}
 }

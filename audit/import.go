@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/audit/internal/view"
 	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 )
@@ -115,6 +116,9 @@ func (i *importer) next() (journal.Record, error) {
 		e.Events = nil
 	}
 	i.last = rec.Seq
+	if rec.Signature, err = content.ParseSignature(view.Signature(raw)); err != nil {
+		return rec, i.bad(verdict.Forged, rec.Seq, "%v", err)
+	}
 	if i.shown, err = view.Append(i.shown[:0], rec); err != nil {
 		return rec, err
 	}

@@ -17,6 +17,9 @@ type Claim struct {
 
 	Tickets bool `msgpack:"tk,omitempty"` // the host issues and requires tickets for dispatches
 
+	Key  string `msgpack:"k,omitempty"`  // the id of the key that signs the host's entries
+	Keys uint64 `msgpack:"kv,omitempty"` // the version of the directory of keys that the host goes by
+
 	RetriedBy string `msgpack:"rb,omitempty"` // who had the session tried again, which was set aside
 	User      string `msgpack:"us,omitempty"` // the same, verified
 }
@@ -68,6 +71,7 @@ type ResolveApproval struct {
 	Reason   string             `msgpack:"r,omitempty"`
 	By       string             `msgpack:"b,omitempty"`
 	Input    json.RawMessage    `msgpack:"in,omitempty"` // patched input; implies Approve
+	Shown    string             `msgpack:"sh,omitempty"` // the digest of what was asked; the decision is refused if something else is pending
 	Always   bool               `msgpack:"al,omitempty"` // with Approve, without Input: do not ask the same question about the same tool again
 }
 

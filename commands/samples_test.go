@@ -94,7 +94,7 @@ func askSamples() []Command {
 		Routes: []events.RouteRule{{Tool: "sh", Route: content.DetachSoon, DetachAfter: 1}},
 	}
 	return []Command{
-		Claim{Node: "node-a", Token: "t", Lost: []content.Place{samplePlace}, Config: &config, Tickets: true, RetriedBy: "ada", User: "ada"},
+		Claim{Node: "node-a", Token: "t", Lost: []content.Place{samplePlace}, Config: &config, Tickets: true, RetriedBy: "ada", User: "ada", Key: "T0uaTKkNbe0ytWwa", Keys: 3},
 		OpenSession{
 			Config: config, Transcript: sampleItems(), Input: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
 			Parent: "s-0", Resume: true, From: "s-0@9",
@@ -102,7 +102,7 @@ func askSamples() []Command {
 		SubmitInput{Items: sampleItems(), OnBusy: events.Interrupt, Options: options},
 		Continue{Turn: "turn-3", Round: 2, Wait: WaitYield},
 		ResolveApproval{
-			Approval: "t3-r2-c1-g1", Call: "call_b", Approve: true, Reason: "fine", By: "ada", Input: json.RawMessage(`{"a":1}`), Always: true,
+			Approval: "t3-r2-c1-g1", Call: "call_b", Approve: true, Reason: "fine", By: "ada", Input: json.RawMessage(`{"a":1}`), Always: true, Shown: "5d41402a",
 		},
 		AllowTools{Tools: []string{"fs_*"}, By: "ada"},
 		SettleDeadLetter{Call: "call_b", Retry: true, MayRepeat: true, Reason: "checked", By: "ada"},

@@ -18,6 +18,9 @@ type DriverClaimed struct {
 
 	Tickets bool `msgpack:"tk,omitempty" json:"tickets,omitempty"` // reports about later dispatches need their tickets
 
+	Key  string `msgpack:"k,omitempty" json:"key,omitempty"`           // the id of the key that signs the owner's entries
+	Keys uint64 `msgpack:"kv,omitempty" json:"keys_version,omitempty"` // the version of the directory of keys that the owner goes by
+
 	RetriedBy string `msgpack:"rb,omitempty" json:"retried_by,omitempty"` // who had the session tried again, which was set aside
 	User      string `msgpack:"us,omitempty" json:"user,omitempty"`       // the same, verified, see content.Sender
 }

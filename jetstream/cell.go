@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
@@ -33,6 +34,7 @@ type Cell struct {
 	names layout.Names
 	user  string // whose name the server verifies; "": none
 	blobs *blob.Store
+	key   *keys.Signer // signs what is written; nil: nothing is signed
 
 	decoding *semaphore.Weighted // memory for decoding commands
 }
@@ -61,6 +63,24 @@ func (c *Cell) Namespace() string { return c.names.NS }
 // User returns the name under which this connection sends commands, from its inbox prefix: _USER_ada
 // is ada's. The server denies other users that prefix and that name. Without such a prefix it is empty.
 func (c *Cell) User() string { return c.user }
+
+// Signing returns the cell over the same connection, with a key that signs what is written: entries and
+// snapshots, commands, and reports of workers. With nil nothing is signed.
+func (c *Cell) Signing(key *keys.Signer) *Cell {
+	signing := *c
+	signing.key = key
+	return &signing
+}
+
+// Key returns the key of Signing, or nil.
+func (c *Cell) Key() *keys.Signer { return c.key }
+
+// sign adds a signature to the headers of a message, if the cell has a key. The text is computed only then.
+func (c *Cell) sign(msg *nats.Msg, text func() []byte) {
+	if c.key != nil {
+		msg.Header[layout.HeaderSignature] = []string{c.key.Sign(text()).String()}
+	}
+}
 
 // Conn returns the cell's connection.
 func (c *Cell) Conn() *nats.Conn { return c.nc }

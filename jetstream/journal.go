@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -55,6 +56,7 @@ func (j *Journal) append(ctx context.Context, head journal.Head, e events.Entry)
 		return next, err
 	}
 	describe(msg, head, e, next, journal.TraceParent(ctx))
+	j.cell.sign(msg, func() []byte { return statement.Entry(j.cell.names.NS, e.Session, next.Seq, next.Hash) })
 	next.Guard, err = j.cell.api.Publish(ctx, msg)
 	switch {
 	case err == nil:
@@ -237,8 +239,18 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 // fromHeaders sets the fields of rec that are in the headers.
 func fromHeaders(rec *journal.Record, s content.SessionID, m api.Message) {
 	rec.Seq = api.HeaderUint(m.Header, layout.HeaderSeq)
+	rec.Signature = signatureOf(m.Header)
 	rec.Entry = events.Entry{Session: s, Seq: rec.Seq, At: content.TimeOf(m.Time)}
 	_ = rec.Entry.Prev.UnmarshalText([]byte(m.Header.Get(layout.HeaderPrev))) // the chain detects errors
+}
+
+// signatureOf returns the signature in the headers of a message. One that is not of its form has no key.
+func signatureOf(h nats.Header) content.Signature {
+	s, err := content.ParseSignature(h.Get(layout.HeaderSignature))
+	if err != nil {
+		s.Bytes = []byte(h.Get(layout.HeaderSignature))
+	}
+	return s
 }
 
 // position describes the position of a message in the journal.

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
@@ -53,6 +54,7 @@ func (s *Snapshots) Put(ctx context.Context, id content.SessionID, snap journal.
 	if err != nil {
 		return b.Failed("put", key, err)
 	}
+	s.cell.sign(msg, func() []byte { return statement.Snapshot(s.cell.names.NS, id, snap) })
 	if _, err := b.Write(ctx, "put", key, msg.Data, msg.Header); err != nil {
 		return err
 	}
@@ -69,6 +71,7 @@ func (s *Snapshots) Get(ctx context.Context, id content.SessionID) (journal.Snap
 	if errors.Is(err, ErrBlobMissing) { // the snapshot may have been replaced meanwhile
 		it, ok, err = s.bucket.Get(ctx, string(id))
 	}
+	it.Value.Signature = signatureOf(it.Header)
 	return it.Value, ok, err
 }
 

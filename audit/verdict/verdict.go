@@ -17,6 +17,7 @@
 package verdict
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -68,6 +69,9 @@ type Verdict struct {
 	Anchors       int                  `json:"anchors"` // earlier heads that are still in the journal
 	Warnings      []Fault              `json:"warnings,omitempty"`
 
+	// Signers lists who signed what, and what is unsigned. Without keys it is empty.
+	Signers []Signer `json:"signers,omitempty"`
+
 	// UnjudgedFrom is the first entry whose events were not checked, only the chain, because the entry or
 	// an earlier one cannot be interpreted. Zero: everything was checked.
 	UnjudgedFrom uint64 `json:"unjudged_from,omitempty"`
@@ -77,6 +81,25 @@ type Verdict struct {
 
 	last   content.Time // of the head
 	proofs map[Level]Proof
+}
+
+// Signer is how much of one kind is signed with one key.
+type Signer struct {
+	What  string `json:"what"`   // entries
+	Name  string `json:"signer"` // the owner of the key; "": unknown, or it is unsigned
+	Key   string `json:"key"`    // its id; "": it is unsigned
+	Count uint64 `json:"count"`
+}
+
+// String describes the signer in a few words.
+func (s Signer) String() string {
+	switch {
+	case s.Key == "":
+		return fmt.Sprintf("%d %s, unsigned", s.Count, s.What)
+	case s.Name == "":
+		return fmt.Sprintf("%d %s, by the unknown key %s", s.Count, s.What, s.Key)
+	}
+	return fmt.Sprintf("%d %s, by %s (key %s)", s.Count, s.What, s.Name, s.Key)
 }
 
 // Proof is evidence beyond the chain.
@@ -174,7 +197,9 @@ func (v *Verdict) notProved() (out []string) {
 	default:
 		out = append(out, "completeness: entries after the last one may have been cut off")
 	}
-	if _, signed := v.proofs[Signed]; !signed {
+	if _, signed := v.proofs[Signed]; signed {
+		out = append(out, "who: names of workers, approvers and users that did not sign are the driver's word")
+	} else {
 		out = append(out, "who: it is unsigned, so the names of drivers, workers, approvers and users are the driver's word")
 	}
 	if v.Level < Witnessed {

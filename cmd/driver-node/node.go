@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
@@ -29,6 +30,7 @@ type flags struct {
 	hooks    bool
 	scripted bool
 	policy   string
+	root     string
 	tools    ownTools
 	http     *string
 
@@ -63,6 +65,9 @@ with the newest version from "turnlog agents publish". It keeps that version on 
 agents are commands that nodes run: always for agents of the folder, and for agents that were
 published or sent only with --agent-hooks. Configure all nodes of a deployment alike.
 
+With --sign-key the node signs every entry, and with --keys-root it refuses entries, snapshots, commands and
+results that others signed wrongly, or did not sign although the directory of keys requires it.
+
 With --profile the node refuses a weaker deployment: "dev" is one copy on disk, "standard" three,
 "audit" three that are synced before a write is acknowledged. NATS does not report to clients when
 servers sync: see --monitor and --assume-sync.`,
@@ -71,6 +76,7 @@ servers sync: see --monitor and --assume-sync.`,
   driver-node --server nats://127.0.0.1:4222 --agents /etc/turnlog/agents
   driver-node --context production --profile standard --policy /etc/turnlog/policy.yaml
   driver-node --server nats://127.0.0.1:4222 --tools fs --root /srv/project
+  driver-node --context production --sign-key node-1.nk --keys-root "$(cat root.pub)"
   driver-node --name node-1 --http 127.0.0.1:8080 --log-format json`,
 	}
 	cmd.SetErr(stderr)
@@ -84,10 +90,12 @@ servers sync: see --monitor and --assume-sync.`,
 	cli.AgentHooksFlag(cmd, &f.hooks)
 	fs.BoolVar(&f.scripted, "scripted", true, "run scripted models, whose scripts come from those who start sessions; turn this off in production")
 	cli.PolicyFlag(cmd, &f.policy)
+	fs.StringVar(&f.root, "keys-root", "", "public `key` of the root that signs the directory of keys: refuse what is signed wrongly, or not although it must be; default: check nothing")
 	f.tools.register(cmd)
 	f.http = ops.AddressFlag(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)
 	f.deployment.Provisions(cmd)
+	f.deployment.Signs(cmd, "entries and snapshots")
 	f.durability = cli.NewDurability(cmd, "durability `profile` without which the node does not start")
 	f.log = cli.NewLog(cmd, zapcore.InfoLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -114,6 +122,8 @@ func (f flags) validate() error {
 		return cli.Usage("--capacity %d: use 1 or more", f.capacity)
 	case f.idle <= 0:
 		return cli.Usage("--idle %v: use a positive time", f.idle)
+	case f.root != "" && keys.CheckRoot(f.root) != nil:
+		return cli.Usage("--keys-root: %w", keys.CheckRoot(f.root))
 	case f.patience <= 0:
 		return cli.Usage("--worker-patience %v: use a positive time", f.patience)
 	}
@@ -151,6 +161,7 @@ func run(ctx context.Context, f flags, tools *startedTools, known *registry.Regi
 	node, err := actor.NewNode(cell.Cell, actor.Config{
 		Models: known.OpenShared, Name: f.name, Capacity: f.capacity, Idle: f.idle, WorkerPatience: f.patience, Logger: log, Metrics: newMetrics(registry),
 		Agents: f.host(cell.Cell, known), Policy: &policy, Scripted: f.scripted, Local: tools.queue, Drain: f.tools.drain,
+		Key: cell.Key(), Root: f.root,
 	})
 	if err != nil {
 		return cli.Usage("%w", err)
@@ -165,6 +176,7 @@ func run(ctx context.Context, f flags, tools *startedTools, known *registry.Regi
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", node.Name()), zap.Strings("models", ready(known)), zap.Int("capacity", f.capacity), zap.Duration("idle", f.idle), zap.Duration("worker_patience", f.patience),
 		zap.Bool("allow_commands", f.tools.commands), zap.String("agents", f.agents), zap.Bool("agent_hooks", f.hooks), zap.String("policy", policy.Name), zap.String("policy_digest", policy.Digest()),
+		zap.String("sign_key", cell.Key().ID()), zap.String("keys_root", f.root),
 		zap.String("http", server.Address()), zap.String("version", cli.Version()))...)
 
 	return cell.Work(ctx, server.Run, func(ctx context.Context) error {

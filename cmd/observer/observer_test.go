@@ -86,7 +86,7 @@ type writer struct {
 func (d *deployment) session(s content.SessionID) *writer {
 	d.t.Helper()
 	w := &writer{t: d.t, journal: d.cell.Journal(), state: loop.New(s)}
-	w.do(commands.Claim{Node: "n1"})
+	w.do(commands.Claim{Node: "n1", Key: d.cell.Key().ID()})
 	w.do(commands.OpenSession{Config: events.Config{Model: "demo"}, Transcript: []content.Item{content.SystemText("Be brief.")}})
 	return w
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
@@ -32,6 +33,9 @@ No chain can show that a journal was truncated, or replaced from some entry on. 
 the output of "observer heads" out of reach of users who can change journals, and pass it as
 --anchor. Without SESSION all sessions in that file are verified.
 
+With --keys-root it checks who signed: the drivers of the session, its workers, and the people who gave input or
+decided. It lists them, and what is unsigned. --keys is the directory of keys that the root signed.
+
 Exit codes: 0 the level is reached, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the level
 of --require is not reached, or --anchor has no head of the session; 7 something cannot be judged (a
 later format, an anchor covered by a tombstone), 8 the session was deleted, has expired, or was erased.`,
@@ -39,22 +43,31 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
   observer verify --file s-42.jsonl
   observer verify --file s-42.jsonl -o json
   observer verify --anchor heads.jsonl --require anchored
+  observer verify --file s-42.jsonl --keys turnlog-keys/directory --keys-root "$(cat turnlog-keys/root.pub)" --require signed
   zstdcat s-42.jsonl.zst | observer verify --file -`,
 	}
 	file := cmd.Flags().String("file", "", "verify an exported `file`; - is standard input")
 	output := cli.OutputFlag(cmd, asText, asJSON)
 	anchor := anchorFlag(cmd)
 	require := verdict.Chain
+	var signatures signatureFlags
+	signatures.register(cmd)
 	cmd.Flags().TextVar(&require, "require", verdict.Chain, "`level` to reach: "+verdict.LevelNames())
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if (*file == "") == (len(args) == 0) && (*anchor == "" || *file != "") {
 			return cli.Usage("give a SESSION, --file or --anchor")
 		}
-		v := verifier{app: a, cmd: cmd, file: *file, json: output.String() == asJSON, require: require}
+		v := verifier{app: a, cmd: cmd, file: *file, json: output.String() == asJSON, require: require, signatures: signatures}
+		if err := signatures.check(*file != ""); err != nil {
+			return err
+		}
 		if err := v.readAnchors(*anchor); err != nil {
 			return err
 		}
 		if *file != "" {
+			if v.keys, err = signatures.directory(cmd.Context(), nil); err != nil {
+				return err
+			}
 			return v.report(v.judgeFile())
 		}
 		if len(args) == 0 {
@@ -65,6 +78,9 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 			return err
 		}
 		return a.with(cmd, func(cell *cli.Cell) error {
+			if v.keys, err = signatures.directory(cmd.Context(), cell); err != nil {
+				return err
+			}
 			var failed []error
 			for _, s := range sessions {
 				failed = append(failed, v.report(v.judge(cell, s)))
@@ -88,6 +104,9 @@ type verifier struct {
 	json    bool
 	require verdict.Level
 	anchors []audit.Anchor
+
+	signatures signatureFlags
+	keys       *keys.Directory // nil: signatures are not checked
 }
 
 // readAnchors reads earlier heads.
@@ -155,7 +174,7 @@ func (v *verifier) judgeFile() (j judgment) {
 		return j
 	}
 	defer func() { _ = in.Close() }() // only read
-	if j.Verdict, j.err = audit.Verify(audit.Import(in), v.anchors...); j.err != nil {
+	if j.Verdict, j.err = v.verify(audit.Import(in), v.anchors); j.err != nil {
 		j.err = fmt.Errorf("%s: %w", j.subject, j.err)
 	}
 	j.anchored = len(v.of(j.Session)) > 0
@@ -165,7 +184,7 @@ func (v *verifier) judgeFile() (j judgment) {
 // judge verifies a session.
 func (v *verifier) judge(cell *cli.Cell, s content.SessionID) (j judgment) {
 	anchors := v.of(s)
-	j.Verdict, j.err = audit.Verify(read(v.cmd.Context(), cell, s, 1), anchors...)
+	j.Verdict, j.err = v.verify(read(v.cmd.Context(), cell, s, 1), anchors)
 	j.subject, j.anchored, j.Session = "session "+string(s), len(anchors) > 0, s // even if there is no entry
 	return j
 }
@@ -261,6 +280,9 @@ func (j judgment) text(w io.Writer, style render.Style) error {
 	line("level    %s", j.scope())
 	if j.Anchors > 0 {
 		line("anchors  %s held; %s after the last", render.Plural(j.Anchors, "earlier head is", "earlier heads are"), render.Plural(int(j.BeyondAnchor), "entry", "entries"))
+	}
+	for _, s := range j.Signers {
+		line("signed   %s", s)
 	}
 	if j.OpenTurn != "" {
 		line("open     %s is not finished", j.OpenTurn)

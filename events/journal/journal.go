@@ -44,6 +44,8 @@ type Head struct {
 type Snapshot struct {
 	Head  // of the entry
 	State []byte
+
+	Signature content.Signature // of the driver that stored it, or zero. Readers do not check it.
 }
 
 // Record is a stored entry.
@@ -54,6 +56,9 @@ type Record struct {
 	Err     error     // events.ErrUnknownKind: Entry has only the head of the entry
 	Stored  time.Time // by the store's clock; zero if it has none
 	Line    int       // in the file that it was read from; 0: none
+
+	// Signature is the driver's, beside the entry, or zero. Readers do not check it.
+	Signature content.Signature
 }
 
 // Journal keeps the journals of many sessions. Implementations are safe for concurrent use.

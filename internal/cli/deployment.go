@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
@@ -28,6 +29,7 @@ type Deployment struct {
 	provision bool
 	replicas  int
 	patience  time.Duration // how long to wait for the server
+	signKey   string        // the file; "": nothing is signed
 	lasting   bool          // the program runs until it is stopped
 	getenv    func(string) string
 }
@@ -51,6 +53,12 @@ func (d *Deployment) Provisions(cmd *cobra.Command) {
 	fs.BoolVar(&d.provision, "provision", true, "create the deployment's streams if they are missing")
 	fs.IntVar(&d.replicas, "replicas", 1, "`copies` of each stream that is created")
 	fs.DurationVar(&d.patience, "connect-timeout", 5*time.Second, "`time` to wait for a server that is not up yet")
+}
+
+// Signs adds the flag of a program that signs what it writes.
+func (d *Deployment) Signs(cmd *cobra.Command, what string) {
+	cmd.PersistentFlags().StringVar(&d.signKey, "sign-key", "", "`file` with the private key that signs "+what+" (see \"turnlog keys\"); default: nothing is signed")
+	_ = cmd.MarkPersistentFlagFilename("sign-key") // the flag exists
 }
 
 // Namespace returns the namespace of the cell.
@@ -96,6 +104,13 @@ func (d *Deployment) Dial(ctx context.Context, program string, log *zap.Logger) 
 	if _, err := jetstream.ParseNamespace(d.Namespace()); err != nil {
 		return nil, Usage("--%w", err)
 	}
+	var key *keys.Signer
+	if d.signKey != "" {
+		var err error
+		if key, err = keys.Read(d.signKey); err != nil {
+			return nil, Usage("--sign-key: %w", err)
+		}
+	}
 	nc, err := d.connect(ctx, program, log)
 	if errors.Is(err, natscli.ErrSettings) {
 		return nil, Usage("%w", err)
@@ -111,7 +126,7 @@ func (d *Deployment) Dial(ctx context.Context, program string, log *zap.Logger) 
 		nc.Close()
 		return nil, err
 	}
-	return &Cell{Cell: cell, Conn: nc}, nil
+	return &Cell{Cell: cell.Signing(key), Conn: nc}, nil
 }
 
 // connectPause is the time between attempts to connect.

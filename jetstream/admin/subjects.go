@@ -116,6 +116,7 @@ func headers() []headerRow {
 		{layout.HeaderTrace, journal},
 		{layout.HeaderBlob, []string{"JOURNAL", "INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{layout.HeaderTicket, []string{"INBOX", "TASKS"}},
+		{layout.HeaderSignature, []string{"JOURNAL", "SNAPSHOTS"}},
 		{"Nats-Schedule", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},
 		{"Nats-Schedule-Target", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},
 		{"Nats-Schedule-Time-Zone", []string{"SCHEDULES", "NAMED_SCHEDULES"}},

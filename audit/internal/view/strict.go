@@ -33,6 +33,23 @@ func Payload(line []byte) ([]byte, error) {
 	return decode([]byte(text))
 }
 
+// Signature returns the signature in a line, which is not part of its payload, or "".
+func Signature(line []byte) string {
+	const mark = `,"` + keySignature + `":"`
+	head, _, _ := bytes.Cut(line, []byte(`,"kinds":[`)) // as Append writes it
+	if _, text, ok := bytes.Cut(head, []byte(mark)); ok {
+		if text, _, ok := bytes.Cut(text, []byte{'"'}); ok {
+			return string(text)
+		}
+	}
+	if !bytes.Contains(line, []byte(keySignature)) {
+		return ""
+	}
+	shown, _ := Parse(line) // Difference reports the error
+	text, _ := shown[keySignature].(string)
+	return text
+}
+
 // decode accepts only what an encoder writes: no newlines, no bits after the last byte.
 func decode(text []byte) ([]byte, error) {
 	out := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
@@ -116,7 +133,7 @@ func object(d *json.Decoder) (any, error) {
 
 // keys are those of a line, in the order in which differences are reported.
 func keys() []string {
-	return []string{"hash", "seq", "session", "prev", "at", "epoch", "cause", "unread", "kinds", "events", keyPayload}
+	return []string{"hash", "seq", "session", "prev", "at", "epoch", "cause", keySignature, "unread", "kinds", "events", keyPayload}
 }
 
 // Difference says where the line that is shown differs from the real one, and "" if both say the same. An

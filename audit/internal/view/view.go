@@ -15,8 +15,10 @@ import (
 	"github.com/turnlog/turnlog/internal/jsontext"
 )
 
-// keyPayload is the last key of a line in an export.
-const keyPayload = "payload"
+const (
+	keyPayload   = "payload"   // the last key of a line in an export
+	keySignature = "signature" // of the driver; the payload does not have it
+)
 
 // Append appends a record as one line of an export, without the newline. The payload is the record; the
 // other fields are a view of it.
@@ -60,7 +62,11 @@ func appendHead(b []byte, r journal.Record) []byte {
 	at, _ := e.At.MarshalJSON() // it returns no error
 	b = append(b, at...)
 	b = strconv.AppendUint(append(b, `,"epoch":`...), e.Epoch, 10)
-	return jsontext.String(append(b, `,"cause":`...), e.Cause)
+	b = jsontext.String(append(b, `,"cause":`...), e.Cause)
+	if !r.Signature.IsZero() {
+		b = jsontext.String(append(b, `,"`+keySignature+`":`...), r.Signature.String())
+	}
+	return b
 }
 
 // appendEvents appends the kinds and the events, or why they are missing.

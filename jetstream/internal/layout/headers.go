@@ -17,6 +17,9 @@ const (
 	// in their bodies, because large bodies are blobs, which every worker may read.
 	HeaderTicket = "Turnlog-Ticket"
 
+	// HeaderSignature has the signature of what the message says: the id of its key, a dot, and base64.
+	HeaderSignature = "Turnlog-Sig"
+
 	// HeaderOperation marks a deleted key.
 	HeaderOperation = "KV-Operation"
 )

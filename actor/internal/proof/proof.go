@@ -1,0 +1,208 @@
+// Package proof has a node refuse what is signed wrongly, or not at all although it must be: entries and
+// snapshots that it reads, and commands and reports that it is sent.
+//
+// The one idea: it stands between the cell and everything that folds or decides, so nothing forged has an
+// effect. It needs the root of the cell's keys, and follows the directory that the root signs. Without a root
+// it checks nothing.
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/signed"
+	"github.com/turnlog/turnlog/audit/statement"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/signers"
+)
+
+// Guard checks what a node reads. A nil Guard checks nothing. It is safe for concurrent use.
+type Guard struct {
+	cell      *jetstream.Cell
+	directory *signers.Directory
+	own       *keys.Signer
+	log       *zap.Logger
+	forged    func(what string)
+}
+
+// ErrNotListed is returned by Open for a node whose own key the directory does not have as a driver's.
+var ErrNotListed = errors.New("the node's own key signs no entries")
+
+// Open returns the guard of a node, which goes by the keys of a root. own is the node's key, or nil. forged
+// counts what is refused, by what it is.
+func Open(ctx context.Context, cell *jetstream.Cell, root string, own *keys.Signer, log *zap.Logger, forged func(what string)) (*Guard, error) {
+	if root == "" {
+		return nil, nil //nolint:nilnil // it checks nothing
+	}
+	d, err := signers.Open(ctx, cell, root)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{cell: cell, directory: d, own: own, log: log, forged: forged}
+	return g, g.checkOwn()
+}
+
+// checkOwn returns an error if others would refuse what this node signs.
+func (g *Guard) checkOwn() error {
+	if g.own == nil {
+		return nil
+	}
+	text := keys.Text("turnlog-self/v1")
+	if _, err := g.directory.Newest().Check(g.own.Sign(text), text, content.TimeOf(time.Now()), keys.Driver); err != nil {
+		return fmt.Errorf("%w: %w (turnlog keys add driver:NAME --public %s)", ErrNotListed, err, g.own.Public())
+	}
+	return nil
+}
+
+// refresh is the pause between two looks for a newer directory.
+const refresh = 5 * time.Second
+
+// Follow reads newer directories until ctx ends. It returns ErrNotListed when the node's own key is revoked.
+func (g *Guard) Follow(ctx context.Context) error {
+	if g == nil {
+		return nil
+	}
+	for pause.For(ctx, refresh) {
+		before := g.directory.Newest().Version
+		if err := g.directory.Refresh(ctx); err != nil && ctx.Err() == nil {
+			g.log.Warn("directory of keys not read", zap.Error(err))
+		}
+		if now := g.directory.Newest().Version; now != before {
+			g.log.Info("directory of keys read", zap.Uint64("version", now))
+		}
+		if err := g.checkOwn(); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// Version returns the version of the directory that the guard goes by, or 0.
+func (g *Guard) Version() uint64 {
+	if g == nil {
+		return 0
+	}
+	return g.directory.Newest().Version
+}
+
+// Journal returns the cell's journal. Reading it ends with journal.ErrDamaged at an entry that is not signed
+// as it must be.
+func (g *Guard) Journal(j *jetstream.Journal) journal.Journal {
+	if g == nil {
+		return j
+	}
+	return &guarded{j, g}
+}
+
+type guarded struct {
+	*jetstream.Journal
+
+	guard *Guard
+}
+
+// Read yields the entries after a sequence number. The signatures of those before are checked, too.
+func (j *guarded) Read(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		for r, err := range j.ReadFrom(ctx, s, journal.Head{}) {
+			if (err != nil || r.Seq > after) && !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// ReadFrom yields the entries after head. An error after the last one may be about any of them.
+func (j *guarded) ReadFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		check := signed.Entries{Keys: j.guard.directory.Newest()}
+		all := j.checked(j.Journal.ReadFrom(ctx, s, head), s, &check)
+		for r, err := range all {
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+		if err := j.refuse(s, check.End()); err != nil {
+			yield(journal.Record{}, err)
+			return
+		}
+		if err := j.guard.knows(ctx, check.Version); err != nil {
+			yield(journal.Record{}, fmt.Errorf("read %s: %w", s, err))
+		}
+	}
+}
+
+// Follow yields the entries after a sequence number, and new ones as they are written. It checks every
+// signature, since there is no last one.
+func (j *guarded) Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
+	return j.checked(j.Journal.Follow(ctx, s, after), s, &signed.Entries{Keys: j.guard.directory.Newest(), Every: true})
+}
+
+// checked yields entries until one is not signed as it must be.
+func (j *guarded) checked(all iter.Seq2[journal.Record, error], s content.SessionID, check *signed.Entries) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		for r, err := range all {
+			if err == nil {
+				err = j.refuse(s, check.Add(r))
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// refuse counts the faults and returns the first one as an error.
+func (j *guarded) refuse(s content.SessionID, faults []*signed.Fault) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	j.guard.forged("entry")
+	return fmt.Errorf("%w: %s, %w", journal.ErrDamaged, s, faults[0])
+}
+
+// knows returns an error if a driver went by a later version of the directory than the cell has.
+func (g *Guard) knows(ctx context.Context, version uint64) error {
+	if version > g.Version() {
+		if err := g.directory.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+	if now := g.Version(); version > now {
+		return fmt.Errorf("%w: its last driver went by version %d, and the cell has %d: publish the newest one", keys.ErrRolledBack, version, now)
+	}
+	return nil
+}
+
+// Snapshots finds snapshots that a driver of the cell signed.
+type Snapshots struct {
+	Of    *jetstream.Snapshots
+	Guard *Guard
+}
+
+// Get returns the newest snapshot of a session. One that no driver signed does not count, if drivers must
+// sign; nor does one that is signed wrongly.
+func (s Snapshots) Get(ctx context.Context, id content.SessionID) (journal.Snapshot, bool, error) {
+	snap, ok, err := s.Of.Get(ctx, id)
+	if err != nil || !ok || s.Guard == nil {
+		return snap, ok, err
+	}
+	d, now := s.Guard.directory.Newest(), content.TimeOf(time.Now())
+	if snap.Signature.IsZero() && !d.Requires(keys.Driver, now) {
+		return snap, true, nil
+	}
+	_, err = d.Check(snap.Signature, statement.Snapshot(d.Cell, id, snap), now, keys.Driver)
+	if err != nil {
+		s.Guard.forged("snapshot")
+		return journal.Snapshot{}, false, fmt.Errorf("snapshot of %s at %d: %w", id, snap.Seq, err)
+	}
+	return snap, true, nil
+}

@@ -1,0 +1,79 @@
+package signed
+
+import (
+	"iter"
+
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// What is signed, as verdicts name it.
+const (
+	OfEntries = "entries"
+)
+
+// Audit checks the signatures of one journal while it is verified, and reports who signed what.
+type Audit struct {
+	entries Entries
+	faults  []*Fault
+	end     verdict.Point
+}
+
+// NewAudit returns an Audit that goes by a directory of keys. It checks the last signature of each epoch of
+// entries, or with every all of them.
+func NewAudit(d *keys.Directory, every bool) *Audit {
+	return &Audit{entries: Entries{Keys: d, Every: every}}
+}
+
+// Watch yields the records of a journal from its first entry on, as they are, and checks them.
+func (a *Audit) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		for r, err := range records {
+			if err == nil {
+				a.add(r)
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+func (a *Audit) add(r journal.Record) {
+	a.faults = append(a.faults, a.entries.Add(r)...)
+	a.end = verdict.Point{Seq: r.Seq, At: r.Entry.At}
+}
+
+// Judge adds what was found to a verdict on the journal, and settles it again.
+func (a *Audit) Judge(v *verdict.Verdict) {
+	v.Keys = true
+	a.faults = append(a.faults, a.entries.End()...)
+	for _, f := range a.faults {
+		v.Add(verdict.Fault{Kind: verdict.Forged, Seq: f.Seq, Line: f.Line, What: f.Err.Error()})
+	}
+	if a.entries.Unsigned == 0 && a.end.Seq > 0 {
+		v.Prove(verdict.Proof{Level: verdict.Signed, Through: a.end})
+	}
+	v.Signers = a.signers()
+	v.Settle()
+}
+
+// signers lists who signed, and how much nobody signed.
+func (a *Audit) signers() (out []verdict.Signer) {
+	for _, e := range a.entries.Epochs {
+		out = count(out, verdict.Signer{What: OfEntries, Name: e.Signer, Key: e.Key, Count: e.Entries})
+	}
+	return out
+}
+
+// count adds to the signer of the same things.
+func count(all []verdict.Signer, s verdict.Signer) []verdict.Signer {
+	for i := range all {
+		if all[i].What == s.What && all[i].Name == s.Name && all[i].Key == s.Key {
+			all[i].Count += s.Count
+			return all
+		}
+	}
+	return append(all, s)
+}

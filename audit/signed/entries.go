@@ -1,0 +1,140 @@
+// Package signed checks who signed what a journal records.
+//
+// The one idea: entries form a chain, so one signature over the last entry of an epoch covers all of its
+// entries and all epochs before. [Entries] checks that signature, and that no entry of the epoch lacks
+// one: the claim that begins an epoch names the key of its driver inside the chain, so signatures cannot be
+// stripped. Nodes check the journals that they read this way, and audits those that they verify.
+//
+// An epoch whose claim names no key is unsigned. That is a fault only from the time on from which the
+// directory of keys requires signatures of drivers.
+package signed
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/statement"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// What is wrong with entries, besides the errors of package keys.
+var (
+	ErrStripped = errors.New("it is not signed, although the claim of its driver names a key")
+	ErrUnsigned = errors.New("it is not signed, and signatures are required since then")
+	ErrOtherKey = errors.New("it is signed by another key than the claim of its driver names")
+)
+
+// Fault is a wrong signature of an entry, or of something that it records.
+type Fault struct {
+	Seq  uint64
+	Line int // in the file; 0: it was not read from a file
+	Err  error
+}
+
+// Error names the entry.
+func (f *Fault) Error() string { return fmt.Sprintf("entry %d: %v", f.Seq, f.Err) }
+
+// Unwrap returns what is wrong.
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Entries checks the signatures of one journal's entries, which are added in order. It may begin in the
+// middle of an epoch, whose entries then need the key of any driver.
+type Entries struct {
+	Keys  *keys.Directory
+	Every bool // check every signature, not only the last of each epoch
+
+	Epochs   []Epoch // so far
+	Version  uint64  // of the directory by which the drivers went, at most
+	Unsigned uint64  // entries without a signature, but tombstones
+
+	begun bool
+	claim string          // the id of the epoch's key; "": it names none
+	last  *journal.Record // signed, of the epoch, not checked yet
+}
+
+// Epoch is how many entries of a driver are signed.
+type Epoch struct {
+	Number  uint64 `json:"epoch"`
+	Node    string `json:"node,omitempty"` // as its claim says
+	Signer  string `json:"signer"`         // the owner of the key; "": unknown, or it is not signed
+	Key     string `json:"key,omitempty"`  // its id; "": it is not signed
+	Entries uint64 `json:"entries"`
+}
+
+// Add checks the next entry.
+func (c *Entries) Add(r journal.Record) (faults []*Fault) {
+	fault := func(err error) { faults = append(faults, &Fault{r.Seq, r.Line, err}) }
+	if claim, ok := claimOf(r.Entry); ok {
+		faults = c.End()
+		c.begun, c.claim, c.Version = true, claim.Key, max(c.Version, claim.Keys)
+		c.Epochs = append(c.Epochs, Epoch{Number: claim.Epoch, Node: claim.Node, Key: claim.Key})
+		if k, ok := c.Keys.Lookup(claim.Key); ok {
+			c.Epochs[len(c.Epochs)-1].Signer = k.Name
+		}
+	}
+	if n := len(c.Epochs); n > 0 {
+		c.Epochs[n-1].Entries++
+	}
+	_, tombstone := events.DeletionOf(r.Entry)
+	switch {
+	case r.Signature.IsZero() && tombstone: // keepers have no keys
+		return faults
+	case r.Signature.IsZero() && c.claim != "":
+		fault(ErrStripped)
+	case r.Signature.IsZero() && c.Keys.Requires(keys.Driver, at(r)):
+		fault(ErrUnsigned)
+	case r.Signature.IsZero():
+	case c.begun && !tombstone && r.Signature.Key != c.claim:
+		fault(fmt.Errorf("%w: %s, not %s", ErrOtherKey, r.Signature.Key, c.claim))
+	case c.Every || tombstone:
+		if err := c.check(r); err != nil {
+			fault(err)
+		}
+		return faults
+	default:
+		c.last = &r
+		return faults
+	}
+	if r.Signature.IsZero() {
+		c.Unsigned++
+	}
+	return faults
+}
+
+// End checks the last signature of the epoch. Call it after the last entry; more may follow.
+func (c *Entries) End() (faults []*Fault) {
+	if c.last != nil {
+		if err := c.check(*c.last); err != nil {
+			faults = []*Fault{{c.last.Seq, c.last.Line, err}}
+		}
+		c.last = nil
+	}
+	return faults
+}
+
+func (c *Entries) check(r journal.Record) error {
+	text := statement.Entry(c.Keys.Cell, r.Entry.Session, r.Seq, r.Hash)
+	if _, err := c.Keys.Check(r.Signature, text, at(r), keys.Driver); err != nil {
+		return fmt.Errorf("signature: %w", err)
+	}
+	return nil
+}
+
+// at is when an entry was written: by the store's clock, if there is one, else by the driver's.
+func at(r journal.Record) content.Time {
+	if !r.Stored.IsZero() {
+		return content.TimeOf(r.Stored)
+	}
+	return r.Entry.At
+}
+
+func claimOf(e events.Entry) (events.DriverClaimed, bool) {
+	if len(e.Events) == 0 {
+		return events.DriverClaimed{}, false
+	}
+	c, ok := e.Events[0].(events.DriverClaimed)
+	return c, ok
+}

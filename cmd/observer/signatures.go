@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/signed"
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/textfile"
+	"github.com/turnlog/turnlog/jetstream/signers"
+)
+
+// signatureFlags say by which keys signatures are checked.
+type signatureFlags struct {
+	file  string
+	root  string
+	every bool
+}
+
+func (f *signatureFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.root, "keys-root", "", "public `key` of the root that signs the directory of keys; default: signatures are not checked")
+	fs.StringVar(&f.file, "keys", "", "`file` with the directory of keys; default: the one that the deployment has")
+	fs.BoolVar(&f.every, "every-signature", false, "check every signature, not only the last of each driver, and those of people")
+}
+
+// check returns an error for flags that contradict each other. offline says that there is no deployment.
+func (f *signatureFlags) check(offline bool) error {
+	switch {
+	case f.root == "" && (f.file != "" || f.every):
+		return cli.Usage("--keys and --every-signature need --keys-root, the public key in root.pub of \"turnlog keys init\"")
+	case f.root == "":
+		return nil
+	case f.file == "" && offline:
+		return cli.Usage("--file needs --keys to check signatures: \"turnlog keys init\" keeps a file \"directory\"")
+	}
+	if err := keys.CheckRoot(f.root); err != nil {
+		return cli.Usage("--keys-root: %w", err)
+	}
+	return nil
+}
+
+// directory returns the directory of keys, or nil if signatures are not checked.
+func (f *signatureFlags) directory(ctx context.Context, cell *cli.Cell) (*keys.Directory, error) {
+	if f.root == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if f.file == "" {
+		d, err := signers.Open(ctx, cell.Cell, f.root)
+		if err != nil {
+			return nil, err
+		}
+		return d.Newest(), nil
+	}
+	raw, err := textfile.ReadFile(f.file, keys.MaxDirectory)
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	if err != nil {
+		return nil, cli.Usage("--keys %s: %w", f.file, err)
+	}
+	d, err := keys.Open(raw, f.root)
+	if err != nil {
+		return nil, cli.Usage("--keys %s: %w", f.file, err)
+	}
+	return d, nil
+}
+
+// verify verifies records and, if there are keys, their signatures.
+func (v *verifier) verify(records iter.Seq2[journal.Record, error], anchors []audit.Anchor) (*verdict.Verdict, error) {
+	if v.keys == nil {
+		return audit.Verify(records, anchors...)
+	}
+	who := signed.NewAudit(v.keys, v.signatures.every)
+	out, err := audit.Verify(who.Watch(records), anchors...)
+	who.Judge(out)
+	if err != nil {
+		out.Level = verdict.None
+	}
+	return out, err
+}

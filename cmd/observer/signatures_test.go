@@ -1,0 +1,146 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream/signers"
+)
+
+// signedDeployment is a deployment whose journals are signed, and the files that a verifier needs.
+type signedDeployment struct {
+	*deployment
+
+	root string // the public key
+	keys string // the file of the directory
+	dir  *keys.Directory
+}
+
+func deploySigned(t *testing.T) *signedDeployment {
+	t.Helper()
+	d := &signedDeployment{deployment: deploy(t), keys: filepath.Join(t.TempDir(), "directory")}
+	root, err := keys.NewRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := keys.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.root, d.cell = root.Public(), d.cell.Signing(node)
+	d.dir = &keys.Directory{Cell: "turnlog", Version: 1, At: 1e9, Keys: []keys.Key{{Public: node.Public(), Roles: []keys.Role{keys.Driver}, Name: "node-1", From: 1e9}}}
+	signed, err := d.dir.Sign(root)
+	if err == nil {
+		err = os.WriteFile(d.keys, signed, 0o600)
+	}
+	if err == nil {
+		err = signers.Publish(t.Context(), d.cell, 1, signed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestSignaturesAreVerified(t *testing.T) {
+	t.Parallel()
+	d := deploySigned(t)
+	d.session("s-42").turn()
+	file := d.export("s-42")
+	for name, args := range map[string][]string{
+		"from the deployment": {"verify", "s-42", "--keys-root", d.root, "--require", "signed"},
+		"with a file of keys": {"verify", "s-42", "--keys-root", d.root, "--keys", d.keys, "--require", "signed"},
+		"every signature":     {"verify", "s-42", "--keys-root", d.root, "--every-signature", "--require", "signed"},
+		"an export":           {"verify", "--file", file, "--keys-root", d.root, "--keys", d.keys, "--require", "signed"},
+	} {
+		code, out, errs := d.observe(args...)
+		if code != 0 || !strings.Contains(out, "\n   level    signed, through entry 7") || !strings.Contains(out, "\n   signed   7 entries, by node-1 (key ") {
+			t.Errorf("%s: verify = %d %q\n%s", name, code, errs, out)
+		}
+	}
+	code, out, _ := d.observe("verify", "s-42", "--keys-root", d.root, "-o", "json")
+	if code != 0 || !strings.Contains(out, `"level": "signed"`) || !strings.Contains(out, `"signer": "node-1"`) {
+		t.Errorf("verify -o json = %d %s", code, out)
+	}
+	if code, out, errs := d.observe("verify", "s-42", "--require", "signed"); code != 6 || !strings.Contains(out, "not proved: who: it is unsigned") {
+		t.Errorf("without keys: verify = %d %q\n%s", code, errs, out)
+	}
+}
+
+func TestAnUnsignedJournalIsSaidToBeUnsigned(t *testing.T) {
+	t.Parallel()
+	d := deploySigned(t)
+	d.cell = d.cell.Signing(nil)
+	d.session("s-42").turn()
+	code, out, errs := d.observe("verify", "s-42", "--keys-root", d.root)
+	if code != 0 || !strings.Contains(out, "signed   7 entries, unsigned\n") || !strings.Contains(out, "level    chain") {
+		t.Errorf("verify = %d %q\n%s", code, errs, out)
+	}
+	if code, _, errs := d.observe("verify", "s-42", "--keys-root", d.root, "--require", "signed"); code != 6 || !strings.Contains(errs, "the level is chain, not signed") {
+		t.Errorf("verify --require signed = %d %q", code, errs)
+	}
+}
+
+func TestAFalseSignatureInAnExportIsAFault(t *testing.T) {
+	t.Parallel()
+	d := deploySigned(t)
+	d.session("s-42").turn()
+	raw, err := os.ReadFile(d.export("s-42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature := regexp.MustCompile(`"signature":"[^"]*"`)
+	lines := strings.SplitAfter(string(raw), "\n")
+	for name, tt := range map[string]struct {
+		line   int
+		with   string
+		stderr string
+	}{
+		"another entry's": {7, signature.FindString(lines[6]), "entry 7, forged: signature: key "},
+		"none":            {7, `"signature":""`, "entry 7, "},
+		"stripped":        {3, `"x":""`, "entry 3, "},
+		"no base64":       {7, `"signature":"` + d.cell.Key().ID() + `.%"`, "bad signature"},
+		"no key":          {7, `"signature":"abc"`, "bad signature"},
+	} {
+		changed := append([]string{}, lines...)
+		changed[tt.line] = signature.ReplaceAllString(changed[tt.line], tt.with)
+		file := filepath.Join(t.TempDir(), "changed.jsonl")
+		if err := os.WriteFile(file, []byte(strings.Join(changed, "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, errs := d.observe("verify", "--file", file, "--keys-root", d.root, "--keys", d.keys)
+		if code != 1 || !strings.Contains(errs, tt.stderr) {
+			t.Errorf("%s: verify = %d %q", name, code, errs)
+		}
+	}
+}
+
+func TestUsageOfKeys(t *testing.T) {
+	t.Parallel()
+	d := deploySigned(t)
+	other, err := keys.NewRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"need --keys-root":      {"verify", "s-42", "--keys", d.keys},
+		"need --keys-root ":     {"verify", "s-42", "--every-signature"},
+		"--file needs --keys":   {"verify", "--file", d.keys, "--keys-root", d.root},
+		"no public key":         {"verify", "s-42", "--keys-root", content.Clip(d.root, 20)},
+		"not signed by the ro":  {"verify", "s-42", "--keys-root", other.Public(), "--keys", d.keys},
+		"no such file":          {"verify", "s-42", "--keys-root", d.root, "--keys", "none"},
+		"bad directory of keys": {"verify", "s-42", "--keys-root", d.root, "--keys", "verify.go"},
+	} {
+		if code, _, errs := d.observe(args...); code != 2 || !strings.Contains(errs, strings.TrimSpace(want)) {
+			t.Errorf("%v = %d %q, want %q", args[1:], code, errs, want)
+		}
+	}
+	if code, _, errs := d.observe("verify", "s-42", "--keys-root", other.Public()); code != 1 || !strings.Contains(errs, "no directory of keys that the root signed") {
+		t.Errorf("another root = %d %q", code, errs)
+	}
+}

@@ -113,23 +113,34 @@ func TestAWatchNoticesThatItsCursorIsGone(t *testing.T) {
 	}
 }
 
+// A watch that is killed before it stores its position raises the last alerts again, and misses none.
 func TestAKilledWatchMissesNothing(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	w := d.session("s-42")
 	w.apply("v1", events.Rule{Tool: "*", Action: events.RuleAsk})
 	file := filepath.Join(t.TempDir(), "cursor")
-	shown, stop := d.run("watch", "--from", "1", "--cursor", file)
+	if code, out, _ := d.observe("watch", "--once", "--from", "1", "--cursor", file); code != 0 || out != "" {
+		t.Fatalf("watch = %d %s", code, out)
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, stop := d.run("watch", "--cursor", file)
 	w.apply("v2", events.Rule{Tool: "*", Action: events.RuleAllow})
-	shown.Await(t, `"alert":"widened"`)
+	shown.Await(t, `"policy":"v2"`)
 	stop()
+	if err := os.WriteFile(file, before, 0o600); err != nil { // as if it had been killed
+		t.Fatal(err)
+	}
 	d.session("s-43").apply("v1", events.Rule{Tool: "*", Action: events.RuleDeny}) // while it is stopped
 	w.apply("v1", events.Rule{Tool: "*", Action: events.RuleAsk})
 	w.apply("v3", events.Rule{Tool: "*", Action: events.RuleAllow})
 	again, stop := d.run("watch", "--cursor", file)
-	again.Await(t, `v3`)
+	again.Await(t, `"policy":"v3"`)
 	stop()
-	if all := alertsOf(t, again.String()); len(all) != 1 || all[0].Policy != "v3" {
+	if all := alertsOf(t, again.String()); len(all) != 2 || all[0].Policy != "v2" || all[1].Policy != "v3" {
 		t.Errorf("alerts are %+v", all)
 	}
 }

@@ -13,8 +13,8 @@ type At struct {
 	Time content.Time `json:"at"`
 }
 
-// Key is the id of the key that signed something. It is empty if nothing did, or if the journal is from
-// before signatures.
+// Key is the id of the key by which something is signed, as the journal says: package audit/signed checks it. It is
+// empty if nothing is signed.
 type Key string
 
 // Person is who sent or decided something.

@@ -56,14 +56,14 @@ func newFold(keep func(content.ToolCall) bool) fold {
 func (f *fold) begin(r journal.Record) {
 	f.at = At{r.Seq, r.Entry.At}
 	f.session = cmp.Or(f.session, r.Entry.Session)
-	f.writer.Epoch = r.Entry.Epoch
+	f.writer.Epoch, f.writer.Key = r.Entry.Epoch, Key(r.Signature.Key)
 }
 
 // note folds an event. Switches over an events.Event must be complete, so it comes as any.
 func (f *fold) note(ev any) {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
-		f.writer = Writer{Node: ev.Node, Epoch: ev.Epoch}
+		f.writer.Node = ev.Node
 	case events.RunStarted:
 		f.opener = Person{User: ev.User, By: ev.By}
 		f.configure(ev.Config)

@@ -20,6 +20,8 @@ import (
 	"slices"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -31,12 +33,13 @@ type Kind string
 
 // The kinds of alerts.
 const (
-	Fault   Kind = "fault"   // the journal is not what Turnlog wrote
-	Widened Kind = "widened" // the policy allows what it did not allow before
+	Fault    Kind = "fault"    // the journal is not what Turnlog wrote
+	Unsigned Kind = "unsigned" // a driver writes entries without a signature
+	Widened  Kind = "widened"  // the policy allows what it did not allow before
 )
 
 // Kinds lists every kind.
-func Kinds() []Kind { return []Kind{Fault, Widened} }
+func Kinds() []Kind { return []Kind{Fault, Unsigned, Widened} }
 
 // Alert is one thing that an auditor should look at.
 type Alert struct {
@@ -54,6 +57,9 @@ type Alert struct {
 type Config struct {
 	// Read returns the journal of a session from its first entry on. It is required.
 	Read func(context.Context, content.SessionID) iter.Seq2[journal.Record, error]
+
+	// Keys returns the directory of keys by which signatures are checked. Nil: they are not checked.
+	Keys func() *keys.Directory
 
 	Sessions int   // that have a checker at a time; 0: 512
 	Bytes    int64 // of the entries that these have seen, which their memory follows; 0: 256 MiB
@@ -79,12 +85,15 @@ type Watcher struct {
 type session struct {
 	id      content.SessionID
 	checker *audit.Checker
+	signed  signed.Entries
 	head    journal.Head
 	at      content.Time
 	bytes   int64
 	told    []verdict.Fault
 	given   bool // too many faults, or the journal cannot be read: later entries cannot be judged
 	policy  *events.Policy
+
+	unsigned uint64 // the last epoch with an entry that is not signed
 }
 
 // New returns a watcher.
@@ -193,6 +202,9 @@ func (w *Watcher) judge(s *session, r journal.Record, position uint64) (alerts [
 	}
 	s.checker.Add(r)
 	alerts = w.tell(s, position, s.checker.Faults()...)
+	if w.cfg.Keys != nil {
+		alerts = append(alerts, w.sign(s, r, position)...)
+	}
 	if r.Err != nil {
 		return alerts
 	}
@@ -212,6 +224,34 @@ func (w *Watcher) judge(s *session, r journal.Record, position uint64) (alerts [
 		s.policy = &p.Policy
 	}
 	return alerts
+}
+
+// sign checks the signature of an entry. Of entries before the one at hand, the last of each driver covers the
+// others.
+func (w *Watcher) sign(s *session, r journal.Record, position uint64) (alerts []Alert) {
+	before := s.signed.Unsigned
+	s.signed.Keys, s.signed.Every = w.cfg.Keys(), r.Guard == position
+	faults := forged(s.signed.Add(r))
+	if s.signed.Unsigned > before && len(faults) == 0 && s.unsigned != r.Entry.Epoch {
+		s.unsigned = r.Entry.Epoch
+		if r.Guard == position {
+			alerts = append(alerts, Alert{
+				Kind: Unsigned, Session: s.id, Seq: r.Seq, At: r.Entry.At, Position: position,
+				What: fmt.Sprintf("the entry is not signed; later ones of epoch %d are not reported", r.Entry.Epoch),
+			})
+		}
+	}
+	return append(alerts, w.tell(s, position, faults...)...)
+}
+
+// forged returns faults of signatures, without those that say that there is none.
+func forged(faults []*signed.Fault) (out []verdict.Fault) {
+	for _, f := range faults {
+		if !errors.Is(f.Err, signed.ErrUnsigned) {
+			out = append(out, verdict.Fault{Kind: verdict.Forged, Seq: f.Seq, What: f.Err.Error()})
+		}
+	}
+	return out
 }
 
 // tell returns alerts for the faults that were not told yet.
@@ -235,7 +275,8 @@ func (w *Watcher) tell(s *session, position uint64, faults ...verdict.Fault) (al
 func (w *Watcher) evict() (alerts []Alert) {
 	id, s := w.open.oldest()
 	if !s.given {
-		alerts = w.tell(s, s.head.Guard, s.checker.Verdict().Faults...)
+		last := append(slices.Clip(s.checker.Verdict().Faults), forged(s.signed.End())...)
+		alerts = w.tell(s, s.head.Guard, last...)
 	}
 	w.drop(s)
 	w.heads.put(id, s.head)

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -21,7 +24,8 @@ type cell struct {
 	records []journal.Record
 	heads   map[content.SessionID]journal.Head
 	reads   int
-	err     error // of the next read
+	err     error        // of the next read
+	key     *keys.Signer // of the driver; nil: it does not sign
 }
 
 func newCell(t *testing.T) *cell { return &cell{t: t, heads: map[content.SessionID]journal.Head{}} }
@@ -31,14 +35,18 @@ func (c *cell) write(s content.SessionID, evs ...events.Event) journal.Record {
 	c.t.Helper()
 	head := c.heads[s]
 	if head.Seq == 0 {
-		evs = append([]events.Event{events.DriverClaimed{Epoch: 1, Node: "n1"}, events.RunStarted{}}, evs...)
+		evs = append([]events.Event{events.DriverClaimed{Epoch: 1, Node: "n1", Key: c.key.ID()}, events.RunStarted{}}, evs...)
 	}
 	n := head.Seq + 1
 	e, payload, head, err := journal.Seal(head, events.Entry{Session: s, Cause: fmt.Sprint("cmd-", n), At: content.Time(n), Epoch: 1, Events: evs})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return c.store(journal.Record{Head: head, Entry: e, Payload: payload})
+	r := journal.Record{Head: head, Entry: e, Payload: payload}
+	if c.key != nil {
+		r.Signature = c.key.Sign(statement.Entry("turnlog", s, head.Seq, head.Hash))
+	}
+	return c.store(r)
 }
 
 func (c *cell) store(r journal.Record) journal.Record {
@@ -205,6 +213,70 @@ func TestManyFaultsOfASessionEnd(t *testing.T) {
 	w := New(Config{Read: c.read})
 	if got := append(add(t, w, c.records...), kindsOf(w.Close())...); len(got) != maxFaults {
 		t.Errorf("%d alerts, want %d", len(got), maxFaults)
+	}
+}
+
+// directory has the key of a driver.
+func directory(t *testing.T, k *keys.Signer) func() *keys.Directory {
+	t.Helper()
+	root, err := keys.NewRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &keys.Directory{Cell: "turnlog", Version: 1, At: 1e9, Keys: []keys.Key{{Public: k.Public(), Roles: []keys.Role{keys.Driver}, Name: "node-1", From: 1e9}}}
+	signed, err := d.Sign(root)
+	if err == nil {
+		d, err = keys.Open(signed, root.Public())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() *keys.Directory { return d }
+}
+
+func TestSignaturesAreWatched(t *testing.T) {
+	t.Parallel()
+	node, err := keys.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := keys.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func(*journal.Record) {}
+	for name, c := range map[string]struct {
+		key    *keys.Signer
+		change func(*journal.Record) // of the third entry
+		want   string
+	}{
+		"signed":           {node, none, ""},
+		"unsigned":         {nil, none, "unsigned"},
+		"another key":      {other, none, "forged"},
+		"stripped":         {node, func(r *journal.Record) { r.Signature = content.Signature{} }, "forged"},
+		"of another entry": {node, func(r *journal.Record) { r.Signature = node.Sign([]byte("x")) }, "forged"},
+	} {
+		cell := newCell(t)
+		cell.key = c.key
+		for range 4 {
+			cell.write("a", events.Warning{Code: "x"})
+		}
+		cell.write("b")
+		c.change(&cell.records[2])
+		for _, sessions := range []int{1, 2} {
+			w := New(Config{Read: cell.read, Keys: directory(t, node), Sessions: sessions})
+			kinds := append(add(t, w, cell.records...), kindsOf(w.Close())...)
+			slices.Sort(kinds)
+			if got := slices.Compact(kinds); strings.Join(got, " ") != c.want {
+				t.Errorf("%s, %d checkers: %v, want %q", name, sessions, got, c.want)
+			}
+			if unsigned := c.want == "unsigned"; unsigned && len(kinds) != 2 { // once for each session
+				t.Errorf("%s: %d alerts", name, len(kinds))
+			}
+		}
+		if got := New(Config{Read: cell.read}); len(add(t, got, cell.records...)) > 0 {
+			t.Errorf("%s: without keys there are alerts", name)
+		}
 	}
 }
 

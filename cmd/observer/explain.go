@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit/explain"
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
@@ -43,19 +41,19 @@ is what "observer verify" says.`,
 		if (*file == "") != (len(args) == 2) {
 			return cli.Usage("give SESSION and CALL, or --file and CALL")
 		}
-		return a.onJournal(cmd, *file, args, func(name string, records iter.Seq2[journal.Record, error], args []string) error {
-			reader := explain.NewCallReader(args[0])
-			if err := readAll(name, records, reader.Add); err != nil {
+		return a.onJournal(cmd, *file, args, func(in input) error {
+			reader := explain.NewCallReader(in.args[0])
+			if err := readAll(in.name, in.records, reader.Add); err != nil {
 				return err
 			}
 			c, err := reader.Call()
 			switch {
 			case errors.Is(err, explain.ErrNoCall):
-				return fmt.Errorf("%s: %w: \"observer events\" shows the ids of all calls", name, err)
+				return fmt.Errorf("%s: %w: \"observer events\" shows the ids of all calls", in.name, err)
 			case errors.Is(err, explain.ErrSeveral):
-				return fmt.Errorf("%s: %w: give a name that only one has", name, err)
+				return fmt.Errorf("%s: %w: give a name that only one has", in.name, err)
 			case err != nil:
-				return fmt.Errorf("%s: %w", name, err)
+				return fmt.Errorf("%s: %w", in.name, err)
 			}
 			if output.String() == asJSON {
 				return printJSON(cmd, c)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/explain"
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/audit/verdict"
@@ -36,25 +35,33 @@ the exit code is that of "observer verify".`,
 	}
 	file := fileFlag(cmd)
 	anchor := anchorFlag(cmd)
+	var signatures signatureFlags
+	signatures.registerKeys(cmd)
 	output := cli.OutputFlag(cmd, asMarkdown, asHTML, asJSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (*file == "") == (len(args) == 0) {
 			return cli.Usage("give a SESSION or --file")
 		}
-		with := verifier{app: a, cmd: cmd, file: *file, require: verdict.Chain}
+		with := verifier{app: a, cmd: cmd, file: *file, require: verdict.Chain, signatures: signatures}
+		if err := signatures.check(*file != ""); err != nil {
+			return err
+		}
 		if err := with.readAnchors(*anchor); err != nil {
 			return err
 		}
-		return a.onJournal(cmd, *file, args, func(name string, records iter.Seq2[journal.Record, error], _ []string) error {
+		return a.onJournal(cmd, *file, args, func(in input) (err error) {
+			if with.keys, err = signatures.directory(cmd.Context(), in.cell); err != nil {
+				return err
+			}
 			reader := explain.NewReportReader()
-			v, err := audit.Verify(passing(records, reader.Add), with.anchors...)
+			v, err := with.verify(passing(in.records, reader.Add), with.anchors)
 			if err != nil {
 				return err
 			}
 			if err := printReport(cmd, output.String(), reader.Report(), v); err != nil {
 				return err
 			}
-			j := judgment{Verdict: v, subject: name, anchored: len(with.of(v.Session)) > 0}
+			j := judgment{Verdict: v, subject: in.name, anchored: len(with.of(v.Session)) > 0}
 			return j.outcome(&with)
 		})
 	}

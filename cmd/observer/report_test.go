@@ -86,3 +86,17 @@ func TestADamagedSessionIsReportedAsSuch(t *testing.T) {
 		}
 	}
 }
+
+func TestASignedSessionIsReportedAsSuch(t *testing.T) {
+	t.Parallel()
+	d := deploySigned(t)
+	d.session("s-42").act()
+	code, out, errs := d.observe("report", "s-42", "--keys-root", d.root)
+	if code != 0 || !strings.Contains(out, "> **The record is unbroken, and each entry is signed by the host that wrote it.**") {
+		t.Errorf("report = %d %q\n%s", code, errs, out)
+	}
+	_, out, _ = d.observe("explain", "s-42", "c1")
+	if want := "as node n1 (epoch 1) recorded it, signed with key " + d.cell.Key().ID() + "."; !strings.Contains(out, want) {
+		t.Errorf("%q is not in\n%s", want, out)
+	}
+}

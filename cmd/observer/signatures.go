@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/textfile"
@@ -25,11 +26,17 @@ type signatureFlags struct {
 	every bool
 }
 
+// register adds the flags to cmd.
 func (f *signatureFlags) register(cmd *cobra.Command) {
+	f.registerKeys(cmd)
+	cmd.Flags().BoolVar(&f.every, "every-signature", false, "check every signature, not only the last of each driver, and those of people")
+}
+
+// registerKeys adds only the flags that name keys.
+func (f *signatureFlags) registerKeys(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.root, "keys-root", "", "public `key` of the root that signs the directory of keys; default: signatures are not checked")
 	fs.StringVar(&f.file, "keys", "", "`file` with the directory of keys; default: the one that the deployment has")
-	fs.BoolVar(&f.every, "every-signature", false, "check every signature, not only the last of each driver, and those of people")
 }
 
 // check returns an error for flags that contradict each other. offline says that there is no deployment.
@@ -72,6 +79,40 @@ func (f *signatureFlags) directory(ctx context.Context, cell *cli.Cell) (*keys.D
 		return nil, cli.Usage("--keys %s: %w", f.file, err)
 	}
 	return d, nil
+}
+
+// currentKeys follows the directory of keys while it changes.
+type currentKeys struct {
+	keys func() *keys.Directory // nil: signatures are not checked
+	cell *signers.Directory     // nil: they are from a file
+}
+
+// current returns the directory of keys as it is from now on.
+func (f *signatureFlags) current(ctx context.Context, cell *cli.Cell) (k currentKeys, err error) {
+	switch {
+	case f.root == "":
+		return k, nil
+	case f.file == "":
+		if k.cell, err = signers.Open(ctx, cell.Cell, f.root); err != nil {
+			return k, err
+		}
+		k.keys = k.cell.Newest
+		return k, nil
+	}
+	d, err := f.directory(ctx, cell)
+	k.keys = func() *keys.Directory { return d }
+	return k, err
+}
+
+// follow reads the directory again if a driver goes by a newer version.
+func (k currentKeys) follow(ctx context.Context, r journal.Record) error {
+	if k.cell == nil || len(r.Entry.Events) == 0 {
+		return nil
+	}
+	if claim, ok := r.Entry.Events[0].(events.DriverClaimed); !ok || claim.Keys <= k.keys().Version {
+		return nil
+	}
+	return k.cell.Refresh(ctx)
 }
 
 // verify verifies records and, if there are keys, their signatures.

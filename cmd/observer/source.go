@@ -23,25 +23,30 @@ func fileFlag(cmd *cobra.Command) *string {
 	return file
 }
 
-// onJournal runs do with a name for errors and the records of a journal: of the session that the first
-// argument names, or of an exported file. The other arguments follow.
-func (a *app) onJournal(
-	cmd *cobra.Command, file string, args []string, do func(name string, records iter.Seq2[journal.Record, error], args []string) error,
-) error {
+// input is the journal that a command reads.
+type input struct {
+	name    string    // for errors
+	cell    *cli.Cell // nil: it is from a file
+	records iter.Seq2[journal.Record, error]
+	args    []string // that follow
+}
+
+// onJournal runs do with the journal of the session that the first argument names, or of an exported file.
+func (a *app) onJournal(cmd *cobra.Command, file string, args []string, do func(input) error) error {
 	if file != "" {
 		in, name, err := openFile(cmd, file)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = in.Close() }() // only read
-		return do(name, named(name, audit.Import(in)), args)
+		return do(input{name: name, records: named(name, audit.Import(in)), args: args})
 	}
 	s, err := cli.ParseSession(args[0])
 	if err != nil {
 		return err
 	}
 	return a.with(cmd, func(cell *cli.Cell) error {
-		return do("session "+string(s), read(cmd.Context(), cell, s, 1), args[1:])
+		return do(input{"session " + string(s), cell, read(cmd.Context(), cell, s, 1), args[1:]})
 	})
 }
 

@@ -31,8 +31,9 @@ func newWatchCommand(a *app) *cobra.Command {
 and every guarantee that "observer verify" checks. It needs no consumer on the server. It prints one line of JSON
 for each alert:
 
-  fault    a journal is not what Turnlog wrote: what is wrong is in "fault", as "observer verify" says it
-  widened  a host applied a policy to a session that allows more than the one before
+  fault     a journal is not what Turnlog wrote: what is wrong is in "fault", as "observer verify" says it
+  unsigned  with --keys-root, a host writes entries of a session without a signature
+  widened   a host applied a policy to a session that allows more than the one before
 
 With --cursor it stores its position in a file, and continues from there when it is started again; --from then
 sets where it starts the first time. Without --from it starts at the end. Every alert is raised at least once. A
@@ -50,8 +51,12 @@ alert, else with 0. With --http, /metrics counts alerts in turnlog_observer_aler
 	cmd.Flags().StringVar(&w.cursor.path, "cursor", "", "store the position in this `file`, and continue from it")
 	_ = cmd.MarkFlagFilename("cursor") // the flag exists
 	cmd.Flags().BoolVar(&w.once, "once", false, "end at the present end; exit code 1 if there was an alert")
+	w.signatures.registerKeys(cmd)
 	w.http = ops.AddressFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := w.signatures.check(false); err != nil {
+			return err
+		}
 		return a.with(cmd, func(cell *cli.Cell) error { return w.run(cmd, cell) })
 	}
 	return cmd
@@ -64,15 +69,21 @@ type watching struct {
 	cursor bookmark
 	once   bool
 	http   *string
+
+	signatures signatureFlags
 }
 
 // run watches until the context of cmd ends, or with once until the end.
 func (w *watching) run(cmd *cobra.Command, cell *cli.Cell) error {
 	registry := ops.NewRegistry()
-	watcher := watch.New(watch.Config{Read: func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
+	signers, err := w.signatures.current(cmd.Context(), cell)
+	if err != nil {
+		return err
+	}
+	watcher := watch.New(watch.Config{Keys: signers.keys, Read: func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
 		return cell.Journal().Read(ctx, s, 0)
 	}})
-	out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), watcher: watcher, raised: newMetrics(registry)}
+	out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), watcher: watcher, signers: signers, raised: newMetrics(registry)}
 	if cli.IsTerminal(cmd.OutOrStdout()) {
 		out.out = bufio.NewWriter(render.Terminal(cmd.OutOrStdout()))
 	}
@@ -142,11 +153,15 @@ var errEnd = errors.New("the end")
 type alerts struct {
 	out     *bufio.Writer
 	watcher *watch.Watcher
+	signers currentKeys
 	raised  metrics
 	count   int
 }
 
 func (a *alerts) add(ctx context.Context, r journal.Record) error {
+	if err := a.signers.follow(ctx, r); err != nil {
+		return err
+	}
 	raised, err := a.watcher.Add(ctx, r)
 	if err != nil {
 		return err
@@ -195,7 +210,7 @@ func newMetrics(r *prometheus.Registry) metrics {
 	}
 	with := promauto.With(r)
 	m := metrics{
-		alerts:   with.NewCounterVec(prometheus.CounterOpts(opts("alerts_total", "Alerts raised, by kind: fault, widened.")), []string{"kind"}),
+		alerts:   with.NewCounterVec(prometheus.CounterOpts(opts("alerts_total", "Alerts raised, by kind: fault, unsigned, widened.")), []string{"kind"}),
 		entries:  with.NewCounter(prometheus.CounterOpts(opts("entries_total", "Entries verified."))),
 		sessions: with.NewGauge(prometheus.GaugeOpts(opts("sessions", "Sessions whose checker is in memory."))),
 	}

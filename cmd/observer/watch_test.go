@@ -144,3 +144,24 @@ func TestAKilledWatchMissesNothing(t *testing.T) {
 		t.Errorf("alerts are %+v", all)
 	}
 }
+
+func TestAWatchChecksSignatures(t *testing.T) {
+	t.Parallel()
+	d := deploySigned(t)
+	d.session("s-42").turn()
+	args := []string{"watch", "--once", "--from", "1", "--keys-root", d.root}
+	if code, out, errs := d.observe(args...); code != 0 || out+errs != "" {
+		t.Errorf("a signed cell: watch = %d %q\n%s", code, errs, out)
+	}
+	d.cell = d.cell.Signing(nil)
+	d.session("s-43").turn()
+	for _, more := range [][]string{nil, {"--keys", d.keys}} {
+		code, out, _ := d.observe(append(args, more...)...)
+		if all := alertsOf(t, out); code != 1 || len(all) != 1 || all[0].Kind != watch.Unsigned || all[0].Session != "s-43" || all[0].Seq != 1 {
+			t.Errorf("an unsigned session: watch = %d\n%s", code, out)
+		}
+	}
+	if code, _, errs := d.observe("watch", "--keys", d.keys); code != 2 || !strings.Contains(errs, "need --keys-root") {
+		t.Errorf("keys without a root: watch = %d %q", code, errs)
+	}
+}

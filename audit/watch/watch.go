@@ -132,15 +132,15 @@ func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 	}
 	w.open.put(s.id, s)
 	for w.open.len() > w.cfg.Sessions || w.bytes > w.cfg.Bytes && w.open.len() > 1 {
-		alerts = append(alerts, w.evict()...)
+		alerts = append(alerts, w.evict(ctx)...)
 	}
 	return alerts, nil
 }
 
 // Close takes the last look at the sessions in use.
-func (w *Watcher) Close() (alerts []Alert) {
+func (w *Watcher) Close(ctx context.Context) (alerts []Alert) {
 	for w.open.len() > 0 {
-		alerts = append(alerts, w.evict()...)
+		alerts = append(alerts, w.evict(ctx)...)
 	}
 	return alerts
 }
@@ -162,6 +162,7 @@ func (w *Watcher) session(ctx context.Context, r journal.Record) (*session, []Al
 	if r.Seq != 1 {
 		again, err := w.again(ctx, s, r, seen)
 		if err != nil {
+			w.bytes -= s.bytes
 			return nil, nil, err
 		}
 		alerts = append(alerts, again...)
@@ -272,11 +273,13 @@ func (w *Watcher) tell(s *session, position uint64, faults ...verdict.Fault) (al
 }
 
 // evict takes a last look at the session that is idle for longest, and keeps only its head.
-func (w *Watcher) evict() (alerts []Alert) {
+func (w *Watcher) evict(ctx context.Context) (alerts []Alert) {
 	id, s := w.open.oldest()
 	if !s.given {
 		last := append(slices.Clip(s.checker.Verdict().Faults), forged(s.signed.End())...)
-		alerts = w.tell(s, s.head.Guard, last...)
+		if alerts = w.tell(s, s.head.Guard, last...); len(alerts) > 0 && w.deleted(ctx, id) {
+			alerts = nil // what is missing went with the session
+		}
 	}
 	w.drop(s)
 	w.heads.put(id, s.head)
@@ -285,6 +288,16 @@ func (w *Watcher) evict() (alerts []Alert) {
 		w.heads.remove(old)
 	}
 	return alerts
+}
+
+// deleted reports whether a session was deleted, which the watcher has not come to yet.
+func (w *Watcher) deleted(ctx context.Context, id content.SessionID) bool {
+	for r, err := range w.cfg.Read(ctx, id) {
+		if _, deleted := events.DeletionOf(r.Entry); err != nil || deleted {
+			return err == nil
+		}
+	}
+	return false
 }
 
 func (w *Watcher) drop(s *session) {

@@ -105,12 +105,48 @@ func TestIntactSessionsRaiseNoAlert(t *testing.T) {
 	}
 	for _, sessions := range []int{1, 2, 3} {
 		c.reads = 0
-		w := New(Config{Read: c.read, Sessions: sessions})
-		if got := append(add(t, w, c.records...), kindsOf(w.Close())...); got != nil {
+		w := New(Config{Read: c.read, Sessions: sessions, Heads: 1})
+		if got := append(add(t, w, c.records...), kindsOf(w.Close(t.Context()))...); got != nil {
 			t.Errorf("with %d checkers: %v", sessions, got)
 		}
 		if again := sessions < 3; (c.reads > 0) != again || w.Open() != 0 {
 			t.Errorf("with %d checkers, %d journals were read again; %d are open", sessions, c.reads, w.Open())
+		}
+	}
+}
+
+func TestTheMemoryOfCheckersIsBounded(t *testing.T) {
+	t.Parallel()
+	c := newCell(t)
+	w := New(Config{Read: c.read, Bytes: 2000})
+	for n := range 20 {
+		if got := add(t, w, c.write(content.SessionID(fmt.Sprint("s", n)), events.Warning{Code: "x", Message: strings.Repeat("x", 600)})); got != nil {
+			t.Fatal(got)
+		}
+		if w.Open() > 3 || w.bytes > 2000 {
+			t.Fatalf("after %d sessions: %d are open, with %d bytes", n+1, w.Open(), w.bytes)
+		}
+	}
+}
+
+// A session whose first entries are gone was deleted, if its tombstone follows.
+func TestASessionThatIsBeingDeletedRaisesNoAlert(t *testing.T) {
+	t.Parallel()
+	c := newCell(t)
+	c.write("a")
+	third := c.write("a", events.Warning{Code: "x"})
+	tombstone := c.write("a", events.SessionDeleted{By: "ada"})
+	for _, deleted := range []bool{true, false} {
+		w := New(Config{Read: func(context.Context, content.SessionID) iter.Seq2[journal.Record, error] {
+			return func(yield func(journal.Record, error) bool) {
+				if deleted {
+					yield(tombstone, nil)
+				}
+			}
+		}})
+		got := append(add(t, w, third), kindsOf(w.Close(t.Context()))...)
+		if (len(got) == 0) != deleted {
+			t.Errorf("deleted: %t, alerts are %v", deleted, got)
 		}
 	}
 }
@@ -125,7 +161,7 @@ func TestAFaultIsReportedOnce(t *testing.T) {
 	if got := add(t, w, c.records[:2]...); len(got) == 0 || got[0] != string(verdict.Forged) {
 		t.Errorf("alerts are %v", got)
 	}
-	if got := append(add(t, w, c.records[2]), kindsOf(w.Close())...); got != nil {
+	if got := append(add(t, w, c.records[2]), kindsOf(w.Close(t.Context()))...); got != nil {
 		t.Errorf("later: %v", got)
 	}
 }
@@ -196,7 +232,7 @@ func TestADeletedSessionRaisesNoAlert(t *testing.T) {
 		w := New(Config{Read: func(context.Context, content.SessionID) iter.Seq2[journal.Record, error] {
 			return func(yield func(journal.Record, error) bool) { yield(tombstone, nil) }
 		}})
-		if got := append(add(t, w, append(c.records[:seen:seen], tombstone)...), kindsOf(w.Close())...); got != nil || w.Open() != 0 {
+		if got := append(add(t, w, append(c.records[:seen:seen], tombstone)...), kindsOf(w.Close(t.Context()))...); got != nil || w.Open() != 0 {
 			t.Errorf("after %d entries: %v, %d open", seen, got, w.Open())
 		}
 	}
@@ -211,7 +247,7 @@ func TestManyFaultsOfASessionEnd(t *testing.T) {
 		c.write("a", events.TurnFinished{Turn: "turn-1"})
 	}
 	w := New(Config{Read: c.read})
-	if got := append(add(t, w, c.records...), kindsOf(w.Close())...); len(got) != maxFaults {
+	if got := append(add(t, w, c.records...), kindsOf(w.Close(t.Context()))...); len(got) != maxFaults {
 		t.Errorf("%d alerts, want %d", len(got), maxFaults)
 	}
 }
@@ -265,7 +301,7 @@ func TestSignaturesAreWatched(t *testing.T) {
 		c.change(&cell.records[2])
 		for _, sessions := range []int{1, 2} {
 			w := New(Config{Read: cell.read, Keys: directory(t, node), Sessions: sessions})
-			kinds := append(add(t, w, cell.records...), kindsOf(w.Close())...)
+			kinds := append(add(t, w, cell.records...), kindsOf(w.Close(t.Context()))...)
 			slices.Sort(kinds)
 			if got := slices.Compact(kinds); strings.Join(got, " ") != c.want {
 				t.Errorf("%s, %d checkers: %v, want %q", name, sessions, got, c.want)

@@ -139,7 +139,7 @@ func (w *watching) follow(ctx context.Context, cell *cli.Cell, out *alerts) (err
 	})
 	switch {
 	case errors.Is(err, errEnd):
-		err = out.print(out.watcher.Close())
+		err = out.print(out.watcher.Close(ctx))
 	case errors.Is(err, jetstream.ErrCursor):
 		err = out.gone(from, err)
 	}

@@ -43,9 +43,8 @@ type fold struct {
 type queued struct {
 	Input
 
-	task    bool
-	onBusy  events.OnBusy
-	options *events.TurnOptions
+	task   bool
+	onBusy events.OnBusy
 }
 
 func newFold(keep func(content.ToolCall) bool) fold {
@@ -95,7 +94,7 @@ func (f *fold) noteTurn(ev any) {
 	switch ev := ev.(type) {
 	case events.InputQueued:
 		in := Input{f.at, ev.Origin, Person{User: ev.User, By: ev.By}, textOf(ev.Items)}
-		f.queue = append(f.queue, queued{in, ev.Task != nil, ev.OnBusy, ev.Options})
+		f.queue = append(f.queue, queued{in, ev.Task != nil, ev.OnBusy})
 	case events.InputAccepted:
 		f.accept(ev)
 	case events.TurnStarted:

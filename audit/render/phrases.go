@@ -232,13 +232,20 @@ func (p phrases) grounds(c explain.Call, a explain.Attempt) []phrase {
 		return []phrase{"What let it start is " + notRecorded + ": an earlier release wrote the journal, or no rule of the core is about the call."}
 	}
 	var out []phrase
+	approved := slices.ContainsFunc(a.Because, func(g events.Ground) bool { return g.By == events.ByApproval })
 	for _, g := range a.Because {
-		out = append(out, p.ground(c, g))
+		out = append(out, p.ground(c, g, approved))
 	}
 	return out
 }
 
-func (p phrases) ground(c explain.Call, g events.Ground) phrase {
+// ground says what a ground of a call means. A rule that asks lets a call start that was approved.
+func (p phrases) ground(c explain.Call, g events.Ground, approved bool) phrase {
+	effect := phrase("let it start.")
+	asks := g.Action == events.RuleAsk || g.Action == events.RuleGuard && c.Effects != string(content.ReadOnly)
+	if asks && approved {
+		effect = "required an approval."
+	}
 	rule := p.say("rule %s (%s)", p.quote(g.Name), g.Action)
 	if g.Queue != "" {
 		rule += " for the queue " + p.word(g.Queue)
@@ -249,9 +256,9 @@ func (p phrases) ground(c explain.Call, g events.Ground) phrase {
 		if pol := c.Policy; pol != nil {
 			name = p.say(" %s (digest %s, entry %d)", p.word(pol.Name), short(pol.Digest), pol.Seq)
 		}
-		return "The " + rule + " of the policy" + name + " let it start."
+		return "The " + rule + " of the policy" + name + " " + effect
 	case events.ByRule:
-		return "The " + rule + " of the session, from its agent or the flags that opened it, let it start."
+		return "The " + rule + " of the session, from its agent or the flags that opened it, " + effect
 	case events.ByFlag:
 		return "The " + rule + " of the turn, from the flags of its input, is about it."
 	case events.ByApproval:

@@ -148,3 +148,19 @@ func closing(s string, n int) int {
 	}
 	return -1
 }
+
+// A rule that asks did not let a call start by itself.
+func TestARuleThatAsksRequiresAnApproval(t *testing.T) {
+	t.Parallel()
+	because := []events.Ground{{By: events.ByPolicy, Name: "sh", Action: events.RuleGuard}, {By: events.ByApproval, Name: "t1-r1-c1-g1"}}
+	for effects, want := range map[string]string{
+		"once":      `The rule "sh" (guard) of the policy required an approval.`,
+		"read_only": `The rule "sh" (guard) of the policy let it start.`,
+	} {
+		var b bytes.Buffer
+		c := explain.Call{ID: "c1", Tool: "sh", Effects: effects, Attempts: []explain.Attempt{{N: 1, Because: because}}}
+		if err := Explain(&b, Style{}, c); err != nil || !strings.Contains(b.String(), "\n  "+want+"\n  Approval t1-r1-c1-g1 let it start.\n") {
+			t.Errorf("%s: %v, %q is not in\n%s", effects, err, want, b.String())
+		}
+	}
+}

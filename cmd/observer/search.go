@@ -26,7 +26,7 @@ func newSearchCommand(a *app) *cobra.Command {
 		Long: `Finds events in the journals of all sessions, of those that are named, or of exported files, and prints
 one line for each. An event is found if all flags fit it. In --tool and --person * stands for any characters.
 
---person is whoever asked, decided, canceled or deleted, by the verified name or the claimed one. --status is
+--person is the sender of input, a decision, a cancel or a deletion, by the verified name or the claimed one. --status is
 that of a result, an approval, a hook, a turn or a task, such as error, denied, expired, lost or completed.
 --text is part of any text of an event; ASCII letters fit in upper and lower case. --since and --until
 take a time (2026-11-25T10:00:00Z), a day in UTC (2026-11-25) or how long ago it was (36h).

@@ -44,7 +44,7 @@ var ErrBadGrant = errors.New("invalid grant")
 
 // Grantable returns the roles that permissions can be granted for.
 func Grantable() []Role {
-	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner, RoleDoctor}
+	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner, RoleDoctor, RoleNotary}
 }
 
 // PermissionsOf returns the permissions that the code of the roles needs in a cell: the subjects that
@@ -161,19 +161,22 @@ func streamRequests() []streamRequest {
 		{RoleApprover, "read scan", "BLOBS"},
 		{RoleObserver, "look read scan", "JOURNAL"},
 		{RoleObserver, "read scan", "BLOBS"},
-		{RoleObserver, "read", "SIGNERS"},
+		{RoleObserver, "read", "SIGNERS LOG CHECKPOINTS"},
 		{RoleWorker, "read", "CATALOG FENCES"},
 		{RoleWorker, "read scan", "BLOBS"},
 		{RoleDriver, "look read", "INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY KEYS SIGNERS"},
 		{RoleDriver, "look read scan", "JOURNAL NODES BLOBS"},
-		{RoleDriver, "look", "CATALOG"},
+		{RoleDriver, "look", "CATALOG LOG CHECKPOINTS"},
 		{RoleDriver, "purge", "INBOX NAMED TIMERS SCHEDULES NAMED_SCHEDULES BLOBS"},
 		{RoleScheduler, "look read", "SCHEDULES NAMED_SCHEDULES"},
 		{RoleKeeper, "look", "JOURNAL APPROVALS DEAD BLOBS"},
 		{RoleKeeper, "read", "BLOBS"},
 		{RoleKeeper, "scan", "JOURNAL SNAPSHOTS BLOBS"},
 		{RoleProvisioner, "read", "AGENTS SIGNERS"},
-		{RoleDoctor, "look", "JOURNAL INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES KEYS SIGNERS CATALOG NODES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY BLOBS"},
+		{RoleNotary, "look read scan", "JOURNAL"},
+		{RoleNotary, "read scan", "BLOBS"},
+		{RoleNotary, "read", "LOG CHECKPOINTS"},
+		{RoleDoctor, "look", "JOURNAL INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES KEYS SIGNERS CATALOG NODES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY BLOBS LOG CHECKPOINTS"},
 		{RoleDoctor, "read", "JOURNAL INBOX NAMED TIMERS RUN KEYS SIGNERS SNAPSHOTS BLOBS"},
 		{RoleDoctor, "scan", "JOURNAL NODES CATALOG DEAD BLOBS"},
 	}

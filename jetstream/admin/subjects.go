@@ -24,6 +24,7 @@ const (
 	RoleKeeper      Role = "keeper"      // deletes sessions and collects blobs
 	RoleScheduler   Role = "scheduler"   // manages schedules
 	RoleDoctor      Role = "doctor"      // examines the cell, and changes nothing
+	RoleNotary      Role = "notary"      // logs the heads of sessions
 )
 
 // SubjectRow describes a subject. Its variable tokens are written like <session>.
@@ -44,7 +45,7 @@ func Subjects(namespace string) []SubjectRow {
 	}
 	// A driver sends commands for the sub-agents of its session. A keeper appends only tombstones.
 	return []SubjectRow{
-		row(n.Journal(session), "JOURNAL", "driver keeper", "client approver driver observer keeper doctor"),
+		row(n.Journal(session), "JOURNAL", "driver keeper", "client approver driver observer keeper doctor notary"),
 		row(n.Cmd(session, events.LaneAsk), "INBOX", "client driver", "driver doctor"),
 		row(n.Cmd(session, events.LaneDecide), "INBOX", "approver driver", "driver doctor"),
 		row(n.Cmd(session, events.LaneReport), "INBOX", "worker", "driver doctor"),
@@ -60,7 +61,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Outcome("<schedule>")+ofUser, "NAMED_SCHEDULES", "driver", "driver scheduler"),
 		row(n.Run(session), "RUN", "client approver worker driver", "driver doctor"),
 		row(n.Task(queue, session, place), "TASKS", "driver", "worker"),
-		row(n.Live(n.Journal(session)), "", "server", "client approver driver observer"),
+		row(n.Live(n.Journal(session)), "", "server", "client approver driver observer notary"),
 		row(n.Live(n.Cmd(session, "<lane>")), "", "server", "driver"),
 		row(n.Live(n.Cmd(session, "<lane>"))+ofUser, "", "server", "driver"),
 		row(n.Live(n.Due(session)), "", "server", "driver"),
@@ -83,8 +84,13 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Agents().Key("<agent>"), "AGENTS", "provisioner", "client driver provisioner"),
 		row(n.Agents().Key("<agent>.<version>"), "AGENTS", "provisioner", "client driver provisioner"),
 		row(n.Memory().Key("<scope>.<goal>"), "MEMORY", "driver", "driver"),
-		row(n.BlobChunks(id), "BLOBS", "client approver worker driver", "client approver worker driver observer keeper doctor"),
-		row(n.BlobMetaPrefix()+"<digest>", "BLOBS", "client approver worker driver keeper", "client approver worker driver observer keeper doctor"),
+		row(n.BlobChunks(id), "BLOBS", "client approver worker driver", "client approver worker driver observer keeper doctor notary"),
+		row(n.BlobMetaPrefix()+"<digest>", "BLOBS", "client approver worker driver keeper", "client approver worker driver observer keeper doctor notary"),
+		row(n.TileChunks(id), "LOG", "notary", "observer notary"),
+		row(n.TileMetaPrefix()+"<tile>", "LOG", "notary", "observer notary"),
+		row(n.Checkpoints().Key(layout.TreeKey), "CHECKPOINTS", "notary", "observer notary"),
+		row(n.Checkpoints().Key(layout.CheckpointKey), "CHECKPOINTS", "notary", "observer notary"),
+		row(n.Checkpoints().Key(layout.NewestKeys+id), "CHECKPOINTS", "notary", "observer notary"),
 		row(n.TicketKey(), "KEYS", "provisioner", "driver doctor"),
 		row(strings.TrimSuffix(n.AllSigners(), "*")+"<version>", "SIGNERS", "provisioner", "driver observer provisioner doctor"),
 	}
@@ -108,7 +114,7 @@ type headerRow struct {
 func headers() []headerRow {
 	journal := []string{"JOURNAL"}
 	return []headerRow{
-		{layout.HeaderGuard, []string{"JOURNAL", "FENCES", "APPROVALS", "DEAD", "SCHEDULES", "NAMED_SCHEDULES", "BLOBS"}},
+		{layout.HeaderGuard, []string{"JOURNAL", "FENCES", "APPROVALS", "DEAD", "SCHEDULES", "NAMED_SCHEDULES", "BLOBS", "CHECKPOINTS"}},
 		{layout.HeaderSeq, journal},
 		{layout.HeaderHash, journal},
 		{layout.HeaderPrev, journal},

@@ -142,14 +142,14 @@ func powers(stream string) map[string][]string {
 	switch stream {
 	case "JOURNAL":
 		out[info] = append(readers, "provisioner", "doctor")
-		may(info, "keeper")
-		may(get, append(readers, "keeper", "doctor")...)
-		may(direct, append(readers, "keeper", "doctor")...)
+		may(info, "keeper", "notary")
+		may(get, append(readers, "keeper", "doctor", "notary")...)
+		may(direct, append(readers, "keeper", "doctor", "notary")...)
 		may(purge, "keeper")
 	case "BLOBS":
 		may(info, "keeper")
-		may(get, append(everybody, "keeper", "doctor")...)
-		may(direct, append(everybody, "keeper", "doctor")...)
+		may(get, append(everybody, "keeper", "doctor", "notary")...)
+		may(direct, append(everybody, "keeper", "doctor", "notary")...)
 		may(purge, "driver", "keeper")
 	case "INBOX", "NAMED", "TIMERS":
 		may(get, "driver", "keeper", "doctor")
@@ -163,6 +163,8 @@ func powers(stream string) map[string][]string {
 		may(purge, "keeper")
 	case "MEMORY":
 		may(get, "driver")
+	case "LOG", "CHECKPOINTS":
+		may(get, "observer", "notary")
 	case "KEYS":
 		may(get, "driver", "doctor")
 	case "SIGNERS":

@@ -67,6 +67,9 @@ func (n Names) Approvals() Bucket { return Bucket(n.prefix + "APPROVALS") }
 func (n Names) Dead() Bucket      { return Bucket(n.prefix + "DEAD") }
 func (n Names) Memory() Bucket    { return Bucket(n.prefix + "MEMORY") }
 
+// Checkpoints returns the bucket of what changes in the log of heads.
+func (n Names) Checkpoints() Bucket { return Bucket(n.prefix + "CHECKPOINTS") }
+
 // Bucket is the name of a key-value bucket. Its stream and subjects have the form that every
 // NATS client uses.
 type Bucket string
@@ -83,6 +86,10 @@ const (
 	UnclaimedKeys = "unclaimed." // followed by a queue and a task's number, in the catalog
 	BegunKeys     = "begun."     // followed by a queue and a digest of a dispatch, in the catalog
 	TrialKeys     = "trial."     // followed by a session, with the dead letters
+
+	TreeKey       = "tree"       // the state of the log, with the checkpoints
+	CheckpointKey = "checkpoint" // the newest published one
+	NewestKeys    = "newest."    // followed by a session: its newest leaf
 )
 
 // The object store of large payloads.
@@ -95,6 +102,17 @@ func (n Names) BlobMetas() string           { return n.BlobMetaPrefix() + ">" }
 
 func (n Names) BlobMeta(name string) string {
 	return n.BlobMetaPrefix() + base64.URLEncoding.EncodeToString([]byte(name))
+}
+
+// The object store of the log's tiles.
+
+func (n Names) TileBucket() string          { return n.prefix + "LOG" }
+func (n Names) TileStream() string          { return "OBJ_" + n.TileBucket() }
+func (n Names) TileChunks(id string) string { return "$O." + n.TileBucket() + ".C." + id }
+func (n Names) TileMetaPrefix() string      { return "$O." + n.TileBucket() + ".M." }
+
+func (n Names) TileMeta(path string) string {
+	return n.TileMetaPrefix() + base64.URLEncoding.EncodeToString([]byte(path))
 }
 
 // Consumers.

@@ -55,6 +55,8 @@ func (n Names) Streams() []Stream {
 		{Name: "SCHEDULES", Config: n.schedulesConfig(n.SchedulesStream(), "*")},
 		{Name: "NAMED_SCHEDULES", Config: n.schedulesConfig(n.NamedSchedulesStream(), "*.*")},
 		{Name: "BLOBS", Config: n.blobsConfig()},
+		{Name: "LOG", Config: n.tilesConfig()},
+		{Name: "CHECKPOINTS", Config: n.checkpointsConfig()},
 		{Name: "KEYS", Config: firstStays(n.KeysStream(), n.TicketKey())},
 		{Name: "SIGNERS", Config: firstStays(n.SignersStream(), n.AllSigners())},
 	}
@@ -153,6 +155,23 @@ func (n Names) blobsConfig() jetstream.StreamConfig {
 		AllowDirect: true,
 		Compression: jetstream.S2Compression,
 	}
+}
+
+// tilesConfig is an object store that every NATS client can read. Each object has one chunk, and the first
+// message of each subject stays. So a tile never changes.
+func (n Names) tilesConfig() jetstream.StreamConfig {
+	c := firstStays(n.TileStream(), n.TileChunks(">"))
+	c.Subjects = append(c.Subjects, n.TileMetaPrefix()+">")
+	c.AllowDirect, c.Compression = true, jetstream.S2Compression
+	return c
+}
+
+// checkpointsConfig is a key-value bucket that every NATS client can read. It allows no roll-ups and no
+// purge, so its writer can replace a value, which is guarded, but not remove one.
+func (n Names) checkpointsConfig() jetstream.StreamConfig {
+	c := bucketConfig(n.Checkpoints(), 0)
+	c.AllowRollup, c.DenyPurge = false, true
+	return c
 }
 
 // firstStays keeps the first message of each subject. A reply that is directed there does not replace it,

@@ -131,6 +131,8 @@ func program(r admin.Role, at, queue string) string {
 		return "turnlog gc" + at + " --older-than 90d"
 	case admin.RoleDoctor:
 		return "turnlog doctor" + at
+	case admin.RoleNotary:
+		return "turnlog notary" + at + " --sign-key FILE"
 	case admin.RoleProvisioner, admin.RoleServer:
 		return "turnlog provision" + at
 	}

@@ -36,6 +36,15 @@ func (s *Signer) Note(name string) (note.Signer, error) {
 	return noteSigner{v, s.private}, nil
 }
 
+// VerifierKey returns the public key in the form of notes, under a name.
+func (s *Signer) VerifierKey(name string) (string, error) {
+	text, err := note.NewEd25519VerifierKey(name, s.private.Public().(ed25519.PublicKey)) //nolint:forcetypeassert // of this package
+	if err != nil {
+		return "", fmt.Errorf("verifier %s: %w", name, err)
+	}
+	return text, nil
+}
+
 type noteSigner struct {
 	note.Verifier
 

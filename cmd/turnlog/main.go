@@ -27,6 +27,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/doctor"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/keys"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/logs"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/schedule"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/sessions"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/talk"
@@ -69,7 +70,7 @@ func newRootCommand(a *app.App) *cobra.Command {
 	for _, command := range []func(*app.App) *cobra.Command{
 		talk.Run, talk.Chat, talk.Task, talk.Send, talk.Wait,
 		deploy.Dev, deploy.Server, deploy.Provision, deploy.Permissions, doctor.Command,
-		agents.Command, agents.Models, agents.Tools, schedule.Command, keys.Command,
+		agents.Command, agents.Models, agents.Tools, schedule.Command, keys.Command, logs.Notary, logs.Witness,
 		sessions.Command, sessions.GC, sessions.Calls, sessions.Cancel, sessions.Detach,
 		sessions.Approvals, sessions.Approve, sessions.Deny, sessions.Dead,
 		bench.Command, bench.Torture, version,

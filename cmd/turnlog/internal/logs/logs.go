@@ -1,0 +1,88 @@
+// Package logs has the commands of turnlog about the log of heads: the one who writes it, and a witness.
+//
+// The one idea: both are long-running and know little. A notary needs a connection and a key, a witness needs
+// a directory and a key, and neither needs the other's. So different organizations can run them.
+package logs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+// identity is the key of a log or of a witness, and its name.
+type identity struct {
+	file string
+	name string
+}
+
+func newIdentity(cmd *cobra.Command) *identity {
+	i := &identity{}
+	cmd.Flags().StringVar(&i.file, "sign-key", "", "`file` with the private key that signs")
+	i.named(cmd)
+	return i
+}
+
+func (i *identity) named(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&i.name, "name", "", "`name` in signatures, which never changes, such as example.com/log; default: the public key")
+}
+
+// read returns the key, its verifier key and its name.
+func (i *identity) read() (s *keys.Signer, key, name string, err error) {
+	if i.file == "" {
+		return nil, "", "", cli.Usage("give --sign-key FILE: \"key FILE\" below this command makes one")
+	}
+	if s, err = keys.Read(i.file); err != nil {
+		return nil, "", "", cli.Usage("--sign-key: %w", err)
+	}
+	name = cmp.Or(i.name, s.Public())
+	for _, r := range name {
+		if unicode.IsSpace(r) || r == '+' || unicode.IsControl(r) {
+			return nil, "", "", cli.Usage("--name %q: use no spaces and no +", i.name)
+		}
+	}
+	key, err = s.VerifierKey(name)
+	return s, key, name, err
+}
+
+// keyCommand returns the command that prints a verifier key, and makes the private one if there is none.
+func keyCommand(a *app.App, of, line string, print func(key string) (string, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "key FILE",
+		Short: "Print the verifier key, and make the private key if there is none",
+		Long: `Prints the verifier key of ` + of + ` for policies: its name, a hash and the public key. If the file does
+not exist, it makes a new private key in it, which only you can read.`,
+		Example: "  turnlog " + line + " key " + line + ".nk --name example.com/" + line,
+		Args:    cobra.ExactArgs(1),
+	}
+	i := &identity{}
+	i.named(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		i.file = args[0]
+		fresh, err := keys.New()
+		if err == nil {
+			err = fresh.Write(i.file)
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		_, key, _, err := i.read()
+		if err != nil {
+			return err
+		}
+		if key, err = print(key); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(a.Out, key)
+		return err
+	}
+	return cmd
+}

@@ -1,0 +1,104 @@
+package logs
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/audit/headlog"
+	"github.com/turnlog/turnlog/audit/notary"
+	"github.com/turnlog/turnlog/audit/witness"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/admin"
+)
+
+// Notary returns the command that writes the log of heads.
+func Notary(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "notary",
+		Short: "Log the heads of all sessions, for proofs that hold against the operator",
+		Long: `Writes the log of heads of a deployment: an append-only tree with the last entry of each session,
+logged when a turn ended, when a session parked or was deleted, and otherwise a minute after it moved.
+It signs checkpoints of the tree, has witnesses cosign them, and publishes them. "observer export --proof"
+then makes proofs that need no server.
+
+Several notaries may run for one deployment, with the same key: they write one tree. A notary that was
+killed is continued by the next one, and nothing is missing. One that finds that the log was rolled back
+or rewritten ends with exit code 1 and signs nothing.
+
+It needs the permissions of a notary. docs/evidence.md says how to run one.`,
+		Example: `  turnlog notary --sign-key notary.nk --name example.com/log
+  turnlog notary --sign-key notary.nk --witness https://w1.example/=w1.example+1d3e4f5a+BAbc…`,
+		Args: cobra.NoArgs,
+	}
+	r := a.RemoteAt(cmd, admin.RoleNotary, zapcore.InfoLevel)
+	i := newIdentity(cmd)
+	witnesses := cmd.Flags().StringArray("witness", nil, "`URL=KEY` of a witness; repeat it for several")
+	quorum := cmd.Flags().Int("quorum", -1, "how many witnesses must cosign a checkpoint before it is published; default: all")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, key, err := i.notary(*witnesses, *quorum)
+		if err != nil {
+			return err
+		}
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
+			cell, err := r.Open(ctx, r.Program(), r.Logger(), r.Role)
+			if err != nil {
+				return err
+			}
+			defer cell.Close()
+			n, err := notary.New(cell.Cell, cfg, r.Logger().Named("notary"))
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(a.Out, "log "+key); err != nil {
+				return err
+			}
+			return cell.Advise(cell.Work(ctx, idle, n.Run))
+		})
+	}
+	cmd.AddCommand(keyCommand(a, "a log", "notary", func(key string) (string, error) { return key, nil }))
+	return cmd
+}
+
+// idle serves nothing.
+func idle(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// notary returns the configuration of a notary, and the verifier key of its log.
+func (i *identity) notary(witnesses []string, quorum int) (cfg notary.Config, logKey string, err error) {
+	s, logKey, name, err := i.read()
+	if err != nil {
+		return cfg, "", err
+	}
+	if cfg.Signer, err = s.Note(name); err != nil {
+		return cfg, "", err
+	}
+	if cfg.Key, err = headlog.ParseLogKey(logKey); err != nil {
+		return cfg, "", err
+	}
+	for _, w := range witnesses {
+		url, key, ok := strings.Cut(w, "=")
+		if !ok {
+			return cfg, "", cli.Usage("--witness %q: use URL=KEY, as \"turnlog witness\" prints them", w)
+		}
+		c, err := witness.NewClient(url, key, http.DefaultClient)
+		if err != nil {
+			return cfg, "", cli.Usage("--witness: %w", err)
+		}
+		cfg.Witnesses = append(cfg.Witnesses, c)
+	}
+	if cfg.Quorum = quorum; quorum < 0 {
+		cfg.Quorum = len(cfg.Witnesses)
+	}
+	if cfg.Quorum > len(cfg.Witnesses) {
+		return cfg, "", cli.Usage("--quorum %d: there are %d witnesses", quorum, len(cfg.Witnesses))
+	}
+	return cfg, logKey, nil
+}

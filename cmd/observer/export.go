@@ -1,17 +1,20 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/google/renameio/v2/maybe"
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/heads"
 )
 
 func newExportCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "export SESSION",
 		Short: "Write a session's journal in a form that verifies without a server",
 		Long: `Writes a session's journal to standard output as lines of JSON: one that names the format, then
@@ -19,14 +22,33 @@ one per entry, with its events and the exact stored bytes. "observer verify --fi
 a file without a server.
 
 A file cannot show whether the journal continues after its end: to be sure, also keep the hash of
-the last entry elsewhere.`,
+the last entry elsewhere.
+
+With --proof it also writes a second file: the proof that the log of heads has an entry of the session, with
+the newest checkpoint that witnesses cosigned. It needs no server to be verified. Entries that are younger
+than that checkpoint, up to a minute, are not covered.`,
 		Example: `  observer export s-42 > s-42.jsonl
+  observer export s-42 --proof s-42.tlog-proof > s-42.jsonl
   observer export s-42 | zstd > s-42.jsonl.zst`,
-		RunE: a.onSession(func(cmd *cobra.Command, cell *cli.Cell, s content.SessionID) error {
-			if err := audit.Export(cmd.OutOrStdout(), read(cmd.Context(), cell, s, 1)); err != nil {
-				return fmt.Errorf("export %s: %w", s, err)
-			}
-			return nil
-		}),
 	}
+	proof := cmd.Flags().String("proof", "", "`file` to write with the proof that the log of heads has the session")
+	cmd.RunE = a.onSession(func(cmd *cobra.Command, cell *cli.Cell, s content.SessionID) error {
+		if *proof != "" { // before the journal, which then has all that the proof covers
+			p, err := heads.Of(cell.Cell).Prove(cmd.Context(), s)
+			if errors.Is(err, heads.ErrNoLog) {
+				err = fmt.Errorf("%w: \"turnlog notary\" writes one", err)
+			}
+			if err == nil {
+				err = maybe.WriteFile(*proof, p.Text(), 0o600)
+			}
+			if err != nil {
+				return fmt.Errorf("--proof: %w", err)
+			}
+		}
+		if err := audit.Export(cmd.OutOrStdout(), read(cmd.Context(), cell, s, 1)); err != nil {
+			return fmt.Errorf("export %s: %w", s, err)
+		}
+		return nil
+	})
+	return cmd
 }

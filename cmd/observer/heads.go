@@ -30,13 +30,13 @@ truncated or replaced, which no journal can show by itself: "observer verify --a
 			if err != nil {
 				return err
 			}
-			return a.with(cmd, func(cell *cli.Cell) error { return heads(cmd, cell, sessions) })
+			return a.with(cmd, func(cell *cli.Cell) error { return printHeads(cmd, cell, sessions) })
 		},
 	}
 }
 
-// heads prints the heads of the named sessions, or of all if there are none.
-func heads(cmd *cobra.Command, cell *cli.Cell, sessions []content.SessionID) (err error) {
+// printHeads prints the heads of the named sessions, or of all if there are none.
+func printHeads(cmd *cobra.Command, cell *cli.Cell, sessions []content.SessionID) (err error) {
 	all := len(sessions) == 0
 	if all {
 		if sessions, err = cell.Journal().Sessions(cmd.Context()); err != nil {

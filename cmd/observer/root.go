@@ -38,7 +38,7 @@ It only reads. An unknown session or a broken journal is one line on standard er
 		log:        cli.NewLog(root, zapcore.WarnLevel),
 		deployment: cli.NewDeployment(root, getenv),
 	}
-	root.AddCommand(newTailCommand(a), newEventsCommand(a), newTranscriptCommand(a), newExportCommand(a), newHeadsCommand(a), newVerifyCommand(a), newExplainCommand(a), newReportCommand(a), newSearchCommand(a), newWatchCommand(a))
+	root.AddCommand(newTailCommand(a), newEventsCommand(a), newTranscriptCommand(a), newExportCommand(a), newHeadsCommand(a), newLogCommand(a), newVerifyCommand(a), newExplainCommand(a), newReportCommand(a), newSearchCommand(a), newWatchCommand(a))
 	return root
 }
 

@@ -36,6 +36,10 @@ the output of "observer heads" out of reach of users who can change journals, an
 With --keys-root it checks who signed: the drivers of the session, its workers, and the people who gave input or
 decided. It lists them, and what is unsigned. --keys is the directory of keys that the root signed.
 
+A proof ("observer export --proof") is such a head in the log of heads. With --policy, which says which log and
+which witnesses to trust, it proves that witnesses saw it: the level witnessed. Several proofs of one log are
+also compared with each other.
+
 Exit codes: 0 the level is reached, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the level
 of --require is not reached, or --anchor has no head of the session; 7 something cannot be judged (a
 later format, an anchor covered by a tombstone), 8 the session was deleted, has expired, or was erased.`,
@@ -44,24 +48,29 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
   observer verify --file s-42.jsonl -o json
   observer verify --anchor heads.jsonl --require anchored
   observer verify --file s-42.jsonl --keys turnlog-keys/directory --keys-root "$(cat turnlog-keys/root.pub)" --require signed
+  observer verify --file s-42.jsonl --proof s-42.tlog-proof --policy policy.txt --require witnessed
   zstdcat s-42.jsonl.zst | observer verify --file -`,
 	}
 	file := cmd.Flags().String("file", "", "verify an exported `file`; - is standard input")
 	output := cli.OutputFlag(cmd, asText, asJSON)
 	anchor := anchorFlag(cmd)
+	proofs := proofFlags(cmd, "that the log of heads has the session")
 	require := verdict.Chain
 	var signatures signatureFlags
 	signatures.register(cmd)
 	cmd.Flags().TextVar(&require, "require", verdict.Chain, "`level` to reach: "+verdict.LevelNames())
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if (*file == "") == (len(args) == 0) && (*anchor == "" || *file != "") {
-			return cli.Usage("give a SESSION, --file or --anchor")
+		if (*file == "") == (len(args) == 0) && (*anchor == "" && len(proofs.proofs) == 0 || *file != "") {
+			return cli.Usage("give a SESSION, --file, --anchor or --proof")
 		}
 		v := verifier{app: a, cmd: cmd, file: *file, json: output.String() == asJSON, require: require, signatures: signatures}
 		if err := signatures.check(*file != ""); err != nil {
 			return err
 		}
 		if err := v.readAnchors(*anchor); err != nil {
+			return err
+		}
+		if err := v.readProofs(proofs); err != nil {
 			return err
 		}
 		if *file != "" {
@@ -71,6 +80,7 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 			return v.report(v.judgeFile())
 		}
 		if len(args) == 0 {
+			v.named = true
 			args = v.anchored()
 		}
 		sessions, err := cli.ParseSessions(args)
@@ -103,7 +113,9 @@ type verifier struct {
 	file    string // "": sessions
 	json    bool
 	require verdict.Level
-	anchors []audit.Anchor
+	anchors []audit.Anchor // also of proofs
+	proofs  []proved
+	named   bool // the anchors and proofs name the sessions
 
 	signatures signatureFlags
 	keys       *keys.Directory // nil: signatures are not checked
@@ -178,6 +190,7 @@ func (v *verifier) judgeFile() (j judgment) {
 		j.err = fmt.Errorf("%s: %w", j.subject, j.err)
 	}
 	j.anchored = len(v.of(j.Session)) > 0
+	v.addProofs(j)
 	return j
 }
 
@@ -186,6 +199,7 @@ func (v *verifier) judge(cell *cli.Cell, s content.SessionID) (j judgment) {
 	anchors := v.of(s)
 	j.Verdict, j.err = v.verify(read(v.cmd.Context(), cell, s, 1), anchors)
 	j.subject, j.anchored, j.Session = "session "+string(s), len(anchors) > 0, s // even if there is no entry
+	v.addProofs(j)
 	return j
 }
 

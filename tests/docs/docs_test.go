@@ -86,6 +86,7 @@ type reader struct {
 	dir     string          // the copy of the repository's root
 	temp    string          // stands for the machine's /tmp, /var/lib and /mnt
 	port    string          // of the last server
+	moved   []string        // addresses of the page's other servers, each with that of the test
 	env     []string
 	running []*program
 }
@@ -151,8 +152,8 @@ func (r *reader) serve(t *testing.T, address, text string) {
 
 // local replaces the addresses and folders of a page by those of the test.
 func (r *reader) local(text string) string {
-	return strings.NewReplacer("127.0.0.1:4222", "127.0.0.1:"+r.port, "turnlog-4222", "turnlog-"+r.port,
-		"/tmp/", r.temp+"/", "/var/lib/", r.temp+"/", "/mnt/", r.temp+"/").Replace(text)
+	return strings.NewReplacer(append(r.moved, "127.0.0.1:4222", "127.0.0.1:"+r.port, "turnlog-4222", "turnlog-"+r.port,
+		"/tmp/", r.temp+"/", "/var/lib/", r.temp+"/", "/mnt/", r.temp+"/")...).Replace(text)
 }
 
 // usage matches what the words of a command stand for in a description of its usage.
@@ -211,9 +212,13 @@ func (r *reader) help(t *testing.T, c command) {
 	}
 }
 
+// witness serves at an address that its command line names.
+const witness = "turnlog witness --sign-key"
+
 // endless are the programs that run until they are stopped, with what they print when they are ready.
 var endless = map[string]string{
 	"turnlog server": `(?m)^nats://`, "turnlog dev": "is up at", "driver-node": "node started", "tool-worker": "worker started",
+	"turnlog notary --sign-key": "log of heads opened", witness: `(?m)^http://`,
 	"go run ./examples/custom-tool-worker turnlog-4222": "on offer",
 }
 
@@ -246,6 +251,11 @@ func (r *reader) run(t *testing.T, c command) {
 		if c.inform {
 			p.screen.Await(t, "ends it")
 		}
+		have = p.screen.String()
+	case name == witness:
+		address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(text)
+		p := r.start(t, strings.Replace(text, address, "127.0.0.1:0", 1), endless[name])
+		r.moved = append(r.moved, address, p.screen.AwaitMatch(t, `http://(127\.0\.0\.1:\d+)/`))
 		have = p.screen.String()
 	case name != "":
 		have = r.start(t, text, endless[name]).screen.String()

@@ -1,0 +1,217 @@
+// Package completeness checks that everything that the log of heads ever said is still true: the log itself, and
+// the journals of a cell compared with it.
+//
+// The one idea: a chain cannot show what is missing, but the log can. Every session that was logged still has
+// that entry with that hash, or the tombstone of its deletion. And the log still has everything that an earlier
+// proof says it had.
+package completeness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/turnlog/turnlog/audit/headlog"
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/heads"
+)
+
+// Fault is one finding, about a session or, without one, about the log.
+type Fault struct {
+	Session content.SessionID `json:"session,omitempty"`
+	verdict.Fault
+}
+
+// String renders the fault in one line.
+func (f Fault) String() string {
+	if f.Session == "" {
+		return "log: " + f.Fault.String()
+	}
+	return fmt.Sprintf("session %s: %s", f.Session, f.Fault)
+}
+
+// Report is what an audit of the log found.
+type Report struct {
+	Log       string   `json:"log"`       // its origin
+	Size      int64    `json:"size"`      // of the published checkpoint
+	Root      string   `json:"root"`      // in base64
+	Witnesses []string `json:"witnesses"` // that cosigned it
+	Witnessed bool     `json:"witnessed"` // they suffice for the policy
+	Sessions  int      `json:"sessions"`  // that the log names
+	Deleted   int      `json:"deleted"`   // of these, with a tombstone
+	Faults    []Fault  `json:"faults"`
+}
+
+func (r *Report) fault(s content.SessionID, kind verdict.Kind, seq uint64, format string, args ...any) {
+	r.Faults = append(r.Faults, Fault{s, verdict.Fault{Kind: kind, Seq: seq, What: fmt.Sprintf(format, args...)}})
+}
+
+// KindOf returns the kind of fault that an error of package headlog or heads is; "" if it is none.
+func KindOf(err error) verdict.Kind {
+	is := func(any ...error) bool {
+		return slices.ContainsFunc(any, func(e error) bool { return errors.Is(err, e) })
+	}
+	switch {
+	case is(headlog.ErrForged):
+		return verdict.Forged
+	case is(headlog.ErrUnknownLog):
+		return verdict.Foreign
+	case is(headlog.ErrBadProof, headlog.ErrBadCheckpoint, headlog.ErrNotAHead):
+		return verdict.Unreadable
+	case is(headlog.ErrNotIncluded, headlog.ErrInconsistent, headlog.ErrBadState, heads.ErrDamaged):
+		return verdict.Tampered
+	}
+	return ""
+}
+
+// Check audits the log of a cell. earlier are proofs that were made before, of any session. An error is one of
+// reading, or heads.ErrNoLog if there is no log and no earlier proof; what is wrong is in the report.
+func Check(ctx context.Context, cell *jetstream.Cell, by *headlog.Policy, earlier []headlog.Proof) (*Report, error) {
+	c := &check{Report: &Report{Witnesses: []string{}, Faults: []Fault{}}, cell: cell, store: heads.Of(cell), by: by}
+	err := c.log(ctx, earlier)
+	if kind := KindOf(err); kind != "" {
+		c.fault("", kind, 0, "%v", err)
+		err = nil
+	}
+	for _, s := range slices.Sorted(maps.Keys(c.leaves)) {
+		if err != nil {
+			break
+		}
+		err = c.session(ctx, s, c.leaves[s])
+	}
+	c.Sessions = len(c.leaves)
+	return c.Report, err
+}
+
+type check struct {
+	*Report
+
+	cell   *jetstream.Cell
+	store  *heads.Store
+	by     *headlog.Policy
+	leaves map[content.SessionID]map[uint64]events.Hash
+}
+
+// log verifies the log and reads its leaves.
+func (c *check) log(ctx context.Context, earlier []headlog.Proof) error {
+	signed, _, err := c.store.Published(ctx)
+	if errors.Is(err, heads.ErrNoLog) && len(earlier) > 0 {
+		c.fault("", verdict.Missing, 0, "the log is gone: an earlier proof has a checkpoint of it")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	at, err := c.by.Open(signed)
+	if err != nil {
+		return fmt.Errorf("the published checkpoint: %w", err)
+	}
+	c.Log, c.Size, c.Root, c.Witnessed = at.Origin, at.N, at.Hash.String(), at.Quorum
+	for _, w := range at.Cosignatures {
+		c.Witnesses = append(c.Witnesses, w.Witness)
+	}
+	state, _, err := c.store.State(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := c.store.Reader(ctx, state, at.Tree)
+	if err != nil {
+		return err
+	}
+	for _, p := range earlier {
+		if err := c.continues(r, at, p); err != nil {
+			return err
+		}
+	}
+	c.leaves = map[content.SessionID]map[uint64]events.Hash{}
+	return r.Leaves(0, func(_ int64, text []byte) error {
+		if l, err := headlog.ParseLeaf(text); err == nil && l.Cell == c.cell.Namespace() { // else it is of another kind
+			c.add(l)
+		}
+		return nil
+	})
+}
+
+// continues checks that the log continues the one of an earlier proof.
+func (c *check) continues(r *headlog.Reader, now headlog.Witnessed, p headlog.Proof) error {
+	was, err := p.Verify(c.by)
+	switch {
+	case err != nil:
+		c.fault(p.Leaf.Session, KindOf(err), p.Leaf.Seq, "an earlier proof: %v", err)
+		return nil
+	case was.Origin != now.Origin:
+		c.fault("", verdict.Replaced, 0, "an earlier proof is of the log %s", was.Origin)
+		return nil
+	case was.N > now.N:
+		c.fault("", verdict.RolledBack, 0, "an earlier proof has a checkpoint of size %d, and now the size is %d", was.N, now.N)
+		return nil
+	}
+	proof, err := r.ProveConsistency(was.N)
+	if err == nil && tlog.CheckTree(proof, now.N, now.Hash, was.N, was.Hash) != nil {
+		c.fault("", verdict.Replaced, 0, "an earlier proof has the root %s for size %d, which the log does not continue", was.Hash, was.N)
+	}
+	return err
+}
+
+// add adds a leaf. A session that has two hashes for one entry has one too many.
+func (c *check) add(l headlog.Leaf) {
+	if c.leaves[l.Session] == nil {
+		c.leaves[l.Session] = map[uint64]events.Hash{}
+	}
+	if other, ok := c.leaves[l.Session][l.Seq]; ok && other != l.Hash {
+		c.fault(l.Session, verdict.Replaced, l.Seq, "the log has two hashes of this entry: %s, then %s", other, l.Hash)
+	}
+	c.leaves[l.Session][l.Seq] = l.Hash
+}
+
+// session compares the journal of a session with its leaves.
+func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uint64]events.Hash) error {
+	last, err := c.cell.Journal().Last(ctx, s)
+	newest := slices.Max(slices.Collect(maps.Keys(leaves)))
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		c.fault(s, verdict.Missing, newest, "the log has it, but the journal is gone and has no tombstone")
+		return nil
+	case errors.Is(err, journal.ErrDamaged):
+		c.fault(s, verdict.Unreadable, newest, "%v", err)
+		return nil
+	case err != nil:
+		return err
+	}
+	if newest > last.Seq {
+		c.fault(s, verdict.Truncated, newest, "the log has it, but the journal ends with entry %d", last.Seq)
+	}
+	if d, deleted := events.DeletionOf(last.Entry); deleted {
+		c.Deleted++
+		c.compare(s, leaves, d.Entries, d.Last)
+		c.compare(s, leaves, last.Seq, last.Hash)
+		return nil
+	}
+	first := slices.Min(slices.Collect(maps.Keys(leaves)))
+	for rec, err := range c.cell.Journal().Read(ctx, s, first-1) {
+		switch {
+		case errors.Is(err, journal.ErrDamaged):
+			c.fault(s, verdict.Tampered, rec.Seq, "%v", err)
+			return nil
+		case err != nil:
+			return err
+		}
+		c.compare(s, leaves, rec.Seq, rec.Hash)
+	}
+	return nil
+}
+
+// compare compares an entry with its leaf, if it has one.
+func (c *check) compare(s content.SessionID, leaves map[uint64]events.Hash, seq uint64, is events.Hash) {
+	if want, ok := leaves[seq]; ok && want != is {
+		c.fault(s, verdict.Replaced, seq, "its hash is %s, but the log has %s: this entry or an earlier one was replaced", is, want)
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit/completeness"
+	"github.com/turnlog/turnlog/audit/headlog"
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/textfile"
+)
+
+func newLogCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "log",
+		Short:   "Audit the log of heads",
+		Long:    `The log of heads has the last entry of each session, in a tree that witnesses cosign. "turnlog notary" writes it.`,
+		Example: "  observer log audit --policy policy.txt --proof s-42.tlog-proof",
+	}
+	cmd.AddCommand(newLogAuditCommand(a))
+	return cmd
+}
+
+func newLogAuditCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Verify that everything that was logged is still there",
+		Long: `Verifies the log of heads: its checkpoint against a policy, every tile and leaf against the checkpoint,
+and that it continues the log of each earlier proof. Then it compares every session that was logged with
+its journal, which must still have that entry with that hash, or a tombstone. So it finds a log that was
+rolled back or rewritten, and sessions that were left out, cut off or rewritten after they were logged.
+
+Exit codes: 0 nothing is missing, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the witnesses of
+the checkpoint do not suffice for the policy.`,
+		Example: `  observer log audit --policy policy.txt
+  observer log audit --policy policy.txt --proof march/s-7.tlog-proof --proof may/s-42.tlog-proof -o json`,
+		Args: cobra.NoArgs,
+	}
+	p := proofFlags(cmd, "of any session, made earlier, which the log must still continue")
+	output := cli.OutputFlag(cmd, asText, asJSON)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		policy, proofs, err := p.read()
+		if err != nil {
+			return err
+		}
+		if policy == nil {
+			return cli.Usage("give --policy FILE: it says which log and which witnesses to trust")
+		}
+		var earlier []headlog.Proof
+		for i, text := range proofs {
+			one, err := headlog.ParseProof(text)
+			if err != nil {
+				return &cli.ExitError{Code: cli.CodeFailed, Err: fmt.Errorf("--proof %s: %s: %w", p.proofs[i], completeness.KindOf(err), err)}
+			}
+			earlier = append(earlier, one)
+		}
+		return a.with(cmd, func(cell *cli.Cell) error {
+			r, err := completeness.Check(cmd.Context(), cell.Cell, policy, earlier)
+			if err != nil {
+				return err
+			}
+			if output.String() == asJSON {
+				err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+			} else {
+				err = printAudit(cmd.OutOrStdout(), a.style(cmd, false), r)
+			}
+			switch {
+			case err != nil:
+				return fmt.Errorf("write: %w", err)
+			case len(r.Faults) > 0:
+				return &cli.ExitError{Code: cli.CodeFailed, Err: fmt.Errorf("%s (%s in all)", r.Faults[0], render.Plural(len(r.Faults), "fault", "faults"))}
+			case !r.Witnessed:
+				return &cli.ExitError{Code: cli.CodeBelow, Err: fmt.Errorf("log %s: no fault, but its witnesses do not suffice for the policy", r.Log)}
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+func printAudit(w io.Writer, style render.Style, r *completeness.Report) error {
+	var b strings.Builder
+	headline := style.Good("ok") + " everything that was logged is still there."
+	if len(r.Faults) > 0 {
+		headline = style.Bad("broken") + " the log and the journals do not agree, or the log was changed."
+	}
+	fmt.Fprintln(&b, headline)
+	for _, f := range r.Faults {
+		fmt.Fprintf(&b, "   %s\n", render.Safe(f.String()))
+	}
+	fmt.Fprintf(&b, "   log      %s, %s, root %s\n", render.Safe(r.Log), render.Plural(int(r.Size), "leaf", "leaves"), r.Root)
+	fmt.Fprintf(&b, "   sessions %d, of these %d deleted\n", r.Sessions, r.Deleted)
+	if len(r.Witnesses) > 0 {
+		fmt.Fprintf(&b, "   cosigned by %s\n", render.Safe(strings.Join(r.Witnesses, ", ")))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// proofFiles are the files of proofs, and of the policy against which they are verified.
+type proofFiles struct {
+	policy string
+	proofs []string
+}
+
+func proofFlags(cmd *cobra.Command, what string) *proofFiles {
+	p := &proofFiles{}
+	cmd.Flags().StringArrayVar(&p.proofs, "proof", nil, "`file` with a proof "+what+"; repeat it for several")
+	cmd.Flags().StringVar(&p.policy, "policy", "", "`file` that says which log and which witnesses to trust (C2SP tlog-policy)")
+	return p
+}
+
+const maxPolicy = 256 << 10 // bytes of a policy, and of a proof
+
+// read returns the policy, nil if there is none, and the texts of the proofs.
+func (p *proofFiles) read() (by *headlog.Policy, proofs [][]byte, err error) {
+	if p.policy == "" {
+		if len(p.proofs) > 0 {
+			return nil, nil, cli.Usage("--proof needs --policy FILE, which says which log and which witnesses to trust")
+		}
+		return nil, nil, nil
+	}
+	text, err := textfile.ReadFile(p.policy, maxPolicy)
+	if err == nil {
+		by, err = headlog.ParsePolicy(text)
+	}
+	if err != nil {
+		return nil, nil, cli.Usage("--policy %s: %w", p.policy, err)
+	}
+	for _, file := range p.proofs {
+		text, err := textfile.ReadFile(file, maxPolicy)
+		if err != nil {
+			return nil, nil, cli.Usage("--proof %s: %w", file, err)
+		}
+		proofs = append(proofs, text)
+	}
+	return by, proofs, nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/completeness"
+	"github.com/turnlog/turnlog/audit/headlog"
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/cli"
+)
+
+// proved is a proof that was verified against the policy.
+type proved struct {
+	leaf  headlog.Leaf
+	at    headlog.Witnessed
+	fault *verdict.Fault // why it does not count
+}
+
+// readProofs reads and verifies proofs. Those that hold are anchors too.
+func (v *verifier) readProofs(files *proofFiles) error {
+	by, texts, err := files.read()
+	if err != nil {
+		return err
+	}
+	v.proofs = prove(by, files.proofs, texts)
+	for _, p := range v.proofs {
+		if p.fault == nil {
+			v.anchors = append(v.anchors, audit.Anchor{Session: p.leaf.Session, Seq: p.leaf.Seq, Hash: p.leaf.Hash})
+		}
+	}
+	if v.file == "" && len(v.proofs) > 0 && len(v.anchors) == 0 && v.proofs[0].leaf.Session == "" {
+		return &cli.ExitError{Code: cli.CodeFailed, Err: &verdict.FaultError{Fault: *v.proofs[0].fault}}
+	}
+	return nil
+}
+
+// addProofs adds what the proofs show to the verdict on a journal, which was checked with their anchors.
+func (v *verifier) addProofs(j judgment) {
+	if len(v.proofs) == 0 || j.err != nil {
+		return
+	}
+	for _, p := range v.proofs {
+		if !v.named || p.leaf.Session == j.Session || p.leaf.Session == "" {
+			p.add(j.Verdict)
+		}
+	}
+	j.Faults = append(j.Faults, disagree(v.proofs)...)
+	j.Settle()
+}
+
+// prove verifies proofs.
+func prove(by *headlog.Policy, files []string, texts [][]byte) (out []proved) {
+	for i, text := range texts {
+		p, err := headlog.ParseProof(text)
+		one := proved{leaf: p.Leaf}
+		if err == nil {
+			one.at, err = p.Verify(by)
+		}
+		if err != nil {
+			one.fault = &verdict.Fault{Kind: completeness.KindOf(err), Seq: p.Leaf.Seq, What: fmt.Sprintf("proof %s: %v", files[i], err)}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// add adds what the proof shows.
+func (p proved) add(v *verdict.Verdict) {
+	switch {
+	case p.fault != nil:
+		v.Add(*p.fault)
+	case p.leaf.Session != v.Session:
+		v.Add(verdict.Fault{Kind: verdict.Foreign, Seq: p.leaf.Seq, What: fmt.Sprintf("the proof is of session %s", p.leaf.Session)})
+	case p.at.Quorum && p.leaf.Seq <= v.Head.Seq:
+		proof := verdict.Proof{Level: verdict.Witnessed, Through: verdict.Point{Seq: p.leaf.Seq}}
+		for _, c := range p.at.Cosignatures {
+			proof.By = append(proof.By, c.Witness)
+			proof.Through.At = max(proof.Through.At, content.TimeOf(c.At))
+		}
+		v.Prove(proof)
+	}
+}
+
+// disagree returns faults of the log that only several proofs show: two trees of one size, and a tree that was
+// cosigned after a larger one.
+func disagree(all []proved) (out []verdict.Fault) {
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			small, large := a, b
+			if small.at.N > large.at.N {
+				small, large = b, a
+			}
+			switch {
+			case a.fault != nil || b.fault != nil || small.at.Origin != large.at.Origin:
+			case small.at.N == large.at.N && small.at.Hash != large.at.Hash:
+				out = append(out, verdict.Fault{Kind: verdict.Replaced, Seq: a.leaf.Seq, What: fmt.Sprintf("the log has shown two trees of size %d", a.at.N)})
+			case small.at.N < large.at.N && cosignedAfter(small.at, large.at):
+				out = append(out, verdict.Fault{
+					Kind: verdict.RolledBack, Seq: small.leaf.Seq,
+					What: fmt.Sprintf("the log had %d leaves, and later a witness cosigned %d", large.at.N, small.at.N),
+				})
+			}
+		}
+	}
+	return out
+}
+
+// cosignedAfter reports whether a witness of both cosigned a after b.
+func cosignedAfter(a, b headlog.Witnessed) bool {
+	for _, x := range a.Cosignatures {
+		for _, y := range b.Cosignatures {
+			if x.Witness == y.Witness && x.At.After(y.At) {
+				return true
+			}
+		}
+	}
+	return false
+}

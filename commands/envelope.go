@@ -47,17 +47,15 @@ const envelopeFields = 7
 
 // Encode returns e in its wire format.
 func (e Envelope) Encode() ([]byte, error) {
-	b, err := wire.Encode(wire.Command, func(enc *msgpack.Encoder) error {
-		return errors.Join(
-			enc.EncodeArrayLen(envelopeFields),
-			enc.EncodeString(e.ID),
-			enc.EncodeString(string(e.Session)),
-			enc.EncodeString(e.By),
-			enc.EncodeInt(int64(e.At)),
-			enc.EncodeString(e.TraceParent),
-			enc.EncodeString(NameOf(e.Command)),
-			wire.Value(enc, e.Command),
-		)
+	b, err := wire.Encode(wire.Command, func(w *wire.Writer) error {
+		w.Array(envelopeFields)
+		w.Text(e.ID)
+		w.Text(string(e.Session))
+		w.Text(e.By)
+		w.Int(int64(e.At))
+		w.Text(e.TraceParent)
+		w.Text(NameOf(e.Command))
+		return w.Value(e.Command)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode command %s for %s: %w", e.ID, e.Session, err)

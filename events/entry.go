@@ -124,19 +124,16 @@ const entryFields = 9
 // kind and fields. Equal entries have equal bytes. Encode returns an error if items
 // nest too deeply for Decode.
 func (e Entry) Encode() ([]byte, error) {
-	b, err := wire.Encode(wire.Entry, func(enc *msgpack.Encoder) error {
-		return errors.Join(
-			enc.EncodeArrayLen(entryFields),
-			enc.EncodeInt(int64(e.Version)),
-			enc.EncodeString(string(e.Session)),
-			enc.EncodeUint(e.Seq),
-			e.Prev.EncodeMsgpack(enc),
-			enc.EncodeString(e.Cause),
-			enc.EncodeInt(int64(e.At)),
-			enc.EncodeUint(e.Epoch),
-			wire.Value(enc, e.Cursors),
-			encodeEvents(enc, e.Events),
-		)
+	b, err := wire.Encode(wire.Entry, func(w *wire.Writer) error {
+		w.Array(entryFields)
+		w.Int(int64(e.Version))
+		w.Text(string(e.Session))
+		w.Uint(e.Seq)
+		w.Bytes(e.Prev[:])
+		w.Text(e.Cause)
+		w.Int(int64(e.At))
+		w.Uint(e.Epoch)
+		return errors.Join(w.Value(e.Cursors), encodeEvents(w, e.Events))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode entry %s/%d: %w", e.Session, e.Seq, err)
@@ -144,15 +141,11 @@ func (e Entry) Encode() ([]byte, error) {
 	return b, nil
 }
 
-func encodeEvents(enc *msgpack.Encoder, evs []Event) error {
-	if err := enc.EncodeArrayLen(2 * len(evs)); err != nil {
-		return err
-	}
+func encodeEvents(w *wire.Writer, evs []Event) error {
+	w.Array(2 * len(evs))
 	for _, ev := range evs {
-		if err := enc.EncodeString(string(KindOf(ev))); err != nil {
-			return err
-		}
-		if err := wire.Value(enc, ev); err != nil {
+		w.Text(string(KindOf(ev)))
+		if err := w.Value(ev); err != nil {
 			return err
 		}
 	}
@@ -243,9 +236,9 @@ func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
 
 // EncodeLive encodes one event that is not [Journaled], for live delivery.
 func EncodeLive(ev Event) ([]byte, error) {
-	b, err := wire.Encode(wire.Entry, func(enc *msgpack.Encoder) error {
-		enc.UseCompactFloats(false)
-		return encodeEvents(enc, []Event{ev})
+	b, err := wire.Encode(wire.Entry, func(w *wire.Writer) error {
+		w.Library().UseCompactFloats(false)
+		return encodeEvents(w, []Event{ev})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", KindOf(ev), err)

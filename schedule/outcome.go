@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/wire"
 )
@@ -69,7 +67,7 @@ func (o Outcome) Encode() ([]byte, error) {
 		Created: o.Created.UnixMilli(), Due: o.Due.Unix(), Fired: o.Fired,
 		Result: string(o.Result), Detail: o.Detail, Session: string(o.Session), Done: o.Done,
 	}
-	b, err := wire.Encode(wire.Command, func(e *msgpack.Encoder) error { return e.Encode(w) })
+	b, err := wire.Marshal(w, wire.Command)
 	if err != nil {
 		return nil, fmt.Errorf("encode outcome: %w", err)
 	}

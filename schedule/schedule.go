@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -191,7 +189,7 @@ func (s Schedule) Encode() ([]byte, error) {
 		}
 		w.Commands = append(w.Commands, b)
 	}
-	b, err := wire.Encode(wire.Command, func(e *msgpack.Encoder) error { return e.Encode(w) })
+	b, err := wire.Marshal(w, wire.Command)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("encode schedule %s: %w", s.Name, err)

@@ -6,27 +6,21 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// firstBuffer is the capacity that most encoded values fit in.
-const firstBuffer = 512
-
 // Encode returns what write writes, in the compact forms. It returns ErrMalformed for a
 // value that Decode would refuse.
-func Encode(p Payload, write func(*msgpack.Encoder) error) ([]byte, error) {
-	b := bytes.NewBuffer(make([]byte, 0, firstBuffer))
-	enc := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(enc)
-	enc.Reset(b)
-	enc.UseCompactInts(true)
-	enc.UseCompactFloats(true)
-	if err := write(enc); err != nil {
+func Encode(p Payload, write func(*Writer) error) ([]byte, error) {
+	w := idle.Get().(*Writer) //nolint:forcetypeassert // it has no others
+	defer w.release()
+	if err := write(w); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), Check(b.Bytes(), p)
+	b := w.written()
+	return b, Check(b, p)
 }
 
 // Marshal encodes v.
 func Marshal(v any, p Payload) ([]byte, error) {
-	return Encode(p, func(e *msgpack.Encoder) error { return Value(e, v) })
+	return Encode(p, func(w *Writer) error { return w.Value(v) })
 }
 
 // Decode calls read with a decoder of b, if Check accepts b.

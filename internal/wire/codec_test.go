@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/turnlog/turnlog/internal/testing/allocated"
 	"github.com/turnlog/turnlog/internal/wire"
 )
@@ -16,7 +14,7 @@ func TestEncodeCopiesALargeValueOnce(t *testing.T) { //nolint:paralleltest // it
 	var b []byte
 	var err error
 	n := allocated.By(func() {
-		b, err = wire.Encode(wire.Command, func(e *msgpack.Encoder) error { return e.EncodeString(text) })
+		b, err = wire.Encode(wire.Command, func(w *wire.Writer) error { return w.Value(text) })
 	})
 	if err != nil || len(b) < len(text) {
 		t.Fatalf("Encode = %d bytes, %v", len(b), err)

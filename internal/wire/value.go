@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding"
+	"math/bits"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 // and looks up the encoder of every element. A writer is made once for a type, and knows. It writes the
 // bytes that the library writes, which a test compares, and leaves to the library what it does not know.
 
-type writer func(e *msgpack.Encoder, v reflect.Value) error
+type writer func(w *Writer, v reflect.Value) error
 
 var (
 	writers sync.Map //nolint:gochecknoglobals // of each type; the same for everyone
@@ -26,13 +27,14 @@ var (
 	}
 )
 
-// Value writes v as e.Encode does, with fewer allocations.
-func Value(e *msgpack.Encoder, v any) error {
+// Value writes v as the library does, with fewer allocations.
+func (w *Writer) Value(v any) error {
 	if v == nil {
-		return e.EncodeNil()
+		w.Nil()
+		return nil
 	}
 	r := reflect.ValueOf(v)
-	return writerOf(r.Type())(e, r)
+	return writerOf(r.Type())(w, r)
 }
 
 func writerOf(t reflect.Type) writer {
@@ -43,7 +45,7 @@ func writerOf(t reflect.Type) writer {
 	return w.(writer)
 }
 
-func theirs(e *msgpack.Encoder, v reflect.Value) error { return e.EncodeValue(v) }
+func theirs(w *Writer, v reflect.Value) error { return w.Library().EncodeValue(v) }
 
 // plain reports whether a type has no encoding of its own.
 func plain(t reflect.Type) bool {
@@ -56,23 +58,24 @@ func newWriter(t reflect.Type) writer {
 	}
 	switch t.Kind() { //nolint:exhaustive // the library writes the others
 	case reflect.Bool:
-		return func(e *msgpack.Encoder, v reflect.Value) error { return e.EncodeBool(v.Bool()) }
+		return always(func(w *Writer, v reflect.Value) { w.Bool(v.Bool()) })
 	case reflect.Int, reflect.Int64:
-		return func(e *msgpack.Encoder, v reflect.Value) error { return e.EncodeInt(v.Int()) }
+		return always(func(w *Writer, v reflect.Value) { w.Int(v.Int()) })
 	case reflect.Uint, reflect.Uint64:
-		return func(e *msgpack.Encoder, v reflect.Value) error { return e.EncodeUint(v.Uint()) }
+		return always(func(w *Writer, v reflect.Value) { w.Uint(v.Uint()) })
 	case reflect.String:
-		return func(e *msgpack.Encoder, v reflect.Value) error { return e.EncodeString(v.String()) }
+		return always(func(w *Writer, v reflect.Value) { w.Text(v.String()) })
 	case reflect.Pointer:
-		return later(t.Elem(), func(e *msgpack.Encoder, v reflect.Value, elem writer) error {
+		return later(t.Elem(), func(w *Writer, v reflect.Value, elem writer) error {
 			if v.IsNil() {
-				return e.EncodeNil()
+				w.Nil()
+				return nil
 			}
-			return elem(e, v.Elem())
+			return elem(w, v.Elem())
 		})
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
-			return func(e *msgpack.Encoder, v reflect.Value) error { return e.EncodeBytes(v.Bytes()) }
+			return always(func(w *Writer, v reflect.Value) { w.Bytes(v.Bytes()) })
 		}
 		return later(t.Elem(), writeSlice)
 	case reflect.Struct:
@@ -81,21 +84,28 @@ func newWriter(t reflect.Type) writer {
 	return theirs
 }
 
-// later looks up the writer of an element when it is needed: types may be recursive.
-func later(elem reflect.Type, write func(*msgpack.Encoder, reflect.Value, writer) error) writer {
-	find := sync.OnceValue(func() writer { return writerOf(elem) })
-	return func(e *msgpack.Encoder, v reflect.Value) error { return write(e, v, find()) }
+// always returns a writer that never fails.
+func always(write func(*Writer, reflect.Value)) writer {
+	return func(w *Writer, v reflect.Value) error {
+		write(w, v)
+		return nil
+	}
 }
 
-func writeSlice(e *msgpack.Encoder, v reflect.Value, elem writer) error {
+// later looks up the writer of an element when it is needed: types may be recursive.
+func later(elem reflect.Type, write func(*Writer, reflect.Value, writer) error) writer {
+	find := sync.OnceValue(func() writer { return writerOf(elem) })
+	return func(w *Writer, v reflect.Value) error { return write(w, v, find()) }
+}
+
+func writeSlice(w *Writer, v reflect.Value, elem writer) error {
 	if v.IsNil() {
-		return e.EncodeNil()
+		w.Nil()
+		return nil
 	}
-	if err := e.EncodeArrayLen(v.Len()); err != nil {
-		return err
-	}
+	w.Array(v.Len())
 	for i := range v.Len() {
-		if err := elem(e, v.Index(i)); err != nil {
+		if err := elem(w, v.Index(i)); err != nil {
 			return err
 		}
 	}
@@ -125,7 +135,7 @@ func newStruct(t reflect.Type) writer {
 	if !ok || len(fields) > most {
 		return theirs
 	}
-	return func(e *msgpack.Encoder, v reflect.Value) error {
+	return func(w *Writer, v reflect.Value) error {
 		var shown uint64
 		n := 0
 		for i := range fields {
@@ -134,17 +144,11 @@ func newStruct(t reflect.Type) writer {
 				n++
 			}
 		}
-		if err := e.EncodeMapLen(n); err != nil {
-			return err
-		}
-		for i := range fields {
-			if shown&(1<<i) == 0 {
-				continue
-			}
-			if err := e.EncodeString(fields[i].name); err != nil {
-				return err
-			}
-			if err := fields[i].write(e, fields[i].of(v)); err != nil {
+		w.Map(n)
+		for ; shown != 0; shown &= shown - 1 {
+			f := &fields[bits.TrailingZeros64(shown)]
+			w.Text(f.name)
+			if err := f.write(w, f.of(v)); err != nil {
 				return err
 			}
 		}
@@ -176,7 +180,7 @@ func fieldsOf(t reflect.Type) (fields []field, ok bool) {
 		case name == "":
 			name = f.Name
 		}
-		own := field{name: name, index: f.Index, write: later(f.Type, func(e *msgpack.Encoder, v reflect.Value, w writer) error { return w(e, v) })}
+		own := field{name: name, index: f.Index, write: later(f.Type, func(w *Writer, v reflect.Value, elem writer) error { return elem(w, v) })}
 		if options == "omitempty" {
 			if own.empty = emptyOf(f.Type); own.empty == nil {
 				return nil, false

@@ -3,6 +3,8 @@ package wire_test
 import (
 	"encoding/json"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,11 +89,28 @@ func TestValuesHaveTheBytesOfTheLibrary(t *testing.T) {
 	}
 }
 
+func TestNumbersAndLengthsHaveTheBytesOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	for _, edge := range []uint64{0, 31, 32, 127, 128, math.MaxUint8, math.MaxUint16, math.MaxUint32, math.MaxInt64, math.MaxUint64 - 1} {
+		for _, n := range []uint64{edge, edge + 1} {
+			wiretest.Same(t, n)
+			wiretest.Same(t, int64(n))
+			wiretest.Same(t, -int64(n))
+			if n > math.MaxUint16+1 {
+				continue
+			}
+			wiretest.Same(t, strings.Repeat("x", int(n)))
+			wiretest.Same(t, make([]byte, n))
+			wiretest.Same(t, slices.Repeat([]string{"x"}, int(n)))
+		}
+	}
+}
+
 func BenchmarkValue(b *testing.B) {
 	v := outer{inner: inner{1, true}, Word: "w", Raw: json.RawMessage(`{}`), Pointer: &inner{B: true}}
-	for name, write := range map[string]func(*msgpack.Encoder) error{
-		"wire":    func(e *msgpack.Encoder) error { return wire.Value(e, &v) },
-		"library": func(e *msgpack.Encoder) error { return e.Encode(&v) },
+	for name, write := range map[string]func(*wire.Writer) error{
+		"wire":    func(w *wire.Writer) error { return w.Value(&v) },
+		"library": func(w *wire.Writer) error { return w.Library().Encode(&v) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

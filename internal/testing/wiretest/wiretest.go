@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
@@ -52,11 +50,11 @@ func without(t *testing.T, whole, part reflect.Value) {
 
 func compare(t *testing.T, v any) {
 	t.Helper()
-	want, err := wire.Encode(wire.Snapshot, func(e *msgpack.Encoder) error { return e.Encode(v) })
+	want, err := wire.Encode(wire.Snapshot, func(w *wire.Writer) error { return w.Library().Encode(v) })
 	if err != nil {
 		t.Fatalf("encode %T: %v", v, err)
 	}
-	got, err := wire.Encode(wire.Snapshot, func(e *msgpack.Encoder) error { return wire.Value(e, v) })
+	got, err := wire.Encode(wire.Snapshot, func(w *wire.Writer) error { return w.Value(v) })
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%+v is\n%q, not\n%q, %v", v, got, want, err)
 	}

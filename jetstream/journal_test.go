@@ -68,6 +68,49 @@ func TestEntriesCarryTheirHeaders(t *testing.T) {
 	})
 }
 
+// TestEntriesOfEarlierReleasesAreRead forges the headers that those wrote.
+func TestEntriesOfEarlierReleasesAreRead(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		var head journal.Head
+		for n := range 4 {
+			payload, header := sealed(t, head, journaltest.Entry("s", n+1))
+			header[layout.HeaderPrev] = []string{head.Hash.String()}
+			header[layout.HeaderKinds] = []string{"input_queued,warning"}
+			header["Turnlog-Version"] = []string{"1"}
+			forge(t, c, "s", payload, header)
+			head = journal.Head{Seq: head.Seq + 1, Hash: events.HashOf(payload), Guard: head.Guard + 1}
+		}
+		next, err := c.Journal().Append(t.Context(), head, journaltest.Entry("s", 5))
+		must(t, err)
+		for after := range 5 {
+			records, err := drain(c.Journal().Read(t.Context(), "s", uint64(after)))
+			if err != nil || len(records) != 5-after || records[len(records)-1].Head != next {
+				t.Errorf("Read after %d = %d records, %v, want %d that end at %+v", after, len(records), err, 5-after, next)
+			}
+		}
+	})
+}
+
+func TestReadPassesOverABlobWithoutIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Cell) {
+		j := c.Journal()
+		heads := journaltest.Fill(t, j, "s", journal.Head{}, 1)
+		large := journaltest.Entry("s", 2)
+		large.Cause = strings.Repeat("x", maxInline)
+		head, err := j.Append(t.Context(), heads[1], large)
+		must(t, err)
+		heads = journaltest.Fill(t, j, "s", head, 1)
+		must(t, c.api.Purge(t.Context(), c.names.BlobStream(), ">", 0))
+		records, err := drain(j.Read(t.Context(), "s", 2))
+		if err != nil || len(records) != 1 || records[0].Head != heads[len(heads)-1] {
+			t.Errorf("Read = %d records, %v, want the one after the entry whose blob is gone", len(records), err)
+		}
+		if _, err := drain(j.Read(t.Context(), "s", 1)); !errors.Is(err, ErrBlobMissing) {
+			t.Errorf("Read of that entry ends with %v, want ErrBlobMissing", err)
+		}
+	})
+}
+
 func TestReadFromStartsAfterItsHead(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		j := c.Journal()

@@ -39,7 +39,7 @@ It needs the permissions of a notary. docs/evidence.md says how to run one.`,
 	r := a.RemoteAt(cmd, admin.RoleNotary, zapcore.InfoLevel)
 	i := newIdentity(cmd)
 	witnesses := cmd.Flags().StringArray("witness", nil, "`URL=KEY` of a witness; repeat it for several")
-	quorum := cmd.Flags().Int("quorum", -1, "how many witnesses must cosign a checkpoint before it is published; default: all")
+	quorum := cmd.Flags().Int("quorum", 0, "how many witnesses must cosign a checkpoint before it is published; default: all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, key, err := i.notary(*witnesses, *quorum)
 		if err != nil {
@@ -94,10 +94,10 @@ func (i *identity) notary(witnesses []string, quorum int) (cfg notary.Config, lo
 		}
 		cfg.Witnesses = append(cfg.Witnesses, c)
 	}
-	if cfg.Quorum = quorum; quorum < 0 {
+	if cfg.Quorum = quorum; quorum == 0 {
 		cfg.Quorum = len(cfg.Witnesses)
 	}
-	if cfg.Quorum > len(cfg.Witnesses) {
+	if quorum < 0 || quorum > len(cfg.Witnesses) {
 		return cfg, "", cli.Usage("--quorum %d: there are %d witnesses", quorum, len(cfg.Witnesses))
 	}
 	return cfg, logKey, nil

@@ -55,7 +55,11 @@ func (w *world) worker(answer func(task.Task) tool.Result) {
 
 func (w *world) workerOf(spec tool.Spec, answer func(task.Task) tool.Result) {
 	w.T.Helper()
-	cell := w.Open(w.Connect())
+	w.workerOn(w.Open(w.Connect()), spec, answer)
+}
+
+func (w *world) workerOn(cell *jetstream.Cell, spec tool.Spec, answer func(task.Task) tool.Result) {
+	w.T.Helper()
 	offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{spec}}
 	if err := cell.Catalog().Advertise(w.Ctx, offer); err != nil {
 		w.T.Fatal(err)

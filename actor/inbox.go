@@ -168,7 +168,17 @@ func (d *driver) open(ctx context.Context, m *jetstream.Message) (none commands.
 		count("report", "forged")
 		return none, nil
 	}
-	return m.Envelope, nil
+	env, err := d.node.proofs.Sent(*m, d.State)
+	if err != nil {
+		d.warn("command refused: its signature is wrong", logfield.Seq(m.Seq), logfield.Cause(m.Envelope.ID), zap.Error(err))
+		if m.Lane == events.LaneReport {
+			d.doubt(m.Envelope.Command)
+		} else {
+			d.Publish(events.Refused{Command: env.ID, Reason: commands.ReasonForged, Detail: err.Error()})
+		}
+		return none, nil
+	}
+	return env, nil
 }
 
 func (d *driver) takeOne(ctx context.Context, env commands.Envelope) error {

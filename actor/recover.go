@@ -157,13 +157,25 @@ func (d *driver) mayReport(ticket string) bool {
 		case c.Attempt > 0 && !c.Ticketed:
 			return true
 		case ticket == "" && c.Running():
-			if d.unproven == nil {
-				d.unproven = make(map[string]bool)
-			}
-			d.unproven[loop.RunTool{Session: d.State.Session, Call: *c}.Identity()] = true
+			d.doubtCall(c)
 		}
 	}
 	return false
+}
+
+// doubt remembers the call of a refused report, whose worker may have taken the task off its queue.
+func (d *driver) doubt(report commands.Command) {
+	place, _ := reportedOn(report)
+	if c, ok := d.State.CallAt(place); ok && c.Running() {
+		d.doubtCall(c)
+	}
+}
+
+func (d *driver) doubtCall(c *loop.Call) {
+	if d.unproven == nil {
+		d.unproven = make(map[string]bool)
+	}
+	d.unproven[loop.RunTool{Session: d.State.Session, Call: *c}.Identity()] = true
 }
 
 // reporter returns the call and the attempt whose ticket it is.
@@ -258,7 +270,7 @@ func (d *driver) loseTaken(ctx context.Context, ids []string) error {
 		switch {
 		case !slices.Contains(ids, id):
 		case d.unproven[id]:
-			reason = "the task is gone after a report without its ticket: its worker is of an earlier release, or the report was forged"
+			reason = "the task is gone after a report without its ticket or signature: its worker has none, or the report was forged"
 		case d.queued[id] && !c.Routing.Effects.Retryable():
 			reason = "the task was on its queue and is gone without a report: the call may have run"
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -233,7 +234,7 @@ func (r *remote) Ask(ctx context.Context, id string, c commands.Command) error {
 	if failed != nil {
 		return fmt.Errorf("%s: %w", commands.NameOf(c), failed)
 	}
-	seq, err := r.client.send(ctx, r.id, a.id, c)
+	seq, err := r.client.send(ctx, r.id, a.id, r.asShown(c))
 	if err != nil {
 		return err
 	}
@@ -267,4 +268,18 @@ func (r *remote) forget(a *ask) {
 		a.silence.Stop()
 	}
 	r.asks = slices.DeleteFunc(r.asks, func(b *ask) bool { return a == b })
+}
+
+// asShown has a decision that is signed name the question that it answers, and what was asked.
+func (r *remote) asShown(c commands.Command) commands.Command {
+	decision, ok := c.(commands.ResolveApproval)
+	if !ok || r.client.cell.Key() == nil {
+		return c
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a, ok := statement.Asked(r.state.PendingApprovals(), decision); ok {
+		decision.Approval, decision.Call, decision.Shown = a.ID, a.CallID, statement.Shown(a)
+	}
+	return decision
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -56,6 +57,16 @@ func WithLogger(log *zap.Logger) Option {
 func WithName(name string) Option {
 	return func(c *Client) error {
 		c.name = name
+		return nil
+	}
+}
+
+// WithKey has the client sign what it sends, as nodes require that go by a directory of keys. Journals then
+// record the name of the key's owner. A nil key signs nothing.
+func WithKey(key *keys.Signer) Option {
+	return func(c *Client) error {
+		c.cell = c.cell.Signing(key)
+		c.journal, c.inbox, c.runs = c.cell.Journal(), c.cell.Inbox(), c.cell.Runs()
 		return nil
 	}
 }

@@ -22,6 +22,8 @@ type Envelope struct {
 
 	// The host attaches the following fields. They are not encoded.
 
+	Signature *content.Signature // of the sender, which the host has checked if it has keys; nil: none
+
 	User    string            // the sender, which the NATS server verified; "": none
 	Catalog *events.Catalog   // of the host's tool sources, if it differs from the session's
 	Checks  []Check           // of the patched call of a ResolveApproval with input

@@ -50,5 +50,6 @@ const (
 	ReasonHookTerminated    = "hook_terminated"
 	ReasonUnknownAgent      = "unknown_agent" // the host has no agent of that name
 	ReasonBadAgent          = "bad_agent"     // the agent's definition cannot be used
+	ReasonForged            = "forged"        // its signature is wrong, or missing although it is required
 	ReasonPolicy            = "policy"        // the deployment's policy does not permit it
 )

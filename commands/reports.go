@@ -92,6 +92,8 @@ type ReportResult struct {
 	Queue   string        `msgpack:"q,omitempty"`
 	Outcome tool.Result   `msgpack:"o"`
 	Hooks   []HookAnswer  `msgpack:"h,omitempty"`
+
+	Signature *content.Signature `msgpack:"sg,omitempty"` // of the worker; nil: none
 }
 
 // ReportAttemptLost reports that the worker of an attempt was lost.

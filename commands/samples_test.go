@@ -153,7 +153,8 @@ func reportSamples() []Command {
 		},
 		ReportModelStopped{ModelCall: call, Items: sampleItems(), Usage: sampleUsage()},
 		ReportResult{
-			Place: samplePlace, Attempt: 2, Queue: "q", Hooks: hooks,
+			Signature: &content.Signature{Key: "T0uaTKkNbe0ytWwa", Bytes: []byte{1, 2}},
+			Place:     samplePlace, Attempt: 2, Queue: "q", Hooks: hooks,
 			Outcome: tool.Result{
 				Result: result, Duration: time.Second, ChangedPaths: []string{"a"}, Auth: json.RawMessage(`{}`),
 				Usage: sampleUsage(), Counts: tool.Counts{Requests: 3, ToolCalls: 2},

@@ -197,7 +197,8 @@ func toolSamples() []Event {
 			Metadata: sampleMetadata(), ExpiresAt: sampleTime.Add(time.Hour), Asker: AskedByRules,
 		}},
 		ApprovalResolved{
-			Approval: "t3-r2-c1-g1", Call: "call_b", Outcome: Approved, By: "ada", User: "web", Reason: "fine",
+			Signature: &content.Signature{Key: "T0uaTKkNbe0ytWwa", Bytes: []byte{1, 2}},
+			Approval:  "t3-r2-c1-g1", Call: "call_b", Outcome: Approved, By: "ada", User: "web", Reason: "fine",
 			Input: json.RawMessage(`{"path":"go.sum"}`), Digest: "d9", Scope: "/src/go.sum", Always: true, Grant: "t1-r1-c1-g1",
 		},
 		ToolDispatched{
@@ -212,7 +213,8 @@ func toolSamples() []Event {
 		ToolDetached{Call: "call_b", Placeholder: "Tool fs_read_file is now running in the background.", By: "ada", User: "web"},
 		ToolProgress{Call: "call_b", Text: "half way", Share: 0.5},
 		ToolResultReceived{
-			Turn: "turn-3", Round: 2, Result: result, Attempt: 2, Duration: 30 * time.Millisecond, Late: true,
+			Signature: &content.Signature{Key: "T0uaTKkNbe0ytWwa", Bytes: []byte{1, 2}},
+			Turn:      "turn-3", Round: 2, Result: result, Attempt: 2, Duration: 30 * time.Millisecond, Late: true,
 			ChangedPaths: []string{"a.go", "b.go"}, Auth: json.RawMessage(`{"provider":"github"}`),
 		},
 	}
@@ -221,7 +223,7 @@ func toolSamples() []Event {
 func turnSamples() []Event {
 	task := sampleTask()
 	return []Event{
-		InputQueued{Items: sampleItems(), Origin: FromHost, OnBusy: Interrupt, Options: sampleOptions(), Task: &task, TaskName: "task-1", Baseline: "abc", By: "ada", User: "web"},
+		InputQueued{Items: sampleItems(), Origin: FromHost, OnBusy: Interrupt, Options: sampleOptions(), Task: &task, TaskName: "task-1", Baseline: "abc", By: "ada", User: "web", Signature: &content.Signature{Key: "T0uaTKkNbe0ytWwa", Bytes: []byte{1, 2}}},
 		InputAccepted{Turn: "turn-3", Items: sampleItems(), Origin: FromNotification, Options: sampleOptions()},
 		TurnStarted{Turn: "turn-3", Trigger: FromHost, Options: sampleOptions()},
 		RoundStarted{Turn: "turn-3", Round: 2, Catalog: "d1"},

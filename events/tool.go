@@ -78,6 +78,8 @@ type ApprovalResolved struct {
 	Scope    string             `msgpack:"sc,omitempty" json:"scope,omitempty"`  // of the question with patched input
 	Always   bool               `msgpack:"al,omitempty" json:"always,omitempty"` // for the rest of the session: the same question about the same tool is not asked again
 	Grant    content.ApprovalID `msgpack:"g,omitempty" json:"grant,omitempty"`   // the lasting approval or the grant that answered instead of a person
+
+	Signature *content.Signature `msgpack:"sg,omitempty" json:"signature,omitempty"` // of who decided; nil: none
 }
 
 // Decider describes who decided. An approval that a grant answers has the names of the grant's own decision.
@@ -154,4 +156,6 @@ type ToolResultReceived struct {
 	Late         bool               `msgpack:"l,omitempty" json:"late,omitempty"`
 	ChangedPaths []string           `msgpack:"cp,omitempty" json:"changed_paths,omitempty"`
 	Auth         json.RawMessage    `msgpack:"au,omitempty" json:"auth,omitempty"` // the authorization that the tool needs
+
+	Signature *content.Signature `msgpack:"sg,omitempty" json:"signature,omitempty"` // of the worker; nil: none
 }

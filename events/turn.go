@@ -69,6 +69,8 @@ type InputQueued struct {
 	Baseline string         `msgpack:"bl,omitempty" json:"baseline,omitempty"`  // of the task
 	By       string         `msgpack:"by,omitempty" json:"by,omitempty"`        // who sent it
 	User     string         `msgpack:"us,omitempty" json:"user,omitempty"`      // verified, see content.Sender
+
+	Signature *content.Signature `msgpack:"sg,omitempty" json:"signature,omitempty"` // of the sender; nil: none
 }
 
 // InputAccepted records that queued input entered the transcript.

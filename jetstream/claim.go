@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
@@ -141,12 +142,12 @@ func (c *claim) Unbegin(ctx context.Context) error {
 // core handles reports that are late or repeated. An outcome that is too large for a command becomes an
 // error that says so.
 func (c *claim) Report(ctx context.Context, r task.Report) error {
-	_, err := c.queue.inbox.SendReport(ctx, envelopeOf(r, c.task), c.task.Ticket)
+	_, err := c.queue.inbox.SendReport(ctx, c.envelope(r), c.task.Ticket)
 	if errors.Is(err, ErrTooLarge) {
 		failed := content.NewResult(r.Call, c.task.Tool, content.StatusError, "Tool failed: its result cannot be sent: "+err.Error())
 		r.Outcome = tool.Result{Result: failed, Duration: r.Outcome.Duration, Usage: r.Outcome.Usage, Counts: r.Outcome.Counts}
 		r.Question = nil
-		_, err = c.queue.inbox.SendReport(ctx, envelopeOf(r, c.task), c.task.Ticket)
+		_, err = c.queue.inbox.SendReport(ctx, c.envelope(r), c.task.Ticket)
 	}
 	if err != nil {
 		return c.wrap("report", err)
@@ -158,7 +159,20 @@ func (c *claim) Report(ctx context.Context, r task.Report) error {
 	return nil
 }
 
-// envelopeOf returns the envelope of a report.
+// envelope returns the envelope of a report. A result is signed if the cell has a key.
+func (c *claim) envelope(r task.Report) commands.Envelope {
+	x, cell, env := c.task, c.queue.cell, envelopeOf(r, c.task)
+	if result, ok := env.Command.(commands.ReportResult); ok && cell.key != nil {
+		signed := cell.key.Sign(statement.Result(cell.names.NS, statement.Call{
+			Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Tool: x.Tool, Input: tool.Digest(x.Input),
+		}, statement.ResultDigest(result.Outcome.Result)))
+		result.Signature = &signed
+		env.Command = result
+	}
+	return env
+}
+
+// envelopeOf returns the envelope of a report, unsigned.
 func envelopeOf(r task.Report, x task.Task) commands.Envelope {
 	id, command := CommandOf(r, x)
 	return commands.Envelope{ID: id, Session: r.Session, TraceParent: x.TraceParent, Command: command}

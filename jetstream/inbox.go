@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -44,9 +45,11 @@ type Message struct {
 	Envelope commands.Envelope
 	User     string // the sender, which the server verified; "": its name is a claim
 	Ticket   string // of the dispatch that a report is about
-	Err      error  // commands.ErrBadCommand or ErrBlobMissing: skip it
-	Gap      bool   // from a Listener: commands may have been missed, read the inbox
-	More     bool   // from Read, which yields no more of its lane: read again
+
+	Signature content.Signature // of the sender of an ask or a decision, not checked; zero: none
+	Err       error             // commands.ErrBadCommand or ErrBlobMissing: skip it
+	Gap       bool              // from a Listener: commands may have been missed, read the inbox
+	More      bool              // from Read, which yields no more of its lane: read again
 
 	session content.SessionID
 	data    []byte
@@ -115,6 +118,9 @@ func (i *Inbox) send(ctx context.Context, env commands.Envelope, user, ticket st
 	msg := nats.NewMsg(subject)
 	if ticket != "" {
 		msg.Header.Set(layout.HeaderTicket, ticket)
+	}
+	if lane != events.LaneReport { // a worker signs its result
+		i.cell.sign(msg, func() []byte { return statement.Of(i.cell.names.NS, env) })
 	}
 	seq, err := i.cell.sendEnvelope(ctx, msg, env)
 	if err != nil {
@@ -384,7 +390,7 @@ func (r *Reader) caused(ctx context.Context, id string) (bool, error) {
 // unopened returns a message with what its subject and headers say.
 func unopened(s content.SessionID, n layout.Names, subject string, h nats.Header, data []byte, spoofed bool) Message {
 	lane, user := n.SenderOf(subject)
-	m := Message{Lane: lane, User: user, Ticket: h.Get(layout.HeaderTicket), session: s, data: data, blob: h.Get(layout.HeaderBlob)}
+	m := Message{Lane: lane, User: user, Ticket: h.Get(layout.HeaderTicket), Signature: signatureOf(h), session: s, data: data, blob: h.Get(layout.HeaderBlob)}
 	switch {
 	case spoofed:
 		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)

@@ -85,7 +85,7 @@ func (d *decision) open(c commands.OpenSession) error {
 	})
 	d.govern()
 	d.bracketHooks(pointSessionStart)
-	queued := events.InputQueued{Items: stripped(c.Input), Origin: events.FromHost, By: d.env.By, User: d.env.User}
+	queued := events.InputQueued{Items: stripped(c.Input), Origin: events.FromHost, By: d.env.By, User: d.env.User, Signature: d.env.Signature}
 	if c.Resume {
 		d.resumeRound(reply, results)
 		queued.OnBusy = events.Queue
@@ -131,7 +131,7 @@ func (d *decision) submit(c commands.SubmitInput) error {
 	if err := d.roomFor(c.Items); err != nil {
 		return err
 	}
-	d.emit(events.InputQueued{Items: stripped(c.Items), Origin: events.FromHost, OnBusy: c.OnBusy, Options: c.Options, By: d.env.By, User: d.env.User})
+	d.emit(events.InputQueued{Items: stripped(c.Items), Origin: events.FromHost, OnBusy: c.OnBusy, Options: c.Options, By: d.env.By, User: d.env.User, Signature: d.env.Signature})
 	if busy && c.OnBusy == events.Interrupt && !d.cancelling() {
 		d.cancelTurn(commands.ScopeTurn, "interrupted_by_input")
 	}

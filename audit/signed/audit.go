@@ -8,22 +8,18 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// What is signed, as verdicts name it.
-const (
-	OfEntries = "entries"
-)
-
 // Audit checks the signatures of one journal while it is verified, and reports who signed what.
 type Audit struct {
 	entries Entries
+	acts    acts
 	faults  []*Fault
 	end     verdict.Point
 }
 
-// NewAudit returns an Audit that goes by a directory of keys. It checks the last signature of each epoch of
-// entries, or with every all of them.
+// NewAudit returns an Audit that goes by a directory of keys. It checks the signatures of people, and the last
+// one of each epoch of entries; with every, also those of all entries and of workers.
 func NewAudit(d *keys.Directory, every bool) *Audit {
-	return &Audit{entries: Entries{Keys: d, Every: every}}
+	return &Audit{entries: Entries{Keys: d, Every: every}, acts: newActs(d, every)}
 }
 
 // Watch yields the records of a journal from its first entry on, as they are, and checks them.
@@ -41,7 +37,7 @@ func (a *Audit) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journa
 }
 
 func (a *Audit) add(r journal.Record) {
-	a.faults = append(a.faults, a.entries.Add(r)...)
+	a.faults = append(append(a.faults, a.entries.Add(r)...), a.acts.add(r)...)
 	a.end = verdict.Point{Seq: r.Seq, At: r.Entry.At}
 }
 
@@ -62,9 +58,9 @@ func (a *Audit) Judge(v *verdict.Verdict) {
 // signers lists who signed, and how much nobody signed.
 func (a *Audit) signers() (out []verdict.Signer) {
 	for _, e := range a.entries.Epochs {
-		out = count(out, verdict.Signer{What: OfEntries, Name: e.Signer, Key: e.Key, Count: e.Entries})
+		out = count(out, verdict.Signer{What: "entries", Name: e.Signer, Key: e.Key, Count: e.Entries})
 	}
-	return out
+	return append(out, a.acts.signers...)
 }
 
 // count adds to the signer of the same things.

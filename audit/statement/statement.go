@@ -64,7 +64,7 @@ func Of(cell string, e commands.Envelope) []byte {
 }
 
 // Content returns the digest of what a sender says with a command. For input and decisions it follows from the
-// events that the command causes, see [Recorded].
+// events that the command causes, see [Input] and [Resolved].
 func Content(c commands.Command) string {
 	switch c := c.(type) { //nolint:gochecksumtype // the others are signed as they are encoded
 	case commands.SubmitInput:
@@ -111,6 +111,41 @@ func (d Decision) digest() string {
 // Shown returns the digest of what a person is asked: the call's tool and arguments, and the question.
 func Shown(a events.Approval) string {
 	return digest(keys.Text("approval", string(a.ID), string(a.CallID), a.Tool, a.Digest, a.RequestKind, a.Scope, string(a.Reason), a.Summary))
+}
+
+// Asked returns the question that a decision answers: the one that it names, else the oldest of its call, else
+// the only one.
+func Asked(pending []events.Approval, c commands.ResolveApproval) (events.Approval, bool) {
+	if c.Approval == "" && c.Call == "" && len(pending) > 1 {
+		return events.Approval{}, false
+	}
+	for _, a := range pending {
+		if (c.Approval == "" || a.ID == c.Approval) && (c.Call == "" || a.CallID == c.Call) {
+			return a, true
+		}
+	}
+	return events.Approval{}, false
+}
+
+// Input returns the statement of input, from what the journal records of it: the event, the entry's cause as id,
+// and whether the entry opens the session.
+func Input(cell string, s content.SessionID, id string, opens bool, in events.InputQueued) []byte {
+	name := commands.NameOf(commands.SubmitInput{})
+	switch {
+	case in.Task != nil:
+		name = commands.NameOf(commands.StartTask{})
+	case opens:
+		name = commands.NameOf(commands.OpenSession{})
+	}
+	return Command(cell, s, id, name, Items(in.Items))
+}
+
+// Resolved returns the statement of a decision, from what the journal records of it and of the question.
+func Resolved(cell string, s content.SessionID, id string, asked events.Approval, r events.ApprovalResolved) []byte {
+	return Command(cell, s, id, commands.NameOf(commands.ResolveApproval{}), Decision{
+		Approval: r.Approval, Call: r.Call, Approve: r.Outcome == events.Approved, Always: r.Always,
+		Shown: Shown(asked), Input: patched(r.Input), Reason: r.Reason,
+	}.digest())
 }
 
 func patched(input []byte) string {

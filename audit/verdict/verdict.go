@@ -85,7 +85,7 @@ type Verdict struct {
 
 // Signer is how much of one kind is signed with one key.
 type Signer struct {
-	What  string `json:"what"`   // entries
+	What  string `json:"what"`   // entries, input, decisions or results
 	Name  string `json:"signer"` // the owner of the key; "": unknown, or it is unsigned
 	Key   string `json:"key"`    // its id; "": it is unsigned
 	Count uint64 `json:"count"`

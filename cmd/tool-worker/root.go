@@ -48,6 +48,7 @@ that is not is logged and retried.`,
 	f.register(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)
 	f.deployment.Provisions(cmd)
+	f.deployment.Signs(cmd, "results, and what sub-agents are sent")
 	f.log = cli.NewLog(cmd, zapcore.InfoLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.complete(); err != nil {
@@ -79,7 +80,7 @@ func run(ctx context.Context, f flags, roles []admin.Role, tools *toolset.Tools,
 	if err != nil {
 		return err
 	}
-	caller, err := client.Open(cell.Conn, cell.Namespace(), client.WithLogger(log), client.WithName("tool-worker"))
+	caller, err := client.Open(cell.Conn, cell.Namespace(), client.WithLogger(log), client.WithName("tool-worker"), client.WithKey(cell.Key()))
 	if err != nil {
 		return err
 	}

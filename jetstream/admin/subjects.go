@@ -122,7 +122,7 @@ func headers() []headerRow {
 		{layout.HeaderTrace, journal},
 		{layout.HeaderBlob, []string{"JOURNAL", "INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{layout.HeaderTicket, []string{"INBOX", "TASKS"}},
-		{layout.HeaderSignature, []string{"JOURNAL", "SNAPSHOTS"}},
+		{layout.HeaderSignature, []string{"JOURNAL", "INBOX", "NAMED", "SNAPSHOTS"}},
 		{"Nats-Schedule", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},
 		{"Nats-Schedule-Target", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},
 		{"Nats-Schedule-Time-Zone", []string{"SCHEDULES", "NAMED_SCHEDULES"}},

@@ -48,10 +48,14 @@ func (a *App) RemoteApprover(cmd *cobra.Command) *Remote { return a.Remote(cmd, 
 
 // RemoteAt is Remote for a command that logs from another level by default.
 func (a *App) RemoteAt(cmd *cobra.Command, role admin.Role, level zapcore.Level) *Remote {
-	return &Remote{
+	r := &Remote{
 		Deployment: cli.NewDeployment(cmd, a.Getenv), App: a, Role: role,
 		name: cmd.Name(), logs: cli.NewLog(cmd, level),
 	}
+	if role == admin.RoleClient || role == admin.RoleApprover {
+		r.Signs(cmd, "what this command sends")
+	}
+	return r
 }
 
 // As returns the same connection for the permissions of another role.
@@ -92,7 +96,7 @@ func (r *Remote) Connect(ctx context.Context) (cell *cli.Cell, err error) {
 // server verifies, or else what the environment says.
 func (r *Remote) Client(d *cli.Cell, opts ...client.Option) (*client.Client, error) {
 	name := cmp.Or(d.User(), r.App.Person())
-	return client.Open(d.Conn, d.Namespace(), append(opts, client.WithLogger(r.Logger()), client.WithName(name))...)
+	return client.Open(d.Conn, d.Namespace(), append(opts, client.WithLogger(r.Logger()), client.WithName(name), client.WithKey(d.Key()))...)
 }
 
 // Do runs something with a client of the deployment, until a signal comes.

@@ -15,10 +15,14 @@ func approvalBeforeRun() rule {
 		if !ok {
 			return
 		}
-		for _, a := range f.ledger.asked {
+		c := f.ledger.of(ev.Call)
+		for _, a := range c.questions {
 			a.judge(f, ev)
 		}
-		if patch := f.ledger.of(ev.Call).patch; patch != nil && !bytes.Equal(patch, ev.Input) {
+		if id, open := f.ledger.holding(c); open && !f.ledger.background(ev.Call) {
+			f.fail("call %s starts while approval %s of its round is undecided", ev.Call, id)
+		}
+		if patch := c.patch; patch != nil && !bytes.Equal(patch, ev.Input) {
 			f.fail("call %s was approved with the arguments %s, but runs with %s", ev.Call, patch, ev.Input)
 		}
 	}
@@ -28,10 +32,6 @@ func approvalBeforeRun() rule {
 func (a *approval) judge(f fact, ev events.ToolDispatched) {
 	c := f.ledger.of(ev.Call)
 	switch {
-	case a.CallID != ev.Call:
-		if a.outcome == "" && !a.late && c.round == a.Round && !f.ledger.background(ev.Call) {
-			f.fail("call %s starts while approval %s of its round is undecided", ev.Call, a.ID)
-		}
 	case a.outcome == "":
 		f.fail("call %s starts while its approval %s is undecided", ev.Call, a.ID)
 	case a.outcome != events.Approved:

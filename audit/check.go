@@ -41,7 +41,7 @@ type Checker struct {
 	ledger   ledger
 	script   transcript
 	replay   replayer
-	causes   map[string]bool
+	causes   map[string]uint64 // the last entry that each caused
 	accepted []string
 	anchors  map[uint64][]anchored // by sequence
 }
@@ -53,7 +53,7 @@ type checkedRule struct {
 
 // NewChecker returns a Checker that expects the first entry of a journal.
 func NewChecker() *Checker {
-	c := &Checker{causes: map[string]bool{}, ledger: newLedger()}
+	c := &Checker{causes: map[string]uint64{}, ledger: newLedger()}
 	for _, inv := range invariants() {
 		if inv.rule != nil {
 			c.rules = append(c.rules, checkedRule{inv.name, inv.rule()})
@@ -74,13 +74,13 @@ func (c *Checker) Add(r journal.Record) {
 	c.pass(r.Seq, e.At)
 	c.verdict.Entries++
 	c.verdict.Events += len(e.Events)
-	c.causes[e.Cause] = true
 	if !linked && c.verdict.UnjudgedFrom == 0 {
 		c.verdict.UnjudgedFrom = r.Seq
 	}
 	if c.verdict.UnjudgedFrom == 0 {
 		c.judge(e)
 	}
+	c.causes[e.Cause] = e.Seq
 }
 
 // judge applies every rule to every event of the entry.
@@ -143,7 +143,7 @@ func (c *Checker) Verdict() *verdict.Verdict {
 		v.Faults = slices.Insert(v.Faults, 0, *gap)
 	}
 	for _, id := range c.accepted {
-		if !c.causes[id] {
+		if c.causes[id] == 0 {
 			v.Add(verdict.Fault{
 				Kind: verdict.Missing, Seq: v.Head.Seq, Invariant: noLostCommand,
 				What: fmt.Sprintf("command %s was accepted, but caused no entry", id),

@@ -41,6 +41,7 @@ type ledger struct {
 	open      []*call // of the round, in order
 	approvals map[content.ApprovalID]*approval
 	asked     []*approval // of the open turn and of background calls, in order
+	decided   int         // how many of asked, from the first, hold no round
 
 	continues bool // the session began with another one's snapshot
 	resumed   bool // so did the open round: its reply and the results that were known are that session's
@@ -65,6 +66,8 @@ type call struct {
 	late    bool            // it has a late outcome
 	dead    bool            // a dead letter: its workers were lost, and its outcome is undecided
 	again   bool            // a person retried it
+
+	questions []*approval // about it, of those in ledger.asked
 }
 
 // approval is a question and its answer.
@@ -137,10 +140,11 @@ func (l *ledger) forget() {
 	l.asked = slices.DeleteFunc(l.asked, func(a *approval) bool {
 		ended := !l.background(a.CallID)
 		if c := l.of(a.CallID); ended {
-			c.digest, c.patch = "", nil
+			c.digest, c.patch, c.questions = "", nil, nil
 		}
 		return ended
 	})
+	l.decided = 0
 }
 
 func (l *ledger) ask(a events.Approval) {
@@ -150,6 +154,20 @@ func (l *ledger) ask(a events.Approval) {
 	asked := &approval{Approval: a, late: c.attempt > 0}
 	l.approvals[a.ID] = asked
 	l.asked = append(l.asked, asked)
+	c.questions = append(c.questions, asked)
+}
+
+// holding returns the first undecided question about another call that holds the round of c.
+func (l *ledger) holding(c *call) (content.ApprovalID, bool) {
+	for l.decided < len(l.asked) && (l.asked[l.decided].outcome != "" || l.asked[l.decided].late) {
+		l.decided++
+	}
+	for _, a := range l.asked[l.decided:] {
+		if a.outcome == "" && !a.late && a.Round == c.round && a.CallID != c.ID {
+			return a.ID, true
+		}
+	}
+	return "", false
 }
 
 // undecided lists the open questions.

@@ -23,14 +23,15 @@ func Transcript(entries []events.Entry) []content.Item {
 type transcript struct {
 	items []content.Item
 	round []answer // the calls of the round, in order
+	at    map[content.CallID]int
+	next  int // in round: the first whose answer is not in the transcript
 	pairs pairs
 }
 
 // answer is the answer to a call of the round.
 type answer struct {
-	call   content.ToolCall
+	name   string // of the tool
 	result *content.ToolResult
-	placed bool
 }
 
 func (t *transcript) apply(ev any, at content.Time) {
@@ -42,11 +43,17 @@ func (t *transcript) apply(ev any, at content.Time) {
 	case events.MemoryRecalled:
 		t.add(ev.Items...)
 	case events.RoundStarted:
-		t.round = nil
+		t.round, t.at, t.next = t.round[:0], nil, 0
 	case events.ReplyRecorded:
 		t.add(ev.Items...)
 	case events.ToolCallRequested:
-		t.round = append(t.round, answer{call: ev.Call})
+		if t.at == nil {
+			t.at = map[content.CallID]int{}
+		}
+		if _, twice := t.at[ev.Call.ID]; !twice {
+			t.at[ev.Call.ID] = len(t.round)
+		}
+		t.round = append(t.round, answer{name: ev.Call.Name})
 	case events.ToolResultReceived:
 		if !ev.Late {
 			t.answer(ev.Result.CallID, ev.Result, at)
@@ -58,7 +65,7 @@ func (t *transcript) apply(ev any, at content.Time) {
 			t.replace(ev.Replacement)
 		}
 	case events.SessionDeleted:
-		t.items, t.round, t.pairs = nil, nil, pairs{}
+		*t = transcript{}
 	case events.TaskStarted:
 		t.replace(slices.DeleteFunc(slices.Clone(t.items), func(it content.Item) bool { return it.Kind != content.System }))
 	}
@@ -67,31 +74,20 @@ func (t *transcript) apply(ev any, at content.Time) {
 // answer records a call's answer, and appends all answers that are next in order: one enters
 // the transcript as soon as all earlier calls have theirs.
 func (t *transcript) answer(id content.CallID, r content.ToolResult, at content.Time) {
-	for i := range t.round {
-		if a := &t.round[i]; a.call.ID == id && a.result == nil {
-			a.result = &r
-		}
+	if i, known := t.at[id]; known && t.round[i].result == nil {
+		t.round[i].result = &r
 	}
-	for i := range t.round {
-		a := &t.round[i]
-		if a.result == nil {
-			return
-		}
-		if !a.placed {
-			it := content.NewItem(content.Tool, content.ResultPart(*a.result))
-			it.CreatedAt = at
-			t.add(it)
-			a.placed = true
-		}
+	for ; t.next < len(t.round) && t.round[t.next].result != nil; t.next++ {
+		it := content.NewItem(content.Tool, content.ResultPart(*t.round[t.next].result))
+		it.CreatedAt = at
+		t.add(it)
 	}
 }
 
 // nameOf returns the tool of a call of the round.
 func (t *transcript) nameOf(id content.CallID) string {
-	for _, a := range t.round {
-		if a.call.ID == id {
-			return a.call.Name
-		}
+	if i, known := t.at[id]; known {
+		return t.round[i].name
 	}
 	return ""
 }
@@ -110,7 +106,8 @@ func (t *transcript) replace(items []content.Item) {
 
 // pairs matches calls with results as items are added.
 type pairs struct {
-	open    []content.CallID
+	calls   []content.CallID // in order; those from first on may have no result yet
+	first   int
 	done    map[content.CallID]bool // false: called, no result yet
 	problem string                  // the first one that no later item can fix
 }
@@ -135,7 +132,7 @@ func (p *pairs) call(id content.CallID) {
 		return
 	}
 	p.done[id] = false
-	p.open = append(p.open, id)
+	p.calls = append(p.calls, id)
 }
 
 func (p *pairs) result(id content.CallID) {
@@ -146,8 +143,19 @@ func (p *pairs) result(id content.CallID) {
 		p.fail("call " + string(id) + " has two results")
 	default:
 		p.done[id] = true
-		p.open = slices.DeleteFunc(p.open, func(o content.CallID) bool { return o == id })
 	}
+}
+
+// open returns the first call without a result.
+func (p *pairs) open() (id content.CallID, found bool) {
+	for p.first < len(p.calls) && p.done[p.calls[p.first]] {
+		p.first++
+	}
+	if p.first == len(p.calls) {
+		p.calls, p.first = p.calls[:0], 0
+		return "", false
+	}
+	return p.calls[p.first], true
 }
 
 func (p *pairs) fail(problem string) {
@@ -162,11 +170,11 @@ func pairedCalls() rule {
 		if _, ok := f.event.(events.ModelCallStarted); !ok {
 			return
 		}
-		switch p := f.transcript.pairs; {
-		case p.problem != "":
+		p := &f.transcript.pairs
+		if p.problem != "" {
 			f.fail("the model is called with a broken transcript: %s", p.problem)
-		case len(p.open) > 0:
-			f.fail("the model is called while call %s has no result in the transcript", p.open[0])
+		} else if id, open := p.open(); open {
+			f.fail("the model is called while call %s has no result in the transcript", id)
 		}
 	}
 }

@@ -11,13 +11,12 @@ import (
 
 // causeOnce: the core remembers only the latest causes. An older ID that returns is another command.
 func causeOnce() rule {
-	seen := map[string]uint64{}
 	return func(f fact) {
 		if f.index > 0 {
 			return
 		}
 		cause := f.entry.Cause
-		switch before, twice := seen[cause]; {
+		switch before, twice := f.checker.causes[cause]; {
 		case cause == "":
 			f.fail("it names no command as its cause")
 		case twice && f.entry.Seq-before > loop.CausesKept:
@@ -25,7 +24,6 @@ func causeOnce() rule {
 		case twice:
 			f.fail("command %s already caused entry %d", cause, before)
 		}
-		seen[cause] = f.entry.Seq
 	}
 }
 

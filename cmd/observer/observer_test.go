@@ -76,7 +76,7 @@ func observe(ctx context.Context, in io.Reader, args ...string) (code int, stdou
 // writer is a driver for tests: what the core decides goes into the journal, with
 // commands a second apart.
 type writer struct {
-	t       *testing.T
+	t       testing.TB
 	journal journal.Journal
 	state   *loop.State
 	head    journal.Head

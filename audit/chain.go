@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
@@ -14,8 +15,10 @@ import (
 
 // links is the state of the chain of entries.
 type links struct {
+	hash    events.Hash
 	intact  bool // the latest record follows the previous one, unchanged, and was decoded completely
 	at      content.Time
+	apart   bool // the driver's time and the store's
 	epoch   uint64
 	cursors map[events.Lane]events.Cursor
 	removed *verdict.Fault // about missing entries at the beginning, unless a tombstone says why
@@ -38,7 +41,7 @@ func (c *Checker) chain(r journal.Record) (e events.Entry, intact bool) {
 		seq = e.Seq
 	}
 	c.verdict.Session = cmp.Or(c.verdict.Session, e.Session)
-	c.verdict.End(seq, events.HashOf(r.Payload), e.At)
+	c.verdict.End(seq, c.links.hash, e.At)
 	return e, c.links.intact
 }
 
@@ -53,10 +56,14 @@ func (c *Checker) bury(d events.Deletion) {
 // read decodes the entry from its exact bytes and ignores the record's own copy. It reports whether
 // the entry's position in the chain is known.
 func (c *Checker) read(r journal.Record) (events.Entry, bool) {
-	if h := events.HashOf(r.Payload); h != r.Hash {
-		c.broken(verdict.Tampered, r.Seq, singleWriter, "its recorded hash is %s, but its bytes have %s: the bytes were changed", r.Hash, h)
+	e, err := r.Entry, r.Err
+	c.links.hash = r.Hash
+	if !c.decoded {
+		if c.links.hash = events.HashOf(r.Payload); c.links.hash != r.Hash {
+			c.broken(verdict.Tampered, r.Seq, singleWriter, "its recorded hash is %s, but its bytes have %s: the bytes were changed", r.Hash, c.links.hash)
+		}
+		e, err = events.Decode(r.Payload)
 	}
-	e, err := events.Decode(r.Payload)
 	format, isFormat := errors.AsType[*events.FormatError](err)
 	switch {
 	case isFormat:
@@ -109,7 +116,22 @@ func (c *Checker) link(r journal.Record, e events.Entry) {
 		c.warn(verdict.Forged, e.Seq, timeGoesOn, "its time %s is earlier than that of the previous entry, %s", e.At, at)
 	}
 	c.links.at = e.At
+	c.timed(r, e)
 	c.move(e)
+}
+
+// clocks is how far the clocks of a driver and of the store may differ, and how long an append may take.
+const clocks = 5 * time.Minute
+
+// timed compares the entry's time with the store's. A difference is only a warning, once for entries in a row:
+// both times are the word of someone who could write another one, clocks are set wrong, and a stream that was
+// copied has new times.
+func (c *Checker) timed(r journal.Record, e events.Entry) {
+	apart := !r.Stored.IsZero() && e.At.Std().Sub(r.Stored).Abs() > clocks
+	if apart && !c.links.apart {
+		c.warn(verdict.Forged, e.Seq, timeGoesOn, "its time %s is more than %s from the time at which the store got it", e.At, clocks)
+	}
+	c.links.apart = apart
 }
 
 func missing(from, to uint64) string {

@@ -239,27 +239,27 @@ func TestTranscriptHasEveryItem(t *testing.T) {
 
 func TestADifferingItemIsNamed(t *testing.T) {
 	t.Parallel()
-	var r replayer
-	items := []content.Item{content.UserText("hi")}
-	for _, rec := range tools().records(t)[:4] {
-		var seen []content.Item
-		if rec.Seq == 4 {
-			seen = items
+	for _, row := range []struct {
+		items []content.Item
+		want  string
+	}{
+		{[]content.Item{content.UserText("hi")}, ""},
+		{[]content.Item{content.UserText("ho")}, "item 1 of the core's transcript differs"},
+		{nil, "has 1 items, but the facts add up to 0"},
+	} {
+		var r replayer
+		for _, rec := range tools().records(t)[:3] {
+			if problem := r.fold(rec.Entry, &transcript{}); problem != "" {
+				t.Fatal(problem)
+			}
 		}
-		if problem := r.fold(rec.Entry, seen); problem != "" {
-			t.Fatal(problem)
+		fourth := tools().records(t)[3].Entry
+		problem := r.fold(fourth, &transcript{items: row.items})
+		if !strings.Contains(problem, row.want) || (problem == "") != (row.want == "") {
+			t.Errorf("fold = %q, want %q", problem, row.want)
 		}
-	}
-	if problem := r.differs(items); problem != "" {
-		t.Error(problem)
-	}
-	if problem := r.differs([]content.Item{content.UserText("ho")}); !strings.Contains(problem, "item 1 of") {
-		t.Errorf("differs = %q", problem)
-	}
-	if problem := r.fold(tools().records(t)[4].Entry, items); !strings.Contains(problem, "has 2 items, but the facts add up to 1") {
-		t.Errorf("fold = %q", problem)
-	}
-	if r.fold(tools().records(t)[4].Entry, nil) != "" || r.differs(nil) != "" {
-		t.Error("a problem is reported twice")
+		if problem != "" && r.fold(tools().records(t)[4].Entry, &transcript{}) != "" {
+			t.Error("a problem is reported twice")
+		}
 	}
 }

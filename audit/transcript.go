@@ -26,6 +26,8 @@ type transcript struct {
 	at    map[content.CallID]int
 	next  int // in round: the first whose answer is not in the transcript
 	pairs pairs
+
+	rewrites int // how often items began again
 }
 
 // answer is the answer to a call of the round.
@@ -65,7 +67,7 @@ func (t *transcript) apply(ev any, at content.Time) {
 			t.replace(ev.Replacement)
 		}
 	case events.SessionDeleted:
-		*t = transcript{}
+		*t = transcript{rewrites: t.rewrites + 1}
 	case events.TaskStarted:
 		t.replace(slices.DeleteFunc(slices.Clone(t.items), func(it content.Item) bool { return it.Kind != content.System }))
 	}
@@ -100,7 +102,7 @@ func (t *transcript) add(items ...content.Item) {
 }
 
 func (t *transcript) replace(items []content.Item) {
-	t.items, t.pairs = nil, pairs{}
+	t.items, t.pairs, t.rewrites = nil, pairs{}, t.rewrites+1
 	t.add(items...)
 }
 

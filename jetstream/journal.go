@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -121,7 +122,8 @@ func (j *Journal) read(ctx context.Context, s content.SessionID, ch chain, after
 			if err == nil {
 				rec, err = j.extend(ctx, &ch, rec)
 			}
-			if skip := err == nil && rec.Seq <= after; !skip && !yield(rec, err) || err != nil || ch.deleted {
+			skip := err == nil && rec.Seq <= after
+			if !skip && !yield(rec, err) || err != nil || rec.Guard > m.Seq { // the last: it jumped to the tombstone
 				return
 			}
 		}
@@ -233,7 +235,25 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 	if e.Session != s {
 		return rec, damaged(s, m, fmt.Sprintf("it is an entry of session %q", e.Session))
 	}
+	if name := misdescribed(m.Header, e); name != "" && rec.Err == nil {
+		return rec, damaged(s, m, fmt.Sprintf("its header %s is %q, which its bytes do not say", name, m.Header.Get(name)))
+	}
 	return rec, nil
+}
+
+// misdescribed returns a header that says something else than the entry. Programs that read headers alone
+// rely on them.
+func misdescribed(h nats.Header, e events.Entry) string {
+	for _, said := range [...]struct{ name, want string }{
+		{layout.HeaderSeq, strconv.FormatUint(e.Seq, 10)},
+		{layout.HeaderPrev, e.Prev.String()},
+		{layout.HeaderKinds, kindList(e.Events)},
+	} {
+		if got := h.Get(said.name); got != "" && got != said.want {
+			return said.name
+		}
+	}
+	return ""
 }
 
 // fromHeaders sets the fields of rec that are in the headers.
@@ -251,6 +271,17 @@ func signatureOf(h nats.Header) content.Signature {
 		s.Bytes = []byte(h.Get(layout.HeaderSignature))
 	}
 	return s
+}
+
+// kindList returns the kinds in an entry, each once, as earlier releases described every entry.
+func kindList(evs []events.Event) string {
+	kinds := make([]string, 0, len(evs))
+	for _, ev := range evs {
+		if k := string(events.KindOf(ev)); !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	return strings.Join(kinds, ",")
 }
 
 // position describes the position of a message in the journal.

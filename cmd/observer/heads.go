@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,8 @@ func newHeadsCommand(a *app) *cobra.Command {
 		Use:   "heads [SESSION...]",
 		Short: "Print the heads of journals, for later comparison",
 		Long: `Writes one line of JSON per session, or per named session: the sequence and the hash of its last
-entry. Each hash covers the whole journal.
+entry. Each hash covers the whole journal. Journals whose last entry is damaged get a line on standard error
+instead, and the exit code is 1.
 
 Kept out of reach of users who can change journals, such a file reveals later that a journal was
 truncated or replaced, which no journal can show by itself: "observer verify --anchor FILE".`,
@@ -44,20 +46,44 @@ func printHeads(cmd *cobra.Command, cell *cli.Cell, sessions []content.SessionID
 		}
 	}
 	out := json.NewEncoder(cmd.OutOrStdout())
+	var damaged headErrors
 	for _, s := range sessions {
 		rec, err := last(cmd.Context(), cell, s)
-		if all && errors.Is(err, journal.ErrNotFound) {
-			continue // it has just been deleted
-		}
-		if err != nil {
-			return err
+		switch {
+		case all && errors.Is(err, journal.ErrNotFound): // it has just been deleted
+			continue
+		case errors.Is(err, journal.ErrDamaged), !all && errors.Is(err, journal.ErrNotFound):
+			damaged = append(damaged, err)
+			continue
+		case err != nil:
+			return errors.Join(append(damaged, err)...)
 		}
 		if err := out.Encode(head{audit.Anchor{Session: s, Seq: rec.Seq, Hash: rec.Hash}, rec.Entry.At}); err != nil {
 			return fmt.Errorf("write: %w", err)
 		}
 	}
+	if len(damaged) > 0 {
+		return damaged
+	}
 	return nil
 }
+
+// headErrors are the sessions without a readable head, one line each.
+type headErrors []error
+
+// Error joins the lines.
+func (e headErrors) Error() string { return strings.Join(e.Lines(), "; ") }
+
+// Lines returns a line for each session.
+func (e headErrors) Lines() (lines []string) {
+	for _, err := range e {
+		lines = append(lines, err.Error())
+	}
+	return lines
+}
+
+// Unwrap returns the errors.
+func (e headErrors) Unwrap() []error { return e }
 
 // head is the end of a journal.
 type head struct {

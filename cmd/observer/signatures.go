@@ -117,11 +117,15 @@ func (k currentKeys) follow(ctx context.Context, r journal.Record) error {
 
 // verify verifies records and, if there are keys, their signatures.
 func (v *verifier) verify(records iter.Seq2[journal.Record, error], anchors []audit.Anchor) (*verdict.Verdict, error) {
+	check := audit.Verify
+	if v.file != "" {
+		check = audit.VerifyImported
+	}
 	if v.keys == nil {
-		return audit.Verify(records, anchors...)
+		return check(records, anchors...)
 	}
 	who := signed.NewAudit(v.keys, v.signatures.every)
-	out, err := audit.Verify(who.Watch(records), anchors...)
+	out, err := check(who.Watch(records), anchors...)
 	who.Judge(out)
 	if err != nil {
 		out.Level = verdict.None

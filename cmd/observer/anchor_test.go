@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -107,5 +110,76 @@ func TestAnchorsOfOtherSessionsProveNothing(t *testing.T) {
 	code, out, errs = d.observe("verify", "--anchor", ghost)
 	if !strings.Contains(out, "session  ghost\n") || !strings.Contains(errs, "entry 3, missing (anchors-held)") || !strings.Contains(errs, "the journal is gone and has no tombstone") || code != 1 {
 		t.Errorf("verify of a journal that is gone = %d %q %q", code, out, errs)
+	}
+}
+
+func TestAllSessionsAreVerified(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	for _, s := range []content.SessionID{"s-41", "s-42", "s-43"} {
+		d.session(s).turn()
+	}
+	code, out, errs := d.observe("verify", "--all")
+	if code != 0 || errs != "" || strings.Count(out, "is whole") != 3 || strings.Index(out, "s-41") > strings.Index(out, "s-43") {
+		t.Errorf("verify --all = %d %q\n%s", code, errs, out)
+	}
+	if _, err := d.nc.RequestWithContext(t.Context(), "turnlog.journal.s-42", []byte("not an entry")); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs = d.observe("verify", "--all")
+	if code != 1 || !strings.Contains(errs, "session s-42: entry 8, tampered") || strings.Count(out, "is whole") != 2 {
+		t.Errorf("verify --all = %d %q\n%s", code, errs, out)
+	}
+	code, out, errs = d.observe("heads")
+	if code != 1 || strings.Count(out, "\n") != 2 || !strings.Contains(out, `"s-43"`) || !strings.Contains(errs, "s-42") {
+		t.Errorf("heads = %d %q\n%s", code, errs, out)
+	}
+	if code, _, errs := d.observe("verify", "--all", "s-42"); code != cli.CodeUsage {
+		t.Errorf("verify --all s-42 = %d %q", code, errs)
+	}
+}
+
+func TestFalseHeadersAndEntriesAfterATombstoneAreNamed(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	send := func(s string, head journal.Head, e events.Entry, edit func(nats.Header)) journal.Head {
+		t.Helper()
+		e, payload, next, err := journal.Seal(head, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		msg := &nats.Msg{Subject: "turnlog.journal." + s, Data: payload, Header: nats.Header{
+			"Turnlog-Seq": {fmt.Sprint(e.Seq)}, "Turnlog-Hash": {next.Hash.String()}, "Turnlog-Prev": {e.Prev.String()},
+			"Turnlog-Kinds": {"warning"},
+		}}
+		if edit != nil {
+			edit(msg.Header)
+		}
+		if _, err := d.nc.RequestMsgWithContext(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	warning := func(s string, w *writer) events.Entry {
+		return events.Entry{Session: content.SessionID(s), Cause: "cmd-9", At: w.state.At, Epoch: 1, Events: []events.Event{events.Warning{Code: "x"}}}
+	}
+	for name, value := range map[string]string{"Kinds": "approval_resolved", "Seq": "9", "Prev": strings.Repeat("0", 64), "Hash": strings.Repeat("0", 64)} {
+		s := "s-" + strings.ToLower(name)
+		w := d.session(content.SessionID(s))
+		send(s, w.head, warning(s, w), func(h nats.Header) { h.Set("Turnlog-"+name, value) })
+		if code, _, errs := d.observe("verify", s); code != 1 || !strings.Contains(errs, "entry 3, tampered") || !strings.Contains(errs, "header") {
+			t.Errorf("a false header %s: verify = %d %q", name, code, errs)
+		}
+	}
+	w := d.session("s-gone")
+	tombstone := warning("s-gone", w)
+	tombstone.Events = []events.Event{events.SessionDeleted{By: "ada"}}
+	head := send("s-gone", w.head, tombstone, func(h nats.Header) { h.Set("Turnlog-Kinds", "session_deleted") })
+	if code, _, errs := d.observe("verify", "s-gone"); code != cli.CodeGone {
+		t.Errorf("a deleted session: verify = %d %q", code, errs)
+	}
+	send("s-gone", head, warning("s-gone", w), nil)
+	if code, _, errs := d.observe("verify", "s-gone"); code != 1 || !strings.Contains(errs, "follows the tombstone") {
+		t.Errorf("an entry after the tombstone: verify = %d %q", code, errs)
 	}
 }

@@ -146,8 +146,8 @@ func TestInvalidCommandLinesAreUsageErrors(t *testing.T) {
 		"events a --from -1":     `--from "-1": use a whole number, 0 or more (see "observer events --help")`,
 		"tail a b":               `unexpected argument "b" (see "observer tail --help")`,
 		"tail -o json":           `--output "json": choose one of text, jsonl (see "observer tail --help")`,
-		"verify":                 `give a SESSION, --file, --anchor or --proof (see "observer verify --help")`,
-		"verify a --file b":      `give a SESSION, --file, --anchor or --proof (see "observer verify --help")`,
+		"verify":                 `give a SESSION, --file, --all, --anchor or --proof (see "observer verify --help")`,
+		"verify a --file b":      `give a SESSION, --file, --all, --anchor or --proof (see "observer verify --help")`,
 		"verify --file /no/such": `/no/such: no such file or directory (see "observer verify --help")`,
 		"verfy a":                `unknown command "verfy": did you mean "verify"? (see "observer --help")`,
 	} {

@@ -205,7 +205,7 @@ func (d *Directory) parseLine(line string) (err error) {
 	default:
 		return errLine
 	}
-	return err
+	return err //nolint:wrapcheck // the caller says which line it is
 }
 
 func parseStamp(text string) (content.Time, error) {

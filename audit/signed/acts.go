@@ -30,11 +30,11 @@ func newActs(d *keys.Directory, every bool) acts {
 }
 
 // add checks the acts that an entry records.
-func (a *acts) add(r journal.Record) (faults []*Fault) {
+func (a *acts) add(r journal.Record) (faults []*FaultError) {
 	e, opens := r.Entry, false
 	check := func(what string, s *content.Signature, text func() []byte, verify bool, roles ...keys.Role) {
 		if err := a.act(what, r, s, text, verify, roles); err != nil {
-			faults = append(faults, &Fault{r.Seq, r.Line, fmt.Errorf("signature of %s: %w", what, err)})
+			faults = append(faults, &FaultError{r.Seq, r.Line, fmt.Errorf("signature of %s: %w", what, err)})
 		}
 	}
 	for _, ev := range e.Events {

@@ -12,7 +12,7 @@ import (
 type Audit struct {
 	entries Entries
 	acts    acts
-	faults  []*Fault
+	faults  []*FaultError
 	end     verdict.Point
 }
 

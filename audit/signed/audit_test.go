@@ -207,7 +207,7 @@ func TestFalsificationsAreNamed(t *testing.T) {
 			t.Errorf("%s: level %s, faults %v; want forged at %d", name, v.Level, v.Faults, tt.seq)
 		}
 		check := signed.Entries{Keys: w.open(), Every: tt.every}
-		var faults []*signed.Fault
+		var faults []*signed.FaultError
 		for _, r := range w.journal {
 			faults = append(faults, check.Add(r)...)
 		}

@@ -27,18 +27,18 @@ var (
 	ErrOtherKey = errors.New("it is signed by another key than the claim of its driver names")
 )
 
-// Fault is a wrong signature of an entry, or of something that it records.
-type Fault struct {
+// FaultError is a wrong signature of an entry, or of something that it records.
+type FaultError struct {
 	Seq  uint64
 	Line int // in the file; 0: it was not read from a file
 	Err  error
 }
 
 // Error names the entry.
-func (f *Fault) Error() string { return fmt.Sprintf("entry %d: %v", f.Seq, f.Err) }
+func (f *FaultError) Error() string { return fmt.Sprintf("entry %d: %v", f.Seq, f.Err) }
 
 // Unwrap returns what is wrong.
-func (f *Fault) Unwrap() error { return f.Err }
+func (f *FaultError) Unwrap() error { return f.Err }
 
 // Entries checks the signatures of one journal's entries, which are added in order. It may begin in the
 // middle of an epoch, whose entries then need the key of any driver.
@@ -65,8 +65,8 @@ type Epoch struct {
 }
 
 // Add checks the next entry.
-func (c *Entries) Add(r journal.Record) (faults []*Fault) {
-	fault := func(err error) { faults = append(faults, &Fault{r.Seq, r.Line, err}) }
+func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
+	fault := func(err error) { faults = append(faults, &FaultError{r.Seq, r.Line, err}) }
 	if claim, ok := claimOf(r.Entry); ok {
 		faults = c.End()
 		c.begun, c.claim, c.Version = true, claim.Key, max(c.Version, claim.Keys)
@@ -105,10 +105,10 @@ func (c *Entries) Add(r journal.Record) (faults []*Fault) {
 }
 
 // End checks the last signature of the epoch. Call it after the last entry; more may follow.
-func (c *Entries) End() (faults []*Fault) {
+func (c *Entries) End() (faults []*FaultError) {
 	if c.last != nil {
 		if err := c.check(*c.last); err != nil {
-			faults = []*Fault{{c.last.Seq, c.last.Line, err}}
+			faults = []*FaultError{{c.last.Seq, c.last.Line, err}}
 		}
 		c.last = nil
 	}

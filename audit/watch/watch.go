@@ -246,7 +246,7 @@ func (w *Watcher) sign(s *session, r journal.Record, position uint64) (alerts []
 }
 
 // forged returns faults of signatures, without those that say that there is none.
-func forged(faults []*signed.Fault) (out []verdict.Fault) {
+func forged(faults []*signed.FaultError) (out []verdict.Fault) {
 	for _, f := range faults {
 		if !errors.Is(f.Err, signed.ErrUnsigned) {
 			out = append(out, verdict.Fault{Kind: verdict.Forged, Seq: f.Seq, What: f.Err.Error()})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -149,7 +150,7 @@ func TestFalseHeadersAndEntriesAfterATombstoneAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		msg := &nats.Msg{Subject: "turnlog.journal." + s, Data: payload, Header: nats.Header{
-			"Turnlog-Seq": {fmt.Sprint(e.Seq)}, "Turnlog-Hash": {next.Hash.String()}, "Turnlog-Prev": {e.Prev.String()},
+			"Turnlog-Seq": {strconv.FormatUint(e.Seq, 10)}, "Turnlog-Hash": {next.Hash.String()}, "Turnlog-Prev": {e.Prev.String()},
 			"Turnlog-Kinds": {"warning"},
 		}}
 		if edit != nil {

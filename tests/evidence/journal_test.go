@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -33,7 +31,8 @@ func entries() []events.Entry {
 		{Events: []events.Event{events.InputQueued{Items: []content.Item{hello}, Origin: events.FromHost}}},
 		{Events: []events.Event{
 			events.InputAccepted{Turn: "turn-1", Items: []content.Item{hello}, Origin: events.FromHost},
-			events.TurnStarted{Turn: "turn-1"}, events.RoundStarted{Turn: "turn-1", Round: 1},
+			events.TurnStarted{Turn: "turn-1"},
+			events.RoundStarted{Turn: "turn-1", Round: 1},
 			events.ModelCallStarted{Turn: "turn-1", Round: 1, Attempt: 1, TranscriptLen: 1},
 		}},
 		{Events: []events.Event{
@@ -124,21 +123,6 @@ func export(t testing.TB, records []journal.Record) []string {
 		t.Fatal(err)
 	}
 	return strings.SplitAfter(strings.TrimSuffix(b.String(), "\n"), "\n")
-}
-
-// repacked is a record with other bytes and a hash and view that fit them. Those after it are chained again.
-func repacked(t testing.TB, n int, edit func(fields []any) any) []journal.Record {
-	t.Helper()
-	records := seal(t, entries())
-	var fields []any
-	if err := msgpack.Unmarshal(records[n].Payload, &fields); err != nil {
-		t.Fatal(err)
-	}
-	payload, err := msgpack.Marshal(edit(fields))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return replaced(t, records, n, payload)
 }
 
 // replaced puts other bytes in the place of an entry, and chains those after it again.

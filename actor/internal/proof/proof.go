@@ -161,7 +161,7 @@ func (j *guarded) checked(all iter.Seq2[journal.Record, error], s content.Sessio
 }
 
 // refuse counts the faults and returns the first one as an error.
-func (j *guarded) refuse(s content.SessionID, faults []*signed.Fault) error {
+func (j *guarded) refuse(s content.SessionID, faults []*signed.FaultError) error {
 	if len(faults) == 0 {
 		return nil
 	}

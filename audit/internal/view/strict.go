@@ -89,6 +89,7 @@ func Parse(line []byte) (map[string]any, error) {
 	return object, nil
 }
 
+//nolint:wrapcheck // the caller says which line it is
 func value(d *json.Decoder) (any, error) {
 	t, err := d.Token()
 	if err != nil {
@@ -112,6 +113,7 @@ func value(d *json.Decoder) (any, error) {
 	return t, nil
 }
 
+//nolint:wrapcheck // likewise
 func object(d *json.Decoder) (any, error) {
 	out := map[string]any{}
 	for d.More() {

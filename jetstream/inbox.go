@@ -390,7 +390,7 @@ func (r *Reader) caused(ctx context.Context, id string) (bool, error) {
 // unopened returns a message with what its subject and headers say.
 func unopened(s content.SessionID, n layout.Names, subject string, h nats.Header, data []byte, spoofed bool) Message {
 	lane, user := n.SenderOf(subject)
-	m := Message{Lane: lane, User: user, Ticket: h.Get(layout.HeaderTicket), Signature: signatureOf(h), session: s, data: data, blob: h.Get(layout.HeaderBlob)}
+	m := Message{Lane: lane, User: user, Ticket: h.Get(layout.HeaderTicket), Signature: layout.SignatureOf(h), session: s, data: data, blob: h.Get(layout.HeaderBlob)}
 	switch {
 	case spoofed:
 		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -235,53 +234,18 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 	if e.Session != s {
 		return rec, damaged(s, m, fmt.Sprintf("it is an entry of session %q", e.Session))
 	}
-	if name := misdescribed(m.Header, e); name != "" && rec.Err == nil {
+	if name := layout.Misdescribed(m.Header, e); name != "" && rec.Err == nil {
 		return rec, damaged(s, m, fmt.Sprintf("its header %s is %q, which its bytes do not say", name, m.Header.Get(name)))
 	}
 	return rec, nil
 }
 
-// misdescribed returns a header that says something else than the entry. Programs that read headers alone
-// rely on them.
-func misdescribed(h nats.Header, e events.Entry) string {
-	for _, said := range [...]struct{ name, want string }{
-		{layout.HeaderSeq, strconv.FormatUint(e.Seq, 10)},
-		{layout.HeaderPrev, e.Prev.String()},
-		{layout.HeaderKinds, kindList(e.Events)},
-	} {
-		if got := h.Get(said.name); got != "" && got != said.want {
-			return said.name
-		}
-	}
-	return ""
-}
-
 // fromHeaders sets the fields of rec that are in the headers.
 func fromHeaders(rec *journal.Record, s content.SessionID, m api.Message) {
 	rec.Seq = api.HeaderUint(m.Header, layout.HeaderSeq)
-	rec.Signature = signatureOf(m.Header)
+	rec.Signature = layout.SignatureOf(m.Header)
 	rec.Entry = events.Entry{Session: s, Seq: rec.Seq, At: content.TimeOf(m.Time)}
 	_ = rec.Entry.Prev.UnmarshalText([]byte(m.Header.Get(layout.HeaderPrev))) // the chain detects errors
-}
-
-// signatureOf returns the signature in the headers of a message. One that is not of its form has no key.
-func signatureOf(h nats.Header) content.Signature {
-	s, err := content.ParseSignature(h.Get(layout.HeaderSignature))
-	if err != nil {
-		s.Bytes = []byte(h.Get(layout.HeaderSignature))
-	}
-	return s
-}
-
-// kindList returns the kinds in an entry, each once, as earlier releases described every entry.
-func kindList(evs []events.Event) string {
-	kinds := make([]string, 0, len(evs))
-	for _, ev := range evs {
-		if k := string(events.KindOf(ev)); !slices.Contains(kinds, k) {
-			kinds = append(kinds, k)
-		}
-	}
-	return strings.Join(kinds, ",")
 }
 
 // position describes the position of a message in the journal.

@@ -71,7 +71,7 @@ func (s *Snapshots) Get(ctx context.Context, id content.SessionID) (journal.Snap
 	if errors.Is(err, ErrBlobMissing) { // the snapshot may have been replaced meanwhile
 		it, ok, err = s.bucket.Get(ctx, string(id))
 	}
-	it.Value.Signature = signatureOf(it.Header)
+	it.Value.Signature = layout.SignatureOf(it.Header)
 	return it.Value, ok, err
 }
 

@@ -36,7 +36,10 @@ var pages = map[string]page{
 	},
 	"docs/evidence.md": {
 		servers: 1,
-		before:  []string{"turnlog provision", "driver-node &", "tool-worker &", `turnlog run --session plan-7 "What is here?"`},
+		before: []string{
+			"turnlog provision", "driver-node &", "tool-worker &", `turnlog run --session plan-7 "What is here?"`,
+			"until observer events plan-7 -o jsonl | grep -q '\"parked\"'; do :; done", // then its node writes nothing unsigned
+		},
 	},
 	"docs/mcp.md": {
 		skip: map[string]string{

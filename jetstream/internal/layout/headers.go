@@ -1,5 +1,16 @@
 package layout
 
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
 // Headers of a cell's messages. Those of an entry repeat parts of its payload for readers that do not
 // decode it. Only the guard has a meaning for the server.
 const (
@@ -23,3 +34,38 @@ const (
 	// HeaderOperation marks a deleted key.
 	HeaderOperation = "KV-Operation"
 )
+
+// Misdescribed returns the name of a header that says something else than the entry. Programs that read headers alone
+// rely on them.
+func Misdescribed(h nats.Header, e events.Entry) string {
+	for _, said := range [...]struct{ name, want string }{
+		{HeaderSeq, strconv.FormatUint(e.Seq, 10)},
+		{HeaderPrev, e.Prev.String()},
+		{HeaderKinds, kindList(e.Events)},
+	} {
+		if got := h.Get(said.name); got != "" && got != said.want {
+			return said.name
+		}
+	}
+	return ""
+}
+
+// SignatureOf returns the signature in the headers of a message. One that is not of its form has no key.
+func SignatureOf(h nats.Header) content.Signature {
+	s, err := content.ParseSignature(h.Get(HeaderSignature))
+	if err != nil {
+		s.Bytes = []byte(h.Get(HeaderSignature))
+	}
+	return s
+}
+
+// kindList returns the kinds in an entry, each once, as earlier releases described every entry.
+func kindList(evs []events.Event) string {
+	kinds := make([]string, 0, len(evs))
+	for _, ev := range evs {
+		if k := string(events.KindOf(ev)); !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	return strings.Join(kinds, ",")
+}

@@ -17,6 +17,14 @@ type At struct {
 // empty if nothing is signed.
 type Key string
 
+// keyOf returns the key of a signature that an event records.
+func keyOf(s *content.Signature) Key {
+	if s == nil {
+		return ""
+	}
+	return Key(s.Key)
+}
+
 // Person is who sent or decided something.
 type Person struct {
 	User string `json:"user,omitempty"` // verified by the NATS server

@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +85,35 @@ func TestACallIsExplainedFromInputToSight(t *testing.T) {
 	}
 	if last := c.Attempts[1].Because; last[len(last)-1] != (events.Ground{By: events.ByEffects, Name: "read_only"}) {
 		t.Errorf("the second attempt starts because of %v", last)
+	}
+}
+
+func TestAnExplanationNamesTheKeysOfPeopleAndWorkers(t *testing.T) {
+	t.Parallel()
+	s := approved(t)
+	by := func(key string) *content.Signature { return &content.Signature{Key: key} }
+	for _, r := range s.records {
+		for i, ev := range r.Entry.Events {
+			switch ev := any(ev).(type) {
+			case events.InputQueued:
+				ev.Signature = by("bob-key")
+				r.Entry.Events[i] = ev
+			case events.ApprovalResolved:
+				ev.Signature = by("eve-key")
+				r.Entry.Events[i] = ev
+			case events.ToolResultReceived:
+				ev.Signature = by("gpu-key")
+				r.Entry.Events[i] = ev
+			}
+		}
+	}
+	c, err := read(t, "c1", s.records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []explain.Key{c.Asked.Inputs[0].From.Key, c.Questions[0].Decision.Decider.Key, c.Attempts[0].Worker, c.Results[0].Worker}
+	if want := []explain.Key{"bob-key", "eve-key", "gpu-key", "gpu-key"}; !slices.Equal(got, want) {
+		t.Errorf("keys = %q, want %q", got, want)
 	}
 }
 

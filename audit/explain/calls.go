@@ -73,7 +73,7 @@ func (f *fold) decide(ev events.ApprovalResolved) {
 		return
 	}
 	c.Questions[i].Decision = &Decision{
-		At: f.at, Outcome: ev.Outcome, Decider: Person{User: ev.User, By: ev.By}, Reason: ev.Reason, Always: ev.Always,
+		At: f.at, Outcome: ev.Outcome, Decider: Person{ev.User, ev.By, keyOf(ev.Signature)}, Reason: ev.Reason, Always: ev.Always,
 		Input: ev.Input, Grant: ev.Grant, Allowed: f.allowed[ev.Grant],
 	}
 }
@@ -145,9 +145,14 @@ func (f *fold) answer(ev events.ToolResultReceived) {
 	if c.Status == "" {
 		c.Status = r.Status
 	}
+	for i := range c.Attempts {
+		if a := &c.Attempts[i]; a.N == ev.Attempt {
+			a.Worker = keyOf(ev.Signature)
+		}
+	}
 	c.Results = append(c.Results, Result{
 		At: f.at, Status: r.Status, Code: r.Code, Text: text, Bytes: len(text), Others: others, Attempt: ev.Attempt,
-		Took: int64(ev.Duration), Late: ev.Late, Cut: string(cut) == "true", Changed: ev.ChangedPaths, Responder: f.writer,
+		Took: int64(ev.Duration), Late: ev.Late, Cut: string(cut) == "true", Changed: ev.ChangedPaths, Responder: f.writer, Worker: keyOf(ev.Signature),
 	})
 }
 

@@ -93,7 +93,7 @@ func (f *fold) configure(c events.Config) {
 func (f *fold) noteTurn(ev any) {
 	switch ev := ev.(type) {
 	case events.InputQueued:
-		in := Input{f.at, ev.Origin, Person{User: ev.User, By: ev.By}, textOf(ev.Items)}
+		in := Input{f.at, ev.Origin, Person{ev.User, ev.By, keyOf(ev.Signature)}, textOf(ev.Items)}
 		f.queue = append(f.queue, queued{in, ev.Task != nil, ev.OnBusy})
 	case events.InputAccepted:
 		f.accept(ev)

@@ -118,20 +118,20 @@ func (r *ReportReader) note(ev any) {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
 		addOnce(&out.Nodes, ev.Node)
-		r.did(ev.User, ev.RetriedBy, "had the session tried again")
+		r.did(Person{User: ev.User, By: ev.RetriedBy}, "had the session tried again")
 	case events.RunStarted:
 		out.Opened = r.fold.at
 		addOnce(&out.Models, ev.Config.Model)
-		r.did(ev.User, ev.By, "opened the session")
+		r.did(Person{User: ev.User, By: ev.By}, "opened the session")
 	case events.ConfigChanged:
 		addOnce(&out.Models, ev.Config.Model)
 	case events.ModelSwitched:
 		addOnce(&out.Models, ev.Model)
-		r.did(ev.User, ev.By, "chose another model")
+		r.did(Person{User: ev.User, By: ev.By}, "chose another model")
 	case events.PolicyApplied:
 		out.Policies = append(out.Policies, *r.fold.policy)
 	case events.ToolsAllowed:
-		r.did(ev.User, ev.By, "allowed tools in advance")
+		r.did(Person{User: ev.User, By: ev.By}, "allowed tools in advance")
 	case events.UsageUpdated:
 		out.Usage = out.Usage.Add(ev.Usage)
 	case events.TurnStarted:
@@ -154,23 +154,23 @@ func (r *ReportReader) note(ev any) {
 func (r *ReportReader) noteDeed(ev any) {
 	switch ev := ev.(type) {
 	case events.InputQueued:
-		r.did(ev.User, ev.By, "sent input")
+		r.did(Person{ev.User, ev.By, keyOf(ev.Signature)}, "sent input")
 	case events.ApprovalResolved:
 		if ev.Grant == "" {
-			r.did(ev.User, ev.By, string(ev.Outcome)+" a call")
+			r.did(Person{ev.User, ev.By, keyOf(ev.Signature)}, string(ev.Outcome)+" a call")
 		}
 	case events.DeadLetterSettled:
-		r.did(ev.User, ev.By, "decided about a lost call")
+		r.did(Person{User: ev.User, By: ev.By}, "decided about a lost call")
 	case events.ToolDetached:
-		r.did(ev.User, ev.By, "sent a call to the background")
+		r.did(Person{User: ev.User, By: ev.By}, "sent a call to the background")
 	case events.CancelRequested:
-		r.did(ev.User, ev.By, "cancelled")
+		r.did(Person{User: ev.User, By: ev.By}, "cancelled")
 	case events.VerifyFinished:
-		r.did(ev.User, ev.By, "reported the verdict on a task")
+		r.did(Person{User: ev.User, By: ev.By}, "reported the verdict on a task")
 	case events.SessionClosed:
-		r.did(ev.User, ev.By, "closed the session")
+		r.did(Person{User: ev.User, By: ev.By}, "closed the session")
 	case events.SessionDeleted:
-		r.did(ev.User, ev.By, "deleted the session")
+		r.did(Person{User: ev.User, By: ev.By}, "deleted the session")
 	}
 }
 
@@ -198,12 +198,11 @@ func (r *ReportReader) endTurn(ev events.TurnFinished) {
 	})
 }
 
-// did counts what a person did.
-func (r *ReportReader) did(user, by, what string) {
-	if user+by == "" {
+// did counts what a person did. What one signed and what one did not are counted apart.
+func (r *ReportReader) did(who Person, what string) {
+	if who.User+who.By == "" {
 		return
 	}
-	who := Person{User: user, By: by}
 	all := &r.report.People
 	i := slices.IndexFunc(*all, func(p Participant) bool { return p.Person == who })
 	if i < 0 {

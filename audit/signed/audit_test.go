@@ -232,7 +232,7 @@ func TestUnsignedEntriesAreFaultsOnlyOnceTheyMustBeSigned(t *testing.T) {
 	var none *keys.Signer
 	w.journal = w.write(none)
 	v := w.judge(true)
-	if v.Level != verdict.Chain || v.Exit(verdict.Signed) != verdict.ExitBelow || v.Signers[0].String() != "5 entries, unsigned" {
+	if v.Level != verdict.Chain || v.Exit(verdict.Signed) != verdict.ExitBelow || v.Signers[0].String() != "entries: 5, unsigned" {
 		t.Errorf("level %s, signers %v, faults %v", v.Level, v.Signers, v.Faults)
 	}
 	w.dir.Require(keys.Driver, began.Add(2*time.Second))

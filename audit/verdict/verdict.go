@@ -95,11 +95,11 @@ type Signer struct {
 func (s Signer) String() string {
 	switch {
 	case s.Key == "":
-		return fmt.Sprintf("%d %s, unsigned", s.Count, s.What)
+		return fmt.Sprintf("%s: %d, unsigned", s.What, s.Count)
 	case s.Name == "":
-		return fmt.Sprintf("%d %s, by the unknown key %s", s.Count, s.What, s.Key)
+		return fmt.Sprintf("%s: %d, by the unknown key %s", s.What, s.Count, s.Key)
 	}
-	return fmt.Sprintf("%d %s, by %s (key %s)", s.Count, s.What, s.Name, s.Key)
+	return fmt.Sprintf("%s: %d, by %s (key %s)", s.What, s.Count, s.Name, s.Key)
 }
 
 // Proof is evidence beyond the chain.

@@ -59,7 +59,7 @@ func TestSignaturesAreVerified(t *testing.T) {
 		"an export":           {"verify", "--file", file, "--keys-root", d.root, "--keys", d.keys, "--require", "signed"},
 	} {
 		code, out, errs := d.observe(args...)
-		if code != 0 || !strings.Contains(out, "\n   level    signed, through entry 7") || !strings.Contains(out, "\n   signed   7 entries, by node-1 (key ") {
+		if code != 0 || !strings.Contains(out, "\n   level    signed, through entry 7") || !strings.Contains(out, "\n   who      entries: 7, by node-1 (key ") {
 			t.Errorf("%s: verify = %d %q\n%s", name, code, errs, out)
 		}
 	}
@@ -78,7 +78,7 @@ func TestAnUnsignedJournalIsSaidToBeUnsigned(t *testing.T) {
 	d.cell = d.cell.Signing(nil)
 	d.session("s-42").turn()
 	code, out, errs := d.observe("verify", "s-42", "--keys-root", d.root)
-	if code != 0 || !strings.Contains(out, "signed   7 entries, unsigned\n") || !strings.Contains(out, "level    chain") {
+	if code != 0 || !strings.Contains(out, "who      entries: 7, unsigned\n") || !strings.Contains(out, "level    chain") {
 		t.Errorf("verify = %d %q\n%s", code, errs, out)
 	}
 	if code, _, errs := d.observe("verify", "s-42", "--keys-root", d.root, "--require", "signed"); code != 6 || !strings.Contains(errs, "the level is chain, not signed") {

@@ -311,7 +311,7 @@ func (j judgment) text(w io.Writer, style render.Style) error {
 		line("anchors  %s held; %s after the last", render.Plural(j.Anchors, "earlier head is", "earlier heads are"), render.Plural(int(j.BeyondAnchor), "entry", "entries"))
 	}
 	for _, s := range j.Signers {
-		line("signed   %s", s)
+		line("who      %s", s)
 	}
 	if j.OpenTurn != "" {
 		line("open     %s is not finished", j.OpenTurn)

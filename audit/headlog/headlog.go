@@ -1,7 +1,7 @@
 // Package headlog is a transparency log of the heads of sessions: an append-only Merkle tree (RFC 6962) whose
 // leaves say which entry was the last one of a session.
 //
-// The one idea: whoever holds a checkpoint of the log, a signed root, can later demand that everything below it
+// The one idea: anyone who holds a checkpoint of the log, a signed root, can later demand that everything below it
 // is still there. A checkpoint covers every head that was logged before, so one line that was kept elsewhere
 // exposes a journal that was rewritten, cut off or left out, and also a log that was. Witnesses of other
 // organizations cosign a checkpoint only if it continues the last one that they saw. So a log that shows two

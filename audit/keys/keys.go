@@ -4,7 +4,7 @@
 // The one idea: a key says who, and an offline root says whose. Each signer has an Ed25519 key of its own
 // in a file, which is never the key of its connection to NATS: a NATS client signs whatever the server
 // sends it. The root signs the [Directory], a text with every key, its owner, its roles and its dates.
-// Whoever has the root's public key can check the directory, so it may be stored anywhere. The root's own
+// Anyone who has the root's public key can check the directory, so it may be stored anywhere. The root's own
 // key is needed only to change the directory and belongs on no machine of the deployment.
 //
 // A signature covers a text that begins with its purpose, see [Text], so no signature can be taken for one

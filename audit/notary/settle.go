@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/heads"
 )
 
-// storeTiles stores the tiles that the last append filled. Whoever appends next has stored them before.
+// storeTiles stores the tiles that the last append filled. The next writer has stored them before.
 func (n *Notary) storeTiles(ctx context.Context) error {
 	for _, t := range n.state.Due {
 		if err := n.store.PutTile(ctx, t); err != nil {

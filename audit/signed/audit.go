@@ -55,7 +55,7 @@ func (a *Audit) Judge(v *verdict.Verdict) {
 	v.Settle()
 }
 
-// signers lists who signed, and how much nobody signed.
+// signers lists who signed, and how much is unsigned.
 func (a *Audit) signers() (out []verdict.Signer) {
 	for _, e := range a.entries.Epochs {
 		out = count(out, verdict.Signer{What: "entries", Name: e.Signer, Key: e.Key, Count: e.Entries})

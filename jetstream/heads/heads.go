@@ -3,7 +3,7 @@
 // The one idea: the state of the log is one message, replaced with a guard. It has the root, the leaves and
 // hashes that are not in full tiles, and the tiles that the last append filled. So an append happens as a whole
 // or not at all, and of two writers one conflicts. Everything else follows from that message and can be written
-// again by whoever finds it missing: full tiles, which the server never replaces, the published checkpoint, and
+// again by any writer that finds it missing: full tiles, which the server never replaces, the published checkpoint, and
 // where the newest head of each session is.
 //
 // A notary writes here, an observer reads.

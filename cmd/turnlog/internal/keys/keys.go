@@ -29,7 +29,7 @@ func Command(a *app.App) *cobra.Command {
 		Short: "Make the keys with which nodes, workers and people sign, and say whose they are",
 		Long: `Nodes, workers and people sign what they do with keys of their own (--sign-key), never with those of
 their connections to NATS. A directory says whose each key is and what it may sign. The key of its root
-signs the directory, and whoever knows the root's public key can check it.
+signs the directory, and anyone who knows the root's public key can check it.
 
 These commands keep the directory in a folder: root.nk is the root's key, root.pub its public key,
 "directory" the newest version, and NAME.nk the key of a node, a worker or a person. Keep the folder off
@@ -52,7 +52,7 @@ func initialize(a *app.App) *cobra.Command {
 		Use:   "init",
 		Short: "Make a root, and a directory without keys",
 		Long: `Makes the key of a root and the first version of the directory, without keys, and prints the root's
-public key. Whoever checks signatures needs that key, and should not get it from the deployment.`,
+public key. Verifiers need that key, and should not get it from the deployment.`,
 		Example: `  turnlog keys init
   turnlog keys init --dir /media/offline/keys --namespace team-a`,
 		Args: cobra.NoArgs,

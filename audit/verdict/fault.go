@@ -26,14 +26,6 @@ const (
 	Newer   Kind = "newer"
 )
 
-// Kinds lists every kind.
-func Kinds() []Kind {
-	return []Kind{
-		Tampered, Forged, Replaced, Truncated, Missing, Foreign, RolledBack, Unreadable,
-		Deleted, Erased, Expired, Newer,
-	}
-}
-
 // Means says in one sentence what a fault of the kind is.
 func (k Kind) Means() string {
 	switch k {

@@ -113,6 +113,16 @@ func TestARevokedKeySignsNothingMore(t *testing.T) {
 	}
 }
 
+func TestADirectoryKeepsTimesExactly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	at := dayTwo.Add(1234567 * time.Microsecond) // an entry a moment earlier is not required to be signed
+	w.dir.Require(keys.Driver, at)
+	if got := w.sign(t, w.dir).Required[0].From; got != at {
+		t.Errorf("required from %v, want %v", got.Std(), at.Std())
+	}
+}
+
 func TestALaterDirectoryKeepsEveryKey(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*keys.Directory){

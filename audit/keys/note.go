@@ -146,7 +146,8 @@ func (d *Directory) text() string {
 	return b.String()
 }
 
-func stamp(t content.Time) string { return t.Std().UTC().Format(time.RFC3339) }
+// stamp is exact: rounded down, a requirement would cover entries of the same second that came before it.
+func stamp(t content.Time) string { return t.Std().UTC().Format(time.RFC3339Nano) }
 
 // parseText reads the result of text. Its caller compares, so it accepts more than that.
 func parseText(text string) (*Directory, error) {

@@ -270,10 +270,9 @@ needs the permissions of a provisioner. A version that contradicts one that is t
 	return cmd
 }
 
-// now is the time to the second, which is how directories have it.
-func now() content.Time { return content.TimeOf(time.Now().Truncate(time.Second)) }
+func now() content.Time { return content.TimeOf(time.Now()) }
 
-// timeFlag adds a flag with a time to the second. The default is now.
+// timeFlag adds a flag with a time. The default is now.
 func timeFlag(cmd *cobra.Command, name, usage string) func() (content.Time, error) {
 	text := cmd.Flags().String(name, "", usage)
 	return func() (content.Time, error) {
@@ -284,6 +283,6 @@ func timeFlag(cmd *cobra.Command, name, usage string) func() (content.Time, erro
 		if err != nil {
 			return 0, cli.Usage("--%s %q: use a form like 2026-11-25T15:04:05Z", name, *text)
 		}
-		return content.TimeOf(t.Truncate(time.Second)), nil
+		return content.TimeOf(t), nil
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
-	"github.com/turnlog/turnlog/schedule"
 )
 
 // receive handles a live command and those that have arrived after it. If an earlier one may be missing,

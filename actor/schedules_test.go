@@ -14,11 +14,11 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream/schedules"
-	"github.com/turnlog/turnlog/schedule"
 )
 
 // plan is a schedule whose sessions use a scripted model.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/jetstream/schedules"
-	"github.com/turnlog/turnlog/schedule"
 )
 
 // Schedule adds a schedule. It returns schedules.ErrExists if the name is taken and

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/schedules"
-	"github.com/turnlog/turnlog/schedule"
 )
 
 // scheduleRows lists the schedules of a deployment.

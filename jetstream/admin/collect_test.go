@@ -19,11 +19,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/jetstream/schedules"
-	"github.com/turnlog/turnlog/schedule"
 )
 
 const grace = time.Hour

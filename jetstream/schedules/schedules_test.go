@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
@@ -19,7 +20,6 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
-	"github.com/turnlog/turnlog/schedule"
 )
 
 func planned(name string, t schedule.Timing) schedule.Schedule {

@@ -12,13 +12,13 @@ import (
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/internal/testing/torture"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/schedule"
 )
 
 // TestEveryStreamMayGoBack rolls one stream back again and again, to a backup or to nothing, while users

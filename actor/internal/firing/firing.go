@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/loop"
-	"github.com/turnlog/turnlog/schedule"
 )
 
 // maxFiring bounds the schedules that are handled at once when they fire. The sweep finds the rest.

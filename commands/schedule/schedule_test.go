@@ -9,11 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/allocated"
 	"github.com/turnlog/turnlog/internal/wire"
-	"github.com/turnlog/turnlog/schedule"
 )
 
 func nightly() schedule.Schedule {

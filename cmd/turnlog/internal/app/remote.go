@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -140,14 +141,8 @@ func (r *Remote) DoWith(ctx context.Context, id content.SessionID, do func(conte
 
 // ReadSession reads a session that was not deleted.
 func ReadSession(ctx context.Context, c *client.Client, id content.SessionID) (*loop.State, error) {
-	state, _, err := c.Read(ctx, id)
-	switch {
-	case err != nil:
-		return nil, NoSession(id, err)
-	case state.Deleted != nil:
-		return nil, &session.DeletedError{Session: id, Deletion: *state.Deleted}
-	}
-	return state, nil
+	state, err := report.Read(ctx, c, id)
+	return state, NoSession(id, err)
 }
 
 // NoSession rewords the error for a session that does not exist.

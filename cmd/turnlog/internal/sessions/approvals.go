@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -22,7 +23,7 @@ import (
 // pendingApproval is an approval of some session.
 type pendingApproval struct {
 	Session content.SessionID `json:"session"`
-	app.Approval
+	report.Approval
 }
 
 // Approvals returns the command that lists approvals.
@@ -48,7 +49,7 @@ reads all sessions.`,
 				return nil, err
 			}
 			for _, p := range state.PendingApprovals() {
-				out = append(out, pendingApproval{id, app.ApprovalOf(p)})
+				out = append(out, pendingApproval{id, report.ApprovalOf(p)})
 			}
 			return out, nil
 		},
@@ -69,12 +70,12 @@ reads all sessions.`,
 
 // asked is a call and all that was asked about it.
 type asked struct {
-	Session   content.SessionID `json:"session"`
-	Call      content.CallID    `json:"call"`
-	Tool      string            `json:"tool"`
-	Input     json.RawMessage   `json:"input"`                 // what the tool gets
-	Model     json.RawMessage   `json:"model_input,omitempty"` // what the model gave, if it was changed
-	Questions []*question       `json:"questions"`
+	Session   content.SessionID  `json:"session"`
+	Call      content.CallID     `json:"call"`
+	Tool      string             `json:"tool"`
+	Input     json.RawMessage    `json:"input"`                 // what the tool gets
+	Model     json.RawMessage    `json:"model_input,omitempty"` // what the model gave, if it was changed
+	Questions []*report.Question `json:"questions"`
 }
 
 func showApproval(a *app.App) *cobra.Command {
@@ -92,14 +93,14 @@ approval with --always covers. CALL is the ID of the call or of an approval.`,
 		if err != nil {
 			return asked{}, err
 		}
-		p, err := h.find(call)
+		p, err := find(h, call)
 		switch {
 		case err != nil:
 			return asked{}, err
-		case len(p.questions) == 0:
+		case len(p.Questions) == 0:
 			return asked{}, fmt.Errorf("%s (call %s) needs no approval", p.Tool, p.Call)
 		}
-		return asked{Session: id, Call: p.Call, Tool: p.Tool, Input: p.Input, Model: p.Model, Questions: p.questions}, nil
+		return asked{Session: id, Call: p.Call, Tool: p.Tool, Input: p.Input, Model: p.Model, Questions: p.Questions}, nil
 	}
 	return showing(a.RemoteApprover(cmd), cmd, read, func(q asked, w io.Writer) error { return q.print(w, render.Style{Color: a.IsOut && a.Style.Color}) })
 }
@@ -190,7 +191,7 @@ func deciding(a *app.App, cmd *cobra.Command, v *commands.ResolveApproval, done 
 			return err
 		}
 		if next != nil {
-			a.Hint("another question about the call is pending: %s", app.Question(*next))
+			a.Hint("another question about the call is pending: %s", report.QuestionOf(*next))
 		}
 		return nil
 	})

@@ -3,62 +3,15 @@ package sessions
 import (
 	"context"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
-
-// openCall is a call without an outcome.
-type openCall struct {
-	Call     content.CallID `json:"call"`
-	Tool     string         `json:"tool"`
-	State    string         `json:"state"` // waiting, approval, running, background or lost
-	Route    string         `json:"route"`
-	Turn     content.TurnID `json:"turn"`
-	Round    int            `json:"round"`
-	Attempts int            `json:"attempts"`
-	Deadline *content.Time  `json:"deadline"` // null: none
-}
-
-// openCalls returns the open calls of a session, those in the background last.
-func openCalls(s *loop.State) []openCall {
-	all := []openCall{}
-	calls := s.Background
-	if s.Turn != nil {
-		calls = slices.Concat(s.Turn.Calls, calls)
-	}
-	for _, c := range calls {
-		if c.Status != "" && !c.Retried() {
-			continue
-		}
-		o := openCall{
-			Call: c.ID, Tool: c.Name, State: "waiting", Route: app.RouteName(c.Routing.Route), Turn: c.Turn, Round: c.Round, Attempts: c.Attempt,
-		}
-		switch {
-		case slices.ContainsFunc(s.PendingApprovals(), func(a events.Approval) bool { return a.CallID == c.ID }):
-			o.State = "approval"
-		case c.InBackground():
-			o.State = "background"
-			if c.Routing.Route == content.Foreground { // it was detached
-				o.Route = o.State
-			}
-		case c.Running():
-			o.State = "running"
-		}
-		if c.Deadline != 0 {
-			o.Deadline = &c.Deadline
-		}
-		all = append(all, o)
-	}
-	return all
-}
 
 // Calls returns the command that lists a session's open calls.
 func Calls(a *app.App) *cobra.Command {
@@ -70,15 +23,15 @@ background. A call waits to start, waits for approval, runs, or runs in the back
 		Example: `  turnlog calls plan-7
   turnlog calls plan-7 -o json | jq -r '.[] | select(.state == "background") | .call'`,
 	}
-	read := func(ctx context.Context, c *client.Client, id content.SessionID, _ content.CallID) ([]openCall, error) {
+	read := func(ctx context.Context, c *client.Client, id content.SessionID, _ content.CallID) ([]report.OpenCall, error) {
 		state, err := app.ReadSession(ctx, c, id)
 		if err != nil {
 			return nil, err
 		}
-		return openCalls(state), nil
+		return report.OpenCalls(state), nil
 	}
-	return showing(a.RemoteClient(cmd), cmd, read, func(all []openCall, w io.Writer) error {
-		return app.Table(w, "CALL TOOL STATE ROUTE ATTEMPTS DEADLINE", all, func(c openCall) []any {
+	return showing(a.RemoteClient(cmd), cmd, read, func(all []report.OpenCall, w io.Writer) error {
+		return app.Table(w, "CALL TOOL STATE ROUTE ATTEMPTS DEADLINE", all, func(c report.OpenCall) []any {
 			deadline := "none"
 			if c.Deadline != nil {
 				deadline = app.When(*c.Deadline)

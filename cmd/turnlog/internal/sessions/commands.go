@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -65,17 +65,11 @@ func acting(
 // place, or that of one of its approvals. Other IDs are returned as they are.
 func openCallOf(s *session.Session, id content.CallID) content.CallID {
 	for _, c := range s.Calls().List() {
-		if c.Place == placeOf(id) {
+		if c.Place == report.PlaceOf(id) {
 			return c.Call
 		}
 	}
 	return id
-}
-
-// placeOf returns the place in the ID of an approval.
-func placeOf(id content.CallID) content.Place {
-	place, _, _ := strings.Cut(string(id), "-g")
-	return content.Place(place)
 }
 
 // listing is a command that lists something of one session or of all.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -39,7 +40,7 @@ node drives it until it is retried. Its commands wait.`,
   turnlog dead drop plan-7 call_1_2 --reason "done by hand"
   turnlog dead retry plan-9`,
 	}
-	list := listing[*pastCall]{
+	list := listing[*report.Call]{
 		short: "List the dead letters and the sessions that are set aside",
 		long: `Lists the dead letters, one per line. Without a session it reads the sessions that the deployment
 lists as having some.`,
@@ -47,7 +48,7 @@ lists as having some.`,
   turnlog dead ls plan-7
   turnlog dead ls -o json | jq -r '.[] | "\(.session) \(.call)"'`,
 		listed: deadOrAside,
-		read: func(ctx context.Context, c *client.Client, id content.SessionID) ([]*pastCall, error) {
+		read: func(ctx context.Context, c *client.Client, id content.SessionID) ([]*report.Call, error) {
 			broken, err := asideOf(ctx, c, id)
 			if err != nil {
 				return nil, err
@@ -59,10 +60,10 @@ lists as having some.`,
 			if err != nil {
 				return broken, err
 			}
-			return append(broken, h.dead()...), nil
+			return append(broken, h.Dead()...), nil
 		},
 		header: "SESSION CALL TOOL EFFECTS ATTEMPTS SINCE WHY",
-		cells: func(c *pastCall) []any {
+		cells: func(c *report.Call) []any {
 			last := c.Lost[len(c.Lost)-1]
 			return []any{
 				c.Session, cmp.Or(string(c.Call), "-"), cmp.Or(c.Tool, "-"), cmp.Or(c.Effects, "-"), c.Attempts,
@@ -88,23 +89,20 @@ func deadOrAside(c *client.Client, ctx context.Context) ([]content.SessionID, er
 	return slices.Compact(out), err
 }
 
-// stateAside is the state of a session that is set aside.
-const stateAside = "aside"
-
 // asideOf returns a session that is set aside as a dead letter without a call, or none.
-func asideOf(ctx context.Context, c *client.Client, id content.SessionID) (out []*pastCall, err error) {
+func asideOf(ctx context.Context, c *client.Client, id content.SessionID) (out []*report.Call, err error) {
 	all, err := c.SetAside(ctx)
 	for _, t := range all {
 		if t.Session != id {
 			continue
 		}
-		p := &pastCall{Session: id, State: stateAside, Attempts: len(t.Broke), Settled: []settlement{}}
+		p := &report.Call{Session: id, State: report.StateAside, Attempts: len(t.Broke), Settled: []report.Settlement{}}
 		for i, b := range t.Broke {
 			reason := "node " + b.Node + " ended while it handled the session"
 			if b.Error != "" {
 				reason = "on node " + b.Node + ": " + b.Error
 			}
-			p.Lost = append(p.Lost, lostAttempt{Attempt: i + 1, At: b.At, Reason: reason})
+			p.Lost = append(p.Lost, report.LostAttempt{Attempt: i + 1, At: b.At, Reason: reason})
 		}
 		out = append(out, p)
 	}
@@ -120,17 +118,17 @@ attempts were lost, when and why, and what people decided about it.`,
 		Example: `  turnlog dead show plan-7 call_1_1
   turnlog dead show plan-7 call_1_1 -o json | jq .input`,
 	}
-	read := func(ctx context.Context, c *client.Client, id content.SessionID, call content.CallID) (*pastCall, error) {
+	read := func(ctx context.Context, c *client.Client, id content.SessionID, call content.CallID) (*report.Call, error) {
 		h, err := readHistory(ctx, c, id)
 		if err != nil {
 			return nil, err
 		}
-		return h.deadLetter(call)
+		return deadLetter(h, call)
 	}
-	return showing(a.RemoteApprover(cmd), cmd, read, (*pastCall).print)
+	return showing(a.RemoteApprover(cmd), cmd, read, printCall)
 }
 
-func (c *pastCall) print(w io.Writer) error {
+func printCall(c *report.Call, w io.Writer) error {
 	line := render.Style{}.Line
 	return app.Fields(w, func(row func(name, format string, args ...any)) {
 		row("session", "%s", c.Session)
@@ -220,11 +218,11 @@ func settling(r *app.Remote, cmd *cobra.Command, v *commands.SettleDeadLetter, d
 		if err != nil {
 			return err
 		}
-		letter, err := h.deadLetter(call)
+		letter, err := deadLetter(h, call)
 		if err != nil {
 			return err
 		}
-		if v.Retry && !v.MayRepeat && letter.State == "dead" && letter.Effects == effectsName(content.Once) {
+		if v.Retry && !v.MayRepeat && letter.State == "dead" && letter.Effects == report.EffectsName(content.Once) {
 			return fmt.Errorf("%s (call %s) may have taken effect: check, and if it may be done twice, add --may-repeat", letter.Tool, letter.Call)
 		}
 		v.Call = letter.Call

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/session"
@@ -60,10 +61,10 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 			return true, "", nil
 		case word == "n" || word == "no":
 			return false, strings.TrimSpace(reason), nil
-		case app.Covers(a) != "" && (word == "i" || word == "t"):
+		case report.Covers(a) != "" && (word == "i" || word == "t"):
 			v.answers = append(v.answers, answer{a, word == "t"})
 			return true, "", nil
-		case app.Covers(a) != "" && (word == "a" || word == "always"):
+		case report.Covers(a) != "" && (word == "a" || word == "always"):
 			err := s.ResolveApproval(ctx, session.Decision{Call: a.CallID, Approve: true, Always: true})
 			if err == nil || errors.Is(err, session.ErrInvalidState) {
 				<-ctx.Done() // it is decided
@@ -93,7 +94,7 @@ func (v *conversation) setAside() bool {
 
 // answers lists what the user may type.
 func answers(a events.Approval) string {
-	if app.Covers(a) == "" {
+	if report.Covers(a) == "" {
 		return "y, n, or n and a reason"
 	}
 	return "y, i, t, a, n, or n and a reason"
@@ -108,8 +109,8 @@ func (v *conversation) present(s *screen, a events.Approval) {
 		s.show(render.Input(v.Style, model))
 	}
 	s.show(v.fileChange(a))
-	s.note("  %s", app.Question(a))
-	if covers := app.Covers(a); covers != "" {
+	s.note("  %s", report.QuestionOf(a))
+	if covers := report.Covers(a); covers != "" {
 		s.note("  y: this call")
 		s.note("  i: also calls with the same arguments, while this command runs")
 		s.note("  t: also calls that ask the same, for the rest of this turn")

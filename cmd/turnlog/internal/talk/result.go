@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -35,13 +36,13 @@ type turnReport struct {
 	Turn         content.TurnID       `json:"turn"`
 	FinishReason content.FinishReason `json:"finish_reason"`
 	Text         string               `json:"text"`
-	Usage        app.Usage            `json:"usage"`
+	Usage        report.Usage         `json:"usage"`
 	Rounds       int                  `json:"rounds"`
 	ToolCalls    []callReport         `json:"tool_calls"`
-	Approvals    []app.Approval       `json:"approvals"`       // pending
+	Approvals    []report.Approval    `json:"approvals"`       // pending
 	Error        string               `json:"error,omitempty"` // why it did not complete
 	Limit        *limitReport         `json:"limit,omitempty"` // that ended it
-	Journal      app.Head             `json:"journal"`
+	Journal      report.Head          `json:"journal"`
 }
 
 // callReport is a tool call in a turn's report.
@@ -101,11 +102,11 @@ func (o *outcome) report(ctx context.Context) (any, error) {
 func (o *outcome) turnReport(ctx context.Context) (turnReport, error) {
 	t := o.turn
 	r := turnReport{
-		Session: o.id, Turn: t.TurnID, FinishReason: t.FinishReason, Usage: app.Usage(t.Usage), Rounds: t.Rounds,
-		ToolCalls: []callReport{}, Approvals: []app.Approval{}, Journal: app.HeadOf(o.session.Head()),
+		Session: o.id, Turn: t.TurnID, FinishReason: t.FinishReason, Usage: report.Usage(t.Usage), Rounds: t.Rounds,
+		ToolCalls: []callReport{}, Approvals: []report.Approval{}, Journal: report.HeadOf(o.session.Head()),
 	}
 	for _, a := range o.held {
-		r.Approvals = append(r.Approvals, app.ApprovalOf(a))
+		r.Approvals = append(r.Approvals, report.ApprovalOf(a))
 		r.FinishReason = needsApproval
 	}
 	if err := o.verdict(); err != nil && o.ended {
@@ -125,7 +126,7 @@ func (o *outcome) turnReport(ctx context.Context) (turnReport, error) {
 		}
 	}
 	if o.ended {
-		r.Journal = app.HeadOf(last)
+		r.Journal = report.HeadOf(last)
 	}
 	return r, nil
 }
@@ -143,11 +144,11 @@ func (r *turnReport) add(ev any) {
 		}
 	case events.ToolCallRequested:
 		r.ToolCalls = append(r.ToolCalls, callReport{
-			ID: ev.Call.ID, Name: ev.Call.Name, Status: callWaiting, Route: app.RouteName(ev.Routing.Route),
+			ID: ev.Call.ID, Name: ev.Call.Name, Status: callWaiting, Route: report.RouteName(ev.Routing.Route),
 		})
 	case events.ToolDispatched:
 		if c := r.call(ev.Call); c != nil {
-			c.Attempts, c.Route, c.Status = ev.Attempt, app.RouteName(ev.Route), "running"
+			c.Attempts, c.Route, c.Status = ev.Attempt, report.RouteName(ev.Route), "running"
 		}
 	case events.ApprovalRequired:
 		if c := r.call(ev.Approval.CallID); c != nil {
@@ -158,7 +159,7 @@ func (r *turnReport) add(ev any) {
 			c.Status = callWaiting
 		}
 	case events.ToolDetached:
-		if c := r.call(ev.Call); c != nil && c.Route == app.RouteName(content.Foreground) {
+		if c := r.call(ev.Call); c != nil && c.Route == report.RouteName(content.Foreground) {
 			c.Route = string(content.Background)
 		}
 	case events.ToolResultReceived:
@@ -212,7 +213,7 @@ func (o *outcome) turnVerdict() error {
 		case errors.Is(o.err, client.ErrForbidden):
 			how = fmt.Sprintf("this user is no approver: one decides with \"turnlog approve %s %s\"", o.id, a.CallID)
 		}
-		return app.Failed(cli.CodeApproval, "%s (call %s) needs approval%s: %s: %s", a.Tool, a.CallID, more, app.Question(a), how)
+		return app.Failed(cli.CodeApproval, "%s (call %s) needs approval%s: %s: %s", a.Tool, a.CallID, more, report.QuestionOf(a), how)
 	}
 	switch o.turn.FinishReason {
 	case content.Completed:

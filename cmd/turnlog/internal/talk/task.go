@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
@@ -25,8 +26,8 @@ type taskReport struct {
 	Error        string            `json:"error,omitempty"` // why it is not done
 	Summary      string            `json:"summary"`
 	Text         string            `json:"text"`
-	Usage        app.Usage         `json:"usage"`
-	Approvals    []app.Approval    `json:"approvals"`
+	Usage        report.Usage      `json:"usage"`
+	Approvals    []report.Approval `json:"approvals"`
 	Session      content.SessionID `json:"session"`
 }
 

@@ -1,4 +1,4 @@
-package app
+package report
 
 import (
 	"encoding/json"
@@ -34,8 +34,8 @@ func ApprovalOf(a events.Approval) Approval {
 	return r
 }
 
-// Question says what an approval is about, in full. The call itself is shown elsewhere.
-func Question(a events.Approval) string { return ApprovalOf(a).Question() }
+// QuestionOf says what an approval is about, in full. The call itself is shown elsewhere.
+func QuestionOf(a events.Approval) string { return ApprovalOf(a).Question() }
 
 // Question says what the approval is about, in full.
 func (a Approval) Question() string {

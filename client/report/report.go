@@ -1,10 +1,32 @@
-package app
+// Package report says what a deployment's sessions are and wait for: lists of them, their open calls and
+// pending approvals, and what was asked about a call.
+//
+// The one idea: a report is computed from a session's state or journal and has the same JSON wherever it is
+// shown, on a command line or over HTTP. Nothing here changes a session.
+package report
 
 import (
+	"context"
+
+	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
 )
+
+// Read reads a session that was not deleted: else it returns a *session.DeletedError.
+func Read(ctx context.Context, c *client.Client, id content.SessionID) (*loop.State, error) {
+	state, _, err := c.Read(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case state.Deleted != nil:
+		return nil, &session.DeletedError{Session: id, Deletion: *state.Deleted}
+	}
+	return state, nil
+}
 
 // Usage is the usage of tokens in reports.
 type Usage struct {

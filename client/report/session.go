@@ -1,0 +1,206 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// Session is the state of a session.
+type Session struct {
+	Session   content.SessionID `json:"session"`
+	State     string            `json:"state"` // idle, working, approval, yield, ready, closed, deleted, never opened
+	Agent     *Agent            `json:"agent,omitempty"`
+	Model     string            `json:"model"`
+	Changed   content.Time      `json:"changed_at"`
+	Turns     int               `json:"turns"`
+	Turn      content.TurnID    `json:"turn,omitempty"` // the open one
+	Round     int               `json:"round,omitempty"`
+	Items     int               `json:"items"`
+	Queued    int               `json:"queued"`
+	Usage     Usage             `json:"usage"`
+	Requests  int64             `json:"requests"`
+	ToolCalls int64             `json:"tool_calls"`
+	Approvals []events.Approval `json:"approvals,omitempty"`
+	Epoch     uint64            `json:"epoch"`
+	Journal   Head              `json:"journal"`
+	Deleted   *events.Deletion  `json:"deleted,omitempty"` // nothing else is known then
+}
+
+// Agent is the agent that a session started with.
+type Agent struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// Of returns the report of a session in a state.
+func Of(s *loop.State, head journal.Head) Session {
+	r := Session{
+		Session: s.Session, State: string(loop.Waiting(s)), Model: s.Config.Model, Changed: s.At,
+		Turns: s.Turns, Items: len(s.Transcript), Queued: len(s.Queue), Usage: Usage(s.Used.Usage),
+		Requests: s.Used.Requests, ToolCalls: s.Used.ToolCalls, Approvals: s.PendingApprovals(),
+		Epoch: s.Epoch, Journal: HeadOf(head), Deleted: s.Deleted,
+	}
+	if ref := s.Config.Agent; ref != nil {
+		r.Agent = &Agent{Name: ref.Name, Version: ref.Version}
+	}
+	if s.Turn != nil {
+		r.Turn, r.Round = s.Turn.ID, s.Turn.Round
+	}
+	switch {
+	case s.Deleted != nil:
+		r.State = "deleted"
+	case !s.Opened:
+		r.State = "never opened" // the request to open it was refused
+	case s.Closed:
+		r.State = "closed"
+	case r.State == string(commands.WaitInput):
+		r.State = "idle"
+	}
+	return r
+}
+
+// StateAside is the state of a session that broke its nodes, so that none drives it.
+const StateAside = "aside"
+
+// Summary is a session in a list.
+type Summary struct {
+	Session content.SessionID `json:"session"`
+	State   string            `json:"state"`
+	Title   string            `json:"title"`
+	Agent   *Agent            `json:"agent,omitempty"`
+	Model   string            `json:"model"`
+	Changed content.Time      `json:"changed_at"`
+	Turns   int               `json:"turns"`
+	Usage   Usage             `json:"usage"`
+}
+
+// Tokens returns the tokens that the session has used.
+func (s Summary) Tokens() int64 { return s.Usage.InputTokens + s.Usage.OutputTokens }
+
+// AgentName returns the name of the session's agent, or "-".
+func (s Summary) AgentName() string {
+	if s.Agent == nil {
+		return "-"
+	}
+	return s.Agent.Name
+}
+
+// Query says which sessions a list has, and in which order.
+type Query struct {
+	State, Agent, Model string // "": any; of Agent and Model a pattern, in which * stands for any characters
+	Search              string // in ID or title, in any case
+	Sort                string // age, session, tokens or turns
+	Limit               int    // 0: none
+
+	// May reports whether to list a session at all; nil: all.
+	May func(*loop.State) bool
+}
+
+// readers is how many sessions are read at once.
+const readers = 16
+
+// List reads the sessions of a deployment. It reports and skips one that cannot be read, and skips one that
+// a driver has claimed and that never started.
+func (q Query) List(ctx context.Context, c *client.Client, complain func(error)) ([]Summary, error) {
+	ids, err := c.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	broken, err := c.SetAside(ctx)
+	if err != nil {
+		return nil, err
+	}
+	aside := make(map[content.SessionID]bool)
+	for _, t := range broken {
+		aside[t.Session] = true
+	}
+	rows := []Summary{}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for _, id := range ids {
+		group.Go(func() error {
+			state, head, err := c.Read(ctx, id)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				complain(err)
+			case state.Opened && state.Deleted == nil && (q.May == nil || q.May(state)):
+				if row := summaryOf(state, head, aside[id]); q.wants(row) {
+					rows = append(rows, row)
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, q.compare)
+	if q.Limit > 0 {
+		rows = rows[:min(q.Limit, len(rows))]
+	}
+	return rows, nil
+}
+
+func summaryOf(state *loop.State, head journal.Head, aside bool) Summary {
+	r := Of(state, head)
+	if aside {
+		r.State = StateAside
+	}
+	return Summary{r.Session, r.State, TitleOf(state), r.Agent, r.Model, r.Changed, r.Turns, r.Usage}
+}
+
+// wants reports whether the query selects a session.
+func (q Query) wants(s Summary) bool {
+	text := strings.ToLower(string(s.Session) + "\n" + s.Title)
+	return (q.State == "" || q.State == s.State) && (q.Agent == "" || content.Matches(q.Agent, s.AgentName())) &&
+		(q.Model == "" || content.Matches(q.Model, s.Model)) && strings.Contains(text, strings.ToLower(q.Search))
+}
+
+func (q Query) compare(a, b Summary) int {
+	order := 0
+	switch q.Sort {
+	case "age":
+		order = cmp.Compare(b.Changed, a.Changed)
+	case "tokens":
+		order = cmp.Compare(b.Tokens(), a.Tokens())
+	case "turns":
+		order = cmp.Compare(b.Turns, a.Turns)
+	}
+	return cmp.Or(order, cmp.Compare(a.Session, b.Session))
+}
+
+// titleWidth is how many characters of a title are kept.
+const titleWidth = 60
+
+// TitleOf returns the first words of a user in the transcript.
+func TitleOf(s *loop.State) string {
+	for _, it := range s.Transcript {
+		if it.Kind != content.User {
+			continue
+		}
+		title := []rune(strings.Join(strings.Fields(it.Text()), " "))
+		if len(title) > titleWidth {
+			title = append(title[:titleWidth-1], '…')
+		}
+		return string(title)
+	}
+	return ""
+}

@@ -120,3 +120,16 @@ func Sender(user, claim string) string {
 	}
 	return user + " (claims to be " + claim + ")"
 }
+
+// maxOrdinal keeps an invented ID from using up the numbers.
+const maxOrdinal = 1 << 30
+
+// Ordinal is N of an ID iN, as sessions number items, and zero for any other.
+func (id ItemID) Ordinal() int {
+	digits, ok := strings.CutPrefix(string(id), "i")
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 0 || n > maxOrdinal {
+		return 0
+	}
+	return n
+}

@@ -264,3 +264,27 @@ func detach[T any](p *T) *T {
 	v := *p
 	return &v
 }
+
+// Stripped returns the items without what only the core sets.
+func Stripped(items []Item) []Item {
+	out := slices.Clone(items)
+	for i := range out {
+		out[i].Metadata = out[i].Metadata.WithoutReserved()
+		out[i].ID, out[i].CreatedAt, out[i].Usage, out[i].FinishReason = "", 0, nil, ""
+	}
+	return out
+}
+
+// OfReply is why a reply with calls ended. Turns end for more reasons than replies do.
+func (r FinishReason) OfReply(calls int) FinishReason {
+	known := []FinishReason{Completed, ToolCalls, MaxTokens, Blocked, Compaction, Cancelled}
+	switch {
+	case r == "" && calls > 0:
+		return ToolCalls
+	case r == "":
+		return Completed
+	case !slices.Contains(known, r):
+		return Other
+	}
+	return r
+}

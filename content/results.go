@@ -41,3 +41,22 @@ func Runnable(items []Item) bool {
 	return slices.Contains([]Kind{User, Tool, Notification}, last.Kind) ||
 		last.Kind == Assistant && last.FinishReason == Compaction
 }
+
+// Reported returns a worker's result of a call as it is recorded. A worker may report only the statuses of
+// a call that ran, and may set two of the reserved keys.
+func (r ToolResult) Reported(id CallID, name string) ToolResult {
+	switch r.Status {
+	case StatusOK, StatusError, StatusDenied, StatusCancelled, StatusUnknown:
+	default:
+		r.Status = StatusError
+	}
+	r.CallID, r.Name, r.IsError = id, name, r.Status.IsError()
+	md := r.Metadata.WithoutReserved()
+	for _, key := range []string{MetaTruncated, MetaAuthRequest} {
+		if v, ok := r.Metadata.Get(key); ok {
+			md = md.With(key, v)
+		}
+	}
+	r.Metadata = md
+	return r
+}

@@ -238,7 +238,7 @@ func (s *State) applyRoundStarted(ev events.RoundStarted) {
 	t.Round, t.Stage = ev.Round, StageRound
 	t.Attempt, t.Calling, t.RetryAt, t.RetryUntil, t.Lost = 0, false, 0, 0, 0
 	t.Cache, t.Reply, t.Invalid, t.Replied = nil, "", "", 0
-	t.Calls, t.Checked, t.Held, t.Hooks, t.Mut = nil, false, false, nil, Mutating{}
+	t.Calls, t.ByID, t.Checked, t.Held, t.Hooks, t.Mut = nil, nil, false, false, nil, Mutating{}
 	t.Used.Rounds++
 	s.Used.Rounds++
 }
@@ -268,10 +268,16 @@ func (s *State) applyUsage(ev events.UsageUpdated) {
 	if s.Turn != nil {
 		s.Turn.Used.Add(ev)
 	}
-	for _, calls := range [][]Call{s.roundCalls(), s.Background, s.Stops} {
+	stopped := func(c *Call) { c.Dispatched, c.Asked = false, nil }
+	if s.Turn != nil {
+		if i := s.Turn.call(ev.Call); i >= 0 {
+			stopped(&s.Turn.Calls[i])
+		}
+	}
+	for _, calls := range [][]Call{s.Background, s.Stops} {
 		for i := range calls {
-			if c := &calls[i]; c.ID == ev.Call {
-				c.Dispatched, c.Asked = false, nil
+			if calls[i].ID == ev.Call {
+				stopped(&calls[i])
 			}
 		}
 	}
@@ -366,7 +372,7 @@ func (s *State) applyTurnFinished(ev events.TurnFinished) {
 
 // rest starts to measure how long the turn waits for people. resume stops it.
 func (s *State) rest() {
-	if t := s.Turn; t.Since == 0 && (undecided(t.Approvals, "") || s.Stepped) {
+	if t := s.Turn; t.Since == 0 && (len(t.Undecided) > 0 || s.Stepped) {
 		t.Since = s.At
 	}
 }

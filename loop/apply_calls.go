@@ -12,6 +12,7 @@ func (s *State) applyToolCallRequested(ev events.ToolCallRequested) {
 		ToolCall: ev.Call, Turn: ev.Turn, Round: ev.Round, Routing: ev.Routing, Digest: ev.Routing.Digest,
 		Rules: s.turnOptions().Rules,
 	})
+	s.Turn.ByID.Add(len(s.Turn.Calls)-1, s.Turn.callID)
 	s.CallIDs.Add(ev.Call.ID)
 	s.Turn.Used.ToolCalls++
 	s.Used.ToolCalls++
@@ -36,6 +37,7 @@ func (s *State) applyApprovalRequired(ev events.ApprovalRequired) {
 	}
 	t := s.Turn
 	t.Approvals = append(t.Approvals, a)
+	t.Undecided.Add(len(t.Approvals)-1, t.approvalID)
 	t.Checked, t.Held = true, false
 	s.rest()
 }
@@ -46,13 +48,24 @@ func (s *State) applyApprovalResolved(ev events.ApprovalResolved) {
 		return
 	}
 	t := s.Turn
-	s.resolve(t.Approvals, ev)
-	if !undecided(t.Approvals, "") {
+	s.resolve(s.concerned(ev), ev)
+	t.Undecided.Remove(string(ev.Approval), t.approvalID)
+	if len(t.Undecided) == 0 {
 		t.Held = true
 		if !s.Stepped {
 			s.resume()
 		}
 	}
+}
+
+// concerned returns the questions of the turn that a decision may be about.
+func (s *State) concerned(ev events.ApprovalResolved) []Approval {
+	all := s.Turn.Approvals
+	i := s.Turn.Undecided.Find(string(ev.Approval), s.Turn.approvalID)
+	if c, ok := s.Call(ev.Call); i < 0 || len(ev.Input) > 0 && (!ok || c.Questions > 1) {
+		return all
+	}
+	return all[i : i+1]
 }
 
 // resolve applies a decision to the questions it may be about. One with other arguments

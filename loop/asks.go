@@ -3,7 +3,6 @@ package loop
 import (
 	"bytes"
 	"cmp"
-	"slices"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -85,7 +84,7 @@ func (d *decision) open(c commands.OpenSession) error {
 	})
 	d.govern()
 	d.bracketHooks(pointSessionStart)
-	queued := events.InputQueued{Items: stripped(c.Input), Origin: events.FromHost, By: d.env.By, User: d.env.User, Signature: d.env.Signature}
+	queued := events.InputQueued{Items: content.Stripped(c.Input), Origin: events.FromHost, By: d.env.By, User: d.env.User, Signature: d.env.Signature}
 	if c.Resume {
 		d.resumeRound(reply, results)
 		queued.OnBusy = events.Queue
@@ -131,7 +130,7 @@ func (d *decision) submit(c commands.SubmitInput) error {
 	if err := d.roomFor(c.Items); err != nil {
 		return err
 	}
-	d.emit(events.InputQueued{Items: stripped(c.Items), Origin: events.FromHost, OnBusy: c.OnBusy, Options: c.Options, By: d.env.By, User: d.env.User, Signature: d.env.Signature})
+	d.emit(events.InputQueued{Items: content.Stripped(c.Items), Origin: events.FromHost, OnBusy: c.OnBusy, Options: c.Options, By: d.env.By, User: d.env.User, Signature: d.env.Signature})
 	if busy && c.OnBusy == events.Interrupt && !d.cancelling() {
 		d.cancelTurn(commands.ScopeTurn, "interrupted_by_input")
 	}
@@ -228,16 +227,6 @@ func (d *decision) park(c commands.Park) error {
 	}
 	d.emit(events.Parked(c))
 	return nil
-}
-
-// stripped returns the items without what only the core sets.
-func stripped(items []content.Item) []content.Item {
-	out := slices.Clone(items)
-	for i := range out {
-		out[i].Metadata = out[i].Metadata.WithoutReserved()
-		out[i].ID, out[i].CreatedAt, out[i].Usage, out[i].FinishReason = "", 0, nil, ""
-	}
-	return out
 }
 
 // joins reports whether queued input is merged now: at a round boundary only what steers,

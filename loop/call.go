@@ -123,20 +123,27 @@ func (c Call) failure() string { return c.Name + " (" + string(c.ID) + "): " + c
 
 // Call finds a call of the round or in the background by ID.
 func (s *State) Call(id content.CallID) (*Call, bool) {
-	return s.findCall(func(c *Call) bool { return c.ID == id })
+	if t := s.Turn; t != nil {
+		if i := t.call(id); i >= 0 {
+			return &t.Calls[i], true
+		}
+	}
+	return find(s.Background, func(c *Call) bool { return c.ID == id })
 }
 
 // CallAt finds a call of the round or in the background by place.
 func (s *State) CallAt(p content.Place) (*Call, bool) {
-	return s.findCall(func(c *Call) bool { return c.Place == p })
+	at := func(c *Call) bool { return c.Place == p }
+	if c, ok := find(s.roundCalls(), at); ok {
+		return c, ok
+	}
+	return find(s.Background, at)
 }
 
-func (s *State) findCall(match func(*Call) bool) (*Call, bool) {
-	for _, calls := range [][]Call{s.roundCalls(), s.Background} {
-		for i := range calls {
-			if match(&calls[i]) {
-				return &calls[i], true
-			}
+func find(calls []Call, match func(*Call) bool) (*Call, bool) {
+	for i := range calls {
+		if match(&calls[i]) {
+			return &calls[i], true
 		}
 	}
 	return nil, false
@@ -151,7 +158,7 @@ func (s *State) roundCalls() []Call {
 }
 
 func (s *State) inRound(id content.CallID) bool {
-	return slices.ContainsFunc(s.roundCalls(), func(c Call) bool { return c.ID == id })
+	return s.Turn != nil && s.Turn.call(id) >= 0
 }
 
 // callsWhere lists the calls that match: those in the background, then the round's.
@@ -184,3 +191,10 @@ func (s *State) asksBeside(id content.CallID) bool {
 	c, ok := s.Call(id)
 	return ok && c.beside()
 }
+
+// call returns the index of a call of the round by ID, or -1.
+func (t *Turn) call(id content.CallID) int { return t.ByID.Find(string(id), t.callID) }
+
+func (t *Turn) callID(i int) string { return string(t.Calls[i].ID) }
+
+func (t *Turn) approvalID(i int) string { return string(t.Approvals[i].ID) }

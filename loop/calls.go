@@ -63,7 +63,7 @@ func (d *decision) result(c commands.ReportResult) {
 		return
 	}
 	out := c.Outcome
-	r := reported(*call, out.Result)
+	r := out.Result.Reported(call.ID, call.Name)
 	switch {
 	case c.Attempt < call.Attempt && (r.Status == content.StatusUnknown || r.Status == content.StatusCancelled):
 		return // an abandoned attempt reports that it gave up
@@ -114,25 +114,6 @@ func billed(c Call, r commands.ReportResult) (ev events.UsageUpdated, ok bool) {
 		Requests: out.Counts.Requests, ToolCalls: out.Counts.ToolCalls,
 	}
 	return ev, ev.Usage != (content.Usage{}) || ev.Requests != 0 || ev.ToolCalls != 0
-}
-
-// reported is a worker's result as it is recorded. A worker may report only the statuses of
-// a call that ran, and may set two of the reserved keys.
-func reported(c Call, r content.ToolResult) content.ToolResult {
-	switch r.Status {
-	case content.StatusOK, content.StatusError, content.StatusDenied, content.StatusCancelled, content.StatusUnknown:
-	default:
-		r.Status = content.StatusError
-	}
-	r.CallID, r.Name, r.IsError = c.ID, c.Name, r.Status.IsError()
-	md := r.Metadata.WithoutReserved()
-	for _, key := range []string{content.MetaTruncated, content.MetaAuthRequest} {
-		if v, ok := r.Metadata.Get(key); ok {
-			md = md.With(key, v)
-		}
-	}
-	r.Metadata = md
-	return r
 }
 
 // warnTool records a tool's error that was reported to the model.

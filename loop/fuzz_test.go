@@ -75,6 +75,7 @@ func (g *generator) tell(t *testing.T, env commands.Envelope) {
 		t.Fatalf("the report %s was refused: %v", looptest.Render(env.Command), err)
 	}
 	checkWait(t, g.Live)
+	checkOrder(t, g.Live.Turn)
 	g.judgeDispatches(t, env, evs)
 	g.countInput(t, evs)
 }
@@ -188,6 +189,34 @@ func (g *generator) countInput(t *testing.T, evs []events.Event) {
 	}
 	if queued != g.waiting {
 		t.Fatalf("%d items of input should wait, %d do", g.waiting, queued)
+	}
+}
+
+// checkOrder checks that the turn finds each of its calls, and knows which questions are open.
+func checkOrder(t *testing.T, turn *loop.Turn) {
+	t.Helper()
+	if turn == nil {
+		return
+	}
+	var calls []content.CallID
+	for _, i := range turn.ByID {
+		calls = append(calls, turn.Calls[i].ID)
+	}
+	if !slices.IsSorted(calls) || len(calls) != len(turn.Calls) {
+		t.Fatalf("%d calls in the order %q", len(turn.Calls), calls)
+	}
+	var open []content.ApprovalID
+	for _, i := range turn.Undecided {
+		open = append(open, turn.Approvals[i].ID)
+	}
+	var want []content.ApprovalID
+	for _, a := range turn.Approvals {
+		if a.Outcome == "" {
+			want = append(want, a.ID)
+		}
+	}
+	if slices.Sort(want); !slices.Equal(open, want) {
+		t.Fatalf("the open questions are %q, want %q", open, want)
 	}
 }
 

@@ -33,7 +33,7 @@ func (d *decision) reply(c commands.ReportReply) {
 		return
 	}
 	items, calls := d.replyItems(c)
-	finish := replyReason(c.FinishReason, len(calls))
+	finish := c.FinishReason.OfReply(len(calls))
 	stamp(items, finish, c.Usage)
 	t := d.Turn
 	for _, w := range c.Warnings[:min(len(c.Warnings), maxWarnings)] {
@@ -59,22 +59,6 @@ func (d *decision) reply(c commands.ReportReply) {
 	if t.Round == 1 && c.Usage.TotalTokens() > 0 && c.Usage.CostMicros == 0 && slices.ContainsFunc(d.scopes(), limited) {
 		d.warn(events.WarnCostUnknown, "the model's price is unknown, so the limit on cost does not count its calls", "")
 	}
-}
-
-// replyReason is why a reply ended. Turns end for more reasons than replies do.
-func replyReason(r content.FinishReason, calls int) content.FinishReason {
-	known := []content.FinishReason{
-		content.Completed, content.ToolCalls, content.MaxTokens, content.Blocked, content.Compaction, content.Cancelled,
-	}
-	switch {
-	case r == "" && calls > 0:
-		return content.ToolCalls
-	case r == "":
-		return content.Completed
-	case !slices.Contains(known, r):
-		return content.Other
-	}
-	return r
 }
 
 // replyItems gives the reply's calls their IDs and places.

@@ -100,12 +100,14 @@ type Turn struct {
 	Invalid    string // why the reply violates the session's schema
 	Replied    int    // items of the reply
 	Calls      []Call
-	Checked    bool // the round's preflight is done
-	Held       bool // the last question was just decided; a stepped session waits for Continue
+	ByID       content.Order // of Calls
+	Checked    bool          // the round's preflight is done
+	Held       bool          // the last question was just decided; a stepped session waits for Continue
 	Hooks      []HookPoint
 	Mut        Mutating
 
 	Approvals []Approval
+	Undecided content.Order // of those Approvals that are pending, by ID
 }
 
 // HookPoint is a point of a round at which hooks decide, and the call in question.
@@ -208,7 +210,9 @@ func (s *State) Fork() State {
 	if s.Turn != nil {
 		t := *s.Turn
 		t.Calls = slices.Clone(t.Calls)
+		t.ByID = slices.Clone(t.ByID)
 		t.Approvals = slices.Clone(t.Approvals)
+		t.Undecided = slices.Clone(t.Undecided)
 		t.Hooks = slices.Clone(t.Hooks)
 		f.Turn = &t
 	}

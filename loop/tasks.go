@@ -35,7 +35,7 @@ func (d *decision) recall(c commands.ReportRecall) {
 			items, problem = nil, err.Error()
 		}
 	}
-	d.emit(events.MemoryRecalled{Items: stripped(items)})
+	d.emit(events.MemoryRecalled{Items: content.Stripped(items)})
 	if problem != "" {
 		d.warn("memory_failed", problem, "")
 	}

@@ -3,8 +3,8 @@ package loop
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strconv"
-	"strings"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -16,7 +16,7 @@ func (s *State) add(items ...content.Item) {
 			s.Appended++
 			it.ID = content.ItemID("i" + strconv.Itoa(s.Appended))
 		} else {
-			s.Appended = max(s.Appended, ordinal(it.ID))
+			s.Appended = max(s.Appended, it.ID.Ordinal())
 		}
 		it.CreatedAt = cmp.Or(it.CreatedAt, s.At)
 		s.Bytes += content.Weight(it)
@@ -24,27 +24,13 @@ func (s *State) add(items ...content.Item) {
 	}
 }
 
-// maxOrdinal keeps an invented ID from using up the numbers.
-const maxOrdinal = 1 << 30
-
-// ordinal is N of an ID iN, given here or in an earlier session; zero for any other.
-func ordinal(id content.ItemID) int {
-	digits, ok := strings.CutPrefix(string(id), "i")
-	n, err := strconv.Atoi(digits)
-	if !ok || err != nil || n < 0 || n > maxOrdinal {
-		return 0
-	}
-	return n
-}
-
 // place appends the answers of the round's calls to the transcript, each once all earlier
 // calls have theirs, so that transcript order is call order.
 func (s *State) place() {
-	for i := range s.Turn.Calls {
+	placed := sort.Search(len(s.Turn.Calls), func(i int) bool { return !s.Turn.Calls[i].Placed })
+	for i := placed; i < len(s.Turn.Calls); i++ {
 		c := &s.Turn.Calls[i]
 		switch {
-		case c.Placed:
-			continue
 		case c.Result != nil:
 			s.add(content.ResultItem(*c.Result))
 		case c.Placeholder != "":

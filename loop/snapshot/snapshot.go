@@ -18,7 +18,7 @@ import (
 )
 
 // Version is the format of this release. It changes with the fields of loop.State.
-const Version = 17
+const Version = 18
 
 // ErrUnusable is returned by Decode for bytes of another format. Fold the journal instead.
 var ErrUnusable = errors.New("snapshot cannot be used")

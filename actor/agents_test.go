@@ -14,12 +14,12 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/policy/notes"
 	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // written are agent files, by name.
@@ -74,7 +74,7 @@ func TestASessionKeepsItsAgentsVersionAfterATakeover(t *testing.T) {
 		if got := w.finish(late); got.FinishReason != content.Completed {
 			t.Errorf("a later session ended as %s, under the earlier version", got.FinishReason)
 		}
-		old, fresh := celltest.Facts[events.RunStarted](w.World, "old")[0], celltest.Facts[events.RunStarted](w.World, "new")[0]
+		old, fresh := turnlogtest.Facts[events.RunStarted](w.Deployment, "old")[0], turnlogtest.Facts[events.RunStarted](w.Deployment, "new")[0]
 		if a := old.Config.Agent; a == nil || a.Name != "reviewer" || a.Version == fresh.Config.Agent.Version || !strings.Contains(string(a.Data), "Be strict.") {
 			t.Errorf("the journal says %+v", a)
 		}
@@ -97,7 +97,7 @@ func TestANodeLeavesSessionsOfUnknownAgentsToOtherNodes(t *testing.T) {
 		w.send("s", "later", commands.SubmitInput{Items: []content.Item{content.UserText("forbidden")}})
 		third := w.node("n3", knowing(written{}, nil))
 		w.Until("s", events.KindTurnFinished)
-		if got := celltest.Facts[events.TurnFinished](w.World, "s")[0]; got.FinishReason == content.Completed {
+		if got := turnlogtest.Facts[events.TurnFinished](w.Deployment, "s")[0]; got.FinishReason == content.Completed {
 			t.Error("a node without agents drove the session without its guardrail")
 		}
 		if owners := w.owners("s"); slices.Contains(owners, "n2") {
@@ -140,7 +140,7 @@ func TestATaskHasTheNotesOfItsAgent(t *testing.T) {
 		if err != nil || len(notes) != 1 {
 			t.Errorf("the agent remembers %v, %v; want the one goal", notes, err)
 		}
-		recalled := celltest.Facts[events.MemoryRecalled](w.World, "second")
+		recalled := turnlogtest.Facts[events.MemoryRecalled](w.Deployment, "second")
 		if !slices.ContainsFunc(recalled, func(m events.MemoryRecalled) bool {
 			return len(m.Items) == 1 && strings.Contains(m.Items[0].Text(), "fine")
 		}) {

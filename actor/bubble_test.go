@@ -14,31 +14,31 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-func TestMain(m *testing.M) { celltest.Main(m) }
+func TestMain(m *testing.M) { turnlogtest.Main(m) }
 
 // world is a cell on a server in a bubble: virtual time, no sockets.
-type world struct{ *celltest.World }
+type world struct{ *turnlogtest.Deployment }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
 	t.Cleanup(cancel)
-	return &world{celltest.New(ctx, t, 0)}
+	return &world{turnlogtest.Empty(ctx, t)}
 }
 
-func (w *world) node(name string, opts ...func(*actor.Config)) *celltest.Process {
+func (w *world) node(name string, opts ...func(*actor.Config)) *turnlogtest.Process {
 	w.T.Helper()
 	return w.nodeWith(name, func(*actor.Node) {}, opts...)
 }
 
-func (w *world) nodeWith(name string, change func(*actor.Node), opts ...func(*actor.Config)) *celltest.Process {
+func (w *world) nodeWith(name string, change func(*actor.Node), opts ...func(*actor.Config)) *turnlogtest.Process {
 	w.T.Helper()
 	cfg := actor.Config{Name: name}
 	for _, o := range opts {
@@ -119,7 +119,7 @@ func (w *world) finish(s *session.Session) session.TurnResult {
 func (w *world) owners(id content.SessionID) []string {
 	w.T.Helper()
 	var out []string
-	for _, c := range celltest.Facts[events.DriverClaimed](w.World, id) {
+	for _, c := range turnlogtest.Facts[events.DriverClaimed](w.Deployment, id) {
 		out = append(out, c.Node)
 	}
 	return out

@@ -11,10 +11,10 @@ import (
 	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/schedules"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // The leader of the schedules moves while some fire, on three replicas with two nodes. Each
@@ -29,8 +29,8 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(servers.Close)
-	w := &world{celltest.On(ctx, t, servers, admin.Config{Memory: true, Replicas: 3})}
-	nodes := []*celltest.Process{w.node("n1"), w.node("n2")}
+	w := &world{turnlogtest.On(ctx, t, servers, admin.Config{Memory: true, Replicas: 3})}
+	nodes := []*turnlogtest.Process{w.node("n1"), w.node("n2")}
 	moving, still := context.WithCancel(ctx)
 	defer still()
 	var movers sync.WaitGroup

@@ -12,13 +12,13 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -34,8 +34,8 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(servers.Close)
-	w := &world{celltest.On(ctx, t, servers, admin.Config{
-		Memory: true, Replicas: 3, Queues: []admin.QueueConfig{{Name: celltest.Queue, AckWait: 2 * time.Second}},
+	w := &world{turnlogtest.On(ctx, t, servers, admin.Config{
+		Memory: true, Replicas: 3, Queues: []admin.QueueConfig{{Name: turnlogtest.Queue, AckWait: 2 * time.Second}},
 	})}
 	moving, still := context.WithCancel(ctx)
 	defer still()
@@ -53,7 +53,7 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 	counting := func(c *actor.Config) {
 		c.Models = func(string, []byte) (model.Model, error) { return rounds(calls), nil }
 	}
-	nodes := []*celltest.Process{w.node("n1", counting), w.node("n2", counting)}
+	nodes := []*turnlogtest.Process{w.node("n1", counting), w.node("n2", counting)}
 	movers.Go(func() { w.moveLeaders(moving) })
 
 	var running sync.WaitGroup
@@ -86,7 +86,7 @@ func TestSessionsOutliveTheirLeaders(t *testing.T) {
 	movers.Wait()
 	took, claims := time.Since(began), 0
 	for i := range sessions {
-		claims += len(celltest.Facts[events.DriverClaimed](w.World, content.SessionID(fmt.Sprint("s", i))))
+		claims += len(turnlogtest.Facts[events.DriverClaimed](w.Deployment, content.SessionID(fmt.Sprint("s", i))))
 	}
 	t.Logf("%v for %d calls, %d claims", took, ran.Load(), claims)
 	for _, n := range nodes {

@@ -14,9 +14,9 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -53,12 +53,12 @@ replies:
 type workerGroup struct {
 	w    *world
 	tool killable
-	all  map[string]*celltest.Process
+	all  map[string]*turnlogtest.Process
 }
 
 func (w *world) workerGroup(e content.Effects) *workerGroup {
 	w.T.Helper()
-	c := &workerGroup{w, killable{effects: e, began: make(chan string), answer: make(chan struct{})}, make(map[string]*celltest.Process)}
+	c := &workerGroup{w, killable{effects: e, began: make(chan string), answer: make(chan struct{})}, make(map[string]*turnlogtest.Process)}
 	c.hire("w")
 	return c
 }
@@ -125,7 +125,7 @@ func (w *world) dead() []content.SessionID {
 
 func (w *world) results(id content.SessionID) (out []string) {
 	w.T.Helper()
-	for _, r := range celltest.Facts[events.ToolResultReceived](w.World, id) {
+	for _, r := range turnlogtest.Facts[events.ToolResultReceived](w.Deployment, id) {
 		late := ""
 		if r.Late {
 			late = " late"
@@ -165,7 +165,7 @@ func TestACallThatKillsItsWorkersBecomesADeadLetter(t *testing.T) {
 		if got := w.results("s"); !slices.Equal(got, []string{"unknown", "ok late"}) {
 			t.Errorf("results: %v", got)
 		}
-		settled := celltest.Facts[events.DeadLetterSettled](w.World, "s")
+		settled := turnlogtest.Facts[events.DeadLetterSettled](w.Deployment, "s")
 		if want := (events.DeadLetterSettled{Call: "call_1_1", Outcome: events.DeadRetried, By: "ann", Reason: "fixed"}); len(settled) != 1 || settled[0] != want {
 			t.Errorf("settled: %+v", settled)
 		}
@@ -238,7 +238,7 @@ func TestALateResultOfALostWorkerIsRecordedOnce(t *testing.T) {
 			defer c.Drain()
 			c.dismiss("w")
 			w.Offer("hung", c.tool)
-			q, err := w.Open(w.Connect()).Queue(w.Ctx, celltest.Queue)
+			q, err := w.Open(w.Connect()).Queue(w.Ctx, turnlogtest.Queue)
 			if err != nil {
 				t.Fatal(err)
 			}

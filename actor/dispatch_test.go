@@ -15,9 +15,9 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -31,7 +31,7 @@ func (f flaky) Dispatch(ctx context.Context, x task.Task) error {
 	return f.dispatch(ctx, x, f.Dispatcher)
 }
 
-func (w *world) flakyNode(name string, dispatch func(context.Context, task.Task, task.Dispatcher) error) *celltest.Process {
+func (w *world) flakyNode(name string, dispatch func(context.Context, task.Task, task.Dispatcher) error) *turnlogtest.Process {
 	w.T.Helper()
 	return w.nodeWith(name, func(n *actor.Node) {
 		n.Between(func(next task.Dispatcher) task.Dispatcher { return flaky{next, dispatch} })
@@ -282,7 +282,7 @@ func TestACallWithADeadWorkerIsLostAndDoesNotTimeOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.finish(s)
-		for _, r := range celltest.Facts[events.ToolResultReceived](w.World, "s") {
+		for _, r := range turnlogtest.Facts[events.ToolResultReceived](w.Deployment, "s") {
 			if r.Result.Status != content.StatusUnknown {
 				t.Errorf("result = %s %q, want an unknown outcome", r.Result.Status, r.Result.Text())
 			}
@@ -332,7 +332,7 @@ func TestCallsWaitForRoomInAFullStream(t *testing.T) {
 		if got := w.finish(s); got.Text() != "done" {
 			t.Errorf("answer = %q", got.Text())
 		}
-		for _, r := range celltest.Facts[events.ToolResultReceived](w.World, "s") {
+		for _, r := range turnlogtest.Facts[events.ToolResultReceived](w.Deployment, "s") {
 			if r.Result.Status != content.StatusOK {
 				t.Errorf("a call ended as %s: %s", r.Result.Status, r.Result.Text())
 			}

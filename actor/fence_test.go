@@ -12,9 +12,9 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -112,7 +112,7 @@ func TestACallOfAReplacedDriverIsDispatchedAgain(t *testing.T) {
 				if len(ran) != 1 {
 					t.Errorf("the call ran %d times, want once", len(ran))
 				}
-				if lost := celltest.Facts[events.ToolAttemptLost](w.World, "s"); len(lost) > 0 {
+				if lost := turnlogtest.Facts[events.ToolAttemptLost](w.Deployment, "s"); len(lost) > 0 {
 					t.Errorf("it was recorded as lost: %+v", lost)
 				}
 				if got := <-ran; got.Epoch < 2 {

@@ -13,8 +13,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // BenchmarkFlood measures an input that a busy session refuses because its queue is full, from the
@@ -25,7 +25,7 @@ func BenchmarkFlood(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(srv.Close)
-	w := celltest.On(b.Context(), b, srv, admin.Config{})
+	w := turnlogtest.On(b.Context(), b, srv, admin.Config{})
 	counted := &handled{}
 	n := w.Node(actor.Config{Name: "n1", Metrics: counted})
 	s := w.Start("s", anHour)
@@ -94,7 +94,7 @@ func BenchmarkUselessWakes(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(srv.Close)
-	w := celltest.On(b.Context(), b, srv, admin.Config{})
+	w := turnlogtest.On(b.Context(), b, srv, admin.Config{})
 	n := w.Node(actor.Config{Name: "n1"})
 	flood := w.Connect()
 	b.ResetTimer()
@@ -130,7 +130,7 @@ func BenchmarkOthersUnderAFlood(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.Cleanup(srv.Close)
-			w := celltest.On(b.Context(), b, srv, admin.Config{})
+			w := turnlogtest.On(b.Context(), b, srv, admin.Config{})
 			n := w.Node(actor.Config{Name: "n1"})
 			flood := w.Connect()
 			open := commands.OpenSession{

@@ -14,8 +14,8 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // bracketHook is a hook at the start and end of sessions, on several nodes. It refuses the session
@@ -81,12 +81,12 @@ func TestTheHooksOfASessionsStartAndEndRunOnce(t *testing.T) {
 		if got := p.asked(); !slices.Equal(got, []string{"session_start s", "session_end s"}) {
 			t.Errorf("the hook was asked at %q", got)
 		}
-		got := celltest.Facts[events.HookDecided](w.World, "s")
+		got := turnlogtest.Facts[events.HookDecided](w.Deployment, "s")
 		if len(got) != 2 || got[0].Action != "continue" || !slices.Equal(got[0].Notes, []events.HookNote{{Hook: "bracketHook", Text: "welcome"}}) ||
 			got[1].Action != "terminate" || got[1].Hook != "bracketHook" {
 			t.Errorf("recorded: %+v", got)
 		}
-		if n := len(celltest.Facts[events.SessionClosed](w.World, "s")); n != 1 {
+		if n := len(turnlogtest.Facts[events.SessionClosed](w.Deployment, "s")); n != 1 {
 			t.Errorf("it was closed %d times: its hook cannot prevent that", n)
 		}
 		second.Drain(t)
@@ -102,7 +102,7 @@ func TestAHookMayKeepASessionFromStarting(t *testing.T) {
 		if e, ok := errors.AsType[*session.InvalidStateError](err); !ok || e.Reason != "hook_terminated" || e.Detail != "bracketHook: no" {
 			t.Errorf("Start = %v", err)
 		}
-		if started := celltest.Facts[events.RunStarted](w.World, "intruder"); len(started) != 0 {
+		if started := turnlogtest.Facts[events.RunStarted](w.Deployment, "intruder"); len(started) != 0 {
 			t.Errorf("it started: %+v", started)
 		}
 		n.Drain(t)
@@ -141,7 +141,7 @@ func TestANodeWithAnotherConfigurationRecordsIt(t *testing.T) {
 			if tc.changes {
 				want++
 			}
-			all := celltest.Facts[events.ConfigChanged](w.World, "s")
+			all := turnlogtest.Facts[events.ConfigChanged](w.Deployment, "s")
 			if len(all) != want {
 				t.Fatalf("after %s %d changes are recorded, want %d", tc.node, len(all), want)
 			}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // publish stores a message as any sender of a report can.
@@ -43,7 +43,7 @@ func TestAReportBeyondTheLimitsFailsItsCall(t *testing.T) {
 			n := w.node("n1")
 			s := w.Start("s", oneCall)
 			w.submit(s, "go")
-			got := w.handed(celltest.Queue)
+			got := w.handed(turnlogtest.Queue)
 			ticket := got.Header.Get("Turnlog-Ticket")
 			for _, ticket := range []string{"", "forged", ticket} {
 				headers := []string{}
@@ -62,11 +62,11 @@ func TestAReportBeyondTheLimitsFailsItsCall(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.finish(s)
-			results := celltest.Facts[events.ToolResultReceived](w.World, "s")
+			results := turnlogtest.Facts[events.ToolResultReceived](w.Deployment, "s")
 			if len(results) != 1 || results[0].Result.Code != "bad_report" || !strings.Contains(results[0].Result.Text(), says) {
 				t.Errorf("%s: results %+v, want one that says %q", what, results, says)
 			}
-			if d := celltest.Facts[events.ToolDispatched](w.World, "s"); len(d) != 1 {
+			if d := turnlogtest.Facts[events.ToolDispatched](w.Deployment, "s"); len(d) != 1 {
 				t.Errorf("%s: dispatched %d times", what, len(d))
 			}
 			n.Drain(t)

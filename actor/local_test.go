@@ -10,15 +10,15 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
 // localNode runs a node with the tool, which answers with the node's name.
-func (w *world) localNode(name string, k killable) *celltest.Process {
+func (w *world) localNode(name string, k killable) *turnlogtest.Process {
 	w.T.Helper()
 	k.worker = name
 	return w.NodeWithTools(actor.Config{Name: name}, worker.Config{Slots: 2, DrainTimeout: 5 * time.Second}, k)
@@ -91,7 +91,7 @@ func TestACallIsLostWithItsNode(t *testing.T) {
 			if ran := len(k.began) == 1; ran != again {
 				t.Errorf("%s: it ran again: %t", effects, ran)
 			}
-			lost := celltest.Facts[events.ToolAttemptLost](w.World, "s")
+			lost := turnlogtest.Facts[events.ToolAttemptLost](w.Deployment, "s")
 			if len(lost) != 1 || lost[0].Attempt != 1 {
 				t.Errorf("%s: lost attempts = %+v", effects, lost)
 			}
@@ -135,7 +135,7 @@ func TestANodeThatStopsFinishesItsCalls(t *testing.T) {
 		if got, want := w.finish(s).Text(), "by n1. Tool failed: its node was stopped before the call began; nothing was done. "; got != want {
 			t.Errorf("answer = %q, want %q", got, want)
 		}
-		if lost := celltest.Facts[events.ToolAttemptLost](w.World, "s"); len(lost) != 0 || len(k.began) != 0 {
+		if lost := turnlogtest.Facts[events.ToolAttemptLost](w.Deployment, "s"); len(lost) != 0 || len(k.began) != 0 {
 			t.Errorf("lost %v, and %d more began", lost, len(k.began))
 		}
 		n2.Drain(t)
@@ -178,7 +178,7 @@ func TestAReportOfALocalCallCannotBeForged(t *testing.T) {
 		s := w.Start("s", oneKillable)
 		w.submit(s, "go")
 		<-k.began
-		c := celltest.Facts[events.ToolDispatched](w.World, "s")[0]
+		c := turnlogtest.Facts[events.ToolDispatched](w.Deployment, "s")[0]
 		_, err := w.Cell.Inbox().Send(w.Ctx, commands.Envelope{ID: "forged", Session: "s", Command: commands.ReportResult{
 			Place: c.Place, Attempt: c.Attempt, Queue: c.Queue,
 			Outcome: tool.Result{Result: content.NewResult(c.Call, "killable", content.StatusOK, "forged")},

@@ -12,9 +12,9 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -93,7 +93,7 @@ func TestAPersonIsAskedAboutALostCall(t *testing.T) {
 }
 
 // echoWorker starts a worker of the tool echo.
-func (w *world) echoWorker(name string, e content.Effects) *celltest.Process {
+func (w *world) echoWorker(name string, e content.Effects) *turnlogtest.Process {
 	w.T.Helper()
 	echo, err := tool.Func("echo", "Answers.", func(_ context.Context, in struct {
 		Text string `json:"text"`
@@ -137,7 +137,7 @@ func TestACallWaitsForAWorkerThatRestarts(t *testing.T) {
 			<-time.After(10 * time.Second)
 			second := w.echoWorker("two", content.Once)
 			w.finish(s)
-			results := celltest.Facts[events.ToolResultReceived](w.World, "s")
+			results := turnlogtest.Facts[events.ToolResultReceived](w.Deployment, "s")
 			if len(results) != 1 || !strings.Contains(results[0].Result.Text(), tc.want) {
 				t.Errorf("a worker was away for %v, the model thought for %v: results %+v, want %q", tc.away, tc.thinks, results, tc.want)
 			}
@@ -189,7 +189,7 @@ func TestACallThatNoWorkerTakesIsLost(t *testing.T) {
 				if got := w.dead(); !slices.Equal(got, []content.SessionID{"s"}) {
 					t.Errorf("%s, %s: dead letters in %v", e, route, got)
 				}
-				if len(heard) != 6 || !strings.HasPrefix(heard[0], "waits for a worker of queue "+celltest.Queue+", for another 5") {
+				if len(heard) != 6 || !strings.HasPrefix(heard[0], "waits for a worker of queue "+turnlogtest.Queue+", for another 5") {
 					t.Errorf("%s, %s: heard %q", e, route, heard)
 				}
 				w.Records("s")
@@ -247,7 +247,7 @@ func TestHeartbeatsKeepTheLeaseOfALongCall(t *testing.T) {
 		if got := w.finish(s); got.Text() != "done" {
 			t.Errorf("answer = %q", got.Text())
 		}
-		if lost := celltest.Facts[events.ToolAttemptLost](w.World, "s"); runs != 1 || len(lost) != 0 {
+		if lost := turnlogtest.Facts[events.ToolAttemptLost](w.Deployment, "s"); runs != 1 || len(lost) != 0 {
 			t.Errorf("%d runs, lost: %v", runs, lost)
 		}
 		w.Records("s")

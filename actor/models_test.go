@@ -12,9 +12,9 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // noKeyError reports that a node lacks the key of a model.
@@ -30,7 +30,7 @@ func without(c *actor.Config) {
 
 // failed lists the failed model calls of a session.
 func (w *world) failed(id content.SessionID) []events.ModelCallFailed {
-	return celltest.Facts[events.ModelCallFailed](w.World, id)
+	return turnlogtest.Facts[events.ModelCallFailed](w.Deployment, id)
 }
 
 func TestASessionMovesToANodeThatHasItsModel(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // No token that other nodes can know of waits for its lease.
@@ -101,7 +101,7 @@ func TestATokenThatIsNotRecordedIsHandedOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		nodes := map[string]*celltest.Process{"n1": w.node("n1"), "n2": w.node("n2"), "n3": w.node("n3")}
+		nodes := map[string]*turnlogtest.Process{"n1": w.node("n1"), "n2": w.node("n2"), "n3": w.node("n3")}
 		<-time.After(time.Second) // their first records are written, and stay readable
 		w.reset("KV_TURNLOG_NODES", func(cfg map[string]any) { cfg["max_msg_size"] = 1 })
 		w.thinking("s")
@@ -130,7 +130,7 @@ func TestATokenThatNobodyKnowsOfIsHandedOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		nodes := map[string]*celltest.Process{"n1": w.node("n1"), "n2": w.node("n2"), "n3": w.node("n3")}
+		nodes := map[string]*turnlogtest.Process{"n1": w.node("n1"), "n2": w.node("n2"), "n3": w.node("n3")}
 		<-time.After(time.Second) // their first records are written, and stay readable
 		w.reset("KV_TURNLOG_NODES", func(cfg map[string]any) { cfg["max_msg_size"] = 1 })
 		var slowest time.Duration

@@ -9,10 +9,10 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -22,7 +22,7 @@ const runsSh = "replies:\n  - calls: [{name: sh, input: {}}]\n  - text: done\n"
 func (w *world) called(s *session.Session) content.Status {
 	w.T.Helper()
 	w.finish(s)
-	all := celltest.Facts[events.ToolResultReceived](w.World, s.ID())
+	all := turnlogtest.Facts[events.ToolResultReceived](w.Deployment, s.ID())
 	if len(all) != 1 {
 		w.T.Fatalf("results: %+v", all)
 	}
@@ -73,7 +73,7 @@ func TestANodeAsksWhateverTheSessionAllowsItself(t *testing.T) {
 		if *ran != 0 || a.Tool != "sh" || a.Asker != events.AskedByRules {
 			t.Errorf("%d calls ran; question %+v", *ran, a.Approval)
 		}
-		all := celltest.Facts[events.PolicyApplied](w.World, "s")
+		all := turnlogtest.Facts[events.PolicyApplied](w.Deployment, "s")
 		if len(all) != 1 || all[0].Policy.Name != "default" || all[0].Policy.Digest != permission.Default().Digest() {
 			t.Errorf("recorded policies: %+v", all)
 		}
@@ -104,7 +104,7 @@ func TestAPolicyThatChangesWhileACallWaitsCounts(t *testing.T) {
 		if got := w.called(s); got != "denied" || *ran != 0 {
 			t.Errorf("turn = %s, %d calls ran", got, *ran)
 		}
-		if all := celltest.Facts[events.PolicyApplied](w.World, "s"); len(all) != 2 || all[1].Policy.Name != "strict" {
+		if all := turnlogtest.Facts[events.PolicyApplied](w.Deployment, "s"); len(all) != 2 || all[1].Policy.Name != "strict" {
 			t.Errorf("recorded policies: %+v", all)
 		}
 		second.Drain(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -45,9 +45,9 @@ func TestResultsThatAreReadyTogetherShareAnEntry(t *testing.T) {
 				w := newWorld(t)
 				k := killable{effects: content.ReadOnly, began: make(chan string, calls), answer: make(chan struct{}), worker: "w"}
 				cfg := actor.Config{Name: "n1", Metrics: slowAppends{}}
-				node := func() *celltest.Process { return w.Node(cfg) }
+				node := func() *turnlogtest.Process { return w.Node(cfg) }
 				if c.local {
-					node = func() *celltest.Process { return w.NodeWithTools(cfg, worker.Config{Slots: calls}, k) }
+					node = func() *turnlogtest.Process { return w.NodeWithTools(cfg, worker.Config{Slots: calls}, k) }
 				} else {
 					w.Worker("w", worker.Config{Slots: calls}, func(*nats.Conn) []tool.Tool { return []tool.Tool{k} })
 				}

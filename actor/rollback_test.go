@@ -14,12 +14,12 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/rewind"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -68,8 +68,8 @@ func newDiskWorld(t *testing.T, dir string) *diskWorld {
 		synctest.Wait()
 		srv.Close()
 	})
-	w := &diskWorld{cfg: admin.Config{Queues: []admin.QueueConfig{{Name: celltest.Queue}}}}
-	w.world = &world{celltest.On(ctx, t, srv, w.cfg)}
+	w := &diskWorld{cfg: admin.Config{Queues: []admin.QueueConfig{{Name: turnlogtest.Queue}}}}
+	w.world = &world{turnlogtest.On(ctx, t, srv, w.cfg)}
 	return w
 }
 
@@ -94,7 +94,7 @@ func (w *diskWorld) recreate(stream string) {
 
 // inputs returns the texts of the input that a session has queued.
 func (w *diskWorld) inputs(id content.SessionID) (out []string) {
-	for _, q := range celltest.Facts[events.InputQueued](w.World, id) {
+	for _, q := range turnlogtest.Facts[events.InputQueued](w.Deployment, id) {
 		for _, it := range q.Items {
 			out = append(out, it.Text())
 		}
@@ -105,7 +105,7 @@ func (w *diskWorld) inputs(id content.SessionID) (out []string) {
 // advertise offers a tool without a worker.
 func (w *diskWorld) advertise(spec tool.Spec) {
 	w.T.Helper()
-	offer := jetstream.Offer{Worker: "w", Queue: celltest.Queue, Tools: []tool.Spec{spec}}
+	offer := jetstream.Offer{Worker: "w", Queue: turnlogtest.Queue, Tools: []tool.Spec{spec}}
 	if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {
 		w.T.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestSessionsWakeAfterRunTokensWereLost(t *testing.T) {
 			if got := w.inputs(id); !slices.Equal(got, []string{"one", "two"}) {
 				t.Errorf("inputs of %s = %q", id, got)
 			}
-			if got := len(celltest.Facts[events.TurnFinished](w.World, id)); got == 0 {
+			if got := len(turnlogtest.Facts[events.TurnFinished](w.Deployment, id)); got == 0 {
 				t.Errorf("%s finished %d turns", id, got)
 			}
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream/schedules"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // plan is a schedule whose sessions use a scripted model.
@@ -58,7 +58,7 @@ func (w *world) sessions() []content.SessionID {
 	}
 	slices.Sort(all)
 	for _, id := range all {
-		if got := len(celltest.Facts[events.InputQueued](w.World, id)); got != 1 {
+		if got := len(turnlogtest.Facts[events.InputQueued](w.Deployment, id)); got != 1 {
 			w.T.Errorf("session %s got %d inputs, want one", id, got)
 		}
 	}
@@ -97,7 +97,7 @@ func TestEachFiringStartsOneSession(t *testing.T) {
 			t.Errorf("sessions (-want +got):\n%s", diff)
 		}
 		for _, id := range want {
-			queued := celltest.Facts[events.RunStarted](w.World, id)
+			queued := turnlogtest.Facts[events.RunStarted](w.Deployment, id)
 			if len(queued) != 1 {
 				t.Errorf("%s was opened %d times", id, len(queued))
 			}
@@ -222,7 +222,7 @@ func TestScheduledInputWakesAParkedSession(t *testing.T) {
 		<-time.After(9 * time.Minute)
 		n = w.node("n2")
 		<-time.After(time.Minute)
-		if got := len(celltest.Facts[events.TurnFinished](w.World, "s")); got != 2 {
+		if got := len(turnlogtest.Facts[events.TurnFinished](w.Deployment, "s")); got != 2 {
 			t.Errorf("%d turns ended, want two", got)
 		}
 		var causes []string

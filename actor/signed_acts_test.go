@@ -17,9 +17,9 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -65,10 +65,10 @@ func TestPeopleAndWorkersSign(t *testing.T) {
 		}
 		w.finish(s)
 		n.Drain(t)
-		if got := celltest.Facts[events.ApprovalResolved](w.World, "s"); len(got) != 1 || got[0].By != "bob" || got[0].Signature == nil {
+		if got := turnlogtest.Facts[events.ApprovalResolved](w.Deployment, "s"); len(got) != 1 || got[0].By != "bob" || got[0].Signature == nil {
 			t.Errorf("resolved = %+v, want it signed by bob", got)
 		}
-		if got := celltest.Facts[events.InputQueued](w.World, "s"); len(got) == 0 || got[0].By != "ada" || got[0].Signature == nil {
+		if got := turnlogtest.Facts[events.InputQueued](w.Deployment, "s"); len(got) == 0 || got[0].By != "ada" || got[0].Signature == nil {
 			t.Errorf("queued = %+v, want it signed by ada", got)
 		}
 		v := w.judge("s", true)
@@ -172,13 +172,13 @@ func TestAForgedDecisionIsRefused(t *testing.T) {
 				s := w.Start("s", oneCall, asksFirst)
 				w.submit(s, "go")
 				w.Until("s", events.KindApprovalRequired)
-				asked := celltest.Facts[events.ApprovalRequired](w.World, "s")[0].Approval
+				asked := turnlogtest.Facts[events.ApprovalRequired](w.Deployment, "s")[0].Approval
 				by, decision := decide(w, ada, bob, asked)
 				if _, err := w.Cell.Signing(by).Inbox().Send(w.Ctx, commands.Envelope{ID: "forged", Session: "s", By: "bob", Command: decision}); err != nil {
 					t.Fatal(err)
 				}
 				<-time.After(30 * time.Second)
-				if ran != 0 || w.counted.forged("resolve_approval") != 1 || len(celltest.Facts[events.ApprovalResolved](w.World, "s")) > 0 {
+				if ran != 0 || w.counted.forged("resolve_approval") != 1 || len(turnlogtest.Facts[events.ApprovalResolved](w.Deployment, "s")) > 0 {
 					t.Errorf("the call ran %d times, %d decisions were refused; want 0 and 1", ran, w.counted.forged("resolve_approval"))
 				}
 				n.Drain(t)

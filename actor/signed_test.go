@@ -21,10 +21,10 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream/signers"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -158,7 +158,7 @@ func TestANodeSignsEveryEntry(t *testing.T) {
 		if every := w.judge("s", true); every.Level != verdict.Signed {
 			t.Errorf("every signature: level %s, faults %v", every.Level, every.Faults)
 		}
-		claims := celltest.Facts[events.DriverClaimed](w.World, "s")
+		claims := turnlogtest.Facts[events.DriverClaimed](w.Deployment, "s")
 		if len(claims) < 2 || claims[0].Key != first.ID() || claims[0].Keys != 1 {
 			t.Errorf("claims = %+v, want the key and the version of the directory", claims)
 		}
@@ -224,7 +224,7 @@ func TestAForgedEntryIsRefused(t *testing.T) {
 				w.submit(s, "go")
 				w.Until("s", events.KindApprovalRequired)
 				n.Drain(t)
-				asked := celltest.Facts[events.ApprovalRequired](w.World, "s")[0].Approval
+				asked := turnlogtest.Facts[events.ApprovalRequired](w.Deployment, "s")[0].Approval
 				last, err := w.Cell.Journal().Last(w.Ctx, "s")
 				if err != nil {
 					t.Fatal(err)

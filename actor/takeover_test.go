@@ -21,7 +21,6 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
@@ -29,6 +28,7 @@ import (
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -360,7 +360,7 @@ func TestADrainingNodeDoesNotGetItsTokensBack(t *testing.T) {
 		first.Drain(t)
 		second := w.node("n2")
 		<-time.After(time.Second)
-		claims := celltest.Facts[events.DriverClaimed](w.World, "s")
+		claims := turnlogtest.Facts[events.DriverClaimed](w.Deployment, "s")
 		if given := strings.Split(claims[1].Token, ".")[4]; claims[1].Node != "n2" || given != "2" {
 			t.Errorf("%s has the session with a token that was delivered %s times, want n2 and 2", claims[1].Node, given)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -54,7 +54,7 @@ func TestAReportWithoutItsTicketHasNoEffect(t *testing.T) {
 		if got := w.finish(s); got.Text() != `{"text":"hi"}` {
 			t.Errorf("answer = %q", got.Text())
 		}
-		if lost := celltest.Facts[events.ToolAttemptLost](w.World, "s"); len(lost) != 0 {
+		if lost := turnlogtest.Facts[events.ToolAttemptLost](w.Deployment, "s"); len(lost) != 0 {
 			t.Errorf("lost: %+v", lost)
 		}
 		w.Records("s")

@@ -14,8 +14,8 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -39,7 +39,7 @@ func allTimed() map[string]timed {
 		"approval": {
 			script: callThenTalk, asks: true, parks: true, waits: events.KindApprovalRequired, comes: events.KindApprovalResolved, after: 5 * time.Minute,
 			outcome: func(t *testing.T, w *world) {
-				for _, r := range celltest.Facts[events.ApprovalResolved](w.World, "s") {
+				for _, r := range turnlogtest.Facts[events.ApprovalResolved](w.Deployment, "s") {
 					if r.Outcome != events.Expired {
 						t.Errorf("outcome = %s, want expired", r.Outcome)
 					}
@@ -73,7 +73,7 @@ func allTimed() map[string]timed {
 }
 
 func timedOut(t *testing.T, w *world) {
-	for _, r := range celltest.Facts[events.ToolResultReceived](w.World, "s") {
+	for _, r := range turnlogtest.Facts[events.ToolResultReceived](w.Deployment, "s") {
 		if r.Result.Status != content.StatusError || !strings.Contains(r.Result.Text(), "timed out") {
 			t.Errorf("result = %s, %s; want a timeout", r.Result.Status, r.Result.Text())
 		}
@@ -81,7 +81,7 @@ func timedOut(t *testing.T, w *world) {
 }
 
 // begin offers the tool and returns a function that starts nodes.
-func (x timed) begin(w *world) func(name string) *celltest.Process {
+func (x timed) begin(w *world) func(name string) *turnlogtest.Process {
 	w.T.Helper()
 	if x.spec.Name = "echo"; x.script == callThenTalk {
 		w.workerOf(x.spec, func(task.Task) tool.Result {
@@ -89,7 +89,7 @@ func (x timed) begin(w *world) func(name string) *celltest.Process {
 			return tool.Result{}
 		})
 	}
-	return func(name string) *celltest.Process {
+	return func(name string) *turnlogtest.Process {
 		return w.node(name, func(c *actor.Config) {
 			c.WorkerPatience = time.Hour // no worker renews the offer
 			if x.asks {
@@ -215,7 +215,7 @@ func TestATimerTakesEffectWithinASecond(t *testing.T) {
 		w.worker(echoed) // before the node, whose first model call must see the tool
 		n := w.node("n1", withApprovals(x.after), func(c *actor.Config) { c.Sweep = time.Hour })
 		x.wait(w)
-		due := celltest.Facts[events.ApprovalRequired](w.World, "s")[0].Approval.ExpiresAt.Std()
+		due := turnlogtest.Facts[events.ApprovalRequired](w.Deployment, "s")[0].Approval.ExpiresAt.Std()
 		w.Until("s", events.KindApprovalResolved)
 		if late := time.Since(due); late < 0 || late > 1500*time.Millisecond {
 			t.Errorf("the approval expired %v late", late)
@@ -230,7 +230,7 @@ func TestAnEarlyOrRepeatedTimerHasNoEffect(t *testing.T) {
 		w, x := newWorld(t), allTimed()["approval"]
 		n := x.begin(w)("n1")
 		x.wait(w)
-		asked := celltest.Facts[events.ApprovalRequired](w.World, "s")[0].Approval
+		asked := turnlogtest.Facts[events.ApprovalRequired](w.Deployment, "s")[0].Approval
 		fire := func(id string, at time.Time) {
 			t.Helper()
 			env := commands.Envelope{ID: id, Session: "s", Command: commands.ReportTimer{Kind: commands.TimerApproval, ID: string(asked.ID)}}
@@ -244,10 +244,10 @@ func TestAnEarlyOrRepeatedTimerHasNoEffect(t *testing.T) {
 			t.Fatalf("the early timer woke the session %d times, or decided the approval", got-1)
 		}
 		w.Until("s", events.KindTurnFinished)
-		entries := len(celltest.Facts[events.ApprovalResolved](w.World, "s"))
+		entries := len(turnlogtest.Facts[events.ApprovalResolved](w.Deployment, "s"))
 		fire("again", time.Now().Add(time.Minute))
 		<-time.After(5 * time.Minute)
-		if got := len(celltest.Facts[events.ApprovalResolved](w.World, "s")); entries != 1 || got != 1 {
+		if got := len(turnlogtest.Facts[events.ApprovalResolved](w.Deployment, "s")); entries != 1 || got != 1 {
 			t.Errorf("the approval was resolved %d times, then %d times, want once", entries, got)
 		}
 		if any, err := w.Cell.Inbox().HasAny(w.Ctx, "s"); any || err != nil {
@@ -305,7 +305,7 @@ func TestManyDeadlinesNeedOneTimer(t *testing.T) {
 		<-time.After(6 * time.Minute)
 		n = x.begin(w)("n2")
 		for end := time.Now().Add(10 * time.Minute); ; <-time.After(time.Second) {
-			got := len(celltest.Facts[events.ToolResultReceived](w.World, "s"))
+			got := len(turnlogtest.Facts[events.ToolResultReceived](w.Deployment, "s"))
 			if got == calls {
 				break
 			}

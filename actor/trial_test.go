@@ -13,8 +13,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // killer is a hook that ends its process when the session "killer" starts, as a command does that takes
@@ -25,7 +25,7 @@ type killer struct {
 	slow time.Duration // from the start to the end
 
 	mu     *sync.Mutex // guards the rest
-	nodes  map[string]*celltest.Process
+	nodes  map[string]*turnlogtest.Process
 	killed *[]string
 	cured  *bool
 }
@@ -51,7 +51,7 @@ func (k killer) OnEvent(ctx context.Context, e extension.HookEvent) (extension.A
 
 // killable starts nodes that the session "killer" ends.
 func (w *world) killable(slow time.Duration, names ...string) killer {
-	k := killer{w: w, slow: slow, mu: new(sync.Mutex), nodes: make(map[string]*celltest.Process), killed: new([]string), cured: new(bool)}
+	k := killer{w: w, slow: slow, mu: new(sync.Mutex), nodes: make(map[string]*turnlogtest.Process), killed: new([]string), cured: new(bool)}
 	for _, name := range names {
 		k.name = name
 		p := w.node(name, with(k))
@@ -132,10 +132,10 @@ func TestASessionThatBreaksNodesIsSetAside(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.Until("killer", events.KindParked)
-			if got := celltest.Facts[events.RunStarted](w.World, "killer"); len(got) != 1 {
+			if got := turnlogtest.Facts[events.RunStarted](w.Deployment, "killer"); len(got) != 1 {
 				t.Errorf("it was opened %d times", len(got))
 			}
-			if got := celltest.Facts[events.DriverClaimed](w.World, "killer"); got[len(got)-1].RetriedBy != "eve" || got[len(got)-1].User != "" {
+			if got := turnlogtest.Facts[events.DriverClaimed](w.Deployment, "killer"); got[len(got)-1].RetriedBy != "eve" || got[len(got)-1].User != "" {
 				t.Errorf("claims: %+v, want that the last says eve had it retried, as she says", got)
 			}
 			if note, err := w.Cell.Trials().Get(w.Ctx, "killer"); err != nil || len(note.Broke) > 0 || note.Node != "" {

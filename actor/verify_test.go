@@ -13,12 +13,12 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/tasktest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -52,10 +52,10 @@ func (w *world) startTask(s *session.Session, retries int) {
 // verdicts returns the verdicts of a session's verifiers, and the end of its last task.
 func (w *world) verdicts(id content.SessionID) (verdicts []string, end events.TaskFinished) {
 	w.T.Helper()
-	for _, f := range celltest.Facts[events.VerifyFinished](w.World, id) {
+	for _, f := range turnlogtest.Facts[events.VerifyFinished](w.Deployment, id) {
 		verdicts = append(verdicts, fmt.Sprint(f.Status, " ", f.Exit, " ", f.Output))
 	}
-	if all := celltest.Facts[events.TaskFinished](w.World, id); len(all) > 0 {
+	if all := turnlogtest.Facts[events.TaskFinished](w.Deployment, id); len(all) > 0 {
 		end = all[len(all)-1]
 	}
 	return verdicts, end
@@ -154,7 +154,7 @@ func TestAVerifierWhoseWorkerDiesRunsAgain(t *testing.T) {
 }
 
 // verifying is a session whose task is being verified by a worker of the test.
-func (w *world) verifying() (*celltest.Process, *session.Session, task.Claim) {
+func (w *world) verifying() (*turnlogtest.Process, *session.Session, task.Claim) {
 	w.T.Helper()
 	offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{verifierTool()}}
 	if err := w.Cell.Catalog().Advertise(w.Ctx, offer); err != nil {

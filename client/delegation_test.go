@@ -11,9 +11,9 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -65,7 +65,7 @@ func (s *delegation) tools(c *client.Client) []tool.Tool {
 }
 
 // work runs a worker. The first comes before the node, which knows its tools then.
-func (s *delegation) work(name string) *celltest.Process {
+func (s *delegation) work(name string) *turnlogtest.Process {
 	s.T.Helper()
 	cfg := worker.Config{Logger: zaptest.NewLogger(s.T), DrainTimeout: time.Second}
 	return s.Worker(name, cfg, func(nc *nats.Conn) []tool.Tool {
@@ -90,7 +90,7 @@ func (s *delegation) begin() *session.Session {
 // result is the result of the calling session's only call.
 func (s *delegation) result() events.ToolResultReceived {
 	s.T.Helper()
-	all := celltest.Facts[events.ToolResultReceived](s.World, "s")
+	all := turnlogtest.Facts[events.ToolResultReceived](s.Deployment, "s")
 	if len(all) != 1 {
 		s.T.Fatalf("%d results, want one", len(all))
 	}
@@ -101,7 +101,7 @@ func (s *delegation) result() events.ToolResultReceived {
 func (s *delegation) ended() content.FinishReason {
 	s.T.Helper()
 	s.Until(child, events.KindTurnFinished)
-	all := celltest.Facts[events.TurnFinished](s.World, child)
+	all := turnlogtest.Facts[events.TurnFinished](s.Deployment, child)
 	if len(all) != 1 {
 		s.T.Fatalf("%d turns ended, want one", len(all))
 	}

@@ -19,24 +19,24 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
-func TestMain(m *testing.M) { celltest.Main(m) }
+func TestMain(m *testing.M) { turnlogtest.Main(m) }
 
 // world is a cell in a bubble, where a goroutine that is left behind fails the test.
-type world struct{ *celltest.World }
+type world struct{ *turnlogtest.Deployment }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	t.Cleanup(cancel)
-	return &world{celltest.New(ctx, t, 5*time.Second)}
+	return &world{turnlogtest.Empty(ctx, t, turnlogtest.Lease(5*time.Second))}
 }
 
 // drive runs a node until the returned function is called. Its calls wait long for workers.
@@ -446,7 +446,7 @@ func TestATaskWaitsForItsVerifyingClient(t *testing.T) {
 		if err != nil || !res.Verified || res.Attempts != 1 {
 			t.Errorf("RunTask = %+v, %v", res, err)
 		}
-		if got := celltest.Facts[events.VerifyFinished](w.World, "s"); len(got) != 1 || got[0].By != "client" {
+		if got := turnlogtest.Facts[events.VerifyFinished](w.Deployment, "s"); len(got) != 1 || got[0].By != "client" {
 			t.Errorf("verdicts = %+v, want one of the client", got)
 		}
 		if err := s.Close(w.Ctx); err != nil {

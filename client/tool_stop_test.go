@@ -11,9 +11,9 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // halfDone is a sub-agent that has made one call when its model becomes slow.
@@ -35,7 +35,7 @@ func (s *delegation) billed() events.UsageUpdated {
 		}
 		for _, ev := range rec.Entry.Events {
 			if u, ok := ev.(events.UsageUpdated); ok && u.Source == "child" {
-				celltest.Facts[events.UsageUpdated](s.World, "s") // which has it audited
+				turnlogtest.Facts[events.UsageUpdated](s.Deployment, "s") // which has it audited
 				return u
 			}
 		}
@@ -51,7 +51,7 @@ func (s *delegation) wantBilled(requests int64) {
 	}
 	<-time.After(time.Minute)
 	n := 0
-	for _, u := range celltest.Facts[events.UsageUpdated](s.World, "s") {
+	for _, u := range turnlogtest.Facts[events.UsageUpdated](s.Deployment, "s") {
 		if u.Source == "child" {
 			n++
 		}
@@ -94,7 +94,7 @@ func TestACancelReachesASubAgentWithoutItsWorker(t *testing.T) {
 				t.Errorf("%s: the sub-agent's turn ended %s after %s", name, got, took)
 			}
 			s.wantBilled(2)
-			if n := len(celltest.Facts[events.CancelRequested](s.World, child)); n != 1 {
+			if n := len(turnlogtest.Facts[events.CancelRequested](s.Deployment, child)); n != 1 {
 				t.Errorf("%s: the sub-agent was cancelled %d times", name, n)
 			}
 		})

@@ -11,11 +11,11 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 func TestASubAgentAnswersItsCall(t *testing.T) {
@@ -28,7 +28,7 @@ func TestASubAgentAnswersItsCall(t *testing.T) {
 		if fin.Text() != "done: help" || fin.Usage.InputTokens != 40 || fin.Usage.OutputTokens != 2 {
 			t.Errorf("turn = %q, used %+v", fin.Text(), fin.Usage)
 		}
-		started := celltest.Facts[events.RunStarted](s.World, child)
+		started := turnlogtest.Facts[events.RunStarted](s.Deployment, child)
 		if len(started) != 1 || started[0].Parent != "s" || started[0].Metadata.Text("delegated_by") != "helper" {
 			t.Errorf("the session began as %+v", started)
 		}
@@ -66,7 +66,7 @@ func TestASubAgentsQuestionIsAskedInTheCallingSession(t *testing.T) {
 		if got := next[*session.Finished](s.world, x).Result.Text(); got != "it said hi" || s.echoes != 1 {
 			t.Errorf("answer = %q after %d runs", got, s.echoes)
 		}
-		if all := celltest.Facts[events.ApprovalResolved](s.World, child); len(all) != 1 || all[0].Outcome != events.Approved {
+		if all := turnlogtest.Facts[events.ApprovalResolved](s.Deployment, child); len(all) != 1 || all[0].Outcome != events.Approved {
 			t.Errorf("the sub-agent's approval was settled as %+v", all)
 		}
 	})
@@ -98,7 +98,7 @@ func TestADenialReachesTheSubAgent(t *testing.T) {
 			if got := s.ended(); got != content.Completed || s.echoes != 0 {
 				t.Errorf("%s: the sub-agent's turn ended %s after %d runs", name, got, s.echoes)
 			}
-			if got := celltest.Facts[events.ToolResultReceived](s.World, child)[0].Result.Text(); got != "Permission denied: not today" {
+			if got := turnlogtest.Facts[events.ToolResultReceived](s.Deployment, child)[0].Result.Text(); got != "Permission denied: not today" {
 				t.Errorf("%s: the sub-agent was told %q", name, got)
 			}
 		})
@@ -159,9 +159,9 @@ func TestASubAgentEndsWithItsCallsTimeout(t *testing.T) {
 }
 
 func TestASubAgentOutlivesItsWorker(t *testing.T) {
-	for name, leave := range map[string]func(*celltest.Process, *testing.T){
-		"crashed": func(w *celltest.Process, t *testing.T) { w.Crash(t) },
-		"drained, and its turn is over before another worker comes": func(w *celltest.Process, t *testing.T) {
+	for name, leave := range map[string]func(*turnlogtest.Process, *testing.T){
+		"crashed": func(w *turnlogtest.Process, t *testing.T) { w.Crash(t) },
+		"drained, and its turn is over before another worker comes": func(w *turnlogtest.Process, t *testing.T) {
 			w.Drain(t)
 			<-time.After(10 * time.Minute)
 		},
@@ -177,7 +177,7 @@ func TestASubAgentOutlivesItsWorker(t *testing.T) {
 			if got := next[*session.Finished](s.world, x).Result.Text(); got != "done" {
 				t.Errorf("%s: answer = %q", name, got)
 			}
-			if n := len(celltest.Facts[events.ModelCallStarted](s.World, child)); n != 1 {
+			if n := len(turnlogtest.Facts[events.ModelCallStarted](s.Deployment, child)); n != 1 {
 				t.Errorf("%s: its model was called %d times", name, n)
 			}
 			if got := s.result().Attempt; got != 1 {
@@ -235,7 +235,7 @@ func TestACallReadsTheCallingSessionFromItsSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		next[*session.Finished](s.world, x)
-		if got := celltest.Facts[events.RunStarted](s.World, child)[0].Config.SessionLimits.InputTokens; got != 1234 {
+		if got := turnlogtest.Facts[events.RunStarted](s.Deployment, child)[0].Config.SessionLimits.InputTokens; got != 1234 {
 			t.Errorf("the sub-agent may use %d tokens, by a state that is not from the snapshot", got)
 		}
 	})
@@ -267,7 +267,7 @@ func TestTwoAttemptsStartOneSession(t *testing.T) {
 		if got := next[*session.Finished](s.world, x).Result.Text(); got != "done" {
 			t.Errorf("answer = %q", got)
 		}
-		if n := len(celltest.Facts[events.RunStarted](s.World, child)); n != 1 {
+		if n := len(turnlogtest.Facts[events.RunStarted](s.Deployment, child)); n != 1 {
 			t.Errorf("it began %d times", n)
 		}
 	})
@@ -345,7 +345,7 @@ func TestASubAgentOfASubAgentAsksAndEndsWithTheFirst(t *testing.T) {
 		}
 		for _, id := range []content.SessionID{child, child + "-t1-r1-c1", child + "-t1-r1-c1-t1-r1-c1"} {
 			s.Until(id, events.KindTurnFinished)
-			if got := celltest.Facts[events.TurnFinished](s.World, id)[0].FinishReason; got != content.Cancelled {
+			if got := turnlogtest.Facts[events.TurnFinished](s.Deployment, id)[0].FinishReason; got != content.Cancelled {
 				t.Errorf("the turn of %s ended %s", id, got)
 			}
 		}

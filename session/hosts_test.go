@@ -18,17 +18,17 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-func TestMain(m *testing.M) { celltest.Main(m) }
+func TestMain(m *testing.M) { turnlogtest.Main(m) }
 
 // hosts open the same session, one line apart.
 var hosts = map[string]func(*testing.T, context.Context, string, events.Config, ...engine.Config) *session.Session{
@@ -62,7 +62,7 @@ func inProcess(t *testing.T, ctx context.Context, script string, c events.Config
 func deployed(t *testing.T, ctx context.Context, script string, c events.Config, effects ...engine.Config) *session.Session { //nolint:revive // the world takes both
 	t.Helper()
 	code := slices.Concat(effects, []engine.Config{{}})[0]
-	w := celltest.New(ctx, t, 5*time.Second)
+	w := turnlogtest.Empty(ctx, t, turnlogtest.Lease(5*time.Second))
 	wk := w.Worker("w", worker.Config{Logger: zap.NewNop()}, func(*nats.Conn) []tool.Tool { return []tool.Tool{echo(t), slow(t)} })
 	t.Cleanup(func() { wk.Drain(t) })
 	node := w.Node(actor.Config{Effects: code, Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }})

@@ -18,11 +18,11 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/output"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // storeEnv makes this program a server with its store in the named folder.
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(storeEnv); dir != "" {
 		os.Exit(beServer(dir))
 	}
-	celltest.Main(m)
+	turnlogtest.Main(m)
 }
 
 // beServer prints its URL and ends with its input.

@@ -17,11 +17,11 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/output"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -41,7 +41,7 @@ func (zeros) Read(p []byte) (int, error) {
 }
 
 // largeWorld is a cell on disk.
-func largeWorld(t *testing.T, dir string) *celltest.World {
+func largeWorld(t *testing.T, dir string) *turnlogtest.Deployment {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
@@ -50,7 +50,7 @@ func largeWorld(t *testing.T, dir string) *celltest.World {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	return celltest.On(ctx, t, srv, admin.Config{Queues: []admin.QueueConfig{{Name: celltest.Queue, AckWait: 8 * time.Second}}})
+	return turnlogtest.On(ctx, t, srv, admin.Config{Queues: []admin.QueueConfig{{Name: turnlogtest.Queue, AckWait: 8 * time.Second}}})
 }
 
 // streams returns the tools of a worker: one with a large output, which may run twice, and the one
@@ -146,7 +146,7 @@ replies:
 		if got, want := fin.Result.Text(), "output: bytes 99999990 to 100000000 of 100000000; the end\n"; len(got) != len(want)+10 || got[:len(want)] != want {
 			t.Errorf("read %q", got)
 		}
-		results := celltest.Facts[events.ToolResultReceived](w, "s")
+		results := turnlogtest.Facts[events.ToolResultReceived](w, "s")
 		k := keptOf(t, results[0].Result)
 		if results[0].Attempt != 1 || k.Bytes != much {
 			t.Errorf("attempt %d kept %+v", results[0].Attempt, k)
@@ -163,7 +163,7 @@ replies:
 }
 
 // tell logs the session's journal if the test has failed.
-func tell(t *testing.T, w *celltest.World) {
+func tell(t *testing.T, w *turnlogtest.Deployment) {
 	t.Helper()
 	if !t.Failed() {
 		return

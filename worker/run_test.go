@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -43,7 +43,7 @@ func TestCallIsRunReportedAndTakenOffItsQueue(t *testing.T) {
 		r := b.only(t)
 		wantOutcome(t, r, content.StatusOK, "seen")
 		r.Outcome = tool.Result{}
-		if diff := cmp.Diff(task.Report{Session: "s1", Call: "call-1", Place: "t1-r1-c1", Attempt: 2, Queue: celltest.Queue, Wake: true}, r); diff != "" {
+		if diff := cmp.Diff(task.Report{Session: "s1", Call: "call-1", Place: "t1-r1-c1", Attempt: 2, Queue: turnlogtest.Queue, Wake: true}, r); diff != "" {
 			t.Errorf("report (-want +got):\n%s", diff)
 		}
 		if b.queued(t, x) {

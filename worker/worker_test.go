@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -24,7 +24,7 @@ const lease = 30 * time.Second
 // bench is a deployment with workers and no node, which records what the workers report. Its
 // methods are safe for concurrent use.
 type bench struct {
-	*celltest.World
+	*turnlogtest.Deployment
 
 	mu      sync.Mutex
 	reports []task.Report
@@ -33,13 +33,13 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	return &bench{World: celltest.New(t.Context(), t, lease)}
+	return &bench{Deployment: turnlogtest.Empty(t.Context(), t, turnlogtest.Lease(lease))}
 }
 
 // queue returns a worker's side of the queue, over a connection of its own.
 func (b *bench) queue(t *testing.T) task.Queue {
 	t.Helper()
-	q, err := b.Open(b.Connect()).Queue(b.Ctx, celltest.Queue)
+	q, err := b.Open(b.Connect()).Queue(b.Ctx, turnlogtest.Queue)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func (b *bench) only(t *testing.T) task.Report {
 func (b *bench) dispatch(t *testing.T, name string, edit ...func(*task.Task)) task.Task {
 	t.Helper()
 	x := task.Task{
-		Session: "s1", Turn: "turn-1", Call: "call-1", Place: "t1-r1-c1", Attempt: 1, Queue: celltest.Queue, Tool: name,
+		Session: "s1", Turn: "turn-1", Call: "call-1", Place: "t1-r1-c1", Attempt: 1, Queue: turnlogtest.Queue, Tool: name,
 		Input: json.RawMessage(`{}`), IdempotencyKey: "s1/t1-r1-c1",
 	}
 	for _, e := range edit {

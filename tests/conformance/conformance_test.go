@@ -13,10 +13,10 @@ import (
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
-func TestMain(m *testing.M) { celltest.Main(m) }
+func TestMain(m *testing.M) { turnlogtest.Main(m) }
 
 // shape is a way to run a session.
 type shape struct {

@@ -14,10 +14,10 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -27,7 +27,7 @@ import (
 func deployed(local bool, configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) hosted {
 	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted {
 		t.Helper()
-		d := &deployment{World: celltest.New(ctx, t, 5*time.Second), sc: sc, shop: w, configure: configure, local: local}
+		d := &deployment{Deployment: turnlogtest.Empty(ctx, t, turnlogtest.Lease(5*time.Second)), sc: sc, shop: w, configure: configure, local: local}
 		if !local {
 			d.work(ctx)
 		}
@@ -46,7 +46,7 @@ func deployed(local bool, configure func(*deployment) actor.Config) func(*testin
 
 // deployment is the deployment of a session.
 type deployment struct {
-	*celltest.World
+	*turnlogtest.Deployment
 	sc        *scenario
 	shop      *workshop
 	configure func(*deployment) actor.Config
@@ -59,7 +59,7 @@ type deployment struct {
 func (d *deployment) work(ctx context.Context) {
 	d.T.Helper()
 	cell := d.Open(d.Connect())
-	queue, err := cell.Queue(ctx, celltest.Queue)
+	queue, err := cell.Queue(ctx, turnlogtest.Queue)
 	if err != nil {
 		d.T.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (d *deployment) work(ctx context.Context) {
 		d.T.Fatal(err)
 	}
 	advertise := func() {
-		offer := jetstream.Offer{Worker: "w", Queue: celltest.Queue, Tools: d.tools(ctx)}
+		offer := jetstream.Offer{Worker: "w", Queue: turnlogtest.Queue, Tools: d.tools(ctx)}
 		if err := cell.Catalog().Advertise(ctx, offer); err != nil && ctx.Err() == nil {
 			d.T.Errorf("advertise: %v", err)
 		}

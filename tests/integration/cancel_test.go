@@ -12,10 +12,10 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -56,7 +56,7 @@ var cancels = map[string]func(context.Context, *session.Session) error{
 
 // deploymentOfCancels is a deployment whose only tool waits until it is canceled.
 type deploymentOfCancels struct {
-	*celltest.World
+	*turnlogtest.Deployment
 	began    chan struct{}
 	ended    chan time.Time
 	sessions int
@@ -71,11 +71,11 @@ func newCancels(tb testing.TB) *deploymentOfCancels {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(srv.Close)
-	queues := admin.Config{Queues: []admin.QueueConfig{{Name: celltest.Queue}}}
+	queues := admin.Config{Queues: []admin.QueueConfig{{Name: turnlogtest.Queue}}}
 	c := &deploymentOfCancels{
-		World: celltest.On(ctx, tb, overTCP(srv.ClientURL()), queues),
-		began: make(chan struct{}, 1),
-		ended: make(chan time.Time, 1),
+		Deployment: turnlogtest.On(ctx, tb, overTCP(srv.ClientURL()), queues),
+		began:      make(chan struct{}, 1),
+		ended:      make(chan time.Time, 1),
 	}
 	hands := c.Worker("worker", worker.Config{Slots: 1}, func(*nats.Conn) []tool.Tool { return []tool.Tool{c} })
 	node := c.Node(actor.Config{Name: "node"}) // after the worker, so that the first model call shows its tool

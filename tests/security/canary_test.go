@@ -24,13 +24,13 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/sample"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // canary is in every secret.
@@ -204,7 +204,7 @@ func newShop(t *testing.T) *shop {
 	}
 	cell, err := jetstream.Open(nc, "")
 	if err == nil {
-		err = admin.Of(cell).Provision(ctx, admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: celltest.Queue}}})
+		err = admin.Of(cell).Provision(ctx, admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: turnlogtest.Queue}}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 	}
 	node := s.start("node started", "driver-node", "--server", s.url, "--policy", policy, "--log-level", "debug", "--http", "127.0.0.1:0",
 		"--tool-manifest", own, "--allow-commands", "--root", t.TempDir())
-	crew := s.start("configuration", "tool-worker", "--server", with("worker"), "--provision=false", "--queue", celltest.Queue, "--tools", "shell", "--root", t.TempDir(), "--log-level", "debug",
+	crew := s.start("configuration", "tool-worker", "--server", with("worker"), "--provision=false", "--queue", turnlogtest.Queue, "--tools", "shell", "--root", t.TempDir(), "--log-level", "debug",
 		"--http", "127.0.0.1:0", "--mcp", "wiki="+wiki, "--mcp-token", "wiki=env:WIKI_TOKEN", "--mcp", "notes="+notes, "--mcp-env", "notes=NOTES_KEY")
 	if !asked() {
 		t.Error("the MCP server was not given its token")

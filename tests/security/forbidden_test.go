@@ -20,11 +20,11 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -75,7 +75,7 @@ func concrete(subject string) string {
 	for i, t := range tokens {
 		switch {
 		case t == "<queue>":
-			tokens[i] = celltest.Queue
+			tokens[i] = turnlogtest.Queue
 		case strings.HasPrefix(t, "<"):
 			tokens[i] = "s"
 		}
@@ -251,7 +251,7 @@ func TestAWorkerHasItsOwnQueueOnly(t *testing.T) {
 			"$JS.ACK.TURNLOG_TASKS.q_q.1.1.1.1":                           false,
 		} {
 			if got := c.publishes("worker", nc, subject); got != want {
-				t.Errorf("worker of queue %s asks %s: %t, want %t", celltest.Queue, subject, got, want)
+				t.Errorf("worker of queue %s asks %s: %t, want %t", turnlogtest.Queue, subject, got, want)
 			}
 		}
 	})
@@ -373,9 +373,9 @@ func TestAForgedResultHasNoEffect(t *testing.T) {
 		for i, cmd := range []commands.Command{
 			commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: other, Outcome: forged},
 			commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Outcome: forged},
-			commands.ReportResult{Place: "t1-r1-c2", Attempt: 1, Queue: celltest.Queue, Outcome: forged},
-			commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: celltest.Queue, Outcome: forged},
-			commands.ReportAttemptLost{Place: "t1-r1-c1", Attempt: 1, Queue: celltest.Queue},
+			commands.ReportResult{Place: "t1-r1-c2", Attempt: 1, Queue: turnlogtest.Queue, Outcome: forged},
+			commands.ReportResult{Place: "t1-r1-c1", Attempt: 1, Queue: turnlogtest.Queue, Outcome: forged},
+			commands.ReportAttemptLost{Place: "t1-r1-c1", Attempt: 1, Queue: turnlogtest.Queue},
 			commands.ReportOvertaken{Place: "t1-r1-c1", Attempt: 1, Task: 1},
 			commands.ReportQuestion{Place: "t1-r1-c1", Attempt: 1, Question: commands.Question{RequestKind: "x"}},
 		} {
@@ -396,7 +396,7 @@ func TestAForgedResultHasNoEffect(t *testing.T) {
 		if n := metrics.forged.Load(); n != 21 {
 			t.Errorf("%d forged reports were counted, want 21", n)
 		}
-		if n := len(celltest.Facts[events.ToolResultReceived](w, "s")) + len(celltest.Facts[events.ToolAttemptLost](w, "s")) + len(celltest.Facts[events.ApprovalRequired](w, "s")); n != 0 {
+		if n := len(turnlogtest.Facts[events.ToolResultReceived](w, "s")) + len(turnlogtest.Facts[events.ToolAttemptLost](w, "s")) + len(turnlogtest.Facts[events.ApprovalRequired](w, "s")); n != 0 {
 			t.Errorf("%d reports of another queue were taken", n)
 		}
 		close(release)
@@ -441,7 +441,7 @@ func TestAClientCannotApprove(t *testing.T) {
 			t.Error("reads of blobs are forbidden")
 		}
 		synctest.Wait()
-		if n := len(celltest.Facts[events.ApprovalResolved](w, "s")); n != 0 {
+		if n := len(turnlogtest.Facts[events.ApprovalResolved](w, "s")); n != 0 {
 			t.Errorf("%d approvals were settled", n)
 		}
 		crew.Drain(t)

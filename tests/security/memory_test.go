@@ -26,11 +26,11 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	processes "github.com/turnlog/turnlog/internal/testing/cell"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -177,7 +177,7 @@ func smallWorker(ctx context.Context, nc *nats.Conn, c *jetstream.Cell) error {
 	if err != nil {
 		return err
 	}
-	w, err := processes.NewProcess("small", nc, c, nil).Worker(ctx, celltest.Queue, worker.Config{}, echo)
+	w, err := processes.NewProcess("small", nc, c, nil).Worker(ctx, turnlogtest.Queue, worker.Config{}, echo)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func TestHostileBytesDoNotTakeTheMemoryOfRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	w := celltest.On(ctx, t, srv, admin.Config{Queues: []admin.QueueConfig{{Name: celltest.Queue}}})
+	w := turnlogtest.On(ctx, t, srv, admin.Config{Queues: []admin.QueueConfig{{Name: turnlogtest.Queue}}})
 	store := func(subject string, data []byte, blob bool) {
 		t.Helper()
 		msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{}}
@@ -250,7 +250,7 @@ func TestHostileBytesDoNotTakeTheMemoryOfRoles(t *testing.T) {
 		store("turnlog.journal."+id, p, p == nil)
 		store("$KV.TURNLOG_SNAPSHOTS."+id, p, p == nil)
 		store("$KV.TURNLOG_CATALOG.offer."+id, p, p == nil)
-		store("turnlog.task."+celltest.Queue+"."+id+".t1-r1-c1", p, p == nil)
+		store("turnlog.task."+turnlogtest.Queue+"."+id+".t1-r1-c1", p, p == nil)
 		for _, lane := range []string{"ask", "decide", "report"} {
 			store("turnlog.cmd."+id+"."+lane, p, p == nil)     // its journal is hostile, too
 			store("turnlog.cmd.new-"+id+"."+lane, p, p == nil) // does not exist

@@ -17,11 +17,11 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -134,7 +134,7 @@ func TestARetryHasTheNameThatTheServerVerified(t *testing.T) {
 				c.t.Fatal(err)
 			}
 			<-time.After(time.Minute)
-			claims := len(celltest.Facts[events.DriverClaimed](w, id))
+			claims := len(turnlogtest.Facts[events.DriverClaimed](w, id))
 			nc := c.connect(name)
 			retrier, err := client.Open(nc, "", client.WithName("bob"))
 			if err != nil {
@@ -144,7 +144,7 @@ func TestARetryHasTheNameThatTheServerVerified(t *testing.T) {
 				c.t.Fatal(err)
 			}
 			until(w, id, events.KindTurnFinished, 2)
-			claimed := celltest.Facts[events.DriverClaimed](w, id)[claims] // if it was driven while it was set aside, not that of the retry
+			claimed := turnlogtest.Facts[events.DriverClaimed](w, id)[claims] // if it was driven while it was set aside, not that of the retry
 			if got := content.Sender(claimed.User, claimed.RetriedBy); got != want {
 				c.t.Errorf("%s was retried by %s, want %s", id, got, want)
 			}
@@ -278,7 +278,7 @@ func TestJournalsHaveTheNamesThatTheServerVerified(t *testing.T) {
 		denied := bob.Start("guest", script)
 		submit(bob, denied)
 		next[*session.Finished](bob, denied)
-		results := celltest.Facts[events.ToolResultReceived](bob, "guest")
+		results := turnlogtest.Facts[events.ToolResultReceived](bob, "guest")
 		if len(results) != 1 || results[0].Result.Status != content.StatusDenied {
 			c.t.Errorf("calls in the session that bob opened as ada: %+v, want one that is denied", results)
 		}

@@ -12,13 +12,13 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -43,7 +43,7 @@ func TestAClientRunsNoCommandUnasked(t *testing.T) {
 		"nothing": func(*client.Options) {},
 		"rules":   allowsAll,
 		"rules on queues": func(o *client.Options) {
-			o.Config.Rules = []events.Rule{{Tool: "*", Queue: celltest.Queue, Action: events.RuleAllow}}
+			o.Config.Rules = []events.Rule{{Tool: "*", Queue: turnlogtest.Queue, Action: events.RuleAllow}}
 		},
 		"an agent's rules":              definition("x", `"tools":[{"name":"shell_exec","permission":"allow"}]`),
 		"an agent's terms":              definition("x", `"tools":[{"name":"shell_exec","permission":"allow","effects":"read_only"}]`),
@@ -123,7 +123,7 @@ func TestAClientRunsNoVerifierUnasked(t *testing.T) {
 		w.Until("s", events.KindApprovalRequired)
 		c.decide("s", false)
 		w.Until("s", events.KindTaskFinished)
-		if end := celltest.Facts[events.TaskFinished](w, "s"); ran.Load() != 0 || len(end) != 1 || end[0].VerifyStatus != "denied" {
+		if end := turnlogtest.Facts[events.TaskFinished](w, "s"); ran.Load() != 0 || len(end) != 1 || end[0].VerifyStatus != "denied" {
 			c.t.Errorf("%d verifiers ran; the task ended with %+v", ran.Load(), end)
 		}
 		crew.Drain(c.t)

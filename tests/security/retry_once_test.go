@@ -9,9 +9,9 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // Two users have a session tried again before a node sees that: the last one did it, and the first did nothing later.
@@ -55,7 +55,7 @@ func TestARetryIsRecordedOnce(t *testing.T) {
 		}
 		send("y")
 		until(w, id, events.KindTurnFinished, 3)
-		all := celltest.Facts[events.DriverClaimed](w, id)
+		all := turnlogtest.Facts[events.DriverClaimed](w, id)
 		if u := all[len(all)-1].User; u != "" {
 			c.t.Errorf("the last claim says that %s had the session tried again, who did not", u)
 		}

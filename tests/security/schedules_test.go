@@ -18,9 +18,9 @@ import (
 	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -119,7 +119,7 @@ func TestAScheduleBearsTheNameOfItsUser(t *testing.T) {
 		node := c.world("driver").Node(actor.Config{Name: "n1"})
 		hers, his, old := plan("hers", time.Minute), plan("his", time.Hour), plan("old", time.Minute)
 		hers.By, his.By, old.By = "bob", "bob", "bob"
-		for w, s := range map[*celltest.World]schedule.Schedule{ada: hers, bob: his, admin: old} {
+		for w, s := range map[*turnlogtest.Deployment]schedule.Schedule{ada: hers, bob: his, admin: old} {
 			if err := w.Client.Schedule(c.ctx, s, false); err != nil {
 				c.t.Fatal(err)
 			}
@@ -144,8 +144,8 @@ func TestAScheduleBearsTheNameOfItsUser(t *testing.T) {
 				continue
 			}
 			ada.Until(s.Last.Session, events.KindTurnFinished)
-			opened := celltest.Facts[events.RunStarted](ada, s.Last.Session)[0]
-			input := celltest.Facts[events.InputQueued](ada, s.Last.Session)[0]
+			opened := turnlogtest.Facts[events.RunStarted](ada, s.Last.Session)[0]
+			input := turnlogtest.Facts[events.InputQueued](ada, s.Last.Session)[0]
 			got = append(got, "opened by "+content.Sender(opened.User, opened.By), "input by "+content.Sender(input.User, input.By))
 		}
 		want := []string{
@@ -155,7 +155,7 @@ func TestAScheduleBearsTheNameOfItsUser(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			c.t.Errorf("who did what (-want +got):\n%s", diff)
 		}
-		for _, w := range []*celltest.World{ada, bob} {
+		for _, w := range []*turnlogtest.Deployment{ada, bob} {
 			for _, s := range []string{"hers", "his"} {
 				if err := w.Client.Unschedule(c.ctx, s); err != nil && !errors.Is(err, schedules.ErrNotFound) {
 					c.t.Error(err)
@@ -226,7 +226,7 @@ func TestNoScheduleBearsAnotherName(t *testing.T) {
 			c.t.Fatal(err)
 		}
 		for _, id := range ids {
-			for _, opened := range celltest.Facts[events.RunStarted](ada, id) {
+			for _, opened := range turnlogtest.Facts[events.RunStarted](ada, id) {
 				c.t.Errorf("session %s was opened by %s", id, content.Sender(opened.User, opened.By))
 			}
 		}
@@ -283,7 +283,7 @@ func TestAScheduleCannotApprove(t *testing.T) {
 			}
 			<-time.After(time.Minute)
 		}
-		if n := len(celltest.Facts[events.ApprovalResolved](w, "s")); n != 0 {
+		if n := len(turnlogtest.Facts[events.ApprovalResolved](w, "s")); n != 0 {
 			t.Errorf("a schedule decided %d approvals", n)
 		}
 		crew.Drain(t)

@@ -17,13 +17,13 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/notes"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -62,7 +62,7 @@ func echoes(t testing.TB) func(*nats.Conn) []tool.Tool {
 	return func(*nats.Conn) []tool.Tool { return []tool.Tool{echo(t)} }
 }
 
-func next[S session.Step](w *celltest.World, s *session.Session) S {
+func next[S session.Step](w *turnlogtest.Deployment, s *session.Session) S {
 	w.T.Helper()
 	step, err := s.Next(w.Ctx)
 	got, ok := step.(S)
@@ -73,7 +73,7 @@ func next[S session.Step](w *celltest.World, s *session.Session) S {
 }
 
 // until follows a journal up to the n-th entry with an event of the kind.
-func until(w *celltest.World, id content.SessionID, k events.Kind, n int) {
+func until(w *turnlogtest.Deployment, id content.SessionID, k events.Kind, n int) {
 	w.T.Helper()
 	for rec, err := range w.Cell.Journal().Follow(w.Ctx, id, 0) {
 		if err != nil {
@@ -88,7 +88,7 @@ func until(w *celltest.World, id content.SessionID, k events.Kind, n int) {
 	}
 }
 
-func submit(w *celltest.World, s *session.Session) {
+func submit(w *turnlogtest.Deployment, s *session.Session) {
 	w.T.Helper()
 	if err := s.Send(w.Ctx, "", content.UserText("go")); err != nil {
 		w.T.Fatal(err)
@@ -96,7 +96,7 @@ func submit(w *celltest.World, s *session.Session) {
 }
 
 // person is a world with a client.
-func (c *cell) person(name string) *celltest.World {
+func (c *cell) person(name string) *turnlogtest.Deployment {
 	c.t.Helper()
 	w := c.world(name)
 	var err error
@@ -283,7 +283,7 @@ func TestEachRoleReachesTheBucketsThatItNeeds(t *testing.T) {
 		must("read notes", err)
 		must("forget a note", driver.Memory().Forget(ctx, "team", "g"))
 
-		must("advertise", w.Catalog().Advertise(ctx, jetstream.Offer{Worker: "w", Queue: celltest.Queue}))
+		must("advertise", w.Catalog().Advertise(ctx, jetstream.Offer{Worker: "w", Queue: turnlogtest.Queue}))
 		offers, err := c.open("client").Catalog().List(ctx)
 		must("list offers", err)
 		if len(offers) != 1 || offers[0].Worker != "w" {

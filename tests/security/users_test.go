@@ -14,9 +14,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	celltest.Main(m)
+	turnlogtest.Main(m)
 }
 
 // password is the password of users, which is not secret.
@@ -41,12 +41,12 @@ func users() map[string]admin.Grant {
 	all := map[string]admin.Grant{
 		"worker_other": {Roles: []admin.Role{admin.RoleWorker}, Queue: other},
 		// A worker that offers sub-agents is a client of the cell, and approves for them.
-		"delegate": {Roles: []admin.Role{admin.RoleWorker, admin.RoleClient, admin.RoleApprover}, Queue: celltest.Queue},
+		"delegate": {Roles: []admin.Role{admin.RoleWorker, admin.RoleClient, admin.RoleApprover}, Queue: turnlogtest.Queue},
 	}
 	for _, r := range admin.Grantable() {
 		g := admin.Grant{Roles: []admin.Role{r}}
 		if r == admin.RoleWorker {
-			g.Queue = celltest.Queue
+			g.Queue = turnlogtest.Queue
 		}
 		all[string(r)] = g
 	}
@@ -163,7 +163,7 @@ func start(t testing.TB, settings string, as func(user string) nats.Option) *cel
 		srv.Close()
 	})
 	c := &cell{t: t, ctx: ctx, srv: srv, as: as, forbidden: make(map[string][]string)}
-	cfg := admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: celltest.Queue}, {Name: other}}}
+	cfg := admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: turnlogtest.Queue}, {Name: other}}}
 	if err := admin.Of(c.open("provisioner")).Provision(ctx, cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +191,8 @@ func (c *cell) open(name string) *jetstream.Cell {
 }
 
 // world returns the cell as a user sees it.
-func (c *cell) world(name string) *celltest.World {
-	w := &celltest.World{T: c.t, Ctx: c.ctx, Server: user{c, name}}
+func (c *cell) world(name string) *turnlogtest.Deployment {
+	w := &turnlogtest.Deployment{T: c.t, Ctx: c.ctx, Server: user{c, name}}
 	w.Conn = w.Connect()
 	w.Cell = w.Open(w.Conn)
 	return w
@@ -204,7 +204,7 @@ type user struct {
 	name string
 }
 
-// Connect implements celltest.Connector.
+// Connect implements turnlogtest.Connector.
 func (u user) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	opts = append(opts, u.cell.as(u.name), nats.CustomInboxPrefix(users()[u.name].Prefix()),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {

@@ -19,15 +19,15 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/internal/testing/celltest"
 	"github.com/turnlog/turnlog/internal/testing/torture"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
-func TestMain(m *testing.M) { celltest.Main(m) }
+func TestMain(m *testing.M) { turnlogtest.Main(m) }
 
 var cells = flag.Uint64("sim.cells", 3, "how many seeds to run with nodes and workers over JetStream")
 

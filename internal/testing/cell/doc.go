@@ -4,6 +4,6 @@
 // Killing a process cuts it off permanently, in the middle of its work: nothing that it
 // does afterward reaches a server, but it shares this process's clock and heap.
 //
-// Package celltest builds deployments for tests on this package, package torture those
+// Package turnlogtest builds deployments for tests on this package, package torture those
 // under random faults. It does not import package testing, so that a binary may use it.
 package cell

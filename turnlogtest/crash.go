@@ -1,0 +1,54 @@
+package turnlogtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// EveryCrash plays a scenario in virtual time, and then again once for each entry that its sessions
+// appended. There the node is killed after that entry, and another one takes over. The test fails if a run
+// ends with other transcripts than the first one, breaks an invariant, or fails by itself.
+//
+// Calls that the scenario's tools run may run again, if their tools declare that this is safe, and a
+// scenario can check how often they did.
+func EveryCrash(t *testing.T, scenario func(*testing.T, *Deployment), opts ...Option) {
+	t.Helper()
+	var want string
+	var entries int
+	play := func(name string, after int, then func(t *testing.T, d *Deployment, outcome string)) {
+		t.Run(name, func(t *testing.T) {
+			Bubble(t, func(t *testing.T, d *Deployment) {
+				scenario(t, d)
+				then(t, d, d.outcome())
+			}, append(opts[:len(opts):len(opts)], CrashAfter(after))...)
+		})
+	}
+	play("no crash", 0, func(_ *testing.T, d *Deployment, outcome string) {
+		want, entries = outcome, int(d.appends.Load())
+	})
+	for n := 1; n <= entries && !t.Failed(); n++ {
+		play(fmt.Sprintf("crash after entry %d", n), n, func(t *testing.T, _ *Deployment, outcome string) {
+			t.Helper()
+			if diff := cmp.Diff(want, outcome); diff != "" {
+				t.Errorf("transcripts after the crash (-without +with):\n%s", diff)
+			}
+		})
+	}
+}
+
+// outcome returns the transcripts of the sessions that the test opened, after an audit of each.
+func (d *Deployment) outcome() string {
+	d.T.Helper()
+	d.mu.Lock()
+	sessions := d.sessions
+	d.mu.Unlock()
+	var b strings.Builder
+	for n, s := range sessions {
+		s.ExpectInvariants()
+		fmt.Fprintf(&b, "session %d\n%s\n", n+1, strings.Join(Lines(s.Snapshot().Transcript), "\n"))
+	}
+	return b.String()
+}

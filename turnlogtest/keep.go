@@ -1,0 +1,136 @@
+package turnlogtest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/internal/testing/cell"
+	"github.com/turnlog/turnlog/worker"
+)
+
+// run starts the node and the worker of New.
+func (d *Deployment) run() {
+	d.T.Helper()
+	if len(d.opts.tools) > 0 {
+		d.keep(&d.worker, "worker", func(ctx context.Context, p *Process) {
+			var cfg worker.Config
+			for _, change := range d.opts.worker {
+				change(&cfg)
+			}
+			d.work(ctx, p, cfg, d.opts.tools...)
+		})
+	}
+	d.keep(&d.node, "node", func(ctx context.Context, p *Process) {
+		cfg := d.opts.nodeConfig(p.Name)
+		cfg.Metrics = d.watched(cfg.Metrics)
+		d.drive(ctx, p, cfg)
+	})
+}
+
+// keep starts a process, and another one whenever it was killed, until the test ends.
+func (d *Deployment) keep(current **Process, kind string, start func(context.Context, *Process)) {
+	d.T.Helper()
+	ctx, stop := context.WithCancel(d.Ctx)
+	next := func(n int) *Process {
+		nc, err := d.Server.Connect()
+		if err != nil {
+			d.T.Fatal(err)
+		}
+		p := &Process{cell.NewProcess(fmt.Sprintf("%s-%d", kind, n), nc, d.Open(nc), nil)}
+		d.mu.Lock()
+		*current = p
+		d.mu.Unlock()
+		start(ctx, p)
+		return p
+	}
+	p, ended := next(1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for n := 2; ; n++ {
+			<-p.Done()
+			p.Conn.Close()
+			if ctx.Err() != nil {
+				return
+			}
+			if !p.killed() {
+				d.T.Errorf("%s ended: %v", p.Name, p.Err())
+				return
+			}
+			p = next(n)
+		}
+	}()
+	d.T.Cleanup(func() {
+		stop()
+		<-ended
+	})
+}
+
+// killed reports whether the process was killed.
+func (p *Process) killed() bool {
+	select {
+	case <-p.Dead():
+		return true
+	default:
+		return false
+	}
+}
+
+// KillNode cuts off the node that New started, so that nothing it does reaches the server. Another one
+// takes over.
+func (d *Deployment) KillNode() {
+	d.T.Helper()
+	d.kill(&d.node)
+}
+
+// KillWorker cuts off the worker that New started: what its tools had not done yet is never done. Another
+// one starts.
+func (d *Deployment) KillWorker() {
+	d.T.Helper()
+	d.kill(&d.worker)
+}
+
+func (d *Deployment) kill(current **Process) {
+	d.T.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if *current == nil {
+		d.T.Fatal("New started no such process")
+	}
+	if !(*current).killed() {
+		(*current).Kill()
+	}
+}
+
+// watched returns metrics that also count appends.
+func (d *Deployment) watched(m actor.Metrics) actor.Metrics {
+	if m == nil {
+		m = silent{}
+	}
+	return &watch{Metrics: m, d: d}
+}
+
+// watch kills the node after the append that CrashAfter says.
+type watch struct {
+	actor.Metrics
+
+	d *Deployment
+}
+
+// EntryAppended is called by the goroutine that appended, so the node does nothing more with the entry.
+func (w *watch) EntryAppended(events int, took time.Duration) {
+	w.Metrics.EntryAppended(events, took)
+	if w.d.appends.Add(1) == int64(w.d.opts.crash) {
+		w.d.KillNode()
+	}
+}
+
+// silent are metrics that nothing reads.
+type silent struct{}
+
+func (silent) SessionTaken()                    {}
+func (silent) SessionLeft(string)               {}
+func (silent) CommandHandled(string, string)    {}
+func (silent) EntryAppended(int, time.Duration) {}
+func (silent) EffectStarted(string)             {}

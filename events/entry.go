@@ -10,11 +10,17 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/seal"
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// Version is the entry format that this release writes.
-const Version = 1
+// The entry formats that this release reads and writes.
+const (
+	Version       = 1 // its events are as they are
+	VersionSealed = 2 // its events are sealed, but those of drivers
+
+	newestVersion = VersionSealed
+)
 
 // ErrBadEntry is returned for bytes that are not an entry. The journal is damaged or
 // was not written by Turnlog. Do not append to it.
@@ -106,11 +112,15 @@ type Entry struct {
 	At      content.Time      `json:"at"`
 	Epoch   uint64            `json:"epoch"`
 	Cursors []Cursor          `json:"cursors,omitempty"` // lanes that advanced with this entry
+	Sealing *Sealing          `json:"-"`                 // of VersionSealed: how its events are sealed
 	Events  []Event           `json:"-"`
 }
 
 // Kinds returns the kinds of the entry's events, in order.
 func (e Entry) Kinds() []Kind {
+	if e.Sealing != nil && e.Sealing.Kinds != nil {
+		return e.Sealing.Kinds
+	}
 	out := make([]Kind, len(e.Events))
 	for i, ev := range e.Events {
 		out[i] = KindOf(ev)
@@ -120,25 +130,44 @@ func (e Entry) Kinds() []Kind {
 
 const entryFields = 9
 
+// fieldsOf returns how many fields an entry of a format has.
+func fieldsOf(version int) int {
+	if version == VersionSealed {
+		return entryFields + sealingFields
+	}
+	return entryFields
+}
+
 // Encode returns the bytes of e: an array of its fields, with its events as pairs of
 // kind and fields. Equal entries have equal bytes. Encode returns an error if items
 // nest too deeply for Decode.
-func (e Entry) Encode() ([]byte, error) {
-	b, err := wire.Encode(wire.Entry, func(w *wire.Writer) error {
-		w.Array(entryFields)
-		w.Int(int64(e.Version))
-		w.Text(string(e.Session))
-		w.Uint(e.Seq)
-		w.Bytes(e.Prev[:])
-		w.Text(e.Cause)
-		w.Int(int64(e.At))
-		w.Uint(e.Epoch)
-		return errors.Join(w.Value(e.Cursors), encodeEvents(w, e.Events))
-	})
+//
+// The events of an entry with a Sealing are sealed, with its key and nonce.
+func (e Entry) Encode() (b []byte, err error) {
+	if e.Version == VersionSealed {
+		b, err = e.encodeSealed()
+	} else {
+		b, err = wire.Encode(wire.Entry, func(w *wire.Writer) error {
+			return errors.Join(e.encodeHead(w), encodeEvents(w, e.Events))
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encode entry %s/%d: %w", e.Session, e.Seq, err)
 	}
 	return b, nil
+}
+
+// encodeHead writes the fields before the events.
+func (e Entry) encodeHead(w *wire.Writer) error {
+	w.Array(fieldsOf(e.Version))
+	w.Int(int64(e.Version))
+	w.Text(string(e.Session))
+	w.Uint(e.Seq)
+	w.Bytes(e.Prev[:])
+	w.Text(e.Cause)
+	w.Int(int64(e.At))
+	w.Uint(e.Epoch)
+	return w.Value(e.Cursors)
 }
 
 func encodeEvents(w *wire.Writer, evs []Event) error {
@@ -155,17 +184,29 @@ func encodeEvents(w *wire.Writer, evs []Event) error {
 // Decode decodes an entry. It returns [ErrBadEntry] for anything else. For an unknown
 // event it returns [ErrUnknownKind] and the entry up to that event. For an entry of a
 // later format it returns a [*FormatError], which is an ErrUnknownKind, and the head
-// of the entry if possible, otherwise Seq 0.
-func Decode(payload []byte) (Entry, error) {
+// of the entry if possible, otherwise Seq 0. For sealed events it returns a
+// [*SealedError], which is an ErrUnknownKind, and the entry with its other events; Open
+// opens them.
+func Decode(payload []byte) (Entry, error) { return Open(payload, nil) }
+
+// Open is Decode with the key of the session. A nil key opens nothing.
+func Open(payload []byte, key *seal.Key) (Entry, error) {
 	var e Entry
-	err := wire.Decode(payload, wire.Entry, func(dec *msgpack.Decoder) error {
-		if err := e.decodeHead(dec); err != nil {
+	err := wire.Decode(payload, wire.Entry, func(dec *msgpack.Decoder) (err error) {
+		if err = e.decodeHead(dec); err != nil {
 			return err
 		}
-		return e.decodeEvents(dec)
+		if e.Version == VersionSealed {
+			return e.decodeSealed(dec, payload, key)
+		}
+		e.Events, err = decodeEvents(dec)
+		return err
 	})
 	if newer, ok := errors.AsType[*FormatError](err); ok {
 		return e, newer
+	}
+	if sealed, ok := errors.AsType[*SealedError](err); ok {
+		return e, sealed
 	}
 	switch {
 	case errors.Is(err, ErrUnknownKind):
@@ -184,24 +225,25 @@ func DecodeHead(payload []byte) (e Entry, err error) {
 	return e, nil
 }
 
-func (e *Entry) decodeEvents(dec *msgpack.Decoder) error {
+// decodeEvents returns with an error the events before it.
+func decodeEvents(dec *msgpack.Decoder) ([]Event, error) {
 	n, err := dec.DecodeArrayLen()
 	if err != nil || n < 0 || n%2 != 0 {
-		return errors.New("events are not pairs of kind and fields")
+		return nil, errors.New("events are not pairs of kind and fields")
 	}
-	e.Events = make([]Event, 0, n/2)
+	evs := make([]Event, 0, n/2)
 	for range n / 2 {
 		kind, err := dec.DecodeString()
 		if err != nil {
-			return err
+			return evs, err
 		}
 		ev, err := decodeEvent(Kind(kind), dec)
 		if err != nil {
-			return err
+			return evs, err
 		}
-		e.Events = append(e.Events, ev)
+		evs = append(evs, ev)
 	}
-	return nil
+	return evs, nil
 }
 
 // decodeHead decodes the fields before the events. In every format, an entry is an array that begins with
@@ -219,17 +261,17 @@ func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
 	err = dec.DecodeMulti(&session, &e.Seq, &e.Prev, &e.Cause, &at, &e.Epoch, &e.Cursors)
 	e.Session, e.At = content.SessionID(session), content.Time(at)
 	switch {
-	case e.Version > Version:
+	case e.Version > newestVersion:
 		if err != nil {
 			*e = Entry{Version: e.Version}
 		}
 		return &FormatError{e.Version}
 	case err != nil:
 		return err
-	case n != entryFields:
-		return fmt.Errorf("%d fields, want %d", n, entryFields)
+	case n != fieldsOf(e.Version):
+		return fmt.Errorf("%d fields, want %d", n, fieldsOf(e.Version))
 	case e.Version < 1:
-		return fmt.Errorf("format version %d; this release reads 1 to %d", e.Version, Version)
+		return fmt.Errorf("format version %d; this release reads 1 to %d", e.Version, newestVersion)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ type FormatError struct {
 // Error says which formats this release reads.
 func (e *FormatError) Error() string {
 	return fmt.Sprintf("format version %d is newer than this release, which reads up to %d: use a release that reads %d",
-		e.Version, Version, e.Version)
+		e.Version, newestVersion, e.Version)
 }
 
 // Is makes the error an [ErrUnknownKind].

@@ -41,7 +41,7 @@ func TestALaterFormatIsDistinguishedFromDamage(t *testing.T) {
 	if !ok || f.Version != 9 || !errors.Is(err, ErrUnknownKind) || errors.Is(err, ErrBadEntry) {
 		t.Fatalf("Decode = %v", err)
 	}
-	if !strings.Contains(err.Error(), "format version 9 is newer than this release, which reads up to 1") {
+	if !strings.Contains(err.Error(), "format version 9 is newer than this release, which reads up to 2") {
 		t.Errorf("it says %q", err)
 	}
 	want.Version, want.Events = 9, nil

@@ -65,13 +65,15 @@ type SessionClosed struct {
 }
 
 // SessionDeleted is the tombstone of a deleted session: the last entry of its journal,
-// and the only one after the others are purged. Nothing follows it, so the session's
-// id is never used again.
+// and the only one after the others are purged. Those of an erased session stay, but
+// nobody can open them any more. Nothing follows it, so the session's id is never used
+// again.
 type SessionDeleted struct {
 	By      string `msgpack:"b,omitempty" json:"by,omitempty"`
 	User    string `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
 	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"`
 	Expired bool   `msgpack:"x,omitempty" json:"expired,omitempty"` // by the retention policy
+	Erased  bool   `msgpack:"er,omitempty" json:"erased,omitempty"` // the key of its content is destroyed, and its entries stay
 }
 
 // Deletion describes a deleted session: when and why it was deleted, how many entries
@@ -81,6 +83,7 @@ type Deletion struct {
 	User    string       `json:"user,omitempty"` // verified, see content.Sender
 	Reason  string       `json:"reason,omitempty"`
 	Expired bool         `json:"expired,omitempty"`
+	Erased  bool         `json:"erased,omitempty"` // only its content is gone
 	At      content.Time `json:"at"`
 	Entries uint64       `json:"entries"`
 	Last    Hash         `json:"last_hash"`
@@ -91,6 +94,9 @@ func (d Deletion) String() string {
 	what := "was deleted"
 	if d.Expired {
 		what = "expired and was deleted"
+	}
+	if d.Erased {
+		what = "was erased"
 	}
 	by := content.Sender(d.User, d.By)
 	if by != "" {
@@ -109,7 +115,7 @@ func DeletionOf(e Entry) (Deletion, bool) {
 		return Deletion{}, false
 	}
 	d, ok := e.Events[0].(SessionDeleted)
-	return Deletion{By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, At: e.At, Entries: e.Seq - 1, Last: e.Prev}, ok
+	return Deletion{By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased, At: e.At, Entries: e.Seq - 1, Last: e.Prev}, ok
 }
 
 // Config is the part of a host's configuration that a journal records: names, limits

@@ -1,0 +1,110 @@
+// Package seal encrypts what a session holds, so that it can be erased by destroying one small key.
+//
+// The one idea: each sealed session has a [Key] of its own, under which all of its content is encrypted before
+// it is sent anywhere. The key is stored beside the session, but only wrapped: encrypted by a [Wrapper], whose
+// own key is kept outside of NATS. So nobody reads the content without both, and whoever destroys the wrapped key
+// erases the content wherever copies of it are.
+//
+// Guarantees: content is encrypted with XChaCha20-Poly1305 under random nonces of 192 bits, so no nonce occurs
+// twice, also if two drivers seal entries at the same place. What is sealed for one purpose opens for no other.
+// The [ID] of a key commits to it: no other key has the same, so no bytes can be shown to mean two things.
+//
+// The package knows no NATS and no session. A [Ring] has the wrappers of a process; [Read] reads one from a file.
+package seal
+
+import (
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"golang.org/x/crypto/chacha20poly1305"
+)
+
+// Sizes in bytes.
+const (
+	KeySize   = chacha20poly1305.KeySize
+	NonceSize = chacha20poly1305.NonceSizeX
+	Overhead  = chacha20poly1305.Overhead // of sealed bytes, beside the nonce
+)
+
+// ErrNotOpened is returned for bytes that were not sealed with the key for the purpose, or were changed since.
+var ErrNotOpened = errors.New("the sealed bytes do not open")
+
+// ID names a key. It is a hash of the key, from which the key does not follow.
+type ID [sha256.Size]byte
+
+// String returns the ID in hexadecimal.
+func (i ID) String() string { return hex.EncodeToString(i[:]) }
+
+// Short returns the start of the ID, for people.
+func (i ID) Short() string { return hex.EncodeToString(i[:8]) }
+
+// Nonce is a random number that is used for one sealing.
+type Nonce [NonceSize]byte
+
+// NewNonce returns a nonce that no one has used.
+func NewNonce() (n Nonce) {
+	_, _ = rand.Read(n[:]) // it never fails
+	return n
+}
+
+// Key seals the content of one session. It is safe for concurrent use.
+type Key struct {
+	id     ID
+	secret [KeySize]byte
+	aead   cipher.AEAD
+}
+
+// New returns a new key.
+func New() *Key {
+	var secret [KeySize]byte
+	_, _ = rand.Read(secret[:]) // it never fails
+	k, _ := KeyOf(secret[:])    // it has the right size
+	return k
+}
+
+// KeyOf returns the key with a secret.
+func KeyOf(secret []byte) (*Key, error) {
+	aead, err := chacha20poly1305.NewX(secret)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the key of a session has %d bytes, not %d", ErrBadKey, len(secret), KeySize)
+	}
+	return &Key{id: sha256.Sum256(append([]byte("turnlog-seal-key/v1\n"), secret...)), secret: [KeySize]byte(secret), aead: aead}, nil
+}
+
+// ID returns the name of the key.
+func (k *Key) ID() ID { return k.id }
+
+// Equal reports whether two keys are the same.
+func (k *Key) Equal(other *Key) bool { return k == other || k != nil && other != nil && k.id == other.id }
+
+// Seal appends the sealed plain to dst. bound is not encrypted, but the bytes open only with it.
+func (k *Key) Seal(dst []byte, n Nonce, plain, bound []byte) []byte {
+	return k.aead.Seal(dst, n[:], plain, bound)
+}
+
+// Open reverses Seal. It returns ErrNotOpened.
+func (k *Key) Open(n Nonce, sealed, bound []byte) ([]byte, error) {
+	plain, err := k.aead.Open(nil, n[:], sealed, bound)
+	if err != nil {
+		return nil, ErrNotOpened
+	}
+	return plain, nil
+}
+
+// Box returns plain sealed under a new nonce, which comes first.
+func (k *Key) Box(plain, bound []byte) []byte {
+	n := NewNonce()
+	return k.Seal(append(make([]byte, 0, NonceSize+len(plain)+Overhead), n[:]...), n, plain, bound)
+}
+
+// Unbox reverses Box. It returns ErrNotOpened.
+func (k *Key) Unbox(box, bound []byte) ([]byte, error) {
+	if len(box) < NonceSize+Overhead {
+		return nil, ErrNotOpened
+	}
+	return k.Open(Nonce(box[:NonceSize]), box[NonceSize:], bound)
+}

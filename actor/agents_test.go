@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream/memory"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
@@ -128,7 +129,7 @@ func TestATaskHasTheNotesOfItsAgent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		n := w.node("n1", knowing(written{"fixer": "memory: {ttl: 24h}\n"}, w.Cell.Memory()))
+		n := w.node("n1", knowing(written{"fixer": "memory: {ttl: 24h}\n"}, memory.Of(w.Cell)))
 		for _, id := range []content.SessionID{"first", "second"} {
 			s := w.Start(id, fineReply, of("fixer"))
 			if err := s.Ask(w.Ctx, commands.StartTask{Spec: events.TaskSpec{Goal: "Fix the parser"}}); err != nil {
@@ -136,7 +137,7 @@ func TestATaskHasTheNotesOfItsAgent(t *testing.T) {
 			}
 			w.finish(s)
 		}
-		notes, err := w.Cell.Memory().Notes(w.Ctx, "fixer")
+		notes, err := memory.Of(w.Cell).Notes(w.Ctx, "fixer")
 		if err != nil || len(notes) != 1 {
 			t.Errorf("the agent remembers %v, %v; want the one goal", notes, err)
 		}

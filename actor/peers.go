@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/tombstones"
 )
 
 // Nodes watch each other. Each keeps a record of the tokens that it holds; a node that finds
@@ -48,7 +49,7 @@ const (
 func (n *Node) record(ctx context.Context) error {
 	nodes := n.cell.Nodes()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return n.cell.Deletions(ctx) })
+	group.Go(func() error { return tombstones.Serve(ctx, n.cell) })
 	group.Go(func() error {
 		return nodes.Answer(ctx, n.cfg.Name, func() []jetstream.HeldToken { return n.holds(true) })
 	})

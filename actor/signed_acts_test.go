@@ -273,7 +273,7 @@ func (w *signedWorld) rewritten(s content.SessionID, by *keys.Signer, change fun
 			for i, ev := range r.Entry.Events {
 				r.Entry.Events[i] = change(ev)
 			}
-			e, payload, next, err := journal.Seal(head, r.Entry)
+			e, payload, next, err := journal.Link(head, r.Entry)
 			if err != nil {
 				w.T.Fatal(err)
 			}

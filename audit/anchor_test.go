@@ -19,7 +19,7 @@ func bury(t *testing.T, records []journal.Record) []journal.Record {
 		Session: last.Entry.Session, Cause: "delete/1", At: last.Entry.At, Epoch: last.Entry.Epoch,
 		Events: []events.Event{events.SessionDeleted{By: "ada", Reason: "asked to"}},
 	}
-	e, payload, head, err := journal.Seal(last.Head, e)
+	e, payload, head, err := journal.Link(last.Head, e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (d *driven) try(c commands.Command) error {
 		epoch = claim.Epoch
 	}
 	e := events.Entry{Session: "s-1", Cause: env.ID, At: max(env.At, d.state.At), Epoch: epoch, Events: evs}
-	e, payload, head, err := journal.Seal(d.head, e)
+	e, payload, head, err := journal.Link(d.head, e)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func write(entries ...events.Entry) []journal.Record {
 	var head journal.Head
 	for i, e := range entries {
 		e.Session, e.Cause, e.Epoch, e.At = "demo", fmt.Sprintf("cmd-%d", i+1), 1, content.Time(i+1)
-		e, payload, next, err := journal.Seal(head, e)
+		e, payload, next, err := journal.Link(head, e)
 		if err != nil {
 			panic(err)
 		}

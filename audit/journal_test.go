@@ -55,7 +55,7 @@ func seal(t testing.TB, entries []events.Entry) []journal.Record {
 	var out []journal.Record
 	var head journal.Head
 	for _, e := range entries {
-		e, payload, next, err := journal.Seal(head, e)
+		e, payload, next, err := journal.Link(head, e)
 		if err != nil {
 			t.Fatal(err)
 		}

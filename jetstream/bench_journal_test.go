@@ -39,7 +39,7 @@ func BenchmarkAppend(b *testing.B) {
 		})
 		b.Run("floor", func(b *testing.B) {
 			s := newSession()
-			_, payload, _, err := journal.Seal(journal.Head{}, journaltest.Entry(s, 1))
+			_, payload, _, err := journal.Link(journal.Head{}, journaltest.Entry(s, 1))
 			must(b, err)
 			msg := &nats.Msg{Subject: c.names.Journal(s), Data: payload}
 			var guard uint64

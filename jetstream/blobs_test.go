@@ -21,11 +21,11 @@ func TestPayloadsAreReadExactly(t *testing.T) {
 		for _, n := range []int{0, 1, maxInline, maxInline + 1, 128 << 10, 128<<10 + 1, 5 << 20} {
 			data := noise(n, uint64(n))
 			msg := nats.NewMsg("")
-			must(t, c.pack(t.Context(), msg, data))
+			must(t, c.put(t.Context(), msg, data))
 			if isBlob := msg.Header.Get(layout.HeaderBlob) != ""; isBlob != (n > maxInline) || isBlob && len(msg.Data) > 0 {
 				t.Errorf("%d bytes: %d inline, headers %v", n, len(msg.Data), msg.Header)
 			}
-			got, err := c.unpack(t.Context(), msg.Header, msg.Data, 0)
+			got, err := c.get(t.Context(), msg.Header, msg.Data, 0)
 			must(t, err)
 			if !bytes.Equal(got, data) {
 				t.Errorf("%d bytes were read as %d others", n, len(got))
@@ -43,7 +43,7 @@ func TestMissingBlobsAndCanceledWritesAreReported(t *testing.T) {
 		cause := errors.New("canceled by the test")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		if err := c.pack(ctx, nats.NewMsg(""), noise(maxInline+1, 1)); !errors.Is(err, cause) {
+		if err := c.put(ctx, nats.NewMsg(""), noise(maxInline+1, 1)); !errors.Is(err, cause) {
 			t.Errorf("pack with an ended context = %v, want its cause", err)
 		}
 	})
@@ -54,7 +54,7 @@ func TestOtherClientsReadBlobsAndSnapshots(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		data := noise(300<<10, 1)
 		msg := nats.NewMsg("")
-		must(t, c.pack(t.Context(), msg, data))
+		must(t, c.put(t.Context(), msg, data))
 		store, err := jsOf(t, c).ObjectStore(t.Context(), c.names.BlobBucket())
 		must(t, err)
 		got, err := store.GetBytes(t.Context(), msg.Header.Get(layout.HeaderBlob))

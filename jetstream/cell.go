@@ -22,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/sealing"
 )
 
 // DefaultNamespace is the namespace of a cell by default.
@@ -35,6 +36,7 @@ type Cell struct {
 	user  string // whose name the server verifies; "": none
 	blobs *blob.Store
 	key   *keys.Signer // signs what is written; nil: nothing is signed
+	seals *sealing.Keys
 
 	decoding *semaphore.Weighted // memory for decoding commands
 }
@@ -54,6 +56,7 @@ func Open(nc *nats.Conn, namespace string) (*Cell, error) {
 		decoding: semaphore.NewWeighted(decodingMemory),
 	}
 	c.blobs = blob.NewStore(c.api, c.names)
+	c.seals = newSeals(c, nil)
 	return c, nil
 }
 
@@ -98,8 +101,8 @@ const (
 // keeps reads of many messages cheap and allows payloads beyond the server's largest message.
 const maxInline = 64 << 10
 
-// pack puts data into a message with a header map. It writes large data to the object store.
-func (c *Cell) pack(ctx context.Context, msg *nats.Msg, data []byte) error {
+// put puts data into a message with a header map. It writes large data to the object store.
+func (c *Cell) put(ctx context.Context, msg *nats.Msg, data []byte) error {
 	if len(data) <= maxInline {
 		msg.Data = data
 		return nil
@@ -109,10 +112,10 @@ func (c *Cell) pack(ctx context.Context, msg *nats.Msg, data []byte) error {
 	return err
 }
 
-// unpack reverses pack: it returns data itself, or the blob that the headers name, up to a limit in
+// get reverses put: it returns data itself, or the blob that the headers name, up to a limit in
 // bytes; 0 means no limit, for what only drivers write. It returns ErrBlobMissing if the blob is
 // missing or damaged, and ErrTooLarge if it exceeds the limit.
-func (c *Cell) unpack(ctx context.Context, h nats.Header, data []byte, limit int64) ([]byte, error) {
+func (c *Cell) get(ctx context.Context, h nats.Header, data []byte, limit int64) ([]byte, error) {
 	name := h.Get(layout.HeaderBlob)
 	if name == "" {
 		return data, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/sealing"
 )
 
 // ErrNoLane is returned by Send for a command that only hosts or the server originate. It cannot be
@@ -54,6 +55,7 @@ type Message struct {
 	session content.SessionID
 	data    []byte
 	blob    string // the name of the payload; "": it is data
+	sealed  string // the ID of the key with which the payload is sealed; "": it is not
 }
 
 // lanes returns the lanes of a session, in the order in which their commands are handled.
@@ -138,7 +140,7 @@ func (c *Cell) sendEnvelope(ctx context.Context, msg *nats.Msg, env commands.Env
 	if len(data) > maxCommand {
 		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), maxCommand)
 	}
-	if err := c.pack(ctx, msg, data); err != nil {
+	if err := c.pack(ctx, env.Session, sealing.Command, msg, data); err != nil {
 		return 0, err
 	}
 	err = api.Patiently(ctx, func(ctx context.Context) error {
@@ -390,7 +392,7 @@ func (r *Reader) caused(ctx context.Context, id string) (bool, error) {
 // unopened returns a message with what its subject and headers say.
 func unopened(s content.SessionID, n layout.Names, subject string, h nats.Header, data []byte, spoofed bool) Message {
 	lane, user := n.SenderOf(subject)
-	m := Message{Lane: lane, User: user, Ticket: h.Get(layout.HeaderTicket), Signature: layout.SignatureOf(h), session: s, data: data, blob: h.Get(layout.HeaderBlob)}
+	m := Message{Lane: lane, User: user, Ticket: h.Get(layout.HeaderTicket), Signature: layout.SignatureOf(h), session: s, data: data, blob: h.Get(layout.HeaderBlob), sealed: h.Get(layout.HeaderSealed)}
 	switch {
 	case spoofed:
 		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)
@@ -436,6 +438,9 @@ func (i *Inbox) decode(ctx context.Context, m *Message, size int, large *blob.Bl
 		if m.data, err = large.Read(ctx); err != nil {
 			return err
 		}
+	}
+	if err := i.cell.openCommand(ctx, m); err != nil {
+		return err
 	}
 	m.Envelope, err = commands.DecodeOn(m.session, m.Lane.Unnamed(), m.data)
 	return err

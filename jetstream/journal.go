@@ -47,18 +47,24 @@ func (j *Journal) append(ctx context.Context, head journal.Head, e events.Entry)
 	if ctx.Err() != nil {
 		return next, context.Cause(ctx)
 	}
-	e, payload, next, err := journal.Seal(head, e)
+	if err := j.cell.seal(ctx, &e); err != nil {
+		return next, err
+	}
+	e, payload, next, err := journal.Link(head, e)
 	if err != nil {
 		return next, err
 	}
 	msg := nats.NewMsg(j.cell.names.Journal(e.Session))
-	if err := j.cell.pack(ctx, msg, payload); err != nil {
+	if err := j.cell.put(ctx, msg, payload); err != nil {
 		return next, err
 	}
 	describe(msg, head, e, next, journal.TraceParent(ctx))
 	j.cell.sign(msg, func() []byte { return statement.Entry(j.cell.names.NS, e.Session, next.Seq, next.Hash) })
 	next.Guard, err = j.cell.api.Publish(ctx, msg)
 	switch {
+	case err == nil && e.Sealing == nil:
+		j.cell.seals.Unsealed(e.Session)
+		return next, nil
 	case err == nil:
 		return next, nil
 	case api.IsConflict(err):
@@ -209,7 +215,7 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 	if m.Spoofed {
 		return rec, damaged(s, m, api.ErrSpoofed.Error())
 	}
-	payload, err := j.cell.unpack(ctx, m.Header, m.Data, 0)
+	payload, err := j.cell.get(ctx, m.Header, m.Data, 0)
 	if errors.Is(err, ErrBlobMissing) {
 		err = fmt.Errorf("%w: %w", journal.ErrDamaged, err)
 	}
@@ -220,13 +226,15 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 	if header := m.Header.Get(layout.HeaderHash); header != rec.Hash.String() {
 		return rec, damaged(s, m, fmt.Sprintf("its bytes have the hash %s, its header has %q", rec.Hash, header))
 	}
-	e, err := events.Decode(payload)
+	e, err := j.cell.open(ctx, s, payload)
 	switch {
 	case errors.Is(err, events.ErrUnknownKind) && e.Seq == 0: // its head has another layout
 		rec.Entry.Version, rec.Err = e.Version, err
 		return rec, nil
 	case errors.Is(err, events.ErrUnknownKind):
 		rec.Err = err
+	case ctx.Err() != nil && err != nil:
+		return rec, err
 	case err != nil:
 		return rec, damaged(s, m, err.Error())
 	}

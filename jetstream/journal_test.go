@@ -151,7 +151,7 @@ func forge(t *testing.T, c *Cell, s content.SessionID, payload []byte, header na
 // sealed is an entry as Append would write it after head, for a test to damage.
 func sealed(t *testing.T, head journal.Head, e events.Entry) (payload []byte, header nats.Header) {
 	t.Helper()
-	e, payload, next, err := journal.Seal(head, e)
+	e, payload, next, err := journal.Link(head, e)
 	must(t, err)
 	msg := nats.NewMsg("")
 	describe(msg, head, e, next, "")

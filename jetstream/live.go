@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/sealing"
 )
 
 // AllSessions stands for every session.
@@ -38,9 +39,13 @@ func (c *Cell) Live() *Live { return &Live{cell: c} }
 
 // Publish sends an event to all current subscribers.
 func (l *Live) Publish(s content.SessionID, ev events.Event) error {
+	msg := nats.NewMsg(l.cell.names.Delta(s))
 	data, err := events.EncodeLive(ev)
 	if err == nil {
-		err = l.cell.nc.Publish(l.cell.names.Delta(s), data)
+		msg.Data, err = l.cell.seals.Close(context.Background(), s, sealing.Live, msg.Header, data) // its requests end by themselves
+	}
+	if err == nil {
+		err = l.cell.nc.PublishMsg(msg)
 	}
 	if err != nil {
 		return fmt.Errorf("live event of %s: %w", s, err)
@@ -50,7 +55,7 @@ func (l *Live) Publish(s content.SessionID, ev events.Event) error {
 
 // Subscribe receives the live events of a session, or of AllSessions, from now until ctx ends. The
 // sequence has one reader. It drops events if the reader is too slow, and events that this release
-// does not know.
+// does not know or cannot open.
 func (l *Live) Subscribe(ctx context.Context, s content.SessionID) (iter.Seq2[content.SessionID, events.Event], error) {
 	raw, err := l.cell.subscribe(ctx, "", l.cell.names.Delta(s))
 	if err != nil {
@@ -58,8 +63,12 @@ func (l *Live) Subscribe(ctx context.Context, s content.SessionID) (iter.Seq2[co
 	}
 	return func(yield func(content.SessionID, events.Event) bool) {
 		for msg := range raw {
-			ev, err := events.DecodeLive(msg.Data)
 			session := l.cell.names.SessionOf(msg.Subject)
+			var ev events.Event
+			data, err := l.cell.seals.Open(ctx, session, sealing.Live, msg.Header, msg.Data)
+			if err == nil {
+				ev, err = events.DecodeLive(data)
+			}
 			if err == nil && session != "" && !yield(session, ev) {
 				return
 			}

@@ -132,7 +132,11 @@ func inBareBubble(t *testing.T, test func(t *testing.T, c *Cell)) {
 }
 
 func onDisk(tb testing.TB) []embedded.Option {
-	return []embedded.Option{embedded.WithStore(tb.TempDir()), embedded.WithListener("127.0.0.1:0")}
+	return onDiskAt(tb.TempDir())
+}
+
+func onDiskAt(dir string) []embedded.Option {
+	return []embedded.Option{embedded.WithStore(dir), embedded.WithListener("127.0.0.1:0")}
 }
 
 func connectTCP(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn {

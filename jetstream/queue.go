@@ -11,10 +11,12 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/jetstream/internal/pull"
+	"github.com/turnlog/turnlog/jetstream/internal/sealing"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -29,6 +31,9 @@ const (
 	// begunTTL is how long it is remembered that a call has begun: the age of a backup of the tasks that
 	// runs no call twice.
 	begunTTL = 24 * time.Hour
+
+	// closedPause is how long a task rests that a worker cannot open.
+	closedPause = time.Second
 )
 
 // Queue is the worker's side of one task queue. It is safe for concurrent use; the slots of a worker
@@ -89,7 +94,7 @@ func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 	}
 	q.lease = time.Duration(info.Config.AckWait)
 	life := context.WithoutCancel(ctx) // the queue outlives this call
-	q.tasks = pull.New(c.nc, stream, consumer, func(msg *nats.Msg) { q.giveBack(life, msg) })
+	q.tasks = pull.New(c.nc, stream, consumer, func(msg *nats.Msg) { q.giveBack(life, msg, api.Nak) })
 	return q, nil
 }
 
@@ -111,7 +116,9 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 		case errors.Is(err, errFenced):
 			continue
 		case err != nil && !errors.Is(err, api.ErrSpoofed) && (ctx.Err() != nil || c != nil):
-			q.giveBack(context.WithoutCancel(ctx), msg) // the only place that does, so it happens once
+			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak) // the only places that do, so it happens once
+		case errors.Is(err, events.ErrUnknownKind): // sealed: another worker may have the key
+			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak+fmt.Sprintf(` {"delay":%d}`, closedPause))
 		}
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -169,6 +176,13 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (_ *claim, err error) {
 		if data, err = q.fetch(ctx, c, name); err != nil {
 			return nil, err
 		}
+	}
+	s := q.cell.names.SessionOf(msg.Subject)
+	if msg.Header.Get(layout.HeaderSealed) == "" {
+		q.cell.seals.Unsealed(s)
+	}
+	if data, err = q.cell.seals.Open(ctx, s, sealing.Task, msg.Header, data); err != nil {
+		return nil, err
 	}
 	if err := decodeValue(data, &c.task); err != nil {
 		return nil, err
@@ -274,12 +288,12 @@ func (q *Queue) neverClaimed(ctx context.Context, meta *nats.MsgMetadata) int {
 }
 
 // giveBack returns a task without a claimer to the queue.
-func (q *Queue) giveBack(ctx context.Context, msg *nats.Msg) {
+func (q *Queue) giveBack(ctx context.Context, msg *nats.Msg, nak string) {
 	ctx, cancel := context.WithTimeout(ctx, api.PublishTimeout)
 	defer cancel()
 	if meta, err := msg.Metadata(); err == nil {
 		// If this fails, the delivery counts as claimed, which is safe.
 		_, _ = q.unclaimed.Put(ctx, q.unclaimedKey(meta), q.neverClaimed(ctx, meta)+1)
 	}
-	_ = msg.Respond([]byte(api.Nak)) // if it is lost, the task returns when its lease expires
+	_ = msg.Respond([]byte(nak)) // if it is lost, the task returns when its lease expires
 }

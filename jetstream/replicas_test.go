@@ -10,10 +10,8 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
-	"github.com/turnlog/turnlog/internal/testing/memorytest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/internal/testing/tasktest"
-	"github.com/turnlog/turnlog/policy/notes"
 )
 
 // TestContractsHoldWithThreeReplicas runs the contracts on disk with three replicas, where reads may
@@ -35,10 +33,6 @@ func TestContractsHoldWithThreeReplicas(t *testing.T) {
 	t.Run("journal", func(t *testing.T) {
 		t.Parallel()
 		journaltest.Run(t, journaltest.Features{Shared: true}, func(t *testing.T) journal.Journal { return open(t).Journal() })
-	})
-	t.Run("memory", func(t *testing.T) {
-		t.Parallel()
-		memorytest.Run(t, func(t testing.TB) notes.Store { return open(t).Memory() })
 	})
 	t.Run("task", func(t *testing.T) {
 		t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/sealing"
 )
 
 // Snapshots keeps the newest snapshot of each session. It is safe for concurrent use.
@@ -29,10 +30,16 @@ func (c *Cell) Snapshots() *Snapshots {
 	return &Snapshots{c, bucket.Bucket[journal.Snapshot]{
 		API: c.api, What: "snapshot", Stream: b.Stream(), Prefix: b.Key(""), Tokens: 1, Once: true,
 		Decode: decodeSnapshot,
-		Unpack: func(ctx context.Context, h nats.Header, data []byte) ([]byte, error) {
-			return c.unpack(ctx, h, data, 0)
-		},
 	}}
+}
+
+// of returns the bucket for one session.
+func (s *Snapshots) of(id content.SessionID) bucket.Bucket[journal.Snapshot] {
+	b := s.bucket
+	b.Unpack = func(ctx context.Context, h nats.Header, data []byte) ([]byte, error) {
+		return s.cell.unpack(ctx, id, sealing.Snapshot, h, data, 0)
+	}
+	return b
 }
 
 // Put replaces the snapshot of a session. A replaced driver may overwrite a newer snapshot with an
@@ -49,7 +56,7 @@ func (s *Snapshots) Put(ctx context.Context, id content.SessionID, snap journal.
 	value, err := encodeSnapshot(&snap)
 	msg := nats.NewMsg("")
 	if err == nil {
-		err = s.cell.pack(ctx, msg, value)
+		err = s.cell.pack(ctx, id, sealing.Snapshot, msg, value)
 	}
 	if err != nil {
 		return b.Failed("put", key, err)
@@ -67,9 +74,9 @@ func (s *Snapshots) Put(ctx context.Context, id content.SessionID, snap journal.
 // Get returns the snapshot of a session and whether there is one. After an error, read the journal
 // from its start instead.
 func (s *Snapshots) Get(ctx context.Context, id content.SessionID) (journal.Snapshot, bool, error) {
-	it, ok, err := s.bucket.Get(ctx, string(id))
+	it, ok, err := s.of(id).Get(ctx, string(id))
 	if errors.Is(err, ErrBlobMissing) { // the snapshot may have been replaced meanwhile
-		it, ok, err = s.bucket.Get(ctx, string(id))
+		it, ok, err = s.of(id).Get(ctx, string(id))
 	}
 	it.Value.Signature = layout.SignatureOf(it.Header)
 	return it.Value, ok, err

@@ -68,7 +68,7 @@ func TestSpoofedMessagesAreRejectedEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "q"})
 		ctx := t.Context()
-		_, payload, _, err := journal.Seal(journal.Head{}, events.Entry{Session: "s1", Cause: "x", Events: []events.Event{events.Parked{}}})
+		_, payload, _, err := journal.Link(journal.Head{}, events.Entry{Session: "s1", Cause: "x", Events: []events.Event{events.Parked{}}})
 		must(t, err)
 		spoof(t, c, c.names.Journal("s1"), payload)
 		if _, err := c.Journal().Last(ctx, "s1"); !errors.Is(err, journal.ErrDamaged) {

@@ -15,8 +15,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/seal"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/sealing"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -59,7 +61,7 @@ func (t *Tasks) dispatch(ctx context.Context, x task.Task) error {
 		return err
 	}
 	msg := nats.NewMsg(t.cell.names.Task(x.Queue, x.Session, x.Place))
-	if err := t.cell.pack(ctx, msg, data); err != nil {
+	if err := t.cell.pack(ctx, x.Session, sealing.Task, msg, data); err != nil {
 		return err
 	}
 	if x.Ticket != "" {
@@ -109,8 +111,8 @@ func (t *Tasks) look(ctx context.Context, x task.Task, subject string) (seq uint
 	if err != nil {
 		return 0, false, err
 	}
-	data, err := t.cell.unpack(ctx, m.Header, m.Data, maxCommand)
-	if m.Spoofed || errors.Is(err, ErrBlobMissing) || errors.Is(err, ErrTooLarge) {
+	data, err := t.cell.unpack(ctx, x.Session, sealing.Task, m.Header, m.Data, maxCommand)
+	if m.Spoofed || errors.Is(err, ErrBlobMissing) || errors.Is(err, ErrTooLarge) || errors.Is(err, seal.ErrNotOpened) {
 		return m.Seq, false, nil
 	}
 	if err != nil {

@@ -56,7 +56,7 @@ func (s *story) decide(env commands.Envelope) {
 
 func (s *story) append(e events.Entry) {
 	s.t.Helper()
-	e, payload, head, err := journal.Seal(s.head, e)
+	e, payload, head, err := journal.Link(s.head, e)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func (w *world) extend(all *[]journal.Record, head *journal.Head, k *keys.Signer
 	e := events.Entry{
 		Session: "s-1", Cause: "cause-" + strconv.Itoa(len(*all)+1), At: began.Add(time.Duration(len(*all)) * w.entryDelay), Epoch: epoch, Events: []events.Event{ev},
 	}
-	e, payload, next, err := journal.Seal(*head, e)
+	e, payload, next, err := journal.Link(*head, e)
 	if err != nil {
 		w.t.Fatal(err)
 	}

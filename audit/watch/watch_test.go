@@ -38,7 +38,7 @@ func (c *cell) write(s content.SessionID, evs ...events.Event) journal.Record {
 		evs = append([]events.Event{events.DriverClaimed{Epoch: 1, Node: "n1", Key: c.key.ID()}, events.RunStarted{}}, evs...)
 	}
 	n := head.Seq + 1
-	e, payload, head, err := journal.Seal(head, events.Entry{Session: s, Cause: fmt.Sprint("cmd-", n), At: content.Time(n), Epoch: 1, Events: evs})
+	e, payload, head, err := journal.Link(head, events.Entry{Session: s, Cause: fmt.Sprint("cmd-", n), At: content.Time(n), Epoch: 1, Events: evs})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestASessionThatContinuesIsVerifiedAgain(t *testing.T) {
 	was := c.records[1]
 	e := was.Entry
 	e.Events = []events.Event{events.Warning{Code: "another"}}
-	_, payload, head, err := journal.Seal(c.records[0].Head, e)
+	_, payload, head, err := journal.Link(c.records[0].Head, e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/memory"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
@@ -50,7 +51,7 @@ func (f flags) logAgents(known *registry.Registry, log *zap.Logger) {
 // host returns the agents of the folder, if there is one, and the published ones.
 func (f flags) host(cell *jetstream.Cell, known *registry.Registry) agentfile.Host {
 	h := agentfile.Host{
-		Find: toolset.Published(cell), Models: known.OpenShared, Model: known.DefaultName(), Notes: cell.Memory(), Commands: f.hooks, Folder: f.agents,
+		Find: toolset.Published(cell), Models: known.OpenShared, Model: known.DefaultName(), Notes: memory.Of(cell), Commands: f.hooks, Folder: f.agents,
 	}
 	if f.agents == "" {
 		return h

@@ -145,7 +145,7 @@ func TestFalseHeadersAndEntriesAfterATombstoneAreNamed(t *testing.T) {
 	d := deploy(t)
 	send := func(s string, head journal.Head, e events.Entry, edit func(nats.Header)) journal.Head {
 		t.Helper()
-		e, payload, next, err := journal.Seal(head, e)
+		e, payload, next, err := journal.Link(head, e)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ func exported(b *testing.B, tell func(*story)) (path string, s *story) {
 
 // add appends an entry.
 func (s *story) add(evs ...events.Event) {
-	e, payload, next, err := journal.Seal(s.head, events.Entry{
+	e, payload, next, err := journal.Link(s.head, events.Entry{
 		Session: "long", Cause: fmt.Sprint("cmd-", s.entries), At: content.Time(1_700_000_000_000_000_000 + s.entries), Epoch: 1, Events: evs,
 	})
 	if err != nil {

@@ -151,7 +151,7 @@ func TestEntriesOfALaterFormatAreShownRaw(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, payload, _, err := journal.Seal(w.head, events.Entry{
+	_, payload, _, err := journal.Link(w.head, events.Entry{
 		Session: "s-42", Cause: "cmd-9", At: w.state.At, Epoch: 1, Events: []events.Event{events.SessionClosed{Reason: "done"}},
 	})
 	if err != nil {
@@ -190,7 +190,7 @@ func TestEntriesOfALaterReleaseAreShownRaw(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	w := d.session("s-42").turn()
-	_, payload, head, err := journal.Seal(w.head, events.Entry{
+	_, payload, head, err := journal.Link(w.head, events.Entry{
 		Session: "s-42", Cause: "cmd-9", At: w.state.At, Epoch: 1, Events: []events.Event{events.SessionClosed{Reason: "done"}},
 	})
 	if err != nil {

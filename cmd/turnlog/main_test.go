@@ -22,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/memory"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/policy/permission"
@@ -151,7 +152,7 @@ func hostOn(t testing.TB, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (st
 		t.Fatal(err)
 	}
 	cfg.Logger = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
-	cfg.Agents = agentfile.Host{Find: toolset.Published(d.Cell), Models: cfg.Models, Notes: d.Memory()}
+	cfg.Agents = agentfile.Host{Find: toolset.Published(d.Cell), Models: cfg.Models, Notes: memory.Of(d.Cell)}
 	if cfg.Policy == nil {
 		cfg.Policy = permission.AllowAll()
 	}

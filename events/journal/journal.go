@@ -53,7 +53,7 @@ type Record struct {
 	Head
 	Entry   events.Entry
 	Payload []byte    // the exact bytes
-	Err     error     // events.ErrUnknownKind: Entry has only the head of the entry
+	Err     error     // events.ErrUnknownKind: Entry has only the head of the entry, and what is not sealed
 	Stored  time.Time // by the store's clock; zero if it has none
 	Line    int       // in the file that it was read from; 0: none
 
@@ -79,10 +79,13 @@ type Journal interface {
 	Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[Record, error]
 }
 
-// Seal completes e as the successor of head. It returns the entry, its exact bytes and the new head
+// Link completes e as the successor of head. It returns the entry, its exact bytes and the new head
 // without Guard. Every implementation of Append uses it.
-func Seal(head Head, e events.Entry) (events.Entry, []byte, Head, error) {
+func Link(head Head, e events.Entry) (events.Entry, []byte, Head, error) {
 	e.Version = events.Version
+	if e.Sealing != nil {
+		e.Version = events.VersionSealed
+	}
 	e.Seq = head.Seq + 1
 	e.Prev = head.Hash
 	payload, err := e.Encode()

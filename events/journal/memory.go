@@ -46,7 +46,7 @@ func (m *Memory) Append(ctx context.Context, head Head, e events.Entry) (Head, e
 	if !content.IsToken(string(e.Session)) {
 		return Head{}, fmt.Errorf("append to %q: %w", e.Session, content.ErrBadID)
 	}
-	e, payload, next, err := Seal(head, e)
+	e, payload, next, err := Link(head, e)
 	if err != nil {
 		return Head{}, fmt.Errorf("append %s after %d: %w", e.Session, head.Seq, err)
 	}

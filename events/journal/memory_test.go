@@ -37,7 +37,7 @@ func TestMemoryCopiesEntries(t *testing.T) {
 
 func TestSealLinksToThePredecessor(t *testing.T) {
 	t.Parallel()
-	first, payload, head, err := journal.Seal(journal.Head{}, journaltest.Entry("s", 1))
+	first, payload, head, err := journal.Link(journal.Head{}, journaltest.Entry("s", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestSealLinksToThePredecessor(t *testing.T) {
 	if head.Seq != 1 || head.Hash != events.HashOf(payload) || head.Guard != 0 {
 		t.Errorf("head = %+v", head)
 	}
-	second, _, _, err := journal.Seal(head, journaltest.Entry("s", 2))
+	second, _, _, err := journal.Link(head, journaltest.Entry("s", 2))
 	if err != nil {
 		t.Fatal(err)
 	}

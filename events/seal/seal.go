@@ -79,7 +79,9 @@ func KeyOf(secret []byte) (*Key, error) {
 func (k *Key) ID() ID { return k.id }
 
 // Equal reports whether two keys are the same.
-func (k *Key) Equal(other *Key) bool { return k == other || k != nil && other != nil && k.id == other.id }
+func (k *Key) Equal(other *Key) bool {
+	return k == other || k != nil && other != nil && k.id == other.id
+}
 
 // Seal appends the sealed plain to dst. bound is not encrypted, but the bytes open only with it.
 func (k *Key) Seal(dst []byte, n Nonce, plain, bound []byte) []byte {

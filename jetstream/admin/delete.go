@@ -15,20 +15,21 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/tombstones"
 )
 
 // ErrNotDeleted is returned by Clear for a session without a tombstone. Delete it first.
 var ErrNotDeleted = errors.New("session is not deleted")
 
 // Delete appends the tombstone to a session, which is then deleted; Clear removes its data. For a user with
-// a name a node does it, or Delete returns jetstream.ErrNoNode. It returns journal.ErrConflict if last is no
+// a name a node does it, or Delete returns tombstones.ErrNoNode. It returns journal.ErrConflict if last is no
 // longer the last entry, and ErrNotProvisioned if the cell lacks a stream that Clear needs. After each of
 // these the session is unchanged.
 func (c *Cell) Delete(ctx context.Context, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
 	err := c.tryPurges(ctx)
 	if err == nil {
 		var done events.Deletion
-		if done, err = c.cell.Delete(ctx, last, d); err == nil {
+		if done, err = tombstones.Write(ctx, c.cell, last, d); err == nil {
 			return done, nil
 		}
 	}

@@ -152,32 +152,32 @@ func streamRequests() []streamRequest {
 	return []streamRequest{
 		{RoleClient, "look read scan", "JOURNAL"},
 		{RoleClient, "look read", "AGENTS"},
-		{RoleClient, "read", "SNAPSHOTS"},
+		{RoleClient, "read", "SNAPSHOTS SEALS"},
 		{RoleClient, "scan", "APPROVALS DEAD CATALOG"},
 		{RoleClient, "read scan", "BLOBS"},
 		{RoleApprover, "look read scan", "JOURNAL"},
-		{RoleApprover, "read", "SNAPSHOTS"},
+		{RoleApprover, "read", "SNAPSHOTS SEALS"},
 		{RoleApprover, "scan", "APPROVALS DEAD"},
 		{RoleApprover, "read scan", "BLOBS"},
 		{RoleObserver, "look read scan", "JOURNAL"},
 		{RoleObserver, "read scan", "BLOBS"},
-		{RoleObserver, "read", "SIGNERS LOG CHECKPOINTS"},
-		{RoleWorker, "read", "CATALOG FENCES"},
+		{RoleObserver, "read", "SIGNERS LOG CHECKPOINTS SEALS"},
+		{RoleWorker, "read", "CATALOG FENCES SEALS"},
 		{RoleWorker, "read scan", "BLOBS"},
-		{RoleDriver, "look read", "INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY KEYS SIGNERS"},
+		{RoleDriver, "look read", "INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY KEYS SIGNERS SEALS"},
 		{RoleDriver, "look read scan", "JOURNAL NODES BLOBS"},
 		{RoleDriver, "look", "CATALOG LOG CHECKPOINTS"},
 		{RoleDriver, "purge", "INBOX NAMED TIMERS SCHEDULES NAMED_SCHEDULES BLOBS"},
 		{RoleScheduler, "look read", "SCHEDULES NAMED_SCHEDULES"},
-		{RoleKeeper, "look", "JOURNAL APPROVALS DEAD BLOBS"},
-		{RoleKeeper, "read", "BLOBS"},
+		{RoleKeeper, "look", "JOURNAL APPROVALS DEAD BLOBS SEALS"},
+		{RoleKeeper, "read", "BLOBS SEALS"},
 		{RoleKeeper, "scan", "JOURNAL SNAPSHOTS BLOBS"},
 		{RoleProvisioner, "read", "AGENTS SIGNERS"},
 		{RoleNotary, "look read scan", "JOURNAL"},
 		{RoleNotary, "read scan", "BLOBS"},
 		{RoleNotary, "read", "LOG CHECKPOINTS"},
-		{RoleDoctor, "look", "JOURNAL INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES KEYS SIGNERS CATALOG NODES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY BLOBS LOG CHECKPOINTS"},
-		{RoleDoctor, "read", "JOURNAL INBOX NAMED TIMERS RUN KEYS SIGNERS SNAPSHOTS BLOBS"},
+		{RoleDoctor, "look", "JOURNAL INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES KEYS SIGNERS SEALS CATALOG NODES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY BLOBS LOG CHECKPOINTS"},
+		{RoleDoctor, "read", "JOURNAL INBOX NAMED TIMERS RUN KEYS SIGNERS SEALS SNAPSHOTS BLOBS"},
 		{RoleDoctor, "scan", "JOURNAL NODES CATALOG DEAD BLOBS"},
 	}
 }
@@ -210,6 +210,7 @@ func (n names) requests(role Role, queue, user string) []string {
 		for _, r := range n.mayName() {
 			out = append(out, api.MsgGet+r.Stream)
 		}
+		out = append(out, api.MsgDelete+n.SealsStream())
 	case RoleScheduler: // a purge has no name
 		if user == "" {
 			out = append(out, api.StreamPurge+n.SchedulesStream(), api.StreamPurge+n.NamedSchedulesStream())

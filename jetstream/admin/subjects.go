@@ -93,6 +93,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Checkpoints().Key(layout.NewestKeys+id), "CHECKPOINTS", "notary", "observer notary"),
 		row(n.TicketKey(), "KEYS", "provisioner", "driver doctor"),
 		row(strings.TrimSuffix(n.AllSigners(), "*")+"<version>", "SIGNERS", "provisioner", "driver observer provisioner doctor"),
+		row(n.Seal(session, "<key>"), "SEALS", "client keeper", "client approver worker driver observer keeper doctor"),
 	}
 }
 
@@ -123,6 +124,7 @@ func headers() []headerRow {
 		{layout.HeaderBlob, []string{"JOURNAL", "INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{layout.HeaderTicket, []string{"INBOX", "TASKS"}},
 		{layout.HeaderSignature, []string{"JOURNAL", "INBOX", "NAMED", "SNAPSHOTS"}},
+		{layout.HeaderSealed, []string{"INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{"Nats-Schedule", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},
 		{"Nats-Schedule-Target", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},
 		{"Nats-Schedule-Time-Zone", []string{"SCHEDULES", "NAMED_SCHEDULES"}},

@@ -79,7 +79,7 @@ func seal(t testing.TB, list []events.Entry) []journal.Record {
 	var out []journal.Record
 	var head journal.Head
 	for _, e := range list {
-		e, payload, next, err := journal.Seal(head, e)
+		e, payload, next, err := journal.Link(head, e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func rewritten(t testing.TB, edit func([]events.Entry) []events.Entry) []journal
 func tombstone(t testing.TB, of []journal.Record, d events.SessionDeleted) journal.Record {
 	t.Helper()
 	last := of[len(of)-1]
-	e, payload, head, err := journal.Seal(last.Head, events.Entry{
+	e, payload, head, err := journal.Link(last.Head, events.Entry{
 		Session: "s-1", Cause: "delete/1", At: last.Entry.At, Epoch: 1, Events: []events.Event{d},
 	})
 	if err != nil {
@@ -139,7 +139,7 @@ func replaced(t testing.TB, records []journal.Record, n int, payload []byte) []j
 	out = append(out, r)
 	head := journal.Head{Seq: r.Seq, Hash: r.Hash}
 	for _, next := range records[n+1:] {
-		e, payload, following, err := journal.Seal(head, next.Entry)
+		e, payload, following, err := journal.Link(head, next.Entry)
 		if err != nil {
 			t.Fatal(err)
 		}

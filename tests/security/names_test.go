@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/tombstones"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/turnlogtest"
@@ -89,7 +90,7 @@ func TestATombstoneHasTheNameThatTheServerVerified(t *testing.T) {
 				c.t.Fatal(err)
 			}
 		}
-		if _, err := deletes("kim", "one", now); !errors.Is(err, jetstream.ErrNoNode) {
+		if _, err := deletes("kim", "one", now); !errors.Is(err, tombstones.ErrNoNode) {
 			c.t.Errorf("without a node: %v", err)
 		}
 		node := c.world("driver").Node(actor.Config{Name: "n1"})

@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/memory"
 	"github.com/turnlog/turnlog/policy/notes"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
@@ -278,10 +279,10 @@ func TestEachRoleReachesTheBucketsThatItNeeds(t *testing.T) {
 		}
 		must("withdraw an agent", publisher.Agents().Withdraw(ctx, "ann"))
 
-		must("leave a note", driver.Memory().Put(ctx, "team", notes.Note{Goal: "g"}, time.Hour))
-		_, err := driver.Memory().Notes(ctx, "team")
+		must("leave a note", memory.Of(driver).Put(ctx, "team", notes.Note{Goal: "g"}, time.Hour))
+		_, err := memory.Of(driver).Notes(ctx, "team")
 		must("read notes", err)
-		must("forget a note", driver.Memory().Forget(ctx, "team", "g"))
+		must("forget a note", memory.Of(driver).Forget(ctx, "team", "g"))
 
 		must("advertise", w.Catalog().Advertise(ctx, jetstream.Offer{Worker: "w", Queue: turnlogtest.Queue}))
 		offers, err := c.open("client").Catalog().List(ctx)

@@ -151,7 +151,15 @@ func quoted(subject string) []byte {
 
 // Delete deletes one message. A missing message is not an error.
 func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
-	query := fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, seq)
+	return c.delete(ctx, stream, fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, seq))
+}
+
+// Erase is Delete, and the server overwrites the message in its files.
+func (c *Conn) Erase(ctx context.Context, stream string, seq uint64) error {
+	return c.delete(ctx, stream, fmt.Appendf(nil, `{"seq":%d}`, seq))
+}
+
+func (c *Conn) delete(ctx context.Context, stream string, query []byte) error {
 	err := Patiently(ctx, func(ctx context.Context) error {
 		_, err := c.Ask(ctx, MsgDelete+stream, query)
 		return err

@@ -31,6 +31,9 @@ const (
 	// HeaderSignature has the signature of what the message says: the id of its key, a dot, and base64.
 	HeaderSignature = "Turnlog-Sig"
 
+	// HeaderSealed has the ID of the key with which the data of the message, or the blob that it names, is sealed.
+	HeaderSealed = "Turnlog-Sealed"
+
 	// HeaderOperation marks a deleted key.
 	HeaderOperation = "KV-Operation"
 )

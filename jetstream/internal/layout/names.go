@@ -55,6 +55,7 @@ func (n Names) NamedSchedulesStream() string { return n.prefix + "NAMED_SCHEDULE
 func (n Names) TasksStream() string          { return n.prefix + "TASKS" }
 func (n Names) KeysStream() string           { return n.prefix + "KEYS" }
 func (n Names) SignersStream() string        { return n.prefix + "SIGNERS" }
+func (n Names) SealsStream() string          { return n.prefix + "SEALS" }
 
 // Buckets.
 
@@ -192,6 +193,11 @@ func (n Names) Signers(version uint64) string {
 	return n.NS + ".signers." + strconv.FormatUint(version, 10)
 }
 func (n Names) AllSigners() string { return n.NS + ".signers.*" }
+
+// Seal is the subject of the key of a sealed session, as the seal key with an ID wrapped it.
+func (n Names) Seal(s content.SessionID, id string) string {
+	return n.NS + ".seal." + string(s) + "." + id
+}
 
 func (n Names) Delta(s content.SessionID) string  { return n.NS + ".delta." + string(s) }
 func (n Names) Cancel(s content.SessionID) string { return n.NS + ".cancel." + string(s) }

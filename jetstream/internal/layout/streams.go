@@ -59,6 +59,7 @@ func (n Names) Streams() []Stream {
 		{Name: "CHECKPOINTS", Config: n.checkpointsConfig()},
 		{Name: "KEYS", Config: firstStays(n.KeysStream(), n.TicketKey())},
 		{Name: "SIGNERS", Config: firstStays(n.SignersStream(), n.AllSigners())},
+		{Name: "SEALS", Config: n.sealsConfig()},
 	}
 	for i := range streams {
 		streams[i].Config.Duplicates = dedupeWindow
@@ -186,6 +187,14 @@ func firstStays(stream, subjects string) jetstream.StreamConfig {
 		DenyDelete:           true,
 		DenyPurge:            true,
 	}
+}
+
+// sealsConfig keeps the first message of each subject until a keeper deletes it: an erased message is overwritten,
+// which compression would prevent.
+func (n Names) sealsConfig() jetstream.StreamConfig {
+	c := firstStays(n.SealsStream(), n.Seal(AllSessions, "*"))
+	c.DenyDelete, c.DenyPurge = false, false
+	return c
 }
 
 // Drivers returns the consumer of run tokens.

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/memory"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/policy/notes"
 	"github.com/turnlog/turnlog/tool/mcp"
@@ -54,7 +55,7 @@ func (a Agent) placed(d *agentfile.Definition) *agentfile.Definition {
 // host returns the agents of the node in this process.
 func (a Agent) host(l Local, cell *jetstream.Cell) agentfile.Host {
 	return agentfile.Host{
-		Find: toolset.Published(cell), Models: l.models, Model: flags.Models(l.app).DefaultName(), Notes: cell.Memory(), Commands: a.hooks, Folder: a.Folder, Root: l.tools.Root,
+		Find: toolset.Published(cell), Models: l.models, Model: flags.Models(l.app).DefaultName(), Notes: memory.Of(cell), Commands: a.hooks, Folder: a.Folder, Root: l.tools.Root,
 		Own:     func(context.Context, string, string) bool { return a.definition != nil }, // the user chose the file
 		Sources: func(d *agentfile.Definition) []notes.Source { return a.placed(d).Sources(l.tools.Root) },
 	}

@@ -1,4 +1,5 @@
-package jetstream
+// Package memory keeps the notes that tasks leave for later ones, for all nodes of a cell.
+package memory
 
 import (
 	"context"
@@ -8,22 +9,24 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/policy/notes"
 )
 
-// Memory keeps the notes that tasks leave, for all nodes of the cell. It is safe for concurrent
-// use.
+// Memory keeps notes in a bucket of the cell. It is safe for concurrent use.
 type Memory struct {
 	bucket bucket.Bucket[notes.Note]
 }
 
 var _ notes.Store = (*Memory)(nil)
 
-// Memory returns the cell's notes.
-func (c *Cell) Memory() *Memory {
-	return &Memory{bucket.OfValues[notes.Note](c.api, "note", c.names.Memory(), "", 2, layout.MarkerTTL)}
+// Of returns the notes of a cell.
+func Of(c *jetstream.Cell) *Memory {
+	names := layout.New(c.Namespace())
+	return &Memory{bucket.OfValues[notes.Note](api.New(c.Conn()), "note", names.Memory(), "", 2, layout.MarkerTTL)}
 }
 
 // Put stores a note and replaces the scope's note of the same goal.

@@ -1,0 +1,324 @@
+// Package sealing keeps the wrapped keys of sealed sessions in a stream of a cell, and seals messages with them.
+//
+// A session is sealed if it has a key from its beginning on. The first message on a subject stays, so nobody
+// replaces a key; only a keeper deletes it, and the server then overwrites its bytes. The name of the seal key
+// that wrapped it ends the subject, so a key can be wrapped again under another one before the first is removed.
+//
+// A process without seal keys asks for nothing. Others look for the key of a session once, keep it for some
+// minutes, and forget it when it is gone. [Keys] is safe for concurrent use.
+package sealing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/seal"
+	"github.com/turnlog/turnlog/internal/wire"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+)
+
+// ErrGone is returned for sealed content whose key is not in the cell: it was erased, or lost.
+var ErrGone = errors.New("its key is gone: it was erased")
+
+// Stored is the wrapped key of a session.
+type Stored struct {
+	Wrapped []byte            `msgpack:"w"`
+	Parent  content.SessionID `msgpack:"p,omitempty"` // whose content the session has, because it works for it or continues it
+
+	Session content.SessionID `msgpack:"-"`
+	Wrapper string            `msgpack:"-"` // the name of the seal key
+	seq     uint64
+}
+
+const (
+	fresh    = 10 * time.Minute // how long a key is kept in memory
+	maxKnown = 1 << 12
+)
+
+// Keys has the keys of a cell's sessions, as far as its ring opens them.
+type Keys struct {
+	api   *api.Conn
+	names layout.Names
+	ring  seal.Ring
+
+	mu    sync.Mutex
+	known map[content.SessionID]known
+}
+
+// known is the key of a session. One that is nil stays: the session is not sealed.
+type known struct {
+	key   *seal.Key
+	until time.Time
+}
+
+// New returns the keys of a cell.
+func New(c *api.Conn, n layout.Names, ring seal.Ring) *Keys {
+	return &Keys{api: c, names: n, ring: ring, known: make(map[content.SessionID]known)}
+}
+
+// Ring returns the wrappers.
+func (k *Keys) Ring() seal.Ring { return k.ring }
+
+// Of returns the key of a session, or nil if it is not sealed. Without seal keys it returns nil.
+func (k *Keys) Of(ctx context.Context, s content.SessionID) (*seal.Key, error) {
+	if len(k.ring) == 0 {
+		return nil, nil //nolint:nilnil // it is not sealed, as far as this process knows
+	}
+	k.mu.Lock()
+	key, ok := k.get(s)
+	k.mu.Unlock()
+	if ok {
+		return key, nil
+	}
+	return k.load(ctx, s)
+}
+
+// With returns the key of a session that has an ID, or nil without seal keys. Its errors say why it is not here:
+// seal.ErrOtherKey, ErrGone, or seal.ErrNotOpened for a session that is not sealed.
+func (k *Keys) With(ctx context.Context, s content.SessionID, id seal.ID) (*seal.Key, error) {
+	k.mu.Lock()
+	key, ok := k.get(s)
+	k.mu.Unlock()
+	switch {
+	case len(k.ring) == 0:
+		return nil, nil //nolint:nilnil // the caller says so
+	case ok && key == nil:
+		return nil, fmt.Errorf("%w: the session is not sealed", seal.ErrNotOpened)
+	case ok && key.ID() == id:
+		return key, nil
+	}
+	key, err := k.load(ctx, s)
+	switch {
+	case err != nil:
+		return nil, err
+	case key == nil:
+		return nil, k.missing(ctx, s)
+	case key.ID() != id:
+		return nil, fmt.Errorf("%w: with %s, but the key of the session is %s", seal.ErrOtherKey, id.Short(), key.ID().Short())
+	}
+	return key, nil
+}
+
+// Unsealed records that a session is not sealed, as its driver shows.
+func (k *Keys) Unsealed(s content.SessionID) {
+	if len(k.ring) == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, ok := k.known[s]; !ok {
+		k.put(s, known{})
+	}
+}
+
+// Forget drops the key of a session from memory.
+func (k *Keys) Forget(s content.SessionID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.known, s)
+}
+
+// get returns what is known of a session. The lock is held.
+func (k *Keys) get(s content.SessionID) (*seal.Key, bool) {
+	n, ok := k.known[s]
+	if ok && n.key != nil && time.Now().After(n.until) {
+		delete(k.known, s)
+		return nil, false
+	}
+	return n.key, ok
+}
+
+// put keeps what is known of a session. The lock is held.
+func (k *Keys) put(s content.SessionID, n known) {
+	if len(k.known) >= maxKnown {
+		clear(k.known) // everything can be loaded again
+	}
+	k.known[s] = n
+}
+
+// load reads the key of a session, or returns nil if there is none that the ring wrapped.
+func (k *Keys) load(ctx context.Context, s content.SessionID) (*seal.Key, error) {
+	for _, id := range k.ring.IDs() {
+		at, err := k.read(ctx, k.names.Seal(s, id))
+		if errors.Is(err, api.ErrNoMessage) {
+			continue
+		}
+		var key *seal.Key
+		if err == nil {
+			key, err = k.ring.Unwrap(ctx, id, at.Wrapped, k.bound(s))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("key of session %s: %w", s, err)
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.put(s, known{key, time.Now().Add(fresh)})
+		return key, nil
+	}
+	return nil, nil //nolint:nilnil // Of documents it
+}
+
+// missing says why the ring has no key of a sealed session.
+func (k *Keys) missing(ctx context.Context, s content.SessionID) error {
+	there, err := k.Stored(ctx, s)
+	switch {
+	case err != nil:
+		return err
+	case len(there) == 0:
+		return ErrGone
+	}
+	var ids []string
+	for _, at := range there {
+		ids = append(ids, at.Wrapper)
+	}
+	return fmt.Errorf("%w: %s, and here is %s", seal.ErrOtherKey, strings.Join(ids, ", "), strings.Join(k.ring.IDs(), ", "))
+}
+
+func (k *Keys) bound(s content.SessionID) []byte {
+	return []byte("turnlog-seal/v1\nkey\n" + k.names.NS + "\n" + string(s))
+}
+
+// read returns the stored key on a subject, or the last one that matches it.
+func (k *Keys) read(ctx context.Context, subject string) (at Stored, err error) {
+	m, err := k.api.Last(ctx, k.names.SealsStream(), subject)
+	if err != nil {
+		return at, k.explain(ctx, err)
+	}
+	return k.decode(m)
+}
+
+func (k *Keys) decode(m api.Message) (at Stored, err error) {
+	if m.Spoofed {
+		return at, fmt.Errorf("%w: %w", seal.ErrBadKey, api.ErrSpoofed)
+	}
+	if err := wire.Unmarshal(m.Data, wire.Command, &at); err != nil {
+		return at, fmt.Errorf("%w: %w", seal.ErrBadKey, err)
+	}
+	at.Session, at.Wrapper, at.seq = k.names.SessionOf(m.Subject), k.names.UserOf(m.Subject), m.Seq
+	return at, nil
+}
+
+func (k *Keys) explain(ctx context.Context, err error) error {
+	if errors.Is(err, api.ErrNoMessage) {
+		return err
+	}
+	return k.api.Explain(ctx, k.names.SealsStream(), err)
+}
+
+// Stored returns the wrapped keys of a session, one for each seal key that wrapped it. For layout.AllSessions it
+// returns all.
+func (k *Keys) Stored(ctx context.Context, s content.SessionID) (all []Stored, err error) {
+	for m, err := range k.api.AllFromLeader(ctx, k.names.SealsStream(), k.names.Seal(s, "*"), 0) {
+		if err != nil {
+			return nil, fmt.Errorf("keys of sealed sessions: %w", k.explain(ctx, err))
+		}
+		at, err := k.decode(m)
+		if err != nil { // whoever may start sessions may write anything here
+			at = Stored{Session: k.names.SessionOf(m.Subject), Wrapper: k.names.UserOf(m.Subject), seq: m.Seq}
+		}
+		all = append(all, at)
+	}
+	return all, nil
+}
+
+// Create makes a new session sealed, unless it has a key.
+func (k *Keys) Create(ctx context.Context, s, parent content.SessionID) error {
+	key, err := k.load(ctx, s)
+	if err != nil || key != nil {
+		return err
+	}
+	return k.store(ctx, s, seal.New(), Stored{Parent: parent})
+}
+
+// store wraps a key with the first of the ring.
+func (k *Keys) store(ctx context.Context, s content.SessionID, key *seal.Key, at Stored) error {
+	id, wrapped, err := k.ring.Wrap(ctx, key, k.bound(s))
+	if err != nil {
+		return fmt.Errorf("seal session %s: %w", s, err)
+	}
+	at.Wrapped = wrapped
+	data, err := msgpack.Marshal(at)
+	if err != nil {
+		return fmt.Errorf("seal session %s: %w", s, err)
+	}
+	err = api.Patiently(ctx, func(ctx context.Context) error {
+		_, err := k.api.Publish(ctx, &nats.Msg{Subject: k.names.Seal(s, id), Data: data})
+		return err
+	})
+	if err != nil && !api.IsAlreadyThere(err) {
+		return fmt.Errorf("seal session %s: %w", s, k.explain(ctx, err))
+	}
+	now, err := k.load(ctx, s) // another one may have been faster
+	if err == nil && now == nil {
+		err = ErrGone
+	}
+	return err
+}
+
+// Rewrap wraps a stored key with the first key of the ring, and then removes the copy that it replaces. It reports
+// whether there was something to do.
+func (k *Keys) Rewrap(ctx context.Context, at Stored) (bool, error) {
+	ids := k.ring.IDs()
+	if len(ids) == 0 || at.Wrapper == ids[0] {
+		return false, nil
+	}
+	key, err := k.ring.Unwrap(ctx, at.Wrapper, at.Wrapped, k.bound(at.Session))
+	if err == nil {
+		err = k.store(ctx, at.Session, key, Stored{Parent: at.Parent})
+	}
+	if err == nil {
+		var now Stored
+		if now, err = k.read(ctx, k.names.Seal(at.Session, ids[0])); err == nil {
+			var again *seal.Key
+			if again, err = k.ring.Unwrap(ctx, ids[0], now.Wrapped, k.bound(at.Session)); err == nil && !again.Equal(key) {
+				err = fmt.Errorf("%w: another key is stored under %s", seal.ErrOtherKey, ids[0])
+			}
+		}
+	}
+	if err == nil {
+		err = k.api.Erase(ctx, k.names.SealsStream(), at.seq)
+	}
+	if err != nil {
+		return false, fmt.Errorf("wrap the key of session %s again: %w", at.Session, err)
+	}
+	return true, nil
+}
+
+// Destroy removes the wrapped keys of a session from the cell. The server overwrites their bytes.
+func (k *Keys) Destroy(ctx context.Context, s content.SessionID) error {
+	k.Forget(s)
+	all, err := k.Stored(ctx, s)
+	for _, at := range all {
+		if err == nil {
+			err = k.api.Erase(ctx, k.names.SealsStream(), at.seq)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("destroy the key of session %s: %w", s, k.explain(ctx, err))
+	}
+	return nil
+}
+
+// Children returns the sessions that have content of a session: those that worked for it, and their own.
+func Children(all []Stored, of content.SessionID) (out []content.SessionID) {
+	for found := []content.SessionID{of}; len(found) > 0; {
+		var next []content.SessionID
+		for _, at := range all {
+			if slices.Contains(found, at.Parent) && at.Session != of && !slices.Contains(out, at.Session) {
+				out, next = append(out, at.Session), append(next, at.Session)
+			}
+		}
+		found = next
+	}
+	return out
+}

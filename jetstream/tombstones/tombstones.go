@@ -1,0 +1,147 @@
+// Package tombstones ends the journals of sessions that are deleted or erased.
+//
+// The entries of a journal are on one subject, where permissions cannot tell who wrote which name. So a keeper
+// with a name asks a node, on a subject that ends in the name, and the node writes the tombstone with it.
+package tombstones
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/internal/wire"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+)
+
+// ErrNoNode is returned by Write when no node does it for a user with a name. Start one, or let a keeper
+// without a name do it.
+var ErrNoNode = errors.New("no node answers, which would write the tombstone of a keeper with a name")
+
+const (
+	deletionTimeout = 10 * time.Second // how long a node may take to write a tombstone
+
+	tries    = 3 // to reach a node
+	tryPause = 250 * time.Millisecond
+)
+
+// deletion is the request of a named user to delete a session after an entry.
+type deletion struct {
+	Guard   uint64 `msgpack:"g"`
+	Reason  string `msgpack:"r,omitempty"`
+	By      string `msgpack:"b,omitempty"`
+	Expired bool   `msgpack:"x,omitempty"`
+	Erased  bool   `msgpack:"er,omitempty"`
+}
+
+// deleted is the answer. An empty one says that the tombstone is written.
+type deleted struct {
+	Conflict bool   `msgpack:"c,omitempty"`
+	Error    string `msgpack:"e,omitempty"` // it may or may not be written
+}
+
+// Write appends the tombstone to a session. A user with a name has a node do it, which records the name as
+// verified. It returns journal.ErrConflict if last is no longer the last entry, and ErrNoNode. After both the
+// session is unchanged.
+func Write(ctx context.Context, cell *jetstream.Cell, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
+	s, subject := last.Entry.Session, layout.New(cell.Namespace()).Deletion(last.Entry.Session, cell.User())
+	if cell.User() == "" {
+		return bury(ctx, cell, last, d)
+	}
+	data, err := wire.Marshal(deletion{last.Guard, d.Reason, d.By, d.Expired, d.Erased}, wire.Command)
+	if err != nil {
+		return events.Deletion{}, err
+	}
+	within, cancel := context.WithTimeout(ctx, deletionTimeout)
+	defer cancel()
+	msg, err := cell.Conn().RequestWithContext(within, subject, data)
+	for range tries { // a node may start, or be about to connect again
+		if api.IsNoResponders(err) && pause.For(within, tryPause) {
+			msg, err = cell.Conn().RequestWithContext(within, subject, data)
+		}
+	}
+	var answer deleted
+	switch {
+	case api.IsNoResponders(err):
+		return events.Deletion{}, ErrNoNode
+	case err == nil:
+		err = wire.Unmarshal(msg.Data, wire.Command, &answer)
+	}
+	switch {
+	case answer.Conflict:
+		return events.Deletion{}, journal.ErrConflict
+	case err == nil && answer.Error != "":
+		err = errors.New(answer.Error)
+	}
+	if err != nil {
+		return events.Deletion{}, fmt.Errorf("%w: %w", journal.ErrUnknown, err)
+	}
+	rec, err := cell.Journal().Last(ctx, s)
+	done, is := events.DeletionOf(rec.Entry)
+	if err == nil && !is {
+		err = fmt.Errorf("%w: it has no tombstone", journal.ErrUnknown)
+	}
+	return done, err
+}
+
+// bury writes a tombstone.
+func bury(ctx context.Context, cell *jetstream.Cell, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
+	e := events.Entry{
+		Session: last.Entry.Session, Cause: "delete/" + rand.Text(), At: max(content.TimeOf(time.Now()), last.Entry.At),
+		Epoch: last.Entry.Epoch, Events: []events.Event{d},
+	}
+	if _, err := cell.Journal().Append(ctx, last.Head, e); err != nil {
+		return events.Deletion{}, err
+	}
+	e.Seq, e.Prev = last.Seq+1, last.Hash
+	done, _ := events.DeletionOf(e)
+	return done, nil
+}
+
+// Serve writes tombstones for users with names until ctx ends. It returns at once. Each request reaches one of
+// the cell's nodes.
+func Serve(ctx context.Context, cell *jetstream.Cell) error {
+	names := layout.New(cell.Namespace())
+	sub, err := cell.Conn().QueueSubscribe(names.Deletion(layout.AllSessions, "*"), "nodes", func(msg *nats.Msg) {
+		answer, _ := wire.Marshal(serve(ctx, cell, names, msg), wire.Command) // without it the keeper looks for itself
+		_ = msg.Respond(answer)
+	})
+	if err != nil {
+		return fmt.Errorf("answer requests to delete sessions: %w", err)
+	}
+	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
+	return nil
+}
+
+func serve(ctx context.Context, cell *jetstream.Cell, names layout.Names, msg *nats.Msg) deleted {
+	ctx, cancel := context.WithTimeout(ctx, deletionTimeout)
+	defer cancel()
+	s, user := names.SessionOf(msg.Subject), names.UserOf(msg.Subject)
+	var d deletion
+	if err := wire.Unmarshal(msg.Data, wire.Command, &d); s == "" || user == "" || err != nil || api.IsSpoofed(msg.Header) {
+		return deleted{Error: "bad request"}
+	}
+	last, err := cell.Journal().Last(ctx, s)
+	if err == nil && last.Guard != d.Guard {
+		err = journal.ErrConflict
+	}
+	if err == nil {
+		_, err = bury(ctx, cell, last, events.SessionDeleted{By: d.By, User: user, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased})
+	}
+	switch {
+	case errors.Is(err, journal.ErrConflict):
+		return deleted{Conflict: true}
+	case err != nil:
+		return deleted{Error: err.Error()}
+	}
+	return deleted{}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/events/seal"
 )
 
 // links is the state of the chain of entries.
@@ -22,6 +23,9 @@ type links struct {
 	epoch   uint64
 	cursors map[events.Lane]events.Cursor
 	removed *verdict.Fault // about missing entries at the beginning, unless a tombstone says why
+
+	sealed *events.Sealing // of the first entry; nil: it is not sealed
+	closed uint64          // the first entry whose events are sealed with a key that is not here; 0: none
 }
 
 // chain checks that the next record follows the one before it, and returns its entry.
@@ -38,6 +42,7 @@ func (c *Checker) chain(r journal.Record) (e events.Entry, intact bool) {
 	seq := r.Seq
 	if readable {
 		c.link(r, e)
+		c.sealing(e, deletes)
 		seq = e.Seq
 	}
 	c.verdict.Session = cmp.Or(c.verdict.Session, e.Session)
@@ -51,6 +56,40 @@ func (c *Checker) bury(d events.Deletion) {
 	if d.Expired {
 		c.verdict.State = verdict.Expired
 	}
+	if d.Erased && c.links.removed == nil && c.verdict.Entries > 0 { // its entries are there
+		c.verdict.State = verdict.Erased
+	}
+}
+
+// sealing checks that a session is sealed from its beginning, with one key: only then is its content gone with that
+// key. The tombstone is for everyone.
+func (c *Checker) sealing(e events.Entry, tombstone bool) {
+	first := c.links.sealed
+	switch {
+	case c.verdict.Entries == 0:
+		c.links.sealed = e.Sealing
+	case tombstone && e.Sealing == nil:
+		if c.verdict.State == verdict.Erased && first == nil {
+			c.fault(verdict.Forged, e.Seq, wholeEntries, "it says that the session was erased, but the session is not sealed")
+		}
+	case first == nil && e.Sealing != nil:
+		c.fault(verdict.Forged, e.Seq, wholeEntries, "it is sealed, but the session is not")
+	case first != nil && e.Sealing == nil:
+		c.fault(verdict.Forged, e.Seq, wholeEntries, "the session is sealed, but this entry is not")
+	case first != nil && first.ID != e.Sealing.ID:
+		c.fault(verdict.Forged, e.Seq, wholeEntries, "it is sealed with key %s, but the session with %s", e.Sealing.ID.Short(), first.ID.Short())
+	}
+}
+
+// closedContent adds what the missing key of a sealed session means for its verdict.
+func (c *Checker) closedContent(v *verdict.Verdict) {
+	if c.links.closed == 0 || v.State != "" {
+		return
+	}
+	v.Add(verdict.Fault{
+		Kind: verdict.Sealed, Seq: c.links.closed, Invariant: wholeEntries,
+		What: "the content from here on is sealed, and its key is not here: only the chain was judged, and what else needs no content",
+	})
 }
 
 // read decodes the entry from its exact bytes and ignores the record's own copy. It reports whether
@@ -62,13 +101,17 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 		if c.links.hash = events.HashOf(r.Payload); c.links.hash != r.Hash {
 			c.broken(verdict.Tampered, r.Seq, singleWriter, "its recorded hash is %s, but its bytes have %s: the bytes were changed", r.Hash, c.links.hash)
 		}
-		e, err = events.Decode(r.Payload)
+		e, err = events.Open(r.Payload, keyOf(r))
 	}
+	_, isSealed := errors.AsType[*events.SealedError](err)
 	format, isFormat := errors.AsType[*events.FormatError](err)
 	switch {
 	case isFormat:
 		c.broken(verdict.Newer, r.Seq, wholeEntries, "it cannot be judged: %v", format)
 		return e, e.Seq > 0
+	case isSealed:
+		c.links.intact = false
+		c.links.closed = cmp.Or(c.links.closed, e.Seq)
 	case errors.Is(err, events.ErrUnknownKind):
 		c.broken(verdict.Newer, r.Seq, wholeEntries, "%v: a newer release wrote it", err)
 		return e, true
@@ -76,10 +119,10 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 		c.broken(verdict.Unreadable, r.Seq, wholeEntries, "it cannot be read: %v", err)
 		return e, false
 	}
-	if again, err := e.Encode(); err != nil || !bytes.Equal(again, r.Payload) {
+	if again, err := e.Encode(); !isSealed && (err != nil || !bytes.Equal(again, r.Payload)) {
 		c.fault(verdict.Tampered, r.Seq, wholeEntries, "its bytes are not those that Turnlog writes for it: a field occurs twice, or is unknown, or is written in another form")
 	}
-	if len(e.Events) == 0 {
+	if len(e.Kinds()) == 0 {
 		c.fault(verdict.Forged, r.Seq, wholeEntries, "it has no events")
 	}
 	for _, k := range e.Kinds() {
@@ -88,6 +131,14 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 		}
 	}
 	return e, true
+}
+
+// keyOf returns the key with which a record was opened, or nil.
+func keyOf(r journal.Record) *seal.Key {
+	if r.Entry.Sealing == nil {
+		return nil
+	}
+	return r.Entry.Sealing.Key
 }
 
 // link compares the entry with the head of the chain.

@@ -22,7 +22,7 @@ func reseal(t *testing.T, edit func([]events.Entry)) []journal.Record {
 		entries = append(entries, r.Entry)
 	}
 	edit(entries)
-	return seal(t, entries)
+	return linked(t, entries)
 }
 
 // forge writes an entry that Seal would reject, with a correct hash.
@@ -67,8 +67,8 @@ func TestABreakInTheChainIsReportedAtItsEntry(t *testing.T) {
 			return r
 		}), 5, wholeEntries, "it cannot be read"},
 		{"a newer format", edited(func(r []journal.Record) []journal.Record {
-			return append(r[:4], forge(t, r[4], func(e *events.Entry) { e.Version = 2 }))
-		}), 5, wholeEntries, "format version 2"},
+			return append(r[:4], forge(t, r[4], func(e *events.Entry) { e.Version = 9 }))
+		}), 5, wholeEntries, "format version 9"},
 		{"an unknown kind", edited(func(r []journal.Record) []journal.Record {
 			r[5].Payload = bytes.Replace(r[5].Payload, []byte("approval_required"), []byte("approval_inspired"), 1)
 			r[5].Hash = events.HashOf(r[5].Payload)
@@ -129,7 +129,7 @@ func TestACommandRepeatedMuchLaterIsAWarning(t *testing.T) {
 		entries = append(entries, r.Entry)
 	}
 	entries[len(entries)-1].Cause = entries[4].Cause
-	records := seal(t, entries)
+	records := linked(t, entries)
 	report, err := Verify(each(records))
 	if err != nil || !report.OK() || len(report.Warnings) != 1 || report.Warnings[0].Invariant != "cause-once" {
 		t.Errorf("%v, warnings %v, error %v", report.Faults, report.Warnings, err)

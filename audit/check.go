@@ -162,6 +162,7 @@ func (c *Checker) Verdict() *verdict.Verdict {
 		}
 	}
 	c.drift(v)
+	c.closedContent(v)
 	if v.UnjudgedFrom == 0 && v.Tombstone == nil {
 		v.OpenTurn, v.OpenApprovals = c.ledger.turn, c.ledger.undecided()
 	}

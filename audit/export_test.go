@@ -334,7 +334,7 @@ func TestAnEntryOfALaterFormatIsExportedAndReported(t *testing.T) {
 		r, err := Verify(each(back))
 		first, bad := r.First()
 		if err != nil || !bad || first.Seq != last.Seq || first.Invariant != wholeEntries || len(r.Faults) != 1 ||
-			!strings.Contains(first.What, "format version 9 is newer than this release, which reads up to 1") {
+			!strings.Contains(first.What, "format version 9 is newer than this release, which reads up to 2") {
 			t.Errorf("%+v, %v", r.Faults, err)
 		}
 	}

@@ -104,9 +104,10 @@ func (i *importer) next() (journal.Record, error) {
 	rec.Entry, rec.Err = events.Decode(payload)
 	e := &rec.Entry
 	rec.Head = journal.Head{Seq: e.Seq, Hash: events.HashOf(payload)}
-	newer := errors.Is(rec.Err, events.ErrUnknownKind)
+	_, sealed := errors.AsType[*events.SealedError](rec.Err)
+	newer := errors.Is(rec.Err, events.ErrUnknownKind) && !sealed
 	switch {
-	case rec.Err != nil && !newer:
+	case rec.Err != nil && !newer && !sealed:
 		return rec, i.bad(verdict.Unreadable, e.Seq, "the payload is not an entry: %v", rec.Err)
 	case newer && e.Seq == 0: // its head has another layout, so the view cannot be checked
 		e.Session, e.Seq, rec.Seq = i.head.Session, i.last+1, i.last+1

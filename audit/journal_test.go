@@ -47,10 +47,10 @@ func (b book) records(t testing.TB) []journal.Record {
 			Session: "s-1", Cause: fmt.Sprintf("cmd-%d", i+1), At: content.Time(i + 1), Epoch: epoch, Events: evs,
 		}
 	}
-	return seal(t, entries)
+	return linked(t, entries)
 }
 
-func seal(t testing.TB, entries []events.Entry) []journal.Record {
+func linked(t testing.TB, entries []events.Entry) []journal.Record {
 	t.Helper()
 	var out []journal.Record
 	var head journal.Head

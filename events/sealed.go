@@ -62,7 +62,7 @@ const sealingFields = 4 // more than without
 
 // encodeSealed encodes the entry with its events sealed. The result has no sealed bytes if there is nothing to seal.
 func (e Entry) encodeSealed() ([]byte, error) {
-	if e.Sealing == nil || e.Sealing.Key == nil {
+	if e.Sealing == nil {
 		return nil, &SealedError{Session: e.Session, Seq: e.Seq}
 	}
 	kinds := Entry{Events: e.Events}.Kinds()
@@ -76,6 +76,9 @@ func (e Entry) encodeSealed() ([]byte, error) {
 	}
 	var plain, box []byte
 	if len(closed) > 0 {
+		if e.Sealing.Key == nil {
+			return nil, &SealedError{Session: e.Session, Seq: e.Seq, ID: e.Sealing.ID}
+		}
 		var err error
 		if plain, err = wire.Encode(wire.Entry, func(w *wire.Writer) error { return encodeEvents(w, closed) }); err != nil {
 			return nil, err

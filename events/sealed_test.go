@@ -65,6 +65,9 @@ func TestAnEntryOfDriversNeedsNoKey(t *testing.T) {
 	if diff := cmp.Diff(want.Events, got.Events); diff != "" || err != nil {
 		t.Errorf("Decode = %v, -want +got\n%s", err, diff)
 	}
+	if again, err := got.Encode(); err != nil || !bytes.Equal(again, mustEncode(t, want)) {
+		t.Errorf("it is written with other bytes: %v", err)
+	}
 }
 
 // Not one bit of a sealed entry can be changed: it is another entry, or it does not open, or it is none.

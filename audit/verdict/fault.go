@@ -24,6 +24,7 @@ const (
 	Erased  Kind = "erased"
 	Expired Kind = "expired"
 	Newer   Kind = "newer"
+	Sealed  Kind = "sealed"
 )
 
 // Means says in one sentence what a fault of the kind is.
@@ -53,13 +54,15 @@ func (k Kind) Means() string {
 		return "retention removed it with its session, which left a tombstone"
 	case Newer:
 		return "a later release wrote it: verify with that release"
+	case Sealed:
+		return "the content is encrypted with a key that is not here: verify with the seal key"
 	}
 	return "an unknown kind of fault"
 }
 
 // Judged reports whether a fault of the kind is a finding. The others only say that something cannot be
 // judged.
-func (k Kind) Judged() bool { return !slices.Contains([]Kind{Deleted, Erased, Expired, Newer}, k) }
+func (k Kind) Judged() bool { return !slices.Contains([]Kind{Deleted, Erased, Expired, Newer, Sealed}, k) }
 
 // Fault is one finding.
 type Fault struct {

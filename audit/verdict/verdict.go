@@ -159,10 +159,16 @@ func (v *Verdict) Settle() {
 			v.BeyondAnchor = min(v.BeyondAnchor, v.Head.Seq-min(p.Through.Seq, v.Head.Seq))
 		}
 	}
-	if v.OK() && v.Entries > 0 && v.State != Deleted && v.State != Expired {
+	if v.holds() && v.Entries > 0 && v.State != Deleted && v.State != Expired {
 		v.climb()
 	}
 	v.NotProved = v.notProved()
+}
+
+// holds reports whether nothing is wrong with what the levels are about. That content is sealed says nothing about the
+// chain, the signatures and the proofs.
+func (v *Verdict) holds() bool {
+	return !slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Kind != Sealed })
 }
 
 // unjudged sorts what cannot be judged after what was found.
@@ -201,6 +207,9 @@ func (v *Verdict) notProved() (out []string) {
 		out = append(out, "who: names of workers, approvers and users that did not sign are the driver's word")
 	} else {
 		out = append(out, "who: it is unsigned, so the names of drivers, workers, approvers and users are the driver's word")
+	}
+	if v.State == Erased || !v.OK() && v.holds() {
+		out = append(out, "content: what the sealed entries say, and whether it keeps the invariants")
 	}
 	if v.Level < Witnessed {
 		out = append(out, "time: each is by the clock of the driver that wrote the entry")

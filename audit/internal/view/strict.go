@@ -135,7 +135,7 @@ func object(d *json.Decoder) (any, error) {
 
 // keys are those of a line, in the order in which differences are reported.
 func keys() []string {
-	return []string{"hash", "seq", "session", "prev", "at", "epoch", "cause", keySignature, "unread", "kinds", "events", keyPayload}
+	return []string{"hash", "seq", "session", "prev", "at", "epoch", "cause", keySignature, "unread", "kinds", "sealed", "events", keyPayload}
 }
 
 // Difference says where the line that is shown differs from the real one, and "" if both say the same. An

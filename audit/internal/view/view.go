@@ -7,6 +7,7 @@ package view
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -21,8 +22,12 @@ const (
 )
 
 // Append appends a record as one line of an export, without the newline. The payload is the record; the
-// other fields are a view of it.
+// other fields are a view of it. Of a sealed entry, the view has only what is not sealed, also if its key is here: what
+// is erased must not stay in exports.
 func Append(b []byte, r journal.Record) ([]byte, error) {
+	if r.Entry.Sealing != nil {
+		r.Entry, r.Err = events.Decode(r.Payload)
+	}
 	b = appendHead(b, r)
 	b, err := appendEvents(b, r)
 	b = append(b, `,"`+keyPayload+`":"`...)
@@ -71,15 +76,20 @@ func appendHead(b []byte, r journal.Record) []byte {
 
 // appendEvents appends the kinds and the events, or why they are missing.
 func appendEvents(b []byte, r journal.Record) ([]byte, error) {
-	evs := r.Entry.Events
-	if r.Err != nil {
-		evs = nil
+	evs, kinds := r.Entry.Events, r.Entry.Kinds()
+	_, sealed := errors.AsType[*events.SealedError](r.Err)
+	if r.Err != nil && !sealed {
+		evs, kinds = nil, nil
 	}
 	b = append(b, `,"kinds":[`...)
-	for i, ev := range evs {
-		b = jsontext.String(comma(b, i), string(events.KindOf(ev)))
+	for i, k := range kinds {
+		b = jsontext.String(comma(b, i), string(k))
 	}
-	b = append(b, `],"events":[`...)
+	b = append(b, ']')
+	if s := r.Entry.Sealing; s != nil {
+		b = jsontext.String(append(b, `,"sealed":`...), s.ID.String())
+	}
+	b = append(b, `,"events":[`...)
 	for i, ev := range evs {
 		var err error
 		if b, err = events.AppendEvent(comma(b, i), ev); err != nil {
@@ -87,7 +97,7 @@ func appendEvents(b []byte, r journal.Record) ([]byte, error) {
 		}
 	}
 	b = append(b, ']')
-	if r.Err != nil {
+	if r.Err != nil && !sealed {
 		b = jsontext.String(append(b, `,"unread":`...), r.Err.Error())
 	}
 	return b, nil

@@ -102,7 +102,10 @@ func (c *Cell) provision(ctx context.Context, cfg Config) error {
 	for _, r := range rows {
 		consumers = append(consumers, r.consumers...)
 	}
-	err := joinErrors(api.Together(rows, func(r Row) error { return c.compareRow(ctx, r) }))
+	empty, err := c.hasNoStreams(ctx)
+	if err == nil && !empty {
+		err = joinErrors(api.Together(rows, func(r Row) error { return c.compareRow(ctx, r) }))
+	}
 	if err == nil {
 		err = joinErrors(api.Together(rows, func(r Row) error { return c.create(ctx, r.object()) }))
 	}
@@ -113,6 +116,24 @@ func (c *Cell) provision(ctx context.Context, cfg Config) error {
 		err = c.cell.CreateTicketKey(ctx)
 	}
 	return err
+}
+
+// hasNoStreams reports whether the account has no streams, so that there is nothing to compare.
+func (c *Cell) hasNoStreams(ctx context.Context) (bool, error) {
+	var names struct {
+		Total int `json:"total"`
+	}
+	err := api.Patiently(ctx, func(ctx context.Context) error {
+		data, err := c.api.Ask(ctx, streamNames, nil)
+		if err != nil {
+			return noJetStream(err)
+		}
+		return json.Unmarshal(data, &names) //nolint:wrapcheck // wrapped below
+	})
+	if err != nil {
+		return false, fmt.Errorf("list streams: %w", err)
+	}
+	return names.Total == 0, nil
 }
 
 // EnsureQueue creates the queue unless it exists. Settings of q that are not zero must then be those

@@ -35,7 +35,7 @@ const (
 )
 
 // The pause between two looks at the other nodes, and as much again at random. The more nodes
-// there are, the more look at each.
+// there are, the more look at each. A node that is alone looks only for new ones.
 const (
 	guardPause = 250 * time.Millisecond
 	guardShare = 25 * time.Millisecond // for each node
@@ -123,7 +123,9 @@ func (n *Node) guard(ctx context.Context) error {
 			}
 			continue
 		}
-		wait = min(guardPause+time.Duration(c.nodes)*guardShare, maxGuard)
+		if wait = min(guardPause+time.Duration(c.nodes)*guardShare, maxGuard); c.nodes <= 1 && lost.since.IsZero() {
+			wait = maxGuard
+		}
 		// The server may have given them to a node that hangs, whose requests are still pending.
 		n.handOn(c.living, handed)
 		handed = nil

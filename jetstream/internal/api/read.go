@@ -108,7 +108,10 @@ func (c *Conn) SubjectsUpTo(ctx context.Context, most int, stream, filter string
 	if err := c.describe(ctx, stream, StreamInfo+stream, nil, &info); err != nil {
 		return nil, err
 	}
-	if info.State.Subjects > most {
+	switch {
+	case info.State.Subjects == 0:
+		return nil, nil
+	case info.State.Subjects > most:
 		return nil, fmt.Errorf("stream %s: %w: %d", stream, ErrTooMany, info.State.Subjects)
 	}
 	return c.Subjects(ctx, stream, filter)

@@ -98,6 +98,9 @@ func (d *driver) catchUp(ctx context.Context) error {
 
 // adopt replaces the driver's session with one that was read.
 func (d *driver) adopt(read engine.Replica, err error) error {
+	if errors.Is(err, engine.ErrUnclaimed) {
+		d.node.cfg.Metrics.CommandHandled("entry", "forged")
+	}
 	if err != nil {
 		return fmt.Errorf("hydrate: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/turnlog/turnlog/audit/verdict"
@@ -21,6 +22,7 @@ type links struct {
 	at      content.Time
 	apart   bool // the driver's time and the store's
 	epoch   uint64
+	parked  bool // by the host of the epoch
 	cursors map[events.Lane]events.Cursor
 	removed *verdict.Fault // about missing entries at the beginning, unless a tombstone says why
 
@@ -195,6 +197,10 @@ func missing(from, to uint64) string {
 // claims checks that every writer has claimed the session. An epoch begins with a DriverClaimed as
 // the first event of its entry.
 func (c *Checker) claims(e events.Entry) {
+	kinds := e.Kinds()
+	parked := c.links.parked && !slices.Contains(kinds, events.KindDriverClaimed)
+	parks := slices.Contains(kinds, events.KindParked)
+	c.links.parked = parks
 	for i, ev := range e.Events {
 		claim, ok := ev.(events.DriverClaimed)
 		if !ok {
@@ -213,6 +219,8 @@ func (c *Checker) claims(e events.Entry) {
 		c.fault(verdict.Forged, e.Seq, epochRises, "it was written before any host claimed the session")
 	case e.Epoch != c.links.epoch:
 		c.fault(verdict.Forged, e.Seq, epochRises, "it was written in epoch %d, but epoch %d holds the session", e.Epoch, c.links.epoch)
+	case parked && (!parks || len(kinds) > 1) && c.verdict.Tombstone == nil: // a node that drains may park it once more
+		c.fault(verdict.Forged, e.Seq, epochRises, "the host of epoch %d had parked the session: another one must claim it first", e.Epoch)
 	}
 }
 

@@ -80,6 +80,7 @@ func TestABreakInTheChainIsReportedAtItsEntry(t *testing.T) {
 		{"an epoch without a claim", reseal(t, func(e []events.Entry) { e[5].Epoch = 2 }), 6, epochRises, "written in epoch 2, but epoch 1 holds"},
 		{"no claim", reseal(t, func(e []events.Entry) { e[0].Events = []events.Event{events.Warning{}} }), 1, epochRises, "before any host claimed"},
 		{"a claim of an old epoch", tools().end(events.DriverClaimed{Epoch: 1}).records(t), 11, epochRises, "claims epoch 1 after epoch 1"},
+		{"an entry after its host parked", tools().end(events.Parked{}).end(events.Warning{Code: "x"}).records(t), 12, epochRises, "had parked the session"},
 		{"a claim after other events", tools().end(events.Warning{}, events.DriverClaimed{Epoch: 2}).records(t), 11, epochRises, "not the first event of its entry"},
 		{"a falling cursor", reseal(t, func(e []events.Entry) {
 			e[5].Cursors = []events.Cursor{{Lane: events.LaneAsk, Seq: 7}, {Lane: events.LaneReport, Seq: 3}}

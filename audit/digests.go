@@ -14,7 +14,7 @@ import (
 
 // digestsFit: every digest is computed again from what it stands for: the arguments that a call was
 // requested with, that approvers were shown, that they put in their place, and that ran; and the
-// definition of the agent. Digests of what no journal holds, such as policies and specs of tools, are
+// definition of the agent; and what a mutator put in the place of the transcript. Digests of what no journal holds, such as policies and specs of tools, are
 // only compared with each other.
 func digestsFit() rule {
 	var d digests
@@ -28,6 +28,8 @@ func digestsFit() rule {
 			d.catalog = ev.Digest
 		case events.ModelCallStarted:
 			d.offered(f, ev.Catalog)
+		case events.MutationFinished:
+			replaced(f, ev)
 		case events.ToolCallRequested:
 			d.fits(f, ev.Call.ID, "is requested", ev.Call.Input, ev.Routing.Digest)
 		case events.ApprovalRequired:
@@ -76,6 +78,24 @@ func (d *digests) configure(f fact, c events.Config) {
 func (d *digests) offered(f fact, catalog string) {
 	if catalog != "" && d.catalog != "" && catalog != d.catalog {
 		f.fail("a %T names the catalog %s, but %s is in force", f.event, catalog, d.catalog)
+	}
+}
+
+// replaced checks that a mutator reports another transcript if and only if it replaced it, and that of its
+// replacement. A host that computes no digests leaves both empty, and those of earlier releases can only be compared.
+func replaced(f fact, ev events.MutationFinished) {
+	if ev.Before == "" && ev.After == "" {
+		return
+	}
+	if ev.Dirty != (ev.Before != ev.After) {
+		f.fail("mutator %s replaces the transcript: %t, but it reports the digests %s before and %s after", ev.Mutator, ev.Dirty, ev.Before, ev.After)
+		return
+	}
+	if !ev.Dirty || !strings.HasPrefix(ev.After, content.DigestForm) {
+		return
+	}
+	if digest, err := content.Digest(ev.Replacement); err != nil || digest != ev.After {
+		f.fail("mutator %s replaces the transcript by one of digest %s, but the recorded digest is %s", ev.Mutator, digest, ev.After)
 	}
 }
 

@@ -309,10 +309,15 @@ func brokenInputs() []broken {
 	sneaky, failing := done, done
 	sneaky.Replacement = items
 	failing.Dirty, failing.Error, failing.Replacement = true, "x", items
+	other, kept := done, done
+	other.Dirty, other.Replacement, other.Before, other.After = true, items, "b", content.DigestForm+"a"
+	kept.Before, kept.After = "b", "a"
 	note := content.NewItem(content.Notification, content.TextPart("done"))
 	noted := events.InputQueued{Items: []content.Item{note}, Origin: events.FromNotification}
 	twice := events.InputAccepted{Turn: "turn-1", Items: []content.Item{note, note}, Origin: events.FromNotification}
 	return []broken{
+		{"digests-fit", "replaces the transcript by one of digest", tools().before(events.KindModelCallStarted, 1, started, other)},
+		{"digests-fit", "replaces the transcript: false, but it reports the digests b before and a after", tools().before(events.KindModelCallStarted, 1, started, kept)},
 		{"input-once", "1 notifications are accepted without a late result", tools().after(events.KindRoundFinished, 1, noted, twice)},
 		{"input-once", "is not in the queue", tools().drop(events.KindInputQueued, 1)},
 		{"input-once", "is not in the queue", tools().after(events.KindRoundFinished, 1, events.InputAccepted{Turn: "turn-1", Items: items, Origin: events.FromHost})},

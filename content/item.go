@@ -1,9 +1,14 @@
 package content
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/vmihailenco/msgpack/v5"
 )
 
 // Kind is the author of an item.
@@ -287,4 +292,19 @@ func (r FinishReason) OfReply(calls int) FinishReason {
 		return Other
 	}
 	return r
+}
+
+// DigestForm begins the digests of transcripts that can be computed again from journals. Those of earlier releases
+// have no form, and were computed from other bytes.
+const DigestForm = "items/v1:"
+
+// Digest returns the digest of a transcript, of the bytes that journals have: a model's output need not be
+// valid JSON.
+func Digest(items []Item) (string, error) {
+	raw, err := msgpack.Marshal(items)
+	if err != nil {
+		return "", fmt.Errorf("digest of the transcript: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return DigestForm + hex.EncodeToString(sum[:]), nil
 }

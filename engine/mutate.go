@@ -3,12 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
-
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -27,8 +23,8 @@ func (r *Runner) Mutate(ctx context.Context, e loop.RunMutator, v *View) command
 	if abandoned(ctx) {
 		return nil
 	}
-	before, errBefore := digest(v.Transcript)
-	after, errAfter := digest(m.Items)
+	before, errBefore := content.Digest(v.Transcript)
+	after, errAfter := content.Digest(m.Items)
 	if err = cmp.Or(err, errBefore, errAfter); err != nil {
 		after, f.Error = before, err.Error()
 	}
@@ -51,14 +47,4 @@ func (r *Runner) mutate(ctx context.Context, name string, m *extension.Mutation)
 		}
 		return r.cfg.Mutators[i].Mutate(ctx, m)
 	})
-}
-
-// digest covers the items as they are journaled: a model's output need not be valid JSON.
-func digest(items []content.Item) (string, error) {
-	raw, err := msgpack.Marshal(items)
-	if err != nil {
-		return "", fmt.Errorf("digest of the transcript: %w", err)
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:]), nil
 }

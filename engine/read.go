@@ -82,6 +82,9 @@ func (r Reader) Update(ctx context.Context, to *Replica) error {
 		if err == nil {
 			err = rec.Err
 		}
+		if err == nil {
+			err = follows(to.State, to.Parked, rec.Entry)
+		}
 		if err != nil {
 			return fmt.Errorf("read %s after %d: %w", to.State.Session, to.Head.Seq, err)
 		}

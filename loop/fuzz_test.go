@@ -70,7 +70,15 @@ func wander(t *testing.T, choices []byte) *generator {
 func (g *generator) tell(t *testing.T, env commands.Envelope) {
 	t.Helper()
 	g.checkTogether(t, env)
+	if _, claims := env.Command.(commands.Claim); g.parked && !claims { // its driver is gone
+		g.parked = false
+		g.tell(t, g.Envelope(commands.Claim{}))
+		g.checkTogether(t, env)
+	}
 	evs, err := g.Do(t, env)
+	if len(evs) > 0 {
+		_, g.parked = evs[len(evs)-1].(events.Parked)
+	}
 	if err != nil && !commands.IsAsk(env.Command) {
 		t.Fatalf("the report %s was refused: %v", looptest.Render(env.Command), err)
 	}

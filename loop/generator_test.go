@@ -48,6 +48,7 @@ type generator struct {
 	judged       map[content.CallID]bool // by hooks
 	waiting      int                     // items of input that are queued
 	reconfigured bool
+	parked       bool
 }
 
 func (g *generator) config() events.Config {

@@ -120,6 +120,13 @@ func Open(nc *nats.Conn, namespace string, opts ...Option) (*Client, error) {
 // WithName.
 func (c *Client) Name() string { return c.name }
 
+// Named returns the client with another name, over the same connection.
+func (c *Client) Named(name string) *Client {
+	named := *c
+	named.name = name
+	return &named
+}
+
 // Send puts a command into a session's inbox and wakes its driver. It does not wait for
 // the outcome. The id names the command for all time: sending it again under the same id
 // does nothing twice.
@@ -200,6 +207,7 @@ type Options struct {
 	Stepped      bool              // a turn pauses after each round until Next goes on
 	Metadata     content.Metadata
 	Parent       content.SessionID // "": none; the session that this one works for
+	Command      string            // ID of the command that opens it; "": a new one
 }
 
 // Start opens a new session and attaches to it. It returns an *session.InvalidStateError
@@ -225,7 +233,7 @@ func (c *Client) Start(ctx context.Context, o Options) (*session.Session, error)
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	if err := s.Ask(ctx, open); err != nil {
+	if err := s.AskAs(ctx, cmp.Or(o.Command, ulid.Make().String()), open); err != nil {
 		_ = s.Close(ctx)
 		return nil, fmt.Errorf("start %s: %w", o.ID, err)
 	}

@@ -10,21 +10,40 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
 // Tools lists the tools that the cell's workers offer.
 func (c *Client) Tools(ctx context.Context) ([]tool.Spec, error) {
-	offers, err := c.cell.Catalog().List(ctx)
+	offers, err := c.Offers(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list tools: %w", forbidden(err))
+		return nil, err
 	}
 	var all []tool.Spec
 	for _, o := range offers {
 		all = append(all, o.Tools...)
 	}
 	return all, nil
+}
+
+// Offers lists what the cell's workers offer, by worker, and the queue of each.
+func (c *Client) Offers(ctx context.Context) ([]jetstream.Offer, error) {
+	offers, err := c.cell.Catalog().List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list workers: %w", forbidden(err))
+	}
+	return offers, nil
+}
+
+// Agents lists the agents that are published in the cell, each in its newest version.
+func (c *Client) Agents(ctx context.Context) ([]jetstream.Agent, error) {
+	agents, err := c.cell.Agents().List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list agents: %w", forbidden(err))
+	}
+	return agents, nil
 }
 
 // StoreFile stores a file with the cell and returns the part of an input that refers to it.

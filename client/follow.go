@@ -22,8 +22,29 @@ type Update struct {
 // order, going on with new ones until ctx ends; live events come between them. It
 // ends with an error, or with ctx.
 func (c *Client) Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[Update, error] {
+	return c.follow(ctx, s, func(ctx context.Context) records { return c.journal.Follow(ctx, s, after) })
+}
+
+// FollowFrom is Follow after the end of a journal that was read before. It does not pass over earlier entries,
+// so it costs the same wherever it begins.
+func (c *Client) FollowFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[Update, error] {
+	return c.follow(ctx, s, func(ctx context.Context) records { return c.journal.FollowFrom(ctx, s, head) })
+}
+
+// Records yields a session's entries so far.
+func (c *Client) Records(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
+	return c.journal.Read(ctx, s, 0)
+}
+
+// EntryAt returns the entry of a session at a position, which is the Guard of its head. It returns ErrNotFound if
+// the session has no entry there.
+func (c *Client) EntryAt(ctx context.Context, s content.SessionID, position uint64) (journal.Record, error) {
+	return c.journal.At(ctx, s, position)
+}
+
+func (c *Client) follow(ctx context.Context, s content.SessionID, entries func(context.Context) records) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
-		updates, err := c.feed(ctx, s, func(ctx context.Context) records { return c.journal.Follow(ctx, s, after) })
+		updates, err := c.feed(ctx, s, entries)
 		if err != nil {
 			yield(Update{}, fmt.Errorf("follow %s: %w", s, err))
 			return

@@ -26,8 +26,7 @@ func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, m model.Model,
 	seen := false
 	show := func(d content.Delta) {
 		seen = true
-		partial.add(d)
-		emit(events.ContentDelta{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt, Delta: d})
+		emit(events.ContentDelta{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt, Delta: d, After: 1 + partial.add(d)})
 	}
 	shown, _ := slices.BinarySearch(v.Attached, e.TranscriptLen)
 	files := attachments{blobs: r.cfg.Blobs, items: v.Attached[:shown]}
@@ -134,9 +133,10 @@ type partial struct {
 	parts []content.Part
 }
 
-func (p *partial) add(d content.Delta) {
+// add returns how many bytes of the part's text came before. A part out of order has none.
+func (p *partial) add(d content.Delta) (before int) {
 	if d.Part < 0 || d.Part > len(p.parts) {
-		return
+		return 0
 	}
 	if d.Part == len(p.parts) {
 		p.parts = append(p.parts, content.Part{Kind: d.Kind})
@@ -145,9 +145,11 @@ func (p *partial) add(d content.Delta) {
 	if part.Kind == "" {
 		part.Kind = d.Kind
 	}
+	before = len(part.Text)
 	if d.Op == content.AppendPart {
 		part.Text += d.Text
 	}
+	return before
 }
 
 // items returns what arrived, without calls: their arguments may be incomplete.

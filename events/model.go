@@ -38,6 +38,10 @@ type ContentDelta struct {
 	Round   int            `msgpack:"r" json:"round"`
 	Attempt int            `msgpack:"a" json:"attempt"`
 	Delta   content.Delta  `msgpack:"d" json:"delta"`
+
+	// After is one more than the bytes of the part's text before the fragment, so that a reader sees what it
+	// missed. 0: the sender is of a release that does not count them.
+	After int `msgpack:"af,omitempty" json:"after,omitempty"`
 }
 
 // ReplyRecorded records a complete reply. It is recorded before anything can veto it,

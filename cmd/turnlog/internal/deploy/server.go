@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -230,8 +231,9 @@ other rules.` + admits,
 	l.register(cmd, "turnlog/dev in the user's cache directory")
 	cli.Group(cmd.Flags(), cli.ToolFlags, func() { l.tools.Register(cmd, toolset.DefaultSet) })
 	cli.AgentHooksFlag(cmd, &l.agent.hooks)
-	var policy string
+	var policy, web string
 	cli.PolicyFlag(cmd, &policy)
+	cmd.Flags().StringVar(&web, "gateway", "", "`address` for HTTP clients on this machine; default: "+defaultGateway+", or any free port if --listen has port 0")
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if l.store == "" {
@@ -245,18 +247,31 @@ other rules.` + admits,
 		if l.policy, err = toolset.Policy(policy); err != nil {
 			return cli.Usage("%w", err)
 		}
+		if web == "" {
+			web = defaultGateway
+			if _, port, _ := net.SplitHostPort(l.listen); port == "0" {
+				web = "127.0.0.1:0"
+			}
+		}
+		if !isLoopback(web) {
+			return cli.Usage("--gateway %s: only for this machine: \"turnlog gateway\" serves others", web)
+		}
 		l.log = logs.Logger(a.Err, a.Getenv)
 		l.log.Info("policy", zap.String("name", l.policy.Name), zap.String("digest", l.policy.Digest()))
 		l.log.Info("tools", zap.Strings("tools", l.tools.Sets()), zap.String("root", l.tools.Root), zap.Bool("allow_write", l.tools.AllowWrite))
 		return a.UntilInterrupted(cmd.Context(), func(ctx context.Context) error {
-			return l.within(ctx, func(ctx context.Context, srv *embedded.Server, _ *cli.Cell) error {
+			return l.within(ctx, func(ctx context.Context, srv *embedded.Server, d *cli.Cell) error {
 				at := "--server " + srv.ClientURL()
 				if l.namespace != jetstream.DefaultNamespace {
 					at += " --namespace " + l.namespace
 				}
-				_, _ = fmt.Fprintf(a.Out, welcome, srv.ClientURL(), at, at, at)
-				<-ctx.Done()
-				return context.Cause(ctx)
+				cfg, err := l.gatewayOf(d)
+				if err != nil {
+					return err
+				}
+				return serveGateway(ctx, a, web, l.log, cfg, func(page string) {
+					_, _ = fmt.Fprintf(a.Out, welcome, srv.ClientURL(), at, at, at, page)
+				})
 			})
 		})
 	}
@@ -268,6 +283,8 @@ const welcome = `Turnlog is up at %s. In another terminal of this user:
   turnlog run %s "What is in this directory?"
   turnlog sessions ls %s
   observer tail %s
+
+Over HTTP it is at %s
 
 Ctrl-C ends it; sessions are kept.
 `

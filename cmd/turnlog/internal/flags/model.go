@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/model/fallback"
 	"github.com/turnlog/turnlog/model/registry"
@@ -63,6 +64,17 @@ func chooseModel(a *app.App, named []string, folder string, local bool) (Model, 
 		a.Hint("model %s, because %s is set; --model names another one", name, because)
 	}
 	return Model{name, data}, nil
+}
+
+// DefaultStart is how a session starts that names neither model nor agent, in a deployment of this process.
+func DefaultStart(a *app.App) (events.Config, error) {
+	models := Models(a)
+	name := models.DefaultName()
+	data, err := ModelData(models, name, false)
+	if err != nil {
+		return events.Config{}, cli.Usage("%s: %w", registry.ModelVariable, err)
+	}
+	return events.Config{Model: name, ModelData: data, Rules: []events.Rule{{Tool: "*", Action: events.RuleGuard}}}, nil
 }
 
 // ModelData returns the data that a session records of a model, in addition to its name.

@@ -52,6 +52,12 @@ func (f *Session) Register(cmd *cobra.Command) {
 	f.Rules.Register(cmd)
 }
 
+// RegisterStart adds only the flags that name the model and the agent of sessions that name neither.
+func (f *Session) RegisterStart(cmd *cobra.Command) {
+	registerModels(cmd, &f.models)
+	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent of a session that names neither agent nor model: its `file`, or its name in the deployment")
+}
+
 // RegisterBusy adds the flag of commands whose input may arrive while a turn is open.
 func (f *Session) RegisterBusy(cmd *cobra.Command) {
 	f.OnBusy = cli.NewChoice("queue", "steer", "interrupt", "reject")

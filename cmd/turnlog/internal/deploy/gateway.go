@@ -1,0 +1,198 @@
+package deploy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
+	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/admin"
+)
+
+const (
+	// GatewayToken is the variable with the token of a gateway's only operator.
+	GatewayToken = "TURNLOG_GATEWAY_TOKEN"
+
+	defaultGateway = "127.0.0.1:8410"
+)
+
+// gatewayFlags are those of a gateway.
+type gatewayFlags struct {
+	listen, people string
+	hosts          []string
+	insecure       bool
+	start          flags.Session
+}
+
+// Gateway returns the command that serves a deployment over HTTP.
+func Gateway(a *app.App) *cobra.Command {
+	var f gatewayFlags
+	cmd := &cobra.Command{
+		Use:   "gateway",
+		Short: "Serve a deployment over HTTP: sessions, live events, approvals",
+		Long: `Serves the sessions of a deployment over HTTP until it is interrupted: docs/gateway.md describes the API,
+and GET /openapi.json lists it. A gateway has no state of its own, so any number of them may serve the same
+deployment behind a load balancer.
+
+Without --people there is one operator, whose token is in TURNLOG_GATEWAY_TOKEN. Without that, the command
+makes a token and prints it as part of the address. With --people, each person has a token and a role;
+"turnlog gateway token" prints an entry for that file.
+
+By default only programs of this machine reach it. At another address it needs people or a token, or
+--insecure, with which everybody who reaches the address is an operator.`,
+		Example: `  turnlog gateway
+  turnlog gateway --listen :8410 --host turnlog.example.com --people people.yaml
+  turnlog gateway --agent reviewer --server nats://127.0.0.1:4222`,
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.listen, "listen", defaultGateway, "`address` for HTTP clients; port 0 takes any free one")
+	fs.StringVar(&f.people, "people", "", "`file` with the people who may use the gateway; default: one operator with a token")
+	fs.StringArrayVar(&f.hosts, "host", nil, "`name` by which clients reach the gateway; may be repeated")
+	fs.BoolVar(&f.insecure, "insecure", false, "let everybody who reaches the address do everything")
+	_ = cmd.MarkFlagFilename("people", "yaml", "yml") // the flag exists
+	f.start.RegisterStart(cmd)
+	cmd.MarkFlagsMutuallyExclusive("people", "insecure")
+	r := a.RemoteAt(cmd, admin.RoleApprover, zapcore.InfoLevel)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		start, err := f.start.Start(a, false)
+		if err != nil {
+			return err
+		}
+		access, err := f.access(a)
+		if err != nil {
+			return err
+		}
+		return a.UntilInterrupted(cmd.Context(), func(ctx context.Context) error {
+			log := r.Logger()
+			cell, err := r.Open(ctx, r.Program(), log, admin.RoleClient, admin.RoleApprover)
+			if err != nil {
+				return err
+			}
+			defer cell.Close()
+			ctx, stop := cell.Lasting(ctx)
+			defer stop()
+			c, err := r.Client(cell)
+			if err != nil {
+				return err
+			}
+			return serveGateway(ctx, a, f.listen, log, gateway.Config{
+				Client: c, Connected: cell.Conn.IsConnected, Defaults: start.Config, Access: access,
+			}, func(at string) { _, _ = fmt.Fprintln(a.Out, at) })
+		})
+	}
+	cmd.AddCommand(gatewayToken(a))
+	return cmd
+}
+
+// access says who may use the gateway that the flags describe.
+func (f *gatewayFlags) access(a *app.App) (out gateway.Access, err error) {
+	out = gateway.Access{Token: a.Getenv(GatewayToken), Operator: a.Person(), Hosts: f.hosts, Open: f.insecure, Loopback: isLoopback(f.listen)}
+	for _, h := range f.hosts {
+		if h == "" || strings.ContainsAny(h, "/:") {
+			return out, cli.Usage("--host %s: give a name without scheme and port, like turnlog.example.com", h)
+		}
+	}
+	if f.people != "" {
+		if out.People, err = os.ReadFile(f.people); err != nil {
+			return out, cli.Usage("--people: %w", err)
+		}
+	}
+	switch {
+	case out.Token != "" && f.people != "":
+		return out, cli.Usage("--people and %s: use one of them", GatewayToken)
+	case f.insecure:
+		out.Token = ""
+	case f.people == "" && out.Token == "" && !out.Loopback:
+		return out, cli.Usage("--listen %s: others reach it: give --people, set %s, or admit everybody with --insecure", f.listen, GatewayToken)
+	case f.people == "" && out.Token == "":
+		out.Token = gateway.NewToken()
+	}
+	return out, nil
+}
+
+// isLoopback reports whether only programs of this machine reach an address.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip, bad := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || bad == nil && ip.IsLoopback())
+}
+
+// serveGateway serves until ctx ends. It passes on the address, with the token if it was made here.
+func serveGateway(ctx context.Context, a *app.App, address string, log *zap.Logger, cfg gateway.Config, up func(at string)) error {
+	cfg.Logger, cfg.Version, cfg.Models = log.Named("gateway"), cli.Version(), flags.Models(a)
+	g, err := gateway.New(cfg)
+	if errors.Is(err, gateway.ErrAccess) {
+		return cli.Usage("%w", err)
+	}
+	if err != nil {
+		return err
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return cli.Usage("listen at %s: %w: give a free address of this machine", address, err)
+	}
+	at := url.URL{Scheme: "http", Host: l.Addr().String(), Path: "/"}
+	if cfg.Access.Token != "" && a.Getenv(GatewayToken) == "" {
+		at.RawQuery = url.Values{"token": {cfg.Access.Token}}.Encode()
+	}
+	up(at.String())
+	return g.Serve(ctx, l)
+}
+
+// gatewayOf returns a gateway of the deployment in this process.
+func (l Local) gatewayOf(d *cli.Cell) (gateway.Config, error) {
+	start, err := flags.DefaultStart(l.app)
+	if err != nil {
+		return gateway.Config{}, err
+	}
+	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName(l.app.Person()))
+	return gateway.Config{
+		Client: c, Connected: d.Conn.IsConnected, Defaults: start,
+		Access: gateway.Access{Token: cmp.Or(l.app.Getenv(GatewayToken), gateway.NewToken()), Operator: l.app.Person(), Loopback: true},
+	}, err
+}
+
+func gatewayToken(a *app.App) *cobra.Command {
+	var p gateway.Person
+	role := cli.NewChoice(gateway.Roles()...)
+	cmd := &cobra.Command{
+		Use:   "token NAME",
+		Short: "Make a token for a person, and the entry for the file of people",
+		Long: `Prints an entry for the file that --people names, which has only the hash of a new token, and on stderr
+the token itself, once. Journals record NAME as the sender of what the person asks.`,
+		Example: `  turnlog gateway token ada --role operator > people.yaml
+  turnlog gateway token bob --role approver --agent 'review-*'`,
+		Args: cobra.ExactArgs(1),
+	}
+	role.Register(cmd, "role", "", "what the person may do")
+	cmd.Flags().StringArrayVar(&p.Agents, "agent", nil, "`pattern` of the agents that the role is about; may be repeated; default: all")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		token := gateway.NewToken()
+		p.Name, p.Role = args[0], role.String()
+		entry, err := p.Entry(token)
+		if err != nil {
+			return cli.Usage("%w", err)
+		}
+		if _, err := fmt.Fprint(a.Out, entry); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Err, "the token of %s: %s\n", p.Name, token)
+		return err
+	}
+	return cmd
+}

@@ -1,0 +1,186 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/session"
+)
+
+func (g *Gateway) approvalRoutes() {
+	handle(g, op(http.MethodGet, "/api/approvals", "List what waits for a decision, in all sessions that you may see", http.StatusOK), g.listApprovals)
+	handle(g, op(http.MethodGet, "/api/approvals/{id}/{approval}", "Show all that was asked about a call", http.StatusOK, 404, 410), g.showApproval)
+	handle(g, op(http.MethodPost, "/api/approvals/{id}/{approval}", "Decide an approval", http.StatusOK, 403, 404, 409, 410, 422), g.decide)
+}
+
+// pending is an approval that waits, with what it is about.
+type pending struct {
+	report.Approval
+
+	Session content.SessionID `json:"session"`
+	Title   string            `json:"title" doc:"of the session"`
+	Agent   string            `json:"agent,omitempty"`
+	Owner   string            `json:"owner,omitempty"`
+	Asks    string            `json:"asks" doc:"the question, in words"`
+	May     bool              `json:"may_decide"`
+}
+
+type approvalsIn struct {
+	Session string `query:"session" doc:"only of this session"`
+}
+
+type approvalsOut struct {
+	Body struct {
+		Approvals []pending `json:"approvals"`
+	}
+}
+
+// listApprovals lists pending approvals, the oldest session first. One that nobody decides stays, so nothing has
+// to be said to leave it for later.
+func (g *Gateway) listApprovals(ctx context.Context, in *approvalsIn) (*approvalsOut, error) {
+	out := &approvalsOut{}
+	out.Body.Approvals = []pending{}
+	if in.Session != "" {
+		s, err := g.see(ctx, in.Session)
+		if err == nil {
+			out.Body.Approvals = append(out.Body.Approvals, g.pendingOf(ctx, s)...)
+		}
+		return out, err
+	}
+	ids, err := g.client.Asking(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		s, err := g.see(ctx, string(id))
+		_, hidden := errors.AsType[*Problem](err)
+		_, deleted := errors.AsType[*session.DeletedError](err)
+		switch {
+		case hidden, deleted:
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil:
+			g.complain(err)
+		default:
+			out.Body.Approvals = append(out.Body.Approvals, g.pendingOf(ctx, s)...)
+		}
+	}
+	return out, nil
+}
+
+func (g *Gateway) pendingOf(ctx context.Context, s seen) (all []pending) {
+	for _, a := range s.state.PendingApprovals() {
+		all = append(all, pending{
+			Approval: report.ApprovalOf(a), Session: s.state.Session, Title: report.TitleOf(s.state), Agent: s.subject.Agent,
+			Owner: s.subject.Owner, Asks: report.QuestionOf(a), May: person(ctx).MayDecide(s.subject),
+		})
+	}
+	return all
+}
+
+// ApprovalPath is the part of a request that names an approval.
+type ApprovalPath struct {
+	SessionPath
+
+	Approval content.ApprovalID `path:"approval" maxLength:"128" doc:"the approval, or the call that it is about"`
+}
+
+type askedOut struct {
+	Body struct {
+		report.Call
+
+		Questions []*report.Question `json:"questions" doc:"each question about the call, and how it was decided"`
+		May       bool               `json:"may_decide"`
+	}
+}
+
+func (g *Gateway) showApproval(ctx context.Context, in *ApprovalPath) (*askedOut, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	c, err := g.callOf(ctx, s, content.CallID(in.Approval))
+	if err != nil {
+		return nil, err
+	}
+	out := &askedOut{}
+	out.Body.Call, out.Body.Questions, out.Body.May = *c, c.Questions, person(ctx).MayDecide(s.subject)
+	return out, nil
+}
+
+// callOf reads what the journal says about a call.
+func (g *Gateway) callOf(ctx context.Context, s seen, id content.CallID) (*report.Call, error) {
+	h, err := report.ReadHistory(ctx, g.client, s.state.Session)
+	if err != nil {
+		return nil, err
+	}
+	if c := h.Find(id); c != nil {
+		return c, nil
+	}
+	return nil, problem(http.StatusNotFound, "no_call", "session "+string(s.state.Session)+" has no call or approval "+string(id),
+		"GET /api/sessions/{id}/calls and GET /api/approvals list them")
+}
+
+type decideIn struct {
+	ApprovalPath
+	CommandKey
+
+	Body struct {
+		Decision string          `json:"decision" enum:"approve,deny"`
+		Always   bool            `json:"always,omitempty" doc:"with approve: do not ask the same about the same tool again in this session"`
+		Input    json.RawMessage `json:"input,omitempty" doc:"with approve: the tool gets these arguments instead of the model's"`
+		Reason   string          `json:"reason,omitempty" maxLength:"4000" doc:"the model sees the reason of a denial"`
+		Shown    string          `json:"shown,omitempty" doc:"the digest of what was shown: the decision is refused if something else is pending"`
+	}
+}
+
+// decide decides an approval. The first decision counts; a later one is refused, with who decided what.
+func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !person(ctx).MayDecide(s.subject) {
+		return nil, mayNot("decide what this session asks")
+	}
+	v := commands.ResolveApproval{
+		Approval: in.Approval, Approve: in.Body.Decision == "approve", Always: in.Body.Always, Input: in.Body.Input,
+		Reason: in.Body.Reason, By: person(ctx).Name,
+	}
+	if a, ok := pendingAbout(s.state.PendingApprovals(), in.Approval); ok {
+		v.Approval = a.ID
+		if in.Body.Shown != "" && in.Body.Shown != a.Digest {
+			return nil, problem(http.StatusConflict, "changed", "something else is asked now", "GET /api/approvals/{id}/{approval} shows it: decide again")
+		}
+	}
+	out, err := g.ask(ctx, s, in.CommandKey, v)
+	refused, ok := errors.AsType[*session.InvalidStateError](err)
+	if !ok || badReason(refused.Reason) {
+		return out, err
+	}
+	c, lost := g.callOf(ctx, s, content.CallID(in.Approval))
+	switch {
+	case lost != nil:
+		return nil, lost
+	case c.Decision() != "":
+		p := refusal(&session.InvalidStateError{Reason: commands.ReasonAlreadyDecided, Detail: c.Tool + " (call " + string(c.Call) + ") is already decided: " + c.Decision()})
+		return nil, p
+	}
+	return nil, err
+}
+
+// pendingAbout returns the pending approval with an ID, or the oldest one about a call.
+func pendingAbout(all []events.Approval, id content.ApprovalID) (events.Approval, bool) {
+	for _, a := range all {
+		if a.ID == id || a.CallID == content.CallID(id) {
+			return a, true
+		}
+	}
+	return events.Approval{}, false
+}

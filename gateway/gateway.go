@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/people"
+	"github.com/turnlog/turnlog/model/registry"
+)
+
+// Config says what a gateway serves, and to whom.
+type Config struct {
+	Client    *client.Client
+	Connected func() bool // whether the client has a server; nil: always
+	Logger    *zap.Logger // nil: silent
+	Version   string      // of the program
+
+	// Defaults are the model or agent of a session that names neither.
+	Defaults events.Config
+
+	// Models opens models by name, to refuse names that no node could use, and says which there are. Names of
+	// files of this machine do not count. nil: every name is passed on.
+	Models *registry.Registry
+
+	Access Access
+	Limits Limits
+}
+
+// Limits bound what one request may cost. Zero fields have defaults.
+type Limits struct {
+	Answer    time.Duration // until a node has accepted a command; 30s
+	Heartbeat time.Duration // between comments in a stream; 10s
+	Patience  time.Duration // for a reader that does not read; 5s, then it is told to reconnect
+	File      int64         // bytes of a file; 100 MiB
+}
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		Answer: cmp.Or(l.Answer, 30*time.Second), Heartbeat: cmp.Or(l.Heartbeat, 10*time.Second),
+		Patience: cmp.Or(l.Patience, 5*time.Second), File: cmp.Or(l.File, 100<<20),
+	}
+}
+
+// Gateway serves a deployment over HTTP.
+type Gateway struct {
+	cfg     Config
+	limits  Limits
+	log     *zap.Logger
+	client  *client.Client
+	api     huma.API
+	mux     *http.ServeMux
+	handler http.Handler
+
+	closing context.Context //nolint:containedctx // ends every stream when Serve ends
+	close   context.CancelFunc
+}
+
+// New returns a gateway.
+func New(cfg Config) (*Gateway, error) {
+	if err := cfg.Access.check(); err != nil {
+		return nil, err
+	}
+	g := &Gateway{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, client: cfg.Client, mux: http.NewServeMux()}
+	if g.log == nil {
+		g.log = zap.NewNop()
+	}
+	g.closing, g.close = context.WithCancel(context.Background())
+	spec := huma.DefaultConfig("Turnlog", cmp.Or(cfg.Version, "dev"))
+	spec.Info.Description = "Sessions of AI agents that outlive every process, their streams and their approvals."
+	spec.DocsPath, spec.SchemasPath, spec.CreateHooks = "", "", nil
+	spec.Transformers = append(spec.Transformers, advise)
+	spec.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
+	spec.Security = []map[string][]string{{"token": {}}}
+	g.api = humago.New(g.mux, spec)
+	g.routes()
+	g.mux.HandleFunc("/", g.nothing)
+	g.handler = g.guard(g.mux)
+	return g, nil
+}
+
+// routes registers every operation.
+func (g *Gateway) routes() {
+	g.sessionRoutes()
+	g.inputRoutes()
+	g.approvalRoutes()
+	g.eventRoutes()
+}
+
+// nothing answers requests for what there is not.
+func (g *Gateway) nothing(w http.ResponseWriter, r *http.Request) {
+	problem(http.StatusNotFound, "not_found", r.Method+" "+r.URL.Path+" is not part of this API", "GET /openapi.json lists what is").write(w)
+}
+
+// ServeHTTP serves one request.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.ServeHTTP(w, r) }
+
+// OpenAPI returns the description of the API as JSON.
+func (g *Gateway) OpenAPI() ([]byte, error) { return g.api.OpenAPI().MarshalJSON() }
+
+func (g *Gateway) disconnected() bool { return g.cfg.Connected != nil && !g.cfg.Connected() }
+
+// Limits of connections.
+const (
+	headerTime  = 10 * time.Second
+	requestTime = 30 * time.Second // for a body; uploads have more
+	idleTime    = 2 * time.Minute
+	maxHeader   = 32 << 10
+	leaveTime   = 5 * time.Second // for requests that run when Serve ends
+)
+
+// Serve serves connections until ctx ends. Streams are told to reconnect then, to another gateway.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{
+		Handler: g, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ErrorLog: zap.NewStdLog(g.log.Named("http")),
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	g.close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	if err := srv.Shutdown(ctx); err != nil {
+		g.log.Warn("requests cut off", zap.Error(errors.Join(err, srv.Close())))
+	}
+	<-served
+	return nil
+}
+
+// person returns who sent a request.
+func person(ctx context.Context) *people.Person {
+	p, _ := ctx.Value(personKey{}).(*people.Person)
+	if p == nil {
+		return &people.Person{} // without a role, which may do nothing
+	}
+	return p
+}
+
+type personKey struct{}
+
+// as returns the client that sends in a person's name.
+func (g *Gateway) as(p *people.Person) *client.Client { return g.client.Named(p.Name) }

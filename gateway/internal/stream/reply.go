@@ -1,0 +1,259 @@
+package stream
+
+import (
+	"hash/crc32"
+	"unicode/utf8"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Piece is a fragment of a reply: a part begins, goes on, or is complete.
+type Piece struct {
+	Call
+	Part int              `json:"part"` // index of the part in the reply
+	Op   content.DeltaOp  `json:"op"`
+	Kind content.PartKind `json:"kind"`
+	Text string           `json:"text,omitempty"` // of append: text, reasoning or arguments
+	Tool string           `json:"tool,omitempty"` // of the begin of a tool call
+
+	ProviderID string `json:"provider_id,omitempty"` // of the begin of a tool call
+}
+
+const (
+	// maxPiece is about how many bytes of text a piece has that is cut from a recorded reply.
+	maxPiece = 8 << 10
+
+	// maxHeld and maxHeldPieces bound the fragments that wait for others before them.
+	maxHeld       = 1 << 20
+	maxHeldPieces = 4096
+)
+
+// reply is a reply in flight, as far as the reader has it: place is in a Cursor.
+type reply struct {
+	place Cursor // Call, Offset, Part, In and Sum
+	known bool   // Sum is
+
+	lost bool                  // fragments are missing: the rest is cut from the recorded reply
+	half string                // the beginning of a character, whose end has not arrived
+	held []events.ContentDelta // of later parts
+	size int                   // of held
+}
+
+func newReply(c Call) *reply { return &reply{place: Cursor{Call: c}, known: true} }
+
+// table is that of the sums.
+func table() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// Marks of the beginning and the end of a part in sums. No text in UTF-8 has them.
+const (
+	markBegin = "\xff"
+	markEnd   = "\xfe"
+)
+
+// begin, grow and end move the place and return the piece that leads there.
+func (r *reply) begin(kind content.PartKind, call *content.ToolCall) Piece {
+	p := Piece{Call: r.place.Call, Part: r.place.Part, Op: content.BeginPart, Kind: kind}
+	mark := markBegin + string(kind)
+	if call != nil {
+		p.Tool, p.ProviderID = call.Name, call.ProviderID
+		mark += " " + call.Name
+	}
+	r.place.In, r.place.Offset = 1, r.place.Offset+1
+	r.place.Sum = crc32.Update(r.place.Sum, table(), []byte(mark))
+	return p
+}
+
+func (r *reply) grow(kind content.PartKind, text string) Piece {
+	r.place.In, r.place.Offset = r.place.In+len(text), r.place.Offset+len(text)
+	r.place.Sum = crc32.Update(r.place.Sum, table(), []byte(text))
+	return Piece{Call: r.place.Call, Part: r.place.Part, Op: content.AppendPart, Kind: kind, Text: text}
+}
+
+func (r *reply) end(kind content.PartKind) Piece {
+	p := Piece{Call: r.place.Call, Part: r.place.Part, Op: content.CommitPart, Kind: kind}
+	r.place.Part, r.place.In, r.place.Offset = r.place.Part+1, 0, r.place.Offset+1
+	r.place.Sum = crc32.Update(r.place.Sum, table(), []byte(markEnd))
+	return p
+}
+
+// textOf returns what the pieces of a part add up to.
+func textOf(p content.Part) string {
+	switch {
+	case p.Call != nil:
+		return string(p.Call.Input)
+	case p.Kind == content.TextKind, p.Kind == content.ReasoningKind:
+		return p.Text
+	}
+	return "" // the part is in the entry only
+}
+
+// hear takes a fragment and yields the pieces that now follow.
+func (r *reply) hear(d events.ContentDelta, yield func(Piece)) {
+	switch {
+	case r.lost || d.Delta.Part < r.place.Part:
+		return
+	case d.After == 0:
+		r.lose()
+	case d.Delta.Part > r.place.Part:
+		r.hold(d)
+	default:
+		part := r.place.Part
+		r.take(d.Delta, d.After-1, yield)
+		if r.place.Part > part && !r.lost {
+			next := r.held
+			r.held, r.size = nil, 0
+			for _, d := range next {
+				r.hear(d, yield)
+			}
+		}
+	}
+}
+
+func (r *reply) lose() { r.lost, r.held, r.size, r.half = true, nil, 0, "" }
+
+func (r *reply) hold(d events.ContentDelta) {
+	r.held, r.size = append(r.held, d), r.size+len(d.Delta.Text)
+	if len(r.held) > maxHeldPieces || r.size > maxHeld {
+		r.lose()
+	}
+}
+
+// take takes a fragment of the part that the place is in, of which before bytes came before it.
+func (r *reply) take(d content.Delta, before int, yield func(Piece)) {
+	if d.Op == content.BeginPart {
+		if r.place.In == 0 {
+			yield(r.begin(d.Kind, d.Call))
+		}
+		return
+	}
+	have := r.place.In - 1 + len(r.half)
+	if r.place.In == 0 || before > have {
+		r.lose()
+		return
+	}
+	switch d.Op {
+	case content.BeginPart:
+	case content.AppendPart:
+		if before+len(d.Text) <= have {
+			return // the reader has it
+		}
+		r.half += d.Text[have-before:]
+		whole := wholeRunes(r.half)
+		text := r.half[:whole]
+		r.half = r.half[whole:]
+		switch {
+		case !utf8.ValidString(text):
+			r.lose() // nobody should have sent it
+		case text != "":
+			yield(r.grow(d.Kind, text))
+		}
+	case content.CommitPart:
+		rest := r.half
+		if d.Call != nil { // it has the arguments as they will be recorded
+			if len(d.Call.Input) < r.place.In-1 {
+				r.lose()
+				return
+			}
+			rest = string(d.Call.Input[r.place.In-1:])
+		}
+		r.half = ""
+		if !utf8.ValidString(rest) {
+			r.lose()
+			return
+		}
+		if rest != "" {
+			yield(r.grow(d.Kind, rest))
+		}
+		yield(r.end(d.Kind))
+	}
+}
+
+// wholeRunes returns the length of s without an unfinished character at its end.
+func wholeRunes(s string) int {
+	for i := len(s) - 1; i >= max(0, len(s)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(s[i]) {
+			if !utf8.FullRuneInString(s[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(s)
+}
+
+// rest yields the pieces from the place to the end of the recorded reply. It returns false and yields nothing
+// if what was yielded before is not the beginning of that reply.
+func (r *reply) rest(items []content.Item, yield func(Piece)) bool {
+	again := newReply(r.place.Call)
+	met := false
+	var pieces []Piece // those after the place
+	note := func(p Piece) {
+		if met {
+			pieces = append(pieces, p)
+		}
+	}
+	// meet notes that the place is reached. It returns false if it was reached with other pieces.
+	meet := func() bool {
+		if met || again.place.Offset < r.place.Offset {
+			return true
+		}
+		if r.known && again.place.Sum != r.place.Sum {
+			return false
+		}
+		met, r.place, r.known = true, again.place, true
+		return true
+	}
+	for _, it := range items {
+		for _, p := range it.Parts {
+			if !meet() {
+				return false
+			}
+			note(again.begin(p.Kind, p.Call))
+			for text := textOf(p); text != ""; {
+				if !meet() {
+					return false
+				}
+				n := min(len(text), maxPiece)
+				if !met {
+					n = min(len(text), r.place.Offset-again.place.Offset)
+				} else if n < len(text) {
+					n = max(1, wholeRunes(text[:n]))
+				}
+				note(again.grow(p.Kind, text[:n]))
+				text = text[n:]
+			}
+			if !meet() {
+				return false
+			}
+			note(again.end(p.Kind))
+		}
+	}
+	if !meet() || !met {
+		return false
+	}
+	for _, p := range pieces {
+		r.advance(p)
+		yield(p)
+	}
+	return true
+}
+
+// advance moves the place over a piece.
+func (r *reply) advance(p Piece) {
+	switch p.Op {
+	case content.BeginPart:
+		r.begin(p.Kind, toolOf(p))
+	case content.AppendPart:
+		r.grow(p.Kind, p.Text)
+	case content.CommitPart:
+		r.end(p.Kind)
+	}
+}
+
+func toolOf(p Piece) *content.ToolCall {
+	if p.Kind != content.ToolCallKind {
+		return nil
+	}
+	return &content.ToolCall{Name: p.Tool, ProviderID: p.ProviderID}
+}

@@ -1,0 +1,328 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/people"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
+)
+
+// metaOwner is the key of a session's metadata that has the name of the person who opened it.
+const metaOwner = "owner"
+
+// subjectOf returns what decides about a session.
+func subjectOf(s *loop.State) people.Subject {
+	out := people.Subject{Owner: s.Metadata.Text(metaOwner)}
+	if s.Config.Agent != nil {
+		out.Agent = s.Config.Agent.Name
+	}
+	return out
+}
+
+// seen is a session that a person may see.
+type seen struct {
+	state   *loop.State
+	head    journal.Head
+	subject people.Subject
+}
+
+// see reads a session if the sender of the request may see it. Otherwise there is none.
+func (g *Gateway) see(ctx context.Context, text string) (seen, error) {
+	id, err := content.ParseSessionID(text)
+	if err != nil {
+		return seen{}, err
+	}
+	state, head, err := g.client.Read(ctx, id)
+	if isNotFound(err) {
+		return seen{}, noSession(id)
+	}
+	if err != nil {
+		return seen{}, err
+	}
+	if state.Deleted != nil {
+		return seen{}, &session.DeletedError{Session: id, Deletion: *state.Deleted}
+	}
+	if s := (seen{state, head, subjectOf(state)}); state.Opened && person(ctx).MaySee(s.subject) {
+		return s, nil
+	}
+	return seen{}, noSession(id)
+}
+
+// drive reads a session if the sender may drive it.
+func (g *Gateway) drive(ctx context.Context, id, what string) (seen, error) {
+	s, err := g.see(ctx, id)
+	if err == nil && !person(ctx).MayDrive(s.subject) {
+		err = mayNot(what + " a session that you did not open")
+	}
+	return s, err
+}
+
+// SessionPath is the part of a request that names a session.
+type SessionPath struct {
+	ID string `path:"id" maxLength:"128" doc:"the session"`
+}
+
+// CommandKey is the part of a request that asks a session for something.
+type CommandKey struct {
+	Key string `header:"Idempotency-Key" doc:"the ID of the command: a retry with the same one never acts twice, however late; 16 to 128 letters, digits, - and _; without it, a new one"`
+}
+
+// minKey is the length of the shortest key: keys of several people must not meet by accident.
+const minKey = 16
+
+// command returns the ID of the command.
+func (k CommandKey) command() (string, error) {
+	if k.Key == "" {
+		return ulid.Make().String(), nil
+	}
+	if len(k.Key) < minKey || !content.IsToken(k.Key) {
+		return "", problem(http.StatusBadRequest, "bad_key", "the Idempotency-Key is not 16 to 128 letters, digits, - and _", "use a new UUID or ULID for each command")
+	}
+	return k.Key, nil
+}
+
+// accepted is a command that was accepted.
+type accepted struct {
+	Session content.SessionID `json:"session"`
+	Command string            `json:"command" doc:"its ID, which is the cause of the journal's entry about it"`
+}
+
+type acceptedOut struct{ Body accepted }
+
+// op describes an operation.
+func op(method, path, summary string, status int, errs ...int) huma.Operation {
+	id := strings.ToLower(method) + strings.NewReplacer("/api", "", "/", "-", "{", "", "}", "").Replace(path)
+	return huma.Operation{
+		OperationID: id, Method: method, Path: path, Summary: summary, DefaultStatus: status,
+		Errors: append([]int{http.StatusUnauthorized, http.StatusServiceUnavailable}, errs...),
+	}
+}
+
+// handle registers an operation whose errors become problems.
+func handle[I, O any](g *Gateway, o huma.Operation, do func(context.Context, *I) (*O, error)) {
+	huma.Register(g.api, o, func(ctx context.Context, in *I) (*O, error) {
+		ctx, cancel := context.WithTimeout(ctx, g.limits.Answer)
+		defer cancel()
+		out, err := do(ctx, in)
+		if err != nil {
+			return nil, g.problemOf(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+func (g *Gateway) sessionRoutes() {
+	handle(g, op(http.MethodGet, "/api/sessions", "List and search the sessions that you may see", http.StatusOK), g.listSessions)
+	handle(g, op(http.MethodPost, "/api/sessions", "Open a session", http.StatusCreated, 403, 409, 422), g.openSession)
+	handle(g, op(http.MethodGet, "/api/sessions/{id}", "Show a session", http.StatusOK, 404, 410), g.showSession)
+	handle(g, op(http.MethodPost, "/api/sessions/{id}/close", "Close a session for good", http.StatusOK, 403, 404, 409, 410), g.closeSession)
+}
+
+type listIn struct {
+	State  string `query:"state" enum:"idle,working,approval,yield,ready,closed,aside" doc:"only sessions in this state"`
+	Agent  string `query:"agent" doc:"only sessions whose agent matches this pattern, in which * stands for any characters"`
+	Model  string `query:"model" doc:"only sessions whose model matches this pattern"`
+	Search string `query:"search" doc:"only sessions with this text in their ID or title, in any case"`
+	Sort   string `query:"sort" enum:"age,session,tokens,turns" default:"age" doc:"latest or most first"`
+	Limit  int    `query:"limit" minimum:"0" maximum:"10000" default:"100" doc:"at most this number; 0: all"`
+}
+
+type listOut struct {
+	Body struct {
+		Sessions []report.Summary `json:"sessions"`
+	}
+}
+
+func (g *Gateway) listSessions(ctx context.Context, in *listIn) (*listOut, error) {
+	p := person(ctx)
+	q := report.Query{
+		State: in.State, Agent: in.Agent, Model: in.Model, Search: in.Search, Sort: in.Sort, Limit: in.Limit,
+		May: func(s *loop.State) bool { return p.MaySee(subjectOf(s)) },
+	}
+	rows, err := q.List(ctx, g.client, g.complain)
+	out := &listOut{}
+	out.Body.Sessions = rows
+	return out, err
+}
+
+// complain logs an error that does not end a request.
+func (g *Gateway) complain(err error) { g.log.Warn("session not listed", zap.Error(err)) }
+
+type openIn struct {
+	CommandKey
+
+	Body struct {
+		ID       string   `json:"id,omitempty" maxLength:"128" pattern:"^[A-Za-z0-9_-]*$" doc:"of the session; without it, a new one"`
+		Model    string   `json:"model,omitempty" doc:"like anthropic:claude-sonnet-5-5; without model and agent, the gateway's default"`
+		Agent    string   `json:"agent,omitempty" doc:"the name of a published agent"`
+		Version  string   `json:"version,omitempty" doc:"of the agent; without it, the newest"`
+		System   string   `json:"system,omitempty" doc:"the system prompt"`
+		Text     string   `json:"text,omitempty" doc:"the first input, with which a turn begins"`
+		Files    []file   `json:"files,omitempty" doc:"of the first input"`
+		Metadata metadata `json:"metadata,omitempty" doc:"what the session's reports show; the key owner is reserved"`
+	}
+}
+
+// metadata is a set of JSON values.
+type metadata map[string]json.RawMessage
+
+// openedOut says which session was opened.
+type openedOut struct {
+	Location string `header:"Location"`
+	Body     accepted
+}
+
+func (g *Gateway) openSession(ctx context.Context, in *openIn) (*openedOut, error) {
+	p, command := person(ctx), ""
+	command, err := in.command()
+	if err != nil {
+		return nil, err
+	}
+	config, err := g.configOf(in.Body.Model, in.Body.Agent, in.Body.Version)
+	if err != nil {
+		return nil, err
+	}
+	agent := ""
+	if config.Agent != nil {
+		agent = config.Agent.Name
+	}
+	if !p.MayOpen(agent) {
+		return nil, mayNot("open this session")
+	}
+	o := client.Options{
+		ID: content.SessionID(cmp.Or(in.Body.ID, sessionOf(p.Name, command))), Config: config, SystemPrompt: in.Body.System, Command: command,
+	}
+	if o.Metadata, err = in.Body.Metadata.of(p.Name); err != nil {
+		return nil, err
+	}
+	if in.Body.Text != "" || len(in.Body.Files) > 0 {
+		item, err := inputItem(in.Body.Text, in.Body.Files)
+		if err != nil {
+			return nil, err
+		}
+		o.Input = []content.Item{item}
+	}
+	s, err := g.as(p).Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	_ = s.Close(ctx)
+	return &openedOut{"/api/sessions/" + string(o.ID), accepted{o.ID, command}}, nil
+}
+
+// sessionOf returns the ID of the session that a command opens, the same for every retry.
+func sessionOf(person, command string) string {
+	sum := sha256.Sum256([]byte("open\x00" + person + "\x00" + command))
+	const length = 13
+	return "s-" + hex.EncodeToString(sum[:length])
+}
+
+func (m metadata) of(owner string) (content.Metadata, error) {
+	if _, ok := m[metaOwner]; ok {
+		return nil, unprocessable("bad_metadata", "the metadata has the key owner", "leave it out: the gateway sets it")
+	}
+	var out content.Metadata
+	for k, v := range m {
+		out = out.With(k, v)
+	}
+	return out.With(metaOwner, owner), nil
+}
+
+// configOf returns how a session starts.
+func (g *Gateway) configOf(model, agent, version string) (events.Config, error) {
+	if model == "" && agent == "" {
+		return g.cfg.Defaults, nil
+	}
+	c := events.Config{Model: model}
+	if agent != "" {
+		c.Agent = &events.AgentRef{Name: agent, Version: version}
+	} else {
+		c.Rules = []events.Rule{{Tool: "*", Action: events.RuleGuard}}
+	}
+	if model != "" && g.cfg.Models != nil {
+		if err := usable(g.cfg.Models, model); err != nil {
+			return c, unprocessable("bad_model", err.Error(), "GET /api/models lists the models; a name may have options, as in openai:gpt-5.5?effort=low")
+		}
+	}
+	return c, nil
+}
+
+type sessionOut struct{ Body shown }
+
+// shown is a session, with what the sender may do with it.
+type shown struct {
+	report.Session
+
+	Title  string `json:"title"`
+	Owner  string `json:"owner,omitempty" doc:"who opened it, if that was a person of a gateway"`
+	Cursor string `json:"cursor" doc:"where GET …/events?after= continues without a gap"`
+	May    may    `json:"may"`
+}
+
+type may struct {
+	Drive  bool `json:"drive"`
+	Decide bool `json:"decide"`
+}
+
+func (g *Gateway) showSession(ctx context.Context, in *SessionPath) (*sessionOut, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	p := person(ctx)
+	return &sessionOut{shown{
+		Session: report.Of(s.state, s.head), Title: report.TitleOf(s.state), Owner: s.subject.Owner, Cursor: cursorOf(s).String(),
+		May: may{p.MayDrive(s.subject), p.MayDecide(s.subject)},
+	}}, nil
+}
+
+type closeIn struct {
+	SessionPath
+	CommandKey
+
+	Body struct {
+		Reason string `json:"reason,omitempty" maxLength:"1000"`
+	}
+}
+
+func (g *Gateway) closeSession(ctx context.Context, in *closeIn) (*acceptedOut, error) {
+	s, err := g.drive(ctx, in.ID, "close")
+	if err != nil {
+		return nil, err
+	}
+	return g.ask(ctx, s, in.CommandKey, commands.Close{Reason: in.Body.Reason})
+}
+
+// ask has a session decide a command, in the name of the sender.
+func (g *Gateway) ask(ctx context.Context, s seen, key CommandKey, c commands.Command) (*acceptedOut, error) {
+	id, err := key.command()
+	if err != nil {
+		return nil, err
+	}
+	one, err := g.as(person(ctx)).Attach(ctx, s.state.Session)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = one.Close(context.WithoutCancel(ctx)) }()
+	if err := one.AskAs(ctx, id, c); err != nil {
+		return nil, err
+	}
+	return &acceptedOut{accepted{s.state.Session, id}}, nil
+}

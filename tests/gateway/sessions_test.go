@@ -1,0 +1,67 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/events"
+)
+
+func TestASessionIsOpenedFollowedAndClosed(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.drive().Drain(w.T)
+		g := w.gateway()
+		key := with("Idempotency-Key", "0123456789-open-1")
+		id := g.open(map[string]any{"text": "Hi", "metadata": map[string]any{"ticket": 7}}, key)
+		if again := g.open(map[string]any{"text": "Hi"}, key); again != id {
+			t.Errorf("the retry opened %s, not %s", again, id)
+		}
+		f, err := g.follow(id, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.close()
+		var text strings.Builder
+		for entries := 0; ; {
+			e, err := f.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch e.kind {
+			case "piece":
+				var p struct{ Text string }
+				e.in(t, &p)
+				text.WriteString(p.Text)
+			case "entry":
+				entries++
+				var line struct{ Seq int }
+				if e.in(t, &line); line.Seq != entries || !strings.HasPrefix(e.id, fmt.Sprint(entries, ".")) {
+					t.Fatalf("entry %d is %s with ID %s", entries, e.data, e.id)
+				}
+			}
+			if strings.Contains(e.data, string(events.KindTurnFinished)) {
+				break
+			}
+		}
+		if text.String() != "Hello, world" {
+			t.Errorf("text %q", text.String())
+		}
+		var list struct {
+			Sessions []struct{ Session, State, Title string }
+		}
+		g.ok(http.MethodGet, "/api/sessions?search=hi", nil).in(t, &list)
+		if len(list.Sessions) != 1 || list.Sessions[0].Session != string(id) || list.Sessions[0].Title != "Hi" {
+			t.Errorf("sessions %+v", list)
+		}
+		g.ok(http.MethodPost, "/api/sessions/"+string(id)+"/close", map[string]any{"reason": "done"})
+		g.do(http.MethodPost, "/api/sessions/"+string(id)+"/input", map[string]any{"text": "more"}).problem(t, http.StatusConflict, "closed")
+		var shown struct{ State, Owner, Cursor string }
+		g.ok(http.MethodGet, "/api/sessions/"+string(id), nil).in(t, &shown)
+		if shown.State != "closed" || shown.Owner != "ops" {
+			t.Errorf("session %+v", shown)
+		}
+	})
+}

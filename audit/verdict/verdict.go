@@ -76,6 +76,9 @@ type Verdict struct {
 	// an earlier one cannot be interpreted. Zero: everything was checked.
 	UnjudgedFrom uint64 `json:"unjudged_from,omitempty"`
 
+	// UncheckedFiles counts the files that the journal refers to and whose bytes were not checked.
+	UncheckedFiles int `json:"unchecked_files,omitempty"`
+
 	// Keys says that the verifier has keys, so that a journal that is not signed stays at the level chain.
 	Keys bool `json:"-"`
 
@@ -213,6 +216,9 @@ func (v *Verdict) notProved() (out []string) {
 	}
 	if v.Level < Witnessed {
 		out = append(out, "time: each is by the clock of the driver that wrote the entry")
+	}
+	if v.UncheckedFiles > 0 {
+		out = append(out, fmt.Sprintf("files: the bytes of %d that the journal refers to were not checked", v.UncheckedFiles))
 	}
 	return append(out, "truth of results, and the identity of models: they are recorded as they arrived")
 }

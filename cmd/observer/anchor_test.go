@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -182,5 +184,19 @@ func TestFalseHeadersAndEntriesAfterATombstoneAreNamed(t *testing.T) {
 	send("s-gone", head, warning("s-gone", w), nil)
 	if code, _, errs := d.observe("verify", "s-gone"); code != 1 || !strings.Contains(errs, "follows the tombstone") {
 		t.Errorf("an entry after the tombstone: verify = %d %q", code, errs)
+	}
+}
+
+// The session was deleted, and its tombstone removed, after the deployment listed it.
+func TestASessionThatIsGoneWhenItsTurnComesIsAState(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	for _, listed := range []bool{true, false} {
+		v := verifier{listed: listed, require: verdict.Chain}
+		j := v.judge(t.Context(), &cli.Cell{Cell: d.cell, Conn: d.nc}, "s-1")
+		e, coded := errors.AsType[*cli.ExitError](j.outcome(&v))
+		if gone := coded && e.Code == cli.CodeGone && j.err == nil; gone != listed {
+			t.Errorf("listed %t: %v, %v", listed, j.outcome(&v), j.err)
+		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/attached"
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/heads"
@@ -26,11 +28,16 @@ the last entry elsewhere.
 
 With --proof it also writes a second file: the proof that the log of heads has an entry of the session, with
 the newest checkpoint that witnesses cosigned. It needs no server to be verified. Entries that are younger
-than that checkpoint, up to a minute, are not covered.`,
+than that checkpoint, up to a minute, are not covered.
+
+With --blobs it also writes the files that the journal refers to: those that people attached, and what tools
+returned that was too large. The journal names each by the hash of its bytes, which is the name in the folder.`,
 		Example: `  observer export s-42 > s-42.jsonl
   observer export s-42 --proof s-42.tlog-proof > s-42.jsonl
+  observer export s-42 --blobs s-42-files > s-42.jsonl
   observer export s-42 | zstd > s-42.jsonl.zst`,
 	}
+	blobs := blobsFlag(cmd, "`folder` to write with the files that the journal refers to")
 	proof := cmd.Flags().String("proof", "", "`file` to write with the proof that the log of heads has the session")
 	cmd.RunE = a.onSession(func(cmd *cobra.Command, cell *cli.Cell, s content.SessionID) error {
 		if *proof != "" { // before the journal, which then has all that the proof covers
@@ -45,8 +52,20 @@ than that checkpoint, up to a minute, are not covered.`,
 				return fmt.Errorf("--proof: %w", err)
 			}
 		}
-		if err := audit.Export(cmd.OutOrStdout(), read(cmd.Context(), cell, s, 1)); err != nil {
+		var files attached.Files
+		if err := audit.Export(cmd.OutOrStdout(), files.Watch(read(cmd.Context(), cell, s, 1))); err != nil {
 			return fmt.Errorf("export %s: %w", s, err)
+		}
+		if *blobs == "" {
+			return nil
+		}
+		missing, err := attached.Folder(*blobs).Save(cmd.Context(), files.All(), cell.Blobs())
+		if err == nil && len(missing) > 0 {
+			err = fmt.Errorf("%s: entry %d refers to the file %q (%s), which the deployment does not have; the others are written",
+				render.Plural(len(missing), "file is missing", "files are missing"), missing[0].Seq, missing[0].Name, missing[0].ID)
+		}
+		if err != nil {
+			return fmt.Errorf("--blobs: %w", err)
 		}
 		return nil
 	})

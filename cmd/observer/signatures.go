@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/attached"
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
@@ -115,18 +116,26 @@ func (k currentKeys) follow(ctx context.Context, r journal.Record) error {
 	return k.cell.Refresh(ctx)
 }
 
-// verify verifies records and, if there are keys, their signatures.
-func (v *verifier) verify(records iter.Seq2[journal.Record, error], anchors []audit.Anchor) (*verdict.Verdict, error) {
+// verify verifies records, if there are keys their signatures, and with a store the files that they refer to.
+func (v *verifier) verify(ctx context.Context, store attached.Store, records iter.Seq2[journal.Record, error], anchors []audit.Anchor) (*verdict.Verdict, error) {
 	check := audit.Verify
 	if v.file != "" {
 		check = audit.VerifyImported
 	}
-	if v.keys == nil {
-		return check(records, anchors...)
+	var files attached.Files
+	records = files.Watch(records)
+	var who *signed.Audit
+	if v.keys != nil {
+		who = signed.NewAudit(v.keys, v.signatures.every)
+		records = who.Watch(records)
 	}
-	who := signed.NewAudit(v.keys, v.signatures.every)
-	out, err := check(who.Watch(records), anchors...)
-	who.Judge(out)
+	out, err := check(records, anchors...)
+	if who != nil {
+		who.Judge(out)
+	}
+	if err == nil {
+		err = files.Judge(ctx, out, store)
+	}
 	if err != nil {
 		out.Level = verdict.None
 	}

@@ -13,10 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/attached"
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
@@ -34,6 +37,8 @@ then every fault, with its kind, entry and line; then what is not proved. -o jso
 No chain can show that a journal was truncated, or replaced from some entry on. To detect that, keep
 the output of "observer heads" out of reach of users who can change journals, and pass it as
 --anchor. Without SESSION all sessions in that file are verified.
+
+The files that a journal refers to are checked, too: those of a deployment, and with --file those in the folder --blobs.
 
 With --keys-root it checks who signed: the drivers of the session, its workers, and the people who gave input or
 decided. It lists them, and what is unsigned. --keys is the directory of keys that the root signed.
@@ -58,6 +63,7 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 	output := cli.OutputFlag(cmd, asText, asJSON)
 	anchor := anchorFlag(cmd)
 	proofs := proofFlags(cmd, "that the log of heads has the session")
+	blobs := blobsFlag(cmd, "with --file: `folder` that \"observer export --blobs\" wrote, whose files are checked")
 	all := cmd.Flags().Bool("all", false, "verify all sessions, several at once")
 	require := verdict.Chain
 	var signatures signatureFlags
@@ -70,7 +76,10 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 		case !*all && (*file == "") == (len(args) == 0) && (*anchor == "" && len(proofs.proofs) == 0 || *file != ""):
 			return cli.Usage("give a SESSION, --file, --all, --anchor or --proof")
 		}
-		v := verifier{app: a, cmd: cmd, file: *file, json: output.String() == asJSON, require: require, signatures: signatures}
+		if *blobs != "" && *file == "" {
+			return cli.Usage("--blobs is for --file: the blobs of a deployment are checked anyway")
+		}
+		v := verifier{app: a, cmd: cmd, file: *file, blobs: *blobs, json: output.String() == asJSON, require: require, signatures: signatures}
 		if err := signatures.check(*file != ""); err != nil {
 			return err
 		}
@@ -99,6 +108,7 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 				return err
 			}
 			if *all {
+				v.listed = true
 				if sessions, err = cell.Journal().Sessions(cmd.Context()); err != nil {
 					return err
 				}
@@ -114,15 +124,40 @@ func anchorFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("anchor", "", "`file` with earlier heads, which must still be in the journals; - is standard input")
 }
 
+// blobsFlag adds the flag that names a folder of files.
+func blobsFlag(cmd *cobra.Command, usage string) *string {
+	dir := cmd.Flags().String("blobs", "", usage)
+	_ = cmd.MarkFlagDirname("blobs") // the flag exists
+	return dir
+}
+
+// filesOf returns the files of a deployment, or nil without one.
+func filesOf(cell *cli.Cell) attached.Store {
+	if cell == nil {
+		return nil
+	}
+	return cell.Blobs()
+}
+
+// files returns where the files of an exported journal are, or nil.
+func (v *verifier) files() attached.Store {
+	if v.blobs == "" {
+		return nil
+	}
+	return attached.Folder(v.blobs)
+}
+
 // verifier verifies journals one by one.
 type verifier struct {
 	app     *app
 	cmd     *cobra.Command
 	file    string // "": sessions
+	blobs   string // the folder with the files that the exported journal refers to; "": there is none
 	json    bool
 	require verdict.Level
 	anchors []audit.Anchor // also of proofs
 	proofs  []proved
+	listed  bool // the sessions are those that the deployment listed
 	named   bool // the anchors and proofs name the sessions
 
 	signatures signatureFlags
@@ -201,7 +236,7 @@ func (v *verifier) judgeFile() (j judgment) {
 	if v.app.getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(fileMemory)
 	}
-	if j.Verdict, j.err = v.verify(audit.Import(in), v.anchors); j.err != nil {
+	if j.Verdict, j.err = v.verify(v.cmd.Context(), v.files(), audit.Import(in), v.anchors); j.err != nil {
 		j.err = fmt.Errorf("%s: %w", j.subject, j.err)
 	}
 	j.anchored = len(v.of(j.Session)) > 0
@@ -212,10 +247,24 @@ func (v *verifier) judgeFile() (j judgment) {
 // judge verifies a session.
 func (v *verifier) judge(ctx context.Context, cell *cli.Cell, s content.SessionID) (j judgment) {
 	anchors := v.of(s)
-	j.Verdict, j.err = v.verify(read(ctx, cell, s, 1), anchors)
+	j.Verdict, j.err = v.verify(ctx, filesOf(cell), read(ctx, cell, s, 1), anchors)
+	if _, bad := j.First(); (bad || j.err != nil) && j.Tombstone == nil && v.deleted(ctx, cell, s) { // while it was read
+		j.Verdict, j.err = v.verify(ctx, filesOf(cell), read(ctx, cell, s, 1), anchors)
+	}
+	if v.listed && errors.Is(j.err, journal.ErrNotFound) { // nor is its tombstone there any more
+		j.err, j.State = nil, verdict.Deleted
+		j.Settle()
+	}
 	j.subject, j.anchored, j.Session = "session "+string(s), len(anchors) > 0, s // even if there is no entry
 	v.addProofs(j)
 	return j
+}
+
+// deleted reports whether a session has a tombstone.
+func (v *verifier) deleted(ctx context.Context, cell *cli.Cell, s content.SessionID) bool {
+	last, err := cell.Journal().Last(ctx, s)
+	_, deleted := events.DeletionOf(last.Entry)
+	return err == nil && deleted
 }
 
 // of returns the anchors of a session.

@@ -1,0 +1,76 @@
+package attached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/turnlog/turnlog/internal/textfile"
+)
+
+// digest hashes, and counts what it got.
+type digest struct {
+	hash.Hash
+
+	n int
+}
+
+func (d *digest) Write(b []byte) (int, error) {
+	d.n += len(b)
+	return d.Hash.Write(b)
+}
+
+// Folder is a Store with one file for each, which has its ID as a name.
+type Folder string
+
+// CopyTo writes a file to w.
+func (d Folder) CopyTo(_ context.Context, id string, w io.Writer) (ok bool, err error) {
+	f, err := textfile.Open(filepath.Join(string(d), id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	if _, err := io.Copy(w, f); err != nil {
+		return false, fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	return true, nil
+}
+
+// Save copies files from a store into the folder, which it makes. It returns those that the store does not have; the
+// others are in the folder.
+func (d Folder) Save(ctx context.Context, files []File, from Store) (missing []File, err error) {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return nil, fmt.Errorf("save files: %w", err)
+	}
+	for _, f := range files {
+		ok, err := d.save(ctx, f.ID, from)
+		if err != nil {
+			return missing, fmt.Errorf("save file %s: %w", f.ID, err)
+		}
+		if !ok {
+			missing = append(missing, f)
+		}
+	}
+	return missing, nil
+}
+
+func (d Folder) save(ctx context.Context, id string, from Store) (ok bool, err error) {
+	out, err := os.CreateTemp(string(d), "new-*")
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = os.Remove(out.Name()) }() // it fails once the file is in its place
+	ok, err = from.CopyTo(ctx, id, out)
+	if err = errors.Join(err, out.Close()); err != nil || !ok {
+		return false, err
+	}
+	return true, os.Rename(out.Name(), filepath.Join(string(d), id))
+}

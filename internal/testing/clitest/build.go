@@ -9,11 +9,19 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
 )
+
+// lockPause is the pause between two tries to build while another test builds.
+const lockPause = 50 * time.Millisecond
+
 
 // Build builds commands of this module, named by patterns like ./cmd/..., and returns
 // the folder that holds them. All test packages share that folder, so the go command
-// links a command only if it has changed since any of them built it.
+// links a command only if it has changed since any of them built it. They build one after
+// another, or each would link what another one is linking.
 func Build(ctx context.Context, patterns ...string) (dir string, err error) {
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -25,6 +33,11 @@ func Build(ctx context.Context, patterns ...string) (dir string, err error) {
 	if err := os.MkdirAll(temp, 0o755); err != nil { //nolint:gosec // like every other output of a build
 		return "", fmt.Errorf("build for tests: %w", err)
 	}
+	lock := flock.New(filepath.Join(dir, "lock"))
+	if _, err := lock.TryLockContext(ctx, lockPause); err != nil {
+		return "", fmt.Errorf("build for tests: %w", err)
+	}
+	defer func() { _ = lock.Close() }()
 	// Without symbols for debuggers, linking takes half of the time.
 	build := exec.CommandContext(ctx, "go", append([]string{"build", "-ldflags=-s -w", "-o", dir + string(os.PathSeparator)}, patterns...)...)
 	build.Dir = root

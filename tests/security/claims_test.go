@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +17,13 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// keyring makes keys, each once.
+// keyring makes keys, each once. Its function is safe for concurrent use.
 func keyring() admin.KeyFunc {
+	var mu sync.Mutex // guards pairs
 	pairs := make(map[string]nkeys.KeyPair)
 	return func(kind nkeys.PrefixByte, name string) (pair nkeys.KeyPair, err error) {
+		mu.Lock()
+		defer mu.Unlock()
 		if pairs[name] == nil {
 			pairs[name], err = nkeys.CreatePair(kind)
 		}
@@ -27,15 +31,27 @@ func keyring() admin.KeyFunc {
 	}
 }
 
+// signed holds the accounts and users as JWTs. To sign them takes as long as all else that a cell needs, so
+// all cells have the same ones.
+var signed struct {
+	once   sync.Once
+	keys   admin.KeyFunc
+	claims *admin.Claims
+	err    error
+}
+
 // newSigned returns a cell whose server is in operator mode, with the accounts and users as JWTs.
 func newSigned(t testing.TB, v2 bool) *cell {
 	t.Helper()
-	keys := keyring()
-	claims, err := admin.Sign(apart(t), keys)
-	if err != nil {
-		t.Fatal(err)
+	signed.once.Do(func() {
+		signed.keys = keyring()
+		signed.claims, signed.err = admin.Sign(apart(t), signed.keys)
+	})
+	if signed.err != nil {
+		t.Fatal(signed.err)
 	}
-	return startSigned(t, fmt.Sprintf("feature_flags { js_ack_fc_v2: %t }\n", v2)+claims.Conf(), claims, keys)
+	conf := fmt.Sprintf("feature_flags { js_ack_fc_v2: %t }\n", v2) + signed.claims.Conf()
+	return startSigned(t, conf, signed.claims, signed.keys)
 }
 
 // startSigned starts a server in operator mode.

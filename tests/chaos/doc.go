@@ -8,7 +8,7 @@
 // never. In others, real nats-server processes are killed with -9, or a store is full. And each
 // stream but the journals goes back, in virtual time, while nodes are killed.
 //
-// All of it takes about three quarters of a minute on two cores. For more:
+// All of it takes about half a minute on two cores. For more:
 //
 //	go test ./tests/chaos -run Torture -chaos.duration 5m -chaos.runs 20 -chaos.seed 1
 //

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -10,6 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // there is little that lives long
 	embedded.PrepareForSynctest()
 	clitest.Parallel(5) // the tests mostly wait for servers
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))

@@ -38,7 +38,7 @@ func TestEveryStreamMayGoBack(t *testing.T) {
 					srv.Close()
 				})
 				c := torture.Config{
-					Seed: *seed, Duration: 30 * time.Second, Gap: time.Second, Sessions: 8, Nodes: 2, Workers: 2, Server: srv,
+					Seed: *seed, Duration: 30 * time.Second, Gap: time.Second, Sessions: *sessions / 6, Nodes: 2, Workers: 2, Server: srv,
 					Kinds: []torture.Kind{torture.StreamRolledBack, torture.NodeKilled}, Streams: []string{stream},
 				}
 				reminded, waited := &reminders{t: t}, &waiters{t: t}

@@ -33,8 +33,12 @@ type toolForm struct {
 
 func (m *Model) canonical(r model.Request) (request, error) {
 	f := form{Transcript: plain(r.Transcript), Schema: r.Schema}
-	for _, s := range r.Tools {
-		f.Tools = append(f.Tools, toolForm{Name: s.Name, Description: s.Description, InputSchema: s.InputSchema})
+	if m.tape.header.WithoutTools {
+		byDigest(f.Transcript)
+	} else {
+		for _, s := range r.Tools {
+			f.Tools = append(f.Tools, toolForm{Name: s.Name, Description: s.Description, InputSchema: s.InputSchema})
+		}
 	}
 	raw, err := json.Marshal(f)
 	if err != nil {

@@ -17,25 +17,38 @@ const (
 	maxWidth = 160 // bytes of a line
 )
 
-// explain describes how a request differs from the most similar recorded one, which is
-// the one with the shortest difference.
-func (t *tape) explain(asked request) string {
-	if len(t.exchanges) == 0 {
-		return "the request was not recorded: the cassette is empty"
-	}
-	var best []string
-	number := 0
+// nearest returns the number of the most similar recorded request, which is the one with the shortest
+// difference, and that difference. 0: the cassette is empty.
+func (t *tape) nearest(asked request) (number int, difference []string) {
 	for i, x := range t.exchanges {
-		if d := difference(x.Request, asked.canonical); number == 0 || len(d) < len(best) {
-			best, number = d, i+1
+		if d := differences(x.Request, asked.canonical); number == 0 || len(d) < len(difference) {
+			number, difference = i+1, d
 		}
+	}
+	return number, difference
+}
+
+// closest returns the exchange of the most similar recorded request.
+func (t *tape) closest(asked request) (found exchange, ok bool) {
+	n, _ := t.nearest(asked)
+	if n == 0 {
+		return exchange{}, false
+	}
+	return t.exchanges[n-1], true
+}
+
+// explain describes how a request differs from the most similar recorded one.
+func (t *tape) explain(asked request) string {
+	number, best := t.nearest(asked)
+	if number == 0 {
+		return "the request was not recorded: the cassette is empty"
 	}
 	return fmt.Sprintf("the request was not recorded; the most similar of %d is number %d (- recorded, + requested):\n%s",
 		len(t.exchanges), number, strings.Join(clipped(best), "\n"))
 }
 
-// difference returns the lines of a unified diff, without its header.
-func difference(a, b json.RawMessage) []string {
+// differences returns the lines of a unified diff, without its header.
+func differences(a, b json.RawMessage) []string {
 	unified := diff.Diff("recorded", indented(a), "requested", indented(b))
 	lines := strings.Split(strings.TrimSuffix(string(unified), "\n"), "\n")
 	return lines[min(3, len(lines)):] // the names of the two

@@ -23,6 +23,7 @@ const chunk = 24
 // Config configures a [Model].
 type Config struct {
 	Secrets []string // removed from cassettes; ignored if shorter than 8 bytes
+	Nearest bool     // a request that was not recorded gets the reply to the most similar one
 }
 
 // Model records the replies of another model, or replays them. It is safe for
@@ -33,6 +34,7 @@ type Model struct {
 	file    string      // "": parsed
 	source  []byte      // of a replay
 	secrets []secret
+	nearest bool
 
 	mu   sync.Mutex // guards tape
 	tape tape
@@ -70,7 +72,7 @@ func Parse(name string, data []byte, cfg Config) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cassette %s: %w", name, err)
 	}
-	return &Model{name: "replay:" + filepath.Base(name), source: bytes.Clone(data), secrets: secrets(cfg.Secrets), tape: t}, nil
+	return &Model{name: "replay:" + filepath.Base(name), source: bytes.Clone(data), secrets: secrets(cfg.Secrets), nearest: cfg.Nearest, tape: t}, nil
 }
 
 // Name returns record: or replay: and the last element of the cassette's name.
@@ -104,6 +106,9 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 
 func (m *Model) replay(ctx context.Context, r model.Request, asked request, emit func(content.Delta)) (model.Reply, error) {
 	x, ok := m.tape.find(asked.key, r.Attempt)
+	if !ok && m.nearest {
+		x, ok = m.tape.closest(asked)
+	}
 	if !ok {
 		return model.Reply{}, &model.Error{Class: content.ClassExhausted, Code: "not_recorded", Message: m.name + ": " + m.tape.explain(asked)}
 	}

@@ -24,6 +24,7 @@ type header struct {
 	Version      int                `json:"turnlog_cassette"`
 	Model        string             `json:"model"`
 	Capabilities model.Capabilities `json:"capabilities"`
+	WithoutTools bool               `json:"without_tools,omitempty"` // requests have no tools, and files by their digest; see FromJournal
 }
 
 // exchange is one request and its reply or failure.

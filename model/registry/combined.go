@@ -72,10 +72,13 @@ func openRecord(s Setup) (model.Model, error) {
 }
 
 func openReplay(s Setup) (model.Model, error) {
-	cfg := record.Config{Secrets: s.registry.secrets()}
+	match, _ := s.Ref.Option("match")
+	cfg := record.Config{Secrets: s.registry.secrets(), Nearest: match == "nearest"}
 	switch {
 	case s.Ref.Model == "":
 		return nil, errors.New("which cassette? write replay:FILE")
+	case match != "" && match != "strict" && match != "nearest":
+		return nil, fmt.Errorf("match=%s: use strict (a request that was not recorded fails) or nearest (it gets the reply to the most similar one)", match)
 	case s.Data != nil:
 		return made(record.Parse(s.Ref.Model, s.Data, cfg))
 	case s.Shared:

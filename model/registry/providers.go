@@ -33,7 +33,7 @@ func Providers() []Provider {
 		}, gemini.New),
 		{Name: "fallback", Usage: "fallback:NAME,NAME", Options: []string{"on"}, Open: openFallback},
 		{Name: "record", Usage: "record:FILE?model=NAME", Options: []string{"model"}, Open: openRecord},
-		{Name: "replay", Usage: "replay:FILE", Open: openReplay},
+		{Name: "replay", Usage: "replay:FILE", Options: []string{"match"}, Open: openReplay},
 		{Name: "scripted", Usage: "scripted:FILE", Open: openScript},
 		{Name: Demo, Usage: Demo, Open: openDemo},
 	}

@@ -164,6 +164,7 @@ func TestInvalidNamesAreRejected(t *testing.T) {
 		{"replay", "", "which cassette? write replay:FILE"},
 		{"replay:none.jsonl", "", "cassette: open none.jsonl: no such file"},
 		{"replay:x", "nonsense", "line 1: not the header of a cassette"},
+		{"replay:x?match=fuzzy", "", "match=fuzzy: use strict"},
 	} {
 		m, err := r.Open(tt.name, bytesOf(tt.data))
 		if err == nil || m != nil || !strings.Contains(err.Error(), tt.want) {

@@ -1,0 +1,135 @@
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// Kind is what a step is.
+type Kind string
+
+// The kinds of steps.
+const (
+	Input    Kind = "input"
+	Reply    Kind = "reply"  // the text of a reply
+	Call     Kind = "call"   // that a reply asks for
+	Result   Kind = "result" // of a call
+	Decision Kind = "decision"
+	End      Kind = "end" // of a turn
+)
+
+// Step is one thing that happened.
+type Step struct {
+	Kind Kind         `json:"kind"`
+	Tool string       `json:"tool,omitempty"` // of a call, its result and its decision
+	Line string       `json:"line"`           // what it says
+	Seq  uint64       `json:"seq"`            // of the entry
+	At   content.Time `json:"at"`
+}
+
+// same reports whether two steps say the same.
+func (s Step) same(t Step) bool { return s.Kind == t.Kind && s.Tool == t.Tool && s.Line == t.Line }
+
+// Side is what is compared of one session.
+type Side struct {
+	Session content.SessionID `json:"session"`
+	Entries uint64            `json:"entries"`
+	Turns   int               `json:"turns"`
+	Rounds  int               `json:"rounds"` // model calls that ended with a reply
+	Calls   int               `json:"calls"`
+	Usage   content.Usage     `json:"usage"`
+	Outcome string            `json:"outcome"` // how the last turn ended; "": it has not
+}
+
+// Reader reads one journal. The zero Reader is ready for use by one goroutine.
+type Reader struct {
+	Side
+
+	steps []Step
+	tools map[content.CallID]string
+}
+
+// Add reads the next record of the journal.
+func (r *Reader) Add(rec journal.Record) {
+	r.Session, r.Entries = rec.Entry.Session, rec.Seq
+	for _, ev := range rec.Entry.Events {
+		r.fold(rec, ev)
+	}
+}
+
+func (r *Reader) fold(rec journal.Record, ev events.Event) {
+	step := func(k Kind, tool, line string) {
+		r.steps = append(r.steps, Step{Kind: k, Tool: tool, Line: line, Seq: rec.Seq, At: rec.Entry.At})
+	}
+	switch ev := ev.(type) { //nolint:gochecksumtype // the others differ between any two sessions, or follow from these
+	case events.InputQueued:
+		for _, it := range ev.Items {
+			step(Input, "", text(it))
+		}
+	case events.ReplyRecorded:
+		r.Rounds++
+		for _, it := range ev.Items {
+			if t := text(it); t != "" {
+				step(Reply, "", t)
+			}
+		}
+	case events.ToolCallRequested:
+		if r.tools == nil {
+			r.tools = make(map[content.CallID]string)
+		}
+		r.tools[ev.Call.ID] = ev.Call.Name
+		r.Calls++
+		step(Call, ev.Call.Name, compact(ev.Call.Input))
+	case events.ApprovalResolved:
+		line := string(ev.Outcome)
+		if len(ev.Input) > 0 {
+			line += " with " + compact(ev.Input)
+		}
+		step(Decision, r.tools[ev.Call], join(line, ev.Reason))
+	case events.ToolResultReceived:
+		step(Result, ev.Result.Name, join(string(ev.Result.Status), ev.Result.Text()))
+	case events.UsageUpdated:
+		r.Usage = r.Usage.Add(ev.Usage)
+	case events.TurnFinished:
+		r.Turns++
+		r.Outcome = string(ev.FinishReason)
+		step(End, "", join(r.Outcome, ev.Error))
+	}
+}
+
+func join(what, more string) string {
+	if more == "" {
+		return what
+	}
+	return what + ": " + more
+}
+
+// text returns the text of an item, and a line for each of its files.
+func text(it content.Item) string {
+	var parts []string
+	for _, p := range it.Parts {
+		switch {
+		case p.Media != nil:
+			parts = append(parts, fmt.Sprintf("[%s %s, %d bytes]", p.Kind, p.Name, p.Size()))
+		case p.Kind == content.TextKind:
+			parts = append(parts, p.Text)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// compact returns arguments in one form, whatever the model wrote.
+func compact(input json.RawMessage) string {
+	var v any
+	if json.Unmarshal(input, &v) == nil {
+		if b, err := json.Marshal(v); err == nil {
+			return string(b)
+		}
+	}
+	return string(input)
+}

@@ -26,6 +26,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/bench"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/doctor"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/journals"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/keys"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/logs"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/schedule"
@@ -73,6 +74,7 @@ func newRootCommand(a *app.App) *cobra.Command {
 		agents.Command, agents.Models, agents.Tools, schedule.Command, keys.Command, logs.Notary, logs.Witness,
 		sessions.Command, sessions.GC, sessions.Calls, sessions.Cancel, sessions.Detach,
 		sessions.Approvals, sessions.Approve, sessions.Deny, sessions.Dead,
+		journals.Diff, journals.Cassette,
 		bench.Command, bench.Torture, version,
 	} {
 		root.AddCommand(command(a))

@@ -87,14 +87,14 @@ func plainParts(parts []content.Part, number func(content.CallID) content.CallID
 // secret is text to remove, escaped as in JSON.
 type secret []byte
 
-// minSecret is the minimum length of a secret. Shorter ones may be parts of words.
-const minSecret = 8
+// MinSecret is the minimum length of a secret in bytes. Shorter ones may be parts of words.
+const MinSecret = 8
 
 func secrets(texts []string) []secret {
 	var all []secret
 	for _, text := range texts {
 		quoted, err := json.Marshal(text)
-		if err == nil && len(text) >= minSecret {
+		if err == nil && len(text) >= MinSecret {
 			all = append(all, secret(quoted[1:len(quoted)-1]))
 		}
 	}

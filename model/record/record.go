@@ -22,7 +22,7 @@ const chunk = 24
 
 // Config configures a [Model].
 type Config struct {
-	Secrets []string // removed from cassettes; ignored if shorter than 8 bytes
+	Secrets []string // removed from cassettes; ignored if shorter than MinSecret
 	Nearest bool     // a request that was not recorded gets the reply to the most similar one
 }
 

@@ -90,6 +90,10 @@ var pages = map[string]page{
 		servers: 1,
 		before:  []string{"driver-node &", `turnlog run --session plan-7 "What is here?"`},
 	},
+	"docs/time-travel.md": {
+		servers: 1,
+		before:  []string{"driver-node &", "tool-worker &", `turnlog run --session plan-7 "What is here?"`},
+	},
 	"docs/tools.md": {
 		servers: 1,
 		before:  []string{"turnlog provision --server 127.0.0.1:4222", "tool-worker --server 127.0.0.1:4222 &"},

@@ -1,0 +1,47 @@
+package journals
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/model/record"
+)
+
+// Cassette returns the command that makes a cassette of a session.
+func Cassette(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cassette SESSION",
+		Short: "Make a cassette of a session, to replay its models without them",
+		Long: `Prints a cassette with every reply and failure of the models of a session, or of an exported file (an
+argument with a dot or a slash). The model replay:FILE then answers the same conversations with them, also with
+other tools; with replay:FILE?match=nearest it answers others like the most similar one.
+
+A cassette contains what people and tools wrote. --redact removes a text from it.`,
+		Example: `  turnlog cassette plan-7 > plan-7.cassette
+  turnlog run --model replay:plan-7.cassette "What is here?"`,
+		Args: cobra.ExactArgs(1),
+	}
+	r := a.RemoteClient(cmd)
+	redact := cmd.Flags().StringArray("redact", nil, "remove this `text` of at least 8 bytes from the cassette; repeatable")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, text := range *redact {
+			if len(text) < record.MinSecret {
+				return cli.Usage("--redact: give at least %d bytes: shorter texts are parts of words", record.MinSecret)
+			}
+		}
+		return with(cmd.Context(), r, args, func(records func(string) iter.Seq2[journal.Record, error]) error {
+			data, err := record.FromJournal(records(args[0]), record.Config{Secrets: *redact})
+			if err != nil {
+				return fmt.Errorf("cassette of %s: %w", args[0], err)
+			}
+			_, err = a.Out.Write(data)
+			return err
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,89 @@
+// Package journals holds the commands that make something of whole journals: a comparison, a cassette.
+//
+// The one idea: a journal is that of a session of a deployment, or an exported file, and a command does not
+// care which.
+package journals
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/textfile"
+	"github.com/turnlog/turnlog/session"
+)
+
+// isFile reports whether an argument names an exported file: no session has such an ID.
+func isFile(arg string) bool { return strings.ContainsAny(arg, "./") }
+
+// with calls do with the journals of the arguments, each a session or an exported file. It connects only
+// if one is a session.
+func with(ctx context.Context, r *app.Remote, args []string, do func(func(arg string) iter.Seq2[journal.Record, error]) error) error {
+	local := true
+	for _, arg := range args {
+		if isFile(arg) {
+			continue
+		}
+		if _, err := cli.ParseSession(arg); err != nil {
+			return err
+		}
+		local = false
+	}
+	if local {
+		return do(file)
+	}
+	return r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
+		return do(func(arg string) iter.Seq2[journal.Record, error] {
+			if isFile(arg) {
+				return file(arg)
+			}
+			return remote(ctx, c, content.SessionID(arg))
+		})
+	})
+}
+
+// file reads an export.
+func file(name string) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		f, err := textfile.Open(name)
+		if err != nil {
+			yield(journal.Record{}, cli.Usage("%w", err))
+			return
+		}
+		defer func() { _ = f.Close() }() // only read
+		for rec, err := range audit.Import(f) {
+			if err != nil {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// remote reads the journal of a session. A session without one is an error.
+func remote(ctx context.Context, c *client.Client, id content.SessionID) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		n := 0
+		for rec, err := range c.Records(ctx, id) {
+			n++
+			if err != nil {
+				err = app.NoSession(id, err)
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+		if n == 0 {
+			yield(journal.Record{}, app.NoSession(id, session.ErrNotFound))
+		}
+	}
+}

@@ -53,11 +53,6 @@ func (c *Client) follow(ctx context.Context, s content.SessionID, entries func(c
 	}
 }
 
-// Records yields a session's entries so far.
-func (c *Client) Records(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
-	return c.journal.Read(ctx, s, 0)
-}
-
 type records = iter.Seq2[journal.Record, error]
 
 // feed yields entries with live events between them, until ctx ends. It subscribes to live

@@ -31,6 +31,7 @@ It exits with 1 if they differ.`,
 	}
 	r := a.RemoteClient(cmd)
 	output := a.Output(cmd, "text", "side", "json")
+	exit := cmd.Flags().Bool("exit-code", false, "exit with 1 if they differ")
 	width := cmd.Flags().Int("width", 160, "columns of -o side")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var d *compare.Diff
@@ -60,7 +61,7 @@ It exits with 1 if they differ.`,
 			}
 			return render.Compare(w, style, d)
 		})
-		if err == nil && !d.Same {
+		if err == nil && *exit && !d.Same {
 			return &cli.ExitError{Code: 1}
 		}
 		return err

@@ -106,7 +106,7 @@ func (c *deployed) live(t *testing.T) {
 		tools = append(tools, tool.Wrap(own, c.echoing))
 	}
 	r, err := torture.Run(t.Context(), torture.Config{
-		Seed: c.seed, Duration: time.Minute, Rest: 20 * time.Minute, Sessions: 2 + d.IntN(4), Nodes: 2, Workers: 2, Local: d.IntN(2) == 0,
+		Seed: c.seed, Duration: 30 * time.Second, Rest: 20 * time.Minute, Sessions: 2 + d.IntN(4), Nodes: 2, Workers: 2, Local: d.IntN(2) == 0,
 		Server: c.server, Dir: t.TempDir(), Logger: zap.New(commandLog{zap.DebugLevel, c.world}),
 		Workload: torture.Workload{
 			Config: c.config, Node: c.node(), Tools: tools, Tail: tail,

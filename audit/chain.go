@@ -121,8 +121,12 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 		c.broken(verdict.Unreadable, r.Seq, wholeEntries, "it cannot be read: %v", err)
 		return e, false
 	}
-	if again, err := e.Encode(); !isSealed && (err != nil || !bytes.Equal(again, r.Payload)) {
-		c.fault(verdict.Tampered, r.Seq, wholeEntries, "its bytes are not those that Turnlog writes for it: a field occurs twice, or is unknown, or is written in another form")
+	switch again, err := e.Encode(); {
+	case isSealed, err == nil && bytes.Equal(again, r.Payload):
+	case e.IsPartOf(r.Payload):
+		c.broken(verdict.Newer, r.Seq, wholeEntries, "it has fields that this release does not know: a newer release wrote it")
+	default:
+		c.fault(verdict.Tampered, r.Seq, wholeEntries, "its bytes are not those that Turnlog writes for it: a field occurs twice, or is written in another form")
 	}
 	if len(e.Kinds()) == 0 {
 		c.fault(verdict.Forged, r.Seq, wholeEntries, "it has no events")

@@ -170,6 +170,13 @@ func (e Entry) encodeHead(w *wire.Writer) error {
 	return w.Value(e.Cursors)
 }
 
+// IsPartOf reports whether the payload says what e says, and more in fields that this release does not know: a later
+// one wrote it.
+func (e Entry) IsPartOf(payload []byte) bool {
+	known, err := e.Encode()
+	return err == nil && wire.Extends(payload, known)
+}
+
 func encodeEvents(w *wire.Writer, evs []Event) error {
 	w.Array(2 * len(evs))
 	for _, ev := range evs {

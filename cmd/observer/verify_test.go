@@ -157,7 +157,7 @@ func TestEntriesOfALaterFormatAreShownRaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload[1] = 2
+	payload[1] = events.VersionSealed + 1
 	forge("8", payload, nats.Header{"Turnlog-Prev": {w.head.Hash.String()}})
 	code, out, errs := d.observe("events", "s-42")
 	const says = "format version 2 is newer than this release, which reads up to 1"

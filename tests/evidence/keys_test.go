@@ -1,0 +1,330 @@
+package evidence
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/signed"
+	"github.com/turnlog/turnlog/audit/statement"
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/tool"
+)
+
+const cell = "turnlog"
+
+// cast are the owners of the keys of a deployment, and its directory.
+type cast struct {
+	t                     *testing.T
+	root                  *keys.Signer
+	node, other, ada, gpu *keys.Signer
+	stranger              *keys.Signer // whom no directory has
+	dir                   keys.Directory
+}
+
+func newCast(t *testing.T) *cast {
+	t.Helper()
+	root, err := keys.NewRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cast{t: t, root: root, dir: keys.Directory{Cell: cell, Version: 1}}
+	c.node, c.other = c.add("node-1", keys.Driver), c.add("node-2", keys.Driver)
+	c.ada, c.gpu = c.add("ada", keys.Client, keys.Approver), c.add("gpu", keys.Worker)
+	if c.stranger, err = keys.New(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *cast) add(name string, roles ...keys.Role) *keys.Signer {
+	c.t.Helper()
+	k, err := keys.New()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.dir.Keys = append(c.dir.Keys, keys.Key{Public: k.Public(), Roles: roles, Name: name})
+	return k
+}
+
+// signedEntries are those of entries, whose acts are signed: the input and the decision by ada, the result by gpu.
+func (c *cast) signedEntries() []events.Entry {
+	list := entries()
+	list[0].Events[0] = events.DriverClaimed{Epoch: 1, Node: "n1", Key: c.node.ID(), Keys: 1}
+	in := list[2].Events[0].(events.InputQueued) //nolint:forcetypeassert // see entries
+	in.Signature = sign(c.ada, statement.Input(cell, "s-1", list[2].Cause, false, in))
+	list[2].Events[0] = in
+	asked := list[5].Events[0].(events.ApprovalRequired).Approval //nolint:forcetypeassert // likewise
+	decided := list[6].Events[0].(events.ApprovalResolved)        //nolint:forcetypeassert // likewise
+	decided.Signature = sign(c.ada, statement.Resolved(cell, "s-1", list[6].Cause, asked, decided))
+	list[6].Events[0] = decided
+	ran := list[6].Events[1].(events.ToolDispatched) //nolint:forcetypeassert // likewise
+	ran.Queue = "q"
+	list[6].Events[1] = ran
+	result := list[7].Events[0].(events.ToolResultReceived) //nolint:forcetypeassert // likewise
+	result.Signature = sign(c.gpu, c.resultOf(result.Result))
+	list[7].Events[0] = result
+	return list
+}
+
+func (c *cast) resultOf(r content.ToolResult) []byte {
+	return statement.Result(cell, statement.Call{
+		Session: "s-1", Call: "c1", Place: "t1-r1-c1", Attempt: 1, Tool: "write", Input: tool.Digest(input),
+	}, statement.ResultDigest(r))
+}
+
+func sign(by *keys.Signer, text []byte) *content.Signature {
+	s := by.Sign(text)
+	return &s
+}
+
+// write chains and signs entries.
+func (c *cast) write(list []events.Entry, by *keys.Signer) []journal.Record {
+	records := seal(c.t, list)
+	for i := range records {
+		records[i].Signature = by.Sign(statement.Entry(cell, "s-1", records[i].Seq, records[i].Hash))
+	}
+	return records
+}
+
+// judge verifies an export of the records.
+func (c *cast) judge(records []journal.Record, every bool) *verdict.Verdict {
+	c.t.Helper()
+	raw, err := c.dir.Sign(c.root)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	d, err := keys.Open(raw, c.root.Public())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	who := signed.NewAudit(d, every)
+	v, err := audit.VerifyImported(who.Watch(audit.Import(strings.NewReader(join(export(c.t, records))))))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	who.Judge(v)
+	return v
+}
+
+// forgery changes a signed journal, and is found at an entry.
+type forgery struct {
+	seq    uint64
+	every  bool // found only if every signature is checked
+	change func(c *cast, r []journal.Record) []journal.Record
+}
+
+func TestEveryForgedSignatureIsFound(t *testing.T) {
+	t.Parallel()
+	whole := newCast(t)
+	for _, every := range []bool{false, true} {
+		if v := whole.judge(whole.write(whole.signedEntries(), whole.node), every); v.Exit(verdict.Signed) != verdict.ExitReached {
+			t.Fatalf("control: level %s, %v", v.Level, v.Faults)
+		}
+	}
+	for name, f := range merged(forgedEntries(), forgedKeys(), forgedActs()) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCast(t)
+			records := f.change(c, c.write(c.signedEntries(), c.node))
+			if v := c.judge(records, false); f.every && len(v.Faults) > 0 {
+				t.Errorf("without every signature: %v", v.Faults)
+			}
+			v := c.judge(records, f.every)
+			first, _ := v.First()
+			if first.Kind != verdict.Forged || first.Seq != f.seq || v.Exit(verdict.Chain) != verdict.ExitFault {
+				t.Errorf("level %s, %v; want entry %d forged", v.Level, v.Faults, f.seq)
+			}
+		})
+	}
+}
+
+func merged(all ...map[string]forgery) map[string]forgery {
+	out := map[string]forgery{}
+	for _, some := range all {
+		for name, f := range some {
+			out[name] = f
+		}
+	}
+	return out
+}
+
+// forgedEntries change signatures of entries.
+func forgedEntries() map[string]forgery {
+	at := func(n int, edit func(c *cast, r []journal.Record, s *content.Signature)) func(*cast, []journal.Record) []journal.Record {
+		return func(c *cast, r []journal.Record) []journal.Record {
+			edit(c, r, &r[n-1].Signature)
+			return r
+		}
+	}
+	strip := func(_ *cast, _ []journal.Record, s *content.Signature) { *s = content.Signature{} }
+	other := func(text func(r journal.Record) []byte) func(*cast, []journal.Record, *content.Signature) {
+		return func(c *cast, r []journal.Record, s *content.Signature) { *s = c.node.Sign(text(r[8])) }
+	}
+	return map[string]forgery{
+		"entry: the last signature is stripped": {9, false, at(9, strip)},
+		"entry: one in the middle is stripped":  {4, false, at(4, strip)},
+		"entry: that of the claim is stripped":  {1, false, at(1, strip)},
+		"entry: all are stripped": {1, false, func(_ *cast, r []journal.Record) []journal.Record {
+			for i := range r {
+				r[i].Signature = content.Signature{}
+			}
+			return r
+		}},
+		"entry: the last is another entry's":    {9, false, at(9, func(_ *cast, r []journal.Record, s *content.Signature) { *s = r[7].Signature })},
+		"entry: one in the middle is another's": {4, true, at(4, func(_ *cast, r []journal.Record, s *content.Signature) { *s = r[4].Signature })},
+		"entry: a bit differs":                  {9, false, at(9, func(_ *cast, _ []journal.Record, s *content.Signature) { s.Bytes[7] ^= 1 })},
+		"entry: the first half is zero":         {9, false, at(9, func(_ *cast, _ []journal.Record, s *content.Signature) { clear(s.Bytes[:32]) })},
+		"entry: it names another driver":        {9, false, at(9, func(c *cast, _ []journal.Record, s *content.Signature) { s.Key = c.other.ID() })},
+		"entry: it names nobody":                {9, false, at(9, func(c *cast, _ []journal.Record, s *content.Signature) { s.Key = c.stranger.ID() })},
+		"entry: another driver signed it": {9, false, at(9, func(c *cast, r []journal.Record, s *content.Signature) {
+			*s = c.other.Sign(statement.Entry(cell, "s-1", 9, r[8].Hash))
+		})},
+		"entry: of another cell":                  {9, false, at(9, other(func(r journal.Record) []byte { return statement.Entry("other", "s-1", 9, r.Hash) }))},
+		"entry: of another session":               {9, false, at(9, other(func(r journal.Record) []byte { return statement.Entry(cell, "s-2", 9, r.Hash) }))},
+		"entry: of another number":                {9, false, at(9, other(func(r journal.Record) []byte { return statement.Entry(cell, "s-1", 8, r.Hash) }))},
+		"entry: of another hash":                  {9, false, at(9, other(func(journal.Record) []byte { return statement.Entry(cell, "s-1", 9, events.Hash{1}) }))},
+		"entry: over a snapshot of the same head": {9, false, at(9, other(func(r journal.Record) []byte { return []byte("turnlog-snapshot/v1\n" + r.Hash.String()) }))},
+		"entry: the end is written again":         {9, false, rewriteEnd},
+	}
+}
+
+// rewriteEnd replaces the last entry by one that the writer cannot sign.
+func rewriteEnd(c *cast, r []journal.Record) []journal.Record {
+	list := c.signedEntries()
+	done := list[8].Events[0].(events.ReplyRecorded) //nolint:forcetypeassert // see entries
+	done.Items = []content.Item{content.AssistantText("nothing was written")}
+	list[8].Events[0] = done
+	again := c.write(list, c.node)
+	again[8].Signature = r[8].Signature
+	return again
+}
+
+// forgedKeys change whose the keys are.
+func forgedKeys() map[string]forgery {
+	directory := func(edit func(k []keys.Key, at content.Time)) func(*cast, []journal.Record) []journal.Record {
+		return func(c *cast, r []journal.Record) []journal.Record {
+			edit(c.dir.Keys, r[0].Entry.At)
+			return r
+		}
+	}
+	by := func(who func(c *cast) *keys.Signer) func(*cast, []journal.Record) []journal.Record {
+		return func(c *cast, _ []journal.Record) []journal.Record {
+			list := c.signedEntries()
+			list[0].Events[0] = events.DriverClaimed{Epoch: 1, Node: "n1", Key: who(c).ID(), Keys: 1}
+			return c.write(list, who(c))
+		}
+	}
+	return map[string]forgery{
+		"key: all by a stranger":      {9, false, by(func(c *cast) *keys.Signer { return c.stranger })},
+		"key: all by a person":        {9, false, by(func(c *cast) *keys.Signer { return c.ada })},
+		"key: all by a worker":        {9, false, by(func(c *cast) *keys.Signer { return c.gpu })},
+		"key: revoked before":         {9, false, directory(func(k []keys.Key, at content.Time) { k[0].Revoked = &keys.Revocation{At: at} })},
+		"key: revoked in the middle":  {9, false, directory(func(k []keys.Key, at content.Time) { k[0].Revoked = &keys.Revocation{At: at + 4} })},
+		"key: not valid yet":          {9, false, directory(func(k []keys.Key, at content.Time) { k[0].From = at.Add(time.Hour) })},
+		"key: of another role":        {9, false, directory(func(k []keys.Key, _ content.Time) { k[0].Roles = []keys.Role{keys.Client} })},
+		"key: not in the directory":   {9, false, func(c *cast, r []journal.Record) []journal.Record { c.dir.Keys = c.dir.Keys[1:]; return r }},
+		"key: the approver's revoked": {7, false, directory(func(k []keys.Key, at content.Time) { k[2].Revoked = &keys.Revocation{At: at + 5} })},
+		"key: the approver no longer": {7, false, directory(func(k []keys.Key, _ content.Time) { k[2].Roles = []keys.Role{keys.Client} })},
+		"key: the client's not there": {3, false, directory(func(k []keys.Key, _ content.Time) { k[2].Roles = []keys.Role{keys.Approver} })},
+		"key: the worker's of no one": {8, false, func(c *cast, r []journal.Record) []journal.Record { c.dir.Keys = c.dir.Keys[:3]; return r }},
+		"key: the directory of another cell": {3, false, func(c *cast, r []journal.Record) []journal.Record {
+			c.dir.Cell = "other"
+			return r
+		}},
+		"key: unsigned although it is required": {1, false, func(c *cast, _ []journal.Record) []journal.Record {
+			c.dir.Require(keys.Driver, 1)
+			return seal(c.t, entries())
+		}},
+		"key: an unsigned decision although it is required": {7, false, func(c *cast, _ []journal.Record) []journal.Record {
+			c.dir.Require(keys.Approver, 1)
+			list := c.signedEntries()
+			list[6].Events[0] = edited1(list[6].Events[0], func(e *events.ApprovalResolved) { e.Signature = nil })
+			return c.write(list, c.node)
+		}},
+	}
+}
+
+// edited1 returns an event with a change.
+func edited1[E events.Event](ev events.Event, edit func(*E)) events.Event {
+	e := ev.(E) //nolint:forcetypeassert // see entries
+	edit(&e)
+	return e
+}
+
+// forgedActs are journals that their driver wrote, and that say something else than people and workers signed.
+func forgedActs() map[string]forgery {
+	lie := func(edit func(c *cast, e []events.Entry)) func(*cast, []journal.Record) []journal.Record {
+		return func(c *cast, _ []journal.Record) []journal.Record {
+			list := c.signedEntries()
+			edit(c, list)
+			return c.write(list, c.node)
+		}
+	}
+	decision := func(edit func(c *cast, e *events.ApprovalResolved)) func(*cast, []journal.Record) []journal.Record {
+		return lie(func(c *cast, e []events.Entry) {
+			e[6].Events[0] = edited1(e[6].Events[0], func(r *events.ApprovalResolved) { edit(c, r) })
+		})
+	}
+	other := json.RawMessage(`{"path":"/etc/passwd"}`)
+	return map[string]forgery{
+		"act: other input": {3, false, lie(func(_ *cast, e []events.Entry) {
+			hi := []content.Item{content.UserText("delete it")}
+			e[2].Events[0] = edited1(e[2].Events[0], func(q *events.InputQueued) { q.Items = hi })
+			e[3].Events[0] = edited1(e[3].Events[0], func(q *events.InputAccepted) { q.Items = hi })
+		})},
+		"act: input of another command": {3, false, lie(func(_ *cast, e []events.Entry) { e[2].Cause = "another" })},
+		"act: a decision for always":    {7, false, decision(func(_ *cast, r *events.ApprovalResolved) { r.Always = true })},
+		"act: a decision with a reason": {7, false, decision(func(_ *cast, r *events.ApprovalResolved) { r.Reason = "it is safe" })},
+		"act: a decision by a worker":   {7, false, decision(func(c *cast, r *events.ApprovalResolved) { r.Signature = sign(c.gpu, []byte("x")) })},
+		"act: a decision by a stranger": {7, false, decision(func(c *cast, r *events.ApprovalResolved) { r.Signature = sign(c.stranger, []byte("x")) })},
+		"act: a decision in another cell": {7, false, decision(func(c *cast, r *events.ApprovalResolved) {
+			r.Signature = sign(c.ada, statement.Command("other", "s-1", "cmd-g", "resolve_approval", "x"))
+		})},
+		"act: a decision about another question": {7, false, lie(func(_ *cast, e []events.Entry) {
+			e[5].Events[0] = edited1(e[5].Events[0], func(a *events.ApprovalRequired) { a.Approval.Summary = "read a file" })
+		})},
+		"act: a decision about other arguments": {7, false, lie(func(_ *cast, e []events.Entry) {
+			d := tool.Digest(other)
+			e[4].Events[0] = edited1(e[4].Events[0], func(r *events.ReplyRecorded) {
+				r.Items = []content.Item{content.NewItem(content.Assistant, content.CallPart(content.ToolCall{ID: "c1", Name: "write", Input: other}))}
+			})
+			e[4].Events[2] = edited1(e[4].Events[2], func(r *events.ToolCallRequested) { r.Call.Input, r.Routing.Digest = other, d })
+			e[5].Events[0] = edited1(e[5].Events[0], func(a *events.ApprovalRequired) { a.Approval.Input, a.Approval.Digest = other, d })
+			e[6].Events[0] = edited1(e[6].Events[0], func(r *events.ApprovalResolved) { r.Digest = d })
+			e[6].Events[1] = edited1(e[6].Events[1], func(r *events.ToolDispatched) { r.Digest = d })
+		})},
+		"act: another result": {8, true, lie(func(_ *cast, e []events.Entry) {
+			e[7].Events[0] = edited1(e[7].Events[0], func(r *events.ToolResultReceived) {
+				r.Result = content.NewResult("c1", "write", content.StatusOK, "all is well")
+			})
+		})},
+		"act: a result of another attempt": {8, true, lie(func(c *cast, e []events.Entry) {
+			e[7].Events[0] = edited1(e[7].Events[0], func(r *events.ToolResultReceived) {
+				of := statement.Call{Session: "s-1", Call: "c1", Place: "t1-r1-c1", Attempt: 2, Tool: "write", Input: tool.Digest(input)}
+				r.Signature = sign(c.gpu, statement.Result(cell, of, statement.ResultDigest(r.Result)))
+			})
+		})},
+		"act: a result signed by a person": {8, true, lie(func(c *cast, e []events.Entry) {
+			e[7].Events[0] = edited1(e[7].Events[0], func(r *events.ToolResultReceived) { r.Signature = sign(c.ada, c.resultOf(r.Result)) })
+		})},
+	}
+}
+
+// The envelope that a client signs and the statement that an audit makes of the journal are one text.
+func TestAStatementIsThatOfTheCommand(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	in := c.signedEntries()[2].Events[0].(events.InputQueued) //nolint:forcetypeassert // see entries
+	env := commands.Envelope{ID: "cmd-c", Session: "s-1", Command: commands.SubmitInput{Items: in.Items}}
+	if string(statement.Of(cell, env)) != string(statement.Input(cell, "s-1", "cmd-c", false, in)) {
+		t.Error("they differ")
+	}
+}

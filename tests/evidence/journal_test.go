@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -161,4 +162,20 @@ func payloadOf(t testing.TB, line string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// judgeRecords verifies records with an anchor.
+func judgeRecords(t testing.TB, records []journal.Record, end journal.Head) *verdict.Verdict {
+	t.Helper()
+	v, err := audit.Verify(func(yield func(journal.Record, error) bool) {
+		for _, r := range records {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}, audit.Anchor{Session: "s-1", Seq: end.Seq, Hash: end.Hash})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }

@@ -30,10 +30,30 @@ type Person struct {
 	User string `json:"user,omitempty"` // verified by the NATS server
 	By   string `json:"by,omitempty"`   // what the sender wrote about itself
 	Key  Key    `json:"key,omitempty"`
+
+	Owner string `json:"owner,omitempty"` // of the key, as the directory of keys says; empty: there is none, or it is unknown
 }
 
-// String names the person as content.Sender does, or is empty.
-func (p Person) String() string { return content.Sender(p.User, p.By) }
+// String names the person: as the directory of keys does, else as content.Sender does. It may be empty.
+func (p Person) String() string {
+	if p.Owner != "" {
+		return p.Owner
+	}
+	return content.Sender(p.User, p.By)
+}
+
+// Owners names the owners of keys, by the ids of the keys; empty: it does not know one. The caller checks the
+// signatures.
+type Owners func(id string) string
+
+// person is who sent or decided something that may be signed.
+func (o Owners) person(user, by string, s *content.Signature) Person {
+	p := Person{User: user, By: by, Key: keyOf(s)}
+	if o != nil && s != nil {
+		p.Owner = o(s.Key)
+	}
+	return p
+}
 
 // Call is everything that a journal says about one tool call.
 type Call struct {

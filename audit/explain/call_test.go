@@ -115,6 +115,21 @@ func TestAnExplanationNamesTheKeysOfPeopleAndWorkers(t *testing.T) {
 	if want := []explain.Key{"bob-key", "eve-key", "gpu-key", "gpu-key"}; !slices.Equal(got, want) {
 		t.Errorf("keys = %q, want %q", got, want)
 	}
+	reader := explain.NewCallReader("c1")
+	reader.Named(func(id string) string { return map[string]string{"eve-key": "eve"}[id] })
+	for _, r := range s.records {
+		if err := reader.Add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c, err = reader.Call(); err != nil {
+		t.Fatal(err)
+	}
+	for who, want := range map[explain.Person]string{c.Questions[0].Decision.Decider: "eve", c.Asked.Inputs[0].From: content.Sender(c.Asked.Inputs[0].From.User, c.Asked.Inputs[0].From.By)} {
+		if who.String() != want {
+			t.Errorf("%+v is shown as %q, want %q", who, who, want)
+		}
+	}
 }
 
 // A provider that compacts the context shows its model nothing of what came before.

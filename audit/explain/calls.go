@@ -73,7 +73,7 @@ func (f *fold) decide(ev events.ApprovalResolved) {
 		return
 	}
 	c.Questions[i].Decision = &Decision{
-		At: f.at, Outcome: ev.Outcome, Decider: Person{ev.User, ev.By, keyOf(ev.Signature)}, Reason: ev.Reason, Always: ev.Always,
+		At: f.at, Outcome: ev.Outcome, Decider: f.owners.person(ev.User, ev.By, ev.Signature), Reason: ev.Reason, Always: ev.Always,
 		Input: ev.Input, Grant: ev.Grant, Allowed: f.allowed[ev.Grant],
 	}
 }

@@ -32,6 +32,9 @@ func NewCallReader(name string) *CallReader {
 	return &CallReader{name: name, fold: newFold(func(c content.ToolCall) bool { return meant(name, c) != byNothing })}
 }
 
+// Named has the reader name people as the owners of their keys. Call it before the first Add.
+func (r *CallReader) Named(by Owners) { r.fold.owners = by }
+
 // Add reads the next record. It returns the error of a record that cannot be read.
 func (r *CallReader) Add(rec journal.Record) error {
 	if rec.Err != nil {

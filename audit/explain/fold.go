@@ -33,6 +33,7 @@ type fold struct {
 	narrowed bool    // the turn has rules
 	reply    Asked   // the last reply, with only the fields that say which
 
+	owners   Owners
 	calls    []*Call
 	byID     map[content.CallID]*Call
 	argv     []string // of the open task's verifier
@@ -93,7 +94,7 @@ func (f *fold) configure(c events.Config) {
 func (f *fold) noteTurn(ev any) {
 	switch ev := ev.(type) {
 	case events.InputQueued:
-		in := Input{f.at, ev.Origin, Person{ev.User, ev.By, keyOf(ev.Signature)}, textOf(ev.Items)}
+		in := Input{f.at, ev.Origin, f.owners.person(ev.User, ev.By, ev.Signature), textOf(ev.Items)}
 		f.queue = append(f.queue, queued{in, ev.Task != nil, ev.OnBusy})
 	case events.InputAccepted:
 		f.accept(ev)

@@ -66,6 +66,9 @@ func NewReportReader() *ReportReader {
 	return &ReportReader{fold: newFold(func(content.ToolCall) bool { return true })}
 }
 
+// Named has the reader name people as the owners of their keys. Call it before the first Add.
+func (r *ReportReader) Named(by Owners) { r.fold.owners = by }
+
 // Add reads the next record.
 func (r *ReportReader) Add(rec journal.Record) {
 	r.fold.begin(rec)
@@ -154,10 +157,10 @@ func (r *ReportReader) note(ev any) {
 func (r *ReportReader) noteDeed(ev any) {
 	switch ev := ev.(type) {
 	case events.InputQueued:
-		r.did(Person{ev.User, ev.By, keyOf(ev.Signature)}, "sent input")
+		r.did(r.fold.owners.person(ev.User, ev.By, ev.Signature), "sent input")
 	case events.ApprovalResolved:
 		if ev.Grant == "" {
-			r.did(Person{ev.User, ev.By, keyOf(ev.Signature)}, string(ev.Outcome)+" a call")
+			r.did(r.fold.owners.person(ev.User, ev.By, ev.Signature), string(ev.Outcome)+" a call")
 		}
 	case events.DeadLetterSettled:
 		r.did(Person{User: ev.User, By: ev.By}, "decided about a lost call")

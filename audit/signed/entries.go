@@ -51,8 +51,8 @@ type Entries struct {
 	Unsigned uint64  // entries without a signature, but tombstones
 
 	begun bool
-	claim string          // the id of the epoch's key; "": it names none
-	last  *journal.Record // signed, of the epoch, not checked yet
+	claim string         // the id of the epoch's key; "": it names none
+	last  journal.Record // signed, of the epoch, not checked yet; its Seq is 0 if there is none
 }
 
 // Epoch is how many entries of a driver are signed.
@@ -95,7 +95,7 @@ func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 		}
 		return faults
 	default:
-		c.last = &r
+		c.last = r
 		return faults
 	}
 	if r.Signature.IsZero() {
@@ -106,11 +106,11 @@ func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 
 // End checks the last signature of the epoch. Call it after the last entry; more may follow.
 func (c *Entries) End() (faults []*FaultError) {
-	if c.last != nil {
-		if err := c.check(*c.last); err != nil {
+	if c.last.Seq > 0 {
+		if err := c.check(c.last); err != nil {
 			faults = []*FaultError{{c.last.Seq, c.last.Line, err}}
 		}
-		c.last = nil
+		c.last = journal.Record{}
 	}
 	return faults
 }

@@ -5,12 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit/explain"
+	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/audit/signed"
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
@@ -29,21 +34,38 @@ such as t1-v1.
 
 What a journal does not record is "not recorded": grounds of a start in journals of earlier releases, and
 what the policies of workers allow. It explains what the journal says; whether the journal can be believed
-is what "observer verify" says.`,
+is what "observer verify" says.
+
+With --keys-root people who signed have the names that the directory of keys gives them, and it shows nothing
+if a signature is wrong. Without it their names are what the deployment says.`,
 		Example: `  observer explain s-42 call_1
   observer explain s-42 t1-r2-c1-g1 --full
   observer explain --file s-42.jsonl call_1 -o json`,
 		Args: cobra.RangeArgs(1, 2),
 	}
 	file, full := fileFlag(cmd), fullFlag(cmd)
+	var signatures signatureFlags
+	signatures.registerKeys(cmd)
 	output := cli.OutputFlag(cmd, asText, asJSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (*file == "") != (len(args) == 2) {
 			return cli.Usage("give SESSION and CALL, or --file and CALL")
 		}
+		if err := signatures.check(*file != ""); err != nil {
+			return err
+		}
 		return a.onJournal(cmd, *file, args, func(in input) error {
 			reader := explain.NewCallReader(in.args[0])
-			if err := readAll(in.name, in.records, reader.Add); err != nil {
+			directory, err := signatures.directory(cmd.Context(), in.cell)
+			if err != nil {
+				return err
+			}
+			records, check := checked(in, directory)
+			reader.Named(owners(directory))
+			if err := readAll(in.name, records, reader.Add); err != nil {
+				return err
+			}
+			if err := check(); err != nil {
 				return err
 			}
 			c, err := reader.Call()
@@ -82,4 +104,32 @@ func printJSON(cmd *cobra.Command, value any) error {
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil
+}
+
+// owners names the owners of keys as a directory does.
+func owners(d *keys.Directory) explain.Owners {
+	if d == nil {
+		return nil
+	}
+	return func(id string) string {
+		k, _ := d.Lookup(id)
+		return k.Name
+	}
+}
+
+// checked yields the records of a journal, and returns a function that says whether all that they are signed with is
+// right, by a directory of keys: a name counts only then. Without one it checks nothing.
+func checked(in input, d *keys.Directory) (iter.Seq2[journal.Record, error], func() error) {
+	if d == nil {
+		return in.records, func() error { return nil }
+	}
+	who := signed.NewAudit(d, true)
+	return who.Watch(in.records), func() error {
+		var v verdict.Verdict
+		who.Judge(&v)
+		if f, bad := v.First(); bad {
+			return fmt.Errorf("%s: %s: \"observer verify --keys-root\" says more", in.name, f)
+		}
+		return nil
+	}
 }

@@ -226,6 +226,10 @@ func (v *verifier) report(j judgment) error {
 // entries has half of it in use.
 const fileMemory = 400 << 20
 
+// fileGarbage is how much garbage there may be below that, in percent of what is in use: collecting it less often
+// takes a tenth less time.
+const fileGarbage = 200
+
 // judgeFile verifies the file.
 func (v *verifier) judgeFile() (j judgment) {
 	var in io.ReadCloser
@@ -233,8 +237,9 @@ func (v *verifier) judgeFile() (j judgment) {
 		return j
 	}
 	defer func() { _ = in.Close() }() // only read
-	if v.app.getenv("GOMEMLIMIT") == "" {
+	if v.app.getenv("GOMEMLIMIT") == "" && v.app.getenv("GOGC") == "" {
 		debug.SetMemoryLimit(fileMemory)
+		debug.SetGCPercent(fileGarbage)
 	}
 	if j.Verdict, j.err = v.verify(v.cmd.Context(), v.files(), audit.Import(in), v.anchors); j.err != nil {
 		j.err = fmt.Errorf("%s: %w", j.subject, j.err)

@@ -160,7 +160,7 @@ func TestEntriesOfALaterFormatAreShownRaw(t *testing.T) {
 	payload[1] = events.VersionSealed + 1
 	forge("8", payload, nats.Header{"Turnlog-Prev": {w.head.Hash.String()}})
 	code, out, errs := d.observe("events", "s-42")
-	const says = "format version 2 is newer than this release, which reads up to 1"
+	const says = "format version 3 is newer than this release, which reads up to 2"
 	if code != 0 || errs != "" || !strings.Contains(out, says) || !strings.Contains(out, "raw") || strings.Contains(out, "damaged") {
 		t.Errorf("events = %d %q\n%s", code, errs, out)
 	}

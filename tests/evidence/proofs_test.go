@@ -159,7 +159,7 @@ func TestEveryFalsifiedProofIsFound(t *testing.T) {
 		text func(w *logWorld) []byte
 		kind verdict.Kind // "": none, but it is not witnessed
 	}{
-		"of another session":    {edit("s-1", "s-2"), verdict.Unreadable},
+		"of another session":    {proof(func(_ *logWorld, p *headlog.Proof) { p.Leaf.Session = "s-2" }), verdict.Tampered},
 		"of another leaf":       {proof(func(_ *logWorld, p *headlog.Proof) { p.Leaf.Hash[0] ^= 1 }), verdict.Tampered},
 		"of an entry that was":  {proof(func(_ *logWorld, p *headlog.Proof) { p.Leaf.Seq = 8 }), verdict.Tampered},
 		"of another cell":       {proof(func(_ *logWorld, p *headlog.Proof) { p.Leaf.Cell = "other" }), verdict.Tampered},
@@ -175,7 +175,7 @@ func TestEveryFalsifiedProofIsFound(t *testing.T) {
 		}), verdict.Forged},
 		"another origin": {proof(func(_ *logWorld, p *headlog.Proof) {
 			p.Checkpoint = bytes.Replace(p.Checkpoint, []byte("example.com/log\n"), []byte("example.com/other\n"), 1)
-		}), verdict.Foreign},
+		}), verdict.Forged},
 		"another root": {proof(func(w *logWorld, p *headlog.Proof) {
 			p.Checkpoint = w.signed(w.grow(21).Checkpoint().Text(), w.key, w.w1, w.w2)
 		}), verdict.Tampered},

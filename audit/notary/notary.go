@@ -57,6 +57,16 @@ type Config struct {
 	Key       note.Verifier // of Signer
 	Witnesses []*witness.Client
 	Quorum    int // how many witnesses must cosign a checkpoint before it is published
+
+	Report func(Status) // called after each attempt to log and publish; nil: nobody is told
+}
+
+// Status is how far a notary has come.
+type Status struct {
+	Size      int64 // leaves of the log
+	Published int64 // leaves that the published checkpoint covers
+	Waiting   int   // heads that are not logged yet
+	Err       error // why the attempt failed; nil: it did not
 }
 
 // Notary writes the log of a cell.
@@ -67,10 +77,11 @@ type Notary struct {
 	store *heads.Store
 	log   *zap.Logger
 
-	state   headlog.State
-	number  uint64 // of the state in the store
-	indexed int64
-	pending pending
+	state     headlog.State
+	published int64  // the size of the published checkpoint
+	number    uint64 // of the state in the store
+	indexed   int64
+	pending   pending
 
 	wake  time.Time // when to append or to settle next; zero: nothing is due
 	pause time.Time // after an error, n wakes no earlier
@@ -154,6 +165,9 @@ func (n *Notary) write(ctx context.Context, moves <-chan move) error {
 		err := n.append(ctx)
 		if err == nil {
 			err = n.settle(ctx)
+		}
+		if n.Report != nil && ctx.Err() == nil {
+			n.Report(Status{Size: n.state.Checkpoint().N, Published: n.published, Waiting: len(n.pending.heads), Err: err})
 		}
 		switch {
 		case ctx.Err() != nil:

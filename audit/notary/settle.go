@@ -37,6 +37,7 @@ func (n *Notary) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.published = published.N
 	return n.index(ctx, published)
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/audit/witness"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
@@ -31,6 +33,8 @@ Several notaries may run for one deployment, with the same key: they write one t
 killed is continued by the next one, and nothing is missing. One that finds that the log was rolled back
 or rewritten ends with exit code 1 and signs nothing.
 
+With --http, /metrics has the size of the log, how much of it the published checkpoint covers, and failures.
+
 It needs the permissions of a notary. docs/evidence.md says how to run one.`,
 		Example: `  turnlog notary --sign-key notary.nk --name example.com/log
   turnlog notary --sign-key notary.nk --witness https://w1.example/=w1.example+1d3e4f5a+BAbc…`,
@@ -40,6 +44,7 @@ It needs the permissions of a notary. docs/evidence.md says how to run one.`,
 	i := newIdentity(cmd)
 	witnesses := cmd.Flags().StringArray("witness", nil, "`URL=KEY` of a witness; repeat it for several")
 	quorum := cmd.Flags().Int("quorum", 0, "how many witnesses must cosign a checkpoint before it is published; default: all")
+	address := ops.AddressFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, key, err := i.notary(*witnesses, *quorum)
 		if err != nil {
@@ -51,6 +56,8 @@ It needs the permissions of a notary. docs/evidence.md says how to run one.`,
 				return err
 			}
 			defer cell.Close()
+			registry := ops.NewRegistry()
+			cfg.Report = reporting(registry)
 			n, err := notary.New(cell.Cell, cfg, r.Logger().Named("notary"))
 			if err != nil {
 				return err
@@ -58,17 +65,38 @@ It needs the permissions of a notary. docs/evidence.md says how to run one.`,
 			if _, err := fmt.Fprintln(a.Out, "log "+key); err != nil {
 				return err
 			}
-			return cell.Advise(cell.Work(ctx, idle, n.Run))
+			server, err := ops.Listen(ctx, *address, registry, cell.Ready(func() error { return nil }), r.Logger())
+			if err != nil {
+				return err
+			}
+			return cell.Advise(cell.Work(ctx, server.Run, n.Run))
 		})
 	}
 	cmd.AddCommand(keyCommand(a, "a log", "notary", func(key string) (string, error) { return key, nil }))
 	return cmd
 }
 
-// idle serves nothing.
-func idle(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+// reporting returns a function that shows in metrics how far a notary has come.
+func reporting(registry *prometheus.Registry) func(notary.Status) {
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "turnlog", Subsystem: "notary", Name: name, Help: help})
+		registry.MustRegister(g)
+		return g
+	}
+	size, published := gauge("log_size", "Leaves of the log of heads."), gauge("published_size", "Leaves that the published checkpoint covers.")
+	waiting := gauge("waiting_heads", "Heads of sessions that are not logged yet.")
+	failed := prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: "turnlog", Subsystem: "notary", Name: "failures_total", Help: "Attempts to log heads or to publish a checkpoint that failed.",
+	})
+	registry.MustRegister(failed)
+	return func(s notary.Status) {
+		size.Set(float64(s.Size))
+		published.Set(float64(s.Published))
+		waiting.Set(float64(s.Waiting))
+		if s.Err != nil {
+			failed.Inc()
+		}
+	}
 }
 
 // notary returns the configuration of a notary, and the verifier key of its log.

@@ -162,41 +162,6 @@ func TestAnIdleSessionParksAndWakesForTheNextCommand(t *testing.T) {
 	})
 }
 
-func TestANodeStoresSnapshots(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.node("n1", func(c *actor.Config) { c.Snapshot = 1 })
-		s := w.Start("s", oneReply)
-		w.submit(s, "go")
-		w.finish(s)
-		if snap, found, err := w.Cell.Snapshots().Get(w.Ctx, "s"); !found || err != nil || snap.Seq == 0 {
-			t.Errorf("snapshot = %+v, %v, %v", snap.Head, found, err)
-		}
-		n.Drain(t)
-	})
-}
-
-// TestASnapshotThatCannotBeStoredHoldsUpNoCommand has a stream for snapshots that does not answer.
-func TestASnapshotThatCannotBeStoredHoldsUpNoCommand(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.node("n1", func(c *actor.Config) { c.Snapshot = 1 })
-		s := w.Start("s", oneReply)
-		w.reset("KV_TURNLOG_SNAPSHOTS", func(cfg map[string]any) { cfg["no_ack"] = true })
-		for range 3 {
-			began := time.Now()
-			w.submit(s, "go")
-			w.finish(s)
-			if took := time.Since(began); took > time.Second {
-				t.Errorf("a turn took %v", took)
-			}
-		}
-		n.Drain(t)
-	})
-}
-
 func TestTheSweepFindsASessionWhoseWakeWasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -105,7 +105,7 @@ func (d *driver) adopt(read engine.Replica, err error) error {
 		return fmt.Errorf("hydrate: %w", err)
 	}
 	d.Adopt(read)
-	d.snapped = read.Base
+	d.snapshots.Adopt(read)
 	d.inbox.Adopt(read.State.Cursors)
 	return nil
 }

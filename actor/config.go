@@ -32,7 +32,7 @@ type Config struct {
 	Capacity int           // sessions at once; 0: 1,000
 	Idle     time.Duration // how long an idle session is held before it parks; 0: 2 s
 	Sweep    time.Duration // between two searches for sessions that were not woken; 0: 5 s
-	Snapshot uint64        // entries between two snapshots, more in long sessions; 0: 500
+	Snapshot uint64        // entries between two snapshots; 0: 500
 	// WorkerPatience is how long the tools of a worker that left are still offered, and how long a
 	// call waits while its queue has no worker, before it counts as lost; 0: 1 min.
 	WorkerPatience time.Duration
@@ -54,10 +54,10 @@ type Config struct {
 	// Version names the version of Effects.Permissions. A session that moves to a node with
 	// another name, or with other hooks or mutators, records the change. "": all versions are the same.
 	Version string
-	// Key signs what the node writes: entries, snapshots and commands to other sessions. Nil: nothing is signed.
+	// Key signs what the node writes: entries and commands to other sessions. Nil: nothing is signed.
 	Key *keys.Signer
 	// Root is the public key of the root that signs the cell's directory of keys. The node then refuses
-	// entries, snapshots, commands and results that are signed wrongly, or are not although the directory
+	// entries, commands and results that are signed wrongly, or are not although the directory
 	// requires it. "": nothing is checked.
 	Root    string
 	Logger  *zap.Logger // nil: silent

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"go.uber.org/zap"
-
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
@@ -16,7 +14,6 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/loop"
-	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -51,6 +48,7 @@ func (d *driver) offered(ctx context.Context, c events.Config) (*engine.Catalog,
 // decide handles a command and then updates the metrics, the lists and the snapshot. The caller
 // syncs.
 func (d *driver) decide(ctx context.Context, env commands.Envelope) error {
+	env.Snapshot = d.snapshots.Offer(d.Head)
 	entry, err := d.Handle(ctx, env)
 	if err != nil || entry.Seq == 0 {
 		return err
@@ -64,9 +62,7 @@ func (d *driver) decide(ctx context.Context, env commands.Envelope) error {
 		}
 	}
 	d.leaveLists(ctx)
-	if d.Head.Seq-d.snapped >= max(d.node.cfg.Snapshot, d.snapped/4) { // a share, so the total cost stays linear
-		d.putSnapshot(ctx)
-	}
+	d.snapshots.Appended(ctx, d.State, d.Head, env.Snapshot != nil)
 	return nil
 }
 
@@ -100,26 +96,4 @@ func (d *driver) askHooks(ctx context.Context, env *commands.Envelope) error {
 	}
 	env.Hooks = []commands.HookAnswer{runner.Hooks(ctx, extension.HookEvent{Point: point, Session: d.State.Session})}
 	return context.Cause(ctx)
-}
-
-// putSnapshot stores the state, so that the next driver need not read the whole journal. It does not
-// wait for the servers. After a failure, the next attempt follows as many entries later.
-func (d *driver) putSnapshot(ctx context.Context) {
-	select {
-	case d.storing <- struct{}{}:
-	default:
-		return // an earlier one is under way
-	}
-	d.snapped = d.Head.Seq
-	raw, err := snapshot.Encode(d.State)
-	session, snap := d.State.Session, journal.Snapshot{Head: d.Head, State: raw}
-	d.storers.Go(func() {
-		if err == nil {
-			err = d.node.cell.Snapshots().Put(ctx, session, snap)
-		}
-		if err != nil {
-			d.log.Warn("snapshot not stored", zap.Error(err))
-		}
-		<-d.storing
-	})
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/actor/internal/lease"
+	"github.com/turnlog/turnlog/actor/internal/snapshots"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -53,18 +54,16 @@ type driver struct {
 	serving  bool       // it has claimed the session and read its inbox
 	leaving  bool       // it ends when no call runs in this process
 	armed    bool       // the server may hold timers of the session
-	snapped  uint64     // the sequence of the last snapshot
 
-	storing chan struct{}  // holds one while a snapshot is stored
-	storers sync.WaitGroup // waits for it
+	snapshots *snapshots.Taker
 }
 
 func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *driver {
 	d := &driver{
 		node: n, token: token, lease: lease.New(token, log), trial: newTrial(n, token.Session(), log), log: log,
 		inbox: n.cell.Inbox().Reader(token.Session(), nil), missing: make(chan string), unread: make(chan struct{}, 1),
-		storing:  make(chan struct{}, 1),
-		listings: listings(n.cell),
+		listings:  listings(n.cell),
+		snapshots: snapshots.New(n.cell.Snapshots(), n.cfg.Snapshot, log),
 	}
 	d.Session = engine.Session{
 		Replica: engine.Replica{State: loop.New(token.Session())}, Log: log, Append: d.append, Cursors: d.movedCursors, Steps: d.steps(),
@@ -76,7 +75,7 @@ func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *driver {
 // the session was left.
 func (d *driver) Run(ctx context.Context) (how string, err error) {
 	ctx, d.fail = context.WithCancelCause(ctx)
-	defer d.storers.Wait()
+	defer d.snapshots.Close()
 	defer d.fail(nil)
 	d.lease.Start(ctx, func() { d.fail(ErrLeaseLost) })
 	d.trial.begin(ctx)

@@ -21,14 +21,18 @@ func (d *driver) park(ctx context.Context) (bool, error) {
 	if err := d.armDurable(ctx); err != nil {
 		return false, err
 	}
+	d.snapshots.Settle(ctx, d.State, d.Head)
+	d.snapshots.Rest(true)
 	what := commands.Park{Timer: d.armed, Calls: len(d.openCalls())}
 	err := d.decide(ctx, d.envelope("park/"+ulid.Make().String(), what))
 	if _, refused := errors.AsType[*commands.Rejection](err); refused {
+		d.snapshots.Rest(false)
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
+	d.snapshots.Settle(ctx, d.State, d.Head)
 	return true, d.release(ctx)
 }
 

@@ -257,36 +257,31 @@ func TestAForgedEntryIsRefused(t *testing.T) {
 
 func noModels(string, []byte) (model.Model, error) { return nil, errors.New("no model is called") }
 
-// A snapshot that no driver signed is not used, so what it says has no effect.
-func TestAForgedSnapshotIsNotUsed(t *testing.T) {
+// A writer of journals and snapshots who has no key has an entry confirm a snapshot with text of its own.
+func TestAnUnsignedEntryConfirmsNoSnapshot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newSignedWorld(t)
 		node := w.key("node-1", keys.Driver)
-		w.require(keys.Driver)
-		every := func(c *actor.Config) { c.Snapshot = 1 }
-		n := w.node("n1", w.signer(node), every)
+		w.publish() // signatures are not required
+		n := w.node("n1", w.signer(node), snapshotAlways)
 		s := w.Start("s", twoSteps)
 		w.submit(s, "go")
 		w.finish(s)
 		n.Drain(t)
-		snap, ok, err := w.Cell.Snapshots().Get(w.Ctx, "s")
-		if err != nil || !ok || snap.Signature.Key != node.ID() {
-			t.Fatalf("snapshot %t, %v, signed by %q; want the node's", ok, err, snap.Signature.Key)
-		}
-		snap.State = []byte(strings.ReplaceAll(string(snap.State), "one", "eve"))
-		if err := w.Cell.Snapshots().Put(w.Ctx, "s", snap); err != nil {
-			t.Fatal(err)
-		}
+		w.forge("s", true)
 		n = w.node("n2", w.signer(node))
 		w.submit(s, "again")
 		w.finish(s)
 		n.Drain(t)
-		if w.counted.forged("snapshot") == 0 {
-			t.Error("no snapshot was refused")
+		v := w.judge("s", false)
+		if f, _ := v.First(); v.Turns != 2 || f.Kind != verdict.Forged || !strings.Contains(f.What, "snapshot") {
+			t.Errorf("%d turns, faults %v", v.Turns, v.Faults)
 		}
-		if v := w.judge("s", true); v.Level != verdict.Signed {
-			t.Errorf("level %s, faults %v", v.Level, v.Faults)
+		for rec, err := range w.Cell.Journal().Read(w.Ctx, "s", 0) {
+			if err != nil || strings.Contains(string(rec.Payload), "give eve") {
+				t.Errorf("entry %d says what was forged, %v", rec.Seq, err)
+			}
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/actor/internal/proof"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -185,5 +184,5 @@ func (n *Node) read(ctx context.Context, id content.SessionID) (*loop.State, err
 }
 
 func (n *Node) reader(log *zap.Logger) engine.Reader {
-	return engine.Reader{Journal: n.proofs.Journal(n.cell.Journal()), Snapshots: proof.Snapshots{Of: n.cell.Snapshots(), Guard: n.proofs}, Logger: log}
+	return engine.Reader{Journal: n.proofs.Journal(n.cell.Journal()), Snapshots: n.cell.Snapshots(), Signed: n.proofs != nil, Logger: log}
 }

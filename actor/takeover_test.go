@@ -20,10 +20,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/loop"
-	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/session"
@@ -199,40 +196,6 @@ func TestAHandOverDoesNotWaitForAModel(t *testing.T) {
 	})
 }
 
-func TestADamagedSnapshotIsIgnored(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.node("n1")
-		s := w.Start("s", oneReply)
-		w.submit(s, "one")
-		w.finish(s)
-		w.Until("s", events.KindParked)
-		<-time.After(time.Second)
-		state, head, err := w.Client.Read(w.Ctx, "s")
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := *state
-		before.Seq--
-		for _, snap := range []journal.Snapshot{
-			{Head: journal.Head{Seq: head.Seq - 1, Hash: head.Hash, Guard: head.Guard}, State: encode(t, state)},            // of another entry
-			{Head: journal.Head{Seq: head.Seq - 1, Hash: events.Hash{1}, Guard: head.Guard - 1}, State: encode(t, &before)}, // of another chain
-			{Head: journal.Head{Seq: head.Seq, Hash: head.Hash, Guard: head.Guard + 1000}, State: encode(t, state)},         // of a journal that was longer
-			{Head: head, State: []byte("no state at all")},                                                                  // not a snapshot
-		} {
-			if err := w.Cell.Snapshots().Put(w.Ctx, "s", snap); err != nil {
-				t.Fatal(err)
-			}
-			w.submit(s, "again")
-			w.finish(s)
-			<-time.After(5 * time.Second) // parked again
-			w.Records("s")
-		}
-		n.Drain(t)
-	})
-}
-
 func TestAPanicEndsOnlyItsSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -301,15 +264,6 @@ func (w *world) tokens(id content.SessionID) (bool, error) {
 	var answer struct{ Error any }
 	err = json.Unmarshal(msg.Data, &answer)
 	return answer.Error == nil, err
-}
-
-func encode(t *testing.T, s *loop.State) []byte {
-	t.Helper()
-	raw, err := snapshot.Encode(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
 }
 
 // There are two results in the inbox. The first must not cause another run of the call that the

@@ -106,6 +106,13 @@ func (c *Checker) judge(e events.Entry) {
 		c.ledger.apply(ev)
 		c.script.apply(ev, e.At)
 	}
+	for _, ev := range e.Events {
+		if taken, ok := ev.(events.SnapshotTaken); ok && !c.replay.off {
+			if problem := c.replay.shed.confirm(c.replay.state, taken); problem != "" {
+				c.fault(verdict.Forged, e.Seq, replayable, "%s", problem)
+			}
+		}
+	}
 	if problem := c.replay.fold(e, &c.script); problem != "" {
 		c.fault(verdict.Forged, e.Seq, replayable, "%s", problem)
 	}
@@ -161,6 +168,7 @@ func (c *Checker) Verdict() *verdict.Verdict {
 			})
 		}
 	}
+	v.UnjudgedSnapshots = c.replay.shed.unjudged
 	c.drift(v)
 	c.closedContent(v)
 	if v.UnjudgedFrom == 0 && v.Tombstone == nil {

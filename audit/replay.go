@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/snapshot"
 )
 
 // Replay folds a session's records into the State that its driver had. For a record that the core
@@ -36,6 +38,7 @@ type replayer struct {
 	off      bool // it failed, and the problem was reported
 	compared int  // items that are equal
 	rewrites int  // of the transcript, when they were compared
+	shed     shed
 }
 
 // fold folds the entry. It returns a problem if the core panics or its transcript differs.
@@ -54,8 +57,7 @@ func (r *replayer) fold(e events.Entry, script *transcript) string {
 	return problem
 }
 
-// compare compares what is new in the two transcripts, and then drops its content from both, so that the memory
-// of a long journal is that of its shape.
+// compare compares what is new in the two transcripts.
 func (r *replayer) compare(script *transcript) string {
 	if len(r.state.Transcript) != len(script.items) {
 		return fmt.Sprintf("the core's transcript has %d items, but the facts add up to %d", len(r.state.Transcript), len(script.items))
@@ -68,10 +70,8 @@ func (r *replayer) compare(script *transcript) string {
 		if a.Kind != b.Kind || a.FinishReason != b.FinishReason || !reflect.DeepEqual(a.Parts, b.Parts) {
 			return fmt.Sprintf("item %d of the core's transcript differs from the facts", r.compared+1)
 		}
-		*a = content.Item{ID: a.ID, Kind: a.Kind, FinishReason: a.FinishReason}
-		*b = content.Item{Kind: b.Kind, FinishReason: b.FinishReason}
 	}
-	return ""
+	return r.shed.contents(r.state, script.items)
 }
 
 // safely folds an entry. The core panics on an impossible event; here that is a problem to report.
@@ -84,3 +84,64 @@ func (r *replayer) safely(e events.Entry) (problem string) {
 	r.state.Fold(e)
 	return ""
 }
+
+// shed drops the content of compared items from the two transcripts, so that the memory of a long journal is that
+// of its shape. What digests of snapshots need of it is in the chunks of its encoder by then.
+type shed struct {
+	encoder   snapshot.Encoder
+	rewritten int            // of the state's transcript
+	sealed    int            // items whose chunks are encoded
+	dropped   int            // items without content
+	mark      *content.Usage // of an item without content
+	partial   bool           // content is missing that was not encoded as it is now
+	unjudged  int            // digests that could not be computed
+}
+
+// shedAfter is how many items collect before their content is dropped.
+const shedAfter = 512
+
+// contents drops what is not needed any more. It returns a problem if the state cannot be encoded.
+func (d *shed) contents(s *loop.State, facts []content.Item) string {
+	if d.mark == nil {
+		d.mark = new(content.Usage)
+	}
+	if s.Rewritten != d.rewritten {
+		d.rewritten, d.sealed, d.dropped = s.Rewritten, 0, 0
+		d.partial = slices.ContainsFunc(s.Transcript, func(it content.Item) bool { return it.Usage == d.mark })
+	}
+	if len(s.Transcript)-d.sealed < shedAfter {
+		return ""
+	}
+	before := d.sealed // the last chunk stays: a hook may withhold the last reply
+	if d.partial {
+		before, d.sealed = len(s.Transcript), len(s.Transcript)
+	} else if err := d.encoder.Seal(s, discard); err != nil {
+		return fmt.Sprintf("its state cannot be encoded: %v", err)
+	} else {
+		d.sealed = d.encoder.Sealed()
+	}
+	for ; d.dropped < before; d.dropped++ {
+		a, b := &s.Transcript[d.dropped], &facts[d.dropped]
+		*a = content.Item{ID: a.ID, Kind: a.Kind, FinishReason: a.FinishReason, Usage: d.mark}
+		*b = content.Item{Kind: b.Kind, FinishReason: b.FinishReason}
+	}
+	return ""
+}
+
+// confirm compares the digest of a snapshot with that of the state. It returns a problem if they differ.
+func (d *shed) confirm(s *loop.State, ev events.SnapshotTaken) string {
+	if ev.Format != snapshot.Version || d.partial || s == nil {
+		d.unjudged++
+		return ""
+	}
+	index, err := d.encoder.Encode(s, discard)
+	if err != nil {
+		return fmt.Sprintf("the state before it cannot be encoded: %v", err)
+	}
+	if digest := events.HashOf(index); digest != ev.Digest {
+		return fmt.Sprintf("it confirms a snapshot with the digest %s, but the entries before it fold to a state with %s", ev.Digest, digest)
+	}
+	return ""
+}
+
+func discard(events.Hash, []byte) error { return nil }

@@ -211,7 +211,7 @@ func TestTheCallersRemainingLimitsBoundItsSubAgents(t *testing.T) {
 }
 
 // The snapshot that the test stores says of the calling session what its journal does not.
-func TestACallReadsTheCallingSessionFromItsSnapshot(t *testing.T) {
+func TestACallDoesNotBelieveAForgedSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newDelegation(t, "replies:\n  - text: done\n")
 		defer s.work("w1").Drain(t)
@@ -235,8 +235,8 @@ func TestACallReadsTheCallingSessionFromItsSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		next[*session.Finished](s.world, x)
-		if got := turnlogtest.Facts[events.RunStarted](s.Deployment, child)[0].Config.SessionLimits.InputTokens; got != 1234 {
-			t.Errorf("the sub-agent may use %d tokens, by a state that is not from the snapshot", got)
+		if got := turnlogtest.Facts[events.RunStarted](s.Deployment, child)[0].Config.SessionLimits.InputTokens; got != 0 {
+			t.Errorf("the sub-agent may use %d tokens, by the forged snapshot", got)
 		}
 	})
 }

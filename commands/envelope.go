@@ -24,13 +24,14 @@ type Envelope struct {
 
 	Signature *content.Signature // of the sender, which the host has checked if it has keys; nil: none
 
-	User    string            // the sender, which the NATS server verified; "": none
-	Catalog *events.Catalog   // of the host's tool sources, if it differs from the session's
-	Checks  []Check           // of the patched call of a ResolveApproval with input
-	Policy  *events.Policy    // of the host, for this session; nil: the host has none
-	Hooks   []HookAnswer      // of the session's start for OpenSession, of its end for Close
-	Routing []content.Routing // of the calls of an OpenSession that resumes a round
-	Also    []ReportResult    // more results, of other running calls: they are decided after Command, for the same entry
+	User     string                // the sender, which the NATS server verified; "": none
+	Catalog  *events.Catalog       // of the host's tool sources, if it differs from the session's
+	Checks   []Check               // of the patched call of a ResolveApproval with input
+	Policy   *events.Policy        // of the host, for this session; nil: the host has none
+	Hooks    []HookAnswer          // of the session's start for OpenSession, of its end for Close
+	Routing  []content.Routing     // of the calls of an OpenSession that resumes a round
+	Snapshot *events.SnapshotTaken // of the state on which the command is decided; nil: none is due
+	Also     []ReportResult        // more results, of other running calls: they are decided after Command, for the same entry
 }
 
 // Command is an ask or a report. It is sealed: only the structs of this package are

@@ -2,35 +2,50 @@ package content
 
 import "slices"
 
-// CallSet holds the IDs of all calls that a session ever made. Copies share it: Sorted never
-// changes in place, and Recent only grows.
+// CallSet holds the IDs of all calls that a session ever made. Copies share it: runs never change, and
+// Recent only grows.
 type CallSet struct {
-	Sorted []CallID
+	Runs   [][]CallID // each is sorted, and more than twice as long as the next
 	Recent []CallID
 }
 
-// recentCalls is how many IDs collect before they are merged into Sorted.
+// recentCalls is how many IDs collect before they become a run.
 const recentCalls = 64
 
 // Has reports whether a call has the ID.
 func (c *CallSet) Has(id CallID) bool {
-	_, found := slices.BinarySearch(c.Sorted, id)
-	return found || slices.Contains(c.Recent, id)
+	for _, run := range c.Runs {
+		if _, found := slices.BinarySearch(run, id); found {
+			return true
+		}
+	}
+	return slices.Contains(c.Recent, id)
 }
 
-// Add adds the ID of a new call.
+// Add adds the ID of a new call. An ID is moved a few times while the set grows: if all were in one run, each
+// call would be dearer than the last.
 func (c *CallSet) Add(id CallID) {
 	c.Recent = append(c.Recent, id)
 	if len(c.Recent) < recentCalls {
 		return
 	}
-	// Merge in one pass: sorting everything again would make each call dearer than the last.
-	old, all := c.Sorted, make([]CallID, 0, len(c.Sorted)+len(c.Recent))
-	for _, id := range slices.Sorted(slices.Values(c.Recent)) {
-		n, _ := slices.BinarySearch(old, id)
-		all = append(append(all, old[:n]...), id)
-		old = old[n:]
+	runs, last := c.Runs, slices.Sorted(slices.Values(c.Recent))
+	for len(runs) > 0 && len(runs[len(runs)-1]) <= 2*len(last) {
+		last = merge(runs[len(runs)-1], last)
+		runs = runs[:len(runs)-1]
 	}
-	all = append(all, old...)
-	c.Sorted, c.Recent = all, nil
+	c.Runs, c.Recent = append(slices.Clip(runs), last), nil
+}
+
+// merge returns two sorted runs as one.
+func merge(a, b []CallID) []CallID {
+	out := make([]CallID, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if a[0] <= b[0] {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
 }

@@ -17,63 +17,113 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
 
-// Snapshots finds the newest snapshot of a session and reports whether there is one.
+// Snapshots finds the snapshots of sessions.
 type Snapshots interface {
-	// Get returns the newest snapshot, and false if there is none.
+	// Get returns the newest snapshot of a session, and false if there is none.
 	Get(ctx context.Context, s content.SessionID) (journal.Snapshot, bool, error)
+	// Chunks returns those of the chunks that are there.
+	Chunks(ctx context.Context, s content.SessionID, digests []events.Hash) (map[events.Hash][]byte, error)
 }
 
 // Reader reads sessions from their journals.
 type Reader struct {
 	Journal   journal.Journal
 	Snapshots Snapshots   // nil: none; used only if Journal can read from a head
+	Signed    bool        // only a signed entry confirms a snapshot; Journal checks the signature
 	Logger    *zap.Logger // nil: silent; warns about each unusable snapshot
 }
 
 // Replica is a session, folded from its journal up to Head.
 type Replica struct {
-	State  *loop.State
-	Head   journal.Head // zero: the session has no journal
-	Base   uint64       // the sequence of the snapshot that it started from; 0: none
-	Parked bool         // the last entry parks the session
+	State   *loop.State
+	Head    journal.Head      // zero: the session has no journal
+	Base    uint64            // the sequence of the snapshot that it started from; 0: none
+	Encoder *snapshot.Encoder // of the state, which knows the chunks of that snapshot; nil: it knows none
+	Parked  bool              // the last entry parks the session
 }
 
-// Read returns a session. It starts from the newest snapshot and folds the entries that
-// follow; without a usable snapshot it folds the whole journal.
+// errUnconfirmed is returned for a snapshot that the journal does not confirm.
+var errUnconfirmed = errors.New("the journal does not confirm it")
+
+// Read returns a session. It starts from the newest snapshot, if the entry that follows confirms it, and folds
+// the entries from there on. Otherwise it folds the whole journal.
 func (r Reader) Read(ctx context.Context, id content.SessionID) (Replica, error) {
-	from, err := r.newest(ctx, id)
-	if err != nil {
-		r.warn("snapshot cannot be used", id, err)
-	}
-	if from.Head.Seq > 0 {
-		err := r.Update(ctx, &from)
-		if !errors.Is(err, journal.ErrDamaged) {
-			return from, err
+	if _, ok := r.Journal.(fromHead); ok && r.Snapshots != nil {
+		from, err := r.resume(ctx, id)
+		switch {
+		case from.State != nil && err == nil:
+			return from, nil
+		case ctx.Err() != nil:
+			return from, context.Cause(ctx)
+		case err != nil:
+			r.warn("snapshot cannot be used", id, err)
 		}
-		r.warn("snapshot does not match the journal", id, err)
 	}
-	from = Replica{State: loop.New(id)}
-	err = r.Update(ctx, &from)
+	from := Replica{State: loop.New(id)}
+	err := r.Update(ctx, &from)
 	return from, err
 }
 
-// newest decodes the session's newest snapshot. The zero Replica means that there is none.
-func (r Reader) newest(ctx context.Context, id content.SessionID) (Replica, error) {
-	if _, ok := r.Journal.(fromHead); !ok || r.Snapshots == nil {
-		return Replica{}, nil
-	}
+// resume reads a session from its newest snapshot on. Without one there is no state and no error; after an error,
+// the whole journal says more. It decodes nothing before the journal confirms it: whoever can store snapshots
+// could make a state that cannot be folded.
+func (r Reader) resume(ctx context.Context, id content.SessionID) (to Replica, err error) {
 	snap, ok, err := r.Snapshots.Get(ctx, id)
 	if err != nil || !ok {
-		return Replica{}, err
+		return to, err
 	}
-	s, err := snapshot.Decode(snap.State)
-	if err == nil && (s.Session != id || s.Seq != snap.Seq) {
-		err = fmt.Errorf("it is of %s at %d", s.Session, s.Seq)
+	to.Head = snap.Head
+	for rec, err := range r.after(ctx, id, snap.Head) {
+		if err == nil {
+			err = rec.Err
+		}
+		if err == nil && to.State == nil {
+			err = r.start(ctx, &to, id, snap, rec)
+		}
+		if err == nil {
+			err = follows(to.State, to.Parked, rec.Entry)
+		}
+		if err != nil {
+			return to, fmt.Errorf("read %s after the snapshot at %d: %w", id, snap.Seq, err)
+		}
+		to.fold(rec)
 	}
+	if to.State == nil {
+		err = fmt.Errorf("read %s after the snapshot at %d: %w: no entry follows it", id, snap.Seq, errUnconfirmed)
+	}
+	return to, err
+}
+
+// start sets the state to that of a snapshot, if the next entry confirms it. After a tombstone, which may follow
+// any entry, there is no state to start from.
+func (r Reader) start(ctx context.Context, to *Replica, id content.SessionID, snap journal.Snapshot, next journal.Record) error {
+	if _, deleted := events.DeletionOf(next.Entry); deleted {
+		to.State = loop.New(id)
+		return nil
+	}
+	if !confirms(next.Entry, snap) || r.Signed && next.Signature.IsZero() {
+		return errUnconfirmed
+	}
+	index, err := snapshot.Open(snap.State)
 	if err != nil {
-		return Replica{}, fmt.Errorf("snapshot of %s at %d: %w", id, snap.Seq, err)
+		return err
 	}
-	return Replica{State: s, Head: snap.Head, Base: snap.Seq}, nil
+	chunks, err := r.Snapshots.Chunks(ctx, id, index.Chunks())
+	if err != nil {
+		return fmt.Errorf("%w: %w", snapshot.ErrUnusable, err)
+	}
+	to.State, to.Encoder, err = index.State(chunks)
+	to.Base = snap.Seq
+	return err
+}
+
+// confirms reports whether an entry has the digest of a snapshot of the state before it.
+func confirms(e events.Entry, snap journal.Snapshot) bool {
+	digest := events.HashOf(snap.State)
+	return e.Seq == snap.Seq+1 && slices.ContainsFunc(e.Events, func(ev events.Event) bool {
+		taken, ok := ev.(events.SnapshotTaken)
+		return ok && taken.Digest == digest
+	})
 }
 
 // Update folds the entries that follow the replica's head.
@@ -88,11 +138,15 @@ func (r Reader) Update(ctx context.Context, to *Replica) error {
 		if err != nil {
 			return fmt.Errorf("read %s after %d: %w", to.State.Session, to.Head.Seq, err)
 		}
-		to.State.Fold(rec.Entry)
-		to.Head = rec.Head
-		to.Parked = Parks(rec.Entry)
+		to.fold(rec)
 	}
 	return nil
+}
+
+func (to *Replica) fold(rec journal.Record) {
+	to.State.Fold(rec.Entry)
+	to.Head = rec.Head
+	to.Parked = Parks(rec.Entry)
 }
 
 // Parks reports whether an entry parks its session. If it is the last one, the session is at rest.

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -38,6 +39,9 @@ func (h Hash) String() string {
 	hex.Encode(b[:], h[:])
 	return string(b[:])
 }
+
+// Compare orders hashes.
+func (h Hash) Compare(o Hash) int { return bytes.Compare(h[:], o[:]) }
 
 // IsZero reports whether h is the predecessor of a journal's first entry.
 func (h Hash) IsZero() bool { return h == Hash{} }

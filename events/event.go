@@ -10,6 +10,7 @@ type Event interface {
 
 func (DriverClaimed) event() Kind      { return KindDriverClaimed }
 func (Parked) event() Kind             { return KindParked }
+func (SnapshotTaken) event() Kind      { return KindSnapshotTaken }
 func (RunStarted) event() Kind         { return KindRunStarted }
 func (ConfigChanged) event() Kind      { return KindConfigChanged }
 func (ModelSwitched) event() Kind      { return KindModelSwitched }

@@ -15,6 +15,7 @@ type Kind string
 const (
 	KindDriverClaimed      Kind = "driver_claimed"
 	KindParked             Kind = "parked"
+	KindSnapshotTaken      Kind = "snapshot_taken"
 	KindRunStarted         Kind = "run_started"
 	KindConfigChanged      Kind = "config_changed"
 	KindModelSwitched      Kind = "model_switched"
@@ -71,6 +72,7 @@ var ErrUnknownKind = errors.New("unknown event kind")
 var zeros = []Event{
 	DriverClaimed{},
 	Parked{},
+	SnapshotTaken{},
 	RunStarted{},
 	ConfigChanged{},
 	ModelSwitched{},

@@ -131,6 +131,7 @@ func sessionSamples() []Event {
 	return []Event{
 		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true, RetriedBy: "ada", User: "ada", Key: "T0uaTKkNbe0ytWwa", Keys: 3},
 		Parked{Timer: true, Calls: 2},
+		SnapshotTaken{Format: 18, Digest: HashOf([]byte("state"))},
 		RunStarted{
 			Config: sampleConfig(), Transcript: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
 			Parent: "s-0", From: "s-0@17", By: "ada", User: "web",

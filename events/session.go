@@ -32,6 +32,13 @@ type Parked struct {
 	Calls int  `msgpack:"c,omitempty" json:"calls,omitempty"` // calls on their queues, whose workers will wake it
 }
 
+// SnapshotTaken records the digest of the session's state before this entry, as the driver computed it. So a
+// host may start from a snapshot that has this digest, and from no other.
+type SnapshotTaken struct {
+	Format int  `msgpack:"f" json:"format"` // of the snapshot, which decides its bytes
+	Digest Hash `msgpack:"d" json:"digest"`
+}
+
 // RunStarted opens a session: once, never on resume.
 type RunStarted struct {
 	Config     Config            `msgpack:"c" json:"config"`

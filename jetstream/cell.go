@@ -67,8 +67,8 @@ func (c *Cell) Namespace() string { return c.names.NS }
 // is ada's. The server denies other users that prefix and that name. Without such a prefix it is empty.
 func (c *Cell) User() string { return c.user }
 
-// Signing returns the cell over the same connection, with a key that signs what is written: entries and
-// snapshots, commands, and reports of workers. With nil nothing is signed.
+// Signing returns the cell over the same connection, with a key that signs what is written: entries,
+// commands, and reports of workers. With nil nothing is signed.
 func (c *Cell) Signing(key *keys.Signer) *Cell {
 	signing := *c
 	signing.key = key

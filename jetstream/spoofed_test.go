@@ -84,7 +84,7 @@ func TestSpoofedMessagesAreRejectedEverywhere(t *testing.T) {
 		if a, err := c.Agents().Get(ctx, "ann", ""); err == nil {
 			t.Errorf("agent %+v", a)
 		}
-		snap, err := encodeSnapshot(&journal.Snapshot{Head: journal.Head{Seq: 1}})
+		snap, err := encodeValue(journal.Snapshot{Head: journal.Head{Seq: 1}})
 		must(t, err)
 		spoof(t, c, c.names.Snapshots().Key("s1"), snap)
 		if s, ok, err := c.Snapshots().Get(ctx, "s1"); ok || err == nil {

@@ -54,7 +54,7 @@ func (s *State) begin(cause string, at content.Time) {
 func (s *State) apply(ev events.Event) {
 	s.require(ev)
 	switch ev := ev.(type) {
-	case events.Parked, events.Warning:
+	case events.Parked, events.SnapshotTaken, events.Warning:
 	case events.DriverClaimed:
 		s.Epoch, s.Tickets = ev.Epoch, ev.Tickets
 	case events.RunStarted:
@@ -130,6 +130,7 @@ func (s *State) apply(ev events.Event) {
 		old := func(it content.Item) bool { return it.Kind != content.System }
 		s.Transcript = slices.DeleteFunc(slices.Clone(s.Transcript), old)
 		s.Bytes = content.Weight(s.Transcript...)
+		s.Rewritten++
 	case events.MemoryRecalled:
 		s.Task.Recalled = true
 		s.add(ev.Items...)
@@ -329,6 +330,7 @@ func (s *State) applyMutationFinished(ev events.MutationFinished) {
 	}
 	s.Transcript, s.Bytes = make([]content.Item, 0, len(ev.Replacement)), 0
 	s.add(ev.Replacement...) // items keep their IDs
+	s.Rewritten++
 }
 
 // failure finds what a failure is about. Only those of a model have a class.

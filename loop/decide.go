@@ -3,6 +3,7 @@ package loop
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -43,10 +44,23 @@ func DecideAhead(s *State, env commands.Envelope) (evs []events.Event, fold func
 	if len(d.events) > 0 || d.pass {
 		d.advance()
 	}
+	d.confirm()
 	return d.events, func(e events.Entry) {
 		d.follow(e)
 		*s = d.State
 	}, nil
+}
+
+// confirm records the digest of the state before the entry, if there is an entry. Nothing follows from it.
+func (d *decision) confirm() {
+	if d.env.Snapshot == nil || len(d.events) == 0 {
+		return
+	}
+	at := 0
+	if _, claims := d.events[0].(events.DriverClaimed); claims { // which is the first event of its entry
+		at = 1
+	}
+	d.events = slices.Insert(d.events, at, events.Event(*d.env.Snapshot))
 }
 
 // decision is a fork that folds each event it emits, so later rules see earlier events.

@@ -75,6 +75,9 @@ func (g *generator) tell(t *testing.T, env commands.Envelope) {
 		g.tell(t, g.Envelope(commands.Claim{}))
 		g.checkTogether(t, env)
 	}
+	if g.Sent%5 == 0 {
+		env.Snapshot = g.Take(t)
+	}
 	evs, err := g.Do(t, env)
 	if len(evs) > 0 {
 		_, g.parked = evs[len(evs)-1].(events.Parked)

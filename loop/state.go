@@ -29,6 +29,7 @@ type State struct {
 	Transcript []content.Item // append-only between rewrites, so forks share it
 	Bytes      int64          // that the transcript takes, about
 	Appended   int            // number of the last item that got its ID here
+	Rewritten  int            // how often the transcript was replaced or changed, instead of growing
 
 	Queue         []events.InputQueued // not yet in the transcript
 	Notices       []Notice

@@ -47,6 +47,7 @@ func (s *State) place() {
 func (s *State) withhold() {
 	t := s.Turn
 	t.Items, s.Transcript = slices.Clone(t.Items), slices.Clone(s.Transcript)
+	s.Rewritten++
 	end := len(s.Transcript)
 	for end > 0 && s.Transcript[end-1].Kind != content.Assistant {
 		end--

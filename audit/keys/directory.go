@@ -19,7 +19,7 @@ type Role string
 
 // The roles of keys.
 const (
-	Driver   Role = "driver"   // entries and snapshots
+	Driver   Role = "driver"   // entries
 	Worker   Role = "worker"   // results of calls
 	Client   Role = "client"   // input, and whatever else is asked of a session
 	Approver Role = "approver" // decisions

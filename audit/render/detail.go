@@ -19,6 +19,8 @@ func (s Style) ofSession(ev any) string {
 		return s.list("epoch", ev.Epoch, "node", ev.Node, "lost", ev.Lost, "retried by", content.Sender(ev.User, ev.RetriedBy))
 	case events.Parked:
 		return s.list("", is(ev.Timer, "with a timer"), "waits for", count(ev.Calls, "call"))
+	case events.SnapshotTaken:
+		return s.list("of the state before, format", ev.Format, "digest", ev.Digest)
 	case events.RunStarted:
 		return s.list("", s.config(ev.Config), "", is(ev.Stepped, "stepped"), "transcript", ev.Transcript, "parent", ev.Parent, "from", ev.From, "by", content.Sender(ev.User, ev.By))
 	case events.ConfigChanged:

@@ -15,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -24,11 +23,6 @@ import (
 // hash, and by the chain all entries before.
 func Entry(cell string, s content.SessionID, seq uint64, hash events.Hash) []byte {
 	return keys.Text("turnlog-entry/v1", cell, string(s), number(seq), hash.String())
-}
-
-// Snapshot is what a driver says with a snapshot: that the state follows from the entries up to this head.
-func Snapshot(cell string, s content.SessionID, snap journal.Snapshot) []byte {
-	return keys.Text("turnlog-snapshot/v1", cell, string(s), number(snap.Seq), snap.Hash.String(), digest(snap.State))
 }
 
 // Call is an attempt at a call, as its worker got it.

@@ -10,7 +10,6 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 )
 
 // differ checks that no two texts are equal.
@@ -30,11 +29,6 @@ func TestEveryFieldOfAStatementCounts(t *testing.T) {
 		return string(statement.Entry(cell, s, seq, h))
 	}
 	differ(t, entry("c", "s", 1, hash), entry("d", "s", 1, hash), entry("c", "t", 1, hash), entry("c", "s", 2, hash), entry("c", "s", 1, events.Hash{}))
-
-	snapshot := func(s journal.Snapshot) string { return string(statement.Snapshot("c", "s", s)) }
-	head := journal.Head{Seq: 1, Hash: hash}
-	differ(t, snapshot(journal.Snapshot{Head: head, State: []byte("x")}), snapshot(journal.Snapshot{Head: head, State: []byte("y")}),
-		snapshot(journal.Snapshot{Head: journal.Head{Seq: 2, Hash: hash}, State: []byte("x")}), snapshot(journal.Snapshot{Head: journal.Head{Seq: 1}, State: []byte("x")}))
 
 	call := statement.Call{Session: "s", Call: "c1", Place: "t1-r1-c1", Attempt: 1, Tool: "echo", Input: "d"}
 	texts := []string{string(statement.Result("c", call, "r")), string(statement.Result("d", call, "r")), string(statement.Result("c", call, "q"))}

@@ -79,6 +79,9 @@ type Verdict struct {
 	// UncheckedFiles counts the files that the journal refers to and whose bytes were not checked.
 	UncheckedFiles int `json:"unchecked_files,omitempty"`
 
+	// UnjudgedSnapshots counts the digests of snapshots that were not computed again.
+	UnjudgedSnapshots int `json:"unjudged_snapshots,omitempty"`
+
 	// Keys says that the verifier has keys, so that a journal that is not signed stays at the level chain.
 	Keys bool `json:"-"`
 
@@ -219,6 +222,9 @@ func (v *Verdict) notProved() (out []string) {
 	}
 	if v.UncheckedFiles > 0 {
 		out = append(out, fmt.Sprintf("files: the bytes of %d that the journal refers to were not checked", v.UncheckedFiles))
+	}
+	if v.UnjudgedSnapshots > 0 {
+		out = append(out, "snapshots: hosts may start from some whose digests were not computed again, since another release took them, or a hook withheld a reply of a long session")
 	}
 	return append(out, "truth of results, and the identity of models: they are recorded as they arrived")
 }

@@ -65,7 +65,7 @@ with the newest version from "turnlog agents publish". It keeps that version on 
 agents are commands that nodes run: always for agents of the folder, and for agents that were
 published or sent only with --agent-hooks. Configure all nodes of a deployment alike.
 
-With --sign-key the node signs every entry, and with --keys-root it refuses entries, snapshots, commands and
+With --sign-key the node signs every entry, and with --keys-root it refuses entries, commands and
 results that others signed wrongly, or did not sign although the directory of keys requires it.
 
 With --profile the node refuses a weaker deployment: "dev" is one copy on disk, "standard" three,
@@ -95,7 +95,7 @@ servers sync: see --monitor and --assume-sync.`,
 	f.http = ops.AddressFlag(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)
 	f.deployment.Provisions(cmd)
-	f.deployment.Signs(cmd, "entries and snapshots")
+	f.deployment.Signs(cmd, "entries")
 	f.durability = cli.NewDurability(cmd, "durability `profile` without which the node does not start")
 	f.log = cli.NewLog(cmd, zapcore.InfoLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

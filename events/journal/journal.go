@@ -40,12 +40,10 @@ type Head struct {
 }
 
 // Snapshot is a session's state after an entry, as package loop/snapshot encodes it. It saves reading the
-// entries before; all of it follows from them.
+// entries before; all of it follows from them. It counts only if the next entry has its digest.
 type Snapshot struct {
-	Head  // of the entry
-	State []byte
-
-	Signature content.Signature // of the driver that stored it, or zero. Readers do not check it.
+	Head         // of the entry
+	State []byte // the index, which names the chunks
 }
 
 // Record is a stored entry.

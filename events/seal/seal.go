@@ -14,6 +14,7 @@ package seal
 
 import (
 	"crypto/cipher"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -77,6 +78,13 @@ func KeyOf(secret []byte) (*Key, error) {
 
 // ID returns the name of the key.
 func (k *Key) ID() ID { return k.id }
+
+// Digest returns a digest that only who has the key can compute.
+func (k *Key) Digest(what []byte) [sha256.Size]byte {
+	h := hmac.New(sha256.New, append([]byte("turnlog-seal-digest/v1\n"), k.secret[:]...))
+	_, _ = h.Write(what) // it never fails
+	return [sha256.Size]byte(h.Sum(nil))
+}
 
 // Equal reports whether two keys are the same.
 func (k *Key) Equal(other *Key) bool {

@@ -7,10 +7,12 @@ import (
 )
 
 // Encode returns what write writes, in the compact forms. It returns ErrMalformed for a
-// value that Decode would refuse.
+// value that Decode would refuse. In a snapshot, empty slices are nil: a state that was folded from decoded
+// entries has the bytes of one that was folded live.
 func Encode(p Payload, write func(*Writer) error) ([]byte, error) {
 	w := idle.Get().(*Writer) //nolint:forcetypeassert // it has no others
 	defer w.release()
+	w.bare = p == Snapshot
 	if err := write(w); err != nil {
 		return nil, err
 	}

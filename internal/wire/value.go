@@ -99,7 +99,7 @@ func later(elem reflect.Type, write func(*Writer, reflect.Value, writer) error) 
 }
 
 func writeSlice(w *Writer, v reflect.Value, elem writer) error {
-	if v.IsNil() {
+	if v.IsNil() || w.bare && v.Len() == 0 {
 		w.Nil()
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 // while the library calls an interface for every few bytes.
 type Writer struct {
 	b       []byte
+	bare    bool             // empty slices are written as nil
 	library *msgpack.Encoder // writes to the Writer; nil until it is needed
 }
 
@@ -35,7 +36,7 @@ func (w *Writer) release() {
 	if w.library != nil {
 		msgpack.PutEncoder(w.library)
 	}
-	w.b, w.library = w.b[:0], nil
+	w.b, w.library, w.bare = w.b[:0], nil, false
 	idle.Put(w)
 }
 
@@ -123,7 +124,7 @@ func (w *Writer) Text(s string) {
 
 // Bytes writes bytes; nil is nil.
 func (w *Writer) Bytes(b []byte) {
-	if b == nil {
+	if b == nil || w.bare && len(b) == 0 {
 		w.Nil()
 		return
 	}

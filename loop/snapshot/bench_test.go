@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
@@ -29,27 +30,53 @@ func long() *loop.State {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	raw, err := snapshot.Encode(long())
+	var e snapshot.Encoder
+	chunks := map[events.Hash][]byte{}
+	raw, err := e.Encode(long(), func(h events.Hash, chunk []byte) error {
+		chunks[h] = chunk
+		return nil
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.SetBytes(int64(len(raw)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := snapshot.Decode(raw); err != nil {
+		x, err := snapshot.Open(raw)
+		if err == nil {
+			_, _, err = x.State(chunks)
+		}
+		if err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
+// BenchmarkEncode encodes a state of 100,000 items from scratch, and again with 500 more.
 func BenchmarkEncode(b *testing.B) {
-	s := long()
-	b.ReportAllocs()
-	for b.Loop() {
-		raw, err := snapshot.Encode(s)
-		if err != nil {
+	discard := func(events.Hash, []byte) error { return nil }
+	encode := func(b *testing.B, e *snapshot.Encoder, s *loop.State) {
+		b.Helper()
+		if raw, err := e.Encode(s, discard); err != nil || events.HashOf(raw).IsZero() {
 			b.Fatal(err)
 		}
-		b.SetBytes(int64(len(raw)))
 	}
+	s := long()
+	b.Run("whole", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			encode(b, new(snapshot.Encoder), s)
+		}
+	})
+	b.Run("next", func(b *testing.B) {
+		b.ReportAllocs()
+		before := *s
+		before.Transcript = s.Transcript[:len(s.Transcript)-500]
+		for b.Loop() {
+			b.StopTimer()
+			e := new(snapshot.Encoder)
+			encode(b, e, &before)
+			b.StartTimer()
+			encode(b, e, s)
+		}
+	})
 }

@@ -1,14 +1,12 @@
 package snapshot_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -118,22 +116,7 @@ func TestDecodeRefusesOtherFormats(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusesEmptySegments(t *testing.T) {
-	t.Parallel()
-	state, err := snapshot.Encode(loop.New("s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	none, many := []byte("\xa1g\xc0"), append([]byte("\xa1g\xdc\x40\x00"), bytes.Repeat([]byte{0xc4, 0}, 1<<14)...)
-	if !bytes.Contains(state, none) {
-		t.Fatalf("a state without a transcript is encoded otherwise: %x", state)
-	}
-	_, err = snapshot.Decode(bytes.Replace(state, none, many, 1))
-	if !errors.Is(err, snapshot.ErrUnusable) || !strings.Contains(err.Error(), "16384 segments") {
-		t.Errorf("Decode = %v", err)
-	}
-}
-
+// FuzzDecode also reads what the journal confirms, which is not hostile, so that no bug makes it so.
 func FuzzDecode(f *testing.F) {
 	state := loop.New("s")
 	for _, e := range entries(f) {
@@ -148,7 +131,7 @@ func FuzzDecode(f *testing.F) {
 		var s *loop.State
 		var err error
 		took := allocated.By(func() { s, err = snapshot.Decode(b) })
-		if took > 2*wire.Memory(len(b), wire.Snapshot)+allocated.Slack { // the whole, and its segments
+		if took > 2*wire.Memory(len(b), wire.Snapshot)+allocated.Slack { // the whole, and its lists
 			t.Fatalf("decoding %d bytes took %d", len(b), took)
 		}
 		if err == nil {
@@ -172,35 +155,11 @@ func TestEncodeRefusesWhatDecodeCannotRead(t *testing.T) {
 	}
 }
 
-func TestLongTranscriptsHaveSegments(t *testing.T) {
-	t.Parallel()
-	s := loop.New("s")
-	for n := range 20_000 { // three segments
-		s.Transcript = append(s.Transcript, content.UserText(fmt.Sprint("input ", n)))
-	}
-	b, err := snapshot.Encode(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := snapshot.Decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := snapshot.Encode(back); err != nil || string(again) != string(b) || len(back.Transcript) != len(s.Transcript) {
-		t.Errorf("a second snapshot differs, %v", err)
-	}
-	for name, bad := range map[string][]byte{"cut": b[:len(b)-1], "longer": append(slices.Clone(b), 0), "halved": b[:len(b)/2]} {
-		if s, err := snapshot.Decode(bad); !errors.Is(err, snapshot.ErrUnusable) || s != nil {
-			t.Errorf("%s: Decode = %v, want ErrUnusable", name, err)
-		}
-	}
-}
-
 // A snapshot of another shape would decode without an error, and wrongly. Types count
 // by what they hold, not by their names, which no snapshot contains.
 func TestTheVersionFollowsTheShapeOfTheState(t *testing.T) {
 	t.Parallel()
-	const version, shape = 18, "7d4a37503016e1ff"
+	const version, shape = 19, "9c8f98f406d89a71"
 	h := fnv.New64a()
 	seen := map[reflect.Type]int{}
 	var walk func(reflect.Type)

@@ -156,8 +156,8 @@ func powers(stream string) map[string][]string {
 		may(purge, "driver", "keeper")
 	case "SNAPSHOTS":
 		may(get, "approver", "client", "driver", "keeper", "doctor")
-		may(direct, "keeper")
-		may(purge, "keeper")
+		may(direct, "approver", "client", "driver", "keeper")
+		may(purge, "driver", "keeper")
 	case "RUN":
 		may(get, "driver", "doctor")
 		may(purge, "keeper")

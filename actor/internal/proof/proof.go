@@ -1,5 +1,5 @@
-// Package proof has a node refuse what is signed wrongly, or not at all although it must be: entries and
-// snapshots that it reads, and commands and reports that it is sent.
+// Package proof has a node refuse what is signed wrongly, or not at all although it must be: entries
+// that it reads, and commands and reports that it is sent.
 //
 // The one idea: it stands between the cell and everything that folds or decides, so nothing forged has an
 // effect. It needs the root of the cell's keys, and follows the directory that the root signs. Without a root
@@ -17,7 +17,6 @@ import (
 
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/signed"
-	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/pause"
@@ -180,29 +179,4 @@ func (g *Guard) knows(ctx context.Context, version uint64) error {
 		return fmt.Errorf("%w: its last driver went by version %d, and the cell has %d: publish the newest one", keys.ErrRolledBack, version, now)
 	}
 	return nil
-}
-
-// Snapshots finds snapshots that a driver of the cell signed.
-type Snapshots struct {
-	Of    *jetstream.Snapshots
-	Guard *Guard
-}
-
-// Get returns the newest snapshot of a session. One that no driver signed does not count, if drivers must
-// sign; nor does one that is signed wrongly.
-func (s Snapshots) Get(ctx context.Context, id content.SessionID) (journal.Snapshot, bool, error) {
-	snap, ok, err := s.Of.Get(ctx, id)
-	if err != nil || !ok || s.Guard == nil {
-		return snap, ok, err
-	}
-	d, now := s.Guard.directory.Newest(), content.TimeOf(time.Now())
-	if snap.Signature.IsZero() && !d.Requires(keys.Driver, now) {
-		return snap, true, nil
-	}
-	_, err = d.Check(snap.Signature, statement.Snapshot(d.Cell, id, snap), now, keys.Driver)
-	if err != nil {
-		s.Guard.forged("snapshot")
-		return journal.Snapshot{}, false, fmt.Errorf("snapshot of %s at %d: %w", id, snap.Seq, err)
-	}
-	return snap, true, nil
 }

@@ -19,14 +19,18 @@ import (
 // previous entry, and compares them.
 type Session struct {
 	Live   *loop.State
-	At     content.Time    // of the next envelope
-	Sent   int             // number of envelopes
-	Offers *events.Catalog // attached to every envelope, or nil
-	Policy *events.Policy  // likewise
-	Terse  bool            // compare less after each entry, and everything at the end
+	At     content.Time          // of the next envelope
+	Sent   int                   // number of envelopes
+	Offers *events.Catalog       // attached to every envelope, or nil
+	Policy *events.Policy        // likewise
+	Taken  *events.SnapshotTaken // attached to the next envelope, or nil
+	Terse  bool                  // compare less after each entry, and everything at the end
 
 	replay  *loop.State
 	resumed *loop.State
+	chunks  map[events.Hash][]byte
+	live    snapshot.Encoder  // of Live
+	again   *snapshot.Encoder // of resumed
 	journal [][]byte
 	head    journal.Head
 	checker *audit.Checker
@@ -38,7 +42,7 @@ type Session struct {
 func NewSession(id content.SessionID) *Session {
 	return &Session{
 		Live: loop.New(id), replay: loop.New(id), resumed: loop.New(id),
-		checker: audit.NewChecker(), At: Epoch, places: map[content.CallID]content.Place{},
+		chunks: map[events.Hash][]byte{}, again: new(snapshot.Encoder), checker: audit.NewChecker(), At: Epoch, places: map[content.CallID]content.Place{},
 		sent: map[string][]commands.Envelope{},
 	}
 }
@@ -46,8 +50,11 @@ func NewSession(id content.SessionID) *Session {
 // Envelope returns the next envelope, with the current time and catalog.
 func (s *Session) Envelope(c commands.Command) commands.Envelope {
 	s.Sent++
+	taken := s.Taken
+	s.Taken = nil
 	return commands.Envelope{
 		ID: fmt.Sprintf("c%d", s.Sent), Session: s.Live.Session, By: "ann", At: s.At, Command: c, Catalog: s.Offers, Policy: s.Policy,
+		Snapshot: taken,
 	}
 }
 
@@ -117,7 +124,7 @@ func (s *Session) write(t testing.TB, e events.Entry, fold func(events.Entry)) {
 		t.Fatal(err)
 	}
 	if !s.Terse || e.Seq%4 == 0 {
-		s.resumed = resume(t, s.resumed)
+		s.resume(t)
 	}
 	fold(e)
 	s.replay.Fold(read)
@@ -127,14 +134,43 @@ func (s *Session) write(t testing.TB, e events.Entry, fold func(events.Entry)) {
 	s.checker.Add(journal.Record{Head: s.head, Entry: read, Payload: payload})
 }
 
-// resume encodes a state and decodes it again.
-func resume(t testing.TB, s *loop.State) *loop.State {
+// resume takes a snapshot of the live state, which must be the one that the replayed and the resumed state have,
+// and continues from it.
+func (s *Session) resume(t testing.TB) {
 	t.Helper()
-	back, err := snapshot.Decode([]byte(encoded(t, s)))
+	index := s.index(t, &s.live, s.Live)
+	for name, other := range map[string]string{
+		"replayed": s.index(t, new(snapshot.Encoder), s.replay), "resumed": s.index(t, s.again, s.resumed),
+	} {
+		if other != index {
+			t.Fatalf("after entry %d the %s state has another snapshot:\n%q, want\n%q", s.head.Seq, name, other, index)
+		}
+	}
+	x, err := snapshot.Open([]byte(index))
+	if err == nil {
+		s.resumed, s.again, err = x.State(s.chunks)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return back
+}
+
+// Take returns the event that confirms a snapshot of the live state.
+func (s *Session) Take(t testing.TB) *events.SnapshotTaken {
+	t.Helper()
+	return &events.SnapshotTaken{Format: snapshot.Version, Digest: events.HashOf([]byte(s.index(t, &s.live, s.Live)))}
+}
+
+func (s *Session) index(t testing.TB, e *snapshot.Encoder, state *loop.State) string {
+	t.Helper()
+	b, err := e.Encode(state, func(digest events.Hash, chunk []byte) error {
+		s.chunks[digest] = chunk
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // compare checks that a replay knows the same, that a repeated command does nothing, and that

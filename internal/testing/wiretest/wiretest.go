@@ -50,11 +50,11 @@ func without(t *testing.T, whole, part reflect.Value) {
 
 func compare(t *testing.T, v any) {
 	t.Helper()
-	want, err := wire.Encode(wire.Snapshot, func(w *wire.Writer) error { return w.Library().Encode(v) })
+	want, err := wire.Encode(wire.Entry, func(w *wire.Writer) error { return w.Library().Encode(v) })
 	if err != nil {
 		t.Fatalf("encode %T: %v", v, err)
 	}
-	got, err := wire.Encode(wire.Snapshot, func(w *wire.Writer) error { return w.Value(v) })
+	got, err := wire.Encode(wire.Entry, func(w *wire.Writer) error { return w.Value(v) })
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%+v is\n%q, not\n%q, %v", v, got, want, err)
 	}

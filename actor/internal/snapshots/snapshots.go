@@ -1,0 +1,203 @@
+// Package snapshots takes snapshots of a session beside its driver.
+//
+// The one idea: the journal speaks first. A goroutine encodes the state after an entry and stores its chunks. If
+// it is done before the next entry, that entry records the digest (events.SnapshotTaken), at no append of its
+// own. Only then the snapshot replaces the one before. So whatever is stored for long is confirmed, a crash
+// between any two steps leaves the snapshot before, and no command waits for an encoding or for a store.
+//
+// A [Taker] belongs to its driver's goroutine.
+package snapshots
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/loop/snapshot"
+)
+
+// Taker takes the snapshots of one session.
+type Taker struct {
+	store *jetstream.Snapshots
+	every uint64 // entries between two snapshots
+	log   *zap.Logger
+
+	taken   uint64 // the last entry before which a snapshot was recorded or given up
+	now     *attempt
+	missed  uint64            // attempts since then that were not done before the next entry
+	again   uint64            // the entry after which the next attempt begins
+	encoder *snapshot.Encoder // belongs to the attempt while it is not done
+	stored  []events.Hash     // the chunks of the stored snapshot
+	storing chan struct{}     // closed when the last one is stored; nil: there was none
+	resting bool              // the session parks: only a claim may follow
+}
+
+// attempt is a snapshot after one entry.
+type attempt struct {
+	head  journal.Head
+	done  chan struct{} // closed when the rest is set
+	index []byte
+	err   error
+}
+
+// New returns the taker of a session. It takes a snapshot every so many entries.
+func New(store *jetstream.Snapshots, every uint64, log *zap.Logger) *Taker {
+	return &Taker{store: store, every: every, log: log, encoder: new(snapshot.Encoder)}
+}
+
+// Adopt continues from a session as it was read.
+func (t *Taker) Adopt(r engine.Replica) {
+	t.Close()
+	t.taken, t.now, t.encoder, t.resting = r.Base, nil, r.Encoder, false
+	if t.encoder == nil {
+		t.encoder = new(snapshot.Encoder)
+	}
+	t.stored = t.encoder.Chunks()
+}
+
+const (
+	// patience is how many attempts in a row may come too late. A session that never pauses then waits.
+	patience = 6
+	// pause is for how long it waits: an encoding takes less.
+	pause = 2 * time.Millisecond
+	// settling is for how long a session that parks waits for the store.
+	settling = 500 * time.Millisecond
+)
+
+// Offer returns what the entry after head should record, or nil.
+func (t *Taker) Offer(head journal.Head) *events.SnapshotTaken {
+	a := t.now
+	if a == nil || a.head != head {
+		return nil
+	}
+	limit := time.Duration(0)
+	if t.missed >= patience {
+		limit = pause
+	}
+	if !within(a.done, limit) || a.err != nil {
+		return nil
+	}
+	return &events.SnapshotTaken{Format: snapshot.Version, Digest: events.HashOf(a.index)}
+}
+
+// Appended is called after an entry, which recorded what was offered, if anything was. It stores a snapshot
+// that is confirmed now, and begins the next one if it is due.
+func (t *Taker) Appended(ctx context.Context, s *loop.State, head journal.Head, recorded bool) {
+	a := t.now
+	switch {
+	case recorded:
+		t.now, t.taken, t.missed, t.again = nil, head.Seq, 0, 0
+		t.keep(ctx, s.Session, a)
+	case a == nil:
+	case !within(a.done, 0):
+		return
+	case a.err != nil:
+		t.log.Warn("snapshot not taken", zap.Error(a.err))
+		t.now, t.taken, t.missed, t.again = nil, head.Seq, 0, 0
+	default: // it came too late; its chunks are stored, so the next attempt is faster
+		t.now, t.again = nil, head.Seq+1<<t.missed-1
+		t.missed = min(t.missed+1, patience)
+	}
+	if head.Seq >= t.again {
+		t.begin(ctx, s, head)
+	}
+}
+
+// begin encodes a state if a snapshot is due.
+func (t *Taker) begin(ctx context.Context, s *loop.State, head journal.Head) {
+	if t.resting || t.now != nil || head.Seq-t.taken < t.every || !within(t.storing, 0) {
+		return
+	}
+	a, state := &attempt{head: head, done: make(chan struct{})}, s.Fork()
+	t.now = a
+	go func() { // Close waits for it
+		defer close(a.done)
+		defer contain(&a.err)
+		a.index, a.err = t.encoder.Encode(&state, func(digest events.Hash, chunk []byte) error {
+			return t.store.Keep(ctx, state.Session, digest, chunk)
+		})
+	}()
+}
+
+// keep stores a snapshot that the journal confirms, and then removes the chunks that only the one before has.
+func (t *Taker) keep(ctx context.Context, s content.SessionID, a *attempt) {
+	before, now, done := t.stored, t.encoder.Chunks(), make(chan struct{})
+	t.stored, t.storing = now, done
+	go func() { // Close waits for it
+		defer close(done)
+		err := t.store.Put(ctx, s, journal.Snapshot{Head: a.head, State: a.index})
+		for _, digest := range before {
+			if _, still := slices.BinarySearchFunc(now, digest, events.Hash.Compare); err == nil && !still {
+				err = t.store.Drop(ctx, s, digest)
+			}
+		}
+		if err != nil {
+			t.log.Warn("snapshot not stored", zap.Error(err))
+		}
+	}()
+}
+
+// contain turns a panic into an error: only the snapshot is lost.
+func contain(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
+}
+
+// Rest is called before an entry that parks the session, and with false if there was none. No later snapshot is
+// taken.
+func (t *Taker) Rest(parks bool) { t.resting = parks }
+
+// Settle takes a snapshot that is due and waits a little until it is done, or stored. A session that parks does so
+// before its last entry, which then confirms the snapshot, and after it.
+func (t *Taker) Settle(ctx context.Context, s *loop.State, head journal.Head) {
+	if a := t.now; a != nil && a.head != head && within(a.done, settling) {
+		t.now = nil
+	}
+	t.begin(ctx, s, head)
+	if t.now != nil {
+		within(t.now.done, settling)
+	}
+	within(t.storing, settling)
+}
+
+// Close waits for what was begun, whose context has ended.
+func (t *Taker) Close() {
+	if t.now != nil {
+		<-t.now.done
+	}
+	if t.storing != nil {
+		<-t.storing
+	}
+}
+
+// within waits for something that may have been begun, and reports whether it is done.
+func within(done <-chan struct{}, limit time.Duration) bool {
+	if done == nil {
+		return true
+	}
+	select {
+	case <-done:
+		return true
+	default:
+	}
+	if limit == 0 {
+		return false
+	}
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}

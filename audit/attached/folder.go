@@ -22,7 +22,7 @@ type digest struct {
 
 func (d *digest) Write(b []byte) (int, error) {
 	d.n += len(b)
-	return d.Hash.Write(b)
+	return d.Hash.Write(b) //nolint:wrapcheck // it returns no error
 }
 
 // Folder is a Store with one file for each, which has its ID as a name.
@@ -65,12 +65,15 @@ func (d Folder) Save(ctx context.Context, files []File, from Store) (missing []F
 func (d Folder) save(ctx context.Context, id string, from Store) (ok bool, err error) {
 	out, err := os.CreateTemp(string(d), "new-*")
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("write: %w", err)
 	}
 	defer func() { _ = os.Remove(out.Name()) }() // it fails once the file is in its place
 	ok, err = from.CopyTo(ctx, id, out)
 	if err = errors.Join(err, out.Close()); err != nil || !ok {
 		return false, err
 	}
-	return true, os.Rename(out.Name(), filepath.Join(string(d), id))
+	if err := os.Rename(out.Name(), filepath.Join(string(d), id)); err != nil {
+		return false, fmt.Errorf("write: %w", err)
+	}
+	return true, nil
 }

@@ -111,13 +111,13 @@ func (s *story) turn(n int, asked bool) {
 		id := content.ApprovalID("a-" + string(call.ID))
 		if asked {
 			questions = append(questions, events.ApprovalRequired{Approval: events.Approval{
-				ID: id, CallID: call.ID, TaskID: content.TaskID(call.Place), Turn: turn, Round: 1, Tool: call.Name, Input: input, Digest: digest, RequestKind: "k",
+				ID: id, CallID: call.ID, TaskID: call.Place, Turn: turn, Round: 1, Tool: call.Name, Input: input, Digest: digest, RequestKind: "k",
 			}})
 			decisions = append(decisions, events.ApprovalResolved{Approval: id, Call: call.ID, Outcome: events.Approved, By: "ada", Digest: digest})
 		}
 		dispatches = append(dispatches, events.ToolDispatched{Call: call.ID, Place: call.Place, Attempt: 1, Queue: "default", Digest: digest})
 		results = append(results, events.ToolResultReceived{
-			Turn: turn, Round: 1, Attempt: 1, Duration: content.Duration(12 * time.Millisecond),
+			Turn: turn, Round: 1, Attempt: 1, Duration: 12 * time.Millisecond,
 			Result: content.NewResult(call.ID, call.Name, content.StatusOK, "package main\n\nfunc main() {}\n"),
 		})
 	}

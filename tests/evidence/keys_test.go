@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -149,9 +150,7 @@ func TestEveryForgedSignatureIsFound(t *testing.T) {
 func merged(all ...map[string]forgery) map[string]forgery {
 	out := map[string]forgery{}
 	for _, some := range all {
-		for name, f := range some {
-			out[name] = f
-		}
+		maps.Copy(out, some)
 	}
 	return out
 }

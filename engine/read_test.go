@@ -3,9 +3,9 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -69,7 +69,7 @@ func newWriter(t *testing.T) *writer {
 
 func (w *writer) write(evs ...events.Event) {
 	w.t.Helper()
-	e := events.Entry{Session: "s", Cause: fmt.Sprint(w.head.Seq), Epoch: 1, At: 1, Events: evs}
+	e := events.Entry{Session: "s", Cause: strconv.FormatUint(w.head.Seq, 10), Epoch: 1, At: 1, Events: evs}
 	var err error
 	if w.head, err = w.journal.Append(w.t.Context(), w.head, e); err != nil {
 		w.t.Fatal(err)

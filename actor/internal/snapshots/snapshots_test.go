@@ -3,7 +3,7 @@ package snapshots_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,7 +50,7 @@ func (d *driver) append(evs ...events.Event) {
 	if d.offered = d.taker.Offer(d.head); d.offered != nil {
 		evs = append(evs, *d.offered)
 	}
-	e := events.Entry{Session: "s", Cause: fmt.Sprint(d.head.Seq), Epoch: 1, At: 1, Events: evs}
+	e := events.Entry{Session: "s", Cause: strconv.FormatUint(d.head.Seq, 10), Epoch: 1, At: 1, Events: evs}
 	var err error
 	if d.head, err = d.w.Cell.Journal().Append(d.w.Ctx, d.head, e); err != nil {
 		d.t.Fatal(err)

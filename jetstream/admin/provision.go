@@ -128,7 +128,7 @@ func (c *Cell) hasNoStreams(ctx context.Context) (bool, error) {
 		if err != nil {
 			return noJetStream(err)
 		}
-		return json.Unmarshal(data, &names) //nolint:wrapcheck // wrapped below
+		return json.Unmarshal(data, &names)
 	})
 	if err != nil {
 		return false, fmt.Errorf("list streams: %w", err)

@@ -17,7 +17,6 @@ import (
 // lockPause is the pause between two tries to build while another test builds.
 const lockPause = 50 * time.Millisecond
 
-
 // Build builds commands of this module, named by patterns like ./cmd/..., and returns
 // the folder that holds them. All test packages share that folder, so the go command
 // links a command only if it has changed since any of them built it. They build one after

@@ -3,7 +3,8 @@
 // The one idea: the journal speaks first. A goroutine encodes the state after an entry and stores its chunks. If
 // it is done before the next entry, that entry records the digest (events.SnapshotTaken), at no append of its
 // own. Only then the snapshot replaces the one before. So whatever is stored for long is confirmed, a crash
-// between any two steps leaves the snapshot before, and no command waits for an encoding or for a store.
+// between any two steps leaves the snapshot before. No command waits for a store, nor, but in a session without any
+// pause, for an encoding.
 //
 // A [Taker] belongs to its driver's goroutine.
 package snapshots

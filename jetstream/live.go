@@ -30,19 +30,19 @@ const (
 
 // Live carries events that are not stored: parts of a streamed reply, progress of tools, rejections. An
 // event arrives at most once and may be lost.
-type Live struct {
-	cell *Cell
-}
+type Live struct{ cell *Cell }
 
 // Live returns the cell's live events.
 func (c *Cell) Live() *Live { return &Live{cell: c} }
 
 // Publish sends an event to all current subscribers.
+//
+//nolint:contextcheck,nolintlint // what it asks for ends by itself; the linter reports callers, so nolintlint calls this unused
 func (l *Live) Publish(s content.SessionID, ev events.Event) error {
 	msg := nats.NewMsg(l.cell.names.Delta(s))
 	data, err := events.EncodeLive(ev)
 	if err == nil {
-		msg.Data, err = l.cell.seals.Close(context.Background(), s, sealing.Live, msg.Header, data) // its requests end by themselves
+		msg.Data, err = l.cell.seals.Close(context.Background(), s, sealing.Live, msg.Header, data)
 	}
 	if err == nil {
 		err = l.cell.nc.PublishMsg(msg)

@@ -127,7 +127,9 @@ func (s *Session) Ask(ctx context.Context, c commands.Command) error {
 }
 
 // AskAs is Ask for a command with an ID. A command that was recorded under that ID is not decided again.
-func (s *Session) AskAs(ctx context.Context, id string, c commands.Command) error { return s.ask(ctx, id, "", c) }
+func (s *Session) AskAs(ctx context.Context, id string, c commands.Command) error {
+	return s.ask(ctx, id, "", c)
+}
 
 // ask is Ask for a command about a call, if one is named.
 func (s *Session) ask(ctx context.Context, id string, call content.CallID, c commands.Command) error {

@@ -2,6 +2,7 @@ package turnlogtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func EveryCrash(t *testing.T, scenario func(*testing.T, *Deployment), opts ...Op
 			Bubble(t, func(t *testing.T, d *Deployment) {
 				scenario(t, d)
 				then(t, d, d.outcome())
-			}, append(opts[:len(opts):len(opts)], CrashAfter(after))...)
+			}, append(slices.Clip(opts), CrashAfter(after))...)
 		})
 	}
 	play("no crash", 0, func(_ *testing.T, d *Deployment, outcome string) {

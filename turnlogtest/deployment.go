@@ -95,9 +95,9 @@ type server interface {
 
 func (o options) start(ctx context.Context) (server, error) {
 	if o.cluster {
-		return cluster.Start(ctx, "") //nolint:wrapcheck // the test fails with it
+		return cluster.Start(ctx, "")
 	}
-	return embedded.Start(ctx) //nolint:wrapcheck // the test fails with it
+	return embedded.Start(ctx)
 }
 
 // On returns a deployment without a node and a worker on an existing server, with streams of that
@@ -221,6 +221,6 @@ func (d *Deployment) Advance(by time.Duration) {
 	if !d.bubble {
 		d.T.Fatal("Advance needs virtual time: run the test with turnlogtest.Bubble")
 	}
-	time.Sleep(by)
+	time.Sleep(by) //nolint:forbidigo // the time is virtual, and its passing is the point
 	synctest.Wait()
 }

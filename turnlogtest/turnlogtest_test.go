@@ -2,6 +2,7 @@ package turnlogtest_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,8 +107,8 @@ type scope struct {
 func (s *scope) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
 
 func (s *scope) end() {
-	for i := len(s.cleanups) - 1; i >= 0; i-- {
-		s.cleanups[i]()
+	for _, f := range slices.Backward(s.cleanups) {
+		f()
 	}
 }
 

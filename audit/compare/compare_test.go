@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,7 +124,7 @@ func TestRowsAreBothSessions(t *testing.T) {
 		dice := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
 		var a, b []events.Event
 		for range dice.IntN(40) {
-			ev := reply(fmt.Sprint(dice.IntN(5)))
+			ev := reply(strconv.Itoa(dice.IntN(5)))
 			if dice.IntN(4) > 0 {
 				a = append(a, ev)
 			}
@@ -163,9 +164,9 @@ func counts(got []uint64, n int) bool {
 func BenchmarkBetween(b *testing.B) {
 	var x, y []events.Event
 	for i := range 20_000 {
-		x = append(x, reply(fmt.Sprint(i)))
+		x = append(x, reply(strconv.Itoa(i)))
 		if i%100 != 0 {
-			y = append(y, reply(fmt.Sprint(i)))
+			y = append(y, reply(strconv.Itoa(i)))
 		}
 	}
 	p, q := read("a", x...), read("b", y...)

@@ -129,8 +129,8 @@ func reach(far []int, limit, k, edits int) int {
 
 // back follows the shortest path back and collects what it has in common.
 func back(trace [][]int, limit, i, j, from int) (out []match) {
-	for edits := len(trace) - 1; edits >= 0; edits-- {
-		far, k := trace[edits], i-j
+	for edits, far := range slices.Backward(trace) {
+		k := i - j
 		prev := reach(far, limit, k, edits)
 		for i > prev {
 			i, j = i-1, j-1

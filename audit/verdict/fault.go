@@ -62,7 +62,9 @@ func (k Kind) Means() string {
 
 // Judged reports whether a fault of the kind is a finding. The others only say that something cannot be
 // judged.
-func (k Kind) Judged() bool { return !slices.Contains([]Kind{Deleted, Erased, Expired, Newer, Sealed}, k) }
+func (k Kind) Judged() bool {
+	return !slices.Contains([]Kind{Deleted, Erased, Expired, Newer, Sealed}, k)
+}
 
 // Fault is one finding.
 type Fault struct {

@@ -150,7 +150,7 @@ func (q Query) List(ctx context.Context, c *client.Client, complain func(error))
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, err
+		return nil, err //nolint:wrapcheck // of this package
 	}
 	slices.SortFunc(rows, q.compare)
 	if q.Limit > 0 {

@@ -138,7 +138,7 @@ func TestANodeThatDoesNotHearASessionIsReported(t *testing.T) {
 	token := p.take(p.cell.Runs(), "deaf")
 	p.again(func(context.Context) { _ = token.Extend() }) // or it comes again
 	_, err := p.cell.Journal().Append(t.Context(), journal.Head{}, events.Entry{
-		Session: "deaf", Cause: "claim", At: content.TimeOf(time.Now()), Events: []events.Event{events.DriverClaimed{Epoch: 1, Node: "n1"}},
+		Session: "deaf", Cause: "claim", At: content.TimeOf(time.Now()), Epoch: 1, Events: []events.Event{events.DriverClaimed{Epoch: 1, Node: "n1"}},
 	})
 	p.must(err)
 	p.ask("deaf")

@@ -31,9 +31,9 @@ func (c *Client) FollowFrom(ctx context.Context, s content.SessionID, head journ
 	return c.follow(ctx, s, func(ctx context.Context) records { return c.journal.FollowFrom(ctx, s, head) })
 }
 
-// Records yields a session's entries so far.
-func (c *Client) Records(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
-	return c.journal.Read(ctx, s, 0)
+// Records yields a session's entries so far, after a sequence number.
+func (c *Client) Records(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
+	return c.journal.Read(ctx, s, after)
 }
 
 // EntryAt returns the entry of a session at a position, which is the Guard of its head. It returns ErrNotFound if

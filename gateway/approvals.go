@@ -59,10 +59,8 @@ func (g *Gateway) listApprovals(ctx context.Context, in *approvalsIn) (*approval
 	}
 	for _, id := range ids {
 		s, err := g.see(ctx, string(id))
-		_, hidden := errors.AsType[*Problem](err)
-		_, deleted := errors.AsType[*session.DeletedError](err)
 		switch {
-		case hidden, deleted:
+		case err != nil && g.passable(err):
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case err != nil:

@@ -13,7 +13,6 @@ import (
 
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/client"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
@@ -310,5 +309,3 @@ func jsonOf(v any) []byte {
 func jsonText(v any) string { return string(jsonOf(v)) }
 
 func isNotFound(err error) bool { return errors.Is(err, session.ErrNotFound) }
-
-var _ content.SessionID

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -14,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway/internal/people"
 	"github.com/turnlog/turnlog/model/registry"
@@ -82,11 +86,27 @@ func New(cfg Config) (*Gateway, error) {
 	spec.Transformers = append(spec.Transformers, advise)
 	spec.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	spec.Security = []map[string][]string{{"token": {}}}
+	spec.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	for as, of := range map[reflect.Type]reflect.Type{ // what they are in JSON
+		reflect.TypeFor[content.Time](): reflect.TypeFor[time.Time](),
+		reflect.TypeFor[events.Hash]():  reflect.TypeFor[string](),
+	} {
+		spec.Components.Schemas.RegisterTypeAlias(as, of)
+	}
 	g.api = humago.New(g.mux, spec)
 	g.routes()
 	g.mux.HandleFunc("/", g.nothing)
 	g.handler = g.guard(g.mux)
 	return g, nil
+}
+
+// schemaName names the schema of a type. Types of several packages have the same name.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	if dir, pkg := path.Split(t.PkgPath()); dir != "" && pkg != "gateway" {
+		name = strings.ToUpper(pkg[:1]) + pkg[1:] + name
+	}
+	return name
 }
 
 // routes registers every operation.
@@ -95,6 +115,9 @@ func (g *Gateway) routes() {
 	g.inputRoutes()
 	g.approvalRoutes()
 	g.eventRoutes()
+	g.callRoutes()
+	g.recordRoutes()
+	g.fleetRoutes()
 }
 
 // nothing answers requests for what there is not.

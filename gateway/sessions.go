@@ -24,12 +24,9 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// metaOwner is the key of a session's metadata that has the name of the person who opened it.
-const metaOwner = "owner"
-
 // subjectOf returns what decides about a session.
 func subjectOf(s *loop.State) people.Subject {
-	out := people.Subject{Owner: s.Metadata.Text(metaOwner)}
+	out := people.Subject{Owner: report.OwnerOf(s)}
 	if s.Config.Agent != nil {
 		out.Agent = s.Config.Agent.Name
 	}
@@ -139,6 +136,7 @@ type listIn struct {
 	State  string `query:"state" enum:"idle,working,approval,yield,ready,closed,aside" doc:"only sessions in this state"`
 	Agent  string `query:"agent" doc:"only sessions whose agent matches this pattern, in which * stands for any characters"`
 	Model  string `query:"model" doc:"only sessions whose model matches this pattern"`
+	Owner  string `query:"owner" doc:"only sessions that this person opened"`
 	Search string `query:"search" doc:"only sessions with this text in their ID or title, in any case"`
 	Sort   string `query:"sort" enum:"age,session,tokens,turns" default:"age" doc:"latest or most first"`
 	Limit  int    `query:"limit" minimum:"0" maximum:"10000" default:"100" doc:"at most this number; 0: all"`
@@ -153,7 +151,7 @@ type listOut struct {
 func (g *Gateway) listSessions(ctx context.Context, in *listIn) (*listOut, error) {
 	p := person(ctx)
 	q := report.Query{
-		State: in.State, Agent: in.Agent, Model: in.Model, Search: in.Search, Sort: in.Sort, Limit: in.Limit,
+		State: in.State, Agent: in.Agent, Model: in.Model, Search: in.Search, Owner: in.Owner, Sort: in.Sort, Limit: in.Limit,
 		May: func(s *loop.State) bool { return p.MaySee(subjectOf(s)) },
 	}
 	rows, err := q.List(ctx, g.client, g.complain)
@@ -235,14 +233,14 @@ func sessionOf(person, command string) string {
 }
 
 func (m metadata) of(owner string) (content.Metadata, error) {
-	if _, ok := m[metaOwner]; ok {
+	if _, ok := m[report.MetaOwner]; ok {
 		return nil, unprocessable("bad_metadata", "the metadata has the key owner", "leave it out: the gateway sets it")
 	}
 	var out content.Metadata
 	for k, v := range m {
 		out = out.With(k, v)
 	}
-	return out.With(metaOwner, owner), nil
+	return out.With(report.MetaOwner, owner), nil
 }
 
 // configOf returns how a session starts.

@@ -84,7 +84,14 @@ type Summary struct {
 	Changed content.Time      `json:"changed_at"`
 	Turns   int               `json:"turns"`
 	Usage   Usage             `json:"usage"`
+	Owner   string            `json:"owner,omitempty"` // see MetaOwner
 }
+
+// MetaOwner is the key of a session's metadata that has the name of the person who opened it through a gateway.
+const MetaOwner = "owner"
+
+// OwnerOf returns the name of the person who opened a session through a gateway, or "".
+func OwnerOf(s *loop.State) string { return s.Metadata.Text(MetaOwner) }
 
 // Tokens returns the tokens that the session has used.
 func (s Summary) Tokens() int64 { return s.Usage.InputTokens + s.Usage.OutputTokens }
@@ -101,6 +108,7 @@ func (s Summary) AgentName() string {
 type Query struct {
 	State, Agent, Model string // "": any; of Agent and Model a pattern, in which * stands for any characters
 	Search              string // in ID or title, in any case
+	Owner               string // "": any
 	Sort                string // age, session, tokens or turns
 	Limit               int    // 0: none
 
@@ -164,13 +172,13 @@ func summaryOf(state *loop.State, head journal.Head, aside bool) Summary {
 	if aside {
 		r.State = StateAside
 	}
-	return Summary{r.Session, r.State, TitleOf(state), r.Agent, r.Model, r.Changed, r.Turns, r.Usage}
+	return Summary{r.Session, r.State, TitleOf(state), r.Agent, r.Model, r.Changed, r.Turns, r.Usage, OwnerOf(state)}
 }
 
 // wants reports whether the query selects a session.
 func (q Query) wants(s Summary) bool {
 	text := strings.ToLower(string(s.Session) + "\n" + s.Title)
-	return (q.State == "" || q.State == s.State) && (q.Agent == "" || content.Matches(q.Agent, s.AgentName())) &&
+	return (q.State == "" || q.State == s.State) && (q.Owner == "" || q.Owner == s.Owner) && (q.Agent == "" || content.Matches(q.Agent, s.AgentName())) &&
 		(q.Model == "" || content.Matches(q.Model, s.Model)) && strings.Contains(text, strings.ToLower(q.Search))
 }
 

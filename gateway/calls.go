@@ -1,0 +1,159 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/loop"
+)
+
+func (g *Gateway) callRoutes() {
+	const call = "/api/sessions/{id}/calls/{call}"
+	handle(g, op(http.MethodGet, "/api/sessions/{id}/calls", "List the open calls of a session", http.StatusOK, 404, 410), g.listCalls)
+	handle(g, op(http.MethodPost, call+"/cancel", "Cancel one call; its turn goes on", http.StatusOK, 403, 404, 409, 410), g.cancelCall)
+	handle(g, op(http.MethodPost, call+"/detach", "Send a running call to the background", http.StatusOK, 403, 404, 409, 410), g.detachCall)
+	handle(g, op(http.MethodGet, "/api/dead", "List the calls that lost their workers, and sessions that nodes do not drive", http.StatusOK), g.listDead)
+	handle(g, op(http.MethodPost, "/api/dead/{id}/{call}", "Retry or drop a call that lost its workers", http.StatusOK, 403, 404, 409, 410), g.settleDead)
+}
+
+type callsOut struct {
+	Body struct {
+		Calls []report.OpenCall `json:"calls"`
+	}
+}
+
+func (g *Gateway) listCalls(ctx context.Context, in *SessionPath) (*callsOut, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &callsOut{}
+	out.Body.Calls = report.OpenCalls(s.state)
+	return out, nil
+}
+
+// CallPath is the part of a request that names a call.
+type CallPath struct {
+	SessionPath
+
+	Call content.CallID `path:"call" maxLength:"128" doc:"its ID, or its place"`
+}
+
+// callIn returns the ID of a call that is named by its ID or its place.
+func callIn(s *loop.State, id content.CallID) content.CallID {
+	var all []loop.Call
+	if s.Turn != nil {
+		all = s.Turn.Calls
+	}
+	for _, calls := range [][]loop.Call{all, s.Background} {
+		for _, c := range calls {
+			if c.ID == id || c.Place == report.PlaceOf(id) {
+				return c.ID
+			}
+		}
+	}
+	return id
+}
+
+type cancelCallIn struct {
+	CallPath
+	CommandKey
+
+	Body struct {
+		Reason string `json:"reason,omitempty" maxLength:"1000"`
+	}
+}
+
+func (g *Gateway) cancelCall(ctx context.Context, in *cancelCallIn) (*acceptedOut, error) {
+	s, err := g.drive(ctx, in.ID, "cancel a call of")
+	if err != nil {
+		return nil, err
+	}
+	return g.ask(ctx, s, in.CommandKey, commands.Cancel{Scope: commands.ScopeCall, Call: callIn(s.state, in.Call), Reason: in.Body.Reason})
+}
+
+type detachIn struct {
+	CallPath
+	CommandKey
+}
+
+func (g *Gateway) detachCall(ctx context.Context, in *detachIn) (*acceptedOut, error) {
+	s, err := g.drive(ctx, in.ID, "detach a call of")
+	if err != nil {
+		return nil, err
+	}
+	return g.ask(ctx, s, in.CommandKey, commands.DetachCall{Call: callIn(s.state, in.Call)})
+}
+
+type deadOut struct {
+	Body struct {
+		Calls []*report.Call `json:"calls"`
+		Aside []aside        `json:"aside" doc:"sessions that broke nodes, so that none drives them"`
+	}
+}
+
+type aside struct {
+	Session content.SessionID `json:"session"`
+	Broke   []string          `json:"broke" doc:"the nodes"`
+}
+
+func (g *Gateway) listDead(ctx context.Context, _ *struct{}) (*deadOut, error) {
+	ids, err := g.client.Dead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &deadOut{}
+	out.Body.Calls, out.Body.Aside = []*report.Call{}, []aside{}
+	for _, id := range ids {
+		if _, err := g.see(ctx, string(id)); err != nil {
+			if g.passable(err) {
+				continue
+			}
+			return nil, err
+		}
+		h, err := report.ReadHistory(ctx, g.client, id)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Calls = append(out.Body.Calls, h.Dead()...)
+	}
+	if !person(ctx).MayOperate() {
+		return out, nil
+	}
+	all, err := g.client.SetAside(ctx)
+	for _, t := range all {
+		one := aside{Session: t.Session, Broke: []string{}}
+		for _, b := range t.Broke {
+			one.Broke = append(one.Broke, b.Node)
+		}
+		out.Body.Aside = append(out.Body.Aside, one)
+	}
+	return out, err
+}
+
+type settleIn struct {
+	CallPath
+	CommandKey
+
+	Body struct {
+		Action    string `json:"action" enum:"retry,drop"`
+		MayRepeat bool   `json:"may_repeat,omitempty" doc:"with retry: it is acceptable that the call runs twice"`
+		Reason    string `json:"reason,omitempty" maxLength:"4000"`
+	}
+}
+
+func (g *Gateway) settleDead(ctx context.Context, in *settleIn) (*acceptedOut, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !person(ctx).MayDecide(s.subject) {
+		return nil, mayNot("decide about calls of this session")
+	}
+	return g.ask(ctx, s, in.CommandKey, commands.SettleDeadLetter{
+		Call: callIn(s.state, in.Call), Retry: in.Body.Action == "retry", MayRepeat: in.Body.MayRepeat, Reason: in.Body.Reason, By: person(ctx).Name,
+	})
+}

@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model/registry"
+	"github.com/turnlog/turnlog/policy/agentfile"
+)
+
+func (g *Gateway) fleetRoutes() {
+	handle(g, op(http.MethodGet, "/api/me", "Show who you are and what you may do", http.StatusOK), g.me)
+	handle(g, op(http.MethodGet, "/api/agents", "List the published agents that you may open sessions of", http.StatusOK), g.agents)
+	handle(g, op(http.MethodGet, "/api/models", "List the providers of models, and the default", http.StatusOK), g.models)
+	handle(g, op(http.MethodGet, "/api/tools", "List the tools that workers offer", http.StatusOK), g.tools)
+	handle(g, op(http.MethodGet, "/api/workers", "List the workers and their queues", http.StatusOK, 403), g.workers)
+}
+
+type meOut struct {
+	Body struct {
+		Name   string   `json:"name"`
+		Role   string   `json:"role"`
+		Agents []string `json:"agents" doc:"patterns of the agents that the role is about; none: all"`
+	}
+}
+
+func (g *Gateway) me(ctx context.Context, _ *struct{}) (*meOut, error) {
+	p, out := person(ctx), &meOut{}
+	out.Body.Name, out.Body.Role, out.Body.Agents = p.Name, string(p.Role), append([]string{}, p.Agents...)
+	return out, nil
+}
+
+type agentRow struct {
+	Name        string `json:"name"`
+	Version     string `json:"version"`
+	Description string `json:"description,omitempty"`
+}
+
+type agentsOut struct {
+	Body struct {
+		Agents []agentRow `json:"agents"`
+	}
+}
+
+func (g *Gateway) agents(ctx context.Context, _ *struct{}) (*agentsOut, error) {
+	all, err := g.client.Agents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &agentsOut{}
+	out.Body.Agents = []agentRow{}
+	for _, a := range all {
+		if !person(ctx).MayOpen(a.Name) {
+			continue
+		}
+		row := agentRow{Name: a.Name, Version: a.Version}
+		if d, err := agentfile.Parse(a.Name, a.Data, nil); err == nil {
+			row.Description = d.Description
+		}
+		out.Body.Agents = append(out.Body.Agents, row)
+	}
+	return out, nil
+}
+
+type modelsOut struct {
+	Body struct {
+		Default   string     `json:"default" doc:"the model of a session that names neither model nor agent, unless that is an agent's"`
+		Providers []provider `json:"providers"`
+	}
+}
+
+// provider is a provider of models. What its keys are is a matter of the nodes.
+type provider struct {
+	Provider string   `json:"provider"`
+	Usage    string   `json:"usage" doc:"how its models are named"`
+	Options  []string `json:"options,omitempty"`
+}
+
+func (g *Gateway) models(context.Context, *struct{}) (*modelsOut, error) {
+	out := &modelsOut{}
+	out.Body.Default, out.Body.Providers = g.cfg.Defaults.Model, []provider{}
+	for _, p := range registry.Providers() {
+		out.Body.Providers = append(out.Body.Providers, provider{p.Name, p.Usage, p.Options})
+	}
+	return out, nil
+}
+
+type toolRow struct {
+	Name        string          `json:"name"`
+	Worker      string          `json:"worker"`
+	Queue       string          `json:"queue"`
+	Effects     content.Effects `json:"effects" doc:"what happens when a call runs twice"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"input_schema,omitempty"`
+}
+
+type toolsOut struct {
+	Body struct {
+		Tools []toolRow `json:"tools"`
+	}
+}
+
+func (g *Gateway) tools(ctx context.Context, _ *struct{}) (*toolsOut, error) {
+	offers, err := g.client.Offers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &toolsOut{}
+	out.Body.Tools = []toolRow{}
+	for _, o := range offers {
+		for _, t := range o.Tools {
+			if t.Name != loop.VerifierTool {
+				out.Body.Tools = append(out.Body.Tools, toolRow{t.Name, o.Worker, o.Queue, t.Effects, t.Description, t.InputSchema})
+			}
+		}
+	}
+	slices.SortFunc(out.Body.Tools, func(a, b toolRow) int { return strings.Compare(a.Name+" "+a.Worker, b.Name+" "+b.Worker) })
+	return out, nil
+}
+
+type workerRow struct {
+	Worker string   `json:"worker"`
+	Queue  string   `json:"queue"`
+	Tools  []string `json:"tools"`
+}
+
+type workersOut struct {
+	Body struct {
+		Workers []workerRow `json:"workers"`
+	}
+}
+
+func (g *Gateway) workers(ctx context.Context, _ *struct{}) (*workersOut, error) {
+	if !person(ctx).MayOperate() {
+		return nil, mayNot("see the workers")
+	}
+	offers, err := g.client.Offers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &workersOut{}
+	out.Body.Workers = []workerRow{}
+	for _, o := range offers {
+		row := workerRow{Worker: o.Worker, Queue: o.Queue, Tools: []string{}}
+		for _, t := range o.Tools {
+			row.Tools = append(row.Tools, t.Name)
+		}
+		out.Body.Workers = append(out.Body.Workers, row)
+	}
+	return out, nil
+}

@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+)
+
+func (g *Gateway) recordRoutes() {
+	handle(g, op(http.MethodGet, "/api/sessions/{id}/transcript", "Show what models see of a session", http.StatusOK, 404, 410), g.transcript)
+	handle(g, op(http.MethodGet, "/api/sessions/{id}/entries", "Read entries of a session's journal, page by page", http.StatusOK, 404, 410), g.entries)
+	handle(g, op(http.MethodGet, "/api/sessions/{id}/verify", "Verify a session's journal", http.StatusOK, 404, 410), g.verify)
+	handle(g, op(http.MethodGet, "/api/usage", "Add up what the sessions that you may see have used", http.StatusOK), g.usage)
+	o := op(http.MethodGet, "/api/sessions/{id}/export", "Export a session's journal, for \"observer verify --file\"", http.StatusOK, 404, 410)
+	o.Responses = map[string]*huma.Response{"200": {Description: "lines of JSON", Content: map[string]*huma.MediaType{"application/jsonl": {Schema: &huma.Schema{Type: "string"}}}}}
+	huma.Register(g.api, o, g.export)
+}
+
+type transcriptOut struct {
+	Body struct {
+		Items  []json.RawMessage `json:"items" doc:"in order: each has kind and parts"`
+		Queued []json.RawMessage `json:"queued" doc:"input that is not part of it yet"`
+		Cursor string            `json:"cursor" doc:"where GET …/events?after= continues without a gap"`
+	}
+}
+
+func (g *Gateway) transcript(ctx context.Context, in *SessionPath) (*transcriptOut, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &transcriptOut{}
+	out.Body.Items, out.Body.Queued, out.Body.Cursor = []json.RawMessage{}, []json.RawMessage{}, cursorOf(s).String()
+	for _, it := range s.state.Transcript {
+		line, err := events.MarshalView(it)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Items = append(out.Body.Items, line)
+	}
+	for _, q := range s.state.Queue {
+		for _, it := range q.Items {
+			line, err := events.MarshalView(it)
+			if err != nil {
+				return nil, err
+			}
+			out.Body.Queued = append(out.Body.Queued, line)
+		}
+	}
+	return out, nil
+}
+
+type entriesIn struct {
+	SessionPath
+
+	After uint64 `query:"after" doc:"the number of an entry: only those after it"`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}
+
+type entriesOut struct {
+	Body struct {
+		Entries []json.RawMessage `json:"entries" doc:"as lines of an export, without the exact bytes"`
+		Next    string            `json:"next,omitempty" doc:"the cursor after the last one, for GET …/events?after="`
+	}
+}
+
+func (g *Gateway) entries(ctx context.Context, in *entriesIn) (*entriesOut, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &entriesOut{}
+	out.Body.Entries = []json.RawMessage{}
+	for rec, err := range g.client.Records(ctx, s.state.Session, in.After) {
+		if err != nil {
+			return nil, err
+		}
+		line, err := audit.EntryJSON(rec)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Entries = append(out.Body.Entries, line)
+		out.Body.Next = stream.Cursor{Entry: rec.Seq}.String()
+		if len(out.Body.Entries) == in.Limit {
+			break
+		}
+	}
+	return out, nil
+}
+
+type verifyOut struct {
+	Body struct {
+		OK      bool             `json:"ok"`
+		Verdict *verdict.Verdict `json:"verdict"`
+	}
+}
+
+func (g *Gateway) verify(ctx context.Context, in *SessionPath) (*verifyOut, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	v, err := audit.Verify(g.client.Records(ctx, s.state.Session, 0))
+	if err != nil {
+		return nil, err
+	}
+	out := &verifyOut{}
+	out.Body.OK, out.Body.Verdict = v.OK(), v
+	return out, nil
+}
+
+// exportTime bounds the time of an export to a slow reader.
+const exportTime = 10 * time.Minute
+
+func (g *Gateway) export(ctx context.Context, in *SessionPath) (*huma.StreamResponse, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, g.problemOf(ctx, err)
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		r, w := humago.Unwrap(hc)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTime)) // every connection has deadlines
+		w.Header().Set("Content-Type", "application/jsonl")
+		w.Header().Set("Content-Disposition", `attachment; filename="`+string(s.state.Session)+`.jsonl"`)
+		err := audit.Export(w, g.client.Records(r.Context(), s.state.Session, 0))
+		if err != nil && r.Context().Err() == nil {
+			g.log.Warn("export cut off", zap.Error(err))
+			panic(http.ErrAbortHandler) // so that the reader sees that it is not complete
+		}
+	}}, nil
+}
+
+type usageOut struct {
+	Body struct {
+		Usage []usageRow `json:"usage"`
+	}
+}
+
+// usageRow is what the sessions of one model, agent and owner have used.
+type usageRow struct {
+	Model    string       `json:"model"`
+	Agent    string       `json:"agent,omitempty"`
+	Owner    string       `json:"owner,omitempty"`
+	Sessions int          `json:"sessions"`
+	Turns    int          `json:"turns"`
+	Usage    report.Usage `json:"usage"`
+}
+
+func (g *Gateway) usage(ctx context.Context, _ *struct{}) (*usageOut, error) {
+	list, err := g.listSessions(ctx, &listIn{Sort: "session"})
+	if err != nil {
+		return nil, err
+	}
+	out := &usageOut{}
+	out.Body.Usage = []usageRow{}
+	at := make(map[[4]string]int)
+	for _, s := range list.Body.Sessions {
+		row := usageRow{Model: s.Model, Owner: s.Owner}
+		if s.Agent != nil {
+			row.Agent = s.Agent.Name
+		}
+		key := [4]string{row.Model, row.Agent, row.Owner, s.Usage.Currency}
+		i, ok := at[key]
+		if !ok {
+			i, at[key] = len(out.Body.Usage), len(out.Body.Usage)
+			out.Body.Usage = append(out.Body.Usage, row)
+		}
+		out.Body.Usage[i].add(s)
+	}
+	return out, nil
+}
+
+func (r *usageRow) add(s report.Summary) {
+	r.Sessions++
+	r.Turns += s.Turns
+	u := &r.Usage
+	u.Currency = s.Usage.Currency
+	u.InputTokens += s.Usage.InputTokens
+	u.OutputTokens += s.Usage.OutputTokens
+	u.ReasoningTokens += s.Usage.ReasoningTokens
+	u.CacheReadTokens += s.Usage.CacheReadTokens
+	u.CacheWriteTokens += s.Usage.CacheWriteTokens
+	u.CostMicros += s.Usage.CostMicros
+}
+
+// passable reports whether a list may leave out a session for this reason.
+func (g *Gateway) passable(err error) bool {
+	p, ok := errors.AsType[*Problem](g.problemOf(context.Background(), err))
+	return ok && (p.Status == http.StatusNotFound || p.Status == http.StatusGone)
+}

@@ -122,7 +122,9 @@ type sse struct {
 	out  *bufio.Writer
 	rc   *http.ResponseController
 	slow time.Duration // when a reader counts as slow
-	late bool          // the reader is slow
+
+	began time.Time // of what was written since the last flush
+	late  bool      // the reader is slow
 }
 
 // cutAfter is how many times its patience a write may take before the connection is cut.
@@ -141,15 +143,19 @@ func (e *sse) event(kind string, place *stream.Cursor, data []byte) {
 	_, _ = e.out.WriteString("\n\n")
 }
 
-// flush sends what was written. A reader that makes it wait is slow; one that does not read at all is cut off.
+// begin begins to write. A reader that does not read at all is cut off.
+func (e *sse) begin() {
+	e.began = time.Now()
+	_ = e.rc.SetWriteDeadline(e.began.Add(cutAfter * e.slow)) // every connection has deadlines
+}
+
+// flush sends what was written since begin. A reader that made that wait is slow.
 func (e *sse) flush() error {
-	began := time.Now()
-	_ = e.rc.SetWriteDeadline(began.Add(cutAfter * e.slow)) // every connection has deadlines
 	err := e.out.Flush()
 	if err == nil {
 		err = e.rc.Flush()
 	}
-	e.late = time.Since(began) > e.slow
+	e.late = time.Since(e.began) > e.slow
 	return err //nolint:wrapcheck // only whether there is one counts
 }
 
@@ -194,6 +200,7 @@ func (g *Gateway) serveEvents(ctx context.Context, w http.ResponseWriter, f foll
 	h.Set("X-Accel-Buffering", "no")
 	e := &sse{out: bufio.NewWriter(w), rc: http.NewResponseController(w), slow: g.limits.Patience}
 	_ = e.rc.SetReadDeadline(time.Time{}) // nothing more is read, and a deadline would end the request
+	e.begin()
 	w.WriteHeader(http.StatusOK)
 	if f.place.Position != 0 { // a reader that leaves before the first event continues here
 		_, _ = e.out.WriteString("id: " + f.place.String() + "\n\n")
@@ -229,6 +236,7 @@ func (g *Gateway) serveEvents(ctx context.Context, w http.ResponseWriter, f foll
 
 // reconnect tells the reader to continue at once, here or at another gateway.
 func (e *sse) reconnect(why string) {
+	e.begin()
 	_, _ = e.out.WriteString("retry: 500\n")
 	e.event("reconnect", nil, jsonOf(map[string]string{"reason": why}))
 	_ = e.flush()
@@ -245,11 +253,13 @@ func (g *Gateway) write(ctx context.Context, e *sse, s *stream.Stream, all <-cha
 			e.reconnect("this gateway stops")
 			return
 		case <-beat.C:
+			e.begin()
 			_, _ = e.out.WriteString(": \n\n")
 			if g.disconnected() {
 				e.event("trouble", nil, jsonOf(noNATS()))
 			}
 		case h := <-all:
+			e.begin()
 			if g.take(e, s, h) {
 				return
 			}

@@ -75,14 +75,17 @@ func (w *world) gateway(change ...func(*gateway.Config)) *service {
 	}
 	ctx, cancel := context.WithCancel(w.Ctx)
 	s := &service{w: w, pipe: newPipes()}
-	ended := make(chan error, 1)
-	go func() { ended <- g.Serve(ctx, s.pipe) }()
-	s.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := g.Serve(ctx, s.pipe); err != nil {
 			w.T.Errorf("gateway: %v", err)
 		}
-	})
+	}()
+	s.stop = func() { // once or more; no lock is held while it waits, which would stop virtual time
+		cancel()
+		<-ended
+	}
 	w.T.Cleanup(s.stop)
 	return s
 }

@@ -73,7 +73,7 @@ func file(name string) iter.Seq2[journal.Record, error] {
 func remote(ctx context.Context, c *client.Client, id content.SessionID) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		n := 0
-		for rec, err := range c.Records(ctx, id) {
+		for rec, err := range c.Records(ctx, id, 0) {
 			n++
 			if err != nil {
 				err = app.NoSession(id, err)

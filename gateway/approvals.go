@@ -60,7 +60,7 @@ func (g *Gateway) listApprovals(ctx context.Context, in *approvalsIn) (*approval
 	for _, id := range ids {
 		s, err := g.see(ctx, string(id))
 		switch {
-		case err != nil && g.passable(err):
+		case err != nil && g.passable(err): //nolint:contextcheck // it only looks
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case err != nil:

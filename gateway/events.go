@@ -54,7 +54,7 @@ func (g *Gateway) events(ctx context.Context, in *eventsIn) (*huma.StreamRespons
 	if err != nil {
 		return nil, g.problemOf(ctx, err)
 	}
-	return &huma.StreamResponse{Body: func(hc huma.Context) {
+	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it has the context of its request
 		r, w := humago.Unwrap(hc)
 		g.serveEvents(r.Context(), w, f)
 	}}, nil
@@ -260,13 +260,13 @@ func (g *Gateway) write(ctx context.Context, e *sse, s *stream.Stream, all <-cha
 			}
 		case h := <-all:
 			e.begin()
-			if g.take(e, s, h) {
+			if g.take(e, s, h) { //nolint:contextcheck // the stream has the context of its request
 				return
 			}
 			for more := true; more && e.out.Available() > 0; { // what has arrived meanwhile goes with it
 				select {
 				case h := <-all:
-					if g.take(e, s, h) {
+					if g.take(e, s, h) { //nolint:contextcheck // the stream has the context of its request
 						return
 					}
 				default:

@@ -129,7 +129,9 @@ func (g *Gateway) nothing(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.ServeHTTP(w, r) }
 
 // OpenAPI returns the description of the API as JSON.
-func (g *Gateway) OpenAPI() ([]byte, error) { return g.api.OpenAPI().MarshalJSON() }
+func (g *Gateway) OpenAPI() ([]byte, error) {
+	return g.api.OpenAPI().MarshalJSON() //nolint:wrapcheck // it cannot fail
+}
 
 func (g *Gateway) disconnected() bool { return g.cfg.Connected != nil && !g.cfg.Connected() }
 
@@ -161,7 +163,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	if err := srv.Shutdown(ctx); err != nil {
 		g.log.Warn("requests cut off", zap.Error(errors.Join(err, srv.Close())))
 	}
-	<-served
+	<-served //nolint:errcheck // http.ErrServerClosed
 	return nil
 }
 

@@ -21,9 +21,6 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// maxBody bounds the JSON of a request. Larger files are stored on their own.
-const maxBody = 1 << 20
-
 // file is a file of an input: inline, or one that POST /api/files has stored.
 type file struct {
 	Name string `json:"name" maxLength:"256"`
@@ -68,7 +65,7 @@ func usable(models *registry.Registry, name string) error {
 	if _, missing := errors.AsType[*registry.MissingError](err); missing {
 		return nil // a node may have it
 	}
-	return err //nolint:wrapcheck // it names the model
+	return err
 }
 
 func (g *Gateway) inputRoutes() {
@@ -189,7 +186,7 @@ func (g *Gateway) spool(w http.ResponseWriter, r *http.Request, name, kind strin
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // every connection has deadlines
 	tmp, err := os.CreateTemp("", "turnlog-upload-*")
 	if err != nil {
-		return file{}, err
+		return file{}, err //nolint:wrapcheck // it names the file
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }()
 	defer func() { _ = tmp.Close() }()
@@ -204,7 +201,7 @@ func (g *Gateway) spool(w http.ResponseWriter, r *http.Request, name, kind strin
 		return file{}, problem(http.StatusBadRequest, "bad_file", "the file is empty", "send its bytes as the body")
 	}
 	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
-		return file{}, err
+		return file{}, err //nolint:wrapcheck // it names the file
 	}
 	p, err := g.as(person(r.Context())).StoreFile(r.Context(), name, kind, tmp)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -19,7 +20,7 @@ import (
 )
 
 // Problem is an error as RFC 9457 describes it, with what to do about it.
-type Problem struct {
+type Problem struct { //nolint:errname // the name that RFC 9457 gives it
 	Type   string              `json:"type" doc:"names the kind of problem: urn:turnlog:problem: and a code that clients may branch on"`
 	Title  string              `json:"title" doc:"the status in words"`
 	Status int                 `json:"status"`
@@ -60,9 +61,7 @@ func (p *Problem) GetHeaders() http.Header {
 
 // write writes the problem as a response.
 func (p *Problem) write(w http.ResponseWriter) {
-	for name, values := range p.GetHeaders() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), p.GetHeaders())
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client may be gone

@@ -129,7 +129,7 @@ func (g *Gateway) export(ctx context.Context, in *SessionPath) (*huma.StreamResp
 	if err != nil {
 		return nil, g.problemOf(ctx, err)
 	}
-	return &huma.StreamResponse{Body: func(hc huma.Context) {
+	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it has the context of its request
 		r, w := humago.Unwrap(hc)
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTime)) // every connection has deadlines
 		w.Header().Set("Content-Type", "application/jsonl")

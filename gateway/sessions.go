@@ -188,7 +188,7 @@ type openedOut struct {
 }
 
 func (g *Gateway) openSession(ctx context.Context, in *openIn) (*openedOut, error) {
-	p, command := person(ctx), ""
+	p := person(ctx)
 	command, err := in.command()
 	if err != nil {
 		return nil, err

@@ -177,11 +177,12 @@ func Rotate(file string) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	id, text := newLine()
+	id, line := newLine()
+	text := []byte(line)
 	for _, s := range secrets {
-		text += lineOf(s)
+		text = append(text, lineOf(s)...)
 	}
-	if err := maybe.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := maybe.WriteFile(file, text, 0o600); err != nil {
 		return "", fmt.Errorf("write seal key %s: %w", file, err)
 	}
 	return id, nil

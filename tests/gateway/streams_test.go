@@ -53,7 +53,6 @@ type reader struct {
 	text  map[string]string // of replies in flight
 	turns []string          // the text of each turn, by its pieces
 	voids int
-	live  int // pieces that came while no entry of the reply was there
 }
 
 func (r *reader) take(e event) (turnEnded bool) {

@@ -275,7 +275,7 @@ func (s *service) follow(id content.SessionID, after string, change ...request) 
 	if after != "" {
 		change = append(change, with("Last-Event-ID", after))
 	}
-	resp, err := s.send(http.MethodGet, "/api/sessions/"+string(id)+"/events", nil, change...)
+	resp, err := s.send(http.MethodGet, "/api/sessions/"+string(id)+"/events", nil, change...) //nolint:bodyclose // the feed closes it
 	if err != nil {
 		return nil, err
 	}

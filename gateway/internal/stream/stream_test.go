@@ -198,7 +198,6 @@ type reader struct {
 	pieces map[Call][]Piece
 	seen   uint64
 	offset int
-	live   int // pieces that came before their reply was recorded
 }
 
 func (r *reader) take(ev Event) {

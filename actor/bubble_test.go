@@ -74,6 +74,9 @@ func (w *world) workerOn(cell *jetstream.Cell, spec tool.Spec, answer func(task.
 	go func() {
 		for {
 			c, err := q.Claim(w.Ctx)
+			if errors.Is(err, task.ErrForged) {
+				continue
+			}
 			if err != nil {
 				return
 			}

@@ -174,7 +174,7 @@ func (d *driver) open(ctx context.Context, m *jetstream.Message) (none commands.
 		if m.Lane == events.LaneReport {
 			d.doubt(m.Envelope.Command)
 		} else {
-			d.Publish(events.Refused{Command: env.ID, Reason: commands.ReasonForged, Detail: err.Error()})
+			d.refused(ctx, env.ID, &commands.Rejection{Reason: commands.ReasonForged, Detail: err.Error()})
 		}
 		return none, nil
 	}
@@ -196,10 +196,7 @@ func (d *driver) takeOne(ctx context.Context, env commands.Envelope) error {
 	switch {
 	case refused:
 		count(name, "refused")
-		d.Publish(events.Refused{Command: env.ID, Reason: r.Reason, Detail: r.Detail})
-		if schedule.KeyOf(env.ID) != "" {
-			d.node.firing.Refused(ctx, env.ID, r)
-		}
+		d.refused(ctx, env.ID, r)
 		return nil
 	case err == nil && d.Head.Seq == before:
 		count(name, "ignored")
@@ -208,6 +205,14 @@ func (d *driver) takeOne(ctx context.Context, env commands.Envelope) error {
 		}
 	}
 	return err
+}
+
+// refused tells the sender of a command, or the schedule that sent it, why it has no effect.
+func (d *driver) refused(ctx context.Context, id string, r *commands.Rejection) {
+	d.Publish(events.Refused{Command: id, Reason: r.Reason, Detail: r.Detail})
+	if schedule.KeyOf(id) != "" {
+		d.node.firing.Refused(ctx, id, r)
+	}
 }
 
 // results are small results that are ready together: they share an entry. Each is the first one of a running

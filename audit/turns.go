@@ -33,7 +33,7 @@ func sessionBrackets() rule {
 	opened, closed := false, false
 	return func(f fact) {
 		switch f.event.(type) {
-		case events.DriverClaimed, events.Parked, events.SnapshotTaken, events.SessionDeleted:
+		case events.DriverClaimed, events.Parked, events.SnapshotTaken, events.CommandSigned, events.SessionDeleted:
 			return
 		case events.RunStarted:
 			if opened {

@@ -16,13 +16,13 @@ type Envelope struct {
 	ID          string // a command with the id of an earlier one has no effect
 	Session     content.SessionID
 	By          string       // the sender's name, as it says
-	At          content.Time // set by the driver when it handles the command
+	At          content.Time // when the sender signed it; then set by the driver when it handles the command
 	TraceParent string
 	Command     Command
 
 	// The host attaches the following fields. They are not encoded.
 
-	Signature *content.Signature // of the sender, which the host has checked if it has keys; nil: none
+	Signed *events.CommandSigned // what the sender signed, which the host has checked; nil: nothing
 
 	User     string                // the sender, which the NATS server verified; "": none
 	Catalog  *events.Catalog       // of the host's tool sources, if it differs from the session's
@@ -119,3 +119,24 @@ func (e *Envelope) decode(dec *msgpack.Decoder, belongs func(content.SessionID, 
 }
 
 const maxIDLen = 256
+
+// Marshal returns a command alone in its wire format.
+func Marshal(c Command) ([]byte, error) {
+	b, err := wire.Marshal(c, wire.Command)
+	if err != nil {
+		return nil, fmt.Errorf("encode command %s: %w", NameOf(c), err)
+	}
+	return b, nil
+}
+
+// Unmarshal decodes the result of Marshal for the command with a name. It returns ErrBadCommand for anything else.
+func Unmarshal(name string, b []byte) (c Command, err error) {
+	err = wire.Decode(b, wire.Command, func(dec *msgpack.Decoder) error {
+		c, err = decodeCommand(Named(name), dec)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: %w", ErrBadCommand, content.Clip(name, 80), err)
+	}
+	return c, nil
+}

@@ -94,6 +94,7 @@ type ReportResult struct {
 	Hooks   []HookAnswer  `msgpack:"h,omitempty"`
 
 	Signature *content.Signature `msgpack:"sg,omitempty"` // of the worker; nil: none
+	SignedAt  content.Time       `msgpack:"sa,omitempty"`
 }
 
 // ReportAttemptLost reports that the worker of an attempt was lost.

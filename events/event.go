@@ -11,6 +11,7 @@ type Event interface {
 func (DriverClaimed) event() Kind      { return KindDriverClaimed }
 func (Parked) event() Kind             { return KindParked }
 func (SnapshotTaken) event() Kind      { return KindSnapshotTaken }
+func (CommandSigned) event() Kind      { return KindCommandSigned }
 func (RunStarted) event() Kind         { return KindRunStarted }
 func (ConfigChanged) event() Kind      { return KindConfigChanged }
 func (ModelSwitched) event() Kind      { return KindModelSwitched }

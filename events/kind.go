@@ -16,6 +16,7 @@ const (
 	KindDriverClaimed      Kind = "driver_claimed"
 	KindParked             Kind = "parked"
 	KindSnapshotTaken      Kind = "snapshot_taken"
+	KindCommandSigned      Kind = "command_signed"
 	KindRunStarted         Kind = "run_started"
 	KindConfigChanged      Kind = "config_changed"
 	KindModelSwitched      Kind = "model_switched"
@@ -73,6 +74,7 @@ var zeros = []Event{
 	DriverClaimed{},
 	Parked{},
 	SnapshotTaken{},
+	CommandSigned{},
 	RunStarted{},
 	ConfigChanged{},
 	ModelSwitched{},

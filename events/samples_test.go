@@ -132,6 +132,10 @@ func sessionSamples() []Event {
 		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true, RetriedBy: "ada", User: "ada", Key: "T0uaTKkNbe0ytWwa", Keys: 3},
 		Parked{Timer: true, Calls: 2},
 		SnapshotTaken{Format: 18, Digest: HashOf([]byte("state"))},
+		CommandSigned{
+			Command: "close", Said: []byte{0x81, 0xa1, 'r', 0xa4, 'd', 'o', 'n', 'e'}, At: sampleTime,
+			Signature: content.Signature{Key: "T0uaTKkNbe0ytWwa", Bytes: []byte{1, 2, 3}}, Schedule: []byte{0x80},
+		},
 		RunStarted{
 			Config: sampleConfig(), Transcript: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
 			Parent: "s-0", From: "s-0@17", By: "ada", User: "web",
@@ -215,6 +219,7 @@ func toolSamples() []Event {
 		ToolDetached{Call: "call_b", Placeholder: "Tool fs_read_file is now running in the background.", By: "ada", User: "web"},
 		ToolProgress{Call: "call_b", Text: "half way", Share: 0.5},
 		ToolResultReceived{
+			SignedAt:  sampleTime,
 			Signature: &content.Signature{Key: "T0uaTKkNbe0ytWwa", Bytes: []byte{1, 2}},
 			Turn:      "turn-3", Round: 2, Result: result, Attempt: 2, Duration: 30 * time.Millisecond, Late: true,
 			ChangedPaths: []string{"a.go", "b.go"}, Auth: json.RawMessage(`{"provider":"github"}`),

@@ -39,6 +39,16 @@ type SnapshotTaken struct {
 	Digest Hash `msgpack:"d" json:"digest"`
 }
 
+// CommandSigned records what the sender of an entry's cause signed. It precedes everything that the command
+// caused, so an audit compares the two.
+type CommandSigned struct {
+	Command   string            `msgpack:"n" json:"command"`                       // its name
+	Said      []byte            `msgpack:"s,omitempty" json:"said,omitempty"`      // as it was sent, but without input, which the entry has
+	At        content.Time      `msgpack:"t" json:"signed_at"`                     // by the sender's clock
+	Signature content.Signature `msgpack:"sg" json:"signature"`                    // of the sender
+	Schedule  []byte            `msgpack:"sc,omitempty" json:"schedule,omitempty"` // the schedule that sent it, whose sender signed that instead
+}
+
 // RunStarted opens a session: once, never on resume.
 type RunStarted struct {
 	Config     Config            `msgpack:"c" json:"config"`

@@ -79,7 +79,7 @@ type ApprovalResolved struct {
 	Always   bool               `msgpack:"al,omitempty" json:"always,omitempty"` // for the rest of the session: the same question about the same tool is not asked again
 	Grant    content.ApprovalID `msgpack:"g,omitempty" json:"grant,omitempty"`   // the lasting approval or the grant that answered instead of a person
 
-	Signature *content.Signature `msgpack:"sg,omitempty" json:"signature,omitempty"` // of who decided; nil: none
+	Signature *content.Signature `msgpack:"sg,omitempty" json:"signature,omitempty"` // not written: see CommandSigned
 }
 
 // Decider describes who decided. An approval that a grant answers has the names of the grant's own decision.
@@ -158,4 +158,5 @@ type ToolResultReceived struct {
 	Auth         json.RawMessage    `msgpack:"au,omitempty" json:"auth,omitempty"` // the authorization that the tool needs
 
 	Signature *content.Signature `msgpack:"sg,omitempty" json:"signature,omitempty"` // of the worker; nil: none
+	SignedAt  content.Time       `msgpack:"sa,omitempty" json:"signed_at,omitempty"` // by the worker's clock
 }

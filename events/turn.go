@@ -70,7 +70,7 @@ type InputQueued struct {
 	By       string         `msgpack:"by,omitempty" json:"by,omitempty"`        // who sent it
 	User     string         `msgpack:"us,omitempty" json:"user,omitempty"`      // verified, see content.Sender
 
-	Signature *content.Signature `msgpack:"sg,omitempty" json:"signature,omitempty"` // of the sender; nil: none
+	Signature *content.Signature `msgpack:"sg,omitempty" json:"signature,omitempty"` // not written: see CommandSigned
 }
 
 // InputAccepted records that queued input entered the transcript.

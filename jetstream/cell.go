@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/jetstream/internal/sealing"
+	"github.com/turnlog/turnlog/jetstream/internal/signing"
 )
 
 // DefaultNamespace is the namespace of a cell by default.
@@ -35,7 +36,7 @@ type Cell struct {
 	names layout.Names
 	user  string // whose name the server verifies; "": none
 	blobs *blob.Store
-	key   *keys.Signer // signs what is written; nil: nothing is signed
+	keys  signing.Keys
 	seals *sealing.Keys
 
 	decoding *semaphore.Weighted // memory for decoding commands
@@ -55,6 +56,7 @@ func Open(nc *nats.Conn, namespace string) (*Cell, error) {
 		nc: nc, api: api.New(nc), names: layout.New(namespace), user: layout.UserOfInbox(nc.Opts.InboxPrefix),
 		decoding: semaphore.NewWeighted(decodingMemory),
 	}
+	c.keys.Cell = c.names.NS
 	c.blobs = blob.NewStore(c.api, c.names)
 	c.seals = newSeals(c, nil)
 	return c, nil
@@ -70,20 +72,21 @@ func (c *Cell) User() string { return c.user }
 // Signing returns the cell over the same connection, with a key that signs what is written: entries,
 // commands, and reports of workers. With nil nothing is signed.
 func (c *Cell) Signing(key *keys.Signer) *Cell {
-	signing := *c
-	signing.key = key
-	return &signing
+	out := *c
+	out.keys.Own = key
+	return &out
+}
+
+// Checking returns the cell over the same connection, with the directory of keys by which queues check that a driver
+// sent what workers get. With nil nothing is checked.
+func (c *Cell) Checking(newest func() *keys.Directory) *Cell {
+	out := *c
+	out.keys.Directory = newest
+	return &out
 }
 
 // Key returns the key of Signing, or nil.
-func (c *Cell) Key() *keys.Signer { return c.key }
-
-// sign adds a signature to the headers of a message, if the cell has a key. The text is computed only then.
-func (c *Cell) sign(msg *nats.Msg, text func() []byte) {
-	if c.key != nil {
-		msg.Header[layout.HeaderSignature] = []string{c.key.Sign(text()).String()}
-	}
-}
+func (c *Cell) Key() *keys.Signer { return c.keys.Own }
 
 // Conn returns the cell's connection.
 func (c *Cell) Conn() *nats.Conn { return c.nc }

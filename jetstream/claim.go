@@ -13,10 +13,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -159,23 +159,14 @@ func (c *claim) Report(ctx context.Context, r task.Report) error {
 	return nil
 }
 
-// envelope returns the envelope of a report. A result is signed if the cell has a key.
+// envelope returns the envelope of a report. The result of a call is signed if the cell has a key; the journal has no
+// call of a verifier.
 func (c *claim) envelope(r task.Report) commands.Envelope {
-	x, cell, env := c.task, c.queue.cell, envelopeOf(r, c.task)
-	if result, ok := env.Command.(commands.ReportResult); ok && cell.key != nil {
-		signed := cell.key.Sign(statement.Result(cell.names.NS, statement.Call{
-			Session: x.Session, Call: x.Call, Place: x.Place, Attempt: x.Attempt, Tool: x.Tool, Input: tool.Digest(x.Input),
-		}, statement.ResultDigest(result.Outcome.Result)))
-		result.Signature = &signed
-		env.Command = result
+	id, command := CommandOf(r, c.task)
+	if result, ok := command.(commands.ReportResult); ok && c.task.Tool != loop.VerifierTool {
+		command = c.queue.cell.keys.Result(c.task, result)
 	}
-	return env
-}
-
-// envelopeOf returns the envelope of a report, unsigned.
-func envelopeOf(r task.Report, x task.Task) commands.Envelope {
-	id, command := CommandOf(r, x)
-	return commands.Envelope{ID: id, Session: r.Session, TraceParent: x.TraceParent, Command: command}
+	return commands.Envelope{ID: id, Session: r.Session, TraceParent: c.task.TraceParent, Command: command}
 }
 
 // CommandOf returns the command for a report about a task. Its ID follows from the attempt, so a repeated

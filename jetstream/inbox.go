@@ -9,7 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -18,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/jetstream/internal/sealing"
+	"github.com/turnlog/turnlog/jetstream/internal/signing"
 )
 
 // ErrNoLane is returned by Send for a command that only hosts or the server originate. It cannot be
@@ -47,7 +47,8 @@ type Message struct {
 	User     string // the sender, which the server verified; "": its name is a claim
 	Ticket   string // of the dispatch that a report is about
 
-	Signature content.Signature // of the sender of an ask or a decision, not checked; zero: none
+	Signature content.Signature // of the sender, not checked; zero: none
+	Schedule  []byte            // that sent the command, and that the signature is of; nil: a sender did
 	Err       error             // commands.ErrBadCommand or ErrBlobMissing: skip it
 	Gap       bool              // from a Listener: commands may have been missed, read the inbox
 	More      bool              // from Read, which yields no more of its lane: read again
@@ -91,21 +92,25 @@ func laneOf(cmd commands.Command, user string) events.Lane {
 // Send puts a command into its session's inbox and returns its sequence there. It retries, so a command
 // may arrive twice, with the same ID. It does not wake the session; see Runs.
 func (i *Inbox) Send(ctx context.Context, env commands.Envelope) (uint64, error) {
-	return i.send(ctx, env, i.cell.user, "")
+	return i.SendReport(ctx, env, "")
 }
 
-// SendFor is Send in the name of a user, "" for none, whose name the server verified for what the command
-// follows from. Only drivers may.
-func (i *Inbox) SendFor(ctx context.Context, user string, env commands.Envelope) (uint64, error) {
-	return i.send(ctx, env, user, "")
+// SendFor is Send of what a schedule says, in the name of its user, "" for none, whose name the server verified. The
+// signature is that of the schedule. Only drivers may.
+func (i *Inbox) SendFor(ctx context.Context, user string, env commands.Envelope, schedule []byte, s content.Signature) (uint64, error) {
+	return i.send(ctx, env, user, signing.Schedule(schedule, s))
 }
 
 // SendReport is Send with the ticket of the dispatch that a report is about.
 func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket string) (uint64, error) {
-	return i.send(ctx, env, i.cell.user, ticket)
+	h := nats.Header{}
+	if i.cell.keys.Command(h, &env); ticket != "" {
+		h.Set(layout.HeaderTicket, ticket)
+	}
+	return i.send(ctx, env, i.cell.user, h)
 }
 
-func (i *Inbox) send(ctx context.Context, env commands.Envelope, user, ticket string) (uint64, error) {
+func (i *Inbox) send(ctx context.Context, env commands.Envelope, user string, h nats.Header) (uint64, error) {
 	lane := laneOf(env.Command, user)
 	if lane == events.LaneLocal || lane == events.LaneDue {
 		return 0, fmt.Errorf("send %s to %s: %w", commands.NameOf(env.Command), env.Session, ErrNoLane)
@@ -117,13 +122,7 @@ func (i *Inbox) send(ctx context.Context, env commands.Envelope, user, ticket st
 	if lane != lane.Unnamed() {
 		subject = i.cell.names.CmdOf(user, env.Session, lane)
 	}
-	msg := nats.NewMsg(subject)
-	if ticket != "" {
-		msg.Header.Set(layout.HeaderTicket, ticket)
-	}
-	if lane != events.LaneReport { // a worker signs its result
-		i.cell.sign(msg, func() []byte { return statement.Of(i.cell.names.NS, env) })
-	}
+	msg := &nats.Msg{Subject: subject, Header: h}
 	seq, err := i.cell.sendEnvelope(ctx, msg, env)
 	if err != nil {
 		return 0, fmt.Errorf("send %s to %s: %w", env.ID, env.Session, i.cell.api.Explain(ctx, stream, err))
@@ -392,7 +391,7 @@ func (r *Reader) caused(ctx context.Context, id string) (bool, error) {
 // unopened returns a message with what its subject and headers say.
 func unopened(s content.SessionID, n layout.Names, subject string, h nats.Header, data []byte, spoofed bool) Message {
 	lane, user := n.SenderOf(subject)
-	m := Message{Lane: lane, User: user, Ticket: h.Get(layout.HeaderTicket), Signature: layout.SignatureOf(h), session: s, data: data, blob: h.Get(layout.HeaderBlob), sealed: h.Get(layout.HeaderSealed)}
+	m := Message{Lane: lane, User: user, Ticket: h.Get(layout.HeaderTicket), Signature: layout.SignatureOf(h), Schedule: layout.ScheduleOf(h), session: s, data: data, blob: h.Get(layout.HeaderBlob), sealed: h.Get(layout.HeaderSealed)}
 	switch {
 	case spoofed:
 		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -59,7 +58,7 @@ func (j *Journal) append(ctx context.Context, head journal.Head, e events.Entry)
 		return next, err
 	}
 	describe(msg, head, e, next, journal.TraceParent(ctx))
-	j.cell.sign(msg, func() []byte { return statement.Entry(j.cell.names.NS, e.Session, next.Seq, next.Hash) })
+	j.cell.keys.Entry(msg.Header, e.Session, next)
 	next.Guard, err = j.cell.api.Publish(ctx, msg)
 	switch {
 	case err == nil && e.Sealing == nil:

@@ -115,7 +115,7 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 		switch {
 		case errors.Is(err, errFenced):
 			continue
-		case err != nil && !errors.Is(err, api.ErrSpoofed) && (ctx.Err() != nil || c != nil):
+		case err != nil && !errors.Is(err, api.ErrSpoofed) && !errors.Is(err, task.ErrForged) && (ctx.Err() != nil || c != nil):
 			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak) // the only places that do, so it happens once
 		case errors.Is(err, events.ErrUnknownKind): // sealed: another worker may have the key
 			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak+fmt.Sprintf(` {"delay":%d}`, closedPause))
@@ -188,6 +188,10 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (_ *claim, err error) {
 		return nil, err
 	}
 	c.task.Ticket = msg.Header.Get(layout.HeaderTicket)
+	if err := q.cell.keys.CheckTask(msg, data, meta.Timestamp); err != nil {
+		_ = msg.Respond([]byte(api.Term)) // as above; its session dispatches a call again that is not on its queue
+		return nil, err
+	}
 	return c, q.admit(ctx, c, meta.Timestamp)
 }
 
@@ -244,7 +248,7 @@ func (q *Queue) drop(c *claim) {
 // cancel passes a cancel on to its claim and remembers it.
 func (q *Queue) cancel(msg *nats.Msg) {
 	n := cancelOf{session: q.cell.names.SessionOf(msg.Subject)}
-	if decodeValue(msg.Data, &n.cancelNotice) != nil || n.Queue != q.name {
+	if decodeValue(msg.Data, &n.cancelNotice) != nil || n.Queue != q.name || !q.cell.keys.MayStop(msg, n.At) {
 		return
 	}
 	q.mu.Lock()

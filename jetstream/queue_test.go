@@ -100,13 +100,13 @@ func TestReportsOfAnAttemptHaveOneID(t *testing.T) {
 		ID: "result/t1-r2-c3/4", Session: "s1", TraceParent: "trace",
 		Command: commands.ReportResult{Place: "t1-r2-c3", Attempt: 4, Queue: "tools"},
 	}
-	if diff := cmp.Diff(want, envelopeOf(r, task.Task{TraceParent: "trace", Approved: []content.QuestionKey{{Kind: "a"}}})); diff != "" {
+	if diff := cmp.Diff(want, (&claim{queue: &Queue{cell: &Cell{}}, task: task.Task{TraceParent: "trace", Approved: []content.QuestionKey{{Kind: "a"}}}}).envelope(r)); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
 	r.Lost = true
 	want.ID = "lost/t1-r2-c3/4"
 	want.Command = commands.ReportAttemptLost{Place: "t1-r2-c3", Attempt: 4, Queue: "tools", Reason: "gone"}
-	if diff := cmp.Diff(want, envelopeOf(r, task.Task{TraceParent: "trace", Approved: []content.QuestionKey{{Kind: "a"}}})); diff != "" {
+	if diff := cmp.Diff(want, (&claim{queue: &Queue{cell: &Cell{}}, task: task.Task{TraceParent: "trace", Approved: []content.QuestionKey{{Kind: "a"}}}}).envelope(r)); diff != "" {
 		t.Errorf("loss (-want +got):\n%s", diff)
 	}
 	r.Lost, r.Question = false, &tool.Verdict{RequestKind: "k", Reason: content.SensitivePath, Summary: "s", TTL: time.Hour}
@@ -116,7 +116,7 @@ func TestReportsOfAnAttemptHaveOneID(t *testing.T) {
 		Place: "t1-r2-c3", Attempt: 4, N: 1, Also: []commands.Question{{RequestKind: "l"}},
 		Question: commands.Question{RequestKind: "k", Scope: "/a", Reason: content.SensitivePath, Summary: "s", TTL: time.Hour},
 	}
-	if diff := cmp.Diff(want, envelopeOf(r, task.Task{TraceParent: "trace", Approved: []content.QuestionKey{{Kind: "a"}}})); diff != "" {
+	if diff := cmp.Diff(want, (&claim{queue: &Queue{cell: &Cell{}}, task: task.Task{TraceParent: "trace", Approved: []content.QuestionKey{{Kind: "a"}}}}).envelope(r)); diff != "" {
 		t.Errorf("question (-want +got):\n%s", diff)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"hash"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -67,6 +68,7 @@ func (t *Tasks) dispatch(ctx context.Context, x task.Task) error {
 	if x.Ticket != "" {
 		msg.Header.Set(layout.HeaderTicket, x.Ticket)
 	}
+	t.cell.keys.Task(msg, data)
 	for range maxDispatchTries {
 		err = api.Patiently(ctx, func(ctx context.Context) error {
 			_, err := t.cell.api.Publish(ctx, msg)
@@ -142,6 +144,7 @@ type cancelNotice struct {
 	Place  content.Place `msgpack:"p"`
 	Seq    uint64        `msgpack:"n,omitempty"` // of the task in its stream; 0 means any
 	Reason string        `msgpack:"r,omitempty"`
+	At     content.Time  `msgpack:"t,omitempty"` // when it was sent
 }
 
 // Cancel signals the worker of a call to stop, and removes a task that was never delivered from its
@@ -154,8 +157,10 @@ func (t *Tasks) Cancel(ctx context.Context, queue string, s content.SessionID, p
 	if errors.Is(err, api.ErrNoMessage) {
 		err = nil
 	}
-	notice, encErr := encodeValue(cancelNotice{Queue: queue, Place: p, Seq: m.Seq, Reason: reason})
-	pubErr := t.cell.nc.Publish(t.cell.names.Cancel(s), notice)
+	notice, encErr := encodeValue(cancelNotice{Queue: queue, Place: p, Seq: m.Seq, Reason: reason, At: content.TimeOf(time.Now())})
+	msg := &nats.Msg{Subject: t.cell.names.Cancel(s), Header: nats.Header{}, Data: notice}
+	t.cell.keys.Stop(msg)
+	pubErr := t.cell.nc.PublishMsg(msg)
 	if err := errors.Join(err, encErr, pubErr); err != nil {
 		return fmt.Errorf("cancel %s/%s: %w", s, p, err)
 	}

@@ -55,6 +55,8 @@ func (s *State) apply(ev events.Event) {
 	s.require(ev)
 	switch ev := ev.(type) {
 	case events.Parked, events.SnapshotTaken, events.Warning:
+	case events.CommandSigned:
+		s.Signed.Add(s.Causes[len(s.Causes)-1], ev, s.At)
 	case events.DriverClaimed:
 		s.Epoch, s.Tickets = ev.Epoch, ev.Tickets
 	case events.RunStarted:

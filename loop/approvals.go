@@ -250,7 +250,7 @@ func (d *decision) resolve(c commands.ResolveApproval) error {
 	}
 	ev := events.ApprovalResolved{
 		Approval: a.ID, Call: a.CallID, Outcome: events.Approved, By: cmp.Or(c.By, d.env.By), User: d.env.User, Reason: c.Reason,
-		Digest: a.Digest, Always: c.Always, Signature: d.env.Signature,
+		Digest: a.Digest, Always: c.Always,
 	}
 	switch {
 	case len(c.Input) > 0:

@@ -84,7 +84,7 @@ func (d *decision) open(c commands.OpenSession) error {
 	})
 	d.govern()
 	d.bracketHooks(pointSessionStart)
-	queued := events.InputQueued{Items: content.Stripped(c.Input), Origin: events.FromHost, By: d.env.By, User: d.env.User, Signature: d.env.Signature}
+	queued := events.InputQueued{Items: content.Stripped(c.Input), Origin: events.FromHost, By: d.env.By, User: d.env.User}
 	if c.Resume {
 		d.resumeRound(reply, results)
 		queued.OnBusy = events.Queue
@@ -130,7 +130,7 @@ func (d *decision) submit(c commands.SubmitInput) error {
 	if err := d.roomFor(c.Items); err != nil {
 		return err
 	}
-	d.emit(events.InputQueued{Items: content.Stripped(c.Items), Origin: events.FromHost, OnBusy: c.OnBusy, Options: c.Options, By: d.env.By, User: d.env.User, Signature: d.env.Signature})
+	d.emit(events.InputQueued{Items: content.Stripped(c.Items), Origin: events.FromHost, OnBusy: c.OnBusy, Options: c.Options, By: d.env.By, User: d.env.User})
 	if busy && c.OnBusy == events.Interrupt && !d.cancelling() {
 		d.cancelTurn(commands.ScopeTurn, "interrupted_by_input")
 	}

@@ -75,7 +75,7 @@ func (d *decision) result(c commands.ReportResult) {
 	}
 	ev := events.ToolResultReceived{
 		Turn: call.Turn, Round: call.Round, Result: r, Attempt: call.Attempt,
-		Duration: out.Duration, Late: call.Answered(), Auth: out.Auth, Signature: c.Signature,
+		Duration: out.Duration, Late: call.Answered(), Auth: out.Auth, Signature: c.Signature, SignedAt: c.SignedAt,
 	}
 	if c.Attempt > 0 {
 		ev.Attempt = min(c.Attempt, call.Attempt)

@@ -27,7 +27,7 @@ func DecideAhead(s *State, env commands.Envelope) (evs []events.Event, fold func
 	switch {
 	case env.Session != s.Session:
 		return nil, nil, fmt.Errorf("%w: %s, want %s", ErrWrongSession, env.Session, s.Session)
-	case s.Handled(env.ID), s.Deleted != nil && !commands.IsAsk(env.Command):
+	case s.Handled(env.ID), s.Signed.Repeats(env), s.Deleted != nil && !commands.IsAsk(env.Command):
 		return nil, nil, nil
 	case s.Deleted != nil:
 		return nil, nil, commands.Refuse(commands.ReasonDeleted, "session %s %s", s.Session, s.Deleted)
@@ -44,23 +44,25 @@ func DecideAhead(s *State, env commands.Envelope) (evs []events.Event, fold func
 	if len(d.events) > 0 || d.pass {
 		d.advance()
 	}
-	d.confirm()
+	if len(d.events) > 0 {
+		d.confirm()
+	}
 	return d.events, func(e events.Entry) {
 		d.follow(e)
 		*s = d.State
 	}, nil
 }
 
-// confirm records the digest of the state before the entry, if there is an entry. Nothing follows from it.
+// confirm records what the sender signed, and the digest of the state before the entry.
 func (d *decision) confirm() {
-	if d.env.Snapshot == nil || len(d.events) == 0 {
-		return
+	if d.env.Snapshot != nil {
+		at := 1 + slices.Index(events.Entry{Events: d.events[:1]}.Kinds(), events.KindDriverClaimed) // a claim is the first event
+		d.events = slices.Insert(d.events, at, events.Event(*d.env.Snapshot))
 	}
-	at := 0
-	if _, claims := d.events[0].(events.DriverClaimed); claims { // which is the first event of its entry
-		at = 1
+	if d.env.Signed != nil {
+		d.apply(*d.env.Signed)
+		d.events = slices.Insert(d.events, 0, events.Event(*d.env.Signed))
 	}
-	d.events = slices.Insert(d.events, at, events.Event(*d.env.Snapshot))
 }
 
 // decision is a fork that folds each event it emits, so later rules see earlier events.

@@ -3,6 +3,7 @@ package loop
 import (
 	"slices"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
@@ -16,6 +17,7 @@ type State struct {
 	Epoch   uint64
 	Cursors []events.Cursor
 	Causes  []string // of the last entries, oldest first
+	Signed  commands.Handled
 
 	Opened     bool
 	Closed     bool

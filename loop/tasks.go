@@ -16,7 +16,7 @@ func (d *decision) startTask(c commands.StartTask) error {
 	goal.Parts = append(goal.Parts, c.Files...)
 	d.emit(events.InputQueued{
 		Items: []content.Item{goal}, Origin: events.FromTask,
-		Task: &c.Spec, TaskName: c.Task, Baseline: c.Baseline, Options: c.Options, By: d.env.By, User: d.env.User, Signature: d.env.Signature,
+		Task: &c.Spec, TaskName: c.Task, Baseline: c.Baseline, Options: c.Options, By: d.env.By, User: d.env.User,
 	})
 	return nil
 }

@@ -47,10 +47,10 @@ func (p Person) String() string {
 type Owners func(id string) string
 
 // person is who sent or decided something that may be signed.
-func (o Owners) person(user, by string, s *content.Signature) Person {
-	p := Person{User: user, By: by, Key: keyOf(s)}
-	if o != nil && s != nil {
-		p.Owner = o(s.Key)
+func (o Owners) person(user, by string, key Key) Person {
+	p := Person{User: user, By: by, Key: key}
+	if o != nil && key != "" {
+		p.Owner = o(string(key))
 	}
 	return p
 }

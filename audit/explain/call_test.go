@@ -92,15 +92,13 @@ func TestAnExplanationNamesTheKeysOfPeopleAndWorkers(t *testing.T) {
 	t.Parallel()
 	s := approved(t)
 	by := func(key string) *content.Signature { return &content.Signature{Key: key} }
-	for _, r := range s.records {
+	for n, r := range s.records {
 		for i, ev := range r.Entry.Events {
 			switch ev := any(ev).(type) {
 			case events.InputQueued:
-				ev.Signature = by("bob-key")
-				r.Entry.Events[i] = ev
+				s.records[n].Entry.Events = slices.Concat([]events.Event{events.CommandSigned{Signature: *by("bob-key")}}, r.Entry.Events)
 			case events.ApprovalResolved:
-				ev.Signature = by("eve-key")
-				r.Entry.Events[i] = ev
+				s.records[n].Entry.Events = slices.Concat([]events.Event{events.CommandSigned{Signature: *by("eve-key")}}, r.Entry.Events)
 			case events.ToolResultReceived:
 				ev.Signature = by("gpu-key")
 				r.Entry.Events[i] = ev

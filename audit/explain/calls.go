@@ -72,8 +72,12 @@ func (f *fold) decide(ev events.ApprovalResolved) {
 	if i < 0 {
 		return
 	}
+	sender := f.sender
+	if ev.Grant != "" { // the entry is that of something else
+		sender = ""
+	}
 	c.Questions[i].Decision = &Decision{
-		At: f.at, Outcome: ev.Outcome, Decider: f.owners.person(ev.User, ev.By, ev.Signature), Reason: ev.Reason, Always: ev.Always,
+		At: f.at, Outcome: ev.Outcome, Decider: f.owners.person(ev.User, ev.By, sender), Reason: ev.Reason, Always: ev.Always,
 		Input: ev.Input, Grant: ev.Grant, Allowed: f.allowed[ev.Grant],
 	}
 }

@@ -17,6 +17,7 @@ type fold struct {
 
 	at      At // of the entry
 	writer  Writer
+	sender  Key // of the entry's cause
 	session content.SessionID
 	opener  Person
 	agent   string
@@ -56,7 +57,12 @@ func newFold(keep func(content.ToolCall) bool) fold {
 func (f *fold) begin(r journal.Record) {
 	f.at = At{r.Seq, r.Entry.At}
 	f.session = cmp.Or(f.session, r.Entry.Session)
-	f.writer.Epoch, f.writer.Key = r.Entry.Epoch, Key(r.Signature.Key)
+	f.writer.Epoch, f.writer.Key, f.sender = r.Entry.Epoch, Key(r.Signature.Key), ""
+	if len(r.Entry.Events) > 0 {
+		if c, ok := r.Entry.Events[0].(events.CommandSigned); ok {
+			f.sender = Key(c.Signature.Key)
+		}
+	}
 }
 
 // note folds an event. Switches over an events.Event must be complete, so it comes as any.
@@ -94,7 +100,7 @@ func (f *fold) configure(c events.Config) {
 func (f *fold) noteTurn(ev any) {
 	switch ev := ev.(type) {
 	case events.InputQueued:
-		in := Input{f.at, ev.Origin, f.owners.person(ev.User, ev.By, ev.Signature), textOf(ev.Items)}
+		in := Input{f.at, ev.Origin, f.owners.person(ev.User, ev.By, f.sender), textOf(ev.Items)}
 		f.queue = append(f.queue, queued{in, ev.Task != nil, ev.OnBusy})
 	case events.InputAccepted:
 		f.accept(ev)

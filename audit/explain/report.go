@@ -125,16 +125,16 @@ func (r *ReportReader) note(ev any) {
 	case events.RunStarted:
 		out.Opened = r.fold.at
 		addOnce(&out.Models, ev.Config.Model)
-		r.did(Person{User: ev.User, By: ev.By}, "opened the session")
+		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "opened the session")
 	case events.ConfigChanged:
 		addOnce(&out.Models, ev.Config.Model)
 	case events.ModelSwitched:
 		addOnce(&out.Models, ev.Model)
-		r.did(Person{User: ev.User, By: ev.By}, "chose another model")
+		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "chose another model")
 	case events.PolicyApplied:
 		out.Policies = append(out.Policies, *r.fold.policy)
 	case events.ToolsAllowed:
-		r.did(Person{User: ev.User, By: ev.By}, "allowed tools in advance")
+		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "allowed tools in advance")
 	case events.UsageUpdated:
 		out.Usage = out.Usage.Add(ev.Usage)
 	case events.TurnStarted:
@@ -157,23 +157,23 @@ func (r *ReportReader) note(ev any) {
 func (r *ReportReader) noteDeed(ev any) {
 	switch ev := ev.(type) {
 	case events.InputQueued:
-		r.did(r.fold.owners.person(ev.User, ev.By, ev.Signature), "sent input")
+		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "sent input")
 	case events.ApprovalResolved:
 		if ev.Grant == "" {
-			r.did(r.fold.owners.person(ev.User, ev.By, ev.Signature), string(ev.Outcome)+" a call")
+			r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), string(ev.Outcome)+" a call")
 		}
 	case events.DeadLetterSettled:
-		r.did(Person{User: ev.User, By: ev.By}, "decided about a lost call")
+		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "decided about a lost call")
 	case events.ToolDetached:
-		r.did(Person{User: ev.User, By: ev.By}, "sent a call to the background")
+		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "sent a call to the background")
 	case events.CancelRequested:
-		r.did(Person{User: ev.User, By: ev.By}, "cancelled")
+		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "cancelled")
 	case events.VerifyFinished:
-		r.did(Person{User: ev.User, By: ev.By}, "reported the verdict on a task")
+		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "reported the verdict on a task")
 	case events.SessionClosed:
-		r.did(Person{User: ev.User, By: ev.By}, "closed the session")
+		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "closed the session")
 	case events.SessionDeleted:
-		r.did(Person{User: ev.User, By: ev.By}, "deleted the session")
+		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "deleted the session")
 	}
 }
 

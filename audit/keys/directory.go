@@ -53,11 +53,32 @@ type Key struct {
 }
 
 // Revocation ends a key. What it signed before stays valid.
+//
+// A key that is retired was its owner's until then, so the time is one that its owner learns of before: it stops to
+// sign by then. The time at which a key was stolen may be long ago, and what was signed since does not count.
 type Revocation struct {
 	At     content.Time `json:"at"`
-	Size   uint64       `json:"log_size,omitempty"` // of the transparency log at that time; 0: none was recorded
+	Stolen bool         `json:"stolen,omitempty"`
 	Reason string       `json:"reason,omitempty"`
 }
+
+// How a key ends.
+const (
+	retired = "retired"
+	stolen  = "stolen"
+)
+
+// String says how the key ends.
+func (r *Revocation) String() string {
+	if r.Stolen {
+		return stolen
+	}
+	return retired
+}
+
+// Notice is how long before a key is retired a directory that says so must be published, at least, so that everyone
+// who signs has read it.
+const Notice = 30 * time.Second
 
 // ID returns the id of the key, which signatures name.
 func (k Key) ID() string { return ID(k.Public) }
@@ -124,6 +145,9 @@ var (
 	ErrEarly   = errors.New("the key was not valid yet")
 )
 
+// ErrNotice is returned by CheckNotice. Retire the key at a later time, or say that it was stolen.
+var ErrNotice = errors.New("the key would be retired before its owner can know")
+
 // skew is how far the clocks of those who sign may be behind that of the root.
 const skew = 5 * time.Minute
 
@@ -138,6 +162,15 @@ func (d *Directory) Check(s content.Signature, text []byte, at content.Time, rol
 		return v.Key, fmt.Errorf("key %s of %s: %w", s.Key, v.Name, ErrForged)
 	}
 	return v.Key, v.valid(at, roles)
+}
+
+// CheckIfSigned is Check of what must be signed only if the directory requires it of the first role.
+func (d *Directory) CheckIfSigned(s content.Signature, text []byte, at content.Time, roles ...Role) error {
+	if s.IsZero() && !d.Requires(roles[0], at) {
+		return nil
+	}
+	_, err := d.Check(s, text, at, roles...)
+	return err
 }
 
 // valid checks the roles and dates of a key.
@@ -207,8 +240,27 @@ func (d *Directory) index() error {
 	return nil
 }
 
+// CheckNotice returns ErrNotice if d retires a key, which the version before did not at that time, too soon for its
+// owner to learn of it.
+func (d *Directory) CheckNotice(before *Directory, now content.Time) error {
+	for _, k := range d.Keys {
+		if k.Revoked == nil || k.Revoked.Stolen || k.Revoked.At >= now.Add(Notice) {
+			continue
+		}
+		var old Key
+		if before != nil {
+			old, _ = before.Lookup(k.ID())
+		}
+		if old.Public != "" && (old.Revoked == nil || *old.Revoked != *k.Revoked) {
+			return fmt.Errorf("%w: key %s of %s, at %s", ErrNotice, k.Public, k.Name, k.Revoked.At)
+		}
+	}
+	return nil
+}
+
 // Follows returns an error if d cannot replace an earlier version: it must have a higher version, and all of
-// the earlier keys with their owners, roles and revocations.
+// the earlier keys with their owners and roles. It may move the time at which a key is retired, and say later that the
+// key was stolen, or earlier than was known, but it takes no theft back.
 func (d *Directory) Follows(before *Directory) error {
 	if before == nil {
 		return nil
@@ -219,7 +271,7 @@ func (d *Directory) Follows(before *Directory) error {
 	for _, old := range before.Keys {
 		k, ok := d.Lookup(old.ID())
 		same := ok && k.Name == old.Name && slices.Equal(k.Roles, old.Roles) && k.From == old.From &&
-			(old.Revoked == nil || k.Revoked != nil && *k.Revoked == *old.Revoked)
+			(old.Revoked == nil || k.Revoked != nil && (!old.Revoked.Stolen || k.Revoked.Stolen && k.Revoked.At <= old.Revoked.At))
 		if !same {
 			return fmt.Errorf("%w: version %d changes key %s of %s, which version %d has", ErrRolledBack, d.Version, old.ID(), old.Name, before.Version)
 		}

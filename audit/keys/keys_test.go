@@ -93,9 +93,9 @@ func TestARevokedKeySignsNothingMore(t *testing.T) {
 	w := newWorld(t)
 	next := must(keys.Open(must(w.dir.Sign(w.root))(t), w.root.Public()))(t)
 	next.Version = 2
-	next.Keys[0].Revoked = &keys.Revocation{At: dayTwo, Size: 99, Reason: "a \"lost\" disk\nof node-1"}
+	next.Keys[0].Revoked = &keys.Revocation{At: dayTwo, Reason: "a \"lost\" disk\nof node-1"}
 	next = w.sign(t, next)
-	if r := next.Keys[0].Revoked; r == nil || r.Size != 99 || !strings.Contains(r.Reason, "\"lost\" disk\n") {
+	if r := next.Keys[0].Revoked; r == nil || r.Stolen || !strings.Contains(r.Reason, "\"lost\" disk\n") {
 		t.Errorf("revocation after signing = %+v", r)
 	}
 	text := keys.Text("x")
@@ -110,6 +110,37 @@ func TestARevokedKeySignsNothingMore(t *testing.T) {
 	}
 	if err := w.dir.Follows(next); !errors.Is(err, keys.ErrRolledBack) {
 		t.Errorf("the earlier version follows = %v, want ErrRolledBack", err)
+	}
+}
+
+// What its owner signs until it learns that a key is retired must count; what a thief signs must not.
+func TestAKeyIsRetiredLaterAndWasStolenBefore(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		old, next *keys.Revocation
+		want      error
+	}{
+		"in time":          {nil, &keys.Revocation{At: dayTwo.Add(time.Minute)}, nil},
+		"too soon":         {nil, &keys.Revocation{At: dayTwo.Add(time.Second)}, keys.ErrNotice},
+		"in the past":      {nil, &keys.Revocation{At: dayOne}, keys.ErrNotice},
+		"stolen":           {nil, &keys.Revocation{At: dayOne, Stolen: true}, nil},
+		"as it was":        {&keys.Revocation{At: dayOne}, &keys.Revocation{At: dayOne}, nil},
+		"later":            {&keys.Revocation{At: dayOne}, &keys.Revocation{At: dayTwo.Add(time.Hour)}, nil},
+		"earlier":          {&keys.Revocation{At: dayTwo.Add(time.Hour)}, &keys.Revocation{At: dayOne}, keys.ErrNotice},
+		"stolen meanwhile": {&keys.Revocation{At: dayTwo}, &keys.Revocation{At: dayOne, Stolen: true}, nil},
+		"stolen earlier":   {&keys.Revocation{At: dayTwo, Stolen: true}, &keys.Revocation{At: dayOne, Stolen: true}, nil},
+	} {
+		w := newWorld(t)
+		w.dir.Keys[0].Revoked = tt.old
+		before := w.sign(t, w.dir)
+		w.dir.Keys[0].Revoked, w.dir.Version = tt.next, 2
+		next := w.sign(t, w.dir)
+		if err := next.Follows(before); err != nil {
+			t.Errorf("%s: Follows = %v", name, err)
+		}
+		if err := next.CheckNotice(before, dayTwo); !errors.Is(err, tt.want) {
+			t.Errorf("%s: CheckNotice = %v, want %v", name, err, tt.want)
+		}
 	}
 }
 
@@ -133,9 +164,13 @@ func TestALaterDirectoryKeepsEveryKey(t *testing.T) {
 		"the same version":       func(d *keys.Directory) { d.Version = 1 },
 		"another cell":           func(d *keys.Directory) { d.Cell = "other" },
 		"a revocation is undone": func(d *keys.Directory) { d.Keys[1].Revoked = nil },
+		"a theft is undone":      func(d *keys.Directory) { d.Keys[2].Revoked = &keys.Revocation{At: dayTwo} },
+		"a theft is later":       func(d *keys.Directory) { d.Keys[2].Revoked = &keys.Revocation{At: dayTwo + 1, Stolen: true} },
 	} {
 		w := newWorld(t)
-		w.dir.Keys[1].Revoked = &keys.Revocation{At: dayTwo}
+		third := must(keys.New())(t)
+		w.dir.Keys = append(w.dir.Keys, keys.Key{Public: third.Public(), Roles: []keys.Role{keys.Worker}, Name: "gpu", From: dayOne})
+		w.dir.Keys[1].Revoked, w.dir.Keys[2].Revoked = &keys.Revocation{At: dayTwo}, &keys.Revocation{At: dayTwo, Stolen: true}
 		before := w.sign(t, w.dir)
 		next := w.sign(t, w.dir)
 		next.Version = 2
@@ -198,7 +233,7 @@ func TestADirectoryHasOneForm(t *testing.T) {
 		"a bad key":       strings.Replace(text, w.node.Public(), w.root.Public(), 1),
 		"a bad name":      strings.Replace(text, "node-1", "node.1", 1),
 		"a bad time":      strings.Replace(text, "from 2026", "from soon", 1),
-		"half a line":     text + "revoked 2026-11-25T12:00:00Z size\n",
+		"half a line":     text + "stolen 2026-11-25T12:00:00Z\n",
 	} {
 		if changed == text {
 			t.Fatalf("%s: nothing changed", name)

@@ -140,7 +140,7 @@ func (d *Directory) text() string {
 	for _, k := range d.Keys {
 		line("key %s %s %s from %s", k.Public, joined(k.Roles, "+"), k.Name, stamp(k.From))
 		if r := k.Revoked; r != nil {
-			line("revoked %s size %d %s", stamp(r.At), r.Size, strconv.Quote(r.Reason))
+			line("%s %s %s", r, stamp(r.At), strconv.Quote(r.Reason))
 		}
 	}
 	return b.String()
@@ -191,13 +191,10 @@ func (d *Directory) parseLine(line string) (err error) {
 			k.From, err = parseStamp(f[4])
 		}
 		d.Keys = append(d.Keys, k)
-	case word == "revoked" && len(f) >= 4 && len(d.Keys) > 0:
-		r := &Revocation{}
+	case (word == retired || word == stolen) && len(f) >= 2 && len(d.Keys) > 0:
+		r := &Revocation{Stolen: word == stolen}
 		if r.At, err = parseStamp(f[0]); err == nil {
-			r.Size, err = strconv.ParseUint(f[2], 10, 64)
-		}
-		if err == nil {
-			_, quoted, _ := strings.Cut(rest, " size "+f[2]+" ")
+			_, quoted, _ := strings.Cut(rest, " ")
 			if r.Reason, err = strconv.Unquote(quoted); err != nil {
 				return errLine
 			}

@@ -21,6 +21,8 @@ func (s Style) ofSession(ev any) string {
 		return s.list("", is(ev.Timer, "with a timer"), "waits for", count(ev.Calls, "call"))
 	case events.SnapshotTaken:
 		return s.list("of the state before, format", ev.Format, "digest", ev.Digest)
+	case events.CommandSigned:
+		return s.list("", ev.Command, "key", ev.Signature.Key, "", is(len(ev.Schedule) > 0, "with its schedule"))
 	case events.RunStarted:
 		return s.list("", s.config(ev.Config), "", is(ev.Stepped, "stepped"), "transcript", ev.Transcript, "parent", ev.Parent, "from", ev.From, "by", content.Sender(ev.User, ev.By))
 	case events.ConfigChanged:

@@ -1,89 +1,242 @@
 package signed
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
+)
+
+// What is wrong with acts, besides the errors of package keys.
+var (
+	ErrOtherAct  = errors.New("the sender signed something else than the journal records")
+	ErrOtherName = errors.New("the journal names another person than the owner of the key")
+	ErrTwice     = errors.New("the same signed command has an earlier entry")
+	ErrNoChild   = errors.New("a driver's key signs for no one but the parent of a session")
+	ErrPlace     = errors.New("a signature is not the first event of its entry")
+	ErrFuture    = errors.New("it was signed after the entry")
 )
 
 // acts checks what people and workers signed, from what the journal records of it.
+//
+// The one idea: an act is judged by its event, whatever the journal says about signatures. Each event that only a
+// sender causes needs a command that its sender signed, and that says the same. What has none is unsigned.
 type acts struct {
 	keys    *keys.Directory
 	every   bool // also the signatures of workers
+	parent  content.SessionID
+	gate    bool // a function of a client verifies the task
+	said    map[string]uint64
 	asked   map[content.ApprovalID]events.Approval
-	calls   map[content.CallID]statement.Call
-	queues  map[content.CallID]string
+	calls   map[content.CallID]call
 	signers []verdict.Signer
 }
 
+// call is a call as it was dispatched last.
+type call struct {
+	statement.Call
+
+	queue string // of workers; "": none got it
+}
+
 func newActs(d *keys.Directory, every bool) acts {
-	return acts{
-		keys: d, every: every, asked: map[content.ApprovalID]events.Approval{},
-		calls: map[content.CallID]statement.Call{}, queues: map[content.CallID]string{},
-	}
+	return acts{keys: d, every: every, said: map[string]uint64{}, asked: map[content.ApprovalID]events.Approval{}, calls: map[content.CallID]call{}}
+}
+
+// signedCommand is the command that an entry's cause is, as its sender signed it.
+type signedCommand struct {
+	commands.Command
+
+	key  keys.Key
+	name string // in whose name it acts
 }
 
 // add checks the acts that an entry records.
 func (a *acts) add(r journal.Record) (faults []*FaultError) {
-	e, opens := r.Entry, false
-	check := func(what string, s *content.Signature, text func() []byte, verify bool, roles ...keys.Role) {
-		if err := a.act(what, r, s, text, verify, roles); err != nil {
-			faults = append(faults, &FaultError{r.Seq, r.Line, fmt.Errorf("signature of %s: %w", what, err)})
-		}
+	fault := func(what string, err error) {
+		faults = append(faults, &FaultError{r.Seq, r.Line, fmt.Errorf("signature of %s: %w", what, err)})
 	}
-	for _, ev := range e.Events {
+	var by *signedCommand
+	wrong := false // its command is: one fault is enough
+	for i, ev := range r.Entry.Events {
+		a.note(r.Entry, ev)
 		switch ev := any(ev).(type) {
-		case events.RunStarted:
-			opens = true
-		case events.InputQueued:
-			if ev.Origin == events.FromHost || ev.Origin == events.FromTask {
-				check("input", ev.Signature, func() []byte { return statement.Input(a.keys.Cell, e.Session, e.Cause, opens, ev) }, true, keys.Client, keys.Driver)
+		case events.CommandSigned:
+			var err error
+			if by, err = a.command(r, ev); i > 0 {
+				err = ErrPlace
 			}
-		case events.ApprovalRequired:
-			a.asked[ev.Approval.ID] = ev.Approval
-		case events.ApprovalResolved:
-			if ev.Grant == "" && (ev.Outcome == events.Approved || ev.Outcome == events.Denied) {
-				asked := a.asked[ev.Approval]
-				check("decisions", ev.Signature, func() []byte { return statement.Resolved(a.keys.Cell, e.Session, e.Cause, asked, ev) }, true, keys.Approver, keys.Driver)
+			if wrong = err != nil; wrong {
+				fault(a.nameOf(r.Entry), err)
 			}
-		case events.ToolCallRequested:
-			a.calls[ev.Call.ID] = statement.Call{Session: e.Session, Call: ev.Call.ID, Place: ev.Call.Place, Tool: ev.Call.Name, Input: tool.Digest(ev.Call.Input)}
-		case events.ToolDispatched:
-			c := a.calls[ev.Call]
-			if len(ev.Input) > 0 {
-				c.Input = tool.Digest(ev.Input)
-			}
-			a.calls[ev.Call], a.queues[ev.Call] = c, ev.Queue
 		case events.ToolResultReceived:
-			c, ran := a.calls[ev.Result.CallID]
-			if c.Attempt = ev.Attempt; ran && a.queues[ev.Result.CallID] != "" && (ev.Signature != nil || ev.Attempt > 0) {
-				check("results", ev.Signature, func() []byte { return statement.Result(a.keys.Cell, c, statement.ResultDigest(ev.Result)) }, a.every, keys.Worker)
+			if err := a.result(r, ev); err != nil {
+				fault("results", err)
+			}
+		}
+		if act := a.actOf(ev); act.what != "" && !wrong {
+			if err := a.act(r, act, by); err != nil {
+				fault(act.what, err)
 			}
 		}
 	}
 	return faults
 }
 
-// act counts who signed an act, and checks the signature if verify is set.
-func (a *acts) act(what string, r journal.Record, s *content.Signature, text func() []byte, verify bool, roles []keys.Role) error {
-	if s == nil {
-		a.signers = count(a.signers, verdict.Signer{What: what, Count: 1})
-		if a.keys.Requires(roles[0], at(r)) {
+// nameOf returns what the acts of an entry are called.
+func (a *acts) nameOf(e events.Entry) string {
+	for _, ev := range e.Events {
+		if act := a.actOf(ev); act.what != "" {
+			return act.what
+		}
+	}
+	return "a command"
+}
+
+// note remembers what later events refer to.
+func (a *acts) note(e events.Entry, ev any) {
+	switch ev := ev.(type) {
+	case events.RunStarted:
+		a.parent = ev.Parent
+	case events.TaskStarted:
+		a.gate = ev.Spec.VerifierFunc
+	case events.ApprovalRequired:
+		a.asked[ev.Approval.ID] = ev.Approval
+	case events.ToolCallRequested:
+		a.calls[ev.Call.ID] = call{Call: statement.Call{
+			Session: e.Session, Call: ev.Call.ID, Place: ev.Call.Place, Tool: ev.Call.Name, Input: tool.Digest(ev.Call.Input),
+		}}
+	case events.ToolDispatched:
+		c := a.calls[ev.Call]
+		if len(ev.Input) > 0 {
+			c.Input = tool.Digest(ev.Input)
+		}
+		if c.queue = ev.Queue; c.queue == task.LocalQueue {
+			c.queue = ""
+		}
+		a.calls[ev.Call] = c
+	}
+}
+
+// command checks what the sender of an entry's cause signed.
+func (a *acts) command(r journal.Record, ev events.CommandSigned) (*signedCommand, error) {
+	e := r.Entry
+	c, err := commands.Unmarshal(ev.Command, ev.Said)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOtherAct, err)
+	}
+	if before, twice := a.said[e.Cause]; twice {
+		return nil, fmt.Errorf("%w: %s is that of entry %d", ErrTwice, e.Cause, before)
+	}
+	a.said[e.Cause] = r.Seq
+	text, err := a.text(e, ev)
+	if err != nil {
+		return nil, err
+	}
+	if ev.At > at(r).Add(commands.SignedWindow) {
+		return nil, fmt.Errorf("%w: at %s", ErrFuture, ev.At)
+	}
+	roles := statement.Roles(c)
+	k, err := a.check(r, ev.Signature, text, ev.At, roles...)
+	if err != nil {
+		return nil, err
+	}
+	by := &signedCommand{Command: c, key: k, name: k.Name}
+	if !k.Has(roles[0]) { // a driver's
+		if by.name = string(a.parent); a.parent == "" {
+			return nil, ErrNoChild
+		}
+	}
+	return by, nil
+}
+
+// check checks a signature of a time, which an entry records. A thief may date a signature back, so what a stolen key
+// signed counts only if an entry recorded it before.
+func (a *acts) check(r journal.Record, s content.Signature, text []byte, signed content.Time, roles ...keys.Role) (keys.Key, error) {
+	k, err := a.keys.Check(s, text, signed, roles...)
+	if err == nil && k.Revoked != nil && k.Revoked.Stolen && at(r) >= k.Revoked.At {
+		err = fmt.Errorf("key %s of %s: %w: it was stolen, at %s, and this was recorded at %s", s.Key, k.Name, keys.ErrRevoked, k.Revoked.At, at(r))
+	}
+	return k, err
+}
+
+// text returns what the sender of an entry's cause signed: the command, or the schedule that sent it.
+func (a *acts) text(e events.Entry, ev events.CommandSigned) ([]byte, error) {
+	var input []content.Item
+	for _, ev := range e.Events {
+		if in, ok := ev.(events.InputQueued); ok && fromSender(in.Origin) {
+			input = in.Items
+			break
+		}
+	}
+	if ev.Schedule == nil {
+		return statement.Recorded(a.keys.Cell, e.Session, e.Cause, ev, input), nil
+	}
+	sent, due, err := schedule.Sent(ev.Schedule, e.Session, e.Cause)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOtherAct, err)
+	}
+	outline, asked := statement.Outline(sent)
+	said, err := commands.Marshal(outline)
+	if err != nil || commands.NameOf(sent) != ev.Command || !bytes.Equal(said, ev.Said) || content.TimeOf(due) != ev.At || statement.Items(asked) != statement.Items(input) {
+		return nil, ErrOtherAct
+	}
+	return statement.Schedule(a.keys.Cell, ev.Schedule), nil
+}
+
+// act counts who signed an act. It returns an error if somebody else did, or nobody although somebody must.
+func (a *acts) act(r journal.Record, act act, by *signedCommand) error {
+	if by == nil {
+		a.signers = count(a.signers, verdict.Signer{What: act.what, Count: 1})
+		if !act.driver && a.keys.Requires(act.role, at(r)) {
 			return ErrUnsigned
 		}
 		return nil
 	}
-	k, known := a.keys.Lookup(s.Key)
-	a.signers = count(a.signers, verdict.Signer{What: what, Name: k.Name, Key: s.Key, Count: 1})
-	if !verify && known {
+	a.signers = count(a.signers, verdict.Signer{What: act.what, Name: by.key.Name, Key: by.key.ID(), Count: 1})
+	switch {
+	case !act.agrees(by.Command):
+		return ErrOtherAct
+	case act.by != by.name && act.named, act.user != "" && act.user != by.name:
+		return fmt.Errorf("%w: %q is not %s", ErrOtherName, content.Sender(act.user, act.by), by.name)
+	}
+	return nil
+}
+
+// result checks who signed the result of a call. Only a worker knows what a call that was on its queue returned. That
+// nothing came of it, because it was cancelled, lost or refused, is for the driver to say.
+func (a *acts) result(r journal.Record, ev events.ToolResultReceived) error {
+	c, ran := a.calls[ev.Result.CallID]
+	if !ran || c.queue == "" {
+		return nil // it is signed with the entry
+	}
+	if ev.Signature == nil {
+		a.signers = count(a.signers, verdict.Signer{What: "results", Count: 1})
+		if ev.Result.Status == content.StatusOK && a.keys.Requires(keys.Worker, at(r)) {
+			return ErrUnsigned
+		}
 		return nil
 	}
-	_, err := a.keys.Check(*s, text(), at(r), roles...)
+	k, known := a.keys.Lookup(ev.Signature.Key)
+	what := "results"
+	if !a.every && known {
+		what = "results, not checked"
+	}
+	a.signers = count(a.signers, verdict.Signer{What: what, Name: k.Name, Key: ev.Signature.Key, Count: 1})
+	if !a.every && known {
+		return nil
+	}
+	c.Attempt = ev.Attempt
+	_, err := a.check(r, *ev.Signature, statement.Result(a.keys.Cell, c.Call, ev.SignedAt, statement.ResultDigest(ev.Result)), ev.SignedAt, keys.Worker)
 	return err
 }

@@ -1,6 +1,7 @@
 package signed
 
 import (
+	"fmt"
 	"iter"
 
 	"github.com/turnlog/turnlog/audit/keys"
@@ -48,7 +49,12 @@ func (a *Audit) Judge(v *verdict.Verdict) {
 	for _, f := range a.faults {
 		v.Add(verdict.Fault{Kind: verdict.Forged, Seq: f.Seq, Line: f.Line, What: f.Err.Error()})
 	}
-	if a.entries.Unsigned == 0 && a.end.Seq > 0 {
+	old := a.entries.Version > a.entries.Keys.Version
+	if old {
+		v.Add(verdict.Fault{Kind: verdict.Newer, Seq: a.end.Seq, What: fmt.Sprintf(
+			"its drivers went by version %d of the directory of keys, and this is version %d, which may lack revocations: verify with the newest one", a.entries.Version, a.entries.Keys.Version)})
+	}
+	if a.entries.Unsigned == 0 && a.end.Seq > 0 && !old {
 		v.Prove(verdict.Proof{Level: verdict.Signed, Through: a.end})
 	}
 	v.Signers = a.signers()

@@ -125,6 +125,7 @@ func TestASignedJournalReachesItsLevel(t *testing.T) {
 		want := []verdict.Signer{
 			{What: "entries", Name: "node-1", Key: w.one.ID(), Count: 5},
 			{What: "entries", Name: "node-2", Key: w.two.ID(), Count: 4},
+			{What: "sessions", Count: 1},
 		}
 		if !slices.Equal(v.Signers, want) {
 			t.Errorf("signers = %v, want %v", v.Signers, want)

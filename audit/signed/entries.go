@@ -41,7 +41,8 @@ func (f *FaultError) Error() string { return fmt.Sprintf("entry %d: %v", f.Seq, 
 func (f *FaultError) Unwrap() error { return f.Err }
 
 // Entries checks the signatures of one journal's entries, which are added in order. It may begin in the
-// middle of an epoch, whose entries then need the key of any driver.
+// middle of an epoch. Then the first entry says whose key the others of the epoch need: a node starts from a snapshot
+// that this entry confirms.
 type Entries struct {
 	Keys  *keys.Directory
 	Every bool // check every signature, not only the last of each epoch
@@ -79,6 +80,9 @@ func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 		c.Epochs[n-1].Entries++
 	}
 	_, tombstone := events.DeletionOf(r.Entry)
+	if !c.begun && !tombstone {
+		c.begun, c.claim = true, r.Signature.Key
+	}
 	switch {
 	case r.Signature.IsZero() && tombstone: // keepers have no keys
 		return faults

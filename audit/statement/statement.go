@@ -36,46 +36,88 @@ type Call struct {
 }
 
 // Result is what a worker says with a result: that it ran this attempt at this call with this input, and that
-// this came out.
-func Result(cell string, c Call, result string) []byte {
-	return keys.Text("turnlog-result/v1", cell, string(c.Session), string(c.Call), string(c.Place), strconv.Itoa(c.Attempt), c.Tool, c.Input, result)
+// this came out, at this time.
+func Result(cell string, c Call, at content.Time, result string) []byte {
+	return keys.Text("turnlog-result/v2", cell, string(c.Session), string(c.Call), string(c.Place), strconv.Itoa(c.Attempt), c.Tool, c.Input, number(uint64(at)), result) //nolint:gosec // a time, as bits
 }
 
 // ResultDigest returns the digest of a result: what the model sees of it, its status and its metadata. The
 // journal may leave out metadata that a worker may not set, and names the call itself, so these do not count.
+// Nor do changed paths, which a journal has of tools alone that declare that they write.
 func ResultDigest(r content.ToolResult) string {
-	return encoded(content.ToolResult{Status: r.Status, Output: r.Output, Code: r.Code, Metadata: r.Metadata.WithoutReserved()})
+	r = r.Reported("", "")
+	return Encoded(content.ToolResult{Status: r.Status, Output: r.Output, Code: r.Code, Metadata: r.Metadata})
 }
 
-// Command is what a client or an approver says with a command: that it sends this content under this ID.
-func Command(cell string, s content.SessionID, id, name, said string) []byte {
-	return keys.Text("turnlog-command/v1", cell, string(s), id, name, said)
+// Command is what the sender of a command says: that it sends all of this command, under this ID and at the
+// envelope's time.
+func Command(cell string, e commands.Envelope) []byte {
+	said, input := Outline(e.Command)
+	raw, err := commands.Marshal(said)
+	if err != nil { // nobody can send it either
+		raw = nil
+	}
+	return Recorded(cell, e.Session, e.ID, events.CommandSigned{Command: commands.NameOf(e.Command), Said: raw, At: e.At}, input)
 }
 
-// Of returns the statement of an envelope.
-func Of(cell string, e commands.Envelope) []byte {
-	return Command(cell, e.Session, e.ID, commands.NameOf(e.Command), Content(e.Command))
+// Recorded is Command, of what a journal records of it: the entry's cause as the ID, the command without its input,
+// and the input that the entry has.
+func Recorded(cell string, s content.SessionID, id string, c events.CommandSigned, input []content.Item) []byte {
+	return keys.Text("turnlog-command/v2", cell, string(s), id, c.Command, number(uint64(c.At)), digest(c.Said), Items(input)) //nolint:gosec // a time, as bits
 }
 
-// Content returns the digest of what a sender says with a command. For input and decisions it follows from the
-// events that the command causes, see [Input] and [Resolved].
-func Content(c commands.Command) string {
-	switch c := c.(type) { //nolint:gochecksumtype // the others are signed as they are encoded
+// Outline returns a command without its input, which may be large and which its entry has, and that input.
+func Outline(c commands.Command) (commands.Command, []content.Item) {
+	switch c := c.(type) { //nolint:gochecksumtype // the others have no input
 	case commands.SubmitInput:
-		return Items(c.Items)
+		input := c.Items
+		c.Items = nil
+		return c, input
 	case commands.OpenSession:
-		return Items(c.Input)
+		input := c.Input
+		c.Input = nil
+		return c, input
 	case commands.StartTask:
 		goal := content.UserText(c.Spec.Goal)
 		goal.Parts = append(goal.Parts, c.Files...)
-		return Items([]content.Item{goal})
-	case commands.ResolveApproval:
-		return Decision{
-			Approval: c.Approval, Call: c.Call, Approve: c.Approve || len(c.Input) > 0, Always: c.Always,
-			Shown: c.Shown, Input: patched(c.Input), Reason: c.Reason,
-		}.digest()
+		c.Files = nil
+		return c, []content.Item{goal}
 	}
-	return encoded(c)
+	return c, nil
+}
+
+// Roles returns whose keys may sign a command: those of the first role, and those of drivers what one sends to the
+// session of a sub-agent when the call that it works for has ended: a cancel, and a denial. A driver never approves.
+func Roles(c commands.Command) []keys.Role {
+	roles := []keys.Role{keys.Client}
+	switch commands.LaneOf(c) { //nolint:exhaustive // nobody sends the others
+	case events.LaneDecide:
+		roles[0] = keys.Approver
+	case events.LaneReport:
+		roles[0] = keys.Worker
+	}
+	decision, decides := c.(commands.ResolveApproval)
+	_, cancels := c.(commands.Cancel)
+	if cancels || decides && !decision.Approve && len(decision.Input) == 0 {
+		roles = append(roles, keys.Driver)
+	}
+	return roles
+}
+
+// Schedule is what the sender of a schedule says: that it sends what the schedule says, when it says. The definition
+// is the schedule as it is stored, without the signature.
+func Schedule(cell string, definition []byte) []byte {
+	return keys.Text("turnlog-schedule/v1", cell, digest(definition))
+}
+
+// Task is what the driver of a session says with a task: that the session dispatched this, with this ticket.
+func Task(cell, subject, ticket string, body []byte) []byte {
+	return keys.Text("turnlog-task/v1", cell, subject, ticket, digest(body))
+}
+
+// Stop is what a driver says when it has workers stop a call.
+func Stop(cell, subject string, body []byte) []byte {
+	return keys.Text("turnlog-stop/v1", cell, subject, digest(body))
 }
 
 // Items returns the digest of input: of its kinds, parts and metadata. A journal sets the rest of an item.
@@ -84,27 +126,13 @@ func Items(items []content.Item) string {
 	for i, it := range items {
 		said[i] = content.Item{Kind: it.Kind, Parts: it.Parts, Metadata: it.Metadata.WithoutReserved()}
 	}
-	return encoded(said)
+	return Encoded(said)
 }
 
-// Decision is a decision about an approval.
-type Decision struct {
-	Approval content.ApprovalID
-	Call     content.CallID
-	Approve  bool
-	Always   bool
-	Shown    string // see [Shown]
-	Input    string // the digest of the arguments that replace the shown ones; "": none do
-	Reason   string
-}
-
-func (d Decision) digest() string {
-	return digest(keys.Text("decision", string(d.Approval), string(d.Call), strconv.FormatBool(d.Approve), strconv.FormatBool(d.Always), d.Shown, d.Input, d.Reason))
-}
-
-// Shown returns the digest of what a person is asked: the call's tool and arguments, and the question.
+// Shown returns the digest of all that a person is asked.
 func Shown(a events.Approval) string {
-	return digest(keys.Text("approval", string(a.ID), string(a.CallID), a.Tool, a.Digest, a.RequestKind, a.Scope, string(a.Reason), a.Summary))
+	a.Digest = tool.Digest(a.Input) // of the arguments that are shown, whatever the question says
+	return Encoded(a)
 }
 
 // Asked returns the question that a decision answers: the one that it names, else the oldest of its call, else
@@ -121,36 +149,8 @@ func Asked(pending []events.Approval, c commands.ResolveApproval) (events.Approv
 	return events.Approval{}, false
 }
 
-// Input returns the statement of input, from what the journal records of it: the event, the entry's cause as id,
-// and whether the entry opens the session.
-func Input(cell string, s content.SessionID, id string, opens bool, in events.InputQueued) []byte {
-	name := commands.NameOf(commands.SubmitInput{})
-	switch {
-	case in.Task != nil:
-		name = commands.NameOf(commands.StartTask{})
-	case opens:
-		name = commands.NameOf(commands.OpenSession{})
-	}
-	return Command(cell, s, id, name, Items(in.Items))
-}
-
-// Resolved returns the statement of a decision, from what the journal records of it and of the question.
-func Resolved(cell string, s content.SessionID, id string, asked events.Approval, r events.ApprovalResolved) []byte {
-	return Command(cell, s, id, commands.NameOf(commands.ResolveApproval{}), Decision{
-		Approval: r.Approval, Call: r.Call, Approve: r.Outcome == events.Approved, Always: r.Always,
-		Shown: Shown(asked), Input: patched(r.Input), Reason: r.Reason,
-	}.digest())
-}
-
-func patched(input []byte) string {
-	if len(input) == 0 {
-		return ""
-	}
-	return tool.Digest(input)
-}
-
-// encoded returns the digest of a value as the wire has it.
-func encoded(v any) string {
+// Encoded returns the digest of a value as the wire has it.
+func Encoded(v any) string {
 	raw, err := wire.Marshal(v, wire.Entry)
 	if err != nil { // no message can hold it either
 		raw = nil

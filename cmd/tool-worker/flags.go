@@ -6,6 +6,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
@@ -23,6 +24,7 @@ type flags struct {
 
 	timeout time.Duration
 	drain   time.Duration
+	root    string
 	http    *string
 
 	deployment *cli.Deployment
@@ -39,6 +41,7 @@ func (f *flags) register(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("agents") // the flag exists
 	fs.DurationVar(&f.timeout, "timeout", 2*time.Minute, "`time` limit of calls whose tool sets none")
 	fs.DurationVar(&f.drain, "drain", 10*time.Second, "`time` that running calls have to finish when the worker stops")
+	fs.StringVar(&f.root, "keys-root", "", "public `key` of the root that signs the directory of keys: run only what a driver signed, and stop calls only for one; default: check nothing")
 	f.http = ops.AddressFlag(cmd)
 }
 
@@ -55,6 +58,8 @@ func (f *flags) complete() error {
 		return cli.Usage("--queue %q: use 1 to 128 letters, digits, '-' or '_'", f.queue)
 	case f.slots < 0:
 		return cli.Usage("--slots %d: use 1 or more, or 0 for four for each CPU", f.slots)
+	case f.root != "" && keys.CheckRoot(f.root) != nil:
+		return cli.Usage("--keys-root: %w", keys.CheckRoot(f.root))
 	case f.timeout <= 0 || f.drain <= 0:
 		return cli.Usage("--timeout %v and --drain %v: use positive times", f.timeout, f.drain)
 	}

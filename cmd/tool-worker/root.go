@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -16,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/signers"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -76,6 +78,10 @@ func run(ctx context.Context, f flags, roles []admin.Role, tools *toolset.Tools,
 		return err
 	}
 	defer cell.Close()
+	directory, err := f.directory(ctx, cell)
+	if err != nil {
+		return err
+	}
 	queue, err := openQueue(ctx, cell, f.queue)
 	if err != nil {
 		return err
@@ -101,7 +107,43 @@ func run(ctx context.Context, f flags, roles []admin.Role, tools *toolset.Tools,
 	}
 	f.logConfig(log, cell, server)
 
-	return cell.Work(ctx, server.Run, w.Run)
+	return cell.Work(ctx, server.Run, func(ctx context.Context) error {
+		group, following := errgroup.WithContext(ctx)
+		following, stop := context.WithCancel(following)
+		if directory != nil {
+			group.Go(func() error {
+				_ = directory.Follow(following, func(err error) error {
+					if err != nil {
+						log.Warn("directory of keys not read", zap.Error(err))
+					}
+					return nil
+				})
+				return nil
+			})
+		}
+		group.Go(func() error {
+			defer stop()
+			return w.Run(ctx)
+		})
+		return group.Wait() //nolint:wrapcheck // of the worker
+	})
+}
+
+// directory returns the directory of keys by which the worker checks what drivers send, and has the cell check it; nil:
+// it checks nothing.
+func (f flags) directory(ctx context.Context, cell *cli.Cell) (*signers.Directory, error) {
+	if f.root == "" {
+		return nil, nil //nolint:nilnil // nothing is checked
+	}
+	var d *signers.Directory
+	err := cell.Permitted(ctx, func(ctx context.Context) (err error) {
+		d, err = signers.Open(ctx, cell.Cell, f.root)
+		return err
+	})
+	if err == nil {
+		cell.Cell = cell.Checking(d.Newest)
+	}
+	return d, err
 }
 
 // openQueue returns the queue, and creates it if it is missing.
@@ -130,7 +172,7 @@ func (f flags) logConfig(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
 		zap.String("name", f.name), zap.String("queue", f.queue), zap.Int("slots", f.slots),
 		zap.Duration("timeout", f.timeout), zap.Duration("drain", f.drain),
-		zap.String("http", server.Address()), zap.String("version", cli.Version()))...)
+		zap.String("sign_key", cell.Key().ID()), zap.String("keys_root", f.root), zap.String("http", server.Address()), zap.String("version", cli.Version()))...)
 	for _, path := range f.tools.Absent() {
 		log.Warn("path is not protected", zap.String("path", path))
 	}

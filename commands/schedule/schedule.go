@@ -37,6 +37,8 @@ type Schedule struct {
 	By       string        // who added it, as it says
 	User     string        // the same, if the NATS server verified it; not in the stored form
 	Created  time.Time     // when; distinguishes it from earlier schedules of that name
+
+	Signature content.Signature // of who added it; zero: it is not signed
 }
 
 // ErrBadSchedule is returned for an invalid schedule. The text says why; correct it.
@@ -141,7 +143,10 @@ func (s Schedule) Envelopes(due time.Time) []commands.Envelope {
 	return out
 }
 
-const causePrefix = "schedule/"
+const (
+	causePrefix = "schedule/"
+	idParts     = 4 // after it: the key, when it was created, when it was due, and the number of the command
+)
 
 // causeOf is what the IDs of a firing's commands begin with.
 func causeOf(key string, created, due time.Time) string {
@@ -171,6 +176,38 @@ type stored struct {
 	Late     int64    `msgpack:"l,omitempty"`
 	By       string   `msgpack:"b,omitempty"`
 	Created  int64    `msgpack:"t"`
+
+	Signature *content.Signature `msgpack:"sg,omitempty"`
+}
+
+// Definition returns the stored form of s without its signature, which is what is signed.
+func (s Schedule) Definition() ([]byte, error) {
+	s.Signature = content.Signature{}
+	return s.Encode()
+}
+
+// Sent returns what a schedule sends to a session under an ID, and when it was due. The definition is that of
+// Definition. It returns ErrBadSchedule if the schedule sends nothing such, or is not due at that time.
+func Sent(definition []byte, session content.SessionID, id string) (c commands.Command, due time.Time, err error) {
+	s, err := Decode(definition)
+	if err != nil {
+		return nil, due, err
+	}
+	parts := strings.Split(strings.TrimPrefix(id, causePrefix), "/")
+	if len(parts) != idParts {
+		return nil, due, fmt.Errorf("%w %q: it sends no command %s", ErrBadSchedule, s.Name, content.Clip(id, maxName))
+	}
+	_, s.User, _ = strings.Cut(parts[0], ".")
+	at, err := strconv.ParseInt(parts[2], 10, 64)
+	if due = time.Unix(at, 0); err != nil || !s.Timing.Due(due).Equal(due) {
+		return nil, due, fmt.Errorf("%w %q: it is not due at %s", ErrBadSchedule, s.Name, parts[2])
+	}
+	for _, env := range s.Envelopes(due) {
+		if env.ID == id && env.Session == session {
+			return env.Command, due, nil
+		}
+	}
+	return nil, due, fmt.Errorf("%w %q: it sends session %s no command %s", ErrBadSchedule, s.Name, session, id)
 }
 
 // Encode returns the stored form of s. It returns ErrBadSchedule if that is too large.
@@ -178,6 +215,9 @@ func (s Schedule) Encode() ([]byte, error) {
 	w := stored{
 		Name: s.Name, Every: int64(s.Timing.Every), Cron: s.Timing.Cron, Zone: s.Timing.Zone, Session: string(s.Session),
 		Overlap: string(s.Overlap), Late: int64(s.Late), By: s.By, Created: s.Created.UnixMilli(),
+	}
+	if !s.Signature.IsZero() {
+		w.Signature = &s.Signature
 	}
 	if !s.Timing.At.IsZero() {
 		w.At = wholeSecond(s.Timing.At).Unix()
@@ -212,6 +252,9 @@ func Decode(b []byte) (Schedule, error) {
 		Timing:  Timing{Every: time.Duration(w.Every), Cron: w.Cron, Zone: w.Zone},
 		Session: content.SessionID(w.Session), Overlap: Overlap(w.Overlap), Late: time.Duration(w.Late), By: w.By,
 		Created: time.UnixMilli(w.Created).UTC(),
+	}
+	if w.Signature != nil {
+		s.Signature = *w.Signature
 	}
 	if w.At != 0 {
 		s.Timing.At = time.Unix(w.At, 0).UTC()

@@ -162,7 +162,7 @@ func streamRequests() []streamRequest {
 		{RoleObserver, "look read scan", "JOURNAL"},
 		{RoleObserver, "read scan", "BLOBS"},
 		{RoleObserver, "read", "SIGNERS LOG CHECKPOINTS SEALS"},
-		{RoleWorker, "read", "CATALOG FENCES SEALS"},
+		{RoleWorker, "read", "CATALOG FENCES SIGNERS SEALS"},
 		{RoleWorker, "read scan", "BLOBS"},
 		{RoleDriver, "look read", "INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES FENCES APPROVALS DEAD AGENTS MEMORY KEYS SIGNERS SEALS"},
 		{RoleDriver, "look read scan", "JOURNAL NODES BLOBS SNAPSHOTS"},

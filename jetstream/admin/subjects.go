@@ -93,7 +93,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Checkpoints().Key(layout.CheckpointKey), "CHECKPOINTS", "notary", "observer notary"),
 		row(n.Checkpoints().Key(layout.NewestKeys+id), "CHECKPOINTS", "notary", "observer notary"),
 		row(n.TicketKey(), "KEYS", "provisioner", "driver doctor"),
-		row(strings.TrimSuffix(n.AllSigners(), "*")+"<version>", "SIGNERS", "provisioner", "driver observer provisioner doctor"),
+		row(strings.TrimSuffix(n.AllSigners(), "*")+"<version>", "SIGNERS", "provisioner", "driver worker observer provisioner doctor"),
 		row(n.Seal(session, "<key>"), "SEALS", "client keeper", "client approver worker driver observer keeper doctor"),
 	}
 }
@@ -124,7 +124,8 @@ func headers() []headerRow {
 		{layout.HeaderTrace, journal},
 		{layout.HeaderBlob, []string{"JOURNAL", "INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{layout.HeaderTicket, []string{"INBOX", "TASKS"}},
-		{layout.HeaderSignature, []string{"JOURNAL", "INBOX", "NAMED"}},
+		{layout.HeaderSignature, []string{"JOURNAL", "INBOX", "NAMED", "TASKS"}},
+		{layout.HeaderSchedule, []string{"INBOX", "NAMED"}},
 		{layout.HeaderSealed, []string{"INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{"Nats-Schedule", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},
 		{"Nats-Schedule-Target", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},

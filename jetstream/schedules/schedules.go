@@ -20,6 +20,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	turnlog "github.com/turnlog/turnlog/jetstream"
@@ -42,7 +44,8 @@ var ErrHandled = errors.New("another node handles the firing")
 type Store struct {
 	api           *api.Conn
 	names         layout.Names
-	user          string // under whose name schedules are added; "": none
+	user          string       // under whose name schedules are added; "": none
+	key           *keys.Signer // that signs schedules; nil: none
 	shared, named shelf
 }
 
@@ -55,7 +58,7 @@ type shelf struct {
 
 // Of returns the schedules of a cell.
 func Of(c *turnlog.Cell) *Store {
-	s := &Store{api: api.New(c.Conn()), names: layout.New(c.Namespace()), user: c.User()}
+	s := &Store{api: api.New(c.Conn()), names: layout.New(c.Namespace()), user: c.User(), key: c.Key()}
 	s.shared, s.named = s.shelf(s.names.SchedulesStream(), 1), s.shelf(s.names.NamedSchedulesStream(), 2)
 	return s
 }
@@ -117,7 +120,11 @@ func (s *Store) add(ctx context.Context, p schedule.Schedule, replace bool) erro
 	if err := p.Check(); err != nil {
 		return err
 	}
-	data, err := p.Encode()
+	data, err := p.Definition()
+	if s.key != nil && err == nil {
+		p.Signature = s.key.Sign(statement.Schedule(s.names.NS, data))
+		data, err = p.Encode()
+	}
 	if err != nil {
 		return err
 	}

@@ -12,10 +12,12 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
@@ -83,6 +85,24 @@ func Open(ctx context.Context, cell *jetstream.Cell, root string) (*Directory, e
 
 // Newest returns the newest version that was read.
 func (d *Directory) Newest() *keys.Directory { return d.newest.Load() }
+
+// Refreshed is the pause between two looks for a newer version.
+const Refreshed = 5 * time.Second
+
+// Follow reads newer versions until ctx ends. After each look it calls seen with an error, if there was one, and ends
+// with the error that seen returns. Otherwise it returns the cause.
+func (d *Directory) Follow(ctx context.Context, seen func(error) error) error {
+	for pause.For(ctx, Refreshed) {
+		err := d.Refresh(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if err := seen(err); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
 
 // Refresh reads the versions that were published meanwhile. It returns keys.ErrRolledBack, and keeps what it
 // has, if the root signed a version that contradicts an earlier one.

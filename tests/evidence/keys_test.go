@@ -60,25 +60,47 @@ func (c *cast) signedEntries() []events.Entry {
 	list := entries()
 	list[0].Events[0] = events.DriverClaimed{Epoch: 1, Node: "n1", Key: c.node.ID(), Keys: 1}
 	in := list[2].Events[0].(events.InputQueued) //nolint:forcetypeassert // see entries
-	in.Signature = sign(c.ada, statement.Input(cell, "s-1", list[2].Cause, false, in))
+	in.By, in.User = "ada", ""
 	list[2].Events[0] = in
+	list[2].Events = c.said(c.ada, cell, list[2], commands.SubmitInput{Items: in.Items})
 	asked := list[5].Events[0].(events.ApprovalRequired).Approval //nolint:forcetypeassert // likewise
 	decided := list[6].Events[0].(events.ApprovalResolved)        //nolint:forcetypeassert // likewise
-	decided.Signature = sign(c.ada, statement.Resolved(cell, "s-1", list[6].Cause, asked, decided))
+	decided.By, decided.User = "ada", ""
 	list[6].Events[0] = decided
 	ran := list[6].Events[1].(events.ToolDispatched) //nolint:forcetypeassert // likewise
 	ran.Queue = "q"
 	list[6].Events[1] = ran
+	list[6].Events = c.said(c.ada, cell, list[6], yes(asked))
 	result := list[7].Events[0].(events.ToolResultReceived) //nolint:forcetypeassert // likewise
-	result.Signature = sign(c.gpu, c.resultOf(result.Result))
+	result.Signature, result.SignedAt = sign(c.gpu, c.resultOf(result.Result)), signedAt
 	list[7].Events[0] = result
 	return list
+}
+
+const signedAt = content.Time(1e9)
+
+// yes is the decision about a question.
+func yes(asked events.Approval) commands.ResolveApproval {
+	return commands.ResolveApproval{Approval: asked.ID, Call: asked.CallID, Approve: true, Shown: statement.Shown(asked)}
+}
+
+// said returns the events of an entry after what their sender signed.
+func (c *cast) said(by *keys.Signer, cell string, e events.Entry, cmd commands.Command) []events.Event {
+	c.t.Helper()
+	env := commands.Envelope{ID: e.Cause, Session: "s-1", At: e.At, Command: cmd}
+	outline, _ := statement.Outline(cmd)
+	raw, err := commands.Marshal(outline)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	signed := events.CommandSigned{Command: commands.NameOf(cmd), Said: raw, At: e.At, Signature: by.Sign(statement.Command(cell, env))}
+	return append([]events.Event{signed}, e.Events...)
 }
 
 func (c *cast) resultOf(r content.ToolResult) []byte {
 	return statement.Result(cell, statement.Call{
 		Session: "s-1", Call: "c1", Place: "t1-r1-c1", Attempt: 1, Tool: "write", Input: tool.Digest(input),
-	}, statement.ResultDigest(r))
+	}, signedAt, statement.ResultDigest(r))
 }
 
 func sign(by *keys.Signer, text []byte) *content.Signature {
@@ -245,7 +267,7 @@ func forgedKeys() map[string]forgery {
 		"key: an unsigned decision although it is required": {7, false, func(c *cast, _ []journal.Record) []journal.Record {
 			c.dir.Require(keys.Approver, 1)
 			list := c.signedEntries()
-			list[6].Events[0] = edited1(list[6].Events[0], func(e *events.ApprovalResolved) { e.Signature = nil })
+			list[6].Events = list[6].Events[1:]
 			return c.write(list, c.node)
 		}},
 	}
@@ -269,24 +291,83 @@ func forgedActs() map[string]forgery {
 	}
 	decision := func(edit func(c *cast, e *events.ApprovalResolved)) func(*cast, []journal.Record) []journal.Record {
 		return lie(func(c *cast, e []events.Entry) {
-			e[6].Events[0] = edited1(e[6].Events[0], func(r *events.ApprovalResolved) { edit(c, r) })
+			e[6].Events[1] = edited1(e[6].Events[1], func(r *events.ApprovalResolved) { edit(c, r) })
+		})
+	}
+	sent := func(edit func(c *cast, e events.Entry, asked events.Approval) []events.Event) func(*cast, []journal.Record) []journal.Record {
+		return lie(func(c *cast, e []events.Entry) {
+			asked := e[5].Events[0].(events.ApprovalRequired).Approval //nolint:forcetypeassert // see entries
+			e[6].Events = e[6].Events[1:]
+			e[6].Events = edit(c, e[6], asked)
 		})
 	}
 	other := json.RawMessage(`{"path":"/etc/passwd"}`)
 	return map[string]forgery{
 		"act: other input": {3, false, lie(func(_ *cast, e []events.Entry) {
 			hi := []content.Item{content.UserText("delete it")}
-			e[2].Events[0] = edited1(e[2].Events[0], func(q *events.InputQueued) { q.Items = hi })
+			e[2].Events[1] = edited1(e[2].Events[1], func(q *events.InputQueued) { q.Items = hi })
 			e[3].Events[0] = edited1(e[3].Events[0], func(q *events.InputAccepted) { q.Items = hi })
 		})},
-		"act: input of another command": {3, false, lie(func(_ *cast, e []events.Entry) { e[2].Cause = "another" })},
-		"act: a decision for always":    {7, false, decision(func(_ *cast, r *events.ApprovalResolved) { r.Always = true })},
-		"act: a decision with a reason": {7, false, decision(func(_ *cast, r *events.ApprovalResolved) { r.Reason = "it is safe" })},
-		"act: a decision by a worker":   {7, false, decision(func(c *cast, r *events.ApprovalResolved) { r.Signature = sign(c.gpu, []byte("x")) })},
-		"act: a decision by a stranger": {7, false, decision(func(c *cast, r *events.ApprovalResolved) { r.Signature = sign(c.stranger, []byte("x")) })},
-		"act: a decision in another cell": {7, false, decision(func(c *cast, r *events.ApprovalResolved) {
-			r.Signature = sign(c.ada, statement.Command("other", "s-1", "cmd-g", "resolve_approval", "x"))
+		"act: input of another command":     {3, false, lie(func(_ *cast, e []events.Entry) { e[2].Cause = "another" })},
+		"act: a decision for always":        {7, false, decision(func(_ *cast, r *events.ApprovalResolved) { r.Always = true })},
+		"act: a decision with a reason":     {7, false, decision(func(_ *cast, r *events.ApprovalResolved) { r.Reason = "it is safe" })},
+		"act: a decision of another person": {7, false, decision(func(_ *cast, r *events.ApprovalResolved) { r.By = "alice" })},
+		"act: a decision of another user":   {7, false, decision(func(_ *cast, r *events.ApprovalResolved) { r.User = "alice" })},
+		"act: a decision by a worker": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
+			return c.said(c.gpu, cell, e, yes(a))
 		})},
+		"act: a decision by a driver": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
+			return c.said(c.node, cell, e, yes(a))
+		})},
+		"act: a decision by a stranger": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
+			return c.said(c.stranger, cell, e, yes(a))
+		})},
+		"act: a decision in another cell": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
+			return c.said(c.ada, "other", e, yes(a))
+		})},
+		"act: a denial that approves": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
+			return c.said(c.ada, cell, e, commands.ResolveApproval{Approval: a.ID, Call: a.CallID, Shown: statement.Shown(a)})
+		})},
+		"act: a decision without what was shown": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
+			return c.said(c.ada, cell, e, commands.ResolveApproval{Approval: a.ID, Call: a.CallID, Approve: true})
+		})},
+		"act: input that was signed as a decision": {7, false, sent(func(c *cast, e events.Entry, _ events.Approval) []events.Event {
+			return c.said(c.ada, cell, e, commands.Close{})
+		})},
+		"act: a decision that is signed after it": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
+			out := c.said(c.ada, cell, e, yes(a))
+			return append(append([]events.Event{}, out[1:]...), out[0])
+		})},
+		"act: a decision of another time": {7, false, lie(func(_ *cast, e []events.Entry) {
+			e[6].Events[0] = edited1(e[6].Events[0], func(s *events.CommandSigned) { s.At++ })
+		})},
+		"act: a decision of tomorrow": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
+			e.At = e.At.Add(24 * time.Hour)
+			return c.said(c.ada, cell, e, yes(a))
+		})},
+		"act: options that nobody gave": {3, false, lie(func(_ *cast, e []events.Entry) {
+			e[2].Events[1] = edited1(e[2].Events[1], func(q *events.InputQueued) { q.Options = &events.TurnOptions{Sequential: true} })
+		})},
+		"act: the same input twice": {4, false, func(c *cast, _ []journal.Record) []journal.Record {
+			list := c.signedEntries()
+			list = append(list[:3:3], append([]events.Entry{list[2]}, list[3:]...)...)
+			return c.write(list, c.node)
+		}},
+		"act: a result that no worker signed": {8, false, func(c *cast, _ []journal.Record) []journal.Record {
+			c.dir.Require(keys.Worker, 1)
+			list := c.signedEntries()
+			list[7].Events[0] = edited1(list[7].Events[0], func(r *events.ToolResultReceived) { r.Signature, r.Attempt = nil, 0 })
+			return c.write(list, c.node)
+		}},
+		"act: input from nowhere": {3, false, func(c *cast, _ []journal.Record) []journal.Record {
+			c.dir.Require(keys.Client, 1)
+			list := c.signedEntries()
+			config := events.Config{Model: "demo"}
+			list[1].Events = []events.Event{events.RunStarted{Config: config, By: "ada"}}
+			list[1].Events = c.said(c.ada, cell, list[1], commands.OpenSession{Config: config})
+			list[2].Events = []events.Event{edited1(list[2].Events[1], func(q *events.InputQueued) { q.Origin = events.FromParent })}
+			return c.write(list, c.node)
+		}},
 		"act: a decision about another question": {7, false, lie(func(_ *cast, e []events.Entry) {
 			e[5].Events[0] = edited1(e[5].Events[0], func(a *events.ApprovalRequired) { a.Approval.Summary = "read a file" })
 		})},
@@ -297,8 +378,8 @@ func forgedActs() map[string]forgery {
 			})
 			e[4].Events[2] = edited1(e[4].Events[2], func(r *events.ToolCallRequested) { r.Call.Input, r.Routing.Digest = other, d })
 			e[5].Events[0] = edited1(e[5].Events[0], func(a *events.ApprovalRequired) { a.Approval.Input, a.Approval.Digest = other, d })
-			e[6].Events[0] = edited1(e[6].Events[0], func(r *events.ApprovalResolved) { r.Digest = d })
-			e[6].Events[1] = edited1(e[6].Events[1], func(r *events.ToolDispatched) { r.Digest = d })
+			e[6].Events[1] = edited1(e[6].Events[1], func(r *events.ApprovalResolved) { r.Digest = d })
+			e[6].Events[2] = edited1(e[6].Events[2], func(r *events.ToolDispatched) { r.Digest = d })
 		})},
 		"act: another result": {8, true, lie(func(_ *cast, e []events.Entry) {
 			e[7].Events[0] = edited1(e[7].Events[0], func(r *events.ToolResultReceived) {
@@ -308,22 +389,11 @@ func forgedActs() map[string]forgery {
 		"act: a result of another attempt": {8, true, lie(func(c *cast, e []events.Entry) {
 			e[7].Events[0] = edited1(e[7].Events[0], func(r *events.ToolResultReceived) {
 				of := statement.Call{Session: "s-1", Call: "c1", Place: "t1-r1-c1", Attempt: 2, Tool: "write", Input: tool.Digest(input)}
-				r.Signature = sign(c.gpu, statement.Result(cell, of, statement.ResultDigest(r.Result)))
+				r.Signature = sign(c.gpu, statement.Result(cell, of, signedAt, statement.ResultDigest(r.Result)))
 			})
 		})},
 		"act: a result signed by a person": {8, true, lie(func(c *cast, e []events.Entry) {
 			e[7].Events[0] = edited1(e[7].Events[0], func(r *events.ToolResultReceived) { r.Signature = sign(c.ada, c.resultOf(r.Result)) })
 		})},
-	}
-}
-
-// The envelope that a client signs and the statement that an audit makes of the journal are one text.
-func TestAStatementIsThatOfTheCommand(t *testing.T) {
-	t.Parallel()
-	c := newCast(t)
-	in := c.signedEntries()[2].Events[0].(events.InputQueued) //nolint:forcetypeassert // see entries
-	env := commands.Envelope{ID: "cmd-c", Session: "s-1", Command: commands.SubmitInput{Items: in.Items}}
-	if string(statement.Of(cell, env)) != string(statement.Input(cell, "s-1", "cmd-c", false, in)) {
-		t.Error("they differ")
 	}
 }

@@ -103,6 +103,9 @@ var ErrGone = errors.New("task is gone")
 // Report it as lost.
 var ErrBegun = errors.New("the call began before")
 
+// ErrForged is returned by Claim for a task that no driver signed, although one must. The queue has removed it.
+var ErrForged = errors.New("the task is forged")
+
 // ErrClosed is returned by Claim once the queue was closed. Open another one.
 var ErrClosed = errors.New("queue is closed")
 

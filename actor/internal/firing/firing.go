@@ -234,13 +234,18 @@ func (f *firing) sent(ctx context.Context, s schedule.Schedule, due time.Time) (
 }
 
 // finish sends the commands of a started outcome, unless they were sent. They bear the name of the schedule's
-// user only if that is part of the subject that it fired on: the server verified it there.
+// user only if that is part of the subject that it fired on: the server verified it there. They have the signature of
+// the schedule, which the sessions check: a driver signs for nobody.
 func (f *firing) finish(ctx context.Context, s schedule.Schedule) error {
 	if f.last.Result == "" || f.last.Done {
 		return nil
 	}
+	definition, err := s.Definition()
+	if err != nil {
+		return err
+	}
 	for _, env := range s.Envelopes(f.last.Due) {
-		if _, err := f.cell.Inbox().SendFor(ctx, s.User, env); err != nil {
+		if _, err := f.cell.Inbox().SendFor(ctx, s.User, env, definition, s.Signature); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/signers"
 )
@@ -50,39 +49,34 @@ func Open(ctx context.Context, cell *jetstream.Cell, root string, own *keys.Sign
 	return g, g.checkOwn()
 }
 
-// checkOwn returns an error if others would refuse what this node signs.
+// checkOwn returns an error if others would refuse what this node signs, now or before the next look.
 func (g *Guard) checkOwn() error {
 	if g.own == nil {
 		return nil
 	}
 	text := keys.Text("turnlog-self/v1")
-	if _, err := g.directory.Newest().Check(g.own.Sign(text), text, content.TimeOf(time.Now()), keys.Driver); err != nil {
+	if _, err := g.directory.Newest().Check(g.own.Sign(text), text, content.TimeOf(time.Now().Add(2*signers.Refreshed)), keys.Driver); err != nil {
 		return fmt.Errorf("%w: %w (turnlog keys add driver:NAME --public %s)", ErrNotListed, err, g.own.Public())
 	}
 	return nil
 }
-
-// refresh is the pause between two looks for a newer directory.
-const refresh = 5 * time.Second
 
 // Follow reads newer directories until ctx ends. It returns ErrNotListed when the node's own key is revoked.
 func (g *Guard) Follow(ctx context.Context) error {
 	if g == nil {
 		return nil
 	}
-	for pause.For(ctx, refresh) {
-		before := g.directory.Newest().Version
-		if err := g.directory.Refresh(ctx); err != nil && ctx.Err() == nil {
+	version := g.Version()
+	return g.directory.Follow(ctx, func(err error) error {
+		if err != nil {
 			g.log.Warn("directory of keys not read", zap.Error(err))
 		}
-		if now := g.directory.Newest().Version; now != before {
+		if now := g.Version(); now != version {
+			version = now
 			g.log.Info("directory of keys read", zap.Uint64("version", now))
 		}
-		if err := g.checkOwn(); err != nil {
-			return err
-		}
-	}
-	return context.Cause(ctx)
+		return g.checkOwn()
+	})
 }
 
 // Version returns the version of the directory that the guard goes by, or 0.

@@ -1,12 +1,15 @@
 package proof
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
@@ -18,27 +21,25 @@ import (
 var (
 	errUnsigned = errors.New("it is not signed, and signatures are required")
 	errNotShown = errors.New("it answers another question, or was shown something else than is pending")
+	errAge      = errors.New("it was signed too long before it arrived, or after: send it again, with a clock that is right")
+	errUser     = errors.New("its connection and its key have different owners: add the key under the name of the user")
+	errNoParent = errors.New("a driver speaks only to the sessions of sub-agents")
+	errOther    = errors.New("its schedule does not send this")
 )
 
 // Sent checks the signature of a command or a report that a session with this state was sent, before it is
-// decided. It returns the envelope with the sender's name from the directory, or an error that says why the
-// command must have no effect.
+// decided. It returns the envelope with the sender's name from the directory, and what the sender signed, or an error
+// that says why the command must have no effect.
 func (g *Guard) Sent(m jetstream.Message, s *loop.State) (commands.Envelope, error) {
 	env := m.Envelope
-	if g == nil {
-		if !m.Signature.IsZero() {
-			env.Signature = &m.Signature // for an audit
-		}
+	if g == nil || m.Lane == events.LaneDue { // the server sends these
 		return env, nil
 	}
 	var err error
-	switch m.Lane.Unnamed() { //nolint:exhaustive // the server sends the others
-	case events.LaneAsk:
-		err = g.said(&env, m, s, keys.Client)
-	case events.LaneDecide:
-		err = g.said(&env, m, s, keys.Approver)
-	case events.LaneReport:
-		err = g.result(env, m.At, s)
+	if r, ok := env.Command.(commands.ReportResult); ok && !isVerdict(r, s) {
+		err = g.result(r, m.At, s)
+	} else {
+		err = g.said(&env, m, s)
 	}
 	if err != nil {
 		g.forged(commands.NameOf(env.Command))
@@ -46,33 +47,73 @@ func (g *Guard) Sent(m jetstream.Message, s *loop.State) (commands.Envelope, err
 	return env, err
 }
 
-// said checks what a client or an approver says. A driver may say it for others: it passes on what a schedule
-// sends, and cancels and denials.
-func (g *Guard) said(env *commands.Envelope, m jetstream.Message, s *loop.State, role keys.Role) error {
-	d := g.directory.Newest()
+// said checks what a sender says, by the one list of who may say what.
+func (g *Guard) said(env *commands.Envelope, m jetstream.Message, s *loop.State) error {
+	d, roles := g.directory.Newest(), statement.Roles(env.Command)
 	if m.Signature.IsZero() {
-		if d.Requires(role, m.At) {
-			return fmt.Errorf("%w of the role %s", errUnsigned, role)
+		if d.Requires(roles[0], m.At) {
+			return fmt.Errorf("%w of the role %s", errUnsigned, roles[0])
 		}
 		return nil
 	}
-	k, err := d.Check(m.Signature, statement.Of(d.Cell, *env), m.At, role, keys.Driver)
+	text, err := g.text(env, m, s)
 	if err != nil {
 		return err
 	}
-	decision, decides := env.Command.(commands.ResolveApproval)
-	if decides && k.Has(role) {
-		a, ok := statement.Asked(s.PendingApprovals(), decision)
-		if ok && (decision.Approval != a.ID || decision.Shown != statement.Shown(a)) {
-			return errNotShown
+	k, err := d.Check(m.Signature, text, max(m.At, env.At), roles...)
+	switch {
+	case err != nil:
+		return err
+	case !k.Has(roles[0]): // a driver's, for a call of the parent
+		if s.Parent == "" {
+			return errNoParent
 		}
-	}
-	env.Signature = &m.Signature
-	if k.Has(role) {
+		env.By, env.User = string(s.Parent), ""
+	case m.User != "" && m.User != k.Name:
+		return fmt.Errorf("%w: %s and %s", errUser, m.User, k.Name)
+	default:
+		if decision, ok := env.Command.(commands.ResolveApproval); ok {
+			a, found := statement.Asked(s.PendingApprovals(), decision)
+			if found && (decision.Approval != a.ID || decision.Shown != statement.Shown(a)) {
+				return errNotShown
+			}
+		}
 		env.By = k.Name
-		env.Command = by(env.Command, k.Name)
 	}
+	env.Command = by(env.Command, env.By)
 	return nil
+}
+
+// text sets what the sender signed, and returns its text: the command itself, or the schedule that sent it.
+func (g *Guard) text(env *commands.Envelope, m jetstream.Message, s *loop.State) ([]byte, error) {
+	cell := g.directory.Newest().Cell
+	said, input := statement.Outline(env.Command)
+	raw, err := commands.Marshal(said)
+	if err != nil {
+		return nil, err
+	}
+	env.Signed = &events.CommandSigned{Command: commands.NameOf(env.Command), Said: raw, At: env.At, Signature: m.Signature, Schedule: m.Schedule}
+	if m.Schedule == nil {
+		if age := m.At.Sub(env.At); age.Abs() > commands.SignedWindow || env.At <= s.Signed.Before {
+			return nil, fmt.Errorf("%w: %v", errAge, age)
+		}
+		return statement.Recorded(cell, env.Session, env.ID, *env.Signed, input), nil
+	}
+	sent, due, err := schedule.Sent(m.Schedule, env.Session, env.ID)
+	if err != nil {
+		return nil, err
+	}
+	if same, err := equal(sent, env.Command); err != nil || !same || due.After(m.At.Std().Add(time.Minute)) {
+		return nil, errors.Join(errOther, err)
+	}
+	env.Signed.At = content.TimeOf(due)
+	return statement.Schedule(cell, m.Schedule), nil
+}
+
+func equal(a, b commands.Command) (bool, error) {
+	one, err := commands.Marshal(a)
+	two, err2 := commands.Marshal(b)
+	return bytes.Equal(one, two), errors.Join(err, err2)
 }
 
 // by puts the owner of a key in the place of the name that a decision claims.
@@ -91,16 +132,16 @@ func by(c commands.Command, name string) commands.Command {
 	return c
 }
 
-// result checks that a worker ran the call that the session dispatched, with its input. Other reports, and the
-// verdicts of verifiers, are not signed.
-func (g *Guard) result(env commands.Envelope, at content.Time, s *loop.State) error {
-	r, ok := env.Command.(commands.ReportResult)
-	if !ok {
-		return nil
-	}
+// isVerdict reports whether a result is that of a verifier, which is signed as a command: the journal keeps no call of it.
+func isVerdict(r commands.ReportResult, s *loop.State) bool {
+	return s.Task != nil && s.Turn != nil && r.Place == content.VerifierPlace(s.Turn.N, s.Task.Attempts)
+}
+
+// result checks that a worker ran the call that the session dispatched, with its input.
+func (g *Guard) result(r commands.ReportResult, at content.Time, s *loop.State) error {
 	call, ok := s.CallAt(r.Place)
-	if !ok || call.Name == loop.VerifierTool {
-		return nil // it has no effect, or is a verdict
+	if !ok {
+		return nil // it has no effect
 	}
 	d := g.directory.Newest()
 	if r.Signature == nil {
@@ -110,6 +151,6 @@ func (g *Guard) result(env commands.Envelope, at content.Time, s *loop.State) er
 		return nil
 	}
 	of := statement.Call{Session: s.Session, Call: call.ID, Place: call.Place, Attempt: r.Attempt, Tool: call.Name, Input: tool.Digest(call.EffectiveInput())}
-	_, err := d.Check(*r.Signature, statement.Result(d.Cell, of, statement.ResultDigest(r.Outcome.Result)), at, keys.Worker)
+	_, err := d.Check(*r.Signature, statement.Result(d.Cell, of, r.SignedAt, statement.ResultDigest(r.Outcome.Result)), max(at, r.SignedAt), keys.Worker)
 	return err
 }

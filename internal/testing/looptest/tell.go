@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// tell returns the envelope of a tell: tell NAME id=… by=… user=… at=… {…}, and a line for each
+// tell returns the envelope of a tell: tell NAME id=… by=… user=… at=… signed=KEY {…}, and a line for each
 // check that the host attached.
 func (r *runner) tell(t testing.TB, st statement) commands.Envelope {
 	t.Helper()
@@ -23,6 +23,9 @@ func (r *runner) tell(t testing.TB, st statement) commands.Envelope {
 	r.clock(t, st)
 	env := r.Envelope(c)
 	env.ID, env.By, env.User = def(st.opt["id"], env.ID), st.opt["by"], st.opt["user"]
+	if key := st.opt["signed"]; key != "" {
+		env.Signed = &events.CommandSigned{Command: commands.NameOf(c), At: env.At, Signature: content.Signature{Key: key}}
+	}
 	for _, l := range st.of("check") {
 		var k commands.Check
 		if err := json.Unmarshal([]byte(l.json), &k); err != nil {

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"encoding/base64"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,9 @@ const (
 	// HeaderSignature has the signature of what the message says: the id of its key, a dot, and base64.
 	HeaderSignature = "Turnlog-Sig"
 
+	// HeaderSchedule has the schedule that sent a command, in base64. The signature is of its sender.
+	HeaderSchedule = "Turnlog-Schedule"
+
 	// HeaderSealed has the ID of the key with which the data of the message, or the blob that it names, is sealed.
 	HeaderSealed = "Turnlog-Sealed"
 
@@ -51,6 +55,18 @@ func Misdescribed(h nats.Header, e events.Entry) string {
 		}
 	}
 	return ""
+}
+
+// ScheduleOf returns the schedule in the headers of a message, or nil.
+func ScheduleOf(h nats.Header) []byte {
+	raw, err := base64.StdEncoding.DecodeString(h.Get(HeaderSchedule))
+	if err != nil {
+		return []byte{} // of no schedule
+	}
+	if len(raw) == 0 {
+		return nil
+	}
+	return raw
 }
 
 // SignatureOf returns the signature in the headers of a message. One that is not of its form has no key.

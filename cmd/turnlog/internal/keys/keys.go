@@ -6,6 +6,7 @@ package keys
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -130,36 +131,60 @@ func revoke(*app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke NAME|KEY",
 		Short: "Revoke a key",
-		Long: `Revokes a key from a time on. What it signed before stays valid. A name stands for all of its keys that
-are not revoked, so name the key itself if the owner has a new one.`,
-		Example: `  turnlog keys revoke bob --reason "lost laptop" --at 2026-11-20T08:00:00Z
-  turnlog keys revoke UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4 --reason rotated`,
+		Long: `Retires a key, or says that it was stolen. What it signed before stays valid. A name stands for all of its keys
+that are not revoked, so name the key itself if the owner has a new one.
+
+A key is retired at a later time (--in), since what its owner signs meanwhile must count. Publish the directory before
+that time: "publish" refuses one that comes too late, and then retire the key again. A node stops some seconds
+before its key is retired.
+
+A stolen key (--stolen) is revoked from now on, or from an earlier time (--at). What was signed with it since, the
+owner's work included, does not count any more.`,
+		Example: `  turnlog keys revoke UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4 --in 1h --reason rotated
+  turnlog keys revoke bob --stolen --at 2026-11-20T08:00:00Z --reason "lost laptop"`,
 		Args: cobra.ExactArgs(1),
 	}
 	f := newFolder(cmd)
 	var r keys.Revocation
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "`why`, for those who check signatures")
-	at := timeFlag(cmd, "at", "`time` from which on signatures do not count; default: now")
-	cmd.Flags().Uint64Var(&r.Size, "log-size", 0, "`size` of the transparency log at that time; what it has before that was signed before")
-	cmd.RunE = func(_ *cobra.Command, args []string) (err error) {
-		if r.At, err = at(); err != nil {
+	in := cmd.Flags().Duration("in", 10*time.Minute, "`time` until the key is retired, at least a minute")
+	cmd.Flags().BoolVar(&r.Stolen, "stolen", false, "the key was stolen: signatures do not count from now on, or from --at on")
+	at := timeFlag(cmd, "at", "with --stolen, the `time` from which on signatures do not count; default: now")
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		switch r.At, err = at(); {
+		case err != nil:
+			return err
+		case r.Stolen && cmd.Flags().Changed("in"), !r.Stolen && cmd.Flags().Changed("at"):
+			return cli.Usage("a stolen key is revoked --at a time, and another one --in some time")
+		case !r.Stolen && *in < minIn:
+			return cli.Usage("--in %v: use at least %v, so that its owner can learn of it, or say --stolen", *in, minIn)
+		case !r.Stolen:
+			r.At = now().Add(*in)
+		case r.At > now():
+			return cli.Usage("--at %s: it is later than now", r.At)
+		}
+		before, _, err := f.read()
+		if err != nil {
 			return err
 		}
 		return f.change(func(d *keys.Directory) error {
 			n := 0
 			for i, k := range d.Keys {
-				if (k.Name == args[0] || k.Public == args[0]) && k.Revoked == nil {
+				if k.Public == args[0] || k.Name == args[0] && k.Revoked == nil {
 					d.Keys[i].Revoked, n = &r, n+1
 				}
 			}
 			if n == 0 {
 				return fmt.Errorf("%s: no key that is not revoked has this name: \"turnlog keys ls\" lists all", args[0])
 			}
-			return nil
+			return d.Follows(before)
 		})
 	}
 	return cmd
 }
+
+// minIn is the least time until a key is retired.
+const minIn = time.Minute
 
 func require(*app.App) *cobra.Command {
 	cmd := &cobra.Command{
@@ -226,7 +251,7 @@ func list(a *app.App) *cobra.Command {
 				}
 				revoked := "-"
 				if k.Revoked != nil {
-					revoked = strings.TrimSpace(app.When(k.Revoked.At) + " " + k.Revoked.Reason)
+					revoked = strings.TrimSpace(k.Revoked.String() + " " + app.When(k.Revoked.At) + " " + k.Revoked.Reason)
 				}
 				return []any{k.Name, strings.Join(roles, "+"), app.When(k.From), revoked, k.ID(), k.Public}
 			})
@@ -260,6 +285,9 @@ needs the permissions of a provisioner. A version that contradicts one that is t
 			return cli.Usage("the directory is of the namespace %s, and the deployment's is %s", d.Cell, cell.Namespace())
 		}
 		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
+			if err := notice(ctx, cell.Cell, f, d); err != nil {
+				return err
+			}
 			if err := signers.Publish(ctx, cell.Cell, d.Version, signed); err != nil {
 				return err
 			}
@@ -268,6 +296,25 @@ needs the permissions of a provisioner. A version that contradicts one that is t
 		})
 	}
 	return cmd
+}
+
+// notice returns an error if a directory retires a key sooner than the deployment can learn of it.
+func notice(ctx context.Context, cell *jetstream.Cell, f *folder, d *keys.Directory) error {
+	root, err := f.public()
+	if err != nil {
+		return err
+	}
+	published, err := signers.Open(ctx, cell, root)
+	if errors.Is(err, signers.ErrNone) {
+		return nil
+	}
+	if err == nil && published.Newest().Version < d.Version {
+		err = d.CheckNotice(published.Newest(), now())
+	}
+	if errors.Is(err, keys.ErrNotice) {
+		err = fmt.Errorf("%w: run \"turnlog keys revoke KEY --in 10m\" again and publish within that time, or say --stolen", err)
+	}
+	return err
 }
 
 func now() content.Time { return content.TimeOf(time.Now()) }

@@ -1,0 +1,73 @@
+package commands
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Handled holds the signed commands that a session has handled lately. Whoever saw a signed command can send it
+// again, and a host refuses it for its age only after a while.
+type Handled struct {
+	Latest []Said       // in the order of their entries
+	Before content.Time // of the commands that were signed until then, Latest may lack some: refuse them
+	Fired  []Said       // the last command of each schedule
+}
+
+// Said is a command and when it was signed. For the command of a schedule it is when the schedule was due.
+type Said struct {
+	ID string
+	At content.Time
+}
+
+// SignedWindow is how far the time at which a command was signed and that at which it arrived may be apart. A session
+// remembers the commands for longer, since clocks differ.
+const SignedWindow content.Duration = 300e9
+
+const (
+	signedKept = 3 * SignedWindow
+	maxSigned  = 512 // commands, and schedules
+)
+
+// Repeats reports whether a signed command was handled before, or a later one of its schedule.
+func (h *Handled) Repeats(env Envelope) bool {
+	switch {
+	case env.Signed == nil:
+		return false
+	case env.Signed.Schedule == nil:
+		return slices.ContainsFunc(h.Latest, func(s Said) bool { return s.ID == env.ID })
+	}
+	next := Said{env.ID, env.Signed.At}
+	return slices.ContainsFunc(h.Fired, func(f Said) bool { return f.of() == next.of() && !f.before(next) })
+}
+
+// of returns what the IDs of a schedule's commands have in common: all but when it was due, and the command's number.
+func (f Said) of() string {
+	id := f.ID[:max(0, strings.LastIndexByte(f.ID, '/'))]
+	return id[:max(0, strings.LastIndexByte(id, '/'))]
+}
+
+func (f Said) before(o Said) bool {
+	return f.At < o.At || f.At == o.At && (len(f.ID) < len(o.ID) || len(f.ID) == len(o.ID) && f.ID < o.ID)
+}
+
+// Add adds the signed command with an ID, which is handled now. It leaves copies of h alone.
+func (h *Handled) Add(id string, c events.CommandSigned, now content.Time) {
+	next := Said{id, c.At}
+	if c.Schedule != nil {
+		same := func(f Said) bool { return f.of() == next.of() }
+		h.Fired = append(slices.DeleteFunc(slices.Clone(h.Fired), same), next)
+		h.Fired = h.Fired[max(0, len(h.Fired)-maxSigned):]
+		return
+	}
+	old := func(s Said) bool { return s.At.Add(signedKept) < now }
+	h.Latest = append(slices.DeleteFunc(slices.Clone(h.Latest), old), next)
+	if len(h.Latest) > maxSigned {
+		first := slices.MinFunc(h.Latest, func(a, b Said) int { return cmp.Compare(a.At, b.At) })
+		h.Before = max(h.Before, first.At)
+		h.Latest = slices.DeleteFunc(h.Latest, func(s Said) bool { return s.At <= first.At })
+	}
+}

@@ -42,7 +42,34 @@ func (c *Cosigner) Key() string { return c.key }
 
 // Sign returns a timestamped signature over the text of a checkpoint.
 func (c *Cosigner) Sign(text []byte) ([]byte, error) {
-	at := c.now().Unix()
+	return c.signAt(c.now().Unix(), text)
+}
+
+// NotBefore returns the witness as one whose signatures have no earlier time than its signature of a note has, if
+// there is one.
+func (c *Cosigner) NotBefore(signed []byte) note.Signer {
+	n, err := note.Open(signed, note.VerifierList(c))
+	if err != nil {
+		return c
+	}
+	last, err := cosignatures.CoSigV1Timestamp(n.Sigs[0])
+	if err != nil {
+		return c
+	}
+	return &notBefore{c, last.Unix()}
+}
+
+type notBefore struct {
+	*Cosigner
+
+	last int64
+}
+
+func (c *notBefore) Sign(text []byte) ([]byte, error) {
+	return c.signAt(max(c.now().Unix(), c.last), text)
+}
+
+func (c *Cosigner) signAt(at int64, text []byte) ([]byte, error) {
 	if at <= 0 {
 		return nil, fmt.Errorf("cosign: the clock says %d seconds since 1970", at)
 	}

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	maxBody   = 256 << 10 // of a request, and of a file
-	maxProof  = 63        // lines
+	maxBody   = 256 << 10   // of a request
+	maxFile   = 2 * maxBody // which also has the witness's signature
+	maxProof  = 63          // lines
 	addPath   = "/add-checkpoint"
 	sizeType  = "text/x.tlog.size"
 	plainText = "text/plain; charset=utf-8"

@@ -47,7 +47,8 @@ var (
 	ErrBadState = errors.New("not a checkpoint that this witness cosigned")
 )
 
-// Open returns a witness of logs that keeps its state in a directory. Close it.
+// Open returns a witness of logs that keeps its state in a directory. Close it. It returns an error if no log has a file
+// that can be used; a log with a bad file does not stop the others, see Broken.
 func Open(dir string, by *headlog.Cosigner, logs []note.Verifier) (*Witness, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open witness: %w", err)
@@ -62,12 +63,20 @@ func Open(dir string, by *headlog.Cosigner, logs []note.Verifier) (*Witness, err
 	if locked, err := w.lock.TryLock(); err != nil || !locked {
 		return nil, errors.Join(fmt.Errorf("open witness in %s: %w", dir, ErrInUse), err)
 	}
-	for origin := range w.logs {
-		if _, _, err := w.Last(origin); err != nil {
-			return nil, errors.Join(err, w.Close())
-		}
+	if broken := w.Broken(); len(broken) > 0 && len(broken) == len(w.logs) {
+		return nil, errors.Join(errors.Join(broken...), w.Close())
 	}
 	return w, nil
+}
+
+// Broken returns why the witness cosigns nothing for some of its logs: their files cannot be used.
+func (w *Witness) Broken() (out []error) {
+	for origin := range w.logs {
+		if _, _, err := w.Last(origin); err != nil {
+			out = append(out, err)
+		}
+	}
+	return out
 }
 
 // Close frees the directory.
@@ -82,7 +91,7 @@ func (w *Witness) Close() error {
 // and its own. Before the first one, the note is nil.
 func (w *Witness) Last(origin string) (headlog.Checkpoint, []byte, error) {
 	none := headlog.NewState(origin).Checkpoint()
-	signed, err := textfile.ReadFile(w.file(origin), maxBody)
+	signed, err := textfile.ReadFile(w.file(origin), maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return none, nil, nil
@@ -148,7 +157,7 @@ func (w *Witness) Add(old int64, proof tlog.TreeProof, signed []byte) ([]byte, e
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last, _, err := w.Last(is.Origin)
+	last, before, err := w.Last(is.Origin)
 	switch {
 	case err != nil:
 		return nil, err
@@ -163,16 +172,16 @@ func (w *Witness) Add(old int64, proof tlog.TreeProof, signed []byte) ([]byte, e
 			return nil, fmt.Errorf("%w: last %s, now %s", ErrInconsistent, last, at)
 		}
 	}
-	return w.cosign(at, signed, log)
+	return w.cosign(at, signed, before, log)
 }
 
-// cosign signs a checkpoint and stores it.
-func (w *Witness) cosign(at headlog.Checkpoint, signed []byte, log note.Verifier) ([]byte, error) {
+// cosign signs a checkpoint and stores it. A clock that was set back does not make it older than the one before.
+func (w *Witness) cosign(at headlog.Checkpoint, signed, before []byte, log note.Verifier) ([]byte, error) {
 	n, err := note.Open(signed, note.VerifierList(log)) // drops other signatures
 	if err != nil {
 		return nil, fmt.Errorf("cosign: %w", err)
 	}
-	alone, err := note.Sign(&note.Note{Text: n.Text}, w.by)
+	alone, err := note.Sign(&note.Note{Text: n.Text}, w.by.NotBefore(before))
 	if err != nil {
 		return nil, fmt.Errorf("cosign: %w", err)
 	}

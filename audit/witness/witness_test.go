@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +24,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/turnlog/turnlog/audit/headlog"
+	"github.com/turnlog/turnlog/audit/keys"
 )
 
 const origin = "example.com/log"
@@ -423,5 +427,99 @@ func TestAClientTakesOnlyCosignatures(t *testing.T) {
 	}
 	if _, err := c.Cosign(ctx, signed, func(int64) (tlog.TreeProof, error) { return nil, nil }); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// A log may be hostile to the witness, and to the other logs: what it sends must not keep the witness from starting.
+func TestALogStopsNoOther(t *testing.T) {
+	t.Parallel()
+	evil, evilKey := newLog(t, "evil.example/log")
+	_, otherKey := newLog(t, origin)
+	dir, by, known := t.TempDir(), newCosigner(t, "w.example"), []note.Verifier{evilKey, otherKey}
+	w, err := Open(dir, by, known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := tlog.RecordHash([]byte("x"))
+	text := fmt.Sprintf("evil.example/log\n1\n%s\n", root)
+	for len(text) < maxBody-1200 { // the largest request that the server takes
+		text += strings.Repeat("x", 999) + "\n"
+	}
+	signed, err := note.Sign(&note.Note{Text: text}, evil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Add(0, nil, signed); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Add(1, nil, signed); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range [][]byte{nil, []byte("no checkpoint")} {
+		if content != nil {
+			if err := os.WriteFile(filepath.Join(dir, originHash("evil.example/log")+".checkpoint"), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if w, err = Open(dir, by, known); err != nil {
+			t.Fatal(err)
+		}
+		if broken := w.Broken(); (len(broken) > 0) != (content != nil) {
+			t.Errorf("broken = %v", broken)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Open(dir, by, known[:1]); !errors.Is(err, ErrBadState) {
+		t.Errorf("with the bad log alone: %v", err)
+	}
+}
+
+// A clock that is set back would make an honest log look as if it had been rolled back.
+func TestCosignaturesDoNotGoBackInTime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 3)
+	now := time.Unix(1000, 0)
+	k, err := keys.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := k.VerifierKey("w2.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	by, err := headlog.NewCosigner(key, func(b []byte) []byte { return k.Sign(b).Bytes }, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Witness.by = by
+	for size, want := range []int64{0, 1000, 1000, 1002} {
+		if size == 0 {
+			continue
+		}
+		now = time.Unix([]int64{0, 1000, 999, 1002}[size], 0)
+		var proof tlog.TreeProof
+		if size > 1 {
+			proof = f.proof(size, size-1)
+		}
+		if _, err := f.Add(int64(size-1), proof, f.signed(f.states[size])); err != nil {
+			t.Fatal(err)
+		}
+		_, stored, err := f.Last(origin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := note.Open(stored, note.VerifierList(by))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := base64.StdEncoding.DecodeString(n.Sigs[0].Base64)
+		if at := int64(binary.BigEndian.Uint64(raw[4:12])); err != nil || at != want {
+			t.Errorf("size %d: cosigned at %d, want %d, %v", size, at, want, err)
+		}
 	}
 }

@@ -46,7 +46,8 @@ func (v *verifier) addProofs(j judgment) {
 			p.add(j.Verdict)
 		}
 	}
-	j.Faults = append(j.Faults, disagree(v.proofs)...)
+	faults, warnings := disagree(v.proofs)
+	j.Faults, j.Warnings = append(j.Faults, faults...), append(j.Warnings, warnings...)
 	j.Settle()
 }
 
@@ -83,9 +84,9 @@ func (p proved) add(v *verdict.Verdict) {
 	}
 }
 
-// disagree returns faults of the log that only several proofs show: two trees of one size, and a tree that was
-// cosigned after a larger one.
-func disagree(all []proved) (out []verdict.Fault) {
+// disagree returns faults of the log that only several proofs show: two trees of one size. That a witness cosigned a
+// tree after a larger one is a warning, since its clock may have been set back.
+func disagree(all []proved) (out, warnings []verdict.Fault) {
 	for i, a := range all {
 		for _, b := range all[i+1:] {
 			small, large := a, b
@@ -97,14 +98,14 @@ func disagree(all []proved) (out []verdict.Fault) {
 			case small.at.N == large.at.N && small.at.Hash != large.at.Hash:
 				out = append(out, verdict.Fault{Kind: verdict.Replaced, Seq: a.leaf.Seq, What: fmt.Sprintf("the log has shown two trees of size %d", a.at.N)})
 			case small.at.N < large.at.N && cosignedAfter(small.at, large.at):
-				out = append(out, verdict.Fault{
+				warnings = append(warnings, verdict.Fault{
 					Kind: verdict.RolledBack, Seq: small.leaf.Seq,
-					What: fmt.Sprintf("the log had %d leaves, and later a witness cosigned %d", large.at.N, small.at.N),
+					What: fmt.Sprintf("the log had %d leaves, and later, by its clock, a witness cosigned %d: have the log audited with both proofs", large.at.N, small.at.N),
 				})
 			}
 		}
 	}
-	return out
+	return out, warnings
 }
 
 // cosignedAfter reports whether a witness of both cosigned a after b.

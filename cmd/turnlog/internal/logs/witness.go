@@ -45,6 +45,9 @@ another history. It needs no NATS server, and no secret of the log.`,
 			return err
 		}
 		defer func() { _ = w.Close() }() // it only frees the directory
+		for _, err := range w.Broken() {
+			log.Error("a log gets no cosignatures", zap.Error(err))
+		}
 		return a.UntilInterrupted(cmd.Context(), func(ctx context.Context) error {
 			var lc net.ListenConfig
 			l, err := lc.Listen(ctx, "tcp", *listen)

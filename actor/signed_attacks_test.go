@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/audit/verdict"
@@ -131,6 +133,39 @@ func TestADriverSpeaksForNobody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A call that a sub-agent works for ended. Then its driver denies what the sub-agent asks, and no key of a person is
+// needed.
+func TestADriverDeniesForAParent(t *testing.T) {
+	attack(t, func(w *signedWorld, node, ada, _, gpu *keys.Signer) {
+		w.signedWorker(gpu, echoed)
+		n := w.node("n1", w.signer(node))
+		child := commands.Envelope{ID: "open", Session: "child", Command: commands.OpenSession{
+			Config: events.Config{Model: "scripted", ModelData: []byte(oneCall), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}},
+			Parent: "parent", Input: []content.Item{content.UserText("go")},
+		}}
+		if _, err := w.Cell.Signing(ada).Inbox().Send(w.Ctx, child); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Cell.Runs().Wake(w.Ctx, "child"); err != nil {
+			t.Fatal(err)
+		}
+		w.Until("child", events.KindApprovalRequired)
+		a := turnlogtest.Facts[events.ApprovalRequired](w.Deployment, "child")[0].Approval
+		no := commands.Envelope{ID: "denied/" + string(a.ID), Session: "child", By: "parent", Command: commands.ResolveApproval{Approval: a.ID, Reason: "no", By: "parent"}}
+		if _, err := w.Cell.Signing(node).Inbox().Send(w.Ctx, no); err != nil {
+			t.Fatal(err)
+		}
+		w.Until("child", events.KindTurnFinished)
+		n.Drain(t)
+		if got := turnlogtest.Facts[events.ApprovalResolved](w.Deployment, "child"); len(got) != 1 || got[0].Outcome != events.Denied || got[0].By != "parent" {
+			t.Errorf("resolved = %+v", got)
+		}
+		if v := w.judge("child", true); v.Level != verdict.Signed || len(v.Faults) > 0 {
+			t.Errorf("level %s, faults %v", v.Level, v.Faults)
+		}
+	})
 }
 
 // Whoever saw a signed command can send it again.
@@ -371,4 +406,77 @@ func event(ev events.Event, ok bool) events.Event {
 		return nil
 	}
 	return ev
+}
+
+// A node that starts from a snapshot goes by the key of the entry that confirms it: nobody adds an entry without it.
+func TestNoUnsignedEntryFollowsASnapshot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSignedWorld(t)
+		ran := 0
+		w.worker(func(x task.Task) tool.Result {
+			ran++
+			return echoed(x)
+		})
+		node := w.key("node-1", keys.Driver)
+		w.publish() // nothing must be signed
+		n := w.node("n1", w.signer(node), func(c *actor.Config) { c.Snapshot = 1 })
+		s := w.Start("s", oneCall, asksFirst)
+		w.submit(s, "go")
+		w.Until("s", events.KindApprovalRequired)
+		n.Drain(t)
+		asked := turnlogtest.Facts[events.ApprovalRequired](w.Deployment, "s")[0].Approval
+		last, err := w.Cell.Journal().Last(w.Ctx, "s")
+		if err != nil || len(turnlogtest.Facts[events.SnapshotTaken](w.Deployment, "s")) == 0 {
+			t.Fatal("no snapshot", err)
+		}
+		e := events.Entry{Session: "s", Cause: "forged", At: last.Entry.At, Epoch: last.Entry.Epoch, Events: []events.Event{
+			events.ApprovalResolved{Approval: asked.ID, Call: asked.CallID, Outcome: events.Approved, By: "alice", Digest: asked.Digest},
+			events.ToolDispatched{Call: asked.CallID, Place: asked.TaskID, Attempt: 1, Queue: "q", Digest: asked.Digest},
+		}}
+		if _, err := w.Cell.Journal().Append(w.Ctx, last.Head, e); err != nil {
+			t.Fatal(err)
+		}
+		n = w.node("n2", w.signer(node))
+		if err := w.Cell.Runs().Wake(w.Ctx, "s"); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(30 * time.Second)
+		if ran > 0 || w.counted.forged("entry") == 0 {
+			t.Errorf("the call ran %d times, %d entries were refused", ran, w.counted.forged("entry"))
+		}
+		n.Crash(t)
+	})
+}
+
+// A node works until shortly before its key is retired, and the sessions that it leaves go on with the next one.
+func TestARetiredKeyLeavesHonestSessions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSignedWorld(t)
+		first, second := w.key("node-1", keys.Driver), w.key("node-1", keys.Driver)
+		w.require(keys.Driver)
+		n := w.node("n1", w.signer(first))
+		s := w.Start("s", oneReply)
+		w.submit(s, "go")
+		w.finish(s)
+		w.dir.Keys[0].Revoked = &keys.Revocation{At: w.now().Add(time.Minute), Reason: "rotated"}
+		w.publish()
+		<-time.After(20 * time.Second)
+		w.submit(s, "more") // it goes on
+		w.finish(s)
+		if err := n.Wait(w.Ctx); !errors.Is(err, keys.ErrRevoked) {
+			t.Errorf("the node ended with %v", err)
+		}
+		if now := w.now(); now > w.dir.Keys[0].Revoked.At || now.Add(20*time.Second) < w.dir.Keys[0].Revoked.At {
+			t.Errorf("it stopped at %v, and its key is retired at %v", now, w.dir.Keys[0].Revoked.At)
+		}
+		n = w.node("n2", w.signer(second))
+		w.submit(s, "again")
+		w.finish(s)
+		n.Drain(t)
+		if v := w.judge("s", true); v.Level != verdict.Signed || len(v.Faults) > 0 {
+			t.Errorf("level %s, faults %v", v.Level, v.Faults)
+		}
+	})
 }

@@ -153,7 +153,8 @@ func reportSamples() []Command {
 		},
 		ReportModelStopped{ModelCall: call, Items: sampleItems(), Usage: sampleUsage()},
 		ReportResult{
-			Signature: &content.Signature{Key: "T0uaTKkNbe0ytWwa", Bytes: []byte{1, 2}}, SignedAt: 5,
+			Signature: &content.Signature{Key: "T0uaTKkNbe0ytWwa", Bytes: []byte{1, 2}},
+			SignedAt:  5,
 			Place:     samplePlace, Attempt: 2, Queue: "q", Hooks: hooks,
 			Outcome: tool.Result{
 				Result: result, Duration: time.Second, ChangedPaths: []string{"a"}, Auth: json.RawMessage(`{}`),

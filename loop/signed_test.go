@@ -2,6 +2,7 @@ package loop_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/turnlog/turnlog/commands"
@@ -51,7 +52,7 @@ func TestASignedCommandCountsOnceWhateverCameBetween(t *testing.T) {
 		t.Fatal("it had no effect")
 	}
 	for i := range 3 * loop.CausesKept {
-		s.fold(fmt.Sprint(i), second, []events.Event{events.Warning{Code: "x"}})
+		s.fold(strconv.Itoa(i), second, []events.Event{events.Warning{Code: "x"}})
 	}
 	if s.take("pay", second, 2*second, nil) {
 		t.Error("it counted twice")
@@ -69,7 +70,7 @@ func TestTheMemoryForSignedCommandsIsBounded(t *testing.T) {
 	s := newSignedSession(t)
 	for i := range 600 {
 		at := content.Time(1e9 + i)
-		s.fold(fmt.Sprint(i), at, []events.Event{events.CommandSigned{At: at}})
+		s.fold(strconv.Itoa(i), at, []events.Event{events.CommandSigned{At: at}})
 	}
 	if n := len(s.Signed.Latest); n != 512 || s.Signed.Latest[0].At != s.Signed.Before+1 {
 		t.Errorf("%d are remembered, since %d, and before %d all are refused", n, s.Signed.Latest[0].At, s.Signed.Before)

@@ -135,7 +135,7 @@ func (n *Notary) begin(ctx context.Context) (from jetstream.Cursor, err error) {
 
 // permanent reports whether an error will not pass.
 func permanent(err error) bool {
-	for _, e := range []error{ErrRewritten, ErrOtherLog, heads.ErrDamaged, jetstream.ErrNotProvisioned, jetstream.ErrNoJetStream} {
+	for _, e := range []error{ErrRewritten, ErrFalseLeaf, ErrOtherLog, heads.ErrDamaged, jetstream.ErrNotProvisioned, jetstream.ErrNoJetStream} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -274,21 +274,30 @@ func (n *Notary) reload(ctx context.Context) error {
 	if err == nil {
 		err = continues(r, state.Checkpoint(), n.state.Checkpoint())
 	}
+	signedTo := n.state.Tree.Size // of the leaves up to there, n or another notary has said that they are true
 	if err == nil && published > 0 {
 		var at headlog.Checkpoint
 		if at, err = headlog.Open(signed, n.Key); err != nil {
 			return fmt.Errorf("%w: the published checkpoint: %w", ErrOtherLog, err)
 		}
 		err = continues(r, state.Checkpoint(), at)
+		signedTo = max(signedTo, at.N)
 	}
 	if err != nil {
 		return err
 	}
-	// What others logged needs no second leaf.
-	err = r.Leaves(max(n.state.Tree.Size, state.Tree.Size-recent), func(_ int64, text []byte) error {
-		if l, err := headlog.ParseLeaf(text); err == nil { // else it is of another kind
-			n.pending.known(l)
+	// What others logged needs no second leaf, if it is true.
+	err = r.Leaves(min(signedTo, max(n.state.Tree.Size, state.Tree.Size-recent)), func(i int64, text []byte) error {
+		l, err := headlog.ParseLeaf(text)
+		if err != nil {
+			return nil //nolint:nilerr // it is of another kind
 		}
+		if i >= signedTo {
+			if err := n.confirm(ctx, l); err != nil {
+				return err
+			}
+		}
+		n.pending.known(l)
 		return nil
 	})
 	if err != nil {

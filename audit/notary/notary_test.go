@@ -146,6 +146,9 @@ func (d *deployment) fill(leaves int) {
 	s.Indexed = s.Tree.Size
 	_, err := heads.Of(d.Cell).Commit(d.t.Context(), s, 0)
 	must(d.t, err)
+	signed, err := s.Checkpoint().Sign(d.signer)
+	must(d.t, err)
+	must(d.t, heads.Of(d.Cell).Publish(d.t.Context(), signed, 0))
 }
 
 // notary returns a notary over a cell.

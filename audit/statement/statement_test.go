@@ -90,10 +90,18 @@ func TestACommandIsSignedAsAWhole(t *testing.T) {
 	}
 	for _, c := range []commands.Command{
 		open, allowed, told, fork, yes, patched, always, other,
-		commands.SubmitInput{Items: hi}, commands.SubmitInput{Items: hi, OnBusy: events.Queue}, commands.SubmitInput{Items: append(hi, hi...)},
-		commands.StartTask{Spec: events.TaskSpec{Goal: "hi"}}, commands.StartTask{Spec: events.TaskSpec{Goal: "hi", Verifier: []string{"true"}}},
-		commands.StartTask{Spec: events.TaskSpec{Goal: "hi"}, Files: []content.Part{content.TextPart("x")}}, commands.Cancel{Scope: "turn"}, commands.Cancel{Scope: "session"},
-		commands.AllowTools{Tools: []string{"fs_*"}}, commands.AllowTools{Tools: []string{"*"}}, commands.Close{}, commands.Close{Reason: "x"},
+		commands.SubmitInput{Items: hi},
+		commands.SubmitInput{Items: hi, OnBusy: events.Queue},
+		commands.SubmitInput{Items: append(hi, hi...)},
+		commands.StartTask{Spec: events.TaskSpec{Goal: "hi"}},
+		commands.StartTask{Spec: events.TaskSpec{Goal: "hi", Verifier: []string{"true"}}},
+		commands.StartTask{Spec: events.TaskSpec{Goal: "hi"}, Files: []content.Part{content.TextPart("x")}},
+		commands.Cancel{Scope: "turn"},
+		commands.Cancel{Scope: "session"},
+		commands.AllowTools{Tools: []string{"fs_*"}},
+		commands.AllowTools{Tools: []string{"*"}},
+		commands.Close{},
+		commands.Close{Reason: "x"},
 	} {
 		texts = append(texts, text(nil, c))
 	}

@@ -125,7 +125,7 @@ func run(ctx context.Context, f flags, roles []admin.Role, tools *toolset.Tools,
 			defer stop()
 			return w.Run(ctx)
 		})
-		return group.Wait() //nolint:wrapcheck // of the worker
+		return group.Wait()
 	})
 }
 

@@ -106,5 +106,5 @@ func (k Keys) check(msg *nats.Msg, text []byte, at time.Time) error {
 	if k.Directory == nil {
 		return nil
 	}
-	return k.Directory().CheckIfSigned(layout.SignatureOf(msg.Header), text, content.TimeOf(at), keys.Driver) //nolint:wrapcheck // its caller does
+	return k.Directory().CheckIfSigned(layout.SignatureOf(msg.Header), text, content.TimeOf(at), keys.Driver)
 }

@@ -53,7 +53,7 @@ func (a *App) RemoteAt(cmd *cobra.Command, role admin.Role, level zapcore.Level)
 		Deployment: cli.NewDeployment(cmd, a.Getenv), App: a, Role: role,
 		name: cmd.Name(), logs: cli.NewLog(cmd, level),
 	}
-	if role == admin.RoleClient || role == admin.RoleApprover {
+	if role == admin.RoleClient || role == admin.RoleApprover || role == admin.RoleScheduler {
 		r.Signs(cmd, "what this command sends")
 	}
 	return r

@@ -33,8 +33,8 @@ func ReadAnchors(in io.Reader) (all []Anchor, err error) {
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
-		if err == nil && (a.Session == "" || a.Seq == 0 || a.Hash.IsZero()) {
-			err = errors.New("session, seq and hash are required")
+		if err == nil && (!content.IsToken(string(a.Session)) || a.Seq == 0 || a.Hash.IsZero()) {
+			err = errors.New("session, seq and hash are required, and session is an id")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("anchor %d: %w: %w", len(all)+1, ErrBadAnchor, err)

@@ -192,7 +192,10 @@ func TestASessionThatIsGoneWhenItsTurnComesIsAState(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	for _, listed := range []bool{true, false} {
-		v := verifier{listed: listed, require: verdict.Chain}
+		v := verifier{require: verdict.Chain}
+		if listed {
+			v.listed = []content.SessionID{"s-1"}
+		}
 		j := v.judge(t.Context(), &cli.Cell{Cell: d.cell, Conn: d.nc}, "s-1")
 		e, coded := errors.AsType[*cli.ExitError](j.outcome(&v))
 		if gone := coded && e.Code == cli.CodeGone && j.err == nil; gone != listed {

@@ -279,6 +279,54 @@ func TestFalsifiedProofsAreNamed(t *testing.T) {
 	}
 }
 
+// TestProofsNameTheSessionsThatAreVerified has proofs without a session: those that do not hold, of several sessions,
+// of one that is gone, and of another cell.
+func TestProofsNameTheSessionsThatAreVerified(t *testing.T) {
+	t.Parallel()
+	l := newLogged(t)
+	l.session("s-42").turn()
+	l.session("s-43").turn()
+	l.log("s-42", "s-43")
+	good, other := l.proof("s-42", "good"), l.proof("s-43", "other")
+	forged := l.file("forged", []byte(strings.Replace(read2(t, good), "index 0", "index 1", 1)))
+	heads := func(sessions ...string) string {
+		var lines strings.Builder
+		for _, s := range sessions {
+			fmt.Fprintf(&lines, "{\"session\":%q,\"seq\":7,\"hash\":%q}\n", s, strings.Repeat("ab", 32))
+		}
+		return l.file("heads"+strings.Join(sessions, ""), []byte(lines.String()))
+	}
+	for _, row := range []struct {
+		name  string
+		args  []string
+		code  int
+		says  string
+		whole int
+	}{
+		{"a forged proof", []string{"--proof", forged}, 1, "session s-42: entry 7, tampered", 0},
+		{"a forged proof after a good one", []string{"--proof", other, "--proof", forged}, 1, "session s-42: entry 7, tampered", 1},
+		{"no proof after a good one", []string{"--proof", other, "--proof", l.file("none", []byte("hello"))}, 1, "unreadable", 0},
+		{"all, with the proof of one", []string{"--all", "--proof", good}, cli.CodeBelow, "session s-43: no fault, but the level is chain, not witnessed", 2},
+		{"all, with the proof of each", []string{"--all", "--proof", good, "--proof", other}, 0, "", 2},
+		{"all, with the head of a session that is gone", []string{"--all", "--anchor", heads("ghost"), "--proof", good, "--proof", other}, 1, "session ghost: entry 7, missing (anchors-held)", 2},
+		{"the head of no session", []string{"--all", "--anchor", heads("a.b")}, 1, "session is an id", 0},
+	} {
+		code, out, errs := l.observe(append([]string{"verify", "--policy", l.policy, "--require", "witnessed"}, row.args...)...)
+		if code != row.code || !strings.Contains(errs, row.says) || strings.Count(out, "is whole") != row.whole || strings.Contains(errs, "foreign") {
+			t.Errorf("%s: verify = %d %q, want %d …%s…\n%s", row.name, code, errs, row.code, row.says, out)
+		}
+	}
+	if code, _, errs := l.observe("verify", "s-42", "--proof", other, "--policy", l.policy); code != 1 || !strings.Contains(errs, "foreign") {
+		t.Errorf("verify of a session with the proof of another = %d %q", code, errs)
+	}
+	leaf := headlog.Leaf{Cell: "other", Session: "s-42", Seq: 7, Hash: must(l.cell.Journal().Last(t.Context(), "s-42")).Hash}
+	state := must(headlog.NewState("example.com/log").Append([][]byte{leaf.Text()}))
+	foreign := l.file("foreign", headlog.Proof{Leaf: leaf, Checkpoint: l.signed(state, l.signer, l.witnesses[0], l.witnesses[1])}.Text())
+	if code, _, errs := l.observe("verify", "s-42", "--proof", foreign, "--policy", l.policy); code != 1 || !strings.Contains(errs, "foreign: the proof is of cell other") {
+		t.Errorf("verify with the proof of another cell = %d %q", code, errs)
+	}
+}
+
 func encode(leaf []byte) string {
 	text := headlog.Proof{Leaf: must(headlog.ParseLeaf(leaf))}.Text()
 	return strings.Split(strings.Split(string(text), "\n")[1], " ")[1]

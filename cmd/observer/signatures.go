@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 
@@ -76,6 +77,9 @@ func (f *signatureFlags) directory(ctx context.Context, cell *cli.Cell) (*keys.D
 		return nil, cli.Usage("--keys %s: %w", f.file, err)
 	}
 	d, err := keys.Open(raw, f.root)
+	if err == nil && cell != nil && d.Cell != cell.Namespace() {
+		err = fmt.Errorf("it is of cell %s, not %s", d.Cell, cell.Namespace())
+	}
 	if err != nil {
 		return nil, cli.Usage("--keys %s: %w", f.file, err)
 	}

@@ -36,7 +36,7 @@ then every fault, with its kind, entry and line; then what is not proved. -o jso
 
 No chain can show that a journal was truncated, or replaced from some entry on. To detect that, keep
 the output of "observer heads" out of reach of users who can change journals, and pass it as
---anchor. Without SESSION all sessions in that file are verified.
+--anchor. Without SESSION, it verifies the sessions of the anchors and proofs, and with --all all of the deployment, too.
 
 The files that a journal refers to are checked, too: those of a deployment, and with --file those in the folder --blobs.
 
@@ -69,6 +69,7 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 	var signatures signatureFlags
 	signatures.register(cmd)
 	cmd.Flags().TextVar(&require, "require", verdict.Chain, "`level` to reach: "+verdict.LevelNames())
+	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		switch {
 		case *all && (*file != "" || len(args) > 0):
@@ -80,6 +81,7 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 			return cli.Usage("--blobs is for --file: the blobs of a deployment are checked anyway")
 		}
 		v := verifier{app: a, cmd: cmd, file: *file, blobs: *blobs, json: output.String() == asJSON, require: require, signatures: signatures}
+		v.single = *file != "" || len(args) == 1
 		if err := signatures.check(*file != ""); err != nil {
 			return err
 		}
@@ -95,10 +97,6 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 			}
 			return v.report(v.judgeFile())
 		}
-		if len(args) == 0 && !*all {
-			v.named = true
-			args = v.anchored()
-		}
 		sessions, err := cli.ParseSessions(args)
 		if err != nil {
 			return err
@@ -108,10 +106,12 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 				return err
 			}
 			if *all {
-				v.listed = true
-				if sessions, err = cell.Journal().Sessions(cmd.Context()); err != nil {
+				if v.listed, err = cell.Journal().Sessions(cmd.Context()); err != nil {
 					return err
 				}
+			}
+			if len(args) == 0 {
+				sessions = v.sessions()
 			}
 			return v.judgeAll(cmd.Context(), cell, sessions)
 		})
@@ -157,8 +157,8 @@ type verifier struct {
 	require verdict.Level
 	anchors []audit.Anchor // also of proofs
 	proofs  []proved
-	listed  bool // the sessions are those that the deployment listed
-	named   bool // the anchors and proofs name the sessions
+	single  bool                // one journal was named, so every proof is about it
+	listed  []content.SessionID // with --all: the sessions of the deployment
 
 	signatures signatureFlags
 	keys       *keys.Directory // nil: signatures are not checked
@@ -188,14 +188,18 @@ func (v *verifier) readAnchors(file string) error {
 	return nil
 }
 
-// anchored returns the sessions of the anchors.
-func (v *verifier) anchored() (out []string) {
+// sessions returns those that the deployment listed, and those that anchors and proofs name: a session that is gone
+// is in no list.
+func (v *verifier) sessions() []content.SessionID {
+	all := slices.Clone(v.listed)
 	for _, a := range v.anchors {
-		if name := string(a.Session); !slices.Contains(out, name) {
-			out = append(out, name)
-		}
+		all = append(all, a.Session)
 	}
-	return out
+	for _, p := range v.proofs {
+		all = append(all, p.leaf.Session)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // judgment is the verdict on one journal.
@@ -245,7 +249,7 @@ func (v *verifier) judgeFile() (j judgment) {
 		j.err = fmt.Errorf("%s: %w", j.subject, j.err)
 	}
 	j.anchored = len(v.of(j.Session)) > 0
-	v.addProofs(j)
+	v.addProofs(j, "")
 	return j
 }
 
@@ -256,12 +260,12 @@ func (v *verifier) judge(ctx context.Context, cell *cli.Cell, s content.SessionI
 	if _, bad := j.First(); (bad || j.err != nil) && j.Tombstone == nil && v.deleted(ctx, cell, s) { // while it was read
 		j.Verdict, j.err = v.verify(ctx, filesOf(cell), read(ctx, cell, s, 1), anchors)
 	}
-	if v.listed && errors.Is(j.err, journal.ErrNotFound) { // nor is its tombstone there any more
+	if errors.Is(j.err, journal.ErrNotFound) && slices.Contains(v.listed, s) { // nor is its tombstone there any more
 		j.err, j.State = nil, verdict.Deleted
 		j.Settle()
 	}
 	j.subject, j.anchored, j.Session = "session "+string(s), len(anchors) > 0, s // even if there is no entry
-	v.addProofs(j)
+	v.addProofs(j, cell.Namespace())
 	return j
 }
 

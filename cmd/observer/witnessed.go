@@ -18,7 +18,8 @@ type proved struct {
 	fault *verdict.Fault // why it does not count
 }
 
-// readProofs reads and verifies proofs. Those that hold are anchors too.
+// readProofs reads and verifies proofs. Those that hold are anchors too. A proof that names no session is a fault of
+// the one journal that was named, or else ends the program.
 func (v *verifier) readProofs(files *proofFiles) error {
 	by, texts, err := files.read()
 	if err != nil {
@@ -26,24 +27,25 @@ func (v *verifier) readProofs(files *proofFiles) error {
 	}
 	v.proofs = prove(by, files.proofs, texts)
 	for _, p := range v.proofs {
-		if p.fault == nil {
+		switch {
+		case p.fault == nil:
 			v.anchors = append(v.anchors, audit.Anchor{Session: p.leaf.Session, Seq: p.leaf.Seq, Hash: p.leaf.Hash})
+		case p.leaf.Session == "" && !v.single:
+			return &cli.ExitError{Code: cli.CodeFailed, Err: &verdict.FaultError{Fault: *p.fault}}
 		}
-	}
-	if v.file == "" && len(v.proofs) > 0 && len(v.anchors) == 0 && v.proofs[0].leaf.Session == "" {
-		return &cli.ExitError{Code: cli.CodeFailed, Err: &verdict.FaultError{Fault: *v.proofs[0].fault}}
 	}
 	return nil
 }
 
-// addProofs adds what the proofs show to the verdict on a journal, which was checked with their anchors.
-func (v *verifier) addProofs(j judgment) {
+// addProofs adds what the proofs show to the verdict on a journal, which was checked with their anchors. The cell is
+// that of the journal, "" if it is not known.
+func (v *verifier) addProofs(j judgment, cell string) {
 	if len(v.proofs) == 0 || j.err != nil {
 		return
 	}
 	for _, p := range v.proofs {
-		if !v.named || p.leaf.Session == j.Session || p.leaf.Session == "" {
-			p.add(j.Verdict)
+		if v.single || p.leaf.Session == j.Session {
+			p.add(j.Verdict, cell)
 		}
 	}
 	faults, warnings := disagree(v.proofs)
@@ -68,12 +70,14 @@ func prove(by *headlog.Policy, files []string, texts [][]byte) (out []proved) {
 }
 
 // add adds what the proof shows.
-func (p proved) add(v *verdict.Verdict) {
+func (p proved) add(v *verdict.Verdict, cell string) {
 	switch {
 	case p.fault != nil:
 		v.Add(*p.fault)
 	case p.leaf.Session != v.Session:
 		v.Add(verdict.Fault{Kind: verdict.Foreign, Seq: p.leaf.Seq, What: fmt.Sprintf("the proof is of session %s", p.leaf.Session)})
+	case cell != "" && p.leaf.Cell != cell:
+		v.Add(verdict.Fault{Kind: verdict.Foreign, Seq: p.leaf.Seq, What: fmt.Sprintf("the proof is of cell %s, this is %s", p.leaf.Cell, cell)})
 	case p.at.Quorum && p.leaf.Seq <= v.Head.Seq:
 		proof := verdict.Proof{Level: verdict.Witnessed, Through: verdict.Point{Seq: p.leaf.Seq}}
 		for _, c := range p.at.Cosignatures {

@@ -76,6 +76,7 @@ func cutLines(t *testing.T) (rows []falsification) {
 	fault("no header", join(lines[1:]), verdict.Unreadable, 0)
 	fault("two headers", lines[0]+join(lines), verdict.Unreadable, 0)
 	fault("two exports", join(lines)+"\n"+join(lines[1:]), verdict.Tampered, 1)
+	fault("a line nested without end", lines[0]+lines[1]+strings.Repeat(`{"a":[`, 1<<20)+"\n"+lines[2], verdict.Unreadable, 0)
 	for i := 1; i < n; i++ {
 		if i < n-1 {
 			fault(fmt.Sprintf("without entry %d", i), join(slices.Delete(slices.Clone(lines), i, i+1)), verdict.Missing, uint64(i)+1)

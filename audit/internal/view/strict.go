@@ -66,6 +66,10 @@ func decode(text []byte) ([]byte, error) {
 // errForm is for JSON text that two readers may understand in different ways.
 var errForm = errors.New("not strict JSON")
 
+// maxDepth bounds how deep values are nested, so that no line overflows the stack. Arguments of calls may be 10,000 deep,
+// as in encoding/json, inside an event.
+const maxDepth = 10_100
+
 // Parse reads a line that is one JSON object in UTF-8, with each key once.
 func Parse(line []byte) (map[string]any, error) {
 	if !utf8.Valid(line) {
@@ -73,7 +77,7 @@ func Parse(line []byte) (map[string]any, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.UseNumber()
-	v, err := value(d)
+	v, err := value(d, maxDepth)
 	object, ok := v.(map[string]any)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -90,18 +94,21 @@ func Parse(line []byte) (map[string]any, error) {
 }
 
 //nolint:wrapcheck // the caller says which line it is
-func value(d *json.Decoder) (any, error) {
+func value(d *json.Decoder, depth int) (any, error) {
 	t, err := d.Token()
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case depth == 0:
+		return nil, fmt.Errorf("%w: nested too deep", errForm)
 	}
 	switch t {
 	case json.Delim('{'):
-		return object(d)
+		return object(d, depth-1)
 	case json.Delim('['):
 		list := []any{}
 		for d.More() {
-			v, err := value(d)
+			v, err := value(d, depth-1)
 			if err != nil {
 				return nil, err
 			}
@@ -114,7 +121,7 @@ func value(d *json.Decoder) (any, error) {
 }
 
 //nolint:wrapcheck // likewise
-func object(d *json.Decoder) (any, error) {
+func object(d *json.Decoder, depth int) (any, error) {
 	out := map[string]any{}
 	for d.More() {
 		key, err := d.Token()
@@ -125,7 +132,7 @@ func object(d *json.Decoder) (any, error) {
 		if _, twice := out[name]; twice {
 			return nil, fmt.Errorf("%w: the key %q occurs twice", errForm, name)
 		}
-		if out[name], err = value(d); err != nil {
+		if out[name], err = value(d, depth); err != nil {
 			return nil, err
 		}
 	}

@@ -279,7 +279,7 @@ func TestManyUsersDoNotTakeAllPlacesTogether(t *testing.T) {
 }
 
 // TestAUserWithManySessionsDoesNotHoldUpOthers has one user open far more sessions than the node has places
-// for, and send something to the session of another user, too. Nobody's session is forgotten.
+// for, and send something to the session of another user, too. No session is forgotten.
 func TestAUserWithManySessionsDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { otherUsersTakeTurns(t, newWorld(t), 500) })

@@ -58,9 +58,7 @@ func TestPeopleAndWorkersSign(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Client = asked
-		s := w.Start("s", oneCall, asksFirst)
-		w.submit(s, "go")
-		w.Until("s", events.KindApprovalRequired)
+		s := w.asked("s")
 		if err := w.person(bob, "s").ResolveApproval(w.Ctx, session.Decision{Approve: true, Reason: "fine"}); err != nil {
 			t.Fatal(err)
 		}
@@ -170,9 +168,7 @@ func TestAForgedDecisionIsRefused(t *testing.T) {
 					return echoed(x)
 				})
 				n := w.node("n1", w.signer(node))
-				s := w.Start("s", oneCall, asksFirst)
-				w.submit(s, "go")
-				w.Until("s", events.KindApprovalRequired)
+				w.asked("s")
 				asked := turnlogtest.Facts[events.ApprovalRequired](w.Deployment, "s")[0].Approval
 				by, decision := decide(w, ada, bob, asked)
 				if _, err := w.Cell.Signing(by).Inbox().Send(w.Ctx, commands.Envelope{ID: "forged", Session: "s", By: "bob", Command: decision}); err != nil {

@@ -94,7 +94,7 @@ func TestASessionIsOpenedAsItWasSigned(t *testing.T) {
 }
 
 // A driver's key neither approves nor speaks for a client.
-func TestADriverSpeaksForNobody(t *testing.T) {
+func TestADriverCannotSpeakForPeople(t *testing.T) {
 	for name, c := range map[string]func(a events.Approval) commands.Command{
 		"it approves": func(a events.Approval) commands.Command {
 			return commands.ResolveApproval{Approval: a.ID, Call: a.CallID, Approve: true, By: "bob", Shown: statement.Shown(a)}
@@ -113,9 +113,7 @@ func TestADriverSpeaksForNobody(t *testing.T) {
 			attack(t, func(w *signedWorld, node, _, _, gpu *keys.Signer) {
 				w.signedWorker(gpu, echoed)
 				n := w.node("n1", w.signer(node))
-				s := w.Start("s", oneCall, asksFirst)
-				w.submit(s, "go")
-				w.Until("s", events.KindApprovalRequired)
+				w.asked("s")
 				cmd := c(turnlogtest.Facts[events.ApprovalRequired](w.Deployment, "s")[0].Approval)
 				if _, err := w.Cell.Signing(node).Inbox().Send(w.Ctx, commands.Envelope{ID: "forged", Session: "s", By: "bob", Command: cmd}); err != nil {
 					t.Fatal(err)
@@ -168,7 +166,7 @@ func TestADriverDeniesForAParent(t *testing.T) {
 	})
 }
 
-// Whoever saw a signed command can send it again.
+// A signed command can be sent again by anyone who saw it.
 func TestASignedCommandIsNotHandledTwice(t *testing.T) {
 	attack(t, func(w *signedWorld, node, ada, _, _ *keys.Signer) {
 		n := w.node("n1", w.signer(node))
@@ -279,14 +277,12 @@ func TestAWorkerRunsNoForgedTask(t *testing.T) {
 	})
 }
 
-// What bob signed is bob's, and what nobody signed is nobody's, whatever the driver writes.
+// What bob signed is bob's, and what is unsigned has no author, whatever the driver writes.
 func TestADriverThatWritesAgainIsFound(t *testing.T) {
 	attack(t, func(w *signedWorld, node, ada, bob, gpu *keys.Signer) {
 		w.signedWorker(gpu, echoed)
 		n := w.node("n1", w.signer(node))
-		s := w.Start("s", oneCall, asksFirst)
-		w.submit(s, "go")
-		w.Until("s", events.KindApprovalRequired)
+		s := w.asked("s")
 		if err := w.person(bob, "s").ResolveApproval(w.Ctx, session.Decision{Approve: true, Reason: "fine"}); err != nil {
 			t.Fatal(err)
 		}
@@ -294,9 +290,7 @@ func TestADriverThatWritesAgainIsFound(t *testing.T) {
 		if err := w.person(ada, "s").SetNextTurnCache(w.Ctx, content.CacheRequest{Mode: "best_effort"}); err != nil {
 			t.Fatal(err)
 		}
-		c := w.Start("c", oneCall, asksFirst)
-		w.submit(c, "go")
-		w.Until("c", events.KindApprovalRequired)
+		w.asked("c")
 		if err := w.person(ada, "c").Cancel(w.Ctx, "enough"); err != nil {
 			t.Fatal(err)
 		}
@@ -408,7 +402,7 @@ func event(ev events.Event, ok bool) events.Event {
 	return ev
 }
 
-// A node that starts from a snapshot goes by the key of the entry that confirms it: nobody adds an entry without it.
+// A node that starts from a snapshot goes by the key of the entry that confirms it: no entry can be added without it.
 func TestNoUnsignedEntryFollowsASnapshot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -421,9 +415,7 @@ func TestNoUnsignedEntryFollowsASnapshot(t *testing.T) {
 		node := w.key("node-1", keys.Driver)
 		w.publish() // nothing must be signed
 		n := w.node("n1", w.signer(node), func(c *actor.Config) { c.Snapshot = 1 })
-		s := w.Start("s", oneCall, asksFirst)
-		w.submit(s, "go")
-		w.Until("s", events.KindApprovalRequired)
+		w.asked("s")
 		n.Drain(t)
 		asked := turnlogtest.Facts[events.ApprovalRequired](w.Deployment, "s")[0].Approval
 		last, err := w.Cell.Journal().Last(w.Ctx, "s")

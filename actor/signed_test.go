@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream/signers"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
@@ -220,9 +221,7 @@ func TestAForgedEntryIsRefused(t *testing.T) {
 				node := w.key("node-1", keys.Driver)
 				w.require(keys.Driver)
 				n := w.node("n1", w.signer(node))
-				s := w.Start("s", oneCall, asksFirst)
-				w.submit(s, "go")
-				w.Until("s", events.KindApprovalRequired)
+				w.asked("s")
 				n.Drain(t)
 				asked := turnlogtest.Facts[events.ApprovalRequired](w.Deployment, "s")[0].Approval
 				last, err := w.Cell.Journal().Last(w.Ctx, "s")
@@ -379,6 +378,14 @@ func TestARolledBackDirectoryIsNoticed(t *testing.T) {
 		w.Until("s", events.KindInputQueued)
 		n.Drain(t)
 	})
+}
+
+// asked starts a session that asks about its only call.
+func (w *signedWorld) asked(id content.SessionID) *session.Session {
+	s := w.Start(id, oneCall, asksFirst)
+	w.submit(s, "go")
+	w.Until(id, events.KindApprovalRequired)
+	return s
 }
 
 // asksFirst has a session ask about every call.

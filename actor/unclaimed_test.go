@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Without keys, a node still knows which epochs can write: none that nobody claimed, and none whose driver
+// Without keys, a node still knows which epochs can write: none without a claim, and none whose driver
 // parked the session.
 func TestAnEntryOfNoDriverIsRefusedWithoutKeys(t *testing.T) {
 	t.Parallel()

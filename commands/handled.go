@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Handled holds the signed commands that a session has handled lately. Whoever saw a signed command can send it
+// Handled holds the signed commands that a session has handled lately. Others who saw a signed command can send it
 // again, and a host refuses it for its age only after a while.
 type Handled struct {
 	Latest []Said       // in the order of their entries

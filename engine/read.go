@@ -65,7 +65,7 @@ func (r Reader) Read(ctx context.Context, id content.SessionID) (Replica, error)
 }
 
 // resume reads a session from its newest snapshot on. Without one there is no state and no error; after an error,
-// the whole journal says more. It decodes nothing before the journal confirms it: whoever can store snapshots
+// the whole journal says more. It decodes nothing before the journal confirms it: a process that can store snapshots
 // could make a state that cannot be folded.
 func (r Reader) resume(ctx context.Context, id content.SessionID) (to Replica, err error) {
 	snap, ok, err := r.Snapshots.Get(ctx, id)

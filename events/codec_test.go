@@ -130,7 +130,7 @@ func TestLiveEventsTravelAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := DecodeLive(b)
-		if Journaled(KindOf(want)) { // a fact is what the journal says, whoever may send live events
+		if Journaled(KindOf(want)) { // a fact is what the journal says, not what live events say
 			if !errors.Is(err, ErrBadEntry) {
 				t.Errorf("DecodeLive of %s = %v, want ErrBadEntry", KindOf(want), err)
 			}

@@ -41,7 +41,7 @@ type approvalsOut struct {
 	}
 }
 
-// listApprovals lists pending approvals, the oldest session first. One that nobody decides stays, so nothing has
+// listApprovals lists pending approvals, the oldest session first. An undecided one stays, so nothing has
 // to be said to leave it for later.
 func (g *Gateway) listApprovals(ctx context.Context, in *approvalsIn) (*approvalsOut, error) {
 	out := &approvalsOut{}
@@ -60,7 +60,7 @@ func (g *Gateway) listApprovals(ctx context.Context, in *approvalsIn) (*approval
 	for _, id := range ids {
 		s, err := g.see(ctx, string(id))
 		switch {
-		case err != nil && g.passable(err): //nolint:contextcheck // it only looks
+		case err != nil && g.passable(ctx, err):
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case err != nil:

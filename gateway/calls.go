@@ -109,7 +109,7 @@ func (g *Gateway) listDead(ctx context.Context, _ *struct{}) (*deadOut, error) {
 	out.Body.Calls, out.Body.Aside = []*report.Call{}, []aside{}
 	for _, id := range ids {
 		if _, err := g.see(ctx, string(id)); err != nil {
-			if g.passable(err) { //nolint:contextcheck // it only looks
+			if g.passable(ctx, err) {
 				continue
 			}
 			return nil, err

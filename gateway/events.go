@@ -260,13 +260,13 @@ func (g *Gateway) write(ctx context.Context, e *sse, s *stream.Stream, all <-cha
 			}
 		case h := <-all:
 			e.begin()
-			if g.take(e, s, h) { //nolint:contextcheck // the stream has the context of its request
+			if g.take(ctx, e, s, h) {
 				return
 			}
 			for more := true; more && e.out.Available() > 0; { // what has arrived meanwhile goes with it
 				select {
 				case h := <-all:
-					if g.take(e, s, h) { //nolint:contextcheck // the stream has the context of its request
+					if g.take(ctx, e, s, h) {
 						return
 					}
 				default:
@@ -285,13 +285,13 @@ func (g *Gateway) write(ctx context.Context, e *sse, s *stream.Stream, all <-cha
 }
 
 // take writes an update, and reports whether it was the last one.
-func (g *Gateway) take(e *sse, s *stream.Stream, h heard) (last bool) {
+func (g *Gateway) take(ctx context.Context, e *sse, s *stream.Stream, h heard) (last bool) {
 	switch {
 	case h.over:
 		e.reconnect("the stream ended")
 		return true
 	case h.err != nil:
-		e.event("trouble", nil, jsonOf(g.problemOf(context.Background(), h.err)))
+		e.event("trouble", nil, jsonOf(g.problemOf(ctx, h.err)))
 		_ = e.flush()
 		return true
 	case h.update.Record == nil:

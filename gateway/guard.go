@@ -27,7 +27,7 @@ type Access struct {
 	directory *people.Directory
 }
 
-// ErrAccess is returned by New for an Access that would admit nobody, or everybody by mistake.
+// ErrAccess is returned by New for an Access that would admit no one, or everyone by mistake.
 var ErrAccess = errors.New("gateway: access")
 
 func (a *Access) check() (err error) {
@@ -119,7 +119,7 @@ func (g *Gateway) identify(r *http.Request) (*people.Person, *Problem) {
 	case !given:
 		return nil, problem(http.StatusUnauthorized, "no_token", "the request has no token", "send the header Authorization: Bearer TOKEN, or open the address that the gateway printed")
 	}
-	return nil, problem(http.StatusUnauthorized, "wrong_token", "nobody has this token", "check it: a gateway without people makes a new one at each start; an operator can give you one")
+	return nil, problem(http.StatusUnauthorized, "wrong_token", "no person has this token", "check it: a gateway without people makes a new one at each start; an operator can give you one")
 }
 
 // tokenOf returns the token of a request, and whether it has any.

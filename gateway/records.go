@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
@@ -185,18 +186,11 @@ func (g *Gateway) usage(ctx context.Context, _ *struct{}) (*usageOut, error) {
 func (r *usageRow) add(s report.Summary) {
 	r.Sessions++
 	r.Turns += s.Turns
-	u := &r.Usage
-	u.Currency = s.Usage.Currency
-	u.InputTokens += s.Usage.InputTokens
-	u.OutputTokens += s.Usage.OutputTokens
-	u.ReasoningTokens += s.Usage.ReasoningTokens
-	u.CacheReadTokens += s.Usage.CacheReadTokens
-	u.CacheWriteTokens += s.Usage.CacheWriteTokens
-	u.CostMicros += s.Usage.CostMicros
+	r.Usage = report.Usage(content.Usage(r.Usage).Add(content.Usage(s.Usage)))
 }
 
 // passable reports whether a list may leave out a session for this reason.
-func (g *Gateway) passable(err error) bool {
-	p, ok := errors.AsType[*Problem](g.problemOf(context.Background(), err))
+func (g *Gateway) passable(ctx context.Context, err error) bool {
+	p, ok := errors.AsType[*Problem](g.problemOf(ctx, err))
 	return ok && (p.Status == http.StatusNotFound || p.Status == http.StatusGone)
 }

@@ -100,7 +100,7 @@ type Trial struct {
 type Retry struct {
 	By   string `msgpack:"b,omitempty"`
 	User string `msgpack:"-"`
-	Seq  uint64 `msgpack:"-"` // 0: nobody has
+	Seq  uint64 `msgpack:"-"` // 0: there is none
 }
 
 // Breakage says that a session broke its driver, or all of its node.

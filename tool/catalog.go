@@ -105,17 +105,19 @@ func digestOffers(offers []Offer) string {
 	return hash(lines)
 }
 
-// Digest returns the SHA-256 of an input's canonical form (RFC 8785), in hex. Inputs
-// that differ only in spacing, field order or number format have the same digest.
-// Empty input counts as {}. Input without a canonical form is hashed as is; such
+// Canonical returns an input's canonical form (RFC 8785). Inputs that differ only in spacing, field order or number
+// format have the same one. Empty input counts as {}. Input without a canonical form is returned as it is; such
 // bytes are never the canonical form of anything else.
-func Digest(input json.RawMessage) string {
+func Canonical(input json.RawMessage) json.RawMessage {
 	input = orEmpty(input)
 	if canonical, err := jcs.Transform(input); err == nil {
-		input = canonical
+		return canonical
 	}
-	return hash(input)
+	return input
 }
+
+// Digest returns the SHA-256 of an input's canonical form, in hex.
+func Digest(input json.RawMessage) string { return hash(Canonical(input)) }
 
 // SpecDigest returns the SHA-256 of a spec's canonical JSON, in hex.
 func SpecDigest(s Spec) string {

@@ -1,7 +1,6 @@
 package turnlogtest
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/golden"
+	"github.com/turnlog/turnlog/tool"
 )
 
 var update = flag.Bool("turnlogtest.update", false, "rewrite golden transcripts; review the diff") //nolint:gochecknoglobals // flags are
@@ -109,12 +109,4 @@ func Lines(items []content.Item) []string {
 }
 
 // call shows a call with its arguments in one form, whatever the model wrote.
-func call(c content.ToolCall) string {
-	var v any
-	if json.Unmarshal(c.Input, &v) == nil {
-		if b, err := json.Marshal(v); err == nil {
-			return c.Name + " " + string(b)
-		}
-	}
-	return c.Name + " " + string(c.Input)
-}
+func call(c content.ToolCall) string { return c.Name + " " + string(tool.Canonical(c.Input)) }

@@ -1,7 +1,7 @@
 // Package attached checks the files that a journal refers to: those that people attached, and those in which tools
 // left what no result can hold.
 //
-// The one idea: a journal names a file by the hash of its bytes, so the chain covers the file too. Whoever has the bytes,
+// The one idea: a journal names a file by the hash of its bytes, so the chain covers the file too. A reader with the bytes,
 // in a deployment or in a folder beside an export, can check them.
 package attached
 

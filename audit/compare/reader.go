@@ -1,13 +1,13 @@
 package compare
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // Kind is what a step is.
@@ -84,11 +84,11 @@ func (r *Reader) fold(rec journal.Record, ev events.Event) {
 		}
 		r.tools[ev.Call.ID] = ev.Call.Name
 		r.Calls++
-		step(Call, ev.Call.Name, compact(ev.Call.Input))
+		step(Call, ev.Call.Name, string(tool.Canonical(ev.Call.Input)))
 	case events.ApprovalResolved:
 		line := string(ev.Outcome)
 		if len(ev.Input) > 0 {
-			line += " with " + compact(ev.Input)
+			line += " with " + string(tool.Canonical(ev.Input))
 		}
 		step(Decision, r.tools[ev.Call], join(line, ev.Reason))
 	case events.ToolResultReceived:
@@ -121,15 +121,4 @@ func text(it content.Item) string {
 		}
 	}
 	return strings.Join(parts, "\n")
-}
-
-// compact returns arguments in one form, whatever the model wrote.
-func compact(input json.RawMessage) string {
-	var v any
-	if json.Unmarshal(input, &v) == nil {
-		if b, err := json.Marshal(v); err == nil {
-			return string(b)
-		}
-	}
-	return string(input)
 }

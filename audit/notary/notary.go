@@ -58,7 +58,7 @@ type Config struct {
 	Witnesses []*witness.Client
 	Quorum    int // how many witnesses must cosign a checkpoint before it is published
 
-	Report func(Status) // called after each attempt to log and publish; nil: nobody is told
+	Report func(Status) // called after each attempt to log and publish; nil: no report
 }
 
 // Status is how far a notary has come.

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// ErrFalseLeaf is returned by Run if the log has a leaf that the journal of its session contradicts. Whoever may write
+// ErrFalseLeaf is returned by Run if the log has a leaf that the journal of its session contradicts. A process that may write
 // the state of the log put it there. Do not sign it; go on as after ErrRewritten.
 var ErrFalseLeaf = errors.New("the log of heads has a leaf that the journal contradicts")
 

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/heads"
 )
 
-// Whoever may write the state of the log can add any leaf. None is signed that no journal has, and none keeps the true
+// A process that may write the state of the log can add any leaf. None is signed that no journal has, and none keeps the true
 // heads out of the log.
 func TestANotarySignsNoFalseLeaf(t *testing.T) {
 	t.Parallel()

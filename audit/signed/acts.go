@@ -194,7 +194,7 @@ func (a *acts) text(e events.Entry, ev events.CommandSigned) ([]byte, error) {
 	return statement.Schedule(a.keys.Cell, ev.Schedule), nil
 }
 
-// act counts who signed an act. It returns an error if somebody else did, or nobody although somebody must.
+// act counts who signed an act. It returns an error if it has the signature of another, or none although one is required.
 func (a *acts) act(r journal.Record, act act, by *signedCommand) error {
 	if by == nil {
 		a.signers = count(a.signers, verdict.Signer{What: act.what, Count: 1})

@@ -54,7 +54,7 @@ func ResultDigest(r content.ToolResult) string {
 func Command(cell string, e commands.Envelope) []byte {
 	said, input := Outline(e.Command)
 	raw, err := commands.Marshal(said)
-	if err != nil { // nobody can send it either
+	if err != nil { // nor can it be sent
 		raw = nil
 	}
 	return Recorded(cell, e.Session, e.ID, events.CommandSigned{Command: commands.NameOf(e.Command), Said: raw, At: e.At}, input)
@@ -90,7 +90,7 @@ func Outline(c commands.Command) (commands.Command, []content.Item) {
 // session of a sub-agent when the call that it works for has ended: a cancel, and a denial. A driver never approves.
 func Roles(c commands.Command) []keys.Role {
 	roles := []keys.Role{keys.Client}
-	switch commands.LaneOf(c) { //nolint:exhaustive // nobody sends the others
+	switch commands.LaneOf(c) { //nolint:exhaustive // the others are not sent
 	case events.LaneDecide:
 		roles[0] = keys.Approver
 	case events.LaneReport:

@@ -236,7 +236,7 @@ func existing(paths []string) []string {
 }
 
 // above returns the directories between the paths and those that a command may write in, the outer ones
-// first. A directory that is mounted cannot be renamed, and so what is in it keeps its name: whoever can
+// first. A directory that is mounted cannot be renamed, and so what is in it keeps its name: a process that can
 // rename a folder could otherwise read what is hidden in it under another name.
 func above(paths, writable []string) []string {
 	var out []string

@@ -84,7 +84,7 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 	}
 	synctest.Wait() // effects of the last step are written too
 	records := p.records()
-	if diff := cmp.Diff(sc.Transcript, lines(p.Snapshot().Transcript)); diff != "" {
+	if diff := cmp.Diff(sc.Transcript, turnlogtest.Lines(p.Snapshot().Transcript)); diff != "" {
 		p.wrong("transcript, -want +got:\n%s", diff)
 	}
 	c := audit.NewChecker()

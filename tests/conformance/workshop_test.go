@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -186,37 +185,4 @@ func (w *workshop) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, er
 	v := gates[0]
 	v.Also = gates[1:]
 	return v, nil
-}
-
-// lines renders a transcript.
-func lines(items []content.Item) []string {
-	var out []string
-	for _, it := range items {
-		var b strings.Builder
-		b.WriteString(string(it.Kind))
-		b.WriteString(":")
-		if text := it.Text(); text != "" {
-			b.WriteString(" " + text)
-		}
-		for _, c := range it.Calls() {
-			fmt.Fprintf(&b, " [%s %s]", c.Name, flat(c.Input))
-		}
-		for _, r := range it.Results() {
-			fmt.Fprintf(&b, " %s %s: %s", r.Name, r.Status, r.Text())
-		}
-		out = append(out, b.String())
-	}
-	return out
-}
-
-func flat(raw json.RawMessage) string {
-	var v any
-	if json.Unmarshal(raw, &v) != nil {
-		return string(raw)
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return string(raw)
-	}
-	return string(b)
 }

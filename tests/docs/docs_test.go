@@ -267,7 +267,7 @@ func (r *reader) run(t *testing.T, c command) {
 			return
 		}
 		if strings.Contains(have, "no tool on offer") {
-			t.Errorf("%s:%d: %s names a tool that nobody offers:\n%s", r.name, c.line, c.text, have)
+			t.Errorf("%s:%d: %s names a tool that no worker offers:\n%s", r.name, c.line, c.text, have)
 		}
 		t.Logf("%s:%d: %s\n%s", r.name, c.line, c.text, have)
 	}

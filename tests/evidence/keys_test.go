@@ -204,7 +204,7 @@ func forgedEntries() map[string]forgery {
 		"entry: a bit differs":                  {9, false, at(9, func(_ *cast, _ []journal.Record, s *content.Signature) { s.Bytes[7] ^= 1 })},
 		"entry: the first half is zero":         {9, false, at(9, func(_ *cast, _ []journal.Record, s *content.Signature) { clear(s.Bytes[:32]) })},
 		"entry: it names another driver":        {9, false, at(9, func(c *cast, _ []journal.Record, s *content.Signature) { s.Key = c.other.ID() })},
-		"entry: it names nobody":                {9, false, at(9, func(c *cast, _ []journal.Record, s *content.Signature) { s.Key = c.stranger.ID() })},
+		"entry: it names a stranger's key":      {9, false, at(9, func(c *cast, _ []journal.Record, s *content.Signature) { s.Key = c.stranger.ID() })},
 		"entry: another driver signed it": {9, false, at(9, func(c *cast, r []journal.Record, s *content.Signature) {
 			*s = c.other.Sign(statement.Entry(cell, "s-1", 9, r[8].Hash))
 		})},
@@ -345,7 +345,7 @@ func forgedActs() map[string]forgery {
 			e.At = e.At.Add(24 * time.Hour)
 			return c.said(c.ada, cell, e, yes(a))
 		})},
-		"act: options that nobody gave": {3, false, lie(func(_ *cast, e []events.Entry) {
+		"act: options that were not given": {3, false, lie(func(_ *cast, e []events.Entry) {
 			e[2].Events[1] = edited1(e[2].Events[1], func(q *events.InputQueued) { q.Options = &events.TurnOptions{Sequential: true} })
 		})},
 		"act: the same input twice": {4, false, func(c *cast, _ []journal.Record) []journal.Record {

@@ -213,7 +213,7 @@ func TestEveryFalsifiedProofIsFound(t *testing.T) {
 }
 
 // FuzzNoChangedProofIsWitnessed edits a proof at random, its checkpoint and cosignatures among the rest. What still
-// proves the head must say exactly what the proof says, whoever else signed it.
+// proves the head must say exactly what the proof says, no matter who else signed it.
 func FuzzNoChangedProofIsWitnessed(f *testing.F) {
 	w := newLogWorld(f)
 	whole := w.whole()

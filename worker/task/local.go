@@ -19,7 +19,7 @@ const LocalQueue = "node.local"
 // Local is the queue between a node and a worker in the same process. Its tasks are stored nowhere and end
 // with the process. It also takes the worker's offers.
 //
-// It is safe for concurrent use. Whoever runs it must run a worker on it.
+// It is safe for concurrent use. Its host must run a worker on it.
 type Local struct {
 	tasks   chan *localClaim // unbuffered: a task that was taken is running
 	changed chan struct{}    // holds one

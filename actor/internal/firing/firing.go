@@ -235,7 +235,7 @@ func (f *firing) sent(ctx context.Context, s schedule.Schedule, due time.Time) (
 
 // finish sends the commands of a started outcome, unless they were sent. They bear the name of the schedule's
 // user only if that is part of the subject that it fired on: the server verified it there. They have the signature of
-// the schedule, which the sessions check: a driver signs for nobody.
+// the schedule, which the sessions check: a driver cannot sign for people.
 func (f *firing) finish(ctx context.Context, s schedule.Schedule) error {
 	if f.last.Result == "" || f.last.Done {
 		return nil

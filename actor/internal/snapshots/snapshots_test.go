@@ -198,9 +198,9 @@ func TestAStoreThatDoesNotAnswerHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriver(t, 1)
-		nobody := d.w.Open(d.w.Connect())
-		nobody.Conn().Close()
-		d.taker = snapshots.New(nobody.Snapshots(), 1, zap.NewNop())
+		closed := d.w.Open(d.w.Connect())
+		closed.Conn().Close()
+		d.taker = snapshots.New(closed.Snapshots(), 1, zap.NewNop())
 		began := time.Now()
 		for range 20 {
 			d.entry(events.Warning{Code: "w"})

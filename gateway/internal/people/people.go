@@ -8,7 +8,7 @@
 //	approver  also sees all sessions of its agents, and decides what they ask
 //	operator  sees and does everything
 //
-// A file names people and the SHA-256 of their tokens, so that whoever reads it cannot act as them.
+// A file names people and the SHA-256 of their tokens, so that a reader of it cannot act as them.
 package people
 
 import (
@@ -94,7 +94,7 @@ func (p *Person) MayDecide(s Subject) bool {
 // MayOperate reports whether the person may see what is about the whole deployment.
 func (p *Person) MayOperate() bool { return p.Role == Operator }
 
-// ErrUnknown is returned by Find for a token that nobody has.
+// ErrUnknown is returned by Find for a token of no person.
 var ErrUnknown = errors.New("unknown token")
 
 // Directory is who may use a gateway. It does not change.
@@ -176,7 +176,7 @@ func Entry(p Person) (string, error) {
 	return string(text), nil
 }
 
-// Find returns the person with a token. It takes as long whoever that is.
+// Find returns the person with a token. It takes equally long for each.
 func (d *Directory) Find(token string) (*Person, error) {
 	hash := []byte(Hash(token))
 	var found *Person

@@ -144,7 +144,7 @@ func (r *reply) take(d content.Delta, before int, yield func(Piece)) {
 		r.half = r.half[whole:]
 		switch {
 		case !utf8.ValidString(text):
-			r.lose() // nobody should have sent it
+			r.lose() // no model sends this
 		case text != "":
 			yield(r.grow(d.Kind, text))
 		}

@@ -77,7 +77,7 @@ func checks() map[string]check {
 		"node-dead": {severityWarning, "its sessions make no progress until another node takes them over, which takes seconds", "run the doctor again in 15 s; find out why that node stopped"},
 
 		"node-scripted": {
-			severityWarning, "whoever may start a session makes it run templates of their own, as fast as it can",
+			severityWarning, "every user who may start sessions makes it run templates of their own, as fast as it can",
 			"driver-node --scripted=false{namespace}, unless only trusted users start sessions",
 		},
 

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/wire"
@@ -86,7 +84,7 @@ func DecodeOn(s content.SessionID, l events.Lane, b []byte) (Envelope, error) {
 }
 
 func decode(b []byte, belongs func(content.SessionID, Command) error) (e Envelope, err error) {
-	err = wire.Decode(b, wire.Command, func(dec *msgpack.Decoder) error { return e.decode(dec, belongs) })
+	err = wire.Decode(b, wire.Command, func(r *wire.Reader) error { return e.decode(r, belongs) })
 	if err != nil {
 		return e, fmt.Errorf("%w: %w", ErrBadCommand, err)
 	}
@@ -95,12 +93,12 @@ func decode(b []byte, belongs func(content.SessionID, Command) error) (e Envelop
 
 // decode fills in as many fields as it can. It calls belongs before it decodes the command, with the
 // zero command of its kind, or nil for an unknown one.
-func (e *Envelope) decode(dec *msgpack.Decoder, belongs func(content.SessionID, Command) error) error {
+func (e *Envelope) decode(r *wire.Reader, belongs func(content.SessionID, Command) error) error {
 	var name string
-	if n, err := dec.DecodeArrayLen(); err != nil || n != envelopeFields {
+	if n, err := r.Array(); err != nil || n != envelopeFields {
 		return errors.New("not an envelope")
 	}
-	if err := dec.DecodeMulti(&e.ID, &e.Session, &e.By, &e.At, &e.TraceParent, &name); err != nil {
+	if err := r.Values(&e.ID, &e.Session, &e.By, &e.At, &e.TraceParent, &name); err != nil {
 		return err
 	}
 	if e.ID == "" || len(e.ID) > maxIDLen {
@@ -110,7 +108,7 @@ func (e *Envelope) decode(dec *msgpack.Decoder, belongs func(content.SessionID, 
 	if err := belongs(e.Session, zero); err != nil {
 		return fmt.Errorf("%s: %w", e.ID, err)
 	}
-	c, err := decodeCommand(zero, dec)
+	c, err := decodeCommand(zero, r)
 	if err != nil {
 		return fmt.Errorf("command %q: %w", name, err)
 	}
@@ -131,8 +129,8 @@ func Marshal(c Command) ([]byte, error) {
 
 // Unmarshal decodes the result of Marshal for the command with a name. It returns ErrBadCommand for anything else.
 func Unmarshal(name string, b []byte) (c Command, err error) {
-	err = wire.Decode(b, wire.Command, func(dec *msgpack.Decoder) error {
-		c, err = decodeCommand(Named(name), dec)
+	err = wire.Decode(b, wire.Command, func(r *wire.Reader) error {
+		c, err = decodeCommand(Named(name), r)
 		return err
 	})
 	if err != nil {

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/wire"
 )
 
 // kind is what all commands of a type have in common.
@@ -71,13 +70,13 @@ func Named(name string) Command {
 }
 
 // decodeCommand decodes a command of the kind of zero.
-func decodeCommand(zero Command, dec *msgpack.Decoder) (Command, error) {
+func decodeCommand(zero Command, r *wire.Reader) (Command, error) {
 	if zero == nil {
 		return nil, errors.New("unknown command")
 	}
-	v := reflect.New(reflect.TypeOf(zero)).Elem()
-	if err := dec.DecodeValue(v); err != nil {
+	c, err := r.Of(reflect.TypeOf(zero))
+	if err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
-	return v.Interface().(Command), nil //nolint:forcetypeassert // the type of zero
+	return c.(Command), nil //nolint:forcetypeassert // the type of zero
 }

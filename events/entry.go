@@ -2,6 +2,7 @@ package events
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -203,14 +204,14 @@ func Decode(payload []byte) (Entry, error) { return Open(payload, nil) }
 // Open is Decode with the key of the session. A nil key opens nothing.
 func Open(payload []byte, key *seal.Key) (Entry, error) {
 	var e Entry
-	err := wire.Decode(payload, wire.Entry, func(dec *msgpack.Decoder) (err error) {
-		if err = e.decodeHead(dec); err != nil {
+	err := wire.Decode(payload, wire.Entry, func(r *wire.Reader) (err error) {
+		if err = e.decodeHead(r); err != nil {
 			return err
 		}
 		if e.Version == VersionSealed {
-			return e.decodeSealed(dec, payload, key)
+			return e.decodeSealed(r, payload, key)
 		}
-		e.Events, err = decodeEvents(dec)
+		e.Events, err = decodeEvents(r)
 		return err
 	})
 	if newer, ok := errors.AsType[*FormatError](err); ok {
@@ -237,18 +238,18 @@ func DecodeHead(payload []byte) (e Entry, err error) {
 }
 
 // decodeEvents returns with an error the events before it.
-func decodeEvents(dec *msgpack.Decoder) ([]Event, error) {
-	n, err := dec.DecodeArrayLen()
+func decodeEvents(r *wire.Reader) ([]Event, error) {
+	n, err := r.Array()
 	if err != nil || n < 0 || n%2 != 0 {
 		return nil, errors.New("events are not pairs of kind and fields")
 	}
 	evs := make([]Event, 0, n/2)
 	for range n / 2 {
-		kind, err := dec.DecodeString()
+		kind, err := r.Text()
 		if err != nil {
 			return evs, err
 		}
-		ev, err := decodeEvent(Kind(kind), dec)
+		ev, err := decodeEvent(Kind(kind), r)
 		if err != nil {
 			return evs, err
 		}
@@ -259,18 +260,15 @@ func decodeEvents(dec *msgpack.Decoder) ([]Event, error) {
 
 // decodeHead decodes the fields before the events. In every format, an entry is an array that begins with
 // the version. Of a later format, it decodes the head if that has not changed.
-func (e *Entry) decodeHead(dec *msgpack.Decoder) error {
-	n, err := dec.DecodeArrayLen()
-	if err == nil {
-		e.Version, err = dec.DecodeInt()
-	}
+func (e *Entry) decodeHead(r *wire.Reader) error {
+	n, err := r.Array()
 	if err != nil {
 		return err
 	}
-	var at int64
-	var session string
-	err = dec.DecodeMulti(&session, &e.Seq, &e.Prev, &e.Cause, &at, &e.Epoch, &e.Cursors)
-	e.Session, e.At = content.SessionID(session), content.Time(at)
+	if err := r.Value(&e.Version); err != nil {
+		return err
+	}
+	err = cmp.Or(r.Values(&e.Session, &e.Seq), r.Fixed(e.Prev[:]), r.Values(&e.Cause, &e.At, &e.Epoch, &e.Cursors))
 	switch {
 	case e.Version > newestVersion:
 		if err != nil {
@@ -303,13 +301,13 @@ func EncodeLive(ev Event) ([]byte, error) {
 // [ErrUnknownKind] for anything else, which the caller can skip, also for an event that belongs in a
 // journal: more users may send live events than write journals.
 func DecodeLive(b []byte) (ev Event, err error) {
-	err = wire.Decode(b, wire.Entry, func(dec *msgpack.Decoder) error {
-		if n, err := dec.DecodeArrayLen(); err != nil || n != 2 {
+	err = wire.Decode(b, wire.Entry, func(r *wire.Reader) error {
+		if n, err := r.Array(); err != nil || n != 2 {
 			return errors.New("not a live event")
 		}
-		kind, err := dec.DecodeString()
+		kind, err := r.Text()
 		if err == nil {
-			ev, err = decodeEvent(Kind(kind), dec)
+			ev, err = decodeEvent(Kind(kind), r)
 		}
 		if err == nil && Journaled(Kind(kind)) {
 			err = fmt.Errorf("%s is for journals", kind)

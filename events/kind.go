@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 
-	"github.com/vmihailenco/msgpack/v5"
+	"github.com/turnlog/turnlog/internal/wire"
 )
 
 // Kind is the name of a kind of event on the wire. It never changes.
@@ -138,17 +139,24 @@ func Journaled(k Kind) bool {
 	}
 }
 
-// decodeEvent decodes an event of the kind.
-func decodeEvent(k Kind, d *msgpack.Decoder) (Event, error) {
+// types has the type of each kind.
+var types = sync.OnceValue(func() map[Kind]reflect.Type { //nolint:gochecknoglobals // constant
+	all := map[Kind]reflect.Type{}
 	for _, zero := range zeros {
-		if KindOf(zero) != k {
-			continue
-		}
-		v := reflect.New(reflect.TypeOf(zero))
-		if err := d.DecodeValue(v.Elem()); err != nil {
-			return nil, fmt.Errorf("decode %s: %w", k, err)
-		}
-		return v.Elem().Interface().(Event), nil //nolint:forcetypeassert // the type of zero
+		all[KindOf(zero)] = reflect.TypeOf(zero)
 	}
-	return nil, fmt.Errorf("%w %q", ErrUnknownKind, k)
+	return all
+})
+
+// decodeEvent decodes an event of the kind.
+func decodeEvent(k Kind, r *wire.Reader) (Event, error) {
+	t := types()[k]
+	if t == nil {
+		return nil, fmt.Errorf("%w %q", ErrUnknownKind, k)
+	}
+	ev, err := r.Of(t)
+	if err != nil {
+		return nil, fmt.Errorf("decode %s: %w", k, err)
+	}
+	return ev.(Event), nil //nolint:forcetypeassert // the type of a zero
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/seal"
 	"github.com/turnlog/turnlog/internal/wire"
@@ -105,43 +103,31 @@ func (e Entry) encodeSealed() ([]byte, error) {
 }
 
 // decodeSealed decodes what follows the head.
-func (e *Entry) decodeSealed(dec *msgpack.Decoder, payload []byte, key *seal.Key) error {
+func (e *Entry) decodeSealed(r *wire.Reader, payload []byte, key *seal.Key) error {
 	e.Sealing = &Sealing{}
-	if err := errors.Join(decodeFixed(dec, e.Sealing.ID[:]), decodeFixed(dec, e.Sealing.Nonce[:])); err != nil {
+	if err := errors.Join(r.Fixed(e.Sealing.ID[:]), r.Fixed(e.Sealing.Nonce[:])); err != nil {
 		return err
 	}
-	n, err := dec.DecodeArrayLen()
+	n, err := r.Array()
 	if err != nil || n < 0 {
 		return errors.New("it has no kinds")
 	}
 	e.Sealing.Kinds = make([]Kind, n)
 	for i := range e.Sealing.Kinds {
-		kind, err := dec.DecodeString()
+		kind, err := r.Text()
 		if err != nil {
 			return err
 		}
 		e.Sealing.Kinds[i] = Kind(kind)
 	}
-	if e.Events, err = decodeEvents(dec); err != nil {
+	if e.Events, err = decodeEvents(r); err != nil {
 		return err
 	}
-	box, err := dec.DecodeBytes()
+	box, err := r.Bytes()
 	if err != nil {
 		return err
 	}
 	return e.open(payload[:len(payload)-len(box)], box, key)
-}
-
-// decodeFixed decodes bytes of the length of to.
-func decodeFixed(dec *msgpack.Decoder, to []byte) error {
-	b, err := dec.DecodeBytes()
-	if err != nil {
-		return err
-	}
-	if copy(to, b) != len(b) || len(b) != len(to) {
-		return fmt.Errorf("%d bytes, want %d", len(b), len(to))
-	}
-	return nil
 }
 
 // open opens the sealed events, and puts all events in order.
@@ -163,8 +149,8 @@ func (e *Entry) open(head, box []byte, key *seal.Key) error {
 	if closed {
 		plain, err := key.Open(e.Sealing.Nonce, box, head)
 		if err == nil {
-			err = wire.Decode(plain, wire.Entry, func(dec *msgpack.Decoder) (err error) {
-				evs, err = decodeEvents(dec)
+			err = wire.Decode(plain, wire.Entry, func(r *wire.Reader) (err error) {
+				evs, err = decodeEvents(r)
 				return err
 			})
 		}

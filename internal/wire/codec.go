@@ -1,11 +1,5 @@
 package wire
 
-import (
-	"bytes"
-
-	"github.com/vmihailenco/msgpack/v5"
-)
-
 // Encode returns what write writes, in the compact forms. It returns ErrMalformed for a
 // value that Decode would refuse. In a snapshot, empty slices are nil: a state that was folded from decoded
 // entries has the bytes of one that was folded live.
@@ -25,18 +19,20 @@ func Marshal(v any, p Payload) ([]byte, error) {
 	return Encode(p, func(w *Writer) error { return w.Value(v) })
 }
 
-// Decode calls read with a decoder of b, if Check accepts b.
-func Decode(b []byte, p Payload, read func(*msgpack.Decoder) error) error {
+// Decode calls read with a reader of b, if Check accepts b. The reader is good until read returns.
+func Decode(b []byte, p Payload, read func(*Reader) error) error {
 	if err := Check(b, p); err != nil {
 		return err
 	}
-	dec := msgpack.GetDecoder()
-	defer msgpack.PutDecoder(dec)
-	dec.Reset(bytes.NewReader(b))
-	return read(dec)
+	r := idleReaders.Get().(*Reader) //nolint:forcetypeassert // it has no others
+	r.in, r.at = b, 0
+	err := read(r)
+	r.in = nil
+	idleReaders.Put(r)
+	return err
 }
 
-// Unmarshal decodes b into v, if Check accepts b.
+// Unmarshal decodes b into what v points to, if Check accepts b.
 func Unmarshal(b []byte, p Payload, v any) error {
-	return Decode(b, p, func(d *msgpack.Decoder) error { return d.Decode(v) })
+	return Decode(b, p, func(r *Reader) error { return r.Value(v) })
 }

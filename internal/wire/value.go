@@ -24,6 +24,8 @@ var (
 	custom = []reflect.Type{                               //nolint:gochecknoglobals // constant
 		reflect.TypeFor[msgpack.CustomEncoder](), reflect.TypeFor[msgpack.Marshaler](),
 		reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.TextMarshaler](),
+		reflect.TypeFor[msgpack.CustomDecoder](), reflect.TypeFor[msgpack.Unmarshaler](),
+		reflect.TypeFor[encoding.BinaryUnmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
 	}
 )
 
@@ -118,6 +120,7 @@ type field struct {
 	index []int
 	empty func(reflect.Value) bool // nil: it is never left out
 	write writer
+	read  reader
 }
 
 func (f *field) of(v reflect.Value) reflect.Value {
@@ -180,7 +183,12 @@ func fieldsOf(t reflect.Type) (fields []field, ok bool) {
 		case name == "":
 			name = f.Name
 		}
-		own := field{name: name, index: f.Index, write: later(f.Type, func(w *Writer, v reflect.Value, elem writer) error { return elem(w, v) })}
+		find := readLater(f.Type)
+		own := field{
+			name: name, index: f.Index,
+			write: later(f.Type, func(w *Writer, v reflect.Value, elem writer) error { return elem(w, v) }),
+			read:  func(r *Reader, v reflect.Value) error { return find()(r, v) },
+		}
 		if options == "omitempty" {
 			if own.empty = emptyOf(f.Type); own.empty == nil {
 				return nil, false
@@ -198,14 +206,15 @@ func fieldsOf(t reflect.Type) (fields []field, ok bool) {
 
 // emptyOf returns how to tell that a field is left out; nil if only the library knows.
 func emptyOf(t reflect.Type) func(reflect.Value) bool {
-	switch t.Kind() { //nolint:exhaustive // the others are never nil
-	case reflect.Interface, reflect.Map, reflect.Pointer, reflect.Slice:
-		if t.Implements(zeroer) {
+	if t.Implements(zeroer) {
+		if t.Kind() == reflect.Interface {
 			return nil
 		}
-	}
-	if t.Implements(zeroer) {
+		nilable := t.Kind() == reflect.Pointer || t.Kind() == reflect.Map || t.Kind() == reflect.Slice
 		return func(v reflect.Value) bool {
+			if nilable && v.IsNil() {
+				return true
+			}
 			z, ok := reflect.TypeAssert[interface{ IsZero() bool }](v)
 			return ok && z.IsZero()
 		}

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"encoding/json"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +49,7 @@ type (
 		Any      map[string]any  `msgpack:"m,omitempty"`
 		Marked   marked          `msgpack:"k"`
 		Measured measured        `msgpack:"z,omitempty"`
+		Pointed  *measured       `msgpack:"zp,omitempty"`
 		Struct   inner           `msgpack:"i,omitempty"`
 		Pointer  *inner          `msgpack:"p,omitempty"`
 		Tree     tree            `msgpack:"t"`
@@ -69,17 +71,22 @@ type (
 )
 
 func (m marked) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeInt(int64(m.N) + 1) }
-func (m measured) IsZero() bool                         { return m.N == 7 }
+func (m *marked) DecodeMsgpack(d *msgpack.Decoder) error {
+	n, err := d.DecodeInt()
+	m.N = n - 1
+	return err
+}
+func (m measured) IsZero() bool { return m.N == 7 }
 
 func TestValuesHaveTheBytesOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	full := outer{
 		inner: inner{1, true}, Word: "w", Words: []word{"a", ""}, Texts: []string{"x"}, Raw: json.RawMessage(`{}`), None: []byte{},
-		Small: -3, Big: math.MaxUint64, Share: 2.5, Took: -time.Hour, Any: map[string]any{"k": 1}, Marked: marked{4}, Measured: measured{7},
+		Small: -3, Big: math.MaxUint64, Share: 2.5, Took: -time.Hour, Any: map[string]any{"k": 1}, Marked: marked{4}, Measured: measured{7}, Pointed: &measured{8},
 		Struct: inner{2, false}, Pointer: &inner{}, Tree: tree{Left: &tree{Leaves: []*tree{nil, {}}}}, Left: "out", hidden: 1,
 	}
 	wiretest.Same(t, full)
-	full.Share, full.Measured = math.Copysign(0, -1), measured{}
+	full.Share, full.Measured, full.Pointed = math.Copysign(0, -1), measured{}, &measured{7}
 	wiretest.Same(t, full)
 	wiretest.Same(t, &full)
 	wiretest.Same(t, odd{Any: 3, At: [3]int{1}, Alias: 4})
@@ -103,6 +110,46 @@ func TestNumbersAndLengthsHaveTheBytesOfTheLibrary(t *testing.T) {
 			wiretest.Same(t, make([]byte, n))
 			wiretest.Same(t, slices.Repeat([]string{"x"}, int(n)))
 		}
+	}
+}
+
+func FuzzValuesAreReadAsByTheLibrary(f *testing.F) {
+	full := outer{
+		inner: inner{1, true}, Word: "w", Words: []word{"a", ""}, Texts: []string{"x"}, Raw: json.RawMessage(`{}`), Any: map[string]any{"k": 1},
+		Marked: marked{4}, Pointer: &inner{}, Tree: tree{Left: &tree{Leaves: []*tree{nil, {}}}},
+	}
+	for _, v := range []any{full, outer{}, []any{1, "a", nil}, map[string]any{"ws": nil, "t": []any{}, "b2": -1, "unknown": []int{1}}} {
+		b, err := wire.Marshal(v, wire.Entry)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if wire.Check(b, wire.Entry) == nil {
+			wiretest.SameRead(t, reflect.TypeFor[outer](), b)
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	raw, err := wire.Marshal(outer{inner: inner{1, true}, Word: "w", Raw: json.RawMessage(`{}`), Pointer: &inner{B: true}}, wire.Command)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, read := range map[string]func(*outer) error{
+		"wire":    func(v *outer) error { return wire.Unmarshal(raw, wire.Command, v) },
+		"library": func(v *outer) error { return msgpack.Unmarshal(raw, v) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var v outer
+				if err := read(&v); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

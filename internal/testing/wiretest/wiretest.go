@@ -1,4 +1,4 @@
-// Package wiretest tests that values have the same bytes as with the msgpack library.
+// Package wiretest tests that values are written and read as the msgpack library does.
 package wiretest
 
 import (
@@ -6,10 +6,12 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/vmihailenco/msgpack/v5"
+
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// Same fails the test unless a value has the bytes that the library writes. Of a struct it also tests the
+// Same fails the test unless a value has the bytes that the library writes, and is read as the library reads them. Of a struct it also tests the
 // zero value, and the value without each of its fields, and without each field of those.
 func Same(t *testing.T, v any) {
 	t.Helper()
@@ -57,5 +59,22 @@ func compare(t *testing.T, v any) {
 	got, err := wire.Encode(wire.Entry, func(w *wire.Writer) error { return w.Value(v) })
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%+v is\n%q, not\n%q, %v", v, got, want, err)
+	}
+	if v != nil {
+		SameRead(t, reflect.TypeOf(v), want)
+	}
+}
+
+// SameRead fails the test unless bytes are read into a value of a type exactly if the library does so, and into an equal one.
+func SameRead(t *testing.T, typ reflect.Type, b []byte) {
+	t.Helper()
+	want, got := reflect.New(typ), reflect.New(typ)
+	refused := wire.Safely(func() error { return msgpack.Unmarshal(b, want.Interface()) })
+	err := wire.Unmarshal(b, wire.Entry, got.Interface())
+	if (err == nil) != (refused == nil) {
+		t.Fatalf("%q as %s: %v, the library: %v", b, typ, err, refused)
+	}
+	if err == nil && !reflect.DeepEqual(got.Interface(), want.Interface()) {
+		t.Fatalf("%q is read as\n%+v, not\n%+v", b, got.Elem(), want.Elem())
 	}
 }

@@ -2,7 +2,6 @@ package events
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -268,7 +267,12 @@ func (e *Entry) decodeHead(r *wire.Reader) error {
 	if err := r.Value(&e.Version); err != nil {
 		return err
 	}
-	err = cmp.Or(r.Values(&e.Session, &e.Seq), r.Fixed(e.Prev[:]), r.Values(&e.Cause, &e.At, &e.Epoch, &e.Cursors))
+	if err = r.Values(&e.Session, &e.Seq); err == nil {
+		err = r.Fixed(e.Prev[:])
+	}
+	if err == nil {
+		err = r.Values(&e.Cause, &e.At, &e.Epoch, &e.Cursors)
+	}
 	switch {
 	case e.Version > newestVersion:
 		if err != nil {

@@ -15,7 +15,7 @@ type reader func(r *Reader, v reflect.Value) error
 // typed is what reads values of a type.
 type typed struct {
 	read    reader
-	scratch sync.Pool // of settable zero values
+	scratch sync.Pool // of pointers to zero values
 }
 
 var readers sync.Map //nolint:gochecknoglobals // of each type; the same for everyone
@@ -42,11 +42,12 @@ func (r *Reader) Values(to ...any) error {
 // Of reads a value of a type.
 func (r *Reader) Of(t reflect.Type) (any, error) {
 	of := readerOf(t)
-	v := of.scratch.Get().(reflect.Value) //nolint:forcetypeassert // it has no others
+	p := of.scratch.Get()
+	v := reflect.ValueOf(p).Elem()
 	err := of.read(r, v)
 	out := v.Interface() // a copy
 	v.SetZero()
-	of.scratch.Put(v)
+	of.scratch.Put(p)
 	return out, err
 }
 
@@ -55,7 +56,7 @@ func readerOf(t reflect.Type) *typed {
 		return r.(*typed)
 	}
 	of := &typed{read: newReader(t)}
-	of.scratch.New = func() any { return reflect.New(t).Elem() }
+	of.scratch.New = func() any { return reflect.New(t).Interface() }
 	r, _ := readers.LoadOrStore(t, of)
 	return r.(*typed)
 }

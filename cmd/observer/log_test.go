@@ -189,6 +189,12 @@ func TestAProofMakesAFileWitnessed(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 0 || v.Level != "witnessed" || v.Beyond != 0 || len(v.Faults) > 0 {
 		t.Errorf("verify = %d %+v %v\n%s", code, v, err, out)
 	}
+	if code, out, errs := l.observe("report", "s-42", "--proof", second, "--policy", l.policy); code != 0 || !strings.Contains(out, "confirmed by `w1.example, w2.example`") {
+		t.Errorf("report = %d %q\n%s", code, errs, out)
+	}
+	if code, out, _ := l.observe("report", "s-43", "--proof", second, "--policy", l.policy); code != 1 || !strings.Contains(out, "is of session s-42") {
+		t.Errorf("report with the proof of another session = %d\n%s", code, out)
+	}
 	if code, out, errs := l.observe("verify", "--proof", first, "--proof", second, "--policy", l.policy, "--require", "witnessed"); code != 0 || strings.Count(out, "is whole") != 1 {
 		t.Errorf("verify of the session = %d %q %q", code, out, errs)
 	}

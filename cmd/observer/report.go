@@ -31,10 +31,12 @@ journal is reported, too, as far as it can be read: then the page says first tha
 the exit code is that of "observer verify".`,
 		Example: `  observer report s-42
   observer report s-42 -o html --anchor heads.jsonl > s-42.html
+  observer report --file s-42.jsonl --proof s-42.tlog-proof --policy policy.txt
   observer report --file s-42.jsonl -o json | jq '.denied[].tool'`,
 	}
 	file := fileFlag(cmd)
 	anchor := anchorFlag(cmd)
+	proofs := proofFlags(cmd, "that the log of heads has the session")
 	var signatures signatureFlags
 	signatures.registerKeys(cmd)
 	output := cli.OutputFlag(cmd, asMarkdown, asHTML, asJSON)
@@ -42,11 +44,14 @@ the exit code is that of "observer verify".`,
 		if (*file == "") == (len(args) == 0) {
 			return cli.Usage("give a SESSION or --file")
 		}
-		with := verifier{app: a, cmd: cmd, file: *file, require: verdict.Chain, signatures: signatures}
+		with := verifier{app: a, cmd: cmd, file: *file, require: verdict.Chain, signatures: signatures, single: true}
 		if err := signatures.check(*file != ""); err != nil {
 			return err
 		}
 		if err := with.readAnchors(*anchor); err != nil {
+			return err
+		}
+		if err := with.readProofs(proofs); err != nil {
 			return err
 		}
 		return a.onJournal(cmd, *file, args, func(in input) (err error) {
@@ -59,10 +64,11 @@ the exit code is that of "observer verify".`,
 			if err != nil {
 				return err
 			}
+			j := judgment{Verdict: v, subject: in.name, anchored: len(with.of(v.Session)) > 0}
+			with.addProofs(j, namespaceOf(in.cell))
 			if err := printReport(cmd, output.String(), reader.Report(), v); err != nil {
 				return err
 			}
-			j := judgment{Verdict: v, subject: in.name, anchored: len(with.of(v.Session)) > 0}
 			return j.outcome(&with)
 		})
 	}

@@ -131,6 +131,14 @@ func blobsFlag(cmd *cobra.Command, usage string) *string {
 	return dir
 }
 
+// namespaceOf returns the name of a deployment, "" without one.
+func namespaceOf(cell *cli.Cell) string {
+	if cell == nil {
+		return ""
+	}
+	return cell.Namespace()
+}
+
 // filesOf returns the files of a deployment, or nil without one.
 func filesOf(cell *cli.Cell) attached.Store {
 	if cell == nil {

@@ -82,7 +82,14 @@ func isCall(id string) bool {
 // perform performs one effect, in its own goroutine. The driver is the host: tools run on
 // workers, and models are opened by name.
 func (d *driver) perform(ctx context.Context, e loop.Effect, v *engine.View) commands.Command {
-	return d.agent.Load().runner.Perform(ctx, e, v, d)
+	runner := d.agent.Load().runner
+	switch e.(type) { //nolint:gochecksumtype // the others are not about notes
+	case loop.Recall, loop.StoreMemory: // notes of a sealed session would outlive it
+		if sealed, err := d.node.cell.IsSealed(ctx, d.token.Session()); sealed || err != nil {
+			runner = runner.WithoutNotes()
+		}
+	}
+	return runner.Perform(ctx, e, v, d)
 }
 
 // OpenModel opens the session's model.

@@ -197,12 +197,16 @@ func (t *trial) over() {
 // broke records that the session broke its driver. It reports whether the session is set aside now, and
 // else how long to wait: at first as long as after a crashed node, then twice as long each time.
 func (t *trial) broke(ctx context.Context, err error, unreadable bool, lease time.Duration) (aside bool, wait time.Duration) {
+	why := err.Error()
+	if sealed, sealErr := t.node.cell.IsSealed(ctx, t.note.Session); sealed || sealErr != nil {
+		why = "see the log of the node: the session is sealed" // the error may have content of it
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over()
 	t.note.Node = ""
 	t.note.Broke = append(t.note.Broke, jetstream.Breakage{
-		Node: t.node.cfg.Name, At: content.TimeOf(time.Now()), Error: err.Error(), Unreadable: unreadable,
+		Node: t.node.cfg.Name, At: content.TimeOf(time.Now()), Error: why, Unreadable: unreadable,
 	})
 	if more := len(t.note.Broke) - maxBreakages; more > 0 {
 		t.note.Broke = t.note.Broke[more:]

@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/events/seal"
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
@@ -65,10 +66,23 @@ func WithName(name string) Option {
 // record the name of the key's owner. A nil key signs nothing.
 func WithKey(key *keys.Signer) Option {
 	return func(c *Client) error {
-		c.cell = c.cell.Signing(key)
-		c.journal, c.inbox, c.runs = c.cell.Journal(), c.cell.Inbox(), c.cell.Runs()
+		c.over(c.cell.Signing(key))
 		return nil
 	}
+}
+
+// WithSealKeys has the client read and write sealed sessions. Without them, they are closed to it: reading one returns
+// an *events.SealedError.
+func WithSealKeys(ring seal.Ring) Option {
+	return func(c *Client) error {
+		c.over(c.cell.Sealing(ring))
+		return nil
+	}
+}
+
+// over has the client use another view of its cell.
+func (c *Client) over(cell *jetstream.Cell) {
+	c.cell, c.journal, c.inbox, c.runs = cell, cell.Journal(), cell.Inbox(), cell.Runs()
 }
 
 // WithApprover has the facades of this client's sessions ask for approvals; without it
@@ -104,10 +118,8 @@ func Open(nc *nats.Conn, namespace string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open client: %w", err)
 	}
-	c := &Client{
-		cell: cell, journal: cell.Journal(), inbox: cell.Inbox(), runs: cell.Runs(), log: zap.NewNop(),
-		name: cmp.Or(cell.User(), "client"),
-	}
+	c := &Client{log: zap.NewNop(), name: cmp.Or(cell.User(), "client")}
+	c.over(cell)
 	for _, o := range opts {
 		if err := o(c); err != nil {
 			return nil, err
@@ -137,6 +149,9 @@ func (c *Client) Send(ctx context.Context, s content.SessionID, id string, cmd c
 
 // send returns the command's sequence on its lane.
 func (c *Client) send(ctx context.Context, s content.SessionID, id string, cmd commands.Command) (uint64, error) {
+	if err := c.checkFiles(ctx, s, cmd); err != nil {
+		return 0, fmt.Errorf("send %s to %s: %w", commands.NameOf(cmd), s, err)
+	}
 	env := commands.Envelope{ID: id, Session: s, By: c.name, At: content.TimeOf(time.Now()), Command: cmd}
 	seq, err := c.inbox.Send(ctx, env)
 	if err != nil {
@@ -208,6 +223,10 @@ type Options struct {
 	Metadata     content.Metadata
 	Parent       content.SessionID // "": none; the session that this one works for
 	Command      string            // ID of the command that opens it; "": a new one
+
+	// Sealed has all content of the session encrypted under a key of its own, so that it can be erased. It needs
+	// WithSealKeys. A session that works for a sealed one is sealed anyway.
+	Sealed bool
 }
 
 // Start opens a new session and attaches to it. It returns an *session.InvalidStateError
@@ -228,6 +247,9 @@ func (c *Client) Start(ctx context.Context, o Options) (*session.Session, error)
 	}
 	if o.SystemPrompt != "" {
 		open.Transcript = append([]content.Item{content.SystemText(o.SystemPrompt)}, o.Transcript...)
+	}
+	if err := c.seal(ctx, o); err != nil {
+		return nil, fmt.Errorf("start: %w", err)
 	}
 	s, err := c.attach(ctx, engine.Replica{State: loop.New(o.ID)})
 	if err != nil {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/turnlog/turnlog/commands/schedule"
@@ -12,6 +13,11 @@ import (
 // replace is false, schedule.ErrBadSchedule for a schedule that cannot work, and
 // ErrForbidden if this user is no scheduler.
 func (c *Client) Schedule(ctx context.Context, s schedule.Schedule, replace bool) error {
+	if s.Session != "" {
+		if sealed, err := c.IsSealed(ctx, s.Session); err != nil || sealed {
+			return errors.Join(err, ErrSealedSchedule)
+		}
+	}
 	return forbidden(schedules.Of(c.cell).Add(ctx, s, replace))
 }
 

@@ -46,7 +46,7 @@ type Replica struct {
 var errUnconfirmed = errors.New("the journal does not confirm it")
 
 // Read returns a session. It starts from the newest snapshot, if the entry that follows confirms it, and folds
-// the entries from there on. Otherwise it folds the whole journal.
+// the entries from there on. Otherwise it folds the whole journal. Of an erased session, only the tombstone can be read.
 func (r Reader) Read(ctx context.Context, id content.SessionID) (Replica, error) {
 	if _, ok := r.Journal.(fromHead); ok && r.Snapshots != nil {
 		from, err := r.resume(ctx, id)
@@ -61,6 +61,14 @@ func (r Reader) Read(ctx context.Context, id content.SessionID) (Replica, error)
 	}
 	from := Replica{State: loop.New(id)}
 	err := r.Update(ctx, &from)
+	if _, sealed := errors.AsType[*events.SealedError](err); sealed {
+		if last, lastErr := r.Journal.Last(ctx, id); lastErr == nil {
+			if _, erased := events.DeletionOf(last.Entry); erased {
+				from, err = Replica{State: loop.New(id)}, nil
+				from.fold(last)
+			}
+		}
+	}
 	return from, err
 }
 

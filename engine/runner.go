@@ -65,6 +65,13 @@ type Runner struct {
 	cfg Config
 }
 
+// WithoutNotes returns a runner whose tasks recall and store nothing.
+func (r *Runner) WithoutNotes() *Runner {
+	without := *r
+	without.cfg.Notes = nil
+	return &without
+}
+
 // NewRunner returns a runner.
 func NewRunner(cfg Config) *Runner {
 	if cfg.Permissions == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/session"
@@ -139,7 +140,14 @@ func (g *Gateway) problemOf(ctx context.Context, err error) *Problem {
 	if r, ok := errors.AsType[*commands.Rejection](err); ok {
 		return refusal(&session.InvalidStateError{Reason: r.Reason, Detail: r.Detail})
 	}
+	if e, ok := errors.AsType[*events.SealedError](err); ok {
+		return problem(http.StatusConflict, "sealed", e.Error(), "the operator: start the gateway with --seal-key and the file that has the session's seal key")
+	}
 	switch {
+	case errors.Is(err, client.ErrNoSealKey):
+		return problem(http.StatusConflict, "no_seal_key", err.Error(), "the operator: start the gateway with --seal-key")
+	case errors.Is(err, client.ErrStoredFile):
+		return problem(http.StatusConflict, "stored_file", err.Error(), "put what matters into the text: the API takes only stored files")
 	case errors.Is(err, stream.ErrBadCursor):
 		return problem(http.StatusBadRequest, "bad_cursor", err.Error(), "send the id of an event of this stream as it was, or none to start from the beginning")
 	case g.disconnected():

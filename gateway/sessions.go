@@ -174,6 +174,7 @@ type openIn struct {
 		System   string   `json:"system,omitempty" doc:"the system prompt"`
 		Text     string   `json:"text,omitempty" doc:"the first input, with which a turn begins"`
 		Files    []file   `json:"files,omitempty" doc:"of the first input"`
+		Sealed   bool     `json:"sealed,omitempty" doc:"encrypt its content, so that it can be erased; the gateway needs --seal-key"`
 		Metadata metadata `json:"metadata,omitempty" doc:"what the session's reports show; the key owner is reserved"`
 	}
 }
@@ -205,7 +206,7 @@ func (g *Gateway) openSession(ctx context.Context, in *openIn) (*openedOut, erro
 		return nil, mayNot("open this session")
 	}
 	o := client.Options{
-		ID: content.SessionID(cmp.Or(in.Body.ID, sessionOf(p.Name, command))), Config: config, SystemPrompt: in.Body.System, Command: command,
+		ID: content.SessionID(cmp.Or(in.Body.ID, sessionOf(p.Name, command))), Config: config, SystemPrompt: in.Body.System, Command: command, Sealed: in.Body.Sealed,
 	}
 	if o.Metadata, err = in.Body.Metadata.of(p.Name); err != nil {
 		return nil, err

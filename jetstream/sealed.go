@@ -25,8 +25,8 @@ func (c *Cell) Sealing(ring seal.Ring) *Cell {
 
 func newSeals(c *Cell, ring seal.Ring) *sealing.Keys { return sealing.New(c.api, c.names, ring) }
 
-// SealKeys returns the names of the seal keys of Sealing.
-func (c *Cell) SealKeys() []string { return c.seals.Ring().IDs() }
+// SealRing returns the seal keys of Sealing.
+func (c *Cell) SealRing() seal.Ring { return c.seals.Ring() }
 
 // Seal makes a session sealed that is about to start. parent is the session whose content it gets, because it works
 // for it or continues it; "": none. A session of a sealed parent must be sealed, too.

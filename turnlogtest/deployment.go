@@ -115,7 +115,7 @@ func on(ctx context.Context, t testing.TB, srv Connector, cfg admin.Config, o op
 		t.Fatal(err)
 	}
 	d.Conn = d.Connect()
-	c, err := client.Open(d.Conn, "")
+	c, err := client.Open(d.Conn, "", client.WithSealKeys(o.seals))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func (d *Deployment) Open(nc *nats.Conn) *jetstream.Cell {
 	if err != nil {
 		d.T.Fatal(err)
 	}
-	return cell
+	return cell.Sealing(d.opts.seals)
 }
 
 // Script opens a session whose model follows a script (package model/scripted), or what the changed

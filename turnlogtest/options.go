@@ -6,6 +6,7 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/seal"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/agentfile"
@@ -23,7 +24,8 @@ type options struct {
 	lease  time.Duration
 	crash  int // append after which the node is killed; 0: none
 
-	agents  string // folder of agent files; "": none
+	agents  string    // folder of agent files; "": none
+	seals   seal.Ring // of every process
 	cluster bool
 }
 
@@ -66,6 +68,12 @@ func Lease(d time.Duration) Option { return func(o *options) { o.lease = d } }
 // CrashAfter kills the node when the deployment has appended that many entries, of all sessions. Another
 // node takes over, as in a deployment.
 func CrashAfter(entries int) Option { return func(o *options) { o.crash = entries } }
+
+// SealKeys gives every process the keys that open sealed sessions. [Sealed] opens a session that is sealed.
+func SealKeys(ring seal.Ring) Option { return func(o *options) { o.seals = ring } }
+
+// Sealed is for [Deployment.Script]: the content of the session is sealed. It needs [SealKeys].
+func Sealed(o *client.Options) { o.Sealed = true }
 
 // Cluster runs three servers with replicated streams instead of one. They have sockets, so it works
 // only outside of bubbles.

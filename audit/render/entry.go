@@ -2,6 +2,7 @@ package render
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -38,7 +39,9 @@ func NewPrinter(w io.Writer, style Style, sessions bool) *Printer {
 func (p *Printer) Entry(rec journal.Record) error {
 	e := rec.Entry
 	lines := make([]eventLine, 0, len(e.Events))
-	if rec.Err != nil {
+	if _, sealed := errors.AsType[*events.SealedError](rec.Err); sealed {
+		lines = p.style.sealed(e)
+	} else if rec.Err != nil {
 		lines = append(p.style.why(rec.Err), p.style.raw(rec.Payload)...)
 	} else {
 		for _, ev := range e.Events {

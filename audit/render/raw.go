@@ -37,6 +37,21 @@ func (s Style) raw(payload []byte) []eventLine {
 	return lines
 }
 
+// sealed shows the events of an entry whose key is not here: of most only the kinds.
+func (s Style) sealed(e events.Entry) []eventLine {
+	clear := e.Events
+	var lines []eventLine
+	for _, k := range e.Kinds() {
+		if len(clear) > 0 && events.KindOf(clear[0]) == k {
+			lines = append(lines, eventLine{string(k), s.detail(clear[0])})
+			clear = clear[1:]
+			continue
+		}
+		lines = append(lines, eventLine{string(k), s.Dim("sealed")})
+	}
+	return lines
+}
+
 // why shows why an entry cannot be decoded. For unknown kinds their names are enough.
 func (s Style) why(err error) []eventLine {
 	format, newer := errors.AsType[*events.FormatError](err)

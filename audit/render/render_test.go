@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/events/seal"
 	"github.com/turnlog/turnlog/internal/testing/golden"
 )
 
@@ -257,6 +258,25 @@ func TestEntriesOfLaterReleasesAreShownRaw(t *testing.T) {
 		strings.Repeat(" ", 33) + `moon_landed           raw {"crew":3,"data":{"x":1},"name":"eagle","sum":"ff01"}` + "\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+func TestSealedEntriesAreShownByTheirKinds(t *testing.T) {
+	t.Parallel()
+	e, payload, head, err := journal.Link(journal.Head{}, events.Entry{
+		Session: "s", Cause: "c", Sealing: events.NewSealing(seal.New()),
+		Events: []events.Event{events.DriverClaimed{Epoch: 1, Node: "n1"}, events.Warning{Message: "content"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err = events.Decode(payload)
+	var b strings.Builder
+	if err := NewPrinter(&b, Style{}, false).Entry(journal.Record{Head: head, Entry: e, Payload: payload, Err: err}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.Contains(got, "driver_claimed        epoch 1, node n1\n") || !strings.Contains(got, "warning               sealed\n") {
+		t.Errorf("lines:\n%s", got)
 	}
 }
 

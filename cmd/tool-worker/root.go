@@ -86,7 +86,7 @@ func run(ctx context.Context, f flags, roles []admin.Role, tools *toolset.Tools,
 	if err != nil {
 		return err
 	}
-	caller, err := client.Open(cell.Conn, cell.Namespace(), client.WithLogger(log), client.WithName("tool-worker"), client.WithKey(cell.Key()))
+	caller, err := client.Open(cell.Conn, cell.Namespace(), client.WithLogger(log), client.WithName("tool-worker"), client.WithKey(cell.Key()), client.WithSealKeys(cell.SealRing()))
 	if err != nil {
 		return err
 	}

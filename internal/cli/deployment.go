@@ -30,7 +30,8 @@ type Deployment struct {
 	replicas  int
 	patience  time.Duration // how long to wait for the server
 	signKey   string        // the file; "": nothing is signed
-	lasting   bool          // the program runs until it is stopped
+	seals     SealKey
+	lasting   bool // the program runs until it is stopped
 	getenv    func(string) string
 }
 
@@ -42,6 +43,7 @@ func NewDeployment(cmd *cobra.Command, getenv func(string) string) *Deployment {
 		d.Register(fs, getenv)
 		usage := "`name` of the deployment on its server, default " + jetstream.DefaultNamespace + " [" + envNamespace + "]"
 		fs.StringVar(&d.namespace, "namespace", "", usage)
+		d.seals.Register(cmd, getenv)
 	})
 	return d
 }
@@ -71,6 +73,9 @@ func (d *Deployment) Repeat() string {
 	flags := d.Flags.Repeat()
 	if d.namespace != "" {
 		flags += " --namespace " + d.namespace
+	}
+	if d.seals.file != "" {
+		flags += " --seal-key " + d.seals.file
 	}
 	return flags
 }
@@ -111,6 +116,10 @@ func (d *Deployment) Dial(ctx context.Context, program string, log *zap.Logger) 
 			return nil, Usage("--sign-key: %w", err)
 		}
 	}
+	ring, err := d.seals.Ring()
+	if err != nil {
+		return nil, err
+	}
 	nc, err := d.connect(ctx, program, log)
 	if errors.Is(err, natscli.ErrSettings) {
 		return nil, Usage("%w", err)
@@ -126,7 +135,7 @@ func (d *Deployment) Dial(ctx context.Context, program string, log *zap.Logger) 
 		nc.Close()
 		return nil, err
 	}
-	return &Cell{Cell: cell.Signing(key), Conn: nc}, nil
+	return &Cell{Cell: cell.Signing(key).Sealing(ring), Conn: nc}, nil
 }
 
 // connectPause is the time between attempts to connect.

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/seals"
 	"github.com/turnlog/turnlog/jetstream/tombstones"
 )
 
@@ -77,7 +78,28 @@ func (c *Cell) clear(ctx context.Context, s content.SessionID) (uint64, error) {
 	return there[subject] - 1, c.api.Purge(ctx, stream, subject, last.Guard)
 }
 
+// Erase makes the content of an erased session, one whose tombstone says so, unreadable: it destroys its key, and removes
+// its commands, timers, calls, run token and snapshot. Its entries stay, sealed. An interrupted Erase can be repeated.
+// It also erases a session that never started, and returns ErrNotDeleted for one without a tombstone.
+func (c *Cell) Erase(ctx context.Context, s content.SessionID) error {
+	last, err := c.cell.Journal().Last(ctx, s)
+	if _, deleted := events.DeletionOf(last.Entry); err == nil && !deleted {
+		err = ErrNotDeleted
+	}
+	if err == nil || errors.Is(err, journal.ErrNotFound) {
+		err = c.clearExceptJournal(ctx, s)
+	}
+	if err != nil {
+		return fmt.Errorf("erase %s: %w", s, err)
+	}
+	return nil
+}
+
+// clearExceptJournal first destroys the key of a sealed session: a purge would not overwrite its bytes.
 func (c *Cell) clearExceptJournal(ctx context.Context, s content.SessionID) error {
+	if err := seals.Of(c.cell).Destroy(ctx, s); err != nil {
+		return err
+	}
 	for _, row := range c.names.ofSessions() {
 		if row.Kept == "JOURNAL" {
 			continue
@@ -143,6 +165,7 @@ type Holding struct {
 	Bytes   uint64    // of the entries, including those that are blobs
 	Changed time.Time // when the last entry was written, by the server's clock
 	Deleted bool      // the last entry is the tombstone
+	Erased  bool      // likewise, and the other entries stay: only their content is gone
 }
 
 // Holdings returns the stored entries of all sessions, in the order in which these last changed. It
@@ -168,7 +191,11 @@ func (c *Cell) Holdings(ctx context.Context) ([]Holding, error) {
 		if b := blobs[m.Header.Get(layout.HeaderBlob)]; b != nil {
 			h.Bytes += b.size
 		}
-		h.Deleted = m.Header.Get(layout.HeaderKinds) == string(events.KindSessionDeleted)
+		if h.Deleted = m.Header.Get(layout.HeaderKinds) == string(events.KindSessionDeleted); h.Deleted {
+			e, _ := events.Decode(m.Data) // what cannot be read is no erasure
+			d, _ := events.DeletionOf(e)
+			h.Erased = d.Erased
+		}
 		all[h.Session] = h
 	}
 	return slices.SortedFunc(maps.Values(all), func(a, b Holding) int {

@@ -47,10 +47,13 @@ type deployment struct {
 	cell *jetstream.Cell
 }
 
-func deploy(t testing.TB) *deployment {
+func deploy(t testing.TB) *deployment { return deployIn(t, t.TempDir()) }
+
+// deployIn is deploy with the streams in a directory.
+func deployIn(t testing.TB, store string) *deployment {
 	t.Helper()
 	d := &deployment{t: t}
-	server := d.start("turnlog", "server", "--open", "--listen", "127.0.0.1:0", "--store", t.TempDir())
+	server := d.start("turnlog", "server", "--open", "--listen", "127.0.0.1:0", "--store", store)
 	d.eventually("the server listens", func(context.Context) bool {
 		addr := regexp.MustCompile(`nats://(127\.0\.0\.1:[0-9]+)\n`).FindStringSubmatch(server.output())
 		if addr != nil {

@@ -54,6 +54,9 @@ type Kept struct {
 type Options struct {
 	Limit int   // bytes of text in a result; zero: 32 KiB
 	Most  int64 // bytes stored of one output; zero: 100 MiB
+
+	// Refuse returns why nothing is stored of a session's outputs, and nil for the others. It may be nil.
+	Refuse func(ctx context.Context, s content.SessionID) error
 }
 
 const (
@@ -73,6 +76,11 @@ func Keep(store Store, opts Options) tool.Middleware {
 			return next(ctx, c)
 		}
 		k := &keeper{store: store, session: c.Session, limit: cmp.Or(max(opts.Limit, 0), defaultLimit), most: cmp.Or(max(opts.Most, 0), defaultMost)}
+		if opts.Refuse != nil {
+			if err := opts.Refuse(ctx, c.Session); err != nil {
+				k.store = refusing{err}
+			}
+		}
 		c.Stash = k
 		out, err := next(ctx, c)
 		if e, ok := errors.AsType[*tool.Error](err); ok {
@@ -83,6 +91,17 @@ func Keep(store Store, opts Options) tool.Middleware {
 		}
 		return k.output(ctx, out), nil
 	}
+}
+
+// refusing is a store that stores nothing.
+type refusing struct{ why error }
+
+func (r refusing) PutFrom(context.Context, io.ReadSeeker) (id string, size int64, err error) {
+	return "", 0, r.why
+}
+
+func (r refusing) CopyTo(context.Context, string, io.Writer) (ok bool, err error) {
+	return false, r.why
 }
 
 // output shortens an output whose total text is too long and moves out media that does

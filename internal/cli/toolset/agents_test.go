@@ -51,7 +51,7 @@ func TestAgentsAddTheirSkillsAndDelegates(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(started.Servers.Close)
-	sources, err := started.Sources(output.NewMemory(0), func(d *agentfile.Definition) (tool.Tool, error) {
+	sources, err := started.Sources(output.NewMemory(0), nil, func(d *agentfile.Definition) (tool.Tool, error) {
 		return tool.Func(agentfile.ToolOf(d.Name), d.Purpose(), func(context.Context, struct{}) (string, error) { return "", nil })
 	})
 	if err != nil {

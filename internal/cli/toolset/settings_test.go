@@ -44,7 +44,7 @@ func tools(t *testing.T, f *Flags, args ...string) map[string]tool.Tool {
 		t.Fatal(err)
 	}
 	t.Cleanup(started.Servers.Close)
-	sources, err := started.Sources(output.NewMemory(0), nil)
+	sources, err := started.Sources(output.NewMemory(0), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

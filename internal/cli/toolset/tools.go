@@ -1,6 +1,7 @@
 package toolset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/hostenv"
 	"github.com/turnlog/turnlog/internal/sandbox"
@@ -180,8 +182,10 @@ func (f *Flags) addManifests(ctx context.Context, sources []tool.Source) ([]tool
 
 // Sources returns all tools: of the sets, manifests and MCP servers, the agents' skills,
 // and those that delegate to agents, which delegation makes. Long outputs go to the store
-// if the flags ask for it. Its errors are usage errors.
-func (t *Tools) Sources(store output.Store, delegation func(*agentfile.Definition) (tool.Tool, error)) ([]tool.Source, error) {
+// if the flags ask for it, but for sessions for which refuse returns why not; it may be nil. Its errors are usage errors.
+func (t *Tools) Sources(
+	store output.Store, refuse func(context.Context, content.SessionID) error, delegation func(*agentfile.Definition) (tool.Tool, error),
+) ([]tool.Source, error) {
 	sources := slices.Concat(t.sources, t.Servers.Sources())
 	skills, err := agentfile.Skills(t.flags.Root, t.agents.All...)
 	if err != nil {
@@ -200,7 +204,7 @@ func (t *Tools) Sources(store output.Store, delegation func(*agentfile.Definitio
 	if t.flags.outputLimit == 0 {
 		return sources, nil
 	}
-	keep := output.Keep(store, output.Options{Limit: t.flags.outputLimit})
+	keep := output.Keep(store, output.Options{Limit: t.flags.outputLimit, Refuse: refuse})
 	for i, s := range sources {
 		if s.Name() != verifierSet { // the model does not read the output of a verifier
 			sources[i] = tool.WrapSource(s, keep)
@@ -214,13 +218,25 @@ func (t *Tools) Sources(store output.Store, delegation func(*agentfile.Definitio
 	return append(sources, registry), err
 }
 
+// sealed returns a function that refuses to store the outputs of sealed sessions: a store holds bytes as they are.
+func sealed(cell *jetstream.Cell) func(context.Context, content.SessionID) error {
+	return func(ctx context.Context, s content.SessionID) error {
+		if sealed, err := cell.IsSealed(ctx, s); err != nil || sealed {
+			return cmp.Or(err, errSealed)
+		}
+		return nil
+	}
+}
+
+var errSealed = errors.New("the session is sealed")
+
 // Worker returns the configuration of a worker with the tools, without its queue and offers. Calls
 // that delegate start sessions of the client; model sets their model, and nil leaves it to
 // their agents. Its errors are usage errors.
 func (t *Tools) Worker(
 	cell *jetstream.Cell, c *client.Client, model func(*agentfile.Definition, *events.Config) error, log *zap.Logger,
 ) (worker.Config, error) {
-	sources, err := t.Sources(cell.Blobs(), func(d *agentfile.Definition) (tool.Tool, error) {
+	sources, err := t.Sources(cell.Blobs(), sealed(cell), func(d *agentfile.Definition) (tool.Tool, error) {
 		ref, err := d.Ref()
 		child := client.Options{Config: events.Config{Agent: ref}}
 		if err == nil && model != nil {

@@ -134,7 +134,7 @@ func (l *lister) local(ctx context.Context) error {
 	if err := deploy.AwaitServers(ctx, l.app, tools.Servers); err != nil {
 		return err
 	}
-	sources, err := tools.Sources(output.NewMemory(0), listedOnly)
+	sources, err := tools.Sources(output.NewMemory(0), nil, listedOnly)
 	if err != nil {
 		return cli.Usage("%w", err)
 	}

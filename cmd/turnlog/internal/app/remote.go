@@ -97,7 +97,7 @@ func (r *Remote) Connect(ctx context.Context) (cell *cli.Cell, err error) {
 // server verifies, or else what the environment says.
 func (r *Remote) Client(d *cli.Cell, opts ...client.Option) (*client.Client, error) {
 	name := cmp.Or(d.User(), r.App.Person())
-	return client.Open(d.Conn, d.Namespace(), append(opts, client.WithLogger(r.Logger()), client.WithName(name), client.WithKey(d.Key()))...)
+	return client.Open(d.Conn, d.Namespace(), append(opts, client.WithLogger(r.Logger()), client.WithName(name), client.WithKey(d.Key()), client.WithSealKeys(d.SealRing()))...)
 }
 
 // Do runs something with a client of the deployment, until a signal comes.

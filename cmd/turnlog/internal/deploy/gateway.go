@@ -160,7 +160,7 @@ func (l Local) gatewayOf(d *cli.Cell) (gateway.Config, error) {
 	if err != nil {
 		return gateway.Config{}, err
 	}
-	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName(l.app.Person()))
+	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName(l.app.Person()), client.WithSealKeys(d.SealRing()))
 	return gateway.Config{
 		Client: c, Connected: d.Conn.IsConnected, Defaults: start,
 		Access: gateway.Access{Token: cmp.Or(l.app.Getenv(GatewayToken), gateway.NewToken()), Operator: l.app.Person(), Loopback: true},

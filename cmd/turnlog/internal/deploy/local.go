@@ -22,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events/seal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -48,6 +49,7 @@ type Local struct {
 	agent  Agent
 	tools  toolset.Flags
 	policy permission.Deployment
+	ring   seal.Ring     // opens sealed sessions
 	drain  time.Duration // how long running calls may take at the end
 	log    *zap.Logger
 }
@@ -95,6 +97,7 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 	if err != nil {
 		return err
 	}
+	d.Cell = d.Sealing(l.ring)
 	if err := AwaitServers(ctx, l.app, tools.Servers); err != nil {
 		return err
 	}
@@ -104,7 +107,7 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 	for _, line := range l.tools.Absent() {
 		l.app.Hint("%s", line)
 	}
-	caller, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName("turnlog-agents"))
+	caller, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName("turnlog-agents"), client.WithSealKeys(d.SealRing()))
 	if err != nil {
 		return err
 	}

@@ -232,6 +232,8 @@ other rules.` + admits,
 	cli.Group(cmd.Flags(), cli.ToolFlags, func() { l.tools.Register(cmd, toolset.DefaultSet) })
 	cli.AgentHooksFlag(cmd, &l.agent.hooks)
 	var policy, web string
+	var seals cli.SealKey
+	seals.Register(cmd, a.Getenv)
 	cli.PolicyFlag(cmd, &policy)
 	cmd.Flags().StringVar(&web, "gateway", "", "`address` for HTTP clients on this machine; default: "+defaultGateway+", or any free port if --listen has port 0")
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
@@ -246,6 +248,9 @@ other rules.` + admits,
 		var err error
 		if l.policy, err = toolset.Policy(policy); err != nil {
 			return cli.Usage("%w", err)
+		}
+		if l.ring, err = seals.Ring(); err != nil {
+			return err
 		}
 		if web == "" {
 			web = defaultGateway

@@ -121,6 +121,8 @@ func (r *retention) pick(held []admin.Holding, now time.Time) []expired {
 	for _, h := range held {
 		var why string
 		switch old := now.Sub(h.Changed); {
+		case h.Erased:
+			continue
 		case h.Deleted && h.Entries > 1:
 			why = "its deletion was interrupted"
 		case h.Deleted:

@@ -29,6 +29,7 @@ const (
 	maxFile   = 100 << 20 // bytes of a file
 	maxFiles  = 20        // of one input
 	maxInline = 48 << 10  // total bytes of files within the input
+	maxSealed = 16 << 20  // likewise, in a sealed session, whose files are all there
 )
 
 // fileFlag names the files of an input.
@@ -142,7 +143,20 @@ func isText(head []byte) bool {
 func (v *conversation) enclose(ctx context.Context, in *input, room int64) error {
 	in.parts = nil
 	return v.Interruptible(ctx, func(ctx context.Context) error {
+		sealed := in.seal
+		if v.session != nil {
+			var err error
+			if sealed, err = v.client.IsSealed(ctx, v.id); err != nil {
+				return err
+			}
+		}
+		if sealed { // what is stored is not sealed
+			room = maxSealed
+		}
 		for _, f := range in.files {
+			if sealed && f.size > room {
+				return app.Failed(cli.CodeFailed, "attach %s: a sealed session takes files of %d MiB in one input, not more", f.path, maxSealed>>20)
+			}
 			p, err := f.part(ctx, v.client, &room)
 			if err != nil {
 				return fmt.Errorf("attach %s: %w", f.path, cause(err))

@@ -51,6 +51,7 @@ type input struct {
 	busy    bool          // onBusy was given: it overrides the agent's
 	rules   flags.Rules   // of this turn, in an existing session
 	timeout time.Duration // 0: none
+	seal    bool          // a new session
 }
 
 // connected runs do with the deployment that the flags name, until the connection is closed
@@ -160,7 +161,7 @@ func (v *conversation) switchModel(ctx context.Context, start flags.Start) error
 
 // start starts the session with the input. A task needs a session that has started.
 func (v *conversation) start(ctx context.Context, in input) (*session.Turn, error) {
-	o := client.Options{ID: v.id, Config: in.start.Config, SystemPrompt: in.start.System, Transcript: in.start.Instructions}
+	o := client.Options{ID: v.id, Config: in.start.Config, SystemPrompt: in.start.System, Transcript: in.start.Instructions, Sealed: in.seal}
 	if in.task == nil {
 		o.Input = []content.Item{in.item()}
 	}

@@ -36,6 +36,7 @@ type talkFlags struct {
 	files   fileFlag
 	remote  *app.Remote
 	timeout time.Duration
+	seal    bool
 	store   string // of this process's deployment; "": memory
 	usual   bool   // the store is the one that chats have without --store
 	yes     bool
@@ -53,6 +54,7 @@ func (f *talkFlags) register(cmd *cobra.Command, a *app.App) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
 	cmd.Flags().StringVar(&f.store, "store", "", "`directory` that keeps sessions of this process, to be continued with --session; default: "+ephemeral)
 	_ = cmd.MarkFlagDirname("store") // the flag exists
+	cmd.Flags().BoolVar(&f.seal, "seal", false, "seal the content of a new session, so that \"turnlog sessions erase\" can erase it; needs --seal-key")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve everything")
 	f.remote = a.RemoteClient(cmd)
 	app.ServerOptional(cmd, "everything runs in this process")
@@ -122,10 +124,13 @@ func (f *talkFlags) talk(ctx context.Context, in input, do func(context.Context,
 	if in.start, err = f.session.Start(f.app, local); err != nil {
 		return err
 	}
+	if f.seal && local {
+		return cli.Usage("--seal is for a deployment: give --server; without it, sessions are in this process or in --store")
+	}
 	if f.timeout < 0 {
 		return cli.Usage("--timeout %v: use a positive time, or 0 for none", f.timeout)
 	}
-	in.rules, in.timeout, in.busy = f.session.Rules, f.timeout, f.given("on-busy")
+	in.rules, in.timeout, in.busy, in.seal = f.session.Rules, f.timeout, f.given("on-busy"), f.seal
 	if f.session.OnBusy != nil {
 		in.onBusy = flags.BusyPolicy(f.session.OnBusy.String())
 	}

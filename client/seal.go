@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+)
+
+// Errors of sealed sessions.
+var (
+	// ErrNoSealKey is returned by Start for a sealed session if the client has no seal keys. Give it some, see
+	// WithSealKeys.
+	ErrNoSealKey = errors.New("a sealed session needs a seal key (--seal-key FILE; \"turnlog seal init\" makes one)")
+
+	// ErrStoredFile is returned for input with a stored file (StoreFile) to a sealed session: files are stored as they
+	// are, and would stay readable. Put the bytes into the input, see content.FilePart.
+	ErrStoredFile = errors.New("a sealed session takes no stored files, which are not sealed: put their bytes into the input")
+
+	// ErrSealedSchedule is returned by Schedule for a sealed session: what is scheduled is stored as it is.
+	ErrSealedSchedule = errors.New("a sealed session has no schedules, which are not sealed")
+)
+
+// seal makes a session sealed that is about to start, if it is to be.
+func (c *Client) seal(ctx context.Context, o Options) (err error) {
+	if o.Parent != "" && !o.Sealed {
+		if o.Sealed, err = c.IsSealed(ctx, o.Parent); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !o.Sealed:
+		return nil
+	case len(c.cell.SealRing()) == 0:
+		return ErrNoSealKey
+	}
+	return forbidden(c.cell.Seal(ctx, o.ID, o.Parent))
+}
+
+// IsSealed reports whether a session is sealed, as far as the client's seal keys tell.
+func (c *Client) IsSealed(ctx context.Context, s content.SessionID) (bool, error) {
+	sealed, err := c.cell.IsSealed(ctx, s)
+	return sealed, forbidden(err)
+}
+
+// checkFiles refuses stored files for a sealed session.
+func (c *Client) checkFiles(ctx context.Context, s content.SessionID, cmd commands.Command) error {
+	var items []content.Item
+	switch cmd := cmd.(type) { //nolint:gochecksumtype // the others have no files
+	case commands.OpenSession:
+		items = slices.Concat(cmd.Transcript, cmd.Input)
+	case commands.SubmitInput:
+		items = cmd.Items
+	case commands.StartTask:
+		items = []content.Item{{Parts: cmd.Files}}
+	}
+	stored := slices.ContainsFunc(items, func(it content.Item) bool {
+		return slices.ContainsFunc(it.Parts, func(p content.Part) bool {
+			if p.Media == nil {
+				return false
+			}
+			_, ok := content.BlobID(p.Media.URI)
+			return ok
+		})
+	})
+	if !stored {
+		return nil
+	}
+	if sealed, err := c.IsSealed(ctx, s); err != nil || sealed {
+		return errors.Join(err, ErrStoredFile)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/seals"
+)
+
+func erase(a *app.App, r *app.Remote) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "erase SESSION...",
+		Short: "Erase the content of sealed sessions, and keep the proof",
+		Long: `Erases the content of sessions that were started with --seal, and of the sub-agents that worked for them:
+a tombstone ends the journal, then the key of its content is destroyed. The entries stay, sealed for
+good, so "observer verify" still proves their chain, signatures and place in the log of heads. The ID
+cannot be used again.
+
+A session that is working, or has queued input, is not erased: cancel its turn first. An interrupted
+erasure is completed by running the command again.
+
+It needs the permissions of a keeper. The seal key is needed only for a session that was not left at rest by its
+driver. Copies of the wrapped key may be in backups: "turnlog seal rotate" makes them useless.
+docs/evidence.md says what an erasure does not reach.`,
+		Example: `  turnlog sessions erase plan-7 --reason "Art. 17 request 2027-114"`,
+		Args:    cobra.MinimumNArgs(1),
+	}
+	r = r.As(admin.RoleKeeper)
+	d := events.SessionDeleted{Erased: true}
+	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` that the tombstone gives as the reason; it stays")
+	output := a.Output(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkReason(d.Reason); err != nil {
+			return err
+		}
+		ids, err := cli.ParseSessions(args)
+		if err != nil {
+			return err
+		}
+		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
+			k := keeper{cell, c, false}
+			d.By = c.Name()
+			out := erasedReport{Sessions: []erasure{}}
+			var errs []error
+			for _, id := range ids {
+				done, err := k.erase(ctx, id, d)
+				out.Sessions, errs = append(out.Sessions, done...), append(errs, err)
+			}
+			errs = append(errs, output.Print(out, out.print))
+			return errors.Join(errs...)
+		})
+	}
+	return cmd
+}
+
+// erasure is a session whose content was erased.
+type erasure struct {
+	Session content.SessionID `json:"session"`
+	events.Deletion
+}
+
+// erasedReport is what "turnlog sessions erase" did.
+type erasedReport struct {
+	Sessions []erasure `json:"sessions"`
+}
+
+func (r erasedReport) print(w io.Writer) error {
+	for _, s := range r.Sessions {
+		if _, err := fmt.Fprintf(w, "%s %s\n", s.Session, s.Deletion); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// erase erases a session, and before it those that worked for it: as long as its key is there, they are found. Nothing is
+// erased unless all are at rest.
+func (k keeper) erase(ctx context.Context, id content.SessionID, d events.SessionDeleted) (done []erasure, err error) {
+	all, err := seals.Of(k.cell.Cell).Children(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	all = append(slices.Clip(all), id)
+	ends := make([]journal.Record, len(all))
+	for i, s := range all {
+		if ends[i], err = k.erasable(ctx, s); err != nil && (s == id || !errors.Is(err, journal.ErrNotFound)) {
+			return nil, app.NoSession(s, err)
+		}
+	}
+	keeper := admin.Of(k.cell.Cell)
+	for i, s := range all {
+		gone, buried := events.DeletionOf(ends[i].Entry)
+		if !buried && ends[i].Seq > 0 {
+			gone, err = keeper.Delete(ctx, ends[i], d)
+			switch {
+			case errors.Is(err, journal.ErrConflict):
+				return done, notErased(s, errChanged)
+			case errors.Is(err, journal.ErrUnknown):
+				return done, fmt.Errorf("session %s may or may not be erased: run the command again: %w", s, err)
+			case err != nil:
+				return done, err
+			}
+		}
+		if err := keeper.Erase(ctx, s); err != nil {
+			return done, fmt.Errorf("session %s: the erasure is not complete: run the command again: %w", s, err)
+		}
+		if ends[i].Seq > 0 {
+			done = append(done, erasure{s, gone})
+		}
+	}
+	return done, nil
+}
+
+func notErased(id content.SessionID, why error) error {
+	return fmt.Errorf("session %s is not erased: %w", id, why)
+}
+
+// erasable returns the last entry of a session that can be erased, or whose erasure can be completed. Of one that is closed
+// to this user, only what its driver wrote in the clear says whether it is at rest.
+func (k keeper) erasable(ctx context.Context, id content.SessionID) (journal.Record, error) {
+	last, err := k.cell.Journal().Last(ctx, id)
+	if err != nil {
+		return last, err
+	}
+	if gone, buried := events.DeletionOf(last.Entry); buried {
+		if !gone.Erased {
+			return last, notErased(id, fmt.Errorf("it %s", gone))
+		}
+		return last, nil
+	}
+	if last.Entry.Sealing == nil {
+		return last, notErased(id, fmt.Errorf("it is not sealed, so its content cannot be erased alone: \"turnlog sessions rm %s\" deletes all of it", id))
+	}
+	state, head, err := k.client.Read(ctx, id)
+	kinds := last.Entry.Kinds()
+	switch _, closed := errors.AsType[*events.SealedError](err); {
+	case closed && len(kinds) > 0 && kinds[len(kinds)-1] == events.KindParked:
+		return last, nil
+	case closed:
+		return last, notErased(id, errors.New("without its seal key (--seal-key) it cannot be seen whether it is at rest"))
+	case err != nil:
+		return last, err
+	case head.Seq != last.Seq:
+		return last, notErased(id, errChanged)
+	}
+	if err := k.atRest(ctx, state); err != nil {
+		return last, notErased(id, err)
+	}
+	return last, nil
+}

@@ -1,0 +1,70 @@
+// Package seals keeps the keys of sealed sessions: it lists them, wraps them with another seal key, and destroys
+// them, which erases the content of their sessions.
+//
+// A cell has the keys only wrapped, in its stream SEALS. Destroying one does not need the seal key.
+package seals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/sealing"
+)
+
+// Keys are the keys of a cell's sealed sessions. It is safe for concurrent use.
+type Keys struct {
+	stored *sealing.Keys
+}
+
+// Of returns the keys of a cell, with its seal keys.
+func Of(c *jetstream.Cell) *Keys {
+	return &Keys{sealing.New(api.New(c.Conn()), layout.New(c.Namespace()), c.SealRing())}
+}
+
+// Children returns the sessions that have content of a session because they worked for it, and those of theirs.
+func (k *Keys) Children(ctx context.Context, of content.SessionID) ([]content.SessionID, error) {
+	all, err := k.stored.Stored(ctx, jetstream.AllSessions)
+	return sealing.Children(all, of), err
+}
+
+// Destroy removes the wrapped key of a session. The server overwrites its bytes.
+func (k *Keys) Destroy(ctx context.Context, s content.SessionID) error {
+	return k.stored.Destroy(ctx, s)
+}
+
+// Rewrapped says what Rewrap did.
+type Rewrapped struct {
+	Sessions int `json:"sessions"`  // whose keys are there
+	Done     int `json:"rewrapped"` // of these, now
+}
+
+// Rewrap wraps the keys of all sessions with the first seal key of the ring that are wrapped with another one. An
+// interrupted Rewrap can be repeated. Its error names the sessions whose keys it could not wrap; it wraps the others.
+func (k *Keys) Rewrap(ctx context.Context) (out Rewrapped, err error) {
+	all, err := k.stored.Stored(ctx, jetstream.AllSessions)
+	if err != nil {
+		return out, err
+	}
+	var failed []error
+	sessions := make(map[content.SessionID]bool)
+	for _, at := range all {
+		sessions[at.Session] = true
+		done, err := k.stored.Rewrap(ctx, at)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return out, fmt.Errorf("wrap keys again: %w", context.Cause(ctx))
+		case err != nil:
+			failed = append(failed, err)
+		case done:
+			out.Done++
+		}
+	}
+	out.Sessions = len(sessions)
+	return out, errors.Join(slices.Clip(failed)...)
+}

@@ -201,7 +201,7 @@ func (d *driver) takeOne(ctx context.Context, env commands.Envelope) error {
 	case err == nil && d.Head.Seq == before:
 		count(name, "ignored")
 		if commands.IsAsk(env.Command) && !d.State.Handled(env.ID) {
-			d.Publish(events.Refused{Command: env.ID}) // without a reason: it had no effect
+			d.Publish(events.Refused{Command: env.ID, After: d.Head.Seq}) // without a reason: it had no effect
 		}
 	}
 	return err
@@ -209,7 +209,7 @@ func (d *driver) takeOne(ctx context.Context, env commands.Envelope) error {
 
 // refused tells the sender of a command, or the schedule that sent it, why it has no effect.
 func (d *driver) refused(ctx context.Context, id string, r *commands.Rejection) {
-	d.Publish(events.Refused{Command: id, Reason: r.Reason, Detail: r.Detail})
+	d.Publish(events.Refused{Command: id, Reason: r.Reason, Detail: r.Detail, After: d.Head.Seq})
 	if schedule.KeyOf(id) != "" {
 		d.node.firing.Refused(ctx, id, r)
 	}

@@ -45,7 +45,14 @@ type ask struct {
 	lane    events.Lane
 	seq     uint64 // on its lane; 0: not yet known
 	outcome chan error
+	refused *refusal    // whose entries have not arrived yet; nil: none
 	silence *time.Timer // until the refusal counts as lost; nil: the command may still be handled
+}
+
+// refusal is the outcome of a command that caused no entry.
+type refusal struct {
+	after uint64 // the last entry when it was refused: it comes over another subscription
+	err   error
 }
 
 // attach joins a session in the state that it is in at from.Head. It listens to live
@@ -158,7 +165,7 @@ func (r *remote) hear(ev events.Event) {
 		if refused.Reason != "" {
 			err = &commands.Rejection{Reason: refused.Reason, Detail: refused.Detail}
 		}
-		r.answer(refused.Command, err)
+		r.refuse(refused.Command, refusal{refused.After, err})
 	}
 	r.watcher.Live(ev)
 	r.observers.ShowLive(ev)
@@ -179,7 +186,11 @@ func (r *remote) take(rec journal.Record) {
 	r.answerLocked(rec.Entry.Cause, nil)
 	r.moveCursors(rec.Entry.Cursors)
 	for _, a := range slices.Clone(r.asks) {
-		r.passOver(a)
+		if a.refused != nil && a.refused.after <= r.head.Seq {
+			r.answerLocked(a.id, a.refused.err)
+		} else {
+			r.passOver(a)
+		}
 	}
 	r.watcher.Applied(r.state, rec)
 	r.verifyLocked()
@@ -203,10 +214,21 @@ func (r *remote) passOver(a *ask) {
 	switch {
 	case r.state.Handled(a.id): // when it was asked before
 		r.answerLocked(a.id, nil)
-	case a.seq != 0 && a.seq <= r.cursors[a.lane] && a.silence == nil:
+	case a.refused == nil && a.seq != 0 && a.seq <= r.cursors[a.lane] && a.silence == nil:
 		a.silence = time.AfterFunc(refusalDelay, func() {
 			r.answer(a.id, &commands.Rejection{Reason: session.ReasonPassedOver, Detail: "the session handled it without effect, and the reason was lost"})
 		})
+	}
+}
+
+// refuse answers a command once everything has arrived that the session knew when it refused it.
+func (r *remote) refuse(id string, why refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if why.after <= r.head.Seq {
+		r.answerLocked(id, why.err)
+	} else if i := slices.IndexFunc(r.asks, func(a *ask) bool { return a.id == id }); i >= 0 {
+		r.asks[i].refused = &why
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
@@ -13,7 +14,7 @@ import (
 func newRemote() *remote {
 	return &remote{
 		id: "s", state: loop.New("s"), news: make(chan struct{}, 1), cursors: make(map[events.Lane]uint64),
-		watcher: session.Watcher{Applied: func(*loop.State, journal.Record) {}},
+		watcher: session.Watcher{Applied: func(*loop.State, journal.Record) {}, Live: func(events.Event) {}},
 	}
 }
 
@@ -42,5 +43,29 @@ func TestACommandThatWasRecordedBeforeIsNotPassedOver(t *testing.T) {
 		}
 	default:
 		t.Error("the command waits to be taken for lost")
+	}
+}
+
+// A refusal comes over another subscription than entries, and may be faster. Its client must not see a session that
+// is older than what was refused.
+func TestARefusalWaitsForTheEntriesBeforeIt(t *testing.T) {
+	t.Parallel()
+	r := newRemote()
+	a := &ask{id: "in", seq: 7, outcome: make(chan error, 1)}
+	r.asks = []*ask{a}
+	r.hear(events.Refused{Command: "in", Reason: "busy", After: 2})
+	for n := range uint64(2) {
+		select {
+		case err := <-a.outcome:
+			t.Fatalf("answered after entry %d: %v", n, err)
+		default:
+		}
+		r.take(journal.Record{
+			Head:  journal.Head{Seq: n + 1},
+			Entry: events.Entry{Session: "s", Seq: n + 1, Cursors: []events.Cursor{{Seq: 7}}, Events: []events.Event{events.Warning{}}},
+		})
+	}
+	if e, ok := errors.AsType[*commands.Rejection](<-a.outcome); !ok || e.Reason != "busy" {
+		t.Errorf("the answer is %v", e)
 	}
 }

@@ -151,7 +151,7 @@ func sessionSamples() []Event {
 		SessionClosed{Reason: "done", By: "ada", User: "web"},
 		ModelSwitched{Model: "scripted:y", Data: []byte("replies: []"), By: "ada", User: "web"},
 		SessionDeleted{By: "ada", User: "ada", Reason: "asked to", Expired: true, Erased: true},
-		Refused{Command: "cmd-8", Reason: "busy", Detail: "turn-3 is open"},
+		Refused{Command: "cmd-8", Reason: "busy", Detail: "turn-3 is open", After: 12},
 	}
 }
 

@@ -151,6 +151,7 @@ type Refused struct {
 	Command string `msgpack:"c" json:"command"` // id of the envelope
 	Reason  string `msgpack:"r" json:"reason"`  // stable code
 	Detail  string `msgpack:"d,omitempty" json:"detail,omitempty"`
+	After   uint64 `msgpack:"s,omitempty" json:"after,omitempty"` // the last entry when it was refused, which the client reads first; 0: an earlier release
 }
 
 // Phase is what a task is doing, derived from its events.

@@ -263,14 +263,14 @@ func TestEntriesOfLaterReleasesAreShownRaw(t *testing.T) {
 
 func TestSealedEntriesAreShownByTheirKinds(t *testing.T) {
 	t.Parallel()
-	e, payload, head, err := journal.Link(journal.Head{}, events.Entry{
+	_, payload, head, err := journal.Link(journal.Head{}, events.Entry{
 		Session: "s", Cause: "c", Sealing: events.NewSealing(seal.New()),
 		Events: []events.Event{events.DriverClaimed{Epoch: 1, Node: "n1"}, events.Warning{Message: "content"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err = events.Decode(payload)
+	e, err := events.Decode(payload)
 	var b strings.Builder
 	if err := NewPrinter(&b, Style{}, false).Entry(journal.Record{Head: head, Entry: e, Payload: payload, Err: err}); err != nil {
 		t.Fatal(err)

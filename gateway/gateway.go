@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/page"
 	"github.com/turnlog/turnlog/gateway/internal/people"
 	"github.com/turnlog/turnlog/model/registry"
 )
@@ -95,7 +96,7 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g.api = humago.New(g.mux, spec)
 	g.routes()
-	g.mux.HandleFunc("/", g.nothing)
+	g.mux.HandleFunc("/", g.others)
 	g.handler = g.guard(g.mux)
 	return g, nil
 }
@@ -120,8 +121,11 @@ func (g *Gateway) routes() {
 	g.fleetRoutes()
 }
 
-// nothing answers requests for what there is not.
-func (g *Gateway) nothing(w http.ResponseWriter, r *http.Request) {
+// others answers requests that are not for the API: for the page, and for what there is not.
+func (g *Gateway) others(w http.ResponseWriter, r *http.Request) {
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && page.Serve(w, r) {
+		return
+	}
 	problem(http.StatusNotFound, "not_found", r.Method+" "+r.URL.Path+" is not part of this API", "GET /openapi.json lists what is").write(w)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnlog/turnlog/gateway/internal/page"
 	"github.com/turnlog/turnlog/gateway/internal/people"
 )
 
@@ -56,8 +57,16 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		problem(http.StatusForbidden, "cross_origin", "a page of another site sent this request", "send it from the gateway's own page, or from a program with a token").write(w)
 	}))
 	inner := origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, page.Prefix) && r.Method == http.MethodGet { // the same for everyone
+			next.ServeHTTP(w, r)
+			return
+		}
 		p, err := g.identify(r)
-		if err != nil {
+		switch {
+		case err != nil && r.Method == http.MethodGet && r.URL.Path == "/":
+			page.Enter(w, r)
+			return
+		case err != nil:
 			err.write(w)
 			return
 		}

@@ -212,13 +212,16 @@ func (r *reader) help(t *testing.T, c command) {
 	}
 }
 
-// witness serves at an address that its command line names.
-const witness = "turnlog witness --sign-key"
+// These serve at an address that their command line names.
+const (
+	witness = "turnlog witness --sign-key"
+	gateway = "turnlog gateway --listen"
+)
 
 // endless are the programs that run until they are stopped, with what they print when they are ready.
 var endless = map[string]string{
 	"turnlog server": `(?m)^nats://`, "turnlog dev": "is up at", "driver-node": "node started", "tool-worker": "worker started",
-	"turnlog notary --sign-key": "log of heads opened", witness: `(?m)^http://`,
+	"turnlog notary --sign-key": "log of heads opened", witness: `(?m)^http://`, gateway: `http://`,
 	"go run ./examples/custom-tool-worker turnlog-4222": "on offer",
 }
 
@@ -252,7 +255,7 @@ func (r *reader) run(t *testing.T, c command) {
 			p.screen.Await(t, "ends it")
 		}
 		have = p.screen.String()
-	case name == witness:
+	case name == witness || name == gateway:
 		address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(text)
 		p := r.start(t, strings.Replace(text, address, "127.0.0.1:0", 1), endless[name])
 		r.moved = append(r.moved, address, p.screen.AwaitMatch(t, `http://(127\.0\.0\.1:\d+)/`))

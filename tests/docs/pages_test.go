@@ -41,6 +41,10 @@ var pages = map[string]page{
 			"until observer events plan-7 -o jsonl | grep -q '\"parked\"'; do :; done", // then its node writes nothing unsigned
 		},
 	},
+	"docs/gateway.md": {
+		servers: 1,
+		before:  []string{"driver-node --tools fs &"},
+	},
 	"docs/mcp.md": {
 		skip: map[string]string{
 			`turnlog tools ls --mcp 'files=npx -y @modelcontextprotocol/server-filesystem .'`:                                          needsNode,

@@ -289,7 +289,7 @@ const welcome = `Turnlog is up at %s. In another terminal of this user:
   turnlog sessions ls %s
   observer tail %s
 
-Over HTTP it is at %s
+Its page is at %s
 
 Ctrl-C ends it; sessions are kept.
 `

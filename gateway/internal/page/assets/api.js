@@ -1,0 +1,36 @@
+// Requests to the gateway's API.
+
+// Problem is an error that the gateway describes.
+export class Problem extends Error {
+  constructor(status, document) {
+    super([document.detail ?? document.title, document.do].filter(Boolean).join(': '))
+    this.status = status
+  }
+}
+
+async function request(method, path, body, headers) {
+  let response
+  try {
+    response = await fetch(path, {
+      method, headers: { ...headers, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    })
+  } catch {
+    throw new Problem(0, { title: 'The gateway does not answer', do: 'check that it runs; this page goes on when it is back' })
+  }
+  if (response.status === 401) location.reload() // which asks for a token
+  const text = await response.text()
+  let value = {}
+  try { value = text === '' ? {} : JSON.parse(text) } catch { value = { title: text.slice(0, 200) } }
+  if (!response.ok) throw new Problem(response.status, value)
+  return value
+}
+
+export const get = (path) => request('GET', path)
+
+// key returns the name of a new command, by which the gateway knows a repetition.
+export const key = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
+
+export const post = (path, body, name = key()) => request('POST', path, body ?? {}, { 'Idempotency-Key': name })
+
+export const at = (...parts) => '/api/' + parts.map(encodeURIComponent).join('/')

@@ -1,0 +1,188 @@
+// The page: its views by address, keys, and what waits.
+import { get, key, post } from './api.js'
+import { age, clip, fill, h, money } from './dom.js'
+import { inbox } from './inbox.js'
+import { open } from './session.js'
+
+const main = document.getElementById('main')
+const notice = document.getElementById('notice')
+const pollEvery = 4000
+
+let leave = () => {} // ends the view
+let me = {}
+
+// tell shows what happened, or an error.
+function tell(what) {
+  notice.hidden = !what
+  notice.className = what instanceof Error ? 'bad' : ''
+  notice.textContent = what instanceof Error ? what.message : what
+}
+
+// repeat runs a function now and again while the page is seen, and returns how to end that.
+function repeat(run) {
+  let over = false, timer
+  const next = async () => {
+    clearTimeout(timer)
+    if (!document.hidden) await run().catch((err) => !over && tell(err))
+    if (!over) timer = setTimeout(next, pollEvery)
+  }
+  next()
+  return () => { over = true; clearTimeout(timer) }
+}
+
+const busy = (view) => view.contains(document.activeElement) && ['TEXTAREA', 'INPUT', 'SELECT'].includes(document.activeElement.tagName)
+
+const views = {
+  inbox: (view) => {
+    const show = async () => { if (!busy(view)) count(await inbox(view, tell, show)) }
+    return repeat(show)
+  },
+
+  sessions: (view) => {
+    const search = h('input', { type: 'search', 'aria-label': 'Search', placeholder: 'Search by title or ID', 'data-focus': true })
+    const state = h('select', { 'aria-label': 'State' }, ['', 'working', 'approval', 'idle', 'closed', 'aside'].map((s) => h('option', { value: s }, s || 'every state')))
+    const owner = h('input', { 'aria-label': 'Person', placeholder: 'Person', size: 10 })
+    const agent = h('input', { 'aria-label': 'Agent', placeholder: 'Agent', size: 10 })
+    const rows = h('tbody')
+    const note = h('p.quiet.small')
+    let limit = 100
+    const show = async () => {
+      const q = new URLSearchParams({ limit })
+      for (const [name, field] of Object.entries({ search, state, owner, agent })) if (field.value.trim()) q.set(name, field.value.trim())
+      const { sessions } = await get('/api/sessions?' + q)
+      const selected = rows.querySelector('.selected')?.dataset.id
+      fill(rows, sessions.map((s) => h('tr', { 'data-row': true, 'data-id': s.session, 'data-href': '#/s/' + s.session, class: s.session === selected ? 'selected' : null },
+        h('td', null, h('span.tag.' + s.state, null, s.state)),
+        h('td.title', null, h('a', { href: '#/s/' + s.session }, s.title || s.session)),
+        h('td.wide.small', null, s.agent?.name ?? ''), h('td.wide.small', null, clip(s.model, 30)), h('td.wide.small', null, s.owner ?? ''),
+        h('td.number.wide', null, s.turns), h('td.number.wide', null, s.usage.input_tokens + s.usage.output_tokens), h('td.number.wide', null, money(s.usage)),
+        h('td.number', null, age(s.changed_at)))))
+      fill(note, sessions.length === 0 ? 'No session is like that.' : sessions.length === limit ? [h('button', { onclick: () => { limit *= 2; show() } }, 'More')] : '')
+    }
+    for (const field of [search, state, owner, agent]) field.addEventListener('input', () => show().catch(tell))
+    fill(view, h('h1', null, 'Sessions'), starter(), h('div.bar', null, search, state, agent, owner),
+      h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Table' }, h('table', null, h('thead', null, h('tr', null, ['State', 'Title'].map((t) => h('th', null, t)), ['Agent', 'Model', 'Person'].map((t) => h('th.wide', null, t)),
+        ['Turns', 'Tokens', 'Cost'].map((t) => h('th.number.wide', null, t)), h('th.number', null, 'Age'))), rows)), note)
+    return repeat(show)
+  },
+
+  fleet: (view) => repeat(async () => {
+    const [workers, agents, models, dead] = await Promise.all([get('/api/workers').catch(() => ({ workers: [] })), get('/api/agents'), get('/api/models'), get('/api/dead')])
+    fill(view, h('h1', null, 'Fleet'),
+      h('h2', null, 'Workers'),
+      workers.workers.length === 0 && h('p', null, h('span.tag.warn', null, 'no worker'), ' Calls of tools wait until one starts: "tool-worker". A node with --tools runs those itself.'),
+      h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Table' }, h('table', null, h('thead', null, h('tr', null, h('th', null, 'Queue'), h('th', null, 'Worker'), h('th', null, 'Tools'))),
+        h('tbody', null, workers.workers.map((w) => h('tr', null, h('td', null, w.queue), h('td.small', null, w.worker), h('td.small', null, w.tools.filter((t) => t !== 'turnlog_gate').join(', '))))))),
+      dead.aside.length + dead.calls.length > 0 && h('p', null, h('span.tag.warn', null, 'stuck'), ' ', h('a', { href: '#/inbox' }, `${dead.calls.length} calls and ${dead.aside.length} sessions`), ' need a decision.'),
+      h('h2', null, 'Agents'), agents.agents.length === 0 ? h('p.quiet', null, 'None is published: "turnlog agents publish" does so.')
+        : h('ul', null, agents.agents.map((a) => h('li', null, h('strong', null, a.name), ' ', h('span.quiet.small', null, a.version), ' ', a.description ?? ''))),
+      h('h2', null, 'Models'), h('p', null, 'Default: ', h('code', null, models.default)), h('p.small.quiet', null, models.providers.map((p) => p.usage).join(' · ')),
+      h('p.small.quiet', null, '"turnlog doctor" examines nodes, streams, clocks and permissions.'))
+  }),
+
+  usage: (view) => repeat(async () => {
+    const { usage } = await get('/api/usage')
+    fill(view, h('h1', null, 'Usage'), usage.length === 0 && h('p.quiet', null, 'Nothing was used yet.'),
+      h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Table' }, h('table', null, h('thead', null, h('tr', null, ['Model', 'Agent', 'Person'].map((t) => h('th', null, t)), ['Sessions', 'Turns', 'Tokens in', 'Tokens out', 'Cost'].map((t) => h('th.number', null, t)))),
+        h('tbody', null, usage.map((u) => h('tr', null, h('td', null, clip(u.model, 40)), h('td', null, u.agent ?? ''), h('td', null, u.owner ?? ''), h('td.number', null, u.sessions), h('td.number', null, u.turns),
+          h('td.number', null, u.usage.input_tokens), h('td.number', null, u.usage.output_tokens), h('td.number', null, money(u.usage))))))),
+      h('p.small.quiet', null, 'A cost is shown where the provider or the price list of the model gave one.'))
+  }),
+}
+
+// starter opens a session with a first message.
+function starter() {
+  if (me.role === 'viewer') return null
+  const text = h('textarea', { rows: 2, 'aria-label': 'First message', placeholder: 'Start a session: what should be done?' })
+  const agent = h('input', { 'aria-label': 'Agent of the new session', placeholder: 'Agent', size: 12 })
+  const model = h('input', { 'aria-label': 'Model of the new session', placeholder: 'Model (default)', size: 18 })
+  let name = key() // a retry opens no second session
+  return h('form.card', { onsubmit: async (e) => {
+    e.preventDefault()
+    if (!text.value.trim()) return
+    try {
+      const body = { text: text.value.trim() }
+      if (agent.value.trim()) body.agent = agent.value.trim()
+      if (model.value.trim()) body.model = model.value.trim()
+      const opened = await post('/api/sessions', body, name)
+      name = key()
+      location.hash = '#/s/' + opened.session
+    } catch (err) { tell(err) }
+  } }, text, h('div.bar', null, h('button.main', null, 'Start'), agent, model))
+}
+
+const waiting = document.getElementById('waiting')
+
+function count(n) {
+  waiting.hidden = n === 0
+  waiting.textContent = n
+  waiting.setAttribute('aria-label', n + ' waiting')
+  document.title = (n > 0 ? `(${n}) ` : '') + 'Turnlog'
+}
+
+async function route() {
+  leave()
+  leave = () => {}
+  tell('')
+  const [name, id] = location.hash.replace(/^#\//, '').split('/')
+  for (const a of document.querySelectorAll('nav a')) {
+    if (a.getAttribute('href') === '#/' + (name === 's' ? 'sessions' : name || 'inbox')) a.setAttribute('aria-current', 'page')
+    else a.removeAttribute('aria-current')
+  }
+  const view = h('div')
+  fill(main, view)
+  if (name !== 's') {
+    leave = (views[name] ?? views.inbox)(view)
+    return
+  }
+  let gone = false
+  leave = () => { gone = true }
+  try {
+    const stop = await open(view, decodeURIComponent(id ?? ''), tell)
+    if (gone) stop()
+    else leave = stop
+  } catch (err) { tell(err) }
+}
+
+let prefix = ''
+
+function move(by) {
+  const rows = [...main.querySelectorAll('[data-row]')]
+  const from = rows.findIndex((r) => r.classList.contains('selected'))
+  const to = rows[Math.min(rows.length - 1, Math.max(0, from + by))]
+  rows.forEach((r) => r.classList.toggle('selected', r === to))
+  to?.scrollIntoView({ block: 'nearest' })
+}
+
+addEventListener('keydown', (e) => {
+  if (e.key === 'Escape') document.activeElement?.blur()
+  if (e.ctrlKey || e.metaKey || e.altKey || ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.target.tagName)) return
+  const row = main.querySelector('.selected')
+  const go = { gi: 'inbox', gs: 'sessions', gf: 'fleet', gu: 'usage' }[prefix + e.key]
+  prefix = e.key === 'g' ? 'g' : ''
+  if (go) location.hash = '#/' + go
+  else if (e.key === 'j') move(1)
+  else if (e.key === 'k') move(-1)
+  else if (e.key === '?') document.getElementById('help').showModal()
+  else if (e.key === '/') main.querySelector('[data-focus]')?.focus()
+  else if (e.key === 'Enter' && row?.dataset.href && e.target.tagName !== 'A') location.hash = row.dataset.href
+  else if (['a', 'd', 'l'].includes(e.key)) row?.querySelector(`[data-key=${e.key}]`)?.click()
+  else return
+  e.preventDefault()
+})
+
+addEventListener('hashchange', route)
+
+try {
+  me = await get('/api/me')
+  document.getElementById('who').textContent = `${me.name} (${me.role})`
+} catch (err) { tell(err) }
+route()
+
+// look counts what waits, in every view.
+async function look() {
+  const [{ approvals }, dead] = await Promise.all([get('/api/approvals'), get('/api/dead')])
+  count(approvals.length + dead.calls.length)
+}
+addEventListener('decided', () => look().catch(tell))
+repeat(async () => { if (location.hash && location.hash !== '#/inbox') await look() })

@@ -1,0 +1,93 @@
+// What waits for people, in all sessions: approvals, and calls that lost their workers.
+import { at, get, post } from './api.js'
+import { age, fill, h, json } from './dom.js'
+import { shown } from './session.js'
+
+const later = new Set() // what the person put aside in this tab: it stays pending
+
+export async function inbox(view, tell, refresh) {
+  const [{ approvals }, dead] = await Promise.all([get('/api/approvals'), get('/api/dead')])
+  const waiting = approvals.length + dead.calls.length
+  if (same(view, [approvals, dead, [...later]])) return waiting // what a person is writing stays
+  const now = approvals.filter((a) => !later.has(a.session + a.id))
+  const put = approvals.filter((a) => later.has(a.session + a.id))
+  fill(view, h('h1', null, 'Inbox'),
+    now.length + dead.calls.length + dead.aside.length === 0 && h('p.quiet', null, put.length > 0 ? 'Nothing else waits for a decision.' : 'Nothing waits for a decision.'),
+    now.map((a) => card(a, tell, refresh)),
+    dead.calls.length > 0 && h('h2', null, 'Calls that lost their workers'),
+    dead.calls.map((c) => deadCard(c, tell, refresh)),
+    dead.aside.length > 0 && h('h2', null, 'Sessions that no node drives'),
+    dead.aside.map((s) => h('div.card', null, h('h2', null, h('a', { href: '#/s/' + s.session }, s.session)),
+      h('p.small', null, `It broke ${s.broke.length} times: ${s.broke.join(', ')}. "turnlog dead retry ${s.session}" has it driven again.`))),
+    put.length > 0 && [h('h2', null, 'Later'), put.map((a) => card(a, tell, refresh))])
+  return waiting
+}
+
+const last = new WeakMap()
+
+// same reports whether an element shows this already, and keeps it.
+export function same(view, what) {
+  const text = JSON.stringify(what)
+  if (last.get(view) === text) return true
+  last.set(view, text)
+  return false
+}
+
+// card shows a pending approval, with what may be done about it.
+export function card(a, tell, done) {
+  const name = a.session + a.id
+  const node = h('article.card', { tabindex: -1, 'data-row': true, 'aria-label': `${a.tool} in ${a.title || a.session}` })
+  const decide = async (body) => {
+    document.activeElement?.blur()
+    for (const b of node.querySelectorAll('button')) b.disabled = true
+    try {
+      await post(at('approvals', a.session, a.id), { shown: a.digest, ...body })
+      tell(body.decision === 'approve' ? `Approved: ${a.tool}` : `Denied: ${a.tool}`)
+    } catch (err) {
+      tell(err)
+      for (const b of node.querySelectorAll('button')) b.disabled = false
+    }
+    dispatchEvent(new Event('decided'))
+    done()
+  }
+  const buttons = h('div.bar')
+  const extra = h('div')
+  const approve = h('button.main', { 'data-key': 'a', onclick: () => decide({ decision: 'approve' }) }, 'Approve')
+  const ask = (label, value, text, make) => {
+    const field = h('textarea', { rows: value ? 8 : 2, 'aria-label': label, class: value ? 'code' : null })
+    field.value = value
+    const send = h('button.main', { onclick: () => {
+      try { decide(make(field.value)) } catch { tell(new Error('These arguments are not JSON: correct them')) }
+    } }, text)
+    fill(extra, h('label', null, label), field, h('div.bar', null, send, h('button', { onclick: () => fill(extra) }, 'Back')))
+    field.focus()
+  }
+  if (a.may_decide) {
+    buttons.append(approve,
+      h('button', { onclick: () => ask('Arguments that the tool gets instead', json(a.input), 'Approve with these', (text) => ({ decision: 'approve', input: JSON.parse(text) })) }, 'Edit…'),
+      h('button', { title: a.covers, onclick: () => decide({ decision: 'approve', always: true }), disabled: !a.covers }, 'Always'),
+      h('button.bad', { 'data-key': 'd', onclick: () => ask('Reason, which the model sees', '', 'Deny', (reason) => ({ decision: 'deny', reason })) }, 'Deny…'),
+      h('button', { 'data-key': 'l', onclick: () => { later.has(name) ? later.delete(name) : later.add(name); done() } }, later.has(name) ? 'Back to the inbox' : 'Later'))
+  } else {
+    buttons.append(h('span.quiet.small', null, 'Others decide this.'))
+  }
+  fill(node,
+    h('h2', null, h('strong', null, a.tool), ' in ', h('a', { href: '#/s/' + a.session }, a.title || a.session)),
+    h('p.small.quiet', null, [a.asks, a.agent && 'agent ' + a.agent, a.owner && 'opened by ' + a.owner, a.expires_at && 'expires ' + new Date(a.expires_at).toLocaleString()].filter(Boolean).join(' · ')),
+    shown(a), a.covers && h('p.small.quiet', null, '"Always" covers ' + a.covers + '.'), buttons, extra)
+  return node
+}
+
+function deadCard(c, tell, done) {
+  const settle = async (body) => {
+    try { await post(at('dead', c.session, c.call), body) } catch (err) { tell(err) }
+    done()
+  }
+  const repeats = c.effects !== 'read_only' && c.effects !== 'idempotent'
+  return h('article.card', { tabindex: -1, 'data-row': true },
+    h('h2', null, h('strong', null, c.tool), ' in ', h('a', { href: '#/s/' + c.session }, c.session)),
+    h('p.small.quiet', null, `Lost ${c.lost.length} of ${c.attempts} attempts` + (c.lost.length > 0 ? ', the last ' + age(c.lost.at(-1).at) + ' ago' : '') + '. A retry may run it twice: its effects are ' + c.effects + '.'),
+    h('pre', null, json(c.input)),
+    h('div.bar', null, h('button', { onclick: () => settle({ action: 'retry', may_repeat: repeats }) }, 'Retry'),
+      h('button.bad', { onclick: () => settle({ action: 'drop' }) }, 'Drop')))
+}

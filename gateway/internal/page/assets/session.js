@@ -1,0 +1,282 @@
+// One session: its transcript as it is written, and its journal.
+import { at, get, post } from './api.js'
+import { clip, fill, h, json, money, span } from './dom.js'
+import { card, same } from './inbox.js'
+import { markdown } from './markdown.js'
+
+const shownAtFirst = 200 // items of a long transcript
+
+// open shows a session in a view, and returns a function that ends it.
+export async function open(view, id, tell) {
+  const s = new Session(view, id, tell)
+  await s.start()
+  return () => s.stop()
+}
+
+class Session {
+  constructor(view, id, tell) {
+    Object.assign(this, { view, id, tell, pieces: new Map(), items: [], from: 0, results: new Map(), ended: false })
+  }
+
+  async start() {
+    this.facts = h('p.bar.small.quiet')
+    this.questions = h('section', { 'aria-label': 'Waits for a decision' })
+    this.talk = h('ol.talk', { 'aria-live': 'polite', 'aria-label': 'Transcript' })
+    this.writing = h('div.text.live', { hidden: true })
+    this.input = h('textarea', { rows: 2, 'aria-label': 'Message', placeholder: 'Write a message; Ctrl-Enter sends it', 'data-focus': true })
+    this.input.addEventListener('keydown', (e) => { if (e.key === 'Enter' && (e.ctrlKey || e.metaKey)) this.send() })
+    this.actions = h('div.bar')
+    this.compose = h('form.compose', { onsubmit: (e) => { e.preventDefault(); this.send() }, hidden: true }, this.input, this.actions)
+    this.journal = h('section.entries')
+    const tabs = h('div.bar', { role: 'tablist' })
+    const talking = h('div', null, this.questions, this.talk, this.writing, this.compose)
+    const tab = (name, show, on) => h('button', { role: 'tab', type: 'button', 'aria-selected': on, onclick: (e) => {
+      for (const b of tabs.children) b.setAttribute('aria-selected', b === e.target)
+      talking.hidden = show !== talking
+      this.journal.hidden = show !== this.journal
+      if (show === this.journal) this.showJournal()
+    } }, name)
+    this.journal.hidden = true
+    tabs.append(tab('Conversation', talking, true), tab('Journal', this.journal, false))
+    this.heading = h('h1', null, this.id)
+    fill(this.view, this.heading, this.facts, tabs, talking, this.journal)
+    await Promise.all([this.look(), this.read()])
+    this.listen()
+  }
+
+  stop() {
+    this.ended = true
+    this.events?.close()
+  }
+
+  // look reads what the session is and waits for.
+  async look() {
+    const s = await get(at('sessions', this.id))
+    if (this.ended) return
+    this.may = s.may
+    this.heading.textContent = s.title || this.id
+    fill(this.facts, h('span.tag.' + s.state, null, s.state),
+      [this.id, clip(s.model, 40), s.agent && 'agent ' + s.agent.name, s.turns + (s.turns === 1 ? ' turn' : ' turns'),
+        s.usage.input_tokens + s.usage.output_tokens + ' tokens', s.usage.cost_micros && money(s.usage)].filter(Boolean).map((x) => h('span', null, x)))
+    const open = !['closed', 'deleted'].includes(s.state)
+    this.compose.hidden = !(open && s.may.drive)
+    const working = s.turn !== undefined && s.turn !== ''
+    fill(this.actions, h('button.main', { type: 'submit' }, working ? 'Add to the turn' : 'Send'),
+      working && h('button', { type: 'button', onclick: () => this.act('cancel', {}) }, 'Cancel the turn'))
+    const { approvals } = await get('/api/approvals?session=' + encodeURIComponent(this.id))
+    if (!same(this.questions, approvals)) fill(this.questions, approvals.map((a) => card(a, this.tell, () => this.look())))
+  }
+
+  // read reads the transcript from its beginning.
+  async read() {
+    const t = await get(at('sessions', this.id, 'transcript'))
+    if (this.ended) return
+    this.items = t.items
+    this.cursor = t.cursor
+    this.pieces.clear()
+    this.results.clear()
+    this.from = Math.max(0, this.items.length - shownAtFirst)
+    for (const item of this.items) this.learn(item)
+    fill(this.talk, this.from > 0 && this.earlier(), this.items.slice(this.from).map((i) => this.item(i)))
+    this.write()
+    scrollTo(0, document.body.scrollHeight)
+  }
+
+  earlier() {
+    const row = h('li', null, h('button', { onclick: () => {
+      const from = Math.max(0, this.from - shownAtFirst)
+      const more = this.items.slice(from, this.from).map((i) => this.item(i))
+      this.from = from
+      row.after(...more.filter(Boolean))
+      if (from === 0) row.remove()
+      else row.firstChild.textContent = `Show earlier (${from} more)`
+    } }, `Show earlier (${this.from} more)`))
+    return row
+  }
+
+  // learn keeps results, which are shown with their calls.
+  learn(item) {
+    for (const p of item.parts ?? []) {
+      if (p.result) this.results.set(p.result.call_id, p.result)
+    }
+  }
+
+  // item shows an item of the transcript. Results are part of their calls.
+  item(item) {
+    if (item.kind === 'user') return h('li', null, h('div.user', null, plain(item)))
+    if (item.kind === 'assistant') {
+      return h('li', null, (item.parts ?? []).map((p) => {
+        if (p.kind === 'text') return h('div.text', null, markdown(p.text ?? ''))
+        if (p.call) return this.call(p.call)
+        if (p.kind === 'reasoning') return h('details.call', null, h('summary', null, 'Reasoning'), h('pre', null, p.text ?? ''))
+        return h('p.quiet', null, `[${p.kind}]`)
+      }))
+    }
+    const text = plain(item)
+    return text && !item.parts.some((p) => p.result) ? h('li.quiet.small', null, item.kind + ': ' + clip(text, 2000)) : null
+  }
+
+  // call shows a call with its result, if there is one.
+  call(call) {
+    const node = h('details.call', { 'data-call': call.id })
+    this.fillCall(node, call)
+    node.call = call
+    return node
+  }
+
+  fillCall(node, call) {
+    const r = this.results.get(call.id)
+    const state = r ? r.status : 'open'
+    const tone = !r ? 'working' : r.status === 'ok' ? 'good' : r.status === 'denied' || r.is_error ? 'bad' : 'warn'
+    fill(node, h('summary', null, h('strong', null, call.name), h('span.what', null, clip(JSON.stringify(call.input ?? {}), 120)), h('span.tag.' + tone, null, state)),
+      shown(call), r && h('pre', null, clip(outputOf(r), 20000)))
+  }
+
+  append(item) {
+    this.items.push(item)
+    this.learn(item)
+    const row = this.item(item)
+    if (row) this.stick(() => this.talk.append(row))
+  }
+
+  // stick keeps the end in sight if it was.
+  stick(change) {
+    const end = innerHeight + scrollY > document.body.scrollHeight - 80
+    change()
+    if (end) scrollTo(0, document.body.scrollHeight)
+  }
+
+  listen() {
+    if (this.ended) return
+    this.events = new EventSource(at('sessions', this.id, 'events') + '?after=' + encodeURIComponent(this.cursor))
+    this.events.addEventListener('entry', (e) => { this.seen(e); this.entry(JSON.parse(e.data)) })
+    this.events.addEventListener('piece', (e) => { this.seen(e); this.piece(JSON.parse(e.data)) })
+    this.events.addEventListener('void', (e) => { this.seen(e); this.pieces.clear(); this.write() })
+    this.events.addEventListener('trouble', (e) => this.tell(new Error(JSON.parse(e.data).detail)))
+    this.events.addEventListener('end', () => { this.stop(); this.tell('The session was deleted.') })
+    this.events.onopen = () => this.tell('')
+    this.events.onerror = () => {
+      this.tell('Not connected; trying again…')
+      if (this.events.readyState === EventSource.CLOSED && !this.ended) setTimeout(() => this.listen(), 1000)
+    }
+  }
+
+  seen(e) { if (e.lastEventId) this.cursor = e.lastEventId }
+
+  piece(p) {
+    if (p.kind !== 'text' || p.op !== 'append') return
+    this.pieces.set(p.part, (this.pieces.get(p.part) ?? '') + p.text)
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = undefined
+      this.stick(() => this.write())
+    })
+  }
+
+  write() {
+    const parts = [...this.pieces.keys()].sort((a, b) => a - b).map((n) => this.pieces.get(n))
+    this.writing.hidden = parts.length === 0
+    fill(this.writing, parts.map((text) => markdown(text)))
+  }
+
+  // entry follows the journal. What changes the transcript in another way than by adding to it has it read again.
+  entry(e) {
+    for (const ev of e.events ?? []) {
+      switch (ev.kind) {
+        case 'input_accepted':
+          ev.items.forEach((i) => this.append(i))
+          break
+        case 'reply_recorded':
+          this.pieces.clear()
+          this.write()
+          ;(ev.items ?? []).forEach((i) => this.append(i))
+          break
+        case 'tool_result_received':
+          this.results.set(ev.result.call_id, ev.result)
+          for (const node of this.talk.querySelectorAll('details.call')) {
+            if (node.call?.id === ev.result.call_id) this.fillCall(node, node.call)
+          }
+          break
+        case 'mutation_finished': case 'memory_recalled':
+          this.read().catch(this.tell)
+          break
+      }
+    }
+    clearTimeout(this.soon)
+    this.soon = setTimeout(() => this.look().catch(this.tell), 60)
+    if (!this.journal.hidden) this.showJournal()
+  }
+
+  async send() {
+    const text = this.input.value.trim()
+    if (text === '') return
+    const before = this.input.value
+    this.input.value = ''
+    try {
+      await post(at('sessions', this.id, 'input'), { text })
+    } catch (err) {
+      this.input.value = before
+      this.tell(err)
+    }
+  }
+
+  async act(what, body) {
+    try { await post(at('sessions', this.id, what), body) } catch (err) { this.tell(err) }
+    this.look().catch(this.tell)
+  }
+
+  // showJournal shows the newest entries, with the verdict on all of them. Idle time is one line.
+  async showJournal() {
+    try {
+      const s = await get(at('sessions', this.id))
+      const from = Math.max(0, s.journal.seq - 500)
+      const rows = []
+      for (let after = from; ;) {
+        const page = await get(at('sessions', this.id, 'entries') + `?limit=500&after=${after}`)
+        rows.push(...page.entries)
+        if (page.entries.length === 0 || rows.length >= 500) break
+        after = page.entries.at(-1).seq
+      }
+      const v = (await get(at('sessions', this.id, 'verify'))).verdict
+      let last = 0
+      fill(this.journal,
+        h('p', null, h('span.tag.' + (v.faults.length === 0 ? 'good' : 'bad'), null, v.faults.length === 0 ? 'verified: ' + v.level : 'broken'),
+          ` ${v.entries} entries. `, v.faults.map((f) => h('span', null, `Entry ${f.seq}: ${f.kind}, ${f.what}. `))),
+        h('details', null, h('summary.small.quiet', null, 'What is not proved'), h('ul.small', null, v.not_proved.map((x) => h('li', null, x)))),
+        from > 0 && h('p.quiet.small', null, `The newest 500 entries; "observer events ${this.id}" shows all.`),
+        rows.map((e) => {
+          const now = new Date(e.at).getTime()
+          const idle = last && now - last > 10_000 ? h('p.gap', null, span((now - last) / 1000) + ' without entries') : null
+          last = now
+          return [idle, h('details.entry', null,
+            h('summary', null, h('span.seq', null, e.seq), h('span.quiet.small.wide', null, new Date(e.at).toLocaleTimeString()), h('span', null, e.kinds.join(', '))),
+            h('pre', null, json(e.events)))]
+        }))
+    } catch (err) { this.tell(err) }
+  }
+}
+
+const plain = (item) => (item.parts ?? []).map((p) => p.text ?? (p.media ? `[${p.media.name ?? p.kind}]` : '')).filter(Boolean).join('\n')
+
+const outputOf = (r) => (r.output ?? []).map((p) => p.text ?? (p.data !== undefined ? json(p.data) : `[${p.media?.name ?? p.kind}]`)).join('\n')
+
+// shown shows the arguments of a call: a change of a file as what is removed and added.
+export function shown(call) {
+  const input = call.input ?? {}
+  const old = input.old_text ?? input.old ?? input.search
+  const now = input.new_text ?? input.new ?? input.replace ?? (typeof input.content === 'string' ? input.content : undefined)
+  if (typeof input.patch === 'string') return h('pre', null, input.patch.split('\n').map(diffLine))
+  if (typeof now === 'string' && (typeof old === 'string' || typeof input.path === 'string')) {
+    const lines = [...(old ?? '').split('\n').filter((l) => old).map((l) => '-' + l), ...now.split('\n').map((l) => '+' + l)]
+    return h('pre', null, input.path ? input.path + '\n' : '', lines.map(diffLine))
+  }
+  if (Array.isArray(input.argv)) {
+    const { argv, ...rest } = input
+    return [h('pre', null, '$ ' + argv.map((a) => /^[\w./=:@%+,-]+$/.test(a) ? a : JSON.stringify(a)).join(' ')), Object.keys(rest).length > 0 && h('pre', null, json(rest))]
+  }
+  return h('pre', null, json(input))
+}
+
+function diffLine(line) {
+  const tone = line.startsWith('+') ? 'line-add' : line.startsWith('-') ? 'line-del' : 'line'
+  return h('span.' + tone, null, line + '\n')
+}

@@ -1,0 +1,79 @@
+// Package page serves the page of a gateway: sessions, their transcripts as they are written, and one inbox for what
+// waits for people.
+//
+// The one idea: the page is a client of the gateway's public API, in the browser. Its files are part of the binary, need
+// no build and load nothing from elsewhere. Text of models and tools only ever becomes text nodes, never HTML, and the
+// Content-Security-Policy permits no script but that of the page.
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"net/http"
+	"path"
+	"time"
+)
+
+//go:embed assets
+var files embed.FS
+
+// Policy is the Content-Security-Policy of the page.
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// Prefix begins the paths of the files that the page loads.
+const Prefix = "/page/"
+
+// types are those of the files, so that they do not depend on the machine.
+func typeOf(name string) string {
+	switch path.Ext(name) {
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return "text/html; charset=utf-8"
+}
+
+// Serve serves the page, or one of its files below Prefix. It reports whether there is such a file.
+func Serve(w http.ResponseWriter, r *http.Request) bool {
+	name, ok := "index.html", r.URL.Path == "/"
+	if !ok {
+		if len(r.URL.Path) <= len(Prefix) || r.URL.Path[:len(Prefix)] != Prefix {
+			return false
+		}
+		name = r.URL.Path[len(Prefix):]
+	}
+	return serve(w, r, name, http.StatusOK)
+}
+
+// Enter asks a browser without a token for one.
+func Enter(w http.ResponseWriter, r *http.Request) {
+	serve(w, r, "enter.html", http.StatusUnauthorized)
+}
+
+func serve(w http.ResponseWriter, r *http.Request, name string, status int) bool {
+	data, err := files.ReadFile(path.Join("assets", name))
+	if errors.Is(err, fs.ErrNotExist) || err != nil {
+		return false
+	}
+	sum := sha256.Sum256(data)
+	h := w.Header()
+	h.Set("Content-Type", typeOf(name))
+	h.Set("Content-Security-Policy", Policy)
+	h.Set("Cache-Control", "no-cache") // the browser asks whether its copy is still right
+	if status != http.StatusOK {
+		w.WriteHeader(status)
+		_, _ = w.Write(data) // the browser may be gone
+		return true
+	}
+	h.Set("ETag", `"`+hex.EncodeToString(sum[:12])+`"`)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+	return true
+}

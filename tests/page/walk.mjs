@@ -1,0 +1,102 @@
+// The walk through the page: node walk.mjs ADDRESS TOKEN FOLDER. It prints a line with what it needs done and waits for
+// an answer on stdin, and ends with an error at the first thing that is wrong. Screenshots go to the folder.
+import assert from 'node:assert/strict'
+import { createInterface } from 'node:readline'
+import AxeBuilder from '@axe-core/playwright'
+import { chromium } from 'playwright-core'
+
+const [address, token, folder] = process.argv.slice(2)
+const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
+const please = async (what) => {
+  console.log('please ' + what)
+  await answers.next()
+}
+
+const browser = await chromium.launch({
+  executablePath: '/usr/bin/chromium',
+  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+})
+const wide = await browser.newContext({ viewport: { width: 1200, height: 800 }, colorScheme: 'light' })
+const page = await wide.newPage()
+page.setDefaultTimeout(20_000)
+const broken = []
+page.on('pageerror', (err) => broken.push(err.message))
+page.on('dialog', () => broken.push('a dialog opened'))
+
+const see = async (name, on = page) => {
+  await on.screenshot({ path: `${folder}/${name}.png` })
+  const { violations } = await new AxeBuilder({ page: on }).analyze()
+  assert.deepEqual(violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => `${name}: ${v.id} ${v.nodes[0].target}`), [])
+}
+
+// A browser without a token is asked for it, and keeps it out of the address.
+await page.goto(address)
+await see('token')
+await page.fill('#token', token)
+await page.click('button')
+await page.waitForSelector('article')
+assert.equal(new URL(page.url()).search, '')
+
+// The inbox shows what will be done. The keyboard suffices to deny it with a reason.
+await see('inbox')
+assert.match(await page.textContent('article'), /\$ sh -c "echo hi"/)
+await page.keyboard.press('j')
+await page.keyboard.press('d')
+await page.keyboard.type('not today')
+await page.click('article button.main:has-text("Deny")')
+await page.waitForSelector('text=Nothing waits for a decision')
+
+// The session says so. What a model wrote as HTML is text.
+await page.goto(address + '#/sessions')
+await page.waitForSelector('tbody tr')
+await see('sessions')
+await page.keyboard.press('j')
+await page.keyboard.press('Enter')
+await page.waitForSelector('.talk strong:has-text("bold")')
+assert.match(await page.textContent('.talk'), /<img src=x onerror=alert\(1\)>/)
+assert.match(await page.textContent('details.call'), /denied/)
+await see('session')
+
+// An approval in the session, with other arguments.
+await page.keyboard.press('/')
+await page.keyboard.type('again')
+await page.keyboard.press('Control+Enter')
+await page.click('article button:has-text("Edit")')
+await page.fill('article textarea', '{"argv":["sh","-c","echo edited"]}')
+await page.click('text=Approve with these')
+await page.waitForSelector('details.call .tag.good')
+await page.click('details.call:last-of-type summary >> nth=-1')
+await page.waitForFunction(() => document.querySelector('.talk').textContent.includes('edited'))
+
+// The gateway dies and comes back while input arrives: nothing is missing, nothing twice.
+await please('stop the gateway')
+await page.waitForSelector('#notice:has-text("Not connected")')
+await please('send the text meanwhile')
+await please('start the gateway')
+await page.waitForFunction(() => [...document.querySelectorAll('.user')].some((x) => x.textContent === 'meanwhile'))
+await page.waitForFunction(() => [...document.querySelectorAll('.talk .text')].filter((x) => x.textContent.includes('You said meanwhile')).length === 1)
+assert.equal(await page.locator('.user', { hasText: 'meanwhile' }).count(), 1)
+
+// The journal, with its verdict.
+await page.click('button:has-text("Journal")')
+await page.waitForSelector('.tag:has-text("verified: chain")')
+await see('journal')
+
+for (const view of ['fleet', 'usage']) {
+  await page.goto(`${address}#/${view}`)
+  await page.waitForSelector('main td')
+  await see(view)
+}
+
+// A phone, at night: nothing is wider than the screen.
+const narrow = await browser.newContext({ viewport: { width: 390, height: 780 }, colorScheme: 'dark', storageState: await wide.storageState() })
+const phone = await narrow.newPage()
+for (const [view, sign] of [['sessions', 'tbody tr'], ['s/walk', '.talk .user'], ['inbox', 'h1'], ['usage', 'td']]) {
+  await phone.goto(`${address}#/${view}`)
+  await phone.waitForSelector(sign)
+  assert.ok(await phone.evaluate(() => document.documentElement.scrollWidth <= innerWidth), view + ' is wider than the screen')
+  await see('phone-' + view.replace('/', '-'), phone)
+}
+assert.deepEqual(broken, [])
+await browser.close()
+process.exit(0)

@@ -54,7 +54,7 @@ func Signature(line []byte) string {
 func decode(text []byte) ([]byte, error) {
 	out := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
 	n, err := base64.StdEncoding.Strict().Decode(out, text)
-	if err == nil && bytes.ContainsAny(text, "\r\n") {
+	if err == nil && base64.StdEncoding.EncodedLen(n) != len(text) { // it skipped newlines
 		err = base64.CorruptInputError(0)
 	}
 	if err != nil {

@@ -2,17 +2,24 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
+	"strings"
 
+	"github.com/turnlog/turnlog/audit/explain"
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/loop"
 )
 
 func (g *Gateway) callRoutes() {
 	const call = "/api/sessions/{id}/calls/{call}"
 	handle(g, op(http.MethodGet, "/api/sessions/{id}/calls", "List the open calls of a session", http.StatusOK, 404, 410), g.listCalls)
+	handle(g, op(http.MethodGet, call, "Explain a call: who asked for it, what let it run, what came of it", http.StatusOK, 404, 410), g.explainCall)
 	handle(g, op(http.MethodPost, call+"/cancel", "Cancel one call; its turn goes on", http.StatusOK, 403, 404, 409, 410), g.cancelCall)
 	handle(g, op(http.MethodPost, call+"/detach", "Send a running call to the background", http.StatusOK, 403, 404, 409, 410), g.detachCall)
 	handle(g, op(http.MethodGet, "/api/dead", "List the calls that lost their workers, and sessions that nodes do not drive", http.StatusOK), g.listDead)
@@ -33,6 +40,43 @@ func (g *Gateway) listCalls(ctx context.Context, in *SessionPath) (*callsOut, er
 	out := &callsOut{}
 	out.Body.Calls = report.OpenCalls(s.state)
 	return out, nil
+}
+
+type explainedOut struct {
+	Body struct {
+		Text string          `json:"text" doc:"in sentences, each with the entry that says so"`
+		Call json.RawMessage `json:"call" doc:"the same as data"`
+	}
+}
+
+func (g *Gateway) explainCall(ctx context.Context, in *CallPath) (*explainedOut, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	reader := explain.NewCallReader(string(in.Call))
+	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
+		if err == nil {
+			err = reader.Add(rec)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	c, err := reader.Call()
+	if errors.Is(err, explain.ErrNoCall) || errors.Is(err, explain.ErrSeveral) {
+		return nil, problem(http.StatusNotFound, "no_call", err.Error(), "GET …/transcript has the ID of each call")
+	}
+	out := &explainedOut{}
+	var text strings.Builder
+	if err == nil {
+		err = render.Explain(&text, render.Style{}, c)
+	}
+	if err == nil {
+		out.Body.Call, err = events.MarshalView(c)
+	}
+	out.Body.Text = text.String()
+	return out, err
 }
 
 // CallPath is the part of a request that names a call.

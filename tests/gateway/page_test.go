@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/turnlog/turnlog/events"
 )
 
 // A browser without a token is asked for one. With the printed address it gets the page, and the token becomes a cookie
@@ -94,6 +96,32 @@ func TestOpenAPIDescribesEveryOperation(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+// TestACallIsExplained has the gateway say what a journal records about a call.
+func TestACallIsExplained(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		g := w.gateway()
+		defer g.stop()
+		w.drive()
+		id := g.open(map[string]any{"text": "go"})
+		w.Until(id, events.KindTurnFinished)
+		g.do(http.MethodGet, "/api/sessions/"+string(id)+"/calls/none", nil).problem(t, http.StatusNotFound, "no_call")
+
+		s := w.Start("calls", "replies:\n  - calls: [{name: nothing, input: {a: 1}}]\n  - text: done\n")
+		if _, err := s.RunText(w.Ctx, "go"); err != nil {
+			t.Fatal(err)
+		}
+		var out struct {
+			Text string
+			Call struct{ Tool, Status string }
+		}
+		g.ok(http.MethodGet, "/api/sessions/calls/calls/t1-r1-c1", nil).in(t, &out)
+		if out.Call.Tool != "nothing" || out.Call.Status != "error" || !strings.Contains(out.Text, "nothing") {
+			t.Errorf("the call is explained as %+v", out)
 		}
 	})
 }

@@ -55,6 +55,9 @@ await page.keyboard.press('Enter')
 await page.waitForSelector('.talk strong:has-text("bold")')
 assert.match(await page.textContent('.talk'), /<img src=x onerror=alert\(1\)>/)
 assert.match(await page.textContent('details.call'), /denied/)
+await page.click('details.call summary')
+await page.click('text=Why did this run?')
+await page.waitForFunction(() => document.querySelector('details.call').textContent.includes('not today'))
 await see('session')
 
 // An approval in the session, with other arguments.

@@ -129,7 +129,18 @@ class Session {
     const state = r ? r.status : 'open'
     const tone = !r ? 'working' : r.status === 'ok' ? 'good' : r.status === 'denied' || r.is_error ? 'bad' : 'warn'
     fill(node, h('summary', null, h('strong', null, call.name), h('span.what', null, clip(JSON.stringify(call.input ?? {}), 120)), h('span.tag.' + tone, null, state)),
-      shown(call), r && h('pre', null, clip(outputOf(r), 20000)))
+      shown(call), r && h('pre', null, clip(outputOf(r), 20000)), this.explained(call))
+  }
+
+  // explained says on demand who asked for a call, what let it run, and what came of it.
+  explained(call) {
+    const text = h('pre', { hidden: true })
+    return [h('button', { type: 'button', onclick: async () => {
+      try {
+        text.textContent = (await get(at('sessions', this.id, 'calls', call.id))).text
+        text.hidden = false
+      } catch (err) { this.tell(err) }
+    } }, 'Why did this run?'), text]
   }
 
   append(item) {

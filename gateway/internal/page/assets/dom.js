@@ -5,6 +5,7 @@ export function h(tag, attributes, ...children) {
   const [name, ...classes] = tag.split('.')
   const node = document.createElement(name)
   if (classes.length > 0) node.className = classes.join(' ')
+  if (name === 'pre') node.tabIndex = 0 // a long one scrolls, also with the keyboard
   for (const [key, value] of Object.entries(attributes ?? {})) {
     if (key.startsWith('on')) node.addEventListener(key.slice(2), value)
     else if (key.startsWith('aria-') && value != null) node.setAttribute(key, String(value))

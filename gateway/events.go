@@ -56,7 +56,7 @@ func (g *Gateway) events(ctx context.Context, in *eventsIn) (*huma.StreamRespons
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it has the context of its request
 		r, w := humago.Unwrap(hc)
-		g.serveEvents(r.Context(), w, f)
+		g.serveEvents(r.Context(), w, f, native{})
 	}}, nil
 }
 
@@ -125,7 +125,26 @@ type sse struct {
 
 	began time.Time // of what was written since the last flush
 	late  bool      // the reader is slow
+
+	speaks dialect
+	last   bool // nothing follows
 }
+
+// dialect is how a protocol says what happens in a session.
+type dialect interface {
+	// show writes an event of the stream and reports whether it was the last one.
+	show(e *sse, ev stream.Event) (last bool)
+
+	// stop writes why the stream stops here: reconnect or trouble.
+	stop(e *sse, p *Problem)
+}
+
+// native is the dialect of /api.
+type native struct{}
+
+func (native) stop(e *sse, p *Problem) { e.event("trouble", nil, jsonOf(p)) }
+
+func (e *sse) put(ev stream.Event) { e.last = e.last || e.speaks.show(e, ev) }
 
 // cutAfter is how many times its patience a write may take before the connection is cut.
 const cutAfter = 3
@@ -159,8 +178,7 @@ func (e *sse) flush() error {
 	return err //nolint:wrapcheck // only whether there is one counts
 }
 
-// show writes an event of the stream.
-func (e *sse) show(ev stream.Event) {
+func (native) show(e *sse, ev stream.Event) (last bool) {
 	switch {
 	case ev.Entry != nil:
 		data, err := audit.EntryJSON(*ev.Entry)
@@ -168,6 +186,10 @@ func (e *sse) show(ev stream.Event) {
 			data = jsonOf(problem(http.StatusInternalServerError, "unreadable", err.Error(), "a newer gateway can read the entry"))
 		}
 		e.event("entry", &ev.Cursor, data)
+		if d, ok := events.DeletionOf(ev.Entry.Entry); ok {
+			e.event("end", nil, jsonOf(map[string]string{"reason": d.String()}))
+			return true
+		}
 	case ev.Piece != nil:
 		e.event("piece", &ev.Cursor, jsonOf(ev.Piece))
 	case ev.Void != nil:
@@ -178,12 +200,13 @@ func (e *sse) show(ev stream.Event) {
 		case events.Refused:
 			kind = "refused"
 		case events.StateChanged:
-			return // entries say it
+			return false // entries say it
 		}
 		if data, err := events.MarshalEvent(ev.Live); err == nil {
 			e.event(kind, nil, data)
 		}
 	}
+	return false
 }
 
 // heard is an update of a session, or why there are no more.
@@ -193,16 +216,16 @@ type heard struct {
 	over   bool
 }
 
-// serveEvents writes a stream until the reader leaves, is too slow, or the session is deleted.
-func (g *Gateway) serveEvents(ctx context.Context, w http.ResponseWriter, f following) {
+// serveEvents writes a stream until the reader leaves, is too slow, or nothing follows, as when the session is deleted.
+func (g *Gateway) serveEvents(ctx context.Context, w http.ResponseWriter, f following, speaks dialect) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
-	e := &sse{out: bufio.NewWriter(w), rc: http.NewResponseController(w), slow: g.limits.Patience}
+	e := &sse{out: bufio.NewWriter(w), rc: http.NewResponseController(w), slow: g.limits.Patience, speaks: speaks}
 	_ = e.rc.SetReadDeadline(time.Time{}) // nothing more is read, and a deadline would end the request
 	e.begin()
 	w.WriteHeader(http.StatusOK)
-	if f.place.Position != 0 { // a reader that leaves before the first event continues here
+	if _, ok := speaks.(native); ok && f.place.Position != 0 { // a reader that leaves before the first event continues here
 		_, _ = e.out.WriteString("id: " + f.place.String() + "\n\n")
 	}
 	if e.flush() != nil {
@@ -237,8 +260,12 @@ func (g *Gateway) serveEvents(ctx context.Context, w http.ResponseWriter, f foll
 // reconnect tells the reader to continue at once, here or at another gateway.
 func (e *sse) reconnect(why string) {
 	e.begin()
-	_, _ = e.out.WriteString("retry: 500\n")
-	e.event("reconnect", nil, jsonOf(map[string]string{"reason": why}))
+	if _, ok := e.speaks.(native); ok {
+		_, _ = e.out.WriteString("retry: 500\n")
+		e.event("reconnect", nil, jsonOf(map[string]string{"reason": why}))
+	} else {
+		e.speaks.stop(e, problem(http.StatusServiceUnavailable, "reconnect", why, "continue at once, here or at another gateway"))
+	}
 	_ = e.flush()
 }
 
@@ -255,7 +282,7 @@ func (g *Gateway) write(ctx context.Context, e *sse, s *stream.Stream, all <-cha
 		case <-beat.C:
 			e.begin()
 			_, _ = e.out.WriteString(": \n\n")
-			if g.disconnected() {
+			if _, ok := e.speaks.(native); ok && g.disconnected() {
 				e.event("trouble", nil, jsonOf(noNATS()))
 			}
 		case h := <-all:
@@ -291,20 +318,17 @@ func (g *Gateway) take(ctx context.Context, e *sse, s *stream.Stream, h heard) (
 		e.reconnect("the stream ended")
 		return true
 	case h.err != nil:
-		e.event("trouble", nil, jsonOf(g.problemOf(ctx, h.err)))
-		_ = e.flush()
-		return true
+		e.speaks.stop(e, g.problemOf(ctx, h.err))
+		e.last = true
 	case h.update.Record == nil:
-		s.Live(h.update.Live, e.show)
-		return false
+		s.Live(h.update.Live, e.put)
+	default:
+		s.Entry(*h.update.Record, e.put)
 	}
-	s.Entry(*h.update.Record, e.show)
-	if d, ok := events.DeletionOf(h.update.Record.Entry); ok {
-		e.event("end", nil, jsonOf(map[string]string{"reason": d.String()}))
+	if e.last {
 		_ = e.flush()
-		return true
 	}
-	return false
+	return e.last
 }
 
 // jsonOf returns a value of this package as JSON on one line.

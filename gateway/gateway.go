@@ -119,6 +119,7 @@ func (g *Gateway) routes() {
 	g.callRoutes()
 	g.recordRoutes()
 	g.fleetRoutes()
+	g.openaiRoutes()
 }
 
 // others answers requests that are not for the API: for the page, and for what there is not.
@@ -126,7 +127,7 @@ func (g *Gateway) others(w http.ResponseWriter, r *http.Request) {
 	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && page.Serve(w, r) {
 		return
 	}
-	problem(http.StatusNotFound, "not_found", r.Method+" "+r.URL.Path+" is not part of this API", "GET /openapi.json lists what is").write(w)
+	refuse(w, r, problem(http.StatusNotFound, "not_found", r.Method+" "+r.URL.Path+" is not part of this API", "GET /openapi.json lists what is"))
 }
 
 // ServeHTTP serves one request.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -53,8 +54,8 @@ const Cookie = "turnlog_token"
 // guard checks where a request comes from, and from whom, before anything else looks at it.
 func (g *Gateway) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
-	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		problem(http.StatusForbidden, "cross_origin", "a page of another site sent this request", "send it from the gateway's own page, or from a program with a token").write(w)
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, problem(http.StatusForbidden, "cross_origin", "a page of another site sent this request", "send it from the gateway's own page, or from a program with a token"))
 	}))
 	inner := origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, page.Prefix) && r.Method == http.MethodGet { // the same for everyone
@@ -67,14 +68,14 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 			page.Enter(w, r)
 			return
 		case err != nil:
-			err.write(w)
+			refuse(w, r, err)
 			return
 		}
 		if g.enter(w, r) {
 			return
 		}
-		if g.disconnected() && strings.HasPrefix(r.URL.Path, "/api/") {
-			noNATS().write(w)
+		if g.disconnected() && (strings.HasPrefix(r.URL.Path, "/api/") || strings.HasPrefix(r.URL.Path, openaiPath)) {
+			refuse(w, r, noNATS())
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), personKey{}, p)))
@@ -87,12 +88,22 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set("Cache-Control", "no-store")
 		if !g.cfg.Access.serves(r.Host) {
-			problem(http.StatusMisdirectedRequest, "wrong_host", "the gateway is not "+r.Host,
-				"use the address that it printed, or start it with --host "+hostname(r.Host)).write(w)
+			refuse(w, r, problem(http.StatusMisdirectedRequest, "wrong_host", "the gateway is not "+r.Host,
+				"use the address that it printed, or start it with --host "+hostname(r.Host)))
 			return
 		}
 		inner.ServeHTTP(w, r)
 	})
+}
+
+// refuse answers a request with a problem, in the form that its protocol has.
+func refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
+	if strings.HasPrefix(r.URL.Path, openaiPath) {
+		maps.Copy(w.Header(), p.GetHeaders())
+		openaiError(p).Write(w)
+		return
+	}
+	p.write(w)
 }
 
 // serves reports whether requests for a host are for the gateway. A page of another site could have its name

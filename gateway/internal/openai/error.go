@@ -1,0 +1,46 @@
+package openai
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// Error is an error as OpenAI's clients expect it.
+type Error struct {
+	Status  int    `json:"-"`
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Param   string `json:"param,omitempty"`
+	Code    string `json:"code"`
+}
+
+// NewError returns an error with the type that its status has.
+func NewError(status int, code, param, message string) *Error {
+	kind := "invalid_request_error"
+	switch {
+	case status == http.StatusUnauthorized:
+		kind = "authentication_error"
+	case status == http.StatusForbidden:
+		kind = "permission_error"
+	case status >= http.StatusInternalServerError:
+		kind = "server_error"
+	}
+	return &Error{status, message, kind, param, code}
+}
+
+// Error returns what was wrong.
+func (e *Error) Error() string { return e.Message }
+
+// Write writes the error as a response. Clients retry some errors by themselves; a conflict stays one.
+func (e *Error) Write(w http.ResponseWriter) {
+	if e.Status == http.StatusConflict {
+		w.Header().Set("X-Should-Retry", "false")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(e.Status)
+	_ = json.NewEncoder(w).Encode(map[string]*Error{"error": e}) // the client may be gone
+}
+
+func bad(param, message string) *Error {
+	return NewError(http.StatusBadRequest, "invalid_value", param, param+": "+message)
+}

@@ -1,0 +1,233 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected events")
+
+// journals are recorded sessions of all kinds.
+const journals = "../../../tests/replay/testdata"
+
+func recorded(t *testing.T, name string) (all []journal.Record) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(journals, name+".jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rec, err := range audit.Import(bytes.NewReader(raw)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rec)
+	}
+	return all
+}
+
+// follow returns the events of a response after a number.
+func follow(all []journal.Record, id ID, after int64) (out []Event, r *Responses) {
+	r = NewResponses(id, "m", after)
+	s := stream.New(stream.Cursor{})
+	for _, rec := range all {
+		s.Entry(rec, func(ev stream.Event) { r.Show(ev, func(e Event) { out = append(out, e) }) })
+	}
+	return out, r
+}
+
+func line(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestRecordedJournalsHaveTheseResponses(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"approvals", "open_approval", "plain", "cancel", "fail_run", "partial", "replies", "model_lost", "limits", "background"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := recorded(t, name)
+			var b strings.Builder
+			for turn := 1; ; turn++ {
+				part := 1
+				for ; ; part++ {
+					id := ID{"s", turn, part}
+					list, r := follow(all, id, -1)
+					if !r.Begun() {
+						break
+					}
+					fmt.Fprintf(&b, "# %s\n", id)
+					for i, e := range list {
+						fmt.Fprintf(&b, "%s\n", line(t, e.Data))
+						if i > 0 && e.Sequence <= list[i-1].Sequence {
+							t.Errorf("%s: number %d after %d", id, e.Sequence, list[i-1].Sequence)
+						}
+						rest, again := follow(all, id, e.Sequence)
+						if line(t, rest) != line(t, list[i+1:]) && i+1 < len(list) || line(t, again.Response()) != line(t, r.Response()) {
+							t.Errorf("%s: after %d: %s, want %s", id, e.Sequence, line(t, rest), line(t, list[i+1:]))
+						}
+					}
+				}
+				if part == 1 {
+					break
+				}
+				c := NewChat("s", turn, "m")
+				s := stream.New(stream.Cursor{})
+				for _, rec := range all {
+					s.Entry(rec, func(ev stream.Event) {
+						c.Show(ev, func(chunk map[string]any) { fmt.Fprintf(&b, "%s\n", line(t, chunk)) })
+					})
+				}
+				fmt.Fprintf(&b, "%s\n%s\n", line(t, c.Completion()), line(t, c.Failed()))
+			}
+			golden := filepath.Join("testdata", name+".txt")
+			if *update {
+				if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil || string(want) != b.String() {
+				t.Errorf("%v; go test -update; %s", err, b.String())
+			}
+		})
+	}
+}
+
+// entries are those of a turn whose first attempt fails after half of its text.
+func entries() (all []journal.Record) {
+	turn := content.TurnIDFor(1)
+	for i, list := range [][]events.Event{
+		{events.TurnStarted{Turn: turn}, events.RoundStarted{Turn: turn, Round: 1}, events.ModelCallStarted{Turn: turn, Round: 1, Attempt: 1}},
+		{events.ModelCallFailed{Turn: turn, Round: 1, Attempt: 1}, events.ModelCallStarted{Turn: turn, Round: 1, Attempt: 2}},
+		{
+			events.ReplyRecorded{Turn: turn, Round: 1, Attempt: 2, Items: []content.Item{content.AssistantText("Grüße an alle")}},
+			events.TurnFinished{Turn: turn, FinishReason: content.Completed},
+		},
+	} {
+		all = append(all, journal.Record{Head: journal.Head{Seq: uint64(i + 1), Guard: uint64(i + 1)}, Entry: events.Entry{Events: list}})
+	}
+	return all
+}
+
+func delta(attempt, after int, op content.DeltaOp, text string) events.ContentDelta {
+	return events.ContentDelta{Turn: "turn-1", Round: 1, Attempt: attempt, After: after + 1, Delta: content.Delta{Op: op, Kind: content.TextKind, Text: text}}
+}
+
+// live is what a reader receives that is there from the beginning.
+func live(show func(stream.Event)) {
+	all, s := entries(), stream.New(stream.Cursor{})
+	s.Entry(all[0], show)
+	s.Live(delta(1, 0, content.BeginPart, ""), show)
+	s.Live(delta(1, 0, content.AppendPart, "Hal"), show)
+	s.Entry(all[1], show)
+	s.Live(delta(2, 0, content.BeginPart, ""), show)
+	for i, r := range "Grüße an" {
+		s.Live(delta(2, i, content.AppendPart, string(r)), show)
+	}
+	s.Entry(all[2], show)
+}
+
+func TestAReaderContinuesAnywhereWithTheExactText(t *testing.T) {
+	t.Parallel()
+	id := ID{"s", 1, 1}
+	var list []Event
+	r := NewResponses(id, "m", -1)
+	live(func(ev stream.Event) { r.Show(ev, func(e Event) { list = append(list, e) }) })
+	text := func(list []Event) (out string) {
+		for _, e := range list {
+			switch e.Type {
+			case "response.output_text.delta":
+				out += e.Data["delta"].(string)
+			case "turnlog.void":
+				out = ""
+			}
+		}
+		return out
+	}
+	for i, e := range list {
+		rest, again := follow(entries(), id, e.Sequence)
+		got := append(append([]Event{}, list[:i+1]...), rest...)
+		if text(got) != "Grüße an alle" || len(rest) > 0 && rest[0].Sequence <= e.Sequence {
+			t.Errorf("after %d (%s): %q, %s", e.Sequence, e.Type, text(got), line(t, rest))
+		}
+		if line(t, again.Response()) != line(t, r.Response()) {
+			t.Errorf("response %s, want %s", line(t, again.Response()), line(t, r.Response()))
+		}
+	}
+}
+
+func TestAChatContinuesOnlyWhatItSaid(t *testing.T) {
+	t.Parallel()
+	c, text := NewChat("s", 1, "m"), ""
+	live(func(ev stream.Event) {
+		c.Show(ev, func(chunk map[string]any) {
+			if s, ok := chunk["choices"].([]object)[0]["delta"].(object)["content"].(string); ok {
+				text += s
+			}
+		})
+	})
+	if text != "Hal" || c.Failed() == nil || c.Failed().Code != "void" {
+		t.Errorf("%q, %v", text, c.Failed())
+	}
+}
+
+func TestOnlyIDsOfResponsesParse(t *testing.T) {
+	t.Parallel()
+	for _, id := range []ID{{"s", 1, 1}, {"a_b-3", 12, 3}} {
+		if got, err := ParseID(id.String()); got != id || err != nil {
+			t.Errorf("ParseID(%s) = %v, %v", id, got, err)
+		}
+	}
+	for _, bad := range []string{"", "resp_", "resp_s", "resp_s.0", "resp_s.1.1", "resp_s.01", "s.1", "resp_s.1.2.3", "resp_é.1"} {
+		if id, err := ParseID(bad); err == nil {
+			t.Errorf("ParseID(%q) = %v", bad, id)
+		}
+	}
+}
+
+func TestRequestsThatMeanSomethingElseAreRefused(t *testing.T) {
+	t.Parallel()
+	chat := `{"model":"m","messages":[{"role":"system","content":"Be brief"},{"role":"user","content":[{"type":"text","text":"Hi"}]}]`
+	r, bad := ParseChat([]byte(chat + `,"temperature":1,"n":1,"user":"u","tools":[]}`))
+	if bad != nil || r.System != "Be brief" || len(r.Input) != 1 || r.Input[0].Text() != "Hi" || len(r.History) != 0 {
+		t.Fatalf("%+v, %v", r, bad)
+	}
+	for field, value := range map[string]string{
+		"tools": `[{"type":"function"}]`, "n": "2", "logprobs": "true", "temperature": "0.2", "max_tokens": "5", "stop": `["x"]`, "response_format": `{"type":"json_object"}`,
+	} {
+		if _, bad := ParseChat([]byte(chat + `,"` + field + `":` + value + "}")); bad == nil || bad.Param != field || bad.Code != "unsupported_parameter" {
+			t.Errorf("%s: %v", field, bad)
+		}
+	}
+	for body, param := range map[string]string{
+		`{"input":"Hi","store":false}`:                                                                           "store",
+		`{"input":"Hi","previous_response_id":"a","conversation":"b"}`:                                           "conversation",
+		`{"input":[{"role":"assistant","content":"Hi"}]}`:                                                        "input",
+		`{"input":[{"type":"function_call_output","call_id":"c","output":""}]}`:                                  "input[0]",
+		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`: "input[0]",
+		`{"input":[{"type":"mcp_approval_response","approval_request_id":"mcpr_a","approve":true}]}`:             "previous_response_id",
+	} {
+		if _, bad := ParseResponse([]byte(body)); bad == nil || bad.Param != param {
+			t.Errorf("%s: %v, want %s", body, bad, param)
+		}
+	}
+	if _, bad := ParseChat([]byte(`{"messages":[{"role":"user","content":"### Task:\nGenerate a title"}]}`)); bad == nil || bad.Code != "auxiliary_request" {
+		t.Errorf("a request for a title: %v", bad)
+	}
+}

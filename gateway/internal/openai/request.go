@@ -1,0 +1,295 @@
+package openai
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Request is what a client asks for, in either protocol.
+type Request struct {
+	Model      string
+	System     string         // the system prompt; "": none
+	History    []content.Item // before the input
+	Input      []content.Item // empty: only decisions
+	Decisions  []Decision
+	Stream     bool
+	Usage      bool // a chat's stream says what it used
+	Background bool
+
+	Previous     string // a response
+	Conversation string
+}
+
+// Decision is the answer to a question.
+type Decision struct {
+	Approval content.ApprovalID
+	Approve  bool
+	Reason   string
+}
+
+// auxiliary begins the prompts with which chat UIs ask for titles, tags and the like.
+var auxiliary = []string{"### Task:", "Provide a concise, 5-word-or-less title", "Please generate a concise, 5-word-or-less title", "Write a concise title for this conversation"} //nolint:gochecknoglobals,lll // a constant
+
+type fields map[string]json.RawMessage
+
+// parse reads the fields of a request. known are those that count; of others only values that change nothing pass.
+func parse(body []byte, known []string) (fields, *Error) {
+	var f fields
+	if err := json.Unmarshal(body, &f); err != nil {
+		return nil, NewError(http.StatusBadRequest, "invalid_json", "", "the body is not a JSON object: "+err.Error())
+	}
+	for name, value := range f {
+		if !slices.Contains(known, name) && !changesNothing(name, string(value)) {
+			return nil, NewError(http.StatusBadRequest, "unsupported_parameter", name, name+" is not supported: the agent or model of the session decides it. Leave it out")
+		}
+	}
+	return f, nil
+}
+
+// changesNothing reports whether a field has a value that asks for what happens anyway.
+func changesNothing(name, value string) bool {
+	neutral := map[string][]string{
+		"n": {"1"}, "temperature": {"1", "1.0"}, "top_p": {"1", "1.0"}, "frequency_penalty": {"0"}, "presence_penalty": {"0"},
+		"logprobs": {"false"}, "top_logprobs": {"0"}, "tools": {"[]"}, "functions": {"[]"}, "tool_choice": {`"auto"`}, "stop": {"[]"},
+		"parallel_tool_calls": {"true"}, "service_tier": {`"auto"`, `"default"`}, "truncation": {`"disabled"`, `"auto"`},
+		"include": {"[]"}, "logit_bias": {"{}"}, "modalities": {`["text"]`}, "response_format": {`{"type":"text"}`}, "text": {`{"format":{"type":"text"}}`, "{}"},
+	}
+	if value == "null" || slices.Contains([]string{"user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"}, name) {
+		return true
+	}
+	return slices.Contains(neutral[name], strings.ReplaceAll(value, " ", ""))
+}
+
+func (f fields) read(name string, into any) *Error {
+	raw, ok := f[name]
+	if !ok || string(raw) == "null" {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return bad(name, err.Error())
+	}
+	return nil
+}
+
+func firstError(all ...*Error) *Error {
+	for _, e := range all {
+		if e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// ParseChat reads the body of a request for a chat completion.
+func ParseChat(body []byte) (*Request, *Error) {
+	f, err := parse(body, []string{"model", "messages", "stream", "stream_options", "store"})
+	if err != nil {
+		return nil, err
+	}
+	r := &Request{}
+	var messages []message
+	var options struct {
+		Usage bool `json:"include_usage"`
+	}
+	if err := firstError(f.read("model", &r.Model), f.read("messages", &messages), f.read("stream", &r.Stream), f.read("stream_options", &options)); err != nil {
+		return nil, err
+	}
+	r.Usage = options.Usage
+	if err := r.take(messages, "messages"); err != nil {
+		return nil, err
+	}
+	if len(r.Input) == 0 {
+		return nil, bad("messages", "the last message has to be of the user")
+	}
+	for _, begin := range auxiliary {
+		if strings.HasPrefix(strings.TrimSpace(r.Input[0].Text()), begin) {
+			return nil, NewError(http.StatusUnprocessableEntity, "auxiliary_request", "messages",
+				"this asks for a title, tags or the like, which would become part of the session: turn that off in the client, or give it another model for such tasks")
+		}
+	}
+	return r, nil
+}
+
+// ParseResponse reads the body of a request for a response.
+func ParseResponse(body []byte) (*Request, *Error) {
+	f, err := parse(body, []string{"model", "input", "instructions", "stream", "stream_options", "background", "previous_response_id", "conversation", "store"})
+	if err != nil {
+		return nil, err
+	}
+	r := &Request{}
+	store := true
+	if err := firstError(f.read("model", &r.Model), f.read("instructions", &r.System), f.read("stream", &r.Stream), f.read("background", &r.Background),
+		f.read("previous_response_id", &r.Previous), f.read("store", &store), r.readConversation(f["conversation"]), r.readInput(f["input"])); err != nil {
+		return nil, err
+	}
+	switch {
+	case !store:
+		return nil, bad("store", "sessions are journals: everything is stored")
+	case r.Previous != "" && r.Conversation != "":
+		return nil, bad("conversation", "give it or previous_response_id")
+	case len(r.Input) == 0 && len(r.Decisions) == 0:
+		return nil, bad("input", "it has to end with a message of the user, or to be mcp_approval_response items")
+	case len(r.Input) > 0 && len(r.Decisions) > 0:
+		return nil, bad("input", "decide what is asked first, then send the message")
+	case len(r.Decisions) > 0 && r.Previous == "":
+		return nil, bad("previous_response_id", "an mcp_approval_response needs the response that asked")
+	case len(r.History) > 0 && (r.Previous != "" || r.Conversation != ""):
+		return nil, bad("input", "the session has what was said before: send only the new message of the user")
+	}
+	return r, nil
+}
+
+func (r *Request) readConversation(raw json.RawMessage) *Error {
+	if len(raw) == 0 || string(raw) == "null" || json.Unmarshal(raw, &r.Conversation) == nil {
+		return nil
+	}
+	var o struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(raw, &o) != nil || o.ID == "" {
+		return bad("conversation", "it is an ID, or an object with an id")
+	}
+	r.Conversation = o.ID
+	return nil
+}
+
+func (r *Request) readInput(raw json.RawMessage) *Error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && text != "" {
+		r.Input = []content.Item{content.UserText(text)}
+		return nil
+	}
+	var messages []message
+	if err := json.Unmarshal(raw, &messages); err != nil {
+		return bad("input", "it is a text or a list of items")
+	}
+	return r.take(messages, "input")
+}
+
+// message is a message of a chat, or an item of a response's input.
+type message struct {
+	Type    string          `json:"type"`
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+	Calls   json.RawMessage `json:"tool_calls"`
+
+	Request string `json:"approval_request_id"`
+	Approve *bool  `json:"approve"`
+	Reason  string `json:"reason"`
+}
+
+// take sorts messages into the system prompt, the history and the input, which is what the user says last.
+func (r *Request) take(messages []message, param string) *Error {
+	for i, m := range messages {
+		at := fmt.Sprintf("%s[%d]", param, i)
+		switch {
+		case m.Type == "mcp_approval_response":
+			id, ok := strings.CutPrefix(m.Request, "mcpr_")
+			if !ok || m.Approve == nil {
+				return bad(at, "an mcp_approval_response has the approval_request_id of an mcp_approval_request, and approve")
+			}
+			r.Decisions = append(r.Decisions, Decision{content.ApprovalID(id), *m.Approve, m.Reason})
+			continue
+		case m.Type != "" && m.Type != "message":
+			return bad(at, "items of the type "+m.Type+" are not supported")
+		}
+		it := content.Item{}
+		var err error
+		if it.Parts, err = partsOf(m.Content); err != nil {
+			return bad(at, err.Error())
+		}
+		switch m.Role {
+		case "system", "developer":
+			if len(r.History) > 0 {
+				return bad(at, "a system prompt comes first")
+			}
+			r.System = strings.TrimPrefix(r.System+"\n\n"+it.Text(), "\n\n")
+			continue
+		case "user":
+			it.Kind = content.User
+		case "assistant":
+			it.Kind = content.Assistant
+		default:
+			return bad(at, "messages of the role "+m.Role+" are not supported: the session runs its tools")
+		}
+		if m.Calls != nil && string(m.Calls) != "null" && string(m.Calls) != "[]" {
+			return bad(at, "tool_calls are not supported: the session runs its tools")
+		}
+		r.History = append(r.History, it)
+	}
+	if n := len(r.History); n > 0 && r.History[n-1].Kind == content.User {
+		r.Input, r.History = r.History[n-1:], r.History[:n-1:n-1]
+	} else if n > 0 {
+		return bad(param, "the last message has to be of the user")
+	}
+	return nil
+}
+
+// partsOf reads the content of a message.
+func partsOf(raw json.RawMessage) ([]content.Part, error) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return []content.Part{content.TextPart(text)}, nil
+	}
+	var all []struct {
+		Type  string          `json:"type"`
+		Text  string          `json:"text"`
+		Image json.RawMessage `json:"image_url"`
+		Name  string          `json:"filename"`
+		Data  string          `json:"file_data"`
+		File  struct {
+			Name string `json:"filename"`
+			Data string `json:"file_data"`
+		} `json:"file"`
+	}
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, errors.New("its content is neither a text nor a list of parts")
+	}
+	var parts []content.Part
+	for _, p := range all {
+		switch p.Type {
+		case "text", "input_text", "output_text":
+			parts = append(parts, content.TextPart(p.Text))
+		case "image_url", "input_image":
+			var o struct {
+				URL string `json:"url"`
+			}
+			if json.Unmarshal(p.Image, &o.URL) != nil && json.Unmarshal(p.Image, &o) != nil {
+				return nil, errors.New("image_url is missing")
+			}
+			part, err := fileOf("image", o.URL)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, part)
+		case "file", "input_file":
+			part, err := fileOf(p.Name+p.File.Name, p.Data+p.File.Data)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, part)
+		default:
+			return nil, errors.New("parts of the type " + p.Type + " are not supported")
+		}
+	}
+	return parts, nil
+}
+
+// fileOf returns the file that a data URL contains.
+func fileOf(name, url string) (content.Part, error) {
+	head, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
+	kind, _, bad := mime.ParseMediaType(head)
+	raw, err := base64.StdEncoding.DecodeString(data)
+	if !strings.HasPrefix(url, "data:") || !ok || bad != nil || err != nil {
+		return content.Part{}, errors.New("files come as data URLs with base64: nothing is fetched from addresses")
+	}
+	return content.FilePart(name, kind, raw), nil
+}

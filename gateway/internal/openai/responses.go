@@ -1,0 +1,407 @@
+package openai
+
+import (
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+)
+
+// Event is an event of the stream of a response.
+type Event struct {
+	Type     string
+	Sequence int64
+	Data     map[string]any // all of it, also the type and the number
+}
+
+// A sequence number is an entry, counted from that with which the turn starts, and a place after it: the numbers of
+// what the entry says come before those of the pieces of a reply that follows it.
+const (
+	entryShift  = 33
+	pieceStart  = 1 << 20
+	pieceFactor = 8 // how many events a piece can have at most
+)
+
+// Responses projects the stream of a session onto one response. Its stream begins at or before the response.
+type Responses struct {
+	id    ID
+	model string
+	after int64 // nothing is yielded up to this number
+
+	first   uint64 // entry that starts the turn; 0: not seen
+	entry   uint64 // the last one
+	number  int64  // of the next event
+	part    int    // that runs, or ended last
+	ended   bool   // it ended
+	over    bool   // the response is complete
+	created content.Time
+
+	output []*item
+	round  []*item           // calls of the round, in all parts
+	held   int               // items of output before the attempt in flight
+	flight uint64            // entry that starts the attempt in flight; 0: none
+	open   []events.Approval // undecided
+	linked int               // calls of the round that have their IDs
+	usage  content.Usage
+	status string
+	failed *events.RunFailed
+	reason content.FinishReason
+	yield  func(Event)
+}
+
+// NewResponses returns the projection onto a response, without the events up to a sequence number. model is what
+// the response says about who answers.
+func NewResponses(id ID, model string, after int64) *Responses {
+	return &Responses{id: id, model: model, after: after, status: "queued"}
+}
+
+// Begun reports whether the response exists.
+func (r *Responses) Begun() bool { return r.first > 0 && r.part >= r.id.Part }
+
+// Over reports whether the response is complete.
+func (r *Responses) Over() bool { return r.over }
+
+// Part returns the part of the turn that runs, or ended last.
+func (r *Responses) Part() int { return r.part }
+
+// ID returns the ID of the response.
+func (r *Responses) ID() ID { return r.id }
+
+// mine reports whether the part that runs is that of the response.
+func (r *Responses) mine() bool { return r.part == r.id.Part && !r.over }
+
+// Show takes an event of the stream, yields what follows from it, and reports whether the response is complete.
+func (r *Responses) Show(ev stream.Event, yield func(Event)) (over bool) {
+	if r.over {
+		return true
+	}
+	r.yield = yield
+	switch {
+	case ev.Entry != nil:
+		r.record(*ev.Entry)
+	case r.first == 0:
+	case ev.Piece != nil && ev.Piece.Turn.Number() == r.id.Turn:
+		r.piece(*ev.Piece, ev.Cursor)
+	case ev.Void != nil && ev.Void.Turn.Number() == r.id.Turn:
+		r.void(*ev.Void)
+	}
+	return r.over
+}
+
+// emit yields an event with the next number.
+func (r *Responses) emit(kind string, data object) {
+	n := r.number
+	r.number++
+	if !r.mine() || n <= r.after {
+		return
+	}
+	data["type"], data["sequence_number"] = kind, n
+	r.yield(Event{kind, n, data})
+}
+
+func (r *Responses) at(entry uint64, place int64) {
+	r.number = int64(entry-r.first)<<entryShift | place //nolint:gosec // a turn has fewer than 2^20 entries
+}
+
+// record takes an entry.
+func (r *Responses) record(rec journal.Record) {
+	r.entry = rec.Seq
+	turn := content.TurnIDFor(r.id.Turn)
+	for _, ev := range rec.Entry.Events {
+		if s, ok := ev.(events.TurnStarted); ok && s.Turn == turn {
+			r.first, r.created = rec.Seq, rec.Entry.At
+		}
+	}
+	if r.first == 0 || r.over {
+		return
+	}
+	r.at(rec.Seq, 1)
+	decided, asked := false, false
+	for _, ev := range rec.Entry.Events {
+		switch e := any(ev).(type) {
+		case events.ApprovalRequired:
+			asked = r.ask(e.Approval) || asked
+		case events.ApprovalResolved:
+			decided = r.decide(e) || decided
+		default:
+			r.fold(ev)
+		}
+		if r.over {
+			return
+		}
+	}
+	if len(r.open) > 0 && (asked && !r.ended || decided) {
+		r.pause()
+	}
+}
+
+// begin begins a part of the turn.
+func (r *Responses) begin() {
+	r.part, r.ended, r.status, r.output, r.held, r.usage = r.part+1, false, inProgress, nil, 0, content.Usage{}
+	r.emit("response.created", object{"response": r.Response()})
+	r.emit("response.in_progress", object{"response": r.Response()})
+	for _, it := range r.round { // what was asked about goes on
+		if it.status == incomplete {
+			it.status = inProgress
+			r.add(it)
+		}
+	}
+}
+
+func (r *Responses) add(it *item) {
+	it.index = len(r.output)
+	r.output = append(r.output, it)
+	r.emit("response.output_item.added", object{"output_index": it.index, "item": it.json()})
+}
+
+func (r *Responses) done(it *item) {
+	r.emit("response.output_item.done", object{"output_index": it.index, "item": it.json()})
+}
+
+func (r *Responses) ask(a events.Approval) bool {
+	i := slices.IndexFunc(r.round, func(it *item) bool { return it.call == a.CallID })
+	if a.Turn.Number() != r.id.Turn || i >= 0 && r.round[i].status == completed {
+		return false // about a call in the background: it does not hold the turn
+	}
+	if i >= 0 {
+		r.round[i].asked = a.ID
+	}
+	r.open = append(r.open, a)
+	return true
+}
+
+// decide takes a decision, with which the next part begins.
+func (r *Responses) decide(e events.ApprovalResolved) bool {
+	i := slices.IndexFunc(r.open, func(a events.Approval) bool { return a.ID == e.Approval })
+	if i < 0 {
+		return false
+	}
+	r.open = slices.Delete(r.open, i, i+1)
+	if r.ended {
+		r.begin()
+	}
+	return true
+}
+
+// pause ends a part with the questions that are open.
+func (r *Responses) pause() {
+	for _, it := range r.output {
+		if it.status == inProgress {
+			it.status = incomplete
+			r.done(it)
+		}
+	}
+	for _, a := range r.open {
+		it := asks(a)
+		r.add(it)
+		r.done(it)
+	}
+	r.finish(completed)
+}
+
+func (r *Responses) finish(status string) {
+	r.status, r.ended = status, true
+	kind := "response." + status
+	r.emit(kind, object{"response": r.Response()})
+	if r.mine() {
+		r.over = true
+	}
+}
+
+// fold takes a fact of the turn. It comes as any, since a switch over events.Event must have all kinds.
+func (r *Responses) fold(ev any) {
+	turn := content.TurnIDFor(r.id.Turn)
+	switch e := ev.(type) {
+	case events.TurnStarted:
+		if e.Turn == turn {
+			r.begin()
+		}
+	case events.RoundStarted:
+		if e.Turn == turn {
+			r.round, r.linked = nil, 0
+		}
+	case events.ModelCallStarted:
+		if e.Turn == turn {
+			r.held, r.flight = len(r.output), r.entry
+		}
+	case events.ReplyRecorded:
+		r.flight = 0
+	case events.ModelCallFailed:
+		r.missed(stream.Call{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt})
+	case events.ToolCallRequested:
+		if e.Turn == turn && r.linked < len(r.round) {
+			it := r.round[r.linked]
+			it.call, it.input = e.Call.ID, string(e.Call.Input)
+			r.linked++
+		}
+	case events.ToolDispatched:
+		if it := r.callOf(e.Call); it != nil {
+			if len(e.Input) > 0 {
+				it.input = string(e.Input)
+			}
+			r.emit("response.mcp_call.in_progress", object{"output_index": it.index, "item_id": it.id})
+		}
+	case events.ToolDetached:
+		if it := r.callOf(e.Call); it != nil {
+			r.answer(it, e.Placeholder, false)
+		}
+	case events.ToolResultReceived:
+		if it := r.callOf(e.Result.CallID); it != nil && !e.Late {
+			r.answer(it, e.Result.Text(), e.Result.IsError)
+		}
+	case events.UsageUpdated:
+		if e.Turn == turn {
+			r.usage = r.usage.Add(e.Usage)
+		}
+	case events.RunFailed:
+		if e.Turn == turn {
+			r.failed = &e
+		}
+	case events.TurnFinished:
+		if e.Turn == turn {
+			r.end(e.FinishReason)
+		}
+	}
+}
+
+// callOf returns the item of a call that has no result yet.
+func (r *Responses) callOf(id content.CallID) *item {
+	for _, it := range r.round {
+		if it.call == id && it.status == inProgress {
+			return it
+		}
+	}
+	return nil
+}
+
+func (r *Responses) answer(it *item, text string, isError bool) {
+	kind := "response.mcp_call.completed"
+	if it.status, it.output = completed, text; isError {
+		it.status, it.failed, kind = failed, text, "response.mcp_call.failed"
+	}
+	r.emit(kind, object{"output_index": it.index, "item_id": it.id})
+	r.done(it)
+}
+
+// end ends the turn.
+func (r *Responses) end(reason content.FinishReason) {
+	if r.ended {
+		r.begin() // the turn was cancelled, or a limit ended it, while it waited
+	}
+	for _, it := range r.output {
+		if it.status == inProgress {
+			it.status = incomplete
+			r.done(it)
+		}
+	}
+	r.reason = reason
+	switch reason {
+	case content.Cancelled:
+		r.finish("cancelled")
+	case content.MaxTokens, content.Limit, content.Blocked, content.Compaction:
+		r.finish(incomplete)
+	case content.Errored, content.Terminated, content.Other:
+		r.finish(failed)
+	case content.Completed, content.ToolCalls:
+		r.finish(completed)
+	default:
+		r.finish(completed)
+	}
+	r.over = true // no later part follows
+}
+
+// piece takes a piece of a reply.
+func (r *Responses) piece(p stream.Piece, at stream.Cursor) {
+	place := int64(at.Offset)
+	r.at(at.Entry, pieceStart+place*pieceFactor)
+	switch p.Op {
+	case content.BeginPart:
+		it := newItem(p)
+		if it.kind == callKind {
+			r.round = append(r.round, it)
+		}
+		r.add(it)
+		switch it.kind {
+		case messageKind:
+			r.emit("response.content_part.added", object{"item_id": it.id, "output_index": it.index, "content_index": 0, "part": textPart("")})
+		case reasoningKind:
+			r.emit("response.content_part.added", object{
+				"item_id": it.id, "output_index": it.index, "content_index": 0, "part": object{"type": "reasoning_text", "text": ""},
+			})
+		}
+	case content.AppendPart:
+		if it := r.last(); it != nil {
+			it.text.WriteString(p.Text)
+			r.grow(it, p.Text)
+		}
+	case content.CommitPart:
+		if it := r.last(); it != nil {
+			r.commit(it)
+		}
+	}
+}
+
+func (r *Responses) last() *item {
+	if len(r.output) == 0 {
+		return nil
+	}
+	return r.output[len(r.output)-1]
+}
+
+// grow yields what a piece adds. A client that has its beginning gets the rest.
+func (r *Responses) grow(it *item, text string) {
+	if begin := r.number - int64(len(text))*pieceFactor; r.after > begin && r.after < r.number {
+		text = text[(r.after-begin)/pieceFactor:]
+	}
+	switch it.kind {
+	case callKind:
+		r.emit("response.mcp_call_arguments.delta", object{"item_id": it.id, "output_index": it.index, "delta": text})
+	case reasoningKind:
+		r.emit("response.reasoning_text.delta", object{"item_id": it.id, "output_index": it.index, "content_index": 0, "delta": text})
+	default:
+		r.emit("response.output_text.delta", object{"item_id": it.id, "output_index": it.index, "content_index": 0, "delta": text, "logprobs": []object{}})
+	}
+}
+
+// commit ends a part.
+func (r *Responses) commit(it *item) {
+	text := it.text.String()
+	switch it.kind {
+	case callKind: // its result ends the item
+		r.emit("response.mcp_call_arguments.done", object{"item_id": it.id, "output_index": it.index, "arguments": text})
+		return
+	case reasoningKind:
+		r.emit("response.reasoning_text.done", object{"item_id": it.id, "output_index": it.index, "content_index": 0, "text": text})
+		r.emit("response.content_part.done", object{
+			"item_id": it.id, "output_index": it.index, "content_index": 0, "part": object{"type": "reasoning_text", "text": text},
+		})
+	default:
+		r.emit("response.output_text.done", object{"item_id": it.id, "output_index": it.index, "content_index": 0, "text": text, "logprobs": []object{}})
+		r.emit("response.content_part.done", object{"item_id": it.id, "output_index": it.index, "content_index": 0, "part": textPart(text)})
+	}
+	it.status = completed
+	r.done(it)
+}
+
+// void takes the pieces of an attempt back, which ends with the next entry.
+func (r *Responses) void(c stream.Call) {
+	r.output, r.round, r.flight = r.output[:min(r.held, len(r.output))], nil, 0
+	r.at(r.entry+1, 0)
+	r.emit("turnlog.void", object{"output_index": r.held, "round": c.Round, "attempt": c.Attempt})
+}
+
+// missed tells a client about a void attempt of which it got pieces before it came here.
+func (r *Responses) missed(c stream.Call) {
+	if r.flight == 0 {
+		return
+	}
+	next := r.number
+	r.at(r.flight, pieceStart)
+	began := r.number
+	if r.at(r.entry, 0); began < r.after && r.after < r.number {
+		r.emit("turnlog.void", object{"output_index": r.held, "round": c.Round, "attempt": c.Attempt})
+	}
+	r.number, r.flight = next, 0
+}

@@ -1,0 +1,234 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/gateway/internal/openai"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// openaiPath begins the paths for OpenAI's clients.
+const openaiPath = "/v1/"
+
+func (g *Gateway) openaiRoutes() {
+	for pattern, do := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"GET /v1/models":                 g.listOpenAI,
+		"POST /v1/chat/completions":      g.completeChat,
+		"POST /v1/responses":             g.createResponse,
+		"GET /v1/responses/{id}":         g.getResponse,
+		"POST /v1/responses/{id}/cancel": g.cancelResponse,
+	} {
+		g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := do(w, r); err != nil {
+				if e, ok := errors.AsType[*openai.Error](err); ok {
+					e.Write(w)
+					return
+				}
+				refuse(w, r, g.problemOf(r.Context(), err))
+			}
+		})
+	}
+}
+
+// openaiError returns a problem as OpenAI's clients expect it.
+func openaiError(p *Problem) *openai.Error {
+	return openai.NewError(p.Status, strings.TrimPrefix(p.Type, problemType), "", p.Detail+": "+p.Do)
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(jsonOf(v)) // the client may be gone
+}
+
+// maxOpenAIBody bounds a request, which may have files in it.
+const maxOpenAIBody = 8 << 20
+
+func bodyOf(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOpenAIBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, problem(http.StatusRequestEntityTooLarge, "too_large", "the request has more than 8 MiB", "send smaller files")
+	}
+	if err != nil {
+		return nil, problem(http.StatusBadRequest, "truncated", "the body ended early: "+err.Error(), "send the request again, with the same Idempotency-Key")
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a deadline would end a request that waits for its turn
+	return body, nil
+}
+
+// listOpenAI lists the agents, and the default model, as models.
+func (g *Gateway) listOpenAI(w http.ResponseWriter, r *http.Request) error {
+	list, err := g.agents(r.Context(), nil)
+	if err != nil {
+		return err
+	}
+	row := func(id, owner string) map[string]any {
+		return map[string]any{"id": id, "object": "model", "created": 0, "owned_by": owner}
+	}
+	data := []map[string]any{}
+	for _, a := range list.Body.Agents {
+		data = append(data, row(a.Name, "agent"))
+	}
+	if m := g.cfg.Defaults.Model; m != "" && person(r.Context()).MayOpen("") {
+		data = append(data, row(m, "model"))
+	}
+	writeJSON(w, map[string]any{"object": "list", "data": data})
+	return nil
+}
+
+// answersOf returns who answers in a session: its agent or its model.
+func answersOf(s *loop.State) string {
+	if s.Config.Agent != nil {
+		return s.Config.Agent.Name
+	}
+	return s.Config.Model
+}
+
+// fold shows a dialect what a session does, until done.
+func (g *Gateway) fold(ctx context.Context, f following, show func(stream.Event), done func() bool) error {
+	for u, err := range f.updates(ctx) {
+		if err != nil {
+			return err
+		}
+		if u.Record != nil {
+			f.stream.Entry(*u.Record, show)
+		}
+		if done() {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// responseOf returns the projection onto a response that exists.
+func (g *Gateway) responseOf(ctx context.Context, text string, after int64) (seen, *openai.Responses, error) {
+	id, err := openai.ParseID(text)
+	if err != nil {
+		return seen{}, nil, noResponse(text)
+	}
+	s, err := g.see(ctx, string(id.Session))
+	if err != nil {
+		return s, nil, err
+	}
+	if id.Turn > s.state.Turns {
+		return s, nil, noResponse(text)
+	}
+	r, st := openai.NewResponses(id, answersOf(s.state), after), stream.New(stream.Cursor{})
+	for rec, err := range g.client.Records(ctx, id.Session, 0) {
+		if err != nil {
+			return s, nil, err
+		}
+		st.Entry(rec, func(ev stream.Event) { r.Show(ev, func(openai.Event) {}) })
+		if r.Over() || rec.Seq >= s.head.Seq {
+			break
+		}
+	}
+	if !r.Begun() {
+		return s, nil, noResponse(text)
+	}
+	return s, r, nil
+}
+
+func noResponse(id string) error {
+	return openai.NewError(http.StatusNotFound, "response_not_found", "", "there is no response "+strconv.Quote(id)+": use the id of a response that this deployment returned")
+}
+
+func (g *Gateway) getResponse(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	after := int64(-1)
+	if text := q.Get("starting_after"); text != "" {
+		var err error
+		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 || q.Get("stream") != "true" {
+			return openai.NewError(http.StatusBadRequest, "invalid_value", "starting_after", "starting_after is the sequence_number of an event, and needs stream=true")
+		}
+	}
+	s, res, err := g.responseOf(r.Context(), r.PathValue("id"), after)
+	if err != nil {
+		return err
+	}
+	if q.Get("stream") != "true" {
+		writeJSON(w, res.Response())
+		return nil
+	}
+	f, err := g.follow(r.Context(), s, "")
+	if err != nil {
+		return err
+	}
+	g.serveEvents(r.Context(), w, f, responses{openai.NewResponses(res.ID(), answersOf(s.state), after)})
+	return nil
+}
+
+func (g *Gateway) cancelResponse(w http.ResponseWriter, r *http.Request) error {
+	if _, err := bodyOf(w, r); err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(r.Context(), g.limits.Answer)
+	defer stop()
+	s, res, err := g.responseOf(ctx, r.PathValue("id"), 0)
+	if err != nil {
+		return err
+	}
+	if turn := content.TurnIDFor(res.ID().Turn); s.state.Turn != nil && s.state.Turn.ID == turn {
+		in := &cancelIn{SessionPath: SessionPath{string(s.state.Session)}, CommandKey: CommandKey{r.Header.Get("Idempotency-Key")}}
+		in.Body.Turn = turn
+		if _, err := g.cancelTurn(ctx, in); err != nil {
+			return err
+		}
+		if _, res, err = g.responseOf(ctx, r.PathValue("id"), 0); err != nil {
+			return err
+		}
+	} else if !person(ctx).MayDrive(s.subject) {
+		return mayNot("cancel a session that you did not open")
+	}
+	writeJSON(w, res.Response())
+	return nil
+}
+
+// responses is the dialect of the Responses API.
+type responses struct{ *openai.Responses }
+
+func (d responses) show(e *sse, ev stream.Event) (last bool) {
+	return d.Show(ev, func(ev openai.Event) { e.event(ev.Type, nil, jsonOf(ev.Data)) })
+}
+
+// stop ends the stream without its last event. A client continues with starting_after.
+func (d responses) stop(*sse, *Problem) {}
+
+// chat is the dialect of Chat Completions.
+type chat struct {
+	*openai.Chat
+
+	usage bool
+}
+
+func (d chat) data(e *sse, v any) {
+	_, _ = e.out.WriteString("data: ") // Flush reports the error
+	_, _ = e.out.Write(jsonOf(v))
+	_, _ = e.out.WriteString("\n\n")
+}
+
+func (d chat) show(e *sse, ev stream.Event) (last bool) {
+	if !d.Show(ev, func(chunk map[string]any) { d.data(e, chunk) }) {
+		return false
+	}
+	switch failed := d.Failed(); {
+	case failed != nil:
+		d.data(e, map[string]any{"error": failed})
+	case d.usage:
+		d.data(e, d.Usage())
+	}
+	_, _ = e.out.WriteString("data: [DONE]\n\n")
+	return true
+}
+
+func (d chat) stop(e *sse, p *Problem) {
+	d.data(e, map[string]json.RawMessage{"error": jsonOf(openaiError(p))})
+}

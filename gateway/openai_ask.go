@@ -1,0 +1,351 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/openai"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+)
+
+// asked is what a request of an OpenAI client became.
+type asked struct {
+	following
+
+	id    openai.ID
+	model string
+}
+
+// createResponse starts a turn, or decides what one asks, and answers with the response or its stream.
+func (g *Gateway) createResponse(w http.ResponseWriter, r *http.Request) error {
+	body, err := bodyOf(w, r)
+	if err != nil {
+		return err
+	}
+	req, bad := openai.ParseResponse(body)
+	if bad != nil {
+		return bad
+	}
+	a, err := g.respond(r.Context(), req, CommandKey{r.Header.Get("Idempotency-Key")})
+	if err != nil {
+		return err
+	}
+	res := openai.NewResponses(a.id, a.model, -1)
+	if req.Stream {
+		g.serveEvents(r.Context(), w, a.following, responses{res})
+		return nil
+	}
+	show := func(ev stream.Event) { res.Show(ev, func(openai.Event) {}) }
+	if err := g.fold(r.Context(), a.following, show, func() bool { return res.Over() || req.Background && res.Begun() }); err != nil {
+		return err
+	}
+	writeJSON(w, res.Response())
+	return nil
+}
+
+// respond does what a request for a response asks.
+func (g *Gateway) respond(ctx context.Context, req *openai.Request, key CommandKey) (asked, error) {
+	ctx, stop := context.WithTimeout(ctx, g.limits.Answer)
+	defer stop()
+	switch {
+	case req.Previous != "":
+		id, err := openai.ParseID(req.Previous)
+		if err != nil {
+			return asked{}, noResponse(req.Previous)
+		}
+		s, err := g.see(ctx, string(id.Session))
+		if err != nil {
+			return asked{}, err
+		}
+		if len(req.Decisions) > 0 {
+			return g.decideAs(ctx, s, id, req, key)
+		}
+		return g.proceed(ctx, s, req, key, id.Turn)
+	case req.Conversation != "":
+		id, err := openai.ParseConversation(req.Conversation)
+		if err != nil {
+			return asked{}, openai.NewError(http.StatusNotFound, "conversation_not_found", "conversation", err.Error())
+		}
+		s, err := g.see(ctx, string(id))
+		if err != nil {
+			return asked{}, err
+		}
+		return g.proceed(ctx, s, req, key, 0)
+	}
+	command, err := key.command()
+	if err != nil {
+		return asked{}, err
+	}
+	return g.begin(ctx, req, content.SessionID(sessionOf(person(ctx).Name, command)), command)
+}
+
+// begin opens a session with its first turn.
+func (g *Gateway) begin(ctx context.Context, req *openai.Request, id content.SessionID, command string) (asked, error) {
+	p := person(ctx)
+	config, err := g.configFor(ctx, req.Model)
+	if err != nil {
+		return asked{}, err
+	}
+	agent := ""
+	if config.Agent != nil {
+		agent = config.Agent.Name
+	}
+	if !p.MayOpen(agent) {
+		return asked{}, mayNot("open this session")
+	}
+	o := client.Options{
+		ID: id, Config: config, SystemPrompt: req.System, Transcript: req.History, Input: req.Input, Command: command,
+		Metadata: content.Metadata{}.With(report.MetaOwner, p.Name),
+	}
+	s, err := g.as(p).Start(ctx, o)
+	if err != nil {
+		return asked{}, err
+	}
+	_ = s.Close(ctx)
+	return asked{g.from(id, journal.Head{}, stream.Cursor{}), openai.ID{Session: id, Turn: 1, Part: 1}, cmp.Or(agent, config.Model)}, nil
+}
+
+func (g *Gateway) from(id content.SessionID, h journal.Head, c stream.Cursor) following {
+	return following{stream.New(c), func(ctx context.Context) updates { return g.client.FollowFrom(ctx, id, h) }, c}
+}
+
+// configFor returns how a session of a model of GET /v1/models starts: an agent's, or a model's.
+func (g *Gateway) configFor(ctx context.Context, name string) (events.Config, error) {
+	d := g.cfg.Defaults
+	if name == "" || name == d.Model {
+		return d, nil
+	}
+	all, err := g.client.Agents(ctx)
+	if err != nil {
+		return events.Config{}, err
+	}
+	for _, a := range all {
+		if a.Name == name {
+			return g.configOf("", name, "")
+		}
+	}
+	if c, err := g.configOf(name, "", ""); err == nil && strings.Contains(name, ":") {
+		return c, nil
+	}
+	return events.Config{}, openai.NewError(http.StatusNotFound, "model_not_found", "model", "there is no agent or model "+strconv.Quote(name)+": GET /v1/models lists them")
+}
+
+// fits checks that a request asks for what the session is.
+func fits(s seen, req *openai.Request) error {
+	if name := answersOf(s.state); req.Model != "" && req.Model != name {
+		return openai.NewError(http.StatusBadRequest, "model_differs", "model", "the session runs "+name+": give that, or begin another one")
+	}
+	is := func(it content.Item) bool { return it.Kind == content.System && it.Text() == req.System }
+	if req.System != "" && !slices.ContainsFunc(s.state.Transcript, is) {
+		return openai.NewError(http.StatusBadRequest, "instructions_differ", "instructions", "the session has another system prompt, which stays: leave it out, or begin another session")
+	}
+	return nil
+}
+
+// proceed starts the next turn of a session: after the turn with a number, or after the last one if that is 0.
+func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key CommandKey, turn int) (asked, error) {
+	if !person(ctx).MayDrive(s.subject) {
+		return asked{}, mayNot("send input to a session that you did not open")
+	}
+	id := openai.ID{Session: s.state.Session, Part: 1}
+	model := answersOf(s.state)
+	if key.Key != "" { // a retry gets what it got before, however long ago that was
+		var err error
+		if id.Turn, err = g.causedBy(ctx, s, key.Key); err != nil {
+			return asked{}, err
+		}
+		if id.Turn > 0 {
+			return asked{g.from(id.Session, journal.Head{}, stream.Cursor{}), id, model}, nil
+		}
+	}
+	if err := fits(s, req); err != nil {
+		return asked{}, err
+	}
+	switch {
+	case turn > s.state.Turns:
+		return asked{}, noResponse(req.Previous)
+	case turn > 0 && turn < s.state.Turns:
+		return asked{}, openai.NewError(http.StatusConflict, "not_latest", "previous_response_id", fmt.Sprintf(
+			"the session went on: only %s, its latest turn, can be continued", openai.ID{Session: id.Session, Turn: s.state.Turns, Part: 1}))
+	}
+	command, err := key.command()
+	if err != nil {
+		return asked{}, err
+	}
+	if _, err := g.ask(ctx, s, CommandKey{command}, commands.SubmitInput{Items: req.Input, OnBusy: events.Reject}); err != nil {
+		return asked{}, err
+	}
+	now, err := g.see(ctx, string(id.Session))
+	if err != nil {
+		return asked{}, err
+	}
+	for rec, err := range g.client.FollowFrom(ctx, id.Session, s.head) {
+		if err != nil {
+			return asked{}, err
+		}
+		if rec.Record == nil {
+			continue
+		}
+		if rec.Record.Entry.Cause == command {
+			id.Turn, _ = startedIn(rec.Record.Entry)
+			break
+		}
+		if rec.Record.Seq >= now.head.Seq {
+			break
+		}
+	}
+	if id.Turn == 0 {
+		return asked{}, problem(http.StatusConflict, commands.ReasonBusy, "the session does something else first", "wait for its end and send the request again")
+	}
+	return asked{g.from(id.Session, s.head, cursorOf(s)), id, model}, nil
+}
+
+// startedIn returns the number of the turn that an entry starts.
+func startedIn(e events.Entry) (int, bool) {
+	for _, ev := range e.Events {
+		if t, ok := ev.(events.TurnStarted); ok {
+			return t.Turn.Number(), true
+		}
+	}
+	return 0, false
+}
+
+// causedBy returns the turn that a command started; 0: none.
+func (g *Gateway) causedBy(ctx context.Context, s seen, command string) (turn int, err error) {
+	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
+		if err != nil {
+			return 0, err
+		}
+		if n, ok := startedIn(rec.Entry); ok && rec.Entry.Cause == command {
+			return n, nil
+		}
+	}
+	return 0, nil
+}
+
+// decideAs decides what a response asks. The response that follows is the next part of the turn.
+func (g *Gateway) decideAs(ctx context.Context, s seen, id openai.ID, req *openai.Request, key CommandKey) (asked, error) {
+	if !person(ctx).MayDecide(s.subject) {
+		return asked{}, mayNot("decide what this session asks")
+	}
+	command, err := key.command()
+	if err != nil {
+		return asked{}, err
+	}
+	for i, d := range req.Decisions {
+		one := command
+		if i < len(req.Decisions)-1 {
+			one += "-" + strconv.Itoa(i)
+		}
+		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, By: person(ctx).Name}
+		if _, err := g.ask(ctx, s, CommandKey{one}, v); err != nil {
+			return asked{}, err
+		}
+	}
+	res := openai.NewResponses(openai.ID{Session: id.Session, Turn: id.Turn, Part: 1 << 20}, "", 0)
+	st := stream.New(stream.Cursor{})
+	for rec, err := range g.client.Records(ctx, id.Session, 0) {
+		if err != nil {
+			return asked{}, err
+		}
+		st.Entry(rec, func(ev stream.Event) { res.Show(ev, func(openai.Event) {}) })
+		if rec.Entry.Cause == command {
+			id.Part = res.Part()
+			return asked{g.from(id.Session, journal.Head{}, stream.Cursor{}), id, answersOf(s.state)}, nil
+		}
+	}
+	return asked{}, errors.New("the decision is not in the journal")
+}
+
+// chatKeys are the headers in which clients name a chat.
+func chatKey(h http.Header) string {
+	for _, name := range []string{"X-Turnlog-Chat-Id", "X-OpenWebUI-Chat-Id", "X-LibreChat-Conversation-Id"} {
+		if v := h.Get(name); v != "" && v != "new" && v != "null" && v != "undefined" && !strings.Contains(v, "{{") {
+			return v
+		}
+	}
+	return ""
+}
+
+// completeChat starts a turn with the last message of the user.
+func (g *Gateway) completeChat(w http.ResponseWriter, r *http.Request) error {
+	body, err := bodyOf(w, r)
+	if err != nil {
+		return err
+	}
+	req, bad := openai.ParseChat(body)
+	if bad != nil {
+		return bad
+	}
+	a, err := g.chat(r.Context(), w.Header(), req, chatKey(r.Header), CommandKey{r.Header.Get("Idempotency-Key")})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("X-Turnlog-Session", string(a.id.Session))
+	c := openai.NewChat(a.id.Session, a.id.Turn, a.model)
+	if req.Stream {
+		g.serveEvents(r.Context(), w, a.following, chat{c, req.Usage})
+		return nil
+	}
+	over := false
+	show := func(ev stream.Event) { over = c.Show(ev, func(map[string]any) {}) || over }
+	if err := g.fold(r.Context(), a.following, show, func() bool { return over }); err != nil {
+		return err
+	}
+	if failed := c.Failed(); failed != nil {
+		return failed
+	}
+	writeJSON(w, c.Completion())
+	return nil
+}
+
+func (g *Gateway) chat(ctx context.Context, h http.Header, req *openai.Request, chat string, key CommandKey) (asked, error) {
+	ctx, stop := context.WithTimeout(ctx, g.limits.Answer)
+	defer stop()
+	command, err := key.command()
+	if err != nil {
+		return asked{}, err
+	}
+	if chat == "" { // only the last message counts
+		if n := len(req.History); n > 0 {
+			h.Set("X-Turnlog-Dropped-Messages", strconv.Itoa(n))
+		}
+		req.History = nil
+		return g.begin(ctx, req, content.SessionID(sessionOf(person(ctx).Name, command)), command)
+	}
+	id := content.SessionID(sessionOf(person(ctx).Name, "chat\x00"+chat))
+	s, err := g.see(ctx, string(id))
+	if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound {
+		return g.begin(ctx, req, id, command)
+	}
+	if err != nil {
+		return asked{}, err
+	}
+	if key.Key == "" && s.state.Rewritten == 0 && !slices.Equal(saidBy(req.History), saidBy(s.state.Transcript)) {
+		return asked{}, openai.NewError(http.StatusConflict, "history_differs", "messages",
+			"the chat has other messages of the user than its session, as after an edit or a second answer: a session only goes on, so begin a new chat")
+	}
+	return g.proceed(ctx, s, req, key, 0)
+}
+
+// saidBy returns what users said.
+func saidBy(items []content.Item) (texts []string) {
+	for _, it := range items {
+		if it.Kind == content.User {
+			texts = append(texts, it.Text())
+		}
+	}
+	return texts
+}

@@ -144,7 +144,7 @@ func benchmarkRoundTrip(b *testing.B, sessions int) {
 // BenchmarkHeldSession measures what sessions cost that a node holds and that have nothing to do: the time to
 // create them, their memory, and per second the time of the process with its server, and messages.
 func BenchmarkHeldSession(b *testing.B) {
-	for _, sessions := range []int{500, 20_000} {
+	for _, sessions := range []int{500, 2_000, 20_000} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { benchmarkHeldSession(b, sessions) })
 	}
 }

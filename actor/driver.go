@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/actor/internal/lease"
 	"github.com/turnlog/turnlog/actor/internal/snapshots"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -249,7 +250,7 @@ func (d *driver) look(ctx context.Context) error {
 	if busy {
 		return nil
 	}
-	ends, err := d.node.ends.get(ctx, d.node.cell.Inbox())
+	ends, err := d.node.ends.get(ctx, endsFor, d.node.cell.Inbox().Ends)
 	since := d.ends
 	d.ends = ends // nil after an error, which other drivers may share: each finds out for itself
 	if err == nil {
@@ -260,39 +261,57 @@ func (d *driver) look(ctx context.Context) error {
 	return d.readInbox(ctx)
 }
 
-// ends are the ends of the streams with commands, which all drivers of a node share.
-type ends struct {
-	mu  slot // guards the rest, and is held while the streams are asked
+// shared is an answer that all drivers of a node share.
+type shared[T any] struct {
+	mu  slot // guards the rest, and is held while the answer is asked for
 	at  time.Time
-	is  jetstream.Ends
+	is  T
 	err error
 }
 
-// endsFor is for how long drivers share an answer. A command whose live copy was lost waits that much longer.
-const endsFor = time.Second
+const (
+	endsFor   = time.Second     // a command whose live copy was lost waits that much longer
+	tokensFor = 4 * time.Second // a lost token is found that much later
+)
 
-// get returns ends that are not after those at the time of the call.
-func (e *ends) get(ctx context.Context, inbox *jetstream.Inbox) (jetstream.Ends, error) {
+// get returns the last answer, or asks for another one if it is older than age.
+func (s *shared[T]) get(ctx context.Context, age time.Duration, ask func(context.Context) (T, error)) (is T, err error) {
 	select {
-	case e.mu <- struct{}{}:
-		defer e.mu.Unlock()
+	case s.mu <- struct{}{}:
+		defer s.mu.Unlock()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return is, context.Cause(ctx)
 	}
-	if e.at.IsZero() || time.Since(e.at) >= endsFor {
-		is, err := inbox.Ends(ctx)
+	if s.at.IsZero() || time.Since(s.at) >= age {
+		answer, err := ask(ctx)
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx) // of one driver
+			return is, context.Cause(ctx) // of one driver
 		}
-		e.is, e.err, e.at = is, err, time.Now()
+		s.is, s.err, s.at = answer, err, time.Now()
 	}
-	return e.is, e.err
+	return s.is, s.err
 }
 
-// prove checks that the token is still held: the server refuses to publish it again while it is.
+// manyHeld is how many sessions of a node are worth a list of all tokens, of which most may be with other nodes.
+const manyHeld = 128
+
+// seesToken reports whether a list of the tokens, which the drivers share, has the session's. If not, that
+// proves nothing.
+func (n *Node) seesToken(ctx context.Context, s content.SessionID) bool {
+	if n.Sessions() < manyHeld {
+		return false
+	}
+	tokens, err := n.listedTokens.get(ctx, tokensFor, n.runs.Tokens)
+	return err == nil && tokens[s]
+}
+
+// prove checks that the token is still held: a list has it, or the server refuses to publish it again.
 // Then it checks the calls that wait for their workers.
 func (d *driver) prove(ctx context.Context) error {
-	held, err := d.token.Held(ctx)
+	held, err := d.node.seesToken(ctx, d.token.Session()), error(nil)
+	if !held {
+		held, err = d.token.Held(ctx)
+	}
 	switch {
 	case err != nil:
 		d.log.Warn("lease not verified", zap.Error(err))

@@ -74,7 +74,9 @@ type Node struct {
 	crowd   crowd
 	sparse  sparselog.Log
 	clock   clock
-	ends    ends
+	ends    shared[jetstream.Ends] // of the streams with commands
+
+	listedTokens shared[map[content.SessionID]bool]
 
 	ready   chan struct{}
 	readied sync.Once
@@ -103,7 +105,8 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		ends: ends{mu: make(slot, 1)}, cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
+		ends: shared[jetstream.Ends]{mu: make(slot, 1)}, listedTokens: shared[map[content.SessionID]bool]{mu: make(slot, 1)},
+		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
 		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), moved: make(chan struct{}, 1),
 		takeovers: semaphore.NewWeighted(maxTrials),

@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -12,7 +13,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/turnlogtest"
 )
 
@@ -157,5 +160,45 @@ func TestATokenThatNobodyKnowsOfIsHandedOn(t *testing.T) {
 		for _, n := range nodes {
 			n.Drain(t)
 		}
+	})
+}
+
+// One list of tokens proves those of all sessions of a node: no session asks for itself. A token that is lost is
+// still found, and no other session suffers.
+func TestSessionsShareTheProofOfTheirTokens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", func(c *actor.Config) { c.Idle = time.Hour })
+		open := commands.OpenSession{Config: events.Config{Model: "scripted:test", ModelData: []byte(oneReply)}}
+		var all []content.SessionID
+		for i := range 140 {
+			id := content.SessionID(fmt.Sprint("s", i))
+			w.send(id, "open", open)
+			all = append(all, id)
+		}
+		<-time.After(20 * time.Second)
+		asked, err := w.Connect().SubscribeSync("turnlog.run.*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		if count, _, err := asked.Pending(); count > 0 || err != nil {
+			t.Errorf("%d proofs by single sessions in a minute, %v", count, err)
+		}
+		if _, err := w.Connect().RequestWithContext(w.Ctx, "$JS.API.STREAM.PURGE.TURNLOG_RUN", []byte(`{"filter":"turnlog.run.s7"}`)); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(20 * time.Second) // a lease, the age of a list, and a takeover
+		for _, id := range all {
+			want := []string{"n1"}
+			if id == "s7" {
+				want = []string{"n1", "n1"}
+			}
+			if got := w.owners(id); !slices.Equal(got, want) {
+				t.Errorf("%s was driven by %v, want %v", id, got, want)
+			}
+		}
+		n.Drain(t)
 	})
 }

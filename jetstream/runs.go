@@ -230,6 +230,11 @@ func (r *Runs) each(ctx context.Context, most int, do func(subject string), of .
 	return nil
 }
 
+// Tokens lists the sessions that have a token, pending or held, or returns ErrTooMany.
+func (r *Runs) Tokens(ctx context.Context) (map[content.SessionID]bool, error) {
+	return r.list(ctx, r.most, layout.Stored{Stream: r.cell.names.RunStream(), Subject: r.cell.names.Run(AllSessions)})
+}
+
 // sampled is how many commands of a stream are looked at where the sessions are too many to list.
 const sampled = 300
 
@@ -244,7 +249,7 @@ func (r *Runs) Orphans(ctx context.Context) ([]content.SessionID, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := r.list(ctx, r.most, layout.Stored{Stream: r.cell.names.RunStream(), Subject: r.cell.names.Run(AllSessions)})
+	tokens, err := r.Tokens(ctx)
 	if err != nil && !errors.Is(err, ErrTooMany) {
 		return nil, err
 	}
@@ -328,8 +333,12 @@ func (r *Runs) Holds(ctx context.Context, s content.SessionID, last events.Entry
 			continue
 		}
 		if parked.Timer {
-			if _, err := r.cell.api.Next(ctx, n.TimersStream(), n.Timers(s), 1); err != nil {
-				return false, ignoreMissing(err)
+			_, err := r.cell.api.Next(ctx, n.TimersStream(), n.Timers(s), 1)
+			if errors.Is(err, api.ErrNoMessage) {
+				return false, nil
+			}
+			if err != nil {
+				return false, err
 			}
 		}
 		if parked.Calls > 0 {
@@ -340,13 +349,6 @@ func (r *Runs) Holds(ctx context.Context, s content.SessionID, last events.Entry
 		}
 	}
 	return true, nil
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, api.ErrNoMessage) {
-		return nil
-	}
-	return err
 }
 
 // Pauses between checks whether a token is gone.
@@ -438,11 +440,8 @@ func (t *Token) WaitGone(ctx context.Context) error {
 // accepts it, the lease was lost, and the new token wakes the session for its next driver.
 func (t *Token) Held(ctx context.Context) (bool, error) {
 	_, err := t.cell.api.Publish(ctx, &nats.Msg{Subject: t.cell.names.Run(t.session)})
-	switch {
-	case err == nil:
-		return false, nil
-	case api.IsAlreadyThere(err):
-		return true, nil
+	if err != nil && !api.IsAlreadyThere(err) {
+		return false, fmt.Errorf("token of %s: still held: %w", t.session, err)
 	}
-	return false, fmt.Errorf("token of %s: still held: %w", t.session, err)
+	return err != nil, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -245,8 +246,22 @@ func TestKeysAreWrappedAgain(t *testing.T) {
 		if err != nil || len(left) != 1 || left[0].Wrapper != both[0].ID() || left[0].Parent != "s0" {
 			t.Errorf("stored are %+v, %v, want one, by the new seal key", left, err)
 		}
-		if got := sealing.Children(left, "s0"); len(got) != 1 || got[0] != "s1" {
-			t.Errorf("Children = %v", got)
-		}
 	})
+}
+
+// A user who starts sessions can say that the session of another user worked for his own, and have his own erased.
+func TestOnlySubAgentsAreErasedWithASession(t *testing.T) {
+	t.Parallel()
+	all := []sealing.Stored{
+		{Session: "victim", Parent: "mine"},
+		{Session: "mine", Parent: "mine"},
+		{Session: "mine-t1-r1-c1", Parent: "mine"},
+		{Session: "mine-t1-r1-c1-t2-r1-c3", Parent: "mine-t1-r1-c1"},
+		{Session: "mine-t1-r1-c2", Parent: "other"},
+		{Session: "mine-tail", Parent: "mine"},
+	}
+	want := []content.SessionID{"mine-t1-r1-c1", "mine-t1-r1-c1-t2-r1-c3"}
+	if got := sealing.Children(all, "mine"); !slices.Equal(got, want) {
+		t.Errorf("Children = %v, want %v", got, want)
+	}
 }

@@ -27,7 +27,7 @@ func Of(c *jetstream.Cell) *Keys {
 	return &Keys{sealing.New(api.New(c.Conn()), layout.New(c.Namespace()), c.SealRing())}
 }
 
-// Children returns the sessions that have content of a session because they worked for it, and those of theirs.
+// Children returns the sessions of sub-agents that worked for calls of a session, and those of theirs.
 func (k *Keys) Children(ctx context.Context, of content.SessionID) ([]content.SessionID, error) {
 	all, err := k.stored.Stored(ctx, jetstream.AllSessions)
 	return sealing.Children(all, of), err

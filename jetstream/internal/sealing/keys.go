@@ -309,16 +309,28 @@ func (k *Keys) Destroy(ctx context.Context, s content.SessionID) error {
 	return nil
 }
 
-// Children returns the sessions that have content of a session: those that worked for it, and their own.
+// Children returns the sessions that have content of a session because they worked for calls of it, and their own. A
+// user who starts sessions can store any parent, but only the names of sub-agents say whose they are: so a stored parent
+// alone must not have the session of another user erased.
 func Children(all []Stored, of content.SessionID) (out []content.SessionID) {
 	for found := []content.SessionID{of}; len(found) > 0; {
 		var next []content.SessionID
 		for _, at := range all {
-			if slices.Contains(found, at.Parent) && at.Session != of && !slices.Contains(out, at.Session) {
+			if slices.Contains(found, at.Parent) && isNamedBy(at.Parent, at.Session) && !slices.Contains(out, at.Session) {
 				out, next = append(out, at.Session), append(next, at.Session)
 			}
 		}
 		found = next
 	}
 	return out
+}
+
+// isNamedBy reports whether a session has the name of one that works for a call of a parent.
+func isNamedBy(parent, s content.SessionID) bool {
+	place, ok := strings.CutPrefix(string(s), string(parent)+"-")
+	if !ok {
+		return false
+	}
+	_, _, _, err := content.ParsePlace(place)
+	return err == nil
 }

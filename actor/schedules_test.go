@@ -363,7 +363,7 @@ func TestAFiringThatTheServerLostStillRuns(t *testing.T) {
 		}
 		<-time.After(5 * time.Minute)
 		a, b := w.node("n1"), w.node("n2")
-		<-time.After(100 * time.Second)
+		<-time.After(150 * time.Second) // 30 s until it counts as lost, and six sweeps
 		want := []content.SessionID{"cron-20000101T000400Z", "cron-20000101T000600Z", "every-20000101T000400Z"}
 		if diff := cmp.Diff(want, w.sessions()); diff != "" {
 			t.Errorf("sessions (-want +got):\n%s", diff)

@@ -48,13 +48,32 @@ type OpenChild func(ctx context.Context, c tool.Call, prompt string) (*Session, 
 // one too, even if it was stopped.
 func NewTool(name, description string, open OpenChild, opts ...tool.Option) (tool.Tool, error) {
 	return tool.CallFunc(name, description, func(ctx context.Context, c tool.Call, in Delegation) (tool.Output, error) {
-		s, err := open(ctx, c, in.Prompt)
+		joining, stop := withGrace(ctx)
+		defer stop()
+		s, err := open(joining, c, in.Prompt)
 		if err != nil {
 			return tool.Output{}, err
 		}
 		defer func() { _ = s.Close(context.WithoutCancel(ctx)) }()
 		return (&child{Session: s, call: c, prompt: in.Prompt}).serve(ctx)
 	}, opts...)
+}
+
+// withGrace returns a context for opening the session of a call. It goes on for a while after the end of the call: the
+// session may be working already, and what it has used must be counted.
+func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
+	joining, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if endReason(ctx) == "" { // the host is going away
+			end(context.Cause(ctx))
+			return
+		}
+		time.AfterFunc(endWithin, func() { end(context.Cause(ctx)) })
+	})
+	return joining, func() {
+		stop()
+		end(nil)
+	}
 }
 
 // ChildQuestion is the question that the calling session asks for a child's approval. Other

@@ -11,10 +11,9 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"errors"
-	"io/fs"
 	"net/http"
 	"path"
+	"strings"
 	"time"
 )
 
@@ -28,7 +27,7 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // Prefix begins the paths of the files that the page loads.
 const Prefix = "/page/"
 
-// types are those of the files, so that they do not depend on the machine.
+// typeOf returns the type of a file by its name. That of the standard library depends on the machine.
 func typeOf(name string) string {
 	switch path.Ext(name) {
 	case ".js":
@@ -43,12 +42,12 @@ func typeOf(name string) string {
 
 // Serve serves the page, or one of its files below Prefix. It reports whether there is such a file.
 func Serve(w http.ResponseWriter, r *http.Request) bool {
-	name, ok := "index.html", r.URL.Path == "/"
-	if !ok {
-		if len(r.URL.Path) <= len(Prefix) || r.URL.Path[:len(Prefix)] != Prefix {
-			return false
-		}
-		name = r.URL.Path[len(Prefix):]
+	name, ok := strings.CutPrefix(r.URL.Path, Prefix)
+	switch {
+	case r.URL.Path == "/":
+		name = "index.html"
+	case !ok:
+		return false
 	}
 	return serve(w, r, name, http.StatusOK)
 }
@@ -60,7 +59,7 @@ func Enter(w http.ResponseWriter, r *http.Request) {
 
 func serve(w http.ResponseWriter, r *http.Request, name string, status int) bool {
 	data, err := files.ReadFile(path.Join("assets", name))
-	if errors.Is(err, fs.ErrNotExist) || err != nil {
+	if err != nil {
 		return false
 	}
 	sum := sha256.Sum256(data)

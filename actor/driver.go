@@ -308,16 +308,15 @@ func (n *Node) seesToken(ctx context.Context, s content.SessionID) bool {
 // prove checks that the token is still held: a list has it, or the server refuses to publish it again.
 // Then it checks the calls that wait for their workers.
 func (d *driver) prove(ctx context.Context) error {
-	held, err := d.node.seesToken(ctx, d.token.Session()), error(nil)
-	if !held {
-		held, err = d.token.Held(ctx)
-	}
-	switch {
-	case err != nil:
-		d.log.Warn("lease not verified", zap.Error(err))
-		return nil
-	case !held:
-		return ErrLeaseLost
+	if !d.node.seesToken(ctx, d.token.Session()) {
+		held, err := d.token.Held(ctx)
+		switch {
+		case err != nil:
+			d.log.Warn("lease not verified", zap.Error(err))
+			return nil
+		case !held:
+			return ErrLeaseLost
+		}
 	}
 	return d.recheck(ctx)
 }

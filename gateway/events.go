@@ -132,17 +132,46 @@ type sse struct {
 
 // dialect is how a protocol says what happens in a session.
 type dialect interface {
+	// begin writes where the stream begins. A reader that leaves before the first event continues there.
+	begin(e *sse, at stream.Cursor)
+
 	// show writes an event of the stream and reports whether it was the last one.
 	show(e *sse, ev stream.Event) (last bool)
 
-	// stop writes why the stream stops here: reconnect or trouble.
+	// trouble writes why nothing comes for now.
+	trouble(e *sse, p *Problem)
+
+	// stop writes why the stream stops here.
 	stop(e *sse, p *Problem)
+
+	// reconnect writes that the reader is to continue at once, here or at another gateway.
+	reconnect(e *sse, why string)
 }
 
 // native is the dialect of /api.
 type native struct{}
 
-func (native) stop(e *sse, p *Problem) { e.event("trouble", nil, jsonOf(p)) }
+func (native) begin(e *sse, at stream.Cursor) {
+	if at.Position != 0 {
+		_, _ = e.out.WriteString("id: " + at.String() + "\n\n")
+	}
+}
+
+func (native) trouble(e *sse, p *Problem) { e.event("trouble", nil, jsonOf(p)) }
+
+func (d native) stop(e *sse, p *Problem) { d.trouble(e, p) }
+
+func (native) reconnect(e *sse, why string) {
+	_, _ = e.out.WriteString("retry: 500\n")
+	e.event("reconnect", nil, jsonOf(map[string]string{"reason": why}))
+}
+
+// silent is the part of a dialect that has no words for what is not of the session.
+type silent struct{}
+
+func (silent) begin(*sse, stream.Cursor) {}
+
+func (silent) trouble(*sse, *Problem) {}
 
 func (e *sse) put(ev stream.Event) { e.last = e.last || e.speaks.show(e, ev) }
 
@@ -225,9 +254,7 @@ func (g *Gateway) serveEvents(ctx context.Context, w http.ResponseWriter, f foll
 	_ = e.rc.SetReadDeadline(time.Time{}) // nothing more is read, and a deadline would end the request
 	e.begin()
 	w.WriteHeader(http.StatusOK)
-	if _, ok := speaks.(native); ok && f.place.Position != 0 { // a reader that leaves before the first event continues here
-		_, _ = e.out.WriteString("id: " + f.place.String() + "\n\n")
-	}
+	speaks.begin(e, f.place)
 	if e.flush() != nil {
 		return
 	}
@@ -260,12 +287,7 @@ func (g *Gateway) serveEvents(ctx context.Context, w http.ResponseWriter, f foll
 // reconnect tells the reader to continue at once, here or at another gateway.
 func (e *sse) reconnect(why string) {
 	e.begin()
-	if _, ok := e.speaks.(native); ok {
-		_, _ = e.out.WriteString("retry: 500\n")
-		e.event("reconnect", nil, jsonOf(map[string]string{"reason": why}))
-	} else {
-		e.speaks.stop(e, problem(http.StatusServiceUnavailable, "reconnect", why, "continue at once, here or at another gateway"))
-	}
+	e.speaks.reconnect(e, why)
 	_ = e.flush()
 }
 
@@ -282,8 +304,8 @@ func (g *Gateway) write(ctx context.Context, e *sse, s *stream.Stream, all <-cha
 		case <-beat.C:
 			e.begin()
 			_, _ = e.out.WriteString(": \n\n")
-			if _, ok := e.speaks.(native); ok && g.disconnected() {
-				e.event("trouble", nil, jsonOf(noNATS()))
+			if g.disconnected() {
+				e.speaks.trouble(e, noNATS())
 			}
 		case h := <-all:
 			e.begin()

@@ -162,7 +162,7 @@ func (g *Gateway) getResponse(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g.serveEvents(r.Context(), w, f, responses{openai.NewResponses(res.ID(), answersOf(s.state), after)})
+	g.serveEvents(r.Context(), w, f, responses{Responses: openai.NewResponses(res.ID(), answersOf(s.state), after)})
 	return nil
 }
 
@@ -193,18 +193,24 @@ func (g *Gateway) cancelResponse(w http.ResponseWriter, r *http.Request) error {
 }
 
 // responses is the dialect of the Responses API.
-type responses struct{ *openai.Responses }
+type responses struct {
+	*openai.Responses
+	silent
+}
 
 func (d responses) show(e *sse, ev stream.Event) (last bool) {
 	return d.Show(ev, func(ev openai.Event) { e.event(ev.Type, nil, jsonOf(ev.Data)) })
 }
 
 // stop ends the stream without its last event. A client continues with starting_after.
-func (d responses) stop(*sse, *Problem) {}
+func (responses) stop(*sse, *Problem) {}
+
+func (responses) reconnect(*sse, string) {}
 
 // chat is the dialect of Chat Completions.
 type chat struct {
 	*openai.Chat
+	silent
 
 	usage bool
 }
@@ -231,4 +237,8 @@ func (d chat) show(e *sse, ev stream.Event) (last bool) {
 
 func (d chat) stop(e *sse, p *Problem) {
 	d.data(e, map[string]json.RawMessage{"error": jsonOf(openaiError(p))})
+}
+
+func (d chat) reconnect(e *sse, why string) {
+	d.stop(e, problem(http.StatusServiceUnavailable, "reconnect", why, "continue at once, here or at another gateway"))
 }

@@ -44,7 +44,7 @@ func (g *Gateway) createResponse(w http.ResponseWriter, r *http.Request) error {
 	}
 	res := openai.NewResponses(a.id, a.model, -1)
 	if req.Stream {
-		g.serveEvents(r.Context(), w, a.following, responses{res})
+		g.serveEvents(r.Context(), w, a.following, responses{Responses: res})
 		return nil
 	}
 	show := func(ev stream.Event) { res.Show(ev, func(openai.Event) {}) }
@@ -296,7 +296,7 @@ func (g *Gateway) completeChat(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Turnlog-Session", string(a.id.Session))
 	c := openai.NewChat(a.id.Session, a.id.Turn, a.model)
 	if req.Stream {
-		g.serveEvents(r.Context(), w, a.following, chat{c, req.Usage})
+		g.serveEvents(r.Context(), w, a.following, chat{Chat: c, usage: req.Usage})
 		return nil
 	}
 	over := false

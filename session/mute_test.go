@@ -59,7 +59,9 @@ func TestACallThatIsOverDoesNotWaitForADriver(t *testing.T) {
 		submit(t, s, "go", Steer)
 		ctx, stop := context.WithCancelCause(t.Context())
 		stop(engine.ErrStop)
-		if _, err := (&child{Session: s, call: tool.Call{Session: "p", Place: "t1-r1-c1"}}).serve(ctx); err == nil {
+		patience, leave := withGrace(ctx)
+		defer leave()
+		if _, err := (&child{Session: s, call: tool.Call{Session: "p", Place: "t1-r1-c1"}}).serve(ctx, patience); err == nil {
 			t.Error("serve = nil")
 		}
 	})

@@ -48,29 +48,29 @@ type OpenChild func(ctx context.Context, c tool.Call, prompt string) (*Session, 
 // one too, even if it was stopped.
 func NewTool(name, description string, open OpenChild, opts ...tool.Option) (tool.Tool, error) {
 	return tool.CallFunc(name, description, func(ctx context.Context, c tool.Call, in Delegation) (tool.Output, error) {
-		joining, stop := withGrace(ctx)
+		patience, stop := withGrace(ctx)
 		defer stop()
-		s, err := open(joining, c, in.Prompt)
+		s, err := open(patience, c, in.Prompt)
 		if err != nil {
 			return tool.Output{}, err
 		}
 		defer func() { _ = s.Close(context.WithoutCancel(ctx)) }()
-		return (&child{Session: s, call: c, prompt: in.Prompt}).serve(ctx)
+		return (&child{Session: s, call: c, prompt: in.Prompt}).serve(ctx, patience)
 	}, opts...)
 }
 
-// withGrace returns a context for opening the session of a call. It goes on for a while after the end of the call: the
-// session may be working already, and what it has used must be counted.
+// withGrace returns a context for the session of a call. It goes on for a while after the end of the call: the session
+// may be working already, also while it is joined. It is to be canceled, and what it has used must be counted.
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
-	joining, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	patience, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		if endReason(ctx) == "" { // the host is going away
+		if endReason(ctx) == "" { // the host is going away: the turn stays open
 			end(context.Cause(ctx))
 			return
 		}
-		time.AfterFunc(endWithin, func() { end(context.Cause(ctx)) })
+		time.AfterFunc(endWithin, func() { end(context.Cause(ctx)) }) // also if no driver takes the cancel
 	})
-	return joining, func() {
+	return patience, func() {
 		stop()
 		end(nil)
 	}
@@ -93,20 +93,16 @@ type child struct {
 	prompt string
 }
 
-// serve runs the session to its answer, or to a question for the calling session.
-func (c *child) serve(ctx context.Context) (tool.Output, error) {
-	patience, leave := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer leave(nil)
+// serve runs the session to its answer, or to a question for the calling session. It has as long as patience, which
+// goes on for a while after ctx.
+func (c *child) serve(ctx, patience context.Context) (tool.Output, error) {
 	over, end := context.WithCancelCause(patience)
+	defer end(nil)
 	defer context.AfterFunc(ctx, func() {
-		reason := endReason(ctx)
-		if reason == "" {
-			leave(context.Cause(ctx)) // the host is going away: the turn stays open
-			return
+		if reason := endReason(ctx); reason != "" {
+			end(reason)
+			c.cancel(patience, reason)
 		}
-		end(reason)
-		time.AfterFunc(endWithin, func() { leave(reason) }) // also if no driver takes the cancel
-		c.cancel(patience, reason)
 	})()
 	if p, ok := c.call.Caller.(Parent); ok {
 		defer func() { p.Spend(c.used()) }()

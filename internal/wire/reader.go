@@ -182,38 +182,26 @@ func (r *Reader) content() ([]byte, error) {
 
 // Array reads the beginning of an array, and returns how many values follow; -1 for nil.
 func (r *Reader) Array() (int, error) {
-	code, err := r.code()
-	switch {
-	case err != nil:
-		return 0, err
-	case code == codeNil:
-		return -1, nil
-	case isArray(code):
-		return r.size(code&maxFixedArray, code >= codeFixedText, 2<<(code&1))
-	}
-	return 0, unexpected(code, "an array")
+	return r.container(isArray, codeFixedArray, maxFixedArray, "an array")
 }
 
 // Map reads the beginning of a map, and returns how many keys follow, each before its value; -1 for nil.
-func (r *Reader) Map() (int, error) {
+func (r *Reader) Map() (int, error) { return r.container(isMap, codeFixedMap, maxFixedMap, "a map") }
+
+// container reads the size of an array or a map. That of a small one is in its first byte, after fixed.
+func (r *Reader) container(is func(byte) bool, fixed, small byte, want string) (int, error) {
 	code, err := r.code()
 	switch {
 	case err != nil:
 		return 0, err
 	case code == codeNil:
 		return -1, nil
-	case isMap(code):
-		return r.size(code&maxFixedMap, code >= codeFixedArray, 2<<(code&1))
+	case !is(code):
+		return 0, unexpected(code, want)
+	case code <= fixed+small:
+		return int(code & small), nil
 	}
-	return 0, unexpected(code, "a map")
-}
-
-// size returns the size of an array or map: a small one, or else what the next bytes say.
-func (r *Reader) size(small byte, large bool, width int) (int, error) {
-	if !large {
-		return int(small), nil
-	}
-	n, err := r.number(width)
+	n, err := r.number(2 << (code & 1))    // the codes of both kinds begin with an even one
 	return int(min(n, math.MaxInt32)), err //nolint:gosec // it fits
 }
 

@@ -1,4 +1,4 @@
-// Uses two gateways with OpenAI's client. When it says so, the test stops the first one and answers with a line.
+// Uses two gateways with OpenAI's client. When it asks, the test stops the first one and answers with a line.
 import assert from "node:assert/strict";
 import readline from "node:readline";
 import OpenAI from "openai";
@@ -43,7 +43,7 @@ for await (const e of stream) {
   if (e.type === "response.output_text.delta") got += e.delta;
   if (got.length > 5) break;
 }
-console.log("stop the first gateway");
+console.log("please stop the first gateway");
 await lines.next();
 client = open(second);
 let completed;

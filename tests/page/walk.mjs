@@ -46,6 +46,30 @@ await page.keyboard.type('not today')
 await page.click('article button.main:has-text("Deny")')
 await page.waitForSelector('text=Nothing waits for a decision')
 
+// The one who approves sees every argument, and characters that would hide or reorder others.
+const shows = (input) => page.evaluate(async (input) => {
+  const { shown } = await import('/page/session.js')
+  const { fill } = await import('/page/dom.js')
+  const node = document.createElement('div')
+  fill(node, shown({ input }))
+  return node.innerText
+}, input)
+for (const [input, ...texts] of [
+  [{ path: 'a.go', old: 'x', new: 'y', all: true }, 'a.go', '-x', '+y', '"all": true'],
+  [{ path: 'a.go', content: 'y', delete: true }, 'a.go', '+y', '"delete": true'],
+  [{ patch: '*** Begin Patch\n-x\n+y', versions: { 'a.go': '1' } }, '-x', '+y', '"versions"'],
+  [{ argv: ['sh', '-c', 'echo hi'], dir: '/etc' }, '$ sh -c "echo hi"', '"dir": "/etc"'],
+  [{ path: 'a.go', old: 1, new: 'y' }, '"old": 1', '"new": "y"'],
+  [{ argv: ['rm', 1] }, '"rm"'],
+  [['a', 'list'], '"list"'],
+  [{}, '{}'],
+  [{ argv: ['rm', 'safe\u202etxt.'] }, 'safe\\u202etxt.'],
+  [{ note: 'a\u200bb\u2066' }, 'a\\u200bb\\u2066'],
+]) {
+  const got = await shows(input)
+  for (const text of texts) assert.ok(got.includes(text), `${JSON.stringify(input)} is shown as ${got}, without ${text}`)
+}
+
 // The session says so. What a model wrote as HTML is text.
 await page.goto(address + '#/sessions')
 await page.waitForSelector('tbody tr')

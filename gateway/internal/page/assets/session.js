@@ -270,24 +270,35 @@ const plain = (item) => (item.parts ?? []).map((p) => p.text ?? (p.media ? `[${p
 
 const outputOf = (r) => (r.output ?? []).map((p) => p.text ?? (p.data !== undefined ? json(p.data) : `[${p.media?.name ?? p.kind}]`)).join('\n')
 
-// shown shows the arguments of a call: a change of a file as what is removed and added.
+// shown shows the arguments of a call, all of them: a change of a file as lines, a command as one would type it, and the
+// others as JSON.
 export function shown(call) {
   const input = call.input ?? {}
-  const old = input.old_text ?? input.old ?? input.search
-  const now = input.new_text ?? input.new ?? input.replace ?? (typeof input.content === 'string' ? input.content : undefined)
-  if (typeof input.patch === 'string') return h('pre', null, input.patch.split('\n').map(diffLine))
-  if (typeof now === 'string' && (typeof old === 'string' || typeof input.path === 'string')) {
-    const lines = [...(old ?? '').split('\n').filter((l) => old).map((l) => '-' + l), ...now.split('\n').map((l) => '+' + l)]
-    return h('pre', null, input.path ? input.path + '\n' : '', lines.map(diffLine))
+  const [names, picture] = drawn(input)
+  const others = Object.fromEntries(Object.entries(input).filter(([name]) => !names.includes(name)))
+  if (!picture) return h('pre', null, visible(json(input)))
+  return [h('pre', null, picture), Object.keys(others).length > 0 && h('pre', null, visible(json(others)))]
+}
+
+// drawn returns the arguments that it shows in another way than as JSON, and how.
+function drawn(input) {
+  const has = (...names) => names.every((name) => typeof input[name] === 'string')
+  const lines = (sign, text) => text === '' ? [] : text.split('\n').map((line) => diffLine(sign + line))
+  if (has('patch')) return [['patch'], lines('', input.patch)]
+  if (has('path', 'old', 'new')) return [['path', 'old', 'new'], [visible(input.path), '\n', lines('-', input.old), lines('+', input.new)]]
+  if (has('path', 'content')) return [['path', 'content'], [visible(input.path), '\n', lines('+', input.content)]]
+  if (Array.isArray(input.argv) && input.argv.length > 0 && input.argv.every((a) => typeof a === 'string')) {
+    return [['argv'], visible('$ ' + input.argv.map((a) => /^[\w./=:@%+,-]+$/.test(a) ? a : JSON.stringify(a)).join(' '))]
   }
-  if (Array.isArray(input.argv)) {
-    const { argv, ...rest } = input
-    return [h('pre', null, '$ ' + argv.map((a) => /^[\w./=:@%+,-]+$/.test(a) ? a : JSON.stringify(a)).join(' ')), Object.keys(rest).length > 0 && h('pre', null, json(rest))]
-  }
-  return h('pre', null, json(input))
+  return [[]]
+}
+
+// visible shows as escapes what a person could not see: characters without width, and those that reorder others.
+function visible(text) {
+  return text.replace(/[^\P{C}\n\t]|[\u2028\u2029]/gu, (c) => '\\u' + (c.length === 1 ? c.charCodeAt(0).toString(16).padStart(4, '0') : `{${c.codePointAt(0).toString(16)}}`))
 }
 
 function diffLine(line) {
   const tone = line.startsWith('+') ? 'line-add' : line.startsWith('-') ? 'line-del' : 'line'
-  return h('span.' + tone, null, line + '\n')
+  return h('span.' + tone, null, visible(line) + '\n')
 }

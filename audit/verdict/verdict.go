@@ -79,6 +79,9 @@ type Verdict struct {
 	// UncheckedFiles counts the files that the journal refers to and whose bytes were not checked.
 	UncheckedFiles int `json:"unchecked_files,omitempty"`
 
+	// UncheckedOrigin is the entry of another session with whose history this one began, and why it was not compared.
+	UncheckedOrigin string `json:"unchecked_origin,omitempty"`
+
 	// UnjudgedSnapshots counts the digests of snapshots that were not computed again.
 	UnjudgedSnapshots int `json:"unjudged_snapshots,omitempty"`
 
@@ -222,6 +225,9 @@ func (v *Verdict) notProved() (out []string) {
 	}
 	if v.UncheckedFiles > 0 {
 		out = append(out, fmt.Sprintf("files: the bytes of %d that the journal refers to were not checked", v.UncheckedFiles))
+	}
+	if v.UncheckedOrigin != "" {
+		out = append(out, "history: that it began with what another session had, at "+v.UncheckedOrigin)
 	}
 	if v.UnjudgedSnapshots > 0 {
 		out = append(out, "snapshots: hosts may start from some whose digests were not computed again, since another release took them, or a hook withheld a reply of a long session")

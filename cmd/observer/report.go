@@ -60,7 +60,7 @@ the exit code is that of "observer verify".`,
 			}
 			reader := explain.NewReportReader()
 			reader.Named(owners(with.keys))
-			v, err := with.verify(cmd.Context(), filesOf(in.cell), passing(in.records, reader.Add), with.anchors)
+			v, err := with.verify(cmd.Context(), besideOf(in.cell), passing(in.records, reader.Add), with.anchors)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/attached"
 	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/origin"
 	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/events"
@@ -120,14 +122,16 @@ func (k currentKeys) follow(ctx context.Context, r journal.Record) error {
 	return k.cell.Refresh(ctx)
 }
 
-// verify verifies records, if there are keys their signatures, and with a store the files that they refer to.
-func (v *verifier) verify(ctx context.Context, store attached.Store, records iter.Seq2[journal.Record, error], anchors []audit.Anchor) (*verdict.Verdict, error) {
+// verify verifies records, if there are keys their signatures, and with what is beside the journal the files and the
+// origin that they refer to.
+func (v *verifier) verify(ctx context.Context, by beside, records iter.Seq2[journal.Record, error], anchors []audit.Anchor) (*verdict.Verdict, error) {
 	check := audit.Verify
 	if v.file != "" {
 		check = audit.VerifyImported
 	}
 	var files attached.Files
-	records = files.Watch(records)
+	var fork origin.Fork
+	records = fork.Watch(files.Watch(records))
 	var who *signed.Audit
 	if v.keys != nil {
 		who = signed.NewAudit(v.keys, v.signatures.every)
@@ -138,7 +142,7 @@ func (v *verifier) verify(ctx context.Context, store attached.Store, records ite
 		who.Judge(out)
 	}
 	if err == nil {
-		err = files.Judge(ctx, out, store)
+		err = cmp.Or(files.Judge(ctx, out, by.files), fork.Judge(ctx, out, by.origin))
 	}
 	if err != nil {
 		out.Level = verdict.None

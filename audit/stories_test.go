@@ -121,7 +121,7 @@ func toolStories(all map[string]func(*testing.T) *driven) {
 		d.do(commands.ResolveApproval{Call: calls[2].ID, Approve: true})
 		d.do(commands.ResolveApproval{Call: calls[2].ID, Approve: true})
 		d.checks = []commands.Check{{Place: calls[3].Place, Digest: tool.Digest([]byte(`{"a":2}`)), Questions: []commands.Question{{RequestKind: "three"}}}}
-		d.do(commands.ResolveApproval{Call: calls[3].ID, Input: []byte(`{"a":2}`)})
+		d.do(commands.ResolveApproval{Call: calls[3].ID, Approve: true, Input: []byte(`{"a":2}`)})
 		d.do(commands.ResolveApproval{Call: calls[3].ID, Approve: true})
 		d.do(commands.ResolveApproval{Call: calls[3].ID, Approve: true})
 		d.result(calls[1].Place, content.StatusOK)

@@ -77,7 +77,7 @@ type ResolveApproval struct {
 	Approve  bool               `msgpack:"ok,omitempty"`
 	Reason   string             `msgpack:"r,omitempty"`
 	By       string             `msgpack:"b,omitempty"`
-	Input    json.RawMessage    `msgpack:"in,omitempty"` // patched input; implies Approve
+	Input    json.RawMessage    `msgpack:"in,omitempty"` // patched input; only with Approve
 	Shown    string             `msgpack:"sh,omitempty"` // the digest of what was asked; the decision is refused if something else is pending
 	Always   bool               `msgpack:"al,omitempty"` // with Approve, without Input: do not ask the same question about the same tool again
 }

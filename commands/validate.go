@@ -58,6 +58,8 @@ func Validate(c Command) error {
 			return Refuse(ReasonInvalidInput, "other arguments are approved for this call alone: leave out always, or the input")
 		case c.Always && !c.Approve:
 			return Refuse(ReasonInvalidInput, "only an approval can be for always: a denial is about this call alone")
+		case !c.Approve && len(c.Input) > 0: // it would be approved with them
+			return Refuse(ReasonInvalidInput, "a denied call gets no arguments: approve it, or leave out the input")
 		}
 	case AllowTools:
 		if len(c.Tools) == 0 || len(c.Tools) > maxRules {

@@ -45,7 +45,7 @@ func (r *runner) command(t testing.TB, st statement) commands.Command {
 		return r.resolution(st)
 	case "patch":
 		c := r.resolution(st)
-		c.Input = json.RawMessage(st.arg(1))
+		c.Approve, c.Input = !st.has("denied"), json.RawMessage(st.arg(1))
 		return c
 	case "allow":
 		return commands.AllowTools{Tools: list(st.arg(0)), By: st.opt["by"]}

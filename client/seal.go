@@ -7,6 +7,9 @@ import (
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/session"
 )
 
 // Errors of sealed sessions.
@@ -36,7 +39,33 @@ func (c *Client) seal(ctx context.Context, o Options) (err error) {
 	case len(c.cell.SealRing()) == 0:
 		return ErrNoSealKey
 	}
-	return forbidden(c.cell.Seal(ctx, o.ID, o.Parent))
+	there, err := c.mayBeSealed(ctx, o.ID)
+	if err == nil && !there {
+		err = c.cell.Seal(ctx, o.ID, o.Parent)
+	}
+	return forbidden(err)
+}
+
+// mayBeSealed reports whether a session exists, and is sealed: this may be a retry, which its driver recognizes. It returns
+// an error for every other one that exists. A key for it would have others seal what they send to it, which its driver
+// could not open.
+func (c *Client) mayBeSealed(ctx context.Context, id content.SessionID) (there bool, err error) {
+	last, err := c.journal.Last(ctx, id)
+	if errors.Is(err, journal.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if d, deleted := events.DeletionOf(last.Entry); deleted {
+		return true, &session.DeletedError{Session: id, Deletion: d}
+	}
+	if sealed, err := c.cell.IsSealed(ctx, id); sealed || err != nil {
+		return true, err
+	}
+	return true, &session.InvalidStateError{
+		Op: "open_session", Reason: commands.ReasonSessionExists, Detail: "session " + string(id) + " exists, and only a new session can be sealed",
+	}
 }
 
 // IsSealed reports whether a session is sealed, as far as the client's seal keys tell.

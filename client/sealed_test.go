@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/seal"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/seals"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
@@ -128,6 +129,62 @@ func TestASubAgentOfASealedSessionIsSealed(t *testing.T) {
 		}
 		if got, err := seals.Of(d.Cell).Children(d.Ctx, "s"); err != nil || !slices.Equal(got, []content.SessionID{child}) {
 			t.Errorf("Children = %v, %v", got, err)
+		}
+	})
+}
+
+// TestASessionThatExistsIsNotSealed has a user open a session again that another one has, sealed. What is sent to it
+// afterwards must arrive.
+func TestASessionThatExistsIsNotSealed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newSealing(t, &remembered{}, nil)
+		script := events.Config{Model: "scripted:s", ModelData: []byte("replies: [{text: fine, repeat: true}]")}
+		open := d.Start("open", string(script.ModelData))
+		if _, err := open.RunText(d.Ctx, "hi"); err != nil {
+			t.Fatal(err)
+		}
+		again := func(id content.SessionID) error {
+			_, err := d.Client.Start(d.Ctx, client.Options{ID: id, Config: script, Sealed: true})
+			return err
+		}
+		if taken, ok := errors.AsType[*session.InvalidStateError](again("open")); !ok || taken.Reason != commands.ReasonSessionExists {
+			t.Errorf("Start = %v", taken)
+		}
+		if sealed, err := d.Client.IsSealed(d.Ctx, "open"); sealed || err != nil {
+			t.Errorf("IsSealed = %v, %v", sealed, err)
+		}
+		other, err := d.Client.Attach(d.Ctx, "open")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.RunText(d.Ctx, "more"); err != nil {
+			t.Errorf("RunText = %v", err)
+		}
+
+		const command = "the-command-that-opened-it"
+		for range 2 { // a retry gets what it got before
+			if _, err := d.Client.Start(d.Ctx, client.Options{ID: "sealed", Config: script, Sealed: true, Command: command}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.Until("sealed", events.KindParked)
+		last, err := d.Cell.Journal().Last(d.Ctx, "sealed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		keeper := admin.Of(d.Cell)
+		if _, err := keeper.Delete(d.Ctx, last, events.SessionDeleted{By: "ada", Erased: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err := keeper.Erase(d.Ctx, "sealed"); err != nil {
+			t.Fatal(err)
+		}
+		if gone, ok := errors.AsType[*session.DeletedError](again("sealed")); !ok || !gone.Erased {
+			t.Errorf("Start of an erased session = %v", gone)
+		}
+		if sealed, err := d.Client.IsSealed(d.Ctx, "sealed"); sealed || err != nil {
+			t.Errorf("the erased session has a key again: %v, %v", sealed, err)
 		}
 	})
 }

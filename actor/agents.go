@@ -15,8 +15,10 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/session"
 )
 
 // Agents makes the agents of sessions; agentfile.Host does. Implementations are safe for
@@ -153,14 +155,21 @@ func (d *driver) checkModel(_ context.Context, env *commands.Envelope) error {
 	return nil
 }
 
-// openWithAgent completes the ask that opens a session with the configuration, the transcript
-// and the extensions of its agent.
+// openWithAgent completes the ask that opens a session: with the history that it continues, and with the
+// configuration, the transcript and the extensions of its agent.
 func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) error {
 	c, ok := env.Command.(commands.OpenSession)
 	if !ok || d.State.Opened {
 		return nil // or it will be refused
 	}
-	if c.Config.Agent != nil {
+	named := c.Config.Agent != nil // otherwise a fork has its origin's
+	if at, fork := c.Origin(); fork {
+		var err error
+		if c, err = d.node.fork(ctx, at, c); err != nil {
+			return err
+		}
+	}
+	if named {
 		agents := d.node.cfg.Agents
 		if agents == nil {
 			return &commands.Rejection{Reason: commands.ReasonUnknownAgent, Detail: "the node knows no agents"}
@@ -184,6 +193,25 @@ func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) erro
 	d.agent.Load().register(&c.Config)
 	env.Command = c
 	return nil
+}
+
+// fork completes the ask that opens a session as a fork.
+func (n *Node) fork(ctx context.Context, at events.EntryRef, c commands.OpenSession) (commands.OpenSession, error) {
+	sealed, err := n.cell.IsSealed(ctx, at.Session)
+	switch {
+	case err != nil:
+		return c, err
+	case sealed:
+		return c, commands.Refuse(commands.ReasonInvalidInput, "%s is sealed: its content stays under its key", at.Session)
+	}
+	origin, err := n.reader(n.log).ReadTo(ctx, at.Session, at.Seq)
+	switch {
+	case errors.Is(err, journal.ErrDamaged), errors.Is(err, events.ErrUnknownKind):
+		return c, commands.Refuse(commands.ReasonBadTranscript, "%v", err)
+	case err != nil:
+		return c, err
+	}
+	return session.Fork(c, origin.State, origin.Head)
 }
 
 // openModel opens each model once for all sessions that name it with the same data.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/model/modeltest"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // midway is a session that waits for an approval in its second turn, with input
@@ -177,6 +179,40 @@ func TestACallInFlightIsUnknownToAContinuation(t *testing.T) {
 	}
 	step[*session.Finished](t, d)
 	recorded[events.TurnFinished](t, log, "s2")
+}
+
+// A call that has ended does not run again in a continuation, also while its result waits for that of an earlier call.
+func TestACallThatEndedIsNotRepeatedInAContinuation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := journal.NewMemory()
+		var held session.Snapshot
+		var d *session.Session
+		slow, err := tool.Func("slow", "Is slow.", func(context.Context, struct{}) (string, error) {
+			synctest.Wait() // until the result of the other call is recorded
+			held = d.Snapshot()
+			return "ran", nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		both, _ := echo(t).(*tool.Registry)
+		both.Add(slow)
+		d = start(t, agent.Config{
+			Model: replies(modeltest.Calls(call("c1", "slow", `{}`), call("c2", "echo", `{"text":"b"}`))), Tools: []tool.Source{both},
+			Journal: log, Input: []content.Item{content.UserText("go")}, MaxParallel: 2, TaskManager: task.Async(task.AsyncConfig{}),
+		})
+		step[*session.AfterToolResult](t, d)
+		d = startAs(t, agent.Config{
+			Model: replies(modeltest.Text("done")), Journal: log,
+		}, agent.SessionConfig{ID: "s2", Resume: &held})
+		got := step[*session.AfterToolResult](t, d)
+		if len(held.Calls) != 1 || len(got.Results) != 2 || got.Results[0].Status != content.StatusUnknown || got.Results[1].Text() != "b" {
+			t.Errorf("the results = %+v", got.Results)
+		}
+		step[*session.Finished](t, d)
+		recorded[events.TurnFinished](t, log, "s2")
+	})
 }
 
 // watcher is a hook at the session's ends.

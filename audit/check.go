@@ -96,6 +96,7 @@ func (c *Checker) Add(r journal.Record) {
 
 // judge applies every rule to every event of the entry.
 func (c *Checker) judge(e events.Entry) {
+	c.ledger.continues, c.ledger.resumed = false, false // only the entry that opens a session has what another one recorded
 	for i, ev := range e.Events {
 		for _, r := range c.rules {
 			r.rule(fact{checker: c, invariant: r.name, entry: &e, index: i, event: ev, ledger: &c.ledger, transcript: &c.script})

@@ -36,7 +36,7 @@ func endsHaveCauses() rule {
 			}
 		case events.ToolResultReceived:
 			// A result with an attempt comes from a worker, which decides its status.
-			if ev.Attempt == 0 && !ev.Late && !c.explain(ev.Result) {
+			if ev.Attempt == 0 && !ev.Late && !f.ledger.resumed && !c.explain(ev.Result) {
 				f.fail("call %s is answered as %s, but nothing recorded explains that", ev.Result.CallID, ev.Result.Status)
 			}
 		case events.TurnFinished:

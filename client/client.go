@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -222,7 +223,12 @@ type Options struct {
 	Stepped      bool              // a turn pauses after each round until Next goes on
 	Metadata     content.Metadata
 	Parent       content.SessionID // "": none; the session that this one works for
-	Command      string            // ID of the command that opens it; "": a new one
+
+	// From has the session continue another one after one of its entries, as a fork: see session.Fork. Then Config may
+	// be empty, and Transcript and SystemPrompt must be. A sequence of 0 is the newest entry.
+	From events.EntryRef
+
+	Command string // ID of the command that opens it; "": a new one
 
 	// Sealed has all content of the session encrypted under a key of its own, so that it can be erased. It needs
 	// WithSealKeys. A session that works for a sealed one is sealed anyway.
@@ -239,7 +245,7 @@ func (c *Client) Start(ctx context.Context, o Options) (*session.Session, error)
 	if _, err := content.ParseSessionID(string(o.ID)); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	if o.Config.Model == "" && o.Config.Agent == nil {
+	if o.Config.Model == "" && o.Config.Agent == nil && o.From.Session == "" {
 		return nil, errors.New("start: Config.Model or Config.Agent is required")
 	}
 	open := commands.OpenSession{
@@ -247,6 +253,16 @@ func (c *Client) Start(ctx context.Context, o Options) (*session.Session, error)
 	}
 	if o.SystemPrompt != "" {
 		open.Transcript = append([]content.Item{content.SystemText(o.SystemPrompt)}, o.Transcript...)
+	}
+	if o.From.Session != "" {
+		if len(open.Transcript) > 0 {
+			return nil, errors.New("start: a fork has the transcript of its origin: leave out Transcript and SystemPrompt")
+		}
+		from, origin, err := c.origin(ctx, o.From)
+		if err != nil {
+			return nil, fmt.Errorf("start: %w", err)
+		}
+		open.From, open.Input = from.String(), slices.Concat(session.ForkInput(origin), o.Input)
 	}
 	if err := c.seal(ctx, o); err != nil {
 		return nil, fmt.Errorf("start: %w", err)

@@ -32,8 +32,15 @@ type OpenSession struct {
 	Stepped    bool              `msgpack:"st,omitempty"`
 	Metadata   content.Metadata  `msgpack:"md,omitempty"`
 	Parent     content.SessionID `msgpack:"p,omitempty"`
-	From       string            `msgpack:"f,omitempty"`
+	From       string            `msgpack:"f,omitempty"`  // the entry of another session that it continues, as an events.EntryRef
 	Resume     bool              `msgpack:"re,omitempty"` // Transcript ends in a round that goes on: see content.OpenRound
+}
+
+// Origin returns the entry of another session that the session continues, if the command leaves the history up to
+// there to the driver.
+func (c OpenSession) Origin() (events.EntryRef, bool) {
+	at, err := events.ParseEntryRef(c.From)
+	return at, err == nil && !at.Hash.IsZero() && len(c.Transcript) == 0
 }
 
 // SubmitInput submits input.

@@ -117,6 +117,22 @@ func (it Item) Results() []ToolResult {
 	return results
 }
 
+// Calls returns the tool calls of items, in order.
+func Calls(items []Item) (calls []ToolCall) {
+	for _, it := range items {
+		calls = append(calls, it.Calls()...)
+	}
+	return calls
+}
+
+// Results returns the tool results of items, in order.
+func Results(items []Item) (results []ToolResult) {
+	for _, it := range items {
+		results = append(results, it.Results()...)
+	}
+	return results
+}
+
 // PartKind is the variant of a [Part].
 type PartKind string
 

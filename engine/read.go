@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,14 +63,47 @@ func (r Reader) Read(ctx context.Context, id content.SessionID) (Replica, error)
 	from := Replica{State: loop.New(id)}
 	err := r.Update(ctx, &from)
 	if _, sealed := errors.AsType[*events.SealedError](err); sealed {
-		if last, lastErr := r.Journal.Last(ctx, id); lastErr == nil {
-			if _, erased := events.DeletionOf(last.Entry); erased {
-				from, err = Replica{State: loop.New(id)}, nil
-				from.fold(last)
-			}
+		if gone, deleted := r.tombstone(ctx, id); deleted {
+			return gone, nil
 		}
 	}
 	return from, err
+}
+
+// ReadTo returns a session as it was after an entry, or as it is now if it has no later one. A deleted session is so at
+// every entry.
+func (r Reader) ReadTo(ctx context.Context, id content.SessionID, seq uint64) (Replica, error) {
+	if gone, deleted := r.tombstone(ctx, id); deleted {
+		return gone, nil
+	}
+	return FoldTo(id, r.Journal.Read(ctx, id, 0), seq)
+}
+
+// FoldTo folds the records of a session up to an entry.
+func FoldTo(id content.SessionID, records iter.Seq2[journal.Record, error], seq uint64) (Replica, error) {
+	to := Replica{State: loop.New(id)}
+	for rec, err := range records {
+		if err == nil && rec.Seq > seq {
+			break
+		}
+		if err := to.follow(rec, err); err != nil {
+			return to, fmt.Errorf("read %s to %d: %w", id, seq, err)
+		}
+	}
+	return to, nil
+}
+
+// tombstone returns a session that ends with its tombstone.
+func (r Reader) tombstone(ctx context.Context, id content.SessionID) (gone Replica, deleted bool) {
+	last, err := r.Journal.Last(ctx, id)
+	if err == nil {
+		_, deleted = events.DeletionOf(last.Entry)
+	}
+	if deleted {
+		gone.State = loop.New(id)
+		gone.fold(last)
+	}
+	return gone, deleted
 }
 
 // resume reads a session from its newest snapshot on. Without one there is no state and no error; after an error,
@@ -137,18 +171,22 @@ func confirms(e events.Entry, snap journal.Snapshot) bool {
 // Update folds the entries that follow the replica's head.
 func (r Reader) Update(ctx context.Context, to *Replica) error {
 	for rec, err := range r.after(ctx, to.State.Session, to.Head) {
-		if err == nil {
-			err = rec.Err
-		}
-		if err == nil {
-			err = follows(to.State, to.Parked, rec.Entry)
-		}
-		if err != nil {
+		if err := to.follow(rec, err); err != nil {
 			return fmt.Errorf("read %s after %d: %w", to.State.Session, to.Head.Seq, err)
 		}
-		to.fold(rec)
 	}
 	return nil
+}
+
+// follow folds the next record, if it was read and can follow.
+func (to *Replica) follow(rec journal.Record, err error) error {
+	if err = cmp.Or(err, rec.Err); err == nil {
+		err = follows(to.State, to.Parked, rec.Entry)
+	}
+	if err == nil {
+		to.fold(rec)
+	}
+	return err
 }
 
 func (to *Replica) fold(rec journal.Record) {

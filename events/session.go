@@ -56,7 +56,7 @@ type RunStarted struct {
 	Stepped    bool              `msgpack:"st,omitempty" json:"stepped,omitempty"`   // only Continue ends its waits
 	Metadata   content.Metadata  `msgpack:"md,omitempty" json:"metadata,omitempty"`
 	Parent     content.SessionID `msgpack:"p,omitempty" json:"parent,omitempty"`
-	From       string            `msgpack:"f,omitempty" json:"from,omitempty"` // session@seq of the initial snapshot
+	From       string            `msgpack:"f,omitempty" json:"from,omitempty"` // the entry of another session that it continues, as an EntryRef
 	By         string            `msgpack:"b,omitempty" json:"by,omitempty"`
 	User       string            `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
 }

@@ -193,12 +193,10 @@ func (s *State) require(ev events.Event) {
 func (s *State) applyRunStarted(ev events.RunStarted) {
 	s.Opened, s.Stepped = true, ev.Stepped
 	s.Config, s.Catalog = ev.Config, ev.Config.Catalog
-	s.Metadata, s.Parent = ev.Metadata, ev.Parent
+	s.Metadata, s.Parent, s.From = ev.Metadata, ev.Parent, ev.From
 	s.add(ev.Transcript...)
-	for _, it := range ev.Transcript {
-		for _, c := range it.Calls() {
-			s.CallIDs.Add(c.ID)
-		}
+	for _, c := range content.Calls(ev.Transcript) {
+		s.CallIDs.Add(c.ID)
 	}
 }
 
@@ -268,11 +266,9 @@ func (s *State) applyReply(ev events.ReplyRecorded) {
 // applyUsage counts usage. A call that reports it after its answer has stopped for good.
 func (s *State) applyUsage(ev events.UsageUpdated) {
 	s.Used.Add(ev)
-	if s.Turn != nil {
-		s.Turn.Used.Add(ev)
-	}
 	stopped := func(c *Call) { c.Dispatched, c.Asked = false, nil }
 	if s.Turn != nil {
+		s.Turn.Used.Add(ev)
 		if i := s.Turn.call(ev.Call); i >= 0 {
 			stopped(&s.Turn.Calls[i])
 		}

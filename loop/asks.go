@@ -3,6 +3,7 @@ package loop
 import (
 	"bytes"
 	"cmp"
+	"slices"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -113,12 +114,11 @@ func (d *decision) resumeRound(reply, results []content.Item) {
 		}
 		d.emit(ev)
 	}
-	for _, it := range results {
-		for _, p := range it.Parts {
-			if p.Result != nil {
-				d.emit(events.ToolResultReceived{Turn: turn, Round: 1, Result: *p.Result})
-			}
-		}
+	asked := content.Calls(reply)
+	for _, r := range content.Results(results) {
+		of := slices.IndexFunc(asked, func(c content.ToolCall) bool { return c.ID == r.CallID })
+		r.CallID = calls[of].ID // the call may have another one here
+		d.emit(events.ToolResultReceived{Turn: turn, Round: 1, Result: r})
 	}
 }
 
@@ -139,15 +139,11 @@ func (d *decision) submit(c commands.SubmitInput) error {
 
 // passWait lets a stepped session pass the wait it is in, if the command names that wait.
 func (d *decision) passWait(c commands.Continue) {
-	w := Waiting(&d.State)
+	w, t := Waiting(&d.State), d.Turn
 	if c.Wait != w || w != commands.WaitReady && w != commands.WaitYield {
 		return
 	}
-	if t := d.Turn; t == nil {
-		d.pass = c.Turn == ""
-	} else {
-		d.pass = c.Turn == t.ID && c.Round == t.Round
-	}
+	d.pass = t == nil && c.Turn == "" || t != nil && c.Turn == t.ID && c.Round == t.Round
 }
 
 func (d *decision) cancel(c commands.Cancel) error {

@@ -51,6 +51,17 @@ const (
 // Answered reports whether the round need not wait for the call.
 func (c Call) Answered() bool { return c.Status != "" || c.Placeholder != "" }
 
+// Answer is the item that answers the call in the transcript, or none.
+func (c Call) Answer() []content.Item {
+	switch {
+	case c.Result != nil:
+		return []content.Item{content.ResultItem(*c.Result)}
+	case c.Placeholder != "":
+		return []content.Item{content.ResultItem(content.NewResult(c.ID, c.Name, content.StatusOK, c.Placeholder))}
+	}
+	return nil
+}
+
 // Running reports whether an attempt is running whose outcome still counts.
 func (c Call) Running() bool { return c.Dispatched && (c.Status == "" || c.Retried()) }
 

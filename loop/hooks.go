@@ -159,11 +159,9 @@ func (d *decision) broken(items []content.Item) string {
 	if _, call, problem := content.Unpaired(items); problem != "" {
 		return "call " + string(call) + " " + problem
 	}
-	for _, it := range items {
-		for _, c := range it.Calls() {
-			if !d.CallIDs.Has(c.ID) {
-				return "call " + string(c.ID) + " was never made"
-			}
+	for _, c := range content.Calls(items) {
+		if !d.CallIDs.Has(c.ID) {
+			return "call " + string(c.ID) + " was never made"
 		}
 	}
 	return ""

@@ -27,6 +27,7 @@ type State struct {
 	Policy     events.Policy
 	Metadata   content.Metadata
 	Parent     content.SessionID
+	From       string // the entry after which it continues another session, as an events.EntryRef; "": none
 	Catalog    events.Catalog
 	Transcript []content.Item // append-only between rewrites, so forks share it
 	Bytes      int64          // that the transcript takes, about
@@ -108,9 +109,8 @@ type Turn struct {
 	Held       bool          // the last question was just decided; a stepped session waits for Continue
 	Hooks      []HookPoint
 	Mut        Mutating
-
-	Approvals []Approval
-	Undecided content.Order // of those Approvals that are pending, by ID
+	Approvals  []Approval
+	Undecided  content.Order // of those Approvals that are pending, by ID
 }
 
 // HookPoint is a point of a round at which hooks decide, and the call in question.

@@ -29,17 +29,12 @@ func (s *State) add(items ...content.Item) {
 func (s *State) place() {
 	placed := sort.Search(len(s.Turn.Calls), func(i int) bool { return !s.Turn.Calls[i].Placed })
 	for i := placed; i < len(s.Turn.Calls); i++ {
-		c := &s.Turn.Calls[i]
-		switch {
-		case c.Result != nil:
-			s.add(content.ResultItem(*c.Result))
-		case c.Placeholder != "":
-			r := content.NewResult(c.ID, c.Name, content.StatusOK, c.Placeholder)
-			s.add(content.ResultItem(r))
-		default:
+		answer := s.Turn.Calls[i].Answer()
+		if answer == nil {
 			return
 		}
-		c.Placed = true
+		s.add(answer...)
+		s.Turn.Calls[i].Placed = true
 	}
 }
 

@@ -82,6 +82,12 @@ func (s *Session) Config() (c events.Config) {
 	return c
 }
 
+// From returns the entry of another session that this one continues, as an events.EntryRef, or "".
+func (s *Session) From() (from string) {
+	s.view(func(st *loop.State) { from = st.From })
+	return from
+}
+
 // Policy returns what the policy of the session's host allows the session now.
 func (s *Session) Policy() (p events.Policy) {
 	s.view(func(st *loop.State) { p = st.Policy })

@@ -2,7 +2,6 @@ package session
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
@@ -22,6 +21,7 @@ type Snapshot struct {
 	Transcript       []content.Item      `json:"transcript"`
 	PendingInput     []content.Item      `json:"pending_input,omitempty"`
 	PendingApprovals []events.Approval   `json:"pending_approvals,omitempty"`
+	Results          []content.Item      `json:"results,omitempty"` // of the open round, which follow in the transcript once an earlier call has one
 	Turn             content.TurnID      `json:"turn,omitempty"`
 	Round            int                 `json:"round,omitempty"`
 	Phase            events.Phase        `json:"phase"`           // of the open task; idle: there is none
@@ -59,6 +59,16 @@ func pendingInput(s *loop.State) []content.Item {
 	return items
 }
 
+// unplaced returns the results that wait for that of an earlier call.
+func unplaced(calls []loop.Call) (items []content.Item) {
+	for _, c := range calls {
+		if !c.Placed {
+			items = append(items, c.Answer()...)
+		}
+	}
+	return content.DetachItems(items)
+}
+
 // SnapshotOf projects a state.
 func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
 	f := s.Fork()
@@ -69,7 +79,7 @@ func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
 	}
 	if f.Turn != nil {
 		u := f.Turn.Used
-		snap.Turn, snap.Round = f.Turn.ID, f.Turn.Round
+		snap.Turn, snap.Round, snap.Results = f.Turn.ID, f.Turn.Round, unplaced(f.Turn.Calls)
 		snap.TurnUsed = &Used{Rounds: u.Rounds, Requests: u.Requests, ToolCalls: u.ToolCalls, Usage: u.Usage}
 	}
 	if f.Last != nil {
@@ -84,7 +94,7 @@ func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
 
 // From names the snapshot in the journal that begins with it.
 func (s *Snapshot) From() string {
-	return string(s.SessionID) + "@" + strconv.FormatUint(s.Seq, 10)
+	return events.EntryRef{Session: s.SessionID, Seq: s.Seq, Hash: s.Hash}.String()
 }
 
 // Continuation returns the transcript with which another session goes on. Calls that are running
@@ -94,6 +104,7 @@ func (s *Snapshot) From() string {
 func (s *Snapshot) Continuation() (items []content.Item, open bool) {
 	items = slices.Clone(s.Transcript)
 	before, reply, results := content.OpenRound(items)
+	results = slices.Concat(results, s.Results)
 	open = s.Turn != "" && s.Phase == events.Idle && len(reply) > 0
 	for _, it := range content.Unanswered(reply, results, content.StatusNotExecuted, "Not run: the session was continued in another one") {
 		r := it.Parts[0].Result

@@ -75,6 +75,17 @@ func SealKeys(ring seal.Ring) Option { return func(o *options) { o.seals = ring 
 // Sealed is for [Deployment.Script]: the content of the session is sealed. It needs [SealKeys].
 func Sealed(o *client.Options) { o.Sealed = true }
 
+// Fork has a session continue another one after an entry, 0 for its newest, with the script of that session unless there
+// is another one.
+func Fork(of *Session, seq uint64) func(*client.Options) {
+	return func(o *client.Options) {
+		o.From = events.EntryRef{Session: of.ID(), Seq: seq}
+		if len(o.Config.ModelData) == 0 {
+			o.Config = events.Config{}
+		}
+	}
+}
+
 // Cluster runs three servers with replicated streams instead of one. They have sockets, so it works
 // only outside of bubbles.
 func Cluster() Option { return func(o *options) { o.cluster = true } }

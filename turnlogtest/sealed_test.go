@@ -13,14 +13,6 @@ import (
 // that is not kept.
 func TestASealedSessionSurvivesEveryCrash(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "seal.key")
-	if _, err := seal.Create(file); err != nil {
-		t.Fatal(err)
-	}
-	ring, err := seal.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	turnlogtest.EveryCrash(t, func(t *testing.T, d *turnlogtest.Deployment) {
 		s := d.Script(forecast, turnlogtest.Sealed)
 		s.Say("How is the weather in Oslo?")
@@ -33,5 +25,18 @@ func TestASealedSessionSurvivesEveryCrash(t *testing.T) {
 				t.Errorf("entry %d shows content", r.Seq)
 			}
 		}
-	}, turnlogtest.Tools(weather()), turnlogtest.SealKeys(ring))
+	}, turnlogtest.Tools(weather()), turnlogtest.SealKeys(sealKeys(t)))
+}
+
+func sealKeys(t *testing.T) seal.Ring {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "seal.key")
+	if _, err := seal.Create(file); err != nil {
+		t.Fatal(err)
+	}
+	ring, err := seal.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
 }

@@ -143,8 +143,15 @@ func (a *acts) decided(c commands.ResolveApproval, ev events.ApprovalResolved) b
 }
 
 // opened compares what a session was opened with. An agent adds its prompt and its settings, and a node its tools and
-// its hooks.
+// its hooks. A fork has the history of its origin and, but for its model and agent, its settings: its sender signed
+// the hash of the entry, and audit/origin compares the two.
 func opened(c commands.OpenSession, ev events.RunStarted) bool {
+	if _, fork := c.Origin(); fork {
+		got, asked := ev.Config, c.Config
+		model := asked.Model == "" || asked.Model == got.Model && bytes.Equal(asked.ModelData, got.ModelData)
+		agent := asked.Agent == nil || configured(asked, got)
+		return model && agent && c.Stepped == ev.Stepped && c.Parent == ev.Parent && c.From == ev.From && same(c.Metadata.WithoutReserved(), ev.Metadata)
+	}
 	before := c.Transcript
 	if c.Resume {
 		before, _, _ = content.OpenRound(c.Transcript)

@@ -79,6 +79,9 @@ type Verdict struct {
 	// UncheckedFiles counts the files that the journal refers to and whose bytes were not checked.
 	UncheckedFiles int `json:"unchecked_files,omitempty"`
 
+	// UncheckedOrigin is the entry of another session with whose history this one began, and why it was not compared.
+	UncheckedOrigin string `json:"unchecked_origin,omitempty"`
+
 	// UnjudgedSnapshots counts the digests of snapshots that were not computed again.
 	UnjudgedSnapshots int `json:"unjudged_snapshots,omitempty"`
 
@@ -87,7 +90,6 @@ type Verdict struct {
 
 	last   content.Time // of the head
 	proofs map[Level]Proof
-	doubts []string
 }
 
 // Signer is how much of one kind is signed with one key.
@@ -120,7 +122,6 @@ type Proof struct {
 func (v *Verdict) Clone() *Verdict {
 	c := *v
 	c.Faults, c.Warnings, c.proofs = slices.Clone(v.Faults), slices.Clone(v.Warnings), maps.Clone(v.proofs)
-	c.doubts = slices.Clone(v.doubts)
 	return &c
 }
 
@@ -152,9 +153,6 @@ func (v *Verdict) Prove(p Proof) {
 		v.proofs[p.Level] = p
 	}
 }
-
-// Doubt adds what the evidence does not show, besides what Settle knows.
-func (v *Verdict) Doubt(what string) { v.doubts = append(v.doubts, what) }
 
 // Settle decides the level from the faults and proofs, and lists what is not proved. Call it again after
 // adding to them.
@@ -228,10 +226,12 @@ func (v *Verdict) notProved() (out []string) {
 	if v.UncheckedFiles > 0 {
 		out = append(out, fmt.Sprintf("files: the bytes of %d that the journal refers to were not checked", v.UncheckedFiles))
 	}
+	if v.UncheckedOrigin != "" {
+		out = append(out, "history: that it began with what another session had, at "+v.UncheckedOrigin)
+	}
 	if v.UnjudgedSnapshots > 0 {
 		out = append(out, "snapshots: hosts may start from some whose digests were not computed again, since another release took them, or a hook withheld a reply of a long session")
 	}
-	out = append(out, v.doubts...)
 	return append(out, "truth of results, and the identity of models: they are recorded as they arrived")
 }
 

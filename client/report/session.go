@@ -35,6 +35,8 @@ type Session struct {
 	Approvals []events.Approval `json:"approvals,omitempty"`
 	Epoch     uint64            `json:"epoch"`
 	Journal   Head              `json:"journal"`
+	Parent    content.SessionID `json:"parent,omitempty"`  // the session that it works for
+	From      string            `json:"from,omitempty"`    // the entry of the session that it is a fork of
 	Deleted   *events.Deletion  `json:"deleted,omitempty"` // nothing else is known then
 }
 
@@ -50,7 +52,7 @@ func Of(s *loop.State, head journal.Head) Session {
 		Session: s.Session, State: string(loop.Waiting(s)), Model: s.Config.Model, Changed: s.At,
 		Turns: s.Turns, Items: len(s.Transcript), Queued: len(s.Queue), Usage: Usage(s.Used.Usage),
 		Requests: s.Used.Requests, ToolCalls: s.Used.ToolCalls, Approvals: s.PendingApprovals(),
-		Epoch: s.Epoch, Journal: HeadOf(head), Deleted: s.Deleted,
+		Epoch: s.Epoch, Journal: HeadOf(head), Parent: s.Parent, From: originOf(s), Deleted: s.Deleted,
 	}
 	if ref := s.Config.Agent; ref != nil {
 		r.Agent = &Agent{Name: ref.Name, Version: ref.Version}
@@ -84,8 +86,22 @@ type Summary struct {
 	Changed content.Time      `json:"changed_at"`
 	Turns   int               `json:"turns"`
 	Usage   Usage             `json:"usage"`
-	Owner   string            `json:"owner,omitempty"` // see MetaOwner
+	Owner   string            `json:"owner,omitempty"`  // see MetaOwner
+	Parent  content.SessionID `json:"parent,omitempty"` // the session that it works for
+	From    string            `json:"from,omitempty"`   // the entry of the session that it is a fork of
 }
+
+// originOf returns the entry of the session that a session is a fork of, without its hash, or "".
+func originOf(s *loop.State) string {
+	at, err := events.ParseEntryRef(s.From)
+	if err != nil {
+		return ""
+	}
+	return at.Place()
+}
+
+// Of says what the session is a child of, or "-": a fork of an entry, or the sub-agent of a session.
+func (s Summary) Of() string { return cmp.Or(s.From, string(s.Parent), "-") }
 
 // MetaOwner is the key of a session's metadata that has the name of the person who opened it through a gateway.
 const MetaOwner = "owner"
@@ -172,7 +188,7 @@ func summaryOf(state *loop.State, head journal.Head, aside bool) Summary {
 	if aside {
 		r.State = StateAside
 	}
-	return Summary{r.Session, r.State, TitleOf(state), r.Agent, r.Model, r.Changed, r.Turns, r.Usage, OwnerOf(state)}
+	return Summary{r.Session, r.State, TitleOf(state), r.Agent, r.Model, r.Changed, r.Turns, r.Usage, OwnerOf(state), r.Parent, r.From}
 }
 
 // wants reports whether the query selects a session.

@@ -85,9 +85,14 @@ type writer struct {
 
 func (d *deployment) session(s content.SessionID) *writer {
 	d.t.Helper()
+	return d.open(s, commands.OpenSession{Config: events.Config{Model: "demo"}, Transcript: []content.Item{content.SystemText("Be brief.")}})
+}
+
+func (d *deployment) open(s content.SessionID, open commands.OpenSession) *writer {
+	d.t.Helper()
 	w := &writer{t: d.t, journal: d.cell.Journal(), state: loop.New(s)}
 	w.do(commands.Claim{Node: "n1", Key: d.cell.Key().ID()})
-	w.do(commands.OpenSession{Config: events.Config{Model: "demo"}, Transcript: []content.Item{content.SystemText("Be brief.")}})
+	w.do(open)
 	return w
 }
 

@@ -45,7 +45,7 @@ the exit code is that of "observer verify".`,
 			return cli.Usage("give a SESSION or --file")
 		}
 		with := verifier{app: a, cmd: cmd, file: *file, require: verdict.Chain, signatures: signatures, single: true}
-		if err := signatures.check(*file != "" && len(proofs.proofs) == 0); err != nil {
+		if err := signatures.check(*file != ""); err != nil {
 			return err
 		}
 		if err := with.readAnchors(*anchor); err != nil {
@@ -55,12 +55,12 @@ the exit code is that of "observer verify".`,
 			return err
 		}
 		return a.onJournal(cmd, *file, args, func(in input) (err error) {
-			if err := with.chooseKeys(cmd.Context(), in.cell); err != nil {
+			if with.keys, err = signatures.directory(cmd.Context(), in.cell); err != nil {
 				return err
 			}
 			reader := explain.NewReportReader()
 			reader.Named(owners(with.keys))
-			v, err := with.verify(cmd.Context(), filesOf(in.cell), passing(in.records, reader.Add), with.anchors)
+			v, err := with.verify(cmd.Context(), besideOf(in.cell), passing(in.records, reader.Add), with.anchors)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/attached"
 	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/origin"
 	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/events"
@@ -61,9 +63,6 @@ func (f *signatureFlags) check(offline bool) error {
 func (f *signatureFlags) directory(ctx context.Context, cell *cli.Cell) (*keys.Directory, error) {
 	if f.root == "" {
 		return nil, nil //nolint:nilnil // there is none
-	}
-	if f.file == "" && cell == nil {
-		return nil, nil //nolint:nilnil // a proof may have it
 	}
 	if f.file == "" {
 		d, err := signers.Open(ctx, cell.Cell, f.root)
@@ -123,32 +122,27 @@ func (k currentKeys) follow(ctx context.Context, r journal.Record) error {
 	return k.cell.Refresh(ctx)
 }
 
-// verify verifies records, if there are keys their signatures, and with a store the files that they refer to.
-func (v *verifier) verify(ctx context.Context, store attached.Store, records iter.Seq2[journal.Record, error], anchors []audit.Anchor) (*verdict.Verdict, error) {
+// verify verifies records, if there are keys their signatures, and with what is beside the journal the files and the
+// origin that they refer to.
+func (v *verifier) verify(ctx context.Context, by beside, records iter.Seq2[journal.Record, error], anchors []audit.Anchor) (*verdict.Verdict, error) {
 	check := audit.Verify
 	if v.file != "" {
 		check = audit.VerifyImported
 	}
 	var files attached.Files
-	records = files.Watch(records)
+	var fork origin.Fork
+	records = fork.Watch(files.Watch(records))
 	var who *signed.Audit
 	if v.keys != nil {
 		who = signed.NewAudit(v.keys, v.signatures.every)
-		if len(v.log.Heads) > 0 {
-			who.In(&v.log)
-		}
 		records = who.Watch(records)
 	}
 	out, err := check(records, anchors...)
 	if who != nil {
-		for _, f := range v.keyFaults {
-			out.Add(f)
-		}
-		out.Warnings = append(out.Warnings, v.keyWarnings...)
 		who.Judge(out)
 	}
 	if err == nil {
-		err = files.Judge(ctx, out, store)
+		err = cmp.Or(files.Judge(ctx, out, by.files), fork.Judge(ctx, out, by.origin))
 	}
 	if err != nil {
 		out.Level = verdict.None

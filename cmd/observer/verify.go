@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -15,10 +16,11 @@ import (
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/attached"
 	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/origin"
 	"github.com/turnlog/turnlog/audit/render"
-	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -40,6 +42,7 @@ the output of "observer heads" out of reach of users who can change journals, an
 --anchor. Without SESSION, it verifies the sessions of the anchors and proofs, and with --all all of the deployment, too.
 
 The files that a journal refers to are checked, too: those of a deployment, and with --file those in the folder --blobs.
+So is the history with which a fork began: with its origin in the deployment, and with --file in the export --origin.
 
 With --keys-root it checks who signed: the drivers of the session, its workers, and the people who gave input or
 decided. It lists them, and what is unsigned. --keys is the directory of keys that the root signed.
@@ -65,6 +68,8 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 	anchor := anchorFlag(cmd)
 	proofs := proofFlags(cmd, "that the log of heads has the session")
 	blobs := blobsFlag(cmd, "with --file: `folder` that \"observer export --blobs\" wrote, whose files are checked")
+	of := cmd.Flags().String("origin", "", "with --file: exported `file` of the session that this one is a fork of, whose history is compared")
+	_ = cmd.MarkFlagFilename("origin") // the flag exists
 	all := cmd.Flags().Bool("all", false, "verify all sessions, several at once")
 	require := verdict.Chain
 	var signatures signatureFlags
@@ -81,9 +86,12 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 		if *blobs != "" && *file == "" {
 			return cli.Usage("--blobs is for --file: the blobs of a deployment are checked anyway")
 		}
-		v := verifier{app: a, cmd: cmd, file: *file, blobs: *blobs, json: output.String() == asJSON, require: require, signatures: signatures}
+		if *of != "" && *file == "" {
+			return cli.Usage("--origin is for --file: in a deployment the origin is read anyway")
+		}
+		v := verifier{app: a, cmd: cmd, file: *file, blobs: *blobs, origin: *of, json: output.String() == asJSON, require: require, signatures: signatures}
 		v.single = *file != "" || len(args) == 1
-		if err := signatures.check(*file != "" && len(proofs.proofs) == 0); err != nil {
+		if err := signatures.check(*file != ""); err != nil {
 			return err
 		}
 		if err := v.readAnchors(*anchor); err != nil {
@@ -93,7 +101,7 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 			return err
 		}
 		if *file != "" {
-			if err := v.chooseKeys(cmd.Context(), nil); err != nil {
+			if v.keys, err = signatures.directory(cmd.Context(), nil); err != nil {
 				return err
 			}
 			return v.report(v.judgeFile())
@@ -103,7 +111,7 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 			return err
 		}
 		return a.with(cmd, func(cell *cli.Cell) error {
-			if err := v.chooseKeys(cmd.Context(), cell); err != nil {
+			if v.keys, err = signatures.directory(cmd.Context(), cell); err != nil {
 				return err
 			}
 			if *all {
@@ -140,20 +148,64 @@ func namespaceOf(cell *cli.Cell) string {
 	return cell.Namespace()
 }
 
-// filesOf returns the files of a deployment, or nil without one.
-func filesOf(cell *cli.Cell) attached.Store {
-	if cell == nil {
-		return nil
-	}
-	return cell.Blobs()
+// beside is what a journal refers to.
+type beside struct {
+	files  attached.Store
+	origin origin.Reader // of the session that it is a fork of
 }
 
-// files returns where the files of an exported journal are, or nil.
-func (v *verifier) files() attached.Store {
-	if v.blobs == "" {
-		return nil
+// besideOf returns what a deployment has beside a journal: nothing without one.
+func besideOf(cell *cli.Cell) beside {
+	if cell == nil {
+		return beside{}
 	}
-	return attached.Folder(v.blobs)
+	return beside{cell.Blobs(), engine.Reader{Journal: cell.Journal()}.ReadTo}
+}
+
+// beside returns what there is beside an exported journal.
+func (v *verifier) beside() (by beside) {
+	if v.blobs != "" {
+		by.files = attached.Folder(v.blobs)
+	}
+	if v.origin != "" {
+		by.origin = v.readOrigin
+	}
+	return by
+}
+
+// readOrigin folds an exported origin. It verifies it first: the hash of an entry says nothing about others in the
+// file, unless they are chained to it.
+func (v *verifier) readOrigin(_ context.Context, s content.SessionID, seq uint64) (to engine.Replica, err error) {
+	err = v.importOrigin(func(records iter.Seq2[journal.Record, error]) error { //nolint:contextcheck // the command has it
+		out, err := audit.VerifyImported(records)
+		first, bad := out.First()
+		switch {
+		case err == nil && out.Session != s:
+			err = fmt.Errorf("it is of session %s", out.Session)
+		case err == nil && bad:
+			err = errors.New(first.String())
+		}
+		return err
+	})
+	if err == nil {
+		err = v.importOrigin(func(records iter.Seq2[journal.Record, error]) (err error) { //nolint:contextcheck // likewise
+			to, err = engine.FoldTo(s, records, seq)
+			return err
+		})
+	}
+	return to, err
+}
+
+func (v *verifier) importOrigin(use func(iter.Seq2[journal.Record, error]) error) error {
+	in, name, err := openFile(v.cmd, v.origin)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // only read
+	if err := use(audit.Import(in)); err != nil {
+		return fmt.Errorf("--origin %s: %w", name, err)
+	}
+	return nil
 }
 
 // verifier verifies journals one by one.
@@ -161,6 +213,7 @@ type verifier struct {
 	app     *app
 	cmd     *cobra.Command
 	file    string // "": sessions
+	origin  string // the file with the origin of the exported journal; "": there is none
 	blobs   string // the folder with the files that the exported journal refers to; "": there is none
 	json    bool
 	require verdict.Level
@@ -171,9 +224,6 @@ type verifier struct {
 
 	signatures signatureFlags
 	keys       *keys.Directory // nil: signatures are not checked
-
-	log                    signed.Log // what proofs show of it
-	keyFaults, keyWarnings []verdict.Fault
 }
 
 // readAnchors reads earlier heads.
@@ -257,7 +307,7 @@ func (v *verifier) judgeFile() (j judgment) {
 		debug.SetMemoryLimit(fileMemory)
 		debug.SetGCPercent(fileGarbage)
 	}
-	if j.Verdict, j.err = v.verify(v.cmd.Context(), v.files(), audit.Import(in), v.anchors); j.err != nil {
+	if j.Verdict, j.err = v.verify(v.cmd.Context(), v.beside(), audit.Import(in), v.anchors); j.err != nil {
 		j.err = fmt.Errorf("%s: %w", j.subject, j.err)
 	}
 	j.anchored = len(v.of(j.Session)) > 0
@@ -268,9 +318,9 @@ func (v *verifier) judgeFile() (j judgment) {
 // judge verifies a session.
 func (v *verifier) judge(ctx context.Context, cell *cli.Cell, s content.SessionID) (j judgment) {
 	anchors := v.of(s)
-	j.Verdict, j.err = v.verify(ctx, filesOf(cell), read(ctx, cell, s, 1), anchors)
+	j.Verdict, j.err = v.verify(ctx, besideOf(cell), read(ctx, cell, s, 1), anchors)
 	if _, bad := j.First(); (bad || j.err != nil) && j.Tombstone == nil && v.deleted(ctx, cell, s) { // while it was read
-		j.Verdict, j.err = v.verify(ctx, filesOf(cell), read(ctx, cell, s, 1), anchors)
+		j.Verdict, j.err = v.verify(ctx, besideOf(cell), read(ctx, cell, s, 1), anchors)
 	}
 	if errors.Is(j.err, journal.ErrNotFound) && slices.Contains(v.listed, s) { // nor is its tombstone there any more
 		j.err, j.State = nil, verdict.Deleted

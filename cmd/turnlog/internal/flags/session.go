@@ -58,6 +58,26 @@ func (f *Session) RegisterStart(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent of a session that names neither agent nor model: its `file`, or its name in the deployment")
 }
 
+// RegisterFork adds only the flags that name a fork, and what is different about it.
+func (f *Session) RegisterFork(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.ID, "session", "", "`id` of the new session; default: a new one")
+	registerModels(cmd, &f.models)
+	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent that continues, with its own prompt and settings: its `file`, or its name in the deployment")
+}
+
+// Fork returns what a fork's configuration has in place of its origin's: a model, an agent, or nothing.
+func (f *Session) Fork(a *app.App) (events.Config, error) {
+	switch {
+	case f.Agent != "":
+		start, err := f.Start(a, false)
+		return start.Config, err
+	case len(f.models) > 0:
+		m, err := chooseModel(a, f.models, "", false)
+		return events.Config{Model: m.Name, ModelData: m.Data}, err
+	}
+	return events.Config{}, nil
+}
+
 // RegisterBusy adds the flag of commands whose input may arrive while a turn is open.
 func (f *Session) RegisterBusy(cmd *cobra.Command) {
 	f.OnBusy = cli.NewChoice("queue", "steer", "interrupt", "reject")

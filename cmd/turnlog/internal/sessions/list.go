@@ -23,6 +23,8 @@ func list(a *app.App, r *app.Remote) *cobra.Command {
 		Long: `Lists the sessions with their state, how long ago they changed, and their title, which is the first
 words that a user said. It reads each session: from its snapshot, and what its journal has since.
 
+OF is the entry that a fork continues, or the session that a sub-agent works for.
+
 States are idle, working, approval (it waits for a person), yield, ready, closed, and aside: it broke
 nodes, so none drives it ("turnlog dead").`,
 		Example: `  turnlog sessions ls
@@ -57,8 +59,8 @@ nodes, so none drives it ("turnlog dead").`,
 }
 
 func printSummaries(w io.Writer, rows []report.Summary, now time.Time) error {
-	return app.Table(w, "SESSION STATE AGE TURNS TOKENS MODEL AGENT TITLE", rows, func(s report.Summary) []any {
-		return []any{s.Session, s.State, age(now.Sub(s.Changed.Std())), s.Turns, s.Tokens(), cmp.Or(s.Model, "-"), s.AgentName(), s.Title}
+	return app.Table(w, "SESSION STATE AGE TURNS TOKENS MODEL AGENT OF TITLE", rows, func(s report.Summary) []any {
+		return []any{s.Session, s.State, age(now.Sub(s.Changed.Std())), s.Turns, s.Tokens(), cmp.Or(s.Model, "-"), s.AgentName(), s.Of(), s.Title}
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -68,6 +69,9 @@ whom, and what its journal was: how many entries, and the hash of the last one.
 A session that is working, or has queued input, is not deleted: cancel its turn first. An
 interrupted deletion is completed by running the command again.
 
+Forks of a session have its history up to where they began. A session that has any is deleted only with
+--with-forks, which deletes them first, and forks of forks, or with --keep-forks, which leaves them as they are.
+
 It needs the permissions of a keeper. For one with a name, a node writes the tombstone. docs/operations.md describes what remains, where and for how
 long.`,
 		Example: `  turnlog sessions rm plan-7 --reason "the customer asked for it"
@@ -77,6 +81,9 @@ long.`,
 	var d events.SessionDeleted
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` that the tombstone gives as the reason")
 	keepBlobs := cmd.Flags().Bool("keep-blobs", false, "leave blobs to \"turnlog gc\": finding unused ones means reading all journals")
+	withForks := cmd.Flags().Bool("with-forks", false, "delete the forks of the sessions, too")
+	keepForks := cmd.Flags().Bool("keep-forks", false, "leave the forks of the sessions, which keep the history that they have")
+	cmd.MarkFlagsMutuallyExclusive("with-forks", "keep-forks")
 	grace := graceFlag(cmd)
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -92,6 +99,13 @@ long.`,
 			d.By = c.Name()
 			var out removalReport
 			var errs []error
+			if !*keepForks {
+				forks, err := c.Forks(ctx)
+				if err != nil {
+					return err
+				}
+				ids, errs = forked(ids, forks, *withForks)
+			}
 			for _, id := range ids {
 				done, err := k.remove(ctx, id, anyLength, d)
 				if err != nil {
@@ -109,6 +123,39 @@ long.`,
 		})
 	}
 	return cmd
+}
+
+// forked returns the sessions to delete: with their forks, each before its origin, or only those without other forks,
+// and an error for each that has some.
+func forked(ids []content.SessionID, forks map[content.SessionID][]content.SessionID, with bool) (all []content.SessionID, errs []error) {
+	seen := make(map[content.SessionID]bool)
+	var add func(id content.SessionID)
+	add = func(id content.SessionID) {
+		if seen[id] {
+			return
+		}
+		seen[id] = true
+		if with {
+			for _, f := range forks[id] {
+				add(f)
+			}
+		}
+		all = append(all, id)
+	}
+	for _, id := range ids {
+		var others []string
+		for _, f := range forks[id] {
+			if !slices.Contains(ids, f) {
+				others = append(others, string(f))
+			}
+		}
+		if len(others) > 0 && !with {
+			errs = append(errs, notDeleted(id, fmt.Errorf("it has forks, which have its history: %s; --with-forks deletes them, too, --keep-forks leaves them", strings.Join(others, ", "))))
+			continue
+		}
+		add(id)
+	}
+	return all, errs
 }
 
 // keeper deletes sessions of a deployment.

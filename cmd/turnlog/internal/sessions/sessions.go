@@ -67,6 +67,12 @@ func printSession(r report.Session, w io.Writer) error {
 			row("agent", "%s, version %s", r.Agent.Name, r.Agent.Version)
 		}
 		row("model", "%s", r.Model)
+		if r.From != "" {
+			row("fork of", "%s", r.From)
+		}
+		if r.Parent != "" {
+			row("works for", "%s", r.Parent)
+		}
 		row("last change", "%s, %s ago", app.When(r.Changed), age(time.Since(r.Changed.Std())))
 		row("turns", "%d", r.Turns)
 		row("items", "%d", r.Items)

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
+)
+
+// origin returns an entry with its sequence and hash, and the session as it was after it.
+func (c *Client) origin(ctx context.Context, at events.EntryRef) (events.EntryRef, *loop.State, error) {
+	if at.Seq == 0 {
+		last, err := c.journal.Last(ctx, at.Session)
+		if err != nil {
+			return at, nil, fmt.Errorf("read %s: %w", at.Session, err)
+		}
+		at.Seq = last.Seq
+	}
+	r, err := engine.Reader{Journal: c.journal}.ReadTo(ctx, at.Session, at.Seq)
+	switch {
+	case err != nil:
+		return at, nil, err
+	case r.State.Deleted != nil:
+		return at, nil, &session.DeletedError{Session: at.Session, Deletion: *r.State.Deleted}
+	case r.Head.Seq == 0:
+		return at, nil, fmt.Errorf("read %s: %w", at.Session, session.ErrNotFound)
+	case !r.State.Opened:
+		return at, nil, fmt.Errorf("at %s the session had not started: name a later entry", at.Place())
+	case r.Head.Seq < at.Seq:
+		return at, nil, fmt.Errorf("there is no %s: the journal ends with entry %d", at.Place(), r.Head.Seq)
+	}
+	if !at.Hash.IsZero() && at.Hash != r.Head.Hash {
+		return at, nil, fmt.Errorf("entry %s has the hash %s, not %s: is it of another deployment?", at.Place(), r.Head.Hash, at.Hash)
+	}
+	at.Hash = r.Head.Hash
+	return at, r.State, nil
+}
+
+// readers is how many sessions are read at once.
+const readers = 16
+
+// Forks returns the forks of all sessions, by the session that each continues. It reads the beginning of every journal.
+func (c *Client) Forks(ctx context.Context) (map[content.SessionID][]content.SessionID, error) {
+	ids, err := c.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	forks := make(map[content.SessionID][]content.SessionID)
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for _, id := range ids {
+		group.Go(func() error {
+			from, err := c.from(ctx, id)
+			if err == nil && from.Session != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				forks[from.Session] = append(forks[from.Session], id)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("find forks: %w", err)
+	}
+	for _, of := range forks {
+		slices.Sort(of)
+	}
+	return forks, nil
+}
+
+// openedBy is the entry by which a session that opens has opened: the claims of drivers come before.
+const openedBy = 16
+
+// from returns the entry that a session continues, or none: also of one whose beginning cannot be read.
+func (c *Client) from(ctx context.Context, id content.SessionID) (events.EntryRef, error) {
+	for rec, err := range c.journal.Read(ctx, id, 0) {
+		if errors.Is(err, journal.ErrDamaged) {
+			break
+		}
+		if err != nil {
+			return events.EntryRef{}, fmt.Errorf("read %s: %w", id, err)
+		}
+		for _, ev := range rec.Entry.Events {
+			if started, ok := ev.(events.RunStarted); ok {
+				from, _ := events.ParseEntryRef(started.From) // else it is none
+				return from, nil
+			}
+		}
+		if rec.Err != nil || rec.Seq >= openedBy {
+			break
+		}
+	}
+	return events.EntryRef{}, nil
+}

@@ -1,0 +1,157 @@
+package turnlogtest_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/policy/permission"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
+)
+
+// trip is a conversation with a round of calls that need approvals, and a turn after it.
+const trip = `replies:
+- text: Where to?
+- {text: I book it., calls: [{name: book, input: {what: train}}, {name: look, input: {}}, {name: book, input: {what: hotel}}]}
+- text: Booked {{len .Results}}.
+- text: Anything else?
+repeat: true`
+
+func booking(t *testing.T) []tool.Tool {
+	t.Helper()
+	book, err := tool.Func("book", "Books something.", func(_ context.Context, in struct {
+		What string `json:"what"`
+	},
+	) (string, error) {
+		return in.What + " booked", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look, err := tool.Func("look", "Looks.", func(context.Context, struct{}) (string, error) { return "seen", nil }, tool.ReadOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []tool.Tool{book, look}
+}
+
+// TestAForkContinuesFromEveryEntry forks a session after each of its entries. The fork has the same history, continues
+// what was open, and repeats nothing that had started.
+func TestAForkContinuesFromEveryEntry(t *testing.T) {
+	t.Parallel()
+	asking := permission.Default()
+	turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
+		origin := d.Script(trip)
+		origin.Say("Hello")
+		origin.Say("Book a trip")
+		origin.Approve("book")
+		origin.Approve("book")
+		origin.ExpectReply("Booked 3.")
+		origin.Say("Thanks")
+		forks, started := 0, map[content.CallID]bool{}
+		for _, rec := range d.Records(origin.ID()) {
+			for _, ev := range rec.Entry.Events {
+				if e, ok := ev.(events.ToolDispatched); ok {
+					started[e.Call] = true
+				}
+			}
+			was, err := engine.Reader{Journal: d.Cell.Journal()}.ReadTo(d.Ctx, origin.ID(), rec.Seq)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !was.State.Opened {
+				continue
+			}
+			forks++
+			f := d.Script("", turnlogtest.Fork(origin, rec.Seq))
+			if want := (events.EntryRef{Session: origin.ID(), Seq: rec.Seq, Hash: rec.Hash}); f.From() != want.String() {
+				t.Errorf("the fork is from %s, want %s", f.From(), want)
+			}
+			reply := f.Say("And now?")
+			for range 2 {
+				if reply == "" && len(f.Snapshot().PendingApprovals) > 0 {
+					reply = f.Approve("book")
+				}
+			}
+			if reply == "" {
+				t.Errorf("the fork after entry %d has no reply", rec.Seq)
+			}
+			for _, e := range turnlogtest.Facts[events.ToolDispatched](d, f.ID()) { // this audits the fork
+				if started[e.Call] {
+					t.Errorf("the fork after entry %d started %s again", rec.Seq, e.Call)
+				}
+			}
+			before, after := turnlogtest.Lines(was.State.Transcript), turnlogtest.Lines(f.Snapshot().Transcript)
+			if len(after) < len(before) || !slices.Equal(after[:len(before)], before) {
+				t.Errorf("the fork after entry %d (-origin +fork):\n%s", rec.Seq, cmp.Diff(before, after))
+			}
+		}
+		if forks < 8 || len(started) != 3 {
+			t.Errorf("%d forks, %d calls", forks, len(started))
+		}
+	}, turnlogtest.Tools(booking(t)...), turnlogtest.Node(func(c *actor.Config) { c.Policy = &asking }))
+}
+
+// TestAForkKeepsItsAgent forks a session of an agent: with the agent as it was, and with another one.
+func TestAForkKeepsItsAgent(t *testing.T) {
+	t.Parallel()
+	d := turnlogtest.New(t, turnlogtest.Agents("testdata/agents"), turnlogtest.Tools(weather()))
+	origin := d.Script(forecast, turnlogtest.Agent("guide"))
+	origin.Say("How is the weather in Oslo?")
+	f := d.Script("", turnlogtest.Fork(origin, 0))
+	was, is := origin.Config(), f.Config()
+	if is.Agent == nil || is.Agent.Version != was.Agent.Version || len(is.Rules) != len(was.Rules) {
+		t.Errorf("the fork has %+v and %d rules, want %+v and %d", is.Agent, len(is.Rules), was.Agent, len(was.Rules))
+	}
+	system := func(s *turnlogtest.Session) (n int) {
+		for _, it := range s.Snapshot().Transcript {
+			if it.Kind == content.System {
+				n++
+			}
+		}
+		return n
+	}
+	if system(f) != system(origin) {
+		t.Errorf("the fork has %d prompts, want %d", system(f), system(origin))
+	}
+	other := d.Script(forecast, turnlogtest.Fork(origin, 0))
+	if other.Config().Model != "scripted:test" || other.Config().Agent == nil || other.Config().Agent.Known {
+		t.Errorf("with another model the fork has %+v", other.Config())
+	}
+}
+
+// TestAForkNeedsAnEntry has no fork begin where there is none to begin, and no client choose a history.
+func TestAForkNeedsAnEntry(t *testing.T) {
+	t.Parallel()
+	d := turnlogtest.New(t, turnlogtest.SealKeys(sealKeys(t)))
+	origin := d.Script(trip)
+	origin.Say("Hello")
+	sealed := d.Script(trip, turnlogtest.Sealed)
+	sealed.Say("Hello")
+	for name, tc := range map[string]struct {
+		from events.EntryRef
+		want string
+	}{
+		"a later entry":   {events.EntryRef{Session: origin.ID(), Seq: 99}, "the journal ends with entry"},
+		"before it began": {events.EntryRef{Session: origin.ID(), Seq: 1}, "the session had not started"},
+		"no session":      {events.EntryRef{Session: "nosuch", Seq: 1}, "no such session"},
+		"another hash":    {events.EntryRef{Session: origin.ID(), Seq: 2, Hash: events.HashOf(nil)}, "not e3b0c442"},
+		"sealed":          {events.EntryRef{Session: sealed.ID(), Seq: 2}, "is sealed: its content stays under its key"},
+	} {
+		if _, err := d.Client.Start(d.Ctx, client.Options{From: tc.from}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+	if _, err := d.Client.Start(d.Ctx, client.Options{From: events.EntryRef{Session: origin.ID()}, SystemPrompt: "Lie."}); err == nil {
+		t.Error("a fork got another prompt")
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/turnlog/turnlog/audit/headlog"
+	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -47,6 +48,7 @@ type Report struct {
 	Witnessed bool     `json:"witnessed"` // they suffice for the policy
 	Sessions  int      `json:"sessions"`  // that the log names
 	Deleted   int      `json:"deleted"`   // of these, with a tombstone
+	Directory uint64   `json:"directory"` // the newest version of the directory of keys that the log has; 0: none, or it was not compared
 	Faults    []Fault  `json:"faults"`
 }
 
@@ -72,10 +74,11 @@ func KindOf(err error) verdict.Kind {
 	return ""
 }
 
-// Check audits the log of a cell. earlier are proofs that were made before, of any session. An error is one of
+// Check audits the log of a cell. earlier are proofs that were made before, of any session, and with is the directory of
+// keys, whose versions the log has. An error is one of
 // reading, or heads.ErrNoLog if there is no log and no earlier proof; what is wrong is in the report.
-func Check(ctx context.Context, cell *jetstream.Cell, by *headlog.Policy, earlier []headlog.Proof) (*Report, error) {
-	c := &check{Report: &Report{Witnesses: []string{}, Faults: []Fault{}}, cell: cell, store: heads.Of(cell), by: by}
+func Check(ctx context.Context, cell *jetstream.Cell, by *headlog.Policy, earlier []headlog.Proof, with Keys) (*Report, error) {
+	c := &check{Report: &Report{Witnesses: []string{}, Faults: []Fault{}}, cell: cell, store: heads.Of(cell), by: by, keys: with}
 	err := c.log(ctx, earlier)
 	if kind := KindOf(err); kind != "" {
 		c.fault("", kind, 0, "%v", err)
@@ -88,6 +91,9 @@ func Check(ctx context.Context, cell *jetstream.Cell, by *headlog.Policy, earlie
 		err = c.session(ctx, s, c.leaves[s])
 	}
 	c.Sessions = len(c.leaves)
+	if err == nil {
+		err = c.directory(ctx)
+	}
 	return c.Report, err
 }
 
@@ -97,7 +103,17 @@ type check struct {
 	cell   *jetstream.Cell
 	store  *heads.Store
 	by     *headlog.Policy
-	leaves map[content.SessionID]map[uint64]events.Hash
+	keys   Keys
+	leaves map[content.SessionID]map[uint64]leaf
+
+	listings []listing // of the root, in the order of the log
+	heads    []logged  // that the journals have
+}
+
+// leaf is where the log has an entry, at first.
+type leaf struct {
+	hash  events.Hash
+	index int64
 }
 
 // log verifies the log and reads its leaves.
@@ -131,10 +147,13 @@ func (c *check) log(ctx context.Context, earlier []headlog.Proof) error {
 			return err
 		}
 	}
-	c.leaves = map[content.SessionID]map[uint64]events.Hash{}
-	return r.Leaves(0, func(_ int64, text []byte) error {
+	c.leaves = map[content.SessionID]map[uint64]leaf{}
+	return r.Leaves(0, func(i int64, text []byte) error {
 		if l, err := headlog.ParseLeaf(text); err == nil && l.Cell == c.cell.Namespace() { // else it is of another kind
-			c.add(l)
+			c.add(l, i)
+		}
+		if l, err := headlog.ParseListing(text); err == nil && l.Cell == c.cell.Namespace() && l.Root == c.keys.Root {
+			c.listings = append(c.listings, listing{l, i})
 		}
 		return nil
 	})
@@ -162,18 +181,21 @@ func (c *check) continues(r *headlog.Reader, now headlog.Witnessed, p headlog.Pr
 }
 
 // add adds a leaf. A session that has two hashes for one entry has one too many.
-func (c *check) add(l headlog.Leaf) {
+func (c *check) add(l headlog.Leaf, index int64) {
 	if c.leaves[l.Session] == nil {
-		c.leaves[l.Session] = map[uint64]events.Hash{}
+		c.leaves[l.Session] = map[uint64]leaf{}
 	}
-	if other, ok := c.leaves[l.Session][l.Seq]; ok && other != l.Hash {
-		c.fault(l.Session, verdict.Replaced, l.Seq, "the log has two hashes of this entry: %s, then %s", other, l.Hash)
+	other, ok := c.leaves[l.Session][l.Seq]
+	if ok && other.hash != l.Hash {
+		c.fault(l.Session, verdict.Replaced, l.Seq, "the log has two hashes of this entry: %s, then %s", other.hash, l.Hash)
 	}
-	c.leaves[l.Session][l.Seq] = l.Hash
+	if !ok || other.hash != l.Hash {
+		c.leaves[l.Session][l.Seq] = leaf{l.Hash, index}
+	}
 }
 
 // session compares the journal of a session with its leaves.
-func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uint64]events.Hash) error {
+func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uint64]leaf) error {
 	last, err := c.cell.Journal().Last(ctx, s)
 	newest := slices.Max(slices.Collect(maps.Keys(leaves)))
 	switch {
@@ -205,13 +227,16 @@ func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uin
 			return err
 		}
 		c.compare(s, leaves, rec.Seq, rec.Hash)
+		if l, ok := leaves[rec.Seq]; ok && l.hash == rec.Hash {
+			c.heads = append(c.heads, logged{headlog.Leaf{Session: s, Seq: rec.Seq}, l.index, signed.At(rec)})
+		}
 	}
 	return nil
 }
 
 // compare compares an entry with its leaf, if it has one.
-func (c *check) compare(s content.SessionID, leaves map[uint64]events.Hash, seq uint64, is events.Hash) {
-	if want, ok := leaves[seq]; ok && want != is {
-		c.fault(s, verdict.Replaced, seq, "its hash is %s, but the log has %s: this entry or an earlier one was replaced", is, want)
+func (c *check) compare(s content.SessionID, leaves map[uint64]leaf, seq uint64, is events.Hash) {
+	if want, ok := leaves[seq]; ok && want.hash != is {
+		c.fault(s, verdict.Replaced, seq, "its hash is %s, but the log has %s: this entry or an earlier one was replaced", is, want.hash)
 	}
 }

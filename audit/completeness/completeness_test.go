@@ -82,6 +82,11 @@ func (w *world) log(leaves ...headlog.Leaf) {
 	for _, l := range leaves {
 		texts = append(texts, l.Text())
 	}
+	w.logTexts(texts)
+}
+
+func (w *world) logTexts(texts [][]byte) {
+	w.Helper()
 	next, err := w.state.Append(texts)
 	natstest.Must(w, err)
 	store := heads.Of(w.cell)
@@ -131,7 +136,7 @@ func TestWhatWasLoggedMustStillBeThere(t *testing.T) {
 			w := newWorld(t)
 			w.log(w.leaf("s-1"), w.leaf("s-2"))
 			tt.falsify(w)
-			got, err := completeness.Check(t.Context(), w.cell, w.policy, nil)
+			got, err := completeness.Check(t.Context(), w.cell, w.policy, nil, completeness.Keys{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +155,7 @@ func TestWhatWasLoggedMustStillBeThere(t *testing.T) {
 func TestACellWithoutALogHasNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if _, err := completeness.Check(t.Context(), w.cell, w.policy, nil); !errors.Is(err, heads.ErrNoLog) {
+	if _, err := completeness.Check(t.Context(), w.cell, w.policy, nil, completeness.Keys{}); !errors.Is(err, heads.ErrNoLog) {
 		t.Errorf("Check = %v, want ErrNoLog", err)
 	}
 }

@@ -30,42 +30,57 @@ type Proof struct {
 }
 
 // Text returns the proof as a file.
-func (p Proof) Text() []byte {
-	out := proof.TLogProof{Index: uint64(p.Index), Checkpoint: p.Checkpoint, ExtraData: p.Leaf.Text()} //nolint:gosec // never negative
-	for _, h := range p.Hashes {
+func (p Proof) Text() []byte { return textOf(p.Index, p.Hashes, p.Checkpoint, p.Leaf.Text()) }
+
+func textOf(index int64, hashes tlog.RecordProof, checkpoint, extra []byte) []byte {
+	out := proof.TLogProof{Index: uint64(index), Checkpoint: checkpoint, ExtraData: extra} //nolint:gosec // never negative
+	for _, h := range hashes {
 		out.Hashes = append(out.Hashes, h)
 	}
 	return out.Marshal()
 }
 
 // ParseProof reverses Text. It verifies nothing.
-func ParseProof(text []byte) (Proof, error) {
-	var is proof.TLogProof
-	if err := is.Unmarshal(text); err != nil {
+func ParseProof(text []byte) (p Proof, err error) {
+	var extra []byte
+	if p.Index, p.Hashes, p.Checkpoint, extra, err = parse(text); err != nil {
+		return Proof{}, err
+	}
+	if p.Leaf, err = ParseLeaf(extra); err != nil {
 		return Proof{}, fmt.Errorf("%w: %w", ErrBadProof, err)
-	}
-	leaf, err := ParseLeaf(is.ExtraData)
-	if err != nil {
-		return Proof{}, fmt.Errorf("%w: %w", ErrBadProof, err)
-	}
-	p := Proof{Leaf: leaf, Index: int64(is.Index & math.MaxInt64), Checkpoint: is.Checkpoint}
-	for _, h := range is.Hashes {
-		p.Hashes = append(p.Hashes, h)
-	}
-	if !bytes.Equal(p.Text(), text) {
-		return Proof{}, fmt.Errorf("%w: it is not written the way that the format requires", ErrBadProof)
 	}
 	return p, nil
 }
 
+// parse reverses textOf.
+func parse(text []byte) (index int64, hashes tlog.RecordProof, checkpoint, extra []byte, err error) {
+	var is proof.TLogProof
+	if err := is.Unmarshal(text); err != nil {
+		return 0, nil, nil, nil, fmt.Errorf("%w: %w", ErrBadProof, err)
+	}
+	index = int64(is.Index & math.MaxInt64)
+	for _, h := range is.Hashes {
+		hashes = append(hashes, h)
+	}
+	if !bytes.Equal(textOf(index, hashes, is.Checkpoint, is.ExtraData), text) {
+		return 0, nil, nil, nil, fmt.Errorf("%w: it is not written the way that the format requires", ErrBadProof)
+	}
+	return index, hashes, is.Checkpoint, is.ExtraData, nil
+}
+
 // Verify checks the signatures of the checkpoint, as [Policy.Open] does, and that its tree has the leaf.
 func (p Proof) Verify(by *Policy) (Witnessed, error) {
-	at, err := by.Open(p.Checkpoint)
+	return included(by, p.Checkpoint, p.Hashes, p.Index, p.Leaf.Record(), fmt.Sprintf("entry %d of %s", p.Leaf.Seq, p.Leaf.Session))
+}
+
+// included checks that the tree of a checkpoint has a leaf.
+func included(by *Policy, checkpoint []byte, hashes tlog.RecordProof, index int64, leaf tlog.Hash, what string) (Witnessed, error) {
+	at, err := by.Open(checkpoint)
 	if err != nil {
 		return at, err
 	}
-	if err := tlog.CheckRecord(p.Hashes, at.N, at.Hash, p.Index, p.Leaf.Record()); err != nil {
-		return Witnessed{}, fmt.Errorf("%w: entry %d of %s at index %d of %s", ErrNotIncluded, p.Leaf.Seq, p.Leaf.Session, p.Index, at)
+	if err := tlog.CheckRecord(hashes, at.N, at.Hash, index, leaf); err != nil {
+		return Witnessed{}, fmt.Errorf("%w: %s at index %d of %s", ErrNotIncluded, what, index, at)
 	}
 	return at, nil
 }

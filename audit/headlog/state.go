@@ -17,6 +17,7 @@ type State struct {
 	Tree     Tree            `json:"tree"`
 	Due      []Tile          `json:"due,omitempty"`      // tiles that this append filled, to store before the next one
 	Indexed  int64           `json:"indexed,omitempty"`  // the leaves below it can be found by their sessions
+	Listed   []ListedAt      `json:"listed,omitempty"`   // where the versions of the directory of keys are
 	Position json.RawMessage `json:"position,omitempty"` // from which the writer continues, if it is restarted
 }
 

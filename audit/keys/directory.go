@@ -56,10 +56,20 @@ type Key struct {
 //
 // A key that is retired was its owner's until then, so the time is one that its owner learns of before: it stops to
 // sign by then. The time at which a key was stolen may be long ago, and what was signed since does not count.
+//
+// Size, if it is not zero, is the size of a log of heads at which the revocation took effect. What the log had before
+// is judged by that, whatever dates say. Sizes of other logs mean nothing.
 type Revocation struct {
 	At     content.Time `json:"at"`
+	Size   int64        `json:"log_size,omitempty"`
+	Log    string       `json:"log,omitempty"` // its origin
 	Stolen bool         `json:"stolen,omitempty"`
 	Reason string       `json:"reason,omitempty"`
+}
+
+// extends reports whether a key was stolen when an earlier version says so, or before.
+func (r *Revocation) extends(old Revocation) bool {
+	return r.Stolen && r.At <= old.At && (old.Size == 0 || 0 < r.Size && r.Size <= old.Size && r.Log == old.Log)
 }
 
 // How a key ends.
@@ -234,6 +244,8 @@ func (d *Directory) index() error {
 			return fmt.Errorf("%w: name %q: use letters, digits, '-' or '_'", ErrBadDirectory, k.Name)
 		case len(k.Roles) == 0:
 			return fmt.Errorf("%w: key %s has no role", ErrBadDirectory, k.Public)
+		case k.Revoked != nil && (k.Revoked.Size < 0 || (k.Revoked.Size > 0) != (k.Revoked.Log != "") || strings.ContainsAny(k.Revoked.Log, " \t\r\n")):
+			return fmt.Errorf("%w: key %s is revoked at size %d of the log %q", ErrBadDirectory, k.Public, k.Revoked.Size, k.Revoked.Log)
 		}
 		d.verifiers[id] = verifier{k, public}
 	}
@@ -271,7 +283,7 @@ func (d *Directory) Follows(before *Directory) error {
 	for _, old := range before.Keys {
 		k, ok := d.Lookup(old.ID())
 		same := ok && k.Name == old.Name && slices.Equal(k.Roles, old.Roles) && k.From == old.From &&
-			(old.Revoked == nil || k.Revoked != nil && (!old.Revoked.Stolen || k.Revoked.Stolen && k.Revoked.At <= old.Revoked.At))
+			(old.Revoked == nil || k.Revoked != nil && (!old.Revoked.Stolen || k.Revoked.extends(*old.Revoked)))
 		if !same {
 			return fmt.Errorf("%w: version %d changes key %s of %s, which version %d has", ErrRolledBack, d.Version, old.ID(), old.Name, before.Version)
 		}

@@ -166,10 +166,20 @@ func TestALaterDirectoryKeepsEveryKey(t *testing.T) {
 		"a revocation is undone": func(d *keys.Directory) { d.Keys[1].Revoked = nil },
 		"a theft is undone":      func(d *keys.Directory) { d.Keys[2].Revoked = &keys.Revocation{At: dayTwo} },
 		"a theft is later":       func(d *keys.Directory) { d.Keys[2].Revoked = &keys.Revocation{At: dayTwo + 1, Stolen: true} },
+		"a theft at no size":     func(d *keys.Directory) { d.Keys[3].Revoked = &keys.Revocation{At: dayTwo, Stolen: true} },
+		"a theft at a later size": func(d *keys.Directory) {
+			d.Keys[3].Revoked = &keys.Revocation{At: dayTwo, Stolen: true, Size: 8, Log: "example.com/log"}
+		},
+		"a theft at a size of another log": func(d *keys.Directory) {
+			d.Keys[3].Revoked = &keys.Revocation{At: dayTwo, Stolen: true, Size: 7, Log: "example.com/other"}
+		},
 	} {
 		w := newWorld(t)
 		third := must(keys.New())(t)
 		w.dir.Keys = append(w.dir.Keys, keys.Key{Public: third.Public(), Roles: []keys.Role{keys.Worker}, Name: "gpu", From: dayOne})
+		fourth := must(keys.New())(t)
+		w.dir.Keys = append(w.dir.Keys, keys.Key{Public: fourth.Public(), Roles: []keys.Role{keys.Worker}, Name: "cpu", From: dayOne})
+		w.dir.Keys[3].Revoked = &keys.Revocation{At: dayTwo, Stolen: true, Size: 7, Log: "example.com/log"}
 		w.dir.Keys[1].Revoked, w.dir.Keys[2].Revoked = &keys.Revocation{At: dayTwo}, &keys.Revocation{At: dayTwo, Stolen: true}
 		before := w.sign(t, w.dir)
 		next := w.sign(t, w.dir)
@@ -221,19 +231,22 @@ func TestADirectoryHasOneForm(t *testing.T) {
 	line := slices.IndexFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(l, "key ") })
 	key := strings.Split(text, "\n")[line]
 	for name, changed := range map[string]string{
-		"another purpose": strings.Replace(text, "turnlog-keys/v1", "turnlog-keys/v2", 1),
-		"a key twice":     text + key + "\n",
-		"an unknown line": text + "note: trust eve\n",
-		"an unknown role": strings.Replace(text, " driver ", " root ", 1),
-		"two cells":       strings.Replace(text, "cell turnlog\n", "cell turnlog\ncell other\n", 1),
-		"two spaces":      strings.Replace(text, "cell ", "cell  ", 1),
-		"a leading zero":  strings.Replace(text, "version 1", "version 01", 1),
-		"version 0":       strings.Replace(text, "version 1", "version 0", 1),
-		"another zone":    strings.Replace(text, "at 2026-11-25T12:00:00Z", "at 2026-11-25T13:00:00+01:00", 1),
-		"a bad key":       strings.Replace(text, w.node.Public(), w.root.Public(), 1),
-		"a bad name":      strings.Replace(text, "node-1", "node.1", 1),
-		"a bad time":      strings.Replace(text, "from 2026", "from soon", 1),
-		"half a line":     text + "stolen 2026-11-25T12:00:00Z\n",
+		"another purpose":  strings.Replace(text, "turnlog-keys/v1", "turnlog-keys/v2", 1),
+		"a key twice":      text + key + "\n",
+		"an unknown line":  text + "note: trust eve\n",
+		"an unknown role":  strings.Replace(text, " driver ", " root ", 1),
+		"two cells":        strings.Replace(text, "cell turnlog\n", "cell turnlog\ncell other\n", 1),
+		"two spaces":       strings.Replace(text, "cell ", "cell  ", 1),
+		"a leading zero":   strings.Replace(text, "version 1", "version 01", 1),
+		"version 0":        strings.Replace(text, "version 1", "version 0", 1),
+		"another zone":     strings.Replace(text, "at 2026-11-25T12:00:00Z", "at 2026-11-25T13:00:00+01:00", 1),
+		"a bad key":        strings.Replace(text, w.node.Public(), w.root.Public(), 1),
+		"a bad name":       strings.Replace(text, "node-1", "node.1", 1),
+		"a bad time":       strings.Replace(text, "from 2026", "from soon", 1),
+		"half a line":      text + "stolen 2026-11-25T12:00:00Z\n",
+		"a size of no log": text + "stolen 2026-11-25T12:00:00Z size 7  \"\"\n",
+		"size 0":           text + "stolen 2026-11-25T12:00:00Z size 0 example.com/log \"\"\n",
+		"half a size":      text + "stolen 2026-11-25T12:00:00Z size 7\n",
 	} {
 		if changed == text {
 			t.Fatalf("%s: nothing changed", name)

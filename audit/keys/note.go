@@ -2,6 +2,7 @@ package keys
 
 import (
 	"crypto/ed25519"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strconv"
@@ -22,6 +23,9 @@ var ErrRolledBack = errors.New("directory of keys was rolled back")
 
 const (
 	purpose = "turnlog-keys/v1" // the first line of a directory
+
+	// Begins is how each directory begins.
+	Begins = purpose + "\n"
 
 	// MaxDirectory is the size limit of a directory, in bytes.
 	MaxDirectory = 512 << 10
@@ -126,6 +130,9 @@ func Open(signed []byte, root string) (*Directory, error) {
 	return d, nil
 }
 
+// Digest returns the SHA-256 of the text that the root signs.
+func (d *Directory) Digest() [sha256.Size]byte { return sha256.Sum256([]byte(d.text())) }
+
 // text is the canonical text of a directory.
 func (d *Directory) text() string {
 	var b strings.Builder
@@ -140,7 +147,11 @@ func (d *Directory) text() string {
 	for _, k := range d.Keys {
 		line("key %s %s %s from %s", k.Public, joined(k.Roles, "+"), k.Name, stamp(k.From))
 		if r := k.Revoked; r != nil {
-			line("%s %s %s", r, stamp(r.At), strconv.Quote(r.Reason))
+			when := stamp(r.At)
+			if r.Size != 0 {
+				when += fmt.Sprintf(" %s %d %s", atSize, r.Size, r.Log)
+			}
+			line("%s %s %s", r, when, strconv.Quote(r.Reason))
 		}
 	}
 	return b.String()
@@ -163,6 +174,9 @@ func parseText(text string) (*Directory, error) {
 	}
 	return d, nil
 }
+
+// atSize precedes the size of the log at which a key was revoked.
+const atSize = "size"
 
 var errLine = errors.New("it is not of a known form")
 
@@ -195,6 +209,13 @@ func (d *Directory) parseLine(line string) (err error) {
 		r := &Revocation{Stolen: word == stolen}
 		if r.At, err = parseStamp(f[0]); err == nil {
 			_, quoted, _ := strings.Cut(rest, " ")
+			if of, ok := strings.CutPrefix(quoted, atSize+" "); ok {
+				of, quoted, _ = strings.Cut(of, " ")
+				r.Log, quoted, _ = strings.Cut(quoted, " ")
+				if r.Size, err = strconv.ParseInt(of, 10, 64); err != nil || r.Size <= 0 {
+					return errLine
+				}
+			}
 			if r.Reason, err = strconv.Unquote(quoted); err != nil {
 				return errLine
 			}

@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -58,6 +59,10 @@ type Config struct {
 	Witnesses []*witness.Client
 	Quorum    int // how many witnesses must cosign a checkpoint before it is published
 
+	// KeysRoot is the public key of the root of the directory of keys, whose versions are logged before the heads
+	// that rest on them. Empty: they are not logged.
+	KeysRoot string
+
 	Report func(Status) // called after each attempt to log and publish; nil: no report
 }
 
@@ -78,7 +83,8 @@ type Notary struct {
 	log   *zap.Logger
 
 	state     headlog.State
-	published int64  // the size of the published checkpoint
+	published int64 // the size of the published checkpoint
+	listings  listings
 	number    uint64 // of the state in the store
 	indexed   int64
 	pending   pending
@@ -92,7 +98,7 @@ func New(cell *jetstream.Cell, cfg Config, log *zap.Logger) (*Notary, error) {
 	if cfg.Quorum < 0 || cfg.Quorum > len(cfg.Witnesses) {
 		return nil, fmt.Errorf("a quorum of %d of %d witnesses", cfg.Quorum, len(cfg.Witnesses))
 	}
-	return &Notary{Config: cfg, cell: cell, store: heads.Of(cell), log: log, pending: newPending()}, nil
+	return &Notary{Config: cfg, cell: cell, store: heads.Of(cell), log: log, pending: newPending(), listings: newListings()}, nil
 }
 
 // Run writes the log until ctx ends, or until a permanent error.
@@ -104,7 +110,11 @@ func (n *Notary) Run(ctx context.Context) error {
 	moves := make(chan move)
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.follow(running, from, moves) })
-	group.Go(func() error { return n.write(running, moves) })
+	signed := make(chan struct{}, 1) // one notice is as good as several
+	if n.KeysRoot != "" {
+		group.Go(func() error { return n.followKeys(running, signed) })
+	}
+	group.Go(func() error { return n.write(running, moves, signed) })
 	if err := group.Wait(); ctx.Err() == nil {
 		return err //nolint:wrapcheck // of follow or write
 	}
@@ -135,7 +145,7 @@ func (n *Notary) begin(ctx context.Context) (from jetstream.Cursor, err error) {
 
 // permanent reports whether an error will not pass.
 func permanent(err error) bool {
-	for _, e := range []error{ErrRewritten, ErrFalseLeaf, ErrOtherLog, heads.ErrDamaged, jetstream.ErrNotProvisioned, jetstream.ErrNoJetStream} {
+	for _, e := range []error{ErrRewritten, ErrFalseLeaf, ErrOtherLog, ErrNeedsRoot, heads.ErrDamaged, jetstream.ErrNotProvisioned, jetstream.ErrNoJetStream} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -145,7 +155,7 @@ func permanent(err error) bool {
 }
 
 // write appends and settles what is due, as the only user of n.
-func (n *Notary) write(ctx context.Context, moves <-chan move) error {
+func (n *Notary) write(ctx context.Context, moves <-chan move, signed <-chan struct{}) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -158,6 +168,11 @@ func (n *Notary) write(ctx context.Context, moves <-chan move) error {
 			return nil
 		case m := <-moves:
 			n.due(n.pending.add(m, time.Now()))
+			continue
+		case <-signed:
+			if err := n.readKeys(ctx); err != nil || len(n.listings.unlogged) > 0 {
+				n.due(time.Now())
+			}
 			continue
 		case <-timer.C:
 		}
@@ -200,6 +215,10 @@ func (n *Notary) due(at time.Time) {
 func (n *Notary) append(ctx context.Context) error {
 	for {
 		due := n.pending.due(time.Now())
+		// After the heads are known: what a driver went by when it wrote them is read.
+		if err := n.readKeys(ctx); err != nil {
+			return err
+		}
 		more, err := n.commit(ctx, due)
 		if err != nil || !more {
 			return err
@@ -210,11 +229,12 @@ func (n *Notary) append(ctx context.Context) error {
 // commit logs heads, and reports whether it must be tried again because another notary has written.
 func (n *Notary) commit(ctx context.Context, due []head) (again bool, err error) {
 	for {
-		if err := n.storeTiles(ctx); err != nil || len(due) == 0 {
+		if err := n.storeTiles(ctx); err != nil || len(due)+len(n.listings.unlogged) == 0 {
 			return false, err
 		}
-		batch := due[:min(len(due), n.state.Tree.Room())]
-		next, err := n.after(batch)
+		listed := n.listings.next(n.state.Tree.Room())
+		batch := due[:min(len(due), n.state.Tree.Room()-len(listed))]
+		next, err := n.after(listed, batch)
 		if err != nil {
 			return false, err
 		}
@@ -230,21 +250,29 @@ func (n *Notary) commit(ctx context.Context, due []head) (again bool, err error)
 		}
 		n.state, n.number = next, number
 		n.pending.logged(batch)
+		n.listings.logged(listed...)
 		due = due[len(batch):]
 	}
 }
 
-// after returns the state after a batch of heads.
-func (n *Notary) after(batch []head) (headlog.State, error) {
-	texts := make([][]byte, len(batch))
-	for i, h := range batch {
-		texts[i] = h.leaf(n.cell.Namespace()).Text()
+// after returns the state after versions of the directory of keys, and a batch of heads.
+func (n *Notary) after(listed []headlog.Listing, batch []head) (headlog.State, error) {
+	texts, at := make([][]byte, 0, len(listed)+len(batch)), slices.Clone(n.state.Listed)
+	for i, l := range listed {
+		texts = append(texts, l.Text())
+		at = append(at, headlog.ListedAt{Version: l.Version, Index: n.state.Tree.Size + int64(i)})
+	}
+	for _, h := range batch {
+		texts = append(texts, h.leaf(n.cell.Namespace()).Text())
 	}
 	next, err := n.state.Append(texts)
 	if err != nil {
 		return next, err
 	}
-	next.Indexed = n.indexed
+	next.Indexed, next.Listed = n.indexed, at
+	if len(batch) == 0 {
+		return next, nil
+	}
 	if next.Position, err = json.Marshal(batch[len(batch)-1].resume); err != nil {
 		return next, fmt.Errorf("position of the notary: %w", err)
 	}
@@ -289,10 +317,12 @@ func (n *Notary) reload(ctx context.Context) error {
 	// What others logged needs no second leaf, if it is true.
 	err = r.Leaves(min(signedTo, max(n.state.Tree.Size, state.Tree.Size-recent)), func(i int64, text []byte) error {
 		l, err := headlog.ParseLeaf(text)
-		if err != nil {
+		switch {
+		case err != nil && i >= signedTo:
+			return n.confirmListing(ctx, text)
+		case err != nil:
 			return nil //nolint:nilerr // it is of another kind
-		}
-		if i >= signedTo {
+		case i >= signedTo:
 			if err := n.confirm(ctx, l); err != nil {
 				return err
 			}
@@ -302,6 +332,9 @@ func (n *Notary) reload(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("read the log of heads: %w", err)
+	}
+	if err := n.relist(r, state); err != nil {
+		return err
 	}
 	n.state, n.number, n.indexed = state, number, max(n.indexed, state.Indexed)
 	return nil

@@ -33,6 +33,7 @@ var (
 // sender causes needs a command that its sender signed, and that says the same. What has none is unsigned.
 type acts struct {
 	keys    *keys.Directory
+	places  *places
 	every   bool // also the signatures of workers
 	parent  content.SessionID
 	gate    bool // a function of a client verifies the task
@@ -49,8 +50,8 @@ type call struct {
 	queue string // of workers; "": none got it
 }
 
-func newActs(d *keys.Directory, every bool) acts {
-	return acts{keys: d, every: every, said: map[string]uint64{}, asked: map[content.ApprovalID]events.Approval{}, calls: map[content.CallID]call{}}
+func newActs(d *keys.Directory, p *places, every bool) acts {
+	return acts{keys: d, places: p, every: every, said: map[string]uint64{}, asked: map[content.ApprovalID]events.Approval{}, calls: map[content.CallID]call{}}
 }
 
 // signedCommand is the command that an entry's cause is, as its sender signed it.
@@ -143,7 +144,7 @@ func (a *acts) command(r journal.Record, ev events.CommandSigned) (*signedComman
 	if err != nil {
 		return nil, err
 	}
-	if ev.At > at(r).Add(commands.SignedWindow) {
+	if ev.At > At(r).Add(commands.SignedWindow) {
 		return nil, fmt.Errorf("%w: at %s", ErrFuture, ev.At)
 	}
 	roles := statement.Roles(c)
@@ -164,10 +165,10 @@ func (a *acts) command(r journal.Record, ev events.CommandSigned) (*signedComman
 // signed counts only if an entry recorded it before.
 func (a *acts) check(r journal.Record, s content.Signature, text []byte, signed content.Time, roles ...keys.Role) (keys.Key, error) {
 	k, err := a.keys.Check(s, text, signed, roles...)
-	if err == nil && k.Revoked != nil && k.Revoked.Stolen && at(r) >= k.Revoked.At {
-		err = fmt.Errorf("key %s of %s: %w: it was stolen, at %s, and this was recorded at %s", s.Key, k.Name, keys.ErrRevoked, k.Revoked.At, at(r))
+	if err == nil && k.Revoked != nil && k.Revoked.Stolen && At(r) >= k.Revoked.At {
+		err = fmt.Errorf("key %s of %s: %w: it was stolen, at %s, and this was recorded at %s", s.Key, k.Name, keys.ErrRevoked, k.Revoked.At, At(r))
 	}
-	return k, err
+	return k, a.places.check(r, k, err)
 }
 
 // text returns what the sender of an entry's cause signed: the command, or the schedule that sent it.
@@ -198,7 +199,7 @@ func (a *acts) text(e events.Entry, ev events.CommandSigned) ([]byte, error) {
 func (a *acts) act(r journal.Record, act act, by *signedCommand) error {
 	if by == nil {
 		a.signers = count(a.signers, verdict.Signer{What: act.what, Count: 1})
-		if !act.driver && a.keys.Requires(act.role, at(r)) {
+		if !act.driver && a.keys.Requires(act.role, At(r)) {
 			return ErrUnsigned
 		}
 		return nil
@@ -222,7 +223,7 @@ func (a *acts) result(r journal.Record, ev events.ToolResultReceived) error {
 	}
 	if ev.Signature == nil {
 		a.signers = count(a.signers, verdict.Signer{What: "results", Count: 1})
-		if ev.Result.Status == content.StatusOK && a.keys.Requires(keys.Worker, at(r)) {
+		if ev.Result.Status == content.StatusOK && a.keys.Requires(keys.Worker, At(r)) {
 			return ErrUnsigned
 		}
 		return nil

@@ -11,6 +11,7 @@ import (
 
 // Audit checks the signatures of one journal while it is verified, and reports who signed what.
 type Audit struct {
+	places  *places
 	entries Entries
 	acts    acts
 	faults  []*FaultError
@@ -20,8 +21,12 @@ type Audit struct {
 // NewAudit returns an Audit that goes by a directory of keys. It checks the signatures of people, and the last
 // one of each epoch of entries; with every, also those of all entries and of workers.
 func NewAudit(d *keys.Directory, every bool) *Audit {
-	return &Audit{entries: Entries{Keys: d, Every: every}, acts: newActs(d, every)}
+	p := &places{keys: d}
+	return &Audit{places: p, entries: Entries{Keys: d, Every: every, places: p}, acts: newActs(d, p, every)}
 }
+
+// In has signatures by keys that were revoked judged by their places in a log of heads. Call it before Watch.
+func (a *Audit) In(l *Log) { a.places.log = l }
 
 // Watch yields the records of a journal from its first entry on, as they are, and checks them.
 func (a *Audit) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journal.Record, error] {
@@ -58,6 +63,7 @@ func (a *Audit) Judge(v *verdict.Verdict) {
 		v.Prove(verdict.Proof{Level: verdict.Signed, Through: a.end})
 	}
 	v.Signers = a.signers()
+	a.places.judge(v)
 	v.Settle()
 }
 

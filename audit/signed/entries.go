@@ -51,9 +51,10 @@ type Entries struct {
 	Version  uint64  // of the directory by which the drivers went, at most
 	Unsigned uint64  // entries without a signature, but tombstones
 
-	begun bool
-	claim string         // the id of the epoch's key; "": it names none
-	last  journal.Record // signed, of the epoch, not checked yet; its Seq is 0 if there is none
+	places *places // nil: signatures are judged by dates alone
+	begun  bool
+	claim  string         // the id of the epoch's key; "": it names none
+	last   journal.Record // signed, of the epoch, not checked yet; its Seq is 0 if there is none
 }
 
 // Epoch is how many entries of a driver are signed.
@@ -88,7 +89,7 @@ func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 		return faults
 	case r.Signature.IsZero() && c.claim != "":
 		fault(ErrStripped)
-	case r.Signature.IsZero() && c.Keys.Requires(keys.Driver, at(r)):
+	case r.Signature.IsZero() && c.Keys.Requires(keys.Driver, At(r)):
 		fault(ErrUnsigned)
 	case r.Signature.IsZero():
 	case c.begun && !tombstone && r.Signature.Key != c.claim:
@@ -121,14 +122,18 @@ func (c *Entries) End() (faults []*FaultError) {
 
 func (c *Entries) check(r journal.Record) error {
 	text := statement.Entry(c.Keys.Cell, r.Entry.Session, r.Seq, r.Hash)
-	if _, err := c.Keys.Check(r.Signature, text, at(r), keys.Driver); err != nil {
+	k, err := c.Keys.Check(r.Signature, text, At(r), keys.Driver)
+	if c.places != nil {
+		err = c.places.check(r, k, err)
+	}
+	if err != nil {
 		return fmt.Errorf("signature: %w", err)
 	}
 	return nil
 }
 
-// at is when an entry was written: by the store's clock, if there is one, else by the driver's.
-func at(r journal.Record) content.Time {
+// At returns when an entry was written: by the store's clock, if there is one, else by the driver's.
+func At(r journal.Record) content.Time {
 	if !r.Stored.IsZero() {
 		return content.TimeOf(r.Stored)
 	}

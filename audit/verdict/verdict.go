@@ -90,6 +90,7 @@ type Verdict struct {
 
 	last   content.Time // of the head
 	proofs map[Level]Proof
+	doubts []string
 }
 
 // Signer is how much of one kind is signed with one key.
@@ -122,6 +123,7 @@ type Proof struct {
 func (v *Verdict) Clone() *Verdict {
 	c := *v
 	c.Faults, c.Warnings, c.proofs = slices.Clone(v.Faults), slices.Clone(v.Warnings), maps.Clone(v.proofs)
+	c.doubts = slices.Clone(v.doubts)
 	return &c
 }
 
@@ -153,6 +155,9 @@ func (v *Verdict) Prove(p Proof) {
 		v.proofs[p.Level] = p
 	}
 }
+
+// Doubt adds what the evidence does not show, besides what Settle knows.
+func (v *Verdict) Doubt(what string) { v.doubts = append(v.doubts, what) }
 
 // Settle decides the level from the faults and proofs, and lists what is not proved. Call it again after
 // adding to them.
@@ -232,6 +237,7 @@ func (v *Verdict) notProved() (out []string) {
 	if v.UnjudgedSnapshots > 0 {
 		out = append(out, "snapshots: hosts may start from some whose digests were not computed again, since another release took them, or a hook withheld a reply of a long session")
 	}
+	out = append(out, v.doubts...)
 	return append(out, "truth of results, and the identity of models: they are recorded as they arrived")
 }
 

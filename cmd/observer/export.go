@@ -9,6 +9,8 @@ import (
 
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/attached"
+	"github.com/turnlog/turnlog/audit/bundle"
+	"github.com/turnlog/turnlog/audit/headlog"
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -28,7 +30,8 @@ the last entry elsewhere.
 
 With --proof it also writes a second file: the proof that the log of heads has an entry of the session, with
 the newest checkpoint that witnesses cosigned. It needs no server to be verified. Entries that are younger
-than that checkpoint, up to a minute, are not covered.
+than that checkpoint, up to a minute, are not covered. If the log has the directory of keys, the file also has the
+versions that say whose keys signed the session and when they were revoked, and the proofs that they were logged.
 
 With --blobs it also writes the files that the journal refers to: those that people attached, and what tools
 returned that was too large. The journal names each by the hash of its bytes, which is the name in the folder.`,
@@ -40,21 +43,30 @@ returned that was too large. The journal names each by the hash of its bytes, wh
 	blobs := blobsFlag(cmd, "`folder` to write with the files that the journal refers to")
 	proof := cmd.Flags().String("proof", "", "`file` to write with the proof that the log of heads has the session")
 	cmd.RunE = a.onSession(func(cmd *cobra.Command, cell *cli.Cell, s content.SessionID) error {
+		var head headlog.Proof
 		if *proof != "" { // before the journal, which then has all that the proof covers
-			p, err := heads.Of(cell.Cell).Prove(cmd.Context(), s)
+			var err error
+			head, err = heads.Of(cell.Cell).Prove(cmd.Context(), s)
 			if errors.Is(err, heads.ErrNoLog) {
 				err = fmt.Errorf("%w: \"turnlog notary\" writes one", err)
-			}
-			if err == nil {
-				err = maybe.WriteFile(*proof, p.Text(), 0o600)
 			}
 			if err != nil {
 				return fmt.Errorf("--proof: %w", err)
 			}
 		}
 		var files attached.Files
-		if err := audit.Export(cmd.OutOrStdout(), files.Watch(read(cmd.Context(), cell, s, 1))); err != nil {
+		by := bundle.Signers{}
+		if err := audit.Export(cmd.OutOrStdout(), by.Watch(files.Watch(read(cmd.Context(), cell, s, 1)))); err != nil {
 			return fmt.Errorf("export %s: %w", s, err)
+		}
+		if *proof != "" {
+			all, err := bundle.Of(cmd.Context(), cell.Cell, head, by)
+			if err == nil {
+				err = maybe.WriteFile(*proof, all.Text(), 0o600)
+			}
+			if err != nil {
+				return fmt.Errorf("--proof: %w", err)
+			}
 		}
 		if *blobs == "" {
 			return nil

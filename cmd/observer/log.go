@@ -35,16 +35,26 @@ and that it continues the log of each earlier proof. Then it compares every sess
 its journal, which must still have that entry with that hash, or a tombstone. So it finds a log that was
 rolled back or rewritten, and sessions that were left out, cut off or rewritten after they were logged.
 
+With --keys-root it also compares the versions of the directory of keys that were logged with those that the
+deployment shows, and with the one that it showed you (--keys): none may be missing, be another one, take keys or
+revocations back, or retire a key from a time on at which it had not been published.
+
 Exit codes: 0 nothing is missing, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the witnesses of
 the checkpoint do not suffice for the policy.`,
 		Example: `  observer log audit --policy policy.txt
+  observer log audit --policy policy.txt --keys-root "$(cat root.pub)" --keys directory
   observer log audit --policy policy.txt --proof march/s-7.tlog-proof --proof may/s-42.tlog-proof -o json`,
 		Args: cobra.NoArgs,
 	}
 	p := proofFlags(cmd, "of any session, made earlier, which the log must still continue")
+	var keys signatureFlags
+	keys.registerKeys(cmd)
 	output := cli.OutputFlag(cmd, asText, asJSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		policy, proofs, err := p.read()
+		if err == nil {
+			err = keys.check(false)
+		}
 		if err != nil {
 			return err
 		}
@@ -53,14 +63,20 @@ the checkpoint do not suffice for the policy.`,
 		}
 		var earlier []headlog.Proof
 		for i, text := range proofs {
-			one, err := headlog.ParseProof(text)
+			one, err := headlog.ParseFile(text)
 			if err != nil {
 				return &cli.ExitError{Code: cli.CodeFailed, Err: fmt.Errorf("--proof %s: %s: %w", p.proofs[i], completeness.KindOf(err), err)}
 			}
-			earlier = append(earlier, one)
+			earlier = append(earlier, one.Heads...)
 		}
 		return a.with(cmd, func(cell *cli.Cell) error {
-			r, err := completeness.Check(cmd.Context(), cell.Cell, policy, earlier)
+			with := completeness.Keys{Root: keys.root}
+			if keys.file != "" {
+				if with.Shown, err = keys.directory(cmd.Context(), cell); err != nil {
+					return err
+				}
+			}
+			r, err := completeness.Check(cmd.Context(), cell.Cell, policy, earlier, with)
 			if err != nil {
 				return err
 			}
@@ -95,6 +111,9 @@ func printAudit(w io.Writer, style render.Style, r *completeness.Report) error {
 	}
 	fmt.Fprintf(&b, "   log      %s, %s, root %s\n", render.Safe(r.Log), render.Plural(int(r.Size), "leaf", "leaves"), r.Root)
 	fmt.Fprintf(&b, "   sessions %d, of these %d deleted\n", r.Sessions, r.Deleted)
+	if r.Directory > 0 {
+		fmt.Fprintf(&b, "   keys     version %d of the directory is logged\n", r.Directory)
+	}
 	if len(r.Witnesses) > 0 {
 		fmt.Fprintf(&b, "   cosigned by %s\n", render.Safe(strings.Join(r.Witnesses, ", ")))
 	}
@@ -115,7 +134,10 @@ func proofFlags(cmd *cobra.Command, what string) *proofFiles {
 	return p
 }
 
-const maxPolicy = 256 << 10 // bytes of a policy, and of a proof
+const (
+	maxPolicy = 256 << 10 // bytes of a policy
+	maxProof  = 64 << 20  // bytes of a proof, with several versions of a directory of keys
+)
 
 // read returns the policy, nil if there is none, and the texts of the proofs.
 func (p *proofFiles) read() (by *headlog.Policy, proofs [][]byte, err error) {
@@ -133,7 +155,7 @@ func (p *proofFiles) read() (by *headlog.Policy, proofs [][]byte, err error) {
 		return nil, nil, cli.Usage("--policy %s: %w", p.policy, err)
 	}
 	for _, file := range p.proofs {
-		text, err := textfile.ReadFile(file, maxPolicy)
+		text, err := textfile.ReadFile(file, maxProof)
 		if err != nil {
 			return nil, nil, cli.Usage("--proof %s: %w", file, err)
 		}

@@ -45,7 +45,7 @@ the exit code is that of "observer verify".`,
 			return cli.Usage("give a SESSION or --file")
 		}
 		with := verifier{app: a, cmd: cmd, file: *file, require: verdict.Chain, signatures: signatures, single: true}
-		if err := signatures.check(*file != ""); err != nil {
+		if err := signatures.check(*file != "" && len(proofs.proofs) == 0); err != nil {
 			return err
 		}
 		if err := with.readAnchors(*anchor); err != nil {
@@ -55,7 +55,7 @@ the exit code is that of "observer verify".`,
 			return err
 		}
 		return a.onJournal(cmd, *file, args, func(in input) (err error) {
-			if with.keys, err = signatures.directory(cmd.Context(), in.cell); err != nil {
+			if err := with.chooseKeys(cmd.Context(), in.cell); err != nil {
 				return err
 			}
 			reader := explain.NewReportReader()

@@ -64,6 +64,9 @@ func (f *signatureFlags) directory(ctx context.Context, cell *cli.Cell) (*keys.D
 	if f.root == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}
+	if f.file == "" && cell == nil {
+		return nil, nil //nolint:nilnil // a proof may have it
+	}
 	if f.file == "" {
 		d, err := signers.Open(ctx, cell.Cell, f.root)
 		if err != nil {
@@ -135,10 +138,17 @@ func (v *verifier) verify(ctx context.Context, by beside, records iter.Seq2[jour
 	var who *signed.Audit
 	if v.keys != nil {
 		who = signed.NewAudit(v.keys, v.signatures.every)
+		if len(v.log.Heads) > 0 {
+			who.In(&v.log)
+		}
 		records = who.Watch(records)
 	}
 	out, err := check(records, anchors...)
 	if who != nil {
+		for _, f := range v.keyFaults {
+			out.Add(f)
+		}
+		out.Warnings = append(out.Warnings, v.keyWarnings...)
 		who.Judge(out)
 	}
 	if err == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/origin"
 	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -91,7 +92,7 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 		}
 		v := verifier{app: a, cmd: cmd, file: *file, blobs: *blobs, origin: *of, json: output.String() == asJSON, require: require, signatures: signatures}
 		v.single = *file != "" || len(args) == 1
-		if err := signatures.check(*file != ""); err != nil {
+		if err := signatures.check(*file != "" && len(proofs.proofs) == 0); err != nil {
 			return err
 		}
 		if err := v.readAnchors(*anchor); err != nil {
@@ -101,7 +102,7 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 			return err
 		}
 		if *file != "" {
-			if v.keys, err = signatures.directory(cmd.Context(), nil); err != nil {
+			if err := v.chooseKeys(cmd.Context(), nil); err != nil {
 				return err
 			}
 			return v.report(v.judgeFile())
@@ -111,7 +112,7 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 			return err
 		}
 		return a.with(cmd, func(cell *cli.Cell) error {
-			if v.keys, err = signatures.directory(cmd.Context(), cell); err != nil {
+			if err := v.chooseKeys(cmd.Context(), cell); err != nil {
 				return err
 			}
 			if *all {
@@ -224,6 +225,9 @@ type verifier struct {
 
 	signatures signatureFlags
 	keys       *keys.Directory // nil: signatures are not checked
+
+	log                    signed.Log // what proofs show of it
+	keyFaults, keyWarnings []verdict.Fault
 }
 
 // readAnchors reads earlier heads.

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/completeness"
 	"github.com/turnlog/turnlog/audit/headlog"
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -25,7 +30,9 @@ func (v *verifier) readProofs(files *proofFiles) error {
 	if err != nil {
 		return err
 	}
-	v.proofs = prove(by, files.proofs, texts)
+	for i, text := range texts {
+		v.prove(by, files.proofs[i], text)
+	}
 	for _, p := range v.proofs {
 		switch {
 		case p.fault == nil:
@@ -53,20 +60,61 @@ func (v *verifier) addProofs(j judgment, cell string) {
 	j.Settle()
 }
 
-// prove verifies proofs.
-func prove(by *headlog.Policy, files []string, texts [][]byte) (out []proved) {
-	for i, text := range texts {
-		p, err := headlog.ParseProof(text)
-		one := proved{leaf: p.Leaf}
-		if err == nil {
-			one.at, err = p.Verify(by)
-		}
-		if err != nil {
-			one.fault = &verdict.Fault{Kind: completeness.KindOf(err), Seq: p.Leaf.Seq, What: fmt.Sprintf("proof %s: %v", files[i], err)}
-		}
-		out = append(out, one)
+// prove verifies the proofs of a file. What witnesses saw of the directory of keys judges signatures.
+func (v *verifier) prove(by *headlog.Policy, name string, text []byte) {
+	file, err := headlog.ParseFile(text)
+	one := proved{}
+	if len(file.Heads) > 0 {
+		one.leaf = file.Heads[0].Leaf
 	}
-	return out
+	failed := func(leaf headlog.Leaf, err error) {
+		kind := completeness.KindOf(err)
+		if errors.Is(err, keys.ErrBadDirectory) {
+			kind = verdict.Tampered
+		}
+		v.proofs = append(v.proofs, proved{leaf: leaf, fault: &verdict.Fault{Kind: kind, Seq: leaf.Seq, What: fmt.Sprintf("proof %s: %v", name, err)}})
+	}
+	if err != nil {
+		failed(one.leaf, err)
+		return
+	}
+	for _, p := range file.Heads {
+		at, err := p.Verify(by)
+		if err != nil {
+			failed(p.Leaf, err)
+			continue
+		}
+		v.proofs = append(v.proofs, proved{leaf: p.Leaf, at: at})
+		if at.Quorum {
+			v.log.Heads = append(v.log.Heads, signed.Head{Log: at.Origin, Session: p.Leaf.Session, Seq: p.Leaf.Seq, Index: p.Index})
+		}
+	}
+	for _, p := range file.Listed {
+		at, err := p.Verify(by)
+		var d *keys.Directory
+		if err == nil && p.Root == v.signatures.root {
+			d, err = p.Open(p.Root)
+		}
+		switch {
+		case err != nil:
+			failed(one.leaf, err)
+		case d != nil && at.Quorum:
+			v.log.Listed = append(v.log.Listed, signed.Listed{Log: at.Origin, Index: p.Index, Before: p.Before, Directory: d})
+		}
+	}
+}
+
+// chooseKeys decides by which version of the directory of keys signatures are judged: the newest one, of those that were
+// given or are in proofs.
+func (v *verifier) chooseKeys(ctx context.Context, cell *cli.Cell) (err error) {
+	if v.keys, err = v.signatures.directory(ctx, cell); err != nil || v.signatures.root == "" {
+		return err
+	}
+	v.keys, v.keyFaults, v.keyWarnings = v.log.Newest(v.keys)
+	if v.keys == nil && !slices.ContainsFunc(v.proofs, func(p proved) bool { return p.fault != nil }) {
+		return cli.Usage("--file needs --keys to check signatures, since no proof has the directory of this root that witnesses saw: \"turnlog keys init\" keeps a file \"directory\"")
+	}
+	return nil
 }
 
 // add adds what the proof shows.

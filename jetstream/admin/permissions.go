@@ -175,7 +175,7 @@ func streamRequests() []streamRequest {
 		{RoleProvisioner, "read", "AGENTS SIGNERS"},
 		{RoleNotary, "look read scan", "JOURNAL"},
 		{RoleNotary, "read scan", "BLOBS"},
-		{RoleNotary, "read", "LOG CHECKPOINTS"},
+		{RoleNotary, "read", "LOG CHECKPOINTS SIGNERS"},
 		{RoleDoctor, "look", "JOURNAL INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES KEYS SIGNERS SEALS CATALOG NODES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY BLOBS LOG CHECKPOINTS"},
 		{RoleDoctor, "read", "JOURNAL INBOX NAMED TIMERS RUN KEYS SIGNERS SEALS SNAPSHOTS BLOBS"},
 		{RoleDoctor, "scan", "JOURNAL NODES CATALOG DEAD BLOBS"},

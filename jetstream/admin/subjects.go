@@ -93,7 +93,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Checkpoints().Key(layout.CheckpointKey), "CHECKPOINTS", "notary", "observer notary"),
 		row(n.Checkpoints().Key(layout.NewestKeys+id), "CHECKPOINTS", "notary", "observer notary"),
 		row(n.TicketKey(), "KEYS", "provisioner", "driver doctor"),
-		row(strings.TrimSuffix(n.AllSigners(), "*")+"<version>", "SIGNERS", "provisioner", "driver worker observer provisioner doctor"),
+		row(strings.TrimSuffix(n.AllSigners(), "*")+"<version>", "SIGNERS", "provisioner", "driver worker observer provisioner doctor notary"),
 		row(n.Seal(session, "<key>"), "SEALS", "client keeper", "client approver worker driver observer keeper doctor"),
 	}
 }

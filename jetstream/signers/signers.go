@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +54,46 @@ func Publish(ctx context.Context, cell *jetstream.Cell, version uint64, signed [
 		return fmt.Errorf("publish version %d of the keys: %w", version, conn.Explain(ctx, names.SignersStream(), err))
 	}
 	return nil
+}
+
+// Version is a version of the directory that the root signed.
+type Version struct {
+	*keys.Directory
+
+	Signed []byte
+	Seq    uint64 // of its message
+}
+
+// Versions yields the versions that the root with a public key signed, after a message, 0 for all. They are in the
+// order in which they were published, and may contradict each other.
+func Versions(ctx context.Context, cell *jetstream.Cell, root string, after uint64) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		for v, err := range messages(ctx, api.New(cell.Conn()), layout.New(cell.Namespace()), root, after) {
+			if (err != nil || v.Directory != nil) && !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+// messages yields all messages after one. Those that are no version have no directory: anyone who may publish here
+// may publish anything.
+func messages(ctx context.Context, conn *api.Conn, names layout.Names, root string, after uint64) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		for m, err := range conn.AllFromLeader(ctx, names.SignersStream(), names.AllSigners(), after+1) {
+			if err != nil {
+				yield(Version{}, fmt.Errorf("read the keys: %w", conn.Explain(ctx, names.SignersStream(), err)))
+				return
+			}
+			d, err := keys.Open(m.Data, root)
+			if m.Spoofed || err != nil || d.Cell != names.NS {
+				d = nil
+			}
+			if !yield(Version{d, m.Data, m.Seq}, nil) {
+				return
+			}
+		}
+	}
 }
 
 // Directory is the newest directory of a cell, as far as it was read. It is safe for concurrent use.
@@ -110,17 +151,13 @@ func (d *Directory) Refresh(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var contradiction error
-	for m, err := range d.api.AllFromLeader(ctx, d.names.SignersStream(), d.names.AllSigners(), d.read+1) {
+	for v, err := range messages(ctx, d.api, d.names, d.root, d.read) {
 		if err != nil {
-			return fmt.Errorf("read the keys: %w", d.api.Explain(ctx, d.names.SignersStream(), err))
+			return err
 		}
-		d.read = m.Seq
-		if m.Spoofed {
+		next := v.Directory
+		if d.read = v.Seq; next == nil {
 			continue
-		}
-		next, err := keys.Open(m.Data, d.root)
-		if err != nil || next.Cell != d.names.NS {
-			continue // anyone who may publish here may publish anything
 		}
 		if now := d.newest.Load(); now != nil && next.Version > now.Version {
 			err = next.Follows(now)

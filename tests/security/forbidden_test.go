@@ -168,7 +168,7 @@ func powers(stream string) map[string][]string {
 	case "KEYS":
 		may(get, "driver", "doctor")
 	case "SIGNERS":
-		may(get, "driver", "worker", "worker_other", "observer", "provisioner", "doctor")
+		may(get, "driver", "worker", "worker_other", "observer", "provisioner", "doctor", "notary")
 	case "SEALS":
 		may(info, "keeper")
 		may(get, append(everybody, "keeper", "doctor")...)

@@ -139,7 +139,11 @@ that time: "publish" refuses one that comes too late, and then retire the key ag
 before its key is retired.
 
 A stolen key (--stolen) is revoked from now on, or from an earlier time (--at). What was signed with it since, the
-owner's work included, does not count any more.`,
+owner's work included, does not count any more.
+
+A thief can date signatures back. If the deployment has a log of heads, also say at which size of it the key was stolen
+(--log-size, --log): then what the log had before counts, and what it got later does not, whatever dates say. "observer log audit"
+prints both.`,
 		Example: `  turnlog keys revoke UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4 --in 1h --reason rotated
   turnlog keys revoke bob --stolen --at 2026-11-20T08:00:00Z --reason "lost laptop"`,
 		Args: cobra.ExactArgs(1),
@@ -149,6 +153,8 @@ owner's work included, does not count any more.`,
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "`why`, for those who check signatures")
 	in := cmd.Flags().Duration("in", 10*time.Minute, "`time` until the key is retired, at least a minute")
 	cmd.Flags().BoolVar(&r.Stolen, "stolen", false, "the key was stolen: signatures do not count from now on, or from --at on")
+	cmd.Flags().Int64Var(&r.Size, "log-size", 0, "`size` of the log of heads at which signatures stop to count: what it had before counts, whatever dates say")
+	cmd.Flags().StringVar(&r.Log, "log", "", "with --log-size, the `name` of the log")
 	at := timeFlag(cmd, "at", "with --stolen, the `time` from which on signatures do not count; default: now")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		switch r.At, err = at(); {
@@ -156,6 +162,8 @@ owner's work included, does not count any more.`,
 			return err
 		case r.Stolen && cmd.Flags().Changed("in"), !r.Stolen && cmd.Flags().Changed("at"):
 			return cli.Usage("a stolen key is revoked --at a time, and another one --in some time")
+		case r.Size < 0 || (r.Size > 0) != (r.Log != "") || strings.ContainsAny(r.Log, " \t\r\n"):
+			return cli.Usage("--log-size %d --log %q: give both, the size of a checkpoint of the log and its name", r.Size, r.Log)
 		case !r.Stolen && *in < minIn:
 			return cli.Usage("--in %v: use at least %v, so that its owner can learn of it, or say --stolen", *in, minIn)
 		case !r.Stolen:
@@ -252,6 +260,9 @@ func list(a *app.App) *cobra.Command {
 				revoked := "-"
 				if k.Revoked != nil {
 					revoked = strings.TrimSpace(k.Revoked.String() + " " + app.When(k.Revoked.At) + " " + k.Revoked.Reason)
+					if k.Revoked.Size > 0 {
+						revoked += fmt.Sprintf(" (at size %d of %s)", k.Revoked.Size, k.Revoked.Log)
+					}
 				}
 				return []any{k.Name, strings.Join(roles, "+"), app.When(k.From), revoked, k.ID(), k.Public}
 			})

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/turnlog/turnlog/audit/headlog"
+	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/notary"
 	"github.com/turnlog/turnlog/audit/witness"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
@@ -33,6 +34,9 @@ Several notaries may run for one deployment, with the same key: they write one t
 killed is continued by the next one, and nothing is missing. One that finds that the log was rolled back
 or rewritten ends with exit code 1 and signs nothing.
 
+With --keys-root, which is printed by "turnlog keys init", it also logs each version of the directory of keys, before
+the heads that rest on it. Proofs then show whether a key was revoked before or after an entry was logged.
+
 With --http, /metrics has the size of the log, how much of it the published checkpoint covers, and failures.
 
 It needs the permissions of a notary. docs/evidence.md says how to run one.`,
@@ -44,11 +48,17 @@ It needs the permissions of a notary. docs/evidence.md says how to run one.`,
 	i := newIdentity(cmd)
 	witnesses := cmd.Flags().StringArray("witness", nil, "`URL=KEY` of a witness; repeat it for several")
 	quorum := cmd.Flags().Int("quorum", 0, "how many witnesses must cosign a checkpoint before it is published; default: all")
+	root := cmd.Flags().String("keys-root", "", "public `key` of the root of the directory of keys, to log each version of it; default: none is logged")
 	address := ops.AddressFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, key, err := i.notary(*witnesses, *quorum)
 		if err != nil {
 			return err
+		}
+		if cfg.KeysRoot = *root; *root != "" {
+			if err := keys.CheckRoot(*root); err != nil {
+				return cli.Usage("--keys-root: %w", err)
+			}
 		}
 		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
 			cell, err := r.Open(ctx, r.Program(), r.Logger(), r.Role)

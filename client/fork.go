@@ -19,6 +19,13 @@ import (
 
 // origin returns an entry with its sequence and hash, and the session as it was after it.
 func (c *Client) origin(ctx context.Context, at events.EntryRef) (events.EntryRef, *loop.State, error) {
+	sealed, err := c.IsSealed(ctx, at.Session)
+	if err != nil {
+		return at, nil, err
+	}
+	if sealed { // its content is not sent
+		return at, nil, ErrSealedFork
+	}
 	if at.Seq == 0 {
 		last, err := c.journal.Last(ctx, at.Session)
 		if err != nil {

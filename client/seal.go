@@ -22,6 +22,9 @@ var (
 	// are, and would stay readable. Put the bytes into the input, see content.FilePart.
 	ErrStoredFile = errors.New("a sealed session takes no stored files, which are not sealed: put their bytes into the input")
 
+	// ErrSealedFork is returned by Start for a fork of a sealed session: the fork would have its content under another key.
+	ErrSealedFork = errors.New("a sealed session has no forks: its content stays under its key")
+
 	// ErrSealedSchedule is returned by Schedule for a sealed session: what is scheduled is stored as it is.
 	ErrSealedSchedule = errors.New("a sealed session has no schedules, which are not sealed")
 )

@@ -96,6 +96,9 @@ func TestASealedSessionStoresNothingInTheClear(t *testing.T) {
 		if err := d.Client.Schedule(d.Ctx, later, false); err != nil {
 			t.Errorf("Schedule for a session that is not sealed = %v", err)
 		}
+		if _, err := d.Client.Start(d.Ctx, client.Options{ID: "fork", From: events.EntryRef{Session: "sealed", Seq: 2}}); !errors.Is(err, client.ErrSealedFork) {
+			t.Errorf("Start of a fork = %v", err)
+		}
 		keyless, err := client.Open(d.Conn, "")
 		if err != nil {
 			t.Fatal(err)

@@ -152,7 +152,7 @@ func (v *verifier) verify(ctx context.Context, by beside, records iter.Seq2[jour
 		who.Judge(out)
 	}
 	if err == nil {
-		err = cmp.Or(files.Judge(ctx, out, by.files), fork.Judge(ctx, out, by.origin))
+		err = cmp.Or(files.Judge(ctx, out, by.files), fork.Judge(ctx, out, by.origin), by.judgeErasure(ctx, out))
 	}
 	if err != nil {
 		out.Level = verdict.None

@@ -25,6 +25,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/seals"
 )
 
 func newVerifyCommand(a *app) *cobra.Command {
@@ -153,6 +154,7 @@ func namespaceOf(cell *cli.Cell) string {
 type beside struct {
 	files  attached.Store
 	origin origin.Reader // of the session that it is a fork of
+	seals  *seals.Keys   // of sealed sessions; nil: not known
 }
 
 // besideOf returns what a deployment has beside a journal: nothing without one.
@@ -160,7 +162,24 @@ func besideOf(cell *cli.Cell) beside {
 	if cell == nil {
 		return beside{}
 	}
-	return beside{cell.Blobs(), engine.Reader{Journal: cell.Journal()}.ReadTo}
+	return beside{cell.Blobs(), engine.Reader{Journal: cell.Journal()}.ReadTo, seals.Of(cell.Cell)}
+}
+
+// judgeErasure looks whether the key of an erased session is gone. Without a deployment its tombstone is all that there is.
+func (by beside) judgeErasure(ctx context.Context, v *verdict.Verdict) error {
+	if v.State != verdict.Erased || by.seals == nil {
+		return nil
+	}
+	left, err := by.seals.Left(ctx, v.Session)
+	if err != nil || !left {
+		return err
+	}
+	v.Add(verdict.Fault{
+		Kind: verdict.RolledBack, Seq: v.Head.Seq,
+		What: "its content was not erased, or is back: the key is there. \"turnlog sessions erase\" once more destroys it",
+	})
+	v.Settle()
+	return nil
 }
 
 // beside returns what there is beside an exported journal.

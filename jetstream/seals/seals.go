@@ -33,6 +33,13 @@ func (k *Keys) Children(ctx context.Context, of content.SessionID) ([]content.Se
 	return sealing.Children(all, of), err
 }
 
+// Left reports whether the cell has a wrapped key of a session: of one that was erased, because the erasure was interrupted,
+// or a backup brought the key back.
+func (k *Keys) Left(ctx context.Context, s content.SessionID) (bool, error) {
+	all, err := k.stored.Stored(ctx, s)
+	return len(all) > 0, err
+}
+
 // Destroy removes the wrapped key of a session. The server overwrites its bytes.
 func (k *Keys) Destroy(ctx context.Context, s content.SessionID) error {
 	return k.stored.Destroy(ctx, s)

@@ -44,6 +44,10 @@ func TestASealedSessionIsErasedAndItsProofStays(t *testing.T) {
 	d.eventually("the worker offers its tools", func(context.Context) bool { return len(view.Snapshot()) == 1 })
 	n1 := d.start("driver-node", "--server", "nats://"+d.addr, "--name", "n1", "--seal-key", key)
 
+	stored, err := d.nc.SubscribeSync("turnlog.seal.s.*")
+	if err != nil {
+		t.Fatal(err)
+	}
 	const secret, clear = "kZ8sealed9mX", "kZ8clear7qW"
 	for _, s := range []struct{ id, marker, seal string }{{"s", secret, "--seal"}, {"c", clear, "--seal=false"}} {
 		file := filepath.Join(dir, s.id+".txt")
@@ -105,6 +109,19 @@ replies:
 		t.Errorf("erase = %s", got)
 	}
 	run(0, "turnlog", "sessions", "erase", "s") // again changes nothing
+	backup, err := stored.NextMsgWithContext(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.nc.RequestWithContext(t.Context(), backup.Subject, backup.Data); err != nil { // a backup brings the key back
+		t.Fatal(err)
+	}
+	for _, keys := range [][]string{nil, {"--seal-key", key}} {
+		if got := run(1, "observer", append([]string{"verify", "s"}, keys...)...); !strings.Contains(got, "rolled-back") || !strings.Contains(got, "the key is there") {
+			t.Errorf("verify with the key back = %s", got)
+		}
+	}
+	run(0, "turnlog", "sessions", "erase", "s")
 	if got := run(cli.CodeGone, "observer", "verify", "s", "--anchor", heads, "--seal-key", key); !strings.Contains(got, "was erased at") || !strings.Contains(got, "request 7") {
 		t.Errorf("verify of the erased session = %s", got)
 	}

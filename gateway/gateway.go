@@ -144,6 +144,7 @@ func (g *Gateway) disconnected() bool { return g.cfg.Connected != nil && !g.cfg.
 const (
 	headerTime  = 10 * time.Second
 	requestTime = 30 * time.Second // for a body; uploads have more
+	writeTime   = 2 * time.Minute  // for a response; streams and exports have others
 	idleTime    = 2 * time.Minute
 	maxHeader   = 32 << 10
 	leaveTime   = 5 * time.Second // for requests that run when Serve ends
@@ -152,7 +153,7 @@ const (
 // Serve serves connections until ctx ends. Streams are told to reconnect then, to another gateway.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
-		Handler: g, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		Handler: g, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: g.limits.Answer + writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: zap.NewStdLog(g.log.Named("http")),
 	}
 	served := make(chan error, 1)
@@ -170,6 +171,11 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	}
 	<-served //nolint:errcheck // http.ErrServerClosed
 	return nil
+}
+
+// answering begins a response that comes late: the time for writing it counts from here.
+func answering(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // every connection has deadlines
 }
 
 // person returns who sent a request.

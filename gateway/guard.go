@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -43,10 +44,15 @@ func (a *Access) check() (err error) {
 		return nil
 	case a.Token == "":
 		return errors.Join(ErrAccess, errors.New("there are neither people nor a token"))
+	case len(a.Token) < minToken:
+		return errors.Join(ErrAccess, fmt.Errorf("a token of %d characters can be guessed: use %d or more", len(a.Token), minToken))
 	}
 	a.directory = people.Alone(a.Operator, a.Token)
 	return nil
 }
+
+// minToken is the length of the shortest token of a single operator.
+const minToken = 16
 
 // Cookie is the name of the cookie that has a browser's token.
 const Cookie = "turnlog_token"
@@ -131,7 +137,7 @@ func (g *Gateway) identify(r *http.Request) (*people.Person, *Problem) {
 	if a.Open {
 		return &people.Person{Name: a.Operator, Role: people.Operator}, nil
 	}
-	token, given := tokenOf(r)
+	token, given := a.tokenOf(r)
 	p, err := a.directory.Find(token)
 	switch {
 	case err == nil:
@@ -142,8 +148,9 @@ func (g *Gateway) identify(r *http.Request) (*people.Person, *Problem) {
 	return nil, problem(http.StatusUnauthorized, "wrong_token", "no person has this token", "check it: a gateway without people makes a new one at each start; an operator can give you one")
 }
 
-// tokenOf returns the token of a request, and whether it has any.
-func tokenOf(r *http.Request) (string, bool) {
+// tokenOf returns the token of a request, and whether it has any. A link of another site does not have the browser of a
+// person become another one.
+func (a *Access) tokenOf(r *http.Request) (string, bool) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, token, _ := strings.Cut(header, " ")
 		if strings.EqualFold(scheme, "Bearer") {
@@ -151,10 +158,12 @@ func tokenOf(r *http.Request) (string, bool) {
 		}
 		return "", true
 	}
-	if entering(r) {
+	c, err := r.Cookie(Cookie)
+	keeps := linked(r) && err == nil && a.knows(c.Value)
+	switch {
+	case entering(r) && !keeps:
 		return r.URL.Query().Get("token"), true
-	}
-	if c, err := r.Cookie(Cookie); err == nil {
+	case err == nil:
 		return c.Value, true
 	}
 	return "", false
@@ -165,13 +174,29 @@ func entering(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.URL.Path == "/" && r.URL.Query().Has("token")
 }
 
+// knows reports whether a person has a token.
+func (a *Access) knows(token string) bool {
+	if a.directory == nil {
+		return false
+	}
+	_, err := a.directory.Find(token)
+	return err == nil
+}
+
+// linked reports whether a page of another site led the browser here.
+func linked(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "cross-site" || site == "same-site"
+}
+
 // enter keeps the token of the printed address in a cookie and takes it out of the address.
 func (g *Gateway) enter(w http.ResponseWriter, r *http.Request) bool {
 	if !entering(r) {
 		return false
 	}
+	token, _ := g.cfg.Access.tokenOf(r)
 	http.SetCookie(w, &http.Cookie{
-		Name: Cookie, Value: r.URL.Query().Get("token"), Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+		Name: Cookie, Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
 		MaxAge: int((30 * 24 * time.Hour).Seconds()),
 	})
 	http.Redirect(w, r, (&url.URL{Path: "/"}).String(), http.StatusSeeOther)

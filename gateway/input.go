@@ -169,6 +169,7 @@ func (g *Gateway) storeFile(ctx context.Context, in *fileIn) (*huma.StreamRespon
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
 		stored, err := g.spool(w, r, in.Name, kind)
+		answering(w)
 		if err != nil {
 			g.problemOf(ctx, err).write(w)
 			return

@@ -29,6 +29,7 @@ func (g *Gateway) openaiRoutes() {
 	} {
 		g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := do(w, r); err != nil {
+				answering(w)
 				if e, ok := errors.AsType[*openai.Error](err); ok {
 					e.Write(w)
 					return
@@ -45,6 +46,7 @@ func openaiError(p *Problem) *openai.Error {
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
+	answering(w)
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(jsonOf(v)) // the client may be gone
 }

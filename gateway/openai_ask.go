@@ -333,6 +333,9 @@ func (g *Gateway) chat(ctx context.Context, h http.Header, req *openai.Request, 
 	if err != nil {
 		return asked{}, err
 	}
+	if s.subject.Owner != person(ctx).Name { // who sees all sessions would say in it what is meant for the own one
+		return asked{}, mayNot("continue a chat in a session that you did not open")
+	}
 	if key.Key == "" && s.state.Rewritten == 0 && !slices.Equal(saidBy(req.History), saidBy(s.state.Transcript)) {
 		return asked{}, openai.NewError(http.StatusConflict, "history_differs", "messages",
 			"the chat has other messages of the user than its session, as after an edit or a second answer: a session only goes on, so begin a new chat")

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/people"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/session"
 )
@@ -80,6 +81,14 @@ func mayNot(what string) *Problem {
 		"ask an operator of this gateway: roles, and the agents that they are about, are in its file of people")
 }
 
+// gone says why a session is deleted to those who see all sessions: whose it was is gone with it.
+func gone(ctx context.Context, why string) *Problem {
+	if !person(ctx).MaySee(people.Subject{}) {
+		why = "the session was deleted"
+	}
+	return problem(http.StatusGone, "deleted", why, "open another session: the ID of a deleted one cannot be used again")
+}
+
 func noNATS() *Problem {
 	p := problem(http.StatusServiceUnavailable, "no_nats", "this gateway has no connection to NATS",
 		"retry, with the same Idempotency-Key: the gateway reconnects by itself, and what was accepted is kept")
@@ -132,9 +141,12 @@ func (g *Gateway) problemOf(ctx context.Context, err error) *Problem {
 		return p
 	}
 	if d, ok := errors.AsType[*session.DeletedError](err); ok {
-		return problem(http.StatusGone, "deleted", d.Error(), "open another session: the ID of a deleted one cannot be used again")
+		return gone(ctx, d.Error())
 	}
 	if e, ok := errors.AsType[*session.InvalidStateError](err); ok {
+		if e.Reason == commands.ReasonDeleted {
+			return gone(ctx, e.Detail)
+		}
 		return refusal(e)
 	}
 	if r, ok := errors.AsType[*commands.Rejection](err); ok {

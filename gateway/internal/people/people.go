@@ -133,7 +133,9 @@ func Parse(text []byte) (*Directory, error) {
 		return nil, errors.New("people: there are none: \"turnlog gateway token NAME\" prints an entry")
 	}
 	seen := make(map[string]string)
-	for i, p := range file.People {
+	for i := range file.People {
+		file.People[i].Token = strings.ToLower(file.People[i].Token) // a hash in capital letters is the same
+		p := file.People[i]
 		if err := p.check(); err != nil {
 			return nil, fmt.Errorf("people: entry %d: %w", i+1, err)
 		}

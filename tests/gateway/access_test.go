@@ -1,0 +1,210 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/jetstream/admin"
+)
+
+// tokenOf is the token of a person here.
+func tokenOf(name string) string { return "the-token-of-" + name }
+
+// as sends a request as a person.
+func as(name string) request { return with("Authorization", "Bearer "+tokenOf(name)) }
+
+// withPeople has a gateway know people of each role.
+func withPeople(t *testing.T) func(*gateway.Config) {
+	t.Helper()
+	var file strings.Builder
+	file.WriteString("people:\n")
+	reviews := []string{"review-*"}
+	for _, p := range []gateway.Person{
+		{Name: "ops", Role: "operator"},
+		{Name: "ada", Role: "user"},
+		{Name: "bob", Role: "user"},
+		{Name: "vic", Role: "viewer", Agents: reviews},
+		{Name: "ann", Role: "approver", Agents: reviews},
+		{Name: "all", Role: "viewer"},
+	} {
+		entry, err := p.Entry(tokenOf(p.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.WriteString(strings.TrimPrefix(entry, "people:\n"))
+	}
+	return func(c *gateway.Config) { c.Access = gateway.Access{People: []byte(file.String()), Loopback: true} }
+}
+
+// TestTheSessionOfAnotherPersonIsNotThere asks for another person's session in every operation.
+func TestTheSessionOfAnotherPersonIsNotThere(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.drive().Drain(w.T)
+		g := w.gateway(withPeople(t))
+		defer g.stop()
+		const script = "replies:\n  - calls: [{name: none, input: {}}]\n  - text: secret\n    repeat: true\n"
+		g2 := w.gateway(withPeople(t), func(c *gateway.Config) { c.Defaults = events.Config{Model: "m", ModelData: []byte(script)} })
+		defer g2.stop()
+		id := g2.open(map[string]any{"id": "hers", "text": "secret"}, as("ada"))
+		w.Until(id, events.KindTurnFinished)
+
+		var doc struct {
+			Paths map[string]map[string]any
+		}
+		g.ok(http.MethodGet, "/openapi.json", nil, as("bob")).in(t, &doc)
+		type ask struct{ method, path string }
+		asks := []ask{
+			{http.MethodGet, "/v1/responses/resp_hers.1"}, {http.MethodGet, "/v1/responses/resp_hers.1?stream=true"}, {http.MethodPost, "/v1/responses/resp_hers.1/cancel"},
+			{http.MethodGet, "/api/approvals?session=hers"}, {http.MethodGet, "/api/sessions/hers/events?after=2"},
+		}
+		for path, operations := range doc.Paths {
+			for method := range operations {
+				if strings.Contains(path, "{id}") {
+					asks = append(asks, ask{strings.ToUpper(method), strings.NewReplacer("{id}", "hers", "{call}", "call_1_1", "{approval}", "t1-r1-c1-g1").Replace(path)})
+				}
+			}
+		}
+		if len(asks) < 20 {
+			t.Fatalf("%d operations", len(asks))
+		}
+		bodies := map[string]any{
+			"/input": map[string]any{"text": "x"}, "/api/approvals": map[string]any{"decision": "approve"}, "/api/dead": map[string]any{"action": "retry"},
+		}
+		for _, a := range asks {
+			var body any
+			if a.method == http.MethodPost {
+				body = map[string]any{}
+				for part, b := range bodies {
+					if strings.Contains(a.path, part) {
+						body = b
+					}
+				}
+			}
+			for _, who := range []string{"bob", "vic", "ann"} {
+				got := g.do(a.method, a.path, body, as(who))
+				if got.status != http.StatusNotFound || strings.Contains(string(got.body), "secret") || strings.Contains(string(got.body), "ada") {
+					t.Errorf("%s: %s %s: %d %s", who, a.method, a.path, got.status, got.body)
+				}
+			}
+		}
+		for _, body := range []map[string]any{
+			{"previous_response_id": "resp_hers.1", "input": "x"}, {"conversation": "conv_hers", "input": "x"},
+			{"previous_response_id": "resp_hers.1", "input": []map[string]any{{"type": "mcp_approval_response", "approval_request_id": "mcpr_t1-r1-c1-g1", "approve": true}}},
+		} {
+			if got := g.do(http.MethodPost, "/v1/responses", body, as("bob")); got.status != http.StatusNotFound {
+				t.Errorf("%v: %d %s", body, got.status, got.body)
+			}
+		}
+		for _, path := range []string{"/api/sessions", "/api/approvals", "/api/dead", "/api/usage"} {
+			if got := g.ok(http.MethodGet, path, nil, as("bob")); strings.Contains(string(got.body), "hers") || strings.Contains(string(got.body), "ada") {
+				t.Errorf("%s: %s", path, got.body)
+			}
+		}
+	})
+}
+
+// TestWhyASessionWasDeletedIsForThoseWhoSeeAll has people ask for a session whose owner is gone with it.
+func TestWhyASessionWasDeletedIsForThoseWhoSeeAll(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		node := w.drive()
+		g := w.gateway(withPeople(t))
+		defer g.stop()
+		id := g.open(map[string]any{"id": "hers", "text": "hi"}, as("ada"))
+		w.Until(id, events.KindParked)
+		node.Drain(w.T)
+		last, err := w.Cell.Journal().Last(w.Ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := admin.Of(w.Cell)
+		if _, err := k.Delete(w.Ctx, last, events.SessionDeleted{By: "kim", Reason: "Ada is ill"}); err != nil {
+			t.Fatal(err)
+		}
+		defer w.drive().Drain(w.T)
+		for who, knows := range map[string]bool{"bob": false, "vic": false, "ada": false, "all": true, "ops": true} {
+			for _, a := range []answer{
+				g.do(http.MethodGet, "/api/sessions/hers", nil, as(who)), g.do(http.MethodGet, "/api/sessions/hers/export", nil, as(who)),
+				g.do(http.MethodGet, "/v1/responses/resp_hers.1", nil, as(who)),
+			} {
+				if a.status != http.StatusGone || strings.Contains(string(a.body), "Ada is ill") != knows || strings.Contains(string(a.body), "kim") != knows {
+					t.Errorf("%s: %d %s", who, a.status, a.body)
+				}
+			}
+			if who == "bob" {
+				if a := g.do(http.MethodPost, "/api/sessions", map[string]any{"id": "hers", "text": "hi"}, as(who)); a.status < 400 || strings.Contains(string(a.body), "kim") {
+					t.Errorf("%s opens it: %d %s", who, a.status, a.body)
+				}
+			}
+		}
+	})
+}
+
+// TestAShortTokenIsRefused, since it can be guessed.
+func TestAShortTokenIsRefused(t *testing.T) {
+	t.Parallel()
+	for token, ok := range map[string]bool{"x": false, strings.Repeat("x", 15): false, strings.Repeat("x", 16): true} {
+		_, err := gateway.New(gateway.Config{Access: gateway.Access{Token: token, Operator: "ops"}})
+		if ok != (err == nil) || !ok && !errors.Is(err, gateway.ErrAccess) {
+			t.Errorf("token of %d characters: %v", len(token), err)
+		}
+	}
+}
+
+// TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs has another site lead a browser that has a token to the gateway with another one.
+func TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		g := w.gateway(withPeople(t))
+		defer g.stop()
+		for _, row := range []struct{ site, cookie, want string }{
+			{"cross-site", tokenOf("ada"), "ada"}, {"same-site", tokenOf("ada"), "ada"}, {"none", tokenOf("ada"), "bob"}, {"", tokenOf("ada"), "bob"},
+			{"cross-site", "", "bob"}, {"cross-site", "of an earlier start", "bob"},
+		} {
+			a := g.do(http.MethodGet, "/?token="+tokenOf("bob"), nil, func(r *http.Request) {
+				r.Header = http.Header{"Sec-Fetch-Site": {row.site}}
+				if row.cookie != "" {
+					r.AddCookie(&http.Cookie{Name: gateway.Cookie, Value: row.cookie})
+				}
+			})
+			c, err := http.ParseSetCookie(a.header.Get("Set-Cookie"))
+			if err != nil || c.Value != tokenOf(row.want) {
+				t.Errorf("%+v: %d %v, %v", row, a.status, a.header, err)
+			}
+		}
+	})
+}
+
+// TestAReaderThatDoesNotReadIsCutOff has readers that hold what a gateway has for them.
+func TestAReaderThatDoesNotReadIsCutOff(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.drive().Drain(w.T)
+		g := w.gateway()
+		defer g.stop()
+		id := g.open(map[string]any{"text": strings.Repeat("long ", 20_000)})
+		w.Until(id, events.KindTurnFinished)
+		for _, path := range []string{"", "/transcript", "/entries", "/events", "/export"} {
+			conn, err := g.pipe.dial(w.Ctx, "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := fmt.Fprintf(conn, "GET /api/sessions/%s%s HTTP/1.1\r\nHost: 127.0.0.1:8410\r\nAuthorization: Bearer %s\r\n\r\n", id, path, token); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Hour)
+			_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+			if n, err := io.Copy(io.Discard, conn); err != nil || n > 64<<10 {
+				t.Errorf("%s: %d bytes after an hour, %v", path, n, err)
+			}
+		}
+	})
+}

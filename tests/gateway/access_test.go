@@ -62,8 +62,11 @@ func TestTheSessionOfAnotherPersonIsNotThere(t *testing.T) {
 		g.ok(http.MethodGet, "/openapi.json", nil, as("bob")).in(t, &doc)
 		type ask struct{ method, path string }
 		asks := []ask{
-			{http.MethodGet, "/v1/responses/resp_hers.1"}, {http.MethodGet, "/v1/responses/resp_hers.1?stream=true"}, {http.MethodPost, "/v1/responses/resp_hers.1/cancel"},
-			{http.MethodGet, "/api/approvals?session=hers"}, {http.MethodGet, "/api/sessions/hers/events?after=2"},
+			{http.MethodGet, "/v1/responses/resp_hers.1"},
+			{http.MethodGet, "/v1/responses/resp_hers.1?stream=true"},
+			{http.MethodPost, "/v1/responses/resp_hers.1/cancel"},
+			{http.MethodGet, "/api/approvals?session=hers"},
+			{http.MethodGet, "/api/sessions/hers/events?after=2"},
 		}
 		for path, operations := range doc.Paths {
 			for method := range operations {
@@ -96,7 +99,8 @@ func TestTheSessionOfAnotherPersonIsNotThere(t *testing.T) {
 			}
 		}
 		for _, body := range []map[string]any{
-			{"previous_response_id": "resp_hers.1", "input": "x"}, {"conversation": "conv_hers", "input": "x"},
+			{"previous_response_id": "resp_hers.1", "input": "x"},
+			{"conversation": "conv_hers", "input": "x"},
 			{"previous_response_id": "resp_hers.1", "input": []map[string]any{{"type": "mcp_approval_response", "approval_request_id": "mcpr_t1-r1-c1-g1", "approve": true}}},
 		} {
 			if got := g.do(http.MethodPost, "/v1/responses", body, as("bob")); got.status != http.StatusNotFound {
@@ -166,8 +170,12 @@ func TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs(t *testing.T) {
 		g := w.gateway(withPeople(t))
 		defer g.stop()
 		for _, row := range []struct{ site, cookie, want string }{
-			{"cross-site", tokenOf("ada"), "ada"}, {"same-site", tokenOf("ada"), "ada"}, {"none", tokenOf("ada"), "bob"}, {"", tokenOf("ada"), "bob"},
-			{"cross-site", "", "bob"}, {"cross-site", "of an earlier start", "bob"},
+			{"cross-site", tokenOf("ada"), "ada"},
+			{"same-site", tokenOf("ada"), "ada"},
+			{"none", tokenOf("ada"), "bob"},
+			{"", tokenOf("ada"), "bob"},
+			{"cross-site", "", "bob"},
+			{"cross-site", "of an earlier start", "bob"},
 		} {
 			a := g.do(http.MethodGet, "/?token="+tokenOf("bob"), nil, func(r *http.Request) {
 				r.Header = http.Header{"Sec-Fetch-Site": {row.site}}

@@ -1,7 +1,10 @@
 package content
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"mime"
 	"strconv"
 	"strings"
 )
@@ -21,6 +24,18 @@ func BlobID(uri string) (id string, ok bool) { return strings.CutPrefix(uri, blo
 // FilePart returns a part that contains a file.
 func FilePart(name, mime string, data []byte) Part {
 	return Part{Kind: FileKind, Name: name, Media: &Media{Modality: Modality(mime), MIME: mime, Bytes: data}}
+}
+
+// DataURLPart returns a part that contains the file of a data URL. Nothing is fetched from other addresses.
+func DataURLPart(name, url string) (Part, error) {
+	rest, ok := strings.CutPrefix(url, "data:")
+	head, data, coded := strings.Cut(rest, ";base64,")
+	kind, _, err := mime.ParseMediaType(head)
+	raw, bad := base64.StdEncoding.DecodeString(data)
+	if !ok || !coded || err != nil || bad != nil {
+		return Part{}, errors.New("files come as data URLs with base64: nothing is fetched from addresses")
+	}
+	return FilePart(name, kind, raw), nil
 }
 
 // BlobPart returns a part that refers to a file of the size by its blob id.

@@ -191,6 +191,16 @@ func (e *sse) event(kind string, place *stream.Cursor, data []byte) {
 	_, _ = e.out.WriteString("\n\n")
 }
 
+// data writes an event that has only data.
+func (e *sse) data(v any) {
+	_, _ = e.out.WriteString("data: ") // Flush reports the error
+	_, _ = e.out.Write(jsonOf(v))
+	_, _ = e.out.WriteString("\n\n")
+}
+
+// done writes the end of a stream of data.
+func (e *sse) done() { _, _ = e.out.WriteString("data: [DONE]\n\n") }
+
 // begin begins to write. A reader that does not read at all is cut off.
 func (e *sse) begin() {
 	e.began = time.Now()

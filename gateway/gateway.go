@@ -120,6 +120,7 @@ func (g *Gateway) routes() {
 	g.recordRoutes()
 	g.fleetRoutes()
 	g.openaiRoutes()
+	g.uiRoutes()
 }
 
 // others answers requests that are not for the API: for the page, and for what there is not.

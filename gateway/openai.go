@@ -217,28 +217,22 @@ type chat struct {
 	usage bool
 }
 
-func (d chat) data(e *sse, v any) {
-	_, _ = e.out.WriteString("data: ") // Flush reports the error
-	_, _ = e.out.Write(jsonOf(v))
-	_, _ = e.out.WriteString("\n\n")
-}
-
 func (d chat) show(e *sse, ev stream.Event) (last bool) {
-	if !d.Show(ev, func(chunk map[string]any) { d.data(e, chunk) }) {
+	if !d.Show(ev, func(chunk map[string]any) { e.data(chunk) }) {
 		return false
 	}
 	switch failed := d.Failed(); {
 	case failed != nil:
-		d.data(e, map[string]any{"error": failed})
+		e.data(map[string]any{"error": failed})
 	case d.usage:
-		d.data(e, d.Usage())
+		e.data(d.Usage())
 	}
-	_, _ = e.out.WriteString("data: [DONE]\n\n")
+	e.done()
 	return true
 }
 
 func (d chat) stop(e *sse, p *Problem) {
-	d.data(e, map[string]json.RawMessage{"error": jsonOf(openaiError(p))})
+	e.data(map[string]json.RawMessage{"error": jsonOf(openaiError(p))})
 }
 
 func (d chat) reconnect(e *sse, why string) {

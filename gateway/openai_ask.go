@@ -88,13 +88,18 @@ func (g *Gateway) respond(ctx context.Context, req *openai.Request, key CommandK
 	if err != nil {
 		return asked{}, err
 	}
-	return g.begin(ctx, req, content.SessionID(sessionOf(person(ctx).Name, command)), command)
+	return g.begin(ctx, req.Model, opening(req, sessionOf(person(ctx).Name, command), command))
 }
 
-// begin opens a session with its first turn.
-func (g *Gateway) begin(ctx context.Context, req *openai.Request, id content.SessionID, command string) (asked, error) {
+// opening returns how the session of a request starts.
+func opening(req *openai.Request, id, command string) client.Options {
+	return client.Options{ID: content.SessionID(id), SystemPrompt: req.System, Transcript: req.History, Input: req.Input, Command: command}
+}
+
+// begin opens a session with its first turn, for a model of GET /v1/models.
+func (g *Gateway) begin(ctx context.Context, model string, o client.Options) (asked, error) {
 	p := person(ctx)
-	config, err := g.configFor(ctx, req.Model)
+	config, err := g.configFor(ctx, model)
 	if err != nil {
 		return asked{}, err
 	}
@@ -105,16 +110,13 @@ func (g *Gateway) begin(ctx context.Context, req *openai.Request, id content.Ses
 	if !p.MayOpen(agent) {
 		return asked{}, mayNot("open this session")
 	}
-	o := client.Options{
-		ID: id, Config: config, SystemPrompt: req.System, Transcript: req.History, Input: req.Input, Command: command,
-		Metadata: content.Metadata{}.With(report.MetaOwner, p.Name),
-	}
+	o.Config, o.Metadata = config, content.Metadata{}.With(report.MetaOwner, p.Name)
 	s, err := g.as(p).Start(ctx, o)
 	if err != nil {
 		return asked{}, err
 	}
 	_ = s.Close(ctx)
-	return asked{g.from(id, journal.Head{}, stream.Cursor{}), openai.ID{Session: id, Turn: 1, Part: 1}, cmp.Or(agent, config.Model)}, nil
+	return asked{g.from(o.ID, journal.Head{}, stream.Cursor{}), openai.ID{Session: o.ID, Turn: 1, Part: 1}, cmp.Or(agent, config.Model)}, nil
 }
 
 func (g *Gateway) from(id content.SessionID, h journal.Head, c stream.Cursor) following {
@@ -139,17 +141,17 @@ func (g *Gateway) configFor(ctx context.Context, name string) (events.Config, er
 	if c, err := g.configOf(name, "", ""); err == nil && strings.Contains(name, ":") {
 		return c, nil
 	}
-	return events.Config{}, openai.NewError(http.StatusNotFound, "model_not_found", "model", "there is no agent or model "+strconv.Quote(name)+": GET /v1/models lists them")
+	return events.Config{}, problem(http.StatusNotFound, "model_not_found", "there is no agent or model "+strconv.Quote(name), "GET /v1/models lists them")
 }
 
 // fits checks that a request asks for what the session is.
-func fits(s seen, req *openai.Request) error {
-	if name := answersOf(s.state); req.Model != "" && req.Model != name {
-		return openai.NewError(http.StatusBadRequest, "model_differs", "model", "the session runs "+name+": give that, or begin another one")
+func fits(s seen, model, system string) error {
+	if name := answersOf(s.state); model != "" && model != name {
+		return problem(http.StatusBadRequest, "model_differs", "the session runs "+name, "give that, or begin another one")
 	}
-	is := func(it content.Item) bool { return it.Kind == content.System && it.Text() == req.System }
-	if req.System != "" && !slices.ContainsFunc(s.state.Transcript, is) {
-		return openai.NewError(http.StatusBadRequest, "instructions_differ", "instructions", "the session has another system prompt, which stays: leave it out, or begin another session")
+	is := func(it content.Item) bool { return it.Kind == content.System && it.Text() == system }
+	if system != "" && !slices.ContainsFunc(s.state.Transcript, is) {
+		return problem(http.StatusBadRequest, "instructions_differ", "the session has another system prompt, which stays", "leave it out, or begin another session")
 	}
 	return nil
 }
@@ -170,7 +172,7 @@ func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key 
 			return asked{g.from(id.Session, journal.Head{}, stream.Cursor{}), id, model}, nil
 		}
 	}
-	if err := fits(s, req); err != nil {
+	if err := fits(s, req.Model, req.System); err != nil {
 		return asked{}, err
 	}
 	switch {
@@ -184,32 +186,40 @@ func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key 
 	if err != nil {
 		return asked{}, err
 	}
-	if _, err := g.ask(ctx, s, CommandKey{command}, commands.SubmitInput{Items: req.Input, OnBusy: events.Reject}); err != nil {
-		return asked{}, err
+	turn, f, err := g.submit(ctx, s, command, req.Input)
+	id.Turn = turn
+	return asked{f, id, model}, err
+}
+
+// submit starts a turn with input, and returns its number and what happens from before it on.
+func (g *Gateway) submit(ctx context.Context, s seen, command string, input []content.Item) (turn int, f following, err error) {
+	id := s.state.Session
+	if _, err := g.ask(ctx, s, CommandKey{command}, commands.SubmitInput{Items: input, OnBusy: events.Reject}); err != nil {
+		return 0, f, err
 	}
-	now, err := g.see(ctx, string(id.Session))
+	now, err := g.see(ctx, string(id))
 	if err != nil {
-		return asked{}, err
+		return 0, f, err
 	}
-	for rec, err := range g.client.FollowFrom(ctx, id.Session, s.head) {
+	for rec, err := range g.client.FollowFrom(ctx, id, s.head) {
 		if err != nil {
-			return asked{}, err
+			return 0, f, err
 		}
 		if rec.Record == nil {
 			continue
 		}
 		if rec.Record.Entry.Cause == command {
-			id.Turn, _ = startedIn(rec.Record.Entry)
+			turn, _ = startedIn(rec.Record.Entry)
 			break
 		}
 		if rec.Record.Seq >= now.head.Seq {
 			break
 		}
 	}
-	if id.Turn == 0 {
-		return asked{}, problem(http.StatusConflict, commands.ReasonBusy, "the session does something else first", "wait for its end and send the request again")
+	if turn == 0 {
+		return 0, f, problem(http.StatusConflict, commands.ReasonBusy, "the session does something else first", "wait for its end and send the request again")
 	}
-	return asked{g.from(id.Session, s.head, cursorOf(s)), id, model}, nil
+	return turn, g.from(id, s.head, cursorOf(s)), nil
 }
 
 // startedIn returns the number of the turn that an entry starts.
@@ -323,12 +333,12 @@ func (g *Gateway) chat(ctx context.Context, h http.Header, req *openai.Request, 
 			h.Set("X-Turnlog-Dropped-Messages", strconv.Itoa(n))
 		}
 		req.History = nil
-		return g.begin(ctx, req, content.SessionID(sessionOf(person(ctx).Name, command)), command)
+		return g.begin(ctx, req.Model, opening(req, sessionOf(person(ctx).Name, command), command))
 	}
-	id := content.SessionID(sessionOf(person(ctx).Name, "chat\x00"+chat))
-	s, err := g.see(ctx, string(id))
-	if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound {
-		return g.begin(ctx, req, id, command)
+	id := sessionOf(person(ctx).Name, "chat\x00"+chat)
+	s, err := g.see(ctx, id)
+	if isProblem(err, http.StatusNotFound) {
+		return g.begin(ctx, req.Model, opening(req, id, command))
 	}
 	if err != nil {
 		return asked{}, err

@@ -69,6 +69,12 @@ func (p *Problem) write(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(p) // the client may be gone
 }
 
+// isProblem reports whether an error is a problem with a status.
+func isProblem(err error, status int) bool {
+	p, ok := errors.AsType[*Problem](err)
+	return ok && p.Status == status
+}
+
 // Problems that several places report.
 
 func noSession(id content.SessionID) *Problem {

@@ -1,9 +1,11 @@
 // Uses two gateways with OpenAI's client. When it asks, the test stops the first one and answers with a line.
 import assert from "node:assert/strict";
+import fs from "node:fs";
 import readline from "node:readline";
 import OpenAI from "openai";
 
-const [first, second, token] = process.argv.slice(2);
+const [first, second, token, answer] = process.argv.slice(2);
+fs.writeFileSync(answer, "");
 const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const open = (baseURL) => new OpenAI({ baseURL, apiKey: token, maxRetries: 0 });
 let client = open(first);
@@ -80,7 +82,7 @@ for await (const c of chunks.data) {
   finish = c.choices[0]?.finish_reason ?? finish;
   usage = c.usage ?? usage;
 }
-assert.deepEqual([said, finish], ["That was hi", "stop"]);
+assert.deepEqual([said, finish], ["I will run it.\n\nThat was hi", "stop"]);
 assert.ok(usage.total_tokens >= 0);
 messages.push({ role: "assistant", content: said }, { role: "user", content: "chat" });
 const chat = await client.chat.completions.create({ model, messages }, { headers });

@@ -1,11 +1,9 @@
 package openai
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -265,13 +263,13 @@ func partsOf(raw json.RawMessage) ([]content.Part, error) {
 			if json.Unmarshal(p.Image, &o.URL) != nil && json.Unmarshal(p.Image, &o) != nil {
 				return nil, errors.New("image_url is missing")
 			}
-			part, err := fileOf("image", o.URL)
+			part, err := content.DataURLPart("image", o.URL)
 			if err != nil {
 				return nil, err
 			}
 			parts = append(parts, part)
 		case "file", "input_file":
-			part, err := fileOf(p.Name+p.File.Name, p.Data+p.File.Data)
+			part, err := content.DataURLPart(p.Name+p.File.Name, p.Data+p.File.Data)
 			if err != nil {
 				return nil, err
 			}
@@ -281,15 +279,4 @@ func partsOf(raw json.RawMessage) ([]content.Part, error) {
 		}
 	}
 	return parts, nil
-}
-
-// fileOf returns the file that a data URL contains.
-func fileOf(name, url string) (content.Part, error) {
-	head, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
-	kind, _, bad := mime.ParseMediaType(head)
-	raw, err := base64.StdEncoding.DecodeString(data)
-	if !strings.HasPrefix(url, "data:") || !ok || bad != nil || err != nil {
-		return content.Part{}, errors.New("files come as data URLs with base64: nothing is fetched from addresses")
-	}
-	return content.FilePart(name, kind, raw), nil
 }

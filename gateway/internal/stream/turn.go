@@ -1,0 +1,317 @@
+package stream
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// Turn projects a stream onto one turn, in the steps that protocols show. Questions that hold the turn end a part
+// of it, and the next part begins with a decision, or with the end of the turn.
+type Turn struct {
+	id     content.TurnID
+	part   int  // that runs, or ended last; 0: the turn has not begun
+	waits  bool // the part ended with questions
+	over   bool
+	calls  []*ToolCall       // of the round
+	linked int               // calls of the round whose IDs are known
+	open   []events.Approval // undecided
+	failed *events.RunFailed
+}
+
+// NewTurn returns the projection onto the n-th turn.
+func NewTurn(n int) *Turn { return &Turn{id: content.TurnIDFor(n)} }
+
+// ToolCall is a call of the round that runs.
+type ToolCall struct {
+	Place    content.Place  // its name, which is known from its beginning on
+	ID       content.CallID // "" until the reply is recorded
+	Tool     string
+	Asked    content.ApprovalID // the last question about it
+	Answered bool
+
+	text  strings.Builder
+	input string // the effective arguments, once they are known
+}
+
+// Input returns the arguments as far as they are known.
+func (c *ToolCall) Input() string {
+	if c.input != "" {
+		return c.input
+	}
+	return c.text.String()
+}
+
+// Step is something that happens in a turn.
+type Step interface{ step() }
+
+// The steps of a turn.
+type (
+	// PartBegan begins a part of the turn, the first one with the turn.
+	PartBegan struct{ Part int }
+
+	// PartPaused ends a part with all questions that are open.
+	PartPaused struct{ Open []events.Approval }
+
+	// RoundBegan begins a model call and what it asks for.
+	RoundBegan struct{ Round int }
+
+	// RoundEnded says that all calls of a round are answered.
+	RoundEnded struct{ Round int }
+
+	// AttemptBegan begins an attempt at a model call.
+	AttemptBegan struct{ Call Call }
+
+	// AttemptFailed ends an attempt. A Voided comes before it if pieces of it were received.
+	AttemptFailed struct{ Call Call }
+
+	// Grown is a piece of a reply. Call is set if it is of a call.
+	Grown struct {
+		Piece Piece
+		At    Cursor // the place after it
+		Call  *ToolCall
+	}
+
+	// Voided takes back the pieces of an attempt so far, and the calls that they began.
+	Voided struct{ Call Call }
+
+	// Replied records the whole reply.
+	Replied struct{ Reply events.ReplyRecorded }
+
+	// Decided is the outcome of a question.
+	Decided struct {
+		Outcome events.ApprovalResolved
+		Call    *ToolCall // nil: of an earlier round
+	}
+
+	// CallStarted lets a call start. Patched says that it gets other arguments than the reply has.
+	CallStarted struct {
+		Call    *ToolCall
+		Patched bool
+	}
+
+	// CallAnswered is the result of a call, or the placeholder of one that goes on in the background.
+	CallAnswered struct {
+		Call     *ToolCall
+		Result   content.ToolResult
+		Detached bool
+	}
+
+	// Joined is input that joins the turn while it runs.
+	Joined struct {
+		Input  events.InputAccepted
+		Cause  string // of the entry
+		Before int    // items that the entry accepts before these
+	}
+
+	// Used is what a model call used.
+	Used struct{ Usage content.Usage }
+
+	// Ended ends the turn.
+	Ended struct {
+		Reason content.FinishReason
+		Usage  content.Usage
+		Failed *events.RunFailed // nil: the reason says all
+	}
+)
+
+func (PartBegan) step()     {}
+func (PartPaused) step()    {}
+func (RoundBegan) step()    {}
+func (RoundEnded) step()    {}
+func (AttemptBegan) step()  {}
+func (AttemptFailed) step() {}
+func (Grown) step()         {}
+func (Voided) step()        {}
+func (Replied) step()       {}
+func (Decided) step()       {}
+func (CallStarted) step()   {}
+func (CallAnswered) step()  {}
+func (Joined) step()        {}
+func (Used) step()          {}
+func (Ended) step()         {}
+
+// Part returns the part that runs, or ended last. 0: the turn has not begun.
+func (t *Turn) Part() int { return t.part }
+
+// Waits reports whether questions hold the turn.
+func (t *Turn) Waits() bool { return t.waits }
+
+// Over reports whether the turn has ended.
+func (t *Turn) Over() bool { return t.over }
+
+// Calls returns the calls of the round.
+func (t *Turn) Calls() []*ToolCall { return t.calls }
+
+// Show takes an event of the stream and yields the steps that follow.
+func (t *Turn) Show(ev Event, yield func(Step)) {
+	switch {
+	case t.over:
+	case ev.Entry != nil:
+		t.record(*ev.Entry, yield)
+	case t.part == 0:
+	case ev.Piece != nil && ev.Piece.Turn == t.id:
+		t.grow(*ev.Piece, ev.Cursor, yield)
+	case ev.Void != nil && ev.Void.Turn == t.id:
+		t.calls, t.linked = nil, 0
+		yield(Voided{*ev.Void})
+	}
+}
+
+func (t *Turn) record(rec journal.Record, yield func(Step)) {
+	decided, asked, accepted := false, false, 0
+	for _, ev := range rec.Entry.Events {
+		switch e := any(ev).(type) {
+		case events.ApprovalRequired:
+			asked = t.ask(e.Approval) || asked
+		case events.ApprovalResolved:
+			decided = t.decide(e, yield) || decided
+		case events.InputAccepted:
+			if t.part > 0 && e.Turn == t.id {
+				yield(Joined{e, rec.Entry.Cause, accepted})
+			}
+			accepted += len(e.Items)
+		default:
+			t.fold(e, yield)
+		}
+		if t.over {
+			return
+		}
+	}
+	if len(t.open) > 0 && (asked && !t.waits || decided) {
+		t.waits = true
+		yield(PartPaused{t.open})
+	}
+}
+
+func (t *Turn) begin(yield func(Step)) {
+	t.part, t.waits = t.part+1, false
+	yield(PartBegan{t.part})
+}
+
+// ask takes a question, unless it is about a call in the background, which does not hold the turn.
+func (t *Turn) ask(a events.Approval) bool {
+	c := t.callOf(a.CallID)
+	if a.Turn != t.id || t.part == 0 || c != nil && c.Answered {
+		return false
+	}
+	if c != nil {
+		c.Asked = a.ID
+	}
+	t.open = append(t.open, a)
+	return true
+}
+
+func (t *Turn) decide(e events.ApprovalResolved, yield func(Step)) bool {
+	i := slices.IndexFunc(t.open, func(a events.Approval) bool { return a.ID == e.Approval })
+	if i < 0 {
+		return false
+	}
+	t.open = slices.Delete(t.open, i, i+1)
+	if t.waits {
+		t.begin(yield)
+	}
+	yield(Decided{e, t.callOf(e.Call)})
+	return true
+}
+
+func (t *Turn) callOf(id content.CallID) *ToolCall {
+	for _, c := range t.calls {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// fold takes a fact. It comes as any, since a switch over events.Event must have all kinds.
+func (t *Turn) fold(ev any, yield func(Step)) {
+	switch e := ev.(type) {
+	case events.TurnStarted:
+		if e.Turn == t.id {
+			t.begin(yield)
+		}
+	case events.RoundStarted:
+		if e.Turn == t.id {
+			t.calls, t.linked = nil, 0
+			yield(RoundBegan{e.Round})
+		}
+	case events.RoundFinished:
+		if e.Turn == t.id {
+			yield(RoundEnded{e.Round})
+		}
+	case events.ModelCallStarted:
+		if e.Turn == t.id {
+			yield(AttemptBegan{Call{e.Turn, e.Round, e.Attempt}})
+		}
+	case events.ModelCallFailed:
+		if e.Turn == t.id {
+			yield(AttemptFailed{Call{e.Turn, e.Round, e.Attempt}})
+		}
+	case events.ReplyRecorded:
+		if e.Turn == t.id {
+			yield(Replied{e})
+		}
+	case events.ToolCallRequested:
+		if e.Turn == t.id && t.linked < len(t.calls) {
+			c := t.calls[t.linked]
+			c.ID, c.input = e.Call.ID, string(e.Call.Input)
+			t.linked++
+		}
+	case events.ToolDispatched:
+		if c := t.callOf(e.Call); c != nil && !c.Answered {
+			if len(e.Input) > 0 {
+				c.input = string(e.Input)
+			}
+			yield(CallStarted{c, len(e.Input) > 0})
+		}
+	case events.ToolDetached:
+		if c := t.callOf(e.Call); c != nil && !c.Answered {
+			t.answer(c, content.NewResult(c.ID, c.Tool, content.StatusOK, e.Placeholder), true, yield)
+		}
+	case events.ToolResultReceived:
+		if c := t.callOf(e.Result.CallID); c != nil && !c.Answered && !e.Late {
+			t.answer(c, e.Result, false, yield)
+		}
+	case events.UsageUpdated:
+		if e.Turn == t.id {
+			yield(Used{e.Usage})
+		}
+	case events.RunFailed:
+		if e.Turn == t.id {
+			t.failed = &e
+		}
+	case events.TurnFinished:
+		if e.Turn == t.id {
+			if t.waits {
+				t.begin(yield) // the turn was cancelled, or a limit ended it, while it waited
+			}
+			t.over = true
+			yield(Ended{e.FinishReason, e.Usage, t.failed})
+		}
+	}
+}
+
+func (t *Turn) answer(c *ToolCall, r content.ToolResult, detached bool, yield func(Step)) {
+	c.Answered = true
+	yield(CallAnswered{c, r, detached})
+}
+
+func (t *Turn) grow(p Piece, at Cursor, yield func(Step)) {
+	if p.Kind != content.ToolCallKind {
+		yield(Grown{p, at, nil})
+		return
+	}
+	if p.Op == content.BeginPart {
+		t.calls = append(t.calls, &ToolCall{Place: content.PlaceOf(t.id.Number(), p.Round, len(t.calls)+1), Tool: p.Tool})
+	}
+	if len(t.calls) == 0 {
+		return // the stream began in the middle of the call
+	}
+	c := t.calls[len(t.calls)-1]
+	c.text.WriteString(p.Text)
+	yield(Grown{p, at, c})
+}

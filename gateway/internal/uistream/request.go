@@ -1,0 +1,138 @@
+package uistream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/turnlog/turnlog/content"
+)
+
+// Request is what the messages of a client ask for: input or decisions.
+type Request struct {
+	Said      []string     // what the user said before
+	ID        string       // of the message with the input
+	Input     content.Item // without parts if there are decisions
+	Decisions []Decision
+}
+
+// Decision is the answer to a question.
+type Decision struct {
+	Approval content.ApprovalID
+	Approve  bool
+	Reason   string
+}
+
+// message is a message that a client sends. Most of what it has is in the journal and is not read.
+type message struct {
+	ID    string `json:"id"`
+	Role  string `json:"role"`
+	Parts []part `json:"parts"`
+}
+
+type part struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	Name     string `json:"filename"`
+	URL      string `json:"url"`
+	State    string `json:"state"`
+	Parts    []part `json:"parts"` // of a steering message
+	Approval struct {
+		ID       content.ApprovalID `json:"id"`
+		Approved *bool              `json:"approved"`
+		Reason   string             `json:"reason"`
+	} `json:"approval"`
+}
+
+// Parse reads the messages of a request. decides is the ID of the message that has decisions; "": the last one.
+func Parse(raw []json.RawMessage, decides string) (*Request, error) {
+	if len(raw) == 0 {
+		return nil, errors.New("messages: there are none")
+	}
+	all := make([]message, len(raw))
+	for i := range raw {
+		if err := json.Unmarshal(raw[i], &all[i]); err != nil {
+			return nil, fmt.Errorf("messages[%d]: %w", i, err)
+		}
+	}
+	r := &Request{}
+	last := all[len(all)-1]
+	if last.Role == "user" {
+		all = all[:len(all)-1]
+		r.ID = last.ID
+		var err error
+		if r.Input, err = itemOf(last); err != nil {
+			return nil, fmt.Errorf("messages[%d]: %w", len(all), err)
+		}
+	}
+	for i, m := range all {
+		if m.Role != "user" && m.Role != "assistant" {
+			return nil, fmt.Errorf("messages[%d]: the role is %q: the agent of the session has the system prompt", i, m.Role)
+		}
+		r.Said = append(r.Said, m.said()...)
+		if last.Role != "user" && m.Role == "assistant" && (m.ID == decides || decides == "" && i == len(all)-1) {
+			r.Decisions = m.decisions()
+		}
+	}
+	if last.Role != "user" && len(r.Decisions) == 0 {
+		return nil, errors.New("messages: the last one is neither of the user, nor has it a tool part in the state approval-responded")
+	}
+	return r, nil
+}
+
+// said returns what the user said in a message, or in steering messages within it.
+func (m message) said() (out []string) {
+	if m.Role == "user" {
+		return []string{textOf(m.Parts)}
+	}
+	for _, p := range m.Parts {
+		if p.Type == "steering-message" {
+			out = append(out, textOf(p.Parts))
+		}
+	}
+	return out
+}
+
+func textOf(parts []part) string {
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Type == "text" {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+func (m message) decisions() (out []Decision) {
+	for _, p := range m.Parts {
+		if a := p.Approval; p.State == "approval-responded" && a.Approved != nil {
+			out = append(out, Decision{a.ID, *a.Approved, a.Reason})
+		}
+	}
+	return out
+}
+
+func itemOf(m message) (content.Item, error) {
+	it := content.NewItem(content.User)
+	for _, p := range m.Parts {
+		switch p.Type {
+		case "text":
+			if p.Text != "" {
+				it.Parts = append(it.Parts, content.TextPart(p.Text))
+			}
+		case "file":
+			f, err := content.DataURLPart(p.Name, p.URL)
+			if err != nil {
+				return it, err
+			}
+			it.Parts = append(it.Parts, f)
+		default:
+			return it, errors.New("parts of the type " + p.Type + " are not supported in what a user says")
+		}
+	}
+	if len(it.Parts) == 0 {
+		return it, errors.New("the message is empty")
+	}
+	return it, nil
+}

@@ -1,0 +1,314 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+	"github.com/turnlog/turnlog/gateway/internal/uistream"
+	"github.com/turnlog/turnlog/session"
+)
+
+// maxChat bounds a request, which may have files in it.
+const maxChat = 8 << 20
+
+func (g *Gateway) uiRoutes() {
+	streams := map[string]*huma.Response{
+		"200": {Description: "the UI message stream", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}},
+	}
+	o := op(http.MethodPost, "/api/chat", "Send a message of useChat, or decisions, and stream the answer", http.StatusOK, 400, 403, 404, 409, 410, 422)
+	o.Description = "The api of the AI SDK's DefaultChatTransport: the answer is a UI message stream, version 1. " +
+		"The ID of the chat is that of its session, which the first message opens. Only the last message counts; the others have to be those of the session."
+	o.Responses, o.MaxBodyBytes = streams, maxChat
+	huma.Register(g.api, o, g.uiChat)
+	o = op(http.MethodGet, "/api/chat/{id}/stream", "Stream the message that is being written, from its beginning", http.StatusOK, 404, 410)
+	o.Responses = map[string]*huma.Response{"200": streams["200"], "204": {Description: "no turn is open"}}
+	huma.Register(g.api, o, g.uiResume)
+	handle(g, op(http.MethodGet, "/api/chat/{id}", "List the messages of a chat as useChat keeps them", http.StatusOK, 404, 410), g.uiMessages)
+	handle(g, op(http.MethodPost, "/api/chat/{id}/stop", "Cancel the open turn of a chat", http.StatusOK, 403, 404, 409, 410), g.uiStop)
+}
+
+type uiChatIn struct {
+	CommandKey
+
+	Body struct {
+		ID        string            `json:"id" doc:"of the chat, and of its session: 1 to 128 letters, digits, - and _"`
+		Messages  []json.RawMessage `json:"messages,omitempty" doc:"UIMessages: those of the session, and a new one, or decisions in tool parts"`
+		Message   json.RawMessage   `json:"message,omitempty" doc:"instead of messages: only the new one"`
+		Trigger   string            `json:"trigger,omitempty" enum:"submit-message,regenerate-message"`
+		MessageID string            `json:"messageId,omitempty" doc:"of the message that has decisions"`
+		Model     string            `json:"model,omitempty" doc:"for a new session: an agent, or a model; without it, the gateway's default"`
+	}
+}
+
+// uiAnswer is the parts of a turn that a response streams.
+type uiAnswer struct {
+	following
+
+	chunks *uistream.Stream
+}
+
+// uiStream is the dialect of the AI SDK.
+type uiStream struct {
+	*uistream.Stream
+	silent
+}
+
+func (d uiStream) show(e *sse, ev stream.Event) (last bool) {
+	if last = d.Show(ev, func(c uistream.Chunk) { e.data(c) }); last {
+		e.done()
+	}
+	return last
+}
+
+func (uiStream) stop(e *sse, p *Problem) {
+	e.data(uistream.Chunk{"type": "error", "errorText": p.Detail + ": " + p.Do})
+	e.done()
+}
+
+func (d uiStream) reconnect(e *sse, why string) {
+	d.stop(e, problem(http.StatusServiceUnavailable, "reconnect", why, "resume the stream, here or at another gateway"))
+}
+
+// stream streams an answer.
+func (a uiAnswer) stream(g *Gateway) *huma.StreamResponse {
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		r, w := humago.Unwrap(hc)
+		w.Header().Set("X-Vercel-Ai-Ui-Message-Stream", "v1")
+		g.serveEvents(r.Context(), w, a.following, uiStream{Stream: a.chunks})
+	}}
+}
+
+// uiChat takes a message or decisions.
+func (g *Gateway) uiChat(ctx context.Context, in *uiChatIn) (*huma.StreamResponse, error) {
+	within, stop := context.WithTimeout(ctx, g.limits.Answer)
+	defer stop()
+	a, err := g.uiRespond(within, in)
+	if err != nil {
+		return nil, g.problemOf(ctx, err)
+	}
+	return a.stream(g), nil //nolint:contextcheck // it has the context of its request
+}
+
+func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error) {
+	raw, alone := in.Body.Messages, len(in.Body.Message) > 0
+	switch {
+	case in.Body.Trigger == "regenerate-message":
+		return uiAnswer{}, problem(http.StatusConflict, "no_forks", "another answer to the same message would be another history of the session",
+			"send a new message: a session only goes on")
+	case alone && len(raw) > 0:
+		return uiAnswer{}, unprocessable("bad_messages", "there are both message and messages", "give one of them")
+	case alone:
+		raw = []json.RawMessage{in.Body.Message}
+	}
+	req, err := uistream.Parse(raw, in.Body.MessageID)
+	if err != nil {
+		return uiAnswer{}, unprocessable("bad_messages", err.Error(), "send what DefaultChatTransport sends: the new message of the user is the last one")
+	}
+	s, err := g.see(ctx, in.Body.ID)
+	none := isProblem(err, http.StatusNotFound) && len(req.Decisions) == 0
+	if err != nil && !none {
+		return uiAnswer{}, err
+	}
+	if len(req.Decisions) > 0 {
+		return g.uiDecide(ctx, s, req, in.CommandKey)
+	}
+	key := in.CommandKey
+	if key.Key == "" && len(req.ID) >= minKey && content.IsToken(req.ID) { // a message that is sent again is no other one
+		key.Key = req.ID
+	}
+	command, err := key.command()
+	switch {
+	case err != nil:
+		return uiAnswer{}, err
+	case !none:
+		return g.uiSay(ctx, s, req, in.Body.Model, command, alone)
+	case len(req.Said) > 0:
+		return uiAnswer{}, otherHistory("there is no session " + strconv.Quote(in.Body.ID) + ", so the chat cannot go on")
+	}
+	o := client.Options{ID: content.SessionID(in.Body.ID), Input: []content.Item{req.Input}, Command: command}
+	a, err := g.begin(ctx, in.Body.Model, o)
+	if err == nil {
+		_, err = g.see(ctx, in.Body.ID) // it may be somebody's who sent the same command
+	}
+	return uiAnswer{a.following, uistream.NewStream(o.ID, 1, 1, 1)}, err
+}
+
+func otherHistory(detail string) *Problem {
+	return problem(http.StatusConflict, "history_differs", detail,
+		"a session only goes on: GET /api/chat/{id} has its messages, after which a new one can be sent; an edited message needs a new chat")
+}
+
+// uiSay starts a turn with a message. alone: the client did not send those before it.
+func (g *Gateway) uiSay(ctx context.Context, s seen, req *uistream.Request, model, command string, alone bool) (uiAnswer, error) {
+	if !person(ctx).MayDrive(s.subject) {
+		return uiAnswer{}, mayNot("send input to a session that you did not open")
+	}
+	said := saidBy(s.state.Transcript)
+	if s.state.Rewritten > 0 { // the journal has what the transcript has lost
+		h, err := g.uiHistory(ctx, s)
+		if err != nil {
+			return uiAnswer{}, err
+		}
+		said = h.Said()
+	}
+	if alone && s.state.Handled(command) || slices.Equal(said, append(slices.Clone(req.Said), req.Input.Text())) {
+		turn, err := g.causedBy(ctx, s, command)
+		if err != nil {
+			return uiAnswer{}, err
+		}
+		if turn > 0 {
+			return g.uiReplay(ctx, s, turn)
+		}
+	}
+	if !alone && !slices.Equal(said, req.Said) {
+		return uiAnswer{}, otherHistory("the chat has other messages of the user than its session")
+	}
+	if err := fits(s, model, ""); err != nil {
+		return uiAnswer{}, err
+	}
+	turn, f, err := g.submit(ctx, s, command, []content.Item{req.Input})
+	return uiAnswer{f, uistream.NewStream(s.state.Session, turn, 1, 1)}, err
+}
+
+// uiReplay streams a turn from its beginning to its end, or to the question that holds it.
+func (g *Gateway) uiReplay(ctx context.Context, s seen, turn int) (uiAnswer, error) {
+	probe, st := stream.NewTurn(turn), stream.New(stream.Cursor{})
+	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
+		if err != nil {
+			return uiAnswer{}, err
+		}
+		st.Entry(rec, func(ev stream.Event) { probe.Show(ev, func(stream.Step) {}) })
+		if rec.Seq >= s.head.Seq {
+			break
+		}
+	}
+	f, err := g.follow(ctx, s, "")
+	return uiAnswer{f, uistream.NewStream(s.state.Session, turn, 1, probe.Part())}, err
+}
+
+// uiDecide decides what a session asks, and streams the parts of the turn that begin with these decisions. What is
+// decided already, and not otherwise, is not decided again.
+func (g *Gateway) uiDecide(ctx context.Context, s seen, req *uistream.Request, key CommandKey) (uiAnswer, error) {
+	if !person(ctx).MayDecide(s.subject) {
+		return uiAnswer{}, mayNot("decide what this session asks")
+	}
+	command, err := key.command()
+	if err != nil {
+		return uiAnswer{}, err
+	}
+	open := s.state.PendingApprovals()
+	for i, d := range req.Decisions {
+		if !slices.ContainsFunc(open, func(a events.Approval) bool { return a.ID == d.Approval }) {
+			continue
+		}
+		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, By: person(ctx).Name}
+		_, err := g.ask(ctx, s, CommandKey{command + "-" + strconv.Itoa(i)}, v)
+		if refused, ok := errors.AsType[*session.InvalidStateError](err); err != nil && (!ok || badReason(refused.Reason)) {
+			return uiAnswer{}, err
+		}
+	}
+	turn, _, _, err := content.ParsePlace(string(report.PlaceOf(content.CallID(req.Decisions[0].Approval))))
+	if err != nil {
+		return uiAnswer{}, unprocessable("bad_messages", err.Error(), "send approval IDs as they came")
+	}
+	first, last, missing := 0, 0, slices.Clone(req.Decisions)
+	probe, st := stream.NewTurn(turn), stream.New(stream.Cursor{})
+	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
+		if err != nil {
+			return uiAnswer{}, err
+		}
+		st.Entry(rec, func(ev stream.Event) { probe.Show(ev, func(stream.Step) {}) })
+		for _, ev := range rec.Entry.Events {
+			e, ok := ev.(events.ApprovalResolved)
+			i := slices.IndexFunc(missing, func(d uistream.Decision) bool { return d.Approval == e.Approval })
+			if !ok || i < 0 {
+				continue
+			}
+			if missing[i].Approve != (e.Outcome == events.Approved) {
+				return uiAnswer{}, refusal(&session.InvalidStateError{Reason: commands.ReasonAlreadyDecided, Detail: string(e.Approval) + " is already decided: " + string(e.Outcome)})
+			}
+			if missing, last = slices.Delete(missing, i, i+1), probe.Part(); first == 0 {
+				first = last
+			}
+		}
+		if len(missing) == 0 {
+			break
+		}
+	}
+	if len(missing) > 0 {
+		return uiAnswer{}, refusal(&session.InvalidStateError{Reason: commands.ReasonNoApproval, Detail: "the session does not ask " + string(missing[0].Approval)})
+	}
+	f, err := g.follow(ctx, s, "")
+	return uiAnswer{f, uistream.NewStream(s.state.Session, turn, first, last)}, err
+}
+
+// uiResume streams the message that is being written.
+func (g *Gateway) uiResume(ctx context.Context, in *SessionPath) (*huma.StreamResponse, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, g.problemOf(ctx, err)
+	}
+	if s.state.Turn == nil {
+		return &huma.StreamResponse{Body: func(hc huma.Context) { hc.SetStatus(http.StatusNoContent) }}, nil
+	}
+	a, err := g.uiReplay(ctx, s, s.state.Turn.ID.Number())
+	if err != nil {
+		return nil, g.problemOf(ctx, err)
+	}
+	return a.stream(g), nil //nolint:contextcheck // it has the context of its request
+}
+
+type uiMessagesOut struct {
+	Body struct {
+		ID       string              `json:"id"`
+		Messages []*uistream.Message `json:"messages"`
+	}
+}
+
+func (g *Gateway) uiMessages(ctx context.Context, in *SessionPath) (*uiMessagesOut, error) {
+	s, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	h, err := g.uiHistory(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	out := &uiMessagesOut{}
+	out.Body.ID, out.Body.Messages = in.ID, h.Messages()
+	return out, nil
+}
+
+// uiHistory reads the messages of a session.
+func (g *Gateway) uiHistory(ctx context.Context, s seen) (*uistream.History, error) {
+	h, st := uistream.NewHistory(s.state.Session), stream.New(stream.Cursor{})
+	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
+		if err != nil {
+			return nil, err
+		}
+		st.Entry(rec, h.Show)
+	}
+	return h, nil
+}
+
+type uiStopIn struct {
+	SessionPath
+	CommandKey
+}
+
+func (g *Gateway) uiStop(ctx context.Context, in *uiStopIn) (*acceptedOut, error) {
+	return g.cancelTurn(ctx, &cancelIn{SessionPath: in.SessionPath, CommandKey: in.CommandKey})
+}

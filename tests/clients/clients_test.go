@@ -1,0 +1,50 @@
+//go:build clients
+
+package clients
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/turnlog/turnlog/internal/testing/clitest"
+)
+
+const (
+	token  = "clients-token"
+	script = `
+replies:
+  - text: "I will run it."
+    chunk: 3
+    calls: [{name: shell_exec, input: {argv: ["sh", "-c", "until test -e %s; do sleep 0.05; done; printf hi"]}}]
+  - text: "That was hi"
+  - text: "You said {{.Prompt}}, and that takes a while to say."
+    chunk: 3
+    repeat: true
+`
+)
+
+func TestTheClientOfOpenAIUsesSessions(t *testing.T) { run(t, "openai.mjs", "/v1") }
+
+func TestTheAISDKUsesSessions(t *testing.T) { run(t, "ai.mjs", "") }
+
+// run runs a program of a client against two gateways, of which the first stops in the middle. The tool of
+// its agent runs until a file is there, which the program makes.
+func run(t *testing.T, program, path string) {
+	t.Helper()
+	t.Parallel()
+	s := clitest.NewSite(t, "TURNLOG_GATEWAY_TOKEN="+token)
+	dir := t.TempDir()
+	file, answer := filepath.Join(dir, "script.yaml"), filepath.Join(dir, "answer")
+	if err := os.WriteFile(file, fmt.Appendf(nil, script, answer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gateway := func() (base string, stop func()) {
+		screen, stop := s.Start("turnlog", "gateway", "--listen", "127.0.0.1:0", "--model", "scripted:"+file)
+		return screen.AwaitMatch(t, `(http://127\.0\.0\.1:\d+)/`) + path, stop
+	}
+	first, stop := gateway()
+	second, _ := gateway()
+	clitest.Follow(t, map[string]func(){"stop the first gateway": stop}, program, first, second, token, answer)
+}

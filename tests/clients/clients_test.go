@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	token  = "clients-token"
+	token  = "the-token-of-clients"
 	script = `
 replies:
   - text: "I will run it."

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -20,11 +19,9 @@ type item struct {
 	index  int
 	status string
 
-	text   strings.Builder // or arguments
-	tool   string
-	input  string // the effective arguments, once they are known
-	call   content.CallID
-	asked  content.ApprovalID // the question about the call
+	text   strings.Builder  // or arguments
+	call   *stream.ToolCall // nil: none
+	asked  events.Approval  // of a request
 	output string
 	failed string
 }
@@ -45,8 +42,8 @@ const (
 type object = map[string]any
 
 // newItem returns the item of a part of a reply.
-func newItem(p stream.Piece) *item {
-	it := &item{status: inProgress, tool: p.Tool}
+func newItem(p stream.Piece, call *stream.ToolCall) *item {
+	it := &item{status: inProgress, call: call}
 	prefix := "msg"
 	switch p.Kind {
 	case content.ToolCallKind:
@@ -62,24 +59,19 @@ func newItem(p stream.Piece) *item {
 
 // asks returns the item of a question.
 func asks(a events.Approval) *item {
-	it := &item{kind: requestKind, id: "mcpr_" + string(a.ID), status: completed, tool: a.Tool, call: a.CallID, asked: a.ID}
-	it.input = string(a.Input)
-	return it
+	return &item{kind: requestKind, id: "mcpr_" + string(a.ID), status: completed, asked: a}
 }
-
-// arguments returns what a call gets.
-func (it *item) arguments() string { return cmp.Or(it.input, it.text.String()) }
 
 // json returns the item as a client sees it.
 func (it *item) json() object {
 	switch it.kind {
 	case callKind:
 		o := object{
-			"type": callKind, "id": it.id, "server_label": Server, "name": it.tool, "arguments": it.arguments(), "status": it.status,
+			"type": callKind, "id": it.id, "server_label": Server, "name": it.call.Tool, "arguments": it.call.Input(), "status": it.status,
 			"output": nil, "error": nil, "approval_request_id": nil,
 		}
-		if it.asked != "" {
-			o["approval_request_id"] = "mcpr_" + string(it.asked)
+		if it.call.Asked != "" {
+			o["approval_request_id"] = "mcpr_" + string(it.call.Asked)
 		}
 		if it.status == completed {
 			o["output"] = it.output
@@ -89,7 +81,7 @@ func (it *item) json() object {
 		}
 		return o
 	case requestKind:
-		return object{"type": requestKind, "id": it.id, "server_label": Server, "name": it.tool, "arguments": it.arguments()}
+		return object{"type": requestKind, "id": it.id, "server_label": Server, "name": it.asked.Tool, "arguments": string(it.asked.Input)}
 	case reasoningKind:
 		parts := []object{}
 		if it.text.Len() > 0 {

@@ -13,14 +13,14 @@ func (r *Responses) Response() map[string]any {
 		out = append(out, it.json())
 	}
 	o := object{
-		"id": ID{r.id.Session, r.id.Turn, max(r.part, 1)}.String(), "object": "response", "status": r.status, "created_at": seconds(r.created),
+		"id": ID{r.id.Session, r.id.Turn, max(r.turn.Part(), 1)}.String(), "object": "response", "status": r.status, "created_at": seconds(r.created),
 		"model": r.model, "output": out, "conversation": object{"id": Conversation(r.id.Session)}, "background": true, "store": true,
 		"error": nil, "incomplete_details": nil, "instructions": nil, "metadata": object{}, "previous_response_id": nil,
 		"parallel_tool_calls": true, "temperature": nil, "top_p": nil, "tool_choice": "auto", "tools": []object{}, "usage": nil,
 	}
 	switch {
-	case r.part > 1:
-		o["previous_response_id"] = ID{r.id.Session, r.id.Turn, r.part - 1}.String()
+	case r.turn.Part() > 1:
+		o["previous_response_id"] = ID{r.id.Session, r.id.Turn, r.turn.Part() - 1}.String()
 	case r.id.Turn > 1:
 		o["previous_response_id"] = ID{r.id.Session, r.id.Turn - 1, 1}.String()
 	}

@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"slices"
-
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -30,20 +28,18 @@ type Responses struct {
 	model string
 	after int64 // nothing is yielded up to this number
 
+	turn    *stream.Turn
 	first   uint64 // entry that starts the turn; 0: not seen
 	entry   uint64 // the last one
 	number  int64  // of the next event
-	part    int    // that runs, or ended last
-	ended   bool   // it ended
+	ended   bool   // the part that ran last ended
 	over    bool   // the response is complete
 	created content.Time
 
 	output []*item
-	round  []*item           // calls of the round, in all parts
-	held   int               // items of output before the attempt in flight
-	flight uint64            // entry that starts the attempt in flight; 0: none
-	open   []events.Approval // undecided
-	linked int               // calls of the round that have their IDs
+	calls  map[*stream.ToolCall]*item // of the round, in all parts
+	held   int                        // items of output before the attempt in flight
+	flight uint64                     // entry that starts the attempt in flight; 0: none
 	usage  content.Usage
 	status string
 	failed *events.RunFailed
@@ -54,23 +50,23 @@ type Responses struct {
 // NewResponses returns the projection onto a response, without the events up to a sequence number. model is what
 // the response says about who answers.
 func NewResponses(id ID, model string, after int64) *Responses {
-	return &Responses{id: id, model: model, after: after, status: "queued"}
+	return &Responses{id: id, turn: stream.NewTurn(id.Turn), model: model, after: after, status: "queued"}
 }
 
 // Begun reports whether the response exists.
-func (r *Responses) Begun() bool { return r.first > 0 && r.part >= r.id.Part }
+func (r *Responses) Begun() bool { return r.turn.Part() >= r.id.Part }
 
 // Over reports whether the response is complete.
 func (r *Responses) Over() bool { return r.over }
 
 // Part returns the part of the turn that runs, or ended last.
-func (r *Responses) Part() int { return r.part }
+func (r *Responses) Part() int { return r.turn.Part() }
 
 // ID returns the ID of the response.
 func (r *Responses) ID() ID { return r.id }
 
 // mine reports whether the part that runs is that of the response.
-func (r *Responses) mine() bool { return r.part == r.id.Part && !r.over }
+func (r *Responses) mine() bool { return r.turn.Part() == r.id.Part && !r.over }
 
 // Show takes an event of the stream, yields what follows from it, and reports whether the response is complete.
 func (r *Responses) Show(ev stream.Event, yield func(Event)) (over bool) {
@@ -81,12 +77,12 @@ func (r *Responses) Show(ev stream.Event, yield func(Event)) (over bool) {
 	switch {
 	case ev.Entry != nil:
 		r.record(*ev.Entry)
-	case r.first == 0:
-	case ev.Piece != nil && ev.Piece.Turn.Number() == r.id.Turn:
-		r.piece(*ev.Piece, ev.Cursor)
-	case ev.Void != nil && ev.Void.Turn.Number() == r.id.Turn:
-		r.void(*ev.Void)
+	case ev.Void != nil:
+		r.at(r.entry+1, 0)
+	case ev.Piece != nil:
+		r.at(ev.Cursor.Entry, pieceStart+int64(ev.Cursor.Offset)*pieceFactor)
 	}
+	r.turn.Show(ev, r.step)
 	return r.over
 }
 
@@ -105,45 +101,60 @@ func (r *Responses) at(entry uint64, place int64) {
 	r.number = int64(entry-r.first)<<entryShift | place //nolint:gosec // a turn has fewer than 2^20 entries
 }
 
-// record takes an entry.
+// record takes the place of an entry.
 func (r *Responses) record(rec journal.Record) {
 	r.entry = rec.Seq
-	turn := content.TurnIDFor(r.id.Turn)
 	for _, ev := range rec.Entry.Events {
-		if s, ok := ev.(events.TurnStarted); ok && s.Turn == turn {
+		if s, ok := ev.(events.TurnStarted); ok && s.Turn.Number() == r.id.Turn {
 			r.first, r.created = rec.Seq, rec.Entry.At
 		}
 	}
-	if r.first == 0 || r.over {
-		return
-	}
 	r.at(rec.Seq, 1)
-	decided, asked := false, false
-	for _, ev := range rec.Entry.Events {
-		switch e := any(ev).(type) {
-		case events.ApprovalRequired:
-			asked = r.ask(e.Approval) || asked
-		case events.ApprovalResolved:
-			decided = r.decide(e) || decided
-		default:
-			r.fold(ev)
+}
+
+// step shows a step of the turn.
+func (r *Responses) step(step stream.Step) {
+	switch e := step.(type) {
+	case stream.PartBegan:
+		r.begin()
+	case stream.PartPaused:
+		r.pause(e.Open)
+	case stream.RoundBegan:
+		r.calls = make(map[*stream.ToolCall]*item)
+	case stream.AttemptBegan:
+		r.held, r.flight = len(r.output), r.entry
+	case stream.AttemptFailed:
+		r.missed(e.Call)
+	case stream.Grown:
+		r.piece(e)
+	case stream.Voided:
+		r.void(e.Call)
+	case stream.Replied:
+		r.flight = 0
+	case stream.CallStarted:
+		if it := r.calls[e.Call]; it != nil {
+			r.emit("response.mcp_call.in_progress", object{"output_index": it.index, "item_id": it.id})
 		}
-		if r.over {
-			return
+	case stream.CallAnswered:
+		if it := r.calls[e.Call]; it != nil {
+			r.answer(it, e.Result.Text(), e.Result.IsError)
 		}
-	}
-	if len(r.open) > 0 && (asked && !r.ended || decided) {
-		r.pause()
+	case stream.Used:
+		r.usage = r.usage.Add(e.Usage)
+	case stream.Ended:
+		r.failed = e.Failed
+		r.end(e.Reason)
+	case stream.RoundEnded, stream.Decided, stream.Joined:
 	}
 }
 
 // begin begins a part of the turn.
 func (r *Responses) begin() {
-	r.part, r.ended, r.status, r.output, r.held, r.usage = r.part+1, false, inProgress, nil, 0, content.Usage{}
+	r.ended, r.status, r.output, r.held, r.usage = false, inProgress, nil, 0, content.Usage{}
 	r.emit("response.created", object{"response": r.Response()})
 	r.emit("response.in_progress", object{"response": r.Response()})
-	for _, it := range r.round { // what was asked about goes on
-		if it.status == incomplete {
+	for _, c := range r.turn.Calls() { // what was asked about goes on
+		if it := r.calls[c]; it != nil && it.status == incomplete {
 			it.status = inProgress
 			r.add(it)
 		}
@@ -160,40 +171,15 @@ func (r *Responses) done(it *item) {
 	r.emit("response.output_item.done", object{"output_index": it.index, "item": it.json()})
 }
 
-func (r *Responses) ask(a events.Approval) bool {
-	i := slices.IndexFunc(r.round, func(it *item) bool { return it.call == a.CallID })
-	if a.Turn.Number() != r.id.Turn || i >= 0 && r.round[i].status == completed {
-		return false // about a call in the background: it does not hold the turn
-	}
-	if i >= 0 {
-		r.round[i].asked = a.ID
-	}
-	r.open = append(r.open, a)
-	return true
-}
-
-// decide takes a decision, with which the next part begins.
-func (r *Responses) decide(e events.ApprovalResolved) bool {
-	i := slices.IndexFunc(r.open, func(a events.Approval) bool { return a.ID == e.Approval })
-	if i < 0 {
-		return false
-	}
-	r.open = slices.Delete(r.open, i, i+1)
-	if r.ended {
-		r.begin()
-	}
-	return true
-}
-
 // pause ends a part with the questions that are open.
-func (r *Responses) pause() {
+func (r *Responses) pause(open []events.Approval) {
 	for _, it := range r.output {
 		if it.status == inProgress {
 			it.status = incomplete
 			r.done(it)
 		}
 	}
-	for _, a := range r.open {
+	for _, a := range open {
 		it := asks(a)
 		r.add(it)
 		r.done(it)
@@ -210,72 +196,6 @@ func (r *Responses) finish(status string) {
 	}
 }
 
-// fold takes a fact of the turn. It comes as any, since a switch over events.Event must have all kinds.
-func (r *Responses) fold(ev any) {
-	turn := content.TurnIDFor(r.id.Turn)
-	switch e := ev.(type) {
-	case events.TurnStarted:
-		if e.Turn == turn {
-			r.begin()
-		}
-	case events.RoundStarted:
-		if e.Turn == turn {
-			r.round, r.linked = nil, 0
-		}
-	case events.ModelCallStarted:
-		if e.Turn == turn {
-			r.held, r.flight = len(r.output), r.entry
-		}
-	case events.ReplyRecorded:
-		r.flight = 0
-	case events.ModelCallFailed:
-		r.missed(stream.Call{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt})
-	case events.ToolCallRequested:
-		if e.Turn == turn && r.linked < len(r.round) {
-			it := r.round[r.linked]
-			it.call, it.input = e.Call.ID, string(e.Call.Input)
-			r.linked++
-		}
-	case events.ToolDispatched:
-		if it := r.callOf(e.Call); it != nil {
-			if len(e.Input) > 0 {
-				it.input = string(e.Input)
-			}
-			r.emit("response.mcp_call.in_progress", object{"output_index": it.index, "item_id": it.id})
-		}
-	case events.ToolDetached:
-		if it := r.callOf(e.Call); it != nil {
-			r.answer(it, e.Placeholder, false)
-		}
-	case events.ToolResultReceived:
-		if it := r.callOf(e.Result.CallID); it != nil && !e.Late {
-			r.answer(it, e.Result.Text(), e.Result.IsError)
-		}
-	case events.UsageUpdated:
-		if e.Turn == turn {
-			r.usage = r.usage.Add(e.Usage)
-		}
-	case events.RunFailed:
-		if e.Turn == turn {
-			r.failed = &e
-		}
-	case events.TurnFinished:
-		if e.Turn == turn {
-			r.end(e.FinishReason)
-		}
-	}
-}
-
-// callOf returns the item of a call that has no result yet.
-func (r *Responses) callOf(id content.CallID) *item {
-	for _, it := range r.round {
-		if it.call == id && it.status == inProgress {
-			return it
-		}
-	}
-	return nil
-}
-
 func (r *Responses) answer(it *item, text string, isError bool) {
 	kind := "response.mcp_call.completed"
 	if it.status, it.output = completed, text; isError {
@@ -287,9 +207,6 @@ func (r *Responses) answer(it *item, text string, isError bool) {
 
 // end ends the turn.
 func (r *Responses) end(reason content.FinishReason) {
-	if r.ended {
-		r.begin() // the turn was cancelled, or a limit ended it, while it waited
-	}
 	for _, it := range r.output {
 		if it.status == inProgress {
 			it.status = incomplete
@@ -313,14 +230,12 @@ func (r *Responses) end(reason content.FinishReason) {
 }
 
 // piece takes a piece of a reply.
-func (r *Responses) piece(p stream.Piece, at stream.Cursor) {
-	place := int64(at.Offset)
-	r.at(at.Entry, pieceStart+place*pieceFactor)
-	switch p.Op {
+func (r *Responses) piece(e stream.Grown) {
+	switch p := e.Piece; p.Op {
 	case content.BeginPart:
-		it := newItem(p)
-		if it.kind == callKind {
-			r.round = append(r.round, it)
+		it := newItem(p, e.Call)
+		if e.Call != nil {
+			r.calls[e.Call] = it
 		}
 		r.add(it)
 		switch it.kind {
@@ -387,8 +302,7 @@ func (r *Responses) commit(it *item) {
 
 // void takes the pieces of an attempt back, which ends with the next entry.
 func (r *Responses) void(c stream.Call) {
-	r.output, r.round, r.flight = r.output[:min(r.held, len(r.output))], nil, 0
-	r.at(r.entry+1, 0)
+	r.output, r.flight = r.output[:min(r.held, len(r.output))], 0
 	r.emit("turnlog.void", object{"output_index": r.held, "round": c.Round, "attempt": c.Attempt})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -71,7 +72,7 @@ func (s *Session) complete(ctx context.Context, env *commands.Envelope) error {
 		}
 	}
 	if e := s.Log.Check(zap.DebugLevel, "command completed"); e != nil {
-		e.Write(zap.Reflect("envelope", *env))
+		e.Write(zap.String("command", commands.NameOf(env.Command)), logfield.Cause(env.ID)) // its content may be sealed
 	}
 	return nil
 }

@@ -42,7 +42,8 @@ func TestASealedSessionIsErasedAndItsProofStays(t *testing.T) {
 	}
 	defer view.Close()
 	d.eventually("the worker offers its tools", func(context.Context) bool { return len(view.Snapshot()) == 1 })
-	n1 := d.start("driver-node", "--server", "nats://"+d.addr, "--name", "n1", "--seal-key", key)
+	var n2 *process
+	n1 := d.start("driver-node", "--server", "nats://"+d.addr, "--name", "n1", "--seal-key", key, "--log-level", "debug")
 
 	stored, err := d.nc.SubscribeSync("turnlog.seal.s.*")
 	if err != nil {
@@ -66,7 +67,7 @@ replies:
 		}
 		if s.id == "s" {
 			n1.kill()
-			d.start("driver-node", "--server", "nats://"+d.addr, "--name", "n2", "--seal-key", key)
+			n2 = d.start("driver-node", "--server", "nats://"+d.addr, "--name", "n2", "--seal-key", key, "--log-level", "debug")
 		}
 		run(0, "turnlog", "approve", s.id, waiting.Approvals[0].Call, "--seal-key", key)
 		if got := run(0, "turnlog", "wait", s.id, "--seal-key", key); !strings.Contains(got, s.marker+"-reply") {
@@ -130,6 +131,9 @@ replies:
 	}
 	run(0, "turnlog", "gc", "--older-than", "1ns", "--delete", "--seal-key", key)
 	run(cli.CodeGone, "observer", "verify", "s")
+	if logs := n1.output() + n2.output(); strings.Contains(logs, secret) || !strings.Contains(logs, "command completed") {
+		t.Error("the log of a node shows sealed content")
+	}
 	if got := shows(t, store, secret); len(got) > 0 {
 		t.Errorf("sealed content is in %v", got)
 	}

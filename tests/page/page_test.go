@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	token  = "walk-token"
+	token  = "token-of-the-walk"
 	script = `
 replies:
   - calls: [{name: shell_exec, input: {argv: ["sh", "-c", "echo hi"]}}]

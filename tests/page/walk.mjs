@@ -65,10 +65,30 @@ for (const [input, ...texts] of [
   [{}, '{}'],
   [{ argv: ['rm', 'safe\u202etxt.'] }, 'safe\\u202etxt.'],
   [{ note: 'a\u200bb\u2066' }, 'a\\u200bb\\u2066'],
+  [{ argv: ['rm', 'a\u00a0b\u3164\u2800'] }, 'a\\u00a0b\\u3164\\u2800'],
+  [{ path: 'long', content: 'x\n'.repeat(100_000) + 'end' }, '+x', '+end'],
 ]) {
   const got = await shows(input)
   for (const text of texts) assert.ok(got.includes(text), `${JSON.stringify(input)} is shown as ${got}, without ${text}`)
 }
+
+// Numbers are those that the tool gets, also when the arguments are edited.
+for (const text of ['9007199254740993', '-1e400', '0.12345678901234567890', '1e-400', '42']) {
+  const got = await page.evaluate(async (text) => {
+    const [{ parse }, { json }] = [await import('/page/api.js'), await import('/page/dom.js')]
+    const shown = json(parse(`{"n":${text}}`))
+    return [shown, JSON.stringify(parse(shown))]
+  }, text)
+  assert.deepEqual(got, [`{\n  "n": ${text}\n}`, `{"n":${text}}`])
+}
+
+// No text of a model stops the browser.
+assert.ok(await page.evaluate(async () => {
+  const { markdown } = await import('/page/markdown.js')
+  const from = performance.now()
+  for (const text of ['>'.repeat(20_000), ('['.repeat(4998) + '\n\n').repeat(39)]) markdown(text)
+  return performance.now() - from < 1000
+}))
 
 // The session says so. What a model wrote as HTML is text.
 await page.goto(address + '#/sessions')

@@ -8,6 +8,15 @@ export class Problem extends Error {
   }
 }
 
+// parse reads JSON. A number that a browser would change, such as 9007199254740993, stays as it was written, in what is
+// shown and in what is sent: who approves arguments sees those that the tool gets.
+export const parse = (text) => JSON.parse(text, (_, value, { source } = {}) => typeof value === 'number' && source !== undefined && changed(value, source) ? JSON.rawJSON(source) : value)
+
+const changed = (value, source) => {
+  const digits = source.replace(/[eE].*/, '').replace(/\D/g, '').replace(/^0+/, '')
+  return digits.length > 15 || !Number.isFinite(value) || value === 0 && digits !== ''
+}
+
 async function request(method, path, body, headers) {
   let response
   try {
@@ -21,7 +30,7 @@ async function request(method, path, body, headers) {
   if (response.status === 401) location.reload() // which asks for a token
   const text = await response.text()
   let value = {}
-  try { value = text === '' ? {} : JSON.parse(text) } catch { value = { title: text.slice(0, 200) } }
+  try { value = text === '' ? {} : parse(text) } catch { value = { title: text.slice(0, 200) } }
   if (!response.ok) throw new Problem(response.status, value)
   return value
 }

@@ -1,7 +1,7 @@
 // What waits for people, in all sessions: approvals, and calls that lost their workers.
-import { at, get, post } from './api.js'
+import { at, get, parse, post } from './api.js'
 import { age, fill, h, json } from './dom.js'
-import { shown } from './session.js'
+import { shown, visible } from './session.js'
 
 const later = new Set() // what the person put aside in this tab: it stays pending
 
@@ -64,7 +64,7 @@ export function card(a, tell, done) {
   }
   if (a.may_decide) {
     buttons.append(approve,
-      h('button', { onclick: () => ask('Arguments that the tool gets instead', json(a.input), 'Approve with these', (text) => ({ decision: 'approve', input: JSON.parse(text) })) }, 'Edit…'),
+      h('button', { onclick: () => ask('Arguments that the tool gets instead', json(a.input), 'Approve with these', (text) => ({ decision: 'approve', input: parse(text) })) }, 'Edit…'),
       h('button', { title: a.covers, onclick: () => decide({ decision: 'approve', always: true }), disabled: !a.covers }, 'Always'),
       h('button.bad', { 'data-key': 'd', onclick: () => ask('Reason, which the model sees', '', 'Deny', (reason) => ({ decision: 'deny', reason })) }, 'Deny…'),
       h('button', { 'data-key': 'l', onclick: () => { later.has(name) ? later.delete(name) : later.add(name); done() } }, later.has(name) ? 'Back to the inbox' : 'Later'))
@@ -72,10 +72,18 @@ export function card(a, tell, done) {
     buttons.append(h('span.quiet.small', null, 'Others decide this.'))
   }
   fill(node,
-    h('h2', null, h('strong', null, a.tool), ' in ', h('a', { href: '#/s/' + a.session }, a.title || a.session)),
-    h('p.small.quiet', null, [a.asks, a.agent && 'agent ' + a.agent, a.owner && 'opened by ' + a.owner, a.expires_at && 'expires ' + new Date(a.expires_at).toLocaleString()].filter(Boolean).join(' · ')),
-    shown(a), a.covers && h('p.small.quiet', null, '"Always" covers ' + a.covers + '.'), buttons, extra)
+    h('h2', null, h('strong', null, visible(a.tool)), ' in ', h('a', { href: '#/s/' + a.session }, visible(a.title || a.session))),
+    h('p.small.quiet', null, [visible(a.asks), a.agent && 'agent ' + a.agent, a.owner && 'opened by ' + a.owner, a.expires_at && 'expires ' + new Date(a.expires_at).toLocaleString()].filter(Boolean).join(' · ')),
+    shown(a), a.covers && h('p.small.quiet', null, '"Always" covers ' + visible(a.covers) + '.'), buttons, extra)
+  ripen(node)
   return node
+}
+
+// ripen keeps the buttons of a card from being clicked before a person can have seen it: it may appear where another one was.
+function ripen(node) {
+  const idle = [...node.querySelectorAll('button:not(:disabled)')]
+  for (const b of idle) b.disabled = true
+  setTimeout(() => { for (const b of idle) b.disabled = false }, 500)
 }
 
 function deadCard(c, tell, done) {
@@ -85,9 +93,9 @@ function deadCard(c, tell, done) {
   }
   const repeats = c.effects !== 'read_only' && c.effects !== 'idempotent'
   return h('article.card', { tabindex: -1, 'data-row': true },
-    h('h2', null, h('strong', null, c.tool), ' in ', h('a', { href: '#/s/' + c.session }, c.session)),
+    h('h2', null, h('strong', null, visible(c.tool)), ' in ', h('a', { href: '#/s/' + c.session }, c.session)),
     h('p.small.quiet', null, `Lost ${c.lost.length} of ${c.attempts} attempts` + (c.lost.length > 0 ? ', the last ' + age(c.lost.at(-1).at) + ' ago' : '') + '. A retry may run it twice: its effects are ' + c.effects + '.'),
-    h('pre', null, json(c.input)),
+    shown(c),
     h('div.bar', null, h('button', { onclick: () => settle({ action: 'retry', may_repeat: repeats }) }, 'Retry'),
       h('button.bad', { onclick: () => settle({ action: 'drop' }) }, 'Drop')))
 }

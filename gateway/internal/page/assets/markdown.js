@@ -2,7 +2,7 @@
 // strangers, so everything else stays the text that it is.
 import { h } from './dom.js'
 
-const inline = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\]\n]+)\]\((https?:\/\/[^\s)]+)\)|(https?:\/\/[^\s<>"')\]]+)/g
+const inline = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^[\]\n]+)\]\((https?:\/\/[^\s)]+)\)|(https?:\/\/[^\s<>"')\]]+)/g
 
 // most is how long a block may be that has marks within. The search for them takes a time that grows faster than the text.
 const most = 5000
@@ -23,8 +23,13 @@ function words(text) {
   return out.filter((x) => x !== '')
 }
 
+// A text that is longer, or quotes within quotes that are deeper, is shown as it is.
+const longest = 200_000
+const deepest = 8
+
 // markdown returns elements for a text.
-export function markdown(text) {
+export function markdown(text, depth = 0) {
+  if (text.length > longest || depth > deepest) return [h('pre', null, text)]
   const lines = text.split('\n')
   const out = []
   for (let i = 0; i < lines.length;) {
@@ -47,7 +52,7 @@ export function markdown(text) {
     } else if (line.startsWith('>')) {
       const quote = []
       for (; i < lines.length && lines[i].startsWith('>'); i++) quote.push(lines[i].replace(/^>\s?/, ''))
-      out.push(h('blockquote', null, markdown(quote.join('\n'))))
+      out.push(h('blockquote', null, markdown(quote.join('\n'), depth + 1)))
     } else if (line.trim() === '') {
       i++
     } else {

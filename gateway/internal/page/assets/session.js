@@ -1,5 +1,5 @@
 // One session: its transcript as it is written, and its journal.
-import { at, get, post } from './api.js'
+import { at, get, parse, post } from './api.js'
 import { clip, fill, h, json, money, span } from './dom.js'
 import { card, same } from './inbox.js'
 import { markdown } from './markdown.js'
@@ -160,7 +160,7 @@ class Session {
   listen() {
     if (this.ended) return
     this.events = new EventSource(at('sessions', this.id, 'events') + '?after=' + encodeURIComponent(this.cursor))
-    this.events.addEventListener('entry', (e) => { this.seen(e); this.entry(JSON.parse(e.data)) })
+    this.events.addEventListener('entry', (e) => { this.seen(e); this.entry(parse(e.data)) })
     this.events.addEventListener('piece', (e) => { this.seen(e); this.piece(JSON.parse(e.data)) })
     this.events.addEventListener('void', (e) => { this.seen(e); this.pieces.clear(); this.write() })
     this.events.addEventListener('trouble', (e) => this.tell(new Error(JSON.parse(e.data).detail)))
@@ -280,10 +280,15 @@ export function shown(call) {
   return [h('pre', null, picture), Object.keys(others).length > 0 && h('pre', null, visible(json(others)))]
 }
 
+const mostLines = 5000 // that have a color each: more of them would stop the browser
+
 // drawn returns the arguments that it shows in another way than as JSON, and how.
 function drawn(input) {
   const has = (...names) => names.every((name) => typeof input[name] === 'string')
-  const lines = (sign, text) => text === '' ? [] : text.split('\n').map((line) => diffLine(sign + line))
+  const lines = (sign, text) => {
+    const all = text === '' ? [] : text.split('\n')
+    return all.length > mostLines ? visible(all.map((line) => sign + line).join('\n') + '\n') : all.map((line) => diffLine(sign + line))
+  }
   if (has('patch')) return [['patch'], lines('', input.patch)]
   if (has('path', 'old', 'new')) return [['path', 'old', 'new'], [visible(input.path), '\n', lines('-', input.old), lines('+', input.new)]]
   if (has('path', 'content')) return [['path', 'content'], [visible(input.path), '\n', lines('+', input.content)]]
@@ -293,9 +298,10 @@ function drawn(input) {
   return [[]]
 }
 
-// visible shows as escapes what a person could not see: characters without width, and those that reorder others.
-function visible(text) {
-  return text.replace(/[^\P{C}\n\t]|[\u2028\u2029]/gu, (c) => '\\u' + (c.length === 1 ? c.charCodeAt(0).toString(16).padStart(4, '0') : `{${c.codePointAt(0).toString(16)}}`))
+// visible shows as escapes what a person could not see: characters without width, those that reorder others, and those that
+// only look like a space.
+export function visible(text) {
+  return text.replace(/[^\P{C}\n\t]|[^\P{Z} ]|[\p{Default_Ignorable_Code_Point}\u2800]/gu, (c) => '\\u' + (c.length === 1 ? c.charCodeAt(0).toString(16).padStart(4, '0') : `{${c.codePointAt(0).toString(16)}}`))
 }
 
 function diffLine(line) {

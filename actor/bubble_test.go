@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
@@ -21,7 +22,10 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-func TestMain(m *testing.M) { turnlogtest.Main(m) }
+func TestMain(m *testing.M) {
+	natstest.FilesInMemory()
+	turnlogtest.Main(m)
+}
 
 // world is a cell on a server in a bubble: virtual time, no sockets.
 type world struct{ *turnlogtest.Deployment }

@@ -20,10 +20,12 @@ import (
 
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/cluster"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 )
 
 // TestMain runs all pages at once: they mostly wait for sessions.
 func TestMain(m *testing.M) {
+	natstest.FilesInMemory()
 	clitest.Parallel(8)
 	os.Exit(m.Run())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binaries = dir
+	natstest.FilesInMemory()
 	clitest.Parallel(6) // the tests mostly wait for processes
 	os.Exit(m.Run())
 }

@@ -17,6 +17,7 @@ import (
 
 // Main runs the tests of a package with servers in bubbles. Call it from TestMain.
 func Main(m *testing.M) {
+	FilesInMemory()
 	embedded.PrepareForSynctest()
 	os.Exit(m.Run())
 }

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package natstest
+
+// FilesInMemory does nothing.
+func FilesInMemory() {}

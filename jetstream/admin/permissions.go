@@ -190,13 +190,18 @@ type streamRequest struct {
 // requests returns the subjects of the server's API that a role's code publishes to.
 func (n names) requests(role Role, queue, user string) []string {
 	verbs := map[string]string{"look": api.StreamInfo, "read": api.MsgGet, "scan": api.DirectGet, "purge": api.StreamPurge}
+	onServer := make(map[string]string) // names of streams
+	for _, s := range n.Streams() {
+		onServer[s.Name] = s.Config.Name
+	}
 	var out []string
 	for _, r := range streamRequests() {
+		if r.role != role {
+			continue
+		}
 		for stream := range strings.FieldsSeq(r.streams) {
 			for verb := range strings.FieldsSeq(r.verbs) {
-				if r.role == role {
-					out = append(out, verbs[verb]+n.stream(stream))
-				}
+				out = append(out, verbs[verb]+onServer[stream])
 			}
 		}
 	}

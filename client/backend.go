@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -292,7 +293,8 @@ func (r *remote) forget(a *ask) {
 	r.asks = slices.DeleteFunc(r.asks, func(b *ask) bool { return a == b })
 }
 
-// asShown has a decision that is signed name the question that it answers, and what was asked.
+// asShown has a decision that is signed name the question that it answers, and what was asked, unless it says what its
+// sender was shown: that may have changed since.
 func (r *remote) asShown(c commands.Command) commands.Command {
 	decision, ok := c.(commands.ResolveApproval)
 	if !ok || r.client.cell.Key() == nil {
@@ -301,7 +303,7 @@ func (r *remote) asShown(c commands.Command) commands.Command {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a, ok := statement.Asked(r.state.PendingApprovals(), decision); ok {
-		decision.Approval, decision.Call, decision.Shown = a.ID, a.CallID, statement.Shown(a)
+		decision.Approval, decision.Call, decision.Shown = a.ID, a.CallID, cmp.Or(decision.Shown, statement.Shown(a))
 	}
 	return decision
 }

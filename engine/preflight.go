@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -42,8 +43,8 @@ func firstToRun(checks []commands.Check) int {
 	return slices.IndexFunc(checks, func(k commands.Check) bool { return k.Refusal == nil })
 }
 
-// CheckInput returns the step that checks what a command itself says about calls: the arguments
-// that an approval gives one, and the open calls of a round that a session begins with.
+// CheckInput returns the step that checks what a command itself says about calls: what the sender of a decision was
+// shown, which another decision may have changed since, the arguments that an approval gives one, and the open calls of a round that a session begins with.
 func (s *Session) CheckInput(by func() *Runner) Step {
 	return Step{"input", func(ctx context.Context, env *commands.Envelope) error {
 		if o, ok := env.Command.(commands.OpenSession); ok && o.Resume {
@@ -56,6 +57,11 @@ func (s *Session) CheckInput(by func() *Runner) Step {
 			return nil
 		}
 		d, ok := env.Command.(commands.ResolveApproval)
+		if ok && d.Shown != "" {
+			if a, pending := statement.Asked(s.State.PendingApprovals(), d); pending && statement.Shown(a) != d.Shown {
+				return commands.Refuse(commands.ReasonChanged, "call %s has other arguments now, or is asked about in another way", a.CallID)
+			}
+		}
 		if !ok || d.Input == nil {
 			return nil
 		}

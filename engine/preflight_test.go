@@ -3,8 +3,10 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -120,6 +122,28 @@ func TestAPatchedCallIsCheckedAgain(t *testing.T) {
 		for _, k := range checks {
 			if k.Place != "t1-r1-c1" || k.Digest != tool.Digest(patch) || len(k.Questions) != 1 || k.Questions[0].RequestKind != "tool.call" {
 				t.Errorf("%s: check = %+v", name, k)
+			}
+		}
+	}
+}
+
+// A person is asked about arguments that another one has changed before the decision arrives.
+func TestADecisionIsAboutWhatWasShown(t *testing.T) {
+	t.Parallel()
+	shown := events.Approval{ID: "t1-r1-c1-g2", CallID: "c1", Tool: "free", Input: json.RawMessage(`{"n":1}`)}
+	now := shown
+	now.Input = json.RawMessage(`{"n":2}`)
+	s := loop.New("s")
+	s.Beside = []loop.Approval{{Approval: now}}
+	session := &engine.Session{Replica: engine.Replica{State: s}}
+	for _, row := range []struct {
+		shown   string
+		refused bool
+	}{{"", false}, {statement.Shown(now), false}, {statement.Shown(shown), true}} {
+		for _, d := range []commands.ResolveApproval{{Approval: now.ID, Approve: true, Shown: row.shown}, {Call: "c1", Shown: row.shown}} {
+			err := session.CheckInput(nil).Do(t.Context(), &commands.Envelope{Command: d})
+			if r, ok := errors.AsType[*commands.Rejection](err); ok != row.refused || ok && r.Reason != commands.ReasonChanged {
+				t.Errorf("%+v: %v, want refused %v", d, err, row.refused)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -153,13 +154,19 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 	}
 	if a, ok := pendingAbout(s.state.PendingApprovals(), in.Approval); ok {
 		v.Approval = a.ID
-		if in.Body.Shown != "" && in.Body.Shown != a.Digest {
-			return nil, problem(http.StatusConflict, "changed", "something else is asked now", "GET /api/approvals/{id}/{approval} shows it: decide again")
+		if in.Body.Shown != "" {
+			if in.Body.Shown != a.Digest {
+				return nil, changed()
+			}
+			v.Shown = statement.Shown(a) // its driver looks again
 		}
 	}
 	out, err := g.ask(ctx, s, in.CommandKey, v)
 	refused, ok := errors.AsType[*session.InvalidStateError](err)
-	if !ok || badReason(refused.Reason) {
+	switch {
+	case ok && refused.Reason == commands.ReasonChanged:
+		return nil, changed()
+	case !ok || badReason(refused.Reason):
 		return out, err
 	}
 	c, lost := g.callOf(ctx, s, content.CallID(in.Approval))
@@ -171,6 +178,10 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 		return nil, p
 	}
 	return nil, err
+}
+
+func changed() *Problem {
+	return problem(http.StatusConflict, commands.ReasonChanged, "something else is asked now", "GET /api/approvals/{id}/{approval} shows it: decide again")
 }
 
 // pendingAbout returns the pending approval with an ID, or the oldest one about a call.

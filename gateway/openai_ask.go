@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/commands"
@@ -254,12 +255,22 @@ func (g *Gateway) decideAs(ctx context.Context, s seen, id openai.ID, req *opena
 	if err != nil {
 		return asked{}, err
 	}
+	_, before, err := g.responseOf(ctx, req.Previous, 0)
+	if err != nil {
+		return asked{}, err
+	}
 	for i, d := range req.Decisions {
 		one := command
 		if i < len(req.Decisions)-1 {
 			one += "-" + strconv.Itoa(i)
 		}
 		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, By: person(ctx).Name}
+		if a, pending := pendingAbout(s.state.PendingApprovals(), d.Approval); pending {
+			if was, ok := before.Asks(d.Approval); ok { // another person may have changed the arguments since
+				a.Input = was.Input
+			}
+			v.Shown = statement.Shown(a)
+		}
 		if _, err := g.ask(ctx, s, CommandKey{one}, v); err != nil {
 			return asked{}, err
 		}

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"slices"
+
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -37,6 +39,7 @@ type Responses struct {
 	created content.Time
 
 	output []*item
+	asked  []events.Approval          // with which the response ended
 	calls  map[*stream.ToolCall]*item // of the round, in all parts
 	held   int                        // items of output before the attempt in flight
 	flight uint64                     // entry that starts the attempt in flight; 0: none
@@ -171,8 +174,20 @@ func (r *Responses) done(it *item) {
 	r.emit("response.output_item.done", object{"output_index": it.index, "item": it.json()})
 }
 
+// Asks returns a question with which the response ended.
+func (r *Responses) Asks(id content.ApprovalID) (events.Approval, bool) {
+	i := slices.IndexFunc(r.asked, func(a events.Approval) bool { return a.ID == id })
+	if i < 0 {
+		return events.Approval{}, false
+	}
+	return r.asked[i], true
+}
+
 // pause ends a part with the questions that are open.
 func (r *Responses) pause(open []events.Approval) {
+	if r.mine() {
+		r.asked = slices.Clone(open)
+	}
 	for _, it := range r.output {
 		if it.status == inProgress {
 			it.status = incomplete

@@ -210,7 +210,12 @@ func (t *Turn) decide(e events.ApprovalResolved, yield func(Step)) bool {
 	if i < 0 {
 		return false
 	}
-	t.open = slices.Delete(t.open, i, i+1)
+	t.open = slices.Delete(slices.Clone(t.open), i, i+1)
+	for i, a := range t.open {
+		if len(e.Input) > 0 && a.CallID == e.Call { // the other questions about the call are about its new arguments
+			t.open[i].Input, t.open[i].Digest = e.Input, e.Digest
+		}
+	}
 	if t.waits {
 		t.begin(yield)
 	}

@@ -121,6 +121,7 @@ func (g *Gateway) routes() {
 	g.fleetRoutes()
 	g.openaiRoutes()
 	g.uiRoutes()
+	g.aguiRoutes()
 }
 
 // others answers requests that are not for the API: for the page, and for what there is not.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/turnlog/turnlog/content"
@@ -42,7 +41,7 @@ func (g *Gateway) openaiRoutes() {
 
 // openaiError returns a problem as OpenAI's clients expect it.
 func openaiError(p *Problem) *openai.Error {
-	return openai.NewError(p.Status, strings.TrimPrefix(p.Type, problemType), "", p.Detail+": "+p.Do)
+	return openai.NewError(p.Status, p.code(), "", p.Detail+": "+p.Do)
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

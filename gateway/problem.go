@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"go.uber.org/zap"
@@ -39,6 +40,9 @@ const problemType = "urn:turnlog:problem:"
 func problem(status int, code, detail, do string) *Problem {
 	return &Problem{Type: problemType + code, Title: http.StatusText(status), Status: status, Detail: detail, Do: do}
 }
+
+// code returns the code in the type.
+func (p *Problem) code() string { return strings.TrimPrefix(p.Type, problemType) }
 
 // Error returns what was wrong.
 func (p *Problem) Error() string { return p.Detail }

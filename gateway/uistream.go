@@ -3,22 +3,16 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/turnlog/turnlog/client"
-	"github.com/turnlog/turnlog/client/report"
-	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/gateway/internal/uistream"
-	"github.com/turnlog/turnlog/session"
 )
 
 // maxChat bounds a request, which may have files in it.
@@ -123,64 +117,29 @@ func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error)
 		return uiAnswer{}, err
 	}
 	if len(req.Decisions) > 0 {
-		return g.uiDecide(ctx, s, req, in.CommandKey)
+		turn, first, last, err := g.resolve(ctx, s, req.Decisions, in.CommandKey)
+		if err != nil {
+			return uiAnswer{}, err
+		}
+		f, err := g.follow(ctx, s, "")
+		return uiAnswer{f, uistream.NewStream(s.state.Session, turn, first, last)}, err
 	}
-	key := in.CommandKey
-	if key.Key == "" && len(req.ID) >= minKey && content.IsToken(req.ID) { // a message that is sent again is no other one
-		key.Key = req.ID
-	}
-	command, err := key.command()
+	command, err := messageKey(in.CommandKey, req.ID)
 	switch {
 	case err != nil:
 		return uiAnswer{}, err
 	case !none:
-		return g.uiSay(ctx, s, req, in.Body.Model, command, alone)
+		turn, again, f, err := g.say(ctx, s, news{req.Said, req.Input, in.Body.Model, alone}, command)
+		if err == nil && again {
+			return g.uiReplay(ctx, s, turn)
+		}
+		return uiAnswer{f, uistream.NewStream(s.state.Session, turn, 1, 1)}, err
 	case len(req.Said) > 0:
 		return uiAnswer{}, otherHistory("there is no session " + strconv.Quote(in.Body.ID) + ", so the chat cannot go on")
 	}
 	o := client.Options{ID: content.SessionID(in.Body.ID), Input: []content.Item{req.Input}, Command: command}
-	a, err := g.begin(ctx, in.Body.Model, o)
-	if err == nil {
-		_, err = g.see(ctx, in.Body.ID) // it may be somebody's who sent the same command
-	}
+	a, err := g.open(ctx, in.Body.Model, o)
 	return uiAnswer{a.following, uistream.NewStream(o.ID, 1, 1, 1)}, err
-}
-
-func otherHistory(detail string) *Problem {
-	return problem(http.StatusConflict, "history_differs", detail,
-		"a session only goes on: GET /api/chat/{id} has its messages, after which a new one can be sent; an edited message needs a new chat")
-}
-
-// uiSay starts a turn with a message. alone: the client did not send those before it.
-func (g *Gateway) uiSay(ctx context.Context, s seen, req *uistream.Request, model, command string, alone bool) (uiAnswer, error) {
-	if !person(ctx).MayDrive(s.subject) {
-		return uiAnswer{}, mayNot("send input to a session that you did not open")
-	}
-	said := saidBy(s.state.Transcript)
-	if s.state.Rewritten > 0 { // the journal has what the transcript has lost
-		h, err := g.uiHistory(ctx, s)
-		if err != nil {
-			return uiAnswer{}, err
-		}
-		said = h.Said()
-	}
-	if alone && s.state.Handled(command) || slices.Equal(said, append(slices.Clone(req.Said), req.Input.Text())) {
-		turn, err := g.causedBy(ctx, s, command)
-		if err != nil {
-			return uiAnswer{}, err
-		}
-		if turn > 0 {
-			return g.uiReplay(ctx, s, turn)
-		}
-	}
-	if !alone && !slices.Equal(said, req.Said) {
-		return uiAnswer{}, otherHistory("the chat has other messages of the user than its session")
-	}
-	if err := fits(s, model, ""); err != nil {
-		return uiAnswer{}, err
-	}
-	turn, f, err := g.submit(ctx, s, command, []content.Item{req.Input})
-	return uiAnswer{f, uistream.NewStream(s.state.Session, turn, 1, 1)}, err
 }
 
 // uiReplay streams a turn from its beginning to its end, or to the question that holds it.
@@ -197,62 +156,6 @@ func (g *Gateway) uiReplay(ctx context.Context, s seen, turn int) (uiAnswer, err
 	}
 	f, err := g.follow(ctx, s, "")
 	return uiAnswer{f, uistream.NewStream(s.state.Session, turn, 1, probe.Part())}, err
-}
-
-// uiDecide decides what a session asks, and streams the parts of the turn that begin with these decisions. What is
-// decided already, and not otherwise, is not decided again.
-func (g *Gateway) uiDecide(ctx context.Context, s seen, req *uistream.Request, key CommandKey) (uiAnswer, error) {
-	if !person(ctx).MayDecide(s.subject) {
-		return uiAnswer{}, mayNot("decide what this session asks")
-	}
-	command, err := key.command()
-	if err != nil {
-		return uiAnswer{}, err
-	}
-	open := s.state.PendingApprovals()
-	for i, d := range req.Decisions {
-		if !slices.ContainsFunc(open, func(a events.Approval) bool { return a.ID == d.Approval }) {
-			continue
-		}
-		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, By: person(ctx).Name}
-		_, err := g.ask(ctx, s, CommandKey{command + "-" + strconv.Itoa(i)}, v)
-		if refused, ok := errors.AsType[*session.InvalidStateError](err); err != nil && (!ok || badReason(refused.Reason)) {
-			return uiAnswer{}, err
-		}
-	}
-	turn, _, _, err := content.ParsePlace(string(report.PlaceOf(content.CallID(req.Decisions[0].Approval))))
-	if err != nil {
-		return uiAnswer{}, unprocessable("bad_messages", err.Error(), "send approval IDs as they came")
-	}
-	first, last, missing := 0, 0, slices.Clone(req.Decisions)
-	probe, st := stream.NewTurn(turn), stream.New(stream.Cursor{})
-	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
-		if err != nil {
-			return uiAnswer{}, err
-		}
-		st.Entry(rec, func(ev stream.Event) { probe.Show(ev, func(stream.Step) {}) })
-		for _, ev := range rec.Entry.Events {
-			e, ok := ev.(events.ApprovalResolved)
-			i := slices.IndexFunc(missing, func(d uistream.Decision) bool { return d.Approval == e.Approval })
-			if !ok || i < 0 {
-				continue
-			}
-			if missing[i].Approve != (e.Outcome == events.Approved) {
-				return uiAnswer{}, refusal(&session.InvalidStateError{Reason: commands.ReasonAlreadyDecided, Detail: string(e.Approval) + " is already decided: " + string(e.Outcome)})
-			}
-			if missing, last = slices.Delete(missing, i, i+1), probe.Part(); first == 0 {
-				first = last
-			}
-		}
-		if len(missing) == 0 {
-			break
-		}
-	}
-	if len(missing) > 0 {
-		return uiAnswer{}, refusal(&session.InvalidStateError{Reason: commands.ReasonNoApproval, Detail: "the session does not ask " + string(missing[0].Approval)})
-	}
-	f, err := g.follow(ctx, s, "")
-	return uiAnswer{f, uistream.NewStream(s.state.Session, turn, first, last)}, err
 }
 
 // uiResume streams the message that is being written.

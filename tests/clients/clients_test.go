@@ -29,6 +29,8 @@ func TestTheClientOfOpenAIUsesSessions(t *testing.T) { run(t, "openai.mjs", "/v1
 
 func TestTheAISDKUsesSessions(t *testing.T) { run(t, "ai.mjs", "") }
 
+func TestTheClientOfAGUIUsesSessions(t *testing.T) { run(t, "ag-ui.mjs", "") }
+
 // run runs a program of a client against two gateways, of which the first stops in the middle. The tool of
 // its agent runs until a file is there, which the program makes.
 func run(t *testing.T, program, path string) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
 // Request is what a client asks for, in either protocol.
@@ -17,20 +18,13 @@ type Request struct {
 	System     string         // the system prompt; "": none
 	History    []content.Item // before the input
 	Input      []content.Item // empty: only decisions
-	Decisions  []Decision
+	Decisions  []stream.Decision
 	Stream     bool
 	Usage      bool // a chat's stream says what it used
 	Background bool
 
 	Previous     string // a response
 	Conversation string
-}
-
-// Decision is the answer to a question.
-type Decision struct {
-	Approval content.ApprovalID
-	Approve  bool
-	Reason   string
 }
 
 // auxiliary begins the prompts with which chat UIs ask for titles, tags and the like.
@@ -194,7 +188,7 @@ func (r *Request) take(messages []message, param string) *Error {
 			if !ok || m.Approve == nil {
 				return bad(at, "an mcp_approval_response has the approval_request_id of an mcp_approval_request, and approve")
 			}
-			r.Decisions = append(r.Decisions, Decision{content.ApprovalID(id), *m.Approve, m.Reason})
+			r.Decisions = append(r.Decisions, stream.Decision{Approval: content.ApprovalID(id), Approve: *m.Approve, Reason: m.Reason})
 			continue
 		case m.Type != "" && m.Type != "message":
 			return bad(at, "items of the type "+m.Type+" are not supported")

@@ -1,7 +1,9 @@
 package stream
 
 import (
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
@@ -20,6 +22,33 @@ type Turn struct {
 	linked int               // calls of the round whose IDs are known
 	open   []events.Approval // undecided
 	failed *events.RunFailed
+}
+
+// Decision is a person's answer to a question.
+type Decision struct {
+	Approval content.ApprovalID
+	Approve  bool
+	Reason   string
+	Input    json.RawMessage // with Approve: the arguments that the tool gets instead of the model's; nil: those
+}
+
+// MessageID returns the ID of the i-th item that an entry accepts, counted from 0, as a message of a user. The ID that a
+// client gave to a message is that of its command (CommandID), which is the cause of the entry.
+func MessageID(cause string, i int) string {
+	cause = strings.TrimLeft(cause, pad)
+	if i > 0 {
+		cause += "-" + strconv.Itoa(i+1)
+	}
+	return cause
+}
+
+// pad makes short IDs of messages long enough for commands.
+const pad = "_"
+
+// CommandID returns the ID of the command that a message with an ID is, with at least min characters. ok is false if it
+// cannot be one.
+func CommandID(message string, min int) (id string, ok bool) {
+	return strings.Repeat(pad, max(0, min-len(message))) + message, message != "" && content.IsToken(message)
 }
 
 // NewTurn returns the projection onto the n-th turn.

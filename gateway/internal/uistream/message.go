@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -70,17 +69,9 @@ func (h *History) hear(e events.InputAccepted, cause string, before int) {
 		}
 		h.said = append(h.said, it.Text())
 		if !joins {
-			h.messages = append(h.messages, &Message{ID: messageID(cause, before+i), Role: "user", Parts: partsOf(it)})
+			h.messages = append(h.messages, &Message{ID: stream.MessageID(cause, before+i), Role: "user", Parts: partsOf(it)})
 		}
 	}
-}
-
-// messageID returns the ID of what a user said with a command. The ID that a client gives a message is that of its command.
-func messageID(cause string, i int) string {
-	if i > 0 {
-		cause += "-" + strconv.Itoa(i+1)
-	}
-	return cause
 }
 
 // partsOf returns the parts of what a user said.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
 // Request is what the messages of a client ask for: input or decisions.
@@ -14,14 +15,7 @@ type Request struct {
 	Said      []string     // what the user said before
 	ID        string       // of the message with the input
 	Input     content.Item // without parts if there are decisions
-	Decisions []Decision
-}
-
-// Decision is the answer to a question.
-type Decision struct {
-	Approval content.ApprovalID
-	Approve  bool
-	Reason   string
+	Decisions []stream.Decision
 }
 
 // message is a message that a client sends. Most of what it has is in the journal and is not read.
@@ -104,10 +98,10 @@ func textOf(parts []part) string {
 	return b.String()
 }
 
-func (m message) decisions() (out []Decision) {
+func (m message) decisions() (out []stream.Decision) {
 	for _, p := range m.Parts {
 		if a := p.Approval; p.State == "approval-responded" && a.Approved != nil {
-			out = append(out, Decision{a.ID, *a.Approved, a.Reason})
+			out = append(out, stream.Decision{Approval: a.ID, Approve: *a.Approved, Reason: a.Reason})
 		}
 	}
 	return out

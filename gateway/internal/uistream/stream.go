@@ -207,7 +207,7 @@ func (s *Stream) answer(e stream.CallAnswered) {
 func (s *Stream) join(e stream.Joined) {
 	for i, it := range e.Input.Items {
 		if it.Kind == content.User {
-			s.put("steering-message", Chunk{"id": messageID(e.Cause, e.Before+i), "parts": partsOf(it)})
+			s.put("steering-message", Chunk{"id": stream.MessageID(e.Cause, e.Before+i), "parts": partsOf(it)})
 		}
 	}
 }

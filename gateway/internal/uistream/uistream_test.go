@@ -173,7 +173,7 @@ func TestOnlyTheLastMessageOfARequestCounts(t *testing.T) {
 	}
 	for _, decides := range []string{"", "turn-1"} {
 		r, err = parse(decides, hi, steered)
-		if err != nil || !reflect.DeepEqual(r.Decisions, []Decision{{"g1", false, "no"}}) || len(r.Input.Parts) != 0 {
+		if err != nil || !reflect.DeepEqual(r.Decisions, []stream.Decision{{Approval: "g1", Reason: "no"}}) || len(r.Input.Parts) != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}

@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/agui"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+)
+
+func (g *Gateway) aguiRoutes() {
+	o := op(http.MethodPost, "/api/ag-ui", "Run a thread of AG-UI", http.StatusOK, 400, 403, 404, 409, 410, 422)
+	o.Description = "The address of an HttpAgent of AG-UI 1.0: a RunAgentInput, answered by its events. A thread is a session, which the first message opens. " +
+		"A run that asks ends with interrupts, and resume answers them. A run without a new message, and without resume, has snapshots and then what follows."
+	o.Responses = map[string]*huma.Response{"200": {
+		Description: "the events of the run", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}},
+	}}
+	o.MaxBodyBytes = maxChat
+	huma.Register(g.api, o, g.aguiRun)
+}
+
+type aguiIn struct {
+	CommandKey
+
+	Body struct {
+		_ struct{} `additionalProperties:"true"` // later versions have more
+
+		Thread   string            `json:"threadId" doc:"the session: 1 to 128 letters, digits, - and _"`
+		Run      string            `json:"runId" maxLength:"256"`
+		Messages []json.RawMessage `json:"messages" doc:"those of the session, and a new one"`
+		Tools    []json.RawMessage `json:"tools,omitempty" maxItems:"0" doc:"the session runs its tools: a client has none"`
+		Context  []json.RawMessage `json:"context,omitempty" maxItems:"0" doc:"what matters belongs into messages"`
+		Resume   []agui.Answer     `json:"resume,omitempty" doc:"an answer to each open interrupt"`
+		Props    json.RawMessage   `json:"forwardedProps,omitempty" doc:"model: for a new session, an agent or a model; without it, the gateway's default"`
+	}
+}
+
+// aguiStream is the dialect of AG-UI.
+type aguiStream struct {
+	*agui.Run
+	silent
+}
+
+func (d aguiStream) show(e *sse, ev stream.Event) (last bool) {
+	return d.Show(ev, func(ev agui.Event) { e.data(ev) })
+}
+
+func (aguiStream) stop(e *sse, p *Problem) {
+	e.data(agui.Event{"type": "RUN_ERROR", "message": p.Detail + ": " + p.Do, "code": p.code()})
+}
+
+func (d aguiStream) reconnect(e *sse, why string) {
+	d.stop(e, problem(http.StatusServiceUnavailable, "reconnect", why, "run again without a new message, here or at another gateway"))
+}
+
+// aguiRun starts a run, or joins what runs.
+func (g *Gateway) aguiRun(ctx context.Context, in *aguiIn) (*huma.StreamResponse, error) {
+	within, stop := context.WithTimeout(ctx, g.limits.Answer)
+	defer stop()
+	run, err := g.aguiStart(within, in)
+	if err != nil {
+		return nil, g.problemOf(ctx, err)
+	}
+	f := g.from(content.SessionID(in.Body.Thread), journal.Head{}, stream.Cursor{})
+	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it has the context of its request
+		r, w := humago.Unwrap(hc)
+		g.serveEvents(r.Context(), w, f, aguiStream{Run: run})
+	}}, nil
+}
+
+// aguiStart does what a request asks, and returns the run that shows it.
+func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (*agui.Run, error) {
+	thread, id := content.SessionID(in.Body.Thread), in.Body.Run
+	req, err := agui.Parse(in.Body.Messages)
+	if err != nil {
+		return nil, unprocessable("bad_messages", err.Error(), "send the messages of the thread and a new one of the user")
+	}
+	s, err := g.see(ctx, in.Body.Thread)
+	none := isProblem(err, http.StatusNotFound) && len(in.Body.Resume) == 0 && req.Input != nil
+	switch {
+	case err != nil && !none:
+		return nil, err
+	case len(in.Body.Resume) > 0:
+		return g.aguiResume(ctx, s, in)
+	case req.Input == nil:
+		return agui.Rejoin(thread, id, s.head.Seq), nil
+	}
+	command, err := messageKey(in.CommandKey, req.ID)
+	if err != nil {
+		return nil, err
+	}
+	var props struct {
+		Model string `json:"model"`
+	}
+	_ = json.Unmarshal(in.Body.Props, &props) // other values are for others
+	switch {
+	case !none:
+		turn, again, _, err := g.say(ctx, s, news{said: req.Said, input: *req.Input, model: props.Model}, command)
+		if err == nil && again {
+			return agui.Rejoin(thread, id, s.head.Seq), nil
+		}
+		return agui.NewRun(thread, id, turn, 1, 1), err
+	case len(req.Said) > 0:
+		return nil, otherHistory("there is no session " + strconv.Quote(in.Body.Thread) + ", so the thread cannot go on")
+	}
+	_, err = g.open(ctx, props.Model, client.Options{ID: thread, Input: []content.Item{*req.Input}, Command: command})
+	return agui.NewRun(thread, id, 1, 1, 1), err
+}
+
+// aguiResume answers all that a run asked.
+func (g *Gateway) aguiResume(ctx context.Context, s seen, in *aguiIn) (*agui.Run, error) {
+	var all []stream.Decision
+	for _, a := range in.Body.Resume {
+		d, err := a.Decision()
+		if err != nil {
+			return nil, unprocessable("bad_resume", err.Error(), "answer as the responseSchema of the interrupt says")
+		}
+		all = append(all, d)
+	}
+	for _, a := range s.state.PendingApprovals() {
+		answers := func(d stream.Decision) bool { return d.Approval == a.ID }
+		if s.state.Turn != nil && a.Turn == s.state.Turn.ID && !slices.ContainsFunc(all, answers) {
+			return nil, problem(http.StatusConflict, "partial_resume", "resume does not answer "+string(a.ID), "answer every interrupt that is open: a run without resume has them all")
+		}
+	}
+	turn, first, last, err := g.resolve(ctx, s, all, in.CommandKey)
+	return agui.NewRun(s.state.Session, in.Body.Run, turn, first, last), err
+}

@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+	"github.com/turnlog/turnlog/session"
+)
+
+// news is what a client of a chat says, after messages that it sends again.
+type news struct {
+	said  []string // what the user said before
+	input content.Item
+	model string // "": any
+	alone bool   // the client did not send what was said before
+}
+
+// say starts a turn with what is new in a chat. What was said already starts no other turn: the client gets that one again.
+func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn int, again bool, f following, err error) {
+	if !person(ctx).MayDrive(s.subject) {
+		return 0, false, f, mayNot("send input to a session that you did not open")
+	}
+	said := saidBy(s.state.Transcript)
+	if s.state.Rewritten > 0 { // the journal has what the transcript has lost
+		h, err := g.uiHistory(ctx, s)
+		if err != nil {
+			return 0, false, f, err
+		}
+		said = h.Said()
+	}
+	if n.alone && s.state.Handled(command) || slices.Equal(said, append(slices.Clone(n.said), n.input.Text())) {
+		if turn, err := g.causedBy(ctx, s, command); err != nil || turn > 0 {
+			return turn, true, f, err
+		}
+	}
+	if !n.alone && !slices.Equal(said, n.said) {
+		return 0, false, f, otherHistory("the chat has other messages of the user than its session")
+	}
+	if err := fits(s, n.model, ""); err != nil {
+		return 0, false, f, err
+	}
+	turn, f, err = g.submit(ctx, s, command, []content.Item{n.input})
+	return turn, false, f, err
+}
+
+// messageKey returns the ID of the command that a message is, so that one that is sent again is no other one.
+func messageKey(key CommandKey, message string) (string, error) {
+	if id, ok := stream.CommandID(message, minKey); ok && key.Key == "" {
+		key.Key = id
+	}
+	return key.command()
+}
+
+// open opens the session that a client has named, with its first turn.
+func (g *Gateway) open(ctx context.Context, model string, o client.Options) (asked, error) {
+	a, err := g.begin(ctx, model, o)
+	if err == nil {
+		_, err = g.see(ctx, string(o.ID)) // it may be somebody's who sent the same command
+	}
+	return a, err
+}
+
+func otherHistory(detail string) *Problem {
+	return problem(http.StatusConflict, "history_differs", detail,
+		"a session only goes on: GET /api/chat/{id} has its messages, after which a new one can be sent; an edited message needs a new chat")
+}
+
+// resolve decides what a session asks, and returns the parts of the turn that begin with these decisions. What is
+// decided already, and not otherwise, is not decided again.
+func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, key CommandKey) (turn, first, last int, err error) {
+	if !person(ctx).MayDecide(s.subject) {
+		return 0, 0, 0, mayNot("decide what this session asks")
+	}
+	command, err := key.command()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	open := s.state.PendingApprovals()
+	for i, d := range all {
+		if !slices.ContainsFunc(open, func(a events.Approval) bool { return a.ID == d.Approval }) {
+			continue
+		}
+		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, Input: d.Input, By: person(ctx).Name}
+		_, err := g.ask(ctx, s, CommandKey{command + "-" + strconv.Itoa(i)}, v)
+		if refused, ok := errors.AsType[*session.InvalidStateError](err); err != nil && (!ok || badReason(refused.Reason)) {
+			return 0, 0, 0, err
+		}
+	}
+	turn, _, _, err = content.ParsePlace(string(report.PlaceOf(content.CallID(all[0].Approval))))
+	if err != nil {
+		return 0, 0, 0, unprocessable("bad_messages", err.Error(), "send the IDs of questions as they came")
+	}
+	missing := slices.Clone(all)
+	probe, st := stream.NewTurn(turn), stream.New(stream.Cursor{})
+	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		st.Entry(rec, func(ev stream.Event) { probe.Show(ev, func(stream.Step) {}) })
+		for _, ev := range rec.Entry.Events {
+			e, ok := ev.(events.ApprovalResolved)
+			i := slices.IndexFunc(missing, func(d stream.Decision) bool { return d.Approval == e.Approval })
+			if !ok || i < 0 {
+				continue
+			}
+			if missing[i].Approve != (e.Outcome == events.Approved) {
+				return 0, 0, 0, refusal(&session.InvalidStateError{Reason: commands.ReasonAlreadyDecided, Detail: string(e.Approval) + " is already decided: " + string(e.Outcome)})
+			}
+			if missing, last = slices.Delete(missing, i, i+1), probe.Part(); first == 0 {
+				first = last
+			}
+		}
+		if len(missing) == 0 {
+			return turn, first, last, nil
+		}
+	}
+	return 0, 0, 0, refusal(&session.InvalidStateError{Reason: commands.ReasonNoApproval, Detail: "the session does not ask " + string(missing[0].Approval)})
+}

@@ -1,0 +1,115 @@
+package agui
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+)
+
+// Request is what the messages of a client have that counts.
+type Request struct {
+	Said  []string // what the user said before the last message, in texts
+	ID    string   // of the last message, if it is of the user
+	Input *content.Item
+}
+
+// message is a message that a client sends. Most of what it has is in the journal and is not read.
+type message struct {
+	ID      string          `json:"id"`
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+// Parse reads the messages of a request.
+func Parse(raw []json.RawMessage) (*Request, error) {
+	r := &Request{}
+	for i := range raw {
+		var m message
+		if err := json.Unmarshal(raw[i], &m); err != nil {
+			return nil, fmt.Errorf("messages[%d]: %w", i, err)
+		}
+		switch m.Role {
+		case "user":
+			it, err := m.item()
+			if err != nil {
+				return nil, fmt.Errorf("messages[%d]: %w", i, err)
+			}
+			if i == len(raw)-1 {
+				r.ID, r.Input = m.ID, &it
+			} else {
+				r.Said = append(r.Said, it.Text())
+			}
+		case "assistant", "tool", "reasoning", "activity":
+		default:
+			return nil, fmt.Errorf("messages[%d]: the role is %q: the agent of the session has the system prompt", i, m.Role)
+		}
+	}
+	return r, nil
+}
+
+// item returns what a user says.
+func (m message) item() (content.Item, error) {
+	var text string
+	if json.Unmarshal(m.Content, &text) == nil && text != "" {
+		return content.UserText(text), nil
+	}
+	it := content.NewItem(content.User)
+	var parts []struct {
+		Type   string `json:"type"`
+		Text   string `json:"text"`
+		Source struct {
+			Type  string `json:"type"`
+			Value string `json:"value"`
+			MIME  string `json:"mimeType"`
+		} `json:"source"`
+	}
+	if err := json.Unmarshal(m.Content, &parts); err != nil || len(parts) == 0 {
+		return it, errors.New("its content is neither a text nor a list of parts")
+	}
+	for _, p := range parts {
+		switch p.Type {
+		case "text":
+			it.Parts = append(it.Parts, content.TextPart(p.Text))
+		case "image", "audio", "video", "document":
+			data, err := base64.StdEncoding.DecodeString(p.Source.Value)
+			if p.Source.Type != "data" || err != nil || p.Source.MIME == "" {
+				return it, errors.New("files come as data in base64, with their mimeType: nothing is fetched from addresses")
+			}
+			it.Parts = append(it.Parts, content.FilePart(p.Type, p.Source.MIME, data))
+		default:
+			return it, errors.New("parts of the type " + p.Type + " are not supported in what a user says")
+		}
+	}
+	return it, nil
+}
+
+// Answer is an answer to an interrupt.
+type Answer struct {
+	Interrupt string          `json:"interruptId"`
+	Status    string          `json:"status" enum:"resolved,cancelled"`
+	Payload   json.RawMessage `json:"payload,omitempty" doc:"with resolved: approved, and reason or editedArgs"`
+}
+
+// Decision returns the decision that an answer is. Who abandons a question denies it.
+func (a Answer) Decision() (stream.Decision, error) {
+	d := stream.Decision{Approval: content.ApprovalID(a.Interrupt), Reason: "cancelled"}
+	if a.Status == "cancelled" {
+		return d, nil
+	}
+	var payload struct {
+		Approved *bool           `json:"approved"`
+		Reason   string          `json:"reason"`
+		Edited   json.RawMessage `json:"editedArgs"`
+	}
+	if err := json.Unmarshal(a.Payload, &payload); err != nil || payload.Approved == nil {
+		return d, fmt.Errorf("resume: the payload for %s is not an object with approved, as its responseSchema says", a.Interrupt)
+	}
+	if d.Approve, d.Reason = *payload.Approved, payload.Reason; d.Approve && len(payload.Edited) > 0 {
+		d.Input = payload.Edited
+	}
+	return d, nil
+}

@@ -191,3 +191,39 @@ func TestASessionThatExistsIsNotSealed(t *testing.T) {
 		}
 	})
 }
+
+// TestAnErasedSessionIsNotWrappedAgain has the keys of a deployment wrapped again while a session is erased: its tombstone
+// is there, its key not gone yet.
+func TestAnErasedSessionIsNotWrappedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newSealing(t, &remembered{}, nil)
+		const fine = "replies:\n  - text: fine\n    repeat: true\n"
+		for _, id := range []content.SessionID{"erased", "kept"} {
+			d.Start(id, fine, turnlogtest.Sealed)
+			d.Until(id, events.KindParked)
+		}
+		last, err := d.Cell.Journal().Last(d.Ctx, "erased")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := admin.Of(d.Cell).Delete(d.Ctx, last, events.SessionDeleted{By: "ada", Erased: true}); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "new.key")
+		_, err = seal.Create(file)
+		ring, readErr := seal.Read(file)
+		if err := errors.Join(err, readErr); err != nil {
+			t.Fatal(err)
+		}
+		keys := seals.Of(d.Cell.Sealing(append(ring, d.Cell.SealRing()...)))
+		if out, err := keys.Rewrap(d.Ctx); err != nil || out.Sessions != 2 {
+			t.Fatalf("Rewrap = %+v, %v", out, err)
+		}
+		for id, want := range map[content.SessionID]bool{"erased": false, "kept": true} {
+			if left, err := keys.Left(d.Ctx, id); err != nil || left != want {
+				t.Errorf("%s has a key: %v, %v", id, left, err)
+			}
+		}
+	})
+}

@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
@@ -20,11 +22,12 @@ import (
 // Keys are the keys of a cell's sealed sessions. It is safe for concurrent use.
 type Keys struct {
 	stored *sealing.Keys
+	cell   *jetstream.Cell
 }
 
 // Of returns the keys of a cell, with its seal keys.
 func Of(c *jetstream.Cell) *Keys {
-	return &Keys{sealing.New(api.New(c.Conn()), layout.New(c.Namespace()), c.SealRing())}
+	return &Keys{sealing.New(api.New(c.Conn()), layout.New(c.Namespace()), c.SealRing()), c}
 }
 
 // Children returns the sessions of sub-agents that worked for calls of a session, and those of theirs.
@@ -52,7 +55,7 @@ type Rewrapped struct {
 }
 
 // Rewrap wraps the keys of all sessions with the first seal key of the ring that are wrapped with another one. An
-// interrupted Rewrap can be repeated. Its error names the sessions whose keys it could not wrap; it wraps the others.
+// interrupted Rewrap can be repeated. It destroys keys of erased sessions. Its error names the sessions whose keys it could not wrap; it wraps the others.
 func (k *Keys) Rewrap(ctx context.Context) (out Rewrapped, err error) {
 	all, err := k.stored.Stored(ctx, jetstream.AllSessions)
 	if err != nil {
@@ -63,6 +66,9 @@ func (k *Keys) Rewrap(ctx context.Context) (out Rewrapped, err error) {
 	for _, at := range all {
 		sessions[at.Session] = true
 		done, err := k.stored.Rewrap(ctx, at)
+		if err == nil {
+			err = k.stayErased(ctx, at.Session)
+		}
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return out, fmt.Errorf("wrap keys again: %w", context.Cause(ctx))
@@ -74,4 +80,18 @@ func (k *Keys) Rewrap(ctx context.Context) (out Rewrapped, err error) {
 	}
 	out.Sessions = len(sessions)
 	return out, errors.Join(slices.Clip(failed)...)
+}
+
+// stayErased destroys the key of a session again that was erased while it was wrapped: the copies that an erasure destroys
+// are those that there are after its tombstone.
+func (k *Keys) stayErased(ctx context.Context, s content.SessionID) error {
+	last, err := k.cell.Journal().Last(ctx, s)
+	d, gone := events.DeletionOf(last.Entry)
+	switch {
+	case errors.Is(err, journal.ErrNotFound), err == nil && !(gone && d.Erased):
+		return nil
+	case err != nil:
+		return fmt.Errorf("wrap the key of session %s again: %w", s, err)
+	}
+	return k.stored.Destroy(ctx, s)
 }

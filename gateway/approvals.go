@@ -152,6 +152,9 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 		Approval: in.Approval, Approve: in.Body.Decision == "approve", Always: in.Body.Always, Input: in.Body.Input,
 		Reason: in.Body.Reason, By: person(ctx).Name,
 	}
+	if string(v.Input) == "null" { // as absent
+		v.Input = nil
+	}
 	if a, ok := pendingAbout(s.state.PendingApprovals(), in.Approval); ok {
 		v.Approval = a.ID
 		if in.Body.Shown != "" {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -179,6 +180,9 @@ type openIn struct {
 	}
 }
 
+// maxMetadata is how many keys the metadata of a session may have: each is put among the others.
+const maxMetadata = 100
+
 // metadata is a set of JSON values.
 type metadata map[string]json.RawMessage
 
@@ -236,6 +240,9 @@ func sessionOf(person, command string) string {
 func (m metadata) of(owner string) (content.Metadata, error) {
 	if _, ok := m[report.MetaOwner]; ok {
 		return nil, unprocessable("bad_metadata", "the metadata has the key owner", "leave it out: the gateway sets it")
+	}
+	if len(m) > maxMetadata {
+		return nil, unprocessable("bad_metadata", "the metadata has "+strconv.Itoa(len(m))+" keys", "send at most "+strconv.Itoa(maxMetadata))
 	}
 	var out content.Metadata
 	for k, v := range m {

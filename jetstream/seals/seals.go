@@ -88,10 +88,12 @@ func (k *Keys) stayErased(ctx context.Context, s content.SessionID) error {
 	last, err := k.cell.Journal().Last(ctx, s)
 	d, gone := events.DeletionOf(last.Entry)
 	switch {
-	case errors.Is(err, journal.ErrNotFound), err == nil && !(gone && d.Erased):
+	case errors.Is(err, journal.ErrNotFound):
 		return nil
 	case err != nil:
 		return fmt.Errorf("wrap the key of session %s again: %w", s, err)
+	case gone && d.Erased:
+		return k.stored.Destroy(ctx, s)
 	}
-	return k.stored.Destroy(ctx, s)
+	return nil
 }

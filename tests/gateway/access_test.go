@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -214,5 +215,20 @@ func TestAReaderThatDoesNotReadIsCutOff(t *testing.T) {
 				t.Errorf("%s: %d bytes after an hour, %v", path, n, err)
 			}
 		}
+	})
+}
+
+// TestMetadataHasFewKeys sends a small request that would cost much.
+func TestMetadataHasFewKeys(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.drive().Drain(w.T)
+		g := w.gateway()
+		defer g.stop()
+		metadata := make(map[string]any)
+		for i := range 40_000 {
+			metadata[strconv.Itoa(i)] = i
+		}
+		g.do(http.MethodPost, "/api/sessions", map[string]any{"text": "hi", "metadata": metadata}).problem(t, http.StatusUnprocessableEntity, "bad_metadata")
 	})
 }

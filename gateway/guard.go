@@ -70,7 +70,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		}
 		p, err := g.identify(r)
 		switch {
-		case err != nil && r.Method == http.MethodGet && r.URL.Path == "/":
+		case err != nil && (r.Method == http.MethodGet || r.Method == http.MethodPost) && r.URL.Path == "/":
 			page.Enter(w, r)
 			return
 		case err != nil:
@@ -160,18 +160,33 @@ func (a *Access) tokenOf(r *http.Request) (string, bool) {
 	}
 	c, err := r.Cookie(Cookie)
 	keeps := linked(r) && err == nil && a.knows(c.Value)
+	token, entering := offered(r)
 	switch {
-	case entering(r) && !keeps:
-		return r.URL.Query().Get("token"), true
+	case entering && !keeps:
+		return token, true
 	case err == nil:
 		return c.Value, true
 	}
 	return "", false
 }
 
-// entering reports whether a browser opens the printed address.
-func entering(r *http.Request) bool {
-	return r.Method == http.MethodGet && r.URL.Path == "/" && r.URL.Query().Has("token")
+// maxForm bounds the form that asks for a token.
+const maxForm = 4 << 10
+
+// offered returns the token with which a browser enters: that of the printed address, or of the form that asks for one,
+// which keeps it out of addresses.
+func offered(r *http.Request) (token string, entering bool) {
+	switch {
+	case r.URL.Path != "/":
+	case r.Method == http.MethodPost:
+		if r.PostForm == nil {
+			r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
+		}
+		return r.PostFormValue("token"), true
+	case r.Method == http.MethodGet && r.URL.Query().Has("token"):
+		return r.URL.Query().Get("token"), true
+	}
+	return "", false
 }
 
 // knows reports whether a person has a token.
@@ -189,16 +204,19 @@ func linked(r *http.Request) bool {
 	return site == "cross-site" || site == "same-site"
 }
 
-// enter keeps the token of the printed address in a cookie and takes it out of the address.
+// enter keeps the token with which a browser enters in a cookie, if it is the one that counts, and takes it out of the
+// address.
 func (g *Gateway) enter(w http.ResponseWriter, r *http.Request) bool {
-	if !entering(r) {
+	token, entering := offered(r)
+	if !entering {
 		return false
 	}
-	token, _ := g.cfg.Access.tokenOf(r)
-	http.SetCookie(w, &http.Cookie{
-		Name: Cookie, Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
-		MaxAge: int((30 * 24 * time.Hour).Seconds()),
-	})
+	if counts, _ := g.cfg.Access.tokenOf(r); counts == token {
+		http.SetCookie(w, &http.Cookie{
+			Name: Cookie, Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+			MaxAge: int((30 * 24 * time.Hour).Seconds()),
+		})
+	}
 	http.Redirect(w, r, (&url.URL{Path: "/"}).String(), http.StatusSeeOther)
 	return true
 }

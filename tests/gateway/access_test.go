@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -184,10 +186,30 @@ func TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs(t *testing.T) {
 					r.AddCookie(&http.Cookie{Name: gateway.Cookie, Value: row.cookie})
 				}
 			})
-			c, err := http.ParseSetCookie(a.header.Get("Set-Cookie"))
-			if err != nil || c.Value != tokenOf(row.want) {
-				t.Errorf("%+v: %d %v, %v", row, a.status, a.header, err)
+			is := row.cookie
+			if c, err := http.ParseSetCookie(a.header.Get("Set-Cookie")); err == nil {
+				is = c.Value
 			}
+			if is != tokenOf(row.want) || a.status != http.StatusSeeOther {
+				t.Errorf("%+v: %d %v", row, a.status, a.header)
+			}
+		}
+		// The form that asks for a token has it in no address. A proxy's token does not become the browser's.
+		form := func(token string, change ...request) answer {
+			return g.do(http.MethodPost, "/", "token="+token, append([]request{func(r *http.Request) {
+				r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Sec-Fetch-Site": {"same-origin"}}
+			}}, change...)...)
+		}
+		if a := form(tokenOf("ada")); a.status != http.StatusSeeOther || !strings.Contains(a.header.Get("Set-Cookie"), tokenOf("ada")) {
+			t.Errorf("the form: %d %v", a.status, a.header)
+		}
+		for _, wrong := range []string{"wrong", "", tokenOf("ada") + strings.Repeat("x", 1<<20)} {
+			if a := form(wrong); a.status != http.StatusUnauthorized || a.header.Get("Set-Cookie") != "" || !strings.Contains(string(a.body), "<form") {
+				t.Errorf("the form with a token of %d bytes: %d %v", len(wrong), a.status, a.header)
+			}
+		}
+		if a := form("", as("ada")); a.status != http.StatusSeeOther || a.header.Get("Set-Cookie") != "" {
+			t.Errorf("with a proxy: %d %v", a.status, a.header)
 		}
 	})
 }
@@ -230,5 +252,24 @@ func TestMetadataHasFewKeys(t *testing.T) {
 			metadata[strconv.Itoa(i)] = i
 		}
 		g.do(http.MethodPost, "/api/sessions", map[string]any{"text": "hi", "metadata": metadata}).problem(t, http.StatusUnprocessableEntity, "bad_metadata")
+	})
+}
+
+// TestAChatIsNotContinuedInTheSessionOfAnotherPerson has a user open a session under the ID that the chat of an operator
+// gets, who may drive every session.
+func TestAChatIsNotContinuedInTheSessionOfAnotherPerson(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.drive().Drain(w.T)
+		g := w.gateway(withPeople(t))
+		defer g.stop()
+		sum := sha256.Sum256([]byte("open\x00ops\x00chat\x00c-1"))
+		id := g.open(map[string]any{"id": "s-" + hex.EncodeToString(sum[:13]), "text": "hi"}, as("ada"))
+		w.Until(id, events.KindTurnFinished)
+		chat := map[string]any{"messages": []map[string]any{{"role": "user", "content": "hi"}, {"role": "assistant", "content": "x"}, {"role": "user", "content": "secret"}}}
+		got := g.do(http.MethodPost, "/v1/chat/completions", chat, as("ops"), with("X-Turnlog-Chat-Id", "c-1"))
+		if got.status != http.StatusForbidden {
+			t.Errorf("%d %s", got.status, got.body)
+		}
 	})
 }

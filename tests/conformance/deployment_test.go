@@ -1,8 +1,11 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
@@ -22,12 +26,39 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
+// site is a server with the streams of a deployment, for one session after another.
+type site struct {
+	*turnlogtest.Deployment
+	sessions int // that it had
+}
+
+func newSite(ctx context.Context, t *testing.T) *site {
+	t.Helper()
+	return &site{Deployment: turnlogtest.Empty(ctx, t, turnlogtest.Lease(5*time.Second))}
+}
+
+// clear removes what a session has left for nodes and workers to do.
+func (s *site) clear() {
+	s.T.Helper()
+	for _, stream := range []string{"INBOX", "NAMED", "TIMERS", "RUN", "TASKS"} {
+		answer, err := s.Conn.RequestWithContext(s.Ctx, "$JS.API.STREAM.PURGE.TURNLOG_"+stream, nil)
+		if err != nil || !bytes.Contains(answer.Data, []byte(`"success":true`)) {
+			s.T.Fatalf("purge %s: %v %v", stream, answer, err)
+		}
+	}
+}
+
 // deployed returns a deployment in a bubble: a server, a worker, and one node at a time. The worker
-// shares no process with the nodes, or local says that each node has its own.
-func deployed(local bool, configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) hosted {
+// shares no process with the nodes, or local says that each node has its own. on is the server; nil: a new one.
+func deployed(on *site, local bool, configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) hosted {
 	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted {
 		t.Helper()
-		d := &deployment{Deployment: turnlogtest.Empty(ctx, t, turnlogtest.Lease(5*time.Second)), sc: sc, shop: w, configure: configure, local: local}
+		on := on
+		if on == nil {
+			on = newSite(ctx, t)
+		}
+		on.sessions++
+		d := &deployment{Deployment: on.Deployment, sc: sc, shop: w, configure: configure, local: local}
 		if !local {
 			d.work(ctx)
 		}
@@ -37,10 +68,15 @@ func deployed(local bool, configure func(*deployment) actor.Config) func(*testin
 			f = events.Config{Agent: sc.ref(t)}
 		}
 		f.Model, f.ModelData = "scripted:"+sc.name, []byte(sc.Script)
-		s := d.Start(id, sc.Script, func(o *client.Options) {
+		s := d.Start(content.SessionID(fmt.Sprintf("s-%d", on.sessions)), sc.Script, func(o *client.Options) {
 			o.SystemPrompt, o.Transcript, o.Stepped, o.Config = sc.Config.System, sc.Config.transcript(), !sc.Config.Unstepped, f
 		})
-		return hosted{s, d.Cell.Journal()}
+		return hosted{s, d.Cell.Journal(), func() {
+			_ = s.Close(context.WithoutCancel(ctx)) // nothing to save
+			for _, stop := range slices.Backward(d.stops) {
+				stop()
+			}
+		}}
 	}
 }
 
@@ -52,13 +88,19 @@ type deployment struct {
 	configure func(*deployment) actor.Config
 	local     bool
 
-	node *nats.Conn // of the current node
+	node  *nats.Conn // of the current node
+	stops []func()   // end what runs in the background
 }
 
-// work runs a worker until the test ends.
+// work runs a worker until the session ends.
 func (d *deployment) work(ctx context.Context) {
 	d.T.Helper()
-	cell := d.Open(d.Connect())
+	nc, err := d.Server.Connect()
+	if err != nil {
+		d.T.Fatal(err)
+	}
+	d.stops = append(d.stops, nc.Close)
+	cell := d.Open(nc)
 	queue, err := cell.Queue(ctx, turnlogtest.Queue)
 	if err != nil {
 		d.T.Fatal(err)
@@ -126,7 +168,7 @@ func (d *deployment) beside(ctx context.Context, local *task.Local) (end func(),
 	}, nil
 }
 
-// drive runs one node after another until the test ends: when one loses its connection, the next
+// drive runs one node after another until the session ends: when one loses its connection, the next
 // one starts.
 func (d *deployment) drive(ctx context.Context) {
 	d.T.Helper()
@@ -167,12 +209,12 @@ func (d *deployment) drive(ctx context.Context) {
 	<-ready
 }
 
-// keep runs a function in the background until the test ends.
+// keep runs a function in the background until the session ends.
 func (d *deployment) keep(ctx context.Context, run func(context.Context) error) {
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
-	d.T.Cleanup(func() {
+	d.stops = append(d.stops, func() {
 		stop()
 		if err := <-ended; err != nil {
 			d.T.Errorf("part of the deployment: %v", err)
@@ -194,11 +236,11 @@ func nodeConfig(d *deployment) actor.Config {
 	}
 }
 
-// crashing returns a deployment of that shape whose node dies after the n-th append. died reports whether
-// there were so many.
-func crashing(name string, n int, died *bool) shape {
+// crashing returns a deployment of that shape on a site, whose node dies after the n-th append. died reports
+// whether there were so many.
+func crashing(on *site, name string, n int, died *bool) shape {
 	var appended atomic.Int64
-	return shape{name + " crash", deployed(name == "local", func(d *deployment) actor.Config {
+	return shape{name + " crash", deployed(on, name == "local", func(d *deployment) actor.Config {
 		c := nodeConfig(d)
 		c.Metrics = &killer{func() {
 			if appended.Add(1) == int64(n) {

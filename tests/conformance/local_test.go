@@ -16,8 +16,8 @@ func shapes() []shape {
 	return []shape{
 		{"simple", inProcess(func(config) task.Manager { return task.Simple() })},
 		{"async", inProcess(func(c config) task.Manager { return task.Async(task.AsyncConfig{Quiet: c.NotifyOnly}) })},
-		{"deployment", deployed(false, nodeConfig)},
-		{"local", deployed(true, nodeConfig)},
+		{"deployment", deployed(nil, false, nodeConfig)},
+		{"local", deployed(nil, true, nodeConfig)},
 	}
 }
 
@@ -55,11 +55,10 @@ func inProcess(manager func(config) task.Manager) func(*testing.T, context.Conte
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := a.Start(ctx, agent.SessionConfig{ID: id})
+		d, err := a.Start(ctx, agent.SessionConfig{ID: "s"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = d.Close(context.WithoutCancel(ctx)) }) // nothing to save
-		return hosted{d, c.Journal}
+		return hosted{d, c.Journal, func() { _ = d.Close(context.WithoutCancel(ctx)) }} // nothing to save
 	}
 }

@@ -22,6 +22,7 @@ import (
 type hosted struct {
 	*session.Session
 	journal journal.Journal
+	end     func() // ends the session and what runs it
 }
 
 // player is the host of a scenario.
@@ -223,7 +224,7 @@ func describe(st session.Step, err error) string {
 // until waits for an event in the journal.
 func (p *player) until(begins string) {
 	var seen []journal.Record
-	for rec, err := range p.journal.Follow(p.ctx, id, 0) {
+	for rec, err := range p.journal.Follow(p.ctx, p.ID(), 0) {
 		if err != nil {
 			p.wrong("%s: follow: %v", p.at, err)
 			return
@@ -347,7 +348,7 @@ func (p *player) call(name string) content.CallID {
 func (p *player) records() []journal.Record {
 	p.t.Helper()
 	var out []journal.Record
-	for rec, err := range p.journal.Read(context.WithoutCancel(p.ctx), id, 0) {
+	for rec, err := range p.journal.Read(context.WithoutCancel(p.ctx), p.ID(), 0) {
 		if err != nil {
 			p.t.Fatalf("read the journal: %v", err)
 		}

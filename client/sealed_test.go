@@ -186,8 +186,8 @@ func TestASessionThatExistsIsNotSealed(t *testing.T) {
 		if gone, ok := errors.AsType[*session.DeletedError](again("sealed")); !ok || !gone.Erased {
 			t.Errorf("Start of an erased session = %v", gone)
 		}
-		if sealed, err := d.Client.IsSealed(d.Ctx, "sealed"); sealed || err != nil {
-			t.Errorf("the erased session has a key again: %v, %v", sealed, err)
+		if left, err := seals.Of(d.Cell).Left(d.Ctx, "sealed"); left || err != nil {
+			t.Errorf("the erased session has a key again: %v, %v", left, err)
 		}
 	})
 }

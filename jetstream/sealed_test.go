@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -263,5 +264,38 @@ func TestOnlySubAgentsAreErasedWithASession(t *testing.T) {
 	want := []content.SessionID{"mine-t1-r1-c1", "mine-t1-r1-c1-t2-r1-c3"}
 	if got := sealing.Children(all, "mine"); !slices.Equal(got, want) {
 		t.Errorf("Children = %v, want %v", got, want)
+	}
+}
+
+// TestAProcessThatKnewTheKeySendsNothingInTheClear has a worker report to a session that was erased while its call ran.
+func TestAProcessThatKnewTheKeySendsNothingInTheClear(t *testing.T) {
+	ring := newRing(t)
+	for name, wait := range map[string]time.Duration{"soon": 0, "when it has forgotten the key": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, cell *Cell) {
+				keeper, sealed := cell.Sealing(ring), cell.Sealing(ring)
+				must(t, sealed.Seal(t.Context(), "s", ""))
+				send := func() error {
+					_, err := sealed.Inbox().Send(t.Context(), commands.Envelope{ID: "c", Session: "s", Command: commands.Close{Reason: secret}})
+					return err
+				}
+				must(t, send())
+				must(t, keeper.seals.Destroy(t.Context(), "s"))
+				<-time.After(wait)
+				if wait == 0 {
+					sealed.seals.Forget("s") // as at the tombstone
+				}
+				if err := send(); !errors.Is(err, sealing.ErrGone) {
+					t.Errorf("Send = %v", err)
+				}
+				if err := sealed.Live().Publish("s", events.Refused{Detail: secret}); !errors.Is(err, sealing.ErrGone) {
+					t.Errorf("Publish = %v", err)
+				}
+				_, err := sealed.Journal().Append(t.Context(), journal.Head{}, events.Entry{Session: "s", Seq: 1, Epoch: 1, Events: []events.Event{events.Warning{Code: secret}}})
+				if !errors.Is(err, sealing.ErrGone) {
+					t.Errorf("Append = %v", err)
+				}
+			})
+		})
 	}
 }

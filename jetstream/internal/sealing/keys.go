@@ -41,8 +41,9 @@ type Stored struct {
 }
 
 const (
-	fresh    = 10 * time.Minute // how long a key is kept in memory
-	maxKnown = 1 << 12
+	fresh     = 10 * time.Minute // how long a key is kept in memory
+	maxKnown  = 1 << 12
+	maxSealed = 1 << 16
 )
 
 // Keys has the keys of a cell's sessions, as far as its ring opens them.
@@ -53,6 +54,9 @@ type Keys struct {
 
 	mu    sync.Mutex
 	known map[content.SessionID]known
+
+	// sealed has the sessions whose keys were here. Nothing is sent to one in the clear when its key is gone.
+	sealed map[content.SessionID]struct{}
 }
 
 // known is the key of a session. One that is nil stays: the session is not sealed.
@@ -63,24 +67,30 @@ type known struct {
 
 // New returns the keys of a cell.
 func New(c *api.Conn, n layout.Names, ring seal.Ring) *Keys {
-	return &Keys{api: c, names: n, ring: ring, known: make(map[content.SessionID]known)}
+	return &Keys{api: c, names: n, ring: ring, known: make(map[content.SessionID]known), sealed: make(map[content.SessionID]struct{})}
 }
 
 // Ring returns the wrappers.
 func (k *Keys) Ring() seal.Ring { return k.ring }
 
-// Of returns the key of a session, or nil if it is not sealed. Without seal keys it returns nil.
+// Of returns the key of a session, or nil if it is not sealed. Without seal keys it returns nil. Its errors are those of
+// With, for a session whose key was here.
 func (k *Keys) Of(ctx context.Context, s content.SessionID) (*seal.Key, error) {
 	if len(k.ring) == 0 {
 		return nil, nil //nolint:nilnil // it is not sealed, as far as this process knows
 	}
 	k.mu.Lock()
 	key, ok := k.get(s)
+	_, sealed := k.sealed[s]
 	k.mu.Unlock()
 	if ok {
 		return key, nil
 	}
-	return k.load(ctx, s)
+	key, err := k.load(ctx, s)
+	if err == nil && key == nil && sealed {
+		err = k.missing(ctx, s)
+	}
+	return key, err
 }
 
 // With returns the key of a session that has an ID, or nil without seal keys. Its errors say why it is not here:
@@ -116,7 +126,8 @@ func (k *Keys) Unsealed(s content.SessionID) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, ok := k.known[s]; !ok {
+	_, sealed := k.sealed[s]
+	if _, ok := k.known[s]; !ok && !sealed {
 		k.put(s, known{})
 	}
 }
@@ -143,7 +154,13 @@ func (k *Keys) put(s content.SessionID, n known) {
 	if len(k.known) >= maxKnown {
 		clear(k.known) // everything can be loaded again
 	}
-	k.known[s] = n
+	if k.known[s] = n; n.key == nil {
+		return
+	}
+	if len(k.sealed) >= maxSealed {
+		clear(k.sealed)
+	}
+	k.sealed[s] = struct{}{}
 }
 
 // load reads the key of a session, or returns nil if there is none that the ring wrapped.

@@ -87,6 +87,9 @@ replies:
 			t.Errorf("%s: send = %s", name, got)
 		}
 	}
+	if got := run(1, "turnlog", "run", secret+"-late", "--session", "c", "--seal", "--seal-key", key); !strings.Contains(got, "not sealed") {
+		t.Errorf("sealed input for a session that is not sealed = %s", got)
+	}
 	run(1, "turnlog", "schedule", "add", "later", "--in", "1h", "--session", "s", "more", "--seal-key", key)
 	if got := run(1, "turnlog", "sessions", "erase", "c", "--seal-key", key); !strings.Contains(got, "not sealed") {
 		t.Errorf("erase of a session that is not sealed = %s", got)

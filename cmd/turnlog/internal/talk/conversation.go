@@ -132,6 +132,9 @@ func (v *conversation) submit(ctx context.Context, in input) (*session.Turn, err
 
 // add submits the input to the session, which has started.
 func (v *conversation) add(ctx context.Context, in input) (*session.Turn, error) {
+	if err := v.checkSeal(ctx, in); err != nil {
+		return nil, err
+	}
 	if err := v.switchModel(ctx, in.start); err != nil {
 		return nil, err
 	}
@@ -144,6 +147,18 @@ func (v *conversation) add(ctx context.Context, in input) (*session.Turn, error)
 		return v.session.SubmitTask(ctx, in.goal(options))
 	}
 	return v.session.Submit(ctx, session.Input{Items: []content.Item{in.item()}, OnBusy: in.busyPolicy(config), Options: options})
+}
+
+// checkSeal refuses input that is to be sealed for a session that is not.
+func (v *conversation) checkSeal(ctx context.Context, in input) error {
+	if !in.seal {
+		return nil
+	}
+	sealed, err := v.client.IsSealed(ctx, v.id)
+	if err == nil && !sealed {
+		return app.Failed(cli.CodeFailed, "session %s exists and is not sealed: leave out --seal, or choose another --session", v.id)
+	}
+	return err
 }
 
 // switchModel gives the session the model that the user named.

@@ -24,6 +24,7 @@ import (
 
 func TestMain(m *testing.M) {
 	natstest.FilesInMemory()
+	natstest.Parallel(4) // tests of clusters mostly wait
 	turnlogtest.Main(m)
 }
 

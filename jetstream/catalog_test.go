@@ -120,13 +120,12 @@ func TestOfferOfADeadWorkerExpires(t *testing.T) {
 }
 
 func TestCatalogSurvivesAReconnect(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		c := provision(t, connect(t, s))
 		nc := connect(t, s)
 		v := watch(t, openCell(t, nc))
-		must(t, nc.ForceReconnect())
+		reconnect(t, nc)
 		<-time.After(time.Second)
 		for range 20 {
 			must(t, c.Catalog().Advertise(t.Context(), offer("w1", "a")))

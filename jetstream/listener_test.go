@@ -119,13 +119,12 @@ func TestSlowListenerReportsAGap(t *testing.T) {
 }
 
 func TestListenerReportsAGapAfterAReconnect(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		c := provision(t, connect(t, s))
 		nc := connect(t, s)
 		l := listen(t, openCell(t, nc), "s1")
-		must(t, nc.ForceReconnect())
+		reconnect(t, nc)
 		if m := hear(t, l); !m.Gap {
 			t.Errorf("received %+v after a reconnect, want a gap", m)
 		}

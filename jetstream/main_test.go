@@ -13,7 +13,10 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 )
 
-func TestMain(m *testing.M) { natstest.Main(m) }
+func TestMain(m *testing.M) {
+	natstest.Parallel(8) // tests of clusters mostly wait
+	natstest.Main(m)
+}
 
 func startServer(tb testing.TB, opts ...embedded.Option) *embedded.Server {
 	tb.Helper()
@@ -102,6 +105,13 @@ func openCell(tb testing.TB, nc *nats.Conn) *Cell {
 func newCell(tb testing.TB, queues ...queueOf) *Cell {
 	tb.Helper()
 	return provision(tb, connect(tb, startServer(tb)), queues...)
+}
+
+// reconnect has a connection of a bubble reconnect. Its test must not be parallel: then the client flushes with a timer
+// from a pool of the process, and while others reconnect that may be a timer of another bubble, which ends the process.
+func reconnect(t *testing.T, nc *nats.Conn) {
+	t.Helper()
+	must(t, nc.ForceReconnect())
 }
 
 // inBubble runs a test in virtual time with a provisioned cell on a server of its own.

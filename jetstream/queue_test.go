@@ -236,7 +236,6 @@ func TestClosingAQueueLosesNoTask(t *testing.T) {
 }
 
 func TestQueueCanCloseAfterAReconnect(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		c := provision(t, connect(t, s), queueOf{name: "tools"})
@@ -247,7 +246,7 @@ func TestQueueCanCloseAfterAReconnect(t *testing.T) {
 		if _, err := q.Claim(ctx); err == nil {
 			t.Fatal("Claim gave a task, want none")
 		}
-		must(t, nc.ForceReconnect())
+		reconnect(t, nc)
 		synctest.Wait()
 		must(t, nc.FlushWithContext(within(t, time.Minute)))
 		must(t, q.Close(t.Context()))

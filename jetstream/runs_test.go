@@ -256,7 +256,6 @@ func TestManyTakersShareTheTokens(t *testing.T) {
 }
 
 func TestTakeContinuesAfterAReconnect(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		waker := provision(t, connect(t, s)).Runs()
@@ -271,7 +270,7 @@ func TestTakeContinuesAfterAReconnect(t *testing.T) {
 			got <- token
 		}()
 		synctest.Wait()
-		must(t, nc.ForceReconnect())
+		reconnect(t, nc)
 		<-time.After(time.Second)
 		start := time.Now()
 		wake(t, waker, "s1")

@@ -36,7 +36,7 @@ import (
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // there is little that lives long
 	natstest.FilesInMemory()
-	clitest.Parallel(8)
+	natstest.Parallel(8)
 	os.Exit(m.Run())
 }
 

@@ -7,7 +7,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 )
 
@@ -15,6 +14,6 @@ func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // there is little that lives long
 	natstest.FilesInMemory()
 	embedded.PrepareForSynctest()
-	clitest.Parallel(5) // the tests mostly wait for servers
+	natstest.Parallel(5) // the tests mostly wait for servers
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
 }

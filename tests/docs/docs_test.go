@@ -26,7 +26,7 @@ import (
 // TestMain runs all pages at once: they mostly wait for sessions.
 func TestMain(m *testing.M) {
 	natstest.FilesInMemory()
-	clitest.Parallel(8)
+	natstest.Parallel(8)
 	os.Exit(m.Run())
 }
 

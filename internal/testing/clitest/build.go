@@ -2,12 +2,10 @@ package clitest
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,13 +45,4 @@ func Build(ctx context.Context, patterns ...string) (dir string, err error) {
 		return "", fmt.Errorf("build %v: %w\n%s", patterns, err, out)
 	}
 	return dir, nil
-}
-
-// Parallel sets how many tests run at once, unless the command line does. It is for TestMain of
-// a package whose tests mostly wait for other processes.
-func Parallel(n int) {
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(n)) // an int is a valid value
-	}
 }

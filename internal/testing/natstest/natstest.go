@@ -3,10 +3,12 @@ package natstest
 
 import (
 	"context"
+	"flag"
 	"io"
 	"iter"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -20,6 +22,15 @@ func Main(m *testing.M) {
 	FilesInMemory()
 	embedded.PrepareForSynctest()
 	os.Exit(m.Run())
+}
+
+// Parallel sets how many tests run at once, unless the command line does. It is for TestMain of
+// a package whose tests mostly wait: for processes, clusters or sessions.
+func Parallel(n int) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(strconv.Itoa(n)) // an int is a valid value
+	}
 }
 
 // Start starts a server, by default in memory, that stops with the test.

@@ -32,6 +32,9 @@ type Envelope struct {
 	Also     []ReportResult        // more results, of other running calls: they are decided after Command, for the same entry
 }
 
+// String returns the name and the ID of the command. That is all that logs may show: its content may be sealed.
+func (e Envelope) String() string { return NameOf(e.Command) + " " + e.ID }
+
 // Command is an ask or a report. It is sealed: only the structs of this package are
 // commands.
 //

@@ -12,7 +12,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -72,7 +71,7 @@ func (s *Session) complete(ctx context.Context, env *commands.Envelope) error {
 		}
 	}
 	if e := s.Log.Check(zap.DebugLevel, "command completed"); e != nil {
-		e.Write(zap.String("command", commands.NameOf(env.Command)), logfield.Cause(env.ID)) // its content may be sealed
+		e.Write(zap.Stringer("command", *env))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
@@ -52,6 +53,8 @@ type Reader struct {
 
 	steps []Step
 	tools map[content.CallID]string
+	order map[content.CallID]int // of calls
+	calls []int                  // the order of the call of each of the last steps, if these are results
 }
 
 // Add reads the next record of the journal.
@@ -64,6 +67,7 @@ func (r *Reader) Add(rec journal.Record) {
 
 func (r *Reader) fold(rec journal.Record, ev events.Event) {
 	step := func(k Kind, tool, line string) {
+		r.calls = nil
 		r.steps = append(r.steps, Step{Kind: k, Tool: tool, Line: line, Seq: rec.Seq, At: rec.Entry.At})
 	}
 	switch ev := ev.(type) { //nolint:gochecksumtype // the others differ between any two sessions, or follow from these
@@ -80,9 +84,9 @@ func (r *Reader) fold(rec journal.Record, ev events.Event) {
 		}
 	case events.ToolCallRequested:
 		if r.tools == nil {
-			r.tools = make(map[content.CallID]string)
+			r.tools, r.order = make(map[content.CallID]string), make(map[content.CallID]int)
 		}
-		r.tools[ev.Call.ID] = ev.Call.Name
+		r.tools[ev.Call.ID], r.order[ev.Call.ID] = ev.Call.Name, r.Calls
 		r.Calls++
 		step(Call, ev.Call.Name, string(tool.Canonical(ev.Call.Input)))
 	case events.ApprovalResolved:
@@ -92,7 +96,7 @@ func (r *Reader) fold(rec journal.Record, ev events.Event) {
 		}
 		step(Decision, r.tools[ev.Call], join(line, ev.Reason))
 	case events.ToolResultReceived:
-		step(Result, ev.Result.Name, join(string(ev.Result.Status), ev.Result.Text()))
+		r.result(Step{Kind: Result, Tool: ev.Result.Name, Line: join(string(ev.Result.Status), ev.Result.Text()), Seq: rec.Seq, At: rec.Entry.At}, r.order[ev.Result.CallID])
 	case events.UsageUpdated:
 		r.Usage = r.Usage.Add(ev.Usage)
 	case events.TurnFinished:
@@ -100,6 +104,16 @@ func (r *Reader) fold(rec journal.Record, ev events.Event) {
 		r.Outcome = string(ev.FinishReason)
 		step(End, "", join(r.Outcome, ev.Error))
 	}
+}
+
+// result adds a result: before those of later calls, since which of several calls ends first is a matter of time.
+func (r *Reader) result(s Step, call int) {
+	i := len(r.calls)
+	for i > 0 && r.calls[i-1] > call {
+		i--
+	}
+	r.steps = slices.Insert(r.steps, len(r.steps)-len(r.calls)+i, s)
+	r.calls = slices.Insert(r.calls, i, call)
 }
 
 func join(what, more string) string {

@@ -71,7 +71,7 @@ func (r *reader) add(e events.Entry) error {
 				reply.Reply.Usage = ev.Usage
 			}
 		case events.ModelCallFailed:
-			if r.runs(ev.Turn, ev.Round, ev.Attempt) {
+			if r.runs(ev.Turn, ev.Round, ev.Attempt) && ev.Class != content.ClassLost { // that its host died is no answer
 				r.keep(&exchange{Failure: &model.Error{Class: ev.Class, Code: ev.Code, Message: ev.Message, RetryAfter: ev.RetryAfter}})
 			}
 		}

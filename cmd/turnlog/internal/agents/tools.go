@@ -13,7 +13,6 @@ import (
 
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
-	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -131,7 +130,7 @@ func (l *lister) local(ctx context.Context) error {
 		return cli.Usage("%w", err)
 	}
 	defer tools.Servers.Close()
-	if err := deploy.AwaitServers(ctx, l.app, tools.Servers); err != nil {
+	if err := l.app.AwaitServers(ctx, tools.Servers); err != nil {
 		return err
 	}
 	sources, err := tools.Sources(output.NewMemory(0), nil, listedOnly)

@@ -17,6 +17,8 @@ import (
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/toolset"
+	"github.com/turnlog/turnlog/tool/mcp"
 )
 
 // App is the process as commands see it.
@@ -88,4 +90,25 @@ func (a *App) Complain(err error) {
 // Failed returns an error that ends the program with a code.
 func Failed(code int, format string, args ...any) error {
 	return &cli.ExitError{Code: code, Err: fmt.Errorf(format, args...)}
+}
+
+// AwaitServers waits for the MCP servers and reports which are missing: nothing else
+// depends on them. It returns an error only if a signal comes.
+func (a *App) AwaitServers(ctx context.Context, servers *mcp.Manager) error {
+	if len(servers.Sources()) == 0 {
+		return nil
+	}
+	return a.Interruptible(ctx, func(ctx context.Context) error {
+		soon, cancel := context.WithTimeout(ctx, a.Patience.Servers)
+		defer cancel()
+		for _, s := range servers.Settle(soon) {
+			if s.State == mcp.Connecting {
+				a.Hint("waiting for MCP server %s", s.Server)
+			}
+		}
+		for _, err := range toolset.Missing(ctx, servers) {
+			a.Complain(err)
+		}
+		return context.Cause(ctx)
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -17,7 +16,6 @@ import (
 	"github.com/turnlog/turnlog/jetstream/memory"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/policy/notes"
-	"github.com/turnlog/turnlog/tool/mcp"
 )
 
 // Agent is the agent of a session that is about to start in this process. The zero value
@@ -100,25 +98,4 @@ func (l Local) modelOf(d *agentfile.Definition, c *events.Config) (err error) {
 		}
 	}
 	return nil
-}
-
-// AwaitServers waits for the MCP servers and reports which are missing: nothing else
-// depends on them. It returns an error only if a signal comes.
-func AwaitServers(ctx context.Context, a *app.App, servers *mcp.Manager) error {
-	if len(servers.Sources()) == 0 {
-		return nil
-	}
-	return a.Interruptible(ctx, func(ctx context.Context) error {
-		soon, cancel := context.WithTimeout(ctx, a.Patience.Servers)
-		defer cancel()
-		for _, s := range servers.Settle(soon) {
-			if s.State == mcp.Connecting {
-				a.Hint("waiting for MCP server %s", s.Server)
-			}
-		}
-		for _, err := range toolset.Missing(ctx, servers) {
-			a.Complain(err)
-		}
-		return context.Cause(ctx)
-	})
 }

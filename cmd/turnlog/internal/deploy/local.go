@@ -98,7 +98,7 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 		return err
 	}
 	d.Cell = d.Sealing(l.ring)
-	if err := AwaitServers(ctx, l.app, tools.Servers); err != nil {
+	if err := l.app.AwaitServers(ctx, tools.Servers); err != nil {
 		return err
 	}
 	if note := l.tools.SandboxNote(); note != "" {

@@ -16,8 +16,8 @@ import (
 // Models opens models by name, with the process's environment.
 func Models(a *app.App) *registry.Registry { return registry.New(a.Getenv) }
 
-// registerModels adds the flag that names the model of a session, and its fallbacks.
-func registerModels(cmd *cobra.Command, names *[]string) {
+// registerModels adds the flag that names a model, what it is for, and its fallbacks.
+func registerModels(cmd *cobra.Command, names *[]string, what, byDefault string) {
 	var usages, providers []string
 	for _, p := range registry.Providers() {
 		usages = append(usages, p.Usage)
@@ -27,12 +27,13 @@ func registerModels(cmd *cobra.Command, names *[]string) {
 		}
 		providers = append(providers, provider)
 	}
-	cmd.Flags().StringArrayVar(names, "model", nil, "`model` of a new session, or the one that a session gets from now on: "+strings.Join(usages, ", ")+
-		"; repeat it for fallbacks; default: "+registry.ModelVariable+
-		", else, in this process, a model of the first provider whose key is set, else "+registry.Demo)
+	cmd.Flags().StringArrayVar(names, "model", nil, "`model` "+what+": "+strings.Join(usages, ", ")+"; repeat it for fallbacks; default: "+byDefault)
 	complete := cobra.FixedCompletions(providers, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
 	_ = cmd.RegisterFlagCompletionFunc("model", complete) // the flag exists
 }
+
+// usualModel says which model a session gets that names none.
+const usualModel = registry.ModelVariable + ", else, in this process, a model of the first provider whose key is set, else " + registry.Demo
 
 // Model is the model that a session starts with.
 type Model struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/policy/permission"
 )
@@ -42,7 +43,7 @@ type Session struct {
 func (f *Session) Register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.ID, "session", "", "`id` of the session to continue, or of the new session")
-	registerModels(cmd, &f.models)
+	registerModels(cmd, &f.models, "of a new session, or the one that a session gets from now on", usualModel)
 	fs.StringVar(&f.system, "system", "", "system `prompt` of a new session")
 	fs.Int64Var(&f.maxRounds, "max-rounds", 0, "end a turn after this many `rounds` of model call and tools; 0: no limit")
 	fs.DurationVar(&f.patience, "model-patience", 0, "repeat a failing model call of a new session for this `duration`; default: as the agent says, else 5m")
@@ -54,14 +55,14 @@ func (f *Session) Register(cmd *cobra.Command) {
 
 // RegisterStart adds only the flags that name the model and the agent of sessions that name neither.
 func (f *Session) RegisterStart(cmd *cobra.Command) {
-	registerModels(cmd, &f.models)
+	registerModels(cmd, &f.models, "of a session that names neither agent nor model", usualModel)
 	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent of a session that names neither agent nor model: its `file`, or its name in the deployment")
 }
 
 // RegisterFork adds only the flags that name a fork, and what is different about it.
 func (f *Session) RegisterFork(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.ID, "session", "", "`id` of the new session; default: a new one")
-	registerModels(cmd, &f.models)
+	registerModels(cmd, &f.models, "that continues", "that of the other session")
 	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent that continues, with its own prompt and settings: its `file`, or its name in the deployment")
 }
 
@@ -76,6 +77,23 @@ func (f *Session) Fork(a *app.App) (events.Config, error) {
 		return events.Config{Model: m.Name, ModelData: m.Data}, err
 	}
 	return events.Config{}, nil
+}
+
+// RegisterReplay adds only the flag that names a model for a replay.
+func (f *Session) RegisterReplay(cmd *cobra.Command) {
+	registerModels(cmd, &f.models, "that answers", "the recorded replies")
+}
+
+// Open returns the model that the flags name, in this process, or nil.
+func (f *Session) Open(a *app.App) (model.Model, error) {
+	if len(f.models) == 0 {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	m, err := chooseModel(a, f.models, "", true)
+	if err != nil {
+		return nil, err
+	}
+	return Models(a).Open(m.Name, m.Data)
 }
 
 // RegisterBusy adds the flag of commands whose input may arrive while a turn is open.

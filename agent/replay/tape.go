@@ -1,0 +1,231 @@
+package replay
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// tape has the calls of a journal. It asks what was asked about a call and returns what came of it, and is what a
+// session has for that: permissions, and a wrapper of its tools.
+type tape struct {
+	cfg   Config
+	calls map[content.CallID]*call
+	same  map[string]*same // by what was called, see keyOf
+
+	recorded, ran, missing atomic.Int64
+
+	mu sync.Mutex // of what same counts, and of what was asked
+}
+
+// same are the calls of a journal that are the same, in order.
+type same struct {
+	calls  []*call
+	judged int // by Evaluate, which is asked before a call has its ID
+	ended  int // by CallTool
+}
+
+// call is a call of the journal.
+type call struct {
+	name      string
+	asked     []events.Approval
+	decisions []events.ApprovalResolved
+	result    *content.ToolResult // nil: the journal ends before
+	patched   bool                // this is how an approved call ran, with other arguments
+}
+
+// refused reports whether the session itself answered the call, as it would again: a limit was reached, for example.
+func (c *call) refused() bool {
+	return c.result != nil && c.result.Reported(c.result.CallID, c.name).Status != c.result.Status
+}
+
+func newTape(cfg Config) *tape {
+	return &tape{cfg: cfg, calls: map[content.CallID]*call{}, same: map[string]*same{}}
+}
+
+// keyOf is what calls have in common that are the same.
+func keyOf(name string, input []byte) string { return name + "\x00" + string(tool.Canonical(input)) }
+
+func (t *tape) put(name string, input []byte, c *call) {
+	key := keyOf(name, input)
+	if t.same[key] == nil {
+		t.same[key] = &same{}
+	}
+	t.same[key].calls = append(t.same[key].calls, c)
+}
+
+// add reads the next event of the journal.
+func (t *tape) add(ev events.Event) {
+	of := func(id content.CallID) *call {
+		if c := t.calls[id]; c != nil {
+			return c
+		}
+		return &call{}
+	}
+	switch ev := ev.(type) { //nolint:gochecksumtype // the others are about no call, or say how it ran
+	case events.ToolCallRequested:
+		c := &call{name: ev.Call.Name}
+		t.calls[ev.Call.ID] = c
+		t.put(c.name, ev.Call.Input, c)
+	case events.ApprovalRequired:
+		c := of(ev.Approval.CallID)
+		c.asked = append(c.asked, ev.Approval)
+	case events.ApprovalResolved:
+		c := of(ev.Call)
+		c.decisions = append(c.decisions, ev)
+		if len(ev.Input) > 0 {
+			ran := &call{name: c.name, patched: true}
+			t.calls[ev.Call] = ran // its result is the next
+			t.put(c.name, ev.Input, ran)
+		}
+	case events.ToolResultReceived:
+		of(ev.Result.CallID).result = &ev.Result // the last one: that of a call in the background follows its placeholder
+	}
+}
+
+// next returns the next of the calls that are the same, or nil: counting those that were judged, or those that ended.
+func (t *tape) next(name string, input []byte, count func(*same) *int) *call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.same[keyOf(name, input)]
+	if s == nil {
+		return nil
+	}
+	n := count(s)
+	if *n == len(s.calls) {
+		return nil
+	}
+	*n++
+	return s.calls[*n-1]
+}
+
+// Evaluate asks what was asked about the recorded call, and about live calls that do more than read.
+func (t *tape) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
+	was := t.next(r.Call.Name, r.Call.Input, func(s *same) *int { return &s.judged })
+	if was == nil {
+		if t.cfg.Live && r.Spec.Effects != content.ReadOnly {
+			return tool.Verdict{Ruling: tool.Ask, Reason: content.PolicyRequiresConfirmation, Summary: "run " + r.Call.Name + ", which is not recorded"}, nil
+		}
+		return tool.Verdict{Ruling: tool.Allow}, nil
+	}
+	var ask tool.Verdict
+	for _, a := range slices.Backward(was.asked) {
+		v := tool.Verdict{Ruling: tool.Ask, RequestKind: a.RequestKind, Scope: a.Scope, Reason: a.Reason, Summary: a.Summary, Metadata: a.Metadata}
+		if ask.Ruling == tool.Ask {
+			v.Also = append(v.Also, ask.Questions()...)
+		}
+		ask = v
+	}
+	if ask.Ruling != tool.Ask {
+		ask.Ruling = tool.Allow
+	}
+	return ask, nil
+}
+
+// decision returns the recorded decision of a question. It returns errUndecided if the journal ends before one, and
+// false for a live call.
+func (t *tape) decision(a events.Approval) (d session.Decision, recorded bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.same[keyOf(a.Tool, a.Input)]
+	if s == nil {
+		return d, false, nil
+	}
+	for _, was := range s.calls[:s.judged] {
+		for i, asked := range was.asked {
+			if asked.RequestKind != a.RequestKind || asked.Scope != a.Scope {
+				continue
+			}
+			of := slices.IndexFunc(was.decisions, func(r events.ApprovalResolved) bool { return r.Approval == asked.ID })
+			if of < 0 {
+				return d, true, errUndecided
+			}
+			r := was.decisions[of]
+			was.asked = slices.Delete(was.asked, i, i+1)
+			return session.Decision{
+				Call: a.CallID, Approve: r.Outcome == events.Approved, Always: r.Always, Input: r.Input, Reason: r.Reason, By: r.Decider(),
+			}, true, nil
+		}
+	}
+	return d, false, nil
+}
+
+// CallModel calls the model.
+func (t *tape) CallModel(
+	ctx context.Context, r model.Request, next func(context.Context, model.Request) (model.Reply, error),
+) (model.Reply, error) {
+	return next(ctx, r)
+}
+
+// CallTool returns the recorded result of a call, or runs it.
+func (t *tape) CallTool(
+	ctx context.Context, c content.ToolCall, next func(context.Context, content.ToolCall) (content.ToolResult, error),
+) (content.ToolResult, error) {
+	ended := func(s *same) *int { return &s.ended }
+	was := t.next(c.Name, c.Input, ended)
+	for was != nil && was.refused() {
+		was = t.next(c.Name, c.Input, ended)
+	}
+	switch {
+	case was != nil && was.result == nil:
+		return content.NewResult(c.ID, c.Name, content.StatusUnknown, "The journal ends before this call"), nil
+	case was != nil:
+		t.recorded.Add(1)
+		r := *was.result
+		r.CallID = c.ID
+		return r, nil
+	case t.cfg.Live:
+		t.ran.Add(1)
+		return next(ctx, c)
+	}
+	t.missing.Add(1)
+	return content.NewResult(c.ID, c.Name, content.StatusError, "Not run: this call is not in the journal that is replayed"), nil
+}
+
+// source has a tool in place of each that the session had and that the replay may not have.
+func (t *tape) source() tool.Source {
+	var names []string
+	for _, c := range t.calls {
+		unknown := c.result != nil && c.result.Code == tool.CodeNotFound
+		if !unknown && !slices.Contains(names, c.name) {
+			names = append(names, c.name)
+		}
+	}
+	slices.Sort(names)
+	return placeholders(names)
+}
+
+// placeholders are tools of which only the names are known.
+type placeholders []string
+
+// Name names the source.
+func (placeholders) Name() string { return "recorded" }
+
+// Tools lists the tools.
+func (p placeholders) Tools(context.Context) ([]tool.Tool, error) {
+	var out []tool.Tool
+	for _, name := range p {
+		out = append(out, placeholder(name))
+	}
+	return out, nil
+}
+
+// placeholder is a tool that only has recorded results.
+type placeholder string
+
+// Spec has the name. A journal has no descriptions and schemas.
+func (p placeholder) Spec() tool.Spec {
+	return tool.Spec{Name: string(p), Description: "A tool of the session that is replayed.", Effects: content.ReadOnly}
+}
+
+// Call fails: there is nothing to run.
+func (p placeholder) Call(context.Context, tool.Call) (tool.Output, error) {
+	return tool.Output{}, tool.Failure(tool.CodeNotFound, "%s is not here: it only has recorded results", p)
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/commands"
@@ -84,12 +85,12 @@ func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, ke
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	open := s.state.PendingApprovals()
 	for i, d := range all {
-		if !slices.ContainsFunc(open, func(a events.Approval) bool { return a.ID == d.Approval }) {
+		a, pending := pendingAbout(s.state.PendingApprovals(), d.Approval)
+		if !pending {
 			continue
 		}
-		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, Input: d.Input, By: person(ctx).Name}
+		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, Input: d.Input, By: person(ctx).Name, Shown: statement.Shown(a)}
 		_, err := g.ask(ctx, s, CommandKey{command + "-" + strconv.Itoa(i)}, v)
 		if refused, ok := errors.AsType[*session.InvalidStateError](err); err != nil && (!ok || badReason(refused.Reason)) {
 			return 0, 0, 0, err

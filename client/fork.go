@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
@@ -42,15 +43,20 @@ func (c *Client) origin(ctx context.Context, at events.EntryRef) (events.EntryRe
 	case r.Head.Seq == 0:
 		return at, nil, fmt.Errorf("read %s: %w", at.Session, session.ErrNotFound)
 	case !r.State.Opened:
-		return at, nil, fmt.Errorf("at %s the session had not started: name a later entry", at.Place())
+		return at, nil, refused("at %s the session had not started: name a later entry", at.Place())
 	case r.Head.Seq < at.Seq:
-		return at, nil, fmt.Errorf("there is no %s: the journal ends with entry %d", at.Place(), r.Head.Seq)
+		return at, nil, refused("there is no %s: the journal ends with entry %d", at.Place(), r.Head.Seq)
 	}
 	if !at.Hash.IsZero() && at.Hash != r.Head.Hash {
-		return at, nil, fmt.Errorf("entry %s has the hash %s, not %s: is it of another deployment?", at.Place(), r.Head.Hash, at.Hash)
+		return at, nil, refused("entry %s has the hash %s, not %s: is it of another deployment?", at.Place(), r.Head.Hash, at.Hash)
 	}
 	at.Hash = r.Head.Hash
 	return at, r.State, nil
+}
+
+// refused is returned for an entry that cannot be continued.
+func refused(format string, args ...any) error {
+	return &session.InvalidStateError{Op: "fork", Reason: commands.ReasonInvalidInput, Detail: fmt.Sprintf(format, args...)}
 }
 
 // readers is how many sessions are read at once.

@@ -130,6 +130,7 @@ func (g *Gateway) sessionRoutes() {
 	handle(g, op(http.MethodGet, "/api/sessions", "List and search the sessions that you may see", http.StatusOK), g.listSessions)
 	handle(g, op(http.MethodPost, "/api/sessions", "Open a session", http.StatusCreated, 403, 409, 422), g.openSession)
 	handle(g, op(http.MethodGet, "/api/sessions/{id}", "Show a session", http.StatusOK, 404, 410), g.showSession)
+	handle(g, op(http.MethodPost, "/api/sessions/{id}/fork", "Continue a session in a new one, from any entry", http.StatusCreated, 403, 404, 409, 410, 422), g.forkSession)
 	handle(g, op(http.MethodPost, "/api/sessions/{id}/close", "Close a session for good", http.StatusOK, 403, 404, 409, 410), g.closeSession)
 }
 
@@ -222,12 +223,60 @@ func (g *Gateway) openSession(ctx context.Context, in *openIn) (*openedOut, erro
 		}
 		o.Input = []content.Item{item}
 	}
+	return g.start(ctx, p, o)
+}
+
+// start starts a session for a person.
+func (g *Gateway) start(ctx context.Context, p *people.Person, o client.Options) (*openedOut, error) {
 	s, err := g.as(p).Start(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	_ = s.Close(ctx)
-	return &openedOut{"/api/sessions/" + string(o.ID), accepted{o.ID, command}}, nil
+	return &openedOut{"/api/sessions/" + string(o.ID), accepted{o.ID, o.Command}}, nil
+}
+
+type forkIn struct {
+	CommandKey
+
+	ID   string `path:"id"`
+	Body struct {
+		Entry uint64 `json:"entry,omitempty" doc:"the last entry of the history; 0: the newest"`
+		ID    string `json:"id,omitempty" maxLength:"128" pattern:"^[A-Za-z0-9_-]*$" doc:"of the fork; without it, a new one"`
+		Model string `json:"model,omitempty" doc:"in place of the session's"`
+		Agent string `json:"agent,omitempty" doc:"the name of a published agent that continues, with its own prompt and settings"`
+		Text  string `json:"text,omitempty" doc:"the fork's first input"`
+	}
+}
+
+// forkSession starts a fork, whose owner is the person who asked for it.
+func (g *Gateway) forkSession(ctx context.Context, in *forkIn) (*openedOut, error) {
+	p := person(ctx)
+	origin, err := g.see(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	command, err := in.command()
+	if err != nil {
+		return nil, err
+	}
+	if !p.MayOpen(cmp.Or(in.Body.Agent, origin.subject.Agent)) {
+		return nil, mayNot("open this session")
+	}
+	o := client.Options{
+		ID: content.SessionID(cmp.Or(in.Body.ID, sessionOf(p.Name, command))), Command: command,
+		From:     events.EntryRef{Session: origin.state.Session, Seq: in.Body.Entry},
+		Metadata: content.Metadata{}.With(report.MetaOwner, p.Name),
+	}
+	if in.Body.Model != "" || in.Body.Agent != "" {
+		if o.Config, err = g.configOf(in.Body.Model, in.Body.Agent, ""); err != nil {
+			return nil, err
+		}
+	}
+	if in.Body.Text != "" {
+		o.Input = []content.Item{content.UserText(in.Body.Text)}
+	}
+	return g.start(ctx, p, o)
 }
 
 // sessionOf returns the ID of the session that a command opens, the same for every retry.

@@ -56,6 +56,17 @@ func TestASessionIsOpenedFollowedAndClosed(t *testing.T) {
 		if len(list.Sessions) != 1 || list.Sessions[0].Session != string(id) || list.Sessions[0].Title != "Hi" {
 			t.Errorf("sessions %+v", list)
 		}
+		forked := g.do(http.MethodPost, "/api/sessions/"+string(id)+"/fork", map[string]any{"entry": 2, "id": "fork", "text": "And?"})
+		if forked.status != http.StatusCreated || forked.header.Get("Location") != "/api/sessions/fork" {
+			t.Errorf("fork: %d %s", forked.status, forked.body)
+		}
+		var shownFork struct{ From, Owner string }
+		g.ok(http.MethodGet, "/api/sessions/fork", nil).in(t, &shownFork)
+		if shownFork.From != string(id)+"@2" || shownFork.Owner != "ops" {
+			t.Errorf("the fork is %+v", shownFork)
+		}
+		g.do(http.MethodPost, "/api/sessions/"+string(id)+"/fork", map[string]any{"entry": 99}).problem(t, http.StatusUnprocessableEntity, "invalid_input")
+		g.do(http.MethodPost, "/api/sessions/nosuch/fork", map[string]any{}).problem(t, http.StatusNotFound, "no_session")
 		g.ok(http.MethodPost, "/api/sessions/"+string(id)+"/close", map[string]any{"reason": "done"})
 		g.do(http.MethodPost, "/api/sessions/"+string(id)+"/input", map[string]any{"text": "more"}).problem(t, http.StatusConflict, "closed")
 		var shown struct{ State, Owner, Cursor string }

@@ -129,6 +129,13 @@ await page.click('button:has-text("Journal")')
 await page.waitForSelector('.tag:has-text("verified: chain")')
 await see('journal')
 
+// A fork of the session begins with its history.
+await page.click('details.entry summary >> nth=-2')
+await page.click('details.entry[open] button:has-text("Fork after this entry")')
+await page.waitForFunction(() => location.hash.startsWith('#/s/') && location.hash !== '#/s/walk')
+await page.waitForSelector('.talk')
+await see('fork')
+
 for (const view of ['fleet', 'usage']) {
   await page.goto(`${address}#/${view}`)
   await page.waitForSelector('main td')

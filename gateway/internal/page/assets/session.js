@@ -260,8 +260,17 @@ class Session {
           last = now
           return [idle, h('details.entry', null,
             h('summary', null, h('span.seq', null, e.seq), h('span.quiet.small.wide', null, new Date(e.at).toLocaleTimeString()), h('span', null, e.kinds.join(', '))),
-            h('pre', null, json(e.events)))]
+            h('pre', null, json(e.events)),
+            h('div.bar', null, h('button', { onclick: () => this.fork(e.seq) }, 'Fork after this entry')))]
         }))
+    } catch (err) { this.tell(err) }
+  }
+
+  // fork continues the session in a new one, from an entry, and shows that one.
+  async fork(entry) {
+    try {
+      const { session } = await post(at('sessions', this.id, 'fork'), { entry })
+      location.hash = '#/s/' + session
     } catch (err) { this.tell(err) }
   }
 }

@@ -74,7 +74,7 @@ func newRootCommand(a *app.App) *cobra.Command {
 		agents.Command, agents.Models, agents.Tools, schedule.Command, keys.Command, keys.Seal, logs.Notary, logs.Witness,
 		sessions.Command, sessions.GC, sessions.Calls, sessions.Cancel, sessions.Detach,
 		sessions.Approvals, sessions.Approve, sessions.Deny, sessions.Dead,
-		journals.Replay, journals.Diff, journals.Cassette,
+		journals.Replay, journals.Bisect, journals.Diff, journals.Cassette,
 		bench.Command, bench.Torture, version,
 	} {
 		root.AddCommand(command(a))

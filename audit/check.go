@@ -127,13 +127,26 @@ func (c *Checker) stop(err error) error {
 	case isFault:
 		c.verdict.Add(bad.Fault)
 	case errors.Is(err, journal.ErrDamaged):
-		c.fault(verdict.Tampered, next, singleWriter, "%v", err)
+		c.fault(DamageOf(err), next, singleWriter, "%v", err)
 	default:
 		c.stopped = !errors.Is(err, journal.ErrNotFound)
 		return err
 	}
 	c.stopped = true
 	return nil
+}
+
+// DamageOf returns the kind of fault that a [journal.ErrDamaged] is.
+func DamageOf(err error) verdict.Kind {
+	for kind, is := range map[verdict.Kind]error{
+		verdict.Missing: journal.ErrMissing, verdict.Replaced: journal.ErrReplaced, verdict.Foreign: journal.ErrForeign,
+		verdict.Forged: journal.ErrForged, verdict.Unreadable: journal.ErrUnreadable,
+	} {
+		if errors.Is(err, is) {
+			return kind
+		}
+	}
+	return verdict.Tampered
 }
 
 // fault records a fault of the record.

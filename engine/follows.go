@@ -18,7 +18,7 @@ var ErrUnclaimed = errors.New("its writer does not hold the session")
 // reader without keys can know. parked says that the last entry parks the session.
 func follows(s *loop.State, parked bool, e events.Entry) error {
 	unclaimed := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s, entry %d: %w: %s", journal.ErrDamaged, s.Session, e.Seq, ErrUnclaimed, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: %s, entry %d: %w: %s", journal.ErrForged, s.Session, e.Seq, ErrUnclaimed, fmt.Sprintf(format, args...))
 	}
 	if _, deletes := events.DeletionOf(e); deletes { // its writer claims nothing
 		return nil

@@ -224,18 +224,18 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 	rec := journal.Record{Head: journal.Head{Guard: m.Seq}, Stored: m.Time}
 	fromHeaders(&rec, s, m)
 	if m.Spoofed {
-		return rec, damaged(s, m, api.ErrSpoofed.Error())
+		return rec, damaged(journal.ErrDamaged, s, m, api.ErrSpoofed.Error())
 	}
 	payload, err := j.cell.get(ctx, m.Header, m.Data, 0)
 	if errors.Is(err, ErrBlobMissing) {
-		err = fmt.Errorf("%w: %w", journal.ErrDamaged, err)
+		err = fmt.Errorf("%w: %w", journal.ErrMissing, err)
 	}
 	if err != nil {
 		return rec, fmt.Errorf("journal of %s, %s: %w", s, position(m), err)
 	}
 	rec.Payload, rec.Hash = payload, events.HashOf(payload)
 	if header := m.Header.Get(layout.HeaderHash); header != rec.Hash.String() {
-		return rec, damaged(s, m, fmt.Sprintf("its bytes have the hash %s, its header has %q", rec.Hash, header))
+		return rec, damaged(journal.ErrDamaged, s, m, fmt.Sprintf("its bytes have the hash %s, its header has %q", rec.Hash, header))
 	}
 	e, err := j.cell.open(ctx, s, payload)
 	switch {
@@ -247,14 +247,14 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 	case ctx.Err() != nil && err != nil:
 		return rec, err
 	case err != nil:
-		return rec, damaged(s, m, err.Error())
+		return rec, damaged(journal.ErrUnreadable, s, m, err.Error())
 	}
 	rec.Entry, rec.Seq = e, e.Seq
 	if e.Session != s {
-		return rec, damaged(s, m, fmt.Sprintf("it is an entry of session %q", e.Session))
+		return rec, damaged(journal.ErrForeign, s, m, fmt.Sprintf("it is an entry of session %q", e.Session))
 	}
 	if name := layout.Misdescribed(m.Header, e); name != "" && rec.Err == nil {
-		return rec, damaged(s, m, fmt.Sprintf("its header %s is %q, which its bytes do not say", name, m.Header.Get(name)))
+		return rec, damaged(journal.ErrDamaged, s, m, fmt.Sprintf("its header %s is %q, which its bytes do not say", name, m.Header.Get(name)))
 	}
 	return rec, nil
 }
@@ -275,8 +275,8 @@ func position(m api.Message) string {
 	return fmt.Sprintf("message %d of the stream", m.Seq)
 }
 
-func damaged(s content.SessionID, m api.Message, why string) error {
-	return fmt.Errorf("%w: %s, %s: %s", journal.ErrDamaged, s, position(m), why)
+func damaged(how error, s content.SessionID, m api.Message, why string) error {
+	return fmt.Errorf("%w: %s, %s: %s", how, s, position(m), why)
 }
 
 // chain verifies that each entry follows the one before.
@@ -288,19 +288,14 @@ type chain struct {
 
 // extend adds the next entry.
 func (c *chain) extend(rec journal.Record) error {
-	e := rec.Entry
-	_, deletes := events.DeletionOf(e)
-	switch {
-	case c.deleted:
-		return fmt.Errorf("%w: %s: entry %d follows the tombstone", journal.ErrDamaged, c.session, e.Seq)
-	case deletes && e.Seq > c.head.Seq+1: // the missing ones were deleted
-	case e.Seq != c.head.Seq+1:
-		return fmt.Errorf("%w: %s: entry %d follows %d", journal.ErrDamaged, c.session, e.Seq, c.head.Seq)
-	case e.Prev != c.head.Hash:
-		return fmt.Errorf("%w: %s: entry %d names %s before it, but that entry's hash is %s",
-			journal.ErrDamaged, c.session, e.Seq, e.Prev, c.head.Hash)
+	if c.deleted {
+		return fmt.Errorf("%w: %s: entry %d follows the tombstone", journal.ErrForged, c.session, rec.Seq)
 	}
-	c.head, c.deleted = rec.Head, deletes
+	if err := journal.Follows(c.head, rec.Entry); err != nil {
+		return err
+	}
+	_, c.deleted = events.DeletionOf(rec.Entry)
+	c.head = rec.Head
 	return nil
 }
 

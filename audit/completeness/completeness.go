@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/headlog"
 	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
@@ -203,7 +204,7 @@ func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uin
 		c.fault(s, verdict.Missing, newest, "the log has it, but the journal is gone and has no tombstone")
 		return nil
 	case errors.Is(err, journal.ErrDamaged):
-		c.fault(s, verdict.Unreadable, newest, "%v", err)
+		c.fault(s, audit.DamageOf(err), newest, "%v", err)
 		return nil
 	case err != nil:
 		return err
@@ -221,7 +222,7 @@ func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uin
 	for rec, err := range c.cell.Journal().Read(ctx, s, first-1) {
 		switch {
 		case errors.Is(err, journal.ErrDamaged):
-			c.fault(s, verdict.Tampered, rec.Seq, "%v", err)
+			c.fault(s, audit.DamageOf(err), rec.Seq, "%v", err)
 			return nil
 		case err != nil:
 			return err

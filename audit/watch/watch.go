@@ -177,7 +177,7 @@ func (w *Watcher) again(ctx context.Context, s *session, r journal.Record, seen 
 		switch {
 		case errors.Is(err, journal.ErrDamaged):
 			s.given = true
-			return append(alerts, w.tell(s, r.Guard, verdict.Fault{Kind: verdict.Tampered, Seq: s.head.Seq + 1, What: err.Error()})...), nil
+			return append(alerts, w.tell(s, r.Guard, verdict.Fault{Kind: audit.DamageOf(err), Seq: s.head.Seq + 1, What: err.Error()})...), nil
 		case err != nil:
 			return nil, fmt.Errorf("verify %s again: %w", s.id, err)
 		case old.Guard >= r.Guard:

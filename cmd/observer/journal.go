@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/jetstream"
 )
 
 // last returns the last entry of a session, or an error that says where none was found.
@@ -30,9 +28,6 @@ func read(ctx context.Context, cell *cli.Cell, s content.SessionID, from uint64)
 			return
 		}
 		for rec, err := range cell.Journal().Read(ctx, s, max(from, 1)-1) {
-			if errors.Is(err, jetstream.ErrBlobMissing) {
-				err = &verdict.FaultError{Fault: verdict.Fault{Kind: verdict.Missing, Seq: rec.Seq, What: err.Error()}}
-			}
 			if !yield(rec, err) || err != nil {
 				return
 			}

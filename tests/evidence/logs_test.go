@@ -1,0 +1,176 @@
+package evidence
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/turnlog/turnlog/audit/completeness"
+	"github.com/turnlog/turnlog/audit/headlog"
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/heads"
+)
+
+// ledger is a stage whose log has the head of the session.
+type ledger struct {
+	*stage
+
+	log     *logWorld // the keys
+	state   headlog.State
+	number  uint64
+	before  headlog.State // when it had one leaf less
+	earlier headlog.Proof // of the session, which an auditor kept
+}
+
+// begin begins another log, with the journal and its head.
+func (l *ledger) begin(t *testing.T) {
+	t.Helper()
+	l.prepare(t)
+	l.ask("DELETE.KV_TURNLOG_CHECKPOINTS", "", nil)
+	natstest.Must(t, admin.Of(l.cell).Provision(t.Context(), admin.Config{Memory: true}))
+	l.state, l.number = headlog.NewState("example.com/log"), 0
+	l.add(headlog.Leaf{Cell: cell, Session: "s-1", Seq: 9, Hash: l.end.Hash})
+	l.before = l.state
+	l.add(headlog.Leaf{Cell: "other", Session: "s-9", Seq: 1, Hash: events.Hash{9}})
+	r, err := heads.Of(l.cell).Reader(t.Context(), l.state, l.state.Checkpoint().Tree)
+	natstest.Must(t, err)
+	l.earlier = headlog.Proof{Leaf: l.leaf(), Checkpoint: l.log.signed(l.state.Checkpoint().Text(), l.log.key, l.log.w1, l.log.w2)}
+	l.earlier.Hashes, err = r.Prove(0)
+	natstest.Must(t, err)
+}
+
+// leaf is the head of the session.
+func (l *ledger) leaf() headlog.Leaf {
+	return headlog.Leaf{Cell: cell, Session: "s-1", Seq: l.end.Seq, Hash: l.end.Hash}
+}
+
+// add logs leaves and publishes a checkpoint that all sign.
+func (l *ledger) add(leaves ...headlog.Leaf) {
+	l.t.Helper()
+	var texts [][]byte
+	for _, leaf := range leaves {
+		texts = append(texts, leaf.Text())
+	}
+	next, err := l.state.Append(texts)
+	natstest.Must(l.t, err)
+	l.show(next, l.log.key, l.log.w1, l.log.w2)
+}
+
+// show stores a state and its checkpoint, whatever was there.
+func (l *ledger) show(s headlog.State, by ...note.Signer) {
+	l.t.Helper()
+	var err error
+	l.number, err = heads.Of(l.cell).Commit(l.t.Context(), s, l.number)
+	natstest.Must(l.t, err)
+	l.state = s
+	l.publishCheckpoint(l.log.signed(s.Checkpoint().Text(), by...))
+}
+
+func (l *ledger) publishCheckpoint(signed []byte) {
+	l.t.Helper()
+	_, number, err := heads.Of(l.cell).Checkpoint(l.t.Context())
+	natstest.Must(l.t, err)
+	natstest.Must(l.t, heads.Of(l.cell).Publish(l.t.Context(), signed, number))
+}
+
+// overwrite changes the text of the stored state.
+func (l *ledger) overwrite(from, to string) {
+	l.t.Helper()
+	raw, err := l.state.Encode()
+	natstest.Must(l.t, err)
+	_, err = l.nc.RequestWithContext(l.t.Context(), "$KV.TURNLOG_CHECKPOINTS.tree", []byte(strings.Replace(string(raw), from, to, 1)))
+	natstest.Must(l.t, err)
+}
+
+// again writes the journal again, with another input.
+func (l *ledger) again() {
+	list := entries()
+	for i := range list {
+		list[i].At++
+	}
+	l.perform(list, nil)
+}
+
+// TestEveryFalsifiedLogIsFound has logs that were changed, and journals that were changed after they were logged. An
+// auditor has an earlier proof, and exits as observer log audit does.
+func TestEveryFalsifiedLogIsFound(t *testing.T) {
+	t.Parallel()
+	l := &ledger{stage: newStage(t), log: newLogWorld(t)}
+	other, _ := l.log.logKey("example.com/log")
+	all := []note.Signer{l.log.key, l.log.w1, l.log.w2}
+	bury := func(l *ledger) { l.extend(nil, entry(1, events.SessionDeleted{By: "kim"})) }
+	for _, row := range []struct {
+		name string
+		do   func(l *ledger)
+		kind verdict.Kind // of the first fault; "": none
+		seq  uint64
+		exit int
+	}{
+		{"log: as it was", func(*ledger) {}, "", 0, 0},
+		{"log: it grows", func(l *ledger) { l.extend(nil, entry(1, events.Warning{Code: "x"})); l.add(l.leaf()) }, "", 0, 0},
+		{"log: a session was left out", func(l *ledger) { l.purge() }, verdict.Missing, 9, 1},
+		{"log: a session was cut off", func(l *ledger) { edit(func(m []*nats.Msg) []*nats.Msg { return m[:8] })(l.stage) }, verdict.Truncated, 9, 1},
+		{"log: a session was written again", (*ledger).again, verdict.Replaced, 9, 1},
+		{"log: a session was deleted", bury, "", 0, 0},
+		{"log: a session was deleted, and that was logged", func(l *ledger) { bury(l); l.add(l.leaf()) }, "", 0, 0},
+		{"log: a session was written again and deleted", func(l *ledger) { l.again(); bury(l) }, verdict.Replaced, 9, 1},
+		{"log: a tombstone of another history", func(l *ledger) {
+			l.purge()
+			l.end = journal.Head{}
+			bury(l)
+		}, verdict.Truncated, 9, 1},
+		{"log: rolled back", func(l *ledger) { l.show(l.before, all...) }, verdict.RolledBack, 0, 1},
+		{"log: rewritten", func(l *ledger) {
+			l.state = headlog.NewState("example.com/log")
+			l.add(l.leaf(), l.leaf(), l.leaf())
+		}, verdict.Replaced, 0, 1},
+		{"log: forked", func(l *ledger) { l.state = l.before; l.add(headlog.Leaf{Cell: "other", Session: "s-8", Seq: 1}) }, verdict.Replaced, 0, 1},
+		{"log: two hashes of an entry", func(l *ledger) {
+			leaf := l.leaf()
+			leaf.Hash[0] ^= 1
+			l.add(leaf)
+		}, verdict.Replaced, 9, 1},
+		{"log: another key", func(l *ledger) { l.show(l.state, other, l.log.w1, l.log.w2) }, verdict.Foreign, 0, 1},
+		{"log: a forged checkpoint", func(l *ledger) {
+			l.publishCheckpoint([]byte(strings.Replace(string(l.log.signed(l.state.Checkpoint().Text(), all...)), "\n2\n", "\n3\n", 1)))
+		}, verdict.Forged, 0, 1},
+		{"log: no checkpoint", func(l *ledger) { l.publishCheckpoint([]byte("hello")) }, verdict.Unreadable, 0, 1},
+		{"log: a leaf was changed", func(l *ledger) { l.overwrite(`"leaves":["`, `"leaves":["AAAA`) }, verdict.Tampered, 0, 1},
+		{"log: the state is none", func(l *ledger) { l.overwrite("{", "[") }, verdict.Tampered, 0, 1},
+		{"log: a root that is not that of the leaves", func(l *ledger) { l.overwrite(`"root":"`, `"root":"A`) }, verdict.Tampered, 0, 1},
+		{"witness: none", func(l *ledger) { l.publishCheckpoint(l.log.signed(l.state.Checkpoint().Text(), l.log.key)) }, "", 0, verdict.ExitBelow},
+		{"witness: one is missing", func(l *ledger) {
+			l.publishCheckpoint(l.log.signed(l.state.Checkpoint().Text(), l.log.key, l.log.w1))
+		}, "", 0, verdict.ExitBelow},
+		{"witness: another key of that name", func(l *ledger) {
+			l.publishCheckpoint(l.log.signed(l.state.Checkpoint().Text(), l.log.key, l.log.w1, l.log.witness("w2.example")))
+		}, "", 0, verdict.ExitBelow},
+		{"witness: of another tree", func(l *ledger) {
+			of := string(l.log.signed(l.before.Checkpoint().Text(), l.log.w2))
+			_, line, _ := strings.Cut(of, "\n\n")
+			l.publishCheckpoint(append(l.log.signed(l.state.Checkpoint().Text(), l.log.key, l.log.w1), line...))
+		}, verdict.Forged, 0, 1},
+	} {
+		l.begin(t)
+		row.do(l)
+		r, err := completeness.Check(t.Context(), l.cell, l.log.policy(), []headlog.Proof{l.earlier}, completeness.Keys{})
+		natstest.Must(t, err)
+		var first completeness.Fault
+		exit := verdict.ExitReached
+		switch {
+		case len(r.Faults) > 0:
+			first, exit = r.Faults[0], verdict.ExitFault
+		case !r.Witnessed:
+			exit = verdict.ExitBelow
+		}
+		if first.Kind != row.kind || first.Seq != row.seq || exit != row.exit {
+			t.Errorf("%s: exit code %d, %v\nwant %d, entry %d, %s", row.name, exit, r.Faults, row.exit, row.seq, row.kind)
+		}
+	}
+}

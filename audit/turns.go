@@ -9,7 +9,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// causeOnce: the core remembers only the latest causes. An older ID that returns is another command.
+// causeOnce: earlier releases remembered only the latest causes of asks, so that an older ID was another command. A
+// journal does not say which release wrote it.
 func causeOnce() rule {
 	return func(f fact) {
 		if f.index > 0 {

@@ -23,6 +23,14 @@ type Said struct {
 	At content.Time
 }
 
+// Remember adds the ID of an ask to those that a session has handled. Others are reports, and what a host does for
+// itself: their IDs have slashes, and they are not sent again long after.
+func Remember(asks *content.CallSet, id string) {
+	if content.IsToken(id) {
+		asks.Add(content.CallID(id))
+	}
+}
+
 // SignedWindow is how far the time at which a command was signed and that at which it arrived may be apart. A session
 // remembers the commands for longer, since clocks differ.
 const SignedWindow content.Duration = 300e9

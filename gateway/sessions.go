@@ -79,7 +79,7 @@ type SessionPath struct {
 
 // CommandKey is the part of a request that asks a session for something.
 type CommandKey struct {
-	Key string `header:"Idempotency-Key" doc:"the ID of the command: a retry with the same one does not act twice, unless the session got 64 other entries meanwhile; 16 to 128 letters, digits, - and _; without it, a new one"`
+	Key string `header:"Idempotency-Key" doc:"the ID of the command: a retry with the same one never acts twice; 16 to 128 letters, digits, - and _; without it, a new one"`
 }
 
 // minKey is the length of the shortest key: keys of several people must not meet by accident.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 )
@@ -44,9 +45,9 @@ func (s *State) follow(e events.Entry) {
 // begin is what every entry does before its events.
 func (s *State) begin(cause string, at content.Time) {
 	s.At, s.Ends = at, nil
-	s.Causes = append(s.Causes, cause)
-	if n := len(s.Causes); n > CausesKept {
-		s.Causes = s.Causes[n-CausesKept:]
+	if s.Causes = append(s.Causes, cause); len(s.Causes) > CausesKept {
+		commands.Remember(&s.Asks, s.Causes[0])
+		s.Causes = s.Causes[1:]
 	}
 }
 

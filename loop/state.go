@@ -16,7 +16,8 @@ type State struct {
 	At      content.Time
 	Epoch   uint64
 	Cursors []events.Cursor
-	Causes  []string // of the last entries, oldest first
+	Causes  []string        // of the last entries, oldest first
+	Asks    content.CallSet // IDs of asks that caused entries before those
 	Signed  commands.Handled
 
 	Opened     bool
@@ -194,8 +195,8 @@ type Task struct {
 	Changed  []string
 }
 
-// CausesKept bounds how many entries back a redelivered command is recognized without its
-// cursor. One that is sent again later is another command with the same ID.
+// CausesKept bounds how many entries back a redelivered report is recognized without its
+// cursor. One that is sent again later has come too late anyway. Asks are recognized for ever.
 const CausesKept = 64
 
 // New returns the state of a session without a journal.
@@ -237,8 +238,10 @@ func (s *State) Cursor(l events.Lane) uint64 {
 	return 0
 }
 
-// Handled reports whether the cause is among those of the last entries.
-func (s *State) Handled(cause string) bool { return slices.Contains(s.Causes, cause) }
+// Handled reports whether the cause is among those of the last entries, or is of an ask that caused an earlier one.
+func (s *State) Handled(cause string) bool {
+	return slices.Contains(s.Causes, cause) || s.Asks.Has(content.CallID(cause))
+}
 
 // idle reports whether no turn, task or mutator is in progress.
 func (s *State) idle() bool {

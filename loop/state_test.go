@@ -72,16 +72,15 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// A redelivered command is recognized within 64 entries, and after that by its lane's
-// cursor.
-func TestRecentCausesAreHandled(t *testing.T) {
+// An ask is recognized for ever, of reports only the latest 64 are.
+func TestAsksAreHandledForEver(t *testing.T) {
 	t.Parallel()
 	s := open(t, events.Config{})
 	first := s.Envelope(commands.SetNextTurnCache{})
 	if _, err := s.Do(t, first); err != nil {
 		t.Fatal(err)
 	}
-	for n := range 64 {
+	for n := range 300 {
 		if !s.Live.Handled(first.ID) {
 			t.Fatalf("forgotten after %d entries", n)
 		}
@@ -89,8 +88,15 @@ func TestRecentCausesAreHandled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.Live.Handled(first.ID) || len(s.Live.Causes) != 64 {
-		t.Errorf("still remembered after 64 further entries; %d causes", len(s.Live.Causes))
+	if evs, err := loop.Decide(s.Live, first); err != nil || len(evs) != 0 || len(s.Live.Causes) != 64 {
+		t.Errorf("again: %d events, %v; %d causes", len(evs), err, len(s.Live.Causes))
+	}
+	report := loop.New("s")
+	for seq := range uint64(66) {
+		report.Fold(events.Entry{Session: "s", Seq: seq + 1, Cause: "tool/" + strconv.FormatUint(seq, 10), Events: []events.Event{events.Parked{}}})
+	}
+	if report.Handled("tool/1") || !report.Handled("tool/2") {
+		t.Error("reports are not forgotten after 64 entries")
 	}
 }
 

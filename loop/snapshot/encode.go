@@ -90,9 +90,11 @@ func (e *Encoder) encode(s *loop.State, keep Keep) (_ []byte, err error) {
 			return nil, err
 		}
 	}
-	if p.Calls, err = e.calls(s.CallIDs.Runs, keep); err != nil {
+	all, err := e.calls(slices.Concat(s.CallIDs.Runs, s.Asks.Runs), keep)
+	if err != nil {
 		return nil, err
 	}
+	p.Calls, p.Asks = all[:len(s.CallIDs.Runs):len(s.CallIDs.Runs)], all[len(s.CallIDs.Runs):]
 	return p.encode()
 }
 
@@ -109,6 +111,9 @@ func Encode(s *loop.State) ([]byte, error) {
 	for _, ids := range s.CallIDs.Runs {
 		p.Calls = append(p.Calls, run{Rest: ids})
 	}
+	for _, ids := range s.Asks.Runs {
+		p.Asks = append(p.Asks, run{Rest: ids})
+	}
 	b, err := p.encode()
 	if err != nil {
 		return nil, fmt.Errorf("encode %s at %d: %w", s.Session, s.Seq, err)
@@ -119,7 +124,7 @@ func Encode(s *loop.State) ([]byte, error) {
 // split returns the parts of a state without its lists.
 func split(s *loop.State) *parts {
 	short := *s
-	short.Transcript, short.CallIDs.Runs = nil, nil
+	short.Transcript, short.CallIDs.Runs, short.Asks.Runs = nil, nil, nil
 	if s.Turn != nil {
 		t := *s.Turn
 		t.Items, short.Turn = nil, &t
@@ -185,7 +190,7 @@ func (k *sealed) grow(items []content.Item, keep Keep) (list, error) {
 	return list{Chunks: k.chunks, Sealed: k.items, Rest: items[k.items:]}, nil
 }
 
-// calls returns the runs, and seals those that are new.
+// calls returns runs of IDs, and seals those that are new.
 func (e *Encoder) calls(runs [][]content.CallID, keep Keep) (out []run, err error) {
 	var now []known
 	for _, ids := range runs {
@@ -238,8 +243,9 @@ func resumed(p *parts) *Encoder {
 	if t := p.State.Last; t != nil && (p.State.Turn == nil || p.State.Turn.N != t.N) {
 		e.turns = append(e.turns, turn{t.N, p.Last.sealed()})
 	}
-	for i, ids := range p.State.CallIDs.Runs {
-		e.runs = append(e.runs, known{ids, p.Calls[i].Chunks, p.Calls[i].Sealed})
+	all := slices.Concat(p.Calls, p.Asks)
+	for i, ids := range slices.Concat(p.State.CallIDs.Runs, p.State.Asks.Runs) {
+		e.runs = append(e.runs, known{ids, all[i].Chunks, all[i].Sealed})
 	}
 	return e
 }

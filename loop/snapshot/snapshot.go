@@ -26,7 +26,7 @@ import (
 
 // Version is the format of this release. It changes with the fields of loop.State, and with how lists are cut
 // into chunks.
-const Version = 21
+const Version = 22
 
 // ErrUnusable is returned for an index of another format, and for chunks that do not fit. Fold the journal
 // instead.
@@ -44,6 +44,7 @@ type parts struct {
 	Turn       list        `msgpack:"u"` // the items of the open turn
 	Last       list        `msgpack:"l"` // the items of the last turn that ended
 	Calls      []run       `msgpack:"c"` // the IDs of calls
+	Asks       []run       `msgpack:"a"` // the IDs of asks
 }
 
 // list is a list of items: those in chunks, and the rest.
@@ -82,7 +83,7 @@ func (l *list) empty() bool { return len(l.Chunks) == 0 && len(l.Rest) == 0 }
 func (x *Index) Chunks() []events.Hash {
 	p := &x.parts
 	all := slices.Concat(p.Transcript.Chunks, p.Turn.Chunks, p.Last.Chunks)
-	for _, r := range p.Calls {
+	for _, r := range slices.Concat(p.Calls, p.Asks) {
 		all = append(all, r.Chunks...)
 	}
 	return once(all)
@@ -94,8 +95,9 @@ func (x *Index) State(chunks map[events.Hash][]byte) (*loop.State, *Encoder, err
 	p, d := &x.parts, decoding{chunks: chunks}
 	transcript := parallel[content.Item](&d, p.Transcript.Chunks)
 	turn, last := parallel[content.Item](&d, p.Turn.Chunks), parallel[content.Item](&d, p.Last.Chunks)
-	runs := make([][][]content.CallID, len(p.Calls))
-	for i, r := range p.Calls {
+	all := slices.Concat(p.Calls, p.Asks)
+	runs := make([][][]content.CallID, len(all))
+	for i, r := range all {
 		runs[i] = parallel[content.CallID](&d, r.Chunks)
 	}
 	d.group.Wait()
@@ -108,7 +110,11 @@ func (x *Index) State(chunks map[events.Hash][]byte) (*loop.State, *Encoder, err
 		s.Last.Items = join(&d, last, p.Last.Sealed, p.Last.Rest)
 	}
 	for i, r := range runs {
-		s.CallIDs.Runs = append(s.CallIDs.Runs, join(&d, r, p.Calls[i].Sealed, p.Calls[i].Rest))
+		set := &s.CallIDs
+		if i >= len(p.Calls) {
+			set = &s.Asks
+		}
+		set.Runs = append(set.Runs, join(&d, r, all[i].Sealed, all[i].Rest))
 	}
 	if err := errors.Join(d.errs...); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrUnusable, err)

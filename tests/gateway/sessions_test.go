@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnlog/turnlog/events"
 )
@@ -74,5 +75,52 @@ func TestASessionIsOpenedFollowedAndClosed(t *testing.T) {
 		if shown.State != "closed" || shown.Owner != "ops" {
 			t.Errorf("session %+v", shown)
 		}
+	})
+}
+
+// TestAKeyNeverActsTwice sends a command again when the session has forgotten the causes of its last entries.
+func TestAKeyNeverActsTwice(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		node := w.drive()
+		g := w.gateway()
+		id := g.open(map[string]any{"text": "Hi"})
+		key := with("Idempotency-Key", "0123456789-once-1")
+		turns := func() int {
+			w.T.Helper()
+			var s struct{ Turns int }
+			g.ok(http.MethodGet, "/api/sessions/"+string(id), nil).in(t, &s)
+			return s.Turns
+		}
+		settle := func(want int) {
+			w.T.Helper()
+			for n := 0; turns() != want && n < 100; n++ {
+				<-time.After(100 * time.Millisecond)
+			}
+			if n := turns(); n != want {
+				t.Fatalf("%d turns, want %d", n, want)
+			}
+		}
+		send := func(change ...request) {
+			w.T.Helper()
+			g.ok(http.MethodPost, "/api/sessions/"+string(id)+"/input", map[string]any{"text": "More", "on_busy": "queue"}, change...)
+		}
+		settle(1)
+		send(key)
+		for n := range 70 {
+			settle(n + 2)
+			send()
+		}
+		settle(72)
+		node.Drain(w.T)
+		defer w.drive().Drain(w.T)
+		for range 2 {
+			send(key)
+		}
+		g.do(http.MethodPost, "/api/sessions/"+string(id)+"/cancel", map[string]any{}).problem(t, http.StatusConflict, "nothing_to_cancel") // it is handled after those
+		g.ok(http.MethodPost, "/api/sessions/"+string(id)+"/cancel", map[string]any{}, key)
+		settle(72)
+		send()
+		settle(73)
 	})
 }

@@ -72,7 +72,7 @@ func (g *Gateway) open(ctx context.Context, model string, o client.Options) (ask
 
 func otherHistory(detail string) *Problem {
 	return problem(http.StatusConflict, "history_differs", detail,
-		"a session only goes on: GET /api/chat/{id} has its messages, after which a new one can be sent; an edited message needs a new chat")
+		"a session only grows: GET /api/chat/{id} has its messages, after which a new one can be sent; POST /api/sessions/{id}/fork begins another history")
 }
 
 // resolve decides what a session asks, and returns the parts of the turn that begin with these decisions. What is

@@ -233,6 +233,9 @@ func (g *Gateway) start(ctx context.Context, p *people.Person, o client.Options)
 		return nil, err
 	}
 	_ = s.Close(ctx)
+	if _, err := g.see(ctx, string(o.ID)); err != nil { // it may be somebody's who sent the same command
+		return nil, err
+	}
 	return &openedOut{"/api/sessions/" + string(o.ID), accepted{o.ID, o.Command}}, nil
 }
 

@@ -101,7 +101,7 @@ func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error)
 	switch {
 	case in.Body.Trigger == "regenerate-message":
 		return uiAnswer{}, problem(http.StatusConflict, "no_forks", "another answer to the same message would be another history of the session",
-			"send a new message: a session only goes on")
+			"send a new message, or continue in a new session: POST /api/sessions/{id}/fork")
 	case alone && len(raw) > 0:
 		return uiAnswer{}, unprocessable("bad_messages", "there are both message and messages", "give one of them")
 	case alone:

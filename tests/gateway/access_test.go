@@ -273,3 +273,16 @@ func TestAChatIsNotContinuedInTheSessionOfAnotherPerson(t *testing.T) {
 		}
 	})
 }
+
+// A command's ID is not a secret: another person who sends it has no part in the session that it opened.
+func TestTheCommandOfAnotherPersonOpensNothing(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.drive().Drain(w.T)
+		g := w.gateway(withPeople(t))
+		defer g.stop()
+		key := with("Idempotency-Key", "0123456789-hers-1")
+		g.open(map[string]any{"id": "hers", "text": "Hi"}, as("ada"), key)
+		g.do(http.MethodPost, "/api/sessions", map[string]any{"id": "hers", "text": "Hi"}, as("bob"), key).problem(t, http.StatusNotFound, "no_session")
+	})
+}

@@ -16,7 +16,7 @@ import (
 
 // ErrNeedsRoot is returned by Run if the log has versions of the directory of keys, and n has no root of them. A notary
 // that logged heads but no versions would make later ones seem dated back.
-var ErrNeedsRoot = errors.New("the log has the directory of keys: give the notary the public key of its root")
+var ErrNeedsRoot = errors.New("the log has the directory of keys: give the notary the public key of its root (--keys-root)")
 
 // listings are the versions of the directory of keys that the cell has.
 type listings struct {

@@ -240,7 +240,7 @@ func TestFilesystem(t *testing.T) {
 		t.Errorf("the file holds %q, %v", raw, err)
 	}
 	r := invoke(t, m, "mcp_fs_read_text_file", args{"path": file})
-	if r.Status != content.StatusOK || !strings.Contains(fmt.Sprintf("%s", r.Output[0].Data)+r.Text(), "buy milk") {
+	if r.Status != content.StatusOK || !strings.Contains(string(r.Output[0].Data)+r.Text(), "buy milk") {
 		t.Errorf("read = %+v", r)
 	}
 	if r := invoke(t, m, "mcp_fs_read_text_file", args{"path": "/etc/passwd"}); r.Status != content.StatusError || r.Code != tool.CodeFailed || !strings.Contains(r.Text(), "outside allowed directories") {

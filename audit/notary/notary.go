@@ -281,11 +281,12 @@ func (n *Notary) after(listed []headlog.Listing, batch []head) (headlog.State, e
 
 // reload reads the state of the log, which must continue the one that n knows and the published checkpoint.
 func (n *Notary) reload(ctx context.Context) error {
-	state, number, err := n.store.State(ctx)
+	// The checkpoint first: the state that is read after it continues it, also if another notary writes meanwhile.
+	signed, published, err := n.store.Checkpoint(ctx)
 	if err != nil {
 		return err
 	}
-	signed, published, err := n.store.Checkpoint(ctx)
+	state, number, err := n.store.State(ctx)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -292,98 +291,6 @@ func TestALongJournalIsLoggedFromTheBeginning(t *testing.T) {
 		d.settle()
 		if got := len(d.leaves()); got != 700 {
 			t.Errorf("%d leaves", got)
-		}
-		d.complete()
-	})
-}
-
-// cut is a connection that ends at the n-th write to the log, before or after the server has it.
-type cut struct {
-	net.Conn
-
-	left  *atomic.Int64
-	after bool
-}
-
-func (c cut) Write(p []byte) (int, error) {
-	writes := bytes.Count(p, []byte("PUB $KV.TURNLOG_CHECKPOINTS.")) + bytes.Count(p, []byte("PUB $O.TURNLOG_LOG."))
-	if writes == 0 || c.left.Add(int64(-writes)) > 0 {
-		return c.Conn.Write(p)
-	}
-	if c.after {
-		_, _ = c.Conn.Write(p)
-	}
-	_ = c.Conn.Close()
-	return 0, net.ErrClosed
-}
-
-// cutAt returns an option for such a connection.
-func cutAt(n int, after bool) nats.Option {
-	left := &atomic.Int64{}
-	left.Store(int64(n))
-	return func(o *nats.Options) error {
-		o.InProcessServer = dialer(func(inner nats.InProcessConnProvider) func() (net.Conn, error) {
-			return func() (net.Conn, error) {
-				conn, err := inner.InProcessConn()
-				return cut{conn, left, after}, err
-			}
-		}(o.InProcessServer))
-		o.AllowReconnect = false
-		return nil
-	}
-}
-
-type dialer func() (net.Conn, error)
-
-func (f dialer) InProcessConn() (net.Conn, error) { return f() }
-
-// TestANotaryMayStopAtEachWrite cuts a notary off at each of its writes, while it fills a bundle. The next one
-// continues the same tree, and nothing is missing.
-func TestANotaryMayStopAtEachWrite(t *testing.T) {
-	t.Parallel()
-	for _, after := range []bool{false, true} {
-		for n := 1; ; n++ {
-			ended := false
-			t.Run(fmt.Sprintf("write %d, stored %t", n, after), func(t *testing.T) {
-				in(t, func(t *testing.T, d *deployment) {
-					d.fill(248)
-					d.rest(0, 4)
-					d.settle()
-					d.rest(2, 10)
-					err := d.run(d.notary(d.connect(cutAt(n, after))), time.Minute)
-					ended = err == nil
-					d.rest(0, 1)
-					d.settle()
-					d.complete()
-				})
-			})
-			if ended || t.Failed() {
-				if n < 15 {
-					t.Errorf("only %d writes were cut", n-1)
-				}
-				break
-			}
-		}
-	}
-}
-
-func TestNotariesWriteOneTreeTogether(t *testing.T) {
-	t.Parallel()
-	in(t, func(t *testing.T, d *deployment) {
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 3)
-		for range cap(done) {
-			n := d.notary(d.connect())
-			go func() { done <- n.Run(ctx) }()
-		}
-		for i := range 30 {
-			d.rest(i*10, i*10+25)
-			<-time.After(700 * time.Millisecond)
-		}
-		<-time.After(2 * retry)
-		cancel()
-		for range cap(done) {
-			must(t, <-done)
 		}
 		d.complete()
 	})

@@ -112,7 +112,7 @@ func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (*agui.Run, error) 
 	case len(req.Said) > 0:
 		return nil, otherHistory("there is no session " + strconv.Quote(in.Body.Thread) + ", so the thread cannot go on")
 	}
-	_, err = g.open(ctx, props.Model, client.Options{ID: thread, Input: []content.Item{*req.Input}, Command: command})
+	_, err = g.begin(ctx, props.Model, client.Options{ID: thread, Input: []content.Item{*req.Input}, Command: command})
 	return agui.NewRun(thread, id, 1, 1, 1), err
 }
 

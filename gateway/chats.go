@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/turnlog/turnlog/audit/statement"
-	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -61,15 +60,6 @@ func messageKey(key CommandKey, message string) (string, error) {
 	return key.command()
 }
 
-// open opens the session that a client has named, with its first turn.
-func (g *Gateway) open(ctx context.Context, model string, o client.Options) (asked, error) {
-	a, err := g.begin(ctx, model, o)
-	if err == nil {
-		_, err = g.see(ctx, string(o.ID)) // it may be somebody's who sent the same command
-	}
-	return a, err
-}
-
 func otherHistory(detail string) *Problem {
 	return problem(http.StatusConflict, "history_differs", detail,
 		"a session only grows: GET /api/chat/{id} has its messages, after which a new one can be sent; POST /api/sessions/{id}/fork begins another history")
@@ -101,12 +91,11 @@ func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, ke
 		return 0, 0, 0, unprocessable("bad_messages", err.Error(), "send the IDs of questions as they came")
 	}
 	missing := slices.Clone(all)
-	probe, st := stream.NewTurn(turn), stream.New(stream.Cursor{})
-	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
+	probe := stream.NewTurn(turn)
+	for rec, err := range g.shown(ctx, s.state.Session, probe.Skip) {
 		if err != nil {
 			return 0, 0, 0, err
 		}
-		st.Entry(rec, func(ev stream.Event) { probe.Show(ev, func(stream.Step) {}) })
 		for _, ev := range rec.Entry.Events {
 			e, ok := ev.(events.ApprovalResolved)
 			i := slices.IndexFunc(missing, func(d stream.Decision) bool { return d.Approval == e.Approval })

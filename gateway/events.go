@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"net/http"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
@@ -74,6 +76,21 @@ type following struct {
 	stream  *stream.Stream
 	updates func(context.Context) updates
 	place   stream.Cursor // where it begins
+}
+
+// shown returns the records of a session from the beginning, each after its events were shown.
+func (g *Gateway) shown(ctx context.Context, id content.SessionID, show func(stream.Event)) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		st := stream.New(stream.Cursor{})
+		for rec, err := range g.client.Records(ctx, id, 0) {
+			if err == nil {
+				st.Entry(rec, show)
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
 }
 
 type updates = func(yield func(client.Update, error) bool)

@@ -122,12 +122,11 @@ func (g *Gateway) responseOf(ctx context.Context, text string, after int64) (see
 	if id.Turn > s.state.Turns {
 		return s, nil, noResponse(text)
 	}
-	r, st := openai.NewResponses(id, answersOf(s.state), after), stream.New(stream.Cursor{})
-	for rec, err := range g.client.Records(ctx, id.Session, 0) {
+	r := openai.NewResponses(id, answersOf(s.state), after)
+	for rec, err := range g.shown(ctx, id.Session, func(ev stream.Event) { r.Show(ev, func(openai.Event) {}) }) {
 		if err != nil {
 			return s, nil, err
 		}
-		st.Entry(rec, func(ev stream.Event) { r.Show(ev, func(openai.Event) {}) })
 		if r.Over() || rec.Seq >= s.head.Seq {
 			break
 		}

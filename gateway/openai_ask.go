@@ -112,11 +112,9 @@ func (g *Gateway) begin(ctx context.Context, model string, o client.Options) (as
 		return asked{}, mayNot("open this session")
 	}
 	o.Config, o.Metadata = config, content.Metadata{}.With(report.MetaOwner, p.Name)
-	s, err := g.as(p).Start(ctx, o)
-	if err != nil {
+	if _, err := g.start(ctx, p, o); err != nil {
 		return asked{}, err
 	}
-	_ = s.Close(ctx)
 	return asked{g.from(o.ID, journal.Head{}, stream.Cursor{}), openai.ID{Session: o.ID, Turn: 1, Part: 1}, cmp.Or(agent, config.Model)}, nil
 }
 
@@ -276,12 +274,10 @@ func (g *Gateway) decideAs(ctx context.Context, s seen, id openai.ID, req *opena
 		}
 	}
 	res := openai.NewResponses(openai.ID{Session: id.Session, Turn: id.Turn, Part: 1 << 20}, "", 0)
-	st := stream.New(stream.Cursor{})
-	for rec, err := range g.client.Records(ctx, id.Session, 0) {
+	for rec, err := range g.shown(ctx, id.Session, func(ev stream.Event) { res.Show(ev, func(openai.Event) {}) }) {
 		if err != nil {
 			return asked{}, err
 		}
-		st.Entry(rec, func(ev stream.Event) { res.Show(ev, func(openai.Event) {}) })
 		if rec.Entry.Cause == command {
 			id.Part = res.Part()
 			return asked{g.from(id.Session, journal.Head{}, stream.Cursor{}), id, answersOf(s.state)}, nil

@@ -138,18 +138,17 @@ func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error)
 		return uiAnswer{}, otherHistory("there is no session " + strconv.Quote(in.Body.ID) + ", so the chat cannot go on")
 	}
 	o := client.Options{ID: content.SessionID(in.Body.ID), Input: []content.Item{req.Input}, Command: command}
-	a, err := g.open(ctx, in.Body.Model, o)
+	a, err := g.begin(ctx, in.Body.Model, o)
 	return uiAnswer{a.following, uistream.NewStream(o.ID, 1, 1, 1)}, err
 }
 
 // uiReplay streams a turn from its beginning to its end, or to the question that holds it.
 func (g *Gateway) uiReplay(ctx context.Context, s seen, turn int) (uiAnswer, error) {
-	probe, st := stream.NewTurn(turn), stream.New(stream.Cursor{})
-	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
+	probe := stream.NewTurn(turn)
+	for rec, err := range g.shown(ctx, s.state.Session, probe.Skip) {
 		if err != nil {
 			return uiAnswer{}, err
 		}
-		st.Entry(rec, func(ev stream.Event) { probe.Show(ev, func(stream.Step) {}) })
 		if rec.Seq >= s.head.Seq {
 			break
 		}
@@ -197,12 +196,11 @@ func (g *Gateway) uiMessages(ctx context.Context, in *SessionPath) (*uiMessagesO
 
 // uiHistory reads the messages of a session.
 func (g *Gateway) uiHistory(ctx context.Context, s seen) (*uistream.History, error) {
-	h, st := uistream.NewHistory(s.state.Session), stream.New(stream.Cursor{})
-	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
+	h := uistream.NewHistory(s.state.Session)
+	for _, err := range g.shown(ctx, s.state.Session, h.Show) {
 		if err != nil {
 			return nil, err
 		}
-		st.Entry(rec, h.Show)
 	}
 	return h, nil
 }

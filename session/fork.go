@@ -12,11 +12,11 @@ import (
 
 // Fork completes the command that opens a fork: origin is the session that it continues, after the entry that head is
 // about. The fork gets the origin's transcript up to there, see Snapshot.Continuation, and its configuration; of the
-// command's own configuration, only the model and the agent count. Another agent brings its own prompt and settings.
+// command's own configuration, only the model and the agent count. Another agent has its own prompt and settings.
 //
 // In the middle of a round, the fork continues that round. Input that the origin was about to answer is not in the
-// transcript: the command has it, see ForkInput. What the origin used of its limits, its queued input, tools that were allowed for always, calls in the background and
-// an open task stay with the origin.
+// transcript: the command has it, see ForkInput. What the origin used of its limits, its queued input, tools that were
+// allowed for always, calls in the background and an open task stay with the origin.
 func Fork(c commands.OpenSession, origin *loop.State, head journal.Head) (commands.OpenSession, error) {
 	at, _ := c.Origin()
 	switch {
@@ -50,7 +50,7 @@ func ForkInput(origin *loop.State) []content.Item {
 // history returns what a fork begins with: a transcript, which may end in a round that goes on, and the input after it
 // that was about to be answered.
 func history(origin *loop.State) (transcript, waiting []content.Item, open bool) {
-	snap := SnapshotOf(origin, events.Hash{})
+	snap := project(origin, events.Hash{})
 	transcript, open = snap.Continuation()
 	end := len(transcript)
 	for origin.Turn != nil && end > 0 && transcript[end-1].Kind == content.User {

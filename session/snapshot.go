@@ -71,6 +71,15 @@ func unplaced(calls []loop.Call) (items []content.Item) {
 
 // SnapshotOf projects a state.
 func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
+	snap := project(s, hash)
+	if raw, err := snapshot.Encode(s); err == nil { // it fails only for state that no journal can hold
+		snap.State = raw
+	}
+	return snap
+}
+
+// project returns a snapshot without the encoded state.
+func project(s *loop.State, hash events.Hash) Snapshot {
 	f := s.Fork()
 	snap := Snapshot{
 		SessionID: f.Session, Seq: f.Seq, Hash: hash, Transcript: content.DetachItems(f.Transcript), PendingInput: pendingInput(&f),
@@ -85,9 +94,6 @@ func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
 	if f.Last != nil {
 		r := resultOf(f.Last)
 		snap.LastTurn = &r
-	}
-	if raw, err := snapshot.Encode(s); err == nil { // it fails only for state that no journal can hold
-		snap.State = raw
 	}
 	return snap
 }

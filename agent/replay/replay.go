@@ -80,7 +80,7 @@ func Run(ctx context.Context, records []journal.Record, cfg Config) (*Result, er
 		return nil, err
 	}
 	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }() // a session in memory
-	for i, t := range r.turns {
+	for _, t := range r.turns {
 		err := r.turn(ctx, s, t)
 		if errors.Is(err, errUndecided) {
 			break
@@ -88,10 +88,11 @@ func Run(ctx context.Context, records []journal.Record, cfg Config) (*Result, er
 		if err != nil {
 			return nil, err
 		}
-		if out, err := r.result(ctx, t.ends); err != nil || cfg.Stop && !out.Diff.Same {
+		if !cfg.Stop {
+			continue
+		}
+		if out, err := r.result(ctx, t.ends); err != nil || !out.Diff.Same {
 			return out, err
-		} else if i == len(r.turns)-1 {
-			break
 		}
 	}
 	if s.OpenTurn() != "" { // as in the journal, whose queued input nothing has accepted
@@ -110,6 +111,7 @@ type replay struct {
 	records []journal.Record
 	origin  engine.Replica // as it was after cfg.From, or when it opened
 	opened  int            // the index of the record after that
+	waiting []content.Item // input that the origin is about to answer
 	turns   []turn
 	queued  [][]content.Item // input that the journal's end has not accepted
 	tape    *tape
@@ -171,8 +173,8 @@ func (r *replay) read() (err error) {
 	}
 	if r.origin.State.Turn != nil {
 		r.turns = []turn{{open: true}}
-		if waiting := session.ForkInput(r.origin.State); len(waiting) > 0 {
-			r.turns[0] = turn{inputs: []input{{items: waiting}}}
+		if r.waiting = session.ForkInput(r.origin.State); len(r.waiting) > 0 {
+			r.turns[0] = turn{inputs: []input{{items: r.waiting}}}
 		}
 	}
 	return r.follow(from)
@@ -261,9 +263,7 @@ func (r *replay) start(ctx context.Context) (*session.Session, error) {
 	}
 	snap := session.SnapshotOf(r.origin.State, events.Hash{})
 	snap.Hash, snap.PendingInput, snap.Calls = r.origin.Head.Hash, nil, nil // a call that was running gets its recorded result
-	if r.origin.State.Turn != nil {
-		snap.Transcript = snap.Transcript[:len(snap.Transcript)-len(session.ForkInput(r.origin.State))]
-	}
+	snap.Transcript = snap.Transcript[:len(snap.Transcript)-len(r.waiting)]
 	if r.cfg.System != "" {
 		for len(snap.Transcript) > 0 && snap.Transcript[0].Kind == content.System {
 			snap.Transcript = snap.Transcript[1:]
@@ -344,7 +344,7 @@ func (r *replay) decide(ctx context.Context, s *session.Session, a events.Approv
 	case recorded:
 		return s.ResolveApproval(ctx, d)
 	}
-	d := session.Decision{Call: a.CallID, Reason: "nobody decides about live calls in this replay"}
+	d := session.Decision{Call: a.CallID, Reason: "no one decides about live calls in this replay"}
 	if r.cfg.Approver != nil {
 		var err error
 		if d.Approve, d.Reason, err = r.cfg.Approver.Approve(ctx, a); err != nil {
@@ -358,7 +358,7 @@ func (r *replay) decide(ctx context.Context, s *session.Session, a events.Approv
 // decisions about calls that have not run.
 func (r *replay) again() map[events.Kind]int {
 	st, n := r.origin.State, map[events.Kind]int{}
-	if len(st.Queue) > 0 || len(session.ForkInput(st)) > 0 {
+	if len(st.Queue) > 0 || len(r.waiting) > 0 {
 		n[events.KindInputQueued] = 1
 	}
 	if t := st.Turn; t != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/frozen"
 	"github.com/turnlog/turnlog/model/record"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/policy/permission"
@@ -24,30 +23,6 @@ import (
 )
 
 // frozen returns the journals that earlier releases wrote.
-func frozen(t *testing.T) map[string][]journal.Record {
-	t.Helper()
-	files, err := filepath.Glob("../../tests/replay/testdata/*.jsonl")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d journals, %v", len(files), err)
-	}
-	out := map[string][]journal.Record{}
-	for _, file := range files {
-		in, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for rec, err := range audit.Import(in) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
-			out[name] = append(out[name], rec)
-		}
-		_ = in.Close()
-	}
-	return out
-}
-
 // TestAnUnchangedSessionGoesAsItWent replays every frozen journal. It does not differ, unless it has what no replay
 // repeats, and says so.
 func TestAnUnchangedSessionGoesAsItWent(t *testing.T) {
@@ -57,7 +32,7 @@ func TestAnUnchangedSessionGoesAsItWent(t *testing.T) {
 
 func unchanged(t *testing.T) {
 	same := 0
-	for name, records := range frozen(t) {
+	for name, records := range frozen.Journals(t) {
 		out, err := replay.Run(t.Context(), records, replay.Config{})
 		switch {
 		case errors.Is(err, record.ErrNoReplies) && slices.Contains([]string{"partial", "mutator_fails"}, name):

@@ -1,6 +1,6 @@
 // Package origin checks that a fork begins with the history of the session that it continues.
 //
-// The one idea: a fork's journal has the history itself, and the hash of the origin's entry up to which it goes. So whoever
+// The one idea: a fork's journal has the history itself, and the hash of the origin's entry up to which it goes. So anyone who
 // has the origin's journal can fold it to that entry and compare; without it, the fork is still whole.
 package origin
 

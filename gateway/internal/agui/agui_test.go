@@ -1,51 +1,21 @@
 package agui
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/turnlog/turnlog/audit"
-	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
+	"github.com/turnlog/turnlog/gateway/internal/streamtest"
+	"github.com/turnlog/turnlog/internal/testing/frozen"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected events")
-
-// journals are recorded sessions of all kinds.
-const journals = "../../../tests/replay/testdata"
-
-func recorded(t *testing.T, name string) (all []journal.Record) {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(journals, name+".jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rec, err := range audit.Import(bytes.NewReader(raw)) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, rec)
-	}
-	return all
-}
-
-func line(t testing.TB, v any) string {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
+var update = golden.Flag()
 
 // reader is what a client makes of the events of runs.
 type reader struct {
@@ -59,7 +29,7 @@ type reader struct {
 // take changes the messages as the protocol says. Only what was begun goes on, and a run ends with nothing open.
 func (r *reader) take(e Event) {
 	r.t.Helper()
-	text := line(r.t, e)
+	text := golden.Line(r.t, e)
 	r.log = append(r.log, text)
 	var v struct {
 		Type, MessageID, ToolCallID, ToolCallName, ParentMessageID, Delta, Content, Role, StepName string
@@ -133,7 +103,9 @@ func (r *reader) take(e Event) {
 	case "TOOL_CALL_END":
 		mark(v.ToolCallID, false)
 	case "TOOL_CALL_RESULT":
-		i := slices.IndexFunc(r.messages, func(m Event) bool { return strings.Contains(line(r.t, m["toolCalls"]), `"`+v.ToolCallID+`"`) }) + 1
+		i := slices.IndexFunc(r.messages, func(m Event) bool {
+			return strings.Contains(golden.Line(r.t, m["toolCalls"]), `"`+v.ToolCallID+`"`)
+		}) + 1
 		for i < len(r.messages) && r.messages[i]["role"] == "tool" {
 			i++
 		}
@@ -165,7 +137,7 @@ func TestRecordedJournalsHaveTheseRuns(t *testing.T) {
 	for _, name := range []string{"approvals", "open_approval", "plain", "cancel", "fail_run", "partial", "replies", "model_lost", "limits", "background", "users", "tools"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := recorded(t, name)
+			all := frozen.Journal(t, name)
 			var b strings.Builder
 			for turn := 1; ; turn++ {
 				part := 1
@@ -183,66 +155,25 @@ func TestRecordedJournalsHaveTheseRuns(t *testing.T) {
 			for _, rec := range all { // a client may come back after any entry
 				run := Rejoin("s", "again", rec.Seq)
 				r := read(t, all, run, []Event{{"id": "what was lost", "role": "assistant"}})
-				if got, want := line(t, r.messages), line(t, run.messages); got != want || !run.over && run.current.Over() {
+				if got, want := golden.Line(t, r.messages), golden.Line(t, run.messages); got != want || !run.over && run.current.Over() {
 					t.Errorf("after %d: %s, want %s", rec.Seq, got, want)
 				}
 				if rec.Seq == all[len(all)-1].Seq {
 					fmt.Fprintln(&b, strings.Join(r.log, "\n"))
 				}
 			}
-			golden := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil || string(want) != b.String() {
-				t.Errorf("%v; go test -update; %s", err, b.String())
-			}
+			golden.Check(t, *update, filepath.Join("testdata", name+".txt"), b.String())
 		})
 	}
-}
-
-// entries are those of a turn whose first attempt fails after half of its text.
-func entries() (all []journal.Record) {
-	turn := content.TurnIDFor(1)
-	for i, list := range [][]events.Event{
-		{events.TurnStarted{Turn: turn}, events.RoundStarted{Turn: turn, Round: 1}, events.ModelCallStarted{Turn: turn, Round: 1, Attempt: 1}},
-		{events.ModelCallFailed{Turn: turn, Round: 1, Attempt: 1}, events.ModelCallStarted{Turn: turn, Round: 1, Attempt: 2}},
-		{events.InputQueued{Items: []content.Item{content.UserText("and")}}},
-		{
-			events.ReplyRecorded{Turn: turn, Round: 1, Attempt: 2, Items: []content.Item{content.AssistantText("Grüße an alle")}},
-			events.TurnFinished{Turn: turn, FinishReason: content.Completed},
-		},
-	} {
-		all = append(all, journal.Record{Head: journal.Head{Seq: uint64(i + 1), Guard: uint64(i + 1)}, Entry: events.Entry{Events: list}})
-	}
-	return all
-}
-
-func delta(attempt, after int, op content.DeltaOp, text string) events.ContentDelta {
-	return events.ContentDelta{Turn: "turn-1", Round: 1, Attempt: attempt, After: after + 1, Delta: content.Delta{Op: op, Kind: content.TextKind, Text: text}}
 }
 
 // TestAReaderGetsTheExactTextWhereverItJoins has readers join a turn whose fragments come live, also in the middle of a text.
 func TestAReaderGetsTheExactTextWhereverItJoins(t *testing.T) {
 	t.Parallel()
 	for _, run := range []*Run{NewRun("s", "r", 1, 1, 1), Rejoin("s", "r", 1), Rejoin("s", "r", 2), Rejoin("s", "r", 3)} {
-		all, st, r := entries(), stream.New(stream.Cursor{}), &reader{t: t}
-		show := func(ev stream.Event) { run.Show(ev, r.take) }
-		st.Entry(all[0], show)
-		st.Live(delta(1, 0, content.BeginPart, ""), show)
-		st.Live(delta(1, 0, content.AppendPart, "Hal"), show)
-		st.Entry(all[1], show)
-		st.Live(delta(2, 0, content.BeginPart, ""), show)
-		for i, c := range "Grüße" {
-			st.Live(delta(2, i, content.AppendPart, string(c)), show)
-		}
-		st.Entry(all[2], show)
-		st.Live(delta(2, len("Grüße"), content.AppendPart, " an"), show)
-		st.Entry(all[3], show)
-		if got := line(t, r.messages); got != `[{"content":"Grüße an alle","id":"t1-r1-a2","role":"assistant"}]` || !run.over {
+		r := &reader{t: t}
+		streamtest.Live(func(ev stream.Event) { run.Show(ev, r.take) })
+		if got := golden.Line(t, r.messages); got != `[{"content":"Grüße an alle","id":"t1-r1-a2","role":"assistant"}]` || !run.over {
 			t.Errorf("%s\n%s", got, strings.Join(r.log, "\n"))
 		}
 	}
@@ -260,7 +191,7 @@ func TestOnlyWhatIsNewInARequestCounts(t *testing.T) {
 	const hi = `{"id":"1","role":"user","content":"Hi"}`
 	r, err := parse(hi, `{"id":"2","role":"assistant","toolCalls":[]}`, `{"id":"3","role":"tool","content":"x","toolCallId":"c"}`,
 		`{"id":"4","role":"user","content":[{"type":"text","text":"And"},{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png"}}]}`)
-	if err != nil || line(t, r.Said) != `["Hi"]` || r.ID != "4" || r.Input.Text() != "And" || string(r.Input.Parts[1].Media.Bytes) != "hi" {
+	if err != nil || golden.Line(t, r.Said) != `["Hi"]` || r.ID != "4" || r.Input.Text() != "And" || string(r.Input.Parts[1].Media.Bytes) != "hi" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r, err = parse(hi, `{"id":"2","role":"assistant","content":"x"}`); err != nil || r.Input != nil || len(r.Said) != 1 {
@@ -285,8 +216,8 @@ func TestOnlyWhatIsNewInARequestCounts(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &a); err != nil {
 			t.Fatal(err)
 		}
-		if d, err := a.Decision(); (err != nil) != (want == "") || err == nil && line(t, d) != want {
-			t.Errorf("%s: %s, %v", text, line(t, d), err)
+		if d, err := a.Decision(); (err != nil) != (want == "") || err == nil && golden.Line(t, d) != want {
+			t.Errorf("%s: %s, %v", text, golden.Line(t, d), err)
 		}
 	}
 }

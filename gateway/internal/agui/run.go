@@ -240,8 +240,6 @@ func (r *Run) finishTurn(e stream.Ended) {
 			out["message"], out["code"] = e.Failed.Message, e.Failed.Code
 		}
 		r.end(out)
-	case content.Completed, content.ToolCalls, content.MaxTokens, content.Blocked, content.Limit, content.Compaction, content.Other:
-		r.finish(Event{"type": "success"}, e.Reason)
 	default:
 		r.finish(Event{"type": "success"}, e.Reason)
 	}

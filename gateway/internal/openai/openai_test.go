@@ -1,41 +1,19 @@
 package openai
 
 import (
-	"bytes"
-	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/turnlog/turnlog/audit"
-	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
+	"github.com/turnlog/turnlog/gateway/internal/streamtest"
+	"github.com/turnlog/turnlog/internal/testing/frozen"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected events")
-
-// journals are recorded sessions of all kinds.
-const journals = "../../../tests/replay/testdata"
-
-func recorded(t *testing.T, name string) (all []journal.Record) {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(journals, name+".jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rec, err := range audit.Import(bytes.NewReader(raw)) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, rec)
-	}
-	return all
-}
+var update = golden.Flag()
 
 // follow returns the events of a response after a number.
 func follow(all []journal.Record, id ID, after int64) (out []Event, r *Responses) {
@@ -47,21 +25,12 @@ func follow(all []journal.Record, id ID, after int64) (out []Event, r *Responses
 	return out, r
 }
 
-func line(t *testing.T, v any) string {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
 func TestRecordedJournalsHaveTheseResponses(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"approvals", "open_approval", "plain", "cancel", "fail_run", "partial", "replies", "model_lost", "limits", "background"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := recorded(t, name)
+			all := frozen.Journal(t, name)
 			var b strings.Builder
 			for turn := 1; ; turn++ {
 				part := 1
@@ -73,13 +42,13 @@ func TestRecordedJournalsHaveTheseResponses(t *testing.T) {
 					}
 					fmt.Fprintf(&b, "# %s\n", id)
 					for i, e := range list {
-						fmt.Fprintf(&b, "%s\n", line(t, e.Data))
+						fmt.Fprintf(&b, "%s\n", golden.Line(t, e.Data))
 						if i > 0 && e.Sequence <= list[i-1].Sequence {
 							t.Errorf("%s: number %d after %d", id, e.Sequence, list[i-1].Sequence)
 						}
 						rest, again := follow(all, id, e.Sequence)
-						if line(t, rest) != line(t, list[i+1:]) && i+1 < len(list) || line(t, again.Response()) != line(t, r.Response()) {
-							t.Errorf("%s: after %d: %s, want %s", id, e.Sequence, line(t, rest), line(t, list[i+1:]))
+						if golden.Line(t, rest) != golden.Line(t, list[i+1:]) && i+1 < len(list) || golden.Line(t, again.Response()) != golden.Line(t, r.Response()) {
+							t.Errorf("%s: after %d: %s, want %s", id, e.Sequence, golden.Line(t, rest), golden.Line(t, list[i+1:]))
 						}
 					}
 				}
@@ -90,57 +59,14 @@ func TestRecordedJournalsHaveTheseResponses(t *testing.T) {
 				s := stream.New(stream.Cursor{})
 				for _, rec := range all {
 					s.Entry(rec, func(ev stream.Event) {
-						c.Show(ev, func(chunk map[string]any) { fmt.Fprintf(&b, "%s\n", line(t, chunk)) })
+						c.Show(ev, func(chunk map[string]any) { fmt.Fprintf(&b, "%s\n", golden.Line(t, chunk)) })
 					})
 				}
-				fmt.Fprintf(&b, "%s\n%s\n", line(t, c.Completion()), line(t, c.Failed()))
+				fmt.Fprintf(&b, "%s\n%s\n", golden.Line(t, c.Completion()), golden.Line(t, c.Failed()))
 			}
-			golden := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil || string(want) != b.String() {
-				t.Errorf("%v; go test -update; %s", err, b.String())
-			}
+			golden.Check(t, *update, filepath.Join("testdata", name+".txt"), b.String())
 		})
 	}
-}
-
-// entries are those of a turn whose first attempt fails after half of its text.
-func entries() (all []journal.Record) {
-	turn := content.TurnIDFor(1)
-	for i, list := range [][]events.Event{
-		{events.TurnStarted{Turn: turn}, events.RoundStarted{Turn: turn, Round: 1}, events.ModelCallStarted{Turn: turn, Round: 1, Attempt: 1}},
-		{events.ModelCallFailed{Turn: turn, Round: 1, Attempt: 1}, events.ModelCallStarted{Turn: turn, Round: 1, Attempt: 2}},
-		{
-			events.ReplyRecorded{Turn: turn, Round: 1, Attempt: 2, Items: []content.Item{content.AssistantText("Grüße an alle")}},
-			events.TurnFinished{Turn: turn, FinishReason: content.Completed},
-		},
-	} {
-		all = append(all, journal.Record{Head: journal.Head{Seq: uint64(i + 1), Guard: uint64(i + 1)}, Entry: events.Entry{Events: list}})
-	}
-	return all
-}
-
-func delta(attempt, after int, op content.DeltaOp, text string) events.ContentDelta {
-	return events.ContentDelta{Turn: "turn-1", Round: 1, Attempt: attempt, After: after + 1, Delta: content.Delta{Op: op, Kind: content.TextKind, Text: text}}
-}
-
-// live is what a reader receives that is there from the beginning.
-func live(show func(stream.Event)) {
-	all, s := entries(), stream.New(stream.Cursor{})
-	s.Entry(all[0], show)
-	s.Live(delta(1, 0, content.BeginPart, ""), show)
-	s.Live(delta(1, 0, content.AppendPart, "Hal"), show)
-	s.Entry(all[1], show)
-	s.Live(delta(2, 0, content.BeginPart, ""), show)
-	for i, r := range "Grüße an" {
-		s.Live(delta(2, i, content.AppendPart, string(r)), show)
-	}
-	s.Entry(all[2], show)
 }
 
 func TestAReaderContinuesAnywhereWithTheExactText(t *testing.T) {
@@ -148,7 +74,7 @@ func TestAReaderContinuesAnywhereWithTheExactText(t *testing.T) {
 	id := ID{"s", 1, 1}
 	var list []Event
 	r := NewResponses(id, "m", -1)
-	live(func(ev stream.Event) { r.Show(ev, func(e Event) { list = append(list, e) }) })
+	streamtest.Live(func(ev stream.Event) { r.Show(ev, func(e Event) { list = append(list, e) }) })
 	text := func(list []Event) (out string) {
 		for _, e := range list {
 			switch e.Type {
@@ -161,13 +87,13 @@ func TestAReaderContinuesAnywhereWithTheExactText(t *testing.T) {
 		return out
 	}
 	for i, e := range list {
-		rest, again := follow(entries(), id, e.Sequence)
+		rest, again := follow(streamtest.Entries(), id, e.Sequence)
 		got := append(append([]Event{}, list[:i+1]...), rest...)
-		if text(got) != "Grüße an alle" || len(rest) > 0 && rest[0].Sequence <= e.Sequence {
-			t.Errorf("after %d (%s): %q, %s", e.Sequence, e.Type, text(got), line(t, rest))
+		if text(got) != streamtest.Text || len(rest) > 0 && rest[0].Sequence <= e.Sequence {
+			t.Errorf("after %d (%s): %q, %s", e.Sequence, e.Type, text(got), golden.Line(t, rest))
 		}
-		if line(t, again.Response()) != line(t, r.Response()) {
-			t.Errorf("response %s, want %s", line(t, again.Response()), line(t, r.Response()))
+		if golden.Line(t, again.Response()) != golden.Line(t, r.Response()) {
+			t.Errorf("response %s, want %s", golden.Line(t, again.Response()), golden.Line(t, r.Response()))
 		}
 	}
 }
@@ -175,7 +101,7 @@ func TestAReaderContinuesAnywhereWithTheExactText(t *testing.T) {
 func TestAChatContinuesOnlyWhatItSaid(t *testing.T) {
 	t.Parallel()
 	c, text := NewChat("s", 1, "m"), ""
-	live(func(ev stream.Event) {
+	streamtest.Live(func(ev stream.Event) {
 		c.Show(ev, func(chunk map[string]any) {
 			if s, ok := chunk["choices"].([]object)[0]["delta"].(object)["content"].(string); ok {
 				text += s

@@ -17,7 +17,8 @@ type Event struct {
 }
 
 // A sequence number is an entry, counted from that with which the turn starts, and a place after it: the numbers of
-// what the entry says come before those of the pieces of a reply that follows it.
+// what the entry says come before those of the pieces of a reply whose attempt it starts. Other entries may follow
+// while the pieces come: the numbers do not depend on them, since in the journal they are before the whole reply.
 const (
 	entryShift  = 33
 	pieceStart  = 1 << 20
@@ -38,16 +39,17 @@ type Responses struct {
 	over    bool   // the response is complete
 	created content.Time
 
-	output []*item
-	asked  []events.Approval          // with which the response ended
-	calls  map[*stream.ToolCall]*item // of the round, in all parts
-	held   int                        // items of output before the attempt in flight
-	flight uint64                     // entry that starts the attempt in flight; 0: none
-	usage  content.Usage
-	status string
-	failed *events.RunFailed
-	reason content.FinishReason
-	yield  func(Event)
+	output  []*item
+	asked   []events.Approval          // with which the response ended
+	calls   map[*stream.ToolCall]*item // of the round, in all parts
+	held    int                        // items of output before the attempt in flight
+	attempt uint64                     // entry that starts the last attempt
+	flight  bool                       // that attempt has neither ended nor been taken back
+	usage   content.Usage
+	status  string
+	failed  *events.RunFailed
+	reason  content.FinishReason
+	yield   func(Event)
 }
 
 // NewResponses returns the projection onto a response, without the events up to a sequence number. model is what
@@ -83,7 +85,7 @@ func (r *Responses) Show(ev stream.Event, yield func(Event)) (over bool) {
 	case ev.Void != nil:
 		r.at(r.entry+1, 0)
 	case ev.Piece != nil:
-		r.at(ev.Cursor.Entry, pieceStart+int64(ev.Cursor.Offset)*pieceFactor)
+		r.at(r.attempt, pieceStart+int64(ev.Cursor.Offset)*pieceFactor)
 	}
 	r.turn.Show(ev, r.step)
 	return r.over
@@ -125,7 +127,7 @@ func (r *Responses) step(step stream.Step) {
 	case stream.RoundBegan:
 		r.calls = make(map[*stream.ToolCall]*item)
 	case stream.AttemptBegan:
-		r.held, r.flight = len(r.output), r.entry
+		r.held, r.attempt, r.flight = len(r.output), r.entry, true
 	case stream.AttemptFailed:
 		r.missed(e.Call)
 	case stream.Grown:
@@ -133,7 +135,7 @@ func (r *Responses) step(step stream.Step) {
 	case stream.Voided:
 		r.void(e.Call)
 	case stream.Replied:
-		r.flight = 0
+		r.flight = false
 	case stream.CallStarted:
 		if it := r.calls[e.Call]; it != nil {
 			r.emit("response.mcp_call.in_progress", object{"output_index": it.index, "item_id": it.id})
@@ -317,20 +319,20 @@ func (r *Responses) commit(it *item) {
 
 // void takes the pieces of an attempt back, which ends with the next entry.
 func (r *Responses) void(c stream.Call) {
-	r.output, r.flight = r.output[:min(r.held, len(r.output))], 0
+	r.output, r.flight = r.output[:min(r.held, len(r.output))], false
 	r.emit("turnlog.void", object{"output_index": r.held, "round": c.Round, "attempt": c.Attempt})
 }
 
 // missed tells a client about a void attempt of which it got pieces before it came here.
 func (r *Responses) missed(c stream.Call) {
-	if r.flight == 0 {
+	if !r.flight {
 		return
 	}
 	next := r.number
-	r.at(r.flight, pieceStart)
+	r.at(r.attempt, pieceStart)
 	began := r.number
 	if r.at(r.entry, 0); began < r.after && r.after < r.number {
 		r.emit("turnlog.void", object{"output_index": r.held, "round": c.Round, "attempt": c.Attempt})
 	}
-	r.number, r.flight = next, 0
+	r.number, r.flight = next, false
 }

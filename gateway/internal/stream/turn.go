@@ -175,6 +175,9 @@ func (t *Turn) Over() bool { return t.over }
 // Calls returns the calls of the round.
 func (t *Turn) Calls() []*ToolCall { return t.calls }
 
+// Skip takes an event of the stream, only for where it leads.
+func (t *Turn) Skip(ev Event) { t.Show(ev, func(Step) {}) }
+
 // Show takes an event of the stream and yields the steps that follow.
 func (t *Turn) Show(ev Event, yield func(Step)) {
 	switch {

@@ -232,8 +232,6 @@ func (s *Stream) end(e stream.Ended) {
 	case content.Errored, content.Terminated:
 		s.finish("error", e.Reason)
 		s.fail(e)
-	case content.Compaction, content.Other:
-		s.finish("other", e.Reason)
 	default:
 		s.finish("other", e.Reason)
 	}

@@ -2,6 +2,7 @@
 package golden
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"testing"
@@ -30,4 +31,14 @@ func Check(t testing.TB, update bool, path, got string) {
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got), run with -update and review the diff:\n%s", path, diff)
 	}
+}
+
+// Line returns a value as one line of JSON.
+func Line(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -31,7 +31,7 @@ func Replay(a *app.App) *cobra.Command {
 its recorded replies or with another model or prompt. Calls that the session made get their recorded results and
 decisions: they are the same if the tool and the arguments are. So nothing runs, and nothing is asked.
 
-A call that is not recorded fails, and its model is told so. With --live it runs, with the tools of --tools, --mcp
+A call that is not recorded fails, and its model sees the error. With --live it runs, with the tools of --tools, --mcp
 and --tool-manifest, as in "turnlog run"; one that does more than read needs --yes, too. Give these flags also
 without --live if another model has to know what the tools are for: a journal does not have their descriptions.
 

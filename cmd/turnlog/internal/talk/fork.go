@@ -27,7 +27,7 @@ func Fork(a *app.App) *cobra.Command {
 the ID of the new session. The other session stays as it is. "observer events SESSION" lists its entries.
 
 The fork has the origin's transcript up to there, its model, its agent and its settings. --model and --agent
-replace these; another agent brings its own prompt. If the entry is in the middle of a round, the fork
+replace these; another agent has its own prompt. If the entry is in the middle of a round, the fork
 continues that round: calls with a result keep it, calls that were running count as unknown and do not run again,
 and the others are checked, asked about and run by the fork. What the origin used of its limits, queued input,
 approvals for always, background calls and an open task stay with the origin.

@@ -11,45 +11,21 @@ import (
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/logtest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
-	"github.com/turnlog/turnlog/jetstream/signers"
 )
 
-// keyed is a world with a directory of keys.
+// keyed is a world with a key in its directory.
 type keyed struct {
-	*world
+	*logtest.World
 
-	root *keys.Signer
-	key  string
-	last uint64 // logged
+	key string
 }
 
 // version returns a version of the directory, whose key has a revocation.
 func (w *keyed) version(n uint64, r *keys.Revocation) *keys.Directory {
 	w.Helper()
-	d := &keys.Directory{Cell: "turnlog", Version: n, At: content.Time(n), Keys: []keys.Key{
-		{Public: w.key, Roles: []keys.Role{keys.Driver}, Name: "node-1", From: 1, Revoked: r},
-	}}
-	_, err := d.Sign(w.root)
-	natstest.Must(w, err)
-	return d
-}
-
-func (w *keyed) publish(d *keys.Directory) {
-	w.Helper()
-	raw, err := d.Sign(w.root)
-	natstest.Must(w, err)
-	natstest.Must(w, signers.Publish(w.Context(), w.cell, d.Version, raw))
-}
-
-// list logs versions.
-func (w *keyed) list(some ...*keys.Directory) {
-	w.Helper()
-	var texts [][]byte
-	for _, d := range some {
-		texts, w.last = append(texts, headlog.ListingOf(d, w.root.Public(), w.last).Text()), d.Version
-	}
-	w.logTexts(texts)
+	return w.Directory(n, keys.Key{Public: w.key, Roles: []keys.Role{keys.Driver}, Name: "node-1", From: 1, Revoked: r})
 }
 
 // TestEveryVersionOfTheKeysMustBeTheOneThatWasLogged has falsified directories of keys.
@@ -58,7 +34,7 @@ func TestEveryVersionOfTheKeysMustBeTheOneThatWasLogged(t *testing.T) {
 	ended := func(at content.Time, size int64, stolen bool) *keys.Revocation {
 		r := &keys.Revocation{At: at, Size: size, Stolen: stolen}
 		if size > 0 {
-			r.Log = "example.com/log"
+			r.Log = logtest.Origin
 		}
 		return r
 	}
@@ -72,85 +48,82 @@ func TestEveryVersionOfTheKeysMustBeTheOneThatWasLogged(t *testing.T) {
 		"control":                {func(*keyed) *keys.Directory { return nil }, "", ""},
 		"control: the one shown": {func(w *keyed) *keys.Directory { return w.version(1, nil) }, "", ""},
 		"an older one shown": {func(w *keyed) *keys.Directory {
-			w.publish(w.version(2, nil))
-			w.list(w.version(2, nil))
+			w.Publish(w.version(2, nil))
+			w.List(w.version(2, nil))
 			return w.version(1, nil)
 		}, verdict.RolledBack, "version 1 of the directory of keys: it was shown to you"},
 		"one that no log has shown": {func(w *keyed) *keys.Directory { return w.version(2, nil) }, verdict.Missing, "shown to you, but the log does not have it"},
 		"another one shown":         {func(w *keyed) *keys.Directory { return w.version(1, ended(5, 0, true)) }, verdict.Replaced, "another one was shown to you"},
-		"one is hidden":             {func(w *keyed) *keys.Directory { w.list(w.version(2, nil)); return nil }, verdict.Missing, "the deployment does not show it"},
+		"one is hidden":             {func(w *keyed) *keys.Directory { w.List(w.version(2, nil)); return nil }, verdict.Missing, "the deployment does not show it"},
 		"two of one version": {func(w *keyed) *keys.Directory {
-			w.list(w.version(1, ended(5, 0, true)))
+			w.List(w.version(1, ended(5, 0, true)))
 			return nil
 		}, verdict.Replaced, "two directories were shown"},
 		"one was left out": {func(w *keyed) *keys.Directory {
-			w.publish(w.version(2, nil))
-			w.publish(w.version(3, nil))
-			w.list(w.version(3, nil))
+			w.Publish(w.version(2, nil))
+			w.Publish(w.version(3, nil))
+			w.List(w.version(3, nil))
 			return nil
 		}, verdict.Missing, "the log has only later ones"},
 		"an earlier one later": {func(w *keyed) *keys.Directory {
-			w.publish(w.version(3, nil))
-			w.publish(w.version(2, nil))
-			w.list(w.version(3, nil), w.version(2, nil))
+			w.Publish(w.version(3, nil))
+			w.Publish(w.version(2, nil))
+			w.List(w.version(3, nil), w.version(2, nil))
 			return nil
 		}, verdict.RolledBack, "it was logged after version 3"},
 		"a theft is taken back": {func(w *keyed) *keys.Directory {
 			stolen := w.version(2, ended(5, 0, true))
-			w.publish(stolen)
-			w.publish(w.version(3, nil))
-			w.list(stolen, w.version(3, nil))
+			w.Publish(stolen)
+			w.Publish(w.version(3, nil))
+			w.List(stolen, w.version(3, nil))
 			return nil
 		}, verdict.RolledBack, "changes key"},
 		"control: retired": {func(w *keyed) *keys.Directory {
 			d := w.version(2, ended(late, 0, false))
-			w.publish(d)
-			w.list(d)
+			w.Publish(d)
+			w.List(d)
 			return nil
 		}, "", ""},
 		"control: stolen long ago": {func(w *keyed) *keys.Directory {
 			d := w.version(2, ended(5, 1, true))
-			w.publish(d)
-			w.list(d)
+			w.Publish(d)
+			w.List(d)
 			return nil
 		}, "", ""},
 		"a retirement is dated back": {func(w *keyed) *keys.Directory {
 			d := w.version(2, ended(5, 0, false))
-			w.publish(d)
-			w.list(d)
+			w.Publish(d)
+			w.List(d)
 			return nil
 		}, verdict.Forged, "that was dated back"},
 		"a size that the log did not have": {func(w *keyed) *keys.Directory {
 			d := w.version(2, ended(5, 9, true))
-			w.publish(d)
-			w.list(d)
+			w.Publish(d)
+			w.List(d)
 			return nil
 		}, verdict.Forged, "at size 9 of the log, which had 3 leaves then"},
 		"a leaf that hides the one before": {func(w *keyed) *keys.Directory {
-			w.publish(w.version(2, nil))
-			w.publish(w.version(3, nil))
-			w.list(w.version(2, nil))
-			w.last = 1
-			w.list(w.version(3, nil))
+			w.Publish(w.version(2, nil))
+			w.Publish(w.version(3, nil))
+			w.List(w.version(2, nil))
+			w.ListAfter(1, w.version(3, nil))
 			return nil
 		}, verdict.Forged, "names version 1 as the one before, and that is version 2"},
 		"control: another root": {func(w *keyed) *keys.Directory {
-			w.logTexts([][]byte{headlog.Listing{Cell: "turnlog", Root: "OTHER", Version: 1, Hash: events.HashOf(nil)}.Text()})
+			w.AddTexts(headlog.Listing{Cell: "turnlog", Root: "OTHER", Version: 1, Hash: events.HashOf(nil)}.Text())
 			return nil
 		}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			root, err := keys.NewRoot()
-			natstest.Must(t, err)
 			node, err := keys.New()
 			natstest.Must(t, err)
-			w := &keyed{newWorld(t), root, node.Public(), 0}
-			w.publish(w.version(1, nil))
-			w.list(w.version(1, nil))
-			w.log(w.leaf("s-1"), w.leaf("s-2"))
+			w := &keyed{logtest.New(t, natstest.Connect(t, natstest.Start(t))), node.Public()}
+			w.Publish(w.version(1, nil))
+			w.List(w.version(1, nil))
+			w.Add(w.Leaf("s-1"), w.Leaf("s-2"))
 			shown := tt.falsify(w)
-			got, err := completeness.Check(t.Context(), w.cell, w.policy, nil, completeness.Keys{Root: root.Public(), Shown: shown})
+			got, err := completeness.Check(t.Context(), w.Cell, w.Policy, nil, completeness.Keys{Root: w.Root.Public(), Shown: shown})
 			if err != nil {
 				t.Fatal(err)
 			}

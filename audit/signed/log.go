@@ -41,13 +41,13 @@ type Log struct {
 
 // Newest returns the newest version of the directory, given or logged. What contradicts it is a fault, and a warning says
 // that what was given is older.
-func (l *Log) Newest(given *keys.Directory) (newest *keys.Directory, faults, warnings []verdict.Fault) {
+func (l *Log) Newest(given []*keys.Directory) (newest *keys.Directory, faults, warnings []verdict.Fault) {
 	if l == nil {
-		return given, nil, nil
+		l = &Log{}
 	}
-	all := slices.Clone(l.Listed)
-	if given != nil {
-		all = append(all, Listed{Directory: given})
+	all, latest := slices.Clone(l.Listed), uint64(0)
+	for _, d := range given {
+		all, latest = append(all, Listed{Directory: d}), max(latest, d.Version)
 	}
 	slices.SortStableFunc(all, func(a, b Listed) int { return int(a.Directory.Version) - int(b.Directory.Version) }) //nolint:gosec // versions are small
 	for _, v := range all {
@@ -71,9 +71,9 @@ func (l *Log) Newest(given *keys.Directory) (newest *keys.Directory, faults, war
 			}
 		}
 	}
-	if given != nil && given.Version < newest.Version {
+	if len(given) > 0 && latest < newest.Version {
 		warnings = append(warnings, verdict.Fault{
-			Kind: verdict.RolledBack, What: fmt.Sprintf("the directory of keys that was given is version %d, and the proof has version %d, which is used", given.Version, newest.Version),
+			Kind: verdict.RolledBack, What: fmt.Sprintf("the directory of keys that was given is version %d, and the proof has version %d, which is used", latest, newest.Version),
 		})
 	}
 	return newest, faults, warnings

@@ -59,20 +59,23 @@ func (f *signatureFlags) check(offline bool) error {
 	return nil
 }
 
-// directory returns the directory of keys, or nil if signatures are not checked.
-func (f *signatureFlags) directory(ctx context.Context, cell *cli.Cell) (*keys.Directory, error) {
-	if f.root == "" {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	if f.file == "" && cell == nil {
-		return nil, nil //nolint:nilnil // a proof may have it
+// directories returns the directory of keys: all versions that a deployment has, or that of the file. There is none if
+// signatures are not checked, and perhaps none without a deployment: then a proof may have it.
+func (f *signatureFlags) directories(ctx context.Context, cell *cli.Cell) (all []*keys.Directory, err error) {
+	if f.root == "" || f.file == "" && cell == nil {
+		return nil, nil
 	}
 	if f.file == "" {
-		d, err := signers.Open(ctx, cell.Cell, f.root)
-		if err != nil {
-			return nil, err
+		for v, err := range signers.Versions(ctx, cell.Cell, f.root, 0) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, v.Directory)
 		}
-		return d.Newest(), nil
+		if len(all) == 0 {
+			err = signers.None(cell.Cell, f.root)
+		}
+		return all, err
 	}
 	raw, err := textfile.ReadFile(f.file, keys.MaxDirectory)
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
@@ -88,7 +91,20 @@ func (f *signatureFlags) directory(ctx context.Context, cell *cli.Cell) (*keys.D
 	if err != nil {
 		return nil, cli.Usage("--keys %s: %w", f.file, err)
 	}
-	return d, nil
+	return []*keys.Directory{d}, nil
+}
+
+// directory returns the newest version of directories, or nil if there is none.
+func (f *signatureFlags) directory(ctx context.Context, cell *cli.Cell) (*keys.Directory, error) {
+	all, err := f.directories(ctx, cell)
+	if err != nil {
+		return nil, err
+	}
+	newest, faults, _ := (*signed.Log)(nil).Newest(all)
+	if len(faults) > 0 {
+		err = &cli.ExitError{Code: cli.CodeFailed, Err: &verdict.FaultError{Fault: faults[0]}}
+	}
+	return newest, err
 }
 
 // currentKeys follows the directory of keys while it changes.

@@ -86,6 +86,37 @@ func TestAnUnsignedJournalIsSaidToBeUnsigned(t *testing.T) {
 	}
 }
 
+// TestContradictionsOfTheRootAreFaults has a root that takes back what it signed before.
+func TestContradictionsOfTheRootAreFaults(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(d *keys.Directory){
+		"a key of another owner": func(d *keys.Directory) { d.Keys[0].Name = "node-2" },
+		"a key that is gone":     func(d *keys.Directory) { d.Keys[0].Public = must(keys.New()).Public() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLedger(t)
+			l.list(l.version(1, nil))
+			l.session("s-42").turn()
+			d := l.version(2, nil)
+			change(d)
+			if err := signers.Publish(t.Context(), l.deployment.cell, d.Version, must(d.Sign(l.root))); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{{"verify", "s-42"}, {"verify", "--all"}} {
+				code, out, errs := l.observe(append(args, "--keys-root", l.root.Public())...)
+				if code != 1 || !strings.Contains(out, "s-42") || !strings.Contains(errs, "rolled-back: directory of keys was rolled back: version 2 changes key ") {
+					t.Errorf("%v = %d %q\n%s", args, code, errs, out)
+				}
+			}
+			code, out, errs := l.observe("verify", "s-42", "--keys-root", l.root.Public(), "-o", "json")
+			if code != 1 || !strings.Contains(out, `"kind": "rolled-back"`) {
+				t.Errorf("verify -o json = %d %q\n%s", code, errs, out)
+			}
+		})
+	}
+}
+
 func TestAFalseSignatureInAnExportIsAFault(t *testing.T) {
 	t.Parallel()
 	d := deploySigned(t)

@@ -106,11 +106,12 @@ func (v *verifier) prove(by *headlog.Policy, name string, text []byte) {
 
 // chooseKeys decides by which version of the directory of keys signatures are judged: the newest one, of those that were
 // given or are in proofs.
-func (v *verifier) chooseKeys(ctx context.Context, cell *cli.Cell) (err error) {
-	if v.keys, err = v.signatures.directory(ctx, cell); err != nil || v.signatures.root == "" {
+func (v *verifier) chooseKeys(ctx context.Context, cell *cli.Cell) error {
+	given, err := v.signatures.directories(ctx, cell)
+	if err != nil || v.signatures.root == "" {
 		return err
 	}
-	v.keys, v.keyFaults, v.keyWarnings = v.log.Newest(v.keys)
+	v.keys, v.keyFaults, v.keyWarnings = v.log.Newest(given)
 	if v.keys == nil && !slices.ContainsFunc(v.proofs, func(p proved) bool { return p.fault != nil }) {
 		return cli.Usage("--file needs --keys to check signatures, since no proof has the directory of this root that witnesses saw: \"turnlog keys init\" keeps a file \"directory\"")
 	}

@@ -119,9 +119,14 @@ func Open(ctx context.Context, cell *jetstream.Cell, root string) (*Directory, e
 		return nil, err
 	}
 	if d.Newest() == nil {
-		return nil, fmt.Errorf("keys of cell %s: %w: turnlog keys publish does that (root %s)", cell.Namespace(), ErrNone, root)
+		return nil, None(cell, root)
 	}
 	return d, nil
+}
+
+// None returns an error that says what to do about ErrNone.
+func None(cell *jetstream.Cell, root string) error {
+	return fmt.Errorf("keys of cell %s: %w: turnlog keys publish does that (root %s)", cell.Namespace(), ErrNone, root)
 }
 
 // Newest returns the newest version that was read.

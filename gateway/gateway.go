@@ -66,6 +66,7 @@ type Gateway struct {
 	api     huma.API
 	mux     *http.ServeMux
 	handler http.Handler
+	mcp     *mcpServers
 
 	closing context.Context //nolint:containedctx // ends every stream when Serve ends
 	close   context.CancelFunc
@@ -122,6 +123,7 @@ func (g *Gateway) routes() {
 	g.openaiRoutes()
 	g.uiRoutes()
 	g.aguiRoutes()
+	g.mcpRoutes()
 }
 
 // others answers requests that are not for the API: for the page, and for what there is not.
@@ -172,6 +174,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		g.log.Warn("requests cut off", zap.Error(errors.Join(err, srv.Close())))
 	}
 	<-served //nolint:errcheck // http.ErrServerClosed
+	g.mcp.end()
 	return nil
 }
 

@@ -80,7 +80,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		if g.enter(w, r) {
 			return
 		}
-		if g.disconnected() && (strings.HasPrefix(r.URL.Path, "/api/") || strings.HasPrefix(r.URL.Path, openaiPath)) {
+		if g.disconnected() && (strings.HasPrefix(r.URL.Path, "/api/") || strings.HasPrefix(r.URL.Path, openaiPath) || r.URL.Path == mcpPath) {
 			refuse(w, r, noNATS())
 			return
 		}

@@ -101,6 +101,8 @@ func (g *Gateway) fold(ctx context.Context, f following, show func(stream.Event)
 		}
 		if u.Record != nil {
 			f.stream.Entry(*u.Record, show)
+		} else {
+			f.stream.Live(u.Live, show)
 		}
 		if done() {
 			return nil

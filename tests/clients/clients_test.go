@@ -31,6 +31,8 @@ func TestTheAISDKUsesSessions(t *testing.T) { run(t, "ai.mjs", "") }
 
 func TestTheClientOfAGUIUsesSessions(t *testing.T) { run(t, "ag-ui.mjs", "") }
 
+func TestClientsOfMCPUseSessions(t *testing.T) { run(t, "mcp.mjs", "") }
+
 // run runs a program of a client against two gateways, of which the first stops in the middle. The tool of
 // its agent runs until a file is there, which the program makes.
 func run(t *testing.T, program, path string) {

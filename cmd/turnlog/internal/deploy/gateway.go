@@ -46,7 +46,7 @@ func Gateway(a *app.App) *cobra.Command {
 		Short: "Serve a deployment over HTTP: sessions, live events, approvals",
 		Long: `Serves the sessions of a deployment over HTTP until it is interrupted: docs/gateway.md describes the API,
 and GET /openapi.json lists it. A gateway has no state of its own, so any number of them may serve the same
-deployment behind a load balancer.
+deployment behind a load balancer. Clients of OpenAI's API, of the AI SDK, of AG-UI and of MCP use it, too.
 
 Without --people there is one operator, whose token is in TURNLOG_GATEWAY_TOKEN. Without that, the command
 makes a token and prints it as part of the address. With --people, each person has a token and a role;

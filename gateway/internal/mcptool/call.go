@@ -1,0 +1,222 @@
+// Package mcptool speaks the Model Context Protocol about sessions: an agent is a tool, and a call of it is a turn.
+//
+// The one idea: a [Call] is a projection of the stream of a session onto one turn, as what the client of the tool sees:
+// progress in lines, then what the turn came to, or what it waits for. Everything in it follows from the journal, so a
+// client that lost its call calls again without a prompt, at any gateway.
+//
+// A [Form] asks a person of the client about an approval, and reads the answer. Neither has state that another gateway
+// would need. A Call is owned by one goroutine.
+package mcptool
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+)
+
+// Input is what a tool takes.
+type Input struct {
+	Prompt  string `json:"prompt,omitempty" jsonschema:"what the agent is to do; without it, the result is that of the latest turn of the session"`
+	Session string `json:"session,omitempty" jsonschema:"the session to go on with; without it, a new one"`
+}
+
+// Result is what a call came to, as structured content.
+type Result struct {
+	Session content.SessionID `json:"session" jsonschema:"give it to go on with the session"`
+	Turn    content.TurnID    `json:"turn"`
+	State   string            `json:"state" jsonschema:"waiting: for the decisions in pending; else how the turn ended, like completed"`
+	Output  any               `json:"output,omitempty" jsonschema:"the structured output of the agent, if it has one"`
+	Pending []Pending         `json:"pending,omitempty"`
+}
+
+// Pending is a question that waits for a person.
+type Pending struct {
+	Approval content.ApprovalID `json:"approval"`
+	Tool     string             `json:"tool"`
+	Input    any                `json:"input,omitempty"`
+	Asks     string             `json:"asks"`
+}
+
+// waiting is the state of a turn that questions hold.
+const waiting = "waiting"
+
+// Call projects a stream onto one turn. It is done when the turn is over, or waits for decisions.
+type Call struct {
+	session content.SessionID
+	turn    *stream.Turn
+	id      content.TurnID
+	told    uint64 // what happens up to this entry is no news
+	known   uint64 // what the turn waited for before this entry, it does not wait for any more
+	entry   uint64 // the last one that was taken
+
+	tell   func(string)
+	line   strings.Builder // of the text that is being written
+	text   string          // of the last reply
+	output any             // of it
+	open   []events.Approval
+	ended  *stream.Ended
+	gone   string // why the session was deleted
+	done   bool
+}
+
+// NewCall returns the projection onto the n-th turn, whose progress was told up to an entry. The journal has more: what
+// counts is what the turn waits for at its entry known, or later.
+func NewCall(session content.SessionID, n int, told, known uint64) *Call {
+	return &Call{session: session, id: content.TurnIDFor(n), turn: stream.NewTurn(n), told: told, known: known}
+}
+
+// Entry returns the last entry that the call has taken.
+func (c *Call) Entry() uint64 { return c.entry }
+
+// Open returns the questions that hold the turn.
+func (c *Call) Open() []events.Approval {
+	if c.turn.Waits() {
+		return c.open
+	}
+	return nil
+}
+
+// Done reports whether the call is done.
+func (c *Call) Done() bool { return c.done }
+
+// Show takes an event of the stream, which begins before the turn, and yields lines of progress.
+func (c *Call) Show(ev stream.Event, yield func(string)) {
+	if c.done {
+		return
+	}
+	if c.tell = yield; c.entry < c.told {
+		c.tell = func(string) {}
+	}
+	c.turn.Show(ev, c.take)
+	switch p, live := any(ev.Live).(events.ToolProgress); {
+	case live:
+		c.progress(p)
+	case ev.Entry != nil:
+		if c.entry = ev.Entry.Seq; c.entry >= c.known {
+			c.done = c.turn.Over() || c.turn.Waits()
+		}
+		if d, ok := events.DeletionOf(ev.Entry.Entry); ok {
+			c.gone, c.done = "the session was deleted: "+d.String(), true
+		}
+	}
+}
+
+// progress tells what a tool says about a call that runs.
+func (c *Call) progress(p events.ToolProgress) {
+	for _, call := range c.turn.Calls() {
+		if call.ID == p.Call && p.Text != "" {
+			c.tell(call.Tool + ": " + p.Text)
+		}
+	}
+}
+
+// maxArguments bounds the arguments in a line of progress.
+const maxArguments = 200
+
+func (c *Call) take(step stream.Step) {
+	switch e := step.(type) {
+	case stream.PartPaused:
+		c.open = e.Open
+	case stream.Grown:
+		c.grow(e.Piece)
+	case stream.Voided:
+		c.line.Reset()
+		c.tell("the attempt failed: what was said in it does not count")
+	case stream.Replied:
+		c.text, c.output = "", nil
+		for _, it := range e.Reply.Items {
+			c.text += it.Text()
+			for _, p := range it.Parts {
+				if p.Kind == content.StructuredKind {
+					c.output = p.Data
+				}
+			}
+		}
+	case stream.CallStarted:
+		input := e.Call.Input()
+		if len(input) > maxArguments {
+			input = strings.ToValidUTF8(input[:maxArguments], "") + "…"
+		}
+		c.tell(e.Call.Tool + " " + input)
+	case stream.CallAnswered:
+		c.tell(e.Call.Tool + ": " + string(e.Result.Status))
+	case stream.Decided:
+		c.tell(fmt.Sprintf("%s: %s", e.Outcome.Approval, e.Outcome.Outcome))
+	case stream.Ended:
+		c.ended = &e
+	case stream.PartBegan, stream.RoundBegan, stream.RoundEnded, stream.AttemptBegan, stream.AttemptFailed, stream.Joined, stream.Used:
+	}
+}
+
+// grow tells the text of replies, line by line.
+func (c *Call) grow(p stream.Piece) {
+	if p.Kind != content.TextKind {
+		return
+	}
+	c.line.WriteString(p.Text)
+	text := c.line.String()
+	for {
+		line, rest, whole := strings.Cut(text, "\n")
+		if !whole && p.Op != content.CommitPart {
+			break
+		}
+		if text = rest; strings.TrimSpace(line) != "" {
+			c.tell(line)
+		}
+		if !whole {
+			break
+		}
+	}
+	c.line.Reset()
+	c.line.WriteString(text)
+}
+
+// Result returns what the call came to: a text, the same as data, and whether it failed.
+func (c *Call) Result() (text string, r Result, failed bool) {
+	r = Result{Session: c.session, Turn: c.id, Output: c.output}
+	switch {
+	case c.gone != "":
+		r.State = "deleted"
+		return c.gone, r, true
+	case c.ended == nil:
+		r.State = waiting
+		for _, a := range c.Open() {
+			p := Pending{Approval: a.ID, Tool: a.Tool, Asks: report.QuestionOf(a)}
+			if json.Valid(a.Input) {
+				p.Input = a.Input
+			}
+			r.Pending = append(r.Pending, p)
+		}
+		return c.asks(), r, false
+	}
+	r.State = string(c.ended.Reason)
+	switch c.ended.Reason {
+	case content.Completed:
+		return c.text, r, false
+	case content.Errored, content.Terminated, content.Cancelled, content.Limit:
+		failed = true
+	case content.ToolCalls, content.MaxTokens, content.Blocked, content.Compaction, content.Other:
+	}
+	why := "the turn ended: " + r.State
+	if c.ended.Failed != nil {
+		why += ": " + c.ended.Failed.Message
+	}
+	return strings.TrimSpace(c.text + "\n\n" + why), r, failed
+}
+
+// asks says what the turn waits for, and how that is decided.
+func (c *Call) asks() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Session %s waits for a decision of a person.\n", c.session)
+	for _, a := range c.Open() {
+		fmt.Fprintf(&b, "- %s %s asks: %s (approval %s)\n", a.Tool, a.Input, report.QuestionOf(a), a.ID)
+	}
+	fmt.Fprintf(&b, "An approver decides on the gateway's page, with \"turnlog approvals\", or with POST /api/approvals/%s/APPROVAL. "+
+		"Then call this tool again with the session and without a prompt, for the result.", c.session)
+	return b.String()
+}

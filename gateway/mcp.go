@@ -1,0 +1,200 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnlog/turnlog/gateway/internal/lasting"
+	"github.com/turnlog/turnlog/gateway/internal/mcptool"
+	"github.com/turnlog/turnlog/gateway/internal/people"
+)
+
+const (
+	mcpPath = "/mcp"
+
+	// mcpStateless is the first version of the protocol whose requests belong to no session, and whose questions end a
+	// request. Before it, a client is asked within a session, which the gateway that began it has.
+	mcpStateless = "2026-07-28"
+
+	// mcpIdle is how long a session of a client lives without requests.
+	mcpIdle = 30 * time.Minute
+
+	// mcpDefault is the name of the tool that runs the default model.
+	mcpDefault = "turnlog"
+)
+
+// mcpServers are the servers of all people. A person's lists the agents of which they may open sessions.
+type mcpServers struct {
+	g               *Gateway
+	sessions, alone *mcp.StreamableHTTPHandler // for clients with a session, and without
+
+	mu     sync.Mutex
+	people map[string]*mcp.Server // by name
+}
+
+func (g *Gateway) mcpRoutes() {
+	m := &mcpServers{g: g, people: map[string]*mcp.Server{}}
+	m.sessions = mcp.NewStreamableHTTPHandler(m.server, &mcp.StreamableHTTPOptions{
+		EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: mcpIdle,
+		MaxRequestBodyBytes: maxOpenAIBody, DisableLocalhostProtection: true, // guard has checked the host
+	})
+	m.alone = mcp.NewStreamableHTTPHandler(m.server, &mcp.StreamableHTTPOptions{
+		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxOpenAIBody, DisableLocalhostProtection: true,
+	})
+	g.mcp = m
+	g.mux.Handle(mcpPath, m)
+}
+
+// errClosing is why a call ends before its turn.
+var errClosing = errors.New("the gateway stops")
+
+// ServeHTTP serves a request of a client.
+func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		body, err := bodyOf(w, r)
+		if err != nil {
+			refuse(w, r, m.g.problemOf(r.Context(), err))
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	p := lasting.New(w, cutAfter*m.g.limits.Patience, m.g.limits.Heartbeat)
+	defer p.End()
+	if r.Method == http.MethodGet { // the other streams end with their calls
+		ctx, stop := context.WithCancel(r.Context())
+		defer stop()
+		defer context.AfterFunc(m.g.closing, stop)() //nolint:contextcheck // it ends with either
+		r = r.WithContext(ctx)
+	}
+	id := r.Header.Get("Mcp-Session-Id")
+	switch {
+	case r.Header.Get("Mcp-Protocol-Version") >= mcpStateless:
+		m.alone.ServeHTTP(p, r)
+	case id != "" && !ownsMCP(person(r.Context()).Name, id):
+		refuse(p, r, problem(http.StatusNotFound, "no_mcp_session", "you have no session "+strconv.Quote(id), "initialize another one"))
+	default:
+		m.sessions.ServeHTTP(p, r)
+	}
+}
+
+// newMCP returns the ID of a session that only one person can use.
+func newMCP(person string) string {
+	nonce := rand.Text()
+	return nonce + "-" + sessionOf(person, nonce)
+}
+
+func ownsMCP(person, id string) bool {
+	nonce, of, _ := strings.Cut(id, "-")
+	return of == sessionOf(person, nonce)
+}
+
+// end ends all sessions.
+func (m *mcpServers) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.people {
+		for ss := range s.Sessions() {
+			_ = ss.Close() // its client has no stream any more
+		}
+	}
+}
+
+// server returns the server of the sender of a request.
+func (m *mcpServers) server(r *http.Request) *mcp.Server {
+	p := person(r.Context())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.people[p.Name]; s != nil {
+		return s
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "turnlog", Title: "Turnlog", Version: cmp.Or(m.g.cfg.Version, "dev")}, &mcp.ServerOptions{
+		Instructions: "Each tool is an agent. A call is a turn of a durable session: its result names the session, with which another call goes on. " +
+			"A turn outlives the connection of its client: a call with the session and without a prompt returns its result.",
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, GetSessionID: func() string { return newMCP(p.Name) },
+	})
+	s.AddReceivingMiddleware((&mcpTools{g: m.g, person: p, server: s}).refresh)
+	m.people[p.Name] = s
+	return s
+}
+
+// mcpTools are the tools of a server.
+type mcpTools struct {
+	g      *Gateway
+	person *people.Person
+	server *mcp.Server
+
+	mu   sync.Mutex
+	rows []agentRow
+}
+
+// refresh is a middleware before which the tools are the agents that there are.
+func (t *mcpTools) refresh(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		ctx, stop := context.WithCancelCause(context.WithValue(ctx, personKey{}, t.person))
+		defer stop(nil)
+		defer context.AfterFunc(t.g.closing, func() { stop(errClosing) })() //nolint:contextcheck // it ends with either
+		if method == "tools/list" || method == "tools/call" {
+			if err := t.update(ctx); err != nil {
+				p := t.g.problemOf(ctx, err)
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: p.Detail + ": " + p.Do}
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+func (t *mcpTools) update(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, t.g.limits.Answer)
+	defer stop()
+	list, err := t.g.agents(ctx, nil)
+	if err != nil {
+		return err
+	}
+	rows := list.Body.Agents
+	is := func(r agentRow) bool { return r.Name == mcpDefault }
+	if m := t.g.cfg.Defaults.Model; m != "" && t.person.MayOpen("") && !slices.ContainsFunc(rows, is) {
+		rows = append(rows, agentRow{Name: mcpDefault, Version: m, Description: "Asks the model " + m + ", in a session with the tools of this deployment."})
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slices.Equal(rows, t.rows) {
+		return nil
+	}
+	for _, r := range t.rows {
+		t.server.RemoveTools(r.Name)
+	}
+	t.rows = rows
+	for _, r := range rows {
+		model := r.Name
+		if is(r) && r.Version == t.g.cfg.Defaults.Model {
+			model = r.Version
+		}
+		mcp.AddTool(t.server, &mcp.Tool{Name: r.Name, Description: cmp.Or(r.Description, "Asks the agent "+r.Name+".")}, t.g.mcpTool(model))
+	}
+	return nil
+}
+
+// mcpTool returns the tool that has an agent or a model answer.
+func (g *Gateway) mcpTool(model string) mcp.ToolHandlerFor[mcptool.Input, mcptool.Result] {
+	return func(ctx context.Context, req *mcp.CallToolRequest, in mcptool.Input) (*mcp.CallToolResult, mcptool.Result, error) {
+		res, data, err := g.mcpCall(ctx, model, req, in)
+		if err != nil {
+			p := g.problemOf(ctx, err)
+			err = errors.New(p.Detail + ": " + p.Do)
+		}
+		return res, data, err
+	}
+}

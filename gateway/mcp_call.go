@@ -1,0 +1,279 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/mcptool"
+	"github.com/turnlog/turnlog/gateway/internal/openai"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+)
+
+// mcpTurn is the turn that a call is about.
+type mcpTurn struct {
+	following
+
+	id    content.SessionID
+	n     int
+	told  uint64 // what happened up to this entry, its client knows
+	known uint64 // the gateway knows what the turn waited for before this entry
+	later bool   // a person has put off a question
+}
+
+// mcpCall follows a turn until it ends, or waits for what this client cannot decide.
+func (g *Gateway) mcpCall(ctx context.Context, model string, req *mcp.CallToolRequest, in mcptool.Input) (res *mcp.CallToolResult, data mcptool.Result, err error) {
+	t, err := g.mcpBegin(ctx, model, req, in)
+	if err != nil {
+		return nil, data, err
+	}
+	told := 0
+	tell := func(text string) {
+		if token := req.Params.GetProgressToken(); token != nil {
+			told++
+			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(told), Message: text}) // the client may be gone
+		}
+	}
+	tell("session " + string(t.id) + ", turn " + strconv.Itoa(t.n))
+	for {
+		c := mcptool.NewCall(t.id, t.n, t.told, t.known)
+		if err := g.fold(ctx, t.following, func(ev stream.Event) { c.Show(ev, tell) }, c.Done); err != nil {
+			return nil, data, g.mcpLeave(ctx, t, err)
+		}
+		asks := len(c.Open()) > 0 && !t.later && asksForms(req.Session)
+		if asks {
+			s, err := g.see(ctx, string(t.id))
+			if err != nil {
+				return nil, data, err
+			}
+			asks = person(ctx).MayDecide(s.subject)
+		}
+		switch {
+		case !asks:
+			text, data, failed := c.Result()
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: failed}, data, nil
+		case req.Session.InitializeParams().ProtocolVersion >= mcpStateless:
+			return mcpAsks(t, c), data, nil
+		}
+		if err := g.mcpAsk(ctx, req.Session, &t, c); err != nil {
+			return nil, data, g.mcpLeave(ctx, t, err)
+		}
+	}
+}
+
+// mcpBegin does what a call asks: it starts a turn, decides what one asks, or joins the latest one.
+func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolRequest, in mcptool.Input) (mcpTurn, error) {
+	ctx, stop := context.WithTimeout(ctx, g.limits.Answer)
+	defer stop()
+	input := []content.Item{content.UserText(in.Prompt)}
+	switch {
+	case req.Params.RequestState != "":
+		return g.mcpAnswer(ctx, req.Params)
+	case strings.TrimSpace(in.Prompt) == "" && in.Session == "":
+		return mcpTurn{}, unprocessable(commands.ReasonEmptyInput, "there is neither a prompt nor a session", "give a prompt")
+	case in.Session == "":
+		command, err := CommandKey{}.command()
+		if err != nil {
+			return mcpTurn{}, err
+		}
+		a, err := g.begin(ctx, model, client.Options{ID: content.SessionID(sessionOf(person(ctx).Name, command)), Input: input, Command: command})
+		return mcpTurn{following: a.following, id: a.id.Session, n: a.id.Turn}, err
+	}
+	s, err := g.see(ctx, in.Session)
+	if err != nil {
+		return mcpTurn{}, err
+	}
+	if err := fits(s, model, ""); err != nil {
+		return mcpTurn{}, err
+	}
+	if strings.TrimSpace(in.Prompt) != "" {
+		a, err := g.proceed(ctx, s, &openai.Request{Input: input}, CommandKey{}, 0)
+		return mcpTurn{following: a.following, id: a.id.Session, n: a.id.Turn}, err
+	}
+	if s.state.Turns == 0 {
+		return mcpTurn{}, unprocessable(commands.ReasonEmptyInput, "the session has no turn yet", "give a prompt")
+	}
+	return g.mcpJoin(s, s.state.Turns, s.head.Seq), nil
+}
+
+// mcpJoin returns a turn of a session that was read, of which the client was told what happened up to an entry.
+func (g *Gateway) mcpJoin(s seen, n int, told uint64) mcpTurn {
+	return mcpTurn{following: g.from(s.state.Session, journal.Head{}, stream.Cursor{}), id: s.state.Session, n: n, told: told, known: s.head.Seq}
+}
+
+// asksForms reports whether a client can ask its person.
+func asksForms(s *mcp.ServerSession) bool {
+	p := s.InitializeParams()
+	if p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
+		return false
+	}
+	e := p.Capabilities.Elicitation
+	return e.Form != nil || e.URL == nil // with neither it has forms, as before there were others
+}
+
+func elicit(a events.Approval) *mcp.ElicitParams {
+	f := mcptool.FormOf(a)
+	return &mcp.ElicitParams{Mode: "form", Message: f.Message, RequestedSchema: f.Schema}
+}
+
+// mcpAsks ends a request with the questions that hold its turn. The client sends it again, with the answers.
+func mcpAsks(t mcpTurn, c *mcptool.Call) *mcp.CallToolResult {
+	asks := mcp.InputRequestMap{}
+	for _, a := range c.Open() {
+		asks[string(a.ID)] = elicit(a)
+	}
+	return &mcp.CallToolResult{InputRequests: asks, RequestState: jsonText(mcptool.State{Session: t.id, Turn: t.n, Told: c.Entry()})}
+}
+
+// mcpAnswer decides what a client was asked.
+func (g *Gateway) mcpAnswer(ctx context.Context, p *mcp.CallToolParamsRaw) (mcpTurn, error) {
+	var st mcptool.State
+	if err := json.Unmarshal([]byte(p.RequestState), &st); err != nil {
+		return mcpTurn{}, unprocessable("bad_state", "the requestState is not what the gateway sent", "send it as it was, or call again with the session")
+	}
+	s, err := g.see(ctx, string(st.Session))
+	if err != nil {
+		return mcpTurn{}, err
+	}
+	later := false
+	for _, a := range s.state.PendingApprovals() {
+		answer, ok := p.InputResponses[string(a.ID)].(*mcp.ElicitResult)
+		if !ok {
+			continue
+		}
+		put, err := g.mcpDecide(ctx, st.Session, a, answer)
+		if err != nil {
+			return mcpTurn{}, err
+		}
+		later = later || put
+	}
+	if s, err = g.see(ctx, string(st.Session)); err != nil {
+		return mcpTurn{}, err
+	}
+	t := g.mcpJoin(s, st.Turn, st.Told)
+	t.later = later
+	if st.Turn < 1 || st.Turn > s.state.Turns {
+		err = unprocessable("bad_state", "the session has no such turn", "call again with the session and without a prompt")
+	}
+	return t, err
+}
+
+// mcpAsk asks the person of a client, in its session, until a question is decided elsewhere.
+func (g *Gateway) mcpAsk(ctx context.Context, ss *mcp.ServerSession, t *mcpTurn, c *mcptool.Call) error {
+	for _, a := range c.Open() {
+		s, err := g.see(ctx, string(t.id))
+		if err != nil {
+			return err
+		}
+		if _, pending := pendingAbout(s.state.PendingApprovals(), a.ID); !pending {
+			continue
+		}
+		answer, err := g.mcpElicit(ctx, ss, s, a)
+		if err != nil {
+			return err
+		}
+		if answer == nil {
+			continue
+		}
+		if t.later, err = g.mcpDecide(ctx, t.id, a, answer); err != nil {
+			return err
+		}
+		if t.later {
+			break
+		}
+	}
+	s, err := g.see(ctx, string(t.id))
+	if err != nil {
+		return err
+	}
+	later := t.later
+	*t = g.mcpJoin(s, t.n, c.Entry())
+	t.later = later
+	return nil
+}
+
+// mcpElicit asks about an approval. It returns nil if that is decided elsewhere meanwhile.
+func (g *Gateway) mcpElicit(ctx context.Context, ss *mcp.ServerSession, s seen, a events.Approval) (*mcp.ElicitResult, error) {
+	asking, stop := context.WithCancel(ctx)
+	decided, done := false, make(chan struct{})
+	go func() {
+		defer close(done)
+		for u, err := range g.client.FollowFrom(asking, s.state.Session, s.head) {
+			if err != nil || u.Record == nil {
+				continue
+			}
+			for _, ev := range u.Record.Entry.Events {
+				if e, ok := ev.(events.ApprovalResolved); ok && e.Approval == a.ID {
+					decided = true
+					stop()
+				}
+			}
+		}
+	}()
+	answer, err := ss.Elicit(asking, elicit(a))
+	stop()
+	<-done
+	switch {
+	case decided:
+		return nil, nil //nolint:nilnil // there is no answer, and none is needed
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil: // the client cannot ask, or its answer is none
+		return &mcp.ElicitResult{Action: "cancel"}, nil //nolint:nilerr // so nothing is decided
+	}
+	return answer, nil
+}
+
+// mcpDecide decides an approval as a person has answered. It reports whether they put it off. What was decided elsewhere stays so.
+func (g *Gateway) mcpDecide(ctx context.Context, id content.SessionID, a events.Approval, answer *mcp.ElicitResult) (later bool, err error) {
+	ctx, stop := context.WithTimeout(ctx, g.limits.Answer)
+	defer stop()
+	d, decided, err := mcptool.AnswerOf(answer.Action, answer.Content)
+	if err != nil {
+		return false, unprocessable("bad_answer", err.Error(), "answer as the requestedSchema says")
+	}
+	if !decided {
+		return true, nil
+	}
+	in := &decideIn{ApprovalPath: ApprovalPath{SessionPath: SessionPath{string(id)}, Approval: a.ID}}
+	in.Body.Decision, in.Body.Always, in.Body.Reason, in.Body.Shown = "deny", d.Always, d.Reason, a.Digest
+	if d.Approve {
+		in.Body.Decision = "approve"
+	}
+	_, err = g.decide(ctx, in)
+	if err != nil && g.problemOf(ctx, err).Status == http.StatusConflict {
+		return false, nil
+	}
+	return false, err
+}
+
+// mcpLeave ends a call before its turn. The turn is cancelled if its client has cancelled the request, or closed a
+// connection that stands for it. It goes on if the gateway stops, or the client's session ends.
+func (g *Gateway) mcpLeave(ctx context.Context, t mcpTurn, err error) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errClosing):
+		return problem(http.StatusServiceUnavailable, "reconnect", "this gateway stops, and session "+string(t.id)+" goes on",
+			"call again with the session and without a prompt, here or at another gateway")
+	case cause != context.Canceled: //nolint:errorlint // other causes wrap it
+		return err
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), g.limits.Answer)
+	defer stop()
+	in := &cancelIn{SessionPath: SessionPath{string(t.id)}}
+	in.Body.Turn, in.Body.Reason = content.TurnIDFor(t.n), "the client cancelled its call"
+	if _, failed := g.cancelTurn(ctx, in); failed != nil {
+		g.log.Warn("turn not cancelled", zap.Error(failed))
+	}
+	return err
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -182,8 +183,10 @@ func (d *driver) drive(ctx context.Context) (how string, err error) {
 
 // serve handles commands and reports until the session is idle and can park.
 func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
-	look, proof, idle := every(d.token.AckWait()/3), every(d.token.AckWait()), every(d.node.cfg.Idle)
-	beat := time.NewTicker(min(idle.period, look.period) / 2) // one, since each ticker costs with every command
+	lease := d.token.AckWait()
+	look, proof, idle := every(lease/3-beatSlack), every(lease-beatSlack), every(d.node.cfg.Idle)
+	often, seldom := min(idle.period/2, lease/3), lease/3
+	beat, pause := time.NewTimer(often), often // one timer, since each costs with every command
 	defer beat.Stop()
 	leaving := d.node.leaving
 	for {
@@ -191,6 +194,7 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 			return ErrDrain
 		}
 		var err error
+		beaten := false
 		select {
 		case <-leaving:
 			d.leaving, leaving = true, nil
@@ -205,6 +209,7 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 		case <-d.unread:
 			err, idle.last = d.readInbox(ctx), time.Now()
 		case now := <-beat.C:
+			beaten = true
 			if look.due(now) {
 				err = d.look(ctx)
 			}
@@ -223,8 +228,19 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 		if err != nil {
 			return err
 		}
+		switch {
+		case beaten && !d.leaving && len(d.unmanned) == 0 && !d.State.Parkable(): // it waits for something to happen
+			pause = seldom
+			beat.Reset(pause)
+		case beaten || pause > often:
+			pause = often
+			beat.Reset(pause)
+		}
 	}
 }
+
+// beatSlack is how much earlier than the beat for which it is meant something is due.
+const beatSlack = 100 * time.Millisecond
 
 // periodic is due once per period.
 type periodic struct {
@@ -250,10 +266,13 @@ func (d *driver) look(ctx context.Context) error {
 	if busy {
 		return nil
 	}
-	ends, err := d.node.ends.get(ctx, endsFor, d.node.cell.Inbox().Ends)
+	ends, err := d.node.ends.Get(ctx, endsFor, d.node.cell.Inbox().Ends)
 	since := d.ends
 	d.ends = ends // nil after an error, which other drivers may share: each finds out for itself
 	if err == nil {
+		if maps.Equal(ends, since) {
+			return nil
+		}
 		if stored, err := d.node.cell.Inbox().HasNew(ctx, d.token.Session(), ends, since); err == nil && !stored {
 			return nil
 		}
@@ -261,36 +280,10 @@ func (d *driver) look(ctx context.Context) error {
 	return d.readInbox(ctx)
 }
 
-// shared is an answer that all drivers of a node share.
-type shared[T any] struct {
-	mu  slot // guards the rest, and is held while the answer is asked for
-	at  time.Time
-	is  T
-	err error
-}
-
 const (
 	endsFor   = time.Second     // a command whose live copy was lost waits that much longer
 	tokensFor = 4 * time.Second // a lost token is found that much later
 )
-
-// get returns the last answer, or asks for another one if it is older than age.
-func (s *shared[T]) get(ctx context.Context, age time.Duration, ask func(context.Context) (T, error)) (is T, err error) {
-	select {
-	case s.mu <- struct{}{}:
-		defer s.mu.Unlock()
-	case <-ctx.Done():
-		return is, context.Cause(ctx)
-	}
-	if s.at.IsZero() || time.Since(s.at) >= age {
-		answer, err := ask(ctx)
-		if ctx.Err() != nil {
-			return is, context.Cause(ctx) // of one driver
-		}
-		s.is, s.err, s.at = answer, err, time.Now()
-	}
-	return s.is, s.err
-}
 
 // manyHeld is how many sessions of a node are worth a list of all tokens, of which most may be with other nodes.
 const manyHeld = 128
@@ -301,7 +294,7 @@ func (n *Node) seesToken(ctx context.Context, s content.SessionID) bool {
 	if n.Sessions() < manyHeld {
 		return false
 	}
-	tokens, err := n.listedTokens.get(ctx, tokensFor, n.runs.Tokens)
+	tokens, err := n.listedTokens.Get(ctx, tokensFor, n.runs.Tokens)
 	return err == nil && tokens[s]
 }
 

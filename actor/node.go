@@ -74,9 +74,9 @@ type Node struct {
 	crowd   crowd
 	sparse  sparselog.Log
 	clock   clock
-	ends    shared[jetstream.Ends] // of the streams with commands
+	ends    *memo.Shared[jetstream.Ends] // of the streams with commands
 
-	listedTokens shared[map[content.SessionID]bool]
+	listedTokens *memo.Shared[map[content.SessionID]bool]
 
 	ready   chan struct{}
 	readied sync.Once
@@ -105,7 +105,7 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		ends: shared[jetstream.Ends]{mu: make(slot, 1)}, listedTokens: shared[map[content.SessionID]bool]{mu: make(slot, 1)},
+		ends: memo.NewShared[jetstream.Ends](), listedTokens: memo.NewShared[map[content.SessionID]bool](),
 		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
 		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), moved: make(chan struct{}, 1),

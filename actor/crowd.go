@@ -3,7 +3,6 @@ package actor
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -159,9 +158,7 @@ func (n *Node) list(ctx context.Context) error {
 	senders, err := n.runs.Senders(ctx)
 	many := errors.Is(err, jetstream.ErrTooMany)
 	if many {
-		n.mu.Lock()
-		here := slices.Collect(maps.Keys(n.held))
-		n.mu.Unlock()
+		here := n.tokens.Sessions()
 		senders, err = make(map[content.SessionID][]string), nil
 		if len(here) > 0 {
 			senders, err = n.runs.Senders(ctx, here...)
@@ -184,11 +181,9 @@ func (n *Node) list(ctx context.Context) error {
 		c.tooMany = time.Now().Add(lookFor)
 	}
 	c.at, c.senders, c.driven, c.others = began, senders, make(map[string]int), make(map[string]int)
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	for s, from := range senders {
 		of := c.others
-		if _, held := n.held[s]; held {
+		if n.tokens.Has(s) {
 			of = c.driven
 		} else if elsewhere[s] {
 			continue

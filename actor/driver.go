@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/actor/internal/lease"
 	"github.com/turnlog/turnlog/actor/internal/snapshots"
+	"github.com/turnlog/turnlog/actor/internal/tokens"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
@@ -28,7 +28,7 @@ type driver struct {
 
 	node  *Node
 	token *jetstream.Token
-	lease *lease.Lease
+	lease *tokens.Lease
 	trial *trial
 	log   *zap.Logger
 	fail  context.CancelCauseFunc      // ends Run
@@ -60,9 +60,9 @@ type driver struct {
 	snapshots *snapshots.Taker
 }
 
-func newDriver(n *Node, token *jetstream.Token, log *zap.Logger) *driver {
+func newDriver(n *Node, token *jetstream.Token, lease *tokens.Lease, log *zap.Logger) *driver {
 	d := &driver{
-		node: n, token: token, lease: lease.New(token, log), trial: newTrial(n, token.Session(), log), log: log,
+		node: n, token: token, lease: lease, trial: newTrial(n, token.Session(), log), log: log,
 		inbox: n.cell.Inbox().Reader(token.Session(), nil), missing: make(chan string), unread: make(chan struct{}, 1),
 		listings:  listings(n.cell),
 		snapshots: snapshots.New(n.cell.Snapshots(), n.cfg.Snapshot, log),

@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -44,6 +45,7 @@ import (
 	"github.com/turnlog/turnlog/actor/internal/firing"
 	"github.com/turnlog/turnlog/actor/internal/offers"
 	"github.com/turnlog/turnlog/actor/internal/proof"
+	"github.com/turnlog/turnlog/actor/internal/tokens"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/logfield"
@@ -51,6 +53,7 @@ import (
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/sparselog"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/tombstones"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -84,13 +87,9 @@ type Node struct {
 	listing sync.Once
 	leaving chan struct{} // closed when the drivers finish the calls of this process and then end
 	slots   chan struct{} // one per session that the node may hold
-	moved   chan struct{} // holds one if a token was taken since held was recorded
+	tokens  *tokens.Held
 
 	takeovers *semaphore.Weighted // sessions whose last driver may have died
-
-	mu       sync.Mutex                   // guards held and recorded
-	held     map[content.SessionID]string // the reply subjects of the tokens
-	recorded map[content.SessionID]string // those in the node's record
 }
 
 // NewNode returns a node that is not yet running.
@@ -108,10 +107,10 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		ends: memo.NewShared[jetstream.Ends](), listedTokens: memo.NewShared[map[content.SessionID]bool](),
 		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
-		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity), moved: make(chan struct{}, 1),
+		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity),
 		takeovers: semaphore.NewWeighted(maxTrials),
-		held:      make(map[content.SessionID]string),
 	}
+	n.tokens = tokens.New(cell.Nodes(), jetstream.NodeRecord{Node: cfg.Name, Scripted: cfg.Scripted, Process: ulid.Make().String()}, n.log)
 	n.firing = firing.New(cell, n.runs, n.read, n.log)
 	return n, nil
 }
@@ -123,11 +122,7 @@ func (n *Node) Name() string { return n.cfg.Name }
 func (n *Node) Ready() <-chan struct{} { return n.ready }
 
 // Sessions returns how many sessions the node holds now.
-func (n *Node) Sessions() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.held)
-}
+func (n *Node) Sessions() int { return n.tokens.Len() }
 
 // Run drives sessions until ctx ends, then hands its tokens over and returns nil.
 func (n *Node) Run(ctx context.Context) error {
@@ -164,12 +159,17 @@ func (n *Node) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	group, gctx := errgroup.WithContext(ctx)
 	for _, background := range []func(context.Context) error{
-		n.offers.Follow, n.sweep, n.record, n.guard, n.proofs.Follow, n.firing.Follow, n.advertise,
+		n.offers.Follow, n.sweep, n.tokens.Run, n.guard, n.entomb, n.proofs.Follow, n.firing.Follow, n.advertise,
 		func(ctx context.Context) error { return n.take(ctx, drivers, &running) },
 	} {
 		group.Go(func() error { return background(gctx) })
 	}
 	err = group.Wait()
+	keeping, stop := context.WithCancel(drivers)
+	var kept sync.WaitGroup
+	kept.Go(func() { n.tokens.Keep(keeping) })
+	defer kept.Wait()
+	defer stop()
 	n.takeNoMore(ctx)
 	left := make(chan struct{})
 	go func() {
@@ -236,6 +236,9 @@ func (n *Node) takeOne(ctx, drivers context.Context, running *sync.WaitGroup) (*
 	})
 	return token, nil
 }
+
+// entomb ends sessions for keepers with names.
+func (n *Node) entomb(ctx context.Context) error { return tombstones.Serve(ctx, n.cell) }
 
 // advertiseEvery is how often the node renews its offer.
 const advertiseEvery = 3 * time.Second
@@ -315,17 +318,10 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	}
 	defer n.leaveCrowd(s)
 	log := n.cfg.Logger.Named("driver").With(logfield.Session(s), logfield.Node(n.cfg.Name))
-	n.mu.Lock()
-	n.held[s] = token.Reply()
-	n.mu.Unlock()
-	signal(n.moved)
+	lease := n.tokens.Hold(token)
 	n.cfg.Metrics.SessionTaken()
-	how, err := newDriver(n, token, log).Run(ctx)
-	n.mu.Lock()
-	if n.held[s] == token.Reply() { // else another driver of this node has the session
-		delete(n.held, s)
-	}
-	n.mu.Unlock()
+	how, err := newDriver(n, token, lease, log).Run(ctx)
+	n.tokens.Leave(lease)
 	n.cfg.Metrics.SessionLeft(how)
 	switch {
 	case how == leftAbsent:

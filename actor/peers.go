@@ -10,29 +10,16 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/turnlog/turnlog/actor/internal/tokens"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/jetstream/tombstones"
 )
 
-// Nodes watch each other. Each keeps a record of the tokens that it holds; a node that finds
-// another dead hands its tokens on before their leases expire. Only the speed of recovery depends
-// on it.
-//
-// A dead node's token that is not recorded waits for its lease, so a taken token is recorded at once.
-// A record names all tokens: the more there are, the longer the pause after it. Tokens that could not
-// be recorded yet, for example because the records have no leader, are in the node's answer to each
-// probe.
-const (
-	recordEvery    = 5 * time.Second
-	recordPause    = 20 * time.Millisecond
-	recordShare    = 100 * time.Microsecond // for each token
-	maxRecordPause = 500 * time.Millisecond
-)
+// Nodes watch each other. The record of each names the tokens that it holds; see package tokens. A node that finds
+// another dead hands its tokens on before their leases expire.
 
 // The pause between two looks at the other nodes, and as much again at random. The more nodes
 // there are, the more look at each. A node that is alone looks only for new ones.
@@ -44,79 +31,19 @@ const (
 	unheldFor = 15 * time.Second // longer than a lease
 )
 
-// record publishes which tokens this node holds, and answers the probes of other nodes and the requests of
-// keepers.
-func (n *Node) record(ctx context.Context) error {
-	nodes := n.cell.Nodes()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return tombstones.Serve(ctx, n.cell) })
-	group.Go(func() error {
-		return nodes.Answer(ctx, n.cfg.Name, func() []jetstream.HeldToken { return n.holds(true) })
-	})
-	group.Go(func() error {
-		for failed := false; ; {
-			held := n.holds(false)
-			err := nodes.Record(ctx, jetstream.NodeRecord{Node: n.cfg.Name, Held: held, Scripted: n.cfg.Scripted})
-			if err != nil && !failed && ctx.Err() == nil {
-				n.log.Warn("held tokens not recorded", zap.Error(err))
-			}
-			if failed = err != nil; failed {
-				signal(n.moved)
-			} else {
-				n.setRecorded(held)
-			}
-			pause.For(ctx, min(recordPause+time.Duration(len(held))*recordShare, maxRecordPause))
-			select {
-			case <-n.moved:
-			case <-time.After(recordEvery):
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-	})
-	err := group.Wait()
-	forget, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if ferr := nodes.Forget(forget, n.cfg.Name); ferr != nil {
-		n.log.Debug("node record stays until it expires", zap.Error(ferr))
-	}
-	return err //nolint:wrapcheck // the cause of ctx
-}
-
-// holds lists the tokens, or only those that the node's record does not name.
-func (n *Node) holds(unrecorded bool) (held []jetstream.HeldToken) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for s, reply := range n.held {
-		if !unrecorded || n.recorded[s] != reply {
-			held = append(held, jetstream.HeldToken{Session: s, Reply: reply})
-		}
-	}
-	return held
-}
-
-func (n *Node) setRecorded(held []jetstream.HeldToken) {
-	recorded := make(map[content.SessionID]string, len(held))
-	for _, h := range held {
-		recorded[h.Session] = h.Reply
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.recorded = recorded
-}
-
 // guard looks for dead nodes. Of the nodes that find one, the first by name hands its tokens on at
 // once, and the others in a later round if it did not: a token that another node has taken in the
 // meantime must not be taken away again.
 func (n *Node) guard(ctx context.Context) error {
 	answers := make(map[string][]jetstream.HeldToken) // the last one of each node
 	rounds := make(map[string]int)                    // for how many each node was dead; its record may stay
-	var handed []jetstream.HeldToken                  // in the previous round
+	suspects := make(tokens.Suspects)
 	var lost unheld
 	wait := guardPause
 	for pause.For(ctx, wait+rand.N(wait)) { //nolint:gosec // jitter
 		taken := lost.taken(ctx, n) // before the nodes are asked, so those that live know of it
-		c, err := n.census(ctx, answers)
+		suspects.Left(n.tokens.Left())
+		c, err := n.census(ctx, answers, len(suspects) > 0 || !lost.since.IsZero())
 		if err != nil {
 			if ctx.Err() == nil {
 				n.log.Warn("nodes not listed", zap.Error(err))
@@ -126,10 +53,7 @@ func (n *Node) guard(ctx context.Context) error {
 		if wait = min(guardPause+time.Duration(c.nodes)*guardShare, maxGuard); c.nodes <= 1 && lost.since.IsZero() {
 			wait = maxGuard
 		}
-		// The server may have given them to a node that hangs, whose requests are still pending.
-		n.handOn(c.living, handed)
-		handed = nil
-		n.handOn(c.living, lost.again(taken, c))
+		var dead []jetstream.NodeRecord
 		was := rounds
 		rounds = make(map[string]int)
 		for _, r := range c.dead {
@@ -139,9 +63,12 @@ func (n *Node) guard(ctx context.Context) error {
 			rounds[r.Node] = math.MinInt32 // never again
 			lost.since = time.Now()
 			n.log.Warn("node is dead", zap.String("dead", r.Node), zap.Int("sessions", len(r.Held)))
-			n.handOn(c.living, r.Held)
-			handed = append(handed, r.Held...)
+			suspects.Dead(r.Held)
 			delete(answers, r.Node)
+			dead = append(dead, r)
+		}
+		n.handOn(append(suspects.Due(c.holder), lost.again(taken, c)...))
+		for _, r := range dead {
 			if err := n.cell.Nodes().Forget(ctx, r.Node); err != nil {
 				n.log.Warn("dead node not forgotten", zap.Error(err))
 			}
@@ -155,7 +82,7 @@ func (n *Node) guard(ctx context.Context) error {
 // of the living nodes. One that is so in several rounds in a row is not on its way to one of them.
 type unheld struct {
 	since  time.Time // when a node was last found dead; zero: never
-	known  map[content.SessionID]bool
+	known  map[content.SessionID]uint64
 	rounds map[content.SessionID]int
 }
 
@@ -181,7 +108,7 @@ func (u *unheld) again(taken []jetstream.HeldToken, c census) (out []jetstream.H
 	was := u.rounds
 	u.known, u.rounds = c.living, make(map[content.SessionID]int)
 	for _, h := range taken {
-		if c.living[h.Session] {
+		if c.holder(h.Session) > 0 {
 			continue
 		}
 		if u.rounds[h.Session] = was[h.Session] + 1; u.rounds[h.Session] == unheldRounds+c.turn-1 {
@@ -193,18 +120,31 @@ func (u *unheld) again(taken []jetstream.HeldToken, c census) (out []jetstream.H
 
 // census is the result of a look at all nodes.
 type census struct {
-	nodes  int
-	living map[content.SessionID]bool // the sessions of living nodes
-	dead   []jetstream.NodeRecord     // with the tokens of their last answers
-	turn   int                        // the round in which this node hands a dead node's tokens on
+	nodes   int
+	living  map[content.SessionID]uint64 // the sessions of living nodes, with the last delivery of each one's token
+	dead    []jetstream.NodeRecord       // with the tokens of their last answers
+	turn    int                          // the round in which this node hands a dead node's tokens on
+	earlier bool                         // living nodes are of an earlier release
+}
+
+// holder returns the number of the delivery that a living node has of a session's token, or 0.
+func (c census) holder(s content.SessionID) uint64 { return c.living[s] }
+
+func (c census) has(t jetstream.HeldToken) {
+	c.living[t.Session] = max(c.living[t.Session], t.Delivery(), 1)
 }
 
 // census separates the sessions of living nodes from the dead nodes, and updates answers. The probe
 // of a dead node takes a while, in which other nodes may take its sessions, so it looks again until
-// it finds no other dead node.
-func (n *Node) census(ctx context.Context, answers map[string][]jetstream.HeldToken) (census, error) {
+// it finds no other dead node. Without a dead one, the lists of tokens are only read if they matter.
+func (n *Node) census(ctx context.Context, answers map[string][]jetstream.HeldToken, lists bool) (census, error) {
+	nodes := n.cell.Nodes()
 	for dead := make(map[string]bool); ; {
-		records, err := n.cell.Nodes().List(ctx)
+		list := nodes.Heartbeats
+		if lists || len(dead) > 0 {
+			list = nodes.List
+		}
+		records, err := list(ctx)
 		if err != nil {
 			return census{}, err
 		}
@@ -243,11 +183,15 @@ func (n *Node) probe(ctx context.Context, records []jetstream.NodeRecord, dead m
 }
 
 func (n *Node) count(records []jetstream.NodeRecord, dead map[string]bool, answers map[string][]jetstream.HeldToken) census {
-	c, recorded := census{nodes: len(records), living: make(map[content.SessionID]bool), turn: 1}, false
+	c, recorded := census{nodes: len(records), living: make(map[content.SessionID]uint64), turn: 1}, false
+	for _, t := range n.tokens.All() {
+		c.has(t)
+	}
 	for _, r := range records {
 		if r.Node == n.cfg.Name {
 			recorded = true
 			n.clock.compared(r.Ahead)
+			continue
 		}
 		for _, h := range answers[r.Node] {
 			if !slices.Contains(r.Held, h) {
@@ -261,23 +205,22 @@ func (n *Node) count(records []jetstream.NodeRecord, dead map[string]bool, answe
 		if r.Node < n.cfg.Name {
 			c.turn = 2
 		}
+		c.earlier = c.earlier || r.Process == ""
 		for _, h := range r.Held {
-			c.living[h.Session] = true
+			c.has(h)
 		}
 	}
+	n.tokens.Beside(c.earlier)
 	if !recorded { // another node considered this one dead
-		signal(n.moved)
+		n.tokens.Unrecorded()
 	}
 	return c
 }
 
-// handOn returns the tokens of a dead node, except those of sessions that a living node has.
-func (n *Node) handOn(living map[content.SessionID]bool, tokens []jetstream.HeldToken) {
+// handOn returns tokens that no living node has.
+func (n *Node) handOn(tokens []jetstream.HeldToken) {
 	for _, h := range tokens {
-		n.mu.Lock()
-		_, held := n.held[h.Session]
-		n.mu.Unlock()
-		if held || living[h.Session] {
+		if n.tokens.Has(h.Session) {
 			continue
 		}
 		if err := n.runs.NakFor(h.Reply); err != nil {
@@ -296,7 +239,7 @@ type clock struct {
 
 const (
 	clockOff   = 50 * time.Millisecond // half of the delay that a worker tolerates
-	clockKnown = 3 * recordEvery
+	clockKnown = 15 * time.Second      // some records
 )
 
 // compared records how far ahead the clock was when the node's record was made.

@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/allocated"
 	"github.com/turnlog/turnlog/internal/wire"
+	"github.com/turnlog/turnlog/jetstream/internal/held"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -63,7 +64,7 @@ func TestInvalidOffersAreSkipped(t *testing.T) {
 }
 
 func TestInvalidNodeRecordsAreSkipped(t *testing.T) {
-	for what, value := range hostile(t, "h", nodeValue{Node: "n9", Held: []HeldToken{{Session: "s", Reply: "r"}}}) {
+	for what, value := range hostile(t, "h", held.Record{Node: "n9", Held: []HeldToken{{Session: "s", Reply: "r"}}}) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCell(t)
 			must(t, c.Nodes().Record(t.Context(), NodeRecord{Node: "n1"}))
@@ -85,7 +86,8 @@ func FuzzValues(f *testing.F) {
 	for _, v := range []any{
 		task.Task{Session: "s", Place: "t1-r1-c1", Attempt: 1, Queue: "q", Input: []byte(`{}`)},
 		Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "a"}}},
-		nodeValue{Node: "n", Held: []HeldToken{{Session: "s", Reply: "r"}}},
+		held.Record{Node: "n", Held: []HeldToken{{Session: "s", Reply: "r"}}},
+		held.List{Process: "p", Head: "$JS.ACK.R.c.", Lines: "s 1 1\n"},
 		Trial{Broke: []Breakage{{Node: "n"}}},
 	} {
 		b, err := encodeValue(v)
@@ -104,8 +106,13 @@ func FuzzValues(f *testing.F) {
 		for what, decode := range map[string]func(){
 			"task":     func() { _ = decodeValue(b, new(task.Task)) },
 			"offer":    func() { _ = decodeValue(b, new(Offer)) },
-			"node":     func() { _ = decodeValue(b, new(nodeValue)) },
+			"node":     func() { _ = decodeValue(b, new(held.Record)) },
 			"held":     func() { _ = decodeValue(b, new([]HeldToken)) },
+			"list": func() {
+				var l held.List
+				_ = decodeValue(b, &l)
+				_ = l.Tokens()
+			},
 			"trial":    func() { _ = decodeValue(b, new(Trial)) },
 			"snapshot": func() { _ = decodeValue(b, new(journal.Snapshot)) },
 		} {

@@ -4,200 +4,179 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/bucket"
+	"github.com/turnlog/turnlog/jetstream/internal/held"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/probe"
 )
 
 const (
-	// nodeTTL is how long a node's record stands without renewal: longer than the leases of the
-	// tokens in it.
-	nodeTTL = layout.TokenAckWait + 3*time.Second
+	// NodeTTL is how long a node's record and its list stand without renewal: longer than the leases of the
+	// tokens in them.
+	NodeTTL = LongLease + 45*time.Second
 
 	recordTimeout = 500 * time.Millisecond // for a record's acknowledgement
-
-	probeTimeout   = 250 * time.Millisecond
-	patientTimeout = 2 * time.Second // of a probe by Answers
-	probeTries     = 3
-
-	// maxUnrecorded is how many tokens fit into the answer to a probe.
-	maxUnrecorded = 4096
 )
 
+// LongLease is how long a token may be held without a renewal if its node's confirmed record names it. A node
+// that finds that one dead returns the token by that name, so nothing waits for this long.
+const LongLease = 90 * time.Second
+
+// ErrReplaced is returned by Record after another process changed or deleted the record: it took the node for
+// dead, or for itself. Read the record with Standing.
+var ErrReplaced = errors.New("another process has changed the record")
+
 // HeldToken is a run token that a node holds.
-type HeldToken struct {
-	Session content.SessionID `msgpack:"s"`
-	Reply   string            `msgpack:"r"`
-}
+type HeldToken = held.Token
 
 // NodeRecord is what a node reported about itself.
 type NodeRecord struct {
 	Node     string
 	Held     []HeldToken
-	Scripted bool // it runs scripted models, whose scripts come from those who start sessions
+	Process  string // differs for each process of the node's name; empty in records of an earlier release
+	Scripted bool   // it runs scripted models, whose scripts come from those who start sessions
 
 	Ahead      time.Duration // by which its clock is ahead of the server's, less the record's travel time
 	AheadKnown bool          // false for a record of an earlier release
 }
 
-// nodeValue is a stored record.
-type nodeValue struct {
-	Node     string       `msgpack:"n"`
-	Held     []HeldToken  `msgpack:"h"`
-	At       content.Time `msgpack:"a,omitempty"` // by the node's clock; zero in records of an earlier release
-	Scripted bool         `msgpack:"s,omitempty"`
-}
-
-// Nodes lets nodes find dead peers and hand on their tokens before the leases expire. Nothing else
-// depends on it.
+// Nodes lets nodes find dead peers and hand on their tokens before the leases expire. A node also reads in it
+// whether others took it for dead. Its record is a heartbeat, and a key of its own lists the tokens that it holds.
 type Nodes struct {
 	cell    *Cell
-	records bucket.Bucket[nodeValue]
+	records bucket.Bucket[held.Record]
+	lists   bucket.Bucket[held.List]
+	last    *uint64 // the sequence of the record that Record replaces; nil: any
 }
 
 // Nodes returns the cell's nodes.
 func (c *Cell) Nodes() *Nodes {
-	return &Nodes{c, bucket.OfValues[nodeValue](c.api, "record of node", c.names.Nodes(), "", 1, nodeTTL)}
+	return &Nodes{
+		cell:    c,
+		records: bucket.OfValues[held.Record](c.api, "record of node", c.names.Nodes(), "", 1, NodeTTL),
+		lists:   bucket.OfValues[held.List](c.api, "list of tokens", c.names.Nodes(), "", 2, NodeTTL),
+	}
 }
 
-// Record stores what a node reports about itself, but for its clock. The record stands for 15 s: renew it every 5 s, when the
-// tokens change, and after an error. Record waits at most half a second, since the tokens may change
-// meanwhile.
+// Record stores what a node reports about itself, but for its clock. Held is for peers of an earlier release,
+// which read no lists. Record waits at most half a second, since the tokens may change meanwhile. After Standing
+// it returns ErrReplaced if another process changed the record since. It is for one goroutine.
 func (n *Nodes) Record(ctx context.Context, r NodeRecord) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	_, err := n.records.Put(ctx, r.Node, nodeValue{
-		Node: r.Node, Held: n.abbreviate(r.Held), At: content.TimeOf(time.Now()), Scripted: r.Scripted,
-	})
+	v := held.Record{Node: r.Node, Held: held.Abbreviate(r.Held, n.replyPrefix()), At: content.TimeOf(time.Now()), Scripted: r.Scripted, Process: r.Process}
+	if n.last == nil {
+		_, err := n.records.Put(ctx, r.Node, v)
+		return err
+	}
+	seq, err := n.records.Put(ctx, r.Node, v, *n.last)
+	if err == nil {
+		n.last = &seq
+	} else if api.IsConflict(err) {
+		err = fmt.Errorf("%w: %w", ErrReplaced, err)
+	}
 	return err
+}
+
+// Standing returns the record of a node as the leader knows it, and what became of it if there is none.
+func (n *Nodes) Standing(ctx context.Context, node string) (r NodeRecord, stands bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	it, stands, err := n.records.Look(ctx, node)
+	if err != nil {
+		return r, false, err
+	}
+	n.last = &it.Seq
+	if !stands || it.Err != nil {
+		return r, false, nil
+	}
+	list, listed, err := n.lists.Look(ctx, node+layout.ListKey)
+	if err != nil {
+		return r, false, err
+	}
+	r = n.record(it)
+	if listed && list.Err == nil && list.Value.Process == r.Process {
+		r.Held = append(r.Held, list.Value.Tokens()...)
+	}
+	return r, true, nil
+}
+
+// Name lists the tokens that a process of a node holds, as far as they fit into a message, and returns those
+// that the list names: the first ones. It waits as long as Record.
+func (n *Nodes) Name(ctx context.Context, r NodeRecord) (named []HeldToken, err error) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	list, named := held.NewList(r.Process, r.Held, int(n.cell.nc.MaxPayload()*7/8))
+	_, err = n.lists.Put(ctx, r.Node+layout.ListKey, list)
+	return named, err
 }
 
 // Forget deletes the record of a node that holds no tokens.
 func (n *Nodes) Forget(ctx context.Context, node string) error { return n.records.Delete(ctx, node) }
 
-// List returns the current records, oldest first.
-func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
+// Heartbeats returns the current records without the lists, oldest first.
+func (n *Nodes) Heartbeats(ctx context.Context) ([]NodeRecord, error) {
 	items, err := n.records.Scan(ctx)
 	var out []NodeRecord
 	for _, it := range items {
-		v := it.Value
-		if v.Node != it.Key {
-			continue
+		if it.Value.Node == it.Key {
+			out = append(out, n.record(it))
 		}
-		r := NodeRecord{Node: v.Node, Held: v.Held, Scripted: v.Scripted}
-		if v.At != 0 {
-			r.Ahead, r.AheadKnown = v.At.Std().Sub(it.At), true
-		}
-		n.expand(r.Held)
-		out = append(out, r)
 	}
 	return out, err
 }
 
-// replyPrefix begins the reply subjects of all tokens. Records omit it, since a node holds thousands
-// of tokens and its record must fit into a message.
-func (n *Nodes) replyPrefix() string {
-	return api.AckPrefix + n.cell.names.RunStream() + "." + n.cell.names.RunConsumer() + "."
-}
-
-func (n *Nodes) abbreviate(held []HeldToken) []HeldToken {
-	out := make([]HeldToken, len(held))
-	for i, h := range held {
-		out[i] = HeldToken{Session: h.Session, Reply: strings.TrimPrefix(h.Reply, n.replyPrefix())}
+func (n *Nodes) record(it bucket.Item[held.Record]) NodeRecord {
+	v := it.Value
+	r := NodeRecord{Node: v.Node, Held: v.Held, Scripted: v.Scripted, Process: v.Process}
+	if v.At != 0 {
+		r.Ahead, r.AheadKnown = v.At.Std().Sub(it.At), true
 	}
-	return out
+	held.Expand(r.Held, n.replyPrefix())
+	return r
 }
 
-func (n *Nodes) expand(held []HeldToken) {
-	for i, h := range held {
-		if !strings.HasPrefix(h.Reply, api.AckPrefix) {
-			held[i].Reply = n.replyPrefix() + h.Reply
+// List returns the current records with all tokens, oldest first.
+func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
+	out, err := n.Heartbeats(ctx) // first: a node names a token in its list before its record leaves it out
+	if err != nil {
+		return nil, err
+	}
+	lists, err := n.lists.Scan(ctx)
+	for _, it := range lists {
+		for i, r := range out {
+			if it.Key == r.Node+layout.ListKey && it.Value.Process == r.Process {
+				out[i].Held = append(r.Held, it.Value.Tokens()...)
+			}
 		}
 	}
+	return out, err
+}
+
+// replyPrefix begins the reply subjects of all tokens. Records omit it.
+func (n *Nodes) replyPrefix() string {
+	return api.AckPrefix + n.cell.names.RunStream() + "." + n.cell.names.RunConsumer() + "."
 }
 
 // Answer answers probes of the node until ctx ends, with the held tokens that its record does not
 // name yet. It returns at once. If the node dies while the record's leader is down, a peer that
 // probed the node just before still knows these tokens.
 func (n *Nodes) Answer(ctx context.Context, node string, unrecorded func() []HeldToken) error {
-	sub, err := n.cell.nc.Subscribe(n.cell.names.Probe(node), func(msg *nats.Msg) {
-		var answer []byte
-		if held := unrecorded(); len(held) > 0 {
-			answer, _ = encodeValue(n.abbreviate(held[:min(len(held), maxUnrecorded)])) // without them the answer still shows that it is alive
-		}
-		_ = msg.Respond(answer) // an unanswered probe is repeated
-	})
-	if err != nil {
-		return fmt.Errorf("answer probes of %s: %w", node, err)
-	}
-	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
-	return nil
+	return probe.Answer(ctx, n.cell.nc, n.cell.names.Probe(node), func() []byte { return held.Encode(unrecorded(), n.replyPrefix()) })
 }
 
-// Ask reports whether a node is alive, and returns the held tokens that its record lacks. A node is
-// dead if nothing subscribes to its subject, twice, with a pause in which a disconnected node can
-// reconnect; or if it misses three probes of 250 ms, as a frozen host does. While the caller's own
-// connection has problems, nodes count as alive.
+// Ask reports whether a node is alive, and returns the held tokens that its record lacks. See [probe.Ask].
 func (n *Nodes) Ask(ctx context.Context, node string) (unrecorded []HeldToken, alive bool) {
-	return n.ask(ctx, node, probeTimeout)
+	answer, alive := probe.Ask(ctx, n.cell.nc, n.cell.names.Probe(node), probe.Timeout)
+	return held.Decode(answer, n.replyPrefix()), alive
 }
 
 // Answers is Ask for tools that inspect a deployment. It gives a busy node more time.
 func (n *Nodes) Answers(ctx context.Context, node string) bool {
-	_, alive := n.ask(ctx, node, patientTimeout)
+	_, alive := probe.Ask(ctx, n.cell.nc, n.cell.names.Probe(node), probe.Patient)
 	return alive
-}
-
-func (n *Nodes) ask(ctx context.Context, node string, timeout time.Duration) (unrecorded []HeldToken, alive bool) {
-	absent := false
-	for range probeTries {
-		answer, err := n.probe(ctx, node, timeout)
-		switch {
-		case err == nil:
-			return n.unrecorded(answer), true
-		case api.IsNoResponders(err) && absent:
-			return nil, false
-		case api.IsNoResponders(err):
-			absent = true
-			if !pause.For(ctx, probeTimeout) {
-				return nil, true
-			}
-		case ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || !n.connected(ctx):
-			return nil, true
-		}
-	}
-	return nil, false
-}
-
-// unrecorded decodes the tokens in an answer; none if it is damaged.
-func (n *Nodes) unrecorded(answer []byte) (held []HeldToken) {
-	if len(answer) == 0 || decodeValue(answer, &held) != nil {
-		return nil
-	}
-	n.expand(held)
-	return held
-}
-
-// connected reports whether the caller's own connection receives anything.
-func (n *Nodes) connected(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	return n.cell.nc.FlushWithContext(ctx) == nil
-}
-
-func (n *Nodes) probe(ctx context.Context, node string, timeout time.Duration) (answer []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	msg, err := n.cell.nc.RequestWithContext(ctx, n.cell.names.Probe(node), nil)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // only Ask and Answers read it
-	}
-	return msg.Data, nil
 }

@@ -16,7 +16,9 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/held"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/probe"
 )
 
 func nodes(t *testing.T, c *Cell) []NodeRecord {
@@ -33,16 +35,16 @@ func TestNodeAnswersWithTokensThatItsRecordLacks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
-		var held []HeldToken
-		for i := range 3 * maxUnrecorded {
-			held = append(held, HeldToken{
+		var all []HeldToken
+		for i := range 3 * held.MaxAnswer {
+			all = append(all, HeldToken{
 				Session: content.SessionID(fmt.Sprintf("%0100d", i)),
 				Reply:   fmt.Sprintf("%s.1.%d.1234567890.1234567890123456789.1234", strings.TrimSuffix(c.Nodes().replyPrefix(), "."), i),
 			})
 		}
-		must(t, c.Nodes().Answer(t.Context(), "n1", func() []HeldToken { return held }))
+		must(t, c.Nodes().Answer(t.Context(), "n1", func() []HeldToken { return all }))
 		got, lives := c.Nodes().Ask(t.Context(), "n1")
-		if diff := cmp.Diff(held[:maxUnrecorded], got); diff != "" || !lives {
+		if diff := cmp.Diff(all[:held.MaxAnswer], got); diff != "" || !lives {
 			t.Errorf("lives: %v, tokens (-want +got):\n%.1000s", lives, diff)
 		}
 	})
@@ -71,7 +73,7 @@ func TestNodesAreListedWhileTheyRecord(t *testing.T) {
 		if len(nodes(t, c)) != 1 {
 			t.Error("a record is gone before the leases in it lapsed")
 		}
-		<-time.After(nodeTTL)
+		<-time.After(NodeTTL)
 		if got := nodes(t, c); len(got) != 0 {
 			t.Errorf("nodes after their time to live: %+v", got)
 		}
@@ -113,7 +115,7 @@ func TestProbeDetectsDeadNodes(t *testing.T) {
 			node string
 			want bool
 			took time.Duration
-		}{{"alive", true, 0}, {"never-there", false, probeTimeout}, {"hung", false, 3 * probeTimeout}} {
+		}{{"alive", true, 0}, {"never-there", false, probe.Timeout}, {"hung", false, 3 * probe.Timeout}} {
 			start := time.Now()
 			if got := lives(t.Context(), c, p.node); got != p.want || time.Since(start) != p.took {
 				t.Errorf("Ask of %s = %v after %v, want %v after %v", p.node, got, time.Since(start), p.want, p.took)
@@ -168,7 +170,7 @@ func TestAnswersWaitsForABusyNode(t *testing.T) {
 		s := startServer(t)
 		c := openCell(t, connect(t, s))
 		must(t, c.Nodes().Answer(t.Context(), "busy", func() []HeldToken {
-			<-time.After(probeTimeout + probeTimeout/2)
+			<-time.After(probe.Timeout + probe.Timeout/2)
 			return nil
 		}))
 		if !c.Nodes().Answers(t.Context(), "busy") {
@@ -191,7 +193,7 @@ func TestProbeWaitsForAReconnectingNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		c := provision(t, connect(t, s))
-		time.AfterFunc(probeTimeout/2, func() {
+		time.AfterFunc(probe.Timeout/2, func() {
 			if err := openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1", nothingNew); err != nil {
 				t.Error(err)
 			}

@@ -109,7 +109,7 @@ const maxTaken = 128
 // Taken returns tokens that the server has given to a node and that none of the known holders has, in no
 // order. A node that died right after it took them could not tell the others; or the token returns after
 // a pause.
-func (r *Runs) Taken(ctx context.Context, known map[content.SessionID]bool) (out []HeldToken, err error) {
+func (r *Runs) Taken(ctx context.Context, known map[content.SessionID]uint64) (out []HeldToken, err error) {
 	n := r.cell.names
 	info, err := r.cell.api.Consumer(ctx, n.RunStream(), n.RunConsumer())
 	if err != nil || info.Held <= len(known) {
@@ -125,7 +125,7 @@ func (r *Runs) Taken(ctx context.Context, known map[content.SessionID]bool) (out
 	looked := 0
 	for subject := range subjects {
 		s := n.SessionOf(subject)
-		if known[s] || s == "" {
+		if known[s] > 0 || s == "" {
 			continue
 		}
 		if looked++; looked > maxTaken {
@@ -366,6 +366,9 @@ type Token struct {
 	seq     uint64 // of the token in its stream
 	first   bool   // it was not delivered before
 	waiting uint64 // tokens that no node had taken when this one was
+
+	back time.Time // when it returns; zero: it was not released
+	gone bool      // it is deleted
 }
 
 // Session returns the session that the token is for.
@@ -387,13 +390,26 @@ func (t *Token) AckWait() time.Duration { return layout.TokenAckWait }
 // prove nothing.
 func (t *Token) Extend() error { return t.answer(api.Progress) }
 
+// ExtendFor is Extend for another time. The server knows it as a return of the token after d.
+func (t *Token) ExtendFor(d time.Duration) error {
+	return t.answer(fmt.Sprintf(`%s {"delay": %d}`, api.Nak, d.Nanoseconds()))
+}
+
 // Release hands the token to another node at once.
-func (t *Token) Release() error { return t.answer(api.Nak) }
+func (t *Token) Release() error { return t.ReleaseAfter(0) }
 
 // ReleaseAfter hands the token to any node, including this one, after d.
 func (t *Token) ReleaseAfter(d time.Duration) error {
-	return t.answer(fmt.Sprintf(`%s {"delay": %d}`, api.Nak, d.Nanoseconds()))
+	t.back = time.Now().Add(d)
+	if d > 0 {
+		return t.ExtendFor(d)
+	}
+	return t.answer(api.Nak)
 }
+
+// Back returns when the token was to return, and whether it is gone. If it is with nobody later on, the server
+// did not get the answer.
+func (t *Token) Back() (at time.Time, gone bool) { return t.back, t.gone }
 
 func (t *Token) answer(what string) error {
 	err := nats.ErrDisconnected
@@ -412,6 +428,7 @@ func (t *Token) Done(ctx context.Context) error {
 	if err := t.cell.api.Confirm(ctx, t.reply, api.Ack); err != nil {
 		return fmt.Errorf("token of %s: done: %w", t.session, err)
 	}
+	t.gone = true
 	return nil
 }
 

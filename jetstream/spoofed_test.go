@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/held"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -96,7 +97,7 @@ func TestSpoofedMessagesAreRejectedEverywhere(t *testing.T) {
 		if all, err := c.Catalog().List(ctx); err != nil || len(all) > 0 {
 			t.Errorf("offers %+v, %v", all, err)
 		}
-		r, err := encodeValue(&nodeValue{Node: "n"})
+		r, err := encodeValue(&held.Record{Node: "n"})
 		must(t, err)
 		spoof(t, c, c.names.Nodes().Key("n"), r)
 		if all := nodes(t, c); len(all) > 0 {

@@ -191,11 +191,11 @@ func (b Bucket[T]) Keys(ctx context.Context, filter string) ([]string, error) {
 	return out, nil
 }
 
-// Scan returns all keys of one token in the order in which they were written. Any replica may
+// Scan returns all keys in the order in which they were written. Any replica may
 // answer, so the latest may be missing. It skips values that cannot be decoded.
 func (b Bucket[T]) Scan(ctx context.Context) ([]Item[T], error) {
 	var out []Item[T]
-	for m, err := range b.API.Batches(ctx, b.Stream, b.Prefix+"*", 0) {
+	for m, err := range b.API.Batches(ctx, b.Stream, b.Prefix+"*"+strings.Repeat(".*", b.Tokens-1), 0) {
 		if err != nil {
 			return nil, fmt.Errorf("list %ss: %w", b.What, err)
 		}

@@ -83,6 +83,7 @@ func (b Bucket) Key(key string) string { return "$KV." + string(b) + "." + key }
 
 // Keys of the buckets with more than one kind of value.
 const (
+	ListKey       = ".held"      // after a node, whose tokens it lists
 	OfferKeys     = "offer."     // followed by a worker, in the catalog
 	UnclaimedKeys = "unclaimed." // followed by a queue and a task's number, in the catalog
 	BegunKeys     = "begun."     // followed by a queue and a digest of a dispatch, in the catalog

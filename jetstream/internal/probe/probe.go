@@ -1,0 +1,75 @@
+// Package probe finds out whether another process is alive, by a request that it answers.
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+)
+
+const (
+	// Timeout is how long a probe waits that looks for the dead.
+	Timeout = 250 * time.Millisecond
+
+	// Patient is the same of a probe for a person, which gives a busy process more time.
+	Patient = 2 * time.Second
+
+	tries = 3
+)
+
+// Answer answers the probes of a subject until ctx ends. It returns at once.
+func Answer(ctx context.Context, nc *nats.Conn, subject string, answer func() []byte) error {
+	sub, err := nc.Subscribe(subject, func(msg *nats.Msg) { _ = msg.Respond(answer()) }) // an unanswered probe is repeated
+	if err != nil {
+		return fmt.Errorf("answer probes on %s: %w", subject, err)
+	}
+	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
+	return nil
+}
+
+// Ask reports whether a process is alive, and returns its answer. It is dead if nothing subscribes to its
+// subject, twice, with a pause in which a disconnected process can reconnect; or if it misses three probes, as
+// a frozen host does. While the caller's own connection has problems, all count as alive.
+func Ask(ctx context.Context, nc *nats.Conn, subject string, timeout time.Duration) (answer []byte, alive bool) {
+	absent := false
+	for range tries {
+		answer, err := one(ctx, nc, subject, timeout)
+		switch {
+		case err == nil:
+			return answer, true
+		case api.IsNoResponders(err) && absent:
+			return nil, false
+		case api.IsNoResponders(err):
+			absent = true
+			if !pause.For(ctx, Timeout) {
+				return nil, true
+			}
+		case ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || !connected(ctx, nc):
+			return nil, true
+		}
+	}
+	return nil, false
+}
+
+func one(ctx context.Context, nc *nats.Conn, subject string, timeout time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	msg, err := nc.RequestWithContext(ctx, subject, nil)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // only Ask reads it
+	}
+	return msg.Data, nil
+}
+
+// connected reports whether the caller's own connection receives anything.
+func connected(ctx context.Context, nc *nats.Conn) bool {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	return nc.FlushWithContext(ctx) == nil
+}

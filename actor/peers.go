@@ -141,7 +141,7 @@ func (n *Node) census(ctx context.Context, answers map[string][]jetstream.HeldTo
 	nodes := n.cell.Nodes()
 	for dead := make(map[string]bool); ; {
 		list := nodes.Heartbeats
-		if lists || len(dead) > 0 {
+		if lists = lists || len(dead) > 0; lists {
 			list = nodes.List
 		}
 		records, err := list(ctx)
@@ -151,7 +151,7 @@ func (n *Node) census(ctx context.Context, answers map[string][]jetstream.HeldTo
 		known := len(dead)
 		n.probe(ctx, records, dead, answers)
 		if len(dead) == known {
-			return n.count(records, dead, answers), nil
+			return n.count(records, dead, answers, lists), nil
 		}
 	}
 }
@@ -182,10 +182,12 @@ func (n *Node) probe(ctx context.Context, records []jetstream.NodeRecord, dead m
 	}
 }
 
-func (n *Node) count(records []jetstream.NodeRecord, dead map[string]bool, answers map[string][]jetstream.HeldToken) census {
+func (n *Node) count(records []jetstream.NodeRecord, dead map[string]bool, answers map[string][]jetstream.HeldToken, lists bool) census {
 	c, recorded := census{nodes: len(records), living: make(map[content.SessionID]uint64), turn: 1}, false
-	for _, t := range n.tokens.All() {
-		c.has(t)
+	if lists {
+		for _, t := range n.tokens.All() {
+			c.has(t)
+		}
 	}
 	for _, r := range records {
 		if r.Node == n.cfg.Name {

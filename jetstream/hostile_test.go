@@ -104,10 +104,10 @@ func FuzzValues(f *testing.F) {
 	f.Add([]byte{0x94, 1, 0xc4, 0, 1, 0xc6, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for what, decode := range map[string]func(){
-			"task":     func() { _ = decodeValue(b, new(task.Task)) },
-			"offer":    func() { _ = decodeValue(b, new(Offer)) },
-			"node":     func() { _ = decodeValue(b, new(held.Record)) },
-			"held":     func() { _ = decodeValue(b, new([]HeldToken)) },
+			"task":  func() { _ = decodeValue(b, new(task.Task)) },
+			"offer": func() { _ = decodeValue(b, new(Offer)) },
+			"node":  func() { _ = decodeValue(b, new(held.Record)) },
+			"held":  func() { _ = decodeValue(b, new([]HeldToken)) },
 			"list": func() {
 				var l held.List
 				_ = decodeValue(b, &l)

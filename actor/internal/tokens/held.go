@@ -32,7 +32,7 @@ const (
 	listLost  = jetstream.NodeTTL - jetstream.LongLease - 5*time.Second // after that an unconfirmed list names nothing: it must outlive the leases
 	doubtFor  = 15 * time.Second                                        // after the node was taken for dead: others record what they have taken
 
-	renewEvery = time.Second
+	renewEvery = 2 * time.Second
 	renewAgain = 250 * time.Millisecond // after a failure: connections return within seconds
 )
 
@@ -58,6 +58,7 @@ type Held struct {
 	left    []Left
 	earlier bool // nodes of an earlier release run, which read no lists
 	missing bool // a node does not see the record
+	fewer   bool // a token was left since the list was written
 
 	// Of the goroutine that writes the record.
 	entered bool               // the name is this process's
@@ -101,6 +102,7 @@ func (h *Held) Leave(l *Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.all, l)
+	h.fewer = true
 	s := l.token.Session()
 	if h.leases[s] == l { // else another driver of this node has the session
 		delete(h.leases, s)
@@ -267,7 +269,7 @@ func (h *Held) tryWrite(ctx context.Context, changed bool) error {
 			return err
 		}
 	}
-	earlier, missing := h.state()
+	earlier, missing, fewer := h.state()
 	due := time.Since(h.tried) >= BeatEvery || h.failed > 0 || missing
 	if earlier {
 		if !changed && !due && h.empty {
@@ -282,7 +284,7 @@ func (h *Held) tryWrite(ctx context.Context, changed bool) error {
 	}
 	var held []jetstream.HeldToken // if there is no list, the record names them
 	var err error
-	if changed || h.empty || h.failed > 0 || time.Since(h.wrote) >= listEvery {
+	if since := time.Since(h.wrote); changed || h.empty || h.failed > 0 || since >= listEvery || fewer && since >= BeatEvery {
 		if err = h.list(ctx); err != nil {
 			held = h.All()
 		}
@@ -296,6 +298,9 @@ func (h *Held) tryWrite(ctx context.Context, changed bool) error {
 // list writes the list.
 func (h *Held) list(ctx context.Context) error {
 	r, at := h.self, time.Now()
+	h.mu.Lock()
+	h.fewer = false
+	h.mu.Unlock()
 	r.Held = h.All()
 	named, err := h.nodes.Name(ctx, r)
 	if err == nil {
@@ -352,7 +357,7 @@ func (h *Held) replaced(ctx context.Context) error {
 	h.log.Warn("node was taken for dead")
 	h.doubted = time.Now()
 	h.giveUp(ctx)
-	if earlier, _ := h.state(); earlier {
+	if earlier, _, _ := h.state(); earlier {
 		return nil
 	}
 	return h.list(ctx) // it may be gone, too
@@ -472,10 +477,11 @@ func (h *Held) setListed(named []jetstream.HeldToken) {
 	}
 }
 
-// state reports whether nodes of an earlier release run, and whether the record was missed since the last call.
-func (h *Held) state() (earlier, missing bool) {
+// state reports whether nodes of an earlier release run, whether the record was missed since the last call, and
+// whether the list names tokens that were left.
+func (h *Held) state() (earlier, missing, fewer bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	earlier, missing, h.missing = h.earlier, h.missing, false
-	return earlier, missing
+	missing, h.missing = h.missing, false
+	return h.earlier, missing, h.fewer
 }

@@ -25,7 +25,7 @@ type Token interface {
 }
 
 // dueAfter is after which part of its time a token is renewed.
-const dueAfter = 4
+const dueAfter = 4 // with renewals every two seconds, before it is half over
 
 // Lease is the right to drive one session. Any goroutine may call its methods, but Start.
 type Lease struct {

@@ -349,10 +349,10 @@ func TestLeasesAreShortWhileANodeDrains(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.Drain(t)
-		if m, err := sub.NextMsg(time.Second); err != nil || string(m.Data) != "+WPI" {
+		if m, err := sub.NextMsgWithContext(w.Ctx); err != nil || string(m.Data) != "+WPI" {
 			t.Errorf("%v, %v, want a short renewal", m, err)
 		}
-		if m, err := gone.NextMsg(time.Second); err != nil || m.Header.Get("KV-Operation") != "DEL" {
+		if m, err := gone.NextMsgWithContext(w.Ctx); err != nil || m.Header.Get("KV-Operation") != "DEL" {
 			t.Errorf("%v, %v, want the record deleted", m, err)
 		}
 	})

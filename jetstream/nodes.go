@@ -148,9 +148,9 @@ func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
 	}
 	lists, err := n.lists.Scan(ctx)
 	for _, it := range lists {
-		for i, r := range out {
-			if it.Key == r.Node+layout.ListKey && it.Value.Process == r.Process {
-				out[i].Held = append(r.Held, it.Value.Tokens()...)
+		for i := range out {
+			if r := &out[i]; it.Key == r.Node+layout.ListKey && it.Value.Process == r.Process {
+				r.Held = append(r.Held, it.Value.Tokens()...)
 			}
 		}
 	}

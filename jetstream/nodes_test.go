@@ -80,23 +80,103 @@ func TestNodesAreListedWhileTheyRecord(t *testing.T) {
 	})
 }
 
+func manyHeld(c *Cell, n int) []HeldToken {
+	held := make([]HeldToken, n)
+	for i := range held {
+		held[i] = HeldToken{
+			Session: content.SessionID(fmt.Sprintf("01JD0000000000000000%06d", i)),
+			Reply:   fmt.Sprintf("$JS.ACK.%s.drivers.1.%d.%d.1732186000000000000.0", c.names.RunStream(), i+1_000_000, i+2_000_000),
+		}
+	}
+	return held
+}
+
+// Nodes of an earlier release read only the record.
 func TestRecordOfAFullNodeFitsIntoAMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
-		held := make([]HeldToken, 10_000)
-		for i := range held {
-			held[i] = HeldToken{
-				Session: content.SessionID(fmt.Sprintf("01JD0000000000000000%06d", i)),
-				Reply:   fmt.Sprintf("$JS.ACK.%s.drivers.1.%d.%d.1732186000000000000.0", c.names.RunStream(), i+1_000_000, i+2_000_000),
-			}
-		}
+		held := manyHeld(c, 10_000)
 		must(t, c.Nodes().Record(t.Context(), NodeRecord{Node: "n1", Held: held}))
 		if diff := cmp.Diff(held, nodes(t, c)[0].Held); diff != "" {
 			t.Error("the record differs from the recorded one")
 		}
 		if err := c.Nodes().Record(t.Context(), NodeRecord{Node: "n.1"}); !errors.Is(err, content.ErrBadID) {
 			t.Errorf("Record = %v, want ErrBadID", err)
+		}
+	})
+}
+
+// A list names the first tokens, as many as fit into a message. Its replies return the same tokens.
+func TestAListNamesTheFirstTokens(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		for _, n := range []int{0, 20_000, 100_000} {
+			r := NodeRecord{Node: "n1", Process: "p", Held: manyHeld(c, n)}
+			named, err := c.Nodes().Name(t.Context(), r)
+			must(t, err)
+			must(t, c.Nodes().Record(t.Context(), NodeRecord{Node: "n1", Process: "p"}))
+			got := nodes(t, c)[0].Held
+			if len(named) < min(n, 20_000) || len(got) != len(named) {
+				t.Errorf("of %d tokens a list names %d, and %d are read", n, len(named), len(got))
+			}
+			for i, h := range got {
+				if h.Session != r.Held[i].Session || h.Delivery() != r.Held[i].Delivery() {
+					t.Fatalf("token %d: %v, want %v", i, h, r.Held[i])
+				}
+			}
+		}
+		wake(t, c.Runs(), "s1")
+		_, err := c.Nodes().Name(t.Context(), NodeRecord{Node: "n1", Process: "p", Held: []HeldToken{{Session: "s1", Reply: take(t, c.Runs(), time.Second).Reply()}}})
+		must(t, err)
+		must(t, c.Runs().NakFor(nodes(t, c)[0].Held[0].Reply))
+		take(t, c.Runs(), time.Second)
+	})
+}
+
+// The list of a process is not that of the next one of its node's name.
+func TestAListCountsWithTheRecordOfItsProcess(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		n := c.Nodes()
+		_, err := n.Name(t.Context(), NodeRecord{Node: "n1", Process: "old", Held: manyHeld(c, 3)})
+		must(t, err)
+		for process, want := range map[string]int{"old": 3, "new": 0, "": 0} {
+			must(t, n.Record(t.Context(), NodeRecord{Node: "n1", Process: process}))
+			standing, stands, err := c.Nodes().Standing(t.Context(), "n1")
+			must(t, err)
+			if got := nodes(t, c)[0]; len(got.Held) != want || len(standing.Held) != want || !stands || standing.Process != process {
+				t.Errorf("record of %q: %v, standing %v", process, got, standing)
+			}
+		}
+	})
+}
+
+func TestARecordThatAnotherProcessChangedIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, c *Cell) {
+		ctx, mine, other := t.Context(), c.Nodes(), c.Nodes()
+		r := NodeRecord{Node: "n1", Process: "p"}
+		for what, change := range map[string]func() error{
+			"deleted":  func() error { return other.Forget(ctx, "n1") },
+			"replaced": func() error { return other.Record(ctx, NodeRecord{Node: "n1", Process: "q"}) },
+		} {
+			_, _, err := mine.Standing(ctx, "n1")
+			must(t, err)
+			must(t, mine.Record(ctx, r))
+			must(t, mine.Record(ctx, r))
+			must(t, change())
+			for range 2 {
+				if err := mine.Record(ctx, r); !errors.Is(err, ErrReplaced) {
+					t.Errorf("%s: Record = %v, want ErrReplaced", what, err)
+				}
+			}
+			now, stands, err := mine.Standing(ctx, "n1")
+			must(t, err)
+			if stands != (what == "replaced") || stands && now.Process != "q" {
+				t.Errorf("%s: standing %v, %t", what, now, stands)
+			}
+			must(t, mine.Record(ctx, r))
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
 )
 
 func wake(t testing.TB, r *Runs, s content.SessionID) {
@@ -353,5 +354,52 @@ func TestTokenWithoutAConnectionIsNotRenewed(t *testing.T) {
 		if err := token.Extend(); err == nil {
 			t.Error("Extend without a connection succeeded")
 		}
+	})
+}
+
+// A holder may ask for any lease, whatever its consumer says. A usual renewal makes it short again, and another node
+// can return the token at any time.
+func TestALeaseMayBeLong(t *testing.T) {
+	t.Parallel()
+	for what, then := range map[string]struct {
+		do    func(*Runs, *Token) error
+		after time.Duration
+	}{
+		"nothing":         {func(*Runs, *Token) error { return nil }, LongLease},
+		"another one":     {func(_ *Runs, t *Token) error { return t.ExtendFor(LongLease) }, LongLease},
+		"a usual renewal": {func(_ *Runs, t *Token) error { return t.Extend() }, 12 * time.Second},
+		"its return":      {func(r *Runs, t *Token) error { return r.NakFor(t.Reply()) }, 0},
+	} {
+		inBubble(t, func(t *testing.T, c *Cell) {
+			r := c.Runs()
+			wake(t, r, "s1")
+			token := take(t, r, time.Second)
+			must(t, token.ExtendFor(LongLease))
+			if what != "nothing" {
+				takeNothing(t, r, 30*time.Second)
+			}
+			must(t, then.do(r, token))
+			if then.after > 0 {
+				takeNothing(t, r, then.after-time.Second)
+			}
+			take(t, r, 2*time.Second)
+		})
+	}
+}
+
+func TestALongLeaseOutlivesItsServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, embedded.WithStore(dir))
+		c := openCell(t, connect(t, s))
+		create(t, c, jetstream.FileStorage, 1)
+		wake(t, c.Runs(), "s1")
+		must(t, take(t, c.Runs(), time.Second).ExtendFor(LongLease))
+		<-time.After(time.Second)
+		s.Close()
+		again := openCell(t, connect(t, startServer(t, embedded.WithStore(dir)))).Runs()
+		takeNothing(t, again, LongLease-5*time.Second)
+		take(t, again, 10*time.Second)
 	})
 }

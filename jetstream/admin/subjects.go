@@ -76,6 +76,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Catalog().Key(layout.BegunKeys+queue+"."+id), "CATALOG", "worker", "worker"),
 		row(n.Fences().Key(session), "FENCES", "driver", "worker driver"),
 		row(n.Nodes().Key(node), "NODES", "driver", "driver doctor"),
+		row(n.Nodes().Key(node+layout.ListKey), "NODES", "driver", "driver doctor"),
 		row(n.Snapshots().Key(session), "SNAPSHOTS", "driver", "client approver driver doctor"),
 		row(n.Snapshots().Key(session+".<chunk>"), "SNAPSHOTS", "driver", "client approver driver"),
 		row(n.Approvals().Key(session), "APPROVALS", "driver", "client approver driver"),
@@ -116,7 +117,7 @@ type headerRow struct {
 func headers() []headerRow {
 	journal := []string{"JOURNAL"}
 	return []headerRow{
-		{layout.HeaderGuard, []string{"JOURNAL", "FENCES", "APPROVALS", "DEAD", "SCHEDULES", "NAMED_SCHEDULES", "BLOBS", "CHECKPOINTS"}},
+		{layout.HeaderGuard, []string{"JOURNAL", "NODES", "FENCES", "APPROVALS", "DEAD", "SCHEDULES", "NAMED_SCHEDULES", "BLOBS", "CHECKPOINTS"}},
 		{layout.HeaderSeq, journal},
 		{layout.HeaderHash, journal},
 		{layout.HeaderPrev, journal},

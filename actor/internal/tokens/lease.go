@@ -12,7 +12,9 @@ import (
 
 // Token is the part of a run token that a lease needs.
 type Token interface {
+	// Session is the session that it is for.
 	Session() content.SessionID
+	// Reply is the subject of answers.
 	Reply() string
 	// Extend renews the token.
 	Extend() error

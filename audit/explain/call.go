@@ -48,11 +48,15 @@ type Owners func(id string) string
 
 // person is who sent or decided something that may be signed.
 func (o Owners) person(user, by string, key Key) Person {
-	p := Person{User: user, By: by, Key: key}
-	if o != nil && key != "" {
-		p.Owner = o(string(key))
+	return Person{User: user, By: by, Key: key, Owner: o.of(key)}
+}
+
+// of returns the owner of a key, "" if it is not known.
+func (o Owners) of(key Key) string {
+	if o == nil || key == "" {
+		return ""
 	}
-	return p
+	return o(string(key))
 }
 
 // Call is everything that a journal says about one tool call.
@@ -96,6 +100,7 @@ type Writer struct {
 	Node  string `json:"node,omitempty"`
 	Epoch uint64 `json:"epoch"`
 	Key   Key    `json:"key,omitempty"`
+	Owner string `json:"owner,omitempty"` // of the key, as of a Person
 }
 
 // Input is input that a turn answers.
@@ -162,6 +167,7 @@ type Attempt struct {
 	Queue        string          `json:"queue,omitempty"` // empty: the node's own tools
 	Writer       Writer          `json:"writer"`
 	Worker       Key             `json:"worker,omitempty"`
+	Runner       string          `json:"worker_owner,omitempty"` // of the worker's key, as of a Person
 	Digest       string          `json:"input_digest,omitempty"`
 	Because      []events.Ground `json:"because"`                // nil: not recorded
 	Unrestricted bool            `json:"unrestricted,omitempty"` // no policy and no rules applied

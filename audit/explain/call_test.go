@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnlog/turnlog/audit/explain"
 	"github.com/turnlog/turnlog/commands"
@@ -91,11 +92,15 @@ func TestACallIsExplainedFromInputToSight(t *testing.T) {
 func TestAnExplanationNamesTheKeysOfPeopleAndWorkers(t *testing.T) {
 	t.Parallel()
 	s := approved(t)
+	s.append(events.Entry{
+		Session: s.state.Session, Epoch: s.state.Epoch, Cause: "cmd-late", At: s.records[len(s.records)-1].Entry.At.Add(time.Second),
+		Events: []events.Event{events.CancelRequested{Scope: commands.ScopeCall, Target: "c1", User: "bob"}},
+	})
 	by := func(key string) *content.Signature { return &content.Signature{Key: key} }
 	for n, r := range s.records {
 		for i, ev := range r.Entry.Events {
 			switch ev := any(ev).(type) {
-			case events.InputQueued:
+			case events.RunStarted, events.InputQueued, events.CancelRequested:
 				s.records[n].Entry.Events = slices.Concat([]events.Event{events.CommandSigned{Signature: *by("bob-key")}}, r.Entry.Events)
 			case events.ApprovalResolved:
 				s.records[n].Entry.Events = slices.Concat([]events.Event{events.CommandSigned{Signature: *by("eve-key")}}, r.Entry.Events)
@@ -109,12 +114,12 @@ func TestAnExplanationNamesTheKeysOfPeopleAndWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []explain.Key{c.Asked.Inputs[0].From.Key, c.Questions[0].Decision.Decider.Key, c.Attempts[0].Worker, c.Results[0].Worker}
-	if want := []explain.Key{"bob-key", "eve-key", "gpu-key", "gpu-key"}; !slices.Equal(got, want) {
+	got := []explain.Key{c.Asked.Opener.Key, c.Orders[0].From.Key, c.Asked.Inputs[0].From.Key, c.Questions[0].Decision.Decider.Key, c.Attempts[0].Worker, c.Results[0].Worker}
+	if want := []explain.Key{"bob-key", "bob-key", "bob-key", "eve-key", "gpu-key", "gpu-key"}; !slices.Equal(got, want) {
 		t.Errorf("keys = %q, want %q", got, want)
 	}
 	reader := explain.NewCallReader("c1")
-	reader.Named(func(id string) string { return map[string]string{"eve-key": "eve"}[id] })
+	reader.Named(func(id string) string { return map[string]string{"eve-key": "eve", "gpu-key": "gpu"}[id] })
 	for _, r := range s.records {
 		if err := reader.Add(r); err != nil {
 			t.Fatal(err)
@@ -122,6 +127,9 @@ func TestAnExplanationNamesTheKeysOfPeopleAndWorkers(t *testing.T) {
 	}
 	if c, err = reader.Call(); err != nil {
 		t.Fatal(err)
+	}
+	if got := c.Attempts[0].Runner; got != "gpu" {
+		t.Errorf("the owner of the worker's key is %q, want gpu", got)
 	}
 	for who, want := range map[explain.Person]string{c.Questions[0].Decision.Decider: "eve", c.Asked.Inputs[0].From: content.Sender(c.Asked.Inputs[0].From.User, c.Asked.Inputs[0].From.By)} {
 		if who.String() != want {

@@ -29,10 +29,10 @@ func (f *fold) noteCall(ev any) {
 	case events.ToolAttemptLost:
 		f.lose(ev)
 	case events.DeadLetterSettled:
-		f.order(ev.Call, "", string(ev.Outcome), Person{User: ev.User, By: ev.By}, ev.Reason)
+		f.order(ev.Call, "", string(ev.Outcome), f.owners.person(ev.User, ev.By, f.sender), ev.Reason)
 	case events.ToolDetached:
 		if ev.By+ev.User != "" { // else its route or its time detached it
-			f.order(ev.Call, "", "detached", Person{User: ev.User, By: ev.By}, "")
+			f.order(ev.Call, "", "detached", f.owners.person(ev.User, ev.By, f.sender), "")
 		}
 	case events.CancelRequested:
 		f.cancel(ev)
@@ -120,7 +120,7 @@ func (f *fold) order(id content.CallID, scope, action string, from Person, reaso
 
 // cancel notes a cancel with each call that it is about.
 func (f *fold) cancel(ev events.CancelRequested) {
-	from := Person{User: ev.User, By: ev.By}
+	from := f.owners.person(ev.User, ev.By, f.sender)
 	if ev.Scope == commands.ScopeCall {
 		f.order(ev.Target, "", "cancelled", from, ev.Reason)
 		return
@@ -152,6 +152,7 @@ func (f *fold) answer(ev events.ToolResultReceived) {
 	for i := range c.Attempts {
 		if a := &c.Attempts[i]; a.N == ev.Attempt {
 			a.Worker = keyOf(ev.Signature)
+			a.Runner = f.owners.of(a.Worker)
 		}
 	}
 	c.Results = append(c.Results, Result{

@@ -58,6 +58,7 @@ func (f *fold) begin(r journal.Record) {
 	f.at = At{r.Seq, r.Entry.At}
 	f.session = cmp.Or(f.session, r.Entry.Session)
 	f.writer.Epoch, f.writer.Key, f.sender = r.Entry.Epoch, Key(r.Signature.Key), ""
+	f.writer.Owner = f.owners.of(f.writer.Key)
 	if len(r.Entry.Events) > 0 {
 		if c, ok := r.Entry.Events[0].(events.CommandSigned); ok {
 			f.sender = Key(c.Signature.Key)
@@ -71,7 +72,7 @@ func (f *fold) note(ev any) {
 	case events.DriverClaimed:
 		f.writer.Node = ev.Node
 	case events.RunStarted:
-		f.opener = Person{User: ev.User, By: ev.By}
+		f.opener = f.owners.person(ev.User, ev.By, f.sender)
 		f.configure(ev.Config)
 	case events.ConfigChanged:
 		f.configure(ev.Config)

@@ -19,6 +19,7 @@ type page struct {
 	Verdict phrase
 	Covers  phrase
 	Faults  []phrase
+	Unread  phrase // why the record does not show everything; empty: it does
 
 	Facts    []line
 	People   []line
@@ -49,11 +50,12 @@ func (p phrases) page(r explain.Report, v *verdict.Verdict) page {
 	out := page{
 		Title:  p.say("Report on session %s", r.Session),
 		Period: p.say("From %s to %s", day(r.Opened), day(r.Last)),
-		Facts:  p.facts(r),
+		Unread: unread(r, v),
 		Foot: p.say("The record ends with entry %d, whose SHA-256 is %s. \"observer verify\" repeats the verdict, and \"observer explain\" says all about one call.",
 			v.Head.Seq, phrase(v.Head.Hash.String())),
 	}
 	p.judge(&out, v)
+	out.Facts = p.facts(r, out.Unread != "")
 	for _, who := range r.People {
 		var deeds []string
 		for _, d := range who.Deeds {
@@ -71,6 +73,17 @@ func (p phrases) page(r explain.Report, v *verdict.Verdict) page {
 		out.Denied = append(out.Denied, p.act(*c))
 	}
 	return out
+}
+
+// unread says why a report does not have everything that happened.
+func unread(r explain.Report, v *verdict.Verdict) phrase {
+	switch {
+	case v.State != "":
+		return "Not known: the content was removed."
+	case r.Unread > 0:
+		return phrase("Not known: " + Plural(r.Unread, "entry", "entries") + " cannot be read.")
+	}
+	return ""
 }
 
 func day(a explain.At) phrase {
@@ -138,7 +151,8 @@ func (p phrases) judge(out *page, v *verdict.Verdict) {
 	}
 }
 
-func (p phrases) facts(r explain.Report) (out []line) {
+// facts are the record in numbers. Those of a record that cannot be read as a whole are the least that there was.
+func (p phrases) facts(r explain.Report, part bool) (out []line) {
 	add := func(name phrase, words []string) {
 		if len(words) > 0 {
 			out = append(out, line{name, p.words(words)})
@@ -156,10 +170,14 @@ func (p phrases) facts(r explain.Report) (out []line) {
 		}
 	}
 	add("Policies", policies)
+	least := phrase("")
+	if part {
+		least = "at least "
+	}
 	out = append(out,
-		line{"Turns", phrase(strconv.Itoa(len(r.Turns)))},
-		line{"Calls", phrase(fmt.Sprintf("%d that may have changed something, %d denied, %d that only read", len(r.Acts), len(r.Denied), r.Reads))},
-		line{"Tokens", phrase(fmt.Sprintf("%d in and %d out", r.Usage.InputTokens, r.Usage.OutputTokens))},
+		line{"Turns", least + phrase(strconv.Itoa(len(r.Turns)))},
+		line{"Calls", least + phrase(fmt.Sprintf("%d that may have changed something, %d denied, %d that only read", len(r.Acts), len(r.Denied), r.Reads))},
+		line{"Tokens", least + phrase(fmt.Sprintf("%d in and %d out", r.Usage.InputTokens, r.Usage.OutputTokens))},
 	)
 	if r.Unread > 0 {
 		out = append(out, line{"Unreadable", phrase(Plural(r.Unread, "entry", "entries"))})
@@ -272,8 +290,8 @@ func (p phrases) reason(c explain.Call) phrase {
 	}
 	if n > 0 {
 		for _, g := range c.Attempts[n-1].Because {
-			if g.By == events.ByPolicy || g.By == events.ByRule || g.By == events.ByFlag {
-				out = append(out, string(p.say("the %s's rule %s (%s)", g.By, g.Name, g.Action)))
+			if whose := map[events.GroundKind]phrase{events.ByPolicy: "policy", events.ByRule: "session", events.ByFlag: "turn"}[g.By]; whose != "" {
+				out = append(out, string(p.say("the %s's rule %s (%s)", whose, g.Name, g.Action)))
 			}
 		}
 	}

@@ -84,6 +84,14 @@ func (p phrases) key(k explain.Key) phrase {
 	return "signed with key " + p.word(string(k))
 }
 
+// keyOf is key, with the owner of the key if that is known.
+func (p phrases) keyOf(k explain.Key, owner string) phrase {
+	if owner == "" {
+		return p.key(k)
+	}
+	return p.key(k) + " of " + p.word(owner)
+}
+
 func (p phrases) writer(w explain.Writer) phrase {
 	if w.Node == "" {
 		return p.say("the host of epoch %d", w.Epoch)
@@ -93,8 +101,8 @@ func (p phrases) writer(w explain.Writer) phrase {
 
 // asked says where the call comes from.
 func (p phrases) asked(a explain.Asked) (out []phrase) {
-	if who := a.Opener.String(); who != "" {
-		out = append(out, "The session was opened by "+p.quote(who)+".")
+	if a.Opener.String() != "" {
+		out = append(out, "The session was opened by "+p.by(a.Opener)+".")
 	}
 	if a.Agent != "" {
 		out = append(out, "Its agent is "+p.word(a.Agent)+".")
@@ -110,7 +118,7 @@ func (p phrases) asked(a explain.Asked) (out []phrase) {
 		return append(out, "No model's reply asked for it.")
 	}
 	return append(out, p.say("The model %s asked for the call in its reply %s, as %s recorded it, %s.",
-		model, p.at(a.Reply), p.writer(a.Writer), p.key(a.Writer.Key)))
+		model, p.at(a.Reply), p.writer(a.Writer), p.keyOf(a.Writer.Key, a.Writer.Owner)))
 }
 
 func (p phrases) input(in explain.Input) phrase {
@@ -282,12 +290,15 @@ func (p phrases) places(c explain.Call) (out []phrase) {
 		where, runner := phrase("ran it itself"), phrase("Its result is ")
 		if byWorker(a) {
 			where, runner = "handed it to the workers of the queue "+p.word(a.Queue), "Its worker's name is "+notRecorded+", and its result is "
+			if a.Runner != "" {
+				runner = "Its result is "
+			}
 		}
 		verb := phrase("started")
 		if i > 0 && c.Attempts[i-1].N == a.N {
 			verb = "continued after its question"
 		}
-		out = append(out, p.say("Attempt %d %s %s: %s %s. ", a.N, verb, p.at(a.At), p.writer(a.Writer), where)+runner+p.key(a.Worker)+".")
+		out = append(out, p.say("Attempt %d %s %s: %s %s. ", a.N, verb, p.at(a.At), p.writer(a.Writer), where)+runner+p.keyOf(a.Worker, a.Runner)+".")
 		if l := a.Lost; l != nil {
 			out = append(out, p.say("Attempt %d was lost %s: %s", a.N, p.at(l.At), p.quote(l.Reason)))
 		}

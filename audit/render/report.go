@@ -39,7 +39,7 @@ func Markdown(w io.Writer, r explain.Report, v *verdict.Verdict) error {
 		write("- %s: %s", l.Name, l.Text)
 	}
 	if len(p.People) == 0 {
-		write("The record names none.")
+		write("%s", p.NoPeople())
 	}
 	for _, part := range p.sections() {
 		write("\n## %s\n", part.Head)
@@ -66,17 +66,29 @@ func Markdown(w io.Writer, r explain.Report, v *verdict.Verdict) error {
 
 // section is a part of a page.
 type section struct {
-	Head, None string
-	Blocks     []block
+	Head   string
+	None   phrase
+	Blocks []block
 }
 
 func (p page) sections() []section {
 	return []section{
-		{"What was asked and answered", "No turn started.", p.Turns},
-		{"What it did that may have changed something", "No call that may change something ran.", p.Acts},
-		{"What was denied", "Nothing was denied.", p.Denied},
+		{"What was asked and answered", p.none("No turn started."), p.Turns},
+		{"What it did that may have changed something", p.none("No call that may change something ran."), p.Acts},
+		{"What was denied", p.none("Nothing was denied."), p.Denied},
 	}
 }
+
+// none is what a part without content says. A record that cannot be read as a whole does not show that there is nothing.
+func (p page) none(text phrase) phrase {
+	if p.Unread != "" {
+		return p.Unread
+	}
+	return text
+}
+
+// NoPeople is none for the people.
+func (p page) NoPeople() phrase { return p.none("The record names none.") }
 
 // reportText makes a text one safe, short line.
 func reportText(text string) string {

@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func sampleReport(text string) (explain.Report, *verdict.Verdict) {
 		Hooks: []explain.Hook{{At: at(6), Point: text, Hook: text, Action: text, Reason: text, FailedOpen: []string{text}}},
 		Attempts: []explain.Attempt{{
 			At: at(7), N: 1, Queue: text, Writer: writer, Lost: &explain.Loss{At: at(8), Reason: text},
-			Because: []events.Ground{{By: events.ByPolicy, Name: text, Action: events.Action(text), Queue: text}, {By: events.GroundKind(text), Name: text}},
+			Because: []events.Ground{{By: events.ByPolicy, Name: text, Action: events.Action(text), Queue: text}, {By: events.ByRule, Name: text, Action: events.RuleAsk}, {By: events.GroundKind(text), Name: text}},
 		}},
 		Orders:  []explain.Order{{At: at(8), Action: text, From: person, Reason: text}},
 		Results: []explain.Result{{At: at(9), Status: content.Status(text), Code: text, Text: text, Bytes: len(text), Attempt: 1, Changed: []string{text}}},
@@ -67,6 +68,31 @@ func TestReports(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden.Check(t, *update, filepath.Join("testdata", name), b.String())
+	}
+}
+
+// What cannot be read may have been anything.
+func TestAReportDoesNotSayThatNothingHappenedWhereItCannotRead(t *testing.T) {
+	t.Parallel()
+	sealed := &verdict.Verdict{Session: "s-42", Entries: 6}
+	erased := &verdict.Verdict{Session: "s-42", Entries: 7, State: verdict.Erased}
+	for want, r := range map[string]struct {
+		report explain.Report
+		v      *verdict.Verdict
+	}{
+		"Not known: the content was removed.":  {explain.Report{Session: "s-42", Unread: 4}, erased},
+		"Not known: 4 entries cannot be read.": {explain.Report{Session: "s-42", Unread: 4}, sealed},
+	} {
+		r.v.Settle()
+		var md, html bytes.Buffer
+		if err := errors.Join(Markdown(&md, r.report, r.v), HTML(&html, r.report, r.v)); err != nil {
+			t.Fatal(err)
+		}
+		for _, out := range []string{md.String(), html.String()} {
+			if strings.Count(out, want) != 4 || strings.Contains(out, "Nothing was denied") || !strings.Contains(out, "at least 0 that may have changed something") {
+				t.Errorf("%q is not in each part of\n%s", want, out)
+			}
+		}
 	}
 }
 

@@ -217,10 +217,13 @@ func (v *Verdict) notProved() (out []string) {
 	default:
 		out = append(out, "completeness: entries after the last one may have been cut off")
 	}
-	if _, signed := v.proofs[Signed]; signed {
+	switch _, signed := v.proofs[Signed]; {
+	case signed:
 		out = append(out, "who: names of workers, approvers and users that did not sign are the driver's word")
-	} else {
+	case v.Keys:
 		out = append(out, "who: it is unsigned, so the names of drivers, workers, approvers and users are the driver's word")
+	default:
+		out = append(out, "who: no keys were given, so no signature was checked, and the names of drivers, workers, approvers and users are the driver's word")
 	}
 	if v.State == Erased || !v.OK() && v.holds() {
 		out = append(out, "content: what the sealed entries say, and whether it keeps the invariants")

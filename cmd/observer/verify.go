@@ -424,7 +424,10 @@ func (j judgment) text(w io.Writer, style render.Style) error {
 		fmt.Fprintf(&b, "   %s\n", render.Safe(fmt.Sprintf(format, args...)))
 	}
 	b.WriteString(j.headline(style) + "\n")
-	if j.State != "" && j.OK() && j.Entries > 1 {
+	switch {
+	case j.State == verdict.Erased && j.OK():
+		line("%s, sealed for good", render.Plural(j.Entries-1, "entry stays", "entries stay"))
+	case j.State != "" && j.OK() && j.Entries > 1:
 		line("%s still there: \"turnlog sessions rm\" once more removes them", render.Plural(j.Entries-1, "entry is", "entries are"))
 	}
 	var kinds []verdict.Kind

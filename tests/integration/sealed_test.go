@@ -126,7 +126,7 @@ replies:
 		}
 	}
 	run(0, "turnlog", "sessions", "erase", "s")
-	if got := run(cli.CodeGone, "observer", "verify", "s", "--anchor", heads, "--seal-key", key); !strings.Contains(got, "was erased at") || !strings.Contains(got, "request 7") {
+	if got := run(cli.CodeGone, "observer", "verify", "s", "--anchor", heads, "--seal-key", key); !strings.Contains(got, "was erased at") || !strings.Contains(got, "request 7") || !strings.Contains(got, "entries stay, sealed for good") || strings.Contains(got, "sessions rm") {
 		t.Errorf("verify of the erased session = %s", got)
 	}
 	if got := run(1, "turnlog", "send", "s", "more", "--seal-key", key); !strings.Contains(got, "erased") {

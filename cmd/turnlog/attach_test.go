@@ -235,7 +235,7 @@ func TestFilesComeWithLinesOfAChat(t *testing.T) {
 		!strings.Contains(replies[2], "another file") || strings.Contains(replies[2], "one file") || replies[3] != "c.\n" {
 		t.Errorf("out %q", replies)
 	}
-	if hints := p.err.String(); !strings.Contains(hints, none+": no such file") || !strings.Contains(hints, second+" (text/plain, 12 B) comes with the next line") {
+	if hints := p.err.String(); !strings.Contains(hints, none+": no such file") || !strings.Contains(hints, second+" (text/plain, 12 B) comes with the next input") {
 		t.Errorf("err %q", hints)
 	}
 	expect(t, cli.CodeUsage, "chat", "--model", "demo", "--file", none)

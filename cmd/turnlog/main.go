@@ -63,7 +63,7 @@ func newRootCommand(a *app.App) *cobra.Command {
 	}
 	a.Terminal = a.Escaped()
 	out := &app.Outlet{To: a.Out}
-	a.Out = out
+	a.Out, a.Logs = out, &app.Outlet{To: a.Err}
 	root.PersistentPostRunE = func(*cobra.Command, []string) error { return out.Failure() }
 	root.SetIn(a.In)
 	root.SetOut(a.Out)

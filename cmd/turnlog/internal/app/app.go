@@ -25,7 +25,10 @@ import (
 type App struct {
 	Terminal
 
+	Logs     *Outlet          // of the parts of this process; they begin before a command takes over the terminal
 	Signals  <-chan os.Signal // one reader at a time
+	Typed    <-chan Line      // what the user types; nil: the lines of In
+	Ready    func(ready bool) // called when a command begins and ends to wait for a line; nil: a prompt says so
 	Exit     func(code int)
 	Getenv   func(string) string
 	Patience Patience

@@ -81,6 +81,9 @@ const (
 // Lines reads stdin line by line, ahead. From a terminal, lines that were pasted together are
 // one. A read cannot be stopped: it ends with the process.
 func (a *App) Lines() <-chan Line {
+	if a.Typed != nil {
+		return a.Typed
+	}
 	out := make(chan Line, maxAhead)
 	go func() {
 		r := bufio.NewReader(a.In)
@@ -96,6 +99,16 @@ func (a *App) Lines() <-chan Line {
 		}
 	}()
 	return out
+}
+
+// Await tells the user that a line is expected, or not anymore.
+func (a *App) Await(ready bool) {
+	switch {
+	case a.Ready != nil:
+		a.Ready(ready)
+	case a.IsIn && ready:
+		_, _ = io.WriteString(a.Err, "> ")
+	}
 }
 
 func (a *App) readLine(r *bufio.Reader) (line Line, err error) {

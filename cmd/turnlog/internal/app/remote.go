@@ -67,7 +67,7 @@ func (r *Remote) As(role admin.Role) *Remote {
 }
 
 // Logger returns the logger that the flags describe.
-func (r *Remote) Logger() *zap.Logger { return r.logs.Logger(r.App.Err, r.App.Getenv) }
+func (r *Remote) Logger() *zap.Logger { return r.logs.Logger(r.App.Logs, r.App.Getenv) }
 
 // Program is the command's name, as the server shows it.
 func (r *Remote) Program() string { return "turnlog " + r.name }

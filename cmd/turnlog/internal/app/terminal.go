@@ -62,6 +62,13 @@ func (o *Outlet) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Redirect has what follows written to another writer.
+func (o *Outlet) Redirect(to io.Writer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.To = to
+}
+
 // Failure returns the error of the first failed write.
 func (o *Outlet) Failure() error {
 	o.mu.Lock()

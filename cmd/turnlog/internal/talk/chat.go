@@ -3,14 +3,12 @@ package talk
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
@@ -23,15 +21,22 @@ func Chat(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk with a session, turn after turn",
-		Long: `Runs a turn for each line of input, in one session. /quit or the end of the input (Ctrl-D)
-ends it. An interrupt cancels the turn; a second one, while the turn is ending, ends the chat.
-/file PATH attaches a file to the next line, as --file does to the first one; /help lists the commands.
-Lines that are pasted together are one input. A line that you type while a turn runs is the next input;
-it does not answer a question that comes up later.
+		Long: `Runs a turn for each input, in one session. /quit or the end of the input (Ctrl-D) ends it. An
+interrupt (Ctrl-C) cancels the turn; a second one, while the turn is ending, ends the chat.
+
+/file PATH attaches a file to the next input, as --file does to the first one. /sessions lists the sessions,
+and /sessions NUMBER, or an ID, continues one. /fork continues in a fork of the session, and /fork ENTRY after
+an earlier entry. /help lists the commands.
+
+At a terminal, Enter sends, and Alt-Enter or Ctrl-J begins a new line. The arrow keys go through what you sent
+before, Tab completes commands and files, and Markdown is shown as what it means. What was printed stays in the
+scrollback. With TERM=dumb, and without a terminal, each line is an input, and lines that are pasted together
+are one. What you send while a turn runs is the next input; it does not answer a question that comes up later.
 
 At a terminal, the sessions of this process are kept in $XDG_STATE_HOME/turnlog/chat, which is below
 ~/.local/state without that variable: --session continues them, --store names another directory, and
---store "" keeps nothing. One chat at a time uses a directory.
+--store "" keeps nothing. One chat at a time uses a directory. What you sent is in the file history beside
+it, unless nothing is kept, or the session is sealed.
 
 Where it runs, and which calls need approval, is as for "turnlog run": you are asked at a terminal;
 otherwise the chat ends. A failed turn is reported, and the chat continues; if the input does not
@@ -55,13 +60,20 @@ come from a terminal, it exits with the code of its last turn.`,
 		if err != nil {
 			return err
 		}
-		return f.talk(cmd.Context(), input{files: files}, func(ctx context.Context, v *conversation, in input) error { return v.chat(ctx, in) })
+		return f.talk(cmd.Context(), input{files: files}, func(ctx context.Context, v *conversation, in input) error {
+			end, err := f.draw(ctx)
+			if err != nil {
+				return err
+			}
+			defer end()
+			return v.chat(ctx, in)
+		})
 	}
 	return cmd
 }
 
-// chatStore returns the directory of a user's chats, which only that user can read, or "" if there can be none.
-func chatStore(a *app.App) string {
+// stateDir returns the directory of a user's own state, or "" if there can be none.
+func stateDir(a *app.App) string {
 	state := a.Getenv("XDG_STATE_HOME")
 	if home := a.Getenv("HOME"); state == "" && home != "" {
 		state = filepath.Join(home, ".local", "state")
@@ -69,7 +81,16 @@ func chatStore(a *app.App) string {
 	if state == "" {
 		return ""
 	}
-	dir := filepath.Join(state, "turnlog", "chat")
+	return filepath.Join(state, "turnlog")
+}
+
+// chatStore returns the directory of a user's chats, which only that user can read, or "" if there can be none.
+func chatStore(a *app.App) string {
+	state := stateDir(a)
+	if state == "" {
+		return ""
+	}
+	dir := filepath.Join(state, "chat")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		a.Hint("this chat is not kept: %v", err)
 		return ""
@@ -88,6 +109,11 @@ func (v *conversation) chat(ctx context.Context, in input) error {
 		}()
 	}
 	defer v.MarkPastes()()
+	if v.session != nil && v.Ready != nil {
+		if err := v.recall(); err != nil {
+			return err
+		}
+	}
 	var last error
 	for {
 		line, err := v.readLine(ctx)
@@ -100,25 +126,16 @@ func (v *conversation) chat(ctx context.Context, in input) error {
 			}
 			return err
 		}
-		path, attach := strings.CutPrefix(line, "/file ")
 		switch {
 		case strings.TrimSpace(line) == "":
 			continue
 		case !utf8.ValidString(line):
 			v.Complain(cli.Usage("that line is not valid UTF-8"))
 			continue
-		case attach:
-			if err := v.addFile(&in, strings.TrimSpace(path)); err != nil {
+		case isCommand(line):
+			if err := v.perform(ctx, &in, line); err != nil {
 				v.Complain(err)
 			}
-			continue
-		case line == "/help":
-			v.Hint("/file PATH  attaches a file to the next line")
-			v.Hint("/quit       leaves, as Ctrl-D does")
-			v.Hint("A line that begins with a space is sent as it is.")
-			continue
-		case isCommand(line):
-			v.Complain(fmt.Errorf("there is no command %s, and nothing was sent: /help lists the commands; begin the line with a space to send it", strings.Fields(line)[0]))
 			continue
 		}
 		in.text = line
@@ -129,26 +146,6 @@ func (v *conversation) chat(ctx context.Context, in input) error {
 			v.Complain(last)
 		}
 	}
-}
-
-// isCommand reports whether a line looks like a command: a slash and a word, which no path is.
-func isCommand(line string) bool {
-	word, slash := strings.CutPrefix(strings.Fields(line)[0], "/")
-	return slash && strings.HasPrefix(line, "/") && word != "" && !strings.ContainsAny(word, "/.*")
-}
-
-// addFile attaches a file to the next line.
-func (v *conversation) addFile(in *input, path string) error {
-	if len(in.files) == maxFiles {
-		return fmt.Errorf("an input takes %d files at most", maxFiles)
-	}
-	file, err := examine(path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	v.Hint("%s (%s, %s) comes with the next line", path, file.mime, humanize.IBytes(uint64(file.size)))
-	in.files = append(in.files, file)
-	return nil
 }
 
 // fatal reports whether the chat cannot continue after a turn's error. While a turn waits
@@ -164,15 +161,16 @@ func (v *conversation) readLine(ctx context.Context) (string, error) {
 		if len(v.ahead) > 0 {
 			line := v.ahead[0]
 			v.ahead = v.ahead[1:]
-			v.Hint("> %s", line.Text)
+			if v.Ready == nil {
+				v.Hint("> %s", line.Text)
+			}
 			return line.Text, line.Err
 		}
-		if v.IsIn {
-			_, _ = io.WriteString(v.Err, "> ")
-		}
+		v.Await(true)
 		select {
 		case t := <-v.lines():
-			if t.Err != nil && v.IsIn {
+			v.Await(false)
+			if t.Err != nil && v.IsIn && v.Ready == nil {
 				_, _ = io.WriteString(v.Err, "\n")
 			}
 			if t.Cut {
@@ -184,7 +182,9 @@ func (v *conversation) readLine(ctx context.Context) (string, error) {
 			if s != os.Interrupt {
 				return "", &cli.Interrupted{Signal: s}
 			}
-			_, _ = io.WriteString(v.Err, "\n")
+			if v.Ready == nil {
+				_, _ = io.WriteString(v.Err, "\n")
+			}
 			v.Hint("nothing to cancel; /quit or Ctrl-D leaves")
 		case <-ctx.Done():
 			return "", context.Cause(ctx)

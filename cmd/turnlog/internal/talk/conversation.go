@@ -38,6 +38,7 @@ type conversation struct {
 	current *exchange               // the turn that is shown
 	ended   map[content.CallID]bool // whose results were shown
 	ahead   []app.Line              // typed before a question that they do not answer
+	others  []content.SessionID     // that were listed last
 }
 
 // input is an input and how to submit it.

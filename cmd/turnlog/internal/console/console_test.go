@@ -1,0 +1,226 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
+)
+
+// terminal is a console at a terminal of a test.
+type terminal struct {
+	*Console
+
+	t    *testing.T
+	out  *clitest.Screen
+	keys io.Writer
+}
+
+func open(t *testing.T, cfg Config) *terminal {
+	t.Helper()
+	in, keys := io.Pipe()
+	out := clitest.NewScreen()
+	cfg.In, cfg.Out = in, out
+	c, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = keys.Close()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("%q", out)
+		}
+	})
+	c.Ready(true)
+	return &terminal{c, t, out, keys}
+}
+
+func (c *terminal) press(keys string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.keys, keys); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// line waits for the next line.
+func (c *terminal) line() app.Line {
+	c.t.Helper()
+	select {
+	case l := <-c.Lines:
+		return l
+	case <-time.After(clitest.Patience):
+		c.t.Fatal("there is no line")
+		return app.Line{}
+	}
+}
+
+// expect sends what was written and checks it.
+func (c *terminal) expect(want string) {
+	c.t.Helper()
+	c.press("\r")
+	if got := c.line(); got.Text != want {
+		c.t.Errorf("line %q, want %q", got.Text, want)
+	}
+}
+
+// printed returns the lines of the scrollback, after the console was closed: what is printed ends with an erased line.
+func (c *terminal) printed() (lines []string) {
+	c.t.Helper()
+	if err := c.Close(); err != nil {
+		c.t.Error(err)
+	}
+	for line := range strings.SplitSeq(c.out.String(), "\n") {
+		if text, is := strings.CutSuffix(strings.TrimRight(line, "\r"), "\x1b[K"); is {
+			lines = append(lines, strings.TrimSpace(ansi.Strip(text)))
+		}
+	}
+	return lines
+}
+
+func TestWhatIsPrintedKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	c.press("first")
+	c.expect("first")
+	c.Ready(false)
+	_, _ = io.WriteString(c.Replies(), "A **reply**\n\nthat go")
+	_, _ = io.WriteString(c.Replies(), "es on\n")
+	_, _ = io.WriteString(c.Notes(), "a note\nRun it? ")
+	c.out.Await(t, "Run it?")
+	c.press("y")
+	c.expect("y")
+	_, _ = io.WriteString(c.Notes(), "it ran\n")
+	_, _ = io.WriteString(c.Replies(), "the end")
+	got := strings.Join(c.printed(), "|")
+	if want := "> first|A reply||that goes on|a note|Run it? y|it ran|the end"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+	for range 2 { // these do not wait for the console
+		_, _ = io.WriteString(c.Notes(), "late\n")
+	}
+}
+
+func TestAQuestionMayEndWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	_, _ = io.WriteString(c.Notes(), "Run it? ")
+	_, _ = io.WriteString(c.Notes(), "\ndecided elsewhere\n")
+	c.Ready(true)
+	c.press("next")
+	c.expect("next")
+	if got, want := strings.Join(c.printed(), "|"), "Run it?|decided elsewhere|> next"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+}
+
+func TestLinesAreEdited(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{Complete: func(text string) (found []string) {
+		for _, name := range []string{"/fork", "/file", "/help"} {
+			if strings.HasPrefix(name, text) {
+				found = append(found, name)
+			}
+		}
+		return found
+	}})
+	c.press("one\x1b\rtwo\nthree") // Alt-Enter, Ctrl-J
+	c.expect("one\ntwo\nthree")
+	c.press("\x1b[200~pasted\nlines\x1b[201~")
+	c.expect("pasted\nlines")
+	c.press("/h\t")
+	c.expect("/help")
+	c.press("/f\t")
+	c.out.Await(t, "/fork")
+	c.press("o\t")
+	c.expect("/fork")
+	c.press("nothing\t")
+	c.expect("nothing")
+	c.press("wrong\x03right") // Ctrl-C
+	c.expect("right")
+	c.press("\x1b[200~" + strings.Repeat("long ", 20_000) + "\x1b[201~")
+	c.expect(strings.Repeat("long ", 20_000))
+}
+
+func TestWhatWasSentIsRemembered(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "history")
+	const up, down = "\x1b[A", "\x1b[B"
+	for i := range 2 {
+		c := open(t, Config{History: file})
+		if i == 1 {
+			c.press(up + up)
+			c.expect("draft")
+		}
+		for _, text := range []string{"one", "two\nlines", "three", "three"} {
+			c.press(strings.ReplaceAll(text, "\n", "\x1b\r"))
+			c.expect(text)
+		}
+		_, _ = io.WriteString(c.Notes(), "Run it? ")
+		c.out.Await(t, "Run it?")
+		c.press("y")
+		c.expect("y") // is no input
+		c.press("draft" + up + up + down + down)
+		c.expect("draft")
+		c.press(up + up)
+		c.expect("three")
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+func TestALongHistoryIsCut(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "history")
+	var all strings.Builder
+	for i := range 2*kept + 1 {
+		fmt.Fprintf(&all, "\"%d\"\n", i)
+	}
+	if err := os.WriteFile(file, []byte(all.String()+`"cut of`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		h, err := openHistory(file)
+		if err != nil || len(h.all) != kept || h.all[kept-1] != strconv.Itoa(2*kept) {
+			t.Errorf("%d inputs, %v", len(h.all), err)
+		}
+	}
+	if _, err := openHistory(t.TempDir()); err == nil {
+		t.Error("a directory is a history")
+	}
+}
+
+func TestControlKeysInterruptAndLeave(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	c.press("\x03")
+	if s := <-c.Interrupts; s != os.Interrupt {
+		t.Errorf("signal %v", s)
+	}
+	c.Ready(false)
+	c.out.Await(t, "Ctrl-C cancels")
+	c.press("ahead\x03") // cancels what runs, and leaves what is written
+	<-c.Interrupts
+	c.expect("ahead")
+	c.press("\x04")
+	if got := c.line(); !errors.Is(got.Err, io.EOF) {
+		t.Errorf("line %+v", got)
+	}
+}

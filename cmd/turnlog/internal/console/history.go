@@ -1,0 +1,99 @@
+package console
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+)
+
+// history is what was typed before, in a file with a JSON string in each line. Only its user can read it.
+type history struct {
+	file  string // "": it is not kept
+	all   []string
+	at    int    // the one that is shown; len(all): the draft
+	draft string // what was being written
+}
+
+// kept is how many inputs are kept.
+const kept = 1000
+
+func openHistory(file string) (history, error) {
+	h := history{file: file}
+	if file == "" {
+		return h, nil
+	}
+	data, err := os.ReadFile(file) //nolint:gosec // the user's own
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return h, fmt.Errorf("history of the chat: %w", err)
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+		var text string
+		if json.Unmarshal(lines.Bytes(), &text) == nil { // else it was cut off
+			h.all = append(h.all, text)
+		}
+	}
+	if len(h.all) > 2*kept {
+		h.all = slices.Clone(h.all[len(h.all)-kept:])
+		var out bytes.Buffer
+		for _, text := range h.all {
+			_ = json.NewEncoder(&out).Encode(text) // a buffer takes all
+		}
+		if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+			return h, fmt.Errorf("history of the chat: %w", err)
+		}
+	}
+	h.rewind()
+	return h, nil
+}
+
+// add keeps an input. A history that cannot be written ends with the process.
+func (h *history) add(text string) {
+	if text == "" || len(h.all) > 0 && h.all[len(h.all)-1] == text {
+		h.rewind()
+		return
+	}
+	h.all = append(h.all, text)
+	h.rewind()
+	if h.file == "" {
+		return
+	}
+	out, err := os.OpenFile(h.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return
+	}
+	_ = json.NewEncoder(out).Encode(text)
+	_ = out.Close()
+}
+
+// rewind goes back to the draft.
+func (h *history) rewind() { h.at, h.draft = len(h.all), "" }
+
+// earlier returns the input before the one that is shown, instead of a text that is being written.
+func (h *history) earlier(text string) (string, bool) {
+	if h.at == 0 {
+		return "", false
+	}
+	if h.at == len(h.all) {
+		h.draft = text
+	}
+	h.at--
+	return h.all[h.at], true
+}
+
+// later returns the input after the one that is shown, or what was being written.
+func (h *history) later() (string, bool) {
+	switch {
+	case h.at >= len(h.all):
+		return "", false
+	case h.at == len(h.all)-1:
+		h.at++
+		return h.draft, true
+	}
+	h.at++
+	return h.all[h.at], true
+}

@@ -1,0 +1,251 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/textarea"
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+)
+
+// prompt is before the line that the user writes.
+const prompt = "> "
+
+// greeting is in the first frame, by which the console knows it.
+const greeting = "chat"
+
+// Messages of a console to its model.
+type (
+	tail      struct{ reply, question string }
+	readiness bool
+	leave     struct{}
+	second    struct{}
+)
+
+// model is what is drawn below the scrollback. The program's goroutine owns it.
+type model struct {
+	cfg        Config
+	lines      chan<- app.Line
+	interrupts chan<- os.Signal
+	resized    func(width int)
+	answered   func() // the question is no longer open
+
+	editor  textarea.Model
+	history history
+	found   []string // what can complete the last word
+	tail    tail
+	ready   bool
+	since   time.Time // when it was not ready anymore
+	width   int
+	height  int
+	left    bool
+}
+
+func newModel(cfg Config, lines chan<- app.Line, interrupts chan<- os.Signal) (*model, error) {
+	e := textarea.New()
+	e.ShowLineNumbers, e.CharLimit, e.MaxHeight, e.DynamicHeight, e.MaxContentHeight = false, 0, 10, true, 1<<20
+	e.SetPromptFunc(len(prompt), func(p textarea.PromptInfo) string {
+		if p.LineNumber == 0 {
+			return prompt
+		}
+		return strings.Repeat(" ", len(prompt))
+	})
+	e.SetStyles(textarea.Styles{})
+	e.KeyMap.InsertNewline = key.NewBinding(key.WithKeys("alt+enter", "shift+enter", "ctrl+j"))
+	e.SetVirtualCursor(false)
+	e.Focus()
+	h, err := openHistory(cfg.History)
+	m := &model{cfg: cfg, lines: lines, interrupts: interrupts, editor: e, history: h, tail: tail{question: greeting}, width: columns, height: rows}
+	m.editor.SetWidth(columns)
+	return m, err
+}
+
+// Init implements tea.Model.
+func (m *model) Init() tea.Cmd { return nil }
+
+// Update implements tea.Model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+		m.editor.SetWidth(msg.Width)
+		m.resized(msg.Width)
+	case tail:
+		m.tail = msg
+	case readiness:
+		if m.ready = bool(msg); !m.ready {
+			m.since = time.Now()
+			return m, tick()
+		}
+	case second:
+		if !m.ready && !m.left {
+			return m, tick()
+		}
+	case leave:
+		m.left = true
+		return m, tea.Quit
+	case tea.KeyPressMsg:
+		return m, m.press(msg)
+	default:
+		return m, m.edit(msg)
+	}
+	return m, nil
+}
+
+// tick has the time shown that something takes.
+func tick() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return second{} }) }
+
+// press does what a key is for.
+func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
+	text := m.editor.Value()
+	switch k.String() {
+	case "enter":
+		return m.send(text)
+	case "tab":
+		m.complete(text)
+		return nil
+	case "ctrl+c":
+		if text != "" && m.ready {
+			m.editor.Reset()
+			m.history.rewind()
+		} else {
+			m.interrupt()
+		}
+		return nil
+	case "ctrl+d":
+		if text != "" {
+			break
+		}
+		m.queue(app.Line{Err: io.EOF})
+		return nil
+	case "ctrl+z":
+		return tea.Suspend
+	case "up":
+		if m.editor.Line() == 0 {
+			m.recall(m.history.earlier(text))
+			return nil
+		}
+	case "down":
+		if m.editor.Line() == m.editor.LineCount()-1 {
+			m.recall(m.history.later())
+			return nil
+		}
+	}
+	return m.edit(k)
+}
+
+func (m *model) edit(msg tea.Msg) (cmd tea.Cmd) {
+	m.found = nil
+	m.editor, cmd = m.editor.Update(msg)
+	return cmd
+}
+
+// send passes on what was written, after it is in the scrollback.
+func (m *model) send(text string) tea.Cmd {
+	m.found = nil
+	m.editor.Reset()
+	shown := strings.Join(indented(wrap(text, max(m.width-len(prompt), narrow)), prompt, strings.Repeat(" ", len(prompt))), "\n")
+	question := m.tail.question
+	if question != "" { // which it follows
+		shown = question + text
+		m.tail.question = ""
+	} else {
+		m.history.add(text)
+	}
+	return tea.Sequence(tea.Println(shown), func() tea.Msg {
+		if question != "" {
+			m.answered()
+		}
+		m.queue(app.Line{Text: text})
+		return nil
+	})
+}
+
+// queue passes on a line. A reader that is so far behind has stopped.
+func (m *model) queue(line app.Line) {
+	select {
+	case m.lines <- line:
+	default:
+	}
+}
+
+func (m *model) interrupt() {
+	select {
+	case m.interrupts <- os.Interrupt:
+	default:
+	}
+}
+
+func (m *model) recall(text string, ok bool) {
+	if ok {
+		m.found = nil
+		m.editor.SetValue(text)
+		m.editor.MoveToEnd()
+	}
+}
+
+// complete adds what all completions of the last word have in common, and shows them if there are several.
+func (m *model) complete(text string) {
+	if m.cfg.Complete == nil || text == "" {
+		return
+	}
+	m.found = m.cfg.Complete(text)
+	if len(m.found) == 0 {
+		return
+	}
+	word := text[strings.LastIndexAny(text, " \n")+1:]
+	common := slices.Min(m.found)
+	for last := slices.Max(m.found); !strings.HasPrefix(last, common); {
+		common = common[:len(common)-1]
+	}
+	if len(common) > len(word) {
+		m.editor.SetValue(text[:len(text)-len(word)] + common)
+		m.editor.MoveToEnd()
+	}
+	if len(m.found) == 1 {
+		m.found = nil
+	}
+}
+
+// shown is how many completions are shown.
+const shown = 8
+
+// View implements tea.Model.
+func (m *model) View() tea.View {
+	if m.left {
+		return tea.NewView("")
+	}
+	p := page{color: m.cfg.Color}
+	var above []string
+	if m.tail.reply != "" {
+		above = strings.Split(m.tail.reply, "\n")
+		above = above[max(0, len(above)-max(m.height-m.editor.Height()-4, 1)):]
+	}
+	if m.tail.question != "" {
+		above = append(above, wrap(m.tail.question, max(m.width, narrow))...)
+	} else if !m.ready {
+		above = append(above, p.paint(dim, fmt.Sprintf("working %v, Ctrl-C cancels", time.Since(m.since).Truncate(time.Second))))
+	}
+	below := ""
+	if len(m.found) > 0 {
+		list := strings.Join(m.found[:min(shown, len(m.found))], "  ")
+		if more := len(m.found) - shown; more > 0 {
+			list += fmt.Sprintf("  and %d more", more)
+		}
+		below = "\n" + p.paint(dim, ansi.Truncate(list, max(m.width, narrow), "…"))
+	}
+	v := tea.NewView(strings.Join(append(above, m.editor.View()), "\n") + below)
+	if cursor := m.editor.Cursor(); cursor != nil {
+		cursor.Y += len(above)
+		v.Cursor = cursor
+	}
+	return v
+}

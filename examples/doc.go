@@ -15,6 +15,8 @@
 //	go run ./examples/replay-in-a-test    a recorded session as a test
 //	go run ./examples/mcp                 the tools of an MCP server, one of them denied
 //
+// The folder evals has no program, but a suite for "turnlog eval": see docs/evals.md.
+//
 // An example that fails exits with 1. A test builds and runs all of them, from the root of the
 // repository or in testdata/NAME if that exists, with testdata/NAME.in as input if it exists, and
 // compares the output with testdata/NAME.txt.

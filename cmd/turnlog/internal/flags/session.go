@@ -34,6 +34,7 @@ type Session struct {
 	AgentsMD *cli.Choice
 
 	models    []string
+	folder    string // of the files that models name; "": the current directory
 	system    string
 	maxRounds int64
 	patience  time.Duration
@@ -82,6 +83,32 @@ func (f *Session) Fork(a *app.App) (events.Config, error) {
 // RegisterReplay adds only the flag that names a model for a replay.
 func (f *Session) RegisterReplay(cmd *cobra.Command) {
 	registerModels(cmd, &f.models, "that answers", "the recorded replies")
+}
+
+// RegisterEval adds only the flags that replace what a suite says about its sessions, and their rules.
+func (f *Session) RegisterEval(cmd *cobra.Command) {
+	registerModels(cmd, &f.models, "that is tried", "that of the suite or of the agent, else "+usualModel)
+	cmd.Flags().StringVar(&f.system, "system", "", "system `prompt`; default: that of the suite")
+	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent that is tried: its `file`, or its name in a deployment; default: that of the suite")
+	f.Rules.Register(cmd)
+}
+
+// Default sets what the flags leave out. Files that the model names are in a folder.
+func (f *Session) Default(model, agent, system, folder string) {
+	if f.Agent == "" && f.system == "" {
+		f.Agent, f.system = agent, system
+	}
+	if len(f.models) == 0 && model != "" {
+		f.models, f.folder = []string{model}, folder
+	}
+}
+
+// Given returns the model of the sessions if the flags or the agent's file name one, in this process, and else nil.
+func (f *Session) Given(a *app.App, s Start) (model.Model, error) {
+	if !s.Chosen && (s.Agent == nil || s.Agent.Model == "") {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return Models(a).Open(s.Config.Model, s.Config.ModelData)
 }
 
 // Open returns the model that the flags name, in this process, or nil.
@@ -139,7 +166,7 @@ func (f *Session) Start(a *app.App, local bool) (Start, error) {
 	if err != nil {
 		return Start{}, err
 	}
-	models, folder := f.models, ""
+	models, folder := f.models, f.folder
 	if d != nil && len(models) == 0 && d.Model != "" {
 		models, folder = []string{d.ModelName()}, filepath.Dir(f.Agent)
 	}

@@ -1,0 +1,196 @@
+package eval
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/procgroup"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// String describes the check in one line.
+func (c Check) String() string {
+	switch {
+	case c.Calls != nil:
+		return "calls " + c.Calls.String()
+	case c.NoCalls != nil:
+		return "no_calls " + c.NoCalls.String()
+	case c.Contains != "":
+		return fmt.Sprintf("contains %q", c.Contains)
+	case c.NotContains != "":
+		return fmt.Sprintf("not_contains %q", c.NotContains)
+	case c.Matches != "":
+		return fmt.Sprintf("matches %q", c.Matches)
+	case c.Schema != nil:
+		return "schema"
+	case c.MaxTokens != 0:
+		return fmt.Sprintf("max_tokens %d", c.MaxTokens)
+	case c.MaxCost != 0:
+		return fmt.Sprintf("max_cost %v", c.MaxCost)
+	case c.MaxRounds != 0:
+		return fmt.Sprintf("max_rounds %d", c.MaxRounds)
+	case c.Command != "":
+		return fmt.Sprintf("command %q", c.Command)
+	}
+	return fmt.Sprintf("judge %q", c.Judge.Question)
+}
+
+// String is the tool and the arguments.
+func (c Calls) String() string {
+	out := c.Tool
+	if len(c.With) > 0 {
+		raw, _ := json.Marshal(c.With) // it was read from YAML
+		out += " " + string(raw)
+	}
+	if c.Min > 0 || c.Max > 0 {
+		out += fmt.Sprintf(" min %d max %d", c.Min, c.Max)
+	}
+	return out
+}
+
+// count is how many calls are such calls.
+func (c Calls) count(calls []content.ToolCall) (n int) {
+	for _, call := range calls {
+		if content.Matches(c.Tool, call.Name) && c.fits(call.Input) {
+			n++
+		}
+	}
+	return n
+}
+
+// fits reports whether a call has the arguments.
+func (c Calls) fits(input json.RawMessage) bool {
+	var has map[string]json.RawMessage
+	if len(c.With) > 0 && json.Unmarshal(input, &has) != nil {
+		return false
+	}
+	for key, want := range c.With {
+		raw, err := json.Marshal(want)
+		if err != nil || !bytes.Equal(tool.Canonical(raw), tool.Canonical(has[key])) || has[key] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// problem returns what is wrong, or "". Commands and judges are the runner's.
+func (c Check) problem(f facts) string {
+	switch {
+	case c.Calls != nil:
+		return c.Calls.problem(f.calls)
+	case c.NoCalls != nil:
+		if n := c.NoCalls.count(f.calls); n > 0 {
+			return "the model made " + render.Plural(n, "such call", "such calls")
+		}
+	case c.Contains != "" && !strings.Contains(strings.ToLower(f.answer), strings.ToLower(c.Contains)),
+		c.NotContains != "" && strings.Contains(strings.ToLower(f.answer), strings.ToLower(c.NotContains)),
+		c.Matches != "" && !regexp.MustCompile(c.Matches).MatchString(f.answer): // a suite is checked before
+		return "the answer is " + quoted(f.answer)
+	case c.Schema != nil:
+		return c.mismatch(f.answer)
+	case c.MaxTokens != 0 && f.Usage.TotalTokens() > c.MaxTokens:
+		return fmt.Sprintf("%d tokens", f.Usage.TotalTokens())
+	case c.MaxCost != 0:
+		return c.excess(f.Usage)
+	case c.MaxRounds != 0 && f.Rounds > c.MaxRounds:
+		return fmt.Sprintf("%d rounds", f.Rounds)
+	}
+	return ""
+}
+
+func (c Calls) problem(calls []content.ToolCall) string {
+	least := c.Min
+	if c.Min == 0 && c.Max == 0 {
+		least = 1
+	}
+	n := c.count(calls)
+	if n >= least && (c.Max == 0 || n <= c.Max) {
+		return ""
+	}
+	made := make([]string, len(calls))
+	for i, call := range calls {
+		made[i] = call.Name + " " + string(tool.Canonical(call.Input))
+	}
+	if len(made) == 0 {
+		made = []string{"none"}
+	}
+	return fmt.Sprintf("the model made %s, of all: %s", render.Plural(n, "such call", "such calls"), quoted(strings.Join(made, ", ")))
+}
+
+func (c Check) mismatch(answer string) string {
+	var v any
+	if err := json.Unmarshal([]byte(answer), &v); err != nil {
+		return "the answer is no JSON: " + quoted(answer)
+	}
+	s, err := compile(c.Schema)
+	if err == nil {
+		err = s.Check(v)
+	}
+	if err != nil {
+		return fmt.Sprintf("the answer does not fit: %v", err)
+	}
+	return ""
+}
+
+// excess is what is wrong with the money. Unknown money is not none.
+func (c Check) excess(u content.Usage) string {
+	switch {
+	case u.CostMicros == 0 && u.TotalTokens() > 0:
+		return "the cost is unknown: set TURNLOG_PRICES where the model runs"
+	case u.CostMicros > int64(math.Round(c.MaxCost*1e6)):
+		return fmt.Sprintf("%.6f %s", float64(u.CostMicros)/1e6, u.Currency)
+	}
+	return ""
+}
+
+// shown is how much of a text is part of a problem.
+const shown = 300
+
+func quoted(text string) string {
+	if r := []rune(text); len(r) > shown {
+		text = string(r[:shown]) + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// cannotTell is the exit code of a command that cannot tell, as for "turnlog bisect".
+const cannotTell = 125
+
+// command runs a command about an answer. It returns what is wrong, or "".
+func command(ctx context.Context, text, folder string, id content.SessionID, answer string, within time.Duration) (string, error) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		return "", fmt.Errorf("run a command: %w", err)
+	}
+	limited, stop := context.WithTimeout(ctx, within)
+	defer stop()
+	var out bytes.Buffer
+	state, err := procgroup.Run(limited, procgroup.Command{
+		Path: sh, Args: []string{"sh", "-c", text}, Dir: folder, Env: append(os.Environ(), "TURNLOG_SESSION="+string(id)),
+		Input: strings.NewReader(answer), Output: &out,
+	})
+	said := quoted(strings.TrimSpace(out.String()))
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case limited.Err() != nil:
+		return fmt.Sprintf("it does not end within %v", within), nil
+	case err != nil:
+		return "", fmt.Errorf("run the command %q: %w", text, err)
+	case state.ExitCode() == cannotTell:
+		return "", fmt.Errorf("the command %q cannot tell (exit code %d): %s", text, cannotTell, said)
+	case state.ExitCode() != 0:
+		return fmt.Sprintf("%v: %s", state, said), nil
+	}
+	return "", nil
+}

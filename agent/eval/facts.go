@@ -1,0 +1,64 @@
+package eval
+
+import (
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/audit/compare"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// facts are what checks read of a session.
+type facts struct {
+	compare.Side
+
+	inputs []string
+	calls  []content.ToolCall
+	answer string // the last text of the model
+	fault  string // why the last turn failed, or ""
+	open   bool   // a turn has not ended
+	took   time.Duration
+}
+
+// read reads a journal. A fork has the calls and the usage of its own turns only.
+func read(records []journal.Record) (f facts) {
+	var side compare.Reader
+	var first content.Time
+	for _, rec := range records {
+		side.Add(rec)
+		for _, ev := range rec.Entry.Events {
+			switch ev := ev.(type) { //nolint:gochecksumtype // checks read no others
+			case events.RunStarted:
+				first = rec.Entry.At
+			case events.InputQueued:
+				f.inputs = append(f.inputs, texts(ev.Items)...)
+			case events.ReplyRecorded:
+				if said := strings.Join(texts(ev.Items), "\n"); said != "" {
+					f.answer = said
+				}
+			case events.ToolCallRequested:
+				f.calls = append(f.calls, ev.Call)
+			case events.TurnStarted:
+				f.open = true
+			case events.TurnFinished:
+				f.open, f.fault = false, ev.Error
+				f.took = rec.Entry.At.Std().Sub(first.Std())
+			}
+		}
+	}
+	if f.Side = side.Side; f.open {
+		f.Outcome = ""
+	}
+	return f
+}
+
+func texts(items []content.Item) (out []string) {
+	for _, it := range items {
+		if t := it.Text(); t != "" {
+			out = append(out, t)
+		}
+	}
+	return out
+}

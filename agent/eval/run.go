@@ -1,0 +1,254 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/agent/replay"
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/textfile"
+	"github.com/turnlog/turnlog/model"
+)
+
+// Config says where a suite runs, and with what.
+type Config struct {
+	Client *client.Client // of the deployment. It decides about approvals: without an approver, a result that needs one fails
+	Start  client.Options // how sessions start; a case's own model and fork replace its own
+	Replay replay.Config  // what is different about replays; a case's own model replaces its own
+
+	Data func(name string) ([]byte, error)      // what a session records of a model besides its name
+	Open func(name string) (model.Model, error) // opens the model of a replay; nil: cases from journals have no model of their own
+
+	Run      string        // part of the IDs of sessions: another one runs everything again
+	Repeats  int           // of each case; 0: as the suite says
+	Parallel int           // results at once; 0: 4
+	Timeout  time.Duration // of a result, whose turn is canceled then, of a command and of a judge; 0: 10 minutes
+	Journals string        // a folder for the journals of results, from which a later run reads them; "": none
+
+	Progress func(c Case, r Result) // is told about each result, in any order and one at a time; nil: unused
+}
+
+// The defaults of a Config.
+const (
+	parallel = 4
+	timeout  = 10 * time.Minute
+)
+
+// Run runs what a suite has not run yet, and checks all of it. It returns an error if something cannot be run, not if a
+// check fails. What has run by then is kept, and when ctx ends, turns that are open go on in their deployment.
+func Run(ctx context.Context, s *Suite, cfg Config) (*Report, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if cfg.Parallel < 1 {
+		cfg.Parallel = parallel
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = timeout
+	}
+	r := &runner{Config: cfg, suite: s, told: make(chan struct{}, 1)}
+	results := make([][]Result, len(s.Cases))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(cfg.Parallel)
+	for i, c := range s.Cases {
+		results[i] = make([]Result, r.repeats(c))
+		for n := range results[i] {
+			group.Go(func() (err error) {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if results[i][n], err = r.result(ctx, c, n+1); err != nil {
+					return fmt.Errorf("case %s, repeat %d: %w", c.Name, n+1, err)
+				}
+				r.tell(c, results[i][n])
+				return nil
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err //nolint:wrapcheck // of this package
+	}
+	out := &Report{Version: version, Suite: s.Name, Passed: Rate{Of: len(s.Cases)}, Cases: make([]Done, len(s.Cases)), Regressions: []Change{}, Improved: []string{}, Missing: []string{}}
+	for i, c := range s.Cases {
+		if out.Cases[i] = done(c, results[i]); out.Cases[i].Passed {
+			out.Passed.Passed++
+		}
+	}
+	return out, nil
+}
+
+// runner runs a suite.
+type runner struct {
+	Config
+
+	suite *Suite
+	told  chan struct{} // holds one token while Progress is told
+}
+
+func (r *runner) tell(c Case, res Result) {
+	if r.Progress == nil {
+		return
+	}
+	r.told <- struct{}{}
+	defer func() { <-r.told }()
+	r.Progress(c, res)
+}
+
+func (r *runner) repeats(c Case) int {
+	for _, n := range []int{r.Repeats, c.Repeats, r.suite.Repeats} {
+		if n > 0 {
+			return n
+		}
+	}
+	return 1
+}
+
+// result runs a case once, unless it has run, and checks it.
+func (r *runner) result(ctx context.Context, c Case, n int) (out Result, err error) {
+	what, err := r.plan(ctx, c)
+	if err != nil {
+		return out, err
+	}
+	id := what.id(r, c, n)
+	records, kept, err := r.kept(id)
+	if err == nil && records == nil {
+		records, kept, err = what.run(ctx, id)
+	}
+	if err != nil {
+		return out, err
+	}
+	f := read(records)
+	if !f.open {
+		if err := r.keep(id, records); err != nil {
+			return out, err
+		}
+	}
+	out = Result{
+		Session: id, Replay: c.Journal != "", Kept: kept, Outcome: f.Outcome, Problems: []Failure{}, Rounds: f.Rounds, Calls: f.Calls,
+		Tokens: f.Usage.TotalTokens(), CostMicros: f.Usage.CostMicros, Currency: f.Usage.Currency, Seconds: f.took.Seconds(),
+	}
+	if r.Journals != "" {
+		out.Journal = r.file(id)
+	}
+	if f.Outcome != string(content.Completed) {
+		out.Problems = append(out.Problems, Failure{"ends", ended(f)})
+	}
+	for _, check := range append(append([]Check{}, r.suite.Checks...), c.Checks...) {
+		problem, err := r.check(ctx, check, id, f)
+		if err != nil {
+			return out, err
+		}
+		if problem != "" {
+			out.Problems = append(out.Problems, Failure{check.String(), problem})
+		}
+	}
+	out.Passed = len(out.Problems) == 0
+	return out, nil
+}
+
+func ended(f facts) string {
+	switch {
+	case f.Outcome == "":
+		return "the last turn has not ended: it may wait for an approval"
+	case f.fault != "":
+		return f.Outcome + ": " + f.fault
+	}
+	return "the last turn ended with " + f.Outcome
+}
+
+func (r *runner) check(ctx context.Context, c Check, id content.SessionID, f facts) (string, error) {
+	switch {
+	case c.Command != "":
+		return command(ctx, c.Command, r.suite.Folder, id, f.answer, r.Timeout)
+	case c.Judge != nil:
+		return r.judge(ctx, *c.Judge, id, f)
+	}
+	return c.problem(f), nil
+}
+
+func (r *runner) file(id content.SessionID) string {
+	return filepath.Join(r.Journals, string(id)+".jsonl")
+}
+
+// kept reads the journal of a result from its file, if there is one.
+func (r *runner) kept(id content.SessionID) ([]journal.Record, bool, error) {
+	if r.Journals == "" {
+		return nil, false, nil
+	}
+	records, err := collect(exported(r.file(id)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	return records, err == nil, err
+}
+
+// keep writes the journal of a result that has ended.
+func (r *runner) keep(id content.SessionID, records []journal.Record) error {
+	if _, err := os.Stat(r.file(id)); r.Journals == "" || err == nil {
+		return nil
+	}
+	f, err := renameio.NewPendingFile(r.file(id), renameio.WithPermissions(0o600))
+	if err != nil {
+		return fmt.Errorf("keep a journal: %w", err)
+	}
+	defer func() { _ = f.Cleanup() }() // nothing, once it has its name
+	err = audit.Export(f, func(yield func(journal.Record, error) bool) {
+		for _, rec := range records {
+			if !yield(rec, nil) {
+				return
+			}
+		}
+	})
+	if err == nil {
+		err = f.CloseAtomicallyReplace()
+	}
+	if err != nil {
+		return fmt.Errorf("keep a journal: %w", err)
+	}
+	return nil
+}
+
+func exported(name string) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		f, err := textfile.Open(name)
+		if err != nil {
+			yield(journal.Record{}, fmt.Errorf("journal: %w", err))
+			return
+		}
+		defer func() { _ = f.Close() }() // only read
+		for rec, err := range audit.Import(f) {
+			if err != nil {
+				err = fmt.Errorf("journal %s: %w", name, err)
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// collect returns all records of a journal, or the first error.
+func collect(records iter.Seq2[journal.Record, error]) (all []journal.Record, err error) {
+	for rec, err := range records {
+		if err == nil {
+			err = rec.Err
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rec)
+	}
+	return all, nil
+}

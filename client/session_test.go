@@ -384,7 +384,8 @@ func TestObserversSeeASessionFromWhereTheyAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.drive(engine.Config{})()
-		if _, err := w.start("s", repeated, false, nil).RunText(w.Ctx, "one"); err != nil {
+		slow := func(c *events.Config) { c.Model = "reluctant" } // so that fragments come well before the reply
+		if _, err := w.start("s", repeated, false, slow).RunText(w.Ctx, "one"); err != nil {
 			t.Fatal(err)
 		}
 		var got seen

@@ -205,8 +205,8 @@ func (c *Console) flush() {
 	c.tail()
 }
 
-// drawn is how much of a reply is rendered again with each piece.
-const drawn = 8 << 10
+// drawn is how much of a reply is rendered again with each piece: about a page.
+const drawn = 2 << 10
 
 // tail shows what has not ended, or its end.
 func (c *Console) tail() {
@@ -217,8 +217,9 @@ func (c *Console) tail() {
 	c.program.Send(tail{c.rendered(reply), c.partial})
 }
 
-// maxBlock is the longest text that is parsed. Longer ones are shown as they are.
-const maxBlock = 256 << 10
+// maxBlock is the longest text that is parsed, since some take time that grows with the square of their length. Longer
+// ones are shown as they are.
+const maxBlock = 16 << 10
 
 func (c *Console) rendered(reply string) string {
 	switch {

@@ -113,6 +113,16 @@ func TestWhatIsPrintedKeepsItsOrder(t *testing.T) {
 	}
 }
 
+func TestALongBlockIsShownAsItIs(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	_, _ = io.WriteString(c.Replies(), "**start**\n"+strings.Repeat("> ", maxBlock/2)+"\n**end**")
+	c.Ready(true)
+	if got := c.printed(); got[0] != "**start**" || got[len(got)-1] != "**end**" {
+		t.Errorf("printed %.100q", got)
+	}
+}
+
 func TestAQuestionMayEndWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{})

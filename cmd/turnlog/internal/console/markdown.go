@@ -10,6 +10,9 @@ import (
 	"github.com/yuin/goldmark/extension"
 	table "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+
+	"github.com/turnlog/turnlog/audit/render"
 )
 
 // attribute is the codes that begin and end a way of showing text. Ways can be nested, so none ends all others.
@@ -150,7 +153,7 @@ func (p page) inline(n ast.Node) string {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		switch c := c.(type) {
 		case *ast.Text:
-			b.Write(c.Segment.Value(p.source))
+			b.WriteString(resolved(c.Segment.Value(p.source)))
 			if c.HardLineBreak() {
 				b.WriteByte('\n')
 			} else if c.SoftLineBreak() {
@@ -159,11 +162,16 @@ func (p page) inline(n ast.Node) string {
 		case *ast.String:
 			b.Write(c.Value)
 		case *ast.CodeSpan:
-			if inside := p.inline(c); p.color {
-				b.WriteString(p.paint(code, inside))
-			} else {
-				b.WriteString("`" + inside + "`")
+			inside := ""
+			for t := c.FirstChild(); t != nil; t = t.NextSibling() {
+				if t, is := t.(*ast.Text); is {
+					inside += string(t.Segment.Value(p.source))
+				}
 			}
+			if !p.color {
+				inside = "`" + inside + "`"
+			}
+			b.WriteString(p.paint(code, inside))
 		case *ast.Emphasis:
 			as := italic
 			if c.Level == 2 {
@@ -175,9 +183,9 @@ func (p page) inline(n ast.Node) string {
 		case *ast.AutoLink:
 			b.WriteString(p.paint(under, string(c.Label(p.source))))
 		case *ast.Link:
-			b.WriteString(p.link(p.inline(c), string(c.Destination)))
+			b.WriteString(p.link(p.inline(c), resolved(c.Destination)))
 		case *ast.Image:
-			b.WriteString(p.link(p.inline(c), string(c.Destination)))
+			b.WriteString(p.link(p.inline(c), resolved(c.Destination)))
 		case *ast.RawHTML:
 			b.Write(c.Segments.Value(p.source))
 		default:
@@ -185,6 +193,11 @@ func (p page) inline(n ast.Node) string {
 		}
 	}
 	return b.String()
+}
+
+// resolved returns text without the escapes and references of Markdown, which may stand for control characters.
+func resolved(source []byte) string {
+	return render.Safe(string(util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(source)))))
 }
 
 // link shows where a link leads, since the text may say otherwise.

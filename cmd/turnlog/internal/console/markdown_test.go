@@ -1,10 +1,14 @@
 package console
 
 import (
+	"io"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/turnlog/turnlog/audit/render"
 )
 
 func TestMarkdownIsShownAsWhatItMeans(t *testing.T) {
@@ -30,6 +34,9 @@ func TestMarkdownIsShownAsWhatItMeans(t *testing.T) {
 		"a table that is too wide":    {"| one two three | four five six |\n|---|---|\n| a | b |", "one two three | four\nfive six\na | b"},
 		"HTML is text":                {"a <b>b</b>\n\n<p>\nc\n</p>", "a <b>b</b>\n\n<p>\nc\n</p>"},
 		"what is not closed is shown": {"**a `b", "**a `b"},
+		"escapes and entities":        {"\\*a\\* &amp; &lt;b&gt; `\\*&amp;`", "*a* & <b> `\\*&amp;`"},
+		"control characters are safe": {"a&#27;[2Jb &#x9b;c", "a\\x1b[2Jb \\u009bc"},
+		"also in addresses":           {"[a](<b&#27;[2J>)", "a (b\\x1b[2J)"},
 		"nothing":                     {"", ""},
 	} {
 		if got := markdown(tt.source, 20, false); got != tt.want {
@@ -64,19 +71,29 @@ func TestOnlyBlocksThatAreCompleteAreCut(t *testing.T) {
 	}
 }
 
-// FuzzMarkdownFits shows any text in any width. A text that grows is cut in places that stay.
+// FuzzMarkdownFits shows any text in any width, without control characters. A text that grows is cut in places that stay.
 func FuzzMarkdownFits(f *testing.F) {
+	sgr := regexp.MustCompile(`\x1b\[(?:[0-2]|3[1-6])m`) // which texts may have
 	for _, seed := range []string{"# a\n\n- b\n  1. c\n\n> d\n\n```\ne\n```\n", "| a | b |\n|-|-|\n| c | d |", "<p>\n[a](b \"c\") ![d](e) <http://f>", "\xff\x00\x1b[31m"} {
 		f.Add(seed, 40)
 	}
 	f.Fuzz(func(t *testing.T, source string, width int) {
-		width = 20 + max(width, -width)%100
+		if width = 20 + max(width, -width)%100; len(source) > drawn {
+			return
+		}
 		complete, rest := cut(source)
 		if complete+rest != source {
 			t.Fatalf("%q and %q", complete, rest)
 		}
 		if again, _ := cut(complete + "\n" + rest); !strings.HasPrefix(again, complete) {
 			t.Fatalf("%q, and later %q", complete, again)
+		}
+		var safe strings.Builder // as a console gets it
+		_, _ = io.WriteString(render.Terminal(&safe), source)
+		for line := range strings.SplitSeq(markdown(safe.String(), width, false), "\n") {
+			if text := sgr.ReplaceAllString(line, ""); render.Safe(text) != text {
+				t.Fatalf("control characters: %q", line)
+			}
 		}
 		if strings.ContainsAny(source, "<>") { // HTML is shown as it is
 			return

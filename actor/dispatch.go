@@ -188,6 +188,9 @@ const tellUnmanned = 10 * time.Second
 // by then, and so is its replacement.
 func (d *driver) awaitWorkers(ctx context.Context, now time.Time) error {
 	before, lost := d.unmanned, false
+	if len(before) == 0 && d.callsNothing() {
+		return nil
+	}
 	d.unmanned = make(map[string]*unmanned)
 	for _, e := range d.openCalls() {
 		id, c := e.Identity(), e.Call

@@ -11,9 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/actor/internal/quiet"
 	"github.com/turnlog/turnlog/actor/internal/snapshots"
 	"github.com/turnlog/turnlog/actor/internal/tokens"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -183,11 +183,12 @@ func (d *driver) drive(ctx context.Context) (how string, err error) {
 
 // serve handles commands and reports until the session is idle and can park.
 func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
-	lease := d.token.AckWait()
-	look, proof, idle := every(lease/3-beatSlack), every(lease-beatSlack), every(d.node.cfg.Idle)
-	often, seldom := min(idle.period/2, lease/3), lease/3
-	beat, pause := time.NewTimer(often), often // one timer, since each costs with every command
+	check, idle := every(d.token.AckWait()-beatSlack), every(d.node.cfg.Idle)
+	pause := d.pause(false)
+	beat := time.NewTimer(pause) // one, since each costs with every command
 	defer beat.Stop()
+	waits, leave := d.node.drivers.Wait(d.token.Session())
+	defer leave()
 	leaving := d.node.leaving
 	for {
 		if d.leaving && !d.busyHere() {
@@ -206,15 +207,19 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 			err, idle.last = d.report(ctx, r), time.Now()
 		case id := <-d.missing:
 			err = d.redispatch(ctx, id)
+		case <-waits.Woken():
+			if waits.Proves() {
+				err = d.prove(ctx)
+			}
+			if err == nil && waits.Looks() {
+				err = d.look(ctx, waits)
+			}
 		case <-d.unread:
 			err, idle.last = d.readInbox(ctx), time.Now()
 		case now := <-beat.C:
 			beaten = true
-			if look.due(now) {
-				err = d.look(ctx)
-			}
-			if err == nil && proof.due(now) {
-				err = d.prove(ctx)
+			if check.due(now) {
+				err = d.recheck(ctx)
 			}
 			if err == nil {
 				err = d.awaitWorkers(ctx, now)
@@ -228,15 +233,27 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case beaten && !d.leaving && len(d.unmanned) == 0 && !d.State.Parkable(): // it waits for something to happen
-			pause = seldom
-			beat.Reset(pause)
-		case beaten || pause > often:
-			pause = often
+		if next := d.pause(beaten); beaten || next < pause {
+			pause = next
 			beat.Reset(pause)
 		}
 	}
+}
+
+// pause returns how long the driver waits for something to happen before it looks at calls, and whether to park.
+func (d *driver) pause(checked bool) time.Duration {
+	often, lease := d.node.cfg.Idle/2, d.token.AckWait()
+	switch {
+	case d.leaving || len(d.unmanned) > 0:
+		return min(often, lease/3)
+	case d.callsNothing():
+		return min(often, time.Minute)
+	case d.State.Parkable():
+		return min(often, lease/3)
+	case checked && len(d.openCalls()) == 0: // a call of a model, or of this process
+		return time.Minute
+	}
+	return lease
 }
 
 // beatSlack is how much earlier than the beat for which it is meant something is due.
@@ -260,10 +277,11 @@ func (p *periodic) due(now time.Time) bool {
 
 // look reads the inbox if no live command arrived for a while and one may have been stored: live copies may
 // be lost when a stream's leader changes.
-func (d *driver) look(ctx context.Context) error {
+func (d *driver) look(ctx context.Context, again *quiet.Driver) error {
 	busy := d.taken > d.looked
 	d.looked = d.taken
 	if busy {
+		again.LookAgain()
 		return nil
 	}
 	ends, err := d.node.ends.Get(ctx, endsFor, d.node.cell.Inbox().Ends)
@@ -280,36 +298,16 @@ func (d *driver) look(ctx context.Context) error {
 	return d.readInbox(ctx)
 }
 
-const (
-	endsFor   = time.Second     // a command whose live copy was lost waits that much longer
-	tokensFor = 4 * time.Second // a lost token is found that much later
-)
+const endsFor = time.Second // a command whose live copy was lost waits that much longer
 
-// manyHeld is how many sessions of a node are worth a list of all tokens, of which most may be with other nodes.
-const manyHeld = 128
-
-// seesToken reports whether a list of the tokens, which the drivers share, has the session's. If not, that
-// proves nothing.
-func (n *Node) seesToken(ctx context.Context, s content.SessionID) bool {
-	if n.Sessions() < manyHeld {
-		return false
-	}
-	tokens, err := n.listedTokens.Get(ctx, tokensFor, n.runs.Tokens)
-	return err == nil && tokens[s]
-}
-
-// prove checks that the token is still held: a list has it, or the server refuses to publish it again.
-// Then it checks the calls that wait for their workers.
+// prove checks that the token is still held, since no list has it: the server refuses to publish it again.
 func (d *driver) prove(ctx context.Context) error {
-	if !d.node.seesToken(ctx, d.token.Session()) {
-		held, err := d.token.Held(ctx)
-		switch {
-		case err != nil:
-			d.log.Warn("lease not verified", zap.Error(err))
-			return nil
-		case !held:
-			return ErrLeaseLost
-		}
+	held, err := d.token.Held(ctx)
+	switch {
+	case err != nil:
+		d.log.Warn("lease not verified", zap.Error(err))
+	case !held:
+		return ErrLeaseLost
 	}
-	return d.recheck(ctx)
+	return nil
 }

@@ -45,6 +45,7 @@ import (
 	"github.com/turnlog/turnlog/actor/internal/firing"
 	"github.com/turnlog/turnlog/actor/internal/offers"
 	"github.com/turnlog/turnlog/actor/internal/proof"
+	"github.com/turnlog/turnlog/actor/internal/quiet"
 	"github.com/turnlog/turnlog/actor/internal/tokens"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -79,8 +80,6 @@ type Node struct {
 	clock   clock
 	ends    *memo.Shared[jetstream.Ends] // of the streams with commands
 
-	listedTokens *memo.Shared[map[content.SessionID]bool]
-
 	ready   chan struct{}
 	readied sync.Once
 	listed  chan struct{} // closed when the node's own tools are in the catalog, or cannot be
@@ -88,6 +87,7 @@ type Node struct {
 	leaving chan struct{} // closed when the drivers finish the calls of this process and then end
 	slots   chan struct{} // one per session that the node may hold
 	tokens  *tokens.Held
+	drivers *quiet.Drivers // those that wait
 
 	takeovers *semaphore.Weighted // sessions whose last driver may have died
 }
@@ -104,7 +104,7 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		ends: memo.NewShared[jetstream.Ends](), listedTokens: memo.NewShared[map[content.SessionID]bool](),
+		ends: memo.NewShared[jetstream.Ends](), drivers: quiet.New(),
 		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
 		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity),
@@ -159,7 +159,7 @@ func (n *Node) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	group, gctx := errgroup.WithContext(ctx)
 	for _, background := range []func(context.Context) error{
-		n.offers.Follow, n.sweep, n.tokens.Run, n.guard, n.entomb, n.proofs.Follow, n.firing.Follow, n.advertise,
+		n.offers.Follow, n.sweep, n.tokens.Run, n.guard, n.watch, n.entomb, n.proofs.Follow, n.firing.Follow, n.advertise,
 		func(ctx context.Context) error { return n.take(ctx, drivers, &running) },
 	} {
 		group.Go(func() error { return background(gctx) })
@@ -235,6 +235,14 @@ func (n *Node) takeOne(ctx, drivers context.Context, running *sync.WaitGroup) (*
 		n.drive(drivers, token)
 	})
 	return token, nil
+}
+
+// watch looks for the drivers that wait.
+func (n *Node) watch(ctx context.Context) error {
+	ends := func(ctx context.Context) (jetstream.Ends, error) {
+		return n.ends.Get(ctx, endsFor, n.cell.Inbox().Ends)
+	}
+	return n.drivers.Watch(ctx, ends, n.runs.Tokens)
 }
 
 // entomb ends sessions for keepers with names.

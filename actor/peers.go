@@ -58,6 +58,7 @@ func (n *Node) guard(ctx context.Context) error {
 		rounds = make(map[string]int)
 		for _, r := range c.dead {
 			if rounds[r.Node] = was[r.Node] + 1; rounds[r.Node] < c.turn {
+				suspects.Later(r.Held)
 				continue
 			}
 			rounds[r.Node] = math.MinInt32 // never again

@@ -38,6 +38,9 @@ func (d *driver) recover(ctx context.Context) error {
 // recheck looks for the dispatched calls on their queues. A call that is gone without a report is
 // dispatched again.
 func (d *driver) recheck(ctx context.Context) error {
+	if d.callsNothing() {
+		return nil
+	}
 	open := slices.DeleteFunc(d.openCalls(), func(e loop.RunTool) bool { return !d.performer.Done(e.Identity()) })
 	gone, err := d.gone(ctx, open)
 	if err != nil || len(gone) == 0 {
@@ -83,6 +86,11 @@ func (d *driver) forget(ids ...string) {
 	for _, id := range ids {
 		d.performer.Forget(id)
 	}
+}
+
+// callsNothing reports whether there can be no open call, without much work.
+func (d *driver) callsNothing() bool {
+	return d.State.Turn == nil && d.State.Task == nil && len(d.State.Background)+len(d.State.Stops) == 0
 }
 
 // openCalls returns the calls that wait for workers elsewhere.

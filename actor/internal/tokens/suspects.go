@@ -30,6 +30,13 @@ func (s Suspects) Dead(tokens []jetstream.HeldToken) {
 	}
 }
 
+// Later adds tokens of a dead node that another node returns, unless it dies, too.
+func (s Suspects) Later(tokens []jetstream.HeldToken) {
+	for _, t := range tokens {
+		s.add(t, time.Now(), 0)
+	}
+}
+
 // Left adds tokens that drivers left.
 func (s Suspects) Left(tokens []Left) {
 	for _, t := range tokens {

@@ -214,6 +214,7 @@ func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
 			if err == nil && waits.Looks() {
 				err = d.look(ctx, waits)
 			}
+			waits.Done()
 		case <-d.unread:
 			err, idle.last = d.readInbox(ctx), time.Now()
 		case now := <-beat.C:

@@ -357,3 +357,55 @@ func TestLeasesAreShortWhileANodeDrains(t *testing.T) {
 		}
 	})
 }
+
+// The node was suspended, and another process took its name and its session. When it goes on, it loses everything, and
+// leaves the other one alone.
+func TestANodeWhoseNameWasTakenStops(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.node("n1", func(c *actor.Config) { c.Capacity = 1 })
+		w.thinking("s")
+		<-time.After(20 * time.Second)
+		lists, _ := w.records()
+		runs, other := w.Cell.Runs(), w.Cell.Nodes()
+		if err := runs.NakFor(lists[0].Held[0].Reply); err != nil {
+			t.Fatal(err)
+		}
+		token, err := runs.Take(w.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := jetstream.NodeRecord{Node: "n1", Process: "new", Held: []jetstream.HeldToken{{Session: "s", Reply: token.Reply()}}}
+		if _, err := other.Name(w.Ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Record(w.Ctx, jetstream.NodeRecord{Node: "n1", Process: "new"}); err != nil {
+			t.Fatal(err)
+		}
+		answers := 0
+		if err := other.Answer(w.Ctx, "n1", func() []jetstream.HeldToken { answers++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		sub, err := w.Connect().SubscribeSync("$JS.ACK.TURNLOG_RUN.>")
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(6 * time.Second)
+		for range 20 {
+			if err := token.Extend(); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(4 * time.Second)
+		}
+		if got, _, err := sub.Pending(); got != 20 || err != nil {
+			t.Errorf("%d answers to tokens, %v, want those of the test", got, err)
+		}
+		lists, _ = w.records()
+		if len(lists) != 1 || lists[0].Process != "new" || answers == 0 {
+			t.Errorf("records %+v, %d answers", lists, answers)
+		}
+		w.driven("s", "n1")
+		n.Drain(t)
+	})
+}

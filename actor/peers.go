@@ -193,7 +193,13 @@ func (n *Node) count(records []jetstream.NodeRecord, dead map[string]bool, answe
 	for _, r := range records {
 		if r.Node == n.cfg.Name {
 			recorded = true
-			n.clock.compared(r.Ahead)
+			if n.tokens.IsOwn(r) {
+				n.clock.compared(r.Ahead)
+				continue
+			}
+			for _, h := range r.Held { // of the process before, or that took this one for dead and has what was delivered later
+				c.living[h.Session] = max(c.living[h.Session], h.Delivery()-1)
+			}
 			continue
 		}
 		for _, h := range answers[r.Node] {

@@ -23,6 +23,7 @@ const (
 	proveEvery = 12 * time.Second // a lease
 	steps      = 40               // in which drivers are woken, since each may ask the server
 	step       = 50 * time.Millisecond
+	maxWait    = time.Second // of a step for drivers of earlier ones
 
 	// manyHeld is how many sessions of a node are worth a list of all tokens, of which most may be with other nodes.
 	manyHeld = 128
@@ -30,12 +31,15 @@ const (
 
 // Drivers are those of a node. It is safe for concurrent use.
 type Drivers struct {
+	busy atomic.Int64 // were woken and are not done
+
 	mu  sync.Mutex
 	all map[*Driver]bool
 }
 
 // Driver is one that waits.
 type Driver struct {
+	of         *Drivers
 	session    content.SessionID
 	woken      chan struct{}
 	look, seek atomic.Bool
@@ -46,7 +50,7 @@ func New() *Drivers { return &Drivers{all: make(map[*Driver]bool)} }
 
 // Wait adds the driver of a session, until leave. It looks once, since a command may have arrived after it read them.
 func (d *Drivers) Wait(s content.SessionID) (w *Driver, leave func()) {
-	w = &Driver{session: s, woken: make(chan struct{}, 1)}
+	w = &Driver{of: d, session: s, woken: make(chan struct{}, 1)}
 	w.LookAgain()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,10 +59,15 @@ func (d *Drivers) Wait(s content.SessionID) (w *Driver, leave func()) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(d.all, w)
+		select {
+		case <-w.woken:
+			w.Done()
+		default:
+		}
 	}
 }
 
-// Woken receives when the driver is to do something: see Looks and Proves.
+// Woken receives when the driver is to do something: see Looks and Proves. Then call Done.
 func (w *Driver) Woken() <-chan struct{} { return w.woken }
 
 // Looks reports, once, whether commands may have arrived.
@@ -70,10 +79,15 @@ func (w *Driver) Proves() bool { return w.seek.Swap(false) }
 // LookAgain wakes the driver at the next look, too: it was busy.
 func (w *Driver) LookAgain() { w.look.Store(true) }
 
+// Done lets others be woken.
+func (w *Driver) Done() { w.of.busy.Add(-1) }
+
 func (w *Driver) wake() {
+	w.of.busy.Add(1)
 	select {
 	case w.woken <- struct{}{}:
 	default: // it wakes
+		w.Done()
 	}
 }
 
@@ -110,8 +124,9 @@ func (d *Drivers) Watch(ctx context.Context, ends func(context.Context) (jetstre
 					woken = true
 				}
 			}
-			if woken {
+			for waited := time.Duration(0); woken && waited < maxWait; waited += step {
 				pause.For(ctx, step)
+				woken = d.busy.Load() > int64(len(some))
 			}
 		}
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +17,7 @@ import (
 
 // cell is what a node sees of the streams.
 type cell struct {
+	mu     sync.Mutex // guards the rest
 	last   uint64
 	tokens map[content.SessionID]bool
 	err    error
@@ -21,6 +25,8 @@ type cell struct {
 }
 
 func (c *cell) ends(context.Context) (jetstream.Ends, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	ends := make(jetstream.Ends)
 	end := ends["INBOX"]
 	end.Last = c.last
@@ -29,8 +35,17 @@ func (c *cell) ends(context.Context) (jetstream.Ends, error) {
 }
 
 func (c *cell) list(context.Context) (map[content.SessionID]bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.listed++
-	return c.tokens, c.err
+	return maps.Clone(c.tokens), c.err
+}
+
+// set changes what is seen.
+func (c *cell) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
 }
 
 // woken counts how often a driver looks and proves in a time.
@@ -44,6 +59,7 @@ func woken(w *Driver, d time.Duration) (looks, proofs int) {
 			if w.Proves() {
 				proofs++
 			}
+			w.Done()
 		case <-end:
 			return looks, proofs
 		}
@@ -55,7 +71,9 @@ func watched(t *testing.T, drivers int, test func(d *Drivers, c *cell, w *Driver
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		d, c := New(), &cell{tokens: make(map[content.SessionID]bool)}
+		ctx, cancel := context.WithCancel(t.Context())
 		var first *Driver
+		var others sync.WaitGroup
 		for i := range drivers {
 			s := content.SessionID(fmt.Sprint("s", i))
 			c.tokens[s] = true
@@ -63,13 +81,19 @@ func watched(t *testing.T, drivers int, test func(d *Drivers, c *cell, w *Driver
 			defer leave()
 			if i == 0 {
 				first = w
+				continue
 			}
+			others.Go(func() {
+				for ctx.Err() == nil {
+					woken(w, time.Minute)
+				}
+			})
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
+		ended := make(chan error, 1)
 		go func() { ended <- d.Watch(ctx, c.ends, c.list) }()
 		test(d, c, first)
 		cancel()
+		others.Wait()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("Watch = %v", err)
 		}
@@ -82,7 +106,7 @@ func TestADriverSleepsUntilAStreamGrows(t *testing.T) {
 		if looks, proofs := woken(w, time.Minute); looks != 1 || proofs != 0 {
 			t.Errorf("it looked %d times and proved %d times", looks, proofs)
 		}
-		c.last++
+		c.set(func() { c.last++ })
 		if looks, _ := woken(w, 10*time.Second); looks != 1 {
 			t.Errorf("it looked %d times after a stream grew", looks)
 		}
@@ -90,7 +114,7 @@ func TestADriverSleepsUntilAStreamGrows(t *testing.T) {
 		if looks, _ := woken(w, 10*time.Second); looks != 1 {
 			t.Errorf("it looked %d times after it was busy", looks)
 		}
-		c.err = errors.New("no leader")
+		c.set(func() { c.err = errors.New("no leader") })
 		if looks, proofs := woken(w, time.Minute); looks < 8 || proofs < 3 {
 			t.Errorf("it looked %d times and proved %d times in a minute without answers", looks, proofs)
 		}
@@ -100,7 +124,7 @@ func TestADriverSleepsUntilAStreamGrows(t *testing.T) {
 func TestADriverProvesATokenThatIsNotListed(t *testing.T) {
 	t.Parallel()
 	watched(t, 200, func(_ *Drivers, c *cell, w *Driver) {
-		delete(c.tokens, "s0")
+		c.set(func() { delete(c.tokens, "s0") })
 		if _, proofs := woken(w, 18*time.Second); proofs != 1 {
 			t.Errorf("%d proofs in 20 s", proofs)
 		}
@@ -113,6 +137,45 @@ func TestFewDriversProveTheirOwnTokens(t *testing.T) {
 	watched(t, 100, func(_ *Drivers, c *cell, w *Driver) {
 		if _, proofs := woken(w, time.Minute+time.Second); proofs < 3 || c.listed > 0 {
 			t.Errorf("%d proofs in a minute, and %d lists", proofs, c.listed)
+		}
+	})
+}
+
+// A server that is slow is not asked by thousands at once.
+func TestDriversAreWokenAsFastAsTheyAreDone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, c := New(), &cell{}
+		ctx, cancel := context.WithCancel(t.Context())
+		var busy, most atomic.Int64
+		var all sync.WaitGroup
+		for i := range 4000 {
+			w, leave := d.Wait(content.SessionID(fmt.Sprint("s", i)))
+			all.Go(func() {
+				defer leave()
+				for {
+					select {
+					case <-w.Woken():
+						w.Looks()
+						w.Proves()
+						if now := busy.Add(1); now > most.Load() {
+							most.Store(now)
+						}
+						<-time.After(300 * time.Millisecond)
+						busy.Add(-1)
+						w.Done()
+					case <-ctx.Done():
+						return
+					}
+				}
+			})
+		}
+		all.Go(func() { _ = d.Watch(ctx, c.ends, c.list) })
+		<-time.After(time.Minute)
+		cancel()
+		all.Wait()
+		if got := most.Load(); got == 0 || got > 300 {
+			t.Errorf("%d of 4000 drivers were busy at once", got)
 		}
 	})
 }

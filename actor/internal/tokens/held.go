@@ -154,6 +154,9 @@ func (h *Held) Beside(earlier bool) {
 	}
 }
 
+// IsOwn reports whether a record is that of this process.
+func (h *Held) IsOwn(r jetstream.NodeRecord) bool { return r.Process == h.self.Process }
+
 // Unrecorded has the record written again: a node does not see it.
 func (h *Held) Unrecorded() {
 	h.mu.Lock()

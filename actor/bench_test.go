@@ -200,7 +200,7 @@ func benchmarkHeldSession(b *testing.B, sessions int) {
 	messages := func() uint64 { return nc.Stats().InMsgs + nc.Stats().OutMsgs }
 	of := float64(sessions * seconds)
 	for b.Loop() {
-		<-time.After(20 * time.Second) // until each driver has looked for commands once more
+		<-time.After(30 * time.Second) // until each driver has looked for commands once more
 		sent, used := messages(), cpuTime(b)
 		<-time.After(seconds * time.Second)
 		b.ReportMetric(float64(messages()-sent)/of, "messages/s")

@@ -1,8 +1,11 @@
 package completeness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/turnlog/turnlog/audit/headlog"
@@ -85,9 +88,17 @@ func (c *check) directory(ctx context.Context) error {
 		newest = l
 	}
 	c.Directory = newest.Version
-	for _, d := range published {
-		if _, logged := seen[d.Version]; !logged && d.Version < newest.Version {
+	byVersion := func(a, b *keys.Directory) int { return cmp.Compare(a.Version, b.Version) }
+	for _, d := range slices.SortedFunc(maps.Values(published), byVersion) {
+		switch _, logged := seen[d.Version]; {
+		case logged:
+		case d.Version < newest.Version:
 			wrong(verdict.Missing, d.Version, "the deployment shows it, and the log has only later ones")
+		default: // the log gets it yet
+			if err := d.Follows(before); err != nil {
+				wrong(verdict.RolledBack, d.Version, "%v", err)
+			}
+			before = d
 		}
 	}
 	if d := c.keys.Shown; d != nil {

@@ -71,6 +71,16 @@ func TestEveryVersionOfTheKeysMustBeTheOneThatWasLogged(t *testing.T) {
 			w.List(w.version(3, nil), w.version(2, nil))
 			return nil
 		}, verdict.RolledBack, "it was logged after version 3"},
+		"control: one that is not logged yet": {func(w *keyed) *keys.Directory {
+			w.Publish(w.version(2, ended(5, 0, true)))
+			return nil
+		}, "", ""},
+		"a theft is taken back before it is logged": {func(w *keyed) *keys.Directory {
+			w.Publish(w.version(2, ended(5, 0, true)))
+			w.Publish(w.version(3, nil))
+			w.List(w.version(2, ended(5, 0, true)))
+			return nil
+		}, verdict.RolledBack, "version 3 of the directory of keys: directory of keys was rolled back: version 3 changes key"},
 		"a theft is taken back": {func(w *keyed) *keys.Directory {
 			stolen := w.version(2, ended(5, 0, true))
 			w.Publish(stolen)

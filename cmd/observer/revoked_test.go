@@ -50,13 +50,18 @@ func (l *ledger) write(name string, d *keys.Directory) string {
 	return l.file(name, must(d.Sign(l.root)))
 }
 
+// publish stores a version of the directory in the deployment.
+func (l *ledger) publish(d *keys.Directory) {
+	l.t.Helper()
+	if err := signers.Publish(l.t.Context(), l.deployment.cell, d.Version, must(d.Sign(l.root))); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
 // list publishes and logs a version of the directory, as a notary does.
 func (l *ledger) list(d *keys.Directory) {
 	l.t.Helper()
-	signed := must(d.Sign(l.root))
-	if err := signers.Publish(l.t.Context(), l.deployment.cell, d.Version, signed); err != nil {
-		l.t.Fatal(err)
-	}
+	l.publish(d)
 	before := uint64(0)
 	if n := len(l.state.Listed); n > 0 {
 		before = l.state.Listed[n-1].Version

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/audit/explain"
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 )
@@ -31,7 +33,8 @@ that of a result, an approval, a hook, a turn or a task, such as error, denied, 
 --text is part of any text of an event; ASCII letters fit in upper and lower case. --since and --until
 take a time (2026-11-25T10:00:00Z), a day in UTC (2026-11-25) or how long ago it was (36h).
 
-A journal that cannot be read to its end is named on standard error after the others; the exit code is 1.
+A journal that has entries that cannot be read is named on standard error after the others; the exit code is 1. So is
+a sealed session whose key is not here, but not one that was erased.
 It does not verify: see "observer verify".`,
 		Example: `  observer search --tool 'shell_*' --status denied
   observer search --person alice --since 168h
@@ -130,6 +133,8 @@ func skipGone(records iter.Seq2[journal.Record, error], listed bool) iter.Seq2[j
 
 func (s *searching) journal(records iter.Seq2[journal.Record, error]) {
 	searcher := explain.NewSearcher(s.query)
+	var unread error // why the first one was
+	count := 0
 	for rec, err := range records {
 		if err == nil {
 			err = searcher.Add(rec, s.hit)
@@ -138,6 +143,16 @@ func (s *searching) journal(records iter.Seq2[journal.Record, error]) {
 			s.failed = append(s.failed, err)
 			return
 		}
+		if rec.Err != nil {
+			count++
+			unread = cmp.Or(unread, fmt.Errorf("session %s: %w", rec.Entry.Session, rec.Err))
+		}
+		if d, _ := events.DeletionOf(rec.Entry); d.Erased { // its content is nowhere
+			unread = nil
+		}
+	}
+	if unread != nil {
+		s.failed = append(s.failed, fmt.Errorf("%w (not searched: %s)", unread, render.Plural(count, "entry", "entries")))
 	}
 }
 

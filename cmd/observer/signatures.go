@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -111,6 +112,7 @@ func (f *signatureFlags) directory(ctx context.Context, cell *cli.Cell) (*keys.D
 type currentKeys struct {
 	keys func() *keys.Directory // nil: signatures are not checked
 	cell *signers.Directory     // nil: they are from a file
+	read time.Time              // when the directory of the cell was read
 }
 
 // current returns the directory of keys as it is from now on.
@@ -122,7 +124,7 @@ func (f *signatureFlags) current(ctx context.Context, cell *cli.Cell) (k current
 		if k.cell, err = signers.Open(ctx, cell.Cell, f.root); err != nil {
 			return k, err
 		}
-		k.keys = k.cell.Newest
+		k.keys, k.read = k.cell.Newest, time.Now()
 		return k, nil
 	}
 	d, err := f.directory(ctx, cell)
@@ -130,14 +132,22 @@ func (f *signatureFlags) current(ctx context.Context, cell *cli.Cell) (k current
 	return k, err
 }
 
-// follow reads the directory again if a driver goes by a newer version.
-func (k currentKeys) follow(ctx context.Context, r journal.Record) error {
-	if k.cell == nil || len(r.Entry.Events) == 0 {
+// follow reads the directory again before a record is checked, if what is known is seconds old, or if a driver goes by a
+// newer version. A thief of a key goes by the version that did not revoke it. follow returns keys.ErrRolledBack, once, if
+// the root contradicts itself: the earlier version still counts then.
+func (k *currentKeys) follow(ctx context.Context, r journal.Record) error {
+	if k.cell == nil {
 		return nil
 	}
-	if claim, ok := r.Entry.Events[0].(events.DriverClaimed); !ok || claim.Keys <= k.keys().Version {
+	newer := false
+	if len(r.Entry.Events) > 0 {
+		claim, ok := r.Entry.Events[0].(events.DriverClaimed)
+		newer = ok && claim.Keys > k.keys().Version
+	}
+	if !newer && time.Since(k.read) < signers.Refreshed {
 		return nil
 	}
+	k.read = time.Now()
 	return k.cell.Refresh(ctx)
 }
 

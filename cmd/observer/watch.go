@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/spf13/cobra"
 
+	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/audit/watch"
@@ -31,7 +32,8 @@ func newWatchCommand(a *app) *cobra.Command {
 and every guarantee that "observer verify" checks. It needs no consumer on the server. It prints one line of JSON
 for each alert:
 
-  fault     a journal is not what Turnlog wrote: what is wrong is in "fault", as "observer verify" says it
+  fault     a journal is not what Turnlog wrote: what is wrong is in "fault", as "observer verify" says it;
+            or the root of the keys takes back what it signed
   unsigned  with --keys-root, a host writes entries of a session without a signature
   widened   a host applied a policy to a session that allows more than the one before
 
@@ -77,6 +79,10 @@ type watching struct {
 func (w *watching) run(cmd *cobra.Command, cell *cli.Cell) error {
 	registry := ops.NewRegistry()
 	signers, err := w.signatures.current(cmd.Context(), cell)
+	if errors.Is(err, keys.ErrRolledBack) {
+		out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), raised: newMetrics(registry)}
+		return errors.Join(err, out.contradiction(journal.Record{}, err))
+	}
 	if err != nil {
 		return err
 	}
@@ -159,7 +165,11 @@ type alerts struct {
 }
 
 func (a *alerts) add(ctx context.Context, r journal.Record) error {
-	if err := a.signers.follow(ctx, r); err != nil {
+	err := a.signers.follow(ctx, r)
+	if errors.Is(err, keys.ErrRolledBack) {
+		err = a.contradiction(r, err)
+	}
+	if err != nil {
 		return err
 	}
 	raised, err := a.watcher.Add(ctx, r)
@@ -176,6 +186,12 @@ func (a *alerts) gone(at jetstream.Cursor, why error) error {
 	fault := verdict.Fault{Kind: verdict.RolledBack, Seq: at.Seq, What: "the entry at which the watch stopped is gone, or another one"}
 	alert := watch.Alert{Kind: watch.Fault, Session: at.Session, Seq: at.Seq, Position: at.Position, Fault: &fault, What: why.Error()}
 	return errors.Join(why, a.print([]watch.Alert{alert}))
+}
+
+// contradiction raises an alert because the root of the keys contradicts itself, which was found before a record was checked.
+func (a *alerts) contradiction(r journal.Record, why error) error {
+	fault := verdict.Fault{Kind: verdict.RolledBack, What: why.Error()}
+	return a.print([]watch.Alert{{Kind: watch.Fault, Position: r.Guard, Fault: &fault, What: "a version of the directory of keys takes back what an earlier one says"}})
 }
 
 func (a *alerts) print(raised []watch.Alert) error {

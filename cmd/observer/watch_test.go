@@ -10,9 +10,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/watch"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/jetstream/signers"
 )
 
 // alertsOf parses what a watch printed.
@@ -163,5 +168,50 @@ func TestAWatchChecksSignatures(t *testing.T) {
 	}
 	if code, _, errs := d.observe("watch", "--keys", d.keys); code != 2 || !strings.Contains(errs, "need --keys-root") {
 		t.Errorf("keys without a root: watch = %d %q", code, errs)
+	}
+}
+
+// A thief goes by the version of the directory that did not revoke the key, so the watch looks for newer ones itself.
+func TestAWatchLearnsOfARevocation(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	l.list(l.version(1, nil))
+	f := signatureFlags{root: l.root.Public()}
+	k, err := f.current(t.Context(), &cli.Cell{Cell: l.deployment.cell})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.publish(l.version(2, &keys.Revocation{At: 1, Stolen: true}))
+	k.read = k.read.Add(-signers.Refreshed)
+	if err := k.follow(t.Context(), journal.Record{}); err != nil || k.keys().Version != 2 {
+		t.Errorf("later: version %d, %v, want 2", k.keys().Version, err)
+	}
+}
+
+// The root took back what it signed: there is an alert, and a watch that runs goes on with what it knows.
+func TestAWatchRaisesAnAlertIfTheRootContradictsItself(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	l.list(l.version(1, nil))
+	args := []string{"--from", "1", "--keys-root", l.root.Public()}
+	shown, stop := l.run("watch", args...)
+	w := l.session("s-42")
+	w.apply("v1", events.Rule{Tool: "*", Action: events.RuleAsk})
+	w.apply("v2", events.Rule{Tool: "*", Action: events.RuleAllow})
+	shown.Await(t, `"policy":"v2"`) // it has read the keys
+	d := l.version(2, nil)
+	d.Keys[0].Name = "node-2"
+	l.publish(d)
+	w.do(commands.Claim{Node: "n2", Key: l.node.ID(), Keys: 2})
+	shown.Await(t, `"kind":"rolled-back"`)
+	w.apply("v3", events.Rule{Tool: "*", Action: events.RuleAsk})
+	w.apply("v4", events.Rule{Tool: "*", Action: events.RuleAllow})
+	shown.Await(t, `"policy":"v4"`)
+	if code := stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	code, out, errs := l.observe(append([]string{"watch", "--once"}, args...)...)
+	if all := alertsOf(t, out); code != 1 || len(all) != 1 || all[0].Kind != watch.Fault || all[0].Fault.Kind != "rolled-back" || !strings.Contains(errs, "version 2 changes key") {
+		t.Errorf("watch = %d %q\n%s", code, errs, out)
 	}
 }

@@ -109,6 +109,9 @@ replies:
 		last, err := d.cell.Journal().Last(ctx, "s") // without a key
 		return err == nil && slices.Contains(last.Entry.Kinds(), events.KindParked)
 	})
+	if got := run(1, "observer", "search", "s", "--tool", "*"); !strings.Contains(got, "session s: ") || !strings.Contains(got, "(not searched: ") {
+		t.Errorf("search without the seal key = %s", got)
+	}
 	if got := run(0, "turnlog", "sessions", "erase", "s", "--reason", "request 7"); !strings.Contains(got, "s was erased") {
 		t.Errorf("erase = %s", got)
 	}
@@ -129,6 +132,7 @@ replies:
 	if got := run(cli.CodeGone, "observer", "verify", "s", "--anchor", heads, "--seal-key", key); !strings.Contains(got, "was erased at") || !strings.Contains(got, "request 7") || !strings.Contains(got, "entries stay, sealed for good") || strings.Contains(got, "sessions rm") {
 		t.Errorf("verify of the erased session = %s", got)
 	}
+	run(0, "observer", "search", "s", "--tool", "*")
 	if got := run(1, "turnlog", "send", "s", "more", "--seal-key", key); !strings.Contains(got, "erased") {
 		t.Errorf("send to the erased session = %s", got)
 	}

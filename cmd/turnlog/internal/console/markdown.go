@@ -162,16 +162,7 @@ func (p page) inline(n ast.Node) string {
 		case *ast.String:
 			b.Write(c.Value)
 		case *ast.CodeSpan:
-			inside := ""
-			for t := c.FirstChild(); t != nil; t = t.NextSibling() {
-				if t, is := t.(*ast.Text); is {
-					inside += string(t.Segment.Value(p.source))
-				}
-			}
-			if !p.color {
-				inside = "`" + inside + "`"
-			}
-			b.WriteString(p.paint(code, inside))
+			b.WriteString(p.paint(code, p.span(c)))
 		case *ast.Emphasis:
 			as := italic
 			if c.Level == 2 {
@@ -193,6 +184,20 @@ func (p page) inline(n ast.Node) string {
 		}
 	}
 	return b.String()
+}
+
+// span returns code as it is, in marks if nothing else shows that it is code.
+func (p page) span(n *ast.CodeSpan) string {
+	var b strings.Builder
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if t, is := c.(*ast.Text); is {
+			b.Write(t.Segment.Value(p.source))
+		}
+	}
+	if p.color {
+		return b.String()
+	}
+	return "`" + b.String() + "`"
 }
 
 // resolved returns text without the escapes and references of Markdown, which may stand for control characters.

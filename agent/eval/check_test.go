@@ -176,3 +176,24 @@ func TestIDsOfSessionsAreTokens(t *testing.T) {
 		seen[id] = true
 	}
 }
+
+func TestReportsAreSafeToShow(t *testing.T) {
+	t.Parallel()
+	r := report("a|b\x1b[31m<i>", 0, 1, 1)
+	r.Suite, r.Passed = "s", Rate{0, 1}
+	r.Cases[0].Results[0].Problems = []Failure{{"contains", "`x`\n\x1b|<b>"}}
+	for format, not := range map[string][]string{"text": {"\x1b"}, "markdown": {"\x1b", "<b>", "`", "a|b"}, "junit": {"\x1b", "<b>"}, "json": {"\x1b"}} {
+		var b strings.Builder
+		if err := r.Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range not {
+			if strings.Contains(b.String(), text) {
+				t.Errorf("%s has %q:\n%s", format, text, b.String())
+			}
+		}
+		if !strings.Contains(b.String(), "0/1 (0–79 %)") && format != "json" {
+			t.Errorf("%s has no rate:\n%s", format, b.String())
+		}
+	}
+}

@@ -282,7 +282,7 @@ func (r *runner) judge(ctx context.Context, j Judge, of content.SessionID, f fac
 	var v verdict
 	said := read(records)
 	if err := json.Unmarshal([]byte(said.answer), &v); said.Outcome != string(content.Completed) || err != nil {
-		return "", fmt.Errorf("the judge in session %s gives no verdict: %s, %s", id, said.Outcome, quoted(said.answer))
+		return fmt.Sprintf("the judge gives no verdict: %s, %s (session %s)", said.Outcome, quoted(said.answer), id), nil
 	}
 	if !v.Pass {
 		return fmt.Sprintf("%s (session %s)", v.Reason, id), nil

@@ -151,7 +151,7 @@ func (r *Report) text(w io.Writer) error {
 
 // cell is text in a table of Markdown.
 func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(text)
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "'").Replace(render.Safe(strings.ReplaceAll(text, "\n", " ")))
 }
 
 func (r *Report) markdown(w io.Writer) error {
@@ -254,7 +254,7 @@ func (r *Report) why(d Done) string {
 		}
 	}
 	if !r.Baseline && !d.Passed {
-		return "it passed with " + d.Rate.String()
+		return d.Rate.String() + " of its repeats passed"
 	}
 	return ""
 }

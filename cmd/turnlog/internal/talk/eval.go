@@ -217,6 +217,9 @@ func (f *evalFlags) evaluate(ctx context.Context, suite *eval.Suite) (report *ev
 // prepare configures the run, as far as it is the same in this process and on a deployment.
 func (f *evalFlags) prepare(start flags.Start, suite *eval.Suite, local bool) (err error) {
 	f.cfg.Start = client.Options{Config: start.Config, SystemPrompt: start.System}
+	if f.yes { // it is another session, where nothing is denied
+		f.cfg.Start.Metadata = f.cfg.Start.Metadata.With("approve", "all")
+	}
 	f.cfg.Replay = replay.Config{System: start.System}
 	if d := start.Agent; d != nil {
 		f.cfg.Replay.System = d.System

@@ -80,9 +80,11 @@ func (f *Session) Fork(a *app.App) (events.Config, error) {
 	return events.Config{}, nil
 }
 
-// RegisterReplay adds only the flag that names a model for a replay.
+// RegisterReplay adds only the flags that name a model for a replay, and a prompt.
 func (f *Session) RegisterReplay(cmd *cobra.Command) {
-	registerModels(cmd, &f.models, "that answers", "the recorded replies")
+	registerModels(cmd, &f.models, "that answers", "that of the agent, else the recorded replies")
+	cmd.Flags().StringVar(&f.system, "system", "", "system `prompt` in place of the recorded one")
+	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent whose model and prompt are tried: its `file`")
 }
 
 // RegisterEval adds only the flags that replace what a suite says about its sessions, and their rules.
@@ -111,16 +113,31 @@ func (f *Session) Given(a *app.App, s Start) (model.Model, error) {
 	return Models(a).Open(s.Config.Model, s.Config.ModelData)
 }
 
-// Open returns the model that the flags name, in this process, or nil.
-func (f *Session) Open(a *app.App) (model.Model, error) {
-	if len(f.models) == 0 {
-		return nil, nil //nolint:nilnil // there is none
+// Replay returns the model and the prompt that the flags or the agent's file name, in this process: nil or "" if there is none.
+func (f *Session) Replay(a *app.App) (m model.Model, system string, err error) {
+	if f.Agent != "" && f.system != "" {
+		return nil, "", cli.Usage("--system and --agent: the agent has its own prompt, so give one of them")
 	}
-	m, err := chooseModel(a, f.models, "", true)
+	d, _, err := LoadAgent(a, f.Agent, true)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return Models(a).Open(m.Name, m.Data)
+	models, folder, system := f.models, "", f.system
+	if d != nil {
+		system = d.System
+		if len(models) == 0 && d.Model != "" {
+			models, folder = []string{d.ModelName()}, filepath.Dir(f.Agent)
+		}
+	}
+	if len(models) == 0 {
+		return nil, system, nil
+	}
+	chosen, err := chooseModel(a, models, folder, true)
+	if err != nil {
+		return nil, "", err
+	}
+	m, err = Models(a).Open(chosen.Name, chosen.Data)
+	return m, system, err
 }
 
 // RegisterBusy adds the flag of commands whose input may arrive while a turn is open.

@@ -35,11 +35,15 @@ A call that is not recorded fails, and its model sees the error. With --live it 
 and --tool-manifest, as in "turnlog run"; one that does more than read needs --yes, too. Give these flags also
 without --live if another model has to know what the tools are for: a journal does not have their descriptions.
 
+--agent tries the model and the prompt of an agent file. Its tools, permissions, limits and output schema do not count:
+those of the session do.
+
 It prints the differences between the session and the replay, as "turnlog diff" does, and on stderr how many calls
 were recorded, live and missing. --export writes the replay's own journal. What no replay repeats, such as cancels,
 hooks and compaction, is named.`,
 		Example: `  turnlog replay plan-7
   turnlog replay plan-7 --model anthropic:claude-sonnet-5-5 --tools fs --root ./site
+  turnlog replay plan-7 --agent agents/planner.yaml --tools fs -o side
   turnlog replay plan-7.jsonl --system "Answer in one sentence." --model demo -o side
   turnlog replay plan-7 --from 12 --model demo --on-divergence stop --export what-if.jsonl`,
 		Args: cobra.ExactArgs(1),
@@ -47,7 +51,6 @@ hooks and compaction, is named.`,
 	r := a.RemoteClient(cmd)
 	f.session.RegisterReplay(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&f.cfg.System, "system", "", "system `prompt` in place of the recorded one")
 	fs.Uint64Var(&f.cfg.From, "from", 0, "`entry` after which the replay begins; 0: the beginning")
 	fs.BoolVar(&f.cfg.Live, "live", false, "run calls that are not recorded")
 	fs.BoolVar(&f.yes, "yes", false, "with --live, approve everything")
@@ -103,7 +106,7 @@ func (f *replayFlags) run(ctx context.Context, r *app.Remote, records iter.Seq2[
 		}
 		all = append(all, rec)
 	}
-	if f.cfg.Model, err = f.session.Open(f.app); err != nil {
+	if f.cfg.Model, f.cfg.System, err = f.session.Replay(f.app); err != nil {
 		return nil, err
 	}
 	tools, err := f.tools.Start(ctx, toolset.Agents{}, cli.Version(), f.app.Getenv, r.Logger())

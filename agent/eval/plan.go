@@ -152,7 +152,7 @@ func (r *runner) live(c Case, name string) (p plan, err error) {
 		if o.From, err = events.ParseEntryRef(c.Fork); err != nil {
 			return p, err
 		}
-		o.SystemPrompt, o.Transcript, o.Config = "", nil, events.Config{}
+		o.SystemPrompt, o.Transcript, o.Config = "", nil, r.Fork
 	}
 	if name != "" {
 		if o.Config, err = r.with(o.Config, name); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/model"
@@ -25,7 +26,8 @@ import (
 // Config says where a suite runs, and with what.
 type Config struct {
 	Client *client.Client // of the deployment. It decides about approvals: without an approver, a result that needs one fails
-	Start  client.Options // how sessions start; a case's own model and fork replace its own
+	Start  client.Options // how sessions start; a case's own model replaces its own
+	Fork   events.Config  // the model or the agent of forks in place of their origin's; zero: none
 	Replay replay.Config  // what is different about replays; a case's own model replaces its own
 
 	Data func(name string) ([]byte, error)      // what a session records of a model besides its name

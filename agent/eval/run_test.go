@@ -207,6 +207,12 @@ func TestAForkContinuesItsOrigin(t *testing.T) {
 	if r := w.run(t, s, w.config()); r.Failed() {
 		t.Errorf("%q", problems(r.Cases[0]))
 	}
+	cfg := w.config()
+	cfg.Fork = events.Config{Model: "scripted:no", ModelData: []byte("replies: [{text: One.}, {text: Two.}, {text: From another model.}]")}
+	s.Checks = []eval.Check{{Contains: "another model"}}
+	if r := w.run(t, s, cfg); r.Failed() {
+		t.Errorf("with another model: %q", problems(r.Cases[0]))
+	}
 }
 
 func TestJudges(t *testing.T) {

@@ -217,6 +217,11 @@ func (f *evalFlags) evaluate(ctx context.Context, suite *eval.Suite) (report *ev
 // prepare configures the run, as far as it is the same in this process and on a deployment.
 func (f *evalFlags) prepare(start flags.Start, suite *eval.Suite, local bool) (err error) {
 	f.cfg.Start = client.Options{Config: start.Config, SystemPrompt: start.System}
+	if start.Config.Agent != nil {
+		f.cfg.Fork.Agent = start.Config.Agent
+	} else if start.Chosen {
+		f.cfg.Fork.Model, f.cfg.Fork.ModelData = start.Config.Model, start.Config.ModelData
+	}
 	if f.yes { // it is another session, where nothing is denied
 		f.cfg.Start.Metadata = f.cfg.Start.Metadata.With("approve", "all")
 	}

@@ -3,6 +3,7 @@ package talk
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -141,12 +142,11 @@ func (f *evalFlags) run(ctx context.Context, file, output string) error {
 	if base != nil {
 		report.Compare(base)
 	}
+	err = report.Write(f.app.Out, output)
 	for _, name := range f.write {
-		if err := save(report, name); err != nil {
-			return err
-		}
+		err = errors.Join(err, save(report, name))
 	}
-	if err := report.Write(f.app.Out, output); err != nil {
+	if err != nil {
 		return err
 	}
 	if report.Failed() {

@@ -86,17 +86,18 @@ func TestARestartedNodeTakesItsSessionsBackAtOnce(t *testing.T) {
 	for _, others := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			first := w.node("n1")
+			one := func(c *actor.Config) { c.Capacity = 1 } // so that each node has its own session
+			first := w.node("n1", one)
 			w.thinking("s")
 			<-time.After(20 * time.Second)
 			var second *turnlogtest.Process
 			if others > 0 {
-				second = w.node("n2", func(c *actor.Config) { c.Capacity = 1 })
+				second = w.node("n2", one)
 				w.thinking("other")
 				<-time.After(20 * time.Second)
 			}
 			first.Crash(t)
-			again := w.node("n1")
+			again := w.node("n1", one)
 			<-time.After(3 * time.Second)
 			w.driven("s", "n1", "n1")
 			<-time.After(2 * time.Minute)

@@ -176,7 +176,7 @@ func (n *Node) run(ctx context.Context) error {
 		defer close(left)
 		running.Wait()
 	}()
-	if n.cfg.Local != nil {
+	if n.cfg.Local != nil && !errors.Is(err, nats.ErrConnectionClosed) { // without it, no result of a call can be recorded
 		close(n.leaving)
 		select {
 		case <-left:

@@ -76,14 +76,15 @@ func (c *terminal) expect(want string) {
 	}
 }
 
-// printed returns the lines of the scrollback, after the console was closed: what is printed ends with an erased line.
+// printed returns the lines of the scrollback, after the console was closed: what is printed ends with an erased line and
+// a return.
 func (c *terminal) printed() (lines []string) {
 	c.t.Helper()
 	if err := c.Close(); err != nil {
 		c.t.Error(err)
 	}
 	for line := range strings.SplitSeq(c.out.String(), "\n") {
-		if text, is := strings.CutSuffix(strings.TrimRight(line, "\r"), "\x1b[K"); is {
+		if text, is := strings.CutSuffix(line, "\x1b[K\r"); is {
 			lines = append(lines, strings.TrimSpace(ansi.Strip(text)))
 		}
 	}

@@ -226,5 +226,5 @@ func (d *driver) end(ctx context.Context) {
 	}
 }
 
-// ID is the session's id.
-func (d *driver) ID() content.SessionID { return d.state.Session }
+// ID is the session's id. Effects ask for it while a command is decided, which writes the state.
+func (d *driver) ID() content.SessionID { return d.observers.Session }

@@ -407,7 +407,7 @@ func (t *Token) ReleaseAfter(d time.Duration) error {
 	return t.answer(api.Nak)
 }
 
-// Back returns when the token was to return, and whether it is gone. If it is with nobody later on, the server
+// Back returns when the token was to return, and whether it is gone. If no node has it later on, the server
 // did not get the answer.
 func (t *Token) Back() (at time.Time, gone bool) { return t.back, t.gone }
 

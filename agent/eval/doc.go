@@ -5,7 +5,7 @@
 // case, model, prompt, agent and the number of its repeat), so a suite that starts again takes the sessions that it has and
 // runs the rest, and other checks of the same sessions run nothing.
 //
-// A case is a conversation that begins anew, one that continues a session as a fork, or a journal that package replay runs
+// A case is a new conversation, one that continues a session as a fork, or a journal that package replay runs
 // again with its recorded results. The first two are sessions of a deployment. A replay is in memory: [Config.Journals] keeps it.
 //
 // A case passes if enough of its repeats pass all of its checks. Rates have the 95 % score interval of Wilson, and differences

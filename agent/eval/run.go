@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -39,7 +40,7 @@ type Config struct {
 	Timeout  time.Duration // of a result, whose turn is canceled then, of a command and of a judge; 0: 10 minutes
 	Journals string        // a folder for the journals of results, from which a later run reads them; "": none
 
-	Progress func(c Case, r Result) // is told about each result, in any order and one at a time; nil: unused
+	Progress func(c Case, r Result) // called for each result, in any order and one at a time; nil: never
 }
 
 // The defaults of a Config.
@@ -60,7 +61,7 @@ func Run(ctx context.Context, s *Suite, cfg Config) (*Report, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = timeout
 	}
-	r := &runner{Config: cfg, suite: s, told: make(chan struct{}, 1)}
+	r := &runner{Config: cfg, suite: s}
 	results := make([][]Result, len(s.Cases))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(cfg.Parallel)
@@ -96,15 +97,15 @@ type runner struct {
 	Config
 
 	suite *Suite
-	told  chan struct{} // holds one token while Progress is told
+	mu    sync.Mutex // held while Progress runs
 }
 
 func (r *runner) tell(c Case, res Result) {
 	if r.Progress == nil {
 		return
 	}
-	r.told <- struct{}{}
-	defer func() { <-r.told }()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.Progress(c, res)
 }
 

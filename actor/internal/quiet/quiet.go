@@ -82,12 +82,17 @@ func (w *Driver) LookAgain() { w.look.Store(true) }
 // Done lets others be woken.
 func (w *Driver) Done() { w.of.busy.Add(-1) }
 
-func (w *Driver) wake() {
-	w.of.busy.Add(1)
+// wake wakes a driver unless it has left: then nothing would take it from those that are busy.
+func (d *Drivers) wake(w *Driver) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.all[w] {
+		return
+	}
 	select {
 	case w.woken <- struct{}{}:
+		d.busy.Add(1)
 	default: // it wakes
-		w.Done()
 	}
 }
 
@@ -120,7 +125,7 @@ func (d *Drivers) Watch(ctx context.Context, ends func(context.Context) (jetstre
 					w.look.Store(true)
 				}
 				if w.look.Load() || w.seek.Load() {
-					w.wake()
+					d.wake(w)
 					woken = true
 				}
 			}

@@ -179,3 +179,18 @@ func TestDriversAreWokenAsFastAsTheyAreDone(t *testing.T) {
 		}
 	})
 }
+
+// TestADriverThatLeftIsNotBusy has drivers that leave before and after they are woken. Those that count as busy hold up
+// the others.
+func TestADriverThatLeftIsNotBusy(t *testing.T) {
+	t.Parallel()
+	d := New()
+	w, leave := d.Wait("s-1")
+	d.wake(w)
+	d.wake(w)
+	leave()
+	d.wake(w)
+	if n := d.busy.Load(); n != 0 {
+		t.Errorf("%d drivers are busy", n)
+	}
+}

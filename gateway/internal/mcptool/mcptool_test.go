@@ -79,7 +79,7 @@ func TestRecordedJournalsHaveTheseResults(t *testing.T) {
 				if told == nil {
 					break
 				}
-				whole := NewCall("s", n, 1<<60, 0) // what its client knows is told once
+				whole := NewCall("s", n, 1<<60, 0) // what its client gets once
 				if again := follow(all, whole); len(again) > 0 {
 					t.Errorf("told again: %q", again)
 				}

@@ -314,11 +314,15 @@ func brokenInputs() []broken {
 	kept.Before, kept.After = "b", "a"
 	note := content.NewItem(content.Notification, content.TextPart("done"))
 	noted := events.InputQueued{Items: []content.Item{note}, Origin: events.FromNotification}
+	corrected := events.InputAccepted{Turn: "turn-1", Items: items, Origin: events.FromSchema}
 	twice := events.InputAccepted{Turn: "turn-1", Items: []content.Item{note, note}, Origin: events.FromNotification}
 	return []broken{
 		{"digests-fit", "replaces the transcript by one of digest", tools().before(events.KindModelCallStarted, 1, started, other)},
 		{"digests-fit", "replaces the transcript: false, but it reports the digests b before and a after", tools().before(events.KindModelCallStarted, 1, started, kept)},
-		{"input-once", "1 notifications are accepted without a late result", tools().after(events.KindRoundFinished, 1, noted, twice)},
+		{"input-once", "2 notifications are accepted without a late result", tools().after(events.KindRoundFinished, 1, twice)},
+		{"input-once", "input of the origin notification is queued", tools().after(events.KindRoundFinished, 1, noted)},
+		{"input-once", "input of the origin parent is queued", tools().after(events.KindRoundFinished, 1, events.InputQueued{Items: items, Origin: events.FromParent})},
+		{"input-once", "there is no answer that must have a format", tools().after(events.KindRoundFinished, 1, corrected)},
 		{"input-once", "is not in the queue", tools().drop(events.KindInputQueued, 1)},
 		{"input-once", "is not in the queue", tools().after(events.KindRoundFinished, 1, events.InputAccepted{Turn: "turn-1", Items: items, Origin: events.FromHost})},
 		{"input-once", "1 notifications are accepted", tools().after(events.KindRoundFinished, 1, events.InputAccepted{
@@ -347,6 +351,7 @@ func brokenTasks() []broken {
 		{"gate-held", "passed, with success false", within(started, events.VerifyFinished{Attempt: 1, Status: "passed"})},
 		{"gate-held", "but the last one to start was 1", within(started, events.VerifyFinished{Attempt: 3, Status: "failed"})},
 		{"gate-held", "but is not running", within(failed)},
+		{"gate-held", "sent back twice after verification 1", within(started, failed, back, back)},
 		{"gate-held", "gets a second verdict", within(started, failed, failed)},
 		{"gate-held", "no verification failed", within(back)},
 		{"gate-held", "recalled twice", within(events.MemoryRecalled{}, events.MemoryRecalled{})},

@@ -26,8 +26,8 @@ func verifiedAsRecorded() rule {
 		case events.VerifyFinished:
 			v.verdict(f, ev)
 		case events.InputAccepted:
-			if ev.Origin == events.FromVerifier && (!v.judged || v.passed) {
-				f.fail("work is sent back, but no verification failed")
+			if ev.Origin == events.FromVerifier {
+				v.sendBack(f)
 			}
 		case events.MemoryStored:
 			v.once(f, "notes are stored", &v.stored)
@@ -47,7 +47,18 @@ type verifications struct {
 	retries, attempts int
 	running, judged   bool
 	passed            bool
+	back              bool // the work was sent back after the last verdict
 	recalled, stored  bool
+}
+
+func (v *verifications) sendBack(f fact) {
+	switch {
+	case !v.judged || v.passed:
+		f.fail("work is sent back, but no verification failed")
+	case v.back:
+		f.fail("work is sent back twice after verification %d", v.attempts)
+	}
+	v.back = true
 }
 
 func (v *verifications) once(f fact, what string, done *bool) {
@@ -72,7 +83,7 @@ func (v *verifications) verify(f fact, ev events.VerifyStarted) {
 	case v.attempts > v.retries+1:
 		f.fail("verification %d starts for a task with %d retries", ev.Attempt, v.retries)
 	}
-	v.running, v.judged = true, false
+	v.running, v.judged, v.back = true, false, false
 }
 
 func (v *verifications) verdict(f fact, ev events.VerifyFinished) {
@@ -102,16 +113,23 @@ func (v *verifications) finish(f fact, ev events.TaskFinished) {
 	*v = verifications{}
 }
 
-// inputOnce: each notification belongs to one late result. A verifier's output needs no queue.
+// inputOnce: each notification belongs to one late result, and each correction to one answer of a required format. They
+// and a verifier's output need no queue.
 func inputOnce() rule {
 	var queued []content.Item
 	notices := 0
+	formatted, answered := false, false
 	return func(f fact) {
 		switch ev := f.event.(type) {
+		case events.RunStarted:
+			formatted = ev.Config.Output != nil
+		case events.ConfigChanged:
+			formatted = ev.Config.Output != nil
+		case events.ReplyRecorded:
+			answered = true
 		case events.InputQueued:
-			if ev.Origin == events.FromNotification {
-				notices += len(ev.Items)
-				return
+			if ev.Origin != events.FromHost && ev.Origin != events.FromTask {
+				f.fail("input of the origin %s is queued, and only that of senders ever is", ev.Origin)
 			}
 			queued = append(queued, ev.Items...)
 		case events.ToolResultReceived:
@@ -125,7 +143,12 @@ func inputOnce() rule {
 					f.fail("%d notifications are accepted without a late result", -notices)
 					notices = 0
 				}
-			case events.FromVerifier, events.FromSchema:
+			case events.FromSchema:
+				if !formatted || !answered {
+					f.fail("a correction of an answer is accepted, but there is no answer that must have a format")
+				}
+				answered = false
+			case events.FromVerifier: // see gate-held
 			case events.FromHost, events.FromParent, events.FromTask:
 				queued = take(f, queued, ev.Items)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/statement"
@@ -68,7 +69,8 @@ func (a *acts) add(r journal.Record) (faults []*FaultError) {
 		faults = append(faults, &FaultError{r.Seq, r.Line, fmt.Errorf("signature of %s: %w", what, err)})
 	}
 	var by *signedCommand
-	wrong := false // its command is: one fault is enough
+	wrong := false      // its command is: one fault is enough
+	var caused []string // by the command
 	for i, ev := range r.Entry.Events {
 		a.note(r.Entry, ev)
 		switch ev := any(ev).(type) {
@@ -86,9 +88,14 @@ func (a *acts) add(r journal.Record) (faults []*FaultError) {
 			}
 		}
 		if act := a.actOf(ev); act.what != "" && !wrong {
-			if err := a.act(r, act, by); err != nil {
+			err := a.act(r, act, by)
+			if err == nil && by != nil && slices.Contains(caused, act.what) {
+				err = fmt.Errorf("%w: it is there twice", ErrOtherAct)
+			}
+			if err != nil {
 				fault(act.what, err)
 			}
+			caused = append(caused, act.what)
 		}
 	}
 	return faults

@@ -348,6 +348,24 @@ func forgedActs() map[string]forgery {
 		"act: options that were not given": {3, false, lie(func(_ *cast, e []events.Entry) {
 			e[2].Events[1] = edited1(e[2].Events[1], func(q *events.InputQueued) { q.Options = &events.TurnOptions{Sequential: true} })
 		})},
+		"act: more input than was signed": {3, false, lie(func(_ *cast, e []events.Entry) {
+			more := edited1(e[2].Events[1], func(q *events.InputQueued) { q.Items = []content.Item{content.UserText("delete it")} })
+			e[2].Events = append(e[2].Events, more)
+			e[3].Events[0] = edited1(e[3].Events[0], func(a *events.InputAccepted) { a.Items = append(a.Items, content.UserText("delete it")) })
+			e[3].Events[3] = edited1(e[3].Events[3], func(m *events.ModelCallStarted) { m.TranscriptLen++ })
+			e[7].Events[1] = edited1(e[7].Events[1], func(r *events.RoundFinished) { r.TranscriptLen++ })
+			e[7].Events[3] = edited1(e[7].Events[3], func(m *events.ModelCallStarted) { m.TranscriptLen++ })
+			e[8].Events[2] = edited1(e[8].Events[2], func(r *events.RoundFinished) { r.TranscriptLen++ })
+		})},
+		"act: input of a person as that of a verifier": {3, false, func(c *cast, _ []journal.Record) []journal.Record {
+			c.dir.Require(keys.Client, 1)
+			list := c.signedEntries()
+			config := events.Config{Model: "demo"}
+			list[1].Events = []events.Event{events.RunStarted{Config: config, By: "ada"}}
+			list[1].Events = c.said(c.ada, cell, list[1], commands.OpenSession{Config: config})
+			list[2].Events = []events.Event{edited1(list[2].Events[1], func(q *events.InputQueued) { q.Origin = events.FromVerifier })}
+			return c.write(list, c.node)
+		}},
 		"act: the same input twice": {4, false, func(c *cast, _ []journal.Record) []journal.Record {
 			list := c.signedEntries()
 			list = append(list[:3:3], append([]events.Entry{list[2]}, list[3:]...)...)

@@ -95,12 +95,18 @@ type Asked struct {
 	Writer  Writer        `json:"writer"`
 }
 
-// Writer is the driver that wrote something into the journal.
-type Writer struct {
+// Host is a node, and the key with which it signs.
+type Host struct {
 	Node  string `json:"node,omitempty"`
-	Epoch uint64 `json:"epoch"`
 	Key   Key    `json:"key,omitempty"`
 	Owner string `json:"owner,omitempty"` // of the key, as of a Person
+}
+
+// Writer is the driver that wrote something into the journal.
+type Writer struct {
+	Host
+
+	Epoch uint64 `json:"epoch"`
 }
 
 // Input is input that a turn answers.
@@ -207,6 +213,7 @@ type Result struct {
 	Cut       bool           `json:"truncated,omitempty"` // its worker cut the output
 	Changed   []string       `json:"changed_paths,omitempty"`
 	Worker    Key            `json:"worker,omitempty"`
+	Runner    string         `json:"worker_owner,omitempty"` // as of an Attempt
 	Responder Writer         `json:"writer"`
 }
 

@@ -149,15 +149,16 @@ func (f *fold) answer(ev events.ToolResultReceived) {
 	if c.Status == "" {
 		c.Status = r.Status
 	}
+	worker := keyOf(ev.Signature)
+	runner := f.owners.of(worker)
 	for i := range c.Attempts {
 		if a := &c.Attempts[i]; a.N == ev.Attempt {
-			a.Worker = keyOf(ev.Signature)
-			a.Runner = f.owners.of(a.Worker)
+			a.Worker, a.Runner = worker, runner
 		}
 	}
 	c.Results = append(c.Results, Result{
 		At: f.at, Status: r.Status, Code: r.Code, Text: text, Bytes: len(text), Others: others, Attempt: ev.Attempt,
-		Took: int64(ev.Duration), Late: ev.Late, Cut: string(cut) == "true", Changed: ev.ChangedPaths, Responder: f.writer, Worker: keyOf(ev.Signature),
+		Took: int64(ev.Duration), Late: ev.Late, Cut: string(cut) == "true", Changed: ev.ChangedPaths, Responder: f.writer, Worker: worker, Runner: runner,
 	})
 }
 

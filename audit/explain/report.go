@@ -18,7 +18,7 @@ type Report struct {
 	Last     At                `json:"last"`
 	Turns    []Turn            `json:"turns"`
 	People   []Participant     `json:"people"`
-	Nodes    []string          `json:"nodes"`
+	Nodes    []Host            `json:"nodes"`
 	Policies []Policy          `json:"policies"`
 	Acts     []*Call           `json:"acts"`   // calls that started and do not only read
 	Denied   []*Call           `json:"denied"` // calls that a rule, a hook or a person denied, or that was not approved in time
@@ -120,7 +120,7 @@ func (r *ReportReader) note(ev any) {
 	out := &r.report
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
-		addOnce(&out.Nodes, ev.Node)
+		addOnce(&out.Nodes, r.fold.writer.Host)
 		r.did(Person{User: ev.User, By: ev.RetriedBy}, "had the session tried again")
 	case events.RunStarted:
 		out.Opened = r.fold.at
@@ -221,8 +221,9 @@ func (r *ReportReader) did(who Person, what string) {
 	(*deeds)[j].Times++
 }
 
-func addOnce(all *[]string, name string) {
-	if name != "" && !slices.Contains(*all, name) {
-		*all = append(*all, name)
+func addOnce[T comparable](all *[]T, one T) {
+	var none T
+	if one != none && !slices.Contains(*all, one) {
+		*all = append(*all, one)
 	}
 }

@@ -48,7 +48,12 @@ func sentence(p phrase) string { return strings.ToUpper(string(p[:1])) + string(
 func Hit(w io.Writer, style Style, h explain.Hit) error {
 	front := style.paint(blue, Safe(string(h.Session))) + " " + style.Dim(fmt.Sprintf("%*d  %s", seqWidth, h.Seq, h.At.Std().Format(timeLayout)))
 	kind := fmt.Sprintf("%-*s", kindWidth, Safe(string(h.Kind)))
-	detail := style.list("", h.Call, "", h.Tool, "", h.Status, "by", h.Person.String()) + style.colon(h.Text)
+	detail := style.list("", h.Call, "", h.Tool, "", h.Status, "by", h.Person.String())
+	if detail == "" {
+		detail = style.Line(h.Text)
+	} else {
+		detail += style.colon(h.Text)
+	}
 	_, err := fmt.Fprintln(w, strings.TrimRight(front+"  "+kind+"  "+detail, " "))
 	return err //nolint:wrapcheck // its caller says what it wrote
 }

@@ -162,7 +162,13 @@ func (p phrases) facts(r explain.Report, part bool) (out []line) {
 		add("Agent", []string{r.Agent})
 	}
 	add("Models", r.Models)
-	add("Hosts", r.Nodes)
+	var hosts []string
+	for _, h := range r.Nodes {
+		hosts = append(hosts, string(p.host(h)))
+	}
+	if len(hosts) > 0 {
+		out = append(out, line{"Hosts", phrase(strings.Join(hosts, ", "))})
+	}
 	var policies []string
 	for _, pol := range r.Policies {
 		if name := fmt.Sprintf("%s (%s)", pol.Name, short(pol.Digest)); !slices.Contains(policies, name) {
@@ -241,7 +247,7 @@ func (p phrases) act(c explain.Call) block {
 		b.Lines = append(b.Lines, line{"Ran", where})
 	}
 	for _, r := range c.Results {
-		text := p.say("%s (entry %d), %s", r.Status, r.Seq, p.key(r.Worker))
+		text := p.say("%s (entry %d), %s", r.Status, r.Seq, p.keyOf(r.Worker, r.Runner))
 		if r.Text != "" {
 			text += ": " + p.quote(r.Text)
 		}

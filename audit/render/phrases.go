@@ -92,11 +92,19 @@ func (p phrases) keyOf(k explain.Key, owner string) phrase {
 	return p.key(k) + " of " + p.word(owner)
 }
 
+// host is the name of a node, and whose it is if the owner of its key has another one.
+func (p phrases) host(h explain.Host) phrase {
+	if h.Owner == "" || h.Owner == h.Node {
+		return p.word(h.Node)
+	}
+	return p.word(h.Node) + " of " + p.word(h.Owner)
+}
+
 func (p phrases) writer(w explain.Writer) phrase {
 	if w.Node == "" {
 		return p.say("the host of epoch %d", w.Epoch)
 	}
-	return p.say("node %s (epoch %d)", p.word(w.Node), w.Epoch)
+	return p.say("node %s (epoch %d)", p.host(w.Host), w.Epoch)
 }
 
 // asked says where the call comes from.

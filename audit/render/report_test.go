@@ -23,7 +23,7 @@ func sampleReport(text string) (explain.Report, *verdict.Verdict) {
 	}
 	person := explain.Person{User: "ada", By: text}
 	input, _ := json.Marshal(map[string]string{"path": text}) // strings always can be
-	writer := explain.Writer{Node: text, Epoch: 1}
+	writer := explain.Writer{Host: explain.Host{Node: text}, Epoch: 1}
 	ran := &explain.Call{
 		Session: "s-42", ID: content.CallID(text), Place: "t1-r1-c1", Tool: text, Effects: "once", Turn: "turn-1", Round: 1,
 		Status: content.StatusOK, Written: json.RawMessage(text), Ran: input, Policy: &explain.Policy{At: at(2), Name: text, Digest: text},
@@ -48,7 +48,7 @@ func sampleReport(text string) (explain.Report, *verdict.Verdict) {
 	v.End(12, events.HashOf([]byte("x")), at(12).Time)
 	v.Settle()
 	return explain.Report{
-		Session: "s-42", Agent: text, Models: []string{text}, Opened: at(1), Last: at(12), Nodes: []string{text}, Policies: []explain.Policy{{Name: text, Digest: text}},
+		Session: "s-42", Agent: text, Models: []string{text}, Opened: at(1), Last: at(12), Nodes: []explain.Host{{Node: text}, {Node: text, Key: "k", Owner: "gpu"}}, Policies: []explain.Policy{{Name: text, Digest: text}},
 		Turns:  []explain.Turn{{At: at(3), Turn: content.TurnID(text), Inputs: ran.Asked.Inputs, Answer: text, Finish: content.FinishReason(text)}},
 		People: []explain.Participant{{Person: person, Deeds: []explain.Deed{{What: "sent input", Times: 1}, {What: "approved a call", Times: 2}}}},
 		Acts:   []*explain.Call{ran}, Denied: []*explain.Call{denied}, Reads: 3,

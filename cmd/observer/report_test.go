@@ -95,6 +95,9 @@ func TestASignedSessionIsReportedAsSuch(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "> **The record is unbroken, and each entry is signed by the host that wrote it.**") {
 		t.Errorf("report = %d %q\n%s", code, errs, out)
 	}
+	if hosts, ran := "\n- Hosts: n1 of node-1\n", ", node n1 of node-1 (epoch 1), "; !strings.Contains(out, hosts) || !strings.Contains(out, ran) {
+		t.Errorf("the report does not name the host: %q and %q\n%s", hosts, ran, out)
+	}
 	_, out, _ = d.observe("explain", "s-42", "c1")
 	if want := "as node n1 (epoch 1) recorded it, signed with key " + d.cell.Key().ID() + "."; !strings.Contains(out, want) {
 		t.Errorf("%q is not in\n%s", want, out)

@@ -30,6 +30,9 @@ func TestManyJournalsAreSearched(t *testing.T) {
 	if live != files || strings.Count(live, "\n") < 6 {
 		t.Errorf("from sessions\n%s\nfrom files\n%s", live, files)
 	}
+	if _, out, _ := d.observe("search", "s-42", "--text", "does nothing"); !strings.HasSuffix(out, "Z  reply_recorded        A main function that does nothing.\n") {
+		t.Errorf("search for a reply = %q", out)
+	}
 	if code, out, errs := d.observe("search", "--text", "no such text"); code != 0 || out+errs != "" {
 		t.Errorf("search without hits = %d %q %q", code, out, errs)
 	}

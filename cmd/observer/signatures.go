@@ -170,13 +170,14 @@ func (v *verifier) verify(ctx context.Context, by beside, records iter.Seq2[jour
 		records = who.Watch(records)
 	}
 	out, err := check(records, anchors...)
+	for _, f := range v.keyFaults {
+		out.Add(f)
+	}
+	out.Warnings = append(out.Warnings, v.keyWarnings...)
 	if who != nil {
-		for _, f := range v.keyFaults {
-			out.Add(f)
-		}
-		out.Warnings = append(out.Warnings, v.keyWarnings...)
 		who.Judge(out)
 	}
+	out.Settle()
 	if err == nil {
 		err = cmp.Or(files.Judge(ctx, out, by.files), fork.Judge(ctx, out, by.origin), by.judgeErasure(ctx, out))
 	}

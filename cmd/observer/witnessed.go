@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/signers"
 )
 
 // proved is a proof that was verified against the policy.
@@ -108,10 +109,16 @@ func (v *verifier) prove(by *headlog.Policy, name string, text []byte) {
 // given or are in proofs.
 func (v *verifier) chooseKeys(ctx context.Context, cell *cli.Cell) error {
 	given, err := v.signatures.directories(ctx, cell)
-	if err != nil || v.signatures.root == "" {
+	hidden := errors.Is(err, signers.ErrNone)
+	if err != nil && !hidden || v.signatures.root == "" {
 		return err
 	}
 	v.keys, v.keyFaults, v.keyWarnings = v.log.Newest(given)
+	if hidden {
+		v.keyFaults = append(v.keyFaults, verdict.Fault{Kind: verdict.Missing, What: fmt.Sprintf(
+			"the deployment shows no directory of keys that the root %s signed: it is another root's, or somebody removed it (--keys names a file with one)", v.signatures.root)})
+		return nil
+	}
 	if v.keys == nil && !slices.ContainsFunc(v.proofs, func(p proved) bool { return p.fault != nil }) {
 		return cli.Usage("--file needs --keys to check signatures, since no proof has the directory of this root that witnesses saw: \"turnlog keys init\" keeps a file \"directory\"")
 	}

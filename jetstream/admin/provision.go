@@ -7,15 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
-
-// createTimeout bounds one attempt to create one object, which a cluster has to agree on.
-const createTimeout = 5 * time.Second
 
 // object is a stream or a durable consumer of a cell.
 type object struct {
@@ -264,16 +260,13 @@ func (c *Cell) overlap(ctx context.Context, r Row) error {
 // object again succeeds.
 func (c *Cell) create(ctx context.Context, o object) error {
 	err := api.Patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, createTimeout)
-		defer cancel()
-		var err error
-		switch config := o.config.(type) {
-		case jetstream.StreamConfig:
-			_, err = c.js.CreateStream(ctx, config)
-		case jetstream.ConsumerConfig:
-			_, err = c.js.CreateConsumer(ctx, o.stream, config)
+		if config, ok := o.config.(jetstream.ConsumerConfig); ok {
+			ctx, cancel := context.WithTimeout(ctx, api.CreateTimeout)
+			defer cancel()
+			_, err := c.js.CreateConsumer(ctx, o.stream, config)
+			return noJetStream(err)
 		}
-		return noJetStream(err)
+		return noJetStream(c.api.CreateStream(ctx, o.config.(jetstream.StreamConfig)))
 	})
 	switch {
 	case api.IsNameInUse(err):

@@ -48,6 +48,9 @@ const (
 	// AskTimeout bounds one request.
 	AskTimeout = time.Second
 
+	// CreateTimeout bounds one attempt to create a stream or a consumer, which a cluster has to agree on.
+	CreateTimeout = 5 * time.Second
+
 	// PublishTimeout bounds the wait for an acknowledgment. A newly elected leader answers within it; a
 	// message without a leader is lost.
 	PublishTimeout = 2 * time.Second
@@ -94,6 +97,17 @@ func (c *Conn) askWithin(ctx context.Context, d time.Duration, subject string, b
 		return nil, answer.Err
 	}
 	return msg.Data, nil
+}
+
+// CreateStream creates a stream, or finds one with the same settings. The client's own call also decodes the description
+// of the stream, which costs more than the request and which no one reads.
+func (c *Conn) CreateStream(ctx context.Context, config jetstream.StreamConfig) error {
+	body, err := json.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	_, err = c.askWithin(ctx, CreateTimeout, "$JS.API.STREAM.CREATE."+config.Name, body)
+	return err
 }
 
 // Publish sends a message to a stream and returns its sequence. It does not retry after an unknown

@@ -28,7 +28,7 @@ const (
 	// bucket.
 	maxConsumersPerStream = 10_000
 
-	// A start takes milliseconds; this is for an overloaded machine.
+	// A start and a connection take milliseconds; this is for an overloaded machine.
 	startTimeout = 10 * time.Second
 )
 
@@ -192,7 +192,7 @@ type clients struct {
 }
 
 func (c *clients) connect(cfg config, url string, opts []nats.Option) (*nats.Conn, error) {
-	base := []nats.Option{nats.Name(serverName), nats.ReconnectBufSize(-1)}
+	base := []nats.Option{nats.Name(serverName), nats.ReconnectBufSize(-1), nats.Timeout(startTimeout)}
 	if cfg.user != "" {
 		base = append(base, nats.UserInfo(cfg.user, cfg.pass))
 	}

@@ -120,9 +120,7 @@ func BenchmarkNew(b *testing.B) {
 				t := &scope{TB: b}
 				d := turnlogtest.New(t, turnlogtest.Tools(weather(tool.ReadOnly())))
 				if turn {
-					s := d.Script(forecast)
-					s.Say("How is the weather in Oslo?")
-					s.ExpectReply("It is sunny.")
+					talk(d)
 				}
 				b.StopTimer()
 				t.end()

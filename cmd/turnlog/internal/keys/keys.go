@@ -296,7 +296,7 @@ needs the permissions of a provisioner. A version that contradicts one that is t
 			return cli.Usage("the directory is of the namespace %s, and the deployment's is %s", d.Cell, cell.Namespace())
 		}
 		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
-			if err := notice(ctx, cell.Cell, f, d); err != nil {
+			if err := publishable(ctx, cell.Cell, f, d); err != nil {
 				return err
 			}
 			if err := signers.Publish(ctx, cell.Cell, d.Version, signed); err != nil {
@@ -309,8 +309,9 @@ needs the permissions of a provisioner. A version that contradicts one that is t
 	return cmd
 }
 
-// notice returns an error if a directory retires a key sooner than the deployment can learn of it.
-func notice(ctx context.Context, cell *jetstream.Cell, f *folder, d *keys.Directory) error {
+// publishable returns an error if a directory does not continue the one that the deployment has, or retires a key sooner
+// than the deployment can learn of it.
+func publishable(ctx context.Context, cell *jetstream.Cell, f *folder, d *keys.Directory) error {
 	root, err := f.public()
 	if err != nil {
 		return err
@@ -319,13 +320,20 @@ func notice(ctx context.Context, cell *jetstream.Cell, f *folder, d *keys.Direct
 	if errors.Is(err, signers.ErrNone) {
 		return nil
 	}
-	if err == nil && published.Newest().Version < d.Version {
-		err = d.CheckNotice(published.Newest(), now())
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, keys.ErrNotice) {
-		err = fmt.Errorf("%w: run \"turnlog keys revoke KEY --in 10m\" again and publish within that time, or say --stolen", err)
+	newest := published.Newest()
+	if newest.Version == d.Version { // again, or another one: Publish compares them
+		return nil
 	}
-	return err
+	if err := d.Follows(newest); err != nil {
+		return fmt.Errorf("%w: is the folder an older copy?", err)
+	}
+	if err := d.CheckNotice(newest, now()); err != nil {
+		return fmt.Errorf("%w: run \"turnlog keys revoke KEY --in 10m\" again and publish within that time, or say --stolen", err)
+	}
+	return nil
 }
 
 func now() content.Time { return content.TimeOf(time.Now()) }

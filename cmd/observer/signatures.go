@@ -115,17 +115,17 @@ type currentKeys struct {
 	read time.Time              // when the directory of the cell was read
 }
 
-// current returns the directory of keys as it is from now on.
+// current returns the directory of keys as it is from now on. With keys.ErrRolledBack the root has contradicted itself, and
+// the version before counts.
 func (f *signatureFlags) current(ctx context.Context, cell *cli.Cell) (k currentKeys, err error) {
 	switch {
 	case f.root == "":
 		return k, nil
 	case f.file == "":
-		if k.cell, err = signers.Open(ctx, cell.Cell, f.root); err != nil {
-			return k, err
+		if k.cell, err = signers.Open(ctx, cell.Cell, f.root); k.cell != nil {
+			k.keys, k.read = k.cell.Newest, time.Now()
 		}
-		k.keys, k.read = k.cell.Newest, time.Now()
-		return k, nil
+		return k, err
 	}
 	d, err := f.directory(ctx, cell)
 	k.keys = func() *keys.Directory { return d }

@@ -78,13 +78,9 @@ type watching struct {
 // run watches until the context of cmd ends, or with once until the end.
 func (w *watching) run(cmd *cobra.Command, cell *cli.Cell) error {
 	registry := ops.NewRegistry()
-	signers, err := w.signatures.current(cmd.Context(), cell)
-	if errors.Is(err, keys.ErrRolledBack) {
-		out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), raised: newMetrics(registry)}
-		return errors.Join(err, out.contradiction(journal.Record{}, err))
-	}
-	if err != nil {
-		return err
+	signers, contradiction := w.signatures.current(cmd.Context(), cell)
+	if contradiction != nil && !errors.Is(contradiction, keys.ErrRolledBack) {
+		return contradiction
 	}
 	watcher := watch.New(watch.Config{Keys: signers.keys, Read: func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
 		return cell.Journal().Read(ctx, s, 0)
@@ -92,6 +88,11 @@ func (w *watching) run(cmd *cobra.Command, cell *cli.Cell) error {
 	out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), watcher: watcher, signers: signers, raised: newMetrics(registry)}
 	if cli.IsTerminal(cmd.OutOrStdout()) {
 		out.out = bufio.NewWriter(render.Terminal(cmd.OutOrStdout()))
+	}
+	if contradiction != nil {
+		if err := out.contradiction(journal.Record{}, contradiction); err != nil {
+			return err
+		}
 	}
 	log := w.app.log.Logger(cmd.ErrOrStderr(), w.app.getenv)
 	server, err := ops.Listen(cmd.Context(), *w.http, registry, cell.Ready(func() error { return nil }), log)

@@ -109,16 +109,20 @@ type Directory struct {
 }
 
 // Open reads the directory of a cell that the root with a public key signed. It returns ErrNone if there is
-// none, and keys.ErrBadKey for another text than a root's public key.
+// none, and keys.ErrBadKey for another text than a root's public key. With keys.ErrRolledBack it also returns the
+// directory, as of before the root contradicted itself.
 func Open(ctx context.Context, cell *jetstream.Cell, root string) (*Directory, error) {
 	if err := keys.CheckRoot(root); err != nil {
 		return nil, fmt.Errorf("root of the keys: %w", err)
 	}
 	d := &Directory{api: api.New(cell.Conn()), names: layout.New(cell.Namespace()), root: root}
-	if err := d.Refresh(ctx); err != nil {
+	err := d.Refresh(ctx)
+	switch {
+	case errors.Is(err, keys.ErrRolledBack):
+		return d, err
+	case err != nil:
 		return nil, err
-	}
-	if d.Newest() == nil {
+	case d.Newest() == nil:
 		return nil, None(cell, root)
 	}
 	return d, nil

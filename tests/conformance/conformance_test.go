@@ -100,7 +100,7 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 		}
 	}
 	synctest.Wait() // effects of the last step are written too
-	records := p.records()
+	records := p.records(p.ID())
 	if diff := cmp.Diff(sc.Transcript, turnlogtest.Lines(p.Snapshot().Transcript)); diff != "" {
 		p.wrong("transcript, -want +got:\n%s", diff)
 	}
@@ -120,6 +120,8 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 		for _, line := range said(records) {
 			t.Log(line)
 		}
+	} else if !crash {
+		p.forked(sc.name+" in "+sh.name, records)
 	}
 	return records
 }

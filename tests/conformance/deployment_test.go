@@ -18,8 +18,11 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
@@ -71,7 +74,11 @@ func deployed(on *site, local bool, configure func(*deployment) actor.Config) fu
 		s := d.Start(content.SessionID(fmt.Sprintf("s-%d", on.sessions)), sc.Script, func(o *client.Options) {
 			o.SystemPrompt, o.Transcript, o.Stepped, o.Config = sc.Config.System, sc.Config.transcript(), !sc.Config.Unstepped, f
 		})
-		return hosted{s, d.Cell.Journal(), func() {
+		fork := func(of *loop.State, head journal.Head) (*session.Session, error) {
+			at := events.EntryRef{Session: of.Session, Seq: head.Seq, Hash: head.Hash}
+			return d.Client.Start(ctx, client.Options{ID: of.Session + "-f", From: at})
+		}
+		return hosted{s, d.Cell.Journal(), fork, func() {
 			_ = s.Close(context.WithoutCancel(ctx)) // nothing to save
 			for _, stop := range slices.Backward(d.stops) {
 				stop()

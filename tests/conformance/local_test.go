@@ -6,8 +6,10 @@ import (
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/policy/agentfile"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -59,6 +61,10 @@ func inProcess(manager func(config) task.Manager) func(*testing.T, context.Conte
 		if err != nil {
 			t.Fatal(err)
 		}
-		return hosted{d, c.Journal, func() { _ = d.Close(context.WithoutCancel(ctx)) }} // nothing to save
+		fork := func(of *loop.State, head journal.Head) (*session.Session, error) {
+			snap := session.SnapshotOf(of, head.Hash)
+			return a.Start(ctx, agent.SessionConfig{ID: "f", Resume: &snap})
+		}
+		return hosted{d, c.Journal, fork, func() { _ = d.Close(context.WithoutCancel(ctx)) }} // nothing to save
 	}
 }

@@ -22,7 +22,8 @@ import (
 type hosted struct {
 	*session.Session
 	journal journal.Journal
-	end     func() // ends the session and what runs it
+	fork    func(of *loop.State, head journal.Head) (*session.Session, error) // starts the fork of a state of the session
+	end     func()                                                            // ends the session and what runs it
 }
 
 // player is the host of a scenario.
@@ -42,7 +43,7 @@ type player struct {
 // wrong reports what differs from the scenario.
 func (p *player) wrong(format string, args ...any) {
 	p.t.Helper()
-	if p.loses && slices.ContainsFunc(said(p.records()), unknownOutcome) {
+	if p.loses && slices.ContainsFunc(said(p.records(p.ID())), unknownOutcome) {
 		p.strayed = true
 		return
 	}
@@ -335,7 +336,7 @@ func refusal(err error) string {
 // call returns the last call of a tool.
 func (p *player) call(name string) content.CallID {
 	found := content.CallID("no-such-call")
-	for _, rec := range p.records() {
+	for _, rec := range p.records(p.ID()) {
 		for _, ev := range rec.Entry.Events {
 			if r, ok := ev.(events.ToolCallRequested); ok && r.Call.Name == name {
 				found = r.Call.ID
@@ -345,10 +346,10 @@ func (p *player) call(name string) content.CallID {
 	return found
 }
 
-func (p *player) records() []journal.Record {
+func (p *player) records(of content.SessionID) []journal.Record {
 	p.t.Helper()
 	var out []journal.Record
-	for rec, err := range p.journal.Read(context.WithoutCancel(p.ctx), p.ID(), 0) {
+	for rec, err := range p.journal.Read(context.WithoutCancel(p.ctx), of, 0) {
 		if err != nil {
 			p.t.Fatalf("read the journal: %v", err)
 		}

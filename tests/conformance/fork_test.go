@@ -1,0 +1,101 @@
+package conformance
+
+import (
+	"context"
+	"hash/fnv"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/turnlogtest"
+)
+
+// forked forks the session after one of its entries, which the name of the run chooses: all entries in all shapes would take
+// a minute. The fork begins as that entry left the session, and answers another input.
+func (p *player) forked(run string, records []journal.Record) {
+	p.t.Helper()
+	h := fnv.New32()
+	_, _ = h.Write([]byte(run))
+	var at []engine.Replica
+	for _, rec := range records {
+		origin, err := engine.FoldTo(p.ID(), each(records), rec.Seq)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if origin.State.Opened {
+			at = append(at, origin)
+		}
+	}
+	origin := at[h.Sum32()%uint32(len(at))]
+	f, err := p.fork(origin.State, origin.Head)
+	if err != nil {
+		p.t.Fatalf("fork after entry %d: %v", origin.Head.Seq, err)
+	}
+	defer func() { _ = f.Close(context.WithoutCancel(p.ctx)) }() // nothing to save
+	if !p.answers(f) {
+		p.t.Errorf("the fork after entry %d does not answer", origin.Head.Seq)
+	}
+	c := audit.NewChecker()
+	fork, until := p.records(f.ID()), uint64(math.MaxUint64) // a mutator changes the transcript
+	for _, rec := range fork {
+		c.Add(rec)
+		for _, ev := range rec.Entry.Events {
+			if e, ok := ev.(events.MutationFinished); ok && e.Dirty {
+				until = min(until, rec.Seq-1)
+			}
+		}
+	}
+	began, err := engine.FoldTo(f.ID(), each(fork), until)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	want, got := turnlogtest.Lines(origin.State.Transcript), turnlogtest.Lines(began.State.Transcript)
+	if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+		p.t.Errorf("the fork after entry %d (-origin +fork):\n%s", origin.Head.Seq, cmp.Diff(want, got))
+	}
+	if bad := c.Verdict().Faults; len(bad) > 0 {
+		p.t.Errorf("the fork after entry %d: %v", origin.Head.Seq, bad)
+	}
+}
+
+// answers submits input to a session and reports whether its turn ends, after approvals of everything that it asks. A turn
+// that takes longer than half a minute is cancelled, since each minute of virtual time has its price.
+func (p *player) answers(f *session.Session) bool {
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	defer cancel()
+	late := time.AfterFunc(30*time.Second, func() { _ = f.Cancel(ctx, "late") }) // it fails if the turn has ended
+	defer late.Stop()
+	turn, err := f.Submit(ctx, session.Input{Items: []content.Item{content.UserText("and now?")}})
+	for err == nil {
+		var step session.Step
+		switch step, err = turn.Next(ctx); st := step.(type) { //nolint:gochecksumtype // the others are on the way
+		case *session.ApprovalRequest:
+			err = f.ResolveApproval(ctx, session.Decision{Call: st.CallID, Approve: true})
+		case *session.Finished:
+			return true
+		}
+	}
+	if turn == nil || f.OpenTurn() == turn.ID() {
+		p.t.Log(err)
+		return false
+	}
+	return true // it ended with an error of its own, such as the end of the script
+}
+
+func each(records []journal.Record) func(func(journal.Record, error) bool) {
+	return func(yield func(journal.Record, error) bool) {
+		for _, rec := range records {
+			if !yield(rec, nil) {
+				return
+			}
+		}
+	}
+}

@@ -212,21 +212,29 @@ func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uin
 	if newest > last.Seq {
 		c.fault(s, verdict.Truncated, newest, "the log has it, but the journal ends with entry %d", last.Seq)
 	}
-	if d, deleted := events.DeletionOf(last.Entry); deleted {
-		c.Deleted++
-		c.compare(s, leaves, d.Entries, d.Last)
-		c.compare(s, leaves, last.Seq, last.Hash)
-		return nil
-	}
-	first := slices.Min(slices.Collect(maps.Keys(leaves)))
-	for rec, err := range c.cell.Journal().Read(ctx, s, first-1) {
+	return c.entries(ctx, s, leaves)
+}
+
+// entries compares the entries of a journal with their leaves.
+func (c *check) entries(ctx context.Context, s content.SessionID, leaves map[uint64]leaf) error {
+	next := slices.Min(slices.Collect(maps.Keys(leaves)))
+	for rec, err := range c.cell.Journal().Read(ctx, s, next-1) {
+		d, deleted := events.DeletionOf(rec.Entry)
 		switch {
 		case errors.Is(err, journal.ErrDamaged):
 			c.fault(s, audit.DamageOf(err), rec.Seq, "%v", err)
 			return nil
 		case err != nil:
 			return err
+		case deleted && !d.Erased: // what was before may be gone
+			c.compare(s, leaves, d.Entries, d.Last)
+		case rec.Seq != next:
+			c.fault(s, verdict.Missing, next, "the log has it, but the journal goes on with entry %d", rec.Seq)
 		}
+		if deleted {
+			c.Deleted++
+		}
+		next = rec.Seq + 1
 		c.compare(s, leaves, rec.Seq, rec.Hash)
 		if l, ok := leaves[rec.Seq]; ok && l.hash == rec.Hash {
 			c.heads = append(c.heads, logged{headlog.Leaf{Session: s, Seq: rec.Seq}, l.index, signed.At(rec)})

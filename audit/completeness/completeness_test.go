@@ -56,6 +56,29 @@ func TestWhatWasLoggedMustStillBeThere(t *testing.T) {
 			l.Hash[0] ^= 1
 			w.Add(l)
 		}, verdict.Replaced, 2},
+		"an entry of a session that was erased": {func(w *logtest.World) {
+			last := w.Leaf("s-1")
+			first := last
+			first.Seq = 1
+			w.Add(first)
+			w.Write("s-1", events.SessionDeleted{Erased: true})
+		}, verdict.Replaced, 1},
+		"the entries of a session that was erased": {func(w *logtest.World) {
+			w.Write("s-1", events.SessionDeleted{Erased: true})
+			remove(w, 1, 2)
+		}, verdict.Missing, 2},
+		"the first entries of a journal": {func(w *logtest.World) {
+			w.Write("s-1", events.Warning{Code: "x"})
+			w.Add(w.Leaf("s-1"))
+			w.Write("s-1", events.Warning{Code: "y"})
+			remove(w, 1, 2)
+		}, verdict.Missing, 3},
+		"entries in the middle": {func(w *logtest.World) {
+			w.Write("s-1", events.Warning{Code: "x"})
+			w.Add(w.Leaf("s-1"))
+			w.Write("s-1", events.Warning{Code: "y"})
+			remove(w, 2)
+		}, verdict.Missing, 3},
 		"a leaf of another cell": {func(w *logtest.World) { w.Add(headlog.Leaf{Cell: "other", Session: "s-3", Seq: 4}) }, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,6 +99,17 @@ func TestWhatWasLoggedMustStillBeThere(t *testing.T) {
 				t.Errorf("the fault is shown as %s", got.Faults[0])
 			}
 		})
+	}
+}
+
+// remove removes messages of the journals. The first two are those of s-1.
+func remove(w *logtest.World, seqs ...int) {
+	w.Helper()
+	for _, seq := range seqs {
+		m, err := w.Cell.Conn().RequestWithContext(w.Context(), "$JS.API.STREAM.MSG.DELETE.TURNLOG_JOURNAL", fmt.Appendf(nil, `{"seq":%d}`, seq))
+		if err != nil || !strings.Contains(string(m.Data), `"success":true`) {
+			w.Fatalf("remove message %d: %v, %s", seq, err, m.Data)
+		}
 	}
 }
 

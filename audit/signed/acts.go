@@ -8,7 +8,6 @@ import (
 
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/statement"
-	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
@@ -41,7 +40,7 @@ type acts struct {
 	said    map[string]uint64
 	asked   map[content.ApprovalID]events.Approval
 	calls   map[content.CallID]call
-	signers []verdict.Signer
+	signers tally
 }
 
 // call is a call as it was dispatched last.
@@ -52,7 +51,7 @@ type call struct {
 }
 
 func newActs(d *keys.Directory, p *places, every bool) acts {
-	return acts{keys: d, places: p, every: every, said: map[string]uint64{}, asked: map[content.ApprovalID]events.Approval{}, calls: map[content.CallID]call{}}
+	return acts{keys: d, places: p, every: every, signers: newTally(), said: map[string]uint64{}, asked: map[content.ApprovalID]events.Approval{}, calls: map[content.CallID]call{}}
 }
 
 // signedCommand is the command that an entry's cause is, as its sender signed it.
@@ -205,13 +204,13 @@ func (a *acts) text(e events.Entry, ev events.CommandSigned) ([]byte, error) {
 // act counts who signed an act. It returns an error if it has the signature of another, or none although one is required.
 func (a *acts) act(r journal.Record, act act, by *signedCommand) error {
 	if by == nil {
-		a.signers = count(a.signers, verdict.Signer{What: act.what, Count: 1})
+		a.signers.count(act.what, "", "", 1)
 		if !act.driver && a.keys.Requires(act.role, At(r)) {
 			return ErrUnsigned
 		}
 		return nil
 	}
-	a.signers = count(a.signers, verdict.Signer{What: act.what, Name: by.key.Name, Key: by.key.ID(), Count: 1})
+	a.signers.count(act.what, by.key.Name, by.key.ID(), 1)
 	switch {
 	case !act.agrees(by.Command):
 		return ErrOtherAct
@@ -229,7 +228,7 @@ func (a *acts) result(r journal.Record, ev events.ToolResultReceived) error {
 		return nil // it is signed with the entry
 	}
 	if ev.Signature == nil {
-		a.signers = count(a.signers, verdict.Signer{What: "results", Count: 1})
+		a.signers.count("results", "", "", 1)
 		if ev.Result.Status == content.StatusOK && a.keys.Requires(keys.Worker, At(r)) {
 			return ErrUnsigned
 		}
@@ -240,7 +239,7 @@ func (a *acts) result(r journal.Record, ev events.ToolResultReceived) error {
 	if !a.every && known {
 		what = "results, not checked"
 	}
-	a.signers = count(a.signers, verdict.Signer{What: what, Name: k.Name, Key: ev.Signature.Key, Count: 1})
+	a.signers.count(what, k.Name, ev.Signature.Key, 1)
 	if !a.every && known {
 		return nil
 	}

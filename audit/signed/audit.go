@@ -68,20 +68,28 @@ func (a *Audit) Judge(v *verdict.Verdict) {
 }
 
 // signers lists who signed, and how much is unsigned.
-func (a *Audit) signers() (out []verdict.Signer) {
+func (a *Audit) signers() []verdict.Signer {
+	entries := newTally()
 	for _, e := range a.entries.Epochs {
-		out = count(out, verdict.Signer{What: "entries", Name: e.Signer, Key: e.Key, Count: e.Entries})
+		entries.count("entries", e.Signer, e.Key, e.Entries)
 	}
-	return append(out, a.acts.signers...)
+	return append(entries.all, a.acts.signers.all...)
 }
 
-// count adds to the signer of the same things.
-func count(all []verdict.Signer, s verdict.Signer) []verdict.Signer {
-	for i := range all {
-		if all[i].What == s.What && all[i].Name == s.Name && all[i].Key == s.Key {
-			all[i].Count += s.Count
-			return all
-		}
+// tally counts what each key signed, in the order of first uses.
+type tally struct {
+	all []verdict.Signer
+	at  map[verdict.Signer]int // by signers without a count
+}
+
+func newTally() tally { return tally{at: map[verdict.Signer]int{}} }
+
+func (t *tally) count(what, name, key string, n uint64) {
+	s := verdict.Signer{What: what, Name: name, Key: key}
+	i, ok := t.at[s]
+	if !ok {
+		i = len(t.all)
+		t.at[s], t.all = i, append(t.all, s)
 	}
-	return append(all, s)
+	t.all[i].Count += n
 }

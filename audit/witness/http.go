@@ -45,6 +45,7 @@ func (w *Witness) Handler(log *zap.Logger) http.Handler {
 			log.Error("a log was rewritten", zap.Error(err)) // or the proof is a wrong one
 		case code == http.StatusInternalServerError:
 			log.Error("checkpoint not cosigned", zap.Error(err))
+			err = errInternal
 		default:
 			log.Warn("checkpoint not cosigned", zap.Error(err))
 		}
@@ -59,7 +60,7 @@ func (w *Witness) Handler(log *zap.Logger) http.Handler {
 			switch {
 			case err != nil:
 				log.Error("last checkpoint not read", zap.Error(err))
-				answer(out, http.StatusInternalServerError, plainText, []byte(err.Error()+"\n"))
+				answer(out, http.StatusInternalServerError, plainText, []byte(errInternal.Error()+"\n"))
 				return
 			case signed != nil:
 				answer(out, http.StatusOK, plainText, signed)
@@ -96,6 +97,9 @@ func status(err error) int {
 }
 
 var errRequest = errors.New("bad request")
+
+// errInternal is what clients get to know of errors that name files of the witness.
+var errInternal = errors.New("the witness cannot use its directory: its log says why")
 
 // add reads a request and returns the signature line.
 func (w *Witness) add(body io.Reader) ([]byte, error) {

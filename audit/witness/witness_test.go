@@ -310,7 +310,7 @@ func TestNothingIsCosignedThatIsNotStored(t *testing.T) {
 	if err := os.Mkdir(f.file(origin), 0o700); err != nil { // root may write anywhere, but not replace a directory
 		t.Fatal(err)
 	}
-	if code, _, answer := f.post(request(0, nil, f.signed(f.states[9]))); code != http.StatusInternalServerError {
+	if code, _, answer := f.post(request(0, nil, f.signed(f.states[9]))); code != http.StatusInternalServerError || strings.Contains(answer, f.dir) {
 		t.Errorf("%d %s", code, answer)
 	}
 }

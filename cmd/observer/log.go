@@ -12,7 +12,6 @@ import (
 	"github.com/turnlog/turnlog/audit/headlog"
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 func newLogCommand(a *app) *cobra.Command {
@@ -109,7 +108,9 @@ func printAudit(w io.Writer, style render.Style, r *completeness.Report) error {
 	for _, f := range r.Faults {
 		fmt.Fprintf(&b, "   %s\n", render.Safe(f.String()))
 	}
-	fmt.Fprintf(&b, "   log      %s, %s, root %s\n", render.Safe(r.Log), render.Plural(int(r.Size), "leaf", "leaves"), r.Root)
+	if r.Log != "" {
+		fmt.Fprintf(&b, "   log      %s, %s, root %s\n", render.Safe(r.Log), render.Plural(int(r.Size), "leaf", "leaves"), r.Root)
+	}
 	fmt.Fprintf(&b, "   sessions %d, of these %d deleted\n", r.Sessions, r.Deleted)
 	if r.Directory > 0 {
 		fmt.Fprintf(&b, "   keys     version %d of the directory is logged\n", r.Directory)
@@ -147,17 +148,17 @@ func (p *proofFiles) read() (by *headlog.Policy, proofs [][]byte, err error) {
 		}
 		return nil, nil, nil
 	}
-	text, err := textfile.ReadFile(p.policy, maxPolicy)
-	if err == nil {
-		by, err = headlog.ParsePolicy(text)
-	}
+	text, err := readFile("--policy", p.policy, maxPolicy)
 	if err != nil {
+		return nil, nil, err
+	}
+	if by, err = headlog.ParsePolicy(text); err != nil {
 		return nil, nil, cli.Usage("--policy %s: %w", p.policy, err)
 	}
 	for _, file := range p.proofs {
-		text, err := textfile.ReadFile(file, maxProof)
+		text, err := readFile("--proof", file, maxProof)
 		if err != nil {
-			return nil, nil, cli.Usage("--proof %s: %w", file, err)
+			return nil, nil, err
 		}
 		proofs = append(proofs, text)
 	}

@@ -315,11 +315,17 @@ func TestProofsNameTheSessionsThatAreVerified(t *testing.T) {
 		{"all, with the proof of one", []string{"--all", "--proof", good}, cli.CodeBelow, "session s-43: no fault, but the level is chain, not witnessed", 2},
 		{"all, with the proof of each", []string{"--all", "--proof", good, "--proof", other}, 0, "", 2},
 		{"all, with the head of a session that is gone", []string{"--all", "--anchor", heads("ghost"), "--proof", good, "--proof", other}, 1, "session ghost: entry 7, missing (anchors-held)", 2},
-		{"the head of no session", []string{"--all", "--anchor", heads("a.b")}, 1, "session is an id", 0},
+		{"the head of no session", []string{"--all", "--anchor", heads("a.b")}, 2, "session is an id", 0},
 	} {
 		code, out, errs := l.observe(append([]string{"verify", "--policy", l.policy, "--require", "witnessed"}, row.args...)...)
 		if code != row.code || !strings.Contains(errs, row.says) || strings.Count(out, "is whole") != row.whole || strings.Contains(errs, "foreign") {
 			t.Errorf("%s: verify = %d %q, want %d …%s…\n%s", row.name, code, errs, row.code, row.says, out)
+		}
+	}
+	for policy, doubted := range map[string]bool{l.policy: false, l.file("alone", []byte("log "+l.public+"\nquorum none\n")): true} {
+		code, out, errs := l.observe("verify", "s-42", "--proof", good, "--policy", policy, "--require", "anchored")
+		if code != 0 || strings.Contains(out, "not proved: witnesses: those who cosigned the proof of entry 7 do not suffice for the policy") != doubted {
+			t.Errorf("%s: verify = %d %q\n%s", policy, code, errs, out)
 		}
 	}
 	if code, _, errs := l.observe("verify", "s-42", "--proof", other, "--policy", l.policy); code != 1 || !strings.Contains(errs, "foreign") {

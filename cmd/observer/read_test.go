@@ -141,15 +141,22 @@ func TestAnUnknownSessionIsOneLine(t *testing.T) {
 func TestInvalidCommandLinesAreUsageErrors(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"events":                 `argument SESSION is missing (see "observer events --help")`,
-		"events a.b":             `bad id: session "a.b": use 1 to 128 letters, digits, '-' or '_' (see "observer events --help")`,
-		"events a --from -1":     `--from "-1": use a whole number, 0 or more (see "observer events --help")`,
-		"tail a b":               `unexpected argument "b" (see "observer tail --help")`,
-		"tail -o json":           `--output "json": choose one of text, jsonl (see "observer tail --help")`,
-		"verify":                 `give a SESSION, --file, --all, --anchor or --proof (see "observer verify --help")`,
-		"verify a --file b":      `give a SESSION, --file, --all, --anchor or --proof (see "observer verify --help")`,
-		"verify --file /no/such": `/no/such: no such file or directory (see "observer verify --help")`,
-		"verfy a":                `unknown command "verfy": did you mean "verify"? (see "observer --help")`,
+		"events":                               `argument SESSION is missing (see "observer events --help")`,
+		"events a.b":                           `bad id: session "a.b": use 1 to 128 letters, digits, '-' or '_' (see "observer events --help")`,
+		"events a --from -1":                   `--from "-1": use a whole number, 0 or more (see "observer events --help")`,
+		"tail a b":                             `unexpected argument "b" (see "observer tail --help")`,
+		"tail -o json":                         `--output "json": choose one of text, jsonl (see "observer tail --help")`,
+		"verify":                               `give a SESSION, --file, --all, --anchor or --proof (see "observer verify --help")`,
+		"verify a --file b":                    `give a SESSION, --file, --all, --anchor or --proof (see "observer verify --help")`,
+		"verify --file /no/such":               `--file /no/such: no such file or directory (see "observer verify --help")`,
+		"verify a --anchor /no/such":           `--anchor /no/such: no such file or directory (see "observer verify --help")`,
+		"verify a --anchor /dev/null":          `--anchor /dev/null: not a regular file (see "observer verify --help")`,
+		"verify --file x --origin /no/such":    `--origin /no/such: no such file or directory (see "observer verify --help")`,
+		"verify --file x --origin -":           `--origin is read twice: name a file, not standard input (see "observer verify --help")`,
+		"verify --file x --blobs /no/such":     `--blobs /no/such: no such file or directory (see "observer verify --help")`,
+		"verify --file x --blobs main.go":      `--blobs main.go: not a folder (see "observer verify --help")`,
+		"verify a --proof x --policy /no/such": `--policy /no/such: no such file or directory (see "observer verify --help")`,
+		"verfy a":                              `unknown command "verfy": did you mean "verify"? (see "observer --help")`,
 	} {
 		code, out, errs := observe(t.Context(), nil, strings.Fields(line)...)
 		if code != cli.CodeUsage || out != "" || errs != "observer: "+want+"\n" {

@@ -60,11 +60,11 @@ the exit code is that of "observer verify".`,
 			}
 			reader := explain.NewReportReader()
 			reader.Named(owners(with.keys))
-			v, err := with.verify(cmd.Context(), besideOf(in.cell), passing(in.records, reader.Add), with.anchors)
+			v, err := with.verify(cmd.Context(), besideOf(in.cell), passing(in.records, reader.Add), with.allAnchors())
 			if err != nil {
 				return err
 			}
-			j := judgment{Verdict: v, subject: in.name, anchored: len(with.of(v.Session)) > 0}
+			j := judgment{Verdict: v, subject: in.name, anchored: len(with.anchors[v.Session]) > 0}
 			with.addProofs(j, namespaceOf(in.cell))
 			if err := printReport(cmd, output.String(), reader.Report(), v); err != nil {
 				return err

@@ -76,7 +76,7 @@ func TestADamagedSessionIsReportedAsSuch(t *testing.T) {
 	for args, want := range map[string]string{
 		"report":                "2 observer: give a SESSION or --file",
 		"report s-42 --file x":  "2 observer: give a SESSION or --file",
-		"report --file nowhere": "2 observer: nowhere: no such file",
+		"report --file nowhere": "2 observer: --file nowhere: no such file",
 		"report s-43":           "1 observer: session s-43: no such session",
 		"report s-42 -o pdf":    `2 observer: --output "pdf": choose one of markdown, html, json`,
 	} {

@@ -91,7 +91,7 @@ type searching struct {
 
 func (s *searching) files(names []string) {
 	for _, file := range names {
-		in, name, err := openFile(s.cmd, file)
+		in, name, err := openFile(s.cmd, "--file", file)
 		if err != nil {
 			s.failed = append(s.failed, err)
 			continue

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/jetstream/signers"
 )
 
@@ -78,12 +75,9 @@ func (f *signatureFlags) directories(ctx context.Context, cell *cli.Cell) (all [
 		}
 		return all, err
 	}
-	raw, err := textfile.ReadFile(f.file, keys.MaxDirectory)
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		err = p.Err
-	}
+	raw, err := readFile("--keys", f.file, keys.MaxDirectory)
 	if err != nil {
-		return nil, cli.Usage("--keys %s: %w", f.file, err)
+		return nil, err
 	}
 	d, err := keys.Open(raw, f.root)
 	if err == nil && cell != nil && d.Cell != cell.Namespace() {

@@ -34,7 +34,7 @@ type input struct {
 // onJournal runs do with the journal of the session that the first argument names, or of an exported file.
 func (a *app) onJournal(cmd *cobra.Command, file string, args []string, do func(input) error) error {
 	if file != "" {
-		in, name, err := openFile(cmd, file)
+		in, name, err := openFile(cmd, "--file", file)
 		if err != nil {
 			return err
 		}
@@ -64,19 +64,33 @@ func named(name string, records iter.Seq2[journal.Record, error]) iter.Seq2[jour
 	}
 }
 
-// openFile opens a file, or standard input for "-". name is what to call it.
-func openFile(cmd *cobra.Command, file string) (in io.ReadCloser, name string, err error) {
+// openFile opens the file that a flag names, or standard input for "-". name is what to call it.
+func openFile(cmd *cobra.Command, flag, file string) (in io.ReadCloser, name string, err error) {
 	if file == "-" {
 		return interruptible(cmd.Context(), cmd.InOrStdin()), "standard input", nil
 	}
 	f, err := textfile.Open(file)
+	if err != nil {
+		return nil, file, unusable(flag, file, err)
+	}
+	return f, file, nil
+}
+
+// readFile returns the content of the file that a flag names.
+func readFile(flag, file string, limit int64) ([]byte, error) {
+	raw, err := textfile.ReadFile(file, limit)
+	if err != nil {
+		return nil, unusable(flag, file, err)
+	}
+	return raw, nil
+}
+
+// unusable is the error of a file that a flag names.
+func unusable(flag, file string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
 	}
-	if err != nil {
-		return nil, file, cli.Usage("%s: %w", file, err)
-	}
-	return f, file, nil
+	return cli.Usage("%s %s: %w", flag, file, err)
 }
 
 // interruptible reads in until it or ctx ends. A read of standard input cannot be stopped: it

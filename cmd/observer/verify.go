@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -25,6 +27,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/jetstream/seals"
 )
 
@@ -54,7 +57,7 @@ which witnesses to trust, it proves that witnesses saw it: the level witnessed. 
 also compared with each other.
 
 Exit codes: 0 the level is reached, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the level
-of --require is not reached, or --anchor has no head of the session; 7 something cannot be judged (a
+of --require is not reached, or no anchor and no proof has a head of the session; 7 something cannot be judged (a
 later format, an anchor covered by a tombstone), 8 the session was deleted, has expired, or was erased.`,
 		Example: `  observer verify s-42
   observer verify --file s-42.jsonl
@@ -90,6 +93,9 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 		}
 		if *of != "" && *file == "" {
 			return cli.Usage("--origin is for --file: in a deployment the origin is read anyway")
+		}
+		if err := checkBeside(*blobs, *of); err != nil {
+			return err
 		}
 		v := verifier{app: a, cmd: cmd, file: *file, blobs: *blobs, origin: *of, json: output.String() == asJSON, require: require, signatures: signatures}
 		v.single = *file != "" || len(args) == 1
@@ -128,6 +134,30 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
 		})
 	}
 	return cmd
+}
+
+// checkBeside returns an error if what should be beside a file is not there, also if the journal turns out to need none.
+func checkBeside(blobs, of string) error {
+	if blobs != "" {
+		info, err := os.Stat(blobs)
+		if err == nil && !info.IsDir() {
+			err = errors.New("not a folder")
+		}
+		if err != nil {
+			return unusable("--blobs", blobs, err)
+		}
+	}
+	switch of {
+	case "":
+		return nil
+	case "-":
+		return cli.Usage("--origin is read twice: name a file, not standard input")
+	}
+	f, err := textfile.Open(of)
+	if err != nil {
+		return unusable("--origin", of, err)
+	}
+	return f.Close()
 }
 
 // anchorFlag adds the flag that names earlier heads.
@@ -217,7 +247,7 @@ func (v *verifier) readOrigin(_ context.Context, s content.SessionID, seq uint64
 }
 
 func (v *verifier) importOrigin(use func(iter.Seq2[journal.Record, error]) error) error {
-	in, name, err := openFile(v.cmd, v.origin)
+	in, name, err := openFile(v.cmd, "--origin", v.origin)
 	if err != nil {
 		return err
 	}
@@ -237,7 +267,7 @@ type verifier struct {
 	blobs   string // the folder with the files that the exported journal refers to; "": there is none
 	json    bool
 	require verdict.Level
-	anchors []audit.Anchor // also of proofs
+	anchors map[content.SessionID][]audit.Anchor // also of proofs
 	proofs  []proved
 	single  bool                // one journal was named, so every proof is about it
 	listed  []content.SessionID // with --all: the sessions of the deployment
@@ -247,6 +277,7 @@ type verifier struct {
 
 	log                    signed.Log // what proofs show of it
 	keyFaults, keyWarnings []verdict.Fault
+	logFaults, logWarnings []verdict.Fault
 }
 
 // readAnchors reads earlier heads.
@@ -259,26 +290,46 @@ func (v *verifier) readAnchors(file string) error {
 			return cli.Usage("--file and --anchor cannot both be standard input")
 		}
 	}
-	in, _, err := openFile(v.cmd, file)
+	in, _, err := openFile(v.cmd, "--anchor", file)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }() // only read
-	if v.anchors, err = audit.ReadAnchors(in); err == nil && len(v.anchors) == 0 {
+	all, err := audit.ReadAnchors(in)
+	if err == nil && len(all) == 0 {
 		err = fmt.Errorf("%w: it is empty", audit.ErrBadAnchor)
 	}
 	if err != nil {
-		return fmt.Errorf("--anchor %s: %w", file, err)
+		return cli.Usage("--anchor %s: %w", file, err)
 	}
+	v.anchored(all...)
 	return nil
+}
+
+// anchored adds earlier heads.
+func (v *verifier) anchored(all ...audit.Anchor) {
+	if v.anchors == nil {
+		v.anchors = map[content.SessionID][]audit.Anchor{}
+	}
+	for _, a := range all {
+		v.anchors[a.Session] = append(v.anchors[a.Session], a)
+	}
+}
+
+// allAnchors returns the earlier heads of all sessions: whose journal a file is shows only when it is read.
+func (v *verifier) allAnchors() (all []audit.Anchor) {
+	for _, s := range slices.Sorted(maps.Keys(v.anchors)) {
+		all = append(all, v.anchors[s]...)
+	}
+	return all
 }
 
 // sessions returns those that the deployment listed, and those that anchors and proofs name: a session that is gone
 // is in no list.
 func (v *verifier) sessions() []content.SessionID {
 	all := slices.Clone(v.listed)
-	for _, a := range v.anchors {
-		all = append(all, a.Session)
+	for s := range v.anchors {
+		all = append(all, s)
 	}
 	for _, p := range v.proofs {
 		all = append(all, p.leaf.Session)
@@ -322,7 +373,7 @@ const fileGarbage = 200
 // judgeFile verifies the file.
 func (v *verifier) judgeFile() (j judgment) {
 	var in io.ReadCloser
-	if in, j.subject, j.err = openFile(v.cmd, v.file); j.err != nil {
+	if in, j.subject, j.err = openFile(v.cmd, "--file", v.file); j.err != nil {
 		return j
 	}
 	defer func() { _ = in.Close() }() // only read
@@ -330,17 +381,17 @@ func (v *verifier) judgeFile() (j judgment) {
 		debug.SetMemoryLimit(fileMemory)
 		debug.SetGCPercent(fileGarbage)
 	}
-	if j.Verdict, j.err = v.verify(v.cmd.Context(), v.beside(), audit.Import(in), v.anchors); j.err != nil {
+	if j.Verdict, j.err = v.verify(v.cmd.Context(), v.beside(), audit.Import(in), v.allAnchors()); j.err != nil {
 		j.err = fmt.Errorf("%s: %w", j.subject, j.err)
 	}
-	j.anchored = len(v.of(j.Session)) > 0
+	j.anchored = len(v.anchors[j.Session]) > 0
 	v.addProofs(j, "")
 	return j
 }
 
 // judge verifies a session.
 func (v *verifier) judge(ctx context.Context, cell *cli.Cell, s content.SessionID) (j judgment) {
-	anchors := v.of(s)
+	anchors := v.anchors[s]
 	j.Verdict, j.err = v.verify(ctx, besideOf(cell), read(ctx, cell, s, 1), anchors)
 	if _, bad := j.First(); (bad || j.err != nil) && j.Tombstone == nil && v.deleted(ctx, cell, s) { // while it was read
 		j.Verdict, j.err = v.verify(ctx, besideOf(cell), read(ctx, cell, s, 1), anchors)
@@ -359,11 +410,6 @@ func (v *verifier) deleted(ctx context.Context, cell *cli.Cell, s content.Sessio
 	last, err := cell.Journal().Last(ctx, s)
 	_, deleted := events.DeletionOf(last.Entry)
 	return err == nil && deleted
-}
-
-// of returns the anchors of a session.
-func (v *verifier) of(s content.SessionID) []audit.Anchor {
-	return slices.DeleteFunc(slices.Clone(v.anchors), func(a audit.Anchor) bool { return a.Session != s })
 }
 
 // outcome returns the first fault, or what else keeps the verdict from what was required, as an error with
@@ -387,7 +433,7 @@ func (j judgment) outcome(v *verifier) error {
 		return &cli.ExitError{Code: code, Err: fmt.Errorf("%s: no fault, but the level is %s, not %s", j.subject, j.Level, v.require)}
 	case unanchored:
 		return &cli.ExitError{
-			Code: cli.CodeBelow, Err: fmt.Errorf("%s: --anchor has no head of it: it is unknown whether it was truncated", j.subject),
+			Code: cli.CodeBelow, Err: fmt.Errorf("%s: no anchor and no proof has a head of it: it is unknown whether it was truncated", j.subject),
 		}
 	}
 	return nil

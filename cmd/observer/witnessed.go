@@ -34,10 +34,11 @@ func (v *verifier) readProofs(files *proofFiles) error {
 	for i, text := range texts {
 		v.prove(by, files.proofs[i], text)
 	}
+	v.logFaults, v.logWarnings = disagree(v.proofs)
 	for _, p := range v.proofs {
 		switch {
 		case p.fault == nil:
-			v.anchors = append(v.anchors, audit.Anchor{Session: p.leaf.Session, Seq: p.leaf.Seq, Hash: p.leaf.Hash})
+			v.anchored(audit.Anchor{Session: p.leaf.Session, Seq: p.leaf.Seq, Hash: p.leaf.Hash})
 		case p.leaf.Session == "" && !v.single:
 			return &cli.ExitError{Code: cli.CodeFailed, Err: &verdict.FaultError{Fault: *p.fault}}
 		}
@@ -56,8 +57,7 @@ func (v *verifier) addProofs(j judgment, cell string) {
 			p.add(j.Verdict, cell)
 		}
 	}
-	faults, warnings := disagree(v.proofs)
-	j.Faults, j.Warnings = append(j.Faults, faults...), append(j.Warnings, warnings...)
+	j.Faults, j.Warnings = append(j.Faults, v.logFaults...), append(j.Warnings, v.logWarnings...)
 	j.Settle()
 }
 
@@ -141,6 +141,8 @@ func (p proved) add(v *verdict.Verdict, cell string) {
 			proof.Through.At = max(proof.Through.At, content.TimeOf(c.At))
 		}
 		v.Prove(proof)
+	case !p.at.Quorum:
+		v.Doubt(fmt.Sprintf("witnesses: those who cosigned the proof of entry %d do not suffice for the policy, so whoever has the key of the log %s may have written it again", p.leaf.Seq, p.at.Origin))
 	}
 }
 

@@ -197,3 +197,41 @@ func (p *patchParser) hunk() (hunk, error) {
 	}
 	return h, nil
 }
+
+// Change is what a patch does to a file, as far as the patch itself says.
+type Change struct {
+	Path    string
+	Created bool
+	Edits   []Edit // none: the file is deleted, or only moved
+}
+
+// Edit is a part of a file before and after.
+type Edit struct{ Old, New string }
+
+// Changes parses a patch for people to look at.
+func Changes(patch string) ([]Change, error) {
+	files, err := parsePatch(patch)
+	if err != nil {
+		return nil, err
+	}
+	var all []Change
+	for _, f := range files {
+		c := Change{Path: f.name, Created: f.action == create}
+		for _, h := range f.hunks {
+			c.Edits = append(c.Edits, Edit{Old: h.text('+'), New: h.text('-')})
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// text returns the lines of the hunk without those of an operation.
+func (h *hunk) text(without byte) string {
+	var b strings.Builder
+	for _, l := range h.lines {
+		if l.op != without {
+			b.WriteString(l.text + "\n")
+		}
+	}
+	return b.String()
+}

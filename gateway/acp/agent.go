@@ -1,0 +1,320 @@
+package acp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	sdk "github.com/coder/acp-go-sdk"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
+)
+
+// MetaFolder is the key of a session's metadata that has the folder in which an editor opened it.
+const MetaFolder = "folder"
+
+// Host is a deployment, and how sessions start there.
+type Host struct {
+	Client *client.Client
+	Start  client.Options // without ID and metadata
+}
+
+// Config configures an Agent.
+type Config struct {
+	// Open returns the host of the sessions of a folder; "" is the usual one.
+	Open    func(ctx context.Context, folder string) (*Host, error)
+	Version string        // of this program
+	Answer  time.Duration // how long a node may take to accept a command
+	Log     *zap.Logger
+}
+
+// Agent serves a connection.
+type Agent struct {
+	cfg  Config
+	conn *sdk.Connection // set before the first message is read
+
+	mu      sync.Mutex
+	threads map[content.SessionID]*thread
+	over    bool           // no request begins anymore
+	running sync.WaitGroup // requests
+}
+
+// errGone is why work for an editor ends.
+var errGone = errors.New("the editor is gone")
+
+// Serve serves an editor until it closes the connection, which is no error, or ctx ends.
+func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
+	a := &Agent{cfg: cfg, threads: map[content.SessionID]*thread{}}
+	life, end := context.WithCancelCause(ctx)
+	opened := make(chan struct{})
+	to := &writer{to: out}
+	a.conn = sdk.NewConnection(func(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
+		return a.serve(life, ctx, method, params)
+	}, to, &lines{ready: opened, from: in, refuse: to.refuse})
+	a.conn.SetLogger(slog.New(slog.DiscardHandler)) // what it would log is answered or logged here
+	close(opened)
+	select {
+	case <-a.conn.Done():
+	case <-life.Done():
+	}
+	end(errGone)
+	a.mu.Lock()
+	a.over = true
+	a.mu.Unlock()
+	a.running.Wait()
+	for _, t := range a.threads {
+		t.close(ctx)
+	}
+	return context.Cause(ctx)
+}
+
+// gone reports whether the editor is.
+func (a *Agent) gone() bool {
+	select {
+	case <-a.conn.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// serve answers a request, or takes a notification.
+func (a *Agent) serve(life, ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
+	a.mu.Lock()
+	if a.over {
+		a.mu.Unlock()
+		return nil, problem(errGone)
+	}
+	a.running.Add(1)
+	a.mu.Unlock()
+	defer a.running.Done()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(life, func() { end(context.Cause(life)) })()
+	result, err := a.handle(ctx, method, params)
+	if err != nil {
+		a.cfg.Log.Debug("a request failed", zap.String("method", method), zap.Error(err))
+		return nil, problem(err)
+	}
+	return result, nil
+}
+
+// handle does what a method asks. What is not here does not exist for a session.
+func (a *Agent) handle(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	switch method {
+	case sdk.AgentMethodInitialize:
+		return with(ctx, params, a.initialize)
+	case sdk.AgentMethodSessionNew:
+		return with(ctx, params, a.open)
+	case sdk.AgentMethodSessionLoad:
+		return with(ctx, params, a.load)
+	case sdk.AgentMethodSessionResume:
+		return with(ctx, params, a.resume)
+	case sdk.AgentMethodSessionList:
+		return with(ctx, params, a.list)
+	case sdk.AgentMethodSessionPrompt:
+		return with(ctx, params, a.prompt)
+	case sdk.AgentMethodSessionCancel:
+		return with(ctx, params, a.cancel)
+	case sdk.AgentMethodSessionClose:
+		return with(ctx, params, a.leave)
+	}
+	return nil, &sdk.RequestError{Code: codeMethod, Message: "there is no method " + method + " here"}
+}
+
+// with decodes and checks the parameters of a method.
+func with[P, R any, V interface {
+	*P
+	Validate() error
+}](ctx context.Context, raw json.RawMessage, do func(context.Context, *P) (R, error)) (any, error) {
+	var p P
+	err := json.Unmarshal(raw, &p)
+	if err == nil {
+		err = V(&p).Validate()
+	}
+	if err != nil {
+		return nil, &sdk.RequestError{Code: codeParams, Message: "the parameters are wrong: " + err.Error()}
+	}
+	return do(ctx, &p)
+}
+
+func (a *Agent) initialize(_ context.Context, r *sdk.InitializeRequest) (*sdk.InitializeResponse, error) {
+	if c := r.ClientInfo; c != nil {
+		a.cfg.Log.Info("an editor connected", zap.String("editor", c.Name), zap.String("version", c.Version))
+	}
+	return &sdk.InitializeResponse{
+		ProtocolVersion: sdk.ProtocolVersionNumber,
+		AgentInfo:       &sdk.Implementation{Name: "turnlog", Title: new("Turnlog"), Version: cmp.Or(a.cfg.Version, "dev")},
+		AgentCapabilities: sdk.AgentCapabilities{
+			LoadSession:        true,
+			PromptCapabilities: sdk.PromptCapabilities{Image: true, Audio: true, EmbeddedContext: true},
+			SessionCapabilities: sdk.SessionCapabilities{
+				List: &sdk.SessionListCapabilities{}, Resume: &sdk.SessionResumeCapabilities{}, Close: &sdk.SessionCloseCapabilities{},
+			},
+		},
+		AuthMethods: []sdk.AuthMethod{},
+	}, nil
+}
+
+// host returns the host of a folder. The MCP servers of an editor are not used: what tools there are is a matter of
+// the host.
+func (a *Agent) host(ctx context.Context, folder string, servers []sdk.McpServer) (*Host, error) {
+	if folder != "" && !filepath.IsAbs(folder) {
+		return nil, &sdk.RequestError{Code: codeParams, Message: "cwd " + strconv.Quote(folder) + " is not an absolute path"}
+	}
+	if len(servers) > 0 {
+		a.cfg.Log.Warn("the editor's MCP servers are not used; --mcp adds servers", zap.Int("servers", len(servers)))
+	}
+	return a.cfg.Open(ctx, folder)
+}
+
+func (a *Agent) open(ctx context.Context, r *sdk.NewSessionRequest) (*sdk.NewSessionResponse, error) {
+	h, err := a.host(ctx, r.Cwd, r.McpServers)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithTimeout(ctx, a.cfg.Answer)
+	defer stop()
+	o := h.Start
+	o.Metadata = o.Metadata.With(MetaFolder, r.Cwd)
+	s, err := h.Client.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.show(ctx, h, s, r.Cwd, false); err != nil {
+		return nil, err
+	}
+	return &sdk.NewSessionResponse{SessionId: sdk.SessionId(s.ID())}, nil
+}
+
+// load shows all that happened in a session, and what follows.
+func (a *Agent) load(ctx context.Context, r *sdk.LoadSessionRequest) (*sdk.LoadSessionResponse, error) {
+	return &sdk.LoadSessionResponse{}, a.attach(ctx, r.SessionId, r.Cwd, r.McpServers, true)
+}
+
+// resume shows only what follows.
+func (a *Agent) resume(ctx context.Context, r *sdk.ResumeSessionRequest) (*sdk.ResumeSessionResponse, error) {
+	return &sdk.ResumeSessionResponse{}, a.attach(ctx, r.SessionId, r.Cwd, r.McpServers, false)
+}
+
+func (a *Agent) attach(ctx context.Context, name sdk.SessionId, folder string, servers []sdk.McpServer, past bool) error {
+	id, err := content.ParseSessionID(string(name))
+	if err != nil {
+		return noSession(string(name))
+	}
+	h, err := a.host(ctx, folder, servers)
+	if err != nil {
+		return err
+	}
+	s, err := h.Client.Attach(ctx, id)
+	if errors.Is(err, session.ErrNotFound) {
+		return noSession(string(name))
+	}
+	if err != nil {
+		return err
+	}
+	return a.show(ctx, h, s, folder, past)
+}
+
+// show begins to show a session, in place of what showed it before. It returns when its past has been sent.
+func (a *Agent) show(ctx context.Context, h *Host, s *session.Session, folder string, past bool) error {
+	t := newThread(a, h.Client, s, folder, past)
+	a.mu.Lock()
+	before := a.threads[s.ID()]
+	a.threads[s.ID()] = t
+	a.mu.Unlock()
+	if before != nil {
+		before.close(ctx)
+	}
+	t.start(ctx)
+	return t.await(ctx)
+}
+
+func (a *Agent) list(ctx context.Context, r *sdk.ListSessionsRequest) (*sdk.ListSessionsResponse, error) {
+	folder := ""
+	if r.Cwd != nil {
+		folder = *r.Cwd
+	}
+	h, err := a.host(ctx, folder, nil)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	folders := map[content.SessionID]string{}
+	q := report.Query{Sort: "age", May: func(s *loop.State) bool {
+		is := s.Metadata.Text(MetaFolder)
+		mu.Lock()
+		defer mu.Unlock()
+		folders[s.Session] = is
+		return is != "" && (folder == "" || is == folder)
+	}}
+	rows, err := q.List(ctx, h.Client, func(err error) { a.cfg.Log.Warn("a session cannot be listed", zap.Error(err)) })
+	if err != nil {
+		return nil, err
+	}
+	out := &sdk.ListSessionsResponse{Sessions: []sdk.SessionInfo{}}
+	for _, row := range rows {
+		info := sdk.SessionInfo{SessionId: sdk.SessionId(row.Session), Cwd: folders[row.Session], UpdatedAt: new(row.Changed.Std().UTC().Format(time.RFC3339))}
+		if row.Title != "" {
+			info.Title = new(row.Title)
+		}
+		out.Sessions = append(out.Sessions, info)
+	}
+	return out, nil
+}
+
+// threadOf returns a session that the editor has open.
+func (a *Agent) threadOf(id sdk.SessionId) (*thread, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t := a.threads[content.SessionID(id)]; t != nil {
+		return t, nil
+	}
+	return nil, &sdk.RequestError{Code: codeMissing, Message: "session " + strconv.Quote(string(id)) + " is not open here: use session/new or session/load first"}
+}
+
+func (a *Agent) prompt(ctx context.Context, r *sdk.PromptRequest) (*sdk.PromptResponse, error) {
+	t, err := a.threadOf(r.SessionId)
+	if err != nil {
+		return nil, err
+	}
+	item, err := itemOf(r.Prompt, t.folder)
+	if err != nil {
+		return nil, err
+	}
+	return t.prompt(ctx, item)
+}
+
+func (a *Agent) cancel(ctx context.Context, r *sdk.CancelNotification) (struct{}, error) {
+	t, err := a.threadOf(r.SessionId)
+	if err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, t.cancel(ctx)
+}
+
+// leave stops what a session does, as the protocol says, and stops showing it. The session can be loaded again.
+func (a *Agent) leave(ctx context.Context, r *sdk.CloseSessionRequest) (*sdk.CloseSessionResponse, error) {
+	t, err := a.threadOf(r.SessionId)
+	if err != nil {
+		return nil, err
+	}
+	err = t.cancel(ctx)
+	a.mu.Lock()
+	delete(a.threads, t.id)
+	a.mu.Unlock()
+	t.close(ctx)
+	return &sdk.CloseSessionResponse{}, err
+}

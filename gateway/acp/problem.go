@@ -1,0 +1,43 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	sdk "github.com/coder/acp-go-sdk"
+
+	"github.com/turnlog/turnlog/session"
+)
+
+// Codes of errors, of JSON-RPC and of the protocol.
+const (
+	codeParse     = -32700
+	codeRequest   = -32600
+	codeMethod    = -32601
+	codeParams    = -32602
+	codeInternal  = -32603
+	codeMissing   = -32002
+	codeCancelled = -32800
+)
+
+func noSession(id string) error {
+	return &sdk.RequestError{Code: codeMissing, Message: "there is no session " + strconv.Quote(id) + ": session/list lists those of a folder"}
+}
+
+// problem returns an error for an editor, whose message says everything: editors show nothing else.
+func problem(err error) *sdk.RequestError {
+	if e, ok := errors.AsType[*sdk.RequestError](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*session.InvalidStateError](err); ok {
+		return &sdk.RequestError{Code: codeParams, Message: e.Error()}
+	}
+	switch {
+	case errors.Is(err, session.ErrNoAnswer):
+		return &sdk.RequestError{Code: codeInternal, Message: err.Error() + ": start a driver-node; what was sent waits in the inbox"}
+	case errors.Is(err, context.Canceled), errors.Is(err, errGone):
+		return &sdk.RequestError{Code: codeCancelled, Message: err.Error()}
+	}
+	return &sdk.RequestError{Code: codeInternal, Message: err.Error()}
+}

@@ -1,0 +1,136 @@
+package stream
+
+import (
+	"slices"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+)
+
+// Turns projects a stream that begins with the session onto all of its turns, in the steps of [Turn]. In place of
+// Joined there is a Heard for each item of input. A call in the background is answered again when its result arrives,
+// however many turns later.
+type Turns struct {
+	turn       *Turn // the last one; nil: none
+	queue      []waiting
+	background []*ToolCall
+}
+
+// waiting is input that no turn has taken in.
+type waiting struct {
+	events.InputQueued
+
+	command string
+}
+
+// Heard is an item of input that a turn takes in.
+type Heard struct {
+	Turn    content.TurnID
+	Item    content.Item
+	Command string // whose input it is; "": of none
+}
+
+func (Heard) step() {}
+
+// Turn returns the ID of the turn that is open, or ended last. "": there is none.
+func (t *Turns) Turn() content.TurnID {
+	if t.turn == nil {
+		return ""
+	}
+	return t.turn.id
+}
+
+// Calls returns the calls of the round that runs, and those in the background.
+func (t *Turns) Calls() []*ToolCall {
+	if t.turn == nil {
+		return nil
+	}
+	return append(slices.Clone(t.background), t.turn.Calls()...)
+}
+
+// Show takes an event of the stream and yields the steps that follow.
+func (t *Turns) Show(ev Event, yield func(Step)) {
+	if ev.Entry != nil {
+		for _, e := range ev.Entry.Entry.Events {
+			if q, ok := e.(events.InputQueued); ok {
+				t.queue = append(t.queue, waiting{q, ev.Entry.Entry.Cause})
+			}
+		}
+	}
+	take := func(s Step) { t.take(s, yield) }
+	if t.turn != nil {
+		t.turn.Show(ev, take)
+	}
+	if ev.Entry == nil {
+		return
+	}
+	for _, e := range ev.Entry.Entry.Events {
+		switch e := any(e).(type) {
+		case events.InputAccepted:
+			if e.Turn != t.Turn() {
+				t.hear(e, false, yield)
+			}
+		case events.TurnStarted:
+			t.turn = NewTurn(e.Turn.Number())
+			t.turn.Show(ev, take)
+		case events.ToolResultReceived:
+			t.arrive(e, yield)
+		}
+	}
+}
+
+func (t *Turns) take(s Step, yield func(Step)) {
+	switch e := s.(type) {
+	case Joined:
+		t.hear(e.Input, true, yield)
+		return
+	case CallAnswered:
+		if e.Detached {
+			t.background = append(t.background, e.Call)
+		}
+	case Heard, PartBegan, PartPaused, RoundBegan, RoundEnded, AttemptBegan, AttemptFailed, Grown, Voided, Replied, Decided, CallStarted, Used, Ended:
+	}
+	yield(s)
+}
+
+// hear yields the items of input, with the commands that queued them.
+func (t *Turns) hear(in events.InputAccepted, open bool, yield func(Step)) {
+	var commands []string
+	joins := func(q waiting) bool {
+		switch in.Origin {
+		case events.FromHost, events.FromParent:
+			return q.Task == nil && (!open || q.OnBusy == events.Steer)
+		case events.FromTask:
+			return q.Task != nil && len(commands) == 0
+		case events.FromNotification, events.FromVerifier, events.FromSchema:
+		}
+		return false
+	}
+	t.queue = slices.DeleteFunc(t.queue, func(q waiting) bool {
+		if !joins(q) {
+			return false
+		}
+		for range q.Items {
+			commands = append(commands, q.command)
+		}
+		return true
+	})
+	for i, it := range in.Items {
+		h := Heard{Turn: in.Turn, Item: it}
+		if i < len(commands) {
+			h.Command = commands[i]
+		}
+		yield(h)
+	}
+}
+
+// arrive answers a call in the background.
+func (t *Turns) arrive(e events.ToolResultReceived, yield func(Step)) {
+	i := slices.IndexFunc(t.background, func(c *ToolCall) bool { return c.ID == e.Result.CallID })
+	if i < 0 {
+		return
+	}
+	c := t.background[i]
+	t.background = slices.Delete(t.background, i, i+1)
+	yield(CallAnswered{c, e.Result, false})
+}

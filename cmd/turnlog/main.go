@@ -69,7 +69,7 @@ func newRootCommand(a *app.App) *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	for _, command := range []func(*app.App) *cobra.Command{
-		talk.Run, talk.Chat, talk.Task, talk.Send, talk.Wait, talk.Fork, talk.Eval,
+		talk.Run, talk.Chat, talk.Task, talk.Send, talk.Wait, talk.Fork, talk.Eval, talk.ACP,
 		deploy.Dev, deploy.Server, deploy.Gateway, deploy.Provision, deploy.Permissions, doctor.Command,
 		agents.Command, agents.Models, agents.Tools, schedule.Command, keys.Command, keys.Seal, logs.Notary, logs.Witness,
 		sessions.Command, sessions.GC, sessions.Calls, sessions.Cancel, sessions.Detach,

@@ -42,8 +42,13 @@ type Session struct {
 
 // Register adds the flags to cmd.
 func (f *Session) Register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.ID, "session", "", "`id` of the session to continue, or of the new session")
+	f.RegisterNew(cmd)
+}
+
+// RegisterNew adds the flags that say how sessions start.
+func (f *Session) RegisterNew(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.ID, "session", "", "`id` of the session to continue, or of the new session")
 	registerModels(cmd, &f.models, "of a new session, or the one that a session gets from now on", usualModel)
 	fs.StringVar(&f.system, "system", "", "system `prompt` of a new session")
 	fs.Int64Var(&f.maxRounds, "max-rounds", 0, "end a turn after this many `rounds` of model call and tools; 0: no limit")

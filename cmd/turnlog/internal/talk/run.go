@@ -28,7 +28,7 @@ import (
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
-// talkFlags are the flags of run, chat and task.
+// talkFlags are the flags of run, chat and task. Those of acp are a part of them.
 type talkFlags struct {
 	app     *app.App
 	session flags.Session
@@ -47,15 +47,20 @@ type talkFlags struct {
 const ephemeral = "they are gone with it"
 
 func (f *talkFlags) register(cmd *cobra.Command, a *app.App) {
-	f.app, f.given = a, cmd.Flags().Changed
 	f.session.Register(cmd)
-	cli.Group(cmd.Flags(), cli.ToolFlags, func() { f.tools.Register(cmd, toolset.DefaultSet) })
+	f.registerHost(cmd, a, "`directory` that keeps sessions of this process, to be continued with --session; default: "+ephemeral)
 	f.files.register(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
-	cmd.Flags().StringVar(&f.store, "store", "", "`directory` that keeps sessions of this process, to be continued with --session; default: "+ephemeral)
-	_ = cmd.MarkFlagDirname("store") // the flag exists
 	cmd.Flags().BoolVar(&f.seal, "seal", false, "seal the content of a new session, so that \"turnlog sessions erase\" can erase it; needs --seal-key")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve everything")
+}
+
+// registerHost adds only the flags that say where sessions run, and with which tools.
+func (f *talkFlags) registerHost(cmd *cobra.Command, a *app.App, store string) {
+	f.app, f.given = a, cmd.Flags().Changed
+	cli.Group(cmd.Flags(), cli.ToolFlags, func() { f.tools.Register(cmd, toolset.DefaultSet) })
+	cmd.Flags().StringVar(&f.store, "store", "", store)
+	_ = cmd.MarkFlagDirname("store") // the flag exists
 	f.remote = a.RemoteClient(cmd)
 	app.ServerOptional(cmd, "everything runs in this process")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 )
 
@@ -15,7 +16,8 @@ type Audit struct {
 	entries Entries
 	acts    acts
 	faults  []*FaultError
-	end     verdict.Point
+	end     verdict.Point // without an unsigned tombstone
+	gone    bool          // there is an unsigned tombstone
 }
 
 // NewAudit returns an Audit that goes by a directory of keys. It checks the signatures of people, and the last
@@ -44,6 +46,10 @@ func (a *Audit) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journa
 
 func (a *Audit) add(r journal.Record) {
 	a.faults = append(append(a.faults, a.entries.Add(r)...), a.acts.add(r)...)
+	if _, tombstone := events.DeletionOf(r.Entry); tombstone && r.Signature.IsZero() {
+		a.gone = true
+		return
+	}
 	a.end = verdict.Point{Seq: r.Seq, At: r.Entry.At}
 }
 
@@ -61,6 +67,9 @@ func (a *Audit) Judge(v *verdict.Verdict) {
 	}
 	if a.entries.Unsigned == 0 && a.end.Seq > 0 && !old {
 		v.Prove(verdict.Proof{Level: verdict.Signed, Through: a.end})
+	}
+	if a.gone {
+		v.Doubt("who: the tombstone is unsigned, so who deleted or erased the session, when and why are the word of whoever may write tombstones")
 	}
 	v.Signers = a.signers()
 	a.places.judge(v)

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -298,5 +299,34 @@ func BenchmarkAudit(b *testing.B) {
 				unsigned = each
 			}
 		})
+	}
+}
+
+// A keeper has no key of a driver, so nobody signs that a session was erased.
+func TestAnUnsignedTombstoneIsNotSigned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	head := w.journal[len(w.journal)-1].Head
+	w.extend(&w.journal, &head, w.one, events.SessionDeleted{By: "kim", Erased: true}, 2)
+	for _, unsigned := range []bool{false, true} {
+		if unsigned {
+			w.journal[len(w.journal)-1].Signature = content.Signature{}
+		}
+		a, v := signed.NewAudit(w.open(), false), &verdict.Verdict{Session: "s-1", Entries: len(w.journal)}
+		for _, err := range a.Watch(each(w.journal)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		v.End(head.Seq, head.Hash, began)
+		a.Judge(v)
+		want := head.Seq
+		if unsigned {
+			want--
+		}
+		doubt := slices.ContainsFunc(v.NotProved, func(s string) bool { return strings.HasPrefix(s, "who: the tombstone is unsigned") })
+		if v.Level != verdict.Signed || v.Through.Seq != want || doubt != unsigned {
+			t.Errorf("unsigned %t: level %s through entry %d, want %d; %v", unsigned, v.Level, v.Through.Seq, want, v.NotProved)
+		}
 	}
 }

@@ -9,9 +9,9 @@
 //     verifier who has the keys. With keys ([Verdict.Keys]), a journal without valid signatures stays at chain,
 //     whatever anchors and witnesses say. Without keys, the level signed is passed over, and what was not proved
 //     includes who wrote the entries.
-//   - A level covers the journal through one entry ([Verdict.Through]): chain and signed through its end,
-//     anchored and witnessed through the last head that was kept elsewhere. What follows it is counted in
-//     [Verdict.BeyondAnchor].
+//   - A level covers the journal through one entry ([Verdict.Through]): chain through its end, signed through its last
+//     entry that is no unsigned tombstone, anchored and witnessed through the last head that was kept elsewhere. What
+//     follows that is counted in [Verdict.BeyondAnchor].
 //
 // The package imports no evidence: chains are checked by package audit.
 package verdict

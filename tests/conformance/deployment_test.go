@@ -40,11 +40,12 @@ func newSite(ctx context.Context, t *testing.T) *site {
 	return &site{Deployment: turnlogtest.Empty(ctx, t, turnlogtest.Lease(5*time.Second))}
 }
 
-// clear removes what a session has left for nodes and workers to do.
+// clear removes what a session has left for nodes and workers to do, and the records of its dead nodes, which every
+// later node would read at each look.
 func (s *site) clear() {
 	s.T.Helper()
-	for _, stream := range []string{"INBOX", "NAMED", "TIMERS", "RUN", "TASKS"} {
-		answer, err := s.Conn.RequestWithContext(s.Ctx, "$JS.API.STREAM.PURGE.TURNLOG_"+stream, nil)
+	for _, stream := range []string{"TURNLOG_INBOX", "TURNLOG_NAMED", "TURNLOG_TIMERS", "TURNLOG_RUN", "TURNLOG_TASKS", "KV_TURNLOG_NODES"} {
+		answer, err := s.Conn.RequestWithContext(s.Ctx, "$JS.API.STREAM.PURGE."+stream, nil)
 		if err != nil || !bytes.Contains(answer.Data, []byte(`"success":true`)) {
 			s.T.Fatalf("purge %s: %v %v", stream, answer, err)
 		}

@@ -3,7 +3,6 @@ package fetch
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,6 +16,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"github.com/turnlog/turnlog/internal/egress"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -121,51 +121,8 @@ func (f *fetcher) newClient() *http.Client {
 
 // dialed checks the address of a connection before it is made.
 func (f *fetcher) dialed(_ context.Context, _, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return errors.New("its address cannot be checked")
+	if err := egress.Check(address, f.opts.Private); err != nil {
+		return tool.Failure(CodeAddress, "%v, so fetching from it is not allowed", err)
 	}
-	addr := at.Addr().WithZone("").Unmap()
-	if slices.ContainsFunc(f.opts.Private, func(p netip.Prefix) bool { return p.Contains(addr) }) || public(addr) {
-		return nil
-	}
-	return tool.Failure(CodeAddress, "its address %s is not public, so fetching from it is not allowed", addr)
-}
-
-// public reports whether an address belongs to the public internet.
-func public(a netip.Addr) bool {
-	if !a.IsValid() || !a.IsGlobalUnicast() || a.IsPrivate() {
-		return false
-	}
-	return !slices.ContainsFunc(special(), func(p netip.Prefix) bool { return p.Contains(a) })
-}
-
-// special lists ranges that look public but are not, or that stand for arbitrary
-// other addresses.
-func special() []netip.Prefix {
-	var out []netip.Prefix
-	for _, p := range []string{
-		"0.0.0.0/8",       // this network
-		"100.64.0.0/10",   // carrier-grade NAT, and metadata services of some clouds
-		"192.0.0.0/24",    // protocol assignments
-		"192.0.2.0/24",    // documentation
-		"192.88.99.0/24",  // 6to4 relays
-		"198.18.0.0/15",   // benchmarking
-		"198.51.100.0/24", // documentation
-		"203.0.113.0/24",  // documentation
-		"240.0.0.0/4",     // reserved, and broadcast
-		"::/96",           // IPv4-compatible, deprecated
-		"64:ff9b::/96",    // NAT64
-		"64:ff9b:1::/48",  // local NAT64
-		"100::/64",        // discarded
-		"2001::/23",       // protocol assignments, with tunnels to IPv4
-		"2001:db8::/32",   // documentation
-		"2002::/16",       // 6to4
-		"3fff::/20",       // documentation
-		"5f00::/16",       // segment routing
-		"fec0::/10",       // site-local, deprecated
-	} {
-		out = append(out, netip.MustParsePrefix(p))
-	}
-	return out
+	return nil
 }

@@ -3,7 +3,6 @@ package toolset
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/internal/egress"
 	"github.com/turnlog/turnlog/internal/sandbox"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
@@ -182,12 +182,9 @@ func (f *Flags) RunVerifiers() { f.verifiers = true }
 // parsePrivate parses the addresses that http_fetch may reach although they are private.
 func (f *Flags) parsePrivate() error {
 	for _, text := range f.fetchPrivate {
-		p, err := netip.ParsePrefix(text)
-		if addr, addrErr := netip.ParseAddr(text); addrErr == nil {
-			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
-		}
+		p, err := egress.ParsePrefix(text)
 		if err != nil {
-			return fmt.Errorf("--fetch-private %q: write an address or a range such as 10.1.0.0/16", text)
+			return fmt.Errorf("--fetch-private %w", err)
 		}
 		f.Fetch.Private = append(f.Fetch.Private, p)
 	}

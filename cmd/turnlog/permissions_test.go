@@ -73,7 +73,7 @@ func TestPermissionsOfAUserWithANameAllowNoOther(t *testing.T) {
 }
 
 func TestTheCommandsWorkInAccountsOfTheirRoles(t *testing.T) {
-	for _, user := range []string{"DRIVER", "PROVISIONER", "CLIENT", "APPROVER", "KEEPER", "OBSERVER", "SCHEDULER", "DOCTOR", "NOTARY", "WORKER_DEFAULT"} {
+	for _, user := range []string{"DRIVER", "PROVISIONER", "CLIENT", "APPROVER", "KEEPER", "OBSERVER", "SCHEDULER", "DOCTOR", "NOTARY", "MESSENGER", "WORKER_DEFAULT"} {
 		t.Setenv("TURNLOG_"+user+"_PASSWORD", "p")
 	}
 	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"), embedded.WithSettings(expect(t, cli.CodeOK, "permissions", "--accounts").out.String()))

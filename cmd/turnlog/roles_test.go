@@ -53,7 +53,7 @@ func TestAServerWithRolesKeepsItsUsers(t *testing.T) {
 		return p
 	}
 	first, url := serve("127.0.0.1:0")
-	if got := contexts(t, home["HOME"]); len(got) != 10 {
+	if got := contexts(t, home["HOME"]); len(got) != 11 {
 		t.Errorf("contexts: %v", got)
 	}
 	stop(first)

@@ -44,7 +44,7 @@ var ErrBadGrant = errors.New("invalid grant")
 
 // Grantable returns the roles that permissions can be granted for.
 func Grantable() []Role {
-	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner, RoleDoctor, RoleNotary}
+	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner, RoleDoctor, RoleNotary, RoleMessenger}
 }
 
 // PermissionsOf returns the permissions that the code of the roles needs in a cell: the subjects that
@@ -166,7 +166,7 @@ func streamRequests() []streamRequest {
 		{RoleWorker, "read scan", "BLOBS"},
 		{RoleDriver, "look read", "INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES FENCES APPROVALS DEAD AGENTS MEMORY KEYS SIGNERS SEALS"},
 		{RoleDriver, "look read scan", "JOURNAL NODES BLOBS SNAPSHOTS"},
-		{RoleDriver, "look", "CATALOG LOG CHECKPOINTS"},
+		{RoleDriver, "look", "CATALOG LOG CHECKPOINTS WEBHOOKS"},
 		{RoleDriver, "purge", "INBOX NAMED TIMERS SCHEDULES NAMED_SCHEDULES SNAPSHOTS BLOBS"},
 		{RoleScheduler, "look read", "SCHEDULES NAMED_SCHEDULES"},
 		{RoleKeeper, "look", "JOURNAL APPROVALS DEAD BLOBS SEALS"},
@@ -176,7 +176,10 @@ func streamRequests() []streamRequest {
 		{RoleNotary, "look read scan", "JOURNAL"},
 		{RoleNotary, "read scan", "BLOBS"},
 		{RoleNotary, "read", "LOG CHECKPOINTS SIGNERS"},
-		{RoleDoctor, "look", "JOURNAL INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES KEYS SIGNERS SEALS CATALOG NODES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY BLOBS LOG CHECKPOINTS"},
+		{RoleMessenger, "read scan", "JOURNAL BLOBS"},
+		{RoleMessenger, "read", "SEALS"},
+		{RoleMessenger, "look read scan", "WEBHOOKS"},
+		{RoleDoctor, "look", "JOURNAL INBOX NAMED TIMERS RUN TASKS SCHEDULES NAMED_SCHEDULES KEYS SIGNERS SEALS CATALOG NODES SNAPSHOTS FENCES APPROVALS DEAD AGENTS MEMORY BLOBS LOG CHECKPOINTS WEBHOOKS"},
 		{RoleDoctor, "read", "JOURNAL INBOX NAMED TIMERS RUN KEYS SIGNERS SEALS SNAPSHOTS BLOBS"},
 		{RoleDoctor, "scan", "JOURNAL NODES CATALOG DEAD BLOBS"},
 	}

@@ -25,6 +25,7 @@ const (
 	RoleScheduler   Role = "scheduler"   // manages schedules
 	RoleDoctor      Role = "doctor"      // examines the cell, and changes nothing
 	RoleNotary      Role = "notary"      // logs the heads of sessions
+	RoleMessenger   Role = "messenger"   // sends webhooks
 )
 
 // SubjectRow describes a subject. Its variable tokens are written like <session>.
@@ -45,7 +46,7 @@ func Subjects(namespace string) []SubjectRow {
 	}
 	// A driver sends commands for the sub-agents of its session. A keeper appends only tombstones.
 	return []SubjectRow{
-		row(n.Journal(session), "JOURNAL", "driver keeper", "client approver driver observer keeper doctor notary"),
+		row(n.Journal(session), "JOURNAL", "driver keeper", "client approver driver observer keeper doctor notary messenger"),
 		row(n.Cmd(session, events.LaneAsk), "INBOX", "client driver", "driver doctor"),
 		row(n.Cmd(session, events.LaneDecide), "INBOX", "approver driver", "driver doctor"),
 		row(n.Cmd(session, events.LaneReport), "INBOX", "worker", "driver doctor"),
@@ -61,7 +62,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Outcome("<schedule>")+ofUser, "NAMED_SCHEDULES", "driver", "driver scheduler"),
 		row(n.Run(session), "RUN", "client approver worker driver", "driver doctor"),
 		row(n.Task(queue, session, place), "TASKS", "driver", "worker"),
-		row(n.Live(n.Journal(session)), "", "server", "client approver driver observer notary"),
+		row(n.Live(n.Journal(session)), "", "server", "client approver driver observer notary messenger"),
 		row(n.Live(n.Cmd(session, "<lane>")), "", "server", "driver"),
 		row(n.Live(n.Cmd(session, "<lane>"))+ofUser, "", "server", "driver"),
 		row(n.Live(n.Due(session)), "", "server", "driver"),
@@ -86,8 +87,11 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Agents().Key("<agent>"), "AGENTS", "provisioner", "client driver provisioner"),
 		row(n.Agents().Key("<agent>.<version>"), "AGENTS", "provisioner", "client driver provisioner"),
 		row(n.Memory().Key("<scope>.<goal>"), "MEMORY", "driver", "driver"),
-		row(n.BlobChunks(id), "BLOBS", "client approver worker driver", "client approver worker driver observer keeper doctor notary"),
-		row(n.BlobMetaPrefix()+"<digest>", "BLOBS", "client approver worker driver keeper", "client approver worker driver observer keeper doctor notary"),
+		row(n.Webhooks().Key(layout.EndpointKeys+"<endpoint>"), "WEBHOOKS", "messenger", "messenger"),
+		row(n.Webhooks().Key(layout.FailedKeys+"<endpoint>."+id), "WEBHOOKS", "messenger", "messenger"),
+		row(n.Webhooks().Key(layout.AgainKeys+"<endpoint>."+id), "WEBHOOKS", "messenger", "messenger"),
+		row(n.BlobChunks(id), "BLOBS", "client approver worker driver", "client approver worker driver observer keeper doctor notary messenger"),
+		row(n.BlobMetaPrefix()+"<digest>", "BLOBS", "client approver worker driver keeper", "client approver worker driver observer keeper doctor notary messenger"),
 		row(n.TileChunks(id), "LOG", "notary", "observer notary"),
 		row(n.TileMetaPrefix()+"<tile>", "LOG", "notary", "observer notary"),
 		row(n.Checkpoints().Key(layout.TreeKey), "CHECKPOINTS", "notary", "observer notary"),
@@ -95,7 +99,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Checkpoints().Key(layout.NewestKeys+id), "CHECKPOINTS", "notary", "observer notary"),
 		row(n.TicketKey(), "KEYS", "provisioner", "driver doctor"),
 		row(strings.TrimSuffix(n.AllSigners(), "*")+"<version>", "SIGNERS", "provisioner", "driver worker observer provisioner doctor notary"),
-		row(n.Seal(session, "<key>"), "SEALS", "client keeper", "client approver worker driver observer keeper doctor"),
+		row(n.Seal(session, "<key>"), "SEALS", "client keeper", "client approver worker driver observer keeper doctor messenger"),
 	}
 }
 
@@ -117,7 +121,7 @@ type headerRow struct {
 func headers() []headerRow {
 	journal := []string{"JOURNAL"}
 	return []headerRow{
-		{layout.HeaderGuard, []string{"JOURNAL", "NODES", "FENCES", "APPROVALS", "DEAD", "SCHEDULES", "NAMED_SCHEDULES", "BLOBS", "CHECKPOINTS"}},
+		{layout.HeaderGuard, []string{"JOURNAL", "NODES", "FENCES", "APPROVALS", "DEAD", "SCHEDULES", "NAMED_SCHEDULES", "BLOBS", "CHECKPOINTS", "WEBHOOKS"}},
 		{layout.HeaderSeq, journal},
 		{layout.HeaderHash, journal},
 		{layout.HeaderPrev, journal},
@@ -131,7 +135,7 @@ func headers() []headerRow {
 		{"Nats-Schedule", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},
 		{"Nats-Schedule-Target", []string{"TIMERS", "SCHEDULES", "NAMED_SCHEDULES"}},
 		{"Nats-Schedule-Time-Zone", []string{"SCHEDULES", "NAMED_SCHEDULES"}},
-		{"Nats-TTL", []string{"CATALOG", "NODES", "FENCES", "APPROVALS", "DEAD", "MEMORY"}},
-		{layout.HeaderOperation, []string{"CATALOG", "NODES", "APPROVALS", "DEAD", "AGENTS", "MEMORY", "NAMED_SCHEDULES"}},
+		{"Nats-TTL", []string{"CATALOG", "NODES", "FENCES", "APPROVALS", "DEAD", "MEMORY", "WEBHOOKS"}},
+		{layout.HeaderOperation, []string{"CATALOG", "NODES", "APPROVALS", "DEAD", "AGENTS", "MEMORY", "NAMED_SCHEDULES", "WEBHOOKS"}},
 	}
 }

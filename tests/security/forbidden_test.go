@@ -143,13 +143,13 @@ func powers(stream string) map[string][]string {
 	case "JOURNAL":
 		out[info] = append(readers, "provisioner", "doctor")
 		may(info, "keeper", "notary")
-		may(get, append(readers, "keeper", "doctor", "notary")...)
-		may(direct, append(readers, "keeper", "doctor", "notary")...)
+		may(get, append(readers, "keeper", "doctor", "notary", "messenger")...)
+		may(direct, append(readers, "keeper", "doctor", "notary", "messenger")...)
 		may(purge, "keeper")
 	case "BLOBS":
 		may(info, "keeper")
-		may(get, append(everybody, "keeper", "doctor", "notary")...)
-		may(direct, append(everybody, "keeper", "doctor", "notary")...)
+		may(get, append(everybody, "keeper", "doctor", "notary", "messenger")...)
+		may(direct, append(everybody, "keeper", "doctor", "notary", "messenger")...)
 		may(purge, "driver", "keeper")
 	case "INBOX", "NAMED", "TIMERS":
 		may(get, "driver", "keeper", "doctor")
@@ -163,6 +163,10 @@ func powers(stream string) map[string][]string {
 		may(purge, "keeper")
 	case "MEMORY":
 		may(get, "driver")
+	case "WEBHOOKS":
+		may(info, "messenger")
+		may(get, "messenger")
+		may(direct, "messenger")
 	case "LOG", "CHECKPOINTS":
 		may(get, "observer", "notary")
 	case "KEYS":
@@ -171,7 +175,7 @@ func powers(stream string) map[string][]string {
 		may(get, "driver", "worker", "worker_other", "observer", "provisioner", "doctor", "notary")
 	case "SEALS":
 		may(info, "keeper")
-		may(get, append(everybody, "keeper", "doctor")...)
+		may(get, append(everybody, "keeper", "doctor", "messenger")...)
 		may(purge, "keeper")
 		may("$JS.API.STREAM.MSG.DELETE.", "keeper")
 	case "SCHEDULES", "NAMED_SCHEDULES":

@@ -67,6 +67,7 @@ func (n Names) Fences() Bucket    { return Bucket(n.prefix + "FENCES") }
 func (n Names) Approvals() Bucket { return Bucket(n.prefix + "APPROVALS") }
 func (n Names) Dead() Bucket      { return Bucket(n.prefix + "DEAD") }
 func (n Names) Memory() Bucket    { return Bucket(n.prefix + "MEMORY") }
+func (n Names) Webhooks() Bucket  { return Bucket(n.prefix + "WEBHOOKS") }
 
 // Checkpoints returns the bucket of what changes in the log of heads.
 func (n Names) Checkpoints() Bucket { return Bucket(n.prefix + "CHECKPOINTS") }
@@ -88,6 +89,10 @@ const (
 	UnclaimedKeys = "unclaimed." // followed by a queue and a task's number, in the catalog
 	BegunKeys     = "begun."     // followed by a queue and a digest of a dispatch, in the catalog
 	TrialKeys     = "trial."     // followed by a session, with the dead letters
+
+	EndpointKeys = "endpoint." // followed by an endpoint, with the webhooks
+	FailedKeys   = "dead."     // followed by an endpoint and a message
+	AgainKeys    = "again."    // likewise: one that is to be sent again
 
 	TreeKey       = "tree"       // the state of the log, with the checkpoints
 	CheckpointKey = "checkpoint" // the newest published one

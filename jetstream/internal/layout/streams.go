@@ -52,6 +52,7 @@ func (n Names) Streams() []Stream {
 		{Name: "DEAD", Config: bucketConfig(n.Dead(), MarkerTTL)},
 		{Name: "AGENTS", Config: bucketConfig(n.Agents(), 0)},
 		{Name: "MEMORY", Config: bucketConfig(n.Memory(), MarkerTTL)},
+		{Name: "WEBHOOKS", Config: bucketConfig(n.Webhooks(), MarkerTTL)},
 		{Name: "SCHEDULES", Config: n.schedulesConfig(n.SchedulesStream(), "*")},
 		{Name: "NAMED_SCHEDULES", Config: n.schedulesConfig(n.NamedSchedulesStream(), "*.*")},
 		{Name: "BLOBS", Config: n.blobsConfig()},

@@ -133,6 +133,8 @@ func program(r admin.Role, at, queue string) string {
 		return "turnlog doctor" + at
 	case admin.RoleNotary:
 		return "turnlog notary" + at + " --sign-key FILE"
+	case admin.RoleMessenger:
+		return "turnlog webhooks" + at + " --config FILE"
 	case admin.RoleProvisioner, admin.RoleServer:
 		return "turnlog provision" + at
 	}

@@ -38,6 +38,8 @@ Roles:
   keeper       deletes sessions and unused blobs: turnlog sessions rm, turnlog gc
   provisioner  creates the streams and queues, publishes agents: turnlog provision, turnlog agents publish
   doctor       examines the deployment and changes nothing: turnlog doctor
+  notary       logs the heads of sessions: turnlog notary
+  messenger    sends webhooks: turnlog webhooks
 
 A user with several roles names all of them. A worker that offers sub-agents is a client and an
 approver, too.

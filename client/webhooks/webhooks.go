@@ -1,0 +1,105 @@
+// Package webhooks tells receivers over HTTP what happens in the sessions of a deployment: approvals that are needed, turns that
+// finished, sessions that failed, and dead letters. Messages are those of Standard Webhooks.
+//
+// The one idea: journals are the queue. An endpoint has a position in the journal of the cell, which advances when each message
+// before it is acknowledged, or is kept because it waits for another attempt, or could not be delivered for a day. So nothing is
+// lost when a process is killed, nothing is buffered for a slow endpoint, and none delays another.
+//
+// Each message arrives at least once. Its ID follows from the journal, so receivers know one that they have. Messages may arrive
+// in another order than their events; they have the number of their entry.
+//
+// Any number of processes may send for one cell: how far an endpoint is is stored with a guard (package jetstream/webhooks), so
+// one of them sends to it, and another one continues ten seconds after that is gone.
+//
+// To test against it, give Endpoint.Private the addresses of a httptest.Server.
+package webhooks
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/jetstream"
+	store "github.com/turnlog/turnlog/jetstream/webhooks"
+)
+
+// Outcome is what became of an attempt or a message.
+type Outcome string
+
+// The outcomes.
+const (
+	Delivered Outcome = "delivered" // the endpoint has the message
+	Failed    Outcome = "failed"    // the attempt failed
+	Dead      Outcome = "dead"      // the message is sent no more, unless someone retries it
+)
+
+// Outcomes returns all outcomes.
+func Outcomes() []Outcome { return []Outcome{Delivered, Failed, Dead} }
+
+// Status is how far an endpoint is.
+type Status struct {
+	Endpoint string
+	Sending  bool // this process sends to it
+	Disabled bool // it wants no more messages, or its position is not in the journal
+	Waiting  int  // messages that are not acknowledged
+}
+
+// Config is what a sender needs besides its cell.
+type Config struct {
+	Endpoints []Endpoint
+
+	Report    func(Status)                     // called every few seconds, by several goroutines; nil: no report
+	Attempted func(endpoint string, o Outcome) // called after each attempt, likewise
+}
+
+// Sender sends to the endpoints of a cell.
+type Sender struct {
+	Config
+
+	cell  *jetstream.Cell
+	store *store.Store
+	log   *zap.Logger
+	id    string // of the process
+
+	transport func(Endpoint) http.RoundTripper
+}
+
+// New returns a sender.
+func New(cell *jetstream.Cell, cfg Config, log *zap.Logger) *Sender {
+	return &Sender{
+		Config: cfg, cell: cell, store: store.Of(cell), log: log, id: ulid.Make().String(),
+		transport: func(e Endpoint) http.RoundTripper { return newTransport(e) },
+	}
+}
+
+// Run sends until ctx ends, or until a permanent error.
+func (s *Sender) Run(ctx context.Context) error {
+	group, running := errgroup.WithContext(ctx)
+	for _, e := range s.Endpoints {
+		c := s.courier(e)
+		group.Go(func() error { return c.run(running) })
+	}
+	return group.Wait() //nolint:wrapcheck // of run
+}
+
+func (s *Sender) courier(e Endpoint) *courier {
+	c := &courier{Endpoint: e, Sender: s, log: s.log.With(zap.String("endpoint", e.Name))}
+	c.client = &http.Client{Transport: s.transport(e), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.source = c.newSource()
+	return c
+}
+
+func (c *courier) report(sending bool) {
+	if c.Report != nil {
+		c.Report(Status{Endpoint: c.Name, Sending: sending, Disabled: c.state.Disabled != "", Waiting: len(c.state.Waiting)})
+	}
+}
+
+func (c *courier) attempted(o Outcome) {
+	if c.Attempted != nil {
+		c.Attempted(c.Name, o)
+	}
+}

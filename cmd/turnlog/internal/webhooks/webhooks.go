@@ -1,0 +1,107 @@
+// Package webhooks holds the command that sends webhooks, and those about its endpoints.
+//
+// The one idea: how far an endpoint is is stored in the deployment, so these commands work from any machine, whichever
+// process sends.
+package webhooks
+
+import (
+	"context"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/client/webhooks"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/jetstream/admin"
+)
+
+// Command returns the command with its subcommands.
+func Command(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "webhooks",
+		Short: "Tell receivers over HTTP about approvals, finished turns, failures and dead letters",
+		Long: `Follows all sessions of a deployment and posts signed messages (Standard Webhooks) to the endpoints of
+a file: when an approval is needed, a turn finished, a session failed, and a call became a dead letter.
+docs/webhooks.md describes the file and the messages.
+
+Each message arrives at least once, also if this process is killed: run it again. Several may run for one
+deployment; one of them sends to an endpoint. A failed message is sent again for a day, then it is in
+"turnlog webhooks dead ls". An endpoint that answers 410 is disabled until "turnlog webhooks enable".
+
+A new endpoint gets what happens from then on. Addresses that are not public are refused, unless the
+endpoint allows them.
+
+With --http, /metrics has messages and attempts by outcome, what waits, and disabled endpoints. It needs
+the permissions of a messenger.`,
+		Example: `  turnlog webhooks --config webhooks.yaml
+  turnlog webhooks ls
+  turnlog webhooks dead retry slack --all`,
+		Args: cobra.NoArgs,
+	}
+	r := a.RemoteAt(cmd, admin.RoleMessenger, zapcore.InfoLevel)
+	config := cmd.Flags().String("config", "", "`file` with the endpoints")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // the flag exists
+	address := ops.AddressFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *config == "" {
+			return cli.Usage("give --config FILE: docs/webhooks.md describes it")
+		}
+		text, err := os.ReadFile(*config)
+		if err != nil {
+			return cli.Usage("--config: %w", err)
+		}
+		endpoints, err := webhooks.Parse(text, a.Getenv)
+		if err != nil {
+			return cli.Usage("--config %s: %w", *config, err)
+		}
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
+			cell, err := r.Open(ctx, r.Program(), r.Logger(), r.Role)
+			if err != nil {
+				return err
+			}
+			defer cell.Close()
+			registry := ops.NewRegistry()
+			cfg := webhooks.Config{Endpoints: endpoints}
+			measure(registry, &cfg)
+			server, err := ops.Listen(ctx, *address, registry, cell.Ready(func() error { return nil }), r.Logger())
+			if err != nil {
+				return err
+			}
+			return cell.Advise(cell.Work(ctx, server.Run, webhooks.New(cell.Cell, cfg, r.Logger().Named("webhooks")).Run))
+		})
+	}
+	cmd.AddCommand(list(a, r), enable(r), dead(a, r))
+	return cmd
+}
+
+// measure has a sender show in metrics what it does. Known endpoints and outcomes are zero from the start.
+func measure(registry *prometheus.Registry, cfg *webhooks.Config) {
+	with := promauto.With(registry)
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return with.NewGaugeVec(prometheus.GaugeOpts{Namespace: "turnlog", Subsystem: "webhooks", Name: name, Help: help}, []string{"endpoint"})
+	}
+	attempts := with.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "turnlog", Subsystem: "webhooks", Name: "outcomes_total",
+		Help: "Outcomes: delivered messages, failed attempts, and dead messages, which are sent no more.",
+	}, []string{"endpoint", "outcome"})
+	sending := gauge("sending", "1 if this process sends to the endpoint.")
+	disabled := gauge("disabled", "1 if the endpoint is disabled.")
+	waiting := gauge("waiting", "Messages that were read and are not acknowledged.")
+	for _, e := range cfg.Endpoints {
+		for _, o := range webhooks.Outcomes() {
+			attempts.WithLabelValues(e.Name, string(o))
+		}
+	}
+	is := map[bool]float64{true: 1}
+	cfg.Attempted = func(endpoint string, o webhooks.Outcome) { attempts.WithLabelValues(endpoint, string(o)).Inc() }
+	cfg.Report = func(s webhooks.Status) {
+		sending.WithLabelValues(s.Endpoint).Set(is[s.Sending])
+		disabled.WithLabelValues(s.Endpoint).Set(is[s.Disabled])
+		waiting.WithLabelValues(s.Endpoint).Set(float64(s.Waiting))
+	}
+}

@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway/internal/page"
-	"github.com/turnlog/turnlog/gateway/internal/people"
+	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/model/registry"
 )
 
@@ -38,7 +38,7 @@ type Config struct {
 	// files of this machine do not count. nil: every name is passed on.
 	Models *registry.Registry
 
-	Access Access
+	Access people.Access
 	Limits Limits
 }
 
@@ -74,7 +74,7 @@ type Gateway struct {
 
 // New returns a gateway.
 func New(cfg Config) (*Gateway, error) {
-	if err := cfg.Access.check(); err != nil {
+	if err := cfg.Access.Check(); err != nil {
 		return nil, err
 	}
 	g := &Gateway{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, client: cfg.Client, mux: http.NewServeMux()}

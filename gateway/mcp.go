@@ -19,7 +19,7 @@ import (
 
 	"github.com/turnlog/turnlog/gateway/internal/lasting"
 	"github.com/turnlog/turnlog/gateway/internal/mcptool"
-	"github.com/turnlog/turnlog/gateway/internal/people"
+	"github.com/turnlog/turnlog/gateway/people"
 )
 
 const (

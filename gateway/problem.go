@@ -17,8 +17,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/gateway/internal/people"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
+	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/session"
 )
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
@@ -29,7 +30,7 @@ func withPeople(t *testing.T) func(*gateway.Config) {
 	var file strings.Builder
 	file.WriteString("people:\n")
 	reviews := []string{"review-*"}
-	for _, p := range []gateway.Person{
+	for _, p := range []people.Person{
 		{Name: "ops", Role: "operator"},
 		{Name: "ada", Role: "user"},
 		{Name: "bob", Role: "user"},
@@ -37,13 +38,13 @@ func withPeople(t *testing.T) func(*gateway.Config) {
 		{Name: "ann", Role: "approver", Agents: reviews},
 		{Name: "all", Role: "viewer"},
 	} {
-		entry, err := p.Entry(tokenOf(p.Name))
+		entry, err := people.Entry(p, tokenOf(p.Name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		file.WriteString(strings.TrimPrefix(entry, "people:\n"))
 	}
-	return func(c *gateway.Config) { c.Access = gateway.Access{People: []byte(file.String()), Loopback: true} }
+	return func(c *gateway.Config) { c.Access = people.Access{People: []byte(file.String()), Loopback: true} }
 }
 
 // TestTheSessionOfAnotherPersonIsNotThere asks for another person's session in every operation.
@@ -159,8 +160,8 @@ func TestWhyASessionWasDeletedIsForThoseWhoSeeAll(t *testing.T) {
 func TestAShortTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	for token, ok := range map[string]bool{"x": false, strings.Repeat("x", 15): false, strings.Repeat("x", 16): true} {
-		_, err := gateway.New(gateway.Config{Access: gateway.Access{Token: token, Operator: "ops"}})
-		if ok != (err == nil) || !ok && !errors.Is(err, gateway.ErrAccess) {
+		_, err := gateway.New(gateway.Config{Access: people.Access{Token: token, Operator: "ops"}})
+		if ok != (err == nil) || !ok && !errors.Is(err, people.ErrAccess) {
 			t.Errorf("token of %d characters: %v", len(token), err)
 		}
 	}
@@ -183,7 +184,7 @@ func TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs(t *testing.T) {
 			a := g.do(http.MethodGet, "/?token="+tokenOf("bob"), nil, func(r *http.Request) {
 				r.Header = http.Header{"Sec-Fetch-Site": {row.site}}
 				if row.cookie != "" {
-					r.AddCookie(&http.Cookie{Name: gateway.Cookie, Value: row.cookie})
+					r.AddCookie(&http.Cookie{Name: people.Cookie, Value: row.cookie})
 				}
 			})
 			is := row.cookie

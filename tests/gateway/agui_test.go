@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/tool"
@@ -89,7 +90,7 @@ func TestAThreadOfAGUIIsASession(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
 		defer w.drive().Drain(w.T)
-		g := w.gateway(func(c *gateway.Config) { c.Access = gateway.Access{Loopback: true, People: []byte(staff())} })
+		g := w.gateway(func(c *gateway.Config) { c.Access = people.Access{Loopback: true, People: []byte(staff())} })
 		u, other := with("Authorization", "Bearer user-token"), with("Authorization", "Bearer other-token")
 		first := g.agui(thread("g-1", said("1", "Hi")), u)
 		if first.text != "Hello, world" || first.outcome != "success" || first.types[0] != "RUN_STARTED" {
@@ -154,7 +155,7 @@ func TestAThreadOfAGUIDecides(t *testing.T) {
 		defer w.NodeWithTools(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }}, worker.Config{}, stamp).Drain(w.T)
 		g := w.gateway(func(c *gateway.Config) {
 			c.Defaults = events.Config{Model: "m", ModelData: []byte(asking), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
-			c.Access = gateway.Access{Loopback: true, People: []byte(staff())}
+			c.Access = people.Access{Loopback: true, People: []byte(staff())}
 		})
 		u, a := with("Authorization", "Bearer user-token"), with("Authorization", "Bearer approver-token")
 		hi := said("1", "Stamp")

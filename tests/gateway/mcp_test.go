@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/tool"
@@ -134,7 +135,7 @@ func TestAnAgentIsAToolOfMCP(t *testing.T) {
 					}
 				}
 				publish("ann")
-				g := w.gateway(func(c *gateway.Config) { c.Access = gateway.Access{Loopback: true, People: []byte(staff())} })
+				g := w.gateway(func(c *gateway.Config) { c.Access = people.Access{Loopback: true, People: []byte(staff())} })
 				h := g.host(version, "user-token", nil)
 				tools := func(h *host) (names []string) {
 					for x, err := range h.session.Tools(w.Ctx, nil) {
@@ -190,7 +191,7 @@ func TestAnAgentIsAToolOfMCP(t *testing.T) {
 func TestAnMCPSessionIsOfOnePerson(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
-		g := w.gateway(func(c *gateway.Config) { c.Access = gateway.Access{Loopback: true, People: []byte(staff())} })
+		g := w.gateway(func(c *gateway.Config) { c.Access = people.Access{Loopback: true, People: []byte(staff())} })
 		h := g.host("2025-11-25", "user-token", nil)
 		list := func(change ...request) answer {
 			change = append(change, with("Accept", "application/json, text/event-stream"), with("Mcp-Protocol-Version", "2025-11-25"))
@@ -222,7 +223,7 @@ func stamping(t *testing.T, w *world) (g *service, drain func()) {
 	node := w.NodeWithTools(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }}, worker.Config{}, stamp)
 	return w.gateway(func(c *gateway.Config) {
 		c.Defaults = events.Config{Model: "m", ModelData: []byte(asking), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
-		c.Access = gateway.Access{Loopback: true, People: []byte(staff())}
+		c.Access = people.Access{Loopback: true, People: []byte(staff())}
 	}), func() { node.Drain(w.T) }
 }
 

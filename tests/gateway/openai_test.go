@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/tool"
@@ -223,7 +224,7 @@ func TestApprovalsEndAResponseAndBeginTheNext(t *testing.T) {
 		defer w.NodeWithTools(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }}, worker.Config{}, stamp).Drain(w.T)
 		g := w.gateway(func(c *gateway.Config) {
 			c.Defaults = events.Config{Model: "m", ModelData: []byte(asking), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
-			c.Access = gateway.Access{Loopback: true, People: []byte(staff())}
+			c.Access = people.Access{Loopback: true, People: []byte(staff())}
 		})
 		u, a := with("Authorization", "Bearer user-token"), with("Authorization", "Bearer approver-token")
 		var r response

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/tool"
@@ -99,7 +100,7 @@ func TestAChatOfTheAISDKIsASession(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
 		defer w.drive().Drain(w.T)
-		g := w.gateway(func(c *gateway.Config) { c.Access = gateway.Access{Loopback: true, People: []byte(staff())} })
+		g := w.gateway(func(c *gateway.Config) { c.Access = people.Access{Loopback: true, People: []byte(staff())} })
 		u, other := with("Authorization", "Bearer user-token"), with("Authorization", "Bearer other-token")
 		hi, more := says("message-000000001", "Hi"), says("message-000000002", "More")
 		first := g.chat(chatOf("c-1", hi), u)
@@ -178,7 +179,7 @@ func TestAChatOfTheAISDKDecides(t *testing.T) {
 		defer w.NodeWithTools(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }}, worker.Config{}, stamp).Drain(w.T)
 		g := w.gateway(func(c *gateway.Config) {
 			c.Defaults = events.Config{Model: "m", ModelData: []byte(asking), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
-			c.Access = gateway.Access{Loopback: true, People: []byte(staff())}
+			c.Access = people.Access{Loopback: true, People: []byte(staff())}
 		})
 		u, a := with("Authorization", "Bearer user-token"), with("Authorization", "Bearer approver-token")
 		hi := says("message-000000001", "Stamp")

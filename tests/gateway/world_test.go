@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/turnlogtest"
@@ -64,7 +65,7 @@ func (w *world) gateway(change ...func(*gateway.Config)) *service {
 	}
 	cfg := gateway.Config{
 		Client: c, Connected: nc.IsConnected, Defaults: events.Config{Model: "m", ModelData: []byte(hello)},
-		Access: gateway.Access{Token: token, Operator: "ops", Loopback: true},
+		Access: people.Access{Token: token, Operator: "ops", Loopback: true},
 	}
 	for _, f := range change {
 		f(&cfg)

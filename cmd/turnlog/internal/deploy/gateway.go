@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -99,8 +100,8 @@ By default only programs of this machine reach it. At another address it needs p
 }
 
 // access says who may use the gateway that the flags describe.
-func (f *gatewayFlags) access(a *app.App) (out gateway.Access, err error) {
-	out = gateway.Access{Token: a.Getenv(GatewayToken), Operator: a.Person(), Hosts: f.hosts, Open: f.insecure, Loopback: isLoopback(f.listen)}
+func (f *gatewayFlags) access(a *app.App) (out people.Access, err error) {
+	out = people.Access{Token: a.Getenv(GatewayToken), Operator: a.Person(), Hosts: f.hosts, Open: f.insecure, Loopback: isLoopback(f.listen)}
 	for _, h := range f.hosts {
 		if h == "" || strings.ContainsAny(h, "/:") {
 			return out, cli.Usage("--host %s: give a name without scheme and port, like turnlog.example.com", h)
@@ -119,7 +120,7 @@ func (f *gatewayFlags) access(a *app.App) (out gateway.Access, err error) {
 	case f.people == "" && out.Token == "" && !out.Loopback:
 		return out, cli.Usage("--listen %s: others reach it: give --people, set %s, or admit everybody with --insecure", f.listen, GatewayToken)
 	case f.people == "" && out.Token == "":
-		out.Token = gateway.NewToken()
+		out.Token = people.NewToken()
 	}
 	return out, nil
 }
@@ -135,7 +136,7 @@ func isLoopback(address string) bool {
 func serveGateway(ctx context.Context, a *app.App, address string, log *zap.Logger, cfg gateway.Config, up func(at string)) error {
 	cfg.Logger, cfg.Version, cfg.Models = log.Named("gateway"), cli.Version(), flags.Models(a)
 	g, err := gateway.New(cfg)
-	if errors.Is(err, gateway.ErrAccess) {
+	if errors.Is(err, people.ErrAccess) {
 		return cli.Usage("%w", err)
 	}
 	if err != nil {
@@ -163,13 +164,13 @@ func (l Local) gatewayOf(d *cli.Cell) (gateway.Config, error) {
 	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName(l.app.Person()), client.WithSealKeys(d.SealRing()))
 	return gateway.Config{
 		Client: c, Connected: d.Conn.IsConnected, Defaults: start,
-		Access: gateway.Access{Token: cmp.Or(l.app.Getenv(GatewayToken), gateway.NewToken()), Operator: l.app.Person(), Loopback: true},
+		Access: people.Access{Token: cmp.Or(l.app.Getenv(GatewayToken), people.NewToken()), Operator: l.app.Person(), Loopback: true},
 	}, err
 }
 
 func gatewayToken(a *app.App) *cobra.Command {
-	var p gateway.Person
-	role := cli.NewChoice(gateway.Roles()...)
+	var p people.Person
+	role := cli.NewChoice(string(people.Viewer), string(people.User), string(people.Approver), string(people.Operator))
 	cmd := &cobra.Command{
 		Use:   "token NAME",
 		Short: "Make a token for a person, and the entry for the file of people",
@@ -182,9 +183,9 @@ the token itself, once. Journals record NAME as the sender of what the person as
 	role.Register(cmd, "role", "", "what the person may do")
 	cmd.Flags().StringArrayVar(&p.Agents, "agent", nil, "`pattern` of the agents that the role is about; may be repeated; default: all")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		token := gateway.NewToken()
-		p.Name, p.Role = args[0], role.String()
-		entry, err := p.Entry(token)
+		token := people.NewToken()
+		p.Name, p.Role = args[0], people.Role(role.String())
+		entry, err := people.Entry(p, token)
 		if err != nil {
 			return cli.Usage("%w", err)
 		}

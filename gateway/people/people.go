@@ -166,8 +166,9 @@ func (p Person) check() error {
 	return nil
 }
 
-// Entry returns the lines of a file about a person.
-func Entry(p Person) (string, error) {
+// Entry returns the lines of a file about a person with a token.
+func Entry(p Person, token string) (string, error) {
+	p.Token = Hash(token)
 	if err := p.check(); err != nil {
 		return "", err
 	}

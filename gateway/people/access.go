@@ -1,0 +1,163 @@
+package people
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Access says who may use a gateway.
+type Access struct {
+	Token    string // of a single operator; "": none
+	Operator string // the operator's name
+	People   []byte // the file of people; nil: none
+	Open     bool   // everybody who reaches the address is the operator
+
+	Loopback bool     // only programs of this machine reach the address
+	Hosts    []string // names by which clients reach it, in addition to addresses and localhost
+
+	directory *Directory
+}
+
+// ErrAccess is returned by Check for an Access that would admit no one, or everyone by mistake.
+var ErrAccess = errors.New("gateway: access")
+
+// Check checks that it admits people, and reads who they are.
+func (a *Access) Check() (err error) {
+	switch {
+	case a.People != nil && (a.Token != "" || a.Open):
+		return errors.Join(ErrAccess, errors.New("with people, neither a token nor open access"))
+	case a.People != nil:
+		a.directory, err = Parse(a.People)
+		return err
+	case a.Open:
+		return nil
+	case a.Token == "":
+		return errors.Join(ErrAccess, errors.New("there are neither people nor a token"))
+	case len(a.Token) < minToken:
+		return errors.Join(ErrAccess, fmt.Errorf("a token of %d characters can be guessed: use %d or more", len(a.Token), minToken))
+	}
+	a.directory = Alone(a.Operator, a.Token)
+	return nil
+}
+
+// minToken is the length of the shortest token of a single operator.
+const minToken = 16
+
+// Cookie is the name of the cookie that has a browser's token.
+const Cookie = "turnlog_token"
+
+// ErrNoToken is returned by Identify for a request without a token.
+var ErrNoToken = errors.New("no token")
+
+// Serves reports whether requests for a host are for the gateway. A page of another site could have its name
+// resolve to this machine, but its requests still say that name.
+func (a *Access) Serves(host string) bool {
+	name := Hostname(host)
+	_, err := netip.ParseAddr(name)
+	switch {
+	case err == nil, name == "localhost", slices.Contains(a.Hosts, name):
+		return true
+	}
+	return len(a.Hosts) == 0 && !a.Loopback && !a.Open // a token protects it, and no cookie is for that name
+}
+
+// Hostname returns the name in a host that may have a port.
+func Hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+}
+
+// Identify returns who sent a request. The error is ErrNoToken or ErrUnknown.
+func (a *Access) Identify(r *http.Request) (*Person, error) {
+	if a.Open {
+		return &Person{Name: a.Operator, Role: Operator}, nil
+	}
+	token, given := a.tokenOf(r)
+	p, err := a.directory.Find(token)
+	if err != nil && !given {
+		return nil, ErrNoToken
+	}
+	return p, err
+}
+
+// tokenOf returns the token of a request, and whether it has any. A link of another site does not have the browser of a
+// person become another one.
+func (a *Access) tokenOf(r *http.Request) (string, bool) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		scheme, token, _ := strings.Cut(header, " ")
+		if strings.EqualFold(scheme, "Bearer") {
+			return strings.TrimSpace(token), true
+		}
+		return "", true
+	}
+	c, err := r.Cookie(Cookie)
+	keeps := linked(r) && err == nil && a.knows(c.Value)
+	token, entering := offered(r)
+	switch {
+	case entering && !keeps:
+		return token, true
+	case err == nil:
+		return c.Value, true
+	}
+	return "", false
+}
+
+// maxForm bounds the form that asks for a token.
+const maxForm = 4 << 10
+
+// offered returns the token with which a browser enters: that of the printed address, or of the form that asks for one,
+// which keeps it out of addresses.
+func offered(r *http.Request) (token string, entering bool) {
+	switch {
+	case r.URL.Path != "/":
+	case r.Method == http.MethodPost:
+		if r.PostForm == nil {
+			r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
+		}
+		return r.PostFormValue("token"), true
+	case r.Method == http.MethodGet && r.URL.Query().Has("token"):
+		return r.URL.Query().Get("token"), true
+	}
+	return "", false
+}
+
+// knows reports whether a person has a token.
+func (a *Access) knows(token string) bool {
+	if a.directory == nil {
+		return false
+	}
+	_, err := a.directory.Find(token)
+	return err == nil
+}
+
+// linked reports whether a page of another site led the browser here.
+func linked(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "cross-site" || site == "same-site"
+}
+
+// Enter keeps the token with which a browser enters in a cookie, if it is the one that counts, and takes it out of the
+// address. It reports whether the request did that, and is answered.
+func (a *Access) Enter(w http.ResponseWriter, r *http.Request) bool {
+	token, entering := offered(r)
+	if !entering {
+		return false
+	}
+	if counts, _ := a.tokenOf(r); counts == token {
+		http.SetCookie(w, &http.Cookie{
+			Name: Cookie, Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+			MaxAge: int((30 * 24 * time.Hour).Seconds()),
+		})
+	}
+	http.Redirect(w, r, (&url.URL{Path: "/"}).String(), http.StatusSeeOther)
+	return true
+}

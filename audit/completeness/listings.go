@@ -52,35 +52,32 @@ func (c *check) directory(ctx context.Context) error {
 		}
 		published[v.Digest()] = v.Directory
 	}
-	wrong := func(kind verdict.Kind, version uint64, format string, args ...any) {
-		c.fault("", kind, 0, "version %d of the directory of keys: %s", version, fmt.Sprintf(format, args...))
-	}
 	seen := map[uint64]listing{}
 	var newest listing
 	var before *keys.Directory // the newest version that the cell has, too
 	last := uint64(0)
 	for _, l := range c.listings {
 		if l.Before != last {
-			wrong(verdict.Forged, l.Version, "its leaf %d names version %d as the one before, and that is version %d", l.index, l.Before, last)
+			c.wrong(verdict.Forged, l.Version, "its leaf %d names version %d as the one before, and that is version %d", l.index, l.Before, last)
 		}
 		last = l.Version
 		if other, twice := seen[l.Version]; twice {
 			if other.Hash != l.Hash {
-				wrong(verdict.Replaced, l.Version, "leaf %d has the hash %s, and leaf %d has %s: two directories were shown", other.index, other.Hash, l.index, l.Hash)
+				c.wrong(verdict.Replaced, l.Version, "leaf %d has the hash %s, and leaf %d has %s: two directories were shown", other.index, other.Hash, l.index, l.Hash)
 			}
 			continue
 		}
 		seen[l.Version] = l
 		if l.Version < newest.Version {
-			wrong(verdict.RolledBack, l.Version, "it was logged after version %d", newest.Version)
+			c.wrong(verdict.RolledBack, l.Version, "it was logged after version %d", newest.Version)
 			continue
 		}
 		d := published[l.Hash]
 		if d == nil {
-			wrong(verdict.Missing, l.Version, "the log has it, but the deployment does not show it")
+			c.wrong(verdict.Missing, l.Version, "the log has it, but the deployment does not show it")
 		} else {
 			if err := d.Follows(before); err != nil {
-				wrong(verdict.RolledBack, l.Version, "%v", err)
+				c.wrong(verdict.RolledBack, l.Version, "%v", err)
 			}
 			c.revocations(d, before, newest.index, l.index)
 			before = d
@@ -93,26 +90,38 @@ func (c *check) directory(ctx context.Context) error {
 		switch _, logged := seen[d.Version]; {
 		case logged:
 		case d.Version < newest.Version:
-			wrong(verdict.Missing, d.Version, "the deployment shows it, and the log has only later ones")
+			c.wrong(verdict.Missing, d.Version, "the deployment shows it, and the log has only later ones")
 		default: // the log gets it yet
 			if err := d.Follows(before); err != nil {
-				wrong(verdict.RolledBack, d.Version, "%v", err)
+				c.wrong(verdict.RolledBack, d.Version, "%v", err)
 			}
 			before = d
 		}
 	}
-	if d := c.keys.Shown; d != nil {
-		l, logged := seen[d.Version]
-		switch {
-		case !logged:
-			wrong(verdict.Missing, d.Version, "it was shown to you, but the log does not have it")
-		case l.Hash != d.Digest():
-			wrong(verdict.Replaced, d.Version, "another one was shown to you than the log has")
-		case d.Version < newest.Version:
-			wrong(verdict.RolledBack, d.Version, "it was shown to you, but the log has version %d", newest.Version)
-		}
-	}
+	c.shown(seen, newest)
 	return nil
+}
+
+// wrong adds a fault of a version.
+func (c *check) wrong(kind verdict.Kind, version uint64, format string, args ...any) {
+	c.fault("", kind, 0, "version %d of the directory of keys: %s", version, fmt.Sprintf(format, args...))
+}
+
+// shown compares the version that the auditor was shown with those that the log has.
+func (c *check) shown(seen map[uint64]listing, newest listing) {
+	d := c.keys.Shown
+	if d == nil {
+		return
+	}
+	l, logged := seen[d.Version]
+	switch {
+	case !logged:
+		c.wrong(verdict.Missing, d.Version, "it was shown to you, but the log does not have it")
+	case l.Hash != d.Digest():
+		c.wrong(verdict.Replaced, d.Version, "another one was shown to you than the log has")
+	case d.Version < newest.Version:
+		c.wrong(verdict.RolledBack, d.Version, "it was shown to you, but the log has version %d", newest.Version)
+	}
 }
 
 // revocations checks what a version says for the first time. The version before is leaf since, and it is leaf index:

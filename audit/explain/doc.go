@@ -1,6 +1,6 @@
 // Package explain answers questions of people about journals: who asked for a call, what let it run and
 // what came of it ([CallReader]); who took part in a session, and what it changed ([ReportReader]); which
-// events of many journals match ([Search]).
+// events of many journals match ([Searcher]).
 //
 // The one idea: an answer only rearranges what events say, each with the entry that says it. What a journal
 // does not record is empty in an answer, never guessed.

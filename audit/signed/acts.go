@@ -51,7 +51,7 @@ type call struct {
 }
 
 func newActs(d *keys.Directory, p *places, every bool) acts {
-	return acts{keys: d, places: p, every: every, signers: newTally(), said: map[string]uint64{}, asked: map[content.ApprovalID]events.Approval{}, calls: map[content.CallID]call{}}
+	return acts{keys: d, places: p, every: every, said: map[string]uint64{}, asked: map[content.ApprovalID]events.Approval{}, calls: map[content.CallID]call{}}
 }
 
 // signedCommand is the command that an entry's cause is, as its sender signed it.
@@ -204,13 +204,13 @@ func (a *acts) text(e events.Entry, ev events.CommandSigned) ([]byte, error) {
 // act counts who signed an act. It returns an error if it has the signature of another, or none although one is required.
 func (a *acts) act(r journal.Record, act act, by *signedCommand) error {
 	if by == nil {
-		a.signers.count(act.what, "", "", 1)
+		a.signers.count(act.what, "", "")
 		if !act.driver && a.keys.Requires(act.role, At(r)) {
 			return ErrUnsigned
 		}
 		return nil
 	}
-	a.signers.count(act.what, by.key.Name, by.key.ID(), 1)
+	a.signers.count(act.what, by.key.Name, by.key.ID())
 	switch {
 	case !act.agrees(by.Command):
 		return ErrOtherAct
@@ -228,7 +228,7 @@ func (a *acts) result(r journal.Record, ev events.ToolResultReceived) error {
 		return nil // it is signed with the entry
 	}
 	if ev.Signature == nil {
-		a.signers.count("results", "", "", 1)
+		a.signers.count("results", "", "")
 		if ev.Result.Status == content.StatusOK && a.keys.Requires(keys.Worker, At(r)) {
 			return ErrUnsigned
 		}
@@ -239,7 +239,7 @@ func (a *acts) result(r journal.Record, ev events.ToolResultReceived) error {
 	if !a.every && known {
 		what = "results, not checked"
 	}
-	a.signers.count(what, k.Name, ev.Signature.Key, 1)
+	a.signers.count(what, k.Name, ev.Signature.Key)
 	if !a.every && known {
 		return nil
 	}

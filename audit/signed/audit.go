@@ -3,6 +3,7 @@ package signed
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/verdict"
@@ -78,11 +79,7 @@ func (a *Audit) Judge(v *verdict.Verdict) {
 
 // signers lists who signed, and how much is unsigned.
 func (a *Audit) signers() []verdict.Signer {
-	entries := newTally()
-	for _, e := range a.entries.Epochs {
-		entries.count("entries", e.Signer, e.Key, e.Entries)
-	}
-	return append(entries.all, a.acts.signers.all...)
+	return slices.Concat(a.entries.signers.all, a.acts.signers.all)
 }
 
 // tally counts what each key signed, in the order of first uses.
@@ -91,14 +88,17 @@ type tally struct {
 	at  map[verdict.Signer]int // by signers without a count
 }
 
-func newTally() tally { return tally{at: map[verdict.Signer]int{}} }
+func (t *tally) count(what, name, key string) { t.all[t.index(what, name, key)].Count++ }
 
-func (t *tally) count(what, name, key string, n uint64) {
+func (t *tally) index(what, name, key string) int {
 	s := verdict.Signer{What: what, Name: name, Key: key}
 	i, ok := t.at[s]
 	if !ok {
+		if t.at == nil {
+			t.at = map[verdict.Signer]int{}
+		}
 		i = len(t.all)
 		t.at[s], t.all = i, append(t.all, s)
 	}
-	t.all[i].Count += n
+	return i
 }

@@ -47,23 +47,15 @@ type Entries struct {
 	Keys  *keys.Directory
 	Every bool // check every signature, not only the last of each epoch
 
-	Epochs   []Epoch // so far
-	Version  uint64  // of the directory by which the drivers went, at most
-	Unsigned uint64  // entries without a signature, but tombstones
+	Version  uint64 // of the directory by which the drivers went, at most
+	Unsigned uint64 // entries without a signature, but tombstones
 
-	places *places // nil: signatures are judged by dates alone
-	begun  bool
-	claim  string         // the id of the epoch's key; "": it names none
-	last   journal.Record // signed, of the epoch, not checked yet; its Seq is 0 if there is none
-}
-
-// Epoch is how many entries of a driver are signed.
-type Epoch struct {
-	Number  uint64 `json:"epoch"`
-	Node    string `json:"node,omitempty"` // as its claim says
-	Signer  string `json:"signer"`         // the owner of the key; "": unknown, or it is not signed
-	Key     string `json:"key,omitempty"`  // its id; "": it is not signed
-	Entries uint64 `json:"entries"`
+	places  *places // nil: signatures are judged by dates alone
+	signers tally   // of entries, by the keys that claims name
+	begun   bool
+	claim   string         // the id of the epoch's key; "": it names none
+	signer  int            // its index in signers
+	last    journal.Record // signed, of the epoch, not checked yet; its Seq is 0 if there is none
 }
 
 // Add checks the next entry.
@@ -72,13 +64,11 @@ func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 	if claim, ok := claimOf(r.Entry); ok {
 		faults = c.End()
 		c.begun, c.claim, c.Version = true, claim.Key, max(c.Version, claim.Keys)
-		c.Epochs = append(c.Epochs, Epoch{Number: claim.Epoch, Node: claim.Node, Key: claim.Key})
-		if k, ok := c.Keys.Lookup(claim.Key); ok {
-			c.Epochs[len(c.Epochs)-1].Signer = k.Name
-		}
+		k, _ := c.Keys.Lookup(claim.Key)
+		c.signer = c.signers.index("entries", k.Name, claim.Key)
 	}
-	if n := len(c.Epochs); n > 0 {
-		c.Epochs[n-1].Entries++
+	if len(c.signers.all) > 0 {
+		c.signers.all[c.signer].Count++
 	}
 	_, tombstone := events.DeletionOf(r.Entry)
 	if !c.begun && !tombstone {

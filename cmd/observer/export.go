@@ -40,7 +40,8 @@ returned that was too large. The journal names each by the hash of its bytes, wh
   observer export s-42 --blobs s-42-files > s-42.jsonl
   observer export s-42 | zstd > s-42.jsonl.zst`,
 	}
-	blobs := blobsFlag(cmd, "`folder` to write with the files that the journal refers to")
+	var blobs string
+	blobsFlag(cmd, &blobs, "`folder` to write with the files that the journal refers to")
 	proof := cmd.Flags().String("proof", "", "`file` to write with the proof that the log of heads has the session")
 	cmd.RunE = a.onSession(func(cmd *cobra.Command, cell *cli.Cell, s content.SessionID) error {
 		var head headlog.Proof
@@ -68,10 +69,10 @@ returned that was too large. The journal names each by the hash of its bytes, wh
 				return fmt.Errorf("--proof: %w", err)
 			}
 		}
-		if *blobs == "" {
+		if blobs == "" {
 			return nil
 		}
-		missing, err := attached.Folder(*blobs).Save(cmd.Context(), files.All(), cell.Blobs())
+		missing, err := attached.Folder(blobs).Save(cmd.Context(), files.All(), cell.Blobs())
 		if err == nil && len(missing) > 0 {
 			err = fmt.Errorf("%s: entry %d refers to the file %q (%s), which the deployment does not have; the others are written",
 				render.Plural(len(missing), "file is missing", "files are missing"), missing[0].Seq, missing[0].Name, missing[0].ID)

@@ -45,57 +45,71 @@ the checkpoint do not suffice for the policy.`,
   observer log audit --policy policy.txt --proof march/s-7.tlog-proof --proof may/s-42.tlog-proof -o json`,
 		Args: cobra.NoArgs,
 	}
-	p := proofFlags(cmd, "of any session, made earlier, which the log must still continue")
-	var keys signatureFlags
-	keys.registerKeys(cmd)
-	output := cli.OutputFlag(cmd, asText, asJSON)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		policy, proofs, err := p.read()
-		if err == nil {
-			err = keys.check(false)
+	f := auditing{app: a, given: proofFlags(cmd, "of any session, made earlier, which the log must still continue")}
+	f.keys.registerKeys(cmd)
+	f.output = cli.OutputFlag(cmd, asText, asJSON)
+	cmd.RunE = f.run
+	return cmd
+}
+
+// auditing is what the command line asks for.
+type auditing struct {
+	app    *app
+	given  *proofFiles
+	keys   signatureFlags
+	output *cli.Choice
+}
+
+func (f *auditing) run(cmd *cobra.Command, _ []string) error {
+	policy, proofs, err := f.given.read()
+	if err == nil {
+		err = f.keys.check(false)
+	}
+	if err != nil {
+		return err
+	}
+	if policy == nil {
+		return cli.Usage("give --policy FILE: it says which log and which witnesses to trust")
+	}
+	var earlier []headlog.Proof
+	for i, text := range proofs {
+		one, err := headlog.ParseFile(text)
+		if err != nil {
+			return &cli.ExitError{Code: cli.CodeFailed, Err: fmt.Errorf("--proof %s: %s: %w", f.given.proofs[i], completeness.KindOf(err), err)}
 		}
+		earlier = append(earlier, one.Heads...)
+	}
+	return f.app.with(cmd, func(cell *cli.Cell) error {
+		with := completeness.Keys{Root: f.keys.root}
+		if f.keys.file != "" {
+			if with.Shown, err = f.keys.directory(cmd.Context(), cell); err != nil {
+				return err
+			}
+		}
+		r, err := completeness.Check(cmd.Context(), cell.Cell, policy, earlier, with)
 		if err != nil {
 			return err
 		}
-		if policy == nil {
-			return cli.Usage("give --policy FILE: it says which log and which witnesses to trust")
-		}
-		var earlier []headlog.Proof
-		for i, text := range proofs {
-			one, err := headlog.ParseFile(text)
-			if err != nil {
-				return &cli.ExitError{Code: cli.CodeFailed, Err: fmt.Errorf("--proof %s: %s: %w", p.proofs[i], completeness.KindOf(err), err)}
-			}
-			earlier = append(earlier, one.Heads...)
-		}
-		return a.with(cmd, func(cell *cli.Cell) error {
-			with := completeness.Keys{Root: keys.root}
-			if keys.file != "" {
-				if with.Shown, err = keys.directory(cmd.Context(), cell); err != nil {
-					return err
-				}
-			}
-			r, err := completeness.Check(cmd.Context(), cell.Cell, policy, earlier, with)
-			if err != nil {
-				return err
-			}
-			if output.String() == asJSON {
-				err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
-			} else {
-				err = printAudit(cmd.OutOrStdout(), a.style(cmd, false), r)
-			}
-			switch {
-			case err != nil:
-				return fmt.Errorf("write: %w", err)
-			case len(r.Faults) > 0:
-				return &cli.ExitError{Code: cli.CodeFailed, Err: fmt.Errorf("%s (%s in all)", r.Faults[0], render.Plural(len(r.Faults), "fault", "faults"))}
-			case !r.Witnessed:
-				return &cli.ExitError{Code: cli.CodeBelow, Err: fmt.Errorf("log %s: no fault, but its witnesses do not suffice for the policy", r.Log)}
-			}
-			return nil
-		})
+		return f.report(cmd, r)
+	})
+}
+
+// report prints a report, and returns the error with its exit code.
+func (f *auditing) report(cmd *cobra.Command, r *completeness.Report) (err error) {
+	if f.output.String() == asJSON {
+		err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+	} else {
+		err = printAudit(cmd.OutOrStdout(), f.app.style(cmd, false), r)
 	}
-	return cmd
+	switch {
+	case err != nil:
+		return fmt.Errorf("write: %w", err)
+	case len(r.Faults) > 0:
+		return &cli.ExitError{Code: cli.CodeFailed, Err: fmt.Errorf("%s (%s in all)", r.Faults[0], render.Plural(len(r.Faults), "fault", "faults"))}
+	case !r.Witnessed:
+		return &cli.ExitError{Code: cli.CodeBelow, Err: fmt.Errorf("log %s: no fault, but its witnesses do not suffice for the policy", r.Log)}
+	}
+	return nil
 }
 
 func printAudit(w io.Writer, style render.Style, r *completeness.Report) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/turnlog/turnlog/audit/attached"
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/origin"
-	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
@@ -68,72 +65,91 @@ later format, an anchor covered by a tombstone), 8 the session was deleted, has 
   observer verify --all
   zstdcat s-42.jsonl.zst | observer verify --file -`,
 	}
-	file := cmd.Flags().String("file", "", "verify an exported `file`; - is standard input")
-	output := cli.OutputFlag(cmd, asText, asJSON)
-	anchor := anchorFlag(cmd)
-	proofs := proofFlags(cmd, "that the log of heads has the session")
-	blobs := blobsFlag(cmd, "with --file: `folder` that \"observer export --blobs\" wrote, whose files are checked")
-	of := cmd.Flags().String("origin", "", "with --file: exported `file` of the session that this one is a fork of, whose history is compared")
-	_ = cmd.MarkFlagFilename("origin") // the flag exists
-	all := cmd.Flags().Bool("all", false, "verify all sessions, several at once")
-	require := verdict.Chain
-	var signatures signatureFlags
-	signatures.register(cmd)
-	cmd.Flags().TextVar(&require, "require", verdict.Chain, "`level` to reach: "+verdict.LevelNames())
+	f := verifyFlags{verifier: verifier{app: a, require: verdict.Chain}}
+	f.register(cmd)
 	cmd.Args = cobra.MaximumNArgs(1)
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		switch {
-		case *all && (*file != "" || len(args) > 0):
-			return cli.Usage("--all is about every session: give neither SESSION nor --file")
-		case !*all && (*file == "") == (len(args) == 0) && (*anchor == "" && len(proofs.proofs) == 0 || *file != ""):
-			return cli.Usage("give a SESSION, --file, --all, --anchor or --proof")
-		}
-		if *blobs != "" && *file == "" {
-			return cli.Usage("--blobs is for --file: the blobs of a deployment are checked anyway")
-		}
-		if *of != "" && *file == "" {
-			return cli.Usage("--origin is for --file: in a deployment the origin is read anyway")
-		}
-		if err := checkBeside(*blobs, *of); err != nil {
-			return err
-		}
-		v := verifier{app: a, cmd: cmd, file: *file, blobs: *blobs, origin: *of, json: output.String() == asJSON, require: require, signatures: signatures}
-		v.single = *file != "" || len(args) == 1
-		if err := signatures.check(*file != "" && len(proofs.proofs) == 0); err != nil {
-			return err
-		}
-		if err := v.readAnchors(*anchor); err != nil {
-			return err
-		}
-		if err := v.readProofs(proofs); err != nil {
-			return err
-		}
-		if *file != "" {
-			if err := v.chooseKeys(cmd.Context(), nil); err != nil {
-				return err
-			}
-			return v.report(v.judgeFile())
-		}
-		sessions, err := cli.ParseSessions(args)
-		if err != nil {
-			return err
-		}
-		return a.with(cmd, func(cell *cli.Cell) error {
-			if err := v.chooseKeys(cmd.Context(), cell); err != nil {
-				return err
-			}
-			if *all {
-				if v.listed, err = cell.Journal().Sessions(cmd.Context()); err != nil {
-					return err
-				}
-			}
-			if len(args) == 0 {
-				sessions = v.sessions()
-			}
-			return v.judgeAll(cmd.Context(), cell, sessions)
-		})
-	}
+	cmd.RunE = f.run
 	return cmd
+}
+
+// verifyFlags are what the command line asks for.
+type verifyFlags struct {
+	verifier
+
+	output *cli.Choice
+	anchor *string
+	given  *proofFiles
+	all    bool
+}
+
+func (f *verifyFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.file, "file", "", "verify an exported `file`; - is standard input")
+	f.output = cli.OutputFlag(cmd, asText, asJSON)
+	f.anchor = anchorFlag(cmd)
+	f.given = proofFlags(cmd, "that the log of heads has the session")
+	blobsFlag(cmd, &f.blobs, "with --file: `folder` that \"observer export --blobs\" wrote, whose files are checked")
+	fs.StringVar(&f.origin, "origin", "", "with --file: exported `file` of the session that this one is a fork of, whose history is compared")
+	_ = cmd.MarkFlagFilename("origin") // the flag exists
+	fs.BoolVar(&f.all, "all", false, "verify all sessions, several at once")
+	f.signatures.register(cmd)
+	fs.TextVar(&f.require, "require", verdict.Chain, "`level` to reach: "+verdict.LevelNames())
+}
+
+// check returns an error for flags that contradict each other.
+func (f *verifyFlags) check(args []string) error {
+	switch {
+	case f.all && (f.file != "" || len(args) > 0):
+		return cli.Usage("--all is about every session: give neither SESSION nor --file")
+	case !f.all && (f.file == "") == (len(args) == 0) && (*f.anchor == "" && len(f.given.proofs) == 0 || f.file != ""):
+		return cli.Usage("give a SESSION, --file, --all, --anchor or --proof")
+	case f.blobs != "" && f.file == "":
+		return cli.Usage("--blobs is for --file: the blobs of a deployment are checked anyway")
+	case f.origin != "" && f.file == "":
+		return cli.Usage("--origin is for --file: in a deployment the origin is read anyway")
+	}
+	if err := checkBeside(f.blobs, f.origin); err != nil {
+		return err
+	}
+	return f.signatures.check(f.file != "" && len(f.given.proofs) == 0)
+}
+
+func (f *verifyFlags) run(cmd *cobra.Command, args []string) error {
+	if err := f.check(args); err != nil {
+		return err
+	}
+	v := f.verifier
+	v.cmd, v.json, v.single = cmd, f.output.String() == asJSON, f.file != "" || len(args) == 1
+	if err := v.readAnchors(*f.anchor); err != nil {
+		return err
+	}
+	if err := v.readProofs(f.given); err != nil {
+		return err
+	}
+	if v.file != "" {
+		if err := v.chooseKeys(cmd.Context(), nil); err != nil {
+			return err
+		}
+		return v.report(v.judgeFile())
+	}
+	sessions, err := cli.ParseSessions(args)
+	if err != nil {
+		return err
+	}
+	return v.app.with(cmd, func(cell *cli.Cell) error {
+		if err := v.chooseKeys(cmd.Context(), cell); err != nil {
+			return err
+		}
+		if f.all {
+			if v.listed, err = cell.Journal().Sessions(cmd.Context()); err != nil {
+				return err
+			}
+		}
+		if len(args) == 0 {
+			sessions = v.sessions()
+		}
+		return v.judgeAll(cmd.Context(), cell, sessions)
+	})
 }
 
 // checkBeside returns an error if what should be beside a file is not there, also if the journal turns out to need none.
@@ -166,10 +182,9 @@ func anchorFlag(cmd *cobra.Command) *string {
 }
 
 // blobsFlag adds the flag that names a folder of files.
-func blobsFlag(cmd *cobra.Command, usage string) *string {
-	dir := cmd.Flags().String("blobs", "", usage)
+func blobsFlag(cmd *cobra.Command, dir *string, usage string) {
+	cmd.Flags().StringVar(dir, "blobs", "", usage)
 	_ = cmd.MarkFlagDirname("blobs") // the flag exists
-	return dir
 }
 
 // namespaceOf returns the name of a deployment, "" without one.
@@ -338,30 +353,6 @@ func (v *verifier) sessions() []content.SessionID {
 	return slices.Compact(all)
 }
 
-// judgment is the verdict on one journal.
-type judgment struct {
-	*verdict.Verdict
-
-	subject  string // its name in output
-	anchored bool   // an earlier head of it was given
-	err      error  // why it could not be read to its end
-}
-
-// report prints a verdict, and returns the error with its exit code.
-func (v *verifier) report(j judgment) error {
-	if j.err != nil && (j.Verdict == nil || j.Entries == 0 && j.OK()) {
-		return j.err
-	}
-	print := j.text
-	if v.json {
-		print = j.json
-	}
-	if err := print(v.cmd.OutOrStdout(), v.app.style(v.cmd, false)); err != nil {
-		return errors.Join(j.outcome(v), fmt.Errorf("write: %w", err))
-	}
-	return j.outcome(v)
-}
-
 // fileMemory is how much memory the program uses before it collects garbage more often: a journal of 505,000
 // entries has half of it in use.
 const fileMemory = 400 << 20
@@ -410,138 +401,4 @@ func (v *verifier) deleted(ctx context.Context, cell *cli.Cell, s content.Sessio
 	last, err := cell.Journal().Last(ctx, s)
 	_, deleted := events.DeletionOf(last.Entry)
 	return err == nil && deleted
-}
-
-// outcome returns the first fault, or what else keeps the verdict from what was required, as an error with
-// an exit code.
-func (j judgment) outcome(v *verifier) error {
-	code := j.Exit(v.require)
-	first, bad := j.First()
-	unanchored := len(v.anchors) > 0 && !j.anchored
-	switch {
-	case bad:
-		more := ""
-		if n := len(j.Faults) - 1; n > 0 {
-			more = fmt.Sprintf(" (and %d more)", n)
-		}
-		return &cli.ExitError{Code: code, Err: fmt.Errorf("%s: %s%s", j.subject, first, more)}
-	case j.err != nil:
-		return j.err
-	case code == cli.CodeGone:
-		return &cli.ExitError{Code: code, Err: fmt.Errorf("%s %s", j.subject, j.gone())}
-	case code == cli.CodeBelow:
-		return &cli.ExitError{Code: code, Err: fmt.Errorf("%s: no fault, but the level is %s, not %s", j.subject, j.Level, v.require)}
-	case unanchored:
-		return &cli.ExitError{
-			Code: cli.CodeBelow, Err: fmt.Errorf("%s: no anchor and no proof has a head of it: it is unknown whether it was truncated", j.subject),
-		}
-	}
-	return nil
-}
-
-// gone says how the content of the journal ended.
-func (j judgment) gone() string {
-	if j.Tombstone != nil {
-		return j.Tombstone.String()
-	}
-	return "was " + string(j.State)
-}
-
-// headline says what the level is.
-func (j judgment) headline(style render.Style) string {
-	subject := render.Safe(j.subject)
-	switch {
-	case j.Exit(verdict.None) == cli.CodeFailed:
-		return style.Bad("broken") + " " + subject + " is not whole."
-	case !j.OK():
-		return style.Bad("unjudged") + " " + subject + " cannot be judged."
-	case j.State != "":
-		return style.Good("gone") + " " + subject + " " + render.Safe(j.gone()) + "."
-	case j.err != nil:
-		return style.Bad("unread") + " " + subject + " was not read to its end."
-	}
-	return style.Good("ok") + " " + subject + " is whole: its chain is unbroken, and no invariant is broken."
-}
-
-// text prints the verdict for people.
-func (j judgment) text(w io.Writer, style render.Style) error {
-	var b strings.Builder
-	line := func(format string, args ...any) {
-		fmt.Fprintf(&b, "   %s\n", render.Safe(fmt.Sprintf(format, args...)))
-	}
-	b.WriteString(j.headline(style) + "\n")
-	switch {
-	case j.State == verdict.Erased && j.OK():
-		line("%s, sealed for good", render.Plural(j.Entries-1, "entry stays", "entries stay"))
-	case j.State != "" && j.OK() && j.Entries > 1:
-		line("%s still there: \"turnlog sessions rm\" once more removes them", render.Plural(j.Entries-1, "entry is", "entries are"))
-	}
-	var kinds []verdict.Kind
-	for _, f := range j.Faults {
-		line("%s", f)
-		if !slices.Contains(kinds, f.Kind) {
-			kinds = append(kinds, f.Kind)
-		}
-	}
-	for _, k := range kinds {
-		line("%s means: %s", k, k.Means())
-	}
-	if j.err != nil {
-		line("%v", j.err)
-	}
-	for _, f := range j.Warnings {
-		line("only a warning: %s", f)
-	}
-	if j.UnjudgedFrom > 0 {
-		line("from entry %d on only the chain was checked: what these entries mean cannot be known", j.UnjudgedFrom)
-	}
-	line("session  %s", j.Session)
-	line("read     %s, %s, %s", render.Plural(j.Entries, "entry", "entries"), render.Plural(j.Events, "event", "events"), render.Plural(j.Turns, "turn", "turns"))
-	line("head     %d %s", j.Head.Seq, j.Head.Hash)
-	line("level    %s", j.scope())
-	if j.Anchors > 0 {
-		line("anchors  %s held; %s after the last", render.Plural(j.Anchors, "earlier head is", "earlier heads are"), render.Plural(int(j.BeyondAnchor), "entry", "entries"))
-	}
-	for _, s := range j.Signers {
-		line("who      %s", s)
-	}
-	if j.OpenTurn != "" {
-		line("open     %s is not finished", j.OpenTurn)
-	}
-	for _, a := range j.OpenApprovals {
-		line("open     approval %s is undecided", a)
-	}
-	if j.Level > verdict.None {
-		for _, what := range j.NotProved {
-			line("not proved: %s", what)
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// scope says what the level covers.
-func (j judgment) scope() string {
-	if j.Level == verdict.None {
-		return j.Level.String()
-	}
-	text := fmt.Sprintf("%s, through entry %d, by %s", j.Level, j.Through.Seq, j.Through.At)
-	if len(j.Witnesses) > 0 {
-		text += ", cosigned by " + strings.Join(j.Witnesses, ", ")
-	}
-	return text
-}
-
-// json prints the verdict as JSON.
-func (j judgment) json(w io.Writer, _ render.Style) error {
-	out := struct {
-		*verdict.Verdict
-		Error string `json:"error,omitempty"` // why it was not read to its end
-	}{Verdict: j.Verdict}
-	if j.err != nil {
-		out.Error = j.err.Error()
-	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(out)
 }

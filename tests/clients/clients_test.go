@@ -33,6 +33,28 @@ func TestTheClientOfAGUIUsesSessions(t *testing.T) { run(t, "ag-ui.mjs", "") }
 
 func TestClientsOfMCPUseSessions(t *testing.T) { run(t, "mcp.mjs", "") }
 
+const writes = `
+replies:
+  - text: "I will write it."
+    chunk: 3
+    calls: [{name: fs_write_file, input: {path: a.txt, content: "hello\n"}}]
+  - {text: "You said {{.Prompt}}.", repeat: true}
+`
+
+func TestAClientOfACPUsesSessions(t *testing.T) {
+	t.Parallel()
+	bin, err := clitest.Build(t.Context(), "./cmd/turnlog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "script.yaml")
+	if err := os.WriteFile(file, []byte(writes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clitest.Follow(t, nil, "acpx.mjs", filepath.Join(bin, "turnlog"), file, dir)
+}
+
 // run runs a program of a client against two gateways, of which the first stops in the middle. The tool of
 // its agent runs until a file is there, which the program makes.
 func run(t *testing.T, program, path string) {

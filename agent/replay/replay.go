@@ -1,9 +1,11 @@
 // Package replay runs a journal again, with the results that it records: what would have happened with another model,
 // prompt or set of tools.
 //
-// The one idea: a call is the same if its tool and its canonical arguments are. It gets the recorded result and the recorded
-// decisions, so nothing runs twice, and the session goes as it went until its model answers otherwise. Without another
-// model the recorded replies answer, and an unchanged session and its replay do not differ.
+// The one idea: everything that came from outside is recorded, so the core can decide every command again, with its recorded
+// reply, result, decision of a person or of a hook, cancel, compaction or verdict. Nothing runs for that, and the same events
+// follow, unless this release of the core decides otherwise. Another model is asked for each recorded reply. From its first
+// other reply on the session is another one: it goes on in this process, its calls get the recorded results and decisions of
+// the same calls (the same tool and canonical arguments), and each of its turns the recorded input.
 //
 // A replay is a session in memory. Nothing of the journal's deployment is needed or changed.
 package replay
@@ -11,39 +13,30 @@ package replay
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
 	"slices"
 
 	"github.com/turnlog/turnlog/agent"
 	"github.com/turnlog/turnlog/audit/compare"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
-	"github.com/turnlog/turnlog/model/record"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Errors of Run.
-var (
-	// ErrTask is returned for a journal with a task, whose verifier is not recorded. Replay it up to there, or fork it.
-	ErrTask = errors.New("a task cannot be replayed")
-
-	// ErrNoSession is returned for an entry at which there is no session to replay, or none left. Name another entry.
-	ErrNoSession = errors.New("there is no session to replay")
-)
+// ErrNoSession is returned for an entry at which there is no session to replay, or none left. Name another entry.
+var ErrNoSession = errors.New("there is no session to replay")
 
 // Config says what is different about a replay. The zero Config changes nothing.
 type Config struct {
 	Model  model.Model   // nil: the recorded replies
-	System string        // the system prompt; "": the recorded one
+	System string        // the system prompt, which Model gets; "": the recorded one
 	Tools  []tool.Source // describe the tools to the model, and run calls that are not recorded if Live
-	From   uint64        // the entry after which the replay begins; 0: all of the journal
+	From   uint64        // the entry after which the model is asked; 0: from the beginning
 	Stop   bool          // end after the first turn that differs; false: continue with the journal's next input
 
 	// Live has calls run that are not recorded, which otherwise fail. Those that do more than read need an approval.
@@ -59,21 +52,32 @@ type Result struct {
 	Live     int64            `json:"live"`     // calls that ran
 	Missing  int64            `json:"missing"`  // calls that failed because they are not recorded
 
-	// Unrepeated names what the journal has and no replay repeats, such as cancels: from there on, it differs.
+	// Otherwise are the entries from which other events follow now, although the same happened: an earlier release wrote them.
+	Otherwise []uint64 `json:"otherwise,omitempty"`
+	// Unrepeated names what the journal has after the first other reply and no replay repeats there, such as cancels.
 	Unrepeated []string `json:"unrepeated,omitempty"`
 }
 
 // errUndecided ends a replay where the journal waits for a decision.
 var errUndecided = errors.New("the journal ends before a decision")
 
-// ID is the session of a replay.
-const ID content.SessionID = "replay"
+// ErrNoModel is returned for another prompt without a model: recorded replies do not depend on it.
+var ErrNoModel = errors.New("another prompt needs a model: recorded replies do not depend on it")
+
+// id is the session of a replay.
+const id content.SessionID = "replay"
 
 // Run replays the journal of a session. It returns an error if the journal cannot be replayed, not if the replay differs.
 func Run(ctx context.Context, records []journal.Record, cfg Config) (*Result, error) {
+	if cfg.System != "" && cfg.Model == nil {
+		return nil, ErrNoModel
+	}
 	r := &replay{cfg: cfg, records: records, tape: newTape(cfg), journal: journal.NewMemory()}
-	if err := r.read(); err != nil {
+	if err := r.repeat(ctx); err != nil {
 		return nil, err
+	}
+	if r.differs == len(records) || r.state.Task != nil { // a verifier says nothing about other work
+		return r.result(ctx, 0)
 	}
 	s, err := r.start(ctx)
 	if err != nil {
@@ -95,13 +99,6 @@ func Run(ctx context.Context, records []journal.Record, cfg Config) (*Result, er
 			return out, err
 		}
 	}
-	if s.OpenTurn() != "" { // as in the journal, whose queued input nothing has accepted
-		for _, in := range r.queued {
-			if err := s.Send(ctx, session.Queue, in...); err != nil {
-				return nil, err
-			}
-		}
-	}
 	return r.result(ctx, 0)
 }
 
@@ -109,21 +106,22 @@ func Run(ctx context.Context, records []journal.Record, cfg Config) (*Result, er
 type replay struct {
 	cfg     Config
 	records []journal.Record
-	origin  engine.Replica // as it was after cfg.From, or when it opened
-	opened  int            // the index of the record after that
-	waiting []content.Item // input that the origin is about to answer
-	turns   []turn
-	queued  [][]content.Item // input that the journal's end has not accepted
 	tape    *tape
 	journal *journal.Memory // of the replay
+	state   *loop.State     // likewise, up to the first other reply
+	head    journal.Head    // likewise
+	differs int             // the index of the record in whose place another reply came; len(records): of none
+	turns   []turn          // from there on
 
+	recorded   int64
+	otherwise  []uint64
 	unrepeated []string
 }
 
 // turn is a turn of the journal.
 type turn struct {
 	inputs []input
-	open   bool   // a round of it goes on when the replay begins
+	open   bool   // it is open when the replay gets to it, or opens by itself
 	ends   uint64 // the entry; 0: it does not end
 }
 
@@ -142,88 +140,46 @@ func (r *replay) all(yield func(journal.Record, error) bool) {
 	}
 }
 
-// read folds the journal up to where the replay begins, and collects what happened after that.
-func (r *replay) read() (err error) {
-	defer func() {
-		if p := recover(); p != nil { // no host wrote it
-			err = fmt.Errorf("the journal cannot be folded; \"observer verify\" says why: %v", p)
-		}
-	}()
-	if len(r.records) == 0 {
-		return ErrNoSession
+// follow reads what happened after the first other reply: the turns, their inputs, and what no replay repeats.
+func (r *replay) follow() {
+	open, rounds, queued := true, 0, 0
+	for _, q := range r.state.Queue { // the replay has it, too
+		queued += len(q.Items)
 	}
-	id, from := r.records[0].Entry.Session, r.cfg.From
-	for _, rec := range r.records {
-		if from == 0 && slices.Contains(rec.Entry.Kinds(), events.KindRunStarted) {
-			from = rec.Seq
-		}
-	}
-	end, err := engine.FoldTo(id, r.all, math.MaxUint64)
-	if err == nil {
-		r.origin, err = engine.FoldTo(id, r.all, from)
-	}
-	switch {
-	case err != nil:
-		return err
-	case !r.origin.State.Opened || r.origin.State.Deleted != nil || r.origin.Head.Seq < from:
-		return fmt.Errorf("%w at entry %d", ErrNoSession, from)
-	}
-	for _, q := range end.State.Queue {
-		r.queued = append(r.queued, q.Items)
-	}
-	if r.origin.State.Turn != nil {
-		r.turns = []turn{{open: true}}
-		if r.waiting = session.ForkInput(r.origin.State); len(r.waiting) > 0 {
-			r.turns[0] = turn{inputs: []input{{items: r.waiting}}}
-		}
-	}
-	return r.follow(from)
-}
-
-// follow reads the entries after one: all of them for the recorded calls, and the later ones for the turns.
-func (r *replay) follow(from uint64) error {
-	open, rounds := r.origin.State.Turn != nil, 0
-	for i, rec := range r.records {
-		if rec.Seq <= from {
-			r.opened = i + 1
-		}
+	r.turns = []turn{{open: true}}
+	for _, rec := range r.records[r.differs:] {
 		for _, ev := range rec.Entry.Events {
-			r.tape.add(ev)
-			if rec.Seq <= from {
-				continue
-			}
 			if what := unrepeated(ev); what != "" && !slices.Contains(r.unrepeated, what) {
 				r.unrepeated = append(r.unrepeated, what)
 			}
 			switch ev := ev.(type) { //nolint:gochecksumtype // the others follow from these
+			case events.TaskStarted:
+				return
 			case events.InputAccepted:
-				switch {
-				case ev.Origin == events.FromTask:
-					return fmt.Errorf("entry %d: %w", rec.Seq, ErrTask)
-				case ev.Origin != events.FromHost && ev.Origin != events.FromParent:
-					continue // it follows from what happens
-				case !open:
-					r.turns = append(r.turns, turn{})
-					rounds = 0
+				if !open {
+					r.turns = append(r.turns, turn{open: true})
+					open, rounds = true, 0
 				}
-				t := &r.turns[len(r.turns)-1]
-				t.inputs = append(t.inputs, input{items: content.Stripped(ev.Items), after: rounds})
-			case events.TurnStarted:
-				open = true
+				if ev.Origin != events.FromHost && ev.Origin != events.FromParent {
+					continue // it follows from what happens
+				}
+				n := min(queued, len(ev.Items))
+				queued -= n
+				if items := content.Stripped(ev.Items[n:]); len(items) > 0 {
+					t := &r.turns[len(r.turns)-1]
+					t.inputs = append(t.inputs, input{items: items, after: rounds})
+				}
 			case events.RoundFinished:
 				rounds++
 			case events.TurnFinished:
 				open = false
-				if n := len(r.turns); n > 0 {
-					r.turns[n-1].ends = rec.Seq
-				}
+				r.turns[len(r.turns)-1].ends = rec.Seq
 			}
 		}
 	}
-	return nil
 }
 
-// unrepeated says what an event is that no replay repeats, or "".
+// unrepeated says what an event is that no replay repeats after another reply, or "".
 func unrepeated(ev events.Event) string {
 	switch ev := ev.(type) { //nolint:gochecksumtype // the others are repeated, or follow
 	case events.CancelRequested:
@@ -245,42 +201,28 @@ func unrepeated(ev events.Event) string {
 		if ev.Outcome == events.Expired {
 			return "approvals that expire"
 		}
+	case events.TaskStarted, events.VerifyStarted:
+		return "tasks"
 	}
 	return ""
 }
 
-// start starts the replay's session.
+// start starts the session that goes on after the other reply.
 func (r *replay) start(ctx context.Context) (*session.Session, error) {
-	m := r.cfg.Model
-	if m == nil {
-		data, err := record.FromJournal(r.all, record.Config{})
-		if err == nil {
-			m, err = record.Parse("replay", data, record.Config{})
-		}
-		if err != nil {
-			return nil, fmt.Errorf("the recorded replies: %w", err)
-		}
-	}
-	snap := session.SnapshotOf(r.origin.State, events.Hash{})
-	snap.Hash, snap.PendingInput, snap.Calls = r.origin.Head.Hash, nil, nil // a call that was running gets its recorded result
-	snap.Transcript = snap.Transcript[:len(snap.Transcript)-len(r.waiting)]
-	if r.cfg.System != "" {
-		for len(snap.Transcript) > 0 && snap.Transcript[0].Kind == content.System {
-			snap.Transcript = snap.Transcript[1:]
-		}
-		snap.Transcript = slices.Concat([]content.Item{content.SystemText(r.cfg.System)}, snap.Transcript)
-	}
-	c := r.origin.State.Config
+	c := r.state.Config
 	a, err := agent.New(agent.Config{
-		Model: m, Tools: append(slices.Clip(r.cfg.Tools), r.tape.source()), Offered: c.Tools, Policy: permission.AllowAll(), Permissions: r.tape,
+		Model: r.cfg.Model, Tools: r.sources(), Offered: c.Tools, Policy: permission.AllowAll(), Permissions: r.tape,
 		Durable: r.tape, Approver: r.cfg.Approver, Journal: r.journal, OnToolError: onError(c), Output: c.Output, Cache: c.Cache,
 		Limits: c.Limits, SessionLimits: c.SessionLimits,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return a.Start(ctx, agent.SessionConfig{ID: ID, Resume: &snap})
+	return a.Start(ctx, agent.SessionConfig{ID: id})
 }
+
+// sources describe the tools to the model.
+func (r *replay) sources() []tool.Source { return append(slices.Clip(r.cfg.Tools), r.tape.source()) }
 
 func onError(c events.Config) agent.ToolErrorPolicy {
 	if c.FailRun {
@@ -289,12 +231,16 @@ func onError(c events.Config) agent.ToolErrorPolicy {
 	return agent.ReportToModel
 }
 
-// turn replays one turn: its inputs at the rounds at which it accepted them, and its decisions.
+// turn replays one turn: its inputs at the rounds at which it accepted them, and its decisions. Input for rounds that the
+// replay does not have is the next turn's.
 func (r *replay) turn(ctx context.Context, s *session.Session, t turn) error {
 	rounds := 0
 	var running *session.Turn
-	submit := func() error {
-		for len(t.inputs) > 0 && t.inputs[0].after <= rounds {
+	if s.OpenTurn() != "" || t.open && len(t.inputs) == 0 {
+		running = s.Open()
+	}
+	for {
+		for len(t.inputs) > 0 && (t.inputs[0].after <= rounds || running == nil) {
 			in, err := s.Submit(ctx, session.Input{Items: t.inputs[0].items})
 			if err != nil {
 				return err
@@ -305,14 +251,8 @@ func (r *replay) turn(ctx context.Context, s *session.Session, t turn) error {
 				in.Close()
 			}
 		}
-		return nil
-	}
-	if t.open {
-		running = s.Open()
-	}
-	for {
-		if err := submit(); err != nil || running == nil {
-			return err
+		if running == nil {
+			return nil
 		}
 		step, err := running.Next(ctx)
 		if ctx.Err() != nil {
@@ -326,12 +266,12 @@ func (r *replay) turn(ctx context.Context, s *session.Session, t turn) error {
 		case *session.AfterToolResult:
 			rounds++
 		case *session.Finished:
-			return nil
+			running = nil
 		case nil:
-			if err != nil && s.OpenTurn() == "" { // the turn ended with it, which the comparison shows
-				return nil
+			if err != nil && s.OpenTurn() != "" {
+				return err
 			}
-			return err
+			running = nil // the turn ended with the error, which the comparison shows
 		}
 	}
 }
@@ -354,49 +294,23 @@ func (r *replay) decide(ctx context.Context, s *session.Session, a events.Approv
 	return s.ResolveApproval(ctx, d)
 }
 
-// again counts the events before the beginning of the replay that it repeats: input that is about to be answered, and
-// decisions about calls that have not run.
-func (r *replay) again() map[events.Kind]int {
-	st, n := r.origin.State, map[events.Kind]int{}
-	if len(st.Queue) > 0 || len(r.waiting) > 0 {
-		n[events.KindInputQueued] = 1
-	}
-	if t := st.Turn; t != nil {
-		for _, a := range t.Approvals {
-			if c, ok := st.Call(a.CallID); ok && c.Result == nil && a.Outcome != "" {
-				n[events.KindApprovalResolved]++
-			}
-		}
-	}
-	return n
-}
-
 // result compares the journal, up to an entry or all of it, with the replay so far.
 func (r *replay) result(ctx context.Context, to uint64) (*Result, error) {
 	var was, is compare.Reader
-	for i, rec := range r.records {
+	for _, rec := range r.records {
 		if to == 0 || rec.Seq <= to {
 			was.Add(rec)
 		}
-		if i < r.opened { // the replay has this history, too
-			is.Add(rec)
-		}
 	}
-	out := &Result{Recorded: r.tape.recorded.Load(), Live: r.tape.ran.Load(), Missing: r.tape.missing.Load(), Unrepeated: r.unrepeated}
-	again := r.again()
-	for rec, err := range r.journal.Read(ctx, ID, 0) {
+	out := &Result{
+		Recorded: r.recorded + r.tape.recorded.Load(), Live: r.tape.ran.Load(), Missing: r.tape.missing.Load(),
+		Otherwise: r.otherwise, Unrepeated: r.unrepeated,
+	}
+	for rec, err := range r.journal.Read(ctx, id, 0) {
 		if err != nil {
 			return nil, err
 		}
 		out.Records = append(out.Records, rec)
-		if slices.Contains(rec.Entry.Kinds(), events.KindRunStarted) {
-			continue
-		}
-		rec.Entry.Events = slices.DeleteFunc(slices.Clone(rec.Entry.Events), func(ev events.Event) bool {
-			k := events.KindOf(ev)
-			again[k]--
-			return again[k] >= 0
-		})
 		is.Add(rec)
 	}
 	out.Diff = compare.Between(&was, &is)

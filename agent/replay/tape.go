@@ -35,6 +35,7 @@ type same struct {
 // call is a call of the journal.
 type call struct {
 	name      string
+	input     []byte
 	asked     []events.Approval
 	decisions []events.ApprovalResolved
 	result    *content.ToolResult // nil: the journal ends before
@@ -71,7 +72,7 @@ func (t *tape) add(ev events.Event) {
 	}
 	switch ev := ev.(type) { //nolint:gochecksumtype // the others are about no call, or say how it ran
 	case events.ToolCallRequested:
-		c := &call{name: ev.Call.Name}
+		c := &call{name: ev.Call.Name, input: ev.Call.Input}
 		t.calls[ev.Call.ID] = c
 		t.put(c.name, ev.Call.Input, c)
 	case events.ApprovalRequired:
@@ -81,12 +82,25 @@ func (t *tape) add(ev events.Event) {
 		c := of(ev.Call)
 		c.decisions = append(c.decisions, ev)
 		if len(ev.Input) > 0 {
-			ran := &call{name: c.name, patched: true}
+			ran := &call{name: c.name, input: ev.Input, patched: true}
 			t.calls[ev.Call] = ran // its result is the next
 			t.put(c.name, ev.Input, ran)
 		}
 	case events.ToolResultReceived:
 		of(ev.Result.CallID).result = &ev.Result // the last one: that of a call in the background follows its placeholder
+	}
+}
+
+// passed counts an event of the replay that the journal has, too: what was asked and what came of it is not the answer to a
+// later call.
+func (t *tape) passed(ev events.Event) {
+	switch ev := ev.(type) { //nolint:gochecksumtype // the others are about no call, or say how it ran
+	case events.ToolCallRequested:
+		t.next(ev.Call.Name, ev.Call.Input, func(s *same) *int { return &s.judged })
+	case events.ToolResultReceived:
+		if c := t.calls[ev.Result.CallID]; c != nil && !ev.Late {
+			t.next(c.name, c.input, func(s *same) *int { return &s.ended })
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/turnlog/turnlog/agent/replay"
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/turnlogtest"
@@ -111,6 +112,9 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 	if bad := c.Verdict().Faults; len(bad) > 0 {
 		t.Errorf("audit: %v", bad)
 	}
+	if !crash || len(records)%4 == 0 { // a part of these shows as much
+		checkReplay(t, records)
+	}
 	checkEvents(t, sc, records, crash)
 	checkRan(t, sc, w.ran(), crash)
 	if asked := w.heard(); !crash && sc.Asked != nil && !cmp.Equal(sc.Asked, asked) {
@@ -124,6 +128,19 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 		p.forked(sc.name+" in "+sh.name, records)
 	}
 	return records
+}
+
+// checkReplay runs the session again, which must lead to the same events.
+func checkReplay(t *testing.T, records []journal.Record) {
+	t.Helper()
+	out, err := replay.Run(t.Context(), records, replay.Config{})
+	if err != nil {
+		t.Errorf("replay: %v", err)
+		return
+	}
+	if !out.Diff.Same || len(out.Otherwise) > 0 {
+		t.Errorf("the replay differs: %+v, entries %v", out.Diff.Changes, out.Otherwise)
+	}
 }
 
 // checkEvents compares the journal with the scenario. After a crash, calls may be lost and events

@@ -134,8 +134,12 @@ func (f *Session) Replay(a *app.App) (m model.Model, system string, err error) {
 			models, folder = []string{d.ModelName()}, filepath.Dir(f.Agent)
 		}
 	}
-	if len(models) == 0 {
-		return nil, system, nil
+	switch {
+	case len(models) > 0:
+	case system != "":
+		return nil, "", cli.Usage("another prompt needs a model, since recorded replies do not depend on it: give --model")
+	default:
+		return nil, "", nil
 	}
 	chosen, err := chooseModel(a, models, folder, true)
 	if err != nil {

@@ -27,9 +27,13 @@ func Replay(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay SESSION",
 		Short: "Run a session again, and show what is different",
-		Long: `Runs a session, or an exported file (an argument with a dot or a slash), again in this process: its input, with
-its recorded replies or with another model or prompt. Calls that the session made get their recorded results and
-decisions: they are the same if the tool and the arguments are. So nothing runs, and nothing is asked.
+		Long: `Runs a session, or an exported file (an argument with a dot or a slash), again in this process, with everything that
+came from outside: input, replies, results, decisions of people and hooks, cancels, compaction. Nothing runs, and nothing is
+asked. The same events follow, unless this release decides otherwise than the one that wrote the journal.
+
+With another model, it is asked wherever the journal has a reply. From its first other reply on, the session goes on in this
+process: calls that the session made get their recorded results and decisions (they are the same if the tool and the
+arguments are), and later turns their recorded input.
 
 A call that is not recorded fails, and its model sees the error. With --live it runs, with the tools of --tools, --mcp
 and --tool-manifest, as in "turnlog run"; one that does more than read needs --yes, too. Give these flags also
@@ -39,8 +43,8 @@ without --live if another model has to know what the tools are for: a journal do
 those of the session do.
 
 It prints the differences between the session and the replay, as "turnlog diff" does, and on stderr how many calls
-were recorded, live and missing. --export writes the replay's own journal. What no replay repeats, such as cancels,
-hooks and compaction, is named.`,
+were recorded, live and missing. --export writes the replay's own journal. Cancels, decisions of hooks and compaction
+are not repeated after another reply, and are named. A session whose task is open ends there.`,
 		Example: `  turnlog replay plan-7
   turnlog replay plan-7 --model anthropic:claude-sonnet-5-5 --tools fs --root ./site
   turnlog replay plan-7 --agent agents/planner.yaml --tools fs -o side
@@ -51,7 +55,7 @@ hooks and compaction, is named.`,
 	r := a.RemoteClient(cmd)
 	f.session.RegisterReplay(cmd)
 	fs := cmd.Flags()
-	fs.Uint64Var(&f.cfg.From, "from", 0, "`entry` after which the replay begins; 0: the beginning")
+	fs.Uint64Var(&f.cfg.From, "from", 0, "`entry` after which the model is asked; 0: from the beginning")
 	fs.BoolVar(&f.cfg.Live, "live", false, "run calls that are not recorded")
 	fs.BoolVar(&f.yes, "yes", false, "with --live, approve everything")
 	divergence := cli.NewChoice("continue", "stop")
@@ -160,8 +164,11 @@ func (f *replayFlags) write(out *replay.Result) error {
 
 func (f *replayFlags) print(w io.Writer, style render.Style, out *replay.Result, output string, width int) error {
 	_, err := fmt.Fprintf(f.app.Err, "%s with recorded results, %d live, %d missing\n", render.Plural(int(out.Recorded), "call", "calls"), out.Live, out.Missing)
+	if n := len(out.Otherwise); n > 0 {
+		f.app.Hint("this release decides otherwise than the one that wrote the journal: %s, first entry %d", render.Plural(n, "entry", "entries"), out.Otherwise[0])
+	}
 	if len(out.Unrepeated) > 0 {
-		f.app.Hint("a replay does not repeat: %s", strings.Join(out.Unrepeated, ", "))
+		f.app.Hint("not repeated after another reply: %s", strings.Join(out.Unrepeated, ", "))
 	}
 	switch {
 	case err != nil:

@@ -1,0 +1,209 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/policy/permission"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// repeat decides the commands of the journal again, up to the first reply that the model gives otherwise.
+func (r *replay) repeat(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // no host wrote it
+			err = fmt.Errorf("the journal cannot be folded; \"observer verify\" says why: %v", p)
+		}
+	}()
+	if err := r.check(); err != nil {
+		return err
+	}
+	r.state = loop.New(r.records[0].Entry.Session)
+	for i, rec := range r.records {
+		if other, err := r.asked(ctx, rec); err != nil || other != nil {
+			if err == nil {
+				r.differs = i
+				err = r.goOn(ctx, rec, other)
+			}
+			return err
+		}
+		env := r.changed(causeOf(r.state, rec.Entry))
+		evs, err := loop.Decide(r.state, env)
+		if err != nil || len(evs) == 0 {
+			evs = rec.Entry.Events
+		}
+		if err != nil || r.cfg.System == "" && !bytes.Equal(shown(evs), shown(rec.Entry.Events)) {
+			r.otherwise = append(r.otherwise, rec.Seq)
+		}
+		if err := r.append(ctx, rec.Entry, evs); err != nil {
+			return err
+		}
+	}
+	r.differs = len(r.records)
+	return nil
+}
+
+// check reports whether there is something to replay, and gives the tape what is recorded.
+func (r *replay) check() error {
+	if len(r.records) == 0 {
+		return ErrNoSession
+	}
+	of := r.records[0].Entry.Session
+	end, err := engine.FoldTo(of, r.all, math.MaxUint64)
+	if err != nil {
+		return err
+	}
+	begins := end
+	if r.cfg.From > 0 {
+		if begins, err = engine.FoldTo(of, r.all, r.cfg.From); err != nil {
+			return err
+		}
+	}
+	if !begins.State.Opened || end.State.Deleted != nil || begins.Head.Seq < r.cfg.From {
+		return fmt.Errorf("%w at entry %d", ErrNoSession, max(r.cfg.From, 1))
+	}
+	for _, rec := range r.records {
+		for _, ev := range rec.Entry.Events {
+			r.tape.add(ev)
+		}
+	}
+	return nil
+}
+
+// append writes an entry of the replay.
+func (r *replay) append(ctx context.Context, of events.Entry, evs []events.Event) (err error) {
+	e := events.Entry{Session: id, Cause: of.Cause, At: of.At, Epoch: of.Epoch, Cursors: of.Cursors, Events: evs}
+	if r.head, err = r.journal.Append(ctx, r.head, e); err != nil {
+		return err
+	}
+	e.Session, e.Seq = of.Session, r.head.Seq // what is decided depends on it
+	r.state.Fold(e)
+	for _, ev := range evs {
+		if e, ok := ev.(events.ToolResultReceived); ok && !e.Late && r.head.Seq > r.cfg.From && (e.Attempt > 0 || e.Result.Status == content.StatusError) {
+			r.recorded++ // it ran, or its check failed
+		}
+		r.tape.passed(ev)
+	}
+	return nil
+}
+
+// changed gives the session the other system prompt.
+func (r *replay) changed(env commands.Envelope) commands.Envelope {
+	if r.cfg.System == "" {
+		return env
+	}
+	switch c := env.Command.(type) { //nolint:gochecksumtype // no other has the prompt
+	case commands.OpenSession:
+		c.Transcript = r.prompted(c.Transcript)
+		env.Command = c
+	case commands.ReportMutation:
+		if c.Finished.Dirty {
+			c.Finished.Replacement = r.prompted(c.Finished.Replacement)
+			env.Command = c
+		}
+	}
+	return env
+}
+
+func (r *replay) prompted(items []content.Item) []content.Item {
+	for len(items) > 0 && items[0].Kind == content.System {
+		items = items[1:]
+	}
+	return slices.Concat([]content.Item{content.SystemText(r.cfg.System)}, items)
+}
+
+// asked asks the model, if there is another one, where a record has a reply or a failure. It returns the report of what came
+// if that is something else, or nil.
+func (r *replay) asked(ctx context.Context, rec journal.Record) (commands.Command, error) {
+	if r.cfg.Model == nil || rec.Seq <= r.cfg.From {
+		return nil, nil
+	}
+	var was *events.ReplyRecorded
+	switch e := rec.Entry.Events[0].(type) { //nolint:gochecksumtype // the others are no end of a call that the model made
+	case events.ReplyRecorded:
+		if e.Interrupted {
+			return nil, nil
+		}
+		was = &e
+	case events.ModelCallFailed:
+	default:
+		return nil, nil
+	}
+	owed := loop.Pending(r.state)
+	i := slices.IndexFunc(owed, func(e loop.Effect) bool { _, ok := e.(loop.CallModel); return ok })
+	if i < 0 {
+		return nil, nil
+	}
+	catalog, err := engine.NewCatalog(ctx, r.sources(), tool.FirstWins, r.state.Config.Tools, false)
+	if err != nil {
+		return nil, err
+	}
+	call, _ := owed[i].(loop.CallModel)
+	call.Rules = loop.Rules{} // the tape has what was asked
+	s := engine.Session{Replica: engine.Replica{State: r.state, Head: r.head}, Catalog: catalog}
+	got := engine.NewRunner(engine.Config{Permissions: r.tape}).CallModel(ctx, call, r.cfg.Model, s.View(owed), func(events.Event) {})
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	reply, replied := got.(commands.ReportReply)
+	if was == nil && !replied || was != nil && replied && said(was.Items) == said(reply.Items) {
+		return nil, nil
+	}
+	return got, nil
+}
+
+// said is what a reply says and calls, as it is compared.
+func said(items []content.Item) string {
+	var b strings.Builder
+	for _, it := range items {
+		fmt.Fprintln(&b, it.Text())
+		for _, c := range it.Calls() {
+			fmt.Fprintln(&b, keyOf(c.Name, c.Input))
+		}
+	}
+	return b.String()
+}
+
+// goOn has the session go on with the other reply, in place of a record. Calls in the background that run by then get their
+// results now, since nothing else says when.
+func (r *replay) goOn(ctx context.Context, rec journal.Record, other commands.Command) error {
+	allow := permission.AllowAll().For(events.Subject{})
+	e := rec.Entry
+	e.Cursors = nil
+	if err := r.decided(ctx, e, commands.Envelope{Command: other, Policy: &allow}); err != nil {
+		return err
+	}
+	for _, c := range slices.Clone(r.state.Background) {
+		was := r.tape.calls[c.ID]
+		if !c.Running() || was == nil || was.result == nil {
+			continue
+		}
+		e.Cause = "result/" + string(c.Place)
+		report := commands.ReportResult{Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Outcome: tool.Result{Result: *was.result}}
+		if err := r.decided(ctx, e, commands.Envelope{Command: report}); err != nil {
+			return err
+		}
+	}
+	r.follow()
+	return nil
+}
+
+// decided decides a command of the replay's own, which comes at the time of an entry.
+func (r *replay) decided(ctx context.Context, of events.Entry, env commands.Envelope) error {
+	env.ID, env.Session, env.At = of.Cause, of.Session, of.At
+	evs, err := loop.Decide(r.state, env)
+	if err != nil || len(evs) == 0 {
+		return err
+	}
+	return r.append(ctx, of, evs)
+}

@@ -13,6 +13,7 @@
 //	go run ./examples/custom-tool-worker  a tool of your own, in an agent and on a worker of a deployment
 //	go run ./examples/executable-tool     a program as a tool, by a manifest
 //	go run ./examples/replay-in-a-test    a recorded session as a test
+//	go run ./examples/slack               approvals with the buttons of a Slack message, by a webhook and the gateway
 //	go run ./examples/mcp                 the tools of an MCP server, one of them denied
 //
 // The folder evals has no program, but a suite for "turnlog eval": see docs/evals.md.

@@ -290,9 +290,9 @@ func TestAFullStoreIsReported(t *testing.T) {
 // The account has room for little more than the cell.
 func TestALimitOfTheAccountIsReportedBeforeItIsReached(t *testing.T) {
 	t.Parallel()
-	p := serverWith(t, "accounts { LIMITED { %s, jetstream { max_file: 32MB, max_streams: 23, max_consumers: 100 } } }").provisioned()
+	p := serverWith(t, "accounts { LIMITED { %s, jetstream { max_file: 32MB, max_streams: 24, max_consumers: 100 } } }").provisioned()
 	f := p.look("--profile", "dev").expect(t, "warning account-limit streams", noNodes)["account-limit"]
-	if !strings.Contains(f.What, "of its 23 streams") {
+	if !strings.Contains(f.What, "of its 24 streams") {
 		t.Errorf("finding %+v", f)
 	}
 	p.api("STREAM.CREATE.FILL", `{"name":"FILL","subjects":["fill"],"storage":"file"}`)

@@ -244,7 +244,7 @@ func (v *Verdict) notProved() (out []string) {
 	return append(out, "truth of results, and the identity of models: they are recorded as they arrived")
 }
 
-// Exit returns the exit code of a verifier that required a level.
+// Exit returns the exit code of a verifier that required a level. Only a verifier with keys reaches signed.
 func (v *Verdict) Exit(required Level) int {
 	for _, f := range v.Faults {
 		if f.Kind.Judged() {
@@ -256,7 +256,7 @@ func (v *Verdict) Exit(required Level) int {
 		return ExitUnjudged
 	case v.State != "":
 		return ExitGone
-	case v.Level < required:
+	case v.Level < required, required == Signed && !v.Keys: // higher levels pass signed over without keys
 		return ExitBelow
 	}
 	return ExitReached

@@ -100,6 +100,25 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+func TestOnlyAVerifierWithKeysReachesSigned(t *testing.T) {
+	t.Parallel()
+	for _, keys := range []bool{false, true} {
+		v := whole()
+		if v.Keys = keys; keys {
+			v.Prove(proof(verdict.Signed, 10))
+		}
+		v.Prove(proof(verdict.Witnessed, 9, "w"))
+		v.Settle()
+		want := map[bool]int{false: verdict.ExitBelow, true: verdict.ExitReached}[keys]
+		if got := v.Exit(verdict.Signed); v.Level != verdict.Witnessed || got != want {
+			t.Errorf("keys %t: level %s, exit code %d, want %d", keys, v.Level, got, want)
+		}
+		if got := v.Exit(verdict.Witnessed); got != verdict.ExitReached {
+			t.Errorf("keys %t: exit code %d for witnessed", keys, got)
+		}
+	}
+}
+
 func TestAVerdictIsJSON(t *testing.T) {
 	t.Parallel()
 	v := whole()

@@ -54,6 +54,8 @@ func (j judgment) outcome(v *verifier) error {
 		return j.err
 	case code == cli.CodeGone:
 		return &cli.ExitError{Code: code, Err: fmt.Errorf("%s %s", j.subject, j.gone())}
+	case code == cli.CodeBelow && j.Level >= v.require:
+		return &cli.ExitError{Code: code, Err: fmt.Errorf("%s: no fault, and the level is %s, but no signature was checked: give --keys-root", j.subject, j.Level)}
 	case code == cli.CodeBelow:
 		return &cli.ExitError{Code: code, Err: fmt.Errorf("%s: no fault, but the level is %s, not %s", j.subject, j.Level, v.require)}
 	case unanchored:

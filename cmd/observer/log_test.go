@@ -322,6 +322,10 @@ func TestProofsNameTheSessionsThatAreVerified(t *testing.T) {
 			t.Errorf("%s: verify = %d %q, want %d …%s…\n%s", row.name, code, errs, row.code, row.says, out)
 		}
 	}
+	code, out, errs := l.observe("verify", "s-42", "--proof", good, "--policy", l.policy, "--require", "signed")
+	if want := "session s-42: no fault, and the level is witnessed, but no signature was checked: give --keys-root"; code != cli.CodeBelow || !strings.Contains(errs, want) {
+		t.Errorf("signed without keys: verify = %d %q\n%s", code, errs, out)
+	}
 	for policy, doubted := range map[string]bool{l.policy: false, l.file("alone", []byte("log "+l.public+"\nquorum none\n")): true} {
 		code, out, errs := l.observe("verify", "s-42", "--proof", good, "--policy", policy, "--require", "anchored")
 		if code != 0 || strings.Contains(out, "not proved: witnesses: those who cosigned the proof of entry 7 do not suffice for the policy") != doubted {

@@ -59,6 +59,29 @@ type ReportReader struct {
 	fold   fold
 	report Report
 	turn   Turn
+
+	models distinct[string]
+	nodes  distinct[Host]
+	people distinct[Person] // of report.People
+}
+
+// distinct has each value once, in the order of first uses.
+type distinct[T comparable] struct {
+	all []T
+	at  map[T]int
+}
+
+// add returns the index of a value, which it adds if it is new.
+func (d *distinct[T]) add(one T) int {
+	i, known := d.at[one]
+	if !known {
+		if d.at == nil {
+			d.at = map[T]int{}
+		}
+		i = len(d.all)
+		d.at[one], d.all = i, append(d.all, one)
+	}
+	return i
 }
 
 // NewReportReader returns a reader for one journal.
@@ -87,6 +110,7 @@ func (r *ReportReader) Add(rec journal.Record) {
 func (r *ReportReader) Report() Report {
 	out := r.report
 	out.Session, out.Agent = r.fold.session, r.fold.agent
+	out.Models, out.Nodes = r.models.all, r.nodes.all
 	out.Acts, out.Denied = slices.Clone(out.Acts), slices.Clone(out.Denied)
 	if r.fold.open {
 		out.Turns = append(slices.Clone(out.Turns), r.turn)
@@ -120,16 +144,18 @@ func (r *ReportReader) note(ev any) {
 	out := &r.report
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
-		addOnce(&out.Nodes, r.fold.writer.Host)
+		if h := r.fold.writer.Host; h != (Host{}) {
+			r.nodes.add(h)
+		}
 		r.did(Person{User: ev.User, By: ev.RetriedBy}, "had the session tried again")
 	case events.RunStarted:
 		out.Opened = r.fold.at
-		addOnce(&out.Models, ev.Config.Model)
+		r.model(ev.Config.Model)
 		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "opened the session")
 	case events.ConfigChanged:
-		addOnce(&out.Models, ev.Config.Model)
+		r.model(ev.Config.Model)
 	case events.ModelSwitched:
-		addOnce(&out.Models, ev.Model)
+		r.model(ev.Model)
 		r.did(r.fold.owners.person(ev.User, ev.By, r.fold.sender), "chose another model")
 	case events.PolicyApplied:
 		out.Policies = append(out.Policies, *r.fold.policy)
@@ -206,13 +232,11 @@ func (r *ReportReader) did(who Person, what string) {
 	if who.User+who.By == "" {
 		return
 	}
-	all := &r.report.People
-	i := slices.IndexFunc(*all, func(p Participant) bool { return p.Person == who })
-	if i < 0 {
-		i = len(*all)
-		*all = append(*all, Participant{Person: who})
+	i := r.people.add(who)
+	if i == len(r.report.People) {
+		r.report.People = append(r.report.People, Participant{Person: who})
 	}
-	deeds := &(*all)[i].Deeds
+	deeds := &r.report.People[i].Deeds
 	j := slices.IndexFunc(*deeds, func(d Deed) bool { return d.What == what })
 	if j < 0 {
 		j = len(*deeds)
@@ -221,9 +245,8 @@ func (r *ReportReader) did(who Person, what string) {
 	(*deeds)[j].Times++
 }
 
-func addOnce[T comparable](all *[]T, one T) {
-	var none T
-	if one != none && !slices.Contains(*all, one) {
-		*all = append(*all, one)
+func (r *ReportReader) model(name string) {
+	if name != "" {
+		r.models.add(name)
 	}
 }

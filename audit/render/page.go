@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -170,10 +169,13 @@ func (p phrases) facts(r explain.Report, part bool) (out []line) {
 		out = append(out, line{"Hosts", phrase(strings.Join(hosts, ", "))})
 	}
 	var policies []string
+	seen := map[string]bool{}
 	for _, pol := range r.Policies {
-		if name := fmt.Sprintf("%s (%s)", pol.Name, short(pol.Digest)); !slices.Contains(policies, name) {
+		name := fmt.Sprintf("%s (%s)", pol.Name, short(pol.Digest))
+		if !seen[name] {
 			policies = append(policies, name)
 		}
+		seen[name] = true
 	}
 	add("Policies", policies)
 	least := phrase("")

@@ -220,11 +220,16 @@ func TitleOf(s *loop.State) string {
 		if it.Kind != content.User {
 			continue
 		}
-		title := []rune(strings.Join(strings.Fields(it.Text()), " "))
-		if len(title) > titleWidth {
-			title = append(title[:titleWidth-1], '…')
-		}
-		return string(title)
+		return Title(it.Text())
 	}
 	return ""
+}
+
+// Title returns the first words of a text.
+func Title(text string) string {
+	title := []rune(strings.Join(strings.Fields(text), " "))
+	if len(title) > titleWidth {
+		title = append(title[:titleWidth-1], '…')
+	}
+	return string(title)
 }

@@ -44,6 +44,7 @@ type Config struct {
 type Agent struct {
 	cfg  Config
 	conn *sdk.Connection // set before the first message is read
+	end  <-chan struct{} // of the connection, or of this program
 
 	mu      sync.Mutex
 	threads map[content.SessionID]*thread
@@ -51,13 +52,16 @@ type Agent struct {
 	running sync.WaitGroup // requests
 }
 
-// errGone is why work for an editor ends.
-var errGone = errors.New("the editor is gone")
+// Why work for an editor ends.
+var (
+	errGone   = errors.New("the editor is gone")
+	errClosed = errors.New("the editor has closed the session, or shows it again: its turn goes on")
+)
 
 // Serve serves an editor until it closes the connection, which is no error, or ctx ends.
 func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
-	a := &Agent{cfg: cfg, threads: map[content.SessionID]*thread{}}
 	life, end := context.WithCancelCause(ctx)
+	a := &Agent{cfg: cfg, end: life.Done(), threads: map[content.SessionID]*thread{}}
 	opened := make(chan struct{})
 	to := &writer{to: out}
 	a.conn = sdk.NewConnection(func(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
@@ -75,15 +79,17 @@ func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 	a.mu.Unlock()
 	a.running.Wait()
 	for _, t := range a.threads {
-		t.close(ctx)
+		t.close(ctx, errGone)
 	}
 	return context.Cause(ctx)
 }
 
-// gone reports whether the editor is.
+// gone reports whether the editor is, or this program ends.
 func (a *Agent) gone() bool {
 	select {
 	case <-a.conn.Done():
+		return true
+	case <-a.end:
 		return true
 	default:
 		return false
@@ -236,7 +242,7 @@ func (a *Agent) show(ctx context.Context, h *Host, s *session.Session, folder st
 	a.threads[s.ID()] = t
 	a.mu.Unlock()
 	if before != nil {
-		before.close(ctx)
+		before.close(ctx, errClosed)
 	}
 	t.start(ctx)
 	return t.await(ctx)
@@ -315,6 +321,6 @@ func (a *Agent) leave(ctx context.Context, r *sdk.CloseSessionRequest) (*sdk.Clo
 	a.mu.Lock()
 	delete(a.threads, t.id)
 	a.mu.Unlock()
-	t.close(ctx)
+	t.close(ctx, errClosed)
 	return &sdk.CloseSessionResponse{}, err
 }

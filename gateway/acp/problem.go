@@ -36,7 +36,7 @@ func problem(err error) *sdk.RequestError {
 	switch {
 	case errors.Is(err, session.ErrNoAnswer):
 		return &sdk.RequestError{Code: codeInternal, Message: err.Error() + ": start a driver-node; what was sent waits in the inbox"}
-	case errors.Is(err, context.Canceled), errors.Is(err, errGone):
+	case errors.Is(err, context.Canceled), errors.Is(err, errGone), errors.Is(err, errClosed):
 		return &sdk.RequestError{Code: codeCancelled, Message: err.Error()}
 	}
 	return &sdk.RequestError{Code: codeInternal, Message: err.Error()}

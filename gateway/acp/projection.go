@@ -4,10 +4,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	sdk "github.com/coder/acp-go-sdk"
 
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
@@ -19,6 +21,7 @@ type projection struct {
 	folder string
 
 	turns stream.Turns
+	named bool            // the session has a title
 	said  bool            // text or reasoning in this attempt
 	begun []content.Place // calls of this attempt
 }
@@ -64,7 +67,7 @@ func (p *projection) show(ev stream.Event, yield func(any)) {
 func (p *projection) step(s stream.Step, yield func(any)) {
 	switch e := s.(type) {
 	case stream.Heard:
-		yield(e)
+		p.hear(e, yield)
 	case stream.AttemptBegan:
 		p.said, p.begun = false, nil
 	case stream.Grown:
@@ -88,6 +91,15 @@ func (p *projection) step(s stream.Step, yield func(any)) {
 	case stream.Ended:
 		yield(turnEnd{p.turns.Turn(), e})
 	case stream.PartBegan, stream.PartPaused, stream.RoundBegan, stream.RoundEnded, stream.AttemptFailed, stream.Decided, stream.Joined, stream.Used:
+	}
+}
+
+// hear passes on input. The first of a user is the title of the session, as in lists.
+func (p *projection) hear(h stream.Heard, yield func(any)) {
+	yield(h)
+	if title := report.Title(h.Item.Text()); h.Item.Kind == content.User && !p.named && title != "" {
+		p.named = true
+		yield(sdk.SessionUpdate{SessionInfoUpdate: &sdk.SessionSessionInfoUpdate{Title: &title}})
 	}
 }
 
@@ -150,7 +162,7 @@ func (p *projection) progress(e events.ToolProgress, yield func(any)) {
 
 // answer completes an update with the result of a call. What changed is shown in place of what an editing tool says.
 func (p *projection) answer(u *sdk.SessionToolCallUpdate, tool, input string, r content.ToolResult) {
-	u.Status, u.RawOutput = new(sdk.ToolCallStatusCompleted), jsonOr(r.Text())
+	u.Status, u.RawOutput = new(sdk.ToolCallStatusCompleted), outputOf(r)
 	diffs := viewOf(tool, input, p.folder).diffs
 	switch {
 	case r.Status.IsError():
@@ -166,7 +178,7 @@ func (p *projection) before(items []content.Item, yield func(any)) {
 	for _, it := range items {
 		switch it.Kind {
 		case content.User:
-			yield(stream.Heard{Item: it})
+			p.hear(stream.Heard{Item: it}, yield)
 		case content.Assistant, content.Tool:
 			for _, part := range it.Parts {
 				p.earlier(part, calls, yield)
@@ -249,11 +261,28 @@ func blocksOf(parts []content.Part) (all []sdk.ContentBlock) {
 	return all
 }
 
+// contentOf returns what an editor can show of the output of a tool. Data beside a text is for programs: see outputOf.
 func contentOf(parts []content.Part) (all []sdk.ToolCallContent) {
+	is := func(k content.PartKind) func(content.Part) bool {
+		return func(p content.Part) bool { return p.Kind == k }
+	}
+	if slices.ContainsFunc(parts, is(content.TextKind)) {
+		parts = slices.DeleteFunc(slices.Clone(parts), is(content.StructuredKind))
+	}
 	for _, b := range blocksOf(parts) {
 		all = append(all, sdk.ToolContent(b))
 	}
 	return all
+}
+
+// outputOf returns the data of a result, or else its text.
+func outputOf(r content.ToolResult) any {
+	for _, p := range r.Output {
+		if p.Kind == content.StructuredKind {
+			return p.Data
+		}
+	}
+	return jsonOr(r.Text())
 }
 
 // jsonOr returns a text as JSON if it is, and else as a text.

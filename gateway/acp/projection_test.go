@@ -137,3 +137,24 @@ func TestToolsHaveTitlesPlacesAndDiffs(t *testing.T) {
 	}
 	golden.Check(t, *update, "testdata/views.txt", strings.Join(lines, "\n")+"\n")
 }
+
+// What a tool returns for programs is beside what people read.
+func TestAResultHasATextAndItsData(t *testing.T) {
+	t.Parallel()
+	both := content.NewResult("c1", "shell_exec", content.StatusOK, "hi\n")
+	both.Output = append(both.Output, content.StructuredPart([]byte(`{"exit_code":0}`)))
+	data := content.ToolResult{Output: both.Output[1:], Status: content.StatusOK}
+	for _, c := range []struct {
+		result content.ToolResult
+		want   string
+	}{
+		{both, `[{"content":{"text":"hi\n","type":"text"},"type":"content"}] {"exit_code":0}`},
+		{data, `[{"content":{"text":"` + "```json\\n{\\\"exit_code\\\":0}\\n```" + `","type":"text"},"type":"content"}] {"exit_code":0}`},
+		{content.NewResult("c1", "x", content.StatusOK, "[1]"), `[{"content":{"text":"[1]","type":"text"},"type":"content"}] [1]`},
+		{content.NewResult("c1", "x", content.StatusOK, "no JSON"), `[{"content":{"text":"no JSON","type":"text"},"type":"content"}] "no JSON"`},
+	} {
+		if got := golden.Line(t, contentOf(c.result.Output)) + " " + golden.Line(t, outputOf(c.result)); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}

@@ -72,8 +72,8 @@ func (t *thread) start(ctx context.Context) {
 }
 
 // close stops following the session, which goes on.
-func (t *thread) close(ctx context.Context) {
-	t.end(errGone)
+func (t *thread) close(ctx context.Context, why error) {
+	t.end(why)
 	<-t.ended
 	t.asking.Wait()
 	_ = t.session.Close(context.WithoutCancel(ctx)) // nothing is lost with it

@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -150,6 +151,58 @@ func TestACancelEndsTheTurn(t *testing.T) {
 		if ends := turnlogtest.Facts[events.TurnFinished](d, content.SessionID(id)); len(ends) != 2 {
 			t.Errorf("turns: %+v", ends)
 		}
+	}, turnlogtest.Tools(stamp(t)))
+}
+
+// The end of the program is no cancel. That of a request is one.
+func TestOnlyAnEditorCancels(t *testing.T) {
+	turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
+		e := connect(t, d, twice)
+		id := e.open()
+		over := e.prompt(id, "Go.")
+		<-e.asked
+		e.stop()
+		if got := <-over; got.err == nil {
+			t.Errorf("the turn ended with %q", got.StopReason)
+		}
+		if ends := turnlogtest.Facts[events.TurnFinished](d, content.SessionID(id)); len(ends) != 0 {
+			t.Fatalf("the end of the program ended the turn: %+v", ends)
+		}
+
+		e = connect(t, d, twice)
+		defer e.leave()
+		e.load(id)
+		<-e.asked
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = e.agent.Prompt(ctx, sdk.PromptRequest{SessionId: id, Prompt: []sdk.ContentBlock{sdk.TextBlock("Stop.")}})
+		}()
+		synctest.Wait()
+		cancel()
+		<-ended
+		if got := <-e.gone; got != "t1-r1-c1" {
+			t.Errorf("the question about %s ended", got)
+		}
+	}, turnlogtest.Tools(stamp(t)))
+}
+
+func TestASessionIsLoadedAgainInTheMiddleOfAPrompt(t *testing.T) {
+	turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
+		e := connect(t, d, once)
+		defer e.leave()
+		id := e.open()
+		over := e.prompt(id, "Stamp a.")
+		<-e.asked
+		e.load(id)
+		if got := <-over; code(got.err) != -32800 || !strings.Contains(got.err.Error(), "its turn goes on") {
+			t.Errorf("the prompt ended with %+v", got)
+		}
+		<-e.gone
+		<-e.asked
+		e.answers <- "allow_once"
+		expect(t, e.prompt(id, "Thanks."), sdk.StopReasonEndTurn)
 	}, turnlogtest.Tools(stamp(t)))
 }
 

@@ -28,7 +28,8 @@ type editor struct {
 	t     testing.TB
 	agent *sdk.ClientSideConnection
 	in    io.WriteCloser // of the agent
-	leave func()
+	leave func()         // as an editor that closes the connection does
+	stop  func()         // as a signal does
 
 	asked   chan sdk.RequestPermissionRequest
 	answers chan sdk.PermissionOptionId
@@ -58,21 +59,27 @@ func connect(t testing.TB, d *turnlogtest.Deployment, script string, change ...f
 		Open: func(context.Context, string) (*acp.Host, error) { return host, nil }, Answer: 10 * time.Second, Log: zaptest.NewLogger(t),
 	}
 	served := make(chan error, 1)
+	ctx, stop := context.WithCancel(d.Ctx)
 	go func() {
-		served <- acp.Serve(context.WithoutCancel(d.Ctx), cfg, toAgent, fromAgent)
+		served <- acp.Serve(ctx, cfg, toAgent, fromAgent)
 		_ = fromAgent.Close()
 	}()
 	e := &editor{
 		t: t, in: in, asked: make(chan sdk.RequestPermissionRequest, 8), answers: make(chan sdk.PermissionOptionId), gone: make(chan string, 8),
 	}
-	e.leave = sync.OnceFunc(func() {
-		_ = in.Close()
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
+	end := func(first func(), want error) func() {
+		return func() {
+			first()
+			if err := <-served; !errors.Is(err, want) {
+				t.Errorf("serve: %v", err)
+			}
+			stop()
+			_ = in.Close()
+			_ = out.Close()
+			<-e.agent.Done()
 		}
-		_ = out.Close()
-		<-e.agent.Done()
-	})
+	}
+	e.leave, e.stop = sync.OnceFunc(end(func() { _ = in.Close() }, nil)), end(stop, context.Canceled)
 	e.agent = sdk.NewClientSideConnection(e, in, out)
 	return e
 }

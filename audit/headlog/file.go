@@ -73,7 +73,7 @@ func parts(text []byte) (out [][]byte) {
 	return append(out, text[start:])
 }
 
-// ParseFile reverses Text. It verifies nothing. With an error it returns the heads before it.
+// ParseFile reverses Text, and accepts nothing else. It verifies nothing. With an error it returns the heads before it.
 func ParseFile(text []byte) (f File, err error) {
 	for _, part := range parts(text) {
 		if err := f.add(part); err != nil {
@@ -84,6 +84,9 @@ func ParseFile(text []byte) (f File, err error) {
 		if len(p.Signed) == 0 {
 			return f, fmt.Errorf("%w: version %d of the directory of keys is missing", ErrBadProof, p.Version)
 		}
+	}
+	if !bytes.Equal(f.Text(), text) {
+		return f, fmt.Errorf("%w: a head follows a version of the directory of keys", ErrBadProof)
 	}
 	return f, nil
 }

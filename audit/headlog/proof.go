@@ -29,7 +29,7 @@ type Proof struct {
 	Checkpoint []byte // a signed note
 }
 
-// Text returns the proof as a file.
+// Text returns the proof as a file. ParseFile reads it.
 func (p Proof) Text() []byte { return textOf(p.Index, p.Hashes, p.Checkpoint, p.Leaf.Text()) }
 
 func textOf(index int64, hashes tlog.RecordProof, checkpoint, extra []byte) []byte {
@@ -38,18 +38,6 @@ func textOf(index int64, hashes tlog.RecordProof, checkpoint, extra []byte) []by
 		out.Hashes = append(out.Hashes, h)
 	}
 	return out.Marshal()
-}
-
-// ParseProof reverses Text. It verifies nothing.
-func ParseProof(text []byte) (p Proof, err error) {
-	var extra []byte
-	if p.Index, p.Hashes, p.Checkpoint, extra, err = parse(text); err != nil {
-		return Proof{}, err
-	}
-	if p.Leaf, err = ParseLeaf(extra); err != nil {
-		return Proof{}, fmt.Errorf("%w: %w", ErrBadProof, err)
-	}
-	return p, nil
 }
 
 // parse reverses textOf.

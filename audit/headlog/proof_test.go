@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,7 +97,7 @@ func TestAProofVerifiesWithoutAServer(t *testing.T) {
 	key, w1, w2 := newSigner(t, "example.com/log"), newCosigner(t, "w1.example"), newCosigner(t, "w2.example")
 	p := prove(t, grow(t, 300), 42, key, w1, w2)
 	by := policy(t, "log "+key.public, "witness one "+w1.Key(), "witness two "+w2.Key(), "group both all one two", "quorum both")
-	back, err := ParseProof(p.Text())
+	back, err := headOf(p.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func TestProofsOfOthersVerifyHere(t *testing.T) {
 	for _, h := range mine.Hashes {
 		is.Hashes = append(is.Hashes, h)
 	}
-	p, err := ParseProof(is.Marshal())
+	p, err := headOf(is.Marshal())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func TestAProofThatDiffersIsRefused(t *testing.T) {
 		{"a forged cosignature", func(p *Proof) { p.Checkpoint = graft(t, p.Checkpoint, w, stranger) }, ErrForged},
 		{"a forged signature of the log", func(p *Proof) { p.Checkpoint = graft(t, p.Checkpoint, key, imposter) }, ErrForged},
 	} {
-		p, err := ParseProof([]byte(text))
+		p, err := headOf([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +247,7 @@ func TestAProofThatDiffersIsRefused(t *testing.T) {
 		"carriage returns": strings.ReplaceAll(text, "\n", "\r\n"), "something after it": text + "\n", "something before it": "\n" + text,
 		"a negative index": strings.Replace(text, "index 42", "index -42", 1), "a huge index": strings.Replace(text, "index 42", "index 18446744073709551615", 1),
 	} {
-		if p, err := ParseProof([]byte(bad)); err == nil {
+		if p, err := headOf([]byte(bad)); err == nil {
 			if _, err = p.Verify(by); err == nil {
 				t.Errorf("%s: verified", name)
 			}
@@ -403,18 +404,57 @@ func TestANoteOfTheSpecificationVerifies(t *testing.T) {
 	}
 }
 
-func FuzzParseProof(f *testing.F) {
+// headOf reads a file with one head.
+func headOf(text []byte) (Proof, error) {
+	f, err := ParseFile(text)
+	if err == nil && (len(f.Heads) != 1 || len(f.Listed) > 0) {
+		err = ErrBadProof
+	}
+	if err != nil {
+		return Proof{}, err
+	}
+	return f.Heads[0], nil
+}
+
+func FuzzParseFile(f *testing.F) {
 	key, w := newSigner(f, "example.com/log"), newCosigner(f, "w.example")
 	good := prove(f, grow(f, 300), 42, key, w).Text()
 	by := policy(f, "log "+key.public, "witness w "+w.Key(), "quorum w")
 	f.Add(good)
+	f.Add(slices.Concat(good, good))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := ParseProof(text)
+		file, err := ParseFile(text)
 		if err != nil {
 			return
 		}
-		if at, err := p.Verify(by); err == nil && at.Quorum && !bytes.Equal(p.Leaf.Text(), leafOf(42).Text()) {
-			t.Errorf("verified: %q", text)
+		if !bytes.Equal(file.Text(), text) {
+			t.Errorf("%q was read as %q", text, file.Text())
+		}
+		for _, p := range file.Heads {
+			if at, err := p.Verify(by); err == nil && at.Quorum && !bytes.Equal(p.Leaf.Text(), leafOf(42).Text()) {
+				t.Errorf("verified: %q", text)
+			}
+		}
+		for _, p := range file.Listed {
+			if at, err := p.Verify(by); err == nil && at.Quorum {
+				t.Errorf("verified: %q", text)
+			}
+		}
+	})
+}
+
+func FuzzParsePolicy(f *testing.F) {
+	key, w := newSigner(f, "example.com/log"), newCosigner(f, "w.example")
+	checkpoint := prove(f, grow(f, 300), 42, key).Checkpoint // no witness has signed it
+	f.Add([]byte("log " + key.public + "\nwitness w " + w.Key() + "\ngroup g all w\nquorum g\n"))
+	f.Add([]byte("log " + key.public + "\nquorum none\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		by, err := ParsePolicy(text)
+		if err != nil {
+			return
+		}
+		if at, err := by.Open(checkpoint); err == nil && at.Quorum {
+			t.Errorf("a policy is met without a witness: %q", text)
 		}
 	})
 }

@@ -126,6 +126,9 @@ func TestRevocationsAreJudgedByTheirPlaceInTheLog(t *testing.T) {
 			file.Listed[0].Index = 1
 			return string(file.Text())
 		}, 1, "entry 7, tampered"},
+		{"a head after a version", nil, nil, func(_ *ledger, proof string) string {
+			return proof + string(must(headlog.ParseFile([]byte(proof))).Heads[0].Text())
+		}, 1, "unreadable"},
 		{"a version without its directory", nil, nil, func(_ *ledger, proof string) string {
 			return strings.Split(proof, keys.Begins)[0]
 		}, 1, "unreadable"},

@@ -128,12 +128,15 @@ func (w *logWorld) policy() *headlog.Policy {
 // check verifies the text of a proof, as a verifier does, and returns the kind of its fault. witnessed says that it
 // proves the head of s-1.
 func (w *logWorld) check(text []byte) (witnessed bool, kind verdict.Kind) {
-	p, err := headlog.ParseProof(text)
-	var at headlog.Witnessed
-	if err == nil {
-		at, err = p.Verify(w.policy())
+	file, err := headlog.ParseFile(text)
+	for _, p := range file.Heads {
+		var at headlog.Witnessed
+		if err == nil {
+			at, err = p.Verify(w.policy())
+		}
+		witnessed = witnessed || err == nil && at.Quorum && p.Leaf == w.leaf
 	}
-	return err == nil && at.Quorum && p.Leaf == w.leaf, completeness.KindOf(err)
+	return witnessed, completeness.KindOf(err)
 }
 
 func TestEveryFalsifiedProofIsFound(t *testing.T) {
@@ -227,15 +230,17 @@ func FuzzNoChangedProofIsWitnessed(f *testing.F) {
 		for range edits%4 + 1 {
 			changed = edited(random, changed)
 		}
-		p, err := headlog.ParseProof(changed)
+		file, err := headlog.ParseFile(changed)
 		if err != nil {
 			return
 		}
-		at, err := p.Verify(by)
-		said, _, _ := strings.Cut(string(p.Checkpoint), "\n\n")
-		want, _, _ := strings.Cut(string(whole.Checkpoint), "\n\n")
-		if err == nil && (p.Leaf != whole.Leaf || p.Index != whole.Index || said != want || len(at.Cosignatures) > 2) {
-			t.Errorf("a changed proof verifies:\n%s", changed)
+		for _, p := range file.Heads {
+			at, err := p.Verify(by)
+			said, _, _ := strings.Cut(string(p.Checkpoint), "\n\n")
+			want, _, _ := strings.Cut(string(whole.Checkpoint), "\n\n")
+			if err == nil && (p.Leaf != whole.Leaf || p.Index != whole.Index || said != want || len(at.Cosignatures) > 2) {
+				t.Errorf("a changed proof verifies:\n%s", changed)
+			}
 		}
 	})
 }

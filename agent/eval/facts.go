@@ -18,7 +18,6 @@ type facts struct {
 	calls  []content.ToolCall
 	answer string // the last text of the model
 	fault  string // why the last turn failed, or ""
-	open   bool   // a turn has not ended
 	took   time.Duration
 }
 
@@ -40,17 +39,13 @@ func read(records []journal.Record) (f facts) {
 				}
 			case events.ToolCallRequested:
 				f.calls = append(f.calls, ev.Call)
-			case events.TurnStarted:
-				f.open = true
 			case events.TurnFinished:
-				f.open, f.fault = false, ev.Error
+				f.fault = ev.Error
 				f.took = rec.Entry.At.Std().Sub(first.Std())
 			}
 		}
 	}
-	if f.Side = side.Side; f.open {
-		f.Outcome = ""
-	}
+	f.Side = side.Side
 	return f
 }
 

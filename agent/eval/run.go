@@ -133,7 +133,7 @@ func (r *runner) result(ctx context.Context, c Case, n int) (out Result, err err
 		return out, err
 	}
 	f := read(records)
-	if !f.open {
+	if !f.Open {
 		if err := r.keep(id, records); err != nil {
 			return out, err
 		}

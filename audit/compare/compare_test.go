@@ -176,3 +176,25 @@ func BenchmarkBetween(b *testing.B) {
 		}
 	}
 }
+
+// TestAForkHasItsHistory compares a session with one that begins with its transcript: only what follows differs.
+func TestAForkHasItsHistory(t *testing.T) {
+	t.Parallel()
+	said := content.AssistantText("Sunny.")
+	said.FinishReason = content.Completed
+	asked := content.NewItem(content.Assistant, content.CallPart(content.ToolCall{ID: "c1", Name: "look", Input: json.RawMessage(`{ }`)}))
+	asked.FinishReason = content.ToolCalls
+	looked := content.NewItem(content.Tool, content.ResultPart(content.NewResult("c1", "look", content.StatusOK, "sun")))
+	origin := read("a",
+		events.RunStarted{Transcript: []content.Item{content.SystemText("Be brief.")}}, input("Hello"), events.TurnStarted{}, call("c1", "look", "{}"),
+		result("c1", "look", "sun"), reply("Sunny."), finished(), input("Thanks"))
+	fork := read("b",
+		events.RunStarted{Transcript: []content.Item{content.SystemText("Be kind."), content.UserText("Hello"), asked, looked, said}}, input("Thanks"))
+	want := []string{"changed 1:prompt  Be brief. | 1:prompt  Be kind."}
+	if diff := cmp.Diff(want, lines(compare.Between(origin, fork))); diff != "" {
+		t.Error(diff)
+	}
+	if origin.Open || fork.Open || fork.Outcome != "" {
+		t.Errorf("open %t and %t, outcome %q", origin.Open, fork.Open, fork.Outcome)
+	}
+}

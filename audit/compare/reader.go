@@ -16,6 +16,7 @@ type Kind string
 
 // The kinds of steps.
 const (
+	Prompt   Kind = "prompt" // of the system
 	Input    Kind = "input"
 	Reply    Kind = "reply"  // the text of a reply
 	Call     Kind = "call"   // that a reply asks for
@@ -44,7 +45,8 @@ type Side struct {
 	Rounds  int               `json:"rounds"` // model calls that ended with a reply
 	Calls   int               `json:"calls"`
 	Usage   content.Usage     `json:"usage"`
-	Outcome string            `json:"outcome"` // how the last turn ended; "": it has not
+	Outcome string            `json:"outcome"` // how the last turn ended; "": it has not, or there is none
+	Open    bool              `json:"open"`    // a turn has not ended
 }
 
 // Reader reads one journal. The zero Reader is ready for use by one goroutine.
@@ -71,6 +73,10 @@ func (r *Reader) fold(rec journal.Record, ev events.Event) {
 		r.steps = append(r.steps, Step{Kind: k, Tool: tool, Line: line, Seq: rec.Seq, At: rec.Entry.At})
 	}
 	switch ev := ev.(type) { //nolint:gochecksumtype // the others differ between any two sessions, or follow from these
+	case events.RunStarted:
+		r.history(ev.Transcript, step)
+	case events.TurnStarted:
+		r.Outcome, r.Open = "", true
 	case events.InputQueued:
 		for _, it := range ev.Items {
 			step(Input, "", text(it))
@@ -101,8 +107,35 @@ func (r *Reader) fold(rec journal.Record, ev events.Event) {
 		r.Usage = r.Usage.Add(ev.Usage)
 	case events.TurnFinished:
 		r.Turns++
-		r.Outcome = string(ev.FinishReason)
+		r.Outcome, r.Open = string(ev.FinishReason), false
 		step(End, "", join(r.Outcome, ev.Error))
+	}
+}
+
+// history adds what a session begins with, such as the history of a fork. It has no decisions, and no ends of turns that failed.
+func (r *Reader) history(items []content.Item, step func(k Kind, tool, line string)) {
+	for _, it := range items {
+		said := text(it)
+		switch it.Kind {
+		case content.System:
+			step(Prompt, "", said)
+		case content.Assistant:
+			if said != "" {
+				step(Reply, "", said)
+			}
+			for _, c := range it.Calls() {
+				step(Call, c.Name, string(tool.Canonical(c.Input)))
+			}
+			if it.FinishReason != "" && it.FinishReason != content.ToolCalls {
+				step(End, "", string(it.FinishReason))
+			}
+		case content.Tool:
+			for _, res := range it.Results() {
+				step(Result, res.Name, join(string(res.Status), res.Text()))
+			}
+		default:
+			step(Input, "", said)
+		}
 	}
 }
 

@@ -83,8 +83,11 @@ func money(u content.Usage) string {
 }
 
 func outcome(s compare.Side) string {
-	if s.Outcome == "" {
+	switch {
+	case s.Open:
 		return "its turn is open"
+	case s.Outcome == "":
+		return "no turn has begun"
 	}
 	return s.Outcome
 }

@@ -34,8 +34,9 @@ command fails. It needs as many forks as it takes to halve the number of entries
 that the session stays wrong once it is.
 
 The command is run by sh. TURNLOG_FORK is the ID of the fork, TURNLOG_ENTRY the number of the entry. It exits with
-0 if all is well after that entry, and with 125 if it cannot tell, which ends the search; any other code says
-that something is wrong. It may talk to the fork, which is a session like any other.
+0 if all is well after that entry, and with 1 to 124 if something is wrong. Any other code says that it cannot tell, for
+example that there is no such command, and ends the search. It may talk to the fork, which is a session like any other.
+After an entry in the middle of a turn, the fork first goes on with that turn, as its model answers now.
 
 Only entries are tried after which no call waits or runs, since a fork would ask about such calls and run them. A fork
 is named SESSION-at-ENTRY and stays: a search that was interrupted uses it again.`,
@@ -148,9 +149,6 @@ func (b *bisection) points(ctx context.Context, id content.SessionID) (out []poi
 		if err != nil {
 			return nil, err
 		}
-		if _, deleted := events.DeletionOf(rec.Entry); deleted {
-			return nil, app.NoSession(id, session.ErrNotFound)
-		}
 		state.Fold(rec.Entry)
 		kinds = append(kinds, rec.Entry.Kinds()...)
 		if state.Opened && !waits(state) {
@@ -190,12 +188,13 @@ func (b *bisection) well(ctx context.Context, id content.SessionID, seq uint64) 
 	case err == nil:
 		b.app.Hint("entry %d: well", seq)
 		return true, nil
-	case !exited || failed.ExitCode() == cannotTell:
+	case !exited || failed.ExitCode() < 0 || failed.ExitCode() >= cannotTell: // -1: a signal ended it
 		return false, fmt.Errorf("the check of %s cannot tell: %w", fork, err)
 	}
 	b.app.Hint("entry %d: wrong (%v)", seq, err)
 	return false, nil
 }
 
-// cannotTell is the exit code of a check that cannot tell whether something is wrong, as for git bisect.
+// cannotTell is the first exit code of a check that cannot tell whether something is wrong. The shell's own follow: 126 and 127
+// for commands that cannot be run, more for those that a signal ended.
 const cannotTell = 125

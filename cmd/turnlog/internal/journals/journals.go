@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/textfile"
@@ -59,6 +60,9 @@ func file(name string) iter.Seq2[journal.Record, error] {
 		}
 		defer func() { _ = f.Close() }() // only read
 		for rec, err := range audit.Import(f) {
+			if err == nil {
+				err = gone(rec)
+			}
 			if err != nil {
 				err = fmt.Errorf("%s: %w", name, err)
 			}
@@ -75,6 +79,9 @@ func remote(ctx context.Context, c *client.Client, id content.SessionID) iter.Se
 		n := 0
 		for rec, err := range c.Records(ctx, id, 0) {
 			n++
+			if err == nil {
+				err = gone(rec)
+			}
 			if err != nil {
 				err = app.NoSession(id, err)
 			}
@@ -86,4 +93,12 @@ func remote(ctx context.Context, c *client.Client, id content.SessionID) iter.Se
 			yield(journal.Record{}, app.NoSession(id, session.ErrNotFound))
 		}
 	}
+}
+
+// gone returns an error for the tombstone of a deleted session, which is all that is left of its journal.
+func gone(rec journal.Record) error {
+	if d, deleted := events.DeletionOf(rec.Entry); deleted {
+		return &session.DeletedError{Session: rec.Entry.Session, Deletion: d}
+	}
+	return nil
 }

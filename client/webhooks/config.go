@@ -52,7 +52,7 @@ func Parse(text []byte, getenv func(string) string) ([]Endpoint, error) {
 		Endpoints []entry `yaml:"endpoints"`
 	}
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("endpoints: %w", err)
+		return nil, errors.New("endpoints: " + yaml.FormatError(err, false, false)) // without the text, which may be a secret
 	}
 	if len(file.Endpoints) == 0 {
 		return nil, errors.New("endpoints: there are none: give each a name, a url, and a secret_file or a secret_env")

@@ -28,6 +28,7 @@ endpoints:
 	}
 	for text, want := range map[string]string{
 		"":                                  "there are none",
+		"whsec_c2hvcnQ=":                    "mapping is expected", // the wrong file: it is not shown
 		"endpoints: []":                     "there are none",
 		"endpoints: [{name: a, secret: x}]": "unknown field",
 		"endpoints: [{url: https://a.example, secret_env: GOOD}]":                                                               "endpoint 1: name",

@@ -123,8 +123,11 @@ const maxKnown = 1 << 12
 
 // events returns the events of an entry.
 func (s *source) events(ctx context.Context, rec journal.Record) (out []event, err error) {
-	if errors.Is(rec.Err, journal.ErrDamaged) {
-		return s.sealed(rec)
+	switch _, closed := errors.AsType[*events.SealedError](rec.Err); {
+	case closed:
+		return s.sealed(rec.Entry), nil
+	case errors.Is(rec.Err, journal.ErrDamaged):
+		return nil, rec.Err
 	}
 	var settled []content.ApprovalID
 	for _, ev := range rec.Entry.Events {
@@ -138,7 +141,10 @@ func (s *source) events(ctx context.Context, rec journal.Record) (out []event, e
 		case events.ApprovalRequired:
 			if a := ev.Approval; !slices.Contains(settled, a.ID) {
 				p.Type, p.Data.Turn = ApprovalNeeded, a.Turn
-				p.Data.Approval = &Approval{a.ID, a.CallID, a.Tool, a.Reason, a.Digest, a.ExpiresAt, s.text(a.Summary), s.input(a.Input)}
+				p.Data.Approval = &Approval{a.ID, a.CallID, a.Tool, a.Reason, a.Digest, a.ExpiresAt, "", s.input(a.Input)}
+				if a.Summary != a.Tool+" "+string(a.Input) { // it says no more than these
+					p.Data.Approval.Summary = s.text(a.Summary)
+				}
 			}
 		case events.TurnFinished:
 			p.Type, p.Data.Turn, p.Data.Finished = TurnFinished, ev.Turn, &Finished{ev.FinishReason, ev.Rounds}
@@ -157,10 +163,13 @@ func (s *source) events(ctx context.Context, rec journal.Record) (out []event, e
 		return nil, nil
 	}
 	about, err := s.subjectOf(ctx, rec.Entry.Session)
+	if err != nil {
+		return nil, err
+	}
 	for i := range out {
 		out[i].Data.Agent, out[i].Data.Parent = about.agent, about.parent
 	}
-	return out, err
+	return out, nil
 }
 
 // at returns a payload about an entry.
@@ -179,12 +188,8 @@ func (s *source) input(in json.RawMessage) json.RawMessage {
 // text is input for a text.
 func (s *source) text(in string) string { return string(s.input([]byte(in))) }
 
-// sealed returns the events of an entry that cannot be read because it is sealed with a key that is not here. Their kinds are known.
-func (s *source) sealed(rec journal.Record) (out []event, err error) {
-	e, err := events.Decode(rec.Payload)
-	if _, closed := errors.AsType[*events.SealedError](err); !closed {
-		return nil, rec.Err
-	}
+// sealed returns the events of an entry that is sealed with a key that is not here. Only their kinds are known.
+func (s *source) sealed(e events.Entry) (out []event) {
 	types := map[events.Kind]Type{
 		events.KindApprovalRequired: ApprovalNeeded, events.KindTurnFinished: TurnFinished, events.KindRunFailed: SessionFailed,
 	}
@@ -194,7 +199,7 @@ func (s *source) sealed(rec journal.Record) (out []event, err error) {
 			out = append(out, event{i, p})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // deadLetter completes a payload if a call is a dead letter after an entry. Only the whole journal tells.
@@ -252,7 +257,7 @@ func (s *source) subjectOf(ctx context.Context, id content.SessionID) (subject, 
 }
 
 // errGone is returned by body for an event whose session was deleted.
-var errGone = errors.New("the session was deleted")
+var errGone = errors.New("the event is no longer in the journal")
 
 // body returns what a message says.
 func (s *source) body(ctx context.Context, m store.Message) ([]byte, error) {
@@ -260,8 +265,6 @@ func (s *source) body(ctx context.Context, m store.Message) ([]byte, error) {
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil, errGone
-	case errors.Is(err, journal.ErrDamaged):
-		rec.Err = err
 	case err != nil:
 		return nil, err
 	}

@@ -3,185 +3,25 @@ package webhooks
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
+	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/events/seal"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	store "github.com/turnlog/turnlog/jetstream/webhooks"
 )
-
-func TestMain(m *testing.M) { natstest.Main(m) }
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	natstest.Must(tb, err)
-}
-
-// secretOf returns a secret as a file has it.
-func secretOf(fill byte) string {
-	return "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{fill}, 32))
-}
-
-// world is a cell with journals, and a receiver at each name.
-type world struct {
-	*jetstream.Cell
-
-	t     *testing.T
-	srv   *embedded.Server
-	heads map[content.SessionID]journal.Head
-
-	mu       sync.Mutex
-	secrets  map[string]string                  // of endpoints
-	answers  map[string]func(*http.Request) int // of endpoints, 200 without one
-	arrived  map[string][]string                // IDs that each endpoint acknowledged
-	payloads map[string]Payload                 // by ID
-	retry    string                             // the header Retry-After of answers
-	outcomes map[Outcome]int
-}
-
-// in runs a test in a bubble with a cell.
-func in(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{
-			t: t, srv: natstest.Start(t), heads: map[content.SessionID]journal.Head{}, secrets: map[string]string{}, answers: map[string]func(*http.Request) int{},
-			arrived: map[string][]string{}, payloads: map[string]Payload{}, outcomes: map[Outcome]int{},
-		}
-		w.Cell = w.connect()
-		must(t, admin.Of(w.Cell).Provision(t.Context(), admin.Config{Memory: true}))
-		test(t, w)
-	})
-}
-
-func (w *world) connect() *jetstream.Cell {
-	w.t.Helper()
-	cell, err := jetstream.Open(natstest.Connect(w.t, w.srv), "")
-	must(w.t, err)
-	return cell
-}
-
-// write appends an entry to a session.
-func (w *world) write(s content.SessionID, evs ...events.Event) journal.Head {
-	w.t.Helper()
-	before := w.heads[s]
-	e := events.Entry{Session: s, Cause: fmt.Sprintf("c-%d", before.Seq+1), At: content.TimeOf(time.Now()), Epoch: 1, Events: evs}
-	var err error
-	w.heads[s], err = w.Journal().Append(w.t.Context(), before, e)
-	must(w.t, err)
-	return w.heads[s]
-}
-
-// finish writes that turns of a session ended.
-func (w *world) finish(s content.SessionID, turns int) {
-	w.t.Helper()
-	for i := range turns {
-		w.write(s, events.TurnFinished{Turn: content.TurnID(fmt.Sprintf("t%d", i+1)), FinishReason: content.Completed, Rounds: 1})
-	}
-}
-
-// endpoint returns an endpoint whose secret the world knows.
-func (w *world) endpoint(name string) Endpoint {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.secrets[name] = secretOf(byte(len(w.secrets) + 1))
-	return Endpoint{Name: name, URL: "https://" + name + ".example/hooks", Secrets: func() ([][]byte, error) { return ParseSecrets(w.secrets[name]) }}
-}
-
-// RoundTrip is the receiver of all endpoints: it verifies signatures with the library of Standard Webhooks.
-func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	must(w.t, err)
-	name := r.URL.Host[:len(r.URL.Host)-len(".example")]
-	w.mu.Lock()
-	answer, retry := w.answers[name], w.retry
-	secret, id := w.secrets[name], r.Header.Get("webhook-id")
-	w.mu.Unlock()
-	if name != "rotated" { // its test verifies
-		verifier, err := standardwebhooks.NewWebhook(secret)
-		must(w.t, err)
-		if err := verifier.Verify(body, r.Header); err != nil {
-			w.t.Errorf("%s: %v", name, err)
-		}
-	}
-	status := http.StatusOK
-	if answer != nil {
-		status = answer(r)
-	}
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if status/100 == 2 {
-		var p Payload
-		must(w.t, json.Unmarshal(body, &p))
-		w.arrived[name] = append(w.arrived[name], id)
-		w.payloads[id] = p
-	}
-	out := httptest.NewRecorder()
-	out.Header().Set("Retry-After", retry)
-	out.WriteHeader(status)
-	return out.Result(), nil
-}
-
-// answer has an endpoint answer with a status.
-func (w *world) answer(name string, status int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.answers[name] = func(*http.Request) int { return status }
-}
-
-// got returns the IDs that an endpoint acknowledged.
-func (w *world) got(name string) []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.arrived[name])
-}
-
-// start starts a sender, and returns how to stop it. It follows the journal when start returns.
-func (w *world) start(endpoints ...Endpoint) (stop func()) {
-	w.t.Helper()
-	s := New(w.connect(), Config{Endpoints: endpoints, Attempted: func(_ string, o Outcome) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.outcomes[o]++
-	}}, zap.NewNop())
-	s.transport = func(Endpoint) http.RoundTripper { return w }
-	ctx, cancel := context.WithCancel(w.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	<-time.After(2 * time.Second)
-	return func() {
-		cancel()
-		if err := <-ended; err != nil {
-			w.t.Error(err)
-		}
-	}
-}
-
-func distinct(ids []string) int {
-	slices.Sort(ids)
-	return len(slices.Compact(ids))
-}
 
 func TestEachEventIsSentToTheEndpointsThatWantIt(t *testing.T) {
 	t.Parallel()
@@ -576,6 +416,65 @@ func TestTheMessageOfADeletedSessionIsDropped(t *testing.T) {
 		state, _, err := store.Of(w.Cell).Load(t.Context(), "down")
 		if err != nil || len(state.Waiting) != 0 || len(w.got("down")) != 0 {
 			t.Errorf("state = %+v, %v; %d arrived", state, err, len(w.got("down")))
+		}
+	})
+}
+
+func TestASealedSessionIsSentWithoutItsKey(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		file := filepath.Join(t.TempDir(), "seal.key")
+		_, err := seal.Create(file)
+		must(t, err)
+		ring, err := seal.Read(file)
+		must(t, err)
+		e, agents := w.endpoint("all"), w.endpoint("agents")
+		e.Details, agents.Agents = true, []string{"reviewer"}
+		defer w.start(e, agents)()
+		open := w.Cell
+		w.Cell = open.Sealing(ring)
+		must(t, w.Seal(t.Context(), "s-1", ""))
+		w.write("s-1", events.RunStarted{Config: events.Config{Agent: &events.AgentRef{Name: "reviewer"}}})
+		w.write("s-1", events.ApprovalRequired{Approval: events.Approval{ID: "a-1", Tool: "shell_exec", Input: json.RawMessage(`{"script":"rm x"}`)}})
+		<-time.After(3 * time.Second)
+		got := w.got("all")
+		if len(got) != 1 || len(w.got("agents")) != 0 {
+			t.Fatalf("%d arrived, and %d at the endpoint for an agent that is not known", len(got), len(w.got("agents")))
+		}
+		p := w.payloads[got[0]]
+		if p.Type != ApprovalNeeded || p.Data.Session != "s-1" || p.Data.Seq != 2 || !p.Data.Sealed || p.Data.Approval != nil || p.Timestamp == 0 {
+			t.Errorf("payload = %+v", p)
+		}
+	})
+}
+
+// What was sent before a restart is read from the journal again, with the same ID and content.
+func TestARetriedMessageIsTheSame(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		e := w.endpoint("down")
+		e.Details = true
+		var bodies []string
+		w.answers["down"] = func(r *http.Request) int {
+			raw, err := r.GetBody()
+			must(t, err)
+			body, err := io.ReadAll(raw)
+			must(t, err)
+			bodies = append(bodies, r.Header.Get("webhook-id")+" "+string(body))
+			return http.StatusBadGateway
+		}
+		for range 2 {
+			stop := w.start(e)
+			if len(bodies) == 0 {
+				w.write("s-1", events.RunStarted{Config: events.Config{Agent: &events.AgentRef{Name: "reviewer"}}}, events.ApprovalRequired{
+					Approval: events.Approval{ID: "a-1", Turn: "t1", Tool: "shell_exec", Input: json.RawMessage(`{"script":"rm <x>"}`), Summary: "Remove x?"},
+				})
+			}
+			<-time.After(time.Minute)
+			stop()
+		}
+		if all := slices.Compact(slices.Clone(bodies)); len(bodies) < 5 || len(all) != 1 {
+			t.Errorf("of %d attempts %d differ: %v", len(bodies), len(all), all)
 		}
 	})
 }

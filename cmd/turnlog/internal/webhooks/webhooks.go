@@ -6,7 +6,6 @@ package webhooks
 
 import (
 	"context"
-	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -17,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
@@ -51,7 +51,7 @@ the permissions of a messenger.`,
 		if *config == "" {
 			return cli.Usage("give --config FILE: docs/webhooks.md describes it")
 		}
-		text, err := os.ReadFile(*config)
+		text, err := textfile.ReadFile(*config, textfile.MaxSize)
 		if err != nil {
 			return cli.Usage("--config: %w", err)
 		}

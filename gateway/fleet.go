@@ -26,12 +26,14 @@ type meOut struct {
 		Name   string   `json:"name"`
 		Role   string   `json:"role"`
 		Agents []string `json:"agents" doc:"patterns of the agents that the role is about; none: all"`
+		Leave  bool     `json:"may_leave" doc:"whether POST /logout makes a browser unknown"`
 	}
 }
 
 func (g *Gateway) me(ctx context.Context, _ *struct{}) (*meOut, error) {
 	p, out := person(ctx), &meOut{}
 	out.Body.Name, out.Body.Role, out.Body.Agents = p.Name, string(p.Role), append([]string{}, p.Agents...)
+	out.Body.Leave = !g.cfg.Access.Open
 	return out, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/oidc"
 	"github.com/turnlog/turnlog/gateway/internal/page"
 	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/model/registry"
@@ -48,12 +49,17 @@ type Limits struct {
 	Heartbeat time.Duration // between comments in a stream; 10s
 	Patience  time.Duration // for a reader that does not read; 5s, then it is told to reconnect
 	File      int64         // bytes of a file; 100 MiB
+
+	// Requests is how many a person may send per second, and Open how many may be open at once, streams included. At each
+	// gateway they count from 0 again. Zero: any number.
+	Requests float64
+	Open     int
 }
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		Answer: cmp.Or(l.Answer, 30*time.Second), Heartbeat: cmp.Or(l.Heartbeat, 10*time.Second),
-		Patience: cmp.Or(l.Patience, 5*time.Second), File: cmp.Or(l.File, 100<<20),
+		Patience: cmp.Or(l.Patience, 5*time.Second), File: cmp.Or(l.File, 100<<20), Requests: l.Requests, Open: l.Open,
 	}
 }
 
@@ -67,6 +73,8 @@ type Gateway struct {
 	mux     *http.ServeMux
 	handler http.Handler
 	mcp     *mcpServers
+	meter   *people.Meter
+	login   *oidc.Provider // nil: none
 
 	closing context.Context //nolint:containedctx // ends every stream when Serve ends
 	close   context.CancelFunc
@@ -80,6 +88,13 @@ func New(cfg Config) (*Gateway, error) {
 	g := &Gateway{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, client: cfg.Client, mux: http.NewServeMux()}
 	if g.log == nil {
 		g.log = zap.NewNop()
+	}
+	g.meter = people.NewMeter(g.limits.Requests, g.limits.Open)
+	if l := g.cfg.Access.Login(); l != nil {
+		var err error
+		if g.login, err = oidc.New(*l, g.cfg.Access.Dir, g.cfg.Access.HTTP); err != nil {
+			return nil, errors.Join(people.ErrAccess, err)
+		}
 	}
 	g.closing, g.close = context.WithCancel(context.Background())
 	spec := huma.DefaultConfig("Turnlog", cmp.Or(cfg.Version, "dev"))

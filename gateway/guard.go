@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/turnlog/turnlog/gateway/internal/oidc"
 	"github.com/turnlog/turnlog/gateway/internal/page"
 	"github.com/turnlog/turnlog/gateway/people"
 )
@@ -24,21 +25,34 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		}
 		p, err := g.identify(r)
 		switch {
+		case g.logs(w, r, p):
+			return
 		case err != nil && (r.Method == http.MethodGet || r.Method == http.MethodPost) && r.URL.Path == "/":
-			page.Enter(w, r)
+			g.door(w, err)
 			return
 		case err != nil:
 			refuse(w, r, err)
 			return
-		}
-		if g.cfg.Access.Enter(w, r) {
+		case g.cfg.Access.Enter(w, r):
 			return
 		}
+		end, wait := g.meter.Begin(p.Name)
+		if end == nil {
+			refuse(w, r, tooMany(wait))
+			return
+		}
+		defer end()
 		if g.disconnected() && (strings.HasPrefix(r.URL.Path, "/api/") || strings.HasPrefix(r.URL.Path, openaiPath) || r.URL.Path == mcpPath) {
 			refuse(w, r, noNATS())
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), personKey{}, p)))
+		ctx := context.WithValue(r.Context(), personKey{}, p)
+		if !p.Until.IsZero() { // streams end, too
+			var stop context.CancelFunc
+			ctx, stop = context.WithDeadline(ctx, p.Until)
+			defer stop()
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -69,11 +83,22 @@ func refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 // identify returns who sent a request.
 func (g *Gateway) identify(r *http.Request) (*people.Person, *Problem) {
 	p, err := g.cfg.Access.Identify(r)
+	if err != nil && g.login != nil {
+		if token, ok := people.Bearer(r); !ok {
+			if of, other := g.login.Browser(r); !errors.Is(other, oidc.ErrNoCookie) {
+				p, err = of, other
+			}
+		} else if oidc.IsToken(token) {
+			p, err = g.login.Person(r.Context(), token)
+		}
+	}
 	switch {
 	case err == nil:
 		return p, nil
 	case errors.Is(err, people.ErrNoToken):
 		return nil, problem(http.StatusUnauthorized, "no_token", "the request has no token", "send the header Authorization: Bearer TOKEN, or open the address that the gateway printed")
+	case errors.Is(err, people.ErrUnknown):
+		return nil, problem(http.StatusUnauthorized, "wrong_token", "no person has this token", "check it: a gateway without people makes a new one at each start; an operator can give you one")
 	}
-	return nil, problem(http.StatusUnauthorized, "wrong_token", "no person has this token", "check it: a gateway without people makes a new one at each start; an operator can give you one")
+	return nil, loginProblem(err)
 }

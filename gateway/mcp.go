@@ -42,7 +42,7 @@ type mcpServers struct {
 	sessions, alone *mcp.StreamableHTTPHandler // for clients with a session, and without
 
 	mu     sync.Mutex
-	people map[string]*mcp.Server // by name
+	people map[string]*mcp.Server // by the person as JSON
 }
 
 func (g *Gateway) mcpRoutes() {
@@ -83,7 +83,7 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Header.Get("Mcp-Protocol-Version") >= mcpStateless:
 		m.alone.ServeHTTP(p, r)
-	case id != "" && !ownsMCP(person(r.Context()).Name, id):
+	case id != "" && !ownsMCP(jsonText(person(r.Context())), id):
 		refuse(p, r, problem(http.StatusNotFound, "no_mcp_session", "you have no session "+strconv.Quote(id), "initialize another one"))
 	default:
 		m.sessions.ServeHTTP(p, r)
@@ -117,16 +117,17 @@ func (m *mcpServers) server(r *http.Request) *mcp.Server {
 	p := person(r.Context())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s := m.people[p.Name]; s != nil {
+	key := jsonText(p) // whose role is another one is as another person
+	if s := m.people[key]; s != nil {
 		return s
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "turnlog", Title: "Turnlog", Version: cmp.Or(m.g.cfg.Version, "dev")}, &mcp.ServerOptions{
 		Instructions: "Each tool is an agent. A call is a turn of a durable session: its result names the session, with which another call goes on. " +
 			"A turn outlives the connection of its client: a call with the session and without a prompt returns its result.",
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, GetSessionID: func() string { return newMCP(p.Name) },
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, GetSessionID: func() string { return newMCP(key) },
 	})
 	s.AddReceivingMiddleware((&mcpTools{g: m.g, person: p, server: s}).refresh)
-	m.people[p.Name] = s
+	m.people[key] = s
 	return s
 }
 

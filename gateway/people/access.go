@@ -17,13 +17,28 @@ type Access struct {
 	Token    string // of a single operator; "": none
 	Operator string // the operator's name
 	People   []byte // the file of people; nil: none
+	Dir      string // where the files are that People names
 	Open     bool   // everybody who reaches the address is the operator
 
 	Loopback bool     // only programs of this machine reach the address
 	Hosts    []string // names by which clients reach it, in addition to addresses and localhost
 
+	// HTTP reaches the provider of OpenID Connect; nil: http.DefaultTransport.
+	HTTP http.RoundTripper
+
 	directory *Directory
 }
+
+// Login returns how people come from a provider; nil: they do not.
+func (a *Access) Login() *Login {
+	if a.directory == nil {
+		return nil
+	}
+	return a.directory.login
+}
+
+// Tokens reports whether anybody has a token of the gateway.
+func (a *Access) Tokens() bool { return a.directory != nil && len(a.directory.people) > 0 }
 
 // ErrAccess is returned by Check for an Access that would admit no one, or everyone by mistake.
 var ErrAccess = errors.New("gateway: access")
@@ -65,6 +80,9 @@ func (a *Access) Serves(host string) bool {
 	case err == nil, name == "localhost", slices.Contains(a.Hosts, name):
 		return true
 	}
+	if l := a.Login(); l != nil && l.host() == name { // where browsers come back to
+		return true
+	}
 	return len(a.Hosts) == 0 && !a.Loopback && !a.Open // a token protects it, and no cookie is for that name
 }
 
@@ -92,12 +110,8 @@ func (a *Access) Identify(r *http.Request) (*Person, error) {
 // tokenOf returns the token of a request, and whether it has any. A link of another site does not have the browser of a
 // person become another one.
 func (a *Access) tokenOf(r *http.Request) (string, bool) {
-	if header := r.Header.Get("Authorization"); header != "" {
-		scheme, token, _ := strings.Cut(header, " ")
-		if strings.EqualFold(scheme, "Bearer") {
-			return strings.TrimSpace(token), true
-		}
-		return "", true
+	if token, ok := Bearer(r); ok {
+		return token, true
 	}
 	c, err := r.Cookie(Cookie)
 	keeps := linked(r) && err == nil && a.knows(c.Value)
@@ -109,6 +123,16 @@ func (a *Access) tokenOf(r *http.Request) (string, bool) {
 		return c.Value, true
 	}
 	return "", false
+}
+
+// Bearer returns the token in the header Authorization, and whether there is such a header. Another scheme has no token.
+func Bearer(r *http.Request) (string, bool) {
+	header := r.Header.Get("Authorization")
+	scheme, token, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		token = ""
+	}
+	return strings.TrimSpace(token), header != ""
 }
 
 // maxForm bounds the form that asks for a token.
@@ -152,7 +176,7 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request) bool {
 	if !entering {
 		return false
 	}
-	if counts, _ := a.tokenOf(r); counts == token {
+	if counts, _ := a.tokenOf(r); counts == token && a.knows(token) {
 		http.SetCookie(w, &http.Cookie{
 			Name: Cookie, Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
 			MaxAge: int((30 * 24 * time.Hour).Seconds()),
@@ -160,4 +184,9 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request) bool {
 	}
 	http.Redirect(w, r, (&url.URL{Path: "/"}).String(), http.StatusSeeOther)
 	return true
+}
+
+// Leave has a browser forget its token.
+func Leave(w http.ResponseWriter) {
+	http.SetCookie(w, &http.Cookie{Name: Cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
 }

@@ -8,10 +8,12 @@
 //	approver  also sees all sessions of its agents, and decides what they ask
 //	operator  sees and does everything
 //
-// A file names people and the SHA-256 of their tokens, so that a reader of it cannot act as them.
+// A file names people and the SHA-256 of their tokens, so that a reader of it cannot act as them. It may also say which
+// roles people of a provider of OpenID Connect have.
 package people
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -21,6 +23,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -47,6 +50,8 @@ type Person struct {
 	Role   Role     `yaml:"role"`
 	Token  string   `yaml:"token"`            // "sha256:" and the hash of the token in hexadecimal
 	Agents []string `yaml:"agents,omitempty"` // patterns of their names; none: all, and sessions without an agent
+
+	Until time.Time `json:"-" yaml:"-"` // when what proves who it is ends; zero: never
 }
 
 // Subject is what decides about a session.
@@ -98,7 +103,10 @@ func (p *Person) MayOperate() bool { return p.Role == Operator }
 var ErrUnknown = errors.New("unknown token")
 
 // Directory is who may use a gateway. It does not change.
-type Directory struct{ people []Person }
+type Directory struct {
+	people []Person
+	login  *Login // nil: nobody comes from a provider
+}
 
 // prefix of the hash of a token.
 const prefix = "sha256:"
@@ -118,18 +126,24 @@ func NewToken() string {
 
 // Alone returns the directory of one operator.
 func Alone(name, token string) *Directory {
-	return &Directory{[]Person{{Name: name, Role: Operator, Token: Hash(token)}}}
+	return &Directory{people: []Person{{Name: name, Role: Operator, Token: Hash(token)}}}
 }
 
 // Parse reads a file of people.
 func Parse(text []byte) (*Directory, error) {
 	var file struct {
 		People []Person `yaml:"people"`
+		OIDC   *Login   `yaml:"oidc"`
 	}
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.DisallowUnknownField()); err != nil {
 		return nil, fmt.Errorf("people: %w", err)
 	}
-	if len(file.People) == 0 {
+	if file.OIDC != nil {
+		file.OIDC.Name, file.OIDC.Audience = cmp.Or(file.OIDC.Name, "email"), cmp.Or(file.OIDC.Audience, file.OIDC.Client)
+		if err := file.OIDC.check(); err != nil {
+			return nil, fmt.Errorf("people: oidc: %w", err)
+		}
+	} else if len(file.People) == 0 {
 		return nil, errors.New("people: there are none: \"turnlog gateway token NAME\" prints an entry")
 	}
 	seen := make(map[string]string)
@@ -146,17 +160,21 @@ func Parse(text []byte) (*Directory, error) {
 			seen[key] = p.Name
 		}
 	}
-	return &Directory{file.People}, nil
+	return &Directory{file.People, file.OIDC}, nil
 }
 
 // maxName bounds a name, which is in every command that the person sends.
 const maxName = 128
 
+func isName(s string) bool {
+	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == '\u007f' })
+}
+
 func (p Person) check() error {
 	hash, ok := strings.CutPrefix(p.Token, prefix)
 	_, err := hex.DecodeString(hash)
 	switch {
-	case p.Name == "" || len(p.Name) > maxName || strings.ContainsFunc(p.Name, func(r rune) bool { return r < ' ' || r == '\u007f' }):
+	case !isName(p.Name):
 		return fmt.Errorf("name %q: use 1 to %d characters on one line", p.Name, maxName)
 	case !slices.Contains(Roles(), p.Role):
 		return fmt.Errorf("%s: role %q: use viewer, user, approver or operator", p.Name, p.Role)

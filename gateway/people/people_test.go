@@ -2,8 +2,11 @@ package people_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/turnlog/turnlog/gateway/people"
 )
@@ -96,4 +99,78 @@ func TestABadFileIsRefused(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
+}
+
+func TestABadLoginIsRefused(t *testing.T) {
+	t.Parallel()
+	const good = "oidc: {issuer: https://id.example.com, client: c, key: k, url: https://t.example.com, claim: groups, roles: [{value: a, role: user}]}"
+	if _, err := people.Parse([]byte(good)); err != nil {
+		t.Error(err)
+	}
+	for _, row := range [][3]string{
+		{"https://id.example.com", "http://id.example.com", "https"},
+		{"https://id.example.com", "id.example.com", "https"},
+		{"https://t.example.com", "https://t.example.com/turnlog", "path"},
+		{"client: c", "client: ''", "client"},
+		{"key: k", "key: ''", "random"},
+		{"claim: groups, ", "", "claim"},
+		{"role: user", "role: root", "viewer, user, approver or operator"},
+		{"value: a", "value: ''", "value"},
+		{"[{value: a, role: user}]", "[]", "roles"},
+		{"claim: groups", "claims: groups", "unknown field"},
+	} {
+		if _, err := people.Parse([]byte(strings.Replace(good, row[0], row[1], 1))); err == nil || !strings.Contains(err.Error(), row[2]) {
+			t.Errorf("%s: %v, want %q", row[1], err, row[2])
+		}
+	}
+}
+
+func TestTheFirstRoleThatFitsCounts(t *testing.T) {
+	t.Parallel()
+	l := people.Login{Roles: []people.Grant{{Value: "a", Role: people.Approver, Agents: []string{"review-*"}}, {Value: "b", Role: people.Operator}}}
+	for _, row := range []struct {
+		values []string
+		want   people.Role
+	}{{[]string{"b", "a"}, people.Approver}, {[]string{"b"}, people.Operator}, {[]string{"*", "A"}, ""}, {nil, ""}} {
+		p, err := l.Person("ada", row.values, time.Time{})
+		if row.want == "" && !errors.Is(err, people.ErrNoRole) || row.want != "" && (err != nil || p.Role != row.want) {
+			t.Errorf("%v: %+v, %v", row.values, p, err)
+		}
+	}
+	l.Roles = append(l.Roles, people.Grant{Value: people.Everybody, Role: people.Viewer})
+	if p, err := l.Person("ada", nil, time.Time{}); err != nil || p.Role != people.Viewer {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := l.Person("a\nb", nil, time.Time{}); !errors.Is(err, people.ErrNoRole) {
+		t.Error(err)
+	}
+}
+
+// A meter forgets people who do nothing, so that many who come once do not fill the memory.
+func TestAMeterForgets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := people.NewMeter(1, 1)
+		held, _ := m.Begin("held")
+		for i := range 100_000 {
+			if end, _ := m.Begin(strconv.Itoa(i)); end == nil {
+				t.Fatal(i)
+			} else {
+				end()
+			}
+			if i%1000 == 0 {
+				<-time.After(time.Minute)
+			}
+		}
+		if n := m.Known(); n > 4000 {
+			t.Errorf("%d people", n)
+		}
+		if end, wait := m.Begin("held"); end != nil || wait != 0 {
+			t.Error("a second request at once")
+		}
+		held()
+		if end, _ := m.Begin("held"); end == nil {
+			t.Error("no request after the first one")
+		}
+	})
 }

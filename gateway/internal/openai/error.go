@@ -20,6 +20,8 @@ func NewError(status int, code, param, message string) *Error {
 	switch {
 	case status == http.StatusUnauthorized:
 		kind = "authentication_error"
+	case status == http.StatusTooManyRequests:
+		kind = "rate_limit_error"
 	case status == http.StatusForbidden:
 		kind = "permission_error"
 	case status >= http.StatusInternalServerError:

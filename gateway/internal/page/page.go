@@ -11,13 +11,14 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"html/template"
 	"net/http"
 	"path"
 	"strings"
 	"time"
 )
 
-//go:embed assets
+//go:embed assets enter.html
 var files embed.FS
 
 // Policy is the Content-Security-Policy of the page.
@@ -49,15 +50,31 @@ func Serve(w http.ResponseWriter, r *http.Request) bool {
 	case !ok:
 		return false
 	}
-	return serve(w, r, name, http.StatusOK)
+	return serve(w, r, name)
 }
 
-// Enter asks a browser without a token for one.
-func Enter(w http.ResponseWriter, r *http.Request) {
-	serve(w, r, "enter.html", http.StatusUnauthorized)
+// Door is what a browser is shown that may not come in.
+type Door struct {
+	Login  bool   // there is a provider to log in at
+	Tokens bool   // people have tokens
+	Failed string // why the last attempt failed
+	Status int
 }
 
-func serve(w http.ResponseWriter, r *http.Request, name string, status int) bool {
+// Enter asks a browser for a login or a token.
+func Enter(w http.ResponseWriter, d Door) {
+	t, err := template.ParseFS(files, "enter.html")
+	if err != nil {
+		return // impossible: a test executes it
+	}
+	h := w.Header()
+	h.Set("Content-Type", typeOf(".html"))
+	h.Set("Content-Security-Policy", Policy)
+	w.WriteHeader(d.Status)
+	_ = t.Execute(w, d) // the browser may be gone
+}
+
+func serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	data, err := files.ReadFile(path.Join("assets", name))
 	if err != nil {
 		return false
@@ -67,11 +84,6 @@ func serve(w http.ResponseWriter, r *http.Request, name string, status int) bool
 	h.Set("Content-Type", typeOf(name))
 	h.Set("Content-Security-Policy", Policy)
 	h.Set("Cache-Control", "no-cache") // the browser asks whether its copy is still right
-	if status != http.StatusOK {
-		w.WriteHeader(status)
-		_, _ = w.Write(data) // the browser may be gone
-		return true
-	}
 	h.Set("ETag", `"`+hex.EncodeToString(sum[:12])+`"`)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 	return true

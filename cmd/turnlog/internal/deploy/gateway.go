@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,6 +37,7 @@ type gatewayFlags struct {
 	listen, people string
 	hosts          []string
 	insecure       bool
+	limits         gateway.Limits
 	start          flags.Session
 }
 
@@ -50,8 +52,9 @@ and GET /openapi.json lists it. A gateway has no state of its own, so any number
 deployment behind a load balancer. Clients of OpenAI's API, of the AI SDK, of AG-UI and of MCP use it, too.
 
 Without --people there is one operator, whose token is in TURNLOG_GATEWAY_TOKEN. Without that, the command
-makes a token and prints it as part of the address. With --people, each person has a token and a role;
-"turnlog gateway token" prints an entry for that file.
+makes a token and prints it as part of the address. With --people, each person has a role, and a token or a
+login at a provider of OpenID Connect: docs/gateway.md shows the file, and "turnlog gateway token" prints an
+entry for it.
 
 By default only programs of this machine reach it. At another address it needs people or a token, or
 --insecure, with which everybody who reaches the address is an operator.`,
@@ -63,6 +66,8 @@ By default only programs of this machine reach it. At another address it needs p
 	fs.StringVar(&f.listen, "listen", defaultGateway, "`address` for HTTP clients; port 0 takes any free one")
 	fs.StringVar(&f.people, "people", "", "`file` with the people who may use the gateway; default: one operator with a token")
 	fs.StringArrayVar(&f.hosts, "host", nil, "`name` by which clients reach the gateway; may be repeated")
+	fs.Float64Var(&f.limits.Requests, "max-requests", 0, "how many requests per `second` a person may send; 0: any number")
+	fs.IntVar(&f.limits.Open, "max-open", 0, "how `many` requests and streams a person may have open at once; 0: any number")
 	fs.BoolVar(&f.insecure, "insecure", false, "let everybody who reaches the address do everything")
 	_ = cmd.MarkFlagFilename("people", "yaml", "yml") // the flag exists
 	f.start.RegisterStart(cmd)
@@ -91,7 +96,7 @@ By default only programs of this machine reach it. At another address it needs p
 				return err
 			}
 			return serveGateway(ctx, a, f.listen, log, gateway.Config{
-				Client: c, Connected: cell.Conn.IsConnected, Defaults: start.Config, Access: access,
+				Client: c, Connected: cell.Conn.IsConnected, Defaults: start.Config, Access: access, Limits: f.limits,
 			}, func(at string) { _, _ = fmt.Fprintln(a.Out, at) })
 		})
 	}
@@ -111,6 +116,10 @@ func (f *gatewayFlags) access(a *app.App) (out people.Access, err error) {
 		if out.People, err = os.ReadFile(f.people); err != nil {
 			return out, cli.Usage("--people: %w", err)
 		}
+		out.Dir = filepath.Dir(f.people)
+	}
+	if f.limits.Requests < 0 || f.limits.Open < 0 {
+		return out, cli.Usage("--max-requests and --max-open: give 0 or more")
 	}
 	switch {
 	case out.Token != "" && f.people != "":

@@ -176,6 +176,7 @@ addEventListener('hashchange', route)
 try {
   me = await get('/api/me')
   document.getElementById('who').textContent = `${me.name} (${me.role})`
+  document.getElementById('leave').hidden = !me.may_leave
 } catch (err) { tell(err) }
 route()
 

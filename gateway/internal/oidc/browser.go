@@ -1,0 +1,107 @@
+package oidc
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/turnlog/turnlog/gateway/people"
+)
+
+// Callback is the path to which the provider sends browsers back.
+const Callback = "/login/callback"
+
+// loginTime is how long a person may take at the provider.
+const loginTime = 10 * time.Minute
+
+// attempt is a login that has begun.
+type attempt struct {
+	State    string `json:"state"`
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"`
+}
+
+// Begin sends a browser to the provider.
+func (p *Provider) Begin(w http.ResponseWriter, r *http.Request) error {
+	d, err := p.discover(r.Context())
+	if err != nil {
+		return err
+	}
+	a := attempt{rand.Text(), rand.Text(), oauth2.GenerateVerifier()}
+	if err := p.put(w, begun, a, time.Now().Add(loginTime)); err != nil {
+		return err
+	}
+	http.Redirect(w, r, d.oauth.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), http.StatusSeeOther)
+	return nil
+}
+
+// End has a browser that the provider sent back keep who its person is, and sends it to the page.
+func (p *Provider) End(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	var a attempt
+	if _, err := p.take(r, begun, &a); err != nil || subtle.ConstantTimeCompare([]byte(a.State), []byte(q.Get("state"))) != 1 {
+		return fmt.Errorf("%w: this login did not begin in this browser, or it took longer than %s", ErrRefused, loginTime)
+	}
+	p.set(w, begun, "", -1) // it works once
+	if why := q.Get("error"); why != "" {
+		return fmt.Errorf("%w: the provider says %q", ErrRefused, why+" "+q.Get("error_description"))
+	}
+	k, until, err := p.exchange(r.Context(), a, q.Get("code"))
+	if err != nil {
+		return err
+	}
+	if _, err := p.login.Person(k.Name, k.Values, until); err != nil {
+		return err
+	}
+	if err := p.put(w, session, k, until); err != nil {
+		return err
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+	return nil
+}
+
+// exchange gets the ID token for a code, and returns who it is about and until when.
+func (p *Provider) exchange(ctx context.Context, a attempt, code string) (k known, until time.Time, err error) {
+	d, err := p.discover(ctx)
+	if err != nil {
+		return k, until, err
+	}
+	got, err := d.oauth.Exchange(oidc.ClientContext(ctx, p.client), code, oauth2.VerifierOption(a.Verifier))
+	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
+	switch {
+	case answered:
+		return k, until, fmt.Errorf("%w: the provider says %q about the code", ErrRefused, refused.ErrorCode)
+	case err != nil:
+		return k, until, fmt.Errorf("%w: %w", ErrDown, err)
+	}
+	token, _ := got.Extra("id_token").(string)
+	t, err := p.verify(ctx, d, token, p.login.Client)
+	if err != nil {
+		return k, until, err
+	}
+	if subtle.ConstantTimeCompare([]byte(t.Nonce), []byte(a.Nonce)) != 1 {
+		return k, until, fmt.Errorf("%w: the ID token is of another login", ErrRefused)
+	}
+	k, err = p.known(t)
+	return k, t.Expiry, err
+}
+
+// Browser returns the person of a browser that has logged in. The roles are those of now.
+func (p *Provider) Browser(r *http.Request) (*people.Person, error) {
+	var k known
+	until, err := p.take(r, session, &k)
+	if err != nil {
+		return nil, err
+	}
+	return p.login.Person(k.Name, k.Values, until)
+}
+
+// Leave ends the session of a browser.
+func (p *Provider) Leave(w http.ResponseWriter) { p.set(w, session, "", -1) }

@@ -1,0 +1,90 @@
+package oidc
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// kind is what a cookie is for, and its name. One is not taken for the other.
+type kind string
+
+const (
+	session kind = "turnlog_session"
+	begun   kind = "turnlog_login"
+)
+
+// minKey is the length of the shortest line of a file of keys.
+const minKey = 32
+
+// keysOf reads the keys of cookies: the first line makes them, and each reads them, so that a key can be replaced.
+func keysOf(file string) (keys [][]byte, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	for line := range strings.FieldsSeq(string(text)) {
+		if len(line) < minKey {
+			return nil, fmt.Errorf("key: %s: a line of %d characters can be guessed: use %d or more", file, len(line), minKey)
+		}
+		sum := sha256.Sum256([]byte(line))
+		keys = append(keys, sum[:])
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("key: %s is empty: fill it with \"head -c 32 /dev/urandom | base64\"", file)
+	}
+	return keys, nil
+}
+
+// put has the browser keep values until a time.
+func (p *Provider) put(w http.ResponseWriter, k kind, values any, until time.Time) error {
+	enc, err := jose.NewEncrypter(jose.A256GCM, jose.Recipient{Algorithm: jose.DIRECT, Key: p.keys[0]}, nil)
+	if err != nil {
+		return fmt.Errorf("encrypt a cookie: %w", err)
+	}
+	claims := jwt.Claims{Audience: jwt.Audience{string(k)}, Issuer: p.login.Issuer, Expiry: jwt.NewNumericDate(until)}
+	text, err := jwt.Encrypted(enc).Claims(claims).Claims(values).Serialize()
+	if err != nil {
+		return fmt.Errorf("encrypt a cookie: %w", err)
+	}
+	p.set(w, k, text, int(time.Until(until).Seconds()))
+	return nil
+}
+
+// set sets a cookie. A page of another site may lead to the gateway with it, as the provider does, but can send nothing
+// else with it.
+func (p *Provider) set(w http.ResponseWriter, k kind, text string, age int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: string(k), Value: text, Path: "/", HttpOnly: true, Secure: strings.HasPrefix(p.login.URL, "https:"), SameSite: http.SameSiteLaxMode, MaxAge: age,
+	})
+}
+
+// ErrNoCookie is returned for a browser that keeps nothing that counts.
+var ErrNoCookie = errors.New("no cookie of a gateway")
+
+// take reads what a browser keeps, and until when that counts.
+func (p *Provider) take(r *http.Request, k kind, values any) (until time.Time, err error) {
+	c, err := r.Cookie(string(k))
+	if err != nil {
+		return until, ErrNoCookie
+	}
+	t, err := jwt.ParseEncrypted(c.Value, []jose.KeyAlgorithm{jose.DIRECT}, []jose.ContentEncryption{jose.A256GCM})
+	if err != nil {
+		return until, ErrNoCookie
+	}
+	for _, key := range p.keys {
+		var claims jwt.Claims
+		if t.Claims(key, &claims, values) == nil &&
+			claims.ValidateWithLeeway(jwt.Expected{AnyAudience: jwt.Audience{string(k)}, Issuer: p.login.Issuer}, 0) == nil && time.Now().Before(claims.Expiry.Time()) {
+			return claims.Expiry.Time(), nil
+		}
+	}
+	return until, ErrNoCookie
+}

@@ -1,0 +1,235 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
+
+	"github.com/turnlog/turnlog/gateway/people"
+)
+
+// Provider is a provider of OpenID Connect, as gateways use it.
+type Provider struct {
+	login  people.Login
+	secret string
+	keys   [][]byte // of cookies
+	client *http.Client
+
+	found  atomic.Pointer[discovered] // nil: not yet
+	asking singleflight.Group
+}
+
+// discovered is what the provider says about itself.
+type discovered struct {
+	oauth oauth2.Config
+	keys  oidc.KeySet
+}
+
+var (
+	// ErrDown is returned if the provider does not answer, or not as it should.
+	ErrDown = errors.New("the OpenID provider does not answer")
+
+	// ErrRefused is returned for a token or a login that proves nothing.
+	ErrRefused = errors.New("refused")
+)
+
+// Limits of what is asked of the provider.
+const (
+	patience = 10 * time.Second // with one answer
+	maxBody  = 1 << 20          // of an answer
+	perTime  = time.Second      // between requests for keys or about the provider: anybody can send a token with a key that there is not
+	burst    = 5
+)
+
+// New returns a provider. It reads the files that login names, in a folder if their names are relative. It does not ask the
+// provider: gateways start without it.
+func New(login people.Login, dir string, through http.RoundTripper) (*Provider, error) {
+	in := func(name string) string {
+		if filepath.IsAbs(name) {
+			return name
+		}
+		return filepath.Join(dir, name)
+	}
+	if through == nil {
+		through = http.DefaultTransport
+	}
+	p := &Provider{login: login}
+	p.client = &http.Client{Timeout: patience, Transport: &careful{through, rate.NewLimiter(rate.Every(perTime), burst)}}
+	var err error
+	if p.keys, err = keysOf(in(login.Key)); err != nil {
+		return nil, err
+	}
+	if login.Secret != "" {
+		text, err := os.ReadFile(in(login.Secret))
+		if err != nil {
+			return nil, fmt.Errorf("secret: %w", err)
+		}
+		p.secret = strings.TrimSpace(string(text))
+	}
+	return p, nil
+}
+
+// careful bounds what the provider is asked, and what it answers. An answer that is none is an error.
+type careful struct {
+	http.RoundTripper
+
+	gets *rate.Limiter
+}
+
+func (c *careful) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet {
+		if err := c.gets.Wait(r.Context()); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDown, err)
+		}
+	}
+	resp, err := c.RoundTripper.RoundTrip(r)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrDown, err)
+	case resp.StatusCode >= http.StatusInternalServerError || r.Method == http.MethodGet && resp.StatusCode >= http.StatusBadRequest:
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("%w: %s: %s", ErrDown, r.URL.Redacted(), resp.Status)
+	}
+	resp.Body = http.MaxBytesReader(nil, resp.Body, maxBody)
+	return resp, nil
+}
+
+// discover returns what the provider says about itself. It is asked until it has answered once.
+func (p *Provider) discover(ctx context.Context) (*discovered, error) {
+	if d := p.found.Load(); d != nil {
+		return d, nil
+	}
+	d, err, _ := p.asking.Do("", func() (any, error) { return p.ask(context.WithoutCancel(ctx)) }) // its answer is for others, too
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it is of ask
+	}
+	return d.(*discovered), nil //nolint:forcetypeassert // it is of ask
+}
+
+func (p *Provider) ask(ctx context.Context) (*discovered, error) {
+	ctx = oidc.ClientContext(ctx, p.client)
+	about, err := oidc.NewProvider(ctx, p.login.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDown, err)
+	}
+	var more struct {
+		Keys string `json:"jwks_uri"`
+	}
+	if err := about.Claims(&more); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDown, err)
+	}
+	back, _ := url.JoinPath(p.login.URL, Callback) // the address was checked
+	d := &discovered{
+		oauth2.Config{
+			ClientID: p.login.Client, ClientSecret: p.secret, Endpoint: about.Endpoint(), RedirectURL: back,
+			Scopes: append([]string{oidc.ScopeOpenID, "profile", "email"}, p.login.Scopes...),
+		},
+		oidc.NewRemoteKeySet(ctx, more.Keys),
+	}
+	p.found.Store(d)
+	return d, nil
+}
+
+// checked is the keys of the provider during one verification.
+type checked struct {
+	oidc.KeySet
+
+	down error
+}
+
+// VerifySignature says why a token was not verified: its signature is wrong, or the keys could not be had.
+func (c *checked) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	payload, err := c.KeySet.VerifySignature(ctx, token)
+	if errors.Is(err, ErrDown) {
+		c.down = err
+	}
+	return payload, err //nolint:wrapcheck // the verifier does
+}
+
+// verify returns the claims of a token that the provider signed for an audience. An algorithm with a shared secret, or
+// none, proves nothing.
+func (p *Provider) verify(ctx context.Context, d *discovered, token, audience string) (*oidc.IDToken, error) {
+	keys := &checked{KeySet: d.keys}
+	t, err := oidc.NewVerifier(p.login.Issuer, keys, &oidc.Config{ClientID: audience, SupportedSigningAlgs: []string{
+		oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
+	}}).Verify(ctx, token)
+	switch {
+	case keys.down != nil:
+		return nil, keys.down
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return t, nil
+}
+
+// IsToken reports whether a text looks like a token of a provider: a JWS in three parts.
+func IsToken(text string) bool { return strings.Count(text, ".") == 2 }
+
+// Person returns the person with a token of the provider for the audience of programs.
+func (p *Provider) Person(ctx context.Context, token string) (*people.Person, error) {
+	d, err := p.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, err := p.verify(ctx, d, token, p.login.Audience)
+	if err != nil {
+		return nil, err
+	}
+	k, err := p.known(t)
+	if err != nil {
+		return nil, err
+	}
+	return p.login.Person(k.Name, k.Values, t.Expiry)
+}
+
+// known is what the cookie of a session has.
+type known struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values,omitempty"`
+}
+
+// known returns what decides who a person is, out of their claims. The rest does not count.
+func (p *Provider) known(t *oidc.IDToken) (known, error) {
+	var claims map[string]json.RawMessage
+	if err := t.Claims(&claims); err != nil {
+		return known{}, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	var k known
+	_ = json.Unmarshal(claims[p.login.Name], &k.Name) // "" is no name
+	if verified := string(claims["email_verified"]); p.login.Name == "email" && verified != "true" && verified != `"true"` {
+		return known{}, fmt.Errorf("%w: the provider has not verified the email address %q", people.ErrNoRole, k.Name)
+	}
+	k.Values = p.login.Known(valuesOf(claims, p.login.Claim))
+	return k, nil
+}
+
+// valuesOf returns the values of a claim, which may be in others: realm_access.roles, for example.
+func valuesOf(claims map[string]json.RawMessage, name string) (values []string) {
+	raw, ok := claims[name]
+	if outer, inner, nested := strings.Cut(name, "."); !ok && nested {
+		var within map[string]json.RawMessage
+		_ = json.Unmarshal(claims[outer], &within) // nothing is in another value
+		return valuesOf(within, inner)
+	}
+	if json.Unmarshal(raw, &values) == nil {
+		return values
+	}
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		return []string{one}
+	}
+	return nil
+}

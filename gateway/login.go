@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/turnlog/turnlog/gateway/internal/oidc"
+	"github.com/turnlog/turnlog/gateway/internal/page"
+	"github.com/turnlog/turnlog/gateway/people"
+)
+
+// Paths of browsers that come and go.
+const (
+	loginPath  = "/login"
+	logoutPath = "/logout"
+)
+
+// logs answers a browser that logs in or out. It reports whether the request was for that.
+func (g *Gateway) logs(w http.ResponseWriter, r *http.Request, p *people.Person) bool {
+	if r.Method == http.MethodPost && r.URL.Path == logoutPath {
+		people.Leave(w)
+		if g.login != nil {
+			g.login.Leave(w)
+		}
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return true
+	}
+	if g.login == nil || r.Method != http.MethodGet || r.URL.Path != loginPath && r.URL.Path != oidc.Callback {
+		return false
+	}
+	var err error
+	switch {
+	case p != nil: // a link of another site does not change who a browser is
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+	case r.URL.Path == loginPath:
+		err = g.login.Begin(w, r)
+	default:
+		err = g.login.End(w, r)
+	}
+	if err != nil {
+		g.door(w, loginProblem(err))
+	}
+	return true
+}
+
+// door shows a browser the ways in, and why the last one failed.
+func (g *Gateway) door(w http.ResponseWriter, failed *Problem) {
+	d := page.Door{Login: g.login != nil, Tokens: g.cfg.Access.Tokens(), Status: http.StatusUnauthorized}
+	if failed != nil && failed.code() != "no_token" {
+		d.Failed, d.Status = failed.Detail+": "+failed.Do, failed.Status
+	}
+	page.Enter(w, d)
+}
+
+// loginProblem returns the problem of an error about a person of a provider.
+func loginProblem(err error) *Problem {
+	switch {
+	case errors.Is(err, people.ErrNoRole):
+		return problem(http.StatusForbidden, "no_role", err.Error(), "an operator: give one of the person's groups a role in the file of people")
+	case errors.Is(err, oidc.ErrRefused):
+		return problem(http.StatusUnauthorized, "wrong_token", err.Error(), "log in again, or get a new token of the provider for this gateway")
+	}
+	p := problem(http.StatusServiceUnavailable, "no_provider", err.Error(), "retry: tokens of the gateway work meanwhile; an operator: look whether the gateway reaches the issuer in its file of people")
+	p.retry = 5
+	return p
+}
+
+// tooMany returns the problem of a person who sends too much. Nothing was done.
+func tooMany(wait time.Duration) *Problem {
+	p := problem(http.StatusTooManyRequests, "too_many_open", "you have as many requests and streams open as one person may", "end one, such as a stream that nobody reads")
+	if wait > 0 {
+		p = problem(http.StatusTooManyRequests, "too_many_requests", "you send more requests per second than one person may", "wait as long as Retry-After says, and send it again")
+	}
+	p.retry = max(1, int(math.Ceil(wait.Seconds())))
+	return p
+}

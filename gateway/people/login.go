@@ -1,0 +1,105 @@
+package people
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// Login says how people come from a provider of OpenID Connect.
+type Login struct {
+	Issuer   string   `yaml:"issuer"`             // the address of the provider
+	Client   string   `yaml:"client"`             // the ID of the gateways at the provider
+	Secret   string   `yaml:"secret,omitempty"`   // the file with the client's secret; none: the client is public
+	Key      string   `yaml:"key"`                // the file with the keys of cookies, the same for all gateways
+	URL      string   `yaml:"url"`                // where browsers reach the gateways
+	Audience string   `yaml:"audience,omitempty"` // of the tokens that programs send; default: Client
+	Scopes   []string `yaml:"scopes,omitempty"`   // asked for beside openid, profile and email
+	Name     string   `yaml:"name,omitempty"`     // the claim with the person's name; default: email, if it is verified
+	Claim    string   `yaml:"claim,omitempty"`    // the claim with the values that Roles are about
+	Roles    []Grant  `yaml:"roles"`              // the first that fits counts
+}
+
+// Grant gives a role to people whose claim has a value.
+type Grant struct {
+	Value  string   `yaml:"value"` // Everybody: all whom the provider knows
+	Role   Role     `yaml:"role"`
+	Agents []string `yaml:"agents,omitempty"`
+}
+
+// Everybody is the value of a Grant for all whom the provider knows.
+const Everybody = "*"
+
+// ErrNoRole is returned for a person of the provider without a role here.
+var ErrNoRole = errors.New("no role")
+
+// Person returns a person of the provider, by the values of their claim, until a time.
+func (l *Login) Person(name string, values []string, until time.Time) (*Person, error) {
+	if !isName(name) {
+		return nil, fmt.Errorf("%w: the claim %s is no name: %q", ErrNoRole, l.Name, name)
+	}
+	for _, g := range l.Roles {
+		if g.Value == Everybody || slices.Contains(values, g.Value) {
+			return &Person{Name: name, Role: g.Role, Agents: g.Agents, Until: until}, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: the gateway has none for %s", ErrNoRole, name)
+}
+
+// Known returns the values that the roles are about.
+func (l *Login) Known(values []string) (known []string) {
+	for _, g := range l.Roles {
+		if slices.Contains(values, g.Value) {
+			known = append(known, g.Value)
+		}
+	}
+	return known
+}
+
+func (l *Login) check() error {
+	for name, address := range map[string]string{"issuer": l.Issuer, "url": l.URL} {
+		u, err := url.Parse(address)
+		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
+			return fmt.Errorf("%s %q: give an address with https; http is for this machine", name, address)
+		}
+		if name == "url" && u.Path != "" && u.Path != "/" {
+			return fmt.Errorf("url %q: leave out the path: the page is at the root", address)
+		}
+	}
+	switch {
+	case l.Client == "":
+		return errors.New("client: give the ID that the provider has for the gateway")
+	case l.Key == "":
+		return errors.New("key: give a file with 32 random bytes or more in text, as of \"head -c 32 /dev/urandom | base64\"")
+	case len(l.Roles) == 0:
+		return errors.New("roles: give at least one: people without a role may do nothing")
+	}
+	for _, g := range l.Roles {
+		switch {
+		case !slices.Contains(Roles(), g.Role):
+			return fmt.Errorf("role %q: use viewer, user, approver or operator", g.Role)
+		case g.Value == "":
+			return fmt.Errorf("role %s: value: give one of the claim, or %q for everybody", g.Role, Everybody)
+		case g.Value != Everybody && l.Claim == "":
+			return fmt.Errorf("claim: name the one that has %q", g.Value)
+		}
+	}
+	return nil
+}
+
+// host returns the name by which browsers reach the gateways.
+func (l *Login) host() string {
+	u, err := url.Parse(l.URL)
+	if err != nil {
+		return "" // impossible: it was checked
+	}
+	return Hostname(u.Host)
+}
+
+func local(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}

@@ -29,6 +29,7 @@ const MetaFolder = "folder"
 type Host struct {
 	Client *client.Client
 	Start  client.Options // without ID and metadata
+	Lacks  string         // why it may not have sessions of the folder; "": it has all
 }
 
 // Config configures an Agent.
@@ -218,7 +219,7 @@ func (a *Agent) resume(ctx context.Context, r *sdk.ResumeSessionRequest) (*sdk.R
 func (a *Agent) attach(ctx context.Context, name sdk.SessionId, folder string, servers []sdk.McpServer, past bool) error {
 	id, err := content.ParseSessionID(string(name))
 	if err != nil {
-		return noSession(string(name))
+		return noSession(string(name), "")
 	}
 	h, err := a.host(ctx, folder, servers)
 	if err != nil {
@@ -226,7 +227,7 @@ func (a *Agent) attach(ctx context.Context, name sdk.SessionId, folder string, s
 	}
 	s, err := h.Client.Attach(ctx, id)
 	if errors.Is(err, session.ErrNotFound) {
-		return noSession(string(name))
+		return noSession(string(name), h.Lacks)
 	}
 	if err != nil {
 		return err

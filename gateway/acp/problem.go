@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -21,8 +22,9 @@ const (
 	codeCancelled = -32800
 )
 
-func noSession(id string) error {
-	return &sdk.RequestError{Code: codeMissing, Message: "there is no session " + strconv.Quote(id) + ": session/list lists those of a folder"}
+func noSession(id, because string) error {
+	because = cmp.Or(because, "session/list lists those of a folder")
+	return &sdk.RequestError{Code: codeMissing, Message: "there is no session " + strconv.Quote(id) + " here: " + because}
 }
 
 // problem returns an error for an editor, whose message says everything: editors show nothing else.

@@ -40,7 +40,7 @@ func TestErrorsSayWhatIsWrong(t *testing.T) {
 		}{
 			{relative, -32602, `cwd \"site\" is not an absolute path`},
 			{mode, -32601, "there is no method"},
-			{load("nowhere", "/site"), -32002, `there is no session \"nowhere\"`},
+			{load("nowhere", "/site"), -32002, `there is no session \"nowhere\" here`},
 			{load("not an ID", "/site"), -32002, `there is no session`},
 			{say("nowhere", sdk.TextBlock("Hi")), -32002, "use session/new or session/load first"},
 			{say(id, sdk.TextBlock(" ")), -32602, "the prompt is empty"},

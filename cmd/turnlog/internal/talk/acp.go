@@ -150,19 +150,21 @@ func (d *folders) run(ctx context.Context, root string, ready func(*acp.Host)) e
 		return err
 	}
 	here := deploy.ForSession(d.app, d.remote.Namespace(), of, d.start, tools, log)
+	var lacks string
 	do := func(ctx context.Context, cell *cli.Cell) error {
 		c, err := d.remote.Client(cell)
 		if err != nil {
 			return err
 		}
-		ready(&acp.Host{Client: c, Start: options})
+		ready(&acp.Host{Client: c, Start: options, Lacks: lacks})
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}
 	store := d.storeOf(root)
 	err = here.In(store).Run(ctx, do)
 	if errors.Is(err, embedded.ErrStoreInUse) {
-		d.app.Hint("another process uses %s, so new sessions in %s are not kept", store, root)
+		lacks = "another process has the kept sessions of " + root + " (" + store + "), and this one keeps none; end the other one first"
+		d.app.Hint("%s", lacks)
 		err = here.Run(ctx, do)
 	}
 	return err

@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
@@ -108,7 +109,7 @@ func serveGateway(ctx context.Context, group *errgroup.Group, nc *nats.Conn, tok
 	if err != nil {
 		return "", err
 	}
-	g, err := gateway.New(gateway.Config{Client: c, Access: gateway.Access{Token: token, Operator: "slack", Loopback: true}})
+	g, err := gateway.New(gateway.Config{Client: c, Access: people.Access{Token: token, Operator: "slack", Loopback: true}})
 	if err != nil {
 		return "", err
 	}

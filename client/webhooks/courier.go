@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	store "github.com/turnlog/turnlog/jetstream/webhooks"

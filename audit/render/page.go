@@ -106,7 +106,7 @@ func (p phrases) judge(out *page, v *verdict.Verdict) {
 		verdict.Chain:     "The record is unbroken in itself: no entry was changed, removed or added without making all later ones again. Nothing outside of it confirms that.",
 		verdict.Signed:    "The record is unbroken, and each entry is signed by the host that wrote it.",
 		verdict.Anchored:  "The record is unbroken, and still contains what was kept of it elsewhere.",
-		verdict.Witnessed: "The record is unbroken, and independent witnesses confirmed it.",
+		verdict.Witnessed: "The record is unbroken, and the witnesses that the verifier requires confirmed it.",
 	}
 	covers := p.say("Level %s, through entry %d, by %s", v.Level.String(), v.Through.Seq, v.Through.At)
 	if len(v.Witnesses) > 0 {

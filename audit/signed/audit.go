@@ -70,7 +70,7 @@ func (a *Audit) Judge(v *verdict.Verdict) {
 		v.Prove(verdict.Proof{Level: verdict.Signed, Through: a.end})
 	}
 	if a.gone {
-		v.Doubt("who: the tombstone is unsigned, so who deleted or erased the session, when and why are the word of whoever may write tombstones")
+		v.Doubt("who: the tombstone is unsigned, so who deleted or erased the session, when and why is the word of the keeper")
 	}
 	v.Signers = a.signers()
 	a.places.judge(v)

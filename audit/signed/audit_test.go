@@ -302,7 +302,7 @@ func BenchmarkAudit(b *testing.B) {
 	}
 }
 
-// A keeper has no key of a driver, so nobody signs that a session was erased.
+// A keeper has no key of a driver, so its tombstone has no signature.
 func TestAnUnsignedTombstoneIsNotSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -142,7 +142,7 @@ func (p proved) add(v *verdict.Verdict, cell string) {
 		}
 		v.Prove(proof)
 	case !p.at.Quorum:
-		v.Doubt(fmt.Sprintf("witnesses: those who cosigned the proof of entry %d do not suffice for the policy, so whoever has the key of the log %s may have written it again", p.leaf.Seq, p.at.Origin))
+		v.Doubt(fmt.Sprintf("witnesses: those who cosigned the proof of entry %d do not suffice for the policy, so the operator of the log %s may have written it again", p.leaf.Seq, p.at.Origin))
 	}
 }
 

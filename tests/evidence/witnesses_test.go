@@ -58,7 +58,7 @@ func TestNoWitnessCosignsAnotherHistory(t *testing.T) {
 		"an empty log":                          {shown{headlog.NewState("example.com/log"), 0, ""}, &witness.SizeError{Size: 8}, nil},
 		"another log":                           {shown{headlog.NewState("example.com/new"), 0, ""}, witness.ErrUnknown, nil},
 		"a log with another key":                {shown{l.grow(12), 8, "other"}, witness.ErrUnsigned, nil},
-		"a log that nobody signed":              {shown{l.grow(12), 8, "none"}, headlog.ErrBadCheckpoint, nil},
+		"a log without a signature":             {shown{l.grow(12), 8, "none"}, headlog.ErrBadCheckpoint, nil},
 		"a witness with an older file": {shown{rewritten(12), 8, ""}, witness.ErrBadState, func(t *testing.T, file string) {
 			t.Helper()
 			swap(t, file, "\n8\n", "\n5\n")

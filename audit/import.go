@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 // ErrBadExport is returned by Import if the lines are not an export, or one was changed or truncated, with
@@ -23,6 +24,26 @@ var ErrBadExport = errors.New("bad export")
 
 // maxLine bounds the length of a line.
 const maxLine = 256 << 20
+
+// ImportFile is Import for a regular file. Its errors name the file.
+func ImportFile(name string) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		f, err := textfile.Open(name)
+		if err != nil {
+			yield(journal.Record{}, err)
+			return
+		}
+		defer func() { _ = f.Close() }() // only read
+		for rec, err := range Import(f) {
+			if err != nil {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
 
 // Import reads the output of Export line by line. The view in each line must be exactly what its payload
 // says, each key once, so it detects a changed view as well as a changed record. An error ends the sequence.

@@ -163,8 +163,11 @@ func quoted(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// cannotTell is the exit code of a command that cannot tell, as for "turnlog bisect".
-const cannotTell = 125
+// Exit codes of a command that cannot tell, as for "turnlog bisect". The last two are the shell's own: the command cannot be run.
+const (
+	cannotTell = 125
+	notFound   = 127
+)
 
 // command runs a command about an answer. It returns what is wrong, or "".
 func command(ctx context.Context, text, folder string, id content.SessionID, answer string, within time.Duration) (string, error) {
@@ -187,8 +190,8 @@ func command(ctx context.Context, text, folder string, id content.SessionID, ans
 		return fmt.Sprintf("it does not end within %v", within), nil
 	case err != nil:
 		return "", fmt.Errorf("run the command %q: %w", text, err)
-	case state.ExitCode() == cannotTell:
-		return "", fmt.Errorf("the command %q cannot tell (exit code %d): %s", text, cannotTell, said)
+	case state.ExitCode() >= cannotTell && state.ExitCode() <= notFound:
+		return "", fmt.Errorf("the command %q cannot tell (exit code %d): %s", text, state.ExitCode(), said)
 	case state.ExitCode() != 0:
 		return fmt.Sprintf("%v: %s", state, said), nil
 	}

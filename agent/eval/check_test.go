@@ -109,6 +109,7 @@ func TestACommandDecidesByItsExitCode(t *testing.T) {
 		`echo no such file; exit 3`:           `exit status 3: "no such file"`,
 		`kill -9 $$`:                          "killed",
 		`exit 125`:                            "cannot tell",
+		`nosuch-command`:                      "cannot tell (exit code 127)",
 		`sleep 60 & echo $! > child; wait $!`: "does not end within",
 	} {
 		within := time.Minute

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/agent/replay"
+	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
@@ -77,7 +78,7 @@ func (r *runner) again(ctx context.Context, c Case, name string) (p plan, err er
 			return p, fmt.Errorf("open the model: %w", err)
 		}
 	}
-	from := exported(r.suite.in(c.Journal))
+	from := audit.ImportFile(r.suite.in(c.Journal))
 	if !IsFile(c.Journal) {
 		from = r.Client.Records(ctx, content.SessionID(c.Journal), 0)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/model"
 )
 
@@ -190,7 +189,7 @@ func (r *runner) kept(id content.SessionID) ([]journal.Record, bool, error) {
 	if r.Journals == "" {
 		return nil, false, nil
 	}
-	records, err := collect(exported(r.file(id)))
+	records, err := collect(audit.ImportFile(r.file(id)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
@@ -221,25 +220,6 @@ func (r *runner) keep(id content.SessionID, records []journal.Record) error {
 		return fmt.Errorf("keep a journal: %w", err)
 	}
 	return nil
-}
-
-func exported(name string) iter.Seq2[journal.Record, error] {
-	return func(yield func(journal.Record, error) bool) {
-		f, err := textfile.Open(name)
-		if err != nil {
-			yield(journal.Record{}, fmt.Errorf("journal: %w", err))
-			return
-		}
-		defer func() { _ = f.Close() }() // only read
-		for rec, err := range audit.Import(f) {
-			if err != nil {
-				err = fmt.Errorf("journal %s: %w", name, err)
-			}
-			if !yield(rec, err) {
-				return
-			}
-		}
-	}
 }
 
 // collect returns all records of a journal, or the first error.

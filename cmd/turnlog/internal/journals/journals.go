@@ -6,7 +6,6 @@ package journals
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"strings"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -50,23 +48,18 @@ func with(ctx context.Context, r *app.Remote, args []string, do func(func(arg st
 	})
 }
 
-// file reads an export.
+// file reads an export. If it is none, the command line is wrong.
 func file(name string) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
-		f, err := textfile.Open(name)
-		if err != nil {
-			yield(journal.Record{}, cli.Usage("%w", err))
-			return
-		}
-		defer func() { _ = f.Close() }() // only read
-		for rec, err := range audit.Import(f) {
-			if err == nil {
+		begun := false
+		for rec, err := range audit.ImportFile(name) {
+			switch {
+			case err == nil:
 				err = gone(rec)
+			case !begun:
+				err = cli.Usage("%w", err)
 			}
-			if err != nil {
-				err = fmt.Errorf("%s: %w", name, err)
-			}
-			if !yield(rec, err) {
+			if begun = true; !yield(rec, err) {
 				return
 			}
 		}

@@ -51,11 +51,11 @@ type aguiStream struct {
 }
 
 func (d aguiStream) show(e *sse, ev stream.Event) (last bool) {
-	return d.Show(ev, func(ev agui.Event) { e.data(ev) })
+	return d.Show(ev, func(ev agui.Event) { e.Data(jsonOf(ev)) })
 }
 
 func (aguiStream) stop(e *sse, p *Problem) {
-	e.data(agui.Event{"type": "RUN_ERROR", "message": p.Detail + ": " + p.Do, "code": p.code()})
+	e.Data(jsonOf(agui.Event{"type": "RUN_ERROR", "message": p.Detail + ": " + p.Do, "code": p.code()}))
 }
 
 func (d aguiStream) reconnect(e *sse, why string) {

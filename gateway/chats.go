@@ -29,7 +29,7 @@ func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn
 	if !person(ctx).MayDrive(s.subject) {
 		return 0, false, f, mayNot("send input to a session that you did not open")
 	}
-	said := saidBy(s.state.Transcript)
+	said := stream.SaidBy(s.state.Transcript)
 	if s.state.Rewritten > 0 { // the journal has what the transcript has lost
 		h, err := g.uiHistory(ctx, s)
 		if err != nil {

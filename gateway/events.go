@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	frames "github.com/turnlog/turnlog/gateway/internal/sse"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
@@ -134,14 +134,9 @@ func noPlace(detail string) *Problem {
 	return problem(http.StatusConflict, "no_place", detail, "start again without a cursor, or with after=now: GET /api/sessions/{id} shows the session as it is")
 }
 
-// sse writes server-sent events to one reader.
+// sse writes the events of a dialect.
 type sse struct {
-	out  *bufio.Writer
-	rc   *http.ResponseController
-	slow time.Duration // when a reader counts as slow
-
-	began time.Time // of what was written since the last flush
-	late  bool      // the reader is slow
+	*frames.Writer
 
 	speaks dialect
 	last   bool // nothing follows
@@ -170,17 +165,17 @@ type native struct{}
 
 func (native) begin(e *sse, at stream.Cursor) {
 	if at.Position != 0 {
-		_, _ = e.out.WriteString("id: " + at.String() + "\n\n")
+		e.Line("id: " + at.String() + "\n")
 	}
 }
 
-func (native) trouble(e *sse, p *Problem) { e.event("trouble", nil, jsonOf(p)) }
+func (native) trouble(e *sse, p *Problem) { e.Event("trouble", "", jsonOf(p)) }
 
 func (d native) stop(e *sse, p *Problem) { d.trouble(e, p) }
 
 func (native) reconnect(e *sse, why string) {
-	_, _ = e.out.WriteString("retry: 500\n")
-	e.event("reconnect", nil, jsonOf(map[string]string{"reason": why}))
+	e.Line("retry: 500")
+	e.Event("reconnect", "", jsonOf(map[string]string{"reason": why}))
 }
 
 // silent is the part of a dialect that has no words for what is not of the session.
@@ -192,48 +187,6 @@ func (silent) trouble(*sse, *Problem) {}
 
 func (e *sse) put(ev stream.Event) { e.last = e.last || e.speaks.show(e, ev) }
 
-// cutAfter is how many times its patience a write may take before the connection is cut.
-const cutAfter = 3
-
-func (e *sse) event(kind string, place *stream.Cursor, data []byte) {
-	if place != nil {
-		_, _ = e.out.WriteString("id: ") // Flush reports the error
-		_, _ = e.out.WriteString(place.String())
-		_ = e.out.WriteByte('\n')
-	}
-	_, _ = e.out.WriteString("event: ")
-	_, _ = e.out.WriteString(kind)
-	_, _ = e.out.WriteString("\ndata: ")
-	_, _ = e.out.Write(data)
-	_, _ = e.out.WriteString("\n\n")
-}
-
-// data writes an event that has only data.
-func (e *sse) data(v any) {
-	_, _ = e.out.WriteString("data: ") // Flush reports the error
-	_, _ = e.out.Write(jsonOf(v))
-	_, _ = e.out.WriteString("\n\n")
-}
-
-// done writes the end of a stream of data.
-func (e *sse) done() { _, _ = e.out.WriteString("data: [DONE]\n\n") }
-
-// begin begins to write. A reader that does not read at all is cut off.
-func (e *sse) begin() {
-	e.began = time.Now()
-	_ = e.rc.SetWriteDeadline(e.began.Add(cutAfter * e.slow)) // every connection has deadlines
-}
-
-// flush sends what was written since begin. A reader that made that wait is slow.
-func (e *sse) flush() error {
-	err := e.out.Flush()
-	if err == nil {
-		err = e.rc.Flush()
-	}
-	e.late = time.Since(e.began) > e.slow
-	return err //nolint:wrapcheck // only whether there is one counts
-}
-
 func (native) show(e *sse, ev stream.Event) (last bool) {
 	switch {
 	case ev.Entry != nil:
@@ -241,15 +194,15 @@ func (native) show(e *sse, ev stream.Event) (last bool) {
 		if err != nil {
 			data = jsonOf(problem(http.StatusInternalServerError, "unreadable", err.Error(), "a newer gateway can read the entry"))
 		}
-		e.event("entry", &ev.Cursor, data)
+		e.Event("entry", ev.Cursor.String(), data)
 		if d, ok := events.DeletionOf(ev.Entry.Entry); ok {
-			e.event("end", nil, jsonOf(map[string]string{"reason": d.String()}))
+			e.Event("end", "", jsonOf(map[string]string{"reason": d.String()}))
 			return true
 		}
 	case ev.Piece != nil:
-		e.event("piece", &ev.Cursor, jsonOf(ev.Piece))
+		e.Event("piece", ev.Cursor.String(), jsonOf(ev.Piece))
 	case ev.Void != nil:
-		e.event("void", &ev.Cursor, jsonOf(ev.Void))
+		e.Event("void", ev.Cursor.String(), jsonOf(ev.Void))
 	default:
 		kind := "progress"
 		switch any(ev.Live).(type) {
@@ -259,7 +212,7 @@ func (native) show(e *sse, ev stream.Event) (last bool) {
 			return false // entries say it
 		}
 		if data, err := events.MarshalEvent(ev.Live); err == nil {
-			e.event(kind, nil, data)
+			e.Event(kind, "", data)
 		}
 	}
 	return false
@@ -274,15 +227,11 @@ type heard struct {
 
 // serveEvents writes a stream until the reader leaves, is too slow, or nothing follows, as when the session is deleted.
 func (g *Gateway) serveEvents(ctx context.Context, w http.ResponseWriter, f following, speaks dialect) {
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no")
-	e := &sse{out: bufio.NewWriter(w), rc: http.NewResponseController(w), slow: g.limits.Patience, speaks: speaks}
-	_ = e.rc.SetReadDeadline(time.Time{}) // nothing more is read, and a deadline would end the request
-	e.begin()
+	e := &sse{Writer: frames.New(w, g.limits.Patience), speaks: speaks}
+	e.Begin()
 	w.WriteHeader(http.StatusOK)
 	speaks.begin(e, f.place)
-	if e.flush() != nil {
+	if e.Flush() != nil {
 		return
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -313,9 +262,9 @@ func (g *Gateway) serveEvents(ctx context.Context, w http.ResponseWriter, f foll
 
 // reconnect tells the reader to continue at once, here or at another gateway.
 func (e *sse) reconnect(why string) {
-	e.begin()
+	e.Begin()
 	e.speaks.reconnect(e, why)
-	_ = e.flush()
+	_ = e.Flush()
 }
 
 func (g *Gateway) write(ctx context.Context, e *sse, s *stream.Stream, all <-chan heard) {
@@ -329,17 +278,17 @@ func (g *Gateway) write(ctx context.Context, e *sse, s *stream.Stream, all <-cha
 			e.reconnect("this gateway stops")
 			return
 		case <-beat.C:
-			e.begin()
-			_, _ = e.out.WriteString(": \n\n")
+			e.Begin()
+			e.Line(": \n")
 			if g.disconnected() {
 				e.speaks.trouble(e, noNATS())
 			}
 		case h := <-all:
-			e.begin()
+			e.Begin()
 			if g.take(ctx, e, s, h) {
 				return
 			}
-			for more := true; more && e.out.Available() > 0; { // what has arrived meanwhile goes with it
+			for more := true; more && e.Room(); { // what has arrived meanwhile goes with it
 				select {
 				case h := <-all:
 					if g.take(ctx, e, s, h) {
@@ -350,10 +299,10 @@ func (g *Gateway) write(ctx context.Context, e *sse, s *stream.Stream, all <-cha
 				}
 			}
 		}
-		if e.flush() != nil {
+		if e.Flush() != nil {
 			return
 		}
-		if e.late {
+		if e.Late() {
 			e.reconnect("you read too slowly")
 			return
 		}
@@ -375,7 +324,7 @@ func (g *Gateway) take(ctx context.Context, e *sse, s *stream.Stream, h heard) (
 		s.Entry(*h.update.Record, e.put)
 	}
 	if e.last {
-		_ = e.flush()
+		_ = e.Flush()
 	}
 	return e.last
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/turnlog/turnlog/gateway/internal/lasting"
 	"github.com/turnlog/turnlog/gateway/internal/mcptool"
+	frames "github.com/turnlog/turnlog/gateway/internal/sse"
 	"github.com/turnlog/turnlog/gateway/people"
 )
 
@@ -71,7 +72,7 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	p := lasting.New(w, cutAfter*m.g.limits.Patience, m.g.limits.Heartbeat)
+	p := lasting.New(w, frames.CutAfter*m.g.limits.Patience, m.g.limits.Heartbeat)
 	defer p.End()
 	if r.Method == http.MethodGet { // the other streams end with their calls
 		ctx, stop := context.WithCancel(r.Context())

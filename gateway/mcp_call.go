@@ -51,7 +51,7 @@ func (g *Gateway) mcpCall(ctx context.Context, model string, req *mcp.CallToolRe
 		if err := g.fold(ctx, t.following, func(ev stream.Event) { c.Show(ev, tell) }, c.Done); err != nil {
 			return nil, data, g.mcpLeave(ctx, t, err)
 		}
-		asks := len(c.Open()) > 0 && !t.later && asksForms(req.Session)
+		asks := len(c.Open()) > 0 && !t.later && mcptool.AsksForms(req.Session)
 		if asks {
 			s, err := g.see(ctx, string(t.id))
 			if err != nil {
@@ -110,16 +110,6 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 // mcpJoin returns a turn of a session that was read, of which the client was told what happened up to an entry.
 func (g *Gateway) mcpJoin(s seen, n int, told uint64) mcpTurn {
 	return mcpTurn{following: g.from(s.state.Session, journal.Head{}, stream.Cursor{}), id: s.state.Session, n: n, told: told, known: s.head.Seq}
-}
-
-// asksForms reports whether a client can ask its person.
-func asksForms(s *mcp.ServerSession) bool {
-	p := s.InitializeParams()
-	if p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
-		return false
-	}
-	e := p.Capabilities.Elicitation
-	return e.Form != nil || e.URL == nil // with neither it has forms, as before there were others
 }
 
 func elicit(a events.Approval) *mcp.ElicitParams {

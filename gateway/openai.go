@@ -201,7 +201,7 @@ type responses struct {
 }
 
 func (d responses) show(e *sse, ev stream.Event) (last bool) {
-	return d.Show(ev, func(ev openai.Event) { e.event(ev.Type, nil, jsonOf(ev.Data)) })
+	return d.Show(ev, func(ev openai.Event) { e.Event(ev.Type, "", jsonOf(ev.Data)) })
 }
 
 // stop ends the stream without its last event. A client continues with starting_after.
@@ -218,21 +218,21 @@ type chat struct {
 }
 
 func (d chat) show(e *sse, ev stream.Event) (last bool) {
-	if !d.Show(ev, func(chunk map[string]any) { e.data(chunk) }) {
+	if !d.Show(ev, func(chunk map[string]any) { e.Data(jsonOf(chunk)) }) {
 		return false
 	}
 	switch failed := d.Failed(); {
 	case failed != nil:
-		e.data(map[string]any{"error": failed})
+		e.Data(jsonOf(map[string]any{"error": failed}))
 	case d.usage:
-		e.data(d.Usage())
+		e.Data(jsonOf(d.Usage()))
 	}
-	e.done()
+	e.Done()
 	return true
 }
 
 func (d chat) stop(e *sse, p *Problem) {
-	e.data(map[string]json.RawMessage{"error": jsonOf(openaiError(p))})
+	e.Data(jsonOf(map[string]json.RawMessage{"error": jsonOf(openaiError(p))}))
 }
 
 func (d chat) reconnect(e *sse, why string) {

@@ -111,7 +111,7 @@ func (g *Gateway) begin(ctx context.Context, model string, o client.Options) (as
 	if !p.MayOpen(agent) {
 		return asked{}, mayNot("open this session")
 	}
-	o.Config, o.Metadata = config, content.Metadata{}.With(report.MetaOwner, p.Name)
+	o.Config, o.Metadata = config, o.Metadata.With(report.MetaOwner, p.Name)
 	if _, err := g.start(ctx, p, o); err != nil {
 		return asked{}, err
 	}
@@ -286,16 +286,6 @@ func (g *Gateway) decideAs(ctx context.Context, s seen, id openai.ID, req *opena
 	return asked{}, errors.New("the decision is not in the journal")
 }
 
-// chatKeys are the headers in which clients name a chat.
-func chatKey(h http.Header) string {
-	for _, name := range []string{"X-Turnlog-Chat-Id", "X-OpenWebUI-Chat-Id", "X-LibreChat-Conversation-Id"} {
-		if v := h.Get(name); v != "" && v != "new" && v != "null" && v != "undefined" && !strings.Contains(v, "{{") {
-			return v
-		}
-	}
-	return ""
-}
-
 // completeChat starts a turn with the last message of the user.
 func (g *Gateway) completeChat(w http.ResponseWriter, r *http.Request) error {
 	body, err := bodyOf(w, r)
@@ -306,7 +296,7 @@ func (g *Gateway) completeChat(w http.ResponseWriter, r *http.Request) error {
 	if bad != nil {
 		return bad
 	}
-	a, err := g.chat(r.Context(), w.Header(), req, chatKey(r.Header), CommandKey{r.Header.Get("Idempotency-Key")})
+	a, err := g.chat(r.Context(), w.Header(), req, openai.ChatKey(r.Header), CommandKey{r.Header.Get("Idempotency-Key")})
 	if err != nil {
 		return err
 	}
@@ -353,19 +343,9 @@ func (g *Gateway) chat(ctx context.Context, h http.Header, req *openai.Request, 
 	if s.subject.Owner != person(ctx).Name { // who sees all sessions would say in it what is meant for the own one
 		return asked{}, mayNot("continue a chat in a session that you did not open")
 	}
-	if key.Key == "" && s.state.Rewritten == 0 && !slices.Equal(saidBy(req.History), saidBy(s.state.Transcript)) {
+	if key.Key == "" && s.state.Rewritten == 0 && !slices.Equal(stream.SaidBy(req.History), stream.SaidBy(s.state.Transcript)) {
 		return asked{}, openai.NewError(http.StatusConflict, "history_differs", "messages",
 			"the chat has other messages of the user than its session, as after an edit or a second answer: a session only goes on, so begin a new chat")
 	}
 	return g.proceed(ctx, s, req, key, 0)
-}
-
-// saidBy returns what users said.
-func saidBy(items []content.Item) (texts []string) {
-	for _, it := range items {
-		if it.Kind == content.User {
-			texts = append(texts, it.Text())
-		}
-	}
-	return texts
 }

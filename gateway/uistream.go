@@ -61,15 +61,15 @@ type uiStream struct {
 }
 
 func (d uiStream) show(e *sse, ev stream.Event) (last bool) {
-	if last = d.Show(ev, func(c uistream.Chunk) { e.data(c) }); last {
-		e.done()
+	if last = d.Show(ev, func(c uistream.Chunk) { e.Data(jsonOf(c)) }); last {
+		e.Done()
 	}
 	return last
 }
 
 func (uiStream) stop(e *sse, p *Problem) {
-	e.data(uistream.Chunk{"type": "error", "errorText": p.Detail + ": " + p.Do})
-	e.done()
+	e.Data(jsonOf(uistream.Chunk{"type": "error", "errorText": p.Detail + ": " + p.Do}))
+	e.Done()
 }
 
 func (d uiStream) reconnect(e *sse, why string) {

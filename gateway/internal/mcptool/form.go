@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -73,4 +75,14 @@ type State struct {
 	Session content.SessionID `json:"session"`
 	Turn    int               `json:"turn"`
 	Told    uint64            `json:"told"`
+}
+
+// AsksForms reports whether a client can ask its person.
+func AsksForms(s *mcp.ServerSession) bool {
+	p := s.InitializeParams()
+	if p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
+		return false
+	}
+	e := p.Capabilities.Elicitation
+	return e.Form != nil || e.URL == nil // with neither it has forms, as before there were others
 }

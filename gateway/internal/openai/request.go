@@ -274,3 +274,13 @@ func partsOf(raw json.RawMessage) ([]content.Part, error) {
 	}
 	return parts, nil
 }
+
+// ChatKey returns the name that a client gives a chat in a header; "": none.
+func ChatKey(h http.Header) string {
+	for _, name := range []string{"X-Turnlog-Chat-Id", "X-OpenWebUI-Chat-Id", "X-LibreChat-Conversation-Id"} {
+		if v := h.Get(name); v != "" && v != "new" && v != "null" && v != "undefined" && !strings.Contains(v, "{{") {
+			return v
+		}
+	}
+	return ""
+}

@@ -42,6 +42,16 @@ func MessageID(cause string, i int) string {
 	return cause
 }
 
+// SaidBy returns what users said.
+func SaidBy(items []content.Item) (texts []string) {
+	for _, it := range items {
+		if it.Kind == content.User {
+			texts = append(texts, it.Text())
+		}
+	}
+	return texts
+}
+
 // pad makes short IDs of messages long enough for commands.
 const pad = "_"
 

@@ -25,6 +25,15 @@ func (g *Gateway) openaiRoutes() {
 		"POST /v1/responses":             g.createResponse,
 		"GET /v1/responses/{id}":         g.getResponse,
 		"POST /v1/responses/{id}/cancel": g.cancelResponse,
+
+		"POST /v1/conversations":                     g.createConversation,
+		"GET /v1/conversations/{id}":                 g.getConversation,
+		"POST /v1/conversations/{id}":                g.never("metadata is not changed", "Give it when you create the conversation"),
+		"DELETE /v1/conversations/{id}":              g.never("nothing is deleted here", "An operator deletes sessions: turnlog sessions rm"),
+		"GET /v1/conversations/{id}/items":           g.listItems,
+		"POST /v1/conversations/{id}/items":          g.never("items are not added without an answer", "Send them as the input of a response with this conversation"),
+		"GET /v1/conversations/{id}/items/{item}":    g.getItem,
+		"DELETE /v1/conversations/{id}/items/{item}": g.never("items are not deleted", "Continue without them in a fork: POST /api/sessions/{id}/fork"),
 	} {
 		g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := do(w, r); err != nil {

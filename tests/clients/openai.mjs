@@ -66,6 +66,26 @@ assert.equal(running.status, "in_progress");
 const cancelled = await client.responses.cancel(running.id);
 assert.equal(cancelled.id, running.id);
 
+// Conversations.
+const talk = await client.conversations.create({ metadata: { topic: "tea" } });
+assert.deepEqual([talk.object, talk.metadata.topic], ["conversation", "tea"]);
+const reply = await client.responses.create({ model, conversation: talk.id, input: "tea" });
+assert.deepEqual([reply.conversation.id, reply.status], [talk.id, "completed"]);
+assert.deepEqual(await client.conversations.retrieve(talk.id), talk);
+const items = [];
+for await (const item of client.conversations.items.list(talk.id, { order: "asc", limit: 1 })) items.push(item);
+assert.deepEqual([items[0].role, items[0].content[0].text], ["user", "tea"]);
+assert.deepEqual(items.slice(1), reply.output);
+assert.deepEqual((await client.conversations.items.list(talk.id)).data, items.toReversed());
+assert.deepEqual(await client.conversations.items.retrieve(items[0].id, { conversation_id: talk.id }), items[0]);
+await assert.rejects(client.conversations.items.retrieve("msg_none", { conversation_id: talk.id }), OpenAI.NotFoundError);
+await assert.rejects(client.conversations.retrieve("conv_none"), OpenAI.NotFoundError);
+for (const change of [
+  () => client.conversations.delete(talk.id), () => client.conversations.update(talk.id, { metadata: {} }),
+  () => client.conversations.items.delete(items[0].id, { conversation_id: talk.id }),
+  () => client.conversations.items.create(talk.id, { items: [{ type: "message", role: "user", content: "x" }] }),
+]) await assert.rejects(change, (e) => e.status === 405 && e.code === "append_only");
+
 // Chats.
 const messages = [{ role: "user", content: "Go" }];
 const headers = { "X-Turnlog-Chat-Id": "chat-1" };

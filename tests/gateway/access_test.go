@@ -69,6 +69,13 @@ func TestTheSessionOfAnotherPersonIsNotThere(t *testing.T) {
 			{http.MethodGet, "/v1/responses/resp_hers.1"},
 			{http.MethodGet, "/v1/responses/resp_hers.1?stream=true"},
 			{http.MethodPost, "/v1/responses/resp_hers.1/cancel"},
+			{http.MethodGet, "/v1/conversations/conv_hers"},
+			{http.MethodPost, "/v1/conversations/conv_hers"},
+			{http.MethodDelete, "/v1/conversations/conv_hers"},
+			{http.MethodGet, "/v1/conversations/conv_hers/items"},
+			{http.MethodPost, "/v1/conversations/conv_hers/items"},
+			{http.MethodGet, "/v1/conversations/conv_hers/items/msg_1_1_1_0"},
+			{http.MethodDelete, "/v1/conversations/conv_hers/items/msg_1_1_1_0"},
 			{http.MethodGet, "/api/approvals?session=hers"},
 			{http.MethodGet, "/api/sessions/hers/events?after=2"},
 		}

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -209,19 +212,24 @@ replies:
     repeat: true
 `
 
+// stamps runs a node with the tool stamp.
+func (w *world) stamps() *turnlogtest.Process {
+	stamp, err := tool.Func("stamp", "Stamps.", func(_ context.Context, in struct {
+		N int `json:"n"`
+	},
+	) (string, error) {
+		return fmt.Sprint("stamp ", in.N), nil
+	})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return w.NodeWithTools(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }}, worker.Config{}, stamp)
+}
+
 func TestApprovalsEndAResponseAndBeginTheNext(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
-		stamp, err := tool.Func("stamp", "Stamps.", func(_ context.Context, in struct {
-			N int `json:"n"`
-		},
-		) (string, error) {
-			return fmt.Sprint("stamp ", in.N), nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer w.NodeWithTools(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }}, worker.Config{}, stamp).Drain(w.T)
+		defer w.stamps().Drain(w.T)
 		g := w.gateway(func(c *gateway.Config) {
 			c.Defaults = events.Config{Model: "m", ModelData: []byte(asking), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
 			c.Access = people.Access{Loopback: true, People: []byte(staff())}
@@ -271,6 +279,79 @@ func staff() string {
 		fmt.Fprintf(&b, "  - {name: %s, role: %s, token: %q}\n", p[0], p[1], fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(p[0]+"-token"))))
 	}
 	return b.String()
+}
+
+// TestAConversationHasTheItemsOfItsResponses asks for decisions in a turn of several parts, and reads all of it.
+func TestAConversationHasTheItemsOfItsResponses(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.stamps().Drain(w.T)
+		g := w.gateway(func(c *gateway.Config) {
+			c.Defaults = events.Config{Model: "m", ModelData: []byte(asking), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
+		})
+		var c struct {
+			ID       string
+			Created  int64 `json:"created_at"`
+			Metadata map[string]string
+		}
+		key := with("Idempotency-Key", "0123456789-talk-1")
+		g.ok(http.MethodPost, "/v1/conversations", fields{"metadata": fields{"topic": "tea"}}, key).in(t, &c)
+		first := c.ID
+		if g.ok(http.MethodPost, "/v1/conversations", fields{"metadata": fields{"topic": "tea"}}, key).in(t, &c); c.ID != first || c.Created != time.Now().Unix() || len(c.Metadata) != 1 || c.Metadata["topic"] != "tea" {
+			t.Errorf("%+v, first %s", c, first)
+		}
+		type list struct {
+			Data  []fields
+			First string `json:"first_id"`
+			Last  string `json:"last_id"`
+			More  bool   `json:"has_more"`
+		}
+		var empty list
+		if a := g.ok(http.MethodGet, "/v1/conversations/"+c.ID+"/items", nil); !strings.Contains(string(a.body), `"data":[]`) {
+			t.Errorf("before the first turn: %s", a.body)
+		} else if a.in(t, &empty); empty.More || empty.First != "" {
+			t.Errorf("%+v", empty)
+		}
+		var r response
+		g.ok(http.MethodPost, "/v1/responses", fields{"conversation": c.ID, "input": "Stamp"}).in(t, &r)
+		for len(r.Output) > 0 && r.Output[len(r.Output)-1].Type == "mcp_approval_request" {
+			g.ok(http.MethodPost, "/v1/responses", fields{"previous_response_id": r.ID, "input": []fields{{
+				"type": "mcp_approval_response", "approval_request_id": r.Output[len(r.Output)-1].ID, "approve": true,
+			}}}).in(t, &r)
+		}
+		var all list
+		g.ok(http.MethodGet, "/v1/conversations/"+c.ID+"/items?order=asc&limit=100", nil).in(t, &all)
+		kinds, ids := map[any]int{}, map[any]bool{}
+		for _, o := range all.Data {
+			kinds[o["type"]]++
+			ids[o["id"]] = true
+			if o["type"] != "mcp_approval_request" && o["status"] != "completed" && o["status"] != "failed" {
+				t.Errorf("%v is not over", o)
+			}
+		}
+		n := len(all.Data)
+		if n != len(ids) || all.Data[0]["role"] != "user" || all.Data[n-1]["role"] != "assistant" || kinds["mcp_approval_request"] < 2 || kinds["mcp_call"] != 2 || kinds["message"] < 2 {
+			t.Errorf("%v: %+v", kinds, all.Data)
+		}
+		var paged []fields
+		for after, more := "", true; more; {
+			var page list
+			g.ok(http.MethodGet, "/v1/conversations/"+c.ID+"/items?limit=2&after="+after, nil).in(t, &page)
+			paged, after, more = append(paged, page.Data...), page.Last, page.More
+		}
+		slices.Reverse(paged)
+		if !reflect.DeepEqual(paged, all.Data) {
+			t.Errorf("pages: %+v", paged)
+		}
+		for _, bad := range []string{"limit=0", "limit=101", "limit=x", "order=up", "after=msg_none"} {
+			g.do(http.MethodGet, "/v1/conversations/"+c.ID+"/items?"+bad, nil).openaiError(t, http.StatusBadRequest, "invalid_value")
+		}
+		g.do(http.MethodGet, "/v1/conversations/resp_x", nil).openaiError(t, http.StatusNotFound, "conversation_not_found")
+		g.do(http.MethodPost, "/v1/conversations", fields{"items": []fields{{"role": "user", "content": "x"}}}).openaiError(t, http.StatusBadRequest, "unsupported_parameter")
+		g.do(http.MethodPost, "/v1/conversations", fields{"metadata": fields{"owner": "eve"}}).openaiError(t, http.StatusUnprocessableEntity, "bad_metadata")
+		g.do(http.MethodPost, "/v1/conversations", fields{"metadata": fields{"model": "none"}}).openaiError(t, http.StatusNotFound, "model_not_found")
+		g.do(http.MethodPost, "/v1/conversations", "[").openaiError(t, http.StatusBadRequest, "invalid_json")
+	})
 }
 
 func TestAChatIsASessionIfItHasAKey(t *testing.T) {

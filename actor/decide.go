@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/engine"
@@ -81,6 +82,7 @@ func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) 
 		next, err := d.node.cell.Journal().Append(context.WithoutCancel(ctx), head, e)
 		if err == nil {
 			d.node.cfg.Metrics.EntryAppended(len(e.Events), time.Since(began))
+			d.trace(ctx, e.Events)
 		}
 		if !errors.Is(err, nats.ErrNoResponders) || !d.lease.Fresh() || !pause.For(ctx, appendAgain) {
 			return next, err
@@ -97,4 +99,15 @@ func (d *driver) askHooks(ctx context.Context, env *commands.Envelope) error {
 	}
 	env.Hooks = []commands.HookAnswer{runner.Hooks(ctx, extension.HookEvent{Point: point, Session: d.State.Session})}
 	return context.Cause(ctx)
+}
+
+// trace follows in whose trace the open turn is. The tasks of a turn that an earlier driver started belong to none.
+func (d *driver) trace(ctx context.Context, evs []events.Event) {
+	for _, e := range evs {
+		d.lineage.Take(e, func() trace.SpanContext { return trace.SpanContextFromContext(ctx) })
+		switch e.(type) { //nolint:gochecksumtype // others change no turn
+		case events.TurnStarted, events.TurnFinished:
+			d.sender.Store(d.lineage.Sender())
+		}
+	}
 }

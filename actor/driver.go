@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/actor/internal/quiet"
 	"github.com/turnlog/turnlog/actor/internal/snapshots"
 	"github.com/turnlog/turnlog/actor/internal/tokens"
+	"github.com/turnlog/turnlog/audit/traces"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -58,6 +59,9 @@ type driver struct {
 	armed    bool       // the server may hold timers of the session
 
 	snapshots *snapshots.Taker
+
+	lineage traces.Lineage                // since this driver claimed the session
+	sender  atomic.Pointer[traces.Sender] // of the open turn; nil: none is known
 }
 
 func newDriver(n *Node, token *jetstream.Token, lease *tokens.Lease, log *zap.Logger) *driver {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/turnlog/turnlog/client"
@@ -33,6 +34,7 @@ type delegation struct {
 	change func(*events.Config)
 	opts   []tool.Option
 	echoes int
+	traced trace.SpanContext // of the last echo
 }
 
 func newDelegation(t *testing.T, script string) *delegation {
@@ -51,11 +53,12 @@ func (s *delegation) tools(c *client.Client) []tool.Tool {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	echo, err := tool.Func("echo", "Echoes.", func(_ context.Context, in struct {
+	echo, err := tool.Func("echo", "Echoes.", func(ctx context.Context, in struct {
 		Text string `json:"text"`
 	},
 	) (string, error) {
 		s.echoes++
+		s.traced = trace.SpanContextFromContext(ctx)
 		return in.Text, nil
 	})
 	if err != nil {

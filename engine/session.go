@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/tracing"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -84,7 +85,7 @@ func (s *Session) append(ctx context.Context, env commands.Envelope, evs []event
 	if s.Cursors != nil {
 		entry.Cursors = s.Cursors()
 	}
-	head, err := s.Append(journal.WithTraceParent(ctx, env.TraceParent), s.Head, entry)
+	head, err := s.Append(tracing.With(ctx, env.TraceParent), s.Head, entry)
 	if err != nil {
 		s.failed = fmt.Errorf("append %s after %d: %w", s.State.Session, s.Head.Seq, err)
 		return events.Entry{}, s.failed

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/tracing"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -59,7 +60,7 @@ func TestEntriesAreAppendedUnderTheTraceOfTheirCommand(t *testing.T) {
 	s, got := newSession(journal.NewMemory()), ""
 	appendEntry := s.Append
 	s.Append = func(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
-		got = journal.TraceParent(ctx)
+		got = tracing.Parent(ctx)
 		return appendEntry(ctx, head, e)
 	}
 	env := claim("x")

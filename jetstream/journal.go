@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/tracing"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
@@ -57,7 +58,7 @@ func (j *Journal) append(ctx context.Context, head journal.Head, e events.Entry)
 	if err := j.cell.put(ctx, msg, payload); err != nil {
 		return next, err
 	}
-	describe(msg, head, e, next, journal.TraceParent(ctx))
+	describe(msg, head, e, next, tracing.Parent(ctx))
 	j.cell.keys.Entry(msg.Header, e.Session, next)
 	next.Guard, err = j.cell.api.Publish(ctx, msg)
 	switch {
@@ -263,6 +264,7 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 func fromHeaders(rec *journal.Record, s content.SessionID, m api.Message) {
 	rec.Seq = api.HeaderUint(m.Header, layout.HeaderSeq)
 	rec.Signature = layout.SignatureOf(m.Header)
+	rec.TraceParent = m.Header.Get(layout.HeaderTrace)
 	rec.Entry = events.Entry{Session: s, Seq: rec.Seq, At: content.TimeOf(m.Time)}
 	_ = rec.Entry.Prev.UnmarshalText([]byte(m.Header.Get(layout.HeaderPrev))) // the chain detects errors
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/journaltest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/tracing"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
@@ -48,7 +49,7 @@ func TestEntriesCarryTheirHeaders(t *testing.T) {
 		must(t, err)
 		e := journaltest.Entry("s", 2)
 		e.Events = append(e.Events, e.Events[0])
-		second, err := j.Append(journal.WithTraceParent(t.Context(), trace), first, e)
+		second, err := j.Append(tracing.With(t.Context(), trace), first, e)
 		must(t, err)
 		m, err := c.api.Last(t.Context(), c.names.JournalStream(), c.names.Journal("s"))
 		must(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/internal/tracing"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -51,7 +52,7 @@ func (w *Worker) handle(ctx, stopping context.Context, c task.Claim) {
 
 	e, decided := withoutRunning(call, j)
 	if !decided {
-		e = w.run(call, j)
+		e = w.run(tracing.With(call, j.Task().TraceParent), j)
 	}
 	fate := settle(alive, j, e)
 	w.cfg.Observer.Settled(t, fate)

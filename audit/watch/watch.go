@@ -26,6 +26,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/recent"
 )
 
 // Kind is the kind of an alert.
@@ -76,9 +77,9 @@ const (
 // Watcher verifies the entries of all sessions.
 type Watcher struct {
 	cfg   Config
-	open  recent[*session]
+	open  recent.Map[content.SessionID, *session]
 	bytes int64
-	heads recent[journal.Head] // of sessions without a checker
+	heads recent.Map[content.SessionID, journal.Head] // of sessions without a checker
 }
 
 // session is a session in use.
@@ -111,7 +112,7 @@ func New(cfg Config) *Watcher {
 }
 
 // Open returns how many sessions have a checker.
-func (w *Watcher) Open() int { return w.open.len() }
+func (w *Watcher) Open() int { return w.open.Len() }
 
 // Add verifies the next entry of the cell and returns the alerts that it raises. An error comes from reading a
 // journal again; the entry must then be added once more.
@@ -130,8 +131,8 @@ func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 		w.drop(s)
 		return alerts, nil
 	}
-	w.open.put(s.id, s)
-	for w.open.len() > w.cfg.Sessions || w.bytes > w.cfg.Bytes && w.open.len() > 1 {
+	w.open.Put(s.id, s)
+	for w.open.Len() > w.cfg.Sessions || w.bytes > w.cfg.Bytes && w.open.Len() > 1 {
 		alerts = append(alerts, w.evict(ctx)...)
 	}
 	return alerts, nil
@@ -139,7 +140,7 @@ func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 
 // Close takes the last look at the sessions in use.
 func (w *Watcher) Close(ctx context.Context) (alerts []Alert) {
-	for w.open.len() > 0 {
+	for w.open.Len() > 0 {
 		alerts = append(alerts, w.evict(ctx)...)
 	}
 	return alerts
@@ -148,11 +149,11 @@ func (w *Watcher) Close(ctx context.Context) (alerts []Alert) {
 // session returns the state of the entry's session, up to the entry. It reads the journal if there is none.
 func (w *Watcher) session(ctx context.Context, r journal.Record) (*session, []Alert, error) {
 	id := r.Entry.Session
-	if s, ok := w.open.get(id); ok {
+	if s, ok := w.open.Get(id); ok {
 		return s, nil, nil
 	}
 	s := &session{id: id, checker: audit.NewChecker()}
-	seen, known := w.heads.get(id)
+	seen, known := w.heads.Get(id)
 	var alerts []Alert
 	if known && r.Seq <= seen.Seq {
 		alerts = append(alerts, w.tell(s, r.Guard, verdict.Fault{
@@ -167,7 +168,7 @@ func (w *Watcher) session(ctx context.Context, r journal.Record) (*session, []Al
 		}
 		alerts = append(alerts, again...)
 	}
-	w.heads.remove(id)
+	w.heads.Remove(id)
 	return s, alerts, nil
 }
 
@@ -274,7 +275,7 @@ func (w *Watcher) tell(s *session, position uint64, faults ...verdict.Fault) (al
 
 // evict takes a last look at the session that is idle for longest, and keeps only its head.
 func (w *Watcher) evict(ctx context.Context) (alerts []Alert) {
-	id, s := w.open.oldest()
+	id, s := w.open.Oldest()
 	if !s.given {
 		last := append(slices.Clip(s.checker.Verdict().Faults), forged(s.signed.End())...)
 		if alerts = w.tell(s, s.head.Guard, last...); len(alerts) > 0 && w.deleted(ctx, id) {
@@ -282,10 +283,10 @@ func (w *Watcher) evict(ctx context.Context) (alerts []Alert) {
 		}
 	}
 	w.drop(s)
-	w.heads.put(id, s.head)
-	if w.heads.len() > w.cfg.Heads {
-		old, _ := w.heads.oldest()
-		w.heads.remove(old)
+	w.heads.Put(id, s.head)
+	if w.heads.Len() > w.cfg.Heads {
+		old, _ := w.heads.Oldest()
+		w.heads.Remove(old)
 	}
 	return alerts
 }
@@ -301,6 +302,6 @@ func (w *Watcher) deleted(ctx context.Context, id content.SessionID) bool {
 }
 
 func (w *Watcher) drop(s *session) {
-	w.open.remove(s.id)
+	w.open.Remove(s.id)
 	w.bytes -= s.bytes
 }

@@ -15,7 +15,76 @@ package main
 import (
 	"os"
 
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 func main() { os.Exit(cli.Main(newRootCommand(os.Getenv))) }
+
+// app is shared by all commands.
+type app struct {
+	getenv     func(string) string
+	log        *cli.Log
+	deployment *cli.Deployment
+}
+
+func newRootCommand(getenv func(string) string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "observer",
+		Short: "Read and verify the journals of agent sessions",
+		Long: `Observer reads the journals of agent sessions: live or from the beginning, event by event or
+as a transcript. It exports them to files, and verifies a journal or a file: that its entries
+form one unbroken chain, and that they keep every guarantee of Turnlog. It explains tool calls, finds
+events in many journals, and watches all sessions for faults.
+
+It only reads. An unknown session or a broken journal is one line on standard error and exit code 1.`,
+		Example: `  observer tail
+  observer events s-42
+  observer explain s-42 call_1
+  observer export s-42 > s-42.jsonl
+  observer verify --file s-42.jsonl`,
+	}
+	a := &app{
+		getenv:     getenv,
+		log:        cli.NewLog(root, zapcore.WarnLevel),
+		deployment: cli.NewDeployment(root, getenv),
+	}
+	root.AddCommand(newTailCommand(a), newEventsCommand(a), newTranscriptCommand(a), newExportCommand(a), newHeadsCommand(a), newLogCommand(a), newVerifyCommand(a), newExplainCommand(a), newReportCommand(a), newSearchCommand(a), newWatchCommand(a), newTracesCommand(a))
+	return root
+}
+
+// with runs do with a connection to the deployment.
+func (a *app) with(cmd *cobra.Command, do func(*cli.Cell) error) error {
+	cell, err := a.deployment.Open(cmd.Context(), "observer", a.log.Logger(cmd.ErrOrStderr(), a.getenv), admin.RoleObserver)
+	if err != nil {
+		return err
+	}
+	defer cell.Close()
+	return do(cell)
+}
+
+// onSession returns the function of a command whose argument is a session.
+func (a *app) onSession(do func(*cobra.Command, *cli.Cell, content.SessionID) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := cli.ParseSession(args[0])
+		if err != nil {
+			return err
+		}
+		return a.with(cmd, func(cell *cli.Cell) error { return do(cmd, cell, s) })
+	}
+}
+
+// fullFlag adds the flag that disables clipping.
+func fullFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("full", false, "show texts in full")
+}
+
+// style is the style of cmd's output.
+func (a *app) style(cmd *cobra.Command, full bool) render.Style {
+	return render.Style{Color: cli.Colored(cmd.OutOrStdout(), a.getenv), Full: full}
+}

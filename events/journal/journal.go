@@ -55,6 +55,8 @@ type Record struct {
 	Stored  time.Time // by the store's clock; zero if it has none
 	Line    int       // in the file that it was read from; 0: none
 
+	TraceParent string // of the command that caused the entry, beside the entry; "": none
+
 	// Signature is the driver's, beside the entry, or zero. Readers do not check it.
 	Signature content.Signature
 }

@@ -56,17 +56,6 @@ func TestSealLinksToThePredecessor(t *testing.T) {
 	}
 }
 
-func TestTraceParentTravelsInTheContext(t *testing.T) {
-	t.Parallel()
-	const tp = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	if got := journal.TraceParent(journal.WithTraceParent(t.Context(), tp)); got != tp {
-		t.Errorf("TraceParent = %q, want %q", got, tp)
-	}
-	if got := journal.TraceParent(journal.WithTraceParent(t.Context(), "")); got != "" {
-		t.Errorf("TraceParent of none = %q", got)
-	}
-}
-
 func FuzzMemoryAgreesWithAList(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 0, 0, 0, 9})
 	f.Fuzz(func(t *testing.T, steps []byte) {

@@ -70,6 +70,7 @@ var pages = map[string]page{
 		before:  []string{"mkdir /mnt/worm", "turnlog provision --profile standard", "driver-node &", `turnlog run "What is here?"`},
 		skip: map[string]string{
 			"turnlog doctor --profile audit --monitor http://n1:8222 --monitor http://n2:8222 --monitor http://n3:8222": "needs three machines",
+			"observer traces --cursor traces.cursor": "needs a collector; cmd/observer tests it with one",
 		},
 		quotes: map[string]string{
 			"15 3 * * *  turnlog gc --older-than 90d --delete -o json --creds /etc/turnlog/keeper.creds": "a line for cron",

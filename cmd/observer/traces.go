@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/audit/traces"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+func newTracesCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "traces",
+		Short: "Export the traces of all sessions to an OpenTelemetry collector",
+		Long: `Follows the journals of all sessions and exports what happened as OpenTelemetry spans, over OTLP and HTTP:
+one trace per turn, with a span for each attempt at a model call and at a tool call. The names are those of the
+semantic conventions for generative AI. Spans come from the journal, so no session waits for them, and nothing is
+lost while the collector is away: the command waits for it, and continues where it was.
+
+The collector is that of OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318. The other variables of the OTLP
+exporter apply, too, as do OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES. A turn whose sender was traced is
+exported if the sender's trace is sampled; of the others, --sample takes a share.
+
+With --cursor it stores its position in a file, and continues from there when it is started again; --from then
+sets where it starts the first time. Without --from it starts at the end. Every span is exported at least once,
+under the same ID each time. A batch that the collector refuses as invalid is logged and dropped.
+
+With --once it ends when it has exported what was there when it started.`,
+		Example: `  observer traces --cursor traces.cursor
+  OTEL_EXPORTER_OTLP_ENDPOINT=https://collector:4318 observer traces --sample 0.1
+  observer traces --once --from 1 --content`,
+		Args: cobra.NoArgs,
+	}
+	t := tracing{app: a}
+	cmd.Flags().Uint64Var(&t.from, "from", 0, "start at this `position` in the deployment's whole journal instead of the end")
+	cmd.Flags().StringVar(&t.cursor.path, "cursor", "", "store the position in this `file`, and continue from it")
+	_ = cmd.MarkFlagFilename("cursor") // the flag exists
+	cmd.Flags().BoolVar(&t.once, "once", false, "end at the present end")
+	cmd.Flags().BoolVar(&t.content, "content", false, "export arguments, results and replies, too")
+	cmd.Flags().Float64Var(&t.sample, "sample", 1, "`share` of the turns to export whose senders were not traced, from 0 to 1")
+	t.http = ops.AddressFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if t.sample < 0 || t.sample > 1 {
+			return cli.Usage("--sample %v: the share is between 0 and 1", t.sample)
+		}
+		return a.with(cmd, func(cell *cli.Cell) error { return t.run(cmd, cell) })
+	}
+	return cmd
+}
+
+// tracing is what the command line asks for.
+type tracing struct {
+	app     *app
+	from    uint64 // 0: the end
+	cursor  bookmark
+	once    bool
+	content bool
+	sample  float64
+	http    *string
+}
+
+func (t *tracing) run(cmd *cobra.Command, cell *cli.Cell) error {
+	registry := ops.NewRegistry()
+	log := t.app.log.Logger(cmd.ErrOrStderr(), t.app.getenv)
+	out, err := newCollector(cmd.Context(), registry, log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.exporter.Shutdown(context.WithoutCancel(cmd.Context())) }() // everything was exported
+	server, err := ops.Listen(cmd.Context(), *t.http, registry, cell.Ready(func() error { return nil }), log)
+	if err != nil {
+		return err
+	}
+	return cell.Work(cmd.Context(), server.Run, func(ctx context.Context) error { return t.follow(ctx, cell, out) })
+}
+
+const (
+	maxSpans   = 512             // exported at a time
+	maxDelay   = time.Second     // how long a span waits for others
+	lastExport = 5 * time.Second // how long the end waits for the collector
+
+	minRetry = 100 * time.Millisecond
+	maxRetry = 10 * time.Second
+)
+
+// follow exports the spans of the entries from the cursor on.
+func (t *tracing) follow(ctx context.Context, cell *cli.Cell, out *collector) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var sources sync.WaitGroup
+	defer sources.Wait()
+	defer cancel()
+	from := tail{session: jetstream.AllSessions, from: t.from, cursor: t.cursor}
+	at, err := from.begin(ctx, cell)
+	if err != nil {
+		return err
+	}
+	var end jetstream.Cursor
+	if t.once {
+		if end, err = cell.Journal().End(ctx, jetstream.AllSessions); err != nil || at.Position >= end.Position {
+			return err
+		}
+	}
+	ratio := sdk.TraceIDRatioBased(t.sample)
+	tracer := traces.New(traces.Config{
+		Content: t.content,
+		Read: func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
+			return cell.Journal().Read(ctx, s, 0)
+		},
+		Sample: func(id trace.TraceID) bool {
+			return ratio.ShouldSample(sdk.SamplingParameters{TraceID: id}).Decision == sdk.RecordAndSample
+		},
+	})
+	all := make(chan update)
+	ended := entries(ctx, &sources, cell, jetstream.AllSessions, at, all)
+	return export(ctx, all, ended, end.Position, tracer, out, &from.cursor)
+}
+
+// export exports the spans of updates until ended receives why there are no more, or until the entry at a position, if it
+// is not 0. The cursor is stored when everything before it was exported.
+func export(
+	ctx context.Context, all <-chan update, ended <-chan error, last uint64, tracer *traces.Tracer, out *collector, cursor *bookmark,
+) error {
+	flush := func(ctx context.Context) error {
+		if err := out.flush(ctx); err != nil {
+			return err
+		}
+		return cursor.store()
+	}
+	var due <-chan time.Time
+	for done := false; !done; {
+		select {
+		case u := <-all:
+			spans, err := tracer.Add(ctx, u.rec)
+			if err != nil {
+				return err
+			}
+			out.add(spans)
+			cursor.move(jetstream.CursorAt(u.rec))
+			if due == nil {
+				due = time.After(maxDelay)
+			}
+			if done = last > 0 && u.rec.Guard >= last; !done && len(out.batch) < maxSpans {
+				continue
+			}
+		case <-due:
+		case err := <-ended:
+			if ctx.Err() == nil {
+				return err
+			}
+			bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), lastExport)
+			defer stop()
+			if err := flush(bounded); !errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+			return nil // the rest is exported at the next start
+		}
+		if err := flush(ctx); err != nil {
+			return err
+		}
+		due = nil
+	}
+	return nil
+}
+
+// collector exports spans in batches.
+type collector struct {
+	exporter sdk.SpanExporter
+	status   *lastStatus
+	of       *resource.Resource
+	log      *zap.Logger
+
+	batch   []sdk.ReadOnlySpan
+	results *prometheus.CounterVec
+}
+
+func newCollector(ctx context.Context, registry *prometheus.Registry, log *zap.Logger) (*collector, error) {
+	of, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "turnlog")), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		return nil, cli.Usage("the resource of traces: %w", err)
+	}
+	status := &lastStatus{to: http.DefaultTransport}
+	exporter, err := otlptrace.New(ctx, otlptracehttp.NewClient(
+		otlptracehttp.WithHTTPClient(&http.Client{Transport: status}), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // flush retries
+	))
+	if err != nil {
+		return nil, cli.Usage("the exporter of traces: %w", err)
+	}
+	c := &collector{exporter: exporter, status: status, of: of, log: log, results: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
+		Namespace: "turnlog", Subsystem: "observer", Name: "spans_total", Help: "Spans, by result: exported, or dropped as the collector refused them.",
+	}, []string{"result"})}
+	for _, r := range []string{"exported", "dropped"} {
+		c.results.WithLabelValues(r)
+	}
+	return c, nil
+}
+
+func (c *collector) add(spans []traces.Span) {
+	for _, s := range spans {
+		s.Resource, s.InstrumentationScope = c.of, instrumentation.Scope{Name: "github.com/turnlog/turnlog"}
+		c.batch = append(c.batch, s.Snapshot())
+	}
+}
+
+// flush exports the batch. It waits for a collector that is away until ctx ends.
+func (c *collector) flush(ctx context.Context) error {
+	for wait := minRetry; len(c.batch) > 0; wait = min(2*wait, maxRetry) {
+		err := c.exporter.ExportSpans(ctx, c.batch)
+		result := "exported"
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && c.status.refused():
+			c.log.Error("spans dropped: the collector refused them", zap.Int("spans", len(c.batch)), zap.Error(err))
+			result = "dropped"
+		case err != nil:
+			c.log.Warn("spans not exported yet", zap.Int("spans", len(c.batch)), zap.Error(err))
+			if !pause.For(ctx, wait) {
+				return context.Cause(ctx)
+			}
+			continue
+		}
+		c.results.WithLabelValues(result).Add(float64(len(c.batch)))
+		c.batch = nil
+	}
+	return nil
+}
+
+// lastStatus remembers the status of the last response, which the exporter's errors do not tell.
+type lastStatus struct {
+	to   http.RoundTripper
+	last atomic.Int64
+}
+
+// RoundTrip sends a request.
+func (s *lastStatus) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.last.Store(0)
+	resp, err := s.to.RoundTrip(r)
+	if err == nil {
+		s.last.Store(int64(resp.StatusCode))
+	}
+	return resp, err
+}
+
+// refused reports whether the same request would be refused again.
+func (s *lastStatus) refused() bool {
+	switch s.last.Load() {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
+}

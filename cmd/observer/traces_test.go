@@ -1,0 +1,154 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	receiver "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
+)
+
+// backend is an OpenTelemetry collector.
+type backend struct {
+	mu      sync.Mutex
+	answers []int // of the next requests; then all are accepted
+	spans   []*otlp.Span
+	service string
+	asked   chan struct{} // receives after each request
+}
+
+func collect(t *testing.T, answers ...int) *backend {
+	t.Helper()
+	b := &backend{answers: answers, asked: make(chan struct{}, 100)}
+	srv := httptest.NewServer(b)
+	t.Cleanup(srv.Close)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", srv.URL)
+	return b
+}
+
+func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer func() { b.asked <- struct{}{} }()
+	if len(b.answers) > 0 {
+		w.WriteHeader(b.answers[0])
+		b.answers = b.answers[1:]
+		return
+	}
+	var in receiver.ExportTraceServiceRequest
+	raw, err := io.ReadAll(r.Body)
+	if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(raw, &in) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	for _, of := range in.GetResourceSpans() {
+		for _, a := range of.GetResource().GetAttributes() {
+			if a.GetKey() == "service.name" {
+				b.service = a.GetValue().GetStringValue()
+			}
+		}
+		for _, s := range of.GetScopeSpans() {
+			b.spans = append(b.spans, s.GetSpans()...)
+		}
+	}
+}
+
+// names returns the names of the spans in the order in which they came.
+func (b *backend) names() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []string
+	for _, s := range b.spans {
+		all = append(all, s.GetName())
+	}
+	return strings.Join(all, ", ")
+}
+
+const turnSpans = "chat demo, execute_tool fs_read_file, chat demo, invoke_agent"
+
+func TestTracesAreExported(t *testing.T) {
+	b := collect(t)
+	d := deploy(t)
+	d.session("s-42").turn()
+	if code, out, errs := d.observe("traces", "--once", "--from", "1"); code != 0 || out != "" {
+		t.Fatalf("code %d, %s%s", code, out, errs)
+	}
+	if got := b.names(); got != turnSpans || b.service != "turnlog" {
+		t.Fatalf("service %q has %s", b.service, got)
+	}
+	root := b.spans[3]
+	for _, s := range b.spans[:3] {
+		if string(s.GetTraceId()) != string(root.GetTraceId()) || string(s.GetParentSpanId()) != string(root.GetSpanId()) {
+			t.Errorf("%s is not below %s", s.GetName(), root.GetName())
+		}
+	}
+	if ran := b.spans[1].GetEndTimeUnixNano() - b.spans[1].GetStartTimeUnixNano(); ran != 1e9 {
+		t.Errorf("the call ran for %d ns, want a second", ran)
+	}
+}
+
+// TestTracesWaitForTheirCollector has it away, and refuse a batch that it would refuse again.
+func TestTracesWaitForTheirCollector(t *testing.T) {
+	b := collect(t, http.StatusServiceUnavailable, http.StatusTooManyRequests)
+	d := deploy(t)
+	d.session("s-42").turn()
+	if code, _, errs := d.observe("traces", "--once", "--from", "1"); code != 0 || strings.Count(errs, "spans not exported yet") != 2 {
+		t.Errorf("code %d, %s", code, errs)
+	}
+	if got := b.names(); got != turnSpans {
+		t.Errorf("exported: %s", got)
+	}
+	b.answers = []int{http.StatusBadRequest}
+	if code, _, errs := d.observe("traces", "--once", "--from", "1"); code != 0 || !strings.Contains(errs, "spans dropped") {
+		t.Errorf("code %d, %s", code, errs)
+	}
+}
+
+func TestTracesGoOnAfterTheirCursor(t *testing.T) {
+	b := collect(t)
+	d := deploy(t)
+	w := d.session("s-42").turn()
+	at := filepath.Join(t.TempDir(), "cursor")
+	for range 2 { // the second has nothing to do
+		if code, _, errs := d.observe("traces", "--once", "--from", "1", "--cursor", at); code != 0 {
+			t.Fatal(errs)
+		}
+	}
+	w.do(commands.SubmitInput{Items: []content.Item{content.UserText("Thanks.")}})
+	w.reply(nil, content.TextPart("You are welcome."))
+	shown, stop := d.run("traces", "--cursor", at, "--http", "127.0.0.1:0", "--log-level", "info")
+	address := "http://" + shown.AwaitMatch(t, `"address": ?"([^"]+)"`)
+	const both = turnSpans + ", chat demo, invoke_agent"
+	for len(b.names()) < len(both) {
+		<-b.asked
+	}
+	if got := b.names(); got != both {
+		t.Fatalf("exported: %s", got)
+	}
+	if links := b.spans[5].GetLinks(); len(links) != 1 || string(links[0].GetSpanId()) != string(b.spans[3].GetSpanId()) {
+		t.Errorf("the second turn links to %v", links)
+	}
+	if _, text := clitest.Get(t, address+"/metrics"); !strings.Contains(text, `turnlog_observer_spans_total{result="exported"}`) {
+		t.Errorf("the metrics say\n%s", text)
+	}
+	if code := stop(); code != 0 {
+		t.Errorf("code %d", code)
+	}
+}
+
+func TestATracesFlagThatIsWrongIsNamed(t *testing.T) {
+	d := deploy(t)
+	if code, _, errs := d.observe("traces", "--sample", "2"); code != 2 || !strings.Contains(errs, "--sample 2: the share is between 0 and 1") {
+		t.Errorf("code %d, %s", code, errs)
+	}
+}

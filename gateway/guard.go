@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/oidc"
 	"github.com/turnlog/turnlog/gateway/internal/page"
 	"github.com/turnlog/turnlog/gateway/people"
+	"github.com/turnlog/turnlog/internal/tracing"
 )
 
 // guard checks where a request comes from, and from whom, before anything else looks at it.
@@ -46,7 +47,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 			refuse(w, r, noNATS())
 			return
 		}
-		ctx := context.WithValue(r.Context(), personKey{}, p)
+		ctx := tracing.With(context.WithValue(r.Context(), personKey{}, p), r.Header.Get("Traceparent"))
 		if !p.Until.IsZero() { // streams end, too
 			var stop context.CancelFunc
 			ctx, stop = context.WithDeadline(ctx, p.Until)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,21 @@ func TestASessionIsOpenedFollowedAndClosed(t *testing.T) {
 }
 
 // TestAKeyNeverActsTwice sends a command again when the session has forgotten the causes of its last entries.
+func TestATurnIsInTheTraceOfItsRequest(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.drive().Drain(w.T)
+		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		id := w.gateway().open(map[string]any{"text": "Hi"}, with("Traceparent", parent))
+		w.Until(id, events.KindInputQueued)
+		for _, r := range w.Records(id) {
+			if slices.ContainsFunc(r.Entry.Events, func(e events.Event) bool { return events.KindOf(e) == events.KindInputQueued }) && r.TraceParent != parent {
+				t.Errorf("the input is in trace %q", r.TraceParent)
+			}
+		}
+	})
+}
+
 func TestAKeyNeverActsTwice(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

@@ -1,40 +1,23 @@
 package acp
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	sdk "github.com/coder/acp-go-sdk"
 
-	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/gateway/internal/streamtest"
+	"github.com/turnlog/turnlog/internal/testing/frozen"
 	"github.com/turnlog/turnlog/internal/testing/golden"
 )
 
 var update = golden.Flag()
-
-func recorded(t *testing.T, name string) (all []journal.Record) {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("../../tests/replay/testdata", name+".jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rec, err := range audit.Import(bytes.NewReader(raw)) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, rec)
-	}
-	return all
-}
 
 // seen returns what an editor sees of a journal, and what belongs to requests, a line each.
 func seen(t *testing.T, all []journal.Record) (lines []string) {
@@ -74,7 +57,7 @@ func TestRecordedJournalsLookLikeThis(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			golden.Check(t, *update, filepath.Join("testdata", name+".txt"), strings.Join(seen(t, recorded(t, name)), "\n")+"\n")
+			golden.Check(t, *update, filepath.Join("testdata", name+".txt"), strings.Join(seen(t, frozen.Journal(t, name)), "\n")+"\n")
 		})
 	}
 }

@@ -1,41 +1,24 @@
 package mcptool
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
+	"github.com/turnlog/turnlog/internal/testing/frozen"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/policy/permission"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected results")
-
-func recorded(t *testing.T, name string) (all []journal.Record) {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("../../../tests/replay/testdata", name+".jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rec, err := range audit.Import(bytes.NewReader(raw)) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, rec)
-	}
-	return all
-}
+var update = golden.Flag()
 
 // follow shows a journal to a call and returns its progress.
 func follow(all []journal.Record, c *Call) (lines []string) {
@@ -51,7 +34,7 @@ func TestRecordedJournalsHaveTheseResults(t *testing.T) {
 	for _, name := range []string{"approvals", "open_approval", "plain", "cancel", "fail_run", "partial", "replies", "model_lost", "limits", "background", "users", "tools"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := recorded(t, name)
+			all := frozen.Journal(t, name)
 			var b strings.Builder
 			for n := 1; ; n++ {
 				var lines, told []string
@@ -87,16 +70,7 @@ func TestRecordedJournalsHaveTheseResults(t *testing.T) {
 					t.Errorf("%q, then %q", first, lines)
 				}
 			}
-			golden := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil || string(want) != b.String() {
-				t.Errorf("%v; go test -update; %s", err, b.String())
-			}
+			golden.Check(t, *update, filepath.Join("testdata", name+".txt"), b.String())
 		})
 	}
 }

@@ -21,6 +21,7 @@ type deviant struct {
 	recorded []events.ReplyRecorded // without items: a failure
 	as       int                    // how many answers are as recorded
 	asked    int
+	uses     int64 // input tokens of each answer that is as recorded
 }
 
 const deviation = "Something else."
@@ -37,7 +38,7 @@ func (d *deviant) Call(context.Context, model.Request, func(content.Delta)) (mod
 	case d.recorded[n].Items == nil:
 		return model.Reply{}, &model.Error{Class: content.ClassOther, Message: "no luck"}
 	}
-	return model.Reply{Items: d.recorded[n].Items, FinishReason: d.recorded[n].FinishReason}, nil
+	return model.Reply{Items: d.recorded[n].Items, FinishReason: d.recorded[n].FinishReason, Usage: content.Usage{InputTokens: d.uses}}, nil
 }
 
 // answers returns what models answered in a journal, and the entries.
@@ -83,6 +84,29 @@ func TestAnotherReplyChangesNothingBeforeIt(t *testing.T) {
 					t.Errorf("%s, answer %d: %v %v", name, n, bad.Faults, err)
 				}
 			}
+		}
+	})
+}
+
+// TestTheSameReplyOfAnotherModelCostsWhatItCosts has a model that replies as recorded, and uses other amounts.
+func TestTheSameReplyOfAnotherModelCostsWhatItCosts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		records := frozen.Journal(t, "plain")
+		recorded, _ := answers(records)
+		out, err := replay.Run(t.Context(), records, replay.Config{Model: &deviant{recorded: recorded, as: len(recorded), uses: 7000}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var used content.Usage
+		for _, end := range turns(out) {
+			used = used.Add(end.Usage)
+		}
+		if want := int64(7000 * len(recorded)); used.InputTokens != want {
+			t.Errorf("the turns used %+v, want %d tokens", used, want)
+		}
+		if bad, err := audit.Verify(each(out.Records)); err != nil || !bad.OK() {
+			t.Errorf("%v %v", bad.Faults, err)
 		}
 	})
 }

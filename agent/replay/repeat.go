@@ -30,19 +30,21 @@ func (r *replay) repeat(ctx context.Context) (err error) {
 	}
 	r.state = loop.New(r.records[0].Entry.Session)
 	for i, rec := range r.records {
-		if other, err := r.asked(ctx, rec); err != nil || other != nil {
-			if err == nil {
-				r.differs = i
-				err = r.goOn(ctx, rec, other)
-			}
+		got, differs, err := r.asked(ctx, rec)
+		if err != nil {
 			return err
 		}
+		if differs {
+			r.differs = i
+			return r.goOn(ctx, rec, got)
+		}
 		env := r.changed(causeOf(r.state, rec.Entry))
+		env.Command = priced(env.Command, got)
 		evs, err := loop.Decide(r.state, env)
 		if err != nil || len(evs) == 0 {
 			evs = rec.Entry.Events
 		}
-		if err != nil || r.cfg.System == "" && !bytes.Equal(shown(evs), shown(rec.Entry.Events)) {
+		if err != nil || got == nil && r.cfg.System == "" && !bytes.Equal(shown(evs), shown(rec.Entry.Events)) {
 			r.otherwise = append(r.otherwise, rec.Seq)
 		}
 		if err := r.append(ctx, rec.Entry, evs); err != nil {
@@ -122,44 +124,53 @@ func (r *replay) prompted(items []content.Item) []content.Item {
 	return slices.Concat([]content.Item{content.SystemText(r.cfg.System)}, items)
 }
 
-// asked asks the model, if there is another one, where a record has a reply or a failure. It returns the report of what came
-// if that is something else, or nil.
-func (r *replay) asked(ctx context.Context, rec journal.Record) (commands.Command, error) {
+// asked asks the model, if there is another one, where a record has a reply or a failure. It returns the report of what came,
+// or nil if the model was not asked, and whether the reply says something else.
+func (r *replay) asked(ctx context.Context, rec journal.Record) (got commands.Command, differs bool, err error) {
 	if r.cfg.Model == nil || rec.Seq <= r.cfg.From {
-		return nil, nil
+		return nil, false, nil
 	}
 	var was *events.ReplyRecorded
 	switch e := rec.Entry.Events[0].(type) { //nolint:gochecksumtype // the others are no end of a call that the model made
 	case events.ReplyRecorded:
 		if e.Interrupted {
-			return nil, nil
+			return nil, false, nil
 		}
 		was = &e
 	case events.ModelCallFailed:
 	default:
-		return nil, nil
+		return nil, false, nil
 	}
 	owed := loop.Pending(r.state)
 	i := slices.IndexFunc(owed, func(e loop.Effect) bool { _, ok := e.(loop.CallModel); return ok })
 	if i < 0 {
-		return nil, nil
+		return nil, false, nil
 	}
 	catalog, err := engine.NewCatalog(ctx, r.sources(), tool.FirstWins, r.state.Config.Tools, false)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	call, _ := owed[i].(loop.CallModel)
 	call.Rules = loop.Rules{} // the tape has what was asked
 	s := engine.Session{Replica: engine.Replica{State: r.state, Head: r.head}, Catalog: catalog}
-	got := engine.NewRunner(engine.Config{Permissions: r.tape}).CallModel(ctx, call, r.cfg.Model, s.View(owed), func(events.Event) {})
+	got = engine.NewRunner(engine.Config{Permissions: r.tape}).CallModel(ctx, call, r.cfg.Model, s.View(owed), func(events.Event) {})
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, false, context.Cause(ctx)
 	}
 	reply, replied := got.(commands.ReportReply)
-	if was == nil && !replied || was != nil && replied && said(was.Items) == said(reply.Items) {
-		return nil, nil
+	same := was == nil && !replied || was != nil && replied && said(was.Items) == said(reply.Items)
+	return got, !same, nil
+}
+
+// priced returns the report of a recorded reply with what it cost when it was given again.
+func priced(recorded, again commands.Command) commands.Command {
+	was, ok := recorded.(commands.ReportReply)
+	now, replied := again.(commands.ReportReply)
+	if !ok || !replied {
+		return recorded
 	}
-	return got, nil
+	was.Usage, was.Model, was.ResponseID = now.Usage, now.Model, now.ResponseID
+	return was
 }
 
 // said is what a reply says and calls, as it is compared.

@@ -96,7 +96,7 @@ var endings = []ending{
 	{code: 5, text: `turnlog wait s-asks`, says: "needs approval"},
 
 	{code: 6, text: `observer verify s-done --require anchored`, says: "the level is chain, not anchored"},
-	{code: 6, text: `observer heads s-open > other.jsonl; observer verify s-done --anchor other.jsonl`, says: "no head of it"},
+	{code: 6, text: `observer heads s-open > other.jsonl; observer verify s-done --anchor other.jsonl`, says: "no proof has a head of it"},
 	{code: 7, text: `observer verify s-gone --anchor heads.jsonl`, says: "the tombstone covers it"},
 	{code: 8, text: `observer verify s-gone`, says: "was deleted"},
 

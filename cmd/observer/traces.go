@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -201,9 +202,13 @@ func newCollector(ctx context.Context, registry *prometheus.Registry, log *zap.L
 		return nil, cli.Usage("the resource of traces: %w", err)
 	}
 	status := &lastStatus{to: http.DefaultTransport}
-	exporter, err := otlptrace.New(ctx, otlptracehttp.NewClient(
+	options := []otlptracehttp.Option{
 		otlptracehttp.WithHTTPClient(&http.Client{Transport: status}), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // flush retries
-	))
+	}
+	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" { // the exporter would use https
+		options = append(options, otlptracehttp.WithEndpointURL("http://localhost:4318/v1/traces"))
+	}
+	exporter, err := otlptrace.New(ctx, otlptracehttp.NewClient(options...))
 	if err != nil {
 		return nil, cli.Usage("the exporter of traces: %w", err)
 	}

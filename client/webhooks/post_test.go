@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,12 +13,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// receiver is a server that answers by path, and counts requests.
-func receiver(t *testing.T, reached map[string]int) *httptest.Server {
+// receiver is a server that answers by path. count returns how many requests a path had.
+func receiver(t *testing.T) (s *httptest.Server, count func(path string) int) {
 	t.Helper()
+	var mu sync.Mutex
+	reached := map[string]int{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		reached[r.URL.Path]++
+		mu.Unlock()
 		switch r.URL.Path {
 		case "/elsewhere":
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
@@ -32,17 +37,21 @@ func receiver(t *testing.T, reached map[string]int) *httptest.Server {
 			panic(http.ErrAbortHandler)
 		}
 	})
-	s := httptest.NewServer(mux)
+	s = httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	return s
+	return s, func(path string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return reached[path]
+	}
 }
 
 func secrets() ([][]byte, error) { return ParseSecrets(secretOf(1)) }
 
 func TestAnswersOfRealReceivers(t *testing.T) {
 	t.Parallel()
-	reached := make(map[string]int)
-	at := receiver(t, reached).URL
+	server, reached := receiver(t)
+	at := server.URL
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	local := "http://localhost" + at[strings.LastIndex(at, ":"):]
 	for _, x := range []struct {
@@ -66,8 +75,8 @@ func TestAnswersOfRealReceivers(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", x.url, got, x.want)
 		}
 	}
-	if reached["/private"] > 0 || reached["/ok"] != 1 {
-		t.Errorf("reached %v", reached)
+	if private, ok := reached("/private"), reached("/ok"); private > 0 || ok != 1 {
+		t.Errorf("%d requests reached a private address, %d the public one", private, ok)
 	}
 }
 

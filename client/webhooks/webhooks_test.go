@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,17 +140,17 @@ func TestAFailedMessageIsRetriedAndThenDead(t *testing.T) {
 		stop := w.start(e)
 		w.finish("s-1", 1)
 		<-time.After(time.Minute)
-		if n := w.outcomes[Failed]; n < 4 || n > 10 {
+		if n := w.count(Failed); n < 4 || n > 10 {
 			t.Errorf("%d attempts in the first minute", n)
 		}
 		<-time.After(time.Hour)
-		if n := w.outcomes[Failed]; n < 15 || n > 40 {
+		if n := w.count(Failed); n < 15 || n > 40 {
 			t.Errorf("%d attempts in an hour", n)
 		}
 		stop()
 
 		// A day after its first attempt it is given up.
-		failed := w.outcomes[Failed]
+		failed := w.count(Failed)
 		state, number, err := s.Load(t.Context(), "down")
 		if err != nil || len(state.Waiting) != 1 || state.Waiting[0].Attempts != failed {
 			t.Fatalf("state = %+v, %v", state, err)
@@ -164,8 +165,8 @@ func TestAFailedMessageIsRetriedAndThenDead(t *testing.T) {
 		}
 		<-time.After(maxDelay + time.Minute)
 		dead, err := s.Dead(t.Context(), "down")
-		if err != nil || len(dead) != 1 || dead[0].Failure != "the endpoint answered 500" || dead[0].Attempts != w.outcomes[Failed] || w.outcomes[Dead] != 1 {
-			t.Fatalf("dead = %+v, %v; %v", dead, err, w.outcomes)
+		if err != nil || len(dead) != 1 || dead[0].Failure != "the endpoint answered 500" || dead[0].Attempts != w.count(Failed) || w.count(Dead) != 1 {
+			t.Fatalf("dead = %+v, %v; %v", dead, err, w.count(Failed))
 		}
 
 		// It is sent again, once, and then it is no longer in a list.
@@ -225,7 +226,7 @@ func TestRetryAfterPausesTheEndpoint(t *testing.T) {
 		w.finish("s-2", 5)
 		w.answer("busy", http.StatusOK)
 		<-time.After(595 * time.Second)
-		if n := w.outcomes[Failed]; n != 1 || len(w.got("busy")) != 0 {
+		if n := w.count(Failed); n != 1 || len(w.got("busy")) != 0 {
 			t.Errorf("%d attempts, %d arrived during the pause", n, len(w.got("busy")))
 		}
 		<-time.After(10 * time.Second)
@@ -243,16 +244,16 @@ func TestAnEndpointThatIsGoneGetsNothingUntilItIsEnabled(t *testing.T) {
 		stop := w.start(e)
 		w.finish("s-1", 3)
 		<-time.After(time.Minute)
-		tries := w.outcomes[Failed]
+		tries := w.count(Failed)
 		w.finish("s-2", 3)
 		<-time.After(10 * time.Minute)
-		if n := w.outcomes[Failed]; n != tries || n > 3 {
+		if n := w.count(Failed); n != tries || n > 3 {
 			t.Errorf("%d attempts, then %d", tries, n)
 		}
 		stop()
 		defer w.start(e)()
 		<-time.After(time.Minute)
-		if n := w.outcomes[Failed]; n != tries {
+		if n := w.count(Failed); n != tries {
 			t.Errorf("%d attempts after a restart", n-tries)
 		}
 		w.answer("gone", http.StatusOK)
@@ -295,9 +296,9 @@ func TestARestartLosesNothing(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, w *world) {
 		e := w.endpoint("all")
-		failures := 0
+		var requests atomic.Int64
 		w.answers["all"] = func(*http.Request) int {
-			if failures++; failures%3 == 0 {
+			if requests.Add(1)%3 == 0 {
 				return http.StatusServiceUnavailable
 			}
 			return http.StatusOK

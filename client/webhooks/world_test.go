@@ -155,6 +155,13 @@ func (w *world) got(name string) []string {
 	return slices.Clone(w.arrived[name])
 }
 
+// count returns how often there was an outcome.
+func (w *world) count(o Outcome) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.outcomes[o]
+}
+
 // start starts a sender, and returns how to stop it. It follows the journal when start returns.
 func (w *world) start(endpoints ...Endpoint) (stop func()) {
 	w.t.Helper()

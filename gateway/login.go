@@ -69,7 +69,7 @@ func loginProblem(err error) *Problem {
 
 // tooMany returns the problem of a person who sends too much. Nothing was done.
 func tooMany(wait time.Duration) *Problem {
-	p := problem(http.StatusTooManyRequests, "too_many_open", "you have as many requests and streams open as one person may", "end one, such as a stream that nobody reads")
+	p := problem(http.StatusTooManyRequests, "too_many_open", "you have as many requests and streams open as one person may", "end one, such as a stream that is no longer read")
 	if wait > 0 {
 		p = problem(http.StatusTooManyRequests, "too_many_requests", "you send more requests per second than one person may", "wait as long as Retry-After says, and send it again")
 	}

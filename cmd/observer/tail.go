@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
 
@@ -165,4 +166,41 @@ func (t *tail) first(ctx context.Context, cell *cli.Cell) (jetstream.Cursor, err
 		return jetstream.Cursor{Position: t.from - 1}, nil
 	}
 	return jetstream.Cursor{Session: t.session, Seq: t.from - 1}, nil
+}
+
+// following is where a command begins that follows all sessions, and whether it ends.
+type following struct {
+	from   uint64 // 0: the end
+	cursor bookmark
+	once   bool
+}
+
+// register adds the flags. once says what --once does.
+func (f *following) register(cmd *cobra.Command, once string) {
+	cmd.Flags().Uint64Var(&f.from, "from", 0, "start at this `position` in the deployment's whole journal instead of the end")
+	cmd.Flags().StringVar(&f.cursor.path, "cursor", "", "store the position in this `file`, and continue from it")
+	_ = cmd.MarkFlagFilename("cursor") // the flag exists
+	cmd.Flags().BoolVar(&f.once, "once", false, once)
+}
+
+// begin returns where to start, and with --once the present end. It returns ErrCursor if the entry of the cursor is gone.
+func (f *following) begin(ctx context.Context, cell *cli.Cell) (at, end jetstream.Cursor, err error) {
+	t := tail{session: jetstream.AllSessions, from: f.from, cursor: f.cursor}
+	at, err = t.begin(ctx, cell)
+	f.cursor = t.cursor
+	if err != nil || !f.once {
+		return at, end, err
+	}
+	end, err = cell.Journal().End(ctx, jetstream.AllSessions)
+	if err == nil && !at.Hash.IsZero() && (at.Position > end.Position || at.Position == end.Position && at.Hash != end.Hash) {
+		err = fmt.Errorf("%w: the last entry is at position %d", jetstream.ErrCursor, end.Position)
+	}
+	return at, end, err
+}
+
+// whole returns the function that reads the journals of sessions from their first entries on.
+func whole(cell *cli.Cell) func(context.Context, content.SessionID) iter.Seq2[journal.Record, error] {
+	return func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
+		return cell.Journal().Read(ctx, s, 0)
+	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"iter"
 	"net/http"
 	"os"
 	"sync"
@@ -23,8 +22,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/audit/traces"
-	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/pause"
@@ -55,10 +52,7 @@ With --once it ends when it has exported what was there when it started.`,
 		Args: cobra.NoArgs,
 	}
 	t := tracing{app: a}
-	cmd.Flags().Uint64Var(&t.from, "from", 0, "start at this `position` in the deployment's whole journal instead of the end")
-	cmd.Flags().StringVar(&t.cursor.path, "cursor", "", "store the position in this `file`, and continue from it")
-	_ = cmd.MarkFlagFilename("cursor") // the flag exists
-	cmd.Flags().BoolVar(&t.once, "once", false, "end at the present end")
+	t.register(cmd, "end at the present end")
 	cmd.Flags().BoolVar(&t.content, "content", false, "export arguments, results and replies, too")
 	cmd.Flags().Float64Var(&t.sample, "sample", 1, "`share` of the turns to export whose senders were not traced, from 0 to 1")
 	t.http = ops.AddressFlag(cmd)
@@ -73,10 +67,9 @@ With --once it ends when it has exported what was there when it started.`,
 
 // tracing is what the command line asks for.
 type tracing struct {
+	following
+
 	app     *app
-	from    uint64 // 0: the end
-	cursor  bookmark
-	once    bool
 	content bool
 	sample  float64
 	http    *string
@@ -112,30 +105,20 @@ func (t *tracing) follow(ctx context.Context, cell *cli.Cell, out *collector) (e
 	var sources sync.WaitGroup
 	defer sources.Wait()
 	defer cancel()
-	from := tail{session: jetstream.AllSessions, from: t.from, cursor: t.cursor}
-	at, err := from.begin(ctx, cell)
-	if err != nil {
+	at, end, err := t.begin(ctx, cell)
+	if err != nil || t.once && at.Position >= end.Position {
 		return err
-	}
-	var end jetstream.Cursor
-	if t.once {
-		if end, err = cell.Journal().End(ctx, jetstream.AllSessions); err != nil || at.Position >= end.Position {
-			return err
-		}
 	}
 	ratio := sdk.TraceIDRatioBased(t.sample)
 	tracer := traces.New(traces.Config{
-		Content: t.content,
-		Read: func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
-			return cell.Journal().Read(ctx, s, 0)
-		},
+		Content: t.content, Read: whole(cell),
 		Sample: func(id trace.TraceID) bool {
 			return ratio.ShouldSample(sdk.SamplingParameters{TraceID: id}).Decision == sdk.RecordAndSample
 		},
 	})
 	all := make(chan update)
 	ended := entries(ctx, &sources, cell, jetstream.AllSessions, at, all)
-	return export(ctx, all, ended, end.Position, tracer, out, &from.cursor)
+	return export(ctx, all, ended, end.Position, tracer, out, &t.cursor)
 }
 
 // export exports the spans of updates until ended receives why there are no more, or until the entry at a position, if it

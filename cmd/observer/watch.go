@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +16,6 @@ import (
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/audit/watch"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
@@ -49,10 +47,7 @@ alert, else with 0. With --http, /metrics counts alerts in turnlog_observer_aler
   observer watch | jq -c 'select(.alert == "fault")'`,
 	}
 	w := watching{app: a}
-	cmd.Flags().Uint64Var(&w.from, "from", 0, "start at this `position` in the deployment's whole journal instead of the end")
-	cmd.Flags().StringVar(&w.cursor.path, "cursor", "", "store the position in this `file`, and continue from it")
-	_ = cmd.MarkFlagFilename("cursor") // the flag exists
-	cmd.Flags().BoolVar(&w.once, "once", false, "end at the present end; exit code 1 if there was an alert")
+	w.register(cmd, "end at the present end; exit code 1 if there was an alert")
 	w.signatures.registerKeys(cmd)
 	w.http = ops.AddressFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -66,11 +61,10 @@ alert, else with 0. With --http, /metrics counts alerts in turnlog_observer_aler
 
 // watching is what the command line asks for.
 type watching struct {
-	app    *app
-	from   uint64 // 0: the end
-	cursor bookmark
-	once   bool
-	http   *string
+	following
+
+	app  *app
+	http *string
 
 	signatures signatureFlags
 }
@@ -82,9 +76,7 @@ func (w *watching) run(cmd *cobra.Command, cell *cli.Cell) error {
 	if contradiction != nil && !errors.Is(contradiction, keys.ErrRolledBack) {
 		return contradiction
 	}
-	watcher := watch.New(watch.Config{Keys: signers.keys, Read: func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
-		return cell.Journal().Read(ctx, s, 0)
-	}})
+	watcher := watch.New(watch.Config{Keys: signers.keys, Read: whole(cell)})
 	out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), watcher: watcher, signers: signers, raised: newMetrics(registry)}
 	if cli.IsTerminal(cmd.OutOrStdout()) {
 		out.out = bufio.NewWriter(render.Terminal(cmd.OutOrStdout()))
@@ -114,32 +106,22 @@ func (w *watching) follow(ctx context.Context, cell *cli.Cell, out *alerts) (err
 	var sources sync.WaitGroup
 	defer sources.Wait()
 	defer cancel()
-	t := tail{session: jetstream.AllSessions, from: w.from, cursor: w.cursor}
-	from, err := t.begin(ctx, cell)
-	if err != nil {
+	from, end, err := w.begin(ctx, cell)
+	switch {
+	case errors.Is(err, jetstream.ErrCursor):
+		return out.gone(from, err)
+	case err != nil, w.once && from.Position >= end.Position:
 		return err
 	}
-	defer func() { err = errors.Join(err, t.cursor.store()) }()
-	var end jetstream.Cursor
-	if w.once {
-		if end, err = cell.Journal().End(ctx, jetstream.AllSessions); err != nil {
-			return err
-		}
-		switch {
-		case !from.Hash.IsZero() && (from.Position > end.Position || from.Position == end.Position && from.Hash != end.Hash):
-			return out.gone(from, fmt.Errorf("%w: the last entry is at position %d", jetstream.ErrCursor, end.Position))
-		case from.Position >= end.Position:
-			return nil
-		}
-	}
+	defer func() { err = errors.Join(err, w.cursor.store()) }()
 	all := make(chan update)
 	ended := entries(ctx, &sources, cell, jetstream.AllSessions, from, all)
-	err = t.cursor.follow(ctx, all, ended, func(u update) error {
+	err = w.cursor.follow(ctx, all, ended, func(u update) error {
 		if err := out.add(ctx, u.rec); err != nil {
 			return err
 		}
 		if w.once && u.rec.Guard >= end.Position {
-			t.cursor.move(jetstream.CursorAt(u.rec))
+			w.cursor.move(jetstream.CursorAt(u.rec))
 			return errEnd
 		}
 		return nil

@@ -1,4 +1,4 @@
-// Command slack lets people approve calls with the buttons of a Slack message (bridge.go): a webhook brings the question, and
+// Command slack lets people approve calls with the buttons of a Slack message (bridge.go): a webhook carries the question, and
 // the gateway takes the decision. Here a stand-in for Slack shows the messages and presses a button, and a deployment in
 // this process asks (deployment.go).
 //

@@ -62,7 +62,7 @@ func TestRecordedJournalsLookLikeThis(t *testing.T) {
 	}
 }
 
-// Fragments that were shown before their attempt failed cannot be removed, so the editor is told.
+// Fragments that were shown before their attempt failed cannot be removed, so the editor gets a note.
 func TestAnAttemptThatFailsIsTakenBack(t *testing.T) {
 	t.Parallel()
 	var live, later string

@@ -37,7 +37,7 @@ func (a *Access) Login() *Login {
 	return a.directory.login
 }
 
-// Tokens reports whether anybody has a token of the gateway.
+// Tokens reports whether any person has a token of the gateway.
 func (a *Access) Tokens() bool { return a.directory != nil && len(a.directory.people) > 0 }
 
 // ErrAccess is returned by Check for an Access that would admit no one, or everyone by mistake.

@@ -105,7 +105,7 @@ var ErrUnknown = errors.New("unknown token")
 // Directory is who may use a gateway. It does not change.
 type Directory struct {
 	people []Person
-	login  *Login // nil: nobody comes from a provider
+	login  *Login // nil: there is no provider
 }
 
 // prefix of the hash of a token.

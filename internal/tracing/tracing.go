@@ -5,12 +5,16 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 )
 
 const header = "traceparent"
 
 // Parent returns the traceparent of a context, or "" if it belongs to no trace.
 func Parent(ctx context.Context) string {
+	if !trace.SpanContextFromContext(ctx).IsValid() { // as for nearly all appends
+		return ""
+	}
 	c := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, c)
 	return c[header]

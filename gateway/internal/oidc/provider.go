@@ -50,7 +50,7 @@ var (
 const (
 	patience = 10 * time.Second // with one answer
 	maxBody  = 1 << 20          // of an answer
-	perTime  = time.Second      // between requests for keys or about the provider: anybody can send a token with a key that there is not
+	perTime  = time.Second      // between requests for keys or about the provider: any client can send a token that names an unknown key
 	burst    = 5
 )
 

@@ -1,7 +1,7 @@
 // Package sse writes server-sent events to one reader, and sees whether it keeps up.
 //
 // The one idea: a reader that does not read must not hold who writes. What is written between Begin and Flush has a
-// deadline, after which the connection is cut; a reader that makes Flush wait long before that is slow, and is told so.
+// deadline, after which the connection is cut. A reader that makes Flush wait long before that is slow: see Late.
 package sse
 
 import (

@@ -198,6 +198,14 @@ func (f *following) begin(ctx context.Context, cell *cli.Cell) (at, end jetstrea
 	return at, end, err
 }
 
+// stopped returns how a command ends whose context has ended: with --once it has not done what it was asked for.
+func (f *following) stopped(ctx context.Context) error {
+	if !f.once {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
 // whole returns the function that reads the journals of sessions from their first entries on.
 func whole(cell *cli.Cell) func(context.Context, content.SessionID) iter.Seq2[journal.Record, error] {
 	return func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {

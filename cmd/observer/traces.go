@@ -118,7 +118,11 @@ func (t *tracing) follow(ctx context.Context, cell *cli.Cell, out *collector) (e
 	})
 	all := make(chan update)
 	ended := entries(ctx, &sources, cell, jetstream.AllSessions, at, all)
-	return export(ctx, all, ended, end.Position, tracer, out, &t.cursor)
+	err = export(ctx, all, ended, end.Position, tracer, out, &t.cursor)
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Cause(ctx))) {
+		return t.stopped(ctx)
+	}
+	return err
 }
 
 // export exports the spans of updates until ended receives why there are no more, or until the entry at a position, if it

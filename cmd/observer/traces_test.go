@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -111,6 +112,23 @@ func TestTracesWaitForTheirCollector(t *testing.T) {
 	b.answers = []int{http.StatusBadRequest}
 	if code, _, errs := d.observe("traces", "--once", "--from", "1"); code != 0 || !strings.Contains(errs, "spans dropped") {
 		t.Errorf("code %d, %s", code, errs)
+	}
+}
+
+// TestInterruptedTracesAreNotDone interrupts while the collector is away. Only with --once was there an end to reach.
+func TestInterruptedTracesAreNotDone(t *testing.T) {
+	b := collect(t)
+	d := deploy(t)
+	d.session("s-42").turn()
+	for flag, want := range map[string]int{"--from=1": 0, "--once": 130} {
+		b.mu.Lock()
+		b.answers = slices.Repeat([]int{http.StatusServiceUnavailable}, 100)
+		b.mu.Unlock()
+		shown, stop := d.run("traces", "--from", "1", flag)
+		shown.Await(t, "spans not exported yet")
+		if code := stop(); code != want {
+			t.Errorf("%s: code %d, want %d", flag, code, want)
+		}
 	}
 }
 

@@ -127,6 +127,8 @@ func (w *watching) follow(ctx context.Context, cell *cli.Cell, out *alerts) (err
 		return nil
 	})
 	switch {
+	case err == nil:
+		err = w.stopped(ctx)
 	case errors.Is(err, errEnd):
 		err = out.print(out.watcher.Close(ctx))
 	case errors.Is(err, jetstream.ErrCursor):

@@ -41,10 +41,9 @@ type session struct {
 type turn struct {
 	id      content.TurnID
 	trigger events.Origin
-	in      trace.SpanContext // of the sender, or only the trace
-	part    int               // the number of the span
-	open    bool              // the span is
-	span    Span
+	in      trace.SpanContext           // of the sender, or only the trace
+	part    int                         // the number of the span
+	span    Span                        // open unless the turn waits
 	waits   map[content.ApprovalID]bool // questions that hold the turn
 	chat    *Span
 	failure *events.RunFailed
@@ -136,7 +135,7 @@ func (s *session) take(e events.Event) {
 // claim marks in the turn's span that a driver took the session over.
 func (s *session) claim(e events.DriverClaimed) {
 	s.node = e.Node
-	if s.turn != nil && s.turn.open {
+	if s.turn != nil && len(s.turn.waits) == 0 {
 		s.turn.span.Events = append(s.turn.span.Events, sdk.Event{Name: eventClaimed, Time: s.at, Attributes: []attribute.KeyValue{keyNode.String(e.Node)}})
 	}
 }
@@ -167,7 +166,6 @@ func (s *session) link() {
 func (s *session) begin() {
 	t := s.turn
 	t.part++
-	t.open = true
 	t.span = s.span(opAgent, s.agent.Name, trace.SpanKindInternal, t.in, spanOf(s.id, opAgent, t.id, t.part))
 	t.span.Attributes = append(t.span.Attributes, keyTrigger.String(string(t.trigger)), keyTurn.String(string(t.id)), keyNode.String(s.node))
 	if s.parent != "" {
@@ -304,12 +302,11 @@ func (s *session) question(a events.Approval) {
 	if t == nil || t.id != a.Turn || c != nil && c.background {
 		return
 	}
-	t.waits[a.ID] = true
-	if t.open {
+	if len(t.waits) == 0 {
 		t.span.Attributes = append(t.span.Attributes, keyApproval.String(string(a.ID)))
-		t.open = false
 		s.end(&t.span)
 	}
+	t.waits[a.ID] = true
 }
 
 // decided begins another span of the turn when nothing holds it anymore.
@@ -318,12 +315,16 @@ func (s *session) decided(e events.ApprovalResolved) {
 	if t == nil || !t.waits[e.Approval] {
 		return
 	}
-	delete(t.waits, e.Approval)
-	if len(t.waits) == 0 && !t.open {
-		before := t.span.SpanContext
-		s.begin()
-		t.link(before)
+	if delete(t.waits, e.Approval); len(t.waits) == 0 {
+		s.resume()
 	}
+}
+
+// resume begins another span of the turn, which links to the one before.
+func (s *session) resume() {
+	before := s.turn.span.SpanContext
+	s.begin()
+	s.turn.link(before)
 }
 
 func (s *session) answer(e events.ToolResultReceived) {
@@ -354,10 +355,8 @@ func (s *session) finish(e events.TurnFinished) {
 	if t == nil {
 		return
 	}
-	if !t.open { // it was cancelled while it waited
-		before := t.span.SpanContext
-		s.begin()
-		t.link(before)
+	if len(t.waits) > 0 { // it was cancelled while it waited
+		s.resume()
 	}
 	t.span.Attributes = append(t.span.Attributes, keyFinish.StringSlice([]string{string(e.FinishReason)}))
 	t.span.Attributes = append(t.span.Attributes, usage(e.Usage)...)

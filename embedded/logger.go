@@ -13,8 +13,17 @@ type serverLog struct {
 	log *zap.Logger
 
 	mu    sync.Mutex
-	fatal string // the first fatal line
+	fatal error // the first fatal line
 }
+
+// fatalLine is a line after which the server does not serve. It wraps the errors that it shows.
+type fatalLine struct {
+	text   string
+	causes []error
+}
+
+func (f fatalLine) Error() string   { return f.text }
+func (f fatalLine) Unwrap() []error { return f.causes }
 
 func newServerLog(log *zap.Logger) *serverLog {
 	return &serverLog{log: log.Named("nats")}
@@ -44,14 +53,20 @@ func (l *serverLog) Errorf(format string, v ...any) { l.log.Error("server error"
 func (l *serverLog) Fatalf(format string, v ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.fatal == "" {
-		l.fatal = fmt.Sprintf(format, v...)
+	if l.fatal == nil {
+		f := fatalLine{text: fmt.Sprintf(format, v...)}
+		for _, arg := range v {
+			if err, ok := arg.(error); ok {
+				f.causes = append(f.causes, err)
+			}
+		}
+		l.fatal = f
 	}
 	l.log.Debug("server gave up", line(format, v))
 }
 
-// failure returns the first fatal line; "" if there is none.
-func (l *serverLog) failure() string {
+// failure returns the first fatal line, or nil.
+func (l *serverLog) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fatal

@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"errors"
+	"syscall"
 	"testing"
 
 	"go.uber.org/zap"
@@ -15,11 +17,11 @@ func TestServerLinesKeepTheirLevel(t *testing.T) {
 	l.Tracef("t %s", "secret")
 	l.Warnf("w %d", 3)
 	l.Errorf("e %d", 4)
-	l.Fatalf("f %d", 5)
+	l.Fatalf("f %v", syscall.EADDRINUSE)
 	l.Fatalf("f %d", 6)
 
 	type line struct{ level, text string }
-	want := []line{{"debug", "n 1"}, {"debug", "d 2"}, {"warn", "w 3"}, {"error", "e 4"}, {"debug", "f 5"}, {"debug", "f 6"}}
+	want := []line{{"debug", "n 1"}, {"debug", "d 2"}, {"warn", "w 3"}, {"error", "e 4"}, {"debug", "f address already in use"}, {"debug", "f 6"}}
 	got := logs.All()
 	if len(got) != len(want) {
 		t.Fatalf("%d entries, want %d: %v", len(got), len(want), got)
@@ -29,8 +31,8 @@ func TestServerLinesKeepTheirLevel(t *testing.T) {
 			t.Errorf("entry %d = %v, want %v", i, g, w)
 		}
 	}
-	if l.failure() != "f 5" {
-		t.Errorf("failure = %q, want the first fatal line", l.failure())
+	if err := l.failure(); !errors.Is(err, syscall.EADDRINUSE) || err.Error() != "f address already in use" {
+		t.Errorf("failure = %v, want the first fatal line", err)
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 
 	// A start and a connection take milliseconds; this is for an overloaded machine.
 	startTimeout = 10 * time.Second
+	startPoll    = 100 * time.Millisecond // how often a start looks for a fatal line
 )
 
 // Server is a NATS server in this process. It is safe for concurrent use.
@@ -88,14 +89,16 @@ func launch(ctx context.Context, cfg config, dir string) (*server.Server, error)
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, time.Until(deadline))
 	}
-	ns.Start() // returns when it serves, or after a fatal line
-	if log.failure() == "" && ns.ReadyForConnections(patience) {
-		return ns, nil
+	ns.Start()
+	for deadline := time.Now().Add(patience); log.failure() == nil && time.Now().Before(deadline); {
+		if ns.ReadyForConnections(startPoll) {
+			return ns, nil
+		}
 	}
 	ns.Shutdown()
 	ns.WaitForShutdown()
-	if line := log.failure(); line != "" {
-		return nil, fmt.Errorf("nats-server with store %s: %s", dir, line)
+	if err := log.failure(); err != nil {
+		return nil, fmt.Errorf("nats-server with store %s: %w", dir, err)
 	}
 	return nil, fmt.Errorf("not ready for connections after %v", patience)
 }

@@ -148,6 +148,7 @@ func TestStartErrorsNameTheCauseAndTheRemedy(t *testing.T) {
 		{"file in the way", []Option{WithStore(filepath.Join(file, "x"))}, []string{file, "use another directory"}},
 		{"unwritable", []Option{WithStore("/proc/turnlog")}, []string{"/proc/turnlog", "use a directory"}},
 		{"port in use", []Option{WithListener(busy)}, []string{busy, "address already in use", "choose another port"}},
+		{"port of routes in use", []Option{WithListener("127.0.0.1:0"), WithSettings("cluster { name: c, listen: '" + busy + "', routes: ['nats://" + busy + "'] }")}, []string{"router port", "address already in use"}},
 		{"foreign address", []Option{WithListener("192.0.2.1:0")}, []string{"192.0.2.1:0", "no such address"}},
 		{"unknown host", []Option{WithListener("no-such-host.invalid:0")}, []string{"no-such-host.invalid:0", "like 127.0.0.1:4222"}},
 		{"no port", []Option{WithListener("4222")}, []string{`"4222"`, "like 127.0.0.1:4222"}},

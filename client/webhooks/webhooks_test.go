@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -73,17 +72,7 @@ func TestContentIsOnlySentWithDetails(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		thin, full := w.endpoint("thin"), w.endpoint("full")
 		full.Details = true
-		bodies := map[string][]string{}
-		for _, name := range []string{"thin", "full"} {
-			w.answers[name] = func(r *http.Request) int {
-				body, err := r.GetBody()
-				must(t, err)
-				raw, err := io.ReadAll(body)
-				must(t, err)
-				bodies[name] = append(bodies[name], string(raw))
-				return http.StatusNoContent
-			}
-		}
+		w.answer("thin", http.StatusNoContent)
 		defer w.start(thin, full)()
 		ask := func(input string) {
 			w.write("s-1", events.ApprovalRequired{Approval: events.Approval{ID: "a-1", Tool: "shell_exec", Input: json.RawMessage(input), Summary: "Remove x?"}})
@@ -94,14 +83,15 @@ func TestContentIsOnlySentWithDetails(t *testing.T) {
 		<-time.After(3 * time.Second)
 		for _, text := range []string{"rm x", "Remove x?", "told in confidence"} {
 			for name, want := range map[string]bool{"thin": false, "full": true} {
-				if got := slices.ContainsFunc(bodies[name], func(b string) bool { return bytes.Contains([]byte(b), []byte(text)) }); got != want {
+				if got := slices.ContainsFunc(w.attempts(name), func(m message) bool { return bytes.Contains(m.body, []byte(text)) }); got != want {
 					t.Errorf("%s has %q: %t", name, text, got)
 				}
 			}
 		}
-		for _, all := range bodies {
-			if len(all) != 3 || slices.ContainsFunc(all, func(b string) bool { return len(b) > 2000 }) {
-				t.Errorf("%d messages, or one is too long", len(all))
+		for _, name := range []string{"thin", "full"} {
+			all := w.attempts(name)
+			if len(all) != 3 || slices.ContainsFunc(all, func(m message) bool { return len(m.body) > 2000 }) {
+				t.Errorf("%s: %d messages, or one is too long", name, len(all))
 			}
 		}
 	})
@@ -363,20 +353,15 @@ func TestBothSecretsSignWhileTheyAreReplaced(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		e := w.endpoint("rotated")
 		before, after := secretOf(100), secretOf(101)
-		valid := map[string][]string{}
-		w.answers["rotated"] = func(r *http.Request) int {
-			raw, err := r.GetBody()
-			must(t, err)
-			body, err := io.ReadAll(raw)
-			must(t, err)
+		valid := func(m message) (secrets int) {
 			for _, secret := range []string{before, after} {
 				v, err := standardwebhooks.NewWebhook(secret)
 				must(t, err)
-				if v.Verify(body, r.Header) == nil {
-					valid[r.Header.Get("webhook-id")] = append(valid[r.Header.Get("webhook-id")], secret)
+				if v.Verify(m.body, m.header) == nil {
+					secrets++
 				}
 			}
-			return http.StatusOK
+			return secrets
 		}
 		defer w.start(e)()
 		for i, secrets := range []string{before, before + "\n" + after + "\n", after} {
@@ -385,12 +370,12 @@ func TestBothSecretsSignWhileTheyAreReplaced(t *testing.T) {
 			w.mu.Unlock()
 			w.finish("s-1", 1)
 			<-time.After(time.Second)
-			got := w.got("rotated")
+			got := w.attempts("rotated")
 			if len(got) != i+1 {
 				t.Fatalf("%d arrived", len(got))
 			}
-			if want := []int{1, 2, 1}[i]; len(valid[got[i]]) != want {
-				t.Errorf("with %d secrets: valid for %d", i+1, len(valid[got[i]]))
+			if n, want := valid(got[i]), []int{1, 2, 1}[i]; n != want {
+				t.Errorf("valid for %d secrets, want %d", n, want)
 			}
 		}
 	})
@@ -455,18 +440,10 @@ func TestARetriedMessageIsTheSame(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		e := w.endpoint("down")
 		e.Details = true
-		var bodies []string
-		w.answers["down"] = func(r *http.Request) int {
-			raw, err := r.GetBody()
-			must(t, err)
-			body, err := io.ReadAll(raw)
-			must(t, err)
-			bodies = append(bodies, r.Header.Get("webhook-id")+" "+string(body))
-			return http.StatusBadGateway
-		}
-		for range 2 {
+		w.answer("down", http.StatusBadGateway)
+		for i := range 2 {
 			stop := w.start(e)
-			if len(bodies) == 0 {
+			if i == 0 {
 				w.write("s-1", events.RunStarted{Config: events.Config{Agent: &events.AgentRef{Name: "reviewer"}}}, events.ApprovalRequired{
 					Approval: events.Approval{ID: "a-1", Turn: "t1", Tool: "shell_exec", Input: json.RawMessage(`{"script":"rm <x>"}`), Summary: "Remove x?"},
 				})
@@ -474,8 +451,14 @@ func TestARetriedMessageIsTheSame(t *testing.T) {
 			<-time.After(time.Minute)
 			stop()
 		}
-		if all := slices.Compact(slices.Clone(bodies)); len(bodies) < 5 || len(all) != 1 {
-			t.Errorf("of %d attempts %d differ: %v", len(bodies), len(all), all)
+		all := w.attempts("down")
+		if len(all) < 5 {
+			t.Errorf("%d attempts", len(all))
+		}
+		for _, m := range all {
+			if m.id() != all[0].id() || !bytes.Equal(m.body, all[0].body) {
+				t.Errorf("%s %s, not %s %s", m.id(), m.body, all[0].id(), all[0].body)
+			}
 		}
 	})
 }

@@ -50,11 +50,20 @@ type world struct {
 	mu       sync.Mutex
 	secrets  map[string]string                  // of endpoints
 	answers  map[string]func(*http.Request) int // of endpoints, 200 without one
+	sent     map[string][]message               // to each endpoint
 	arrived  map[string][]string                // IDs that each endpoint acknowledged
 	payloads map[string]Payload                 // by ID
 	retry    string                             // the header Retry-After of answers
 	outcomes map[Outcome]int
 }
+
+// message is what an endpoint was sent.
+type message struct {
+	header http.Header
+	body   []byte
+}
+
+func (m message) id() string { return m.header.Get("webhook-id") }
 
 // in runs a test in a bubble with a cell.
 func in(t *testing.T, test func(t *testing.T, w *world)) {
@@ -62,7 +71,7 @@ func in(t *testing.T, test func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
 			t: t, srv: natstest.Start(t), heads: map[content.SessionID]journal.Head{}, secrets: map[string]string{}, answers: map[string]func(*http.Request) int{},
-			arrived: map[string][]string{}, payloads: map[string]Payload{}, outcomes: map[Outcome]int{},
+			sent: map[string][]message{}, arrived: map[string][]string{}, payloads: map[string]Payload{}, outcomes: map[Outcome]int{},
 		}
 		w.Cell = w.connect()
 		must(t, admin.Of(w.Cell).Provision(t.Context(), admin.Config{Memory: true}))
@@ -112,6 +121,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	answer, retry := w.answers[name], w.retry
 	secret, id := w.secrets[name], r.Header.Get("webhook-id")
+	w.sent[name] = append(w.sent[name], message{r.Header.Clone(), body})
 	w.mu.Unlock()
 	if name != "rotated" { // its test verifies
 		verifier, err := standardwebhooks.NewWebhook(secret)
@@ -146,6 +156,13 @@ func (w *world) answer(name string, status int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answers[name] = func(*http.Request) int { return status }
+}
+
+// attempts returns what an endpoint was sent, acknowledged or not.
+func (w *world) attempts(name string) []message {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.sent[name])
 }
 
 // got returns the IDs that an endpoint acknowledged.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,20 +39,14 @@ const (
 
 // Cluster is three servers. It is safe for concurrent use.
 type Cluster struct {
-	remove  string // a directory that Close removes; "": none
-	members []member
+	remove  string                  // a directory that Close removes; "": none
+	options [Size][]embedded.Option // of servers, the same at every start
 	closing sync.Once
 
 	mu      sync.Mutex // held while servers start and stop
 	servers []*embedded.Server
 	stopped [Size]bool
 	conns   []*nats.Conn
-}
-
-// member is how a server starts, every time.
-type member struct {
-	route string // its address for the other servers
-	opts  []embedded.Option
 }
 
 // Start starts three servers, each with a directory of its own below dir, and returns when they have
@@ -69,7 +62,7 @@ func Start(ctx context.Context, dir string, opts ...embedded.Option) (*Cluster, 
 		dir = c.remove
 	}
 	for range portAttempts {
-		c.members = members(dir, opts)
+		c.options = options(dir, opts)
 		if err = c.startAll(ctx); !errors.Is(err, syscall.EADDRINUSE) {
 			break
 		}
@@ -81,8 +74,8 @@ func Start(ctx context.Context, dir string, opts ...embedded.Option) (*Cluster, 
 	return c, nil
 }
 
-// members returns how each server starts. Whether the ports are free shows at the start.
-func members(dir string, opts []embedded.Option) []member {
+// options returns how each server starts. Whether the ports are free shows at the start.
+func options(dir string, opts []embedded.Option) (all [Size][]embedded.Option) {
 	var ports, routes []string
 	for len(ports) < 2*Size {
 		if p := strconv.Itoa(firstPort + rand.IntN(lastPort-firstPort)); !slices.Contains(ports, p) {
@@ -92,24 +85,14 @@ func members(dir string, opts []embedded.Option) []member {
 	for _, p := range ports[Size:] {
 		routes = append(routes, strconv.Quote("nats://127.0.0.1:"+p))
 	}
-	all := make([]member, Size)
 	for i := range all {
-		name, route := "turnlog-"+strconv.Itoa(i+1), "127.0.0.1:"+ports[Size+i]
+		name := "turnlog-" + strconv.Itoa(i+1)
 		// A pool of routes per pair of servers adds throughput only between machines.
-		settings := fmt.Sprintf("server_name: %s\ncluster { name: turnlog, listen: %q, pool_size: -1, routes: [%s] }", name, route, strings.Join(routes, ", "))
-		all[i] = member{route, append(slices.Clip(opts),
-			embedded.WithStore(filepath.Join(dir, name)), embedded.WithListener("127.0.0.1:"+ports[i]), embedded.WithSettings(settings))}
+		settings := fmt.Sprintf("server_name: %s\ncluster { name: turnlog, listen: %q, pool_size: -1, routes: [%s] }", name, "127.0.0.1:"+ports[Size+i], strings.Join(routes, ", "))
+		all[i] = append(slices.Clip(opts),
+			embedded.WithStore(filepath.Join(dir, name)), embedded.WithListener("127.0.0.1:"+ports[i]), embedded.WithSettings(settings))
 	}
 	return all
-}
-
-func (m member) start(ctx context.Context) (*embedded.Server, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", m.route) // the server would only log why it cannot
-	if err != nil {
-		return nil, fmt.Errorf("routes: %w", err)
-	}
-	_ = l.Close() // it was only a try
-	return embedded.Start(ctx, m.opts...)
 }
 
 // startAll starts every server, or none.
@@ -122,8 +105,8 @@ func (c *Cluster) startAll(ctx context.Context) (err error) {
 		}
 	}()
 	c.servers = nil
-	for _, m := range c.members {
-		s, err := m.start(ctx)
+	for _, opts := range c.options {
+		s, err := embedded.Start(ctx, opts...)
 		if err != nil {
 			return err
 		}
@@ -186,7 +169,7 @@ func (c *Cluster) Restart(ctx context.Context, i int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stop(i)
-	s, err := c.members[i].start(ctx)
+	s, err := embedded.Start(ctx, c.options[i]...)
 	if err != nil {
 		return fmt.Errorf("restart server %d: %w", i, err)
 	}

@@ -16,14 +16,14 @@ type serverLog struct {
 	fatal error // the first fatal line
 }
 
-// fatalLine is a line after which the server does not serve. It wraps the errors that it shows.
-type fatalLine struct {
+// fatalError is a line after which the server does not serve. It wraps the errors that it shows.
+type fatalError struct {
 	text   string
 	causes []error
 }
 
-func (f fatalLine) Error() string   { return f.text }
-func (f fatalLine) Unwrap() []error { return f.causes }
+func (f fatalError) Error() string   { return f.text }
+func (f fatalError) Unwrap() []error { return f.causes }
 
 func newServerLog(log *zap.Logger) *serverLog {
 	return &serverLog{log: log.Named("nats")}
@@ -54,7 +54,7 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fatal == nil {
-		f := fatalLine{text: fmt.Sprintf(format, v...)}
+		f := fatalError{text: fmt.Sprintf(format, v...)}
 		for _, arg := range v {
 			if err, ok := arg.(error); ok {
 				f.causes = append(f.causes, err)

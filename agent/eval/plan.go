@@ -90,7 +90,7 @@ func (r *runner) again(ctx context.Context, c Case, name string) (p plan, err er
 		return p, fmt.Errorf("the journal of session %s: %w: \"turnlog sessions ls\" lists all sessions", c.Journal, session.ErrNotFound)
 	}
 	cfg.Tools = offered(records, cfg.Tools)
-	p.key = []any{"replay", records[len(records)-1].Hash, cfg.System}
+	p.key = []any{"replay", lastDecision(records).Hash, cfg.System}
 	if cfg.Model != nil {
 		p.key = append(p.key, cfg.Model.Name(), registry.Data(cfg.Model))
 	}
@@ -104,6 +104,21 @@ func (r *runner) again(ctx context.Context, c Case, name string) (p plan, err er
 		return out.Records, false, nil
 	}
 	return p, nil
+}
+
+// lastDecision returns the last entry that is more than a driver that came or left: such entries are added to an idle
+// session at any time, and another replay would be the same.
+func lastDecision(records []journal.Record) journal.Record {
+	for _, rec := range slices.Backward(records) {
+		for _, ev := range rec.Entry.Events {
+			switch ev.(type) { //nolint:gochecksumtype // all others are decisions
+			case events.DriverClaimed, events.Parked, events.SnapshotTaken:
+			default:
+				return rec
+			}
+		}
+	}
+	return records[0]
 }
 
 // offered returns the tools of sources that the session of a journal had: with others, its model would make calls that no

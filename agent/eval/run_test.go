@@ -10,7 +10,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/agent/eval"
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/client"
@@ -159,10 +161,12 @@ func export(t *testing.T, records []journal.Record) string {
 
 func TestAJournalRunsAgainWithItsResults(t *testing.T) {
 	t.Parallel()
-	w := start(t)
+	w := start(t, turnlogtest.Node(func(c *actor.Config) { c.Idle = time.Millisecond }))
 	incident := w.Script(scripts["scripted:answer"])
 	incident.Say("How many?")
-	file := export(t, w.Records(incident.ID()))
+	w.Until(incident.ID(), events.KindOf(events.Parked{}))
+	parked := w.Records(incident.ID())
+	file := export(t, parked[:len(parked)-1])
 	counts := []eval.Check{{Calls: &eval.Calls{Tool: "count"}}, {Contains: "seven"}}
 	s := &eval.Suite{Name: "s", Checks: counts, Cases: []eval.Case{
 		{Name: "file", Journal: file}, {Name: "session", Journal: string(incident.ID())}, {Name: "model", Journal: file, Model: "scripted:other"},
@@ -179,6 +183,9 @@ func TestAJournalRunsAgainWithItsResults(t *testing.T) {
 	res := r.Cases[2].Results[0]
 	if raw, err := os.ReadFile(res.Journal); err != nil || !res.Replay || filepath.Base(res.Journal) != string(res.Session)+".jsonl" || !bytes.Contains(raw, []byte("Eight.")) {
 		t.Errorf("%+v, %v", res, err)
+	}
+	if err := os.Rename(export(t, parked), file); err != nil {
+		t.Fatal(err)
 	}
 	if r = w.run(t, s, cfg); !r.Cases[2].Results[0].Kept || !r.Cases[0].Results[0].Kept {
 		t.Errorf("it ran again: %+v", r)

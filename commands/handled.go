@@ -3,6 +3,7 @@ package commands
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
@@ -23,13 +24,26 @@ type Said struct {
 	At content.Time
 }
 
-// Remember adds the ID of an ask to those that a session has handled. Others are reports, and what a host does for
-// itself: their IDs have slashes, and they are not sent again long after.
-func Remember(asks *content.CallSet, id string) {
+// Remember adds an ask to those that a session has handled, with the entry that it caused. Others are reports, and what
+// a host does for itself: their IDs have slashes, and they are not sent again long after.
+func Remember(asks *content.CallSet, id string, entry uint64) {
 	if content.IsToken(id) {
-		asks.Add(content.CallID(id))
+		asks.Add(content.CallID(strconv.AppendUint(append(make([]byte, 0, 64), id+" "...), entry, entryBase)))
 	}
 }
+
+// Recall returns the entry that an ask caused, or 0 if Remember did not add it.
+func Recall(asks *content.CallSet, id string) uint64 {
+	_, text, found := strings.Cut(asks.Named(id), " ")
+	if !found { // as mostly: an error of ParseUint would take memory
+		return 0
+	}
+	entry, _ := strconv.ParseUint(text, entryBase, 64)
+	return entry
+}
+
+// entryBase is that of the numbers of entries, which a session keeps for ever.
+const entryBase = 36
 
 // SignedWindow is how far the time at which a command was signed and that at which it arrived may be apart. A session
 // remembers the commands for longer, since clocks differ.

@@ -1,6 +1,9 @@
 package content
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // CallSet holds the IDs of all calls that a session ever made. Copies share it: runs never change, and
 // Recent only grows.
@@ -20,6 +23,25 @@ func (c *CallSet) Has(id CallID) bool {
 		}
 	}
 	return slices.Contains(c.Recent, id)
+}
+
+// Named returns the ID that begins with a name and a space, or "". A name has no space, nor what sorts before one.
+func (c *CallSet) Named(name string) string {
+	for _, run := range c.Runs {
+		i, found := slices.BinarySearchFunc(run, name, func(id CallID, name string) int { return strings.Compare(id.name(), name) })
+		if found {
+			return string(run[i])
+		}
+	}
+	if i := slices.IndexFunc(c.Recent, func(id CallID) bool { return id.name() == name }); i >= 0 {
+		return string(c.Recent[i])
+	}
+	return ""
+}
+
+func (id CallID) name() string {
+	name, _, _ := strings.Cut(string(id), " ")
+	return name
 }
 
 // Add adds the ID of a new call. An ID is moved a few times while the set grows: if all were in one run, each

@@ -30,3 +30,24 @@ func TestCallSetHasEveryCall(t *testing.T) {
 		}
 	}
 }
+
+func TestCallSetFindsNames(t *testing.T) {
+	t.Parallel()
+	var set content.CallSet
+	var names []string
+	for i := range 300 {
+		names = append(names, fmt.Sprint("c", i), fmt.Sprint("c", i, "-0"), fmt.Sprint("c", i, "_"))
+	}
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	for i, name := range names {
+		if got := set.Named(name); got != "" {
+			t.Fatalf("Named(%s) = %q before it is there", name, got)
+		}
+		set.Add(content.CallID(fmt.Sprint(name, " ", i)))
+	}
+	for i, name := range names {
+		if got, want := set.Named(name), fmt.Sprint(name, " ", i); got != want {
+			t.Fatalf("Named(%s) = %q, want %q", name, got, want)
+		}
+	}
+}

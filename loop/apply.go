@@ -21,7 +21,7 @@ func (s *State) Fold(e events.Entry) {
 		return
 	}
 	s.follow(e)
-	s.begin(e.Cause, max(e.At, s.At))
+	s.begin(e.Seq, e.Cause, max(e.At, s.At))
 	for _, ev := range e.Events {
 		s.apply(ev)
 	}
@@ -43,10 +43,10 @@ func (s *State) follow(e events.Entry) {
 }
 
 // begin is what every entry does before its events.
-func (s *State) begin(cause string, at content.Time) {
+func (s *State) begin(seq uint64, cause string, at content.Time) {
 	s.At, s.Ends = at, nil
 	if s.Causes = append(s.Causes, cause); len(s.Causes) > CausesKept {
-		commands.Remember(&s.Asks, s.Causes[0])
+		commands.Remember(&s.Asks, s.Causes[0], seq-CausesKept)
 		s.Causes = s.Causes[1:]
 	}
 }

@@ -77,10 +77,10 @@ func TestDecideCostsTheSameInLongSessions(t *testing.T) {
 		command func(*loop.State) commands.Command
 		most    float64 // allocations, so that a growing decision is noticed
 	}{
-		"result": {toolResult, 18},
+		"result": {toolResult, 19},
 		"submit": {func(*loop.State) commands.Command {
 			return commands.SubmitInput{Items: []content.Item{content.UserText("hurry")}}
-		}, 9},
+		}, 10},
 		"cancel": {func(*loop.State) commands.Command { return commands.Cancel{} }, 60},
 	} {
 		allocs, bytes := costOf(t, short, row.command(short))

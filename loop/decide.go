@@ -33,7 +33,7 @@ func DecideAhead(s *State, env commands.Envelope) (evs []events.Event, fold func
 		return nil, nil, commands.Refuse(commands.ReasonDeleted, "session %s %s", s.Session, s.Deleted)
 	}
 	d := &decision{State: s.Fork(), env: env, events: make([]events.Event, 0, 8)}
-	d.begin(env.ID, max(env.At, s.At))
+	d.begin(s.Seq+1, env.ID, max(env.At, s.At))
 	if err := d.take(env.Command); err != nil {
 		return nil, nil, err
 	}

@@ -17,7 +17,7 @@ type State struct {
 	Epoch   uint64
 	Cursors []events.Cursor
 	Causes  []string        // of the last entries, oldest first
-	Asks    content.CallSet // IDs of asks that caused entries before those
+	Asks    content.CallSet // asks that caused entries before those, see commands.Recall
 	Signed  commands.Handled
 
 	Opened     bool
@@ -240,7 +240,7 @@ func (s *State) Cursor(l events.Lane) uint64 {
 
 // Handled reports whether the cause is among those of the last entries, or is of an ask that caused an earlier one.
 func (s *State) Handled(cause string) bool {
-	return slices.Contains(s.Causes, cause) || s.Asks.Has(content.CallID(cause))
+	return slices.Contains(s.Causes, cause) || commands.Recall(&s.Asks, cause) > 0
 }
 
 // idle reports whether no turn, task or mutator is in progress.

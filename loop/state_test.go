@@ -80,6 +80,7 @@ func TestAsksAreHandledForEver(t *testing.T) {
 	if _, err := s.Do(t, first); err != nil {
 		t.Fatal(err)
 	}
+	caused := s.Live.Seq
 	for n := range 300 {
 		if !s.Live.Handled(first.ID) {
 			t.Fatalf("forgotten after %d entries", n)
@@ -90,6 +91,9 @@ func TestAsksAreHandledForEver(t *testing.T) {
 	}
 	if evs, err := loop.Decide(s.Live, first); err != nil || len(evs) != 0 || len(s.Live.Causes) != 64 {
 		t.Errorf("again: %d events, %v; %d causes", len(evs), err, len(s.Live.Causes))
+	}
+	if got := commands.Recall(&s.Live.Asks, first.ID); got != caused {
+		t.Errorf("it caused entry %d, want %d", got, caused)
 	}
 	report := loop.New("s")
 	for seq := range uint64(66) {

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/agui"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
@@ -54,12 +55,12 @@ func (d aguiStream) show(e *sse, ev stream.Event) (last bool) {
 	return d.Show(ev, func(ev agui.Event) { e.Data(jsonOf(ev)) })
 }
 
-func (aguiStream) stop(e *sse, p *Problem) {
-	e.Data(jsonOf(agui.Event{"type": "RUN_ERROR", "message": p.Detail + ": " + p.Do, "code": p.code()}))
+func (aguiStream) stop(e *sse, p *problem.Problem) {
+	e.Data(jsonOf(agui.Event{"type": "RUN_ERROR", "message": p.Detail + ": " + p.Do, "code": p.Code()}))
 }
 
 func (d aguiStream) reconnect(e *sse, why string) {
-	d.stop(e, problem(http.StatusServiceUnavailable, "reconnect", why, "run again without a new message, here or at another gateway"))
+	d.stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "run again without a new message, here or at another gateway"))
 }
 
 // aguiRun starts a run, or joins what runs.
@@ -82,10 +83,10 @@ func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (*agui.Run, error) 
 	thread, id := content.SessionID(in.Body.Thread), in.Body.Run
 	req, err := agui.Parse(in.Body.Messages)
 	if err != nil {
-		return nil, unprocessable("bad_messages", err.Error(), "send the messages of the thread and a new one of the user")
+		return nil, problem.Unprocessable("bad_messages", err.Error(), "send the messages of the thread and a new one of the user")
 	}
 	s, err := g.see(ctx, in.Body.Thread)
-	none := isProblem(err, http.StatusNotFound) && len(in.Body.Resume) == 0 && req.Input != nil
+	none := problem.Is(err, http.StatusNotFound) && len(in.Body.Resume) == 0 && req.Input != nil
 	switch {
 	case err != nil && !none:
 		return nil, err
@@ -122,14 +123,14 @@ func (g *Gateway) aguiResume(ctx context.Context, s seen, in *aguiIn) (*agui.Run
 	for _, a := range in.Body.Resume {
 		d, err := a.Decision()
 		if err != nil {
-			return nil, unprocessable("bad_resume", err.Error(), "answer as the responseSchema of the interrupt says")
+			return nil, problem.Unprocessable("bad_resume", err.Error(), "answer as the responseSchema of the interrupt says")
 		}
 		all = append(all, d)
 	}
 	for _, a := range s.state.PendingApprovals() {
 		answers := func(d stream.Decision) bool { return d.Approval == a.ID }
 		if s.state.Turn != nil && a.Turn == s.state.Turn.ID && !slices.ContainsFunc(all, answers) {
-			return nil, problem(http.StatusConflict, "partial_resume", "resume does not answer "+string(a.ID), "answer every interrupt that is open: a run without resume has them all")
+			return nil, problem.New(http.StatusConflict, "partial_resume", "resume does not answer "+string(a.ID), "answer every interrupt that is open: a run without resume has them all")
 		}
 	}
 	turn, first, last, err := g.resolve(ctx, s, all, in.CommandKey)

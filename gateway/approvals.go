@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -122,7 +123,7 @@ func (g *Gateway) callOf(ctx context.Context, s seen, id content.CallID) (*repor
 	if c := h.Find(id); c != nil {
 		return c, nil
 	}
-	return nil, problem(http.StatusNotFound, "no_call", "session "+string(s.state.Session)+" has no call or approval "+string(id),
+	return nil, problem.New(http.StatusNotFound, "no_call", "session "+string(s.state.Session)+" has no call or approval "+string(id),
 		"GET /api/sessions/{id}/calls and GET /api/approvals list them")
 }
 
@@ -146,7 +147,7 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 		return nil, err
 	}
 	if !person(ctx).MayDecide(s.subject) {
-		return nil, mayNot("decide what this session asks")
+		return nil, problem.MayNot("decide what this session asks")
 	}
 	v := commands.ResolveApproval{
 		Approval: in.Approval, Approve: in.Body.Decision == "approve", Always: in.Body.Always, Input: in.Body.Input,
@@ -169,7 +170,7 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 	switch {
 	case ok && refused.Reason == commands.ReasonChanged:
 		return nil, changed()
-	case !ok || badReason(refused.Reason):
+	case !ok || problem.Hopeless(refused.Reason):
 		return out, err
 	}
 	c, lost := g.callOf(ctx, s, content.CallID(in.Approval))
@@ -177,14 +178,14 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 	case lost != nil:
 		return nil, lost
 	case c.Decision() != "":
-		p := refusal(&session.InvalidStateError{Reason: commands.ReasonAlreadyDecided, Detail: c.Tool + " (call " + string(c.Call) + ") is already decided: " + c.Decision()})
+		p := problem.Refusal(&session.InvalidStateError{Reason: commands.ReasonAlreadyDecided, Detail: c.Tool + " (call " + string(c.Call) + ") is already decided: " + c.Decision()})
 		return nil, p
 	}
 	return nil, err
 }
 
-func changed() *Problem {
-	return problem(http.StatusConflict, commands.ReasonChanged, "something else is asked now", "GET /api/approvals/{id}/{approval} shows it: decide again")
+func changed() *problem.Problem {
+	return problem.New(http.StatusConflict, commands.ReasonChanged, "something else is asked now", "GET /api/approvals/{id}/{approval} shows it: decide again")
 }
 
 // pendingAbout returns the pending approval with an ID, or the oldest one about a call.

@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -65,7 +66,7 @@ func (g *Gateway) explainCall(ctx context.Context, in *CallPath) (*explainedOut,
 	}
 	c, err := reader.Call()
 	if errors.Is(err, explain.ErrNoCall) || errors.Is(err, explain.ErrSeveral) {
-		return nil, problem(http.StatusNotFound, "no_call", err.Error(), "GET …/transcript has the ID of each call")
+		return nil, problem.New(http.StatusNotFound, "no_call", err.Error(), "GET …/transcript has the ID of each call")
 	}
 	out := &explainedOut{}
 	var text strings.Builder
@@ -195,7 +196,7 @@ func (g *Gateway) settleDead(ctx context.Context, in *settleIn) (*acceptedOut, e
 		return nil, err
 	}
 	if !person(ctx).MayDecide(s.subject) {
-		return nil, mayNot("decide about calls of this session")
+		return nil, problem.MayNot("decide about calls of this session")
 	}
 	return g.ask(ctx, s, in.CommandKey, commands.SettleDeadLetter{
 		Call: callIn(s.state, in.Call), Retry: in.Body.Action == "retry", MayRepeat: in.Body.MayRepeat, Reason: in.Body.Reason, By: person(ctx).Name,

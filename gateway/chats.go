@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/session"
 )
@@ -27,7 +28,7 @@ type news struct {
 // say starts a turn with what is new in a chat. What was said already starts no other turn: the client gets that one again.
 func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn int, again bool, f following, err error) {
 	if !person(ctx).MayDrive(s.subject) {
-		return 0, false, f, mayNot("send input to a session that you did not open")
+		return 0, false, f, problem.MayNot("send input to a session that you did not open")
 	}
 	said := stream.SaidBy(s.state.Transcript)
 	if s.state.Rewritten > 0 { // the journal has what the transcript has lost
@@ -60,8 +61,8 @@ func messageKey(key CommandKey, message string) (string, error) {
 	return key.command()
 }
 
-func otherHistory(detail string) *Problem {
-	return problem(http.StatusConflict, "history_differs", detail,
+func otherHistory(detail string) *problem.Problem {
+	return problem.New(http.StatusConflict, "history_differs", detail,
 		"a session only grows: GET /api/chat/{id} has its messages, after which a new one can be sent; POST /api/sessions/{id}/fork begins another history")
 }
 
@@ -69,7 +70,7 @@ func otherHistory(detail string) *Problem {
 // decided already, and not otherwise, is not decided again.
 func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, key CommandKey) (turn, first, last int, err error) {
 	if !person(ctx).MayDecide(s.subject) {
-		return 0, 0, 0, mayNot("decide what this session asks")
+		return 0, 0, 0, problem.MayNot("decide what this session asks")
 	}
 	command, err := key.command()
 	if err != nil {
@@ -82,13 +83,13 @@ func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, ke
 		}
 		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, Input: d.Input, By: person(ctx).Name, Shown: statement.Shown(a)}
 		_, err := g.ask(ctx, s, CommandKey{command + "-" + strconv.Itoa(i)}, v)
-		if refused, ok := errors.AsType[*session.InvalidStateError](err); err != nil && (!ok || badReason(refused.Reason)) {
+		if refused, ok := errors.AsType[*session.InvalidStateError](err); err != nil && (!ok || problem.Hopeless(refused.Reason)) {
 			return 0, 0, 0, err
 		}
 	}
 	turn, _, _, err = content.ParsePlace(string(report.PlaceOf(content.CallID(all[0].Approval))))
 	if err != nil {
-		return 0, 0, 0, unprocessable("bad_messages", err.Error(), "send the IDs of questions as they came")
+		return 0, 0, 0, problem.Unprocessable("bad_messages", err.Error(), "send the IDs of questions as they came")
 	}
 	missing := slices.Clone(all)
 	probe := stream.NewTurn(turn)
@@ -103,7 +104,7 @@ func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, ke
 				continue
 			}
 			if missing[i].Approve != (e.Outcome == events.Approved) {
-				return 0, 0, 0, refusal(&session.InvalidStateError{Reason: commands.ReasonAlreadyDecided, Detail: string(e.Approval) + " is already decided: " + string(e.Outcome)})
+				return 0, 0, 0, problem.Refusal(&session.InvalidStateError{Reason: commands.ReasonAlreadyDecided, Detail: string(e.Approval) + " is already decided: " + string(e.Outcome)})
 			}
 			if missing, last = slices.Delete(missing, i, i+1), probe.Part(); first == 0 {
 				first = last
@@ -113,5 +114,5 @@ func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, ke
 			return turn, first, last, nil
 		}
 	}
-	return 0, 0, 0, refusal(&session.InvalidStateError{Reason: commands.ReasonNoApproval, Detail: "the session does not ask " + string(missing[0].Approval)})
+	return 0, 0, 0, problem.Refusal(&session.InvalidStateError{Reason: commands.ReasonNoApproval, Detail: "the session does not ask " + string(missing[0].Approval)})
 }

@@ -7,8 +7,8 @@
 // the ID that the client gave it as Idempotency-Key.
 //
 // [New] returns the [Gateway], an http.Handler; [Gateway.Serve] serves it with limits of time and size. It
-// knows people by tokens ([people]) and records their names as senders. Every error is a
-// [Problem], which says what to do.
+// knows people by tokens ([people]) and records their names as senders. Every error is a problem
+// (package gateway/internal/problem), which says what to do.
 //
 // Other protocols are projections of the same streams: they mount on the same mux and use person, see and follow.
 package gateway

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	frames "github.com/turnlog/turnlog/gateway/internal/sse"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/loop"
@@ -130,8 +131,8 @@ func (g *Gateway) follow(ctx context.Context, s seen, place string) (following, 
 	return following{stream.New(c), from(rec.Head), c}, nil
 }
 
-func noPlace(detail string) *Problem {
-	return problem(http.StatusConflict, "no_place", detail, "start again without a cursor, or with after=now: GET /api/sessions/{id} shows the session as it is")
+func noPlace(detail string) *problem.Problem {
+	return problem.New(http.StatusConflict, "no_place", detail, "start again without a cursor, or with after=now: GET /api/sessions/{id} shows the session as it is")
 }
 
 // sse writes the events of a dialect.
@@ -151,10 +152,10 @@ type dialect interface {
 	show(e *sse, ev stream.Event) (last bool)
 
 	// trouble writes why nothing comes for now.
-	trouble(e *sse, p *Problem)
+	trouble(e *sse, p *problem.Problem)
 
 	// stop writes why the stream stops here.
-	stop(e *sse, p *Problem)
+	stop(e *sse, p *problem.Problem)
 
 	// reconnect writes that the reader is to continue at once, here or at another gateway.
 	reconnect(e *sse, why string)
@@ -169,9 +170,9 @@ func (native) begin(e *sse, at stream.Cursor) {
 	}
 }
 
-func (native) trouble(e *sse, p *Problem) { e.Event("trouble", "", jsonOf(p)) }
+func (native) trouble(e *sse, p *problem.Problem) { e.Event("trouble", "", jsonOf(p)) }
 
-func (d native) stop(e *sse, p *Problem) { d.trouble(e, p) }
+func (d native) stop(e *sse, p *problem.Problem) { d.trouble(e, p) }
 
 func (native) reconnect(e *sse, why string) {
 	e.Line("retry: 500")
@@ -183,7 +184,7 @@ type silent struct{}
 
 func (silent) begin(*sse, stream.Cursor) {}
 
-func (silent) trouble(*sse, *Problem) {}
+func (silent) trouble(*sse, *problem.Problem) {}
 
 func (e *sse) put(ev stream.Event) { e.last = e.last || e.speaks.show(e, ev) }
 
@@ -192,7 +193,7 @@ func (native) show(e *sse, ev stream.Event) (last bool) {
 	case ev.Entry != nil:
 		data, err := audit.EntryJSON(*ev.Entry)
 		if err != nil {
-			data = jsonOf(problem(http.StatusInternalServerError, "unreadable", err.Error(), "a newer gateway can read the entry"))
+			data = jsonOf(problem.New(http.StatusInternalServerError, "unreadable", err.Error(), "a newer gateway can read the entry"))
 		}
 		e.Event("entry", ev.Cursor.String(), data)
 		if d, ok := events.DeletionOf(ev.Entry.Entry); ok {
@@ -281,7 +282,7 @@ func (g *Gateway) write(ctx context.Context, e *sse, s *stream.Stream, all <-cha
 			e.Begin()
 			e.Line(": \n")
 			if g.disconnected() {
-				e.speaks.trouble(e, noNATS())
+				e.speaks.trouble(e, problem.NoNATS())
 			}
 		case h := <-all:
 			e.Begin()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/policy/agentfile"
@@ -139,7 +140,7 @@ type workersOut struct {
 
 func (g *Gateway) workers(ctx context.Context, _ *struct{}) (*workersOut, error) {
 	if !person(ctx).MayOperate() {
-		return nil, mayNot("see the workers")
+		return nil, problem.MayNot("see the workers")
 	}
 	offers, err := g.client.Offers(ctx)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway/internal/oidc"
 	"github.com/turnlog/turnlog/gateway/internal/page"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/model/registry"
 )
@@ -100,7 +101,7 @@ func New(cfg Config) (*Gateway, error) {
 	spec := huma.DefaultConfig("Turnlog", cmp.Or(cfg.Version, "dev"))
 	spec.Info.Description = "Sessions of AI agents that outlive every process, their streams and their approvals."
 	spec.DocsPath, spec.SchemasPath, spec.CreateHooks = "", "", nil
-	spec.Transformers = append(spec.Transformers, advise)
+	spec.Transformers = append(spec.Transformers, problem.Advise)
 	spec.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	spec.Security = []map[string][]string{{"token": {}}}
 	spec.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
@@ -120,7 +121,7 @@ func New(cfg Config) (*Gateway, error) {
 // schemaName names the schema of a type. Types of several packages have the same name.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
-	if dir, pkg := path.Split(t.PkgPath()); dir != "" && pkg != "gateway" {
+	if dir, pkg := path.Split(t.PkgPath()); dir != "" && pkg != "gateway" && pkg != strings.ToLower(name) {
 		name = strings.ToUpper(pkg[:1]) + pkg[1:] + name
 	}
 	return name
@@ -146,7 +147,7 @@ func (g *Gateway) others(w http.ResponseWriter, r *http.Request) {
 	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && page.Serve(w, r) {
 		return
 	}
-	refuse(w, r, problem(http.StatusNotFound, "not_found", r.Method+" "+r.URL.Path+" is not part of this API", "GET /openapi.json lists what is"))
+	refuse(w, r, problem.New(http.StatusNotFound, "not_found", r.Method+" "+r.URL.Path+" is not part of this API", "GET /openapi.json lists what is"))
 }
 
 // ServeHTTP serves one request.
@@ -155,6 +156,22 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.
 // OpenAPI returns the description of the API as JSON.
 func (g *Gateway) OpenAPI() ([]byte, error) {
 	return g.api.OpenAPI().MarshalJSON() //nolint:wrapcheck // it cannot fail
+}
+
+// problemOf returns the problem of an error from the packages below. Why a session was deleted is for those who see all
+// sessions: whose it was is gone with it.
+func (g *Gateway) problemOf(ctx context.Context, err error) *problem.Problem {
+	p := problem.Of(err, !g.disconnected())
+	switch {
+	case p == nil:
+		if ctx.Err() == nil {
+			g.log.Error("request failed", zap.Error(err))
+		}
+		return problem.Internal(err)
+	case p.Status == http.StatusGone && !person(ctx).MaySee(people.Subject{}):
+		return problem.Gone("the session was deleted")
+	}
+	return p
 }
 
 func (g *Gateway) disconnected() bool { return g.cfg.Connected != nil && !g.cfg.Connected() }

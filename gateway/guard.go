@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnlog/turnlog/gateway/internal/oidc"
 	"github.com/turnlog/turnlog/gateway/internal/page"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/internal/tracing"
 )
@@ -17,7 +18,7 @@ import (
 func (g *Gateway) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, r, problem(http.StatusForbidden, "cross_origin", "a page of another site sent this request", "send it from the gateway's own page, or from a program with a token"))
+		refuse(w, r, problem.New(http.StatusForbidden, "cross_origin", "a page of another site sent this request", "send it from the gateway's own page, or from a program with a token"))
 	}))
 	inner := origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, page.Prefix) && r.Method == http.MethodGet { // the same for everyone
@@ -44,7 +45,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		}
 		defer end()
 		if g.disconnected() && (strings.HasPrefix(r.URL.Path, "/api/") || strings.HasPrefix(r.URL.Path, openaiPath) || r.URL.Path == mcpPath) {
-			refuse(w, r, noNATS())
+			refuse(w, r, problem.NoNATS())
 			return
 		}
 		ctx := tracing.With(context.WithValue(r.Context(), personKey{}, p), r.Header.Get("Traceparent"))
@@ -63,7 +64,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set("Cache-Control", "no-store")
 		if !g.cfg.Access.Serves(r.Host) {
-			refuse(w, r, problem(http.StatusMisdirectedRequest, "wrong_host", "the gateway is not "+r.Host,
+			refuse(w, r, problem.New(http.StatusMisdirectedRequest, "wrong_host", "the gateway is not "+r.Host,
 				"use the address that it printed, or start it with --host "+people.Hostname(r.Host)))
 			return
 		}
@@ -72,17 +73,17 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 }
 
 // refuse answers a request with a problem, in the form that its protocol has.
-func refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
+func refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	if strings.HasPrefix(r.URL.Path, openaiPath) {
 		maps.Copy(w.Header(), p.GetHeaders())
 		openaiError(p).Write(w)
 		return
 	}
-	p.write(w)
+	p.Write(w)
 }
 
 // identify returns who sent a request.
-func (g *Gateway) identify(r *http.Request) (*people.Person, *Problem) {
+func (g *Gateway) identify(r *http.Request) (*people.Person, *problem.Problem) {
 	p, err := g.cfg.Access.Identify(r)
 	if err != nil && g.login != nil {
 		if token, ok := people.Bearer(r); !ok {
@@ -97,9 +98,9 @@ func (g *Gateway) identify(r *http.Request) (*people.Person, *Problem) {
 	case err == nil:
 		return p, nil
 	case errors.Is(err, people.ErrNoToken):
-		return nil, problem(http.StatusUnauthorized, "no_token", "the request has no token", "send the header Authorization: Bearer TOKEN, or open the address that the gateway printed")
+		return nil, problem.New(http.StatusUnauthorized, "no_token", "the request has no token", "send the header Authorization: Bearer TOKEN, or open the address that the gateway printed")
 	case errors.Is(err, people.ErrUnknown):
-		return nil, problem(http.StatusUnauthorized, "wrong_token", "no person has this token", "check it: a gateway without people makes a new one at each start; an operator can give you one")
+		return nil, problem.New(http.StatusUnauthorized, "wrong_token", "no person has this token", "check it: a gateway without people makes a new one at each start; an operator can give you one")
 	}
 	return nil, loginProblem(err)
 }

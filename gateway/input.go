@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/session"
 )
@@ -33,7 +34,7 @@ type file struct {
 func (f file) part() (content.Part, error) {
 	switch {
 	case (f.Blob == "") == (len(f.Data) == 0):
-		return content.Part{}, unprocessable("bad_file", "file "+f.Name+" has neither data nor a blob, or both", "give one of them")
+		return content.Part{}, problem.Unprocessable("bad_file", "file "+f.Name+" has neither data nor a blob, or both", "give one of them")
 	case f.Blob != "":
 		return content.BlobPart(f.Name, f.MIME, f.Blob, f.Size), nil
 	}
@@ -51,7 +52,7 @@ func inputItem(text string, files []file) (content.Item, error) {
 		it.Parts = append(it.Parts, p)
 	}
 	if strings.TrimSpace(text) == "" && len(files) == 0 {
-		return it, unprocessable(commands.ReasonEmptyInput, "the input is empty", "give text, files or both")
+		return it, problem.Unprocessable(commands.ReasonEmptyInput, "the input is empty", "give text, files or both")
 	}
 	if text != "" {
 		it.Parts = append(it.Parts, content.TextPart(text))
@@ -109,7 +110,7 @@ func (g *Gateway) sendInput(ctx context.Context, in *inputIn) (*acceptedOut, err
 	switch {
 	case s.state.Handled(id):
 	case s.state.Closed:
-		return nil, refusal(&session.InvalidStateError{Reason: commands.ReasonClosed, Detail: "session " + string(s.state.Session) + " is closed"})
+		return nil, problem.Refusal(&session.InvalidStateError{Reason: commands.ReasonClosed, Detail: "session " + string(s.state.Session) + " is closed"})
 	case c.OnBusy == events.Reject: // only a driver knows whether it is refused
 		return g.ask(ctx, s, CommandKey{id}, c)
 	default:
@@ -160,7 +161,7 @@ const uploadTime = 10 * time.Minute
 // storeFile takes the bytes of a file as they are, through a file of this machine.
 func (g *Gateway) storeFile(ctx context.Context, in *fileIn) (*huma.StreamResponse, error) {
 	if !person(ctx).MayOpen("") && person(ctx).Role == "viewer" {
-		return nil, mayNot("store files")
+		return nil, problem.MayNot("store files")
 	}
 	kind, _, err := mime.ParseMediaType(in.MIME)
 	if err != nil {
@@ -171,7 +172,7 @@ func (g *Gateway) storeFile(ctx context.Context, in *fileIn) (*huma.StreamRespon
 		stored, err := g.spool(w, r, in.Name, kind)
 		answering(w)
 		if err != nil {
-			g.problemOf(ctx, err).write(w)
+			g.problemOf(ctx, err).Write(w)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -182,7 +183,7 @@ func (g *Gateway) storeFile(ctx context.Context, in *fileIn) (*huma.StreamRespon
 
 func (g *Gateway) spool(w http.ResponseWriter, r *http.Request, name, kind string) (file, error) {
 	if !utf8.ValidString(name) {
-		return file{}, problem(http.StatusBadRequest, "bad_file", "the name is not UTF-8", "encode it")
+		return file{}, problem.New(http.StatusBadRequest, "bad_file", "the name is not UTF-8", "encode it")
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // every connection has deadlines
 	tmp, err := os.CreateTemp("", "turnlog-upload-*")
@@ -193,13 +194,13 @@ func (g *Gateway) spool(w http.ResponseWriter, r *http.Request, name, kind strin
 	defer func() { _ = tmp.Close() }()
 	size, err := io.Copy(tmp, http.MaxBytesReader(w, r.Body, g.limits.File))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return file{}, problem(http.StatusRequestEntityTooLarge, "too_large", "the file is too large", "send at most 100 MiB: models see at most 32 MiB of it")
+		return file{}, problem.New(http.StatusRequestEntityTooLarge, "too_large", "the file is too large", "send at most 100 MiB: models see at most 32 MiB of it")
 	}
 	if err != nil {
-		return file{}, problem(http.StatusBadRequest, "truncated", "the body ended early: "+err.Error(), "send the file again")
+		return file{}, problem.New(http.StatusBadRequest, "truncated", "the body ended early: "+err.Error(), "send the file again")
 	}
 	if size == 0 {
-		return file{}, problem(http.StatusBadRequest, "bad_file", "the file is empty", "send its bytes as the body")
+		return file{}, problem.New(http.StatusBadRequest, "bad_file", "the file is empty", "send its bytes as the body")
 	}
 	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
 		return file{}, err //nolint:wrapcheck // it names the file

@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnlog/turnlog/gateway/internal/oidc"
 	"github.com/turnlog/turnlog/gateway/internal/page"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/people"
 )
 
@@ -46,33 +47,33 @@ func (g *Gateway) logs(w http.ResponseWriter, r *http.Request, p *people.Person)
 }
 
 // door shows a browser the ways in, and why the last one failed.
-func (g *Gateway) door(w http.ResponseWriter, failed *Problem) {
+func (g *Gateway) door(w http.ResponseWriter, failed *problem.Problem) {
 	d := page.Door{Login: g.login != nil, Tokens: g.cfg.Access.Tokens(), Status: http.StatusUnauthorized}
-	if failed != nil && failed.code() != "no_token" {
+	if failed != nil && failed.Code() != "no_token" {
 		d.Failed, d.Status = failed.Detail+": "+failed.Do, failed.Status
 	}
 	page.Enter(w, d)
 }
 
 // loginProblem returns the problem of an error about a person of a provider.
-func loginProblem(err error) *Problem {
+func loginProblem(err error) *problem.Problem {
 	switch {
 	case errors.Is(err, people.ErrNoRole):
-		return problem(http.StatusForbidden, "no_role", err.Error(), "an operator: give one of the person's groups a role in the file of people")
+		return problem.New(http.StatusForbidden, "no_role", err.Error(), "an operator: give one of the person's groups a role in the file of people")
 	case errors.Is(err, oidc.ErrRefused):
-		return problem(http.StatusUnauthorized, "wrong_token", err.Error(), "log in again, or get a new token of the provider for this gateway")
+		return problem.New(http.StatusUnauthorized, "wrong_token", err.Error(), "log in again, or get a new token of the provider for this gateway")
 	}
-	p := problem(http.StatusServiceUnavailable, "no_provider", err.Error(), "retry: tokens of the gateway work meanwhile; an operator: look whether the gateway reaches the issuer in its file of people")
-	p.retry = 5
+	p := problem.New(http.StatusServiceUnavailable, "no_provider", err.Error(), "retry: tokens of the gateway work meanwhile; an operator: look whether the gateway reaches the issuer in its file of people")
+	p.Retry = 5
 	return p
 }
 
 // tooMany returns the problem of a person who sends too much. Nothing was done.
-func tooMany(wait time.Duration) *Problem {
-	p := problem(http.StatusTooManyRequests, "too_many_open", "you have as many requests and streams open as one person may", "end one, such as a stream that is no longer read")
+func tooMany(wait time.Duration) *problem.Problem {
+	p := problem.New(http.StatusTooManyRequests, "too_many_open", "you have as many requests and streams open as one person may", "end one, such as a stream that is no longer read")
 	if wait > 0 {
-		p = problem(http.StatusTooManyRequests, "too_many_requests", "you send more requests per second than one person may", "wait as long as Retry-After says, and send it again")
+		p = problem.New(http.StatusTooManyRequests, "too_many_requests", "you send more requests per second than one person may", "wait as long as Retry-After says, and send it again")
 	}
-	p.retry = max(1, int(math.Ceil(wait.Seconds())))
+	p.Retry = max(1, int(math.Ceil(wait.Seconds())))
 	return p
 }

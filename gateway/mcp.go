@@ -19,6 +19,7 @@ import (
 
 	"github.com/turnlog/turnlog/gateway/internal/lasting"
 	"github.com/turnlog/turnlog/gateway/internal/mcptool"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	frames "github.com/turnlog/turnlog/gateway/internal/sse"
 	"github.com/turnlog/turnlog/gateway/people"
 )
@@ -85,7 +86,7 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Mcp-Protocol-Version") >= mcpStateless:
 		m.alone.ServeHTTP(p, r)
 	case id != "" && !ownsMCP(jsonText(person(r.Context())), id):
-		refuse(p, r, problem(http.StatusNotFound, "no_mcp_session", "you have no session "+strconv.Quote(id), "initialize another one"))
+		refuse(p, r, problem.New(http.StatusNotFound, "no_mcp_session", "you have no session "+strconv.Quote(id), "initialize another one"))
 	default:
 		m.sessions.ServeHTTP(p, r)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/mcptool"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
@@ -81,7 +82,7 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 	case req.Params.RequestState != "":
 		return g.mcpAnswer(ctx, req.Params)
 	case strings.TrimSpace(in.Prompt) == "" && in.Session == "":
-		return mcpTurn{}, unprocessable(commands.ReasonEmptyInput, "there is neither a prompt nor a session", "give a prompt")
+		return mcpTurn{}, problem.Unprocessable(commands.ReasonEmptyInput, "there is neither a prompt nor a session", "give a prompt")
 	case in.Session == "":
 		command, err := CommandKey{}.command()
 		if err != nil {
@@ -102,7 +103,7 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 		return mcpTurn{following: a.following, id: a.id.Session, n: a.id.Turn}, err
 	}
 	if s.state.Turns == 0 {
-		return mcpTurn{}, unprocessable(commands.ReasonEmptyInput, "the session has no turn yet", "give a prompt")
+		return mcpTurn{}, problem.Unprocessable(commands.ReasonEmptyInput, "the session has no turn yet", "give a prompt")
 	}
 	return g.mcpJoin(s, s.state.Turns, s.head.Seq), nil
 }
@@ -130,7 +131,7 @@ func mcpAsks(t mcpTurn, c *mcptool.Call) *mcp.CallToolResult {
 func (g *Gateway) mcpAnswer(ctx context.Context, p *mcp.CallToolParamsRaw) (mcpTurn, error) {
 	var st mcptool.State
 	if err := json.Unmarshal([]byte(p.RequestState), &st); err != nil {
-		return mcpTurn{}, unprocessable("bad_state", "the requestState is not what the gateway sent", "send it as it was, or call again with the session")
+		return mcpTurn{}, problem.Unprocessable("bad_state", "the requestState is not what the gateway sent", "send it as it was, or call again with the session")
 	}
 	s, err := g.see(ctx, string(st.Session))
 	if err != nil {
@@ -154,7 +155,7 @@ func (g *Gateway) mcpAnswer(ctx context.Context, p *mcp.CallToolParamsRaw) (mcpT
 	t := g.mcpJoin(s, st.Turn, st.Told)
 	t.later = later
 	if st.Turn < 1 || st.Turn > s.state.Turns {
-		err = unprocessable("bad_state", "the session has no such turn", "call again with the session and without a prompt")
+		err = problem.Unprocessable("bad_state", "the session has no such turn", "call again with the session and without a prompt")
 	}
 	return t, err
 }
@@ -231,7 +232,7 @@ func (g *Gateway) mcpDecide(ctx context.Context, id content.SessionID, a events.
 	defer stop()
 	d, decided, err := mcptool.AnswerOf(answer.Action, answer.Content)
 	if err != nil {
-		return false, unprocessable("bad_answer", err.Error(), "answer as the requestedSchema says")
+		return false, problem.Unprocessable("bad_answer", err.Error(), "answer as the requestedSchema says")
 	}
 	if !decided {
 		return true, nil
@@ -253,7 +254,7 @@ func (g *Gateway) mcpDecide(ctx context.Context, id content.SessionID, a events.
 func (g *Gateway) mcpLeave(ctx context.Context, t mcpTurn, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errClosing):
-		return problem(http.StatusServiceUnavailable, "reconnect", "this gateway stops, and session "+string(t.id)+" goes on",
+		return problem.New(http.StatusServiceUnavailable, "reconnect", "this gateway stops, and session "+string(t.id)+" goes on",
 			"call again with the session and without a prompt, here or at another gateway")
 	case cause != context.Canceled: //nolint:errorlint // other causes wrap it
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -49,8 +50,8 @@ func (g *Gateway) openaiRoutes() {
 }
 
 // openaiError returns a problem as OpenAI's clients expect it.
-func openaiError(p *Problem) *openai.Error {
-	return openai.NewError(p.Status, p.code(), "", p.Detail+": "+p.Do)
+func openaiError(p *problem.Problem) *openai.Error {
+	return openai.NewError(p.Status, p.Code(), "", p.Detail+": "+p.Do)
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
@@ -65,10 +66,10 @@ const maxOpenAIBody = 8 << 20
 func bodyOf(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOpenAIBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, problem(http.StatusRequestEntityTooLarge, "too_large", "the request has more than 8 MiB", "send smaller files")
+		return nil, problem.New(http.StatusRequestEntityTooLarge, "too_large", "the request has more than 8 MiB", "send smaller files")
 	}
 	if err != nil {
-		return nil, problem(http.StatusBadRequest, "truncated", "the body ended early: "+err.Error(), "send the request again, with the same Idempotency-Key")
+		return nil, problem.New(http.StatusBadRequest, "truncated", "the body ended early: "+err.Error(), "send the request again, with the same Idempotency-Key")
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a deadline would end a request that waits for its turn
 	return body, nil
@@ -197,7 +198,7 @@ func (g *Gateway) cancelResponse(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	} else if !person(ctx).MayDrive(s.subject) {
-		return mayNot("cancel a session that you did not open")
+		return problem.MayNot("cancel a session that you did not open")
 	}
 	writeJSON(w, res.Response())
 	return nil
@@ -214,7 +215,7 @@ func (d responses) show(e *sse, ev stream.Event) (last bool) {
 }
 
 // stop ends the stream without its last event. A client continues with starting_after.
-func (responses) stop(*sse, *Problem) {}
+func (responses) stop(*sse, *problem.Problem) {}
 
 func (responses) reconnect(*sse, string) {}
 
@@ -240,10 +241,10 @@ func (d chat) show(e *sse, ev stream.Event) (last bool) {
 	return true
 }
 
-func (d chat) stop(e *sse, p *Problem) {
+func (d chat) stop(e *sse, p *problem.Problem) {
 	e.Data(jsonOf(map[string]json.RawMessage{"error": jsonOf(openaiError(p))}))
 }
 
 func (d chat) reconnect(e *sse, why string) {
-	d.stop(e, problem(http.StatusServiceUnavailable, "reconnect", why, "continue at once, here or at another gateway"))
+	d.stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "continue at once, here or at another gateway"))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
@@ -109,7 +110,7 @@ func (g *Gateway) begin(ctx context.Context, model string, o client.Options) (as
 		agent = config.Agent.Name
 	}
 	if !p.MayOpen(agent) {
-		return asked{}, mayNot("open this session")
+		return asked{}, problem.MayNot("open this session")
 	}
 	o.Config, o.Metadata = config, o.Metadata.With(report.MetaOwner, p.Name)
 	if _, err := g.start(ctx, p, o); err != nil {
@@ -140,17 +141,17 @@ func (g *Gateway) configFor(ctx context.Context, name string) (events.Config, er
 	if c, err := g.configOf(name, "", ""); err == nil && strings.Contains(name, ":") {
 		return c, nil
 	}
-	return events.Config{}, problem(http.StatusNotFound, "model_not_found", "there is no agent or model "+strconv.Quote(name), "GET /v1/models lists them")
+	return events.Config{}, problem.New(http.StatusNotFound, "model_not_found", "there is no agent or model "+strconv.Quote(name), "GET /v1/models lists them")
 }
 
 // fits checks that a request asks for what the session is.
 func fits(s seen, model, system string) error {
 	if name := answersOf(s.state); model != "" && model != name {
-		return problem(http.StatusBadRequest, "model_differs", "the session runs "+name, "give that, or begin another one")
+		return problem.New(http.StatusBadRequest, "model_differs", "the session runs "+name, "give that, or begin another one")
 	}
 	is := func(it content.Item) bool { return it.Kind == content.System && it.Text() == system }
 	if system != "" && !slices.ContainsFunc(s.state.Transcript, is) {
-		return problem(http.StatusBadRequest, "instructions_differ", "the session has another system prompt, which stays", "leave it out, or begin another session")
+		return problem.New(http.StatusBadRequest, "instructions_differ", "the session has another system prompt, which stays", "leave it out, or begin another session")
 	}
 	return nil
 }
@@ -158,7 +159,7 @@ func fits(s seen, model, system string) error {
 // proceed starts the next turn of a session: after the turn with a number, or after the last one if that is 0.
 func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key CommandKey, turn int) (asked, error) {
 	if !person(ctx).MayDrive(s.subject) {
-		return asked{}, mayNot("send input to a session that you did not open")
+		return asked{}, problem.MayNot("send input to a session that you did not open")
 	}
 	id := openai.ID{Session: s.state.Session, Part: 1}
 	model := answersOf(s.state)
@@ -216,7 +217,7 @@ func (g *Gateway) submit(ctx context.Context, s seen, command string, input []co
 		}
 	}
 	if turn == 0 {
-		return 0, f, problem(http.StatusConflict, commands.ReasonBusy, "the session does something else first", "wait for its end and send the request again")
+		return 0, f, problem.New(http.StatusConflict, commands.ReasonBusy, "the session does something else first", "wait for its end and send the request again")
 	}
 	return turn, g.from(id, s.head, cursorOf(s)), nil
 }
@@ -247,7 +248,7 @@ func (g *Gateway) causedBy(ctx context.Context, s seen, command string) (turn in
 // decideAs decides what a response asks. The response that follows is the next part of the turn.
 func (g *Gateway) decideAs(ctx context.Context, s seen, id openai.ID, req *openai.Request, key CommandKey) (asked, error) {
 	if !person(ctx).MayDecide(s.subject) {
-		return asked{}, mayNot("decide what this session asks")
+		return asked{}, problem.MayNot("decide what this session asks")
 	}
 	command, err := key.command()
 	if err != nil {
@@ -334,14 +335,14 @@ func (g *Gateway) chat(ctx context.Context, h http.Header, req *openai.Request, 
 	}
 	id := sessionOf(person(ctx).Name, "chat\x00"+chat)
 	s, err := g.see(ctx, id)
-	if isProblem(err, http.StatusNotFound) {
+	if problem.Is(err, http.StatusNotFound) {
 		return g.begin(ctx, req.Model, opening(req, id, command))
 	}
 	if err != nil {
 		return asked{}, err
 	}
 	if s.subject.Owner != person(ctx).Name { // who sees all sessions would say in it what is meant for the own one
-		return asked{}, mayNot("continue a chat in a session that you did not open")
+		return asked{}, problem.MayNot("continue a chat in a session that you did not open")
 	}
 	if key.Key == "" && s.state.Rewritten == 0 && !slices.Equal(stream.SaidBy(req.History), stream.SaidBy(s.state.Transcript)) {
 		return asked{}, openai.NewError(http.StatusConflict, "history_differs", "messages",

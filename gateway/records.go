@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
@@ -191,6 +192,6 @@ func (r *usageRow) add(s report.Summary) {
 
 // passable reports whether a list may leave out a session for this reason.
 func (g *Gateway) passable(ctx context.Context, err error) bool {
-	p, ok := errors.AsType[*Problem](g.problemOf(ctx, err))
+	p, ok := errors.AsType[*problem.Problem](g.problemOf(ctx, err))
 	return ok && (p.Status == http.StatusNotFound || p.Status == http.StatusGone)
 }

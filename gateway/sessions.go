@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
@@ -49,7 +50,7 @@ func (g *Gateway) see(ctx context.Context, text string) (seen, error) {
 	}
 	state, head, err := g.client.Read(ctx, id)
 	if isNotFound(err) {
-		return seen{}, noSession(id)
+		return seen{}, problem.NoSession(id)
 	}
 	if err != nil {
 		return seen{}, err
@@ -60,14 +61,14 @@ func (g *Gateway) see(ctx context.Context, text string) (seen, error) {
 	if s := (seen{state, head, subjectOf(state)}); state.Opened && person(ctx).MaySee(s.subject) {
 		return s, nil
 	}
-	return seen{}, noSession(id)
+	return seen{}, problem.NoSession(id)
 }
 
 // drive reads a session if the sender may drive it.
 func (g *Gateway) drive(ctx context.Context, id, what string) (seen, error) {
 	s, err := g.see(ctx, id)
 	if err == nil && !person(ctx).MayDrive(s.subject) {
-		err = mayNot(what + " a session that you did not open")
+		err = problem.MayNot(what + " a session that you did not open")
 	}
 	return s, err
 }
@@ -91,7 +92,7 @@ func (k CommandKey) command() (string, error) {
 		return ulid.Make().String(), nil
 	}
 	if len(k.Key) < minKey || !content.IsToken(k.Key) {
-		return "", problem(http.StatusBadRequest, "bad_key", "the Idempotency-Key is not 16 to 128 letters, digits, - and _", "use a new UUID or ULID for each command")
+		return "", problem.New(http.StatusBadRequest, "bad_key", "the Idempotency-Key is not 16 to 128 letters, digits, - and _", "use a new UUID or ULID for each command")
 	}
 	return k.Key, nil
 }
@@ -208,7 +209,7 @@ func (g *Gateway) openSession(ctx context.Context, in *openIn) (*openedOut, erro
 		agent = config.Agent.Name
 	}
 	if !p.MayOpen(agent) {
-		return nil, mayNot("open this session")
+		return nil, problem.MayNot("open this session")
 	}
 	o := client.Options{
 		ID: content.SessionID(cmp.Or(in.Body.ID, sessionOf(p.Name, command))), Config: config, SystemPrompt: in.Body.System, Command: command, Sealed: in.Body.Sealed,
@@ -264,7 +265,7 @@ func (g *Gateway) forkSession(ctx context.Context, in *forkIn) (*openedOut, erro
 		return nil, err
 	}
 	if !p.MayOpen(cmp.Or(in.Body.Agent, origin.subject.Agent)) {
-		return nil, mayNot("open this session")
+		return nil, problem.MayNot("open this session")
 	}
 	o := client.Options{
 		ID: content.SessionID(cmp.Or(in.Body.ID, sessionOf(p.Name, command))), Command: command,
@@ -291,10 +292,10 @@ func sessionOf(person, command string) string {
 
 func (m metadata) of(owner string) (content.Metadata, error) {
 	if _, ok := m[report.MetaOwner]; ok {
-		return nil, unprocessable("bad_metadata", "the metadata has the key owner", "leave it out: the gateway sets it")
+		return nil, problem.Unprocessable("bad_metadata", "the metadata has the key owner", "leave it out: the gateway sets it")
 	}
 	if len(m) > maxMetadata {
-		return nil, unprocessable("bad_metadata", "the metadata has "+strconv.Itoa(len(m))+" keys", "send at most "+strconv.Itoa(maxMetadata))
+		return nil, problem.Unprocessable("bad_metadata", "the metadata has "+strconv.Itoa(len(m))+" keys", "send at most "+strconv.Itoa(maxMetadata))
 	}
 	var out content.Metadata
 	for k, v := range m {
@@ -316,7 +317,7 @@ func (g *Gateway) configOf(model, agent, version string) (events.Config, error) 
 	}
 	if model != "" && g.cfg.Models != nil {
 		if err := usable(g.cfg.Models, model); err != nil {
-			return c, unprocessable("bad_model", err.Error(), "GET /api/models lists the models; a name may have options, as in openai:gpt-5.5?effort=low")
+			return c, problem.Unprocessable("bad_model", err.Error(), "GET /api/models lists the models; a name may have options, as in openai:gpt-5.5?effort=low")
 		}
 	}
 	return c, nil

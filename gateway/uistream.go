@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/gateway/internal/uistream"
 )
@@ -67,13 +68,13 @@ func (d uiStream) show(e *sse, ev stream.Event) (last bool) {
 	return last
 }
 
-func (uiStream) stop(e *sse, p *Problem) {
+func (uiStream) stop(e *sse, p *problem.Problem) {
 	e.Data(jsonOf(uistream.Chunk{"type": "error", "errorText": p.Detail + ": " + p.Do}))
 	e.Done()
 }
 
 func (d uiStream) reconnect(e *sse, why string) {
-	d.stop(e, problem(http.StatusServiceUnavailable, "reconnect", why, "resume the stream, here or at another gateway"))
+	d.stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "resume the stream, here or at another gateway"))
 }
 
 // stream streams an answer.
@@ -100,19 +101,19 @@ func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error)
 	raw, alone := in.Body.Messages, len(in.Body.Message) > 0
 	switch {
 	case in.Body.Trigger == "regenerate-message":
-		return uiAnswer{}, problem(http.StatusConflict, "no_forks", "another answer to the same message would be another history of the session",
+		return uiAnswer{}, problem.New(http.StatusConflict, "no_forks", "another answer to the same message would be another history of the session",
 			"send a new message, or continue in a new session: POST /api/sessions/{id}/fork")
 	case alone && len(raw) > 0:
-		return uiAnswer{}, unprocessable("bad_messages", "there are both message and messages", "give one of them")
+		return uiAnswer{}, problem.Unprocessable("bad_messages", "there are both message and messages", "give one of them")
 	case alone:
 		raw = []json.RawMessage{in.Body.Message}
 	}
 	req, err := uistream.Parse(raw, in.Body.MessageID)
 	if err != nil {
-		return uiAnswer{}, unprocessable("bad_messages", err.Error(), "send what DefaultChatTransport sends: the new message of the user is the last one")
+		return uiAnswer{}, problem.Unprocessable("bad_messages", err.Error(), "send what DefaultChatTransport sends: the new message of the user is the last one")
 	}
 	s, err := g.see(ctx, in.Body.ID)
-	none := isProblem(err, http.StatusNotFound) && len(req.Decisions) == 0
+	none := problem.Is(err, http.StatusNotFound) && len(req.Decisions) == 0
 	if err != nil && !none {
 		return uiAnswer{}, err
 	}

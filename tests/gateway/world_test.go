@@ -164,7 +164,10 @@ func (a answer) in(t testing.TB, v any) {
 // problem checks that the answer is a problem with that code and says what to do.
 func (a answer) problem(t testing.TB, status int, code string) {
 	t.Helper()
-	var p gateway.Problem
+	var p struct {
+		Type, Title, Detail, Do string
+		Status                  int
+	}
 	if a.status != status || a.header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("%d %s, want %d %s: %s", a.status, a.header.Get("Content-Type"), status, code, a.body)
 		return

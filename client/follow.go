@@ -36,10 +36,15 @@ func (c *Client) Records(ctx context.Context, s content.SessionID, after uint64)
 	return c.journal.Read(ctx, s, after)
 }
 
-// EntryAt returns the entry of a session at a position, which is the Guard of its head. It returns ErrNotFound if
-// the session has no entry there.
-func (c *Client) EntryAt(ctx context.Context, s content.SessionID, position uint64) (journal.Record, error) {
-	return c.journal.At(ctx, s, position)
+// RecordsFrom is Records after an entry that was read before. It does not pass over earlier entries.
+func (c *Client) RecordsFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
+	return c.journal.ReadFrom(ctx, s, head)
+}
+
+// EntryFrom returns the first entry of a session at or after a position: the Guard of a head is that of its entry. It
+// returns session.ErrNotFound if there is none.
+func (c *Client) EntryFrom(ctx context.Context, s content.SessionID, position uint64) (journal.Record, error) {
+	return c.journal.From(ctx, s, position)
 }
 
 func (c *Client) follow(ctx context.Context, s content.SessionID, entries func(context.Context) records) iter.Seq2[Update, error] {

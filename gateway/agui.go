@@ -67,37 +67,45 @@ func (d aguiStream) reconnect(e *sse, why string) {
 func (g *Gateway) aguiRun(ctx context.Context, in *aguiIn) (*huma.StreamResponse, error) {
 	within, stop := context.WithTimeout(ctx, g.limits.Answer)
 	defer stop()
-	run, err := g.aguiStart(within, in)
+	run, at, err := g.aguiStart(within, in)
 	if err != nil {
 		return nil, g.problemOf(ctx, err)
 	}
-	f := g.from(content.SessionID(in.Body.Thread), journal.Head{}, stream.Cursor{})
+	f := g.from(content.SessionID(in.Body.Thread), at)
 	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it has the context of its request
 		r, w := humago.Unwrap(hc)
 		g.serveEvents(r.Context(), w, f, aguiStream{Run: run})
 	}}, nil
 }
 
-// aguiStart does what a request asks, and returns the run that shows it.
-func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (*agui.Run, error) {
+// aguiStart does what a request asks, and returns the run that shows it, and the place of the newest turns: a run has the
+// messages of these.
+func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (run *agui.Run, at journal.Head, err error) {
 	thread, id := content.SessionID(in.Body.Thread), in.Body.Run
 	req, err := agui.Parse(in.Body.Messages)
 	if err != nil {
-		return nil, problem.Unprocessable("bad_messages", err.Error(), "send the messages of the thread and a new one of the user")
+		return nil, at, problem.Unprocessable("bad_messages", err.Error(), "send the messages of the thread and a new one of the user")
 	}
 	s, err := g.see(ctx, in.Body.Thread)
 	none := problem.Is(err, http.StatusNotFound) && len(in.Body.Resume) == 0 && req.Input != nil
+	if err == nil {
+		at, _, err = g.latelyAt(ctx, s)
+	}
 	switch {
 	case err != nil && !none:
-		return nil, err
+		return nil, at, err
 	case len(in.Body.Resume) > 0:
-		return g.aguiResume(ctx, s, in)
+		run, turn, err := g.aguiResume(ctx, s, in)
+		if err == nil && turn <= s.state.Turns-keptTurns { // it was decided long ago
+			at, err = g.turnAt(ctx, s, turn)
+		}
+		return run, at, err
 	case req.Input == nil:
-		return agui.Rejoin(thread, id, s.head.Seq), nil
+		return agui.Rejoin(thread, id, s.head.Seq), at, nil
 	}
 	command, err := messageKey(in.CommandKey, req.ID)
 	if err != nil {
-		return nil, err
+		return nil, at, err
 	}
 	var props struct {
 		Model string `json:"model"`
@@ -107,32 +115,32 @@ func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (*agui.Run, error) 
 	case !none:
 		turn, again, _, err := g.say(ctx, s, news{said: req.Said, input: *req.Input, model: props.Model}, command)
 		if err == nil && again {
-			return agui.Rejoin(thread, id, s.head.Seq), nil
+			return agui.Rejoin(thread, id, s.head.Seq), at, nil
 		}
-		return agui.NewRun(thread, id, turn, 1, 1), err
+		return agui.NewRun(thread, id, turn, 1, 1), at, err
 	case len(req.Said) > 0:
-		return nil, otherHistory("there is no session " + strconv.Quote(in.Body.Thread) + ", so the thread cannot go on")
+		return nil, at, otherHistory("there is no session " + strconv.Quote(in.Body.Thread) + ", so the thread cannot go on")
 	}
 	_, err = g.begin(ctx, props.Model, client.Options{ID: thread, Input: []content.Item{*req.Input}, Command: command})
-	return agui.NewRun(thread, id, 1, 1, 1), err
+	return agui.NewRun(thread, id, 1, 1, 1), at, err
 }
 
 // aguiResume answers all that a run asked.
-func (g *Gateway) aguiResume(ctx context.Context, s seen, in *aguiIn) (*agui.Run, error) {
+func (g *Gateway) aguiResume(ctx context.Context, s seen, in *aguiIn) (run *agui.Run, turn int, err error) {
 	var all []stream.Decision
 	for _, a := range in.Body.Resume {
 		d, err := a.Decision()
 		if err != nil {
-			return nil, problem.Unprocessable("bad_resume", err.Error(), "answer as the responseSchema of the interrupt says")
+			return nil, 0, problem.Unprocessable("bad_resume", err.Error(), "answer as the responseSchema of the interrupt says")
 		}
 		all = append(all, d)
 	}
 	for _, a := range s.state.PendingApprovals() {
 		answers := func(d stream.Decision) bool { return d.Approval == a.ID }
 		if s.state.Turn != nil && a.Turn == s.state.Turn.ID && !slices.ContainsFunc(all, answers) {
-			return nil, problem.New(http.StatusConflict, "partial_resume", "resume does not answer "+string(a.ID), "answer every interrupt that is open: a run without resume has them all")
+			return nil, 0, problem.New(http.StatusConflict, "partial_resume", "resume does not answer "+string(a.ID), "answer every interrupt that is open: a run without resume has them all")
 		}
 	}
 	turn, first, last, err := g.resolve(ctx, s, all, in.CommandKey)
-	return agui.NewRun(s.state.Session, in.Body.Run, turn, first, last), err
+	return agui.NewRun(s.state.Session, in.Body.Run, turn, first, last), turn, err
 }

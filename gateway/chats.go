@@ -30,27 +30,47 @@ func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn
 	if !person(ctx).MayDrive(s.subject) {
 		return 0, false, f, problem.MayNot("send input to a session that you did not open")
 	}
-	said := stream.SaidBy(s.state.Transcript)
-	if s.state.Rewritten > 0 { // the journal has what the transcript has lost
-		h, err := g.uiHistory(ctx, s)
-		if err != nil {
-			return 0, false, f, err
-		}
-		said = h.Said()
+	turn, _, err = g.causedBy(ctx, s, command)
+	if again = turn > 0; again {
+		n.said = append(slices.Clone(n.said), n.input.Text())
 	}
-	if n.alone && s.state.Handled(command) || slices.Equal(said, append(slices.Clone(n.said), n.input.Text())) {
-		if turn, err := g.causedBy(ctx, s, command); err != nil || turn > 0 {
-			return turn, true, f, err
-		}
+	if err == nil && !n.alone {
+		err = g.knows(ctx, s, n.said)
 	}
-	if !n.alone && !slices.Equal(said, n.said) {
-		return 0, false, f, otherHistory("the chat has other messages of the user than its session")
+	if err != nil || again {
+		return turn, again, f, err
 	}
 	if err := fits(s, n.model, ""); err != nil {
 		return 0, false, f, err
 	}
 	turn, f, err = g.submit(ctx, s, command, []content.Item{n.input})
 	return turn, false, f, err
+}
+
+// knows returns an error unless a client has what users said in a session. Of a long session the newest turns count:
+// clients need not keep more.
+func (g *Gateway) knows(ctx context.Context, s seen, said []string) error {
+	differs := otherHistory("the chat has other messages of the user than its session")
+	if s.state.Rewritten == 0 { // else the journal has what the transcript has lost
+		all := stream.SaidBy(s.state.Transcript)
+		more := len(all) - len(said)
+		switch {
+		case more < 0 || !slices.Equal(all[more:], said) || more > 0 && s.state.Turns <= keptTurns:
+			return differs
+		case more == 0:
+			return nil
+		}
+	}
+	h, whole, err := g.uiHistory(ctx, s)
+	if err != nil {
+		return err
+	}
+	all := h.Said()
+	more := len(said) - len(all)
+	if more < 0 || more > 0 && whole || !slices.Equal(said[more:], all) {
+		return differs
+	}
+	return nil
 }
 
 // messageKey returns the ID of the command that a message is, so that one that is sent again is no other one.
@@ -91,9 +111,13 @@ func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, ke
 	if err != nil {
 		return 0, 0, 0, problem.Unprocessable("bad_messages", err.Error(), "send the IDs of questions as they came")
 	}
+	at, err := g.turnAt(ctx, s, turn)
+	if err != nil {
+		return 0, 0, 0, err
+	}
 	missing := slices.Clone(all)
 	probe := stream.NewTurn(turn)
-	for rec, err := range g.shown(ctx, s.state.Session, probe.Skip) {
+	for rec, err := range g.shown(ctx, s.state.Session, at, probe.Skip) {
 		if err != nil {
 			return 0, 0, 0, err
 		}

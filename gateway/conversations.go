@@ -1,14 +1,16 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
-	"slices"
-	"strconv"
 
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
+	"github.com/turnlog/turnlog/gateway/internal/seek"
 )
 
 // createConversation opens a session without input.
@@ -67,31 +69,60 @@ func (g *Gateway) writeConversation(w http.ResponseWriter, r *http.Request, id s
 			said[f.Key] = text
 		}
 	}
-	var began int64
-	for rec, err := range g.client.Records(r.Context(), s.state.Session, 0) {
-		if err != nil {
-			return err
-		}
-		began = rec.Entry.At.Std().Unix()
-		break
+	first, err := g.client.EntryFrom(r.Context(), s.state.Session, 0)
+	if err != nil {
+		return err
 	}
+	began := first.Entry.At.Std().Unix()
 	writeJSON(w, map[string]any{"id": openai.Conversation(s.state.Session), "object": "conversation", "created_at": began, "metadata": said})
 	return nil
 }
 
-// items returns the items of a conversation, the oldest first.
-func (g *Gateway) items(r *http.Request) ([]map[string]any, error) {
-	s, err := g.conversation(r)
-	if err != nil {
-		return nil, err
-	}
+// items reads the items of a conversation, from a turn on, until the end of another, or until they are enough.
+func (g *Gateway) items(ctx context.Context, s seen, first, last int, enough func(*openai.History) bool) (*openai.History, error) {
 	h := openai.NewHistory(s.state.Session)
-	for _, err := range g.shown(r.Context(), s.state.Session, h.Show) {
-		if err != nil {
+	var at journal.Head
+	if first > 1 {
+		var err error
+		if at, err = g.turnAt(ctx, s, first); err != nil {
 			return nil, err
 		}
 	}
-	return h.Items(), nil
+	turn := 0
+	for rec, err := range g.shown(ctx, s.state.Session, at, h.Show) {
+		if err != nil {
+			return nil, err
+		}
+		if n := h.Turn(); n > turn { // what its turns said until then is complete
+			if turn = n; n > last || enough(h) {
+				break
+			}
+		}
+		if rec.Seq >= s.head.Seq {
+			break
+		}
+	}
+	return h, nil
+}
+
+// turnOfItem returns the turn in which an item is, as its ID says.
+func (g *Gateway) turnOfItem(ctx context.Context, s seen, param, id string) (int, error) {
+	turn, entry := openai.PlaceOfItem(id)
+	if entry > 0 {
+		rec, err := seek.Entry(ctx, g.client, s.state.Session, s.head, entry)
+		if err != nil && !isNotFound(err) {
+			return 0, err
+		}
+		for _, ev := range rec.Entry.Events {
+			if e, ok := ev.(events.InputAccepted); ok {
+				turn = e.Turn.Number()
+			}
+		}
+	}
+	if turn < 1 || turn > s.state.Turns {
+		return 0, openai.NoItem(param, id)
+	}
+	return turn, nil
 }
 
 func (g *Gateway) listItems(w http.ResponseWriter, r *http.Request) error {
@@ -99,11 +130,35 @@ func (g *Gateway) listItems(w http.ResponseWriter, r *http.Request) error {
 	if bad != nil {
 		return bad
 	}
-	items, err := g.items(r)
+	s, err := g.conversation(r)
 	if err != nil {
 		return err
 	}
-	page, bad := p.Of(items)
+	first, last := 1, s.state.Turns
+	if p.After() != "" {
+		if last, err = g.turnOfItem(r.Context(), s, "after", p.After()); err != nil {
+			return err
+		}
+	}
+	if p.Ascending() {
+		first, last = last, s.state.Turns
+		if p.After() == "" {
+			first = 1
+		}
+	}
+	var h *openai.History
+	for turns := p.Limit(); ; turns *= 2 { // mostly there are two items or more in a turn
+		if !p.Ascending() {
+			first = max(1, last-turns/2)
+		}
+		if h, err = g.items(r.Context(), s, first, last, func(h *openai.History) bool { return p.Ascending() && p.Full(h) }); err != nil {
+			return err
+		}
+		if p.Ascending() || first == 1 || p.Full(h) {
+			break
+		}
+	}
+	page, bad := p.Of(h)
 	if bad != nil {
 		return bad
 	}
@@ -112,15 +167,24 @@ func (g *Gateway) listItems(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (g *Gateway) getItem(w http.ResponseWriter, r *http.Request) error {
-	items, err := g.items(r)
+	s, err := g.conversation(r)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(items, func(o map[string]any) bool { return o["id"] == r.PathValue("item") })
-	if i < 0 {
-		return openai.NewError(http.StatusNotFound, "item_not_found", "", "the conversation has no item "+strconv.Quote(r.PathValue("item")))
+	id := r.PathValue("item")
+	turn, err := g.turnOfItem(r.Context(), s, "", id)
+	if err != nil {
+		return err
 	}
-	writeJSON(w, items[i])
+	h, err := g.items(r.Context(), s, turn, turn, func(*openai.History) bool { return false })
+	if err != nil {
+		return err
+	}
+	item := h.Item(id)
+	if item == nil {
+		return openai.NoItem("", id)
+	}
+	writeJSON(w, item)
 	return nil
 }
 

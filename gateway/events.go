@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
+	"github.com/turnlog/turnlog/gateway/internal/seek"
 	frames "github.com/turnlog/turnlog/gateway/internal/sse"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/loop"
@@ -79,11 +81,11 @@ type following struct {
 	place   stream.Cursor // where it begins
 }
 
-// shown returns the records of a session from the beginning, each after its events were shown.
-func (g *Gateway) shown(ctx context.Context, id content.SessionID, show func(stream.Event)) iter.Seq2[journal.Record, error] {
+// shown returns the records of a session after a place that was found, each after its events were shown.
+func (g *Gateway) shown(ctx context.Context, id content.SessionID, from journal.Head, show func(stream.Event)) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
-		st := stream.New(stream.Cursor{})
-		for rec, err := range g.client.Records(ctx, id, 0) {
+		st := stream.New(stream.After(from, stream.Call{}))
+		for rec, err := range g.client.RecordsFrom(ctx, id, from) {
 			if err == nil {
 				st.Entry(rec, show)
 			}
@@ -94,17 +96,51 @@ func (g *Gateway) shown(ctx context.Context, id content.SessionID, show func(str
 	}
 }
 
+// from returns what a session does after a place that was found.
+func (g *Gateway) from(id content.SessionID, h journal.Head) following {
+	return g.fromCursor(id, h, stream.After(h, stream.Call{}))
+}
+
+// fromCursor is from with a reply that is in flight at the place.
+func (g *Gateway) fromCursor(id content.SessionID, h journal.Head, c stream.Cursor) following {
+	return following{stream.New(c), func(ctx context.Context) updates { return g.client.FollowFrom(ctx, id, h) }, c}
+}
+
+// turnAt returns the place before the n-th turn of a session. What turns cost does not depend on how long it is.
+func (g *Gateway) turnAt(ctx context.Context, s seen, n int) (journal.Head, error) {
+	if n > s.state.Turns {
+		return journal.Head{}, noTurn(s, n)
+	}
+	rec, err := seek.Turn(ctx, g.client, s.state.Session, s.head, n)
+	if isNotFound(err) {
+		err = noTurn(s, n)
+	}
+	return seek.Before(rec), err
+}
+
+func noTurn(s seen, n int) error {
+	return problem.New(http.StatusNotFound, "no_turn", "session "+string(s.state.Session)+" has no turn "+strconv.Itoa(n), "use an ID that this API has returned")
+}
+
+// keptTurns is how many turns a client has to know that keeps messages, and how many it gets at first.
+const keptTurns = 100
+
+// latelyAt returns the place before the newest turns, of which clients keep the messages. whole reports whether these are all.
+func (g *Gateway) latelyAt(ctx context.Context, s seen) (h journal.Head, whole bool, err error) {
+	if s.state.Turns <= keptTurns {
+		return h, true, nil
+	}
+	h, err = g.turnAt(ctx, s, s.state.Turns-keptTurns+1)
+	return h, false, err
+}
+
 type updates = func(yield func(client.Update, error) bool)
 
 // follow returns what a session does after a place: the text of a cursor, now, or the beginning if it is empty.
 func (g *Gateway) follow(ctx context.Context, s seen, place string) (following, error) {
 	id := s.state.Session
-	from := func(h journal.Head) func(context.Context) updates {
-		return func(ctx context.Context) updates { return g.client.FollowFrom(ctx, id, h) }
-	}
 	if place == now {
-		c := cursorOf(s)
-		return following{stream.New(c), from(s.head), c}, nil
+		return g.fromCursor(id, s.head, cursorOf(s)), nil
 	}
 	var c stream.Cursor
 	if place != "" {
@@ -115,20 +151,22 @@ func (g *Gateway) follow(ctx context.Context, s seen, place string) (following, 
 	}
 	switch {
 	case c.Entry == 0 && c.Offset == 0 && c.Position == 0:
-		return following{stream.New(c), from(journal.Head{}), c}, nil
+		return g.from(id, journal.Head{}), nil
 	case c.Entry > s.head.Seq:
 		return following{}, noPlace("session " + string(id) + " has no entry " + place + " yet: it has " + jsonText(s.head.Seq))
 	case c.Position == 0: // a person wrote it
-		return following{stream.Replay(c), from(journal.Head{}), c}, nil
+		f := g.from(id, journal.Head{})
+		f.stream, f.place = stream.Replay(c), c
+		return f, nil
 	}
-	rec, err := g.client.EntryAt(ctx, id, c.Position)
+	rec, err := g.client.EntryFrom(ctx, id, c.Position)
 	switch {
-	case errors.Is(err, session.ErrNotFound), err == nil && (rec.Seq != c.Entry || !c.Names(rec.Hash)):
+	case errors.Is(err, session.ErrNotFound), err == nil && (rec.Guard != c.Position || rec.Seq != c.Entry || !c.Names(rec.Hash)):
 		return following{}, noPlace("the cursor is of another session, or of one that was restored since")
 	case err != nil:
 		return following{}, err
 	}
-	return following{stream.New(c), from(rec.Head), c}, nil
+	return g.fromCursor(id, rec.Head, c), nil
 }
 
 func noPlace(detail string) *problem.Problem {

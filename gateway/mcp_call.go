@@ -15,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/mcptool"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
@@ -105,12 +104,13 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 	if s.state.Turns == 0 {
 		return mcpTurn{}, problem.Unprocessable(commands.ReasonEmptyInput, "the session has no turn yet", "give a prompt")
 	}
-	return g.mcpJoin(s, s.state.Turns, s.head.Seq), nil
+	return g.mcpJoin(ctx, s, s.state.Turns, s.head.Seq)
 }
 
 // mcpJoin returns a turn of a session that was read, of which the client was told what happened up to an entry.
-func (g *Gateway) mcpJoin(s seen, n int, told uint64) mcpTurn {
-	return mcpTurn{following: g.from(s.state.Session, journal.Head{}, stream.Cursor{}), id: s.state.Session, n: n, told: told, known: s.head.Seq}
+func (g *Gateway) mcpJoin(ctx context.Context, s seen, n int, told uint64) (mcpTurn, error) {
+	at, err := g.turnAt(ctx, s, n)
+	return mcpTurn{following: g.from(s.state.Session, at), id: s.state.Session, n: n, told: told, known: s.head.Seq}, err
 }
 
 func elicit(a events.Approval) *mcp.ElicitParams {
@@ -152,11 +152,11 @@ func (g *Gateway) mcpAnswer(ctx context.Context, p *mcp.CallToolParamsRaw) (mcpT
 	if s, err = g.see(ctx, string(st.Session)); err != nil {
 		return mcpTurn{}, err
 	}
-	t := g.mcpJoin(s, st.Turn, st.Told)
-	t.later = later
-	if st.Turn < 1 || st.Turn > s.state.Turns {
+	t, err := g.mcpJoin(ctx, s, st.Turn, st.Told)
+	if problem.Is(err, http.StatusNotFound) {
 		err = problem.Unprocessable("bad_state", "the session has no such turn", "call again with the session and without a prompt")
 	}
+	t.later = later
 	return t, err
 }
 
@@ -189,9 +189,9 @@ func (g *Gateway) mcpAsk(ctx context.Context, ss *mcp.ServerSession, t *mcpTurn,
 		return err
 	}
 	later := t.later
-	*t = g.mcpJoin(s, t.n, c.Entry())
+	*t, err = g.mcpJoin(ctx, s, t.n, c.Entry())
 	t.later = later
-	return nil
+	return err
 }
 
 // mcpElicit asks about an approval. It returns nil if that is decided elsewhere meanwhile.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
@@ -121,32 +122,44 @@ func (g *Gateway) fold(ctx context.Context, f following, show func(stream.Event)
 	return context.Cause(ctx)
 }
 
+// response is a response that exists.
+type response struct {
+	*openai.Responses
+
+	seen seen
+	at   journal.Head // the place before its turn
+}
+
 // responseOf returns the projection onto a response that exists.
-func (g *Gateway) responseOf(ctx context.Context, text string, after int64) (seen, *openai.Responses, error) {
+func (g *Gateway) responseOf(ctx context.Context, text string, after int64) (response, error) {
 	id, err := openai.ParseID(text)
 	if err != nil {
-		return seen{}, nil, noResponse(text)
+		return response{}, noResponse(text)
 	}
 	s, err := g.see(ctx, string(id.Session))
 	if err != nil {
-		return s, nil, err
+		return response{}, err
 	}
-	if id.Turn > s.state.Turns {
-		return s, nil, noResponse(text)
+	at, err := g.turnAt(ctx, s, id.Turn)
+	if problem.Is(err, http.StatusNotFound) {
+		err = noResponse(text)
 	}
-	r := openai.NewResponses(id, answersOf(s.state), after)
-	for rec, err := range g.shown(ctx, id.Session, func(ev stream.Event) { r.Show(ev, func(openai.Event) {}) }) {
+	if err != nil {
+		return response{}, err
+	}
+	r := response{openai.NewResponses(id, answersOf(s.state), after), s, at}
+	for rec, err := range g.shown(ctx, id.Session, at, func(ev stream.Event) { r.Show(ev, func(openai.Event) {}) }) {
 		if err != nil {
-			return s, nil, err
+			return r, err
 		}
 		if r.Over() || rec.Seq >= s.head.Seq {
 			break
 		}
 	}
 	if !r.Begun() {
-		return s, nil, noResponse(text)
+		return r, noResponse(text)
 	}
-	return s, r, nil
+	return r, nil
 }
 
 func noResponse(id string) error {
@@ -162,7 +175,7 @@ func (g *Gateway) getResponse(w http.ResponseWriter, r *http.Request) error {
 			return openai.NewError(http.StatusBadRequest, "invalid_value", "starting_after", "starting_after is the sequence_number of an event, and needs stream=true")
 		}
 	}
-	s, res, err := g.responseOf(r.Context(), r.PathValue("id"), after)
+	res, err := g.responseOf(r.Context(), r.PathValue("id"), after)
 	if err != nil {
 		return err
 	}
@@ -170,11 +183,8 @@ func (g *Gateway) getResponse(w http.ResponseWriter, r *http.Request) error {
 		writeJSON(w, res.Response())
 		return nil
 	}
-	f, err := g.follow(r.Context(), s, "")
-	if err != nil {
-		return err
-	}
-	g.serveEvents(r.Context(), w, f, responses{Responses: openai.NewResponses(res.ID(), answersOf(s.state), after)})
+	f := g.from(res.ID().Session, res.at)
+	g.serveEvents(r.Context(), w, f, responses{Responses: openai.NewResponses(res.ID(), answersOf(res.seen.state), after)})
 	return nil
 }
 
@@ -184,17 +194,18 @@ func (g *Gateway) cancelResponse(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, stop := context.WithTimeout(r.Context(), g.limits.Answer)
 	defer stop()
-	s, res, err := g.responseOf(ctx, r.PathValue("id"), 0)
+	res, err := g.responseOf(ctx, r.PathValue("id"), 0)
 	if err != nil {
 		return err
 	}
+	s := res.seen
 	if turn := content.TurnIDFor(res.ID().Turn); s.state.Turn != nil && s.state.Turn.ID == turn {
 		in := &cancelIn{SessionPath: SessionPath{string(s.state.Session)}, CommandKey: CommandKey{r.Header.Get("Idempotency-Key")}}
 		in.Body.Turn = turn
 		if _, err := g.cancelTurn(ctx, in); err != nil {
 			return err
 		}
-		if _, res, err = g.responseOf(ctx, r.PathValue("id"), 0); err != nil {
+		if res, err = g.responseOf(ctx, r.PathValue("id"), 0); err != nil {
 			return err
 		}
 	} else if !person(ctx).MayDrive(s.subject) {

@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
+	"github.com/turnlog/turnlog/gateway/internal/seek"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
@@ -116,11 +117,7 @@ func (g *Gateway) begin(ctx context.Context, model string, o client.Options) (as
 	if _, err := g.start(ctx, p, o); err != nil {
 		return asked{}, err
 	}
-	return asked{g.from(o.ID, journal.Head{}, stream.Cursor{}), openai.ID{Session: o.ID, Turn: 1, Part: 1}, cmp.Or(agent, config.Model)}, nil
-}
-
-func (g *Gateway) from(id content.SessionID, h journal.Head, c stream.Cursor) following {
-	return following{stream.New(c), func(ctx context.Context) updates { return g.client.FollowFrom(ctx, id, h) }, c}
+	return asked{g.from(o.ID, journal.Head{}), openai.ID{Session: o.ID, Turn: 1, Part: 1}, cmp.Or(agent, config.Model)}, nil
 }
 
 // configFor returns how a session of a model of GET /v1/models starts: an agent's, or a model's.
@@ -164,12 +161,12 @@ func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key 
 	id := openai.ID{Session: s.state.Session, Part: 1}
 	model := answersOf(s.state)
 	if key.Key != "" { // a retry gets what it got before, however long ago that was
-		var err error
-		if id.Turn, err = g.causedBy(ctx, s, key.Key); err != nil {
+		n, at, err := g.causedBy(ctx, s, key.Key)
+		if err != nil {
 			return asked{}, err
 		}
-		if id.Turn > 0 {
-			return asked{g.from(id.Session, journal.Head{}, stream.Cursor{}), id, model}, nil
+		if id.Turn = n; n > 0 {
+			return asked{g.from(id.Session, at), id, model}, nil
 		}
 	}
 	if err := fits(s, req.Model, req.System); err != nil {
@@ -219,7 +216,7 @@ func (g *Gateway) submit(ctx context.Context, s seen, command string, input []co
 	if turn == 0 {
 		return 0, f, problem.New(http.StatusConflict, commands.ReasonBusy, "the session does something else first", "wait for its end and send the request again")
 	}
-	return turn, g.from(id, s.head, cursorOf(s)), nil
+	return turn, g.fromCursor(id, s.head, cursorOf(s)), nil
 }
 
 // startedIn returns the number of the turn that an entry starts.
@@ -232,17 +229,21 @@ func startedIn(e events.Entry) (int, bool) {
 	return 0, false
 }
 
-// causedBy returns the turn that a command started; 0: none.
-func (g *Gateway) causedBy(ctx context.Context, s seen, command string) (turn int, err error) {
-	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
-		if err != nil {
-			return 0, err
-		}
-		if n, ok := startedIn(rec.Entry); ok && rec.Entry.Cause == command {
-			return n, nil
-		}
+// causedBy returns the turn that a command started, and the place before it; 0: none.
+func (g *Gateway) causedBy(ctx context.Context, s seen, command string) (turn int, at journal.Head, err error) {
+	entry := commands.Recall(&s.state.Asks, command)
+	if i := slices.Index(s.state.Causes, command); i >= 0 { // it caused one of the last entries
+		entry = s.head.Seq - uint64(len(s.state.Causes)-1-i) //nolint:gosec // an index
 	}
-	return 0, nil
+	if entry == 0 {
+		return 0, at, nil
+	}
+	rec, err := seek.Entry(ctx, g.client, s.state.Session, s.head, entry)
+	if err != nil {
+		return 0, at, err
+	}
+	turn, _ = startedIn(rec.Entry)
+	return turn, seek.Before(rec), nil
 }
 
 // decideAs decides what a response asks. The response that follows is the next part of the turn.
@@ -254,7 +255,7 @@ func (g *Gateway) decideAs(ctx context.Context, s seen, id openai.ID, req *opena
 	if err != nil {
 		return asked{}, err
 	}
-	_, before, err := g.responseOf(ctx, req.Previous, 0)
+	before, err := g.responseOf(ctx, req.Previous, 0)
 	if err != nil {
 		return asked{}, err
 	}
@@ -275,13 +276,13 @@ func (g *Gateway) decideAs(ctx context.Context, s seen, id openai.ID, req *opena
 		}
 	}
 	res := openai.NewResponses(openai.ID{Session: id.Session, Turn: id.Turn, Part: 1 << 20}, "", 0)
-	for rec, err := range g.shown(ctx, id.Session, func(ev stream.Event) { res.Show(ev, func(openai.Event) {}) }) {
+	for rec, err := range g.shown(ctx, id.Session, before.at, func(ev stream.Event) { res.Show(ev, func(openai.Event) {}) }) {
 		if err != nil {
 			return asked{}, err
 		}
 		if rec.Entry.Cause == command {
 			id.Part = res.Part()
-			return asked{g.from(id.Session, journal.Head{}, stream.Cursor{}), id, answersOf(s.state)}, nil
+			return asked{g.from(id.Session, before.at), id, answersOf(s.state)}, nil
 		}
 	}
 	return asked{}, errors.New("the decision is not in the journal")

@@ -16,7 +16,9 @@ import (
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
+	"github.com/turnlog/turnlog/gateway/internal/seek"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
@@ -85,7 +87,16 @@ func (g *Gateway) entries(ctx context.Context, in *entriesIn) (*entriesOut, erro
 	}
 	out := &entriesOut{}
 	out.Body.Entries = []json.RawMessage{}
-	for rec, err := range g.client.Records(ctx, s.state.Session, in.After) {
+	var after journal.Record
+	if in.After > 0 {
+		if after, err = seek.Entry(ctx, g.client, s.state.Session, s.head, in.After); isNotFound(err) { // nothing is after it
+			return out, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for rec, err := range g.client.RecordsFrom(ctx, s.state.Session, after.Head) {
 		if err != nil {
 			return nil, err
 		}

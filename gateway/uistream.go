@@ -122,8 +122,8 @@ func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error)
 		if err != nil {
 			return uiAnswer{}, err
 		}
-		f, err := g.follow(ctx, s, "")
-		return uiAnswer{f, uistream.NewStream(s.state.Session, turn, first, last)}, err
+		at, err := g.turnAt(ctx, s, turn)
+		return uiAnswer{g.from(s.state.Session, at), uistream.NewStream(s.state.Session, turn, first, last)}, err
 	}
 	command, err := messageKey(in.CommandKey, req.ID)
 	switch {
@@ -145,8 +145,12 @@ func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error)
 
 // uiReplay streams a turn from its beginning to its end, or to the question that holds it.
 func (g *Gateway) uiReplay(ctx context.Context, s seen, turn int) (uiAnswer, error) {
+	at, err := g.turnAt(ctx, s, turn)
+	if err != nil {
+		return uiAnswer{}, err
+	}
 	probe := stream.NewTurn(turn)
-	for rec, err := range g.shown(ctx, s.state.Session, probe.Skip) {
+	for rec, err := range g.shown(ctx, s.state.Session, at, probe.Skip) {
 		if err != nil {
 			return uiAnswer{}, err
 		}
@@ -154,8 +158,7 @@ func (g *Gateway) uiReplay(ctx context.Context, s seen, turn int) (uiAnswer, err
 			break
 		}
 	}
-	f, err := g.follow(ctx, s, "")
-	return uiAnswer{f, uistream.NewStream(s.state.Session, turn, 1, probe.Part())}, err
+	return uiAnswer{g.from(s.state.Session, at), uistream.NewStream(s.state.Session, turn, 1, probe.Part())}, nil
 }
 
 // uiResume streams the message that is being written.
@@ -186,7 +189,7 @@ func (g *Gateway) uiMessages(ctx context.Context, in *SessionPath) (*uiMessagesO
 	if err != nil {
 		return nil, err
 	}
-	h, err := g.uiHistory(ctx, s)
+	h, _, err := g.uiHistory(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -195,15 +198,19 @@ func (g *Gateway) uiMessages(ctx context.Context, in *SessionPath) (*uiMessagesO
 	return out, nil
 }
 
-// uiHistory reads the messages of a session.
-func (g *Gateway) uiHistory(ctx context.Context, s seen) (*uistream.History, error) {
-	h := uistream.NewHistory(s.state.Session)
-	for _, err := range g.shown(ctx, s.state.Session, h.Show) {
+// uiHistory reads the messages of the newest turns of a session. whole reports whether there are no others.
+func (g *Gateway) uiHistory(ctx context.Context, s seen) (h *uistream.History, whole bool, err error) {
+	h = uistream.NewHistory(s.state.Session)
+	at, whole, err := g.latelyAt(ctx, s)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, err := range g.shown(ctx, s.state.Session, at, h.Show) {
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return h, nil
+	return h, whole, nil
 }
 
 type uiStopIn struct {

@@ -164,14 +164,14 @@ func (j *Journal) Last(ctx context.Context, s content.SessionID) (journal.Record
 	return j.record(ctx, s, m)
 }
 
-// At returns the entry of a session at a position in the stream, or ErrNotFound.
-func (j *Journal) At(ctx context.Context, s content.SessionID, position uint64) (journal.Record, error) {
+// From returns the first entry of a session at or after a position in the stream, or ErrNotFound.
+func (j *Journal) From(ctx context.Context, s content.SessionID, position uint64) (journal.Record, error) {
 	m, err := j.cell.api.Next(ctx, j.cell.names.JournalStream(), j.cell.names.Journal(s), position)
-	if api.IsNotFound(err) || err == nil && m.Seq != position {
+	if api.IsNotFound(err) {
 		err = journal.ErrNotFound
 	}
 	if err != nil {
-		return journal.Record{}, fmt.Errorf("entry of %s at %d: %w", s, position, err)
+		return journal.Record{}, fmt.Errorf("entry of %s from %d on: %w", s, position, err)
 	}
 	return j.record(ctx, s, m)
 }

@@ -261,9 +261,9 @@ var errGone = errors.New("the event is no longer in the journal")
 
 // body returns what a message says.
 func (s *source) body(ctx context.Context, m store.Message) ([]byte, error) {
-	rec, err := s.cell.Journal().At(ctx, m.Session, m.Position)
+	rec, err := s.cell.Journal().From(ctx, m.Session, m.Position)
 	switch {
-	case errors.Is(err, journal.ErrNotFound):
+	case errors.Is(err, journal.ErrNotFound), err == nil && rec.Guard != m.Position:
 		return nil, errGone
 	case err != nil:
 		return nil, err

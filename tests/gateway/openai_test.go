@@ -343,8 +343,12 @@ func TestAConversationHasTheItemsOfItsResponses(t *testing.T) {
 		if !reflect.DeepEqual(paged, all.Data) {
 			t.Errorf("pages: %+v", paged)
 		}
-		for _, bad := range []string{"limit=0", "limit=101", "limit=x", "order=up", "after=msg_none"} {
+		for _, bad := range []string{"limit=0", "limit=101", "limit=x", "order=up"} {
 			g.do(http.MethodGet, "/v1/conversations/"+c.ID+"/items?"+bad, nil).openaiError(t, http.StatusBadRequest, "invalid_value")
+		}
+		for _, item := range []string{"msg_none", "msg_9_1_1_0", "msg_1_1_9_9", "msg_in_99_0_0", "msg_in_1_9_9", "mcpr_t9-r1-c1-g1", "x"} {
+			g.do(http.MethodGet, "/v1/conversations/"+c.ID+"/items?after="+item, nil).openaiError(t, http.StatusNotFound, "item_not_found")
+			g.do(http.MethodGet, "/v1/conversations/"+c.ID+"/items/"+item, nil).openaiError(t, http.StatusNotFound, "item_not_found")
 		}
 		g.do(http.MethodGet, "/v1/conversations/resp_x", nil).openaiError(t, http.StatusNotFound, "conversation_not_found")
 		g.do(http.MethodPost, "/v1/conversations", fields{"items": []fields{{"role": "user", "content": "x"}}}).openaiError(t, http.StatusBadRequest, "unsupported_parameter")

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
@@ -51,6 +53,7 @@ func (w *world) drive() *turnlogtest.Process {
 // service is a gateway that runs.
 type service struct {
 	w    *world
+	nats *nats.Conn
 	pipe *pipes
 	stop func()
 }
@@ -75,7 +78,7 @@ func (w *world) gateway(change ...func(*gateway.Config)) *service {
 		w.T.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.Ctx)
-	s := &service{w: w, pipe: newPipes()}
+	s := &service{w: w, nats: nc, pipe: newPipes()}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -15,24 +15,42 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// History projects a stream that begins with the session onto the items of its conversation. Items of answers have the IDs
+// History projects a stream that begins before a turn onto the items of a conversation. Items of answers have the IDs
 // that they have in responses.
 type History struct {
 	session content.SessionID
-	said    []func() map[string]any // what there is so far, as it is when it is asked for
-	turn    *Responses              // the last one; nil: none
+	said    []said
+	turn    *Responses // the last one; nil: none
 	has     map[string]bool
 }
 
-// NewHistory returns the projection of a session that has no entries yet.
+// said is an item.
+type said struct {
+	id   string
+	json func() map[string]any // as it is when it is asked for
+}
+
+// NewHistory returns the projection of a session onto the items that follow.
 func NewHistory(s content.SessionID) *History { return &History{session: s, has: map[string]bool{}} }
 
-// Items returns the items so far, the oldest first.
-func (h *History) Items() (all []map[string]any) {
-	for _, f := range h.said {
-		all = append(all, f())
+// Turn returns the number of the last turn, or 0.
+func (h *History) Turn() int {
+	if h.turn == nil {
+		return 0
 	}
-	return all
+	return h.turn.id.Turn
+}
+
+// Item returns the item with an ID; nil: there is none.
+func (h *History) Item(id string) map[string]any {
+	if i := h.index(id); i >= 0 {
+		return h.said[i].json()
+	}
+	return nil
+}
+
+func (h *History) index(id string) int {
+	return slices.IndexFunc(h.said, func(s said) bool { return s.id == id })
 }
 
 // allParts is a part that no turn has, so that a projection goes through all of them.
@@ -47,7 +65,7 @@ func (h *History) Show(ev stream.Event) {
 	for i, e := range ev.Entry.Entry.Events {
 		switch e := any(e).(type) {
 		case events.InputAccepted:
-			h.hear(e, fmt.Sprintf("msg_in_%d_%d", ev.Entry.Seq, i))
+			h.hear(e, fmt.Sprintf(inputPrefix+"%d_%d", ev.Entry.Seq, i))
 		case events.TurnStarted:
 			h.turn = NewResponses(ID{h.session, e.Turn.Number(), allParts}, "", -1)
 			h.follow(ev)
@@ -64,10 +82,13 @@ func (h *History) follow(ev stream.Event) {
 	for _, it := range h.turn.output {
 		if !h.has[it.id] { // a question that stays open is in several responses
 			h.has[it.id] = true
-			h.said = append(h.said, it.json)
+			h.said = append(h.said, said{it.id, it.json})
 		}
 	}
 }
+
+// inputPrefix begins the ID of what a user said, which goes on with the number of its entry.
+const inputPrefix = "msg_in_"
 
 // hear takes what users say.
 func (h *History) hear(e events.InputAccepted, id string) {
@@ -76,8 +97,25 @@ func (h *History) hear(e events.InputAccepted, id string) {
 			continue
 		}
 		m := object{"type": messageKind, "id": fmt.Sprintf("%s_%d", id, i), "role": "user", "status": completed, "content": inputOf(it)}
-		h.said = append(h.said, func() map[string]any { return m })
+		h.said = append(h.said, said{fmt.Sprint(m["id"]), func() map[string]any { return m }})
 	}
+}
+
+// PlaceOfItem returns the turn that an item is of, or the entry that has it. Both are 0 if the text is no ID of an item.
+func PlaceOfItem(id string) (turn int, entry uint64) {
+	if rest, ok := strings.CutPrefix(id, inputPrefix); ok {
+		text, _, _ := strings.Cut(rest, "_")
+		entry, _ = strconv.ParseUint(text, 10, 64)
+		return 0, entry
+	}
+	kind, rest, _ := strings.Cut(id, "_")
+	if kind == "mcpr" { // the place of the call that it asks about
+		_, _ = fmt.Sscanf(rest, "t%d-", &turn)
+		return max(turn, 0), 0
+	}
+	text, _, _ := strings.Cut(rest, "_")
+	turn, _ = strconv.Atoi(text)
+	return max(turn, 0), 0
 }
 
 // inputOf returns the parts of what a user said.
@@ -147,20 +185,53 @@ func ParsePaging(q url.Values) (Paging, *Error) {
 	return p, nil
 }
 
-// Of returns the page of items, which come with the oldest first.
-func (p Paging) Of(items []map[string]any) (map[string]any, *Error) {
+// After returns the item after which the page begins; "": none.
+func (p Paging) After() string { return p.after }
+
+// Limit returns how many items the page has at most.
+func (p Paging) Limit() int { return p.limit }
+
+// Ascending reports whether the oldest item is the first one.
+func (p Paging) Ascending() bool { return p.asc }
+
+// Full reports whether a history has the page, and an item that follows it.
+func (p Paging) Full(h *History) bool {
+	at := h.index(p.after)
+	switch {
+	case p.after != "" && at < 0:
+		return false
+	case p.asc:
+		return len(h.said)-(at+1) > p.limit
+	case p.after == "":
+		at = len(h.said)
+	}
+	return at > p.limit
+}
+
+// Of returns the page of a history, which is full or has all.
+func (p Paging) Of(h *History) (map[string]any, *Error) {
+	all := slices.Clone(h.said)
 	if !p.asc {
-		slices.Reverse(items)
+		slices.Reverse(all)
 	}
-	at := slices.IndexFunc(items, func(o map[string]any) bool { return o["id"] == p.after })
+	at := slices.IndexFunc(all, func(s said) bool { return s.id == p.after })
 	if p.after != "" && at < 0 {
-		return nil, bad("after", "the conversation has no item "+strconv.Quote(p.after))
+		return nil, NoItem("after", p.after)
 	}
-	rest := items[at+1:]
+	rest := all[at+1:]
 	part := rest[:min(p.limit, len(rest))]
-	page := object{"object": "list", "data": append([]object{}, part...), "first_id": nil, "last_id": nil, "has_more": len(part) < len(rest)}
+	data := []object{}
+	for _, s := range part {
+		data = append(data, s.json())
+	}
+	page := object{"object": "list", "data": data, "first_id": nil, "last_id": nil, "has_more": len(part) < len(rest)}
 	if n := len(part); n > 0 {
-		page["first_id"], page["last_id"] = part[0]["id"], part[n-1]["id"]
+		page["first_id"], page["last_id"] = part[0].id, part[n-1].id
 	}
 	return page, nil
+}
+
+// NoItem says that a conversation has no item with an ID, which a parameter names.
+func NoItem(param, id string) *Error {
+	return NewError(http.StatusNotFound, "item_not_found", param, "the conversation has no item "+strconv.Quote(id)+": use the ID of an item of this conversation")
 }

@@ -13,7 +13,9 @@ import (
 
 const (
 	batchTimeout  = 5 * time.Second
+	firstBatch    = 64 // who wants a few messages gets no more than that
 	batchMessages = 1024
+	batchGrows    = 4
 	batchBytes    = 4 << 20 // a batch has no flow control, so it must fit the client's buffers
 )
 
@@ -24,10 +26,11 @@ var errTorn = errors.New("batch of messages is torn")
 // Any replica may serve it, so recent messages may be missing at the end, but never in between.
 func (c *Conn) Batches(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		for next, more := max(seq, 1), true; more; {
+		size := firstBatch
+		for next, more := max(seq, 1), true; more; size = min(batchGrows*size, batchMessages) {
 			var got []Message
 			err := Patiently(ctx, func(ctx context.Context) error {
-				some, end, err := c.batch(ctx, stream, subject, next)
+				some, end, err := c.batch(ctx, stream, subject, next, size)
 				if len(some) > 0 {
 					got, next = append(got, some...), some[len(some)-1].Seq+1
 				}
@@ -49,8 +52,8 @@ func (c *Conn) Batches(ctx context.Context, stream, subject string, seq uint64) 
 
 // batch requests one batch and reports whether it is the last one. Messages that it returns with an error
 // are valid.
-func (c *Conn) batch(ctx context.Context, stream, subject string, from uint64) (got []Message, end bool, err error) {
-	arrived := make(chan *nats.Msg, batchMessages+1) // has room for a batch and its end
+func (c *Conn) batch(ctx context.Context, stream, subject string, from uint64, size int) (got []Message, end bool, err error) {
+	arrived := make(chan *nats.Msg, size+1) // has room for a batch and its end
 	sub, err := c.nc.ChanSubscribe(c.nc.NewInbox(), arrived)
 	if err != nil {
 		return nil, false, err //nolint:wrapcheck // Batches names the subject
@@ -58,7 +61,7 @@ func (c *Conn) batch(ctx context.Context, stream, subject string, from uint64) (
 	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
 	ctx, done := c.await(ctx, batchTimeout, DirectGet+stream)
 	defer done()
-	query := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%s,"batch":%d,"max_bytes":%d}`, from, quoted(subject), batchMessages, batchBytes)
+	query := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%s,"batch":%d,"max_bytes":%d}`, from, quoted(subject), size, batchBytes)
 	if err := c.nc.PublishRequest(DirectGet+stream, sub.Subject, query); err != nil {
 		return nil, false, err //nolint:wrapcheck // as above
 	}

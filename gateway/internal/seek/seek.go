@@ -1,0 +1,139 @@
+// Package seek finds entries of a long journal without reading what is before them.
+//
+// The one idea: a store returns the first entry of a session at or after a position, and the positions of a journal rise
+// with its entries. So whatever rises along a journal, like the numbers of its entries and turns, can be searched for
+// by halves: for an entry among millions, some thirty requests.
+//
+// What it returns is a place from which a reader continues, who verifies the chain from there on.
+package seek
+
+import (
+	"context"
+	"errors"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/session"
+)
+
+// Store has the entries of sessions.
+type Store interface {
+	// EntryFrom returns the first entry of a session at or after a position, or session.ErrNotFound.
+	EntryFrom(ctx context.Context, s content.SessionID, position uint64) (journal.Record, error)
+}
+
+// Entry returns the entry with a number of a session that was read up to a head. It returns session.ErrNotFound if
+// there is none.
+func Entry(ctx context.Context, from Store, s content.SessionID, head journal.Head, seq uint64) (journal.Record, error) {
+	if seq == 0 || seq > head.Seq {
+		return journal.Record{}, session.ErrNotFound
+	}
+	return search(ctx, from, s, head, func(rec journal.Record) side {
+		switch {
+		case rec.Seq < seq:
+			return later
+		case rec.Seq > seq:
+			return earlier
+		}
+		return here
+	})
+}
+
+// Turn returns the entry that starts the n-th turn of a session that was read up to a head. It returns
+// session.ErrNotFound if none does.
+func Turn(ctx context.Context, from Store, s content.SessionID, head journal.Head, n int) (journal.Record, error) {
+	return search(ctx, from, s, head, func(rec journal.Record) side { return sideOf(rec, n) })
+}
+
+// Before returns the place before an entry.
+func Before(rec journal.Record) journal.Head {
+	if rec.Seq <= 1 {
+		return journal.Head{}
+	}
+	return journal.Head{Seq: rec.Seq - 1, Hash: rec.Entry.Prev, Guard: rec.Guard - 1}
+}
+
+// side says where something is, seen from an entry.
+type side int
+
+const (
+	unknown side = iota // the entry does not say
+	earlier
+	here
+	later
+)
+
+// search returns the entry that is here.
+func search(ctx context.Context, from Store, s content.SessionID, head journal.Head, look func(journal.Record) side) (journal.Record, error) {
+	low, high := uint64(0), head.Guard // it is after low, and not after high
+	for low < high {
+		middle := low + (high-low)/2
+		rec, at, err := known(ctx, from, s, middle+1, high, look)
+		switch {
+		case err != nil:
+			return rec, err
+		case at == here:
+			return rec, nil
+		case at == later:
+			low = rec.Guard
+		default:
+			high = middle
+		}
+	}
+	return journal.Record{}, session.ErrNotFound
+}
+
+// known returns the first entry between two positions that says where it is; unknown if none does.
+func known(ctx context.Context, from Store, s content.SessionID, position, last uint64, look func(journal.Record) side) (journal.Record, side, error) {
+	for position <= last {
+		rec, err := from.EntryFrom(ctx, s, position)
+		switch {
+		case errors.Is(err, session.ErrNotFound), err == nil && rec.Guard > last:
+			return rec, unknown, nil
+		case err != nil:
+			return rec, unknown, err
+		}
+		if at := look(rec); at != unknown {
+			return rec, at, nil
+		}
+		position = rec.Guard + 1
+	}
+	return journal.Record{}, unknown, nil
+}
+
+// sideOf returns where a turn starts. Only what a turn does while it is open counts: results and questions may be of
+// earlier turns.
+func sideOf(rec journal.Record, n int) side {
+	out := unknown
+	for _, ev := range rec.Entry.Events {
+		of := 0
+		switch e := any(ev).(type) {
+		case events.TurnStarted:
+			if e.Turn.Number() == n {
+				return here
+			}
+			of = e.Turn.Number()
+		case events.RoundStarted:
+			of = e.Turn.Number()
+		case events.ModelCallStarted:
+			of = e.Turn.Number()
+		case events.ModelCallFailed:
+			of = e.Turn.Number()
+		case events.ReplyRecorded:
+			of = e.Turn.Number()
+		case events.RoundFinished:
+			of = e.Turn.Number()
+		case events.TurnFinished:
+			of = e.Turn.Number()
+		}
+		switch {
+		case of == 0:
+		case of < n:
+			out = later
+		default: // of n itself, its start is in an entry before
+			out = earlier
+		}
+	}
+	return out
+}

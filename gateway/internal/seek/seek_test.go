@@ -1,0 +1,102 @@
+package seek_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/seek"
+	"github.com/turnlog/turnlog/session"
+)
+
+// stored is a journal among others, and how often it was asked.
+type stored struct {
+	all   []journal.Record
+	asked int
+}
+
+func (s *stored) EntryFrom(_ context.Context, _ content.SessionID, position uint64) (journal.Record, error) {
+	s.asked++
+	for _, rec := range s.all {
+		if rec.Guard >= position {
+			return rec, nil
+		}
+	}
+	return journal.Record{}, session.ErrNotFound
+}
+
+func (s *stored) add(guard uint64, all ...events.Event) {
+	n := uint64(len(s.all) + 1)
+	e := events.Entry{Seq: n, Events: all}
+	if n > 1 {
+		e.Prev = s.all[n-2].Hash
+	}
+	s.all = append(s.all, journal.Record{Head: journal.Head{Seq: n, Guard: guard, Hash: events.Hash{byte(n), byte(n >> 8)}}, Entry: e})
+}
+
+// TestEveryTurnAndEntryIsFound has turns of all lengths, which begin in entries of their own, or with the end of the turn before.
+func TestEveryTurnAndEntryIsFound(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	st := &stored{}
+	at := uint64(0)
+	next := func() uint64 {
+		at += 1 + r.Uint64N(1000)
+		return at
+	}
+	starts := map[int]uint64{}
+	st.add(next(), events.RunStarted{})
+	const turns = 300
+	var ends []events.Event
+	for n := 1; n <= turns; n++ {
+		id := content.TurnIDFor(n)
+		starts[n] = uint64(len(st.all) + 1)
+		st.add(next(), append(ends, events.TurnStarted{Turn: id}, events.RoundStarted{Turn: id, Round: 1})...)
+		for range r.IntN(8) { // of a call in the background, whose turn was another one
+			st.add(next(), events.ToolDispatched{Place: content.PlaceOf(max(1, n-3), 1, 1)})
+		}
+		st.add(next(), events.ReplyRecorded{Turn: id, Round: 1})
+		if ends = []events.Event{events.TurnFinished{Turn: id}}; r.IntN(2) == 0 {
+			st.add(next(), ends...)
+			ends = nil
+		}
+		for range r.IntN(8) {
+			st.add(next(), events.Parked{})
+		}
+	}
+	st.add(next(), events.TurnFinished{Turn: content.TurnIDFor(turns)})
+	head := st.all[len(st.all)-1].Head
+	for n := 1; n <= turns; n++ {
+		st.asked = 0
+		rec, err := seek.Turn(t.Context(), st, "s", head, n)
+		if err != nil || rec.Seq != starts[n] || st.asked > 100 {
+			t.Fatalf("turn %d: entry %d, %v, after %d entries; want entry %d", n, rec.Seq, err, st.asked, starts[n])
+		}
+		if before := seek.Before(rec); before.Seq != rec.Seq-1 || before.Hash != rec.Entry.Prev || before.Guard >= rec.Guard || before.Guard < st.all[rec.Seq-2].Guard {
+			t.Fatalf("before turn %d: %+v", n, before)
+		}
+	}
+	for seq := uint64(1); seq <= head.Seq; seq++ {
+		st.asked = 0
+		if rec, err := seek.Entry(t.Context(), st, "s", head, seq); err != nil || rec.Seq != seq || st.asked > 30 {
+			t.Fatalf("entry %d: %d, %v, after %d entries", seq, rec.Seq, err, st.asked)
+		}
+	}
+	if got := seek.Before(st.all[0]); got != (journal.Head{}) {
+		t.Errorf("before the first entry: %+v", got)
+	}
+	for _, n := range []int{0, turns + 1} {
+		if _, err := seek.Turn(t.Context(), st, "s", head, n); !errors.Is(err, session.ErrNotFound) {
+			t.Errorf("turn %d: %v", n, err)
+		}
+	}
+	for _, seq := range []uint64{0, head.Seq + 1} {
+		if _, err := seek.Entry(t.Context(), st, "s", head, seq); !errors.Is(err, session.ErrNotFound) {
+			t.Errorf("entry %d: %v", seq, err)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -20,7 +19,8 @@ type links struct {
 	hash    events.Hash
 	intact  bool // the latest record follows the previous one, unchanged, and was decoded completely
 	at      content.Time
-	apart   bool // the driver's time and the store's
+	apart   bool          // the driver's time and the store's
+	kinds   []events.Kind // of the latest record
 	epoch   uint64
 	parked  bool // by the host of the epoch
 	cursors map[events.Lane]events.Cursor
@@ -121,17 +121,18 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 		c.broken(verdict.Unreadable, r.Seq, wholeEntries, "it cannot be read: %v", err)
 		return e, false
 	}
-	switch again, err := e.Encode(); {
-	case isSealed, err == nil && bytes.Equal(again, r.Payload):
+	switch {
+	case isSealed, e.IsExactly(r.Payload):
 	case e.IsPartOf(r.Payload):
 		c.broken(verdict.Newer, r.Seq, wholeEntries, "it has fields that this release does not know: a newer release wrote it")
 	default:
 		c.fault(verdict.Tampered, r.Seq, wholeEntries, "its bytes are not those that Turnlog writes for it: a field occurs twice, or is written in another form")
 	}
-	if len(e.Kinds()) == 0 {
+	c.links.kinds = e.AppendKinds(c.links.kinds[:0])
+	if len(c.links.kinds) == 0 {
 		c.fault(verdict.Forged, r.Seq, wholeEntries, "it has no events")
 	}
-	for _, k := range e.Kinds() {
+	for _, k := range c.links.kinds {
 		if !events.Journaled(k) {
 			c.broken(verdict.Forged, r.Seq, wholeEntries, "it has a %s, which is never stored", k)
 		}
@@ -201,7 +202,7 @@ func missing(from, to uint64) string {
 // claims checks that every writer has claimed the session. An epoch begins with a DriverClaimed as
 // the first event of its entry.
 func (c *Checker) claims(e events.Entry) {
-	kinds := e.Kinds()
+	kinds := c.links.kinds
 	parked := c.links.parked && !slices.Contains(kinds, events.KindDriverClaimed)
 	parks := slices.Contains(kinds, events.KindParked)
 	c.links.parked = parks

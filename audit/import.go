@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/turnlog/turnlog/audit/internal/view"
 	"github.com/turnlog/turnlog/audit/verdict"
@@ -80,7 +81,7 @@ type importer struct {
 	head    header
 	entries int
 	last    uint64 // sequence
-	shown   []byte // the line of the latest entry, as it should be
+	view    []byte // the line of the latest entry up to its payload, as it should be
 }
 
 // begin reads the line that names the format.
@@ -114,7 +115,7 @@ func (i *importer) next() (journal.Record, error) {
 	if err != nil {
 		return journal.Record{}, err
 	}
-	payload, err := view.Payload(raw)
+	payload, shown, err := view.Payload(raw)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return journal.Record{}, i.bad(verdict.Truncated, 0, "the line is cut off")
@@ -138,23 +139,32 @@ func (i *importer) next() (journal.Record, error) {
 		e.Events = nil
 	}
 	i.last = rec.Seq
-	if rec.Signature, err = content.ParseSignature(view.Signature(raw)); err != nil {
+	i.view = view.AppendHead(slices.Grow(i.view[:0], len(shown)), &rec)
+	if rec.Signature, err = content.ParseSignature(view.Signature(raw, i.view)); err != nil {
 		return rec, i.bad(verdict.Forged, rec.Seq, "%v", err)
 	}
-	if i.shown, err = view.Append(i.shown[:0], rec); err != nil {
+	if i.view, err = view.AppendRest(i.view, &rec); err != nil {
 		return rec, err
 	}
-	problem := view.Difference(raw, i.shown, newer)
-	if problem != "" && rec.Err == nil && e.IsPartOf(payload) { // its events have fields that only a later release shows
-		problem = view.Difference(raw, i.shown, true)
-	}
-	if problem != "" {
-		return rec, i.bad(verdict.Tampered, e.Seq, "%s", problem)
+	if !bytes.Equal(shown, i.view) {
+		if problem := i.difference(raw, &rec, newer); problem != "" {
+			return rec, i.bad(verdict.Tampered, e.Seq, "%s", problem)
+		}
 	}
 	if e.Session != i.head.Session {
 		return rec, i.bad(verdict.Foreign, e.Seq, "session: the entry belongs to %q, the export to %q", e.Session, i.head.Session)
 	}
 	return rec, nil
+}
+
+// difference says where a line differs from its record, and "" if both say the same.
+func (i *importer) difference(raw []byte, rec *journal.Record, newer bool) string {
+	i.view = view.AppendPayload(i.view, rec.Payload)
+	problem := view.Difference(raw, i.view, newer)
+	if problem != "" && rec.Err == nil && rec.Entry.IsPartOf(rec.Payload) { // its events have fields that only a later release shows
+		problem = view.Difference(raw, i.view, true)
+	}
+	return problem
 }
 
 // read returns the next line that is not blank, or io.EOF.

@@ -44,11 +44,14 @@ func (t Time) String() string {
 
 // MarshalJSON returns t in RFC 3339, or an empty string for zero. There is no
 // MarshalText, because binary encodings would use it instead of the integer.
-func (t Time) MarshalJSON() ([]byte, error) {
-	if t == 0 {
-		return []byte(`""`), nil
+func (t Time) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
+
+// AppendJSON appends what MarshalJSON returns.
+func (t Time) AppendJSON(b []byte) []byte {
+	if b = append(b, '"'); t != 0 {
+		b = t.Std().AppendFormat(b, time.RFC3339Nano)
 	}
-	return []byte(`"` + t.Std().Format(time.RFC3339Nano) + `"`), nil
+	return append(b, '"')
 }
 
 // UnmarshalJSON decodes the result of MarshalJSON.

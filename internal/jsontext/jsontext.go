@@ -140,13 +140,38 @@ func appendRaw(b []byte, v reflect.Value) ([]byte, error) {
 
 // String appends a string.
 func String(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			raw, _ := json.Marshal(s) // strings have no errors
-			return append(b, raw...)
-		}
+	if !isPlain(s) {
+		raw, _ := json.Marshal(s) // strings have no errors
+		return append(b, raw...)
 	}
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
+}
+
+// isPlain reports whether a string has only ASCII characters that encoding/json does not escape.
+func isPlain(s string) bool {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		if !plainEight(uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56) {
+			return false
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
+}
+
+// plainEight is isPlain for eight bytes at once. A byte below n sets its high bit in x-n, and no byte of plain text has it.
+func plainEight(x uint64) bool {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	special := x | (x - ' '*each) | (x + each) // not ASCII; control characters; DEL
+	for _, c := range [...]uint64{'"', '\\', '<', '>', '&'} {
+		special |= (x ^ c*each) - each // the byte is c
+	}
+	return special&high == 0
 }

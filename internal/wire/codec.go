@@ -1,5 +1,7 @@
 package wire
 
+import "bytes"
+
 // Encode returns what write writes, in the compact forms. It returns ErrMalformed for a
 // value that Decode would refuse. In a snapshot, empty slices are nil: a state that was folded from decoded
 // entries has the bytes of one that was folded live.
@@ -12,6 +14,13 @@ func Encode(p Payload, write func(*Writer) error) ([]byte, error) {
 	}
 	b := w.written()
 	return b, Check(b, p)
+}
+
+// Writes reports whether write writes exactly b, which Check accepted: nothing is copied, or checked again.
+func Writes(b []byte, write func(*Writer) error) bool {
+	w := idle.Get().(*Writer) //nolint:forcetypeassert // it has no others
+	defer w.release()
+	return write(w) == nil && bytes.Equal(w.b, b)
 }
 
 // Marshal encodes v.

@@ -13,33 +13,35 @@ import (
 )
 
 // Payload returns the payload of a line, and an error that says why the line cannot be read. The error is
-// an io.ErrUnexpectedEOF if the line was cut off.
-func Payload(line []byte) ([]byte, error) {
-	if b, ok := bytes.CutSuffix(line, []byte(`"}`)); ok { // as Append writes it
-		if i := bytes.LastIndexByte(b, '"'); i >= 0 && bytes.HasSuffix(b[:i+1], []byte(`,"`+keyPayload+`":"`)) {
-			if payload, err := decode(b[i+1:]); err == nil {
-				return payload, nil
+// an io.ErrUnexpectedEOF if the line was cut off. The line is what Append writes if its beginning, shown, is what
+// AppendHead and AppendRest write: the rest is the payload, in the only form that it has. Otherwise shown is nil.
+func Payload(line []byte) (payload, shown []byte, err error) {
+	if b, ok := bytes.CutSuffix(line, []byte(`"}`)); ok {
+		if i := bytes.LastIndexByte(b, '"') + 1; bytes.HasSuffix(b[:i], []byte(markPayload)) {
+			if payload, err := decode(b[i:]); err == nil {
+				return payload, b[:i], nil
 			}
 		}
 	}
-	shown, err := Parse(line)
+	members, err := Parse(line)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	text, ok := shown[keyPayload].(string)
+	text, ok := members[keyPayload].(string)
 	if !ok {
-		return nil, fmt.Errorf("it has no %s", keyPayload)
+		return nil, nil, fmt.Errorf("it has no %s", keyPayload)
 	}
-	return decode([]byte(text))
+	payload, err = decode([]byte(text))
+	return payload, nil, err
 }
 
-// Signature returns the signature in a line, which is not part of its payload, or "".
-func Signature(line []byte) string {
-	const mark = `,"` + keySignature + `":"`
-	head, _, _ := bytes.Cut(line, []byte(`,"kinds":[`)) // as Append writes it
-	if _, text, ok := bytes.Cut(head, []byte(mark)); ok {
-		if text, _, ok := bytes.Cut(text, []byte{'"'}); ok {
-			return string(text)
+// Signature returns the signature in a line, which is not part of its payload, or "". head is what AppendHead writes
+// for the line.
+func Signature(line, head []byte) string {
+	if rest, ok := bytes.CutPrefix(line, head); ok {
+		text, signed := bytes.CutPrefix(rest, []byte(markSignature))
+		if end := bytes.IndexByte(text, '"'); signed && end >= 0 {
+			return string(text[:end])
 		}
 	}
 	if !bytes.Contains(line, []byte(keySignature)) {

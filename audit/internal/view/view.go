@@ -7,10 +7,12 @@ package view
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
 
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/jsontext"
@@ -19,6 +21,9 @@ import (
 const (
 	keyPayload   = "payload"   // the last key of a line in an export
 	keySignature = "signature" // of the driver; the payload does not have it
+
+	markPayload   = `,"` + keyPayload + `":"`
+	markSignature = `,"` + keySignature + `":"`
 )
 
 // Append appends a record as one line of an export, without the newline. The payload is the record; the
@@ -28,17 +33,19 @@ func Append(b []byte, r journal.Record) ([]byte, error) {
 	if r.Entry.Sealing != nil {
 		r.Entry, r.Err = events.Decode(r.Payload)
 	}
-	b = appendHead(b, r)
-	b, err := appendEvents(b, r)
-	b = append(b, `,"`+keyPayload+`":"`...)
-	b = base64.StdEncoding.AppendEncode(b, r.Payload)
-	return append(b, `"}`...), err
+	b, err := AppendRest(AppendHead(b, &r), &r)
+	return AppendPayload(b, r.Payload), err
+}
+
+// AppendPayload ends a line.
+func AppendPayload(b, payload []byte) []byte {
+	return append(base64.StdEncoding.AppendEncode(b, payload), `"}`...)
 }
 
 // AppendShown appends a record for programs that follow journals: with its cursors and its position in the
 // store, and with its payload only if this release cannot decode it.
 func AppendShown(b []byte, r journal.Record) ([]byte, error) {
-	b = appendHead(b, r)
+	b = appendSignature(AppendHead(b, &r), r.Signature)
 	var err error
 	if len(r.Entry.Cursors) > 0 {
 		b, err = jsontext.Append(append(b, `,"cursors":`...), r.Entry.Cursors)
@@ -47,36 +54,45 @@ func AppendShown(b []byte, r journal.Record) ([]byte, error) {
 		b = strconv.AppendUint(append(b, `,"position":`...), r.Guard, 10)
 	}
 	if err == nil {
-		b, err = appendEvents(b, r)
+		b, err = appendEvents(b, &r)
 	}
 	if r.Err != nil && len(r.Payload) > 0 {
-		b = append(b, `,"`+keyPayload+`":"`...)
+		b = append(b, markPayload...)
 		b = base64.StdEncoding.AppendEncode(b, r.Payload)
 		b = append(b, '"')
 	}
 	return append(b, '}'), err
 }
 
-func appendHead(b []byte, r journal.Record) []byte {
-	e := r.Entry
+// AppendHead begins a line, up to the signature.
+func AppendHead(b []byte, r *journal.Record) []byte {
+	e := &r.Entry
 	b = strconv.AppendUint(append(b, `{"seq":`...), r.Seq, 10)
 	b = jsontext.String(append(b, `,"session":`...), string(e.Session))
-	b = jsontext.String(append(b, `,"prev":`...), e.Prev.String())
-	b = jsontext.String(append(b, `,"hash":`...), r.Hash.String())
-	b = append(b, `,"at":`...)
-	at, _ := e.At.MarshalJSON() // it returns no error
-	b = append(b, at...)
+	b = hex.AppendEncode(append(b, `,"prev":"`...), e.Prev[:])
+	b = hex.AppendEncode(append(b, `","hash":"`...), r.Hash[:])
+	b = e.At.AppendJSON(append(b, `","at":`...))
 	b = strconv.AppendUint(append(b, `,"epoch":`...), e.Epoch, 10)
-	b = jsontext.String(append(b, `,"cause":`...), e.Cause)
-	if !r.Signature.IsZero() {
-		b = jsontext.String(append(b, `,"`+keySignature+`":`...), r.Signature.String())
+	return jsontext.String(append(b, `,"cause":`...), e.Cause)
+}
+
+// AppendRest continues a line after its head, up to the text of the payload. The entry was decoded without a key.
+func AppendRest(b []byte, r *journal.Record) ([]byte, error) {
+	b, err := appendEvents(appendSignature(b, r.Signature), r)
+	return append(b, markPayload...), err
+}
+
+func appendSignature(b []byte, s content.Signature) []byte {
+	if s.IsZero() {
+		return b
 	}
-	return b
+	return append(append(append(b, markSignature...), s.String()...), '"') // the text has no characters that JSON escapes
 }
 
 // appendEvents appends the kinds and the events, or why they are missing.
-func appendEvents(b []byte, r journal.Record) ([]byte, error) {
-	evs, kinds := r.Entry.Events, r.Entry.Kinds()
+func appendEvents(b []byte, r *journal.Record) ([]byte, error) {
+	var few [16]events.Kind
+	evs, kinds := r.Entry.Events, r.Entry.AppendKinds(few[:0])
 	_, sealed := errors.AsType[*events.SealedError](r.Err)
 	if r.Err != nil && !sealed {
 		evs, kinds = nil, nil

@@ -12,7 +12,7 @@ type field struct {
 	key   string // as it is written, with the colon
 	index []int
 	empty func(reflect.Value) bool // nil: it is never left out
-	write func() appender
+	write appender
 }
 
 func (f *field) of(v reflect.Value) reflect.Value {
@@ -33,7 +33,7 @@ func appendStruct(fields []field) appender {
 			}
 			b = append(append(b, before), f.key...)
 			before = ','
-			if b, err = f.write()(b, value); err != nil {
+			if b, err = f.write(b, value); err != nil {
 				return b, err
 			}
 		}
@@ -69,7 +69,13 @@ func fieldsOf(t reflect.Type) (fields []field, ok bool) {
 		case name == "":
 			name = f.Name
 		}
-		own := field{name: name, key: string(String(nil, name)) + ":", index: f.Index, write: later(f.Type)}
+		own := field{name: name, key: string(String(nil, name)) + ":", index: f.Index}
+		if isScalar(f.Type) {
+			own.write = newAppender(f.Type)
+		} else {
+			write := later(f.Type)
+			own.write = func(b []byte, v reflect.Value) ([]byte, error) { return write()(b, v) }
+		}
 		if options == "omitempty" {
 			own.empty = emptyOf(f.Type)
 		}
@@ -81,6 +87,17 @@ func fieldsOf(t reflect.Type) (fields []field, ok bool) {
 		}
 	}
 	return fields, true
+}
+
+// isScalar reports whether values of a type contain no others: nothing needs to be looked up for them.
+func isScalar(t reflect.Type) bool {
+	switch t.Kind() { //nolint:exhaustive // the others contain some, or are for encoding/json
+	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint, reflect.Uint64, reflect.String:
+		return true
+	case reflect.Slice:
+		return t.Elem().Kind() == reflect.Uint8
+	}
+	return false
 }
 
 // emptyOf returns how to tell that a field is left out.

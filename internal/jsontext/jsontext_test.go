@@ -38,6 +38,11 @@ func FuzzBytesAreThoseOfTheLibrary(f *testing.F) {
 	f.Add("<é \u2028\x00\"\\", []byte(`{"a": [1, "<x>"]}`), int64(-9), math.Copysign(0, -1), false)
 	f.Add("\xff", []byte(`{"a":1}trailing`), int64(math.MinInt64), math.MaxFloat64, false)
 	f.Add("", []byte(nil), int64(0), 1e-9, false)
+	for _, special := range "\"\\<>&\x00\x1f\x7f\x80é" {
+		for at := range 10 { // in the first eight characters, and after them
+			f.Add("plain text"[:at]+string(special)+"plain text"[at:], []byte(`1`), int64(0), 0.5, true)
+		}
+	}
 	f.Fuzz(func(t *testing.T, s string, raw []byte, n int64, x float64, yes bool) {
 		v := everything{
 			inner: inner{A: int(n), B: s}, Text: s, Plain: x, Raw: raw, Bytes: raw, List: []inner{{}, {B: s}},

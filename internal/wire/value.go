@@ -183,11 +183,13 @@ func fieldsOf(t reflect.Type) (fields []field, ok bool) {
 		case name == "":
 			name = f.Name
 		}
-		find := readLater(f.Type)
-		own := field{
-			name: name, index: f.Index,
-			write: later(f.Type, func(w *Writer, v reflect.Value, elem writer) error { return elem(w, v) }),
-			read:  func(r *Reader, v reflect.Value) error { return find()(r, v) },
+		own := field{name: name, index: f.Index}
+		if isScalar(f.Type) {
+			own.write, own.read = newWriter(f.Type), newReader(f.Type)
+		} else {
+			find := readLater(f.Type)
+			own.write = later(f.Type, func(w *Writer, v reflect.Value, elem writer) error { return elem(w, v) })
+			own.read = func(r *Reader, v reflect.Value) error { return find()(r, v) }
 		}
 		if options == "omitempty" {
 			if own.empty = emptyOf(f.Type); own.empty == nil {
@@ -202,6 +204,17 @@ func fieldsOf(t reflect.Type) (fields []field, ok bool) {
 		}
 	}
 	return fields, true
+}
+
+// isScalar reports whether values of a type contain no others: nothing needs to be looked up for them.
+func isScalar(t reflect.Type) bool {
+	switch t.Kind() { //nolint:exhaustive // the others contain some, or are for the library
+	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint, reflect.Uint64, reflect.String:
+		return true
+	case reflect.Slice:
+		return t.Elem().Kind() == reflect.Uint8
+	}
+	return false
 }
 
 // emptyOf returns how to tell that a field is left out; nil if only the library knows.

@@ -10,7 +10,7 @@ import (
 // approvalBeforeRun: questions raised before the round runs block the whole round, later ones only
 // their call. A patched call runs with the approved arguments.
 func approvalBeforeRun() rule {
-	return func(f fact) {
+	return func(f *fact) {
 		ev, ok := f.event.(events.ToolDispatched)
 		if !ok {
 			return
@@ -29,7 +29,7 @@ func approvalBeforeRun() rule {
 }
 
 // judge reports why the question forbids the dispatch.
-func (a *approval) judge(f fact, ev events.ToolDispatched) {
+func (a *approval) judge(f *fact, ev events.ToolDispatched) {
 	c := f.ledger.of(ev.Call)
 	switch {
 	case a.outcome == "":
@@ -44,7 +44,7 @@ func (a *approval) judge(f fact, ev events.ToolDispatched) {
 // approvalOnce: an approval is about an open call. It may stay open across turns only if the call runs
 // in the background.
 func approvalOnce() rule {
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.ApprovalRequired:
 			if f.ledger.approvals[ev.Approval.ID] != nil {
@@ -76,7 +76,7 @@ func approvalOnce() rule {
 }
 
 // decide checks a decision and its time: an approval expires only at its deadline.
-func (a *approval) decide(f fact, ev events.ApprovalResolved) {
+func (a *approval) decide(f *fact, ev events.ApprovalResolved) {
 	switch {
 	case ev.Outcome != events.Expired:
 	case ev.Decider() != "":

@@ -10,7 +10,7 @@ import (
 // recorded. Wall clock is not checked, because journals do not record all waits.
 func budgetHeld() rule {
 	var b budget
-	return func(f fact) {
+	return func(f *fact) {
 		if b.reached != nil && starts(f.event) {
 			f.fail("a %T after the %s limit was reached", f.event, b.reached.Kind)
 		}
@@ -99,21 +99,28 @@ func (b *budget) exceeded(kinds ...events.LimitKind) string {
 
 func over(limit, used int64) bool { return limit != 0 && used > max(limit, 0) }
 
-func (b *budget) judge(f fact, kinds ...events.LimitKind) {
+func (b *budget) judge(f *fact, kinds ...events.LimitKind) {
 	if limit := b.exceeded(kinds...); limit != "" {
 		f.fail("a %T beyond %s", f.event, limit)
 	}
 }
 
-func (b *budget) spend(f fact, ev events.UsageUpdated) {
-	for k, n := range map[events.LimitKind]int64{
-		events.LimitInputTokens: ev.Usage.InputTokens, events.LimitOutputTokens: ev.Usage.OutputTokens,
-		events.LimitTotalTokens: ev.Usage.TotalTokens(), events.LimitCost: ev.Usage.CostMicros,
-		events.LimitRequests: ev.Requests, events.LimitToolCalls: ev.ToolCalls,
-	} {
-		*b.session.Of(k) += n
+func (b *budget) spend(f *fact, ev events.UsageUpdated) {
+	spent := [...]struct {
+		kind events.LimitKind
+		n    int64
+	}{
+		{events.LimitInputTokens, ev.Usage.InputTokens},
+		{events.LimitOutputTokens, ev.Usage.OutputTokens},
+		{events.LimitTotalTokens, ev.Usage.TotalTokens()},
+		{events.LimitCost, ev.Usage.CostMicros},
+		{events.LimitRequests, ev.Requests},
+		{events.LimitToolCalls, ev.ToolCalls},
+	}
+	for _, s := range spent {
+		*b.session.Of(s.kind) += s.n
 		if f.ledger.turn != "" {
-			*b.turn.Of(k) += n
+			*b.turn.Of(s.kind) += s.n
 		}
 	}
 	if ev.Source == sourceModel {
@@ -123,7 +130,7 @@ func (b *budget) spend(f fact, ev events.UsageUpdated) {
 
 // tool checks a call of the open round when its question is raised or it starts for the first
 // time. The limit may have changed since the reply; both must allow the call.
-func (b *budget) tool(f fact, id content.CallID) {
+func (b *budget) tool(f *fact, id content.CallID) {
 	c, known := f.ledger.calls[id]
 	if !known || c.attempt > 0 || c.waits {
 		return
@@ -136,7 +143,7 @@ func (b *budget) tool(f fact, id content.CallID) {
 	}
 }
 
-func (b *budget) reach(f fact, ev events.LimitReached) {
+func (b *budget) reach(f *fact, ev events.LimitReached) {
 	if b.reached != nil {
 		f.fail("the %s limit is reached in a turn that the %s limit ended", ev.Kind, b.reached.Kind)
 	}

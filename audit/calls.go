@@ -11,7 +11,7 @@ import (
 func callsAsReplied() rule {
 	var due []content.ToolCall
 	next := 0
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.ReplyRecorded:
 			due, next = nil, 0
@@ -50,7 +50,7 @@ func sameCall(a, b content.ToolCall) bool {
 }
 
 func oneTerminalResult() rule {
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.ToolDetached:
 			switch c, known := f.ledger.calls[ev.Call]; {
@@ -81,7 +81,7 @@ func oneTerminalResult() rule {
 	}
 }
 
-func lateResult(f fact, c *call) {
+func lateResult(f *fact, c *call) {
 	switch {
 	case c.late && !c.again:
 		f.fail("call %s gets a second late result", c.ID)
@@ -97,7 +97,7 @@ func lateResult(f fact, c *call) {
 // previous one is lost, the same one again only after a late question, and none after the answer,
 // unless a person retries a dead letter. A result that only a run can produce belongs to an attempt.
 func dispatchBeforeResult() rule {
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.ToolDispatched:
 			c, known := f.ledger.calls[ev.Call]
@@ -135,7 +135,7 @@ func dispatchBeforeResult() rule {
 	}
 }
 
-func dispatched(f fact, c *call, ev events.ToolDispatched) {
+func dispatched(f *fact, c *call, ev events.ToolDispatched) {
 	again := c.attempt > 0 && ev.Attempt == c.attempt
 	switch {
 	case c.ended():

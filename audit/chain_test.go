@@ -3,12 +3,14 @@ package audit
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -262,5 +264,26 @@ func TestADifferingItemIsNamed(t *testing.T) {
 		if problem != "" && r.fold(tools().records(t)[4].Entry, &transcript{}) != "" {
 			t.Error("a problem is reported twice")
 		}
+	}
+}
+
+func TestATaskAfterALongConversationKeepsTheSystemItems(t *testing.T) {
+	t.Parallel()
+	d := drive(t, commands.OpenSession{Transcript: []content.Item{content.SystemText("be brief"), content.SystemText("and kind")}})
+	long := strings.Repeat("hello ", 60)
+	for task := range 2 { // the content of what is before the first is not in memory any more
+		for range 500 {
+			d.say(long)
+			d.reply(long)
+		}
+		d.do(commands.StartTask{Spec: events.TaskSpec{Goal: "green"}})
+		id := fmt.Sprintf("task-turn-%d", 501*(task+1))
+		d.do(commands.ReportRecall{Task: id})
+		d.reply("done")
+		d.do(commands.ReportMemory{Task: id})
+	}
+	report, err := Verify(each(d.records))
+	if err != nil || !report.OK() || report.Turns != 1002 {
+		t.Errorf("%+v, %v", report, err)
 	}
 }

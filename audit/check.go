@@ -49,10 +49,12 @@ type Checker struct {
 	decoded  bool            // records are decoded from their payloads
 	links    links
 	rules    []checkedRule
+	entry    events.Entry // that they judge
+	fact     fact         // of it
 	ledger   ledger
 	script   transcript
 	replay   replayer
-	causes   map[string]uint64 // the last entry that each caused
+	causes   causers
 	accepted []string
 	anchors  map[uint64][]anchored // by sequence
 }
@@ -64,7 +66,7 @@ type checkedRule struct {
 
 // NewChecker returns a Checker that expects the first entry of a journal.
 func NewChecker() *Checker {
-	c := &Checker{causes: map[string]uint64{}, ledger: newLedger()}
+	c := &Checker{causes: newCausers(), ledger: newLedger()}
 	for _, inv := range invariants() {
 		if inv.rule != nil {
 			c.rules = append(c.rules, checkedRule{inv.name, inv.rule()})
@@ -91,15 +93,20 @@ func (c *Checker) Add(r journal.Record) {
 	if c.verdict.UnjudgedFrom == 0 {
 		c.judge(e)
 	}
-	c.causes[e.Cause] = e.Seq
+	c.causes.add(e.Cause, e.Seq)
 }
 
 // judge applies every rule to every event of the entry.
 func (c *Checker) judge(e events.Entry) {
 	c.ledger.continues, c.ledger.resumed = false, false // only the entry that opens a session has what another one recorded
+	c.entry = e
+	f := &c.fact
+	*f = fact{checker: c, entry: &c.entry, ledger: &c.ledger, transcript: &c.script}
 	for i, ev := range e.Events {
+		f.index, f.event = i, ev
 		for _, r := range c.rules {
-			r.rule(fact{checker: c, invariant: r.name, entry: &e, index: i, event: ev, ledger: &c.ledger, transcript: &c.script})
+			f.invariant = r.name
+			r.rule(f)
 		}
 		if _, ok := ev.(events.TurnStarted); ok {
 			c.verdict.Turns++
@@ -175,7 +182,7 @@ func (c *Checker) Verdict() *verdict.Verdict {
 		v.Faults = slices.Insert(v.Faults, 0, *gap)
 	}
 	for _, id := range c.accepted {
-		if c.causes[id] == 0 {
+		if _, caused := c.causes.last(id); !caused {
 			v.Add(verdict.Fault{
 				Kind: verdict.Missing, Seq: v.Head.Seq, Invariant: noLostCommand,
 				What: fmt.Sprintf("command %s was accepted, but caused no entry", id),

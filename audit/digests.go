@@ -18,7 +18,7 @@ import (
 // only compared with each other.
 func digestsFit() rule {
 	var d digests
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.RunStarted:
 			d.configure(f, ev.Config)
@@ -53,7 +53,7 @@ type digests struct {
 }
 
 // fits checks the digest of arguments. An empty one says that the host computes none.
-func (d *digests) fits(f fact, call content.CallID, what string, input json.RawMessage, digest string) {
+func (d *digests) fits(f *fact, call content.CallID, what string, input json.RawMessage, digest string) {
 	if digest == "" {
 		return
 	}
@@ -65,7 +65,7 @@ func (d *digests) fits(f fact, call content.CallID, what string, input json.RawM
 	}
 }
 
-func (d *digests) configure(f fact, c events.Config) {
+func (d *digests) configure(f *fact, c events.Config) {
 	d.catalog = c.Catalog.Digest
 	if a := c.Agent; a != nil && a.Version != "" && len(a.Data) > 0 {
 		if sum := sha256.Sum256(a.Data); !strings.HasPrefix(hex.EncodeToString(sum[:]), a.Version) {
@@ -75,7 +75,7 @@ func (d *digests) configure(f fact, c events.Config) {
 }
 
 // offered checks that a call of the model names the catalog in force.
-func (d *digests) offered(f fact, catalog string) {
+func (d *digests) offered(f *fact, catalog string) {
 	if catalog != "" && d.catalog != "" && catalog != d.catalog {
 		f.fail("a %T names the catalog %s, but %s is in force", f.event, catalog, d.catalog)
 	}
@@ -83,7 +83,7 @@ func (d *digests) offered(f fact, catalog string) {
 
 // replaced checks that a mutator reports another transcript if and only if it replaced it, and that of its
 // replacement. A host that computes no digests leaves both empty, and those of earlier releases can only be compared.
-func replaced(f fact, ev events.MutationFinished) {
+func replaced(f *fact, ev events.MutationFinished) {
 	if ev.Before == "" && ev.After == "" {
 		return
 	}

@@ -7,7 +7,7 @@ import (
 
 func endsHaveCauses() rule {
 	var c causes
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.TurnStarted:
 			c = causes{}
@@ -77,7 +77,7 @@ func (c *causes) explain(r content.ToolResult) bool {
 }
 
 // finish reports whether a turn may end for that reason.
-func (c *causes) finish(f fact, reason content.FinishReason) bool {
+func (c *causes) finish(f *fact, reason content.FinishReason) bool {
 	switch reason {
 	case content.Cancelled:
 		return c.cancel || f.ledger.finish == reason
@@ -108,7 +108,7 @@ func hooksOnce() rule {
 		call content.CallID
 	}
 	decided := map[point]bool{}
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.RoundStarted:
 			clear(decided)

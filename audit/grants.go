@@ -39,7 +39,7 @@ func grantHeld() rule {
 	granted := map[content.ApprovalID]grant{}
 	allowed := map[content.ApprovalID]events.ToolsAllowed{}
 	approved := map[content.CallID][]content.QuestionKey{}
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.ApprovalResolved:
 			q := questionOf(f.ledger.approvals[ev.Approval])
@@ -86,7 +86,7 @@ func isGranted(granted map[content.ApprovalID]grant, q question) bool {
 }
 
 // givenGrant: an approval for always answers the question that a person was asked.
-func givenGrant(f fact, ev events.ApprovalResolved) {
+func givenGrant(f *fact, ev events.ApprovalResolved) {
 	switch {
 	case ev.Outcome != events.Approved:
 		f.fail("approval %s was %s for always", ev.Approval, ev.Outcome)
@@ -97,7 +97,7 @@ func givenGrant(f fact, ev events.ApprovalResolved) {
 	}
 }
 
-func usedGrant(f fact, ev events.ApprovalResolved, q question, granted map[content.ApprovalID]grant) {
+func usedGrant(f *fact, ev events.ApprovalResolved, q question, granted map[content.ApprovalID]grant) {
 	g, known := granted[ev.Grant]
 	switch {
 	case !known:
@@ -114,7 +114,7 @@ func usedGrant(f fact, ev events.ApprovalResolved, q question, granted map[conte
 
 // usedAllowance: an allowance answers only questions of the session's rules, about the tools
 // that it names.
-func usedAllowance(f fact, ev events.ApprovalResolved, q question, a events.ToolsAllowed) {
+func usedAllowance(f *fact, ev events.ApprovalResolved, q question, a events.ToolsAllowed) {
 	named := slices.ContainsFunc(a.Tools, func(p string) bool { return content.Matches(p, q.tool) })
 	switch {
 	case ev.Outcome != events.Approved:

@@ -139,17 +139,8 @@ func (i *importer) next() (journal.Record, error) {
 		e.Events = nil
 	}
 	i.last = rec.Seq
-	i.view = view.AppendHead(slices.Grow(i.view[:0], len(shown)), &rec)
-	if rec.Signature, err = content.ParseSignature(view.Signature(raw, i.view)); err != nil {
-		return rec, i.bad(verdict.Forged, rec.Seq, "%v", err)
-	}
-	if i.view, err = view.AppendRest(i.view, &rec); err != nil {
-		return rec, err
-	}
-	if !bytes.Equal(shown, i.view) {
-		if problem := i.difference(raw, &rec, newer); problem != "" {
-			return rec, i.bad(verdict.Tampered, e.Seq, "%s", problem)
-		}
+	if problem := i.compare(raw, shown, &rec, newer); problem != nil {
+		return rec, problem
 	}
 	if e.Session != i.head.Session {
 		return rec, i.bad(verdict.Foreign, e.Seq, "session: the entry belongs to %q, the export to %q", e.Session, i.head.Session)
@@ -157,14 +148,34 @@ func (i *importer) next() (journal.Record, error) {
 	return rec, nil
 }
 
-// difference says where a line differs from its record, and "" if both say the same.
-func (i *importer) difference(raw []byte, rec *journal.Record, newer bool) string {
+// compare compares a line with its record, and adds the signature to it. shown is what view.Payload returned.
+func (i *importer) compare(raw, shown []byte, rec *journal.Record, newer bool) (err error) {
+	i.view = view.AppendHead(slices.Grow(i.view[:0], len(shown)), rec)
+	if err = i.show(rec, view.SignatureAt(raw, i.view)); err != nil || bytes.Equal(shown, i.view) {
+		return err
+	}
+	i.view = view.AppendHead(i.view[:0], rec)
+	if err = i.show(rec, view.Signature(raw)); err != nil {
+		return err
+	}
 	i.view = view.AppendPayload(i.view, rec.Payload)
 	problem := view.Difference(raw, i.view, newer)
 	if problem != "" && rec.Err == nil && rec.Entry.IsPartOf(rec.Payload) { // its events have fields that only a later release shows
 		problem = view.Difference(raw, i.view, true)
 	}
-	return problem
+	if problem != "" {
+		return i.bad(verdict.Tampered, rec.Seq, "%s", problem)
+	}
+	return nil
+}
+
+// show completes the view of a record with its signature, up to the payload.
+func (i *importer) show(rec *journal.Record, signature string) (err error) {
+	if rec.Signature, err = content.ParseSignature(signature); err != nil {
+		return i.bad(verdict.Forged, rec.Seq, "%v", err)
+	}
+	i.view, err = view.AppendRest(i.view, rec)
+	return err
 }
 
 // read returns the next line that is not blank, or io.EOF.

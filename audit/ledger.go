@@ -13,10 +13,10 @@ import (
 
 // rule checks the events of one session in order and reports violations. It gets the ledger and the
 // transcript as they were before the event.
-type rule func(f fact)
+type rule func(f *fact)
 
-// fact is one event and its context. Rules look only at some kinds and ignore those of later
-// releases, so the event is an any: switches over an events.Event must be complete.
+// fact is one event and its context, for as long as a rule looks at it. Rules look only at some kinds and ignore those of
+// later releases, so the event is an any: switches over an events.Event must be complete.
 type fact struct {
 	checker    *Checker
 	invariant  string // of the rule
@@ -28,7 +28,7 @@ type fact struct {
 }
 
 // fail reports a violation of the rule.
-func (f fact) fail(format string, args ...any) {
+func (f *fact) fail(format string, args ...any) {
 	f.checker.fault(verdict.Forged, f.entry.Seq, f.invariant, format, args...)
 }
 

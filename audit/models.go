@@ -18,13 +18,13 @@ const (
 func oneReply() rule {
 	var attempt int
 	var open, replied, again bool
-	answered := func(f fact, n int) {
+	answered := func(f *fact, n int) {
 		if !open || n != attempt {
 			f.fail("a %T of attempt %d, but that attempt is not open", f.event, n)
 		}
 		open = false
 	}
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.RoundStarted:
 			attempt, open, replied, again = 0, false, false, true
@@ -64,7 +64,7 @@ func usageAddsUp() rule {
 	var sum, mutation content.Usage
 	billable := false
 	billed := map[content.CallID]bool{}
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.TurnStarted:
 			sum = content.Usage{}
@@ -105,7 +105,7 @@ func usageAddsUp() rule {
 
 func parkedAtRest() rule {
 	calling := false
-	return func(f fact) {
+	return func(f *fact) {
 		switch f.event.(type) {
 		case events.ModelCallStarted:
 			calling = true
@@ -123,7 +123,7 @@ func parkedAtRest() rule {
 func cancelHolds() rule {
 	turn := false
 	calls := map[content.CallID]bool{}
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.CancelRequested:
 			if ev.Scope == "call" {
@@ -149,7 +149,7 @@ func cancelHolds() rule {
 // started, and only a mutator that succeeded with a change records a replacement.
 func mutationsPaired() rule {
 	var open *events.MutationStarted
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.MutationStarted:
 			if open != nil && open.Turn == ev.Turn {

@@ -59,19 +59,24 @@ func (r *replayer) fold(e events.Entry, script *transcript) string {
 
 // compare compares what is new in the two transcripts.
 func (r *replayer) compare(script *transcript) string {
-	if len(r.state.Transcript) != len(script.items) {
-		return fmt.Sprintf("the core's transcript has %d items, but the facts add up to %d", len(r.state.Transcript), len(script.items))
+	if len(r.state.Transcript) != script.len() {
+		return fmt.Sprintf("the core's transcript has %d items, but the facts add up to %d", len(r.state.Transcript), script.len())
 	}
 	if r.rewrites != script.rewrites {
 		r.compared, r.rewrites = 0, script.rewrites
 	}
-	for ; r.compared < len(script.items); r.compared++ {
-		a, b := &r.state.Transcript[r.compared], &script.items[r.compared]
-		if a.Kind != b.Kind || a.FinishReason != b.FinishReason || !reflect.DeepEqual(a.Parts, b.Parts) {
+	for ; r.compared < script.len(); r.compared++ {
+		a, b := &r.state.Transcript[r.compared], &script.items[r.compared-script.before]
+		if a.Kind != b.Kind || a.FinishReason != b.FinishReason || !equalParts(a.Parts, b.Parts) {
 			return fmt.Sprintf("item %d of the core's transcript differs from the facts", r.compared+1)
 		}
 	}
-	return r.shed.contents(r.state, script.items)
+	return r.shed.contents(r.state, script)
+}
+
+// equalParts compares parts. Those of an event are the same in both transcripts.
+func equalParts(a, b []content.Part) bool {
+	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] || reflect.DeepEqual(a, b)
 }
 
 // safely folds an entry. The core panics on an impossible event; here that is a problem to report.
@@ -85,8 +90,8 @@ func (r *replayer) safely(e events.Entry) (problem string) {
 	return ""
 }
 
-// shed drops the content of compared items from the two transcripts, so that the memory of a long journal is that
-// of its shape. What digests of snapshots need of it is in the chunks of its encoder by then.
+// shed drops the content of compared items from the core's transcript, and the items of the facts, so that the memory of
+// a long journal is that of its shape. What digests of snapshots need of it is in the chunks of its encoder by then.
 type shed struct {
 	encoder   snapshot.Encoder
 	rewritten int            // of the state's transcript
@@ -101,7 +106,7 @@ type shed struct {
 const shedAfter = 512
 
 // contents drops what is not needed any more. It returns a problem if the state cannot be encoded.
-func (d *shed) contents(s *loop.State, facts []content.Item) string {
+func (d *shed) contents(s *loop.State, facts *transcript) string {
 	if d.mark == nil {
 		d.mark = new(content.Usage)
 	}
@@ -121,10 +126,10 @@ func (d *shed) contents(s *loop.State, facts []content.Item) string {
 		d.sealed = d.encoder.Sealed()
 	}
 	for ; d.dropped < before; d.dropped++ {
-		a, b := &s.Transcript[d.dropped], &facts[d.dropped]
-		*a = content.Item{ID: a.ID, Kind: a.Kind, FinishReason: a.FinishReason, Usage: d.mark}
-		*b = content.Item{Kind: b.Kind, FinishReason: b.FinishReason}
+		a := &s.Transcript[d.dropped]
+		*a = content.Item{Kind: a.Kind, FinishReason: a.FinishReason, Usage: d.mark}
 	}
+	facts.forget(min(d.dropped, facts.len()-1)) // rules look at the last one
 	return ""
 }
 

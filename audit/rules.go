@@ -16,7 +16,7 @@ import (
 // counts.
 func rulesHeld() rule {
 	var r ruled
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.RunStarted:
 			r.session = ev.Config.Rules
@@ -90,7 +90,7 @@ func (r *ruled) request(ev events.ToolCallRequested) {
 }
 
 // judge reports the rules that forbid the start of the call.
-func (c *ruledCall) judge(f fact) {
+func (c *ruledCall) judge(f *fact) {
 	name := c.request.Call.Name
 	allowed := false
 	for _, rules := range c.session {
@@ -119,7 +119,7 @@ func (c *ruledCall) judge(f fact) {
 }
 
 // judgeByPolicy reports a start that the policy forbids.
-func (c *ruledCall) judgeByPolicy(f fact, p events.Policy) {
+func (c *ruledCall) judgeByPolicy(f *fact, p events.Policy) {
 	name := c.request.Call.Name
 	switch action, _ := p.Ruling(name, c.routing.Queue, c.routing.DeclaredEffects()); {
 	case action == events.RuleDeny:
@@ -130,7 +130,7 @@ func (c *ruledCall) judgeByPolicy(f fact, p events.Policy) {
 }
 
 // judgeGrounds reports what a start names as its grounds, but was not so.
-func (r *ruled) judgeGrounds(f fact, ev events.ToolDispatched) {
+func (r *ruled) judgeGrounds(f *fact, ev events.ToolDispatched) {
 	for _, g := range ev.Because {
 		switch g.By {
 		case events.ByPolicy:
@@ -149,7 +149,7 @@ func (r *ruled) judgeGrounds(f fact, ev events.ToolDispatched) {
 }
 
 // judgeVerifier reports a verifier that the policy forbids.
-func (r *ruled) judgeVerifier(f fact) {
+func (r *ruled) judgeVerifier(f *fact) {
 	action, _ := r.policy.Ruling(loop.VerifierTool, "", content.Once)
 	approved := slices.ContainsFunc(f.ledger.asked, func(a *approval) bool {
 		return a.RequestKind == loop.KindVerifier && a.outcome == events.Approved

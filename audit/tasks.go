@@ -12,7 +12,7 @@ import (
 // back. Notes are recalled and stored once per task.
 func verifiedAsRecorded() rule {
 	var v verifications
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.TaskStarted:
 			if v.open {
@@ -51,7 +51,7 @@ type verifications struct {
 	recalled, stored  bool
 }
 
-func (v *verifications) sendBack(f fact) {
+func (v *verifications) sendBack(f *fact) {
 	switch {
 	case !v.judged || v.passed:
 		f.fail("work is sent back, but no verification failed")
@@ -61,7 +61,7 @@ func (v *verifications) sendBack(f fact) {
 	v.back = true
 }
 
-func (v *verifications) once(f fact, what string, done *bool) {
+func (v *verifications) once(f *fact, what string, done *bool) {
 	switch {
 	case !v.open:
 		f.fail("%s, but no task is open", what)
@@ -71,7 +71,7 @@ func (v *verifications) once(f fact, what string, done *bool) {
 	*done = true
 }
 
-func (v *verifications) verify(f fact, ev events.VerifyStarted) {
+func (v *verifications) verify(f *fact, ev events.VerifyStarted) {
 	v.attempts++
 	switch {
 	case !v.open:
@@ -86,7 +86,7 @@ func (v *verifications) verify(f fact, ev events.VerifyStarted) {
 	v.running, v.judged, v.back = true, false, false
 }
 
-func (v *verifications) verdict(f fact, ev events.VerifyFinished) {
+func (v *verifications) verdict(f *fact, ev events.VerifyFinished) {
 	passes := ev.Status == "passed" || ev.Status == "skipped"
 	switch {
 	case ev.Success != passes:
@@ -101,7 +101,7 @@ func (v *verifications) verdict(f fact, ev events.VerifyFinished) {
 	v.running, v.judged, v.passed = false, true, ev.Success
 }
 
-func (v *verifications) finish(f fact, ev events.TaskFinished) {
+func (v *verifications) finish(f *fact, ev events.TaskFinished) {
 	switch {
 	case !v.open:
 		f.fail("a task finishes that did not start")
@@ -119,7 +119,7 @@ func inputOnce() rule {
 	var queued []content.Item
 	notices := 0
 	formatted, answered := false, false
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.RunStarted:
 			formatted = ev.Config.Output != nil
@@ -157,7 +157,7 @@ func inputOnce() rule {
 }
 
 // take removes the accepted items from the queued ones.
-func take(f fact, queued, accepted []content.Item) []content.Item {
+func take(f *fact, queued, accepted []content.Item) []content.Item {
 	for i, it := range accepted {
 		found := slices.IndexFunc(queued, func(q content.Item) bool {
 			return q.Kind == it.Kind && reflect.DeepEqual(q.Parts, it.Parts)

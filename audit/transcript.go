@@ -19,9 +19,30 @@ func Transcript(entries []events.Entry) []content.Item {
 	return t.items
 }
 
+// len returns how many items the transcript has.
+func (t *transcript) len() int { return t.before + len(t.items) }
+
+// forget drops the items before the nth, but for what a task keeps of them: how many system items there are.
+func (t *transcript) forget(n int) {
+	if n <= t.before {
+		return
+	}
+	drop := t.items[:n-t.before]
+	for _, it := range drop {
+		if it.Kind == content.System {
+			t.systems = append(t.systems, content.Item{Kind: it.Kind, FinishReason: it.FinishReason})
+		}
+	}
+	t.items = slices.Delete(t.items, 0, len(drop)) // in place: the array does not grow
+	t.before = n
+}
+
 // transcript is the conversation as the events produce it.
 type transcript struct {
-	items []content.Item
+	before  int            // how many items were dropped
+	systems []content.Item // of those: the system items, without content
+	items   []content.Item // the others
+
 	round []answer // the calls of the round, in order
 	at    map[content.CallID]int
 	next  int // in round: the first whose answer is not in the transcript
@@ -69,7 +90,7 @@ func (t *transcript) apply(ev any, at content.Time) {
 	case events.SessionDeleted:
 		*t = transcript{rewrites: t.rewrites + 1}
 	case events.TaskStarted:
-		t.replace(slices.DeleteFunc(slices.Clone(t.items), func(it content.Item) bool { return it.Kind != content.System }))
+		t.replace(slices.DeleteFunc(slices.Concat(t.systems, t.items), func(it content.Item) bool { return it.Kind != content.System }))
 	}
 }
 
@@ -102,7 +123,8 @@ func (t *transcript) add(items ...content.Item) {
 }
 
 func (t *transcript) replace(items []content.Item) {
-	t.items, t.pairs, t.rewrites = nil, pairs{}, t.rewrites+1
+	t.before, t.systems, t.items = 0, nil, nil
+	t.pairs, t.rewrites = pairs{}, t.rewrites+1
 	t.add(items...)
 }
 
@@ -168,7 +190,7 @@ func (p *pairs) fail(problem string) {
 
 // pairedCalls: later outcomes of a call are notifications, not results.
 func pairedCalls() rule {
-	return func(f fact) {
+	return func(f *fact) {
 		if _, ok := f.event.(events.ModelCallStarted); !ok {
 			return
 		}
@@ -182,7 +204,7 @@ func pairedCalls() rule {
 }
 
 func runnableTail() rule {
-	return func(f fact) {
+	return func(f *fact) {
 		if _, ok := f.event.(events.ModelCallStarted); !ok {
 			return
 		}
@@ -200,7 +222,7 @@ func runnableTail() rule {
 }
 
 func transcriptIsAFold() rule {
-	return func(f fact) {
+	return func(f *fact) {
 		var want int
 		switch ev := f.event.(type) {
 		case events.ModelCallStarted:
@@ -210,7 +232,7 @@ func transcriptIsAFold() rule {
 		default:
 			return
 		}
-		if got := len(f.transcript.items); got != want {
+		if got := f.transcript.len(); got != want {
 			f.fail("a %T records a transcript of %d items, but the facts add up to %d", f.event, want, got)
 		}
 	}

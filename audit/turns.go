@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"hash/maphash"
 
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
@@ -12,12 +13,12 @@ import (
 // causeOnce: earlier releases remembered only the latest causes of asks, so that an older ID was another command. A
 // journal does not say which release wrote it.
 func causeOnce() rule {
-	return func(f fact) {
+	return func(f *fact) {
 		if f.index > 0 {
 			return
 		}
 		cause := f.entry.Cause
-		switch before, twice := f.checker.causes[cause]; {
+		switch before, twice := f.checker.causes.last(cause); {
 		case cause == "":
 			f.fail("it names no command as its cause")
 		case twice && f.entry.Seq-before > loop.CausesKept:
@@ -28,11 +29,35 @@ func causeOnce() rule {
 	}
 }
 
+// causers are the last entries that causes had, by two hashes of the cause: a journal has as many causes as entries, and
+// whole ones would be most of what is kept of it. That two causes have the same hashes is out of reach, also for who
+// makes them up: the seeds are those of the process.
+type causers struct {
+	seeds   [2]maphash.Seed
+	entries map[[2]uint64]uint64
+}
+
+func newCausers() causers {
+	return causers{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, entries: map[[2]uint64]uint64{}}
+}
+
+func (c *causers) key(cause string) [2]uint64 {
+	return [2]uint64{maphash.String(c.seeds[0], cause), maphash.String(c.seeds[1], cause)}
+}
+
+// last returns the last entry that had a cause.
+func (c *causers) last(cause string) (seq uint64, found bool) {
+	seq, found = c.entries[c.key(cause)]
+	return seq, found
+}
+
+func (c *causers) add(cause string, seq uint64) { c.entries[c.key(cause)] = seq }
+
 // sessionBrackets: only claims come before RunStarted. After SessionClosed, running work may still
 // report.
 func sessionBrackets() rule {
 	opened, closed := false, false
-	return func(f fact) {
+	return func(f *fact) {
 		switch f.event.(type) {
 		case events.DriverClaimed, events.Parked, events.SnapshotTaken, events.CommandSigned, events.SessionDeleted:
 			return
@@ -67,7 +92,7 @@ func turnBrackets() rule {
 	var open, last content.TurnID
 	var before any
 	n := 0
-	return func(f fact) {
+	return func(f *fact) {
 		_, starts := f.event.(events.TurnStarted)
 		_, ends := f.event.(events.TurnFinished)
 		if _, failed := before.(events.RunFailed); failed && !ends {
@@ -127,7 +152,7 @@ func isOpen(turn content.TurnID) string {
 }
 
 // turnOf returns the turn of the event, and whether the event may also come directly after that turn.
-func turnOf(f fact) (turn content.TurnID, after, ok bool) {
+func turnOf(f *fact) (turn content.TurnID, after, ok bool) {
 	switch ev := f.event.(type) {
 	case events.RoundStarted:
 		return ev.Turn, false, true
@@ -170,12 +195,12 @@ func turnOf(f fact) (turn content.TurnID, after, ok bool) {
 // round names the open one.
 func roundNumbers() rule {
 	round, open, sentBack := 0, false, false
-	same := func(f fact, r int) {
+	same := func(f *fact, r int) {
 		if r != round || !open {
 			f.fail("a %T of round %d, but %s", f.event, r, openRound(round, open))
 		}
 	}
-	return func(f fact) {
+	return func(f *fact) {
 		switch ev := f.event.(type) {
 		case events.TurnStarted:
 			round, open, sentBack = 0, false, false

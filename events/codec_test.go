@@ -40,6 +40,21 @@ func TestEqualEntriesHaveEqualBytes(t *testing.T) {
 	}
 }
 
+func TestAnEntryIsExactlyItsBytes(t *testing.T) {
+	t.Parallel()
+	e := sampleEntry(samples()...)
+	payload := mustEncode(t, e)
+	if !e.IsExactly(payload) {
+		t.Error("an entry is not its own bytes")
+	}
+	for n := 0; n < len(payload); n += 100 {
+		other := bytes.Clone(payload)
+		if other[n]++; e.IsExactly(other) || e.IsExactly(payload[:n]) {
+			t.Errorf("an entry is other bytes, changed or cut at %d", n)
+		}
+	}
+}
+
 func TestASmallEntryIsSmall(t *testing.T) {
 	t.Parallel()
 	e := Entry{Version: Version, Session: "s", Seq: 1, Cause: "c", At: sampleTime, Events: []Event{Parked{}}}

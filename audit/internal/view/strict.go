@@ -35,21 +35,24 @@ func Payload(line []byte) (payload, shown []byte, err error) {
 	return payload, nil, err
 }
 
-// Signature returns the signature in a line, which is not part of its payload, or "". head is what AppendHead writes
-// for the line.
-func Signature(line, head []byte) string {
-	if rest, ok := bytes.CutPrefix(line, head); ok {
-		text, signed := bytes.CutPrefix(rest, []byte(markSignature))
-		if end := bytes.IndexByte(text, '"'); signed && end >= 0 {
-			return string(text[:end])
-		}
-	}
+// Signature returns the signature in a line, which is not part of its payload, or "".
+func Signature(line []byte) string {
 	if !bytes.Contains(line, []byte(keySignature)) {
 		return ""
 	}
 	shown, _ := Parse(line) // Difference reports the error
 	text, _ := shown[keySignature].(string)
 	return text
+}
+
+// SignatureAt is Signature for a line that begins with head, as AppendHead writes it. Of another line, it may miss it.
+func SignatureAt(line, head []byte) string {
+	rest, _ := bytes.CutPrefix(line, head)
+	text, _ := bytes.CutPrefix(rest, []byte(markSignature))
+	if end := bytes.IndexByte(text, '"'); end >= 0 && len(text) < len(rest) {
+		return string(text[:end])
+	}
+	return ""
 }
 
 // decode accepts only what an encoder writes: no newlines, no bits after the last byte.

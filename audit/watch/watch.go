@@ -62,17 +62,19 @@ type Config struct {
 	// Keys returns the directory of keys by which signatures are checked. Nil: they are not checked.
 	Keys func() *keys.Directory
 
-	Sessions int   // that have a checker at a time; 0: 512
-	Bytes    int64 // of the entries that these have seen, which their memory follows; 0: 256 MiB
-	Heads    int   // of idle sessions that are remembered, to notice that one was replaced; 0: 100,000
+	Bytes int64 // of the entries that checkers have seen, which their memory follows, and sessionBytes for each; 0: 256 MiB
+	Heads int   // of idle sessions that are remembered, to notice that one was replaced; 0: 100,000
 }
 
 const (
-	defaultSessions = 512
-	defaultBytes    = 256 << 20
-	defaultHeads    = 100_000
-	maxFaults       = 20 // of a session; then it is no longer judged until it is verified again
+	defaultBytes = 256 << 20
+	defaultHeads = 100_000
+	maxFaults    = 20 // of a session; then it is no longer judged until it is verified again
 )
+
+// sessionBytes is what a checker takes for a session of a few entries. So there is no bound on how many sessions have
+// one but that on memory: with another one, as many and one more in turns would each be read again for every entry.
+const sessionBytes = 16 << 10
 
 // Watcher verifies the entries of all sessions.
 type Watcher struct {
@@ -99,9 +101,6 @@ type session struct {
 
 // New returns a watcher.
 func New(cfg Config) *Watcher {
-	if cfg.Sessions <= 0 {
-		cfg.Sessions = defaultSessions
-	}
 	if cfg.Bytes <= 0 {
 		cfg.Bytes = defaultBytes
 	}
@@ -132,7 +131,7 @@ func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 		return alerts, nil
 	}
 	w.open.Put(s.id, s)
-	for w.open.Len() > w.cfg.Sessions || w.bytes > w.cfg.Bytes && w.open.Len() > 1 {
+	for w.bytes > w.cfg.Bytes && w.open.Len() > 1 {
 		alerts = append(alerts, w.evict(ctx)...)
 	}
 	return alerts, nil
@@ -152,7 +151,8 @@ func (w *Watcher) session(ctx context.Context, r journal.Record) (*session, []Al
 	if s, ok := w.open.Get(id); ok {
 		return s, nil, nil
 	}
-	s := &session{id: id, checker: audit.NewChecker()}
+	s := &session{id: id, checker: audit.NewChecker(), bytes: sessionBytes}
+	w.bytes += s.bytes
 	seen, known := w.heads.Get(id)
 	var alerts []Alert
 	if known && r.Seq <= seen.Seq {

@@ -71,6 +71,9 @@ func (c *cell) read(_ context.Context, s content.SessionID) iter.Seq2[journal.Re
 	}
 }
 
+// room is what a few sessions of a few entries take, and not one more.
+func room(sessions int) int64 { return int64(sessions+1)*sessionBytes - 1 }
+
 // add passes records to a watcher and returns the kinds of its alerts.
 func add(t *testing.T, w *Watcher, records ...journal.Record) (kinds []string) {
 	t.Helper()
@@ -105,7 +108,7 @@ func TestIntactSessionsRaiseNoAlert(t *testing.T) {
 	}
 	for _, sessions := range []int{1, 2, 3} {
 		c.reads = 0
-		w := New(Config{Read: c.read, Sessions: sessions, Heads: 1})
+		w := New(Config{Read: c.read, Bytes: room(sessions), Heads: 1})
 		if got := append(add(t, w, c.records...), kindsOf(w.Close(t.Context()))...); got != nil {
 			t.Errorf("with %d checkers: %v", sessions, got)
 		}
@@ -115,15 +118,33 @@ func TestIntactSessionsRaiseNoAlert(t *testing.T) {
 	}
 }
 
+// A session among many is not read again because others had entries in between.
+func TestInterleavedSessionsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	const sessions = 2_000
+	c := newCell(t)
+	w := New(Config{Read: c.read})
+	for n := range 10 {
+		for s := range sessions {
+			if got := add(t, w, c.write(content.SessionID(fmt.Sprint("s", s)), events.Warning{Code: fmt.Sprint(n)})); got != nil {
+				t.Fatal(got)
+			}
+		}
+	}
+	if w.Open() != sessions || c.reads != 0 {
+		t.Errorf("%d sessions have a checker, and %d journals were read again", w.Open(), c.reads)
+	}
+}
+
 func TestTheMemoryOfCheckersIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newCell(t)
-	w := New(Config{Read: c.read, Bytes: 2000})
+	w := New(Config{Read: c.read, Bytes: room(2)})
 	for n := range 20 {
-		if got := add(t, w, c.write(content.SessionID(fmt.Sprint("s", n)), events.Warning{Code: "x", Message: strings.Repeat("x", 600)})); got != nil {
+		if got := add(t, w, c.write(content.SessionID(fmt.Sprint("s", n)), events.Warning{Code: "x", Message: strings.Repeat("x", 6000)})); got != nil {
 			t.Fatal(got)
 		}
-		if w.Open() > 3 || w.bytes > 2000 {
+		if w.Open() > 2 || w.bytes > room(2) {
 			t.Fatalf("after %d sessions: %d are open, with %d bytes", n+1, w.Open(), w.bytes)
 		}
 	}
@@ -173,7 +194,7 @@ func TestASessionThatContinuesIsVerifiedAgain(t *testing.T) {
 	c.write("a")
 	c.write("a", events.Warning{Code: "x"})
 	c.write("b")
-	w := New(Config{Read: c.read, Sessions: 1})
+	w := New(Config{Read: c.read, Bytes: room(1)})
 	if got := add(t, w, c.records...); got != nil {
 		t.Fatal(got)
 	}
@@ -195,7 +216,7 @@ func TestASessionThatContinuesIsVerifiedAgain(t *testing.T) {
 	c.write("a")
 	c.write("a", events.Warning{Code: "x"})
 	c.write("b")
-	w = New(Config{Read: c.read, Sessions: 1})
+	w = New(Config{Read: c.read, Bytes: room(1)})
 	add(t, w, c.records...)
 	c.heads["a"] = c.records[0].Head
 	c.records = append(c.records[:1:1], c.records[2:]...)
@@ -300,7 +321,7 @@ func TestSignaturesAreWatched(t *testing.T) {
 		cell.write("b")
 		c.change(&cell.records[2])
 		for _, sessions := range []int{1, 2} {
-			w := New(Config{Read: cell.read, Keys: directory(t, node), Sessions: sessions})
+			w := New(Config{Read: cell.read, Keys: directory(t, node), Bytes: room(sessions)})
 			kinds := append(add(t, w, cell.records...), kindsOf(w.Close(t.Context()))...)
 			slices.Sort(kinds)
 			if got := slices.Compact(kinds); strings.Join(got, " ") != c.want {

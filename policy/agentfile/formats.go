@@ -12,7 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/policy/permission"
-	"github.com/turnlog/turnlog/tool/mcp"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // formats are the checks that schema.json names as formats. Their errors quote the text,
@@ -86,7 +86,7 @@ func checkFolder(s string) error {
 }
 
 func checkReference(s string) error {
-	if !mcp.IsReference(s) {
+	if !tool.IsReference(s) {
 		return errors.New("write env:NAME or file:PATH, never the secret itself")
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
 )
 
@@ -63,7 +64,7 @@ func (r *reader) secrets(path string, s Server) {
 	const advice = "looks like a secret: write env:NAME or file:PATH instead"
 	for key, values := range map[string]map[string]string{"headers": s.Headers, "env": s.Env} {
 		for name, value := range values {
-			if (namesSecret(name) || isKey(value)) && value != "" && !mcp.IsReference(value) {
+			if (namesSecret(name) || isKey(value)) && value != "" && !tool.IsReference(value) {
 				r.report(path+"."+key+"."+name, advice)
 			}
 		}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/turnlog/turnlog/tool"
 )
 
 // Resolution answers a server's demand for authorization: with a token, with a handler
@@ -132,7 +134,7 @@ func (a *authTransport) send(r *http.Request) (resp *http.Response, bearer strin
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.server.Headers)) {
-		value, err := resolveSecret(a.server.Headers[name], a.getenv)
+		value, err := tool.ResolveReference(a.server.Headers[name], a.getenv)
 		if err != nil {
 			return nil, "", &authError{reason: "header " + name + ": " + err.Error()}
 		}
@@ -172,7 +174,7 @@ func (a *authTransport) bearer(ctx context.Context) (string, error) {
 	if a.server.Token == "" {
 		return "", nil
 	}
-	token, err := resolveSecret(a.server.Token, a.getenv)
+	token, err := tool.ResolveReference(a.server.Token, a.getenv)
 	if err != nil {
 		return "", &authError{reason: "token: " + err.Error()}
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // Server is one server. It has either a Command or a URL.
@@ -84,7 +85,7 @@ func (s Server) Check() error {
 		return fmt.Errorf("server %s: headers and tokens are for URLs; pass secrets to a program in its environment", s.Name)
 	case s.URL != "" && len(s.Env) > 0:
 		return fmt.Errorf("server %s: an environment is for commands", s.Name)
-	case s.Token != "" && !IsReference(s.Token):
+	case s.Token != "" && !tool.IsReference(s.Token):
 		return fmt.Errorf("server %s: token: use a reference, env:NAME or file:PATH", s.Name)
 	}
 	if err := s.checkHeaders(); err != nil {

@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
 
+	"github.com/turnlog/turnlog/internal/toolname"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -158,7 +159,7 @@ func (l *link) compile(offers []*remoteTool, own int) []tool.Tool {
 	for i, o := range offers {
 		names[i] = o.name
 	}
-	names = nameAll(l.cfg.Name, names, own)
+	names = toolname.All("mcp_"+l.cfg.Name+"_", names, own)
 	var tools []tool.Tool
 	room := maxSpecs
 	for i, o := range offers {

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/internal/procgroup"
+	"github.com/turnlog/turnlog/tool"
 )
 
 const (
@@ -85,11 +86,11 @@ func environment(s Server, getenv func(string) string) (env, secrets []string, e
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		value, err := resolveSecret(s.Env[name], getenv)
+		value, err := tool.ResolveReference(s.Env[name], getenv)
 		if err != nil {
 			return nil, nil, fmt.Errorf("environment variable %s: %w", name, err)
 		}
-		if IsReference(s.Env[name]) {
+		if tool.IsReference(s.Env[name]) {
 			secrets = append(secrets, value)
 		}
 		env = append(env, name+"="+value)

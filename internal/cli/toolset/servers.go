@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/mcp"
 )
 
@@ -65,7 +66,7 @@ func (f *serverFlags) parse() ([]mcp.Server, error) {
 
 func setHeader(s *mcp.Server, value string) error {
 	header, reference, ok := strings.Cut(value, "=")
-	if !ok || header == "" || !mcp.IsReference(reference) {
+	if !ok || header == "" || !tool.IsReference(reference) {
 		return errors.New("write the header, = and a reference, env:VARIABLE or file:PATH")
 	}
 	if s.Headers == nil {

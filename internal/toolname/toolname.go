@@ -1,4 +1,5 @@
-package mcp
+// Package toolname makes names for models from the names that others give their tools.
+package toolname
 
 import (
 	"cmp"
@@ -12,12 +13,11 @@ const (
 	digits  = 8  // of the hash that makes names unique
 )
 
-// nameAll returns the names that models see for the tools of a server, in order. It keeps
+// All returns the names that models see for the tools of a server, in order, each with the prefix. It keeps
 // valid names. If two names would be equal, or one is too long, the changed ones end in a
 // hash of the original, so a name does not depend on the order or on other tools. The
 // first own names are the server's tools; the others are ours and give way.
-func nameAll(server string, names []string, own int) []string {
-	prefix := "mcp_" + server + "_"
+func All(prefix string, names []string, own int) []string {
 	out := make([]string, len(names))
 	exact := make(map[string]bool)
 	wanted := make(map[string]int)

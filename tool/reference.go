@@ -1,4 +1,4 @@
-package mcp
+package tool
 
 import (
 	"fmt"
@@ -21,9 +21,9 @@ func IsReference(value string) bool {
 	return strings.HasPrefix(value, refEnv) && value != refEnv || strings.HasPrefix(value, refFile) && value != refFile
 }
 
-// resolveSecret returns what a value refers to, or the value itself. Errors contain the
+// ResolveReference returns what a value refers to, or the value itself. Errors contain the
 // reference, never the secret.
-func resolveSecret(value string, getenv func(string) string) (string, error) {
+func ResolveReference(value string, getenv func(string) string) (string, error) {
 	if name, ok := strings.CutPrefix(value, refEnv); ok {
 		secret := getenv(name)
 		if secret == "" {

@@ -18,6 +18,17 @@ const (
 	Idempotent Effects = "idempotent" // safe to repeat; retried
 )
 
+// ParseEffects parses what a description of a tool says: read_only, idempotent, or none, which an empty text means too.
+func ParseEffects(text string) (Effects, error) {
+	switch e := Effects(text); e {
+	case Once, ReadOnly, Idempotent:
+		return e, nil
+	case "none":
+		return Once, nil
+	}
+	return Once, fmt.Errorf("%q: use read_only, idempotent or none", text)
+}
+
 // Retryable reports whether a lost call may run again.
 func (e Effects) Retryable() bool { return e == ReadOnly || e == Idempotent }
 

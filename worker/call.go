@@ -125,6 +125,8 @@ func (w *Worker) run(ctx context.Context, j *job) ending {
 	switch {
 	case r.Result.Code == codeBegun:
 		return lost(t, "a worker began it before, and its outcome is not known")
+	case r.Result.Code == tool.CodeUnknown:
+		return lost(t, content.Clip(r.Result.Text(), 1000))
 	case question != nil:
 		e := endingOf(t, Asked)
 		e.report.Question = question

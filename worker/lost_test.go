@@ -61,6 +61,23 @@ func TestCallThatMayNotRunTwiceIsReportedLost(t *testing.T) {
 	})
 }
 
+// A tool in another process may not say whether it ran the call.
+func TestCallWithAnUnknownOutcomeIsReportedLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		w := b.start(t, worker.Config{}, named("pay", func(context.Context, tool.Call) (tool.Output, error) {
+			return tool.Output{}, tool.Failure(tool.CodeUnknown, "the connection broke")
+		}))
+		x := b.dispatch(t, "pay")
+		synctest.Wait()
+		if r := b.only(t); !r.Lost || !strings.Contains(r.Reason, "the connection broke") || r.Attempt != 1 || b.queued(t, x) {
+			t.Errorf("report = %+v, queued = %v, want the loss of attempt 1", r, b.queued(t, x))
+		}
+		w.end(t)
+	})
+}
+
 // The call's timeout is shorter than the lease, so it has passed before another worker gets the
 // task.
 func TestCallOfALostWorkerDoesNotTimeOut(t *testing.T) {

@@ -134,14 +134,9 @@ func (m *manifest) complete() error {
 			return m.at("$.timeout", "%q: use a duration such as 30s", m.Timeout)
 		}
 	}
-	switch m.Effects {
-	case "", "none":
-	case "read_only":
-		m.effects = content.ReadOnly
-	case "idempotent":
-		m.effects = content.Idempotent
-	default:
-		return m.at("$.effects", "%q: use read_only, idempotent or none", m.Effects)
+	var err error
+	if m.effects, err = content.ParseEffects(m.Effects); err != nil {
+		return m.at("$.effects", "%w", err)
 	}
 	if m.Input == nil {
 		m.Input = map[string]any{}

@@ -16,7 +16,8 @@
 //	go run ./examples/slack               approvals with the buttons of a Slack message, by a webhook and the gateway
 //	go run ./examples/mcp                 the tools of an MCP server, one of them denied
 //
-// The folder evals has no program, but a suite for "turnlog eval": see docs/evals.md.
+// The folder evals has no program, but a suite for "turnlog eval": see docs/evals.md. The folders http-tool and nats-service
+// have tools in Python, TypeScript and shell: see docs/services.md.
 //
 // An example that fails exits with 1. A test builds and runs all of them, from the root of the
 // repository or in testdata/NAME if that exists, with testdata/NAME.in as input if it exists, and

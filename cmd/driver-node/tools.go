@@ -63,7 +63,7 @@ func (f *ownTools) start(ctx context.Context, getenv func(string) string, log *z
 	return s, nil
 }
 
-func (s *startedTools) close() { s.tools.Servers.Close() }
+func (s *startedTools) close() { s.tools.Close() }
 
 // worker returns what runs the worker beside the node, if there is one.
 func (s *startedTools) worker(cell *jetstream.Cell, log *zap.Logger) (run func(context.Context) error, err error) {

@@ -19,8 +19,9 @@ type flags struct {
 	queue string
 	slots int
 
-	tools  toolset.Flags
-	agents string
+	tools    toolset.Flags
+	services []string
+	agents   string
 
 	timeout time.Duration
 	drain   time.Duration
@@ -37,6 +38,7 @@ func (f *flags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.queue, "queue", "default", "`name` of the queue that it takes calls from; created if it does not exist")
 	fs.IntVar(&f.slots, "slots", 0, "`calls` at a time, besides those of sub-agents; 0: four for each CPU")
 	f.tools.Register(cmd, toolset.DefaultSet)
+	fs.StringArrayVar(&f.services, "nats-service", nil, "`name` of a microservice of NATS whose endpoints are tools; repeatable")
 	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files: offer what they need, their MCP servers, skills, and the agents that they delegate to")
 	_ = cmd.MarkFlagDirname("agents") // the flag exists
 	fs.DurationVar(&f.timeout, "timeout", 2*time.Minute, "`time` limit of calls whose tool sets none")

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/signers"
+	"github.com/turnlog/turnlog/tool/natsservice"
 	"github.com/turnlog/turnlog/worker"
 )
 
@@ -39,11 +40,16 @@ them, programs started by other programs and code for an interpreter, thus every
 approval, too. Verifiers of tasks are scripts and cannot wait for approval, so none passes on a
 worker with such a flag. The flags for paths do not see what an allowed command does to files.
 
-MCP servers are connected in the background. Their tools are offered while they are connected; one
-that is not is logged and retried.`,
+MCP servers, HTTP tools and NATS services are connected in the background. Their tools are offered
+while they are connected; one that is not is logged and retried.
+
+An HTTP tool describes itself at its URL, with a manifest or an OpenAPI document; a NATS service in the
+metadata of its endpoints. The worker sends the calls there, with their idempotency keys, and repeats
+them as far as the declared effects allow. docs/tools.md says what they send and get.`,
 		Example: `  tool-worker --server nats://127.0.0.1:4222 --root /srv/project
   tool-worker --tools fs,shell --root . --allow-write --protect .git --allow-command go --deny-command rm
   tool-worker --mcp 'notes=npx -y @acme/notes' --mcp-env notes=NOTES_KEY --mcp wiki=https://wiki.test/mcp --mcp-token wiki=file:/run/wiki-token
+  tool-worker --tools none --http-tool words=http://127.0.0.1:8000/words --nats-service billing --queue office
   tool-worker --context production --queue gpu --slots 2 --http 127.0.0.1:8080 --log-format json`,
 	}
 	cmd.SetErr(stderr)
@@ -65,7 +71,7 @@ that is not is logged and retried.`,
 		if err != nil {
 			return cli.Usage("%w", err)
 		}
-		defer tools.Servers.Close()
+		defer tools.Close()
 		return run(cmd.Context(), f, rolesFor(agents), tools, log)
 	}
 	return cmd
@@ -94,6 +100,12 @@ func run(ctx context.Context, f flags, roles []admin.Role, tools *toolset.Tools,
 	if err != nil {
 		return err
 	}
+	services, err := natsservice.Open(ctx, natsservice.Config{Conn: cell.Conn, Services: f.services, Reserved: cell.Namespace(), Logger: log})
+	if err != nil {
+		return cli.Usage("--nats-service: %w", err)
+	}
+	defer services.Close()
+	cfg.Tools = append(cfg.Tools, services.Sources()...)
 	registry := ops.NewRegistry()
 	cfg.Queue, cfg.Offers, cfg.Observer = queue, cell.Offers(f.name, f.queue), newMetrics(registry)
 	cfg.Slots, cfg.DefaultTimeout, cfg.DrainTimeout = f.slots, f.timeout, f.drain
@@ -170,7 +182,7 @@ func openQueue(ctx context.Context, cell *cli.Cell, name string) (*jetstream.Que
 func (f flags) logConfig(log *zap.Logger, cell *cli.Cell, server *ops.Server) {
 	log.Info("configuration", append(f.tools.Fields(),
 		zap.String("server", cell.Conn.ConnectedUrlRedacted()), zap.String("namespace", cell.Namespace()),
-		zap.String("name", f.name), zap.String("queue", f.queue), zap.Int("slots", f.slots),
+		zap.Strings("nats_services", f.services), zap.String("name", f.name), zap.String("queue", f.queue), zap.Int("slots", f.slots),
 		zap.Duration("timeout", f.timeout), zap.Duration("drain", f.drain),
 		zap.String("sign_key", cell.Key().ID()), zap.String("keys_root", f.root), zap.String("http", server.Address()), zap.String("version", cli.Version()))...)
 	for _, path := range f.tools.Absent() {

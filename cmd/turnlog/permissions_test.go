@@ -47,6 +47,29 @@ func TestPermissionsAreAServerConfiguration(t *testing.T) {
 	}
 }
 
+func TestPermissionsForMicroservices(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		`"$SRV.INFO.billing"`: {"worker", "--queue", "office", "--nats-service", "billing"},
+		`allow_responses: { max: 10000, expires: "24h0m0s" }`:   {"service", "--nats-service", "billing"},
+		"# connects with --inbox-prefix _INBOX_service_billing": {"--accounts", "worker/office@billing"},
+	} {
+		out := expect(t, cli.CodeOK, append([]string{"permissions"}, args...)...).out.String()
+		if !strings.Contains(out, want) {
+			t.Errorf("%v: no %s in\n%s", args, want, out)
+		}
+		if !strings.HasPrefix(args[0], "--") {
+			out = "authorization { users: [ { user: u, password: p\n" + out + "\n} ] }"
+			if err := embedded.Check(embedded.WithSettings(out)); err != nil {
+				t.Errorf("%v: %v", args, err)
+			}
+		}
+	}
+	expect(t, cli.CodeUsage, "permissions", "service")
+	expect(t, cli.CodeUsage, "permissions", "client", "--nats-service", "billing")
+	expect(t, cli.CodeOK, "permissions", "--accounts", "--jwt", t.TempDir(), "worker/office@billing,other")
+}
+
 func TestPermissionsOfAUserWithANameAllowNoOther(t *testing.T) {
 	t.Parallel()
 	out := expect(t, cli.CodeOK, "permissions", "client", "approver", "--user", "ada").out.String()

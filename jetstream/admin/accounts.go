@@ -82,8 +82,12 @@ func (g Grant) trusted() bool {
 	return slices.ContainsFunc(g.Roles, func(r Role) bool { return r == RoleDriver || r == RoleKeeper || r == RoleProvisioner })
 }
 
-// account returns the name of the account of the users with the same roles. No part contains a slash.
+// account returns the name of the account of the users with the same roles. No part contains a slash. A
+// service is in that of its workers.
 func (g Grant) account(namespace string) string {
+	if slices.Contains(g.Roles, RoleService) {
+		g.Roles = []Role{RoleWorker}
+	}
 	var roles []string
 	for _, r := range Grantable() {
 		if slices.Contains(g.Roles, r) {
@@ -107,14 +111,18 @@ func (g Grant) imports(namespace string, p Permissions) []Import {
 			ofUsers = append(ofUsers, wildcard(row.Subject, "", ""))
 		}
 	}
+	publish, hear := g.local()
 	for _, s := range p.Publish {
+		if slices.Contains(publish, s) {
+			continue
+		}
 		if n := slices.IndexFunc(ofUsers, func(all string) bool { return covers(all, s) }); n >= 0 {
 			s = ofUsers[n]
 		}
 		out = append(out, Import{Subject: s, Many: strings.HasPrefix(s, api.DirectGet) || strings.HasPrefix(s, api.MsgNext)})
 	}
 	for _, s := range p.Subscribe {
-		if s != g.Prefix()+".>" {
+		if s != g.Prefix()+".>" && !slices.Contains(hear, s) {
 			out = append(out, Import{Subject: s, Stream: true})
 		}
 	}

@@ -140,8 +140,11 @@ func (s *signer) user(u User, account *jwt.AccountClaims) Claim {
 	may.Key, may.Role = scopeKey, u.Name
 	may.Template.Pub.Allow.Add(p.Publish...)
 	may.Template.Sub.Allow.Add(p.Subscribe...)
-	if p.Responses {
+	switch {
+	case p.Responses == 1:
 		may.Template.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: 2 * time.Minute} // as allow_responses in a configuration
+	case p.Responses > 1:
+		may.Template.Resp = &jwt.ResponsePermission{MaxMsgs: p.Responses, Expires: MaxCall}
 	}
 	account.SigningKeys.AddScopedSigner(may)
 	c := jwt.NewUserClaims(key)

@@ -5,26 +5,28 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Permissions are the subjects that a user may publish and subscribe to. Responses allows one reply to
+// Permissions are the subjects that a user may publish and subscribe to, and how many replies it may send to
 // each request, on any subject.
 type Permissions struct {
 	Publish   []string
 	Subscribe []string
-	Responses bool
+	Responses int
 }
 
 // Grant names the user that permissions are for.
 type Grant struct {
-	Namespace string // "": DefaultNamespace
-	Roles     []Role // one or more
-	Queue     string // of a worker, which gets permissions for one queue only
-	Inbox     string // prefix of replies to this user, to which no other user may subscribe; "": that of User
+	Namespace string   // "": DefaultNamespace
+	Roles     []Role   // one or more
+	Queue     string   // of a worker, which gets permissions for one queue only
+	Services  []string // microservices that a worker calls, or that a service is
+	Inbox     string   // prefix of replies to this user, to which no other user may subscribe; "": that of User
 
 	// User is the name under which the user sends commands, and no other user of the cell may. Journals
 	// record it as verified. "": none, and the name in a command is a claim.
@@ -42,7 +44,7 @@ func (g Grant) Prefix() string {
 // ErrBadGrant is returned for an invalid grant. Correct it.
 var ErrBadGrant = errors.New("invalid grant")
 
-// Grantable returns the roles that permissions can be granted for.
+// Grantable returns the roles in a cell that permissions can be granted for. RoleService is granted by itself.
 func Grantable() []Role {
 	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner, RoleDoctor, RoleNotary, RoleMessenger}
 }
@@ -58,10 +60,40 @@ func PermissionsOf(g Grant) (Permissions, error) {
 	for _, role := range g.Roles {
 		publish, hear := names{layout.New(ns)}.grant(role, g.Queue, g.User)
 		p.Publish, p.Subscribe = append(p.Publish, publish...), append(p.Subscribe, hear...)
-		p.Responses = p.Responses || role == RoleDriver // to probes of other nodes
+		if role == RoleDriver {
+			p.Responses = 1 // to probes of other nodes
+		}
+	}
+	publish, hear := g.local()
+	p.Publish, p.Subscribe = append(p.Publish, publish...), append(p.Subscribe, hear...)
+	if slices.Contains(g.Roles, RoleService) {
+		p.Responses = maxProgress
 	}
 	p.Publish, p.Subscribe = tidy(p.Publish), tidy(p.Subscribe)
 	return p, nil
+}
+
+// MaxCall is how long a microservice may answer a call.
+const MaxCall = 24 * time.Hour
+
+// maxProgress is how many answers to a call a microservice may send. All but the last are progress.
+const maxProgress = 10_000
+
+// local returns the subjects of microservices, which are between a worker and its services and no part of the cell: a worker asks what
+// they offer and calls them, and a service hears that, whichever of its instances is asked.
+func (g Grant) local() (publish, hear []string) {
+	for _, name := range g.Services {
+		if !slices.Contains(g.Roles, RoleService) {
+			publish = append(publish, "$SRV.INFO."+name, name+".>")
+			continue
+		}
+		publish = append(publish, name+".>") // a list that is empty would allow everything
+		hear = append(hear, name+".>")
+		for _, verb := range []string{"PING", "INFO", "STATS"} {
+			hear = append(hear, "$SRV."+verb, "$SRV."+verb+"."+name, "$SRV."+verb+"."+name+".*")
+		}
+	}
+	return publish, hear
 }
 
 // ofUser ends the subject of what a user with a name sends.
@@ -95,14 +127,18 @@ func (n names) grant(role Role, queue, user string) (publish, hear []string) {
 
 func (g Grant) check() (namespace string, err error) {
 	namespace, err = layout.ParseNamespace(g.Namespace)
-	worker := slices.Contains(g.Roles, RoleWorker)
+	worker, service := slices.Contains(g.Roles, RoleWorker), slices.Contains(g.Roles, RoleService)
 	switch {
 	case err != nil:
 	case len(g.Roles) == 0:
 		err = errors.New("it names no role")
 	case worker && !content.IsToken(g.Queue):
 		err = fmt.Errorf("a worker needs a queue, not %q", g.Queue)
-	case !worker && g.Queue != "":
+	case service && (len(g.Roles) > 1 || g.User != "" || len(g.Services) == 0):
+		err = errors.New("a service has a name that a worker calls it by, and neither another role nor a user")
+	case !worker && !service && len(g.Services) > 0:
+		err = errors.New("only a worker calls services")
+	case !worker && !service && g.Queue != "":
 		err = errors.New("only a worker has a queue")
 	case g.User != "" && !content.IsToken(g.User):
 		err = fmt.Errorf("user %q: use 1 to 128 letters, digits, '-' or '_'", g.User)
@@ -114,8 +150,13 @@ func (g Grant) check() (namespace string, err error) {
 		err = fmt.Errorf("inbox prefix %q: use letters, digits, '-' or '_'", g.Inbox)
 	}
 	for _, r := range g.Roles {
-		if err == nil && !slices.Contains(Grantable(), r) {
+		if err == nil && r != RoleService && !slices.Contains(Grantable(), r) {
 			err = fmt.Errorf("role %q: use %s", r, strings.Trim(fmt.Sprint(Grantable()), "[]"))
+		}
+	}
+	for _, name := range g.Services {
+		if err == nil && (!content.IsToken(name) || strings.HasPrefix(name, "_") || name == namespace) {
+			err = fmt.Errorf("service %q: use 1 to 128 letters, digits, '-' or '_', no '_' in front, and not the deployment's name", name)
 		}
 	}
 	if err != nil {
@@ -283,8 +324,11 @@ func (p Permissions) Conf() string {
 		}
 		b.WriteString("    ]\n  }\n")
 	}
-	if p.Responses {
+	switch {
+	case p.Responses == 1:
 		b.WriteString("  allow_responses: true\n")
+	case p.Responses > 1:
+		fmt.Fprintf(&b, "  allow_responses: { max: %d, expires: \"%s\" }\n", p.Responses, MaxCall)
 	}
 	b.WriteString("}\n")
 	return b.String()

@@ -62,3 +62,45 @@ func TestReadersMayRequestTheirStreams(t *testing.T) {
 		}
 	}
 }
+
+func TestServicesHaveNoPartInTheCell(t *testing.T) {
+	t.Parallel()
+	worker := Grant{Roles: []Role{RoleWorker}, Queue: "office", Services: []string{"billing"}, Inbox: "_INBOX_w"}
+	service := Grant{Roles: []Role{RoleService}, Queue: "office", Services: []string{"billing"}, Inbox: "_INBOX_s"}
+	p, err := PermissionsOf(service)
+	want := Permissions{
+		Publish: []string{"billing.>"},
+		Subscribe: []string{
+			"$SRV.INFO", "$SRV.INFO.billing", "$SRV.INFO.billing.*", "$SRV.PING", "$SRV.PING.billing", "$SRV.PING.billing.*",
+			"$SRV.STATS", "$SRV.STATS.billing", "$SRV.STATS.billing.*", "_INBOX_s.>", "billing.>",
+		},
+		Responses: 10_000,
+	}
+	if diff := cmp.Diff(want, p); err != nil || diff != "" {
+		t.Errorf("permissions of a service: %v (-want +got):\n%s", err, diff)
+	}
+	if p, err = PermissionsOf(worker); err != nil || !slices.Contains(p.Publish, "$SRV.INFO.billing") || !slices.Contains(p.Publish, "billing.>") {
+		t.Errorf("permissions of a worker with a service: %v, %v", p.Publish, err)
+	}
+	accounts, err := Accounts([]User{{"w", worker}, {"s", service}})
+	if err != nil || len(accounts) != 2 || len(accounts[1].Users) != 2 {
+		t.Fatalf("accounts = %+v, %v", accounts, err)
+	}
+	for _, i := range accounts[1].Imports {
+		if strings.Contains(i.Subject, "billing") || strings.HasPrefix(i.Subject, "$SRV") {
+			t.Errorf("the account imports %s from the cell", i.Subject)
+		}
+	}
+	for want, g := range map[string]Grant{
+		"neither another role": {Roles: []Role{RoleService, RoleDriver}, Services: []string{"a"}, Inbox: "i"},
+		"a name that a worker": {Roles: []Role{RoleService}, Inbox: "i"},
+		"only a worker calls":  {Roles: []Role{RoleClient}, Services: []string{"a"}, Inbox: "i"},
+		`service "turnlog"`:    {Roles: []Role{RoleService}, Services: []string{"turnlog"}, Inbox: "i"},
+		`service "_INBOX"`:     {Roles: []Role{RoleWorker}, Queue: "q", Services: []string{"_INBOX"}, Inbox: "i"},
+		`service "a.b"`:        {Roles: []Role{RoleWorker}, Queue: "q", Services: []string{"a.b"}, Inbox: "i"},
+	} {
+		if _, err := PermissionsOf(g); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", g, err, want)
+		}
+	}
+}

@@ -26,6 +26,7 @@ const (
 	RoleDoctor      Role = "doctor"      // examines the cell, and changes nothing
 	RoleNotary      Role = "notary"      // logs the heads of sessions
 	RoleMessenger   Role = "messenger"   // sends webhooks
+	RoleService     Role = "service"     // a microservice that workers call; it has no part in the cell
 )
 
 // SubjectRow describes a subject. Its variable tokens are written like <session>.

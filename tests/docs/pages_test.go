@@ -95,6 +95,11 @@ var pages = map[string]page{
 		servers: 1,
 		before:  []string{"driver-node &", `turnlog run --session plan-7 "What is here?"`},
 	},
+	"docs/services.md": {
+		servers: 1,
+		before:  []string{"turnlog provision"},
+		skip:    map[string]string{"python3 examples/http-tool/words.py 8000 &": "needs Python; tests/clients runs it"},
+	},
 	"docs/time-travel.md": {
 		servers: 1,
 		before:  []string{"driver-node &", "tool-worker &", `turnlog run --session plan-7 "What is here?"`},

@@ -50,7 +50,7 @@ func TestAgentsAddTheirSkillsAndDelegates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(started.Servers.Close)
+	t.Cleanup(started.Close)
 	sources, err := started.Sources(output.NewMemory(0), nil, func(d *agentfile.Definition) (tool.Tool, error) {
 		return tool.Func(agentfile.ToolOf(d.Name), d.Purpose(), func(context.Context, struct{}) (string, error) { return "", nil })
 	})

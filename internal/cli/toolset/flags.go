@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/internal/egress"
 	"github.com/turnlog/turnlog/internal/sandbox"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/tool/httptool"
 	"github.com/turnlog/turnlog/tool/mcp"
 )
 
@@ -30,12 +31,14 @@ type Flags struct {
 	outputLimit  int
 	policy       policyFlags
 	servers      serverFlags
+	http         httpFlags
 
 	// Set by Start.
 	absent      []string // paths of --protect and --read-only that do not exist
 	noSandbox   string   // why --sandbox auto chose none
 	permissions tool.Permissions
 	mcp         []mcp.Server
+	remote      []httptool.Service
 }
 
 // Register adds the flags to a command. The sets are those that it has unless --tools names others.
@@ -56,6 +59,7 @@ func (f *Flags) Register(cmd *cobra.Command, sets ...string) {
 	fs.StringArrayVar(&f.manifests, "tool-manifest", nil, "manifest `file` that turns an executable into a tool, or a folder of manifests; repeatable")
 	fs.IntVar(&f.outputLimit, "output-limit", 0, "`bytes` of output in a result; longer output is stored and read in pieces with output_read; 0: cut it at 1 MiB")
 	f.servers.register(fs)
+	f.http.register(fs)
 	f.policy.register(fs)
 	about(fs, "fs", "read-before-write")
 	about(fs, "fetch", "fetch-allow", "fetch-method", "fetch-private")
@@ -136,7 +140,9 @@ const (
 )
 
 // Any reports whether the flags name any tools.
-func (f *Flags) Any() bool { return len(f.Sets())+len(f.manifests)+len(f.servers.servers) > 0 }
+func (f *Flags) Any() bool {
+	return len(f.Sets())+len(f.manifests)+len(f.servers.servers)+len(f.http.services) > 0
+}
 
 // RunsCommands reports whether there are tools that run commands, or are commands, after Start.
 func (f *Flags) RunsCommands() bool {
@@ -218,7 +224,7 @@ func (f *Flags) Absent() []string { return f.absent }
 func (f *Flags) Fields() []zap.Field {
 	return []zap.Field{
 		zap.Strings("tools", f.Sets()), zap.String("root", f.Root), zap.Bool("allow_write", f.AllowWrite),
-		zap.Strings("tool_policy", f.policy.given()), zap.String("sandbox", f.Sandbox()), zap.Strings("mcp", f.Servers()),
+		zap.Strings("tool_policy", f.policy.given()), zap.String("sandbox", f.Sandbox()), zap.Strings("mcp", f.Servers()), zap.Strings("http_tools", f.httpTools()),
 	}
 }
 
@@ -226,6 +232,15 @@ func (f *Flags) Fields() []zap.Field {
 func (f *Flags) Servers() []string {
 	var out []string
 	for _, s := range f.mcp {
+		out = append(out, s.Name+"="+s.Address())
+	}
+	return out
+}
+
+// httpTools lists the HTTP tools of the flags as NAME=ADDRESS.
+func (f *Flags) httpTools() []string {
+	var out []string
+	for _, s := range f.remote {
 		out = append(out, s.Name+"="+s.Address())
 	}
 	return out

@@ -43,7 +43,7 @@ func tools(t *testing.T, f *Flags, args ...string) map[string]tool.Tool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(started.Servers.Close)
+	t.Cleanup(started.Close)
 	sources, err := started.Sources(output.NewMemory(0), nil, nil)
 	if err != nil {
 		t.Fatal(err)

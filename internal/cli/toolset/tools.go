@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/exec"
+	"github.com/turnlog/turnlog/tool/httptool"
 	"github.com/turnlog/turnlog/tool/mcp"
 	"github.com/turnlog/turnlog/tool/output"
 	"github.com/turnlog/turnlog/worker"
@@ -45,15 +46,16 @@ type Agents struct{ All, Delegates []*agentfile.Definition }
 
 // Tools are the open tools of a worker.
 type Tools struct {
-	Servers *mcp.Manager // the caller closes it
+	servers *mcp.Manager
+	http    *httptool.Manager
 
 	flags   *Flags
 	agents  Agents
 	sources []tool.Source
 }
 
-// Start opens the tools of the flags and starts to connect to the MCP servers of the flags
-// and the agents. version is sent to the servers. Its errors are usage errors.
+// Start opens the tools of the flags, and starts to connect to the MCP servers of the flags
+// and the agents and to the HTTP tools. version is sent to them. The caller closes the tools. Its errors are usage errors.
 func (f *Flags) Start(ctx context.Context, agents Agents, version string, getenv func(string) string, log *zap.Logger) (*Tools, error) {
 	servers, err := agentfile.Servers(agents.All...)
 	if err != nil {
@@ -71,11 +73,30 @@ func (f *Flags) Start(ctx context.Context, agents Agents, version string, getenv
 	if err := cfg.Check(); err != nil {
 		return nil, fmt.Errorf("--mcp: %w", err)
 	}
+	remote := httptool.Config{Getenv: getenv, Version: version, Logger: log}
+	if remote.Services, remote.Private, err = f.http.parse(); err != nil {
+		return nil, err
+	}
+	if err := remote.Check(); err != nil {
+		return nil, fmt.Errorf("--http-tool: %w", err)
+	}
+	f.remote = remote.Services
 	m, err := mcp.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &Tools{Servers: m, flags: f, agents: agents, sources: sources}, nil
+	h, err := httptool.Open(ctx, remote)
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	return &Tools{servers: m, http: h, flags: f, agents: agents, sources: sources}, nil
+}
+
+// Close ends the connections to servers.
+func (t *Tools) Close() {
+	t.servers.Close()
+	t.http.Close()
 }
 
 // open opens the tools of the flags, as one source per set.
@@ -186,7 +207,7 @@ func (f *Flags) addManifests(ctx context.Context, sources []tool.Source) ([]tool
 func (t *Tools) Sources(
 	store output.Store, refuse func(context.Context, content.SessionID) error, delegation func(*agentfile.Definition) (tool.Tool, error),
 ) ([]tool.Source, error) {
-	sources := slices.Concat(t.sources, t.Servers.Sources())
+	sources := slices.Concat(t.sources, t.servers.Sources(), t.http.Sources())
 	skills, err := agentfile.Skills(t.flags.Root, t.agents.All...)
 	if err != nil {
 		return nil, err
@@ -268,12 +289,30 @@ func (t *Tools) Worker(
 // taking the slots of those.
 const maxWaiters = 256
 
-// Missing waits for the servers and returns an error for each that is unavailable.
-func Missing(ctx context.Context, m *mcp.Manager) []error {
+// Remote reports whether some of the tools are elsewhere, on MCP servers or as HTTP tools.
+func (t *Tools) Remote() bool { return len(t.servers.Sources())+len(t.http.Sources()) > 0 }
+
+// Slow waits for the MCP servers and returns those that did not answer when ctx ended.
+func (t *Tools) Slow(ctx context.Context) (names []string) {
+	for _, s := range t.servers.Settle(ctx) {
+		if s.State == mcp.Connecting {
+			names = append(names, s.Server)
+		}
+	}
+	return names
+}
+
+// Missing waits for what is elsewhere and returns an error for each server that is unavailable.
+func (t *Tools) Missing(ctx context.Context) []error {
 	var out []error
-	for _, s := range m.Settle(ctx) {
+	for _, s := range t.servers.Settle(ctx) {
 		if s.State != mcp.Ready && ctx.Err() == nil {
 			out = append(out, fmt.Errorf("MCP server %s is not available, nor are its tools: %w", s.Server, s.Err))
+		}
+	}
+	for _, err := range t.http.Missing(ctx) {
+		if ctx.Err() == nil {
+			out = append(out, err)
 		}
 	}
 	return out

@@ -63,7 +63,7 @@ func program(t *testing.T, f *Flags) *cobra.Command {
 		if err != nil {
 			return cli.Usage("%w", err)
 		}
-		started.Servers.Close()
+		started.Close()
 		return nil
 	}}
 	f.Register(work, DefaultSet)

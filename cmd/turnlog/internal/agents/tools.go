@@ -129,8 +129,8 @@ func (l *lister) local(ctx context.Context) error {
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
-	defer tools.Servers.Close()
-	if err := l.app.AwaitServers(ctx, tools.Servers); err != nil {
+	defer tools.Close()
+	if err := l.app.AwaitServers(ctx, tools); err != nil {
 		return err
 	}
 	sources, err := tools.Sources(output.NewMemory(0), nil, listedOnly)

@@ -18,7 +18,6 @@ import (
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
-	"github.com/turnlog/turnlog/tool/mcp"
 )
 
 // App is the process as commands see it.
@@ -95,21 +94,19 @@ func Failed(code int, format string, args ...any) error {
 	return &cli.ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// AwaitServers waits for the MCP servers and reports which are missing: nothing else
+// AwaitServers waits for MCP servers and HTTP tools and reports which are missing: nothing else
 // depends on them. It returns an error only if a signal comes.
-func (a *App) AwaitServers(ctx context.Context, servers *mcp.Manager) error {
-	if len(servers.Sources()) == 0 {
+func (a *App) AwaitServers(ctx context.Context, tools *toolset.Tools) error {
+	if !tools.Remote() {
 		return nil
 	}
 	return a.Interruptible(ctx, func(ctx context.Context) error {
 		soon, cancel := context.WithTimeout(ctx, a.Patience.Servers)
 		defer cancel()
-		for _, s := range servers.Settle(soon) {
-			if s.State == mcp.Connecting {
-				a.Hint("waiting for MCP server %s", s.Server)
-			}
+		for _, name := range tools.Slow(soon) {
+			a.Hint("waiting for MCP server %s", name)
 		}
-		for _, err := range toolset.Missing(ctx, servers) {
+		for _, err := range tools.Missing(ctx) {
 			a.Complain(err)
 		}
 		return context.Cause(ctx)

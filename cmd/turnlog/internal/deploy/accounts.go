@@ -11,7 +11,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// usersOf returns users that are written as roles, a queue and a name: worker+client/gpu:ada. Without a
+// usersOf returns users that are written as roles, a queue, the microservices of a worker, and a name: worker+client/gpu@words:ada.
+// Each microservice is a user of its own, in the account of the worker. Without a
 // name, the user is called like its roles, and sends commands without one. Without words, there is a user
 // for each role, and a worker of the default queue.
 func usersOf(namespace string, words []string) []admin.User {
@@ -19,9 +20,10 @@ func usersOf(namespace string, words []string) []admin.User {
 		words = grantable()
 		words[slices.Index(words, string(admin.RoleWorker))] += "/" + DefaultQueue
 	}
-	users := make([]admin.User, len(words))
-	for i, word := range words {
+	var users []admin.User
+	for _, word := range words {
 		word, name, named := strings.Cut(word, ":")
+		word, services, calls := strings.Cut(word, "@")
 		roles, queue, _ := strings.Cut(word, "/")
 		u := admin.User{Name: name, Grant: admin.Grant{Namespace: namespace, Queue: queue, User: name}}
 		if !named {
@@ -31,7 +33,14 @@ func usersOf(namespace string, words []string) []admin.User {
 		for role := range strings.SplitSeq(roles, "+") {
 			u.Roles = append(u.Roles, admin.Role(role))
 		}
-		users[i] = u
+		if calls {
+			u.Services = strings.Split(services, ",")
+		}
+		users = append(users, u)
+		for _, s := range u.Services {
+			own := admin.Grant{Namespace: namespace, Roles: []admin.Role{admin.RoleService}, Queue: queue, Services: []string{s}, Inbox: "_INBOX_service_" + s}
+			users = append(users, admin.User{Name: "service_" + s, Grant: own})
+		}
 	}
 	return users
 }
@@ -59,8 +68,8 @@ func passwordsDiffer(accounts []admin.Account) error {
 // printAccounts prints the accounts of users as a configuration of nats-server, with their passwords in
 // variables, or as JWTs with keys in a directory.
 func printAccounts(output app.Output, g admin.Grant, words []string, keys keyring) error {
-	if g.Queue != "" || g.Inbox != "" || g.User != "" {
-		return cli.Usage("--accounts: write the queue of a worker as worker/QUEUE, a user's name as client:ada; every user has an inbox prefix of its own")
+	if g.Queue != "" || g.Inbox != "" || g.User != "" || len(g.Services) > 0 {
+		return cli.Usage("--accounts: write the queue of a worker as worker/QUEUE, with its services as worker/QUEUE@SERVICE, a user's name as client:ada; every user has an inbox prefix of its own")
 	}
 	accounts, err := admin.Accounts(usersOf(g.Namespace, words))
 	if err != nil {
@@ -94,6 +103,7 @@ type userReport struct {
 	Name        string       `json:"name"`
 	Roles       []admin.Role `json:"roles"`
 	Queue       string       `json:"queue,omitempty"`
+	Services    []string     `json:"nats_services,omitempty"`
 	InboxPrefix string       `json:"inbox_prefix"`
 	Password    string       `json:"password_variable,omitempty"`
 	Creds       string       `json:"creds,omitempty"`
@@ -104,7 +114,7 @@ func accountsReport(accounts []admin.Account) (out []accountReport) {
 	for _, a := range accounts {
 		r := accountReport{Account: a.Name}
 		for _, u := range a.Users {
-			r.Users = append(r.Users, userReport{Name: u.Name, Roles: u.Roles, Queue: u.Queue, InboxPrefix: u.Prefix(), Password: passwordOf(u)})
+			r.Users = append(r.Users, userReport{Name: u.Name, Roles: u.Roles, Queue: u.Queue, Services: u.Services, InboxPrefix: u.Prefix(), Password: passwordOf(u)})
 		}
 		out = append(out, r)
 	}

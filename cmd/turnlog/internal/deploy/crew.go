@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/nats-io/nats.go"
@@ -105,7 +106,7 @@ func (c *crew) greet(w io.Writer, at string) {
 			at += " --namespace " + user.Namespace
 		}
 		for _, r := range user.Roles {
-			_, _ = fmt.Fprintf(table, "  %s\t%s\n", r, program(r, at, user.Queue))
+			_, _ = fmt.Fprintf(table, "  %s\t%s\n", r, program(r, at, user.Grant))
 		}
 	}
 	_ = table.Flush()
@@ -113,12 +114,18 @@ func (c *crew) greet(w io.Writer, at string) {
 }
 
 // program returns a command of a role that connects with the flags at.
-func program(r admin.Role, at, queue string) string {
+func program(r admin.Role, at string, g admin.Grant) string {
 	switch r {
 	case admin.RoleDriver:
 		return "driver-node" + at
 	case admin.RoleWorker:
-		return "tool-worker" + at + " --queue " + queue + " --provision=false"
+		words := []string{"tool-worker" + at, "--queue", g.Queue, "--provision=false"}
+		for _, s := range g.Services {
+			words = append(words, "--nats-service", s)
+		}
+		return strings.Join(words, " ")
+	case admin.RoleService:
+		return "nats" + at + " micro serve " + g.Services[0] + "  # or a program of yours that is the service"
 	case admin.RoleClient:
 		return "turnlog run" + at + ` "What is in this directory?"`
 	case admin.RoleApprover:

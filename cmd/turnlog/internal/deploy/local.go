@@ -87,7 +87,7 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
-	defer tools.Servers.Close()
+	defer tools.Close()
 	srv, stop, err := l.start(ctx, l.log)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 		return err
 	}
 	d.Cell = d.Sealing(l.ring)
-	if err := l.app.AwaitServers(ctx, tools.Servers); err != nil {
+	if err := l.app.AwaitServers(ctx, tools); err != nil {
 		return err
 	}
 	if note := l.tools.SandboxNote(); note != "" {

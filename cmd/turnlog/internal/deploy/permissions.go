@@ -40,6 +40,8 @@ Roles:
   doctor       examines the deployment and changes nothing: turnlog doctor
   notary       logs the heads of sessions: turnlog notary
   messenger    sends webhooks: turnlog webhooks
+  service      is a microservice of NATS that tool-worker --nats-service calls; it has no part in the
+               deployment
 
 A user with several roles names all of them. A worker that offers sub-agents is a client and an
 approver, too.
@@ -54,7 +56,8 @@ name is _USER_ and the name.
 In one NATS account, permissions prevent mistakes, not attacks. With --accounts, the command prints a
 configuration of nats-server that holds against hostile users: an account for the cell and one for
 each combination of roles. Its arguments are users: one or more roles, the queue of a worker, and a
-name: client, worker/gpu, client+approver:ada. Their passwords are in environment variables of the
+name: client, worker/gpu, client+approver:ada. A worker that calls microservices names them, as in
+worker/office@billing, and each is a user in the account of that worker. Their passwords are in environment variables of the
 server, which the output names. Without arguments, there is a user for each role, and a worker of the
 queue "default".
 
@@ -73,17 +76,19 @@ func Permissions(a *app.App) *cobra.Command {
 		Example: `  turnlog permissions client
   turnlog permissions client approver --user ada
   turnlog permissions worker --queue gpu > worker-gpu.conf
+  turnlog permissions worker --queue office --nats-service billing
   turnlog permissions worker client approver --queue default --inbox-prefix _INBOX_crew
   turnlog permissions driver --namespace team-a -o json | jq .permissions
   turnlog permissions --accounts > accounts.conf
   turnlog permissions --accounts driver provisioner client:ada client+approver:bob worker/default
   turnlog permissions --accounts --jwt ./keys > operator.conf`,
-		ValidArgs: grantable(),
+		ValidArgs: append(grantable(), string(admin.RoleService)),
 	}
 	var g granting
 	fs := cmd.Flags()
 	fs.StringVar(&g.Namespace, "namespace", "", "`name` of the deployment on its server, default "+jetstream.DefaultNamespace+" [TURNLOG_NAMESPACE]")
 	fs.StringVar(&g.Queue, "queue", "", "`name` of the queue of a worker")
+	fs.StringArrayVar(&g.Services, "nats-service", nil, "`name` of a microservice that a worker calls, or that a service is; repeatable")
 	fs.StringVar(&g.User, "user", "", "`name` under which the user sends commands, and no other user may")
 	fs.StringVar(&g.Inbox, "inbox-prefix", "", "`text` that the subjects of replies to the user begin with; default: _USER_ and the name, or _INBOX_ and the role")
 	fs.BoolVar(&g.accounts, "accounts", false, "print NATS accounts, one for each combination of roles")
@@ -117,7 +122,7 @@ func (g *granting) print(roles []string) error {
 		return cli.Usage("argument ROLE is missing: use %s, or --accounts", strings.Join(grantable(), ", "))
 	}
 	for _, name := range roles {
-		if !slices.Contains(grantable(), name) {
+		if name != string(admin.RoleService) && !slices.Contains(grantable(), name) {
 			return cli.Usage("role %q is unknown: use %s", name, strings.Join(grantable(), ", "))
 		}
 		if r := admin.Role(name); !slices.Contains(g.Roles, r) {
@@ -127,8 +132,14 @@ func (g *granting) print(roles []string) error {
 	if slices.Contains(g.Roles, admin.RoleWorker) && g.Queue == "" {
 		return cli.Usage("a worker needs a --queue: its permissions are for one")
 	}
+	if slices.Contains(g.Roles, admin.RoleService) && len(g.Services) == 0 {
+		return cli.Usage("a service needs a --nats-service: its name, by which workers call it")
+	}
 	if g.Inbox == "" && g.User == "" {
 		g.Inbox = "_INBOX_" + joined(g.Roles, "_")
+		if slices.Contains(g.Roles, admin.RoleService) {
+			g.Inbox += "_" + strings.Join(g.Services, "_")
+		}
 		if g.Queue != "" {
 			g.Inbox += "_" + g.Queue
 		}
@@ -139,6 +150,9 @@ func (g *granting) print(roles []string) error {
 	}
 	return g.output.Print(permissionsReport(g.Grant, p), func(w io.Writer) error {
 		who := strings.TrimPrefix(g.User+", ", ", ") + strings.Replace(joined(g.Roles, ", "), "worker", "worker of the queue "+g.Queue, 1)
+		if len(g.Services) > 0 {
+			who += ", for the NATS service " + strings.Join(g.Services, ", ")
+		}
 		_, err := fmt.Fprintf(w, "# A user of the deployment %s: %s. Its programs connect with\n# --inbox-prefix %s.\n%s", g.Namespace, who, g.Prefix(), p.Conf())
 		return err
 	})
@@ -161,14 +175,22 @@ func permissionsReport(g admin.Grant, p admin.Permissions) any {
 	type permissions struct {
 		Publish   list `json:"publish"`
 		Subscribe list `json:"subscribe"`
-		Responses bool `json:"allow_responses,omitempty"`
+		Responses any  `json:"allow_responses,omitempty"`
+	}
+	may := permissions{Publish: list{p.Publish}, Subscribe: list{p.Subscribe}}
+	switch {
+	case p.Responses == 1:
+		may.Responses = true
+	case p.Responses > 1:
+		may.Responses = map[string]any{"max": p.Responses, "expires": admin.MaxCall.String()}
 	}
 	return struct {
 		Namespace   string       `json:"namespace"`
 		Roles       []admin.Role `json:"roles"`
 		Queue       string       `json:"queue,omitempty"`
+		Services    []string     `json:"nats_services,omitempty"`
 		User        string       `json:"user,omitempty"`
 		InboxPrefix string       `json:"inbox_prefix"`
 		Permissions permissions  `json:"permissions"`
-	}{g.Namespace, g.Roles, g.Queue, g.User, g.Prefix(), permissions{list{p.Publish}, list{p.Subscribe}, p.Responses}}
+	}{g.Namespace, g.Roles, g.Queue, g.Services, g.User, g.Prefix(), may}
 }

@@ -117,8 +117,8 @@ func (f *replayFlags) run(ctx context.Context, r *app.Remote, records iter.Seq2[
 	if err != nil {
 		return nil, cli.Usage("%w", err)
 	}
-	defer tools.Servers.Close()
-	if err := f.app.AwaitServers(ctx, tools.Servers); err != nil {
+	defer tools.Close()
+	if err := f.app.AwaitServers(ctx, tools); err != nil {
 		return nil, err
 	}
 	if f.cfg.Tools, err = tools.Sources(nil, nil, nil); err != nil {

@@ -204,7 +204,7 @@ func (f *evalFlags) evaluate(ctx context.Context, suite *eval.Suite) (report *ev
 	if err != nil {
 		return nil, cli.Usage("%w", err)
 	}
-	defer tools.Servers.Close()
+	defer tools.Close()
 	if f.cfg.Replay.Tools, err = tools.Sources(nil, nil, nil); err != nil { // for their descriptions
 		return nil, cli.Usage("%w", err)
 	}

@@ -1,0 +1,154 @@
+package natsservice
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"go.uber.org/zap"
+	"golang.org/x/mod/semver"
+
+	"github.com/turnlog/turnlog/internal/schema"
+	"github.com/turnlog/turnlog/internal/toolname"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// offer is what a service offers.
+type offer struct {
+	info  micro.Info // of the instance that counts
+	tools []tool.Tool
+}
+
+// The limits of what services say about themselves.
+const (
+	firstAnswer  = 5 * time.Second
+	nextAnswers  = 200 * time.Millisecond // since the last one
+	maxInstances = 1000
+	maxSpecs     = 256 << 10 // bytes of all descriptions and schemas
+)
+
+var errNobody = errors.New("no instance of it answers")
+
+// Subject returns the subject on which instances of a service say what they offer.
+func Subject(name string) string { return micro.APIPrefix + "." + micro.InfoVerb.String() + "." + name }
+
+// ask asks all instances of the service what they offer.
+func (s *service) ask(ctx context.Context, last offer) (offer, error) {
+	answers, err := s.answers(ctx)
+	if err != nil {
+		return offer{}, err
+	}
+	slices.SortFunc(answers, func(a, b micro.Info) int { // the newest version first, then always the same instance
+		return cmp.Or(semver.Compare("v"+b.Version, "v"+a.Version), strings.Compare(a.ID, b.ID))
+	})
+	if now := answers[0]; !reflect.DeepEqual(now.Endpoints, last.info.Endpoints) || last.tools == nil {
+		return offer{info: now, tools: s.compile(now.Endpoints)}, nil
+	}
+	return last, nil
+}
+
+// answers returns what the instances of the service answer.
+func (s *service) answers(ctx context.Context) ([]micro.Info, error) {
+	inbox, err := s.all.Conn.SubscribeSync(s.all.Conn.NewInbox())
+	if err != nil {
+		return nil, fmt.Errorf("ask for it: %w", err)
+	}
+	defer func() { _ = inbox.Unsubscribe() }() // also fails if the connection ended
+	if err := s.all.Conn.PublishRequest(Subject(s.name), inbox.Subject, nil); err != nil {
+		return nil, fmt.Errorf("ask for it: %w", err)
+	}
+	var out []micro.Info
+	for wait := firstAnswer; len(out) < maxInstances; wait = nextAnswers {
+		m, err := next(ctx, inbox, wait)
+		switch {
+		case errors.Is(err, nats.ErrNoResponders):
+			return nil, errNobody
+		case errors.Is(err, context.DeadlineExceeded) && len(out) > 0:
+			return out, nil
+		case errors.Is(err, context.DeadlineExceeded):
+			return nil, errNobody
+		case err != nil:
+			return nil, fmt.Errorf("ask for it: %w", err)
+		}
+		var i micro.Info
+		if schema.CheckJSON(m.Data) == nil && json.Unmarshal(m.Data, &i) == nil && i.Name == s.name {
+			out = append(out, i)
+		}
+	}
+	return out, nil
+}
+
+func next(ctx context.Context, inbox *nats.Subscription, wait time.Duration) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return inbox.NextMsgWithContext(ctx) //nolint:wrapcheck // its callers wrap it
+}
+
+// The metadata of an endpoint, which are those of a tool.Description.
+const (
+	metaInput       = "input" // without it, an endpoint is no tool
+	metaDescription = "description"
+	metaOutput      = "output_schema"
+	metaEffects     = "effects"
+	metaExclusive   = "exclusive"
+	metaTimeout     = "timeout"
+)
+
+// compile turns endpoints into tools. It omits those that cannot be used.
+func (s *service) compile(endpoints []micro.EndpointInfo) []tool.Tool {
+	endpoints = slices.DeleteFunc(slices.Clone(endpoints), func(e micro.EndpointInfo) bool { return e.Metadata[metaInput] == "" })
+	names := make([]string, len(endpoints))
+	for i, e := range endpoints {
+		names[i] = e.Name
+	}
+	tools, room := []tool.Tool{}, maxSpecs
+	for i, name := range toolname.All(s.name+"_", names, len(names)) {
+		t, size, err := s.tool(name, endpoints[i])
+		if err == nil && size > room {
+			err = fmt.Errorf("its %d bytes of description exceed the limit", size)
+		}
+		if err == nil && slices.ContainsFunc(tools, func(x tool.Tool) bool { return x.Spec().Name == name }) {
+			err = errors.New("another endpoint has its name")
+		}
+		if err != nil {
+			s.log.Warn("endpoint of a NATS service omitted", zap.String("endpoint", names[i]), zap.Error(err))
+			continue
+		}
+		room -= size
+		tools = append(tools, t)
+	}
+	slices.SortFunc(tools, func(a, b tool.Tool) int { return strings.Compare(a.Spec().Name, b.Spec().Name) })
+	return tools
+}
+
+// tool returns the tool of an endpoint, and the size of its description.
+func (s *service) tool(name string, e micro.EndpointInfo) (t tool.Tool, size int, err error) {
+	if !strings.HasPrefix(e.Subject, s.name+".") || strings.ContainsAny(e.Subject, "*> \t") || e.Subject == s.cancelSubject() {
+		return nil, 0, fmt.Errorf("its subject %q does not begin with %q", e.Subject, s.name+".")
+	}
+	d := tool.Description{
+		Description: e.Metadata[metaDescription], Input: json.RawMessage(e.Metadata[metaInput]), OutputSchema: json.RawMessage(e.Metadata[metaOutput]),
+		Effects: e.Metadata[metaEffects], Timeout: e.Metadata[metaTimeout],
+	}
+	if text := e.Metadata[metaExclusive]; text != "" {
+		if d.Exclusive, err = strconv.ParseBool(text); err != nil {
+			return nil, 0, fmt.Errorf("exclusive: %q: use true or false", text)
+		}
+	}
+	x := &endpoint{service: s, subject: e.Subject}
+	if x.spec, err = d.Spec(name, s.all.Timeout); err != nil {
+		return nil, 0, err
+	}
+	size = len(name) + len(d.Description) + len(d.Input) + len(d.OutputSchema)
+	t, err = tool.Compile(x)
+	return t, size, err
+}

@@ -1,0 +1,130 @@
+package natsservice
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/tracing"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// progressHeader marks an answer that is progress. Its value is the share of the work that is done, if it is a number.
+const progressHeader = "Turnlog-Progress"
+
+// endpoint is a tool. It outlives the service's offers.
+type endpoint struct {
+	service *service
+	subject string
+	spec    tool.Spec
+}
+
+func (s *service) cancelSubject() string { return s.name + ".cancel" }
+
+// Spec returns the tool's spec.
+func (e *endpoint) Spec() tool.Spec { return e.spec }
+
+// Call sends the request, and sends it again as far as the tool's effects allow.
+func (e *endpoint) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
+	if c.Progress == nil {
+		c.Progress = func(string, float64) {}
+	}
+	out, err := tool.Attempt(ctx, e.spec.Effects, func(ctx context.Context) (tool.Output, error) { return e.send(ctx, c) })
+	if f, ok := errors.AsType[*tool.Error](err); ok && f.Code == tool.CodeUnavailable {
+		e.service.watch.Hurry() // it may be gone
+	}
+	return out, err
+}
+
+// send sends one request and waits for its outcome.
+func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
+	nc := e.service.all.Conn
+	if most := nc.MaxPayload(); int64(len(c.Input)) > most {
+		return tool.Output{}, tool.Failure(tool.CodeInvalidArguments, "%d bytes, and the server takes at most %d: pass the name of a file instead", len(c.Input), most)
+	}
+	inbox, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		return tool.Output{}, e.interrupted(false, err)
+	}
+	defer func() { _ = inbox.Unsubscribe() }() // also fails if the connection ended
+	m := nats.NewMsg(e.subject)
+	m.Reply, m.Data = inbox.Subject, c.Input
+	m.Header.Set(tool.HeaderKey, c.IdempotencyKey)
+	m.Header.Set(tool.HeaderSession, string(c.Session))
+	m.Header.Set(tool.HeaderCall, string(c.ID))
+	m.Header.Set(tool.HeaderAttempt, strconv.Itoa(c.Attempt))
+	if parent := tracing.Parent(ctx); parent != "" {
+		m.Header.Set("traceparent", parent)
+	}
+	if err := nc.PublishMsg(m); err != nil {
+		return tool.Output{}, e.interrupted(false, err)
+	}
+	var gone time.Time // since when nobody answers for the service
+	for {
+		answer, err := next(ctx, inbox, e.service.all.every)
+		switch {
+		case errors.Is(err, nats.ErrNoResponders):
+			return tool.Output{}, e.interrupted(false, errNobody)
+		case ctx.Err() != nil:
+			e.cancel(c.IdempotencyKey)
+			return tool.Output{}, context.Cause(ctx)
+		case errors.Is(err, context.DeadlineExceeded):
+			if gone = e.service.since(gone); gone.IsZero() || time.Since(gone) < e.service.all.lost {
+				continue
+			}
+			return tool.Output{}, e.interrupted(true, errNobody)
+		case err != nil:
+			return tool.Output{}, e.interrupted(true, err)
+		}
+		if share, ok := answer.Header[progressHeader]; ok {
+			done, _ := strconv.ParseFloat(share[0], 64) // zero: it is not known
+			c.Progress(string(answer.Data), done)
+			continue
+		}
+		return e.outcome(answer)
+	}
+}
+
+// since returns since when nobody answers for the service, given what it returned before; zero: somebody does.
+func (s *service) since(before time.Time) time.Time {
+	switch _, err := s.watch.Offer(); {
+	case !errors.Is(err, errNobody):
+		return time.Time{}
+	case before.IsZero():
+		return time.Now()
+	}
+	return before
+}
+
+// cancel tells all instances that a call has ended.
+func (e *endpoint) cancel(key string) {
+	m := nats.NewMsg(e.service.cancelSubject())
+	m.Header.Set(tool.HeaderKey, key)
+	_ = e.service.all.Conn.PublishMsg(m) // nobody waits for it
+}
+
+func (e *endpoint) interrupted(sent bool, err error) error {
+	return &tool.InterruptedError{Sent: sent, Err: fmt.Errorf("%s: %w", e.service.name, err)}
+}
+
+// outcome returns the output, or the error, of an answer.
+func (e *endpoint) outcome(m *nats.Msg) (tool.Output, error) {
+	if why, code := m.Header.Get(micro.ErrorHeader), m.Header.Get(micro.ErrorCodeHeader); why != "" || code != "" {
+		if code = "service_" + code; !content.IsToken(code) {
+			code = tool.CodeFailed
+		}
+		return tool.Output{}, tool.Failure(code, "%s: %s", e.service.name, why)
+	}
+	kind := m.Header.Get("Content-Type")
+	if kind == "" && json.Valid(m.Data) {
+		kind = "application/json"
+	}
+	return tool.Answer(kind, m.Data), nil
+}

@@ -126,7 +126,7 @@ func TestInterleavedSessionsAreReadOnce(t *testing.T) {
 	w := New(Config{Read: c.read})
 	for n := range 10 {
 		for s := range sessions {
-			if got := add(t, w, c.write(content.SessionID(fmt.Sprint("s", s)), events.Warning{Code: fmt.Sprint(n)})); got != nil {
+			if got := add(t, w, c.write(content.SessionID(fmt.Sprint("s", s)), events.Warning{Code: strconv.Itoa(n)})); got != nil {
 				t.Fatal(got)
 			}
 		}

@@ -66,7 +66,7 @@ func (s *story) add(evs ...events.Event) {
 	s.head = next
 	s.entries++
 	r := journal.Record{Head: next, Entry: e, Payload: payload}
-	if len(s.floor) < 5_000 {
+	if len(s.floor) < 40_000 { // all of a long turn
 		s.floor = append(s.floor, r)
 	}
 	s.yield(r, nil)

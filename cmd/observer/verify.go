@@ -354,7 +354,7 @@ func (v *verifier) sessions() []content.SessionID {
 }
 
 // fileMemory is how much memory the program uses before it collects garbage more often: a journal of 505,000
-// entries has half of it in use.
+// entries has less than half of it in use.
 const fileMemory = 400 << 20
 
 // fileGarbage is how much garbage there may be below that, in percent of what is in use: collecting it less often

@@ -294,3 +294,9 @@ func (c *Client) Attach(ctx context.Context, id content.SessionID) (*session.Ses
 	}
 	return c.attach(ctx, r)
 }
+
+// AttachTo is Attach to a session that Read returned, which was opened and not deleted. It does not read it again, and takes
+// the state over.
+func (c *Client) AttachTo(ctx context.Context, state *loop.State, head journal.Head) (*session.Session, error) {
+	return c.attach(ctx, engine.Replica{State: state, Head: head})
+}

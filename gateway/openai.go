@@ -140,9 +140,14 @@ func (g *Gateway) responseOf(ctx context.Context, text string, after int64) (res
 	if err != nil {
 		return response{}, err
 	}
+	return g.responseIn(ctx, s, id, after)
+}
+
+// responseIn is responseOf for a session that was seen.
+func (g *Gateway) responseIn(ctx context.Context, s seen, id openai.ID, after int64) (response, error) {
 	at, err := g.turnAt(ctx, s, id.Turn)
 	if problem.Is(err, http.StatusNotFound) {
-		err = noResponse(text)
+		err = noResponse(id.String())
 	}
 	if err != nil {
 		return response{}, err
@@ -157,7 +162,7 @@ func (g *Gateway) responseOf(ctx context.Context, text string, after int64) (res
 		}
 	}
 	if !r.Begun() {
-		return r, noResponse(text)
+		return r, noResponse(id.String())
 	}
 	return r, nil
 }

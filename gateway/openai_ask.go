@@ -21,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/seek"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
+	"github.com/turnlog/turnlog/loop"
 )
 
 // asked is what a request of an OpenAI client became.
@@ -191,25 +192,19 @@ func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key 
 // submit starts a turn with input, and returns its number and what happens from before it on.
 func (g *Gateway) submit(ctx context.Context, s seen, command string, input []content.Item) (turn int, f following, err error) {
 	id := s.state.Session
-	if _, err := g.ask(ctx, s, CommandKey{command}, commands.SubmitInput{Items: input, OnBusy: events.Reject}); err != nil {
-		return 0, f, err
-	}
-	now, err := g.see(ctx, string(id))
+	now, err := g.askIn(ctx, s, command, commands.SubmitInput{Items: input, OnBusy: events.Reject})
 	if err != nil {
 		return 0, f, err
 	}
-	for rec, err := range g.client.FollowFrom(ctx, id, s.head) {
+	entry := entryOf(now.state, command)
+	for rec, err := range g.client.RecordsFrom(ctx, id, s.head) {
 		if err != nil {
 			return 0, f, err
 		}
-		if rec.Record == nil {
-			continue
+		if rec.Seq == entry {
+			turn, _ = startedIn(rec.Entry)
 		}
-		if rec.Record.Entry.Cause == command {
-			turn, _ = startedIn(rec.Record.Entry)
-			break
-		}
-		if rec.Record.Seq >= now.head.Seq {
+		if rec.Seq >= entry {
 			break
 		}
 	}
@@ -229,12 +224,17 @@ func startedIn(e events.Entry) (int, bool) {
 	return 0, false
 }
 
+// entryOf returns the entry that a command caused; 0: none.
+func entryOf(s *loop.State, command string) uint64 {
+	if i := slices.Index(s.Causes, command); i >= 0 { // one of the last ones
+		return s.Seq - uint64(len(s.Causes)-1-i) //nolint:gosec // an index
+	}
+	return commands.Recall(&s.Asks, command)
+}
+
 // causedBy returns the turn that a command started, and the place before it; 0: none.
 func (g *Gateway) causedBy(ctx context.Context, s seen, command string) (turn int, at journal.Head, err error) {
-	entry := commands.Recall(&s.state.Asks, command)
-	if i := slices.Index(s.state.Causes, command); i >= 0 { // it caused one of the last entries
-		entry = s.head.Seq - uint64(len(s.state.Causes)-1-i) //nolint:gosec // an index
-	}
+	entry := entryOf(s.state, command)
 	if entry == 0 {
 		return 0, at, nil
 	}
@@ -255,7 +255,7 @@ func (g *Gateway) decideAs(ctx context.Context, s seen, id openai.ID, req *opena
 	if err != nil {
 		return asked{}, err
 	}
-	before, err := g.responseOf(ctx, req.Previous, 0)
+	before, err := g.responseIn(ctx, s, id, 0)
 	if err != nil {
 		return asked{}, err
 	}

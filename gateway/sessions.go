@@ -375,13 +375,20 @@ func (g *Gateway) ask(ctx context.Context, s seen, key CommandKey, c commands.Co
 	if err != nil {
 		return nil, err
 	}
-	one, err := g.as(person(ctx)).Attach(ctx, s.state.Session)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = one.Close(context.WithoutCancel(ctx)) }()
-	if err := one.AskAs(ctx, id, c); err != nil {
+	if _, err := g.askIn(ctx, s, id, c); err != nil {
 		return nil, err
 	}
 	return &acceptedOut{accepted{s.state.Session, id}}, nil
+}
+
+// askIn is ask with the ID of the command. It returns the session as it is then.
+func (g *Gateway) askIn(ctx context.Context, s seen, id string, c commands.Command) (now seen, err error) {
+	state := s.state.Fork() // what was seen stays as it was
+	one, err := g.as(person(ctx)).AttachTo(ctx, &state, s.head)
+	if err != nil {
+		return seen{}, err
+	}
+	err = one.AskAs(ctx, id, c)
+	_ = one.Close(context.WithoutCancel(ctx)) // from here on, nobody else has the state
+	return seen{&state, one.Head(), s.subject}, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/worker/task"
@@ -74,8 +75,8 @@ type Metrics interface {
 	SessionLeft(how string)
 	// CommandHandled counts commands by name and outcome.
 	CommandHandled(name, outcome string)
-	// EntryAppended measures appends.
-	EntryAppended(events int, took time.Duration)
+	// EntryAppended measures appends. With over, the entry takes over a session that its last driver did not park.
+	EntryAppended(e events.Entry, over bool, took time.Duration)
 	// EffectStarted counts model calls and tool calls.
 	EffectStarted(kind string)
 }
@@ -125,8 +126,8 @@ func (c Config) validate() error {
 
 type noMetrics struct{}
 
-func (noMetrics) SessionTaken()                    {}
-func (noMetrics) SessionLeft(string)               {}
-func (noMetrics) CommandHandled(string, string)    {}
-func (noMetrics) EntryAppended(int, time.Duration) {}
-func (noMetrics) EffectStarted(string)             {}
+func (noMetrics) SessionTaken()                                   {}
+func (noMetrics) SessionLeft(string)                              {}
+func (noMetrics) CommandHandled(string, string)                   {}
+func (noMetrics) EntryAppended(events.Entry, bool, time.Duration) {}
+func (noMetrics) EffectStarted(string)                            {}

@@ -81,7 +81,8 @@ func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) 
 	for began := time.Now(); ; {
 		next, err := d.node.cell.Journal().Append(context.WithoutCancel(ctx), head, e)
 		if err == nil {
-			d.node.cfg.Metrics.EntryAppended(len(e.Events), time.Since(began))
+			_, claims := e.Events[0].(events.DriverClaimed)
+			d.node.cfg.Metrics.EntryAppended(e, claims && head.Seq > 0 && !d.Parked, time.Since(began))
 			d.trace(ctx, e.Events)
 		}
 		if !errors.Is(err, nats.ErrNoResponders) || !d.lease.Fresh() || !pause.For(ctx, appendAgain) {

@@ -68,10 +68,10 @@ type handled struct {
 	inputs atomic.Int64
 }
 
-func (*handled) SessionTaken()                    {}
-func (*handled) SessionLeft(string)               {}
-func (*handled) EntryAppended(int, time.Duration) {}
-func (*handled) EffectStarted(string)             {}
+func (*handled) SessionTaken()                                   {}
+func (*handled) SessionLeft(string)                              {}
+func (*handled) EntryAppended(events.Entry, bool, time.Duration) {}
+func (*handled) EffectStarted(string)                            {}
 
 func (h *handled) CommandHandled(name, _ string) {
 	if name == "submit_input" {

@@ -26,10 +26,10 @@ type tally struct {
 	by map[string]int
 }
 
-func (c *tally) SessionTaken()                    {}
-func (c *tally) SessionLeft(string)               {}
-func (c *tally) EntryAppended(int, time.Duration) {}
-func (c *tally) EffectStarted(string)             {}
+func (c *tally) SessionTaken()                                   {}
+func (c *tally) SessionLeft(string)                              {}
+func (c *tally) EntryAppended(events.Entry, bool, time.Duration) {}
+func (c *tally) EffectStarted(string)                            {}
 func (c *tally) CommandHandled(name, outcome string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

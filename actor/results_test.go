@@ -20,11 +20,11 @@ import (
 // slowAppends makes a driver wait after each entry, so that reports arrive meanwhile.
 type slowAppends struct{}
 
-func (slowAppends) SessionTaken()                    {}
-func (slowAppends) SessionLeft(string)               {}
-func (slowAppends) CommandHandled(string, string)    {}
-func (slowAppends) EntryAppended(int, time.Duration) { <-time.After(time.Second) }
-func (slowAppends) EffectStarted(string)             {}
+func (slowAppends) SessionTaken()                                   {}
+func (slowAppends) SessionLeft(string)                              {}
+func (slowAppends) CommandHandled(string, string)                   {}
+func (slowAppends) EntryAppended(events.Entry, bool, time.Duration) { <-time.After(time.Second) }
+func (slowAppends) EffectStarted(string)                            {}
 
 // Without that each result would have an entry of its own.
 func TestResultsThatAreReadyTogetherShareAnEntry(t *testing.T) {

@@ -119,10 +119,10 @@ type counted struct {
 	of map[string]int
 }
 
-func (*counted) SessionTaken()                    {}
-func (*counted) SessionLeft(string)               {}
-func (*counted) EntryAppended(int, time.Duration) {}
-func (*counted) EffectStarted(string)             {}
+func (*counted) SessionTaken()                                   {}
+func (*counted) SessionLeft(string)                              {}
+func (*counted) EntryAppended(events.Entry, bool, time.Duration) {}
+func (*counted) EffectStarted(string)                            {}
 func (c *counted) CommandHandled(name, outcome string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -70,6 +70,14 @@ type UsageUpdated struct {
 	ToolCalls int64 `msgpack:"tc,omitempty" json:"tool_calls,omitempty"` // of a child
 }
 
+// Own returns the usage without that of sub-agents, whose own sessions record it.
+func (u UsageUpdated) Own() content.Usage {
+	if u.Source == "child" {
+		return content.Usage{}
+	}
+	return u.Usage
+}
+
 // HookDecided records the decision of the hooks at one point.
 type HookDecided struct {
 	Turn       content.TurnID `msgpack:"t" json:"turn"`

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/worker"
 )
@@ -119,8 +120,8 @@ type watch struct {
 }
 
 // EntryAppended is called by the goroutine that appended, so the node does nothing more with the entry.
-func (w *watch) EntryAppended(events int, took time.Duration) {
-	w.Metrics.EntryAppended(events, took)
+func (w *watch) EntryAppended(e events.Entry, over bool, took time.Duration) {
+	w.Metrics.EntryAppended(e, over, took)
 	if w.d.appends.Add(1) == int64(w.d.opts.crash) {
 		w.d.KillNode()
 	}
@@ -129,8 +130,8 @@ func (w *watch) EntryAppended(events int, took time.Duration) {
 // silent are metrics that nothing reads.
 type silent struct{}
 
-func (silent) SessionTaken()                    {}
-func (silent) SessionLeft(string)               {}
-func (silent) CommandHandled(string, string)    {}
-func (silent) EntryAppended(int, time.Duration) {}
-func (silent) EffectStarted(string)             {}
+func (silent) SessionTaken()                                   {}
+func (silent) SessionLeft(string)                              {}
+func (silent) CommandHandled(string, string)                   {}
+func (silent) EntryAppended(events.Entry, bool, time.Duration) {}
+func (silent) EffectStarted(string)                            {}

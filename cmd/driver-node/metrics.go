@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 )
 
 // metrics counts the sessions, commands and effects of a node. It implements actor.Metrics.
@@ -17,6 +19,10 @@ type metrics struct {
 	effects  *prometheus.CounterVec
 	events   prometheus.Counter
 	appends  prometheus.Histogram
+	over     prometheus.Counter
+	turns    *prometheus.CounterVec
+	tokens   *prometheus.CounterVec
+	cost     *prometheus.CounterVec
 }
 
 var _ actor.Metrics = (*metrics)(nil)
@@ -39,6 +45,16 @@ func newMetrics(r *prometheus.Registry) *metrics {
 			Namespace: "turnlog", Subsystem: "node", Name: "append_duration_seconds", Help: "Time to record an entry.",
 			Buckets: prometheus.ExponentialBuckets(25e-6, 2, 16), // 25 µs to 0.8 s
 		}),
+	}
+	m.over = register.NewCounter(counter("takeovers_total", "Sessions that this node took over: their last driver was lost, or left in the middle of a turn."))
+	m.turns = register.NewCounterVec(counter("turns_total", "Turns that ended, by finish reason."), []string{"reason"})
+	m.tokens = register.NewCounterVec(counter("tokens_total", "Tokens of models, by kind: input, output. Sessions of sub-agents count once."), []string{"kind"})
+	m.cost = register.NewCounterVec(counter("cost_total", "Cost of model calls, by currency, in its units; only of models with prices."), []string{"currency"})
+	for _, kind := range []string{"input", "output"} {
+		m.tokens.WithLabelValues(kind)
+	}
+	for _, reason := range []content.FinishReason{content.Completed, content.Errored, content.Cancelled, content.Limit} {
+		m.turns.WithLabelValues(string(reason))
 	}
 	for _, how := range []string{"parked", "drained", "handed", "fenced", "lost", "broken"} {
 		m.left.WithLabelValues(how)
@@ -68,9 +84,26 @@ func (m *metrics) CommandHandled(name, outcome string) {
 }
 
 // EntryAppended implements actor.Metrics.
-func (m *metrics) EntryAppended(events int, took time.Duration) {
-	m.events.Add(float64(events))
+func (m *metrics) EntryAppended(e events.Entry, over bool, took time.Duration) {
+	m.events.Add(float64(len(e.Events)))
 	m.appends.Observe(took.Seconds())
+	if over {
+		m.over.Inc()
+	}
+	for _, ev := range e.Events {
+		switch ev := any(ev).(type) {
+		case events.TurnFinished:
+			m.turns.WithLabelValues(string(ev.FinishReason)).Inc()
+		case events.UsageUpdated:
+			if u := ev.Own(); u != (content.Usage{}) {
+				m.tokens.WithLabelValues("input").Add(float64(u.InputTokens))
+				m.tokens.WithLabelValues("output").Add(float64(u.OutputTokens))
+				if u.CostMicros > 0 {
+					m.cost.WithLabelValues(u.Currency).Add(float64(u.CostMicros) / 1e6)
+				}
+			}
+		}
+	}
 }
 
 // EffectStarted implements actor.Metrics.

@@ -88,7 +88,8 @@ func TestTheNodeDrivesSessionsUntilASignal(t *testing.T) {
 	_, metrics := clitest.Get(t, base+"/metrics")
 	for _, want := range []string{
 		"turnlog_node_sessions 1\n", "turnlog_node_sessions_taken_total 1\n", `turnlog_node_effects_total{kind="model"} 2`, `turnlog_node_effects_total{kind="tool"} 1`,
-		`turnlog_node_sessions_left_total{how="lost"} 0`, `turnlog_node_commands_total{command="submit_input",outcome="accepted"} 1`, "turnlog_node_append_duration_seconds_count ",
+		`turnlog_node_sessions_left_total{how="lost"} 0`, "turnlog_node_takeovers_total 0\n", `turnlog_node_turns_total{reason="completed"} 1`,
+		`turnlog_node_tokens_total{kind="input"} `, `turnlog_node_commands_total{command="submit_input",outcome="accepted"} 1`, "turnlog_node_append_duration_seconds_count ",
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics lack %q", want)
@@ -97,7 +98,8 @@ func TestTheNodeDrivesSessionsUntilASignal(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"turnlog_node_append_duration_seconds histogram", "turnlog_node_commands_total counter", "turnlog_node_effects_total counter",
 		"turnlog_node_events_total counter", "turnlog_node_sessions gauge", "turnlog_node_sessions_left_total counter",
-		"turnlog_node_sessions_taken_total counter",
+		"turnlog_node_sessions_taken_total counter", "turnlog_node_takeovers_total counter", "turnlog_node_tokens_total counter",
+		"turnlog_node_turns_total counter",
 	}, clitest.Metrics(t, base+"/metrics")); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}

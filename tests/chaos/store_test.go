@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/internal/testing/torture"
@@ -91,11 +92,11 @@ func (c *traffic) fails(p *cell.Process, tooLong time.Duration, spoil func()) {
 }
 
 // SessionTaken and the other methods implement actor.Metrics.
-func (c *traffic) SessionTaken()                  { c.taken.Add(1) }
-func (*traffic) SessionLeft(string)               {}
-func (c *traffic) CommandHandled(string, string)  { c.handled.Add(1) }
-func (*traffic) EntryAppended(int, time.Duration) {}
-func (*traffic) EffectStarted(string)             {}
+func (c *traffic) SessionTaken()                                 { c.taken.Add(1) }
+func (*traffic) SessionLeft(string)                              {}
+func (c *traffic) CommandHandled(string, string)                 { c.handled.Add(1) }
+func (*traffic) EntryAppended(events.Entry, bool, time.Duration) {}
+func (*traffic) EffectStarted(string)                            {}
 
 // TestAFullStoreLosesNothing fills the store to its limit under load and makes room again
 // a while later.

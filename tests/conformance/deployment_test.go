@@ -263,8 +263,8 @@ func crashing(on *site, name string, n int, died *bool) shape {
 // killer kills a node.
 type killer struct{ appended func() }
 
-func (k *killer) SessionTaken()                    {}
-func (k *killer) SessionLeft(string)               {}
-func (k *killer) CommandHandled(string, string)    {}
-func (k *killer) EntryAppended(int, time.Duration) { k.appended() }
-func (k *killer) EffectStarted(string)             {}
+func (k *killer) SessionTaken()                                   {}
+func (k *killer) SessionLeft(string)                              {}
+func (k *killer) CommandHandled(string, string)                   {}
+func (k *killer) EntryAppended(events.Entry, bool, time.Duration) { k.appended() }
+func (k *killer) EffectStarted(string)                            {}

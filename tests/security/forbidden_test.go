@@ -318,7 +318,7 @@ func (*forgeries) SessionTaken() {}
 func (*forgeries) SessionLeft(string) {}
 
 // EntryAppended counts nothing.
-func (*forgeries) EntryAppended(int, time.Duration) {}
+func (*forgeries) EntryAppended(events.Entry, bool, time.Duration) {}
 
 // EffectStarted counts nothing.
 func (*forgeries) EffectStarted(string) {}

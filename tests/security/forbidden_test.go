@@ -183,16 +183,13 @@ func powers(stream string) map[string][]string {
 		may(get, "driver", "scheduler", "keeper")
 		may(purge, "driver", "scheduler")
 	case "TASKS":
-		may(get, "driver", "keeper")
+		may(get, "driver", "keeper", "doctor")
 		may(purge, "keeper")
 		may("$JS.API.STREAM.MSG.DELETE.", "driver")
 	case "APPROVALS", "DEAD":
 		may(info, "keeper")
 		may(get, "driver")
-		may(direct, "approver", "client")
-		if stream == "DEAD" {
-			may(direct, "doctor")
-		}
+		may(direct, "approver", "client", "doctor")
 		may(purge, "keeper")
 	case "CATALOG":
 		may(get, "worker", "worker_other")

@@ -147,9 +147,10 @@ func (c *Conn) Sample(ctx context.Context, stream, filter string, count int) (su
 
 // StreamEnd is where a stream ends.
 type StreamEnd struct {
-	Created time.Time
-	Last    uint64 // the last sequence that it gave
-	At      time.Time
+	Created  time.Time
+	Last     uint64 // the last sequence that it gave
+	At       time.Time
+	Subjects int // with messages
 }
 
 // End returns where a stream ends.
@@ -157,12 +158,13 @@ func (c *Conn) End(ctx context.Context, stream string) (StreamEnd, error) {
 	var info struct {
 		Created time.Time `json:"created"`
 		State   struct {
-			Last uint64    `json:"last_seq"`
-			At   time.Time `json:"last_ts"`
+			Last     uint64    `json:"last_seq"`
+			At       time.Time `json:"last_ts"`
+			Subjects int       `json:"num_subjects"`
 		} `json:"state"`
 	}
 	err := c.describe(ctx, stream, StreamInfo+stream, nil, &info)
-	return StreamEnd{info.Created, info.State.Last, info.State.At}, err
+	return StreamEnd{info.Created, info.State.Last, info.State.At, info.State.Subjects}, err
 }
 
 // Consumer describes a durable consumer.

@@ -1,0 +1,163 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/bucket"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/worker/task"
+)
+
+// Backlog is what a cell has to do. It is read from the indexes of the streams, so its cost does not depend on
+// what the sessions hold.
+type Backlog struct {
+	At       time.Time
+	Queues   []QueueBacklog // sorted by name
+	Sessions SessionCounts
+	Nodes    int // that have a record
+
+	Approvals, DeadLetters Listed
+
+	Position uint64 // of the last entry in the whole journal
+}
+
+// QueueBacklog is what the workers of a queue have to do.
+type QueueBacklog struct {
+	Queue   string
+	Waiting int           // calls that no worker got yet
+	Running int           // calls that a worker has
+	Oldest  time.Duration // how long the oldest call waits; zero: none waits
+	Workers int           // that offer tools
+	Wanted  int           // workers that could run all calls, if they have as many slots as those that are there
+}
+
+// SessionCounts counts sessions by state. A session is in one of them.
+type SessionCounts struct {
+	Driven  int // a node drives them
+	Waiting int // they have a run token that no node has taken
+	Aside   int // no node drives them, because they broke two
+	Parked  int // nothing is to be done; also deleted ones, of which the tombstone is left
+}
+
+// Listed says how many sessions have something that a person must decide.
+type Listed struct {
+	Sessions int
+	Oldest   time.Duration // since when the first of them is on the list
+}
+
+// Backlog reads what the cell has to do. It needs the permissions of a doctor.
+func (c *Cell) Backlog(ctx context.Context) (b Backlog, err error) {
+	b.At = time.Now()
+	consumers := c.InspectConsumers(ctx)
+	if b.Queues, err = c.queueBacklogs(ctx, consumers, b.At); err != nil {
+		return b, fmt.Errorf("backlog: queues: %w", err)
+	}
+	if err := c.countSessions(ctx, consumers, &b); err != nil {
+		return b, fmt.Errorf("backlog: sessions: %w", err)
+	}
+	for _, l := range []struct {
+		into *Listed
+		of   layout.Bucket
+	}{{&b.Approvals, c.names.Approvals()}, {&b.DeadLetters, c.names.Dead()}} {
+		if *l.into, err = c.listed(ctx, l.of, b.At); err != nil {
+			return b, fmt.Errorf("backlog: lists: %w", err)
+		}
+	}
+	return b, nil
+}
+
+func (c *Cell) queueBacklogs(ctx context.Context, consumers []ConsumerState, now time.Time) (out []QueueBacklog, err error) {
+	offers, err := c.cell.Catalog().List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("workers: %w", err)
+	}
+	for _, s := range consumers {
+		if s.Queue == "" {
+			continue
+		}
+		if s.Err != nil {
+			return nil, fmt.Errorf("queue %s: %w", s.Queue, s.Err)
+		}
+		q := QueueBacklog{Queue: s.Queue, Waiting: int(s.Waiting), Running: s.Held}
+		for _, o := range offers {
+			if o.Queue == s.Queue && o.Queue != task.LocalQueue && len(o.Tools) > 0 {
+				q.Workers++
+			}
+		}
+		q.Wanted = wanted(q, s.Pulls)
+		if s.Waiting > 0 {
+			m, err := c.api.Next(ctx, c.names.TasksStream(), c.names.Task(s.Queue, layout.AllSessions, "*"), s.Delivered+1)
+			switch {
+			case err == nil:
+				q.Oldest = max(now.Sub(m.Time), 0)
+			case !errors.Is(err, api.ErrNoMessage): // a worker has just taken it
+				return nil, fmt.Errorf("queue %s: %w", s.Queue, err)
+			}
+		}
+		out = append(out, q)
+	}
+	slices.SortFunc(out, func(a, b QueueBacklog) int { return strings.Compare(a.Queue, b.Queue) })
+	return out, nil
+}
+
+// wanted returns how many workers could run all calls of a queue. Each slot of a worker either runs a call or has a
+// pull that waits for one.
+func wanted(q QueueBacklog, pulls int) int {
+	calls := q.Waiting + q.Running
+	if q.Workers == 0 {
+		return min(calls, 1) // how many slots one has will be seen when it is there
+	}
+	slots := max((pulls+q.Running)/q.Workers, 1)
+	return (calls + slots - 1) / slots
+}
+
+func (c *Cell) countSessions(ctx context.Context, consumers []ConsumerState, b *Backlog) error {
+	end, err := c.api.End(ctx, c.names.JournalStream())
+	if err != nil {
+		return err
+	}
+	_, tokens, err := c.cell.Runs().Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	aside, err := c.cell.Trials().Aside(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, err := c.cell.Nodes().Heartbeats(ctx)
+	if err != nil {
+		return err
+	}
+	driven := 0
+	for _, s := range consumers {
+		if s.Queue == "" {
+			driven = s.Held
+		}
+	}
+	b.Position, b.Nodes = end.Last, len(nodes)
+	b.Sessions = SessionCounts{Driven: min(driven, len(tokens)), Aside: len(aside)}
+	b.Sessions.Waiting = len(tokens) - b.Sessions.Driven
+	b.Sessions.Parked = max(end.Subjects-len(tokens)-len(aside), 0)
+	return nil
+}
+
+// listed counts the sessions on a list.
+func (c *Cell) listed(ctx context.Context, name layout.Bucket, now time.Time) (l Listed, err error) {
+	items, err := bucket.OfBytes(c.api, "note", name, 1).Scan(ctx)
+	if err != nil {
+		return l, err
+	}
+	l.Sessions = len(items)
+	if l.Sessions > 0 {
+		first := slices.MinFunc(items, func(a, b bucket.Item[[]byte]) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Key, b.Key)) })
+		l.Oldest = max(now.Sub(first.At), 0)
+	}
+	return l, nil
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/renameio/v2/maybe"
@@ -28,6 +29,8 @@ type bookmark struct {
 
 	due   <-chan time.Time // when to store; nil: nothing to store
 	moved bool
+
+	position *atomic.Uint64 // of the cursor, for others; nil: nobody asks
 }
 
 // page is the content of the file.
@@ -71,6 +74,9 @@ func (p page) about() string {
 
 // move sets the cursor.
 func (b *bookmark) move(to jetstream.Cursor) {
+	if b.position != nil {
+		b.position.Store(to.Position)
+	}
 	if b.path == "" {
 		return
 	}

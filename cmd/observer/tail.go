@@ -5,8 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/content"
@@ -188,6 +193,9 @@ func (f *following) begin(ctx context.Context, cell *cli.Cell) (at, end jetstrea
 	t := tail{session: jetstream.AllSessions, from: f.from, cursor: f.cursor}
 	at, err = t.begin(ctx, cell)
 	f.cursor = t.cursor
+	if f.cursor.position != nil {
+		f.cursor.position.Store(at.Position)
+	}
 	if err != nil || !f.once {
 		return at, end, err
 	}
@@ -196,6 +204,27 @@ func (f *following) begin(ctx context.Context, cell *cli.Cell) (at, end jetstrea
 		err = fmt.Errorf("%w: the last entry is at position %d", jetstream.ErrCursor, end.Position)
 	}
 	return at, end, err
+}
+
+// lagTimeout bounds the request for the end of the journal.
+const lagTimeout = 2 * time.Second
+
+// measure registers how many entries the command has still to read.
+func (f *following) measure(ctx context.Context, cell *cli.Cell, registry *prometheus.Registry) {
+	f.cursor.position = &atomic.Uint64{}
+	at := f.cursor.position
+	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "turnlog", Subsystem: "observer", Name: "lag_entries", Help: "Entries of the journal that were not read yet; NaN if the servers do not say.",
+	}, func() float64 {
+		ctx, cancel := context.WithTimeout(ctx, lagTimeout)
+		defer cancel()
+		before := at.Load()
+		end, err := cell.Journal().End(ctx, jetstream.AllSessions)
+		if err != nil {
+			return math.NaN()
+		}
+		return float64(end.Position - min(before, end.Position))
+	})
 }
 
 // stopped returns how a command ends whose context has ended: with --once it has not done what it was asked for.

@@ -83,6 +83,7 @@ func (t *tracing) run(cmd *cobra.Command, cell *cli.Cell) error {
 		return err
 	}
 	defer func() { _ = out.exporter.Shutdown(context.WithoutCancel(cmd.Context())) }() // everything was exported
+	t.measure(cmd.Context(), cell, registry)
 	server, err := ops.Listen(cmd.Context(), *t.http, registry, cell.Ready(func() error { return nil }), log)
 	if err != nil {
 		return err

@@ -86,6 +86,7 @@ func (w *watching) run(cmd *cobra.Command, cell *cli.Cell) error {
 			return err
 		}
 	}
+	w.measure(cmd.Context(), cell, registry)
 	log := w.app.log.Logger(cmd.ErrOrStderr(), w.app.getenv)
 	server, err := ops.Listen(cmd.Context(), *w.http, registry, cell.Ready(func() error { return nil }), log)
 	if err != nil {

@@ -55,7 +55,7 @@ func TestAWatchRaisesAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown.Await(t, `"alert":"fault"`)
-	for kind, metric := range map[string]string{"fault": `turnlog_observer_alerts_total{kind="fault"} 0`, "widened": `turnlog_observer_alerts_total{kind="widened"} 1`} {
+	for kind, metric := range map[string]string{"fault": `turnlog_observer_alerts_total{kind="fault"} 0`, "lag": "turnlog_observer_lag_entries 0", "widened": `turnlog_observer_alerts_total{kind="widened"} 1`} {
 		if _, text := clitest.Get(t, address+"/metrics"); strings.Contains(text, metric) == (kind == "fault") {
 			t.Errorf("the metrics say\n%s", text)
 		}

@@ -32,6 +32,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/schedule"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/sessions"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/talk"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/top"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/webhooks"
 	"github.com/turnlog/turnlog/internal/cli"
 )
@@ -71,7 +72,7 @@ func newRootCommand(a *app.App) *cobra.Command {
 	root.SetErr(a.Err)
 	for _, command := range []func(*app.App) *cobra.Command{
 		talk.Run, talk.Chat, talk.Task, talk.Send, talk.Wait, talk.Fork, talk.Eval, talk.ACP,
-		deploy.Dev, deploy.Server, deploy.Gateway, deploy.Provision, deploy.Permissions, doctor.Command,
+		deploy.Dev, deploy.Server, deploy.Gateway, deploy.Provision, deploy.Permissions, doctor.Command, top.Command,
 		agents.Command, agents.Models, agents.Tools, schedule.Command, keys.Command, keys.Seal, logs.Notary, logs.Witness, webhooks.Command,
 		sessions.Command, sessions.GC, sessions.Calls, sessions.Cancel, sessions.Detach,
 		sessions.Approvals, sessions.Approve, sessions.Deny, sessions.Dead,

@@ -20,7 +20,8 @@ type links struct {
 	intact  bool // the latest record follows the previous one, unchanged, and was decoded completely
 	at      content.Time
 	apart   bool          // the driver's time and the store's
-	kinds   []events.Kind // of the latest record
+	kinds   []events.Kind // of the latest record, up to the first that this release does not know
+	later   bool          // the latest record has a later format: its events are unknown
 	epoch   uint64
 	parked  bool // by the host of the epoch
 	cursors map[events.Lane]events.Cursor
@@ -107,6 +108,7 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 	}
 	_, isSealed := errors.AsType[*events.SealedError](err)
 	format, isFormat := errors.AsType[*events.FormatError](err)
+	c.links.kinds, c.links.later = e.AppendKinds(c.links.kinds[:0]), isFormat
 	switch {
 	case isFormat:
 		c.broken(verdict.Newer, r.Seq, wholeEntries, "it cannot be judged: %v", format)
@@ -128,7 +130,6 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 	default:
 		c.fault(verdict.Tampered, r.Seq, wholeEntries, "its bytes are not those that Turnlog writes for it: a field occurs twice, or is written in another form")
 	}
-	c.links.kinds = e.AppendKinds(c.links.kinds[:0])
 	if len(c.links.kinds) == 0 {
 		c.fault(verdict.Forged, r.Seq, wholeEntries, "it has no events")
 	}
@@ -202,6 +203,10 @@ func missing(from, to uint64) string {
 // claims checks that every writer has claimed the session. An epoch begins with a DriverClaimed as
 // the first event of its entry.
 func (c *Checker) claims(e events.Entry) {
+	if c.links.later && e.Epoch >= c.links.epoch { // it may claim the session, or be of its host
+		c.links.epoch, c.links.parked = e.Epoch, false
+		return
+	}
 	kinds := c.links.kinds
 	parked := c.links.parked && !slices.Contains(kinds, events.KindDriverClaimed)
 	parks := slices.Contains(kinds, events.KindParked)

@@ -135,8 +135,6 @@ func (i *importer) next() (journal.Record, error) {
 		e.Session, e.Seq, rec.Seq = i.head.Session, i.last+1, i.last+1
 		i.last = rec.Seq
 		return rec, nil
-	case newer:
-		e.Events = nil
 	}
 	i.last = rec.Seq
 	if problem := i.compare(raw, shown, &rec, newer); problem != nil {

@@ -243,6 +243,38 @@ func TestUnsignedEntriesAreFaultsOnlyOnceTheyMustBeSigned(t *testing.T) {
 	}
 }
 
+// An entry of a later format may claim the session with another key. What is before it is judged all the same.
+func TestAClaimInALaterFormatIsNotForged(t *testing.T) {
+	t.Parallel()
+	for _, forged := range []bool{false, true} {
+		w := newWorld(t)
+		if forged {
+			w.journal[4].Signature = w.journal[3].Signature
+		}
+		prev := w.journal[4].Hash
+		for i := range w.journal[5:] {
+			r := &w.journal[5+i]
+			r.Entry.Prev = prev
+			if i == 0 {
+				r.Entry.Version = 9
+			}
+			payload, err := r.Entry.Encode()
+			r.Payload = must(t, payload, err)
+			r.Hash = events.HashOf(r.Payload)
+			r.Entry, r.Err = events.Decode(r.Payload)
+			r.Signature, prev = w.two.Sign(statement.Entry("turnlog", "s-1", r.Seq, r.Hash)), r.Hash
+		}
+		v := w.judge(false)
+		first, _ := v.First()
+		if want := (verdict.Fault{Kind: verdict.Newer, Seq: 6}); !forged && (first.Kind != want.Kind || first.Seq != want.Seq || v.Exit(verdict.Chain) != verdict.ExitUnjudged) {
+			t.Errorf("faults %v, want only %v", v.Faults, want)
+		}
+		if want := (verdict.Fault{Kind: verdict.Forged, Seq: 5}); forged && (first.Kind != want.Kind || first.Seq != want.Seq) {
+			t.Errorf("faults %v, want first %v", v.Faults, want)
+		}
+	}
+}
+
 // A tombstone of a keeper, who has no key, is no fault; a forged signature of one is.
 func TestATombstoneMayBeUnsigned(t *testing.T) {
 	t.Parallel()

@@ -61,6 +61,10 @@ type Entries struct {
 // Add checks the next entry.
 func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 	fault := func(err error) { faults = append(faults, &FaultError{r.Seq, r.Line, err}) }
+	if _, later := errors.AsType[*events.FormatError](r.Err); later { // it may be the claim of another driver
+		c.begun, c.claim = false, ""
+		return c.End()
+	}
 	if claim, ok := claimOf(r.Entry); ok {
 		faults = c.End()
 		c.begun, c.claim, c.Version = true, claim.Key, max(c.Version, claim.Keys)

@@ -172,6 +172,28 @@ func TestAForgedLineBreaksTheChain(t *testing.T) {
 	}
 }
 
+// Half of a pair of surrogates is another character for each reader: many show the replacement character.
+func TestAHalfOfACharacterIsReported(t *testing.T) {
+	t.Parallel()
+	items := []content.Item{content.UserText("\ufffd \U0001f600 \\ud83d")}
+	b := change(tools(), 1, func(e *events.InputQueued) { e.Items = items })
+	b = change(b, 1, func(e *events.InputAccepted) { e.Items = items })
+	text := exported(t, b.records(t))
+	for escaped, good := range map[string]bool{
+		`\ufffd \ud83d\ude00 \\ud83d`: true, `\uFFFD \uD83D\uDE00 \\ud83d`: true,
+		`\ud83d \ud83d\ude00 \\ud83d`: false, `\ude00 \ud83d\ude00 \\ud83d`: false, `\ufffd \ud83d\ude00 \ud83d`: false,
+		`\uDBFF \ud83d\ude00 \\ud83d`: false, `\ud83d\ud83d \ud83d\ude00 \\ud83d`: false, `\ufffd \ude00\ud83d \\ud83d`: false,
+	} {
+		shown := strings.ReplaceAll(text, "\ufffd \U0001f600 \\\\ud83d", escaped)
+		if shown == text {
+			t.Fatal("nothing was changed")
+		}
+		if _, err := imported(strings.NewReader(shown)); (err == nil) != good {
+			t.Errorf("%s: %v", escaped, err)
+		}
+	}
+}
+
 // Only the head shows that entries are missing at the end.
 func TestAnExportCutAfterALineIsAShorterJournal(t *testing.T) {
 	t.Parallel()

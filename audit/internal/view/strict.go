@@ -9,6 +9,9 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strconv"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -80,6 +83,9 @@ func Parse(line []byte) (map[string]any, error) {
 	if !utf8.Valid(line) {
 		return nil, fmt.Errorf("%w: not UTF-8", errForm)
 	}
+	if half := halfCharacter(line); half != "" {
+		return nil, fmt.Errorf("%w: %s is half of a character", errForm, half)
+	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.UseNumber()
 	v, err := value(d, maxDepth)
@@ -96,6 +102,34 @@ func Parse(line []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("%w: something follows the object", errForm)
 	}
 	return object, nil
+}
+
+// halfCharacter returns the first escaped surrogate without the other one of its pair, or "". The decoder takes it for the
+// replacement character, so the text of a line could have either.
+func halfCharacter(line []byte) string {
+	for {
+		i := bytes.IndexByte(line, '\\')
+		if i < 0 || i+1 == len(line) {
+			return ""
+		}
+		switch first := unit(line[i:]); {
+		case !utf16.IsSurrogate(first):
+			line = line[i+2:]
+		case utf16.DecodeRune(first, unit(line[i+6:])) == unicode.ReplacementChar:
+			return string(line[i : i+6])
+		default:
+			line = line[i+12:]
+		}
+	}
+}
+
+// unit returns the code unit that the text begins with, as an escape of four digits, or 0.
+func unit(text []byte) rune {
+	if len(text) < 6 || string(text[:2]) != `\u` {
+		return 0
+	}
+	n, _ := strconv.ParseUint(string(text[2:6]), 16, 16) // 0 if they are no digits, which the decoder reports
+	return rune(n)
 }
 
 //nolint:wrapcheck // the caller says which line it is

@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/agui"
+	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
@@ -48,19 +49,19 @@ type aguiIn struct {
 // aguiStream is the dialect of AG-UI.
 type aguiStream struct {
 	*agui.Run
-	silent
+	feed.Silent
 }
 
-func (d aguiStream) show(e *sse, ev stream.Event) (last bool) {
+func (d aguiStream) Event(e *feed.Writer, ev stream.Event) (last bool) {
 	return d.Show(ev, func(ev agui.Event) { e.Data(jsonOf(ev)) })
 }
 
-func (aguiStream) stop(e *sse, p *problem.Problem) {
+func (aguiStream) Stop(e *feed.Writer, p *problem.Problem) {
 	e.Data(jsonOf(agui.Event{"type": "RUN_ERROR", "message": p.Detail + ": " + p.Do, "code": p.Code()}))
 }
 
-func (d aguiStream) reconnect(e *sse, why string) {
-	d.stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "run again without a new message, here or at another gateway"))
+func (d aguiStream) Reconnect(e *feed.Writer, why string) {
+	d.Stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "run again without a new message, here or at another gateway"))
 }
 
 // aguiRun starts a run, or joins what runs.
@@ -74,7 +75,7 @@ func (g *Gateway) aguiRun(ctx context.Context, in *aguiIn) (*huma.StreamResponse
 	f := g.from(content.SessionID(in.Body.Thread), at)
 	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it has the context of its request
 		r, w := humago.Unwrap(hc)
-		g.serveEvents(r.Context(), w, f, aguiStream{Run: run})
+		g.feeds.Serve(r.Context(), w, f, aguiStream{Run: run})
 	}}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/session"
@@ -26,7 +27,7 @@ type news struct {
 }
 
 // say starts a turn with what is new in a chat. What was said already starts no other turn: the client gets that one again.
-func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn int, again bool, f following, err error) {
+func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn int, again bool, f feed.Following, err error) {
 	if !person(ctx).MayDrive(s.subject) {
 		return 0, false, f, problem.MayNot("send input to a session that you did not open")
 	}

@@ -7,19 +7,17 @@ import (
 	"iter"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/turnlog/turnlog/audit"
-	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/seek"
-	frames "github.com/turnlog/turnlog/gateway/internal/sse"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
@@ -61,7 +59,7 @@ func (g *Gateway) events(ctx context.Context, in *eventsIn) (*huma.StreamRespons
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it has the context of its request
 		r, w := humago.Unwrap(hc)
-		g.serveEvents(r.Context(), w, f, native{})
+		g.feeds.Serve(r.Context(), w, f, native{})
 	}}, nil
 }
 
@@ -72,13 +70,6 @@ func cursorOf(s seen) stream.Cursor {
 		c = stream.Call{Turn: t.ID, Round: t.Round, Attempt: t.Attempt}
 	}
 	return stream.After(s.head, c)
-}
-
-// following is what a session does after a place.
-type following struct {
-	stream  *stream.Stream
-	updates func(context.Context) updates
-	place   stream.Cursor // where it begins
 }
 
 // shown returns the records of a session after a place that was found, each after its events were shown.
@@ -97,13 +88,13 @@ func (g *Gateway) shown(ctx context.Context, id content.SessionID, from journal.
 }
 
 // from returns what a session does after a place that was found.
-func (g *Gateway) from(id content.SessionID, h journal.Head) following {
+func (g *Gateway) from(id content.SessionID, h journal.Head) feed.Following {
 	return g.fromCursor(id, h, stream.After(h, stream.Call{}))
 }
 
 // fromCursor is from with a reply that is in flight at the place.
-func (g *Gateway) fromCursor(id content.SessionID, h journal.Head, c stream.Cursor) following {
-	return following{stream.New(c), func(ctx context.Context) updates { return g.client.FollowFrom(ctx, id, h) }, c}
+func (g *Gateway) fromCursor(id content.SessionID, h journal.Head, c stream.Cursor) feed.Following {
+	return feed.Following{Stream: stream.New(c), Updates: func(ctx context.Context) feed.Updates { return g.client.FollowFrom(ctx, id, h) }, Place: c}
 }
 
 // turnAt returns the place before the n-th turn of a session. What turns cost does not depend on how long it is.
@@ -134,10 +125,8 @@ func (g *Gateway) latelyAt(ctx context.Context, s seen) (h journal.Head, whole b
 	return h, false, err
 }
 
-type updates = func(yield func(client.Update, error) bool)
-
 // follow returns what a session does after a place: the text of a cursor, now, or the beginning if it is empty.
-func (g *Gateway) follow(ctx context.Context, s seen, place string) (following, error) {
+func (g *Gateway) follow(ctx context.Context, s seen, place string) (feed.Following, error) {
 	id := s.state.Session
 	if place == now {
 		return g.fromCursor(id, s.head, cursorOf(s)), nil
@@ -146,25 +135,25 @@ func (g *Gateway) follow(ctx context.Context, s seen, place string) (following, 
 	if place != "" {
 		var err error
 		if c, err = stream.ParseCursor(place); err != nil {
-			return following{}, err
+			return feed.Following{}, problem.New(http.StatusBadRequest, "bad_cursor", err.Error(), "send the id of an event of this stream as it was, or none to start from the beginning")
 		}
 	}
 	switch {
 	case c.Entry == 0 && c.Offset == 0 && c.Position == 0:
 		return g.from(id, journal.Head{}), nil
 	case c.Entry > s.head.Seq:
-		return following{}, noPlace("session " + string(id) + " has no entry " + place + " yet: it has " + jsonText(s.head.Seq))
+		return feed.Following{}, noPlace("session " + string(id) + " has no entry " + place + " yet: it has " + jsonText(s.head.Seq))
 	case c.Position == 0: // a person wrote it
 		f := g.from(id, journal.Head{})
-		f.stream, f.place = stream.Replay(c), c
+		f.Stream, f.Place = stream.Replay(c), c
 		return f, nil
 	}
 	rec, err := g.client.EntryFrom(ctx, id, c.Position)
 	switch {
 	case errors.Is(err, session.ErrNotFound), err == nil && (rec.Guard != c.Position || rec.Seq != c.Entry || !c.Names(rec.Hash)):
-		return following{}, noPlace("the cursor is of another session, or of one that was restored since")
+		return feed.Following{}, noPlace("the cursor is of another session, or of one that was restored since")
 	case err != nil:
-		return following{}, err
+		return feed.Following{}, err
 	}
 	return g.fromCursor(id, rec.Head, c), nil
 }
@@ -173,60 +162,25 @@ func noPlace(detail string) *problem.Problem {
 	return problem.New(http.StatusConflict, "no_place", detail, "start again without a cursor, or with after=now: GET /api/sessions/{id} shows the session as it is")
 }
 
-// sse writes the events of a dialect.
-type sse struct {
-	*frames.Writer
-
-	speaks dialect
-	last   bool // nothing follows
-}
-
-// dialect is how a protocol says what happens in a session.
-type dialect interface {
-	// begin writes where the stream begins. A reader that leaves before the first event continues there.
-	begin(e *sse, at stream.Cursor)
-
-	// show writes an event of the stream and reports whether it was the last one.
-	show(e *sse, ev stream.Event) (last bool)
-
-	// trouble writes why nothing comes for now.
-	trouble(e *sse, p *problem.Problem)
-
-	// stop writes why the stream stops here.
-	stop(e *sse, p *problem.Problem)
-
-	// reconnect writes that the reader is to continue at once, here or at another gateway.
-	reconnect(e *sse, why string)
-}
-
 // native is the dialect of /api.
 type native struct{}
 
-func (native) begin(e *sse, at stream.Cursor) {
+func (native) Begin(e *feed.Writer, at stream.Cursor) {
 	if at.Position != 0 {
 		e.Line("id: " + at.String() + "\n")
 	}
 }
 
-func (native) trouble(e *sse, p *problem.Problem) { e.Event("trouble", "", jsonOf(p)) }
+func (native) Trouble(e *feed.Writer, p *problem.Problem) { e.Event("trouble", "", jsonOf(p)) }
 
-func (d native) stop(e *sse, p *problem.Problem) { d.trouble(e, p) }
+func (d native) Stop(e *feed.Writer, p *problem.Problem) { d.Trouble(e, p) }
 
-func (native) reconnect(e *sse, why string) {
+func (native) Reconnect(e *feed.Writer, why string) {
 	e.Line("retry: 500")
 	e.Event("reconnect", "", jsonOf(map[string]string{"reason": why}))
 }
 
-// silent is the part of a dialect that has no words for what is not of the session.
-type silent struct{}
-
-func (silent) begin(*sse, stream.Cursor) {}
-
-func (silent) trouble(*sse, *problem.Problem) {}
-
-func (e *sse) put(ev stream.Event) { e.last = e.last || e.speaks.show(e, ev) }
-
-func (native) show(e *sse, ev stream.Event) (last bool) {
+func (native) Event(e *feed.Writer, ev stream.Event) (last bool) {
 	switch {
 	case ev.Entry != nil:
 		data, err := audit.EntryJSON(*ev.Entry)
@@ -255,117 +209,6 @@ func (native) show(e *sse, ev stream.Event) (last bool) {
 		}
 	}
 	return false
-}
-
-// heard is an update of a session, or why there are no more.
-type heard struct {
-	update client.Update
-	err    error
-	over   bool
-}
-
-// serveEvents writes a stream until the reader leaves, is too slow, or nothing follows, as when the session is deleted.
-func (g *Gateway) serveEvents(ctx context.Context, w http.ResponseWriter, f following, speaks dialect) {
-	e := &sse{Writer: frames.New(w, g.limits.Patience), speaks: speaks}
-	e.Begin()
-	w.WriteHeader(http.StatusOK)
-	speaks.begin(e, f.place)
-	if e.Flush() != nil {
-		return
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	all := make(chan heard)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		pass := func(h heard) bool {
-			select {
-			case all <- h:
-				return true
-			case <-ctx.Done():
-				return false
-			}
-		}
-		for u, err := range f.updates(ctx) {
-			if !pass(heard{update: u, err: err}) {
-				return
-			}
-		}
-		pass(heard{over: true})
-	}()
-	g.write(ctx, e, f.stream, all)
-	stop()
-	<-done
-}
-
-// reconnect tells the reader to continue at once, here or at another gateway.
-func (e *sse) reconnect(why string) {
-	e.Begin()
-	e.speaks.reconnect(e, why)
-	_ = e.Flush()
-}
-
-func (g *Gateway) write(ctx context.Context, e *sse, s *stream.Stream, all <-chan heard) {
-	beat := time.NewTicker(g.limits.Heartbeat)
-	defer beat.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-g.closing.Done():
-			e.reconnect("this gateway stops")
-			return
-		case <-beat.C:
-			e.Begin()
-			e.Line(": \n")
-			if g.disconnected() {
-				e.speaks.trouble(e, problem.NoNATS())
-			}
-		case h := <-all:
-			e.Begin()
-			if g.take(ctx, e, s, h) {
-				return
-			}
-			for more := true; more && e.Room(); { // what has arrived meanwhile goes with it
-				select {
-				case h := <-all:
-					if g.take(ctx, e, s, h) {
-						return
-					}
-				default:
-					more = false
-				}
-			}
-		}
-		if e.Flush() != nil {
-			return
-		}
-		if e.Late() {
-			e.reconnect("you read too slowly")
-			return
-		}
-	}
-}
-
-// take writes an update, and reports whether it was the last one.
-func (g *Gateway) take(ctx context.Context, e *sse, s *stream.Stream, h heard) (last bool) {
-	switch {
-	case h.over:
-		e.reconnect("the stream ended")
-		return true
-	case h.err != nil:
-		e.speaks.stop(e, g.problemOf(ctx, h.err))
-		e.last = true
-	case h.update.Record == nil:
-		s.Live(h.update.Live, e.put)
-	default:
-		s.Entry(*h.update.Record, e.put)
-	}
-	if e.last {
-		_ = e.Flush()
-	}
-	return e.last
 }
 
 // jsonOf returns a value of this package as JSON on one line.

@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/oidc"
 	"github.com/turnlog/turnlog/gateway/internal/page"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
@@ -76,6 +77,7 @@ type Gateway struct {
 	mcp     *mcpServers
 	meter   *people.Meter
 	login   *oidc.Provider // nil: none
+	feeds   feed.Server
 
 	closing context.Context //nolint:containedctx // ends every stream when Serve ends
 	close   context.CancelFunc
@@ -98,6 +100,10 @@ func New(cfg Config) (*Gateway, error) {
 		}
 	}
 	g.closing, g.close = context.WithCancel(context.Background())
+	g.feeds = feed.Server{
+		Patience: g.limits.Patience, Heartbeat: g.limits.Heartbeat, Closing: g.closing.Done(), Problem: g.problemOf,
+		Connected: func() bool { return !g.disconnected() },
+	}
 	spec := huma.DefaultConfig("Turnlog", cmp.Or(cfg.Version, "dev"))
 	spec.Info.Description = "Sessions of AI agents that outlive every process, their streams and their approvals."
 	spec.DocsPath, spec.SchemasPath, spec.CreateHooks = "", "", nil

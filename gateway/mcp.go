@@ -17,10 +17,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/lasting"
 	"github.com/turnlog/turnlog/gateway/internal/mcptool"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
-	frames "github.com/turnlog/turnlog/gateway/internal/sse"
 	"github.com/turnlog/turnlog/gateway/people"
 )
 
@@ -73,7 +73,7 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	p := lasting.New(w, frames.CutAfter*m.g.limits.Patience, m.g.limits.Heartbeat)
+	p := lasting.New(w, feed.CutAfter*m.g.limits.Patience, m.g.limits.Heartbeat)
 	defer p.End()
 	if r.Method == http.MethodGet { // the other streams end with their calls
 		ctx, stop := context.WithCancel(r.Context())

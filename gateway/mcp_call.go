@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/mcptool"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
@@ -23,7 +24,7 @@ import (
 
 // mcpTurn is the turn that a call is about.
 type mcpTurn struct {
-	following
+	feed.Following
 
 	id    content.SessionID
 	n     int
@@ -48,7 +49,7 @@ func (g *Gateway) mcpCall(ctx context.Context, model string, req *mcp.CallToolRe
 	tell("session " + string(t.id) + ", turn " + strconv.Itoa(t.n))
 	for {
 		c := mcptool.NewCall(t.id, t.n, t.told, t.known)
-		if err := g.fold(ctx, t.following, func(ev stream.Event) { c.Show(ev, tell) }, c.Done); err != nil {
+		if err := g.fold(ctx, t.Following, func(ev stream.Event) { c.Show(ev, tell) }, c.Done); err != nil {
 			return nil, data, g.mcpLeave(ctx, t, err)
 		}
 		asks := len(c.Open()) > 0 && !t.later && mcptool.AsksForms(req.Session)
@@ -88,7 +89,7 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 			return mcpTurn{}, err
 		}
 		a, err := g.begin(ctx, model, client.Options{ID: content.SessionID(sessionOf(person(ctx).Name, command)), Input: input, Command: command})
-		return mcpTurn{following: a.following, id: a.id.Session, n: a.id.Turn}, err
+		return mcpTurn{Following: a.Following, id: a.id.Session, n: a.id.Turn}, err
 	}
 	s, err := g.see(ctx, in.Session)
 	if err != nil {
@@ -99,7 +100,7 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 	}
 	if strings.TrimSpace(in.Prompt) != "" {
 		a, err := g.proceed(ctx, s, &openai.Request{Input: input}, CommandKey{}, 0)
-		return mcpTurn{following: a.following, id: a.id.Session, n: a.id.Turn}, err
+		return mcpTurn{Following: a.Following, id: a.id.Session, n: a.id.Turn}, err
 	}
 	if s.state.Turns == 0 {
 		return mcpTurn{}, problem.Unprocessable(commands.ReasonEmptyInput, "the session has no turn yet", "give a prompt")
@@ -110,7 +111,7 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 // mcpJoin returns a turn of a session that was read, of which the client was told what happened up to an entry.
 func (g *Gateway) mcpJoin(ctx context.Context, s seen, n int, told uint64) (mcpTurn, error) {
 	at, err := g.turnAt(ctx, s, n)
-	return mcpTurn{following: g.from(s.state.Session, at), id: s.state.Session, n: n, told: told, known: s.head.Seq}, err
+	return mcpTurn{Following: g.from(s.state.Session, at), id: s.state.Session, n: n, told: told, known: s.head.Seq}, err
 }
 
 func elicit(a events.Approval) *mcp.ElicitParams {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
@@ -105,15 +106,15 @@ func answersOf(s *loop.State) string {
 }
 
 // fold shows a dialect what a session does, until done.
-func (g *Gateway) fold(ctx context.Context, f following, show func(stream.Event), done func() bool) error {
-	for u, err := range f.updates(ctx) {
+func (g *Gateway) fold(ctx context.Context, f feed.Following, show func(stream.Event), done func() bool) error {
+	for u, err := range f.Updates(ctx) {
 		if err != nil {
 			return err
 		}
 		if u.Record != nil {
-			f.stream.Entry(*u.Record, show)
+			f.Stream.Entry(*u.Record, show)
 		} else {
-			f.stream.Live(u.Live, show)
+			f.Stream.Live(u.Live, show)
 		}
 		if done() {
 			return nil
@@ -189,7 +190,7 @@ func (g *Gateway) getResponse(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	f := g.from(res.ID().Session, res.at)
-	g.serveEvents(r.Context(), w, f, responses{Responses: openai.NewResponses(res.ID(), answersOf(res.seen.state), after)})
+	g.feeds.Serve(r.Context(), w, f, responses{Responses: openai.NewResponses(res.ID(), answersOf(res.seen.state), after)})
 	return nil
 }
 
@@ -223,27 +224,27 @@ func (g *Gateway) cancelResponse(w http.ResponseWriter, r *http.Request) error {
 // responses is the dialect of the Responses API.
 type responses struct {
 	*openai.Responses
-	silent
+	feed.Silent
 }
 
-func (d responses) show(e *sse, ev stream.Event) (last bool) {
+func (d responses) Event(e *feed.Writer, ev stream.Event) (last bool) {
 	return d.Show(ev, func(ev openai.Event) { e.Event(ev.Type, "", jsonOf(ev.Data)) })
 }
 
 // stop ends the stream without its last event. A client continues with starting_after.
-func (responses) stop(*sse, *problem.Problem) {}
+func (responses) Stop(*feed.Writer, *problem.Problem) {}
 
-func (responses) reconnect(*sse, string) {}
+func (responses) Reconnect(*feed.Writer, string) {}
 
 // chat is the dialect of Chat Completions.
 type chat struct {
 	*openai.Chat
-	silent
+	feed.Silent
 
 	usage bool
 }
 
-func (d chat) show(e *sse, ev stream.Event) (last bool) {
+func (d chat) Event(e *feed.Writer, ev stream.Event) (last bool) {
 	if !d.Show(ev, func(chunk map[string]any) { e.Data(jsonOf(chunk)) }) {
 		return false
 	}
@@ -257,10 +258,10 @@ func (d chat) show(e *sse, ev stream.Event) (last bool) {
 	return true
 }
 
-func (d chat) stop(e *sse, p *problem.Problem) {
+func (d chat) Stop(e *feed.Writer, p *problem.Problem) {
 	e.Data(jsonOf(map[string]json.RawMessage{"error": jsonOf(openaiError(p))}))
 }
 
-func (d chat) reconnect(e *sse, why string) {
-	d.stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "continue at once, here or at another gateway"))
+func (d chat) Reconnect(e *feed.Writer, why string) {
+	d.Stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "continue at once, here or at another gateway"))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/seek"
@@ -26,7 +27,7 @@ import (
 
 // asked is what a request of an OpenAI client became.
 type asked struct {
-	following
+	feed.Following
 
 	id    openai.ID
 	model string
@@ -48,11 +49,11 @@ func (g *Gateway) createResponse(w http.ResponseWriter, r *http.Request) error {
 	}
 	res := openai.NewResponses(a.id, a.model, -1)
 	if req.Stream {
-		g.serveEvents(r.Context(), w, a.following, responses{Responses: res})
+		g.feeds.Serve(r.Context(), w, a.Following, responses{Responses: res})
 		return nil
 	}
 	show := func(ev stream.Event) { res.Show(ev, func(openai.Event) {}) }
-	if err := g.fold(r.Context(), a.following, show, func() bool { return res.Over() || req.Background && res.Begun() }); err != nil {
+	if err := g.fold(r.Context(), a.Following, show, func() bool { return res.Over() || req.Background && res.Begun() }); err != nil {
 		return err
 	}
 	writeJSON(w, res.Response())
@@ -190,7 +191,7 @@ func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key 
 }
 
 // submit starts a turn with input, and returns its number and what happens from before it on.
-func (g *Gateway) submit(ctx context.Context, s seen, command string, input []content.Item) (turn int, f following, err error) {
+func (g *Gateway) submit(ctx context.Context, s seen, command string, input []content.Item) (turn int, f feed.Following, err error) {
 	id := s.state.Session
 	now, err := g.askIn(ctx, s, command, commands.SubmitInput{Items: input, OnBusy: events.Reject})
 	if err != nil {
@@ -305,12 +306,12 @@ func (g *Gateway) completeChat(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Turnlog-Session", string(a.id.Session))
 	c := openai.NewChat(a.id.Session, a.id.Turn, a.model)
 	if req.Stream {
-		g.serveEvents(r.Context(), w, a.following, chat{Chat: c, usage: req.Usage})
+		g.feeds.Serve(r.Context(), w, a.Following, chat{Chat: c, usage: req.Usage})
 		return nil
 	}
 	over := false
 	show := func(ev stream.Event) { over = c.Show(ev, func(map[string]any) {}) || over }
-	if err := g.fold(r.Context(), a.following, show, func() bool { return over }); err != nil {
+	if err := g.fold(r.Context(), a.Following, show, func() bool { return over }); err != nil {
 		return err
 	}
 	if failed := c.Failed(); failed != nil {

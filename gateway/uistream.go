@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/gateway/internal/uistream"
@@ -50,7 +51,7 @@ type uiChatIn struct {
 
 // uiAnswer is the parts of a turn that a response streams.
 type uiAnswer struct {
-	following
+	feed.Following
 
 	chunks *uistream.Stream
 }
@@ -58,23 +59,23 @@ type uiAnswer struct {
 // uiStream is the dialect of the AI SDK.
 type uiStream struct {
 	*uistream.Stream
-	silent
+	feed.Silent
 }
 
-func (d uiStream) show(e *sse, ev stream.Event) (last bool) {
+func (d uiStream) Event(e *feed.Writer, ev stream.Event) (last bool) {
 	if last = d.Show(ev, func(c uistream.Chunk) { e.Data(jsonOf(c)) }); last {
 		e.Done()
 	}
 	return last
 }
 
-func (uiStream) stop(e *sse, p *problem.Problem) {
+func (uiStream) Stop(e *feed.Writer, p *problem.Problem) {
 	e.Data(jsonOf(uistream.Chunk{"type": "error", "errorText": p.Detail + ": " + p.Do}))
 	e.Done()
 }
 
-func (d uiStream) reconnect(e *sse, why string) {
-	d.stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "resume the stream, here or at another gateway"))
+func (d uiStream) Reconnect(e *feed.Writer, why string) {
+	d.Stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "resume the stream, here or at another gateway"))
 }
 
 // stream streams an answer.
@@ -82,7 +83,7 @@ func (a uiAnswer) stream(g *Gateway) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
 		w.Header().Set("X-Vercel-Ai-Ui-Message-Stream", "v1")
-		g.serveEvents(r.Context(), w, a.following, uiStream{Stream: a.chunks})
+		g.feeds.Serve(r.Context(), w, a.Following, uiStream{Stream: a.chunks})
 	}}
 }
 
@@ -140,7 +141,7 @@ func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error)
 	}
 	o := client.Options{ID: content.SessionID(in.Body.ID), Input: []content.Item{req.Input}, Command: command}
 	a, err := g.begin(ctx, in.Body.Model, o)
-	return uiAnswer{a.following, uistream.NewStream(o.ID, 1, 1, 1)}, err
+	return uiAnswer{a.Following, uistream.NewStream(o.ID, 1, 1, 1)}, err
 }
 
 // uiReplay streams a turn from its beginning to its end, or to the question that holds it.

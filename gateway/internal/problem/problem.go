@@ -20,7 +20,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -168,8 +167,6 @@ func Of(err error, connected bool) *Problem {
 		return New(http.StatusConflict, "no_seal_key", err.Error(), "the operator: start the gateway with --seal-key")
 	case errors.Is(err, client.ErrStoredFile):
 		return New(http.StatusConflict, "stored_file", err.Error(), "put what matters into the text: the API takes only stored files")
-	case errors.Is(err, stream.ErrBadCursor):
-		return New(http.StatusBadRequest, "bad_cursor", err.Error(), "send the id of an event of this stream as it was, or none to start from the beginning")
 	case !connected:
 		return NoNATS()
 	case errors.Is(err, session.ErrNotFound):

@@ -1,8 +1,4 @@
-// Package sse writes server-sent events to one reader, and sees whether it keeps up.
-//
-// The one idea: a reader that does not read must not hold who writes. What is written between Begin and Flush has a
-// deadline, after which the connection is cut. A reader that makes Flush wait long before that is slow: see Late.
-package sse
+package feed
 
 import (
 	"bufio"
@@ -13,7 +9,10 @@ import (
 // CutAfter is how many times its patience a write may take before the connection is cut.
 const CutAfter = 3
 
-// Writer writes events to one reader. Flush reports the errors of all.
+// Writer writes server-sent events to one reader, and sees whether it keeps up. Flush reports the errors of all.
+//
+// A reader that does not read must not hold who writes. What is written between Begin and Flush has a deadline, after which the
+// connection is cut. A reader that makes Flush wait long before that is slow: see Late.
 type Writer struct {
 	out  *bufio.Writer
 	rc   *http.ResponseController
@@ -23,8 +22,8 @@ type Writer struct {
 	late  bool
 }
 
-// New returns a writer for a reader that may take a time for what is written at once.
-func New(w http.ResponseWriter, patience time.Duration) *Writer {
+// newWriter returns a writer for a reader that may take a time for what is written at once.
+func newWriter(w http.ResponseWriter, patience time.Duration) *Writer {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")

@@ -1,0 +1,185 @@
+// Package feed writes what a session does to one reader, in the words of a protocol.
+//
+// The one idea: a protocol is a [Dialect], and all else is the same for each: what has arrived goes out at once, comments say
+// that the stream is alive, and a reader that is too slow, or whose gateway stops, is told to continue elsewhere. So a reader
+// holds nobody, and costs bounded memory.
+package feed
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/gateway/internal/problem"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
+)
+
+// Following is what a session does after a place.
+type Following struct {
+	Stream  *stream.Stream
+	Updates func(context.Context) Updates
+	Place   stream.Cursor // where it begins
+}
+
+// Updates are those of a session, until the context ends.
+type Updates = func(yield func(client.Update, error) bool)
+
+// Dialect is how a protocol says what happens in a session.
+type Dialect interface {
+	// Begin writes where the stream begins. A reader that leaves before the first event continues there.
+	Begin(w *Writer, at stream.Cursor)
+
+	// Event writes an event of the stream and reports whether it was the last one.
+	Event(w *Writer, ev stream.Event) (last bool)
+
+	// Trouble writes why nothing comes for now.
+	Trouble(w *Writer, p *problem.Problem)
+
+	// Stop writes why the stream stops here.
+	Stop(w *Writer, p *problem.Problem)
+
+	// Reconnect writes that the reader is to continue at once, here or at another gateway.
+	Reconnect(w *Writer, why string)
+}
+
+// Silent is the part of a dialect that has no words for what is not of the session.
+type Silent struct{}
+
+// Begin writes nothing.
+func (Silent) Begin(*Writer, stream.Cursor) {}
+
+// Trouble writes nothing.
+func (Silent) Trouble(*Writer, *problem.Problem) {}
+
+// Server writes streams.
+type Server struct {
+	Patience  time.Duration // for a reader that does not read
+	Heartbeat time.Duration // between comments
+	Closing   <-chan struct{}
+	Connected func() bool // whether there is a server
+
+	Problem func(context.Context, error) *problem.Problem
+}
+
+// heard is an update of a session, or why there are no more.
+type heard struct {
+	update client.Update
+	err    error
+	over   bool
+}
+
+// writing is a stream that is being written. One goroutine owns it.
+type writing struct {
+	*Writer
+	*Server
+
+	stream *stream.Stream
+	speaks Dialect
+	last   bool // nothing follows
+}
+
+// Serve writes a stream until the reader leaves, is too slow, or nothing follows, as when the session is deleted.
+func (s *Server) Serve(ctx context.Context, w http.ResponseWriter, f Following, speaks Dialect) {
+	e := &writing{Writer: newWriter(w, s.Patience), Server: s, stream: f.Stream, speaks: speaks}
+	e.Begin()
+	w.WriteHeader(http.StatusOK)
+	speaks.Begin(e.Writer, f.Place)
+	if e.Flush() != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	all := make(chan heard)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		pass := func(h heard) bool {
+			select {
+			case all <- h:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		for u, err := range f.Updates(ctx) {
+			if !pass(heard{update: u, err: err}) {
+				return
+			}
+		}
+		pass(heard{over: true})
+	}()
+	e.write(ctx, all)
+	stop()
+	<-done
+}
+
+// reconnect tells the reader to continue at once, here or at another gateway.
+func (e *writing) reconnect(why string) {
+	e.Begin()
+	e.speaks.Reconnect(e.Writer, why)
+	_ = e.Flush()
+}
+
+func (e *writing) write(ctx context.Context, all <-chan heard) {
+	beat := time.NewTicker(e.Heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.Closing:
+			e.reconnect("this gateway stops")
+			return
+		case <-beat.C:
+			e.Begin()
+			e.Line(": \n")
+			if !e.Connected() {
+				e.speaks.Trouble(e.Writer, problem.NoNATS())
+			}
+		case h := <-all:
+			e.Begin()
+			if e.take(ctx, h) {
+				return
+			}
+			for more := true; more && e.Room(); { // what has arrived meanwhile goes with it
+				select {
+				case h := <-all:
+					if e.take(ctx, h) {
+						return
+					}
+				default:
+					more = false
+				}
+			}
+		}
+		if e.Flush() != nil {
+			return
+		}
+		if e.Late() {
+			e.reconnect("you read too slowly")
+			return
+		}
+	}
+}
+
+// take writes an update, and reports whether it was the last one.
+func (e *writing) take(ctx context.Context, h heard) (last bool) {
+	put := func(ev stream.Event) { e.last = e.last || e.speaks.Event(e.Writer, ev) }
+	switch {
+	case h.over:
+		e.reconnect("the stream ended")
+		return true
+	case h.err != nil:
+		e.speaks.Stop(e.Writer, e.Problem(ctx, h.err))
+		e.last = true
+	case h.update.Record == nil:
+		e.stream.Live(h.update.Live, put)
+	default:
+		e.stream.Entry(*h.update.Record, put)
+	}
+	if e.last {
+		_ = e.Flush()
+	}
+	return e.last
+}

@@ -172,6 +172,16 @@ func (c *Client) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	return ids, nil
 }
 
+// Lengths returns the number of the entries of each session, also of those that were deleted. It reads an index: what it costs
+// depends on their number only.
+func (c *Client) Lengths(ctx context.Context) (map[content.SessionID]uint64, error) {
+	all, err := c.journal.Lengths(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return all, nil
+}
+
 // Asking lists the sessions with undecided approvals, and possibly some that had one a
 // moment ago: their journals are the authority. Sessions from a release without this list
 // appear once they have been woken.

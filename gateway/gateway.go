@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway/internal/feed"
@@ -77,6 +78,7 @@ type Gateway struct {
 	mcp     *mcpServers
 	meter   *people.Meter
 	login   *oidc.Provider // nil: none
+	index   report.Index   // only saves reading sessions again
 	feeds   feed.Server
 
 	closing context.Context //nolint:containedctx // ends every stream when Serve ends

@@ -32,22 +32,37 @@ func (g *Gateway) recordRoutes() {
 	huma.Register(g.api, o, g.export)
 }
 
+type transcriptIn struct {
+	SessionPath
+
+	Before int `query:"before" minimum:"0" doc:"only items before this place; 0: up to the last one"`
+	Limit  int `query:"limit" minimum:"0" doc:"only the newest of these, at most this number; 0: all"`
+}
+
 type transcriptOut struct {
 	Body struct {
 		Items  []json.RawMessage `json:"items" doc:"in order: each has kind and parts"`
+		From   int               `json:"from" doc:"the place of the first one: how many are before it"`
 		Queued []json.RawMessage `json:"queued" doc:"input that is not part of it yet"`
 		Cursor string            `json:"cursor" doc:"where GET …/events?after= continues without a gap"`
 	}
 }
 
-func (g *Gateway) transcript(ctx context.Context, in *SessionPath) (*transcriptOut, error) {
+func (g *Gateway) transcript(ctx context.Context, in *transcriptIn) (*transcriptOut, error) {
 	s, err := g.see(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	out := &transcriptOut{}
 	out.Body.Items, out.Body.Queued, out.Body.Cursor = []json.RawMessage{}, []json.RawMessage{}, cursorOf(s).String()
-	for _, it := range s.state.Transcript {
+	all := s.state.Transcript
+	if in.Before > 0 {
+		all = all[:min(in.Before, len(all))]
+	}
+	if in.Limit > 0 {
+		out.Body.From = max(0, len(all)-in.Limit)
+	}
+	for _, it := range all[out.Body.From:] {
 		line, err := events.MarshalView(it)
 		if err != nil {
 			return nil, err

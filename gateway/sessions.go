@@ -141,25 +141,39 @@ type listIn struct {
 	Model  string `query:"model" doc:"only sessions whose model matches this pattern"`
 	Owner  string `query:"owner" doc:"only sessions that this person opened"`
 	Search string `query:"search" doc:"only sessions with this text in their ID or title, in any case"`
-	Sort   string `query:"sort" enum:"age,session,tokens,turns" default:"age" doc:"latest or most first"`
-	Limit  int    `query:"limit" minimum:"0" maximum:"10000" default:"100" doc:"at most this number; 0: all"`
+	Tool   string `query:"tool" doc:"only sessions whose transcript has calls of a tool that matches this pattern"`
+	Text   string `query:"text" maxLength:"1000" doc:"only sessions in whose transcript this text is, in any case; at most 256 are searched at once"`
+
+	Cost  float64 `query:"cost" minimum:"0" doc:"only sessions that have cost at least this, in their currency"`
+	Sort  string  `query:"sort" enum:"age,session,tokens,turns,cost" default:"age" doc:"latest or most first"`
+	Skip  int     `query:"skip" minimum:"0" doc:"the next of the part before"`
+	Limit int     `query:"limit" minimum:"0" maximum:"10000" default:"100" doc:"at most this number; 0: all"`
 }
 
 type listOut struct {
 	Body struct {
 		Sessions []report.Summary `json:"sessions"`
+		Total    int              `json:"total" doc:"how many there are in all parts, whatever their text"`
+		Next     int              `json:"next,omitempty" doc:"skip this number to get the next part; absent: this is the last one"`
 	}
 }
 
 func (g *Gateway) listSessions(ctx context.Context, in *listIn) (*listOut, error) {
 	p := person(ctx)
 	q := report.Query{
-		State: in.State, Agent: in.Agent, Model: in.Model, Search: in.Search, Owner: in.Owner, Sort: in.Sort, Limit: in.Limit,
-		May: func(s *loop.State) bool { return p.MaySee(subjectOf(s)) },
+		State: in.State, Agent: in.Agent, Model: in.Model, Search: in.Search, Tool: in.Tool, Text: in.Text, Owner: in.Owner, Cost: in.Cost,
+		Sort: in.Sort, Skip: in.Skip, Limit: in.Limit,
+		May: func(s report.Summary) bool {
+			of := people.Subject{Owner: s.Owner}
+			if s.Agent != nil {
+				of.Agent = s.Agent.Name
+			}
+			return p.MaySee(of)
+		},
 	}
-	rows, err := q.List(ctx, g.client, g.complain)
+	list, err := g.index.List(ctx, g.client, q, g.complain)
 	out := &listOut{}
-	out.Body.Sessions = rows
+	out.Body.Sessions, out.Body.Total, out.Body.Next = list.Sessions, list.Total, list.Next
 	return out, err
 }
 

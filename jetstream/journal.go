@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -179,25 +180,32 @@ func (j *Journal) From(ctx context.Context, s content.SessionID, position uint64
 // sessionsAtOnce is how many sessions Sessions looks at concurrently.
 const sessionsAtOnce = 64
 
-// Sessions returns the sessions with a journal, sorted, except those with only a tombstone. It reads an
-// index of the stream, and of the journals only those with a single entry.
-func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
+// Lengths returns how many entries each session has, the tombstone included. It reads an index of the stream.
+func (j *Journal) Lengths(ctx context.Context) (map[content.SessionID]uint64, error) {
 	n := j.cell.names
 	subjects, err := j.cell.api.Subjects(ctx, n.JournalStream(), n.Journal(AllSessions))
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
-	var single []content.SessionID
-	out := make([]content.SessionID, 0, len(subjects))
+	out := make(map[content.SessionID]uint64, len(subjects))
 	for subject, entries := range subjects {
-		switch s := n.SessionOf(subject); {
-		case s == "":
-		case entries > 1:
-			out = append(out, s)
-		default:
-			single = append(single, s)
+		if s := n.SessionOf(subject); s != "" {
+			out[s] = entries
 		}
 	}
+	return out, nil
+}
+
+// Sessions returns the sessions with a journal, sorted, except those with only a tombstone. Of the journals it reads those
+// with a single entry.
+func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
+	all, err := j.Lengths(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := j.cell.names
+	out := slices.Sorted(maps.Keys(all))
+	single := slices.DeleteFunc(slices.Clone(out), func(s content.SessionID) bool { return all[s] > 1 })
 	for some := range slices.Chunk(single, sessionsAtOnce) {
 		errs := api.Together(some, func(s content.SessionID) error {
 			m, err := j.cell.api.Last(ctx, n.JournalStream(), n.Journal(s))
@@ -208,15 +216,14 @@ func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
 		})
 		for i, err := range errs {
 			switch {
-			case err == nil:
-				out = append(out, some[i])
-			case !api.IsNotFound(err):
+			case api.IsNotFound(err):
+				delete(all, some[i])
+			case err != nil:
 				return nil, fmt.Errorf("list sessions: %w", err)
 			}
 		}
 	}
-	slices.Sort(out)
-	return out, nil
+	return slices.DeleteFunc(out, func(s content.SessionID) bool { return all[s] == 0 }), nil
 }
 
 // record returns the entry in a message. With an error it returns the session and the time of

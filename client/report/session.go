@@ -2,14 +2,8 @@ package report
 
 import (
 	"cmp"
-	"context"
-	"slices"
 	"strings"
-	"sync"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -89,6 +83,9 @@ type Summary struct {
 	Owner   string            `json:"owner,omitempty"`  // see MetaOwner
 	Parent  content.SessionID `json:"parent,omitempty"` // the session that it works for
 	From    string            `json:"from,omitempty"`   // the entry of the session that it is a fork of
+	Folder  string            `json:"folder,omitempty"` // see MetaFolder
+
+	tools []string // that are called in its transcript
 }
 
 // originOf returns the entry of the session that a session is a fork of, without its hash, or "".
@@ -106,6 +103,9 @@ func (s Summary) Of() string { return cmp.Or(s.From, string(s.Parent), "-") }
 // MetaOwner is the key of a session's metadata that has the name of the person who opened it through a gateway.
 const MetaOwner = "owner"
 
+// MetaFolder is the key of a session's metadata that has the folder in which an editor opened it.
+const MetaFolder = "folder"
+
 // OwnerOf returns the name of the person who opened a session through a gateway, or "".
 func OwnerOf(s *loop.State) string { return s.Metadata.Text(MetaOwner) }
 
@@ -118,97 +118,6 @@ func (s Summary) AgentName() string {
 		return "-"
 	}
 	return s.Agent.Name
-}
-
-// Query says which sessions a list has, and in which order.
-type Query struct {
-	State, Agent, Model string // "": any; of Agent and Model a pattern, in which * stands for any characters
-	Search              string // in ID or title, in any case
-	Owner               string // "": any
-	Sort                string // age, session, tokens or turns
-	Limit               int    // 0: none
-
-	// May reports whether to list a session at all; nil: all.
-	May func(*loop.State) bool
-}
-
-// readers is how many sessions are read at once.
-const readers = 16
-
-// List reads the sessions of a deployment. It reports and skips one that cannot be read, and skips one that
-// a driver has claimed and that never started.
-func (q Query) List(ctx context.Context, c *client.Client, complain func(error)) ([]Summary, error) {
-	ids, err := c.Sessions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	broken, err := c.SetAside(ctx)
-	if err != nil {
-		return nil, err
-	}
-	aside := make(map[content.SessionID]bool)
-	for _, t := range broken {
-		aside[t.Session] = true
-	}
-	rows := []Summary{}
-	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(readers)
-	for _, id := range ids {
-		group.Go(func() error {
-			state, head, err := c.Read(ctx, id)
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				complain(err)
-			case state.Opened && state.Deleted == nil && (q.May == nil || q.May(state)):
-				if row := summaryOf(state, head, aside[id]); q.wants(row) {
-					rows = append(rows, row)
-				}
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err //nolint:wrapcheck // of this package
-	}
-	slices.SortFunc(rows, q.compare)
-	if q.Limit > 0 {
-		rows = rows[:min(q.Limit, len(rows))]
-	}
-	return rows, nil
-}
-
-func summaryOf(state *loop.State, head journal.Head, aside bool) Summary {
-	r := Of(state, head)
-	if aside {
-		r.State = StateAside
-	}
-	return Summary{r.Session, r.State, TitleOf(state), r.Agent, r.Model, r.Changed, r.Turns, r.Usage, OwnerOf(state), r.Parent, r.From}
-}
-
-// wants reports whether the query selects a session.
-func (q Query) wants(s Summary) bool {
-	text := strings.ToLower(string(s.Session) + "\n" + s.Title)
-	return (q.State == "" || q.State == s.State) && (q.Owner == "" || q.Owner == s.Owner) && (q.Agent == "" || content.Matches(q.Agent, s.AgentName())) &&
-		(q.Model == "" || content.Matches(q.Model, s.Model)) && strings.Contains(text, strings.ToLower(q.Search))
-}
-
-func (q Query) compare(a, b Summary) int {
-	order := 0
-	switch q.Sort {
-	case "age":
-		order = cmp.Compare(b.Changed, a.Changed)
-	case "tokens":
-		order = cmp.Compare(b.Tokens(), a.Tokens())
-	case "turns":
-		order = cmp.Compare(b.Turns, a.Turns)
-	}
-	return cmp.Or(order, cmp.Compare(a.Session, b.Session))
 }
 
 // titleWidth is how many characters of a title are kept.

@@ -18,12 +18,8 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
-
-// MetaFolder is the key of a session's metadata that has the folder in which an editor opened it.
-const MetaFolder = "folder"
 
 // Host is a deployment, and how sessions start there.
 type Host struct {
@@ -49,6 +45,7 @@ type Agent struct {
 
 	mu      sync.Mutex
 	threads map[content.SessionID]*thread
+	indexes map[*client.Client]*report.Index
 	over    bool           // no request begins anymore
 	running sync.WaitGroup // requests
 }
@@ -62,7 +59,7 @@ var (
 // Serve serves an editor until it closes the connection, which is no error, or ctx ends.
 func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 	life, end := context.WithCancelCause(ctx)
-	a := &Agent{cfg: cfg, end: life.Done(), threads: map[content.SessionID]*thread{}}
+	a := &Agent{cfg: cfg, end: life.Done(), threads: map[content.SessionID]*thread{}, indexes: map[*client.Client]*report.Index{}}
 	opened := make(chan struct{})
 	to := &writer{to: out}
 	a.conn = sdk.NewConnection(func(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
@@ -195,7 +192,7 @@ func (a *Agent) open(ctx context.Context, r *sdk.NewSessionRequest) (*sdk.NewSes
 	ctx, stop := context.WithTimeout(ctx, a.cfg.Answer)
 	defer stop()
 	o := h.Start
-	o.Metadata = o.Metadata.With(MetaFolder, r.Cwd)
+	o.Metadata = o.Metadata.With(report.MetaFolder, r.Cwd)
 	s, err := h.Client.Start(ctx, o)
 	if err != nil {
 		return nil, err
@@ -249,37 +246,54 @@ func (a *Agent) show(ctx context.Context, h *Host, s *session.Session, folder st
 	return t.await(ctx)
 }
 
+// listed is how many sessions a page of a list has.
+const listed = 50
+
+// list lists the sessions of a folder, the latest first. A cursor is the number of those in the pages before.
 func (a *Agent) list(ctx context.Context, r *sdk.ListSessionsRequest) (*sdk.ListSessionsResponse, error) {
-	folder := ""
+	folder, skip := "", 0
 	if r.Cwd != nil {
 		folder = *r.Cwd
+	}
+	if r.Cursor != nil {
+		var err error
+		if skip, err = strconv.Atoi(*r.Cursor); err != nil || skip < 1 {
+			return nil, &sdk.RequestError{Code: codeParams, Message: "cursor " + strconv.Quote(*r.Cursor) + " is not one of session/list: send its nextCursor, or none to begin"}
+		}
 	}
 	h, err := a.host(ctx, folder, nil)
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex
-	folders := map[content.SessionID]string{}
-	q := report.Query{Sort: "age", May: func(s *loop.State) bool {
-		is := s.Metadata.Text(MetaFolder)
-		mu.Lock()
-		defer mu.Unlock()
-		folders[s.Session] = is
-		return is != "" && (folder == "" || is == folder)
+	q := report.Query{Sort: "age", Skip: skip, Limit: listed, May: func(s report.Summary) bool {
+		return s.Folder != "" && (folder == "" || s.Folder == folder)
 	}}
-	rows, err := q.List(ctx, h.Client, func(err error) { a.cfg.Log.Warn("a session cannot be listed", zap.Error(err)) })
+	page, err := a.indexOf(h.Client).List(ctx, h.Client, q, func(err error) { a.cfg.Log.Warn("a session cannot be listed", zap.Error(err)) })
 	if err != nil {
 		return nil, err
 	}
 	out := &sdk.ListSessionsResponse{Sessions: []sdk.SessionInfo{}}
-	for _, row := range rows {
-		info := sdk.SessionInfo{SessionId: sdk.SessionId(row.Session), Cwd: folders[row.Session], UpdatedAt: new(row.Changed.Std().UTC().Format(time.RFC3339))}
+	for _, row := range page.Sessions {
+		info := sdk.SessionInfo{SessionId: sdk.SessionId(row.Session), Cwd: row.Folder, UpdatedAt: new(row.Changed.Std().UTC().Format(time.RFC3339))}
 		if row.Title != "" {
 			info.Title = new(row.Title)
 		}
 		out.Sessions = append(out.Sessions, info)
 	}
+	if page.Next > 0 {
+		out.NextCursor = new(strconv.Itoa(page.Next))
+	}
 	return out, nil
+}
+
+// indexOf returns what is remembered of the sessions of a deployment.
+func (a *Agent) indexOf(c *client.Client) *report.Index {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.indexes[c] == nil {
+		a.indexes[c] = new(report.Index)
+	}
+	return a.indexes[c]
 }
 
 // threadOf returns a session that the editor has open.

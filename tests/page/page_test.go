@@ -3,12 +3,20 @@
 package page
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/jetstream"
 )
 
 const (
@@ -35,15 +43,7 @@ func TestAPersonWalksThroughThePage(t *testing.T) {
 	}
 	s.Run(5, "turnlog", "run", "--session", "walk", "--model", "scripted:"+file, "Go") // it waits for an approval
 
-	var cfg net.ListenConfig
-	l, err := cfg.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String() // which stays while the gateway is started again
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := freeAddress(t) // which stays while the gateway is started again
 	gateway := func() (stop func()) {
 		screen, stop := s.Start("turnlog", "gateway", "--listen", address)
 		screen.Await(t, "http://")
@@ -51,13 +51,78 @@ func TestAPersonWalksThroughThePage(t *testing.T) {
 	}
 	stop := gateway()
 
-	pictures := os.Getenv("TURNLOG_SCREENSHOTS")
-	if pictures == "" {
-		pictures = t.TempDir()
-	}
 	clitest.Follow(t, map[string]func(){
 		"stop the gateway":        func() { stop() },
 		"send the text meanwhile": func() { s.Run(0, "turnlog", "send", "walk", "meanwhile") },
 		"start the gateway":       func() { stop = gateway() },
-	}, "walk.mjs", "http://"+address+"/", token, pictures)
+	}, "walk.mjs", "http://"+address+"/", token, pictures(t))
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	var cfg net.ListenConfig
+	l, err := cfg.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}
+
+// pictures returns the folder for screenshots.
+func pictures(t *testing.T) string {
+	t.Helper()
+	if folder := os.Getenv("TURNLOG_SCREENSHOTS"); folder != "" {
+		return folder
+	}
+	return t.TempDir()
+}
+
+// TestThePageShowsMuchInParts has 2,000 sessions, and one with 10,000 entries. The browser checks that what it gets and shows of them
+// does not grow with their number.
+func TestThePageShowsMuchInParts(t *testing.T) {
+	t.Parallel()
+	s := clitest.NewSite(t, "TURNLOG_GATEWAY_TOKEN="+token)
+	nc := clitest.Dial(t, s.NATS)
+	cell, err := jetstream.Open(nc, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2000 {
+		state := events.RunStarted{
+			Config: events.Config{Model: "m"}, Metadata: content.Metadata{}.With("owner", fmt.Sprint("person-", i%7)),
+			Transcript: []content.Item{content.UserText(fmt.Sprint("Number ", i)), content.NewItem(content.Assistant, content.CallPart(content.ToolCall{ID: "c", Name: fmt.Sprint("tool_", i%5), Input: []byte("{}")}))},
+		}
+		e := events.Entry{Session: content.SessionID(fmt.Sprint("n-", i)), Cause: "test", At: content.TimeOf(time.Now()), Epoch: 1, Events: []events.Event{events.DriverClaimed{Epoch: 1}, state}}
+		if _, err := cell.Journal().Append(t.Context(), journal.Head{}, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.Open(nc, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := c.Start(t.Context(), client.Options{
+		ID: "long", Config: events.Config{Model: "scripted:long", ModelData: []byte("replies:\n  - {text: 'You said {{.Prompt}}', repeat: true}\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turns := 0
+	for ; long.Head().Seq < 10_000; turns++ {
+		if _, err := long.RunText(t.Context(), fmt.Sprint("Turn ", turns+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := long.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	screen, _ := s.Start("turnlog", "gateway", "--listen", address)
+	screen.Await(t, "http://")
+	clitest.Follow(t, map[string]func(){
+		"send a text": func() { s.Run(0, "turnlog", "send", "long", "the newest one") },
+	}, "large.mjs", "http://"+address+"/", token, pictures(t), strconv.Itoa(turns))
 }

@@ -1,33 +1,7 @@
 // The walk through the page: node walk.mjs ADDRESS TOKEN FOLDER. It prints a line with what it needs done and waits for
 // an answer on stdin, and ends with an error at the first thing that is wrong. Screenshots go to the folder.
 import assert from 'node:assert/strict'
-import { createInterface } from 'node:readline'
-import AxeBuilder from '@axe-core/playwright'
-import { chromium } from 'playwright-core'
-
-const [address, token, folder] = process.argv.slice(2)
-const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
-const please = async (what) => {
-  console.log('please ' + what)
-  await answers.next()
-}
-
-const browser = await chromium.launch({
-  executablePath: '/usr/bin/chromium',
-  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-})
-const wide = await browser.newContext({ viewport: { width: 1200, height: 800 }, colorScheme: 'light' })
-const page = await wide.newPage()
-page.setDefaultTimeout(20_000)
-const broken = []
-page.on('pageerror', (err) => broken.push(err.message))
-page.on('dialog', () => broken.push('a dialog opened'))
-
-const see = async (name, on = page) => {
-  await on.screenshot({ path: `${folder}/${name}.png` })
-  const { violations } = await new AxeBuilder({ page: on }).analyze()
-  assert.deepEqual(violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => `${name}: ${v.id} ${v.nodes[0].target}`), [])
-}
+import { address, browser, broken, page, please, see, token, wide } from './browser.mjs'
 
 // A browser without a token is asked for it, and keeps it out of the address.
 await page.goto(address)
@@ -114,6 +88,17 @@ await page.click('text=Approve with these')
 await page.waitForSelector('details.call .tag.good')
 await page.click('details.call:last-of-type summary >> nth=-1')
 await page.waitForFunction(() => document.querySelector('.talk').textContent.includes('edited'))
+
+// A file goes along with a message, and one that was chosen by mistake does not.
+await page.setInputFiles('.compose input[type=file]', ['note.txt', 'wrong.txt'].map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from('see me') })))
+await page.click('[aria-label="Leave out wrong.txt"]')
+await page.fill('.compose textarea', 'look at this')
+await see('attached')
+await page.click('.compose button:has-text("Send")')
+await page.waitForSelector('.user:has-text("look at this"):has-text("[note.txt]")')
+await page.waitForSelector('.talk .text:has-text("You said")')
+assert.equal(await page.locator('.files button').count(), 0)
+assert.ok(!(await page.textContent('.talk')).includes('wrong.txt'))
 
 // The gateway dies and comes back while input arrives: nothing is missing, nothing twice.
 await please('stop the gateway')

@@ -12,6 +12,8 @@ import (
 
 // Site is a deployment of real processes: a server, a worker with a shell, and a node.
 type Site struct {
+	NATS string // the server's address
+
 	t   testing.TB
 	bin string
 	env []string
@@ -26,7 +28,8 @@ func NewSite(t testing.TB, env ...string) *Site {
 	}
 	s := &Site{t: t, bin: bin, env: append(os.Environ(), env...)}
 	server, _ := s.Start("turnlog", "server", "--open", "--listen", "127.0.0.1:0", "--store", t.TempDir())
-	s.env = append(s.env, "NATS_URL="+server.AwaitMatch(t, `nats://127\.0\.0\.1:\d+`))
+	s.NATS = server.AwaitMatch(t, `nats://127\.0\.0\.1:\d+`)
+	s.env = append(s.env, "NATS_URL="+s.NATS)
 	worker, _ := s.Start("tool-worker", "--tools", "shell", "--root", t.TempDir(), "--sandbox", "none")
 	worker.Await(t, "worker started")
 	node, _ := s.Start("driver-node")

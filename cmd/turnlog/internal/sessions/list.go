@@ -33,12 +33,15 @@ nodes, so none drives it ("turnlog dead").`,
   turnlog sessions ls --agent 'review*' -o json | jq -r '.[].session'`,
 	}
 	var q report.Query
-	sort := cli.NewChoice("age", "session", "tokens", "turns")
+	sort := cli.NewChoice("age", "session", "tokens", "turns", "cost")
 	fs := cmd.Flags()
 	fs.StringVar(&q.State, "state", "", "only sessions in this `state`")
 	fs.StringVar(&q.Agent, "agent", "", "only sessions whose agent matches this `pattern`, in which * stands for any characters")
 	fs.StringVar(&q.Model, "model", "", "only sessions whose model matches this `pattern`")
 	fs.StringVar(&q.Search, "search", "", "only sessions with this `text` in their ID or title, in any case")
+	fs.StringVar(&q.Tool, "tool", "", "only sessions whose transcript has calls of a tool that matches this `pattern`")
+	fs.StringVar(&q.Text, "text", "", "only sessions in whose transcript this `text` is, in any case")
+	fs.Float64Var(&q.Cost, "cost", 0, "only sessions that have cost at least this `amount`, in their currency")
 	fs.IntVar(&q.Limit, "limit", 0, "list at most this `number`; 0: all")
 	sort.Register(cmd, "sort", "", "what decides the order, latest or most first")
 	output := a.Output(cmd)

@@ -20,10 +20,7 @@ const changed = (value, source) => {
 async function request(method, path, body, headers) {
   let response
   try {
-    response = await fetch(path, {
-      method, headers: { ...headers, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
-      body: body === undefined ? undefined : JSON.stringify(body),
-    })
+    response = await fetch(path, { method, headers, body })
   } catch {
     throw new Problem(0, { title: 'The gateway does not answer', do: 'check that it runs; this page goes on when it is back' })
   }
@@ -40,6 +37,9 @@ export const get = (path) => request('GET', path)
 // key returns the name of a new command, by which the gateway knows a repetition.
 export const key = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
 
-export const post = (path, body, name = key()) => request('POST', path, body ?? {}, { 'Idempotency-Key': name })
+export const post = (path, body, name = key()) => request('POST', path, JSON.stringify(body ?? {}), { 'Content-Type': 'application/json', 'Idempotency-Key': name })
+
+// upload stores a file, and returns what an input says about it.
+export const upload = (file) => request('POST', '/api/files?name=' + encodeURIComponent(file.name), file, { 'Content-Type': file.type || 'application/octet-stream' })
 
 export const at = (...parts) => '/api/' + parts.map(encodeURIComponent).join('/')

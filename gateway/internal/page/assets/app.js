@@ -1,12 +1,14 @@
 // The page: its views by address, keys, and what waits.
 import { get, key, post } from './api.js'
 import { age, clip, fill, h, money } from './dom.js'
+import { attach } from './files.js'
 import { inbox } from './inbox.js'
 import { open } from './session.js'
 
 const main = document.getElementById('main')
 const notice = document.getElementById('notice')
 const pollEvery = 4000
+const pageOfSessions = 100
 
 let leave = () => {} // ends the view
 let me = {}
@@ -39,17 +41,25 @@ const views = {
   },
 
   sessions: (view) => {
-    const search = h('input', { type: 'search', 'aria-label': 'Search', placeholder: 'Search by title or ID', 'data-focus': true })
-    const state = h('select', { 'aria-label': 'State' }, ['', 'working', 'approval', 'idle', 'closed', 'aside'].map((s) => h('option', { value: s }, s || 'every state')))
-    const owner = h('input', { 'aria-label': 'Person', placeholder: 'Person', size: 10 })
-    const agent = h('input', { 'aria-label': 'Agent', placeholder: 'Agent', size: 10 })
+    const field = (label, more) => h('input', { 'aria-label': label, placeholder: label, size: 10, ...more })
+    const filters = {
+      search: field('Search', { type: 'search', placeholder: 'Title or ID', 'data-focus': true, size: 16 }),
+      text: field('Text', { type: 'search', placeholder: 'What was said', size: 16 }),
+      state: h('select', { 'aria-label': 'State' }, ['', 'working', 'approval', 'idle', 'closed', 'aside'].map((s) => h('option', { value: s }, s || 'every state'))),
+      agent: field('Agent'), tool: field('Tool'), owner: field('Person'),
+      cost: field('Cost', { type: 'number', min: 0, step: 'any', placeholder: 'Cost from', size: 8 }),
+      sort: h('select', { 'aria-label': 'Order' }, [['age', 'latest first'], ['cost', 'dearest first'], ['tokens', 'most tokens first'], ['turns', 'most turns first']].map(([v, t]) => h('option', { value: v }, t))),
+    }
     const rows = h('tbody')
-    const note = h('p.quiet.small')
-    let limit = 100
+    const pages = h('div.bar')
+    let skips = [0] // of the parts so far
+    let asked = 0
     const show = async () => {
-      const q = new URLSearchParams({ limit })
-      for (const [name, field] of Object.entries({ search, state, owner, agent })) if (field.value.trim()) q.set(name, field.value.trim())
-      const { sessions } = await get('/api/sessions?' + q)
+      const q = new URLSearchParams({ limit: pageOfSessions, skip: skips.at(-1) })
+      for (const [name, f] of Object.entries(filters)) if (f.value.trim()) q.set(name, f.value.trim())
+      const mine = ++asked
+      const { sessions, total, next } = await get('/api/sessions?' + q)
+      if (mine !== asked) return // the filters have changed since
       const selected = rows.querySelector('.selected')?.dataset.id
       fill(rows, sessions.map((s) => h('tr', { 'data-row': true, 'data-id': s.session, 'data-href': '#/s/' + s.session, class: s.session === selected ? 'selected' : null },
         h('td', null, h('span.tag.' + s.state, null, s.state)),
@@ -57,13 +67,22 @@ const views = {
         h('td.wide.small', null, s.agent?.name ?? ''), h('td.wide.small', null, clip(s.model, 30)), h('td.wide.small', null, s.owner ?? ''),
         h('td.number.wide', null, s.turns), h('td.number.wide', null, s.usage.input_tokens + s.usage.output_tokens), h('td.number.wide', null, money(s.usage)),
         h('td.number', null, age(s.changed_at)))))
-      fill(note, sessions.length === 0 ? 'No session is like that.' : sessions.length === limit ? [h('button', { onclick: () => { limit *= 2; show() } }, 'More')] : '')
+      const go = (text, to) => h('button', { onclick: () => { skips = to; show().then(() => scrollTo(0, 0)).catch(tell) } }, text)
+      const place = skips.at(-1)
+      fill(pages,
+        h('span.quiet.small', null, total === 0 ? 'No session is like that.' : filters.text.value.trim() ? `${sessions.length} found in sessions ${place + 1} to ${next ?? total} of ${total}` : `${place + 1} to ${place + sessions.length} of ${total}`),
+        skips.length > 1 && go('Back', skips.slice(0, -1)), next && go(filters.text.value.trim() ? 'Search on' : 'Next', [...skips, next]))
     }
-    for (const field of [search, state, owner, agent]) field.addEventListener('input', () => show().catch(tell))
-    fill(view, h('h1', null, 'Sessions'), starter(), h('div.bar', null, search, state, agent, owner),
+    let soon
+    for (const f of Object.values(filters)) f.addEventListener('input', () => {
+      clearTimeout(soon)
+      skips = [0]
+      soon = setTimeout(() => show().catch(tell), 200)
+    })
+    fill(view, h('h1', null, 'Sessions'), starter(), h('div.bar', null, Object.values(filters)),
       h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Table' }, h('table', null, h('thead', null, h('tr', null, ['State', 'Title'].map((t) => h('th', null, t)), ['Agent', 'Model', 'Person'].map((t) => h('th.wide', null, t)),
-        ['Turns', 'Tokens', 'Cost'].map((t) => h('th.number.wide', null, t)), h('th.number', null, 'Age'))), rows)), note)
-    return repeat(show)
+        ['Turns', 'Tokens', 'Cost'].map((t) => h('th.number.wide', null, t)), h('th.number', null, 'Age'))), rows)), pages)
+    return repeat(async () => { if (rows.childElementCount === 0 || !filters.text.value.trim()) await show() }) // texts are searched once
   },
 
   fleet: (view) => repeat(async () => {
@@ -97,18 +116,19 @@ function starter() {
   const agent = h('input', { 'aria-label': 'Agent of the new session', placeholder: 'Agent', size: 12 })
   const model = h('input', { 'aria-label': 'Model of the new session', placeholder: 'Model (default)', size: 18 })
   let name = key() // a retry opens no second session
+  const files = attach(text, tell)
   return h('form.card', { onsubmit: async (e) => {
     e.preventDefault()
-    if (!text.value.trim()) return
+    if (!text.value.trim() && files.empty()) return
     try {
-      const body = { text: text.value.trim() }
+      const body = { text: text.value.trim(), files: await files.stored() }
       if (agent.value.trim()) body.agent = agent.value.trim()
       if (model.value.trim()) body.model = model.value.trim()
       const opened = await post('/api/sessions', body, name)
       name = key()
       location.hash = '#/s/' + opened.session
     } catch (err) { tell(err) }
-  } }, text, h('div.bar', null, h('button.main', null, 'Start'), agent, model))
+  } }, text, h('div.bar', null, h('button.main', null, 'Start'), agent, model, files.row))
 }
 
 const waiting = document.getElementById('waiting')

@@ -1,10 +1,13 @@
 // One session: its transcript as it is written, and its journal.
-import { at, get, parse, post } from './api.js'
+import { at, get, key, parse, post } from './api.js'
 import { clip, fill, h, json, money, span } from './dom.js'
+import { attach } from './files.js'
 import { card, same } from './inbox.js'
 import { markdown } from './markdown.js'
 
-const shownAtFirst = 200 // items of a long transcript
+// A long session comes in pages: its newest items and entries, and those before them on demand.
+const pageOfItems = 200
+const pageOfEntries = 500
 
 // open shows a session in a view, and returns a function that ends it.
 export async function open(view, id, tell) {
@@ -15,7 +18,7 @@ export async function open(view, id, tell) {
 
 class Session {
   constructor(view, id, tell) {
-    Object.assign(this, { view, id, tell, pieces: new Map(), items: [], from: 0, results: new Map(), ended: false })
+    Object.assign(this, { view, id, tell, pieces: new Map(), from: 0, results: new Map(), ended: false })
   }
 
   async start() {
@@ -25,9 +28,10 @@ class Session {
     this.writing = h('div.text.live', { hidden: true })
     this.input = h('textarea', { rows: 2, 'aria-label': 'Message', placeholder: 'Write a message; Ctrl-Enter sends it', 'data-focus': true })
     this.input.addEventListener('keydown', (e) => { if (e.key === 'Enter' && (e.ctrlKey || e.metaKey)) this.send() })
-    this.actions = h('div.bar')
-    this.compose = h('form.compose', { onsubmit: (e) => { e.preventDefault(); this.send() }, hidden: true }, this.input, this.actions)
-    this.journal = h('section.entries')
+    this.actions = h('span.bar')
+    this.files = attach(this.input, this.tell)
+    this.compose = h('form.compose', { onsubmit: (e) => { e.preventDefault(); this.send() }, hidden: true }, this.input, h('div.bar', null, this.actions, this.files.row))
+    this.journal = h('section.journal')
     const tabs = h('div.bar', { role: 'tablist' })
     const talking = h('div', null, this.questions, this.talk, this.writing, this.compose)
     const tab = (name, show, on) => h('button', { role: 'tab', type: 'button', 'aria-selected': on, onclick: (e) => {
@@ -67,30 +71,42 @@ class Session {
     if (!same(this.questions, approvals)) fill(this.questions, approvals.map((a) => card(a, this.tell, () => this.look())))
   }
 
-  // read reads the transcript from its beginning.
+  // read reads the newest part of the transcript.
   async read() {
-    const t = await get(at('sessions', this.id, 'transcript'))
+    const t = await this.items(0)
     if (this.ended) return
-    this.items = t.items
     this.cursor = t.cursor
     this.pieces.clear()
     this.results.clear()
-    this.from = Math.max(0, this.items.length - shownAtFirst)
-    for (const item of this.items) this.learn(item)
-    fill(this.talk, this.from > 0 && this.earlier(), this.items.slice(this.from).map((i) => this.item(i)))
+    fill(this.talk, this.from > 0 && this.earlier(), this.rows(t.items))
     this.write()
     scrollTo(0, document.body.scrollHeight)
   }
 
+  // items reads those before a place; 0: the newest ones.
+  async items(before) {
+    const t = await get(at('sessions', this.id, 'transcript') + `?limit=${pageOfItems}&before=${before}`)
+    this.from = t.from
+    return t
+  }
+
+  rows(items) {
+    for (const item of items) this.learn(item)
+    return items.map((i) => this.item(i)).filter(Boolean)
+  }
+
   earlier() {
-    const row = h('li', null, h('button', { onclick: () => {
-      const from = Math.max(0, this.from - shownAtFirst)
-      const more = this.items.slice(from, this.from).map((i) => this.item(i))
-      this.from = from
-      row.after(...more.filter(Boolean))
-      if (from === 0) row.remove()
-      else row.firstChild.textContent = `Show earlier (${from} more)`
-    } }, `Show earlier (${this.from} more)`))
+    const button = h('button', { onclick: async () => {
+      button.disabled = true
+      try {
+        const { items } = await this.items(this.from)
+        row.after(...this.rows(items))
+        if (this.from === 0) row.remove()
+        button.textContent = `Show earlier (${this.from} more)`
+      } catch (err) { this.tell(err) }
+      button.disabled = false
+    } }, `Show earlier (${this.from} more)`)
+    const row = h('li', null, button)
     return row
   }
 
@@ -144,7 +160,6 @@ class Session {
   }
 
   append(item) {
-    this.items.push(item)
     this.learn(item)
     const row = this.item(item)
     if (row) this.stick(() => this.talk.append(row))
@@ -214,20 +229,26 @@ class Session {
     }
     clearTimeout(this.soon)
     this.soon = setTimeout(() => this.look().catch(this.tell), 60)
-    if (!this.journal.hidden) this.showJournal()
+    this.newest = e.seq
+    if (this.entries?.last === e.seq - 1) this.stick(() => this.log([e]))
+    else if (this.entries) this.after().catch(this.tell)
   }
 
+  // send sends the message with its files. A second try of the same is the same command.
   async send() {
     const text = this.input.value.trim()
-    if (text === '') return
-    const before = this.input.value
-    this.input.value = ''
+    if (text === '' && this.files.empty() || this.sending) return
+    this.sending = true
     try {
-      await post(at('sessions', this.id, 'input'), { text })
-    } catch (err) {
-      this.input.value = before
-      this.tell(err)
-    }
+      const body = { text, files: await this.files.stored() }
+      const name = JSON.stringify(body)
+      if (this.tried?.name !== name) this.tried = { name, key: key() }
+      await post(at('sessions', this.id, 'input'), body, this.tried.key)
+      this.tried = undefined
+      if (this.input.value.trim() === text) this.input.value = ''
+      this.files.clear()
+    } catch (err) { this.tell(err) }
+    this.sending = false
   }
 
   async act(what, body) {
@@ -235,35 +256,91 @@ class Session {
     this.look().catch(this.tell)
   }
 
-  // showJournal shows the newest entries, with the verdict on all of them. Idle time is one line.
+  // showJournal shows the newest entries, and follows the journal from then on. The verdict is on all of them.
   async showJournal() {
+    if (this.entries) return
+    const verdict = h('div')
+    const list = h('div.entries')
+    const more = h('button', { onclick: () => this.before() })
+    this.entries = { list, more, first: 0, last: 0, time: 0 }
+    fill(this.journal, verdict, more, list)
     try {
       const s = await get(at('sessions', this.id))
-      const from = Math.max(0, s.journal.seq - 500)
-      const rows = []
-      for (let after = from; ;) {
-        const page = await get(at('sessions', this.id, 'entries') + `?limit=500&after=${after}`)
-        rows.push(...page.entries)
-        if (page.entries.length === 0 || rows.length >= 500) break
-        after = page.entries.at(-1).seq
-      }
-      const v = (await get(at('sessions', this.id, 'verify'))).verdict
-      let last = 0
-      fill(this.journal,
-        h('p', null, h('span.tag.' + (v.faults.length === 0 ? 'good' : 'bad'), null, v.faults.length === 0 ? 'verified: ' + v.level : 'broken'),
-          ` ${v.entries} entries. `, v.faults.map((f) => h('span', null, `Entry ${f.seq}: ${f.kind}, ${f.what}. `))),
-        h('details', null, h('summary.small.quiet', null, 'What is not proved'), h('ul.small', null, v.not_proved.map((x) => h('li', null, x)))),
-        from > 0 && h('p.quiet.small', null, `The newest 500 entries; "observer events ${this.id}" shows all.`),
-        rows.map((e) => {
-          const now = new Date(e.at).getTime()
-          const idle = last && now - last > 10_000 ? h('p.gap', null, span((now - last) / 1000) + ' without entries') : null
-          last = now
-          return [idle, h('details.entry', null,
-            h('summary', null, h('span.seq', null, e.seq), h('span.quiet.small.wide', null, new Date(e.at).toLocaleTimeString()), h('span', null, e.kinds.join(', '))),
-            h('pre', null, json(e.events)),
-            h('div.bar', null, h('button', { onclick: () => this.fork(e.seq) }, 'Fork after this entry')))]
-        }))
+      this.entries.first = this.entries.last = Math.max(0, s.journal.seq - pageOfEntries)
+      await this.after()
+      this.allBefore()
+      scrollTo(0, document.body.scrollHeight)
+      await this.verify(verdict)
     } catch (err) { this.tell(err) }
+  }
+
+  allBefore() {
+    this.entries.more.hidden = this.entries.first === 0
+    this.entries.more.textContent = `Show earlier (${this.entries.first} more)`
+  }
+
+  // after reads the entries after those that are shown.
+  async after() {
+    if (this.entries.reading) return
+    this.entries.reading = true
+    try {
+      for (let more = true; more;) {
+        const { entries } = await get(at('sessions', this.id, 'entries') + `?limit=${pageOfEntries}&after=${this.entries.last}`)
+        this.log(entries)
+        more = entries.length > 0 && (entries.length === pageOfEntries || this.entries.last < this.newest)
+      }
+    } finally { this.entries.reading = false }
+  }
+
+  // before reads the entries before those that are shown.
+  async before() {
+    const { list, first, more } = this.entries
+    const from = Math.max(0, first - pageOfEntries)
+    more.disabled = true
+    try {
+      const { entries } = await get(at('sessions', this.id, 'entries') + `?limit=${first - from}&after=${from}`)
+      const { rows } = this.lines(entries, 0)
+      list.prepend(...rows)
+      this.entries.first = from
+      this.allBefore()
+    } catch (err) { this.tell(err) }
+    more.disabled = false
+  }
+
+  // log adds entries at the end. Live ones may have come meanwhile.
+  log(entries) {
+    const { rows, time } = this.lines(entries.filter((e) => e.seq > this.entries.last), this.entries.time)
+    this.entries.list.append(...rows)
+    this.entries.last = Math.max(this.entries.last, entries.at(-1)?.seq ?? 0)
+    this.entries.time = time
+  }
+
+  // lines returns a row for each entry, with what it says once it is opened. Idle time is one line.
+  lines(entries, time) {
+    const rows = []
+    for (const e of entries) {
+      const now = new Date(e.at).getTime()
+      if (time && now - time > 10_000) rows.push(h('p.gap', null, span((now - time) / 1000) + ' without entries'))
+      time = now
+      const row = h('details.entry', { ontoggle: () => {
+        if (row.open && row.children.length === 1) {
+          row.append(h('pre', null, json(e.events)), h('div.bar', null, h('button', { onclick: () => this.fork(e.seq) }, 'Fork after this entry')))
+        }
+      } }, h('summary', null, h('span.seq', null, e.seq), h('span.quiet.small.wide', null, new Date(e.at).toLocaleTimeString()), h('span', null, e.kinds.join(', '))))
+      rows.push(row)
+    }
+    return { rows, time }
+  }
+
+  // verify has the whole journal audited.
+  async verify(node) {
+    const again = h('button', { onclick: () => this.verify(node).catch(this.tell) }, 'Verify again')
+    fill(node, h('p.quiet', null, 'Verifying…'))
+    const v = (await get(at('sessions', this.id, 'verify'))).verdict
+    fill(node,
+      h('p.bar', null, h('span.tag.' + (v.faults.length === 0 ? 'good' : 'bad'), null, v.faults.length === 0 ? 'verified: ' + v.level : 'broken'),
+        h('span', null, `${v.entries} entries. `, v.faults.map((f) => `Entry ${f.seq}: ${f.kind}, ${f.what}. `)), again),
+      h('details', null, h('summary.small.quiet', null, 'What is not proved'), h('ul.small', null, v.not_proved.map((x) => h('li', null, x)))))
   }
 
   // fork continues the session in a new one, from an entry, and shows that one.
@@ -275,9 +352,9 @@ class Session {
   }
 }
 
-const plain = (item) => (item.parts ?? []).map((p) => p.text ?? (p.media ? `[${p.media.name ?? p.kind}]` : '')).filter(Boolean).join('\n')
+const plain = (item) => (item.parts ?? []).map((p) => p.text ?? (p.media ? `[${p.name || p.media.modality || p.kind}]` : '')).filter(Boolean).join('\n')
 
-const outputOf = (r) => (r.output ?? []).map((p) => p.text ?? (p.data !== undefined ? json(p.data) : `[${p.media?.name ?? p.kind}]`)).join('\n')
+const outputOf = (r) => (r.output ?? []).map((p) => p.text ?? (p.data !== undefined ? json(p.data) : `[${p.name || p.kind}]`)).join('\n')
 
 // shown shows the arguments of a call, all of them: a change of a file as lines, a command as one would type it, and the
 // others as JSON.

@@ -1,0 +1,255 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/loop"
+)
+
+// Query says which sessions a list has, and in which order.
+type Query struct {
+	State, Agent, Model, Tool string  // "": any; all but State are patterns, in which * stands for any characters
+	Search                    string  // in ID or title, in any case
+	Text                      string  // in what models see of the session, in any case
+	Owner                     string  // "": any
+	Cost                      float64 // at least, in the session's currency
+	Sort                      string  // age, session, tokens, turns or cost
+	Skip                      int     // of those that all but Text selects
+	Limit                     int     // 0: none
+
+	// May reports whether to list a session at all; nil: all.
+	May func(Summary) bool
+}
+
+// Page is a part of a list.
+type Page struct {
+	Sessions []Summary
+	Total    int // that all but Text selects
+	Next     int // Skip of the next part; 0: this is the last one
+}
+
+const (
+	readers = 16 // how many sessions are read at once
+
+	// mostRead is how many sessions are searched for a text at most. Its caller goes on with the next part.
+	mostRead = 256
+)
+
+// Index lists the sessions of a deployment, and remembers their summaries: a list reads only those that have changed since.
+// The zero Index is empty. It is safe for concurrent use.
+type Index struct {
+	mu   sync.Mutex // one list reads at a time: others find what it has read
+	rows map[content.SessionID]indexed
+}
+
+type indexed struct {
+	entries uint64
+	row     Summary // Session is "": there is nothing to list
+}
+
+// List lists the sessions of a deployment. It reports and skips one that cannot be read, and skips one that a driver has
+// claimed and that never started.
+func (q Query) List(ctx context.Context, c *client.Client, complain func(error)) ([]Summary, error) {
+	x, all := new(Index), []Summary{}
+	for {
+		p, err := x.List(ctx, c, q, complain)
+		if all = append(all, p.Sessions...); err != nil || p.Next == 0 || q.Limit > 0 && len(all) >= q.Limit {
+			return all[:min(len(all), cmp.Or(q.Limit, len(all)))], err
+		}
+		q.Skip = p.Next
+	}
+}
+
+// List is Query.List with what is remembered, part by part.
+func (x *Index) List(ctx context.Context, c *client.Client, q Query, complain func(error)) (Page, error) {
+	rows, err := x.read(ctx, c, complain)
+	if err != nil {
+		return Page{}, err
+	}
+	broken, err := c.SetAside(ctx)
+	if err != nil {
+		return Page{}, err
+	}
+	aside := make(map[content.SessionID]bool)
+	for _, t := range broken {
+		aside[t.Session] = true
+	}
+	found := []Summary{}
+	for _, row := range rows {
+		if aside[row.Session] {
+			row.State = StateAside
+		}
+		if q.wants(row) && (q.May == nil || q.May(row)) {
+			found = append(found, row)
+		}
+	}
+	slices.SortFunc(found, q.compare)
+	p := Page{Total: len(found)}
+	at := min(q.Skip, len(found))
+	if p.Sessions = found[at:]; q.Text != "" {
+		err := q.search(ctx, c, &p, complain)
+		return p, err
+	}
+	if q.Limit > 0 && q.Limit < len(p.Sessions) {
+		p.Sessions, p.Next = p.Sessions[:q.Limit], at+q.Limit
+	}
+	return p, nil
+}
+
+// read returns the summaries of all sessions, as they are now.
+func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)) ([]Summary, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	lengths, err := c.Lengths(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if x.rows == nil {
+		x.rows = make(map[content.SessionID]indexed, len(lengths))
+	}
+	maps.DeleteFunc(x.rows, func(id content.SessionID, r indexed) bool { return lengths[id] != r.entries })
+	var mu sync.Mutex
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for id, n := range lengths {
+		if _, ok := x.rows[id]; ok {
+			continue
+		}
+		group.Go(func() error {
+			state, head, err := c.Read(within, id)
+			if within.Err() != nil {
+				return context.Cause(within)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				complain(err)
+			case state.Opened && state.Deleted == nil:
+				x.rows[id] = indexed{n, summaryOf(state, head)}
+			default:
+				x.rows[id] = indexed{entries: n}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err //nolint:wrapcheck // of this package
+	}
+	all := make([]Summary, 0, len(x.rows))
+	for _, r := range x.rows {
+		if r.row.Session != "" {
+			all = append(all, r.row)
+		}
+	}
+	return all, nil
+}
+
+// search leaves the sessions in a page that have the text, up to the limit. It reads mostRead at most.
+func (q Query) search(ctx context.Context, c *client.Client, p *Page, complain func(error)) error {
+	all, text := p.Sessions, strings.ToLower(q.Text)
+	p.Sessions = []Summary{}
+	full := func() bool { return q.Limit > 0 && len(p.Sessions) == q.Limit }
+	seen := 0
+	for seen < min(len(all), mostRead) && !full() {
+		some := all[seen:min(seen+readers, len(all))]
+		has := make([]bool, len(some))
+		group, within := errgroup.WithContext(ctx)
+		for i, row := range some {
+			group.Go(func() error {
+				state, _, err := c.Read(within, row.Session)
+				switch {
+				case within.Err() != nil:
+					return context.Cause(within)
+				case err != nil:
+					complain(err)
+				default:
+					has[i] = says(state, text)
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err //nolint:wrapcheck // of this package
+		}
+		for i := 0; i < len(some) && !full(); i++ {
+			seen++
+			if has[i] {
+				p.Sessions = append(p.Sessions, some[i])
+			}
+		}
+	}
+	if seen < len(all) {
+		p.Next = p.Total - len(all) + seen
+	}
+	return nil
+}
+
+func summaryOf(state *loop.State, head journal.Head) Summary {
+	r := Of(state, head)
+	return Summary{
+		r.Session, r.State, TitleOf(state), r.Agent, r.Model, r.Changed, r.Turns, r.Usage, OwnerOf(state), r.Parent, r.From,
+		state.Metadata.Text(MetaFolder), toolsOf(state),
+	}
+}
+
+// mostTools bounds the names of tools that are remembered of a session.
+const mostTools = 100
+
+// toolsOf returns the names of the tools that are called in a transcript.
+func toolsOf(s *loop.State) (names []string) {
+	for _, it := range s.Transcript {
+		for _, p := range it.Parts {
+			if p.Call != nil && len(names) < mostTools && !slices.Contains(names, p.Call.Name) {
+				names = append(names, p.Call.Name)
+			}
+		}
+	}
+	return names
+}
+
+// says reports whether models see a text in a session. The text is in lower case.
+func says(s *loop.State, text string) bool {
+	has := func(in string) bool { return strings.Contains(strings.ToLower(in), text) }
+	var said func(content.Part) bool
+	said = func(p content.Part) bool {
+		return has(p.Text) || has(p.Name) || p.Call != nil && (has(p.Call.Name) || has(string(p.Call.Input))) || p.Result != nil && slices.ContainsFunc(p.Result.Output, said)
+	}
+	return slices.ContainsFunc(s.Transcript, func(it content.Item) bool { return slices.ContainsFunc(it.Parts, said) })
+}
+
+// wants reports whether the query selects a session, whatever was said in it.
+func (q Query) wants(s Summary) bool {
+	text := strings.ToLower(string(s.Session) + "\n" + s.Title)
+	uses := func(tool string) bool { return content.Matches(q.Tool, tool) }
+	return (q.State == "" || q.State == s.State) && (q.Owner == "" || q.Owner == s.Owner) && (q.Agent == "" || content.Matches(q.Agent, s.AgentName())) &&
+		(q.Model == "" || content.Matches(q.Model, s.Model)) && (q.Tool == "" || slices.ContainsFunc(s.tools, uses)) &&
+		float64(s.Usage.CostMicros) >= q.Cost*microsPerUnit && strings.Contains(text, strings.ToLower(q.Search))
+}
+
+const microsPerUnit = 1e6 // of a currency
+
+func (q Query) compare(a, b Summary) int {
+	order := 0
+	switch q.Sort {
+	case "age":
+		order = cmp.Compare(b.Changed, a.Changed)
+	case "tokens":
+		order = cmp.Compare(b.Tokens(), a.Tokens())
+	case "turns":
+		order = cmp.Compare(b.Turns, a.Turns)
+	case "cost":
+		order = cmp.Compare(b.Usage.CostMicros, a.Usage.CostMicros)
+	}
+	return cmp.Or(order, cmp.Compare(a.Session, b.Session))
+}

@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+)
+
+// rows are a part of a list of sessions.
+type rows struct {
+	Sessions    []struct{ Session string }
+	Total, Next int
+}
+
+func (r rows) ids() string {
+	var all []string
+	for _, s := range r.Sessions {
+		all = append(all, s.Session)
+	}
+	return strings.Join(all, " ")
+}
+
+func (s *service) list(query string) (r rows) {
+	s.w.T.Helper()
+	s.ok(http.MethodGet, "/api/sessions?"+query, nil).in(s.w.T, &r)
+	return r
+}
+
+// opened writes the first entries of a session that no node has driven.
+func (w *world) opened(id content.SessionID, owner string, items ...content.Item) (end func(...events.Event)) {
+	w.T.Helper()
+	var head journal.Head
+	n := 0
+	write := func(all ...events.Event) {
+		w.T.Helper()
+		n++
+		next, err := w.Cell.Journal().Append(w.Ctx, head, events.Entry{Session: id, Cause: fmt.Sprint("test/", n), At: content.Time(n), Epoch: 1, Events: all})
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		head = next
+	}
+	write(events.DriverClaimed{Epoch: 1}, events.RunStarted{Config: events.Config{Model: "m"}, Transcript: items, Metadata: content.Metadata{}.With("owner", owner)})
+	return write
+}
+
+func called(tool, input string) content.Item {
+	return content.NewItem(content.Assistant, content.CallPart(content.ToolCall{ID: "c", Name: tool, Input: []byte(input)}))
+}
+
+func answeredBy(tool, text string) content.Item {
+	return content.NewItem(content.Tool, content.ResultPart(content.NewResult("c", tool, content.StatusOK, text)))
+}
+
+func TestSessionsAreFilteredAndPaged(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		g := w.gateway()
+		w.opened("mail", "ann", content.UserText("Write to Ünal"), called("mail_send", `{"to":"Jo"}`), answeredBy("mail_send", "sent at NOON"), content.AssistantText("Done"))
+		w.opened("code", "bob", content.UserText("Fix the bug"), called("shell_exec", `{}`), answeredBy("shell_exec", "ok"), content.AssistantText("Fixed"))
+		dear := w.opened("dear", "ann", content.UserText("Think"))
+		turn := content.TurnIDFor(1)
+		dear(events.TurnStarted{Turn: turn}, events.RoundStarted{Turn: turn, Round: 1}, events.ModelCallStarted{Turn: turn, Round: 1, Attempt: 1})
+		dear(events.ReplyRecorded{Turn: turn, Round: 1, Attempt: 1, Items: []content.Item{content.AssistantText("Hm")}},
+			events.UsageUpdated{Turn: turn, Round: 1, Usage: content.Usage{OutputTokens: 9, CostMicros: 1_500_000, Currency: "USD"}})
+		for query, want := range map[string]string{
+			"sort=session":                   "code dear mail",
+			"sort=cost":                      "dear code mail",
+			"owner=ann&sort=session":         "dear mail",
+			"tool=mail_*":                    "mail",
+			"tool=*&sort=session":            "code mail",
+			"tool=none":                      "",
+			"cost=1.5":                       "dear",
+			"cost=1.6":                       "",
+			"text=ünal":                      "mail",
+			"text=noon":                      "mail",
+			"text=jo&owner=bob":              "",
+			"text=shell_exec":                "code",
+			"text=i&sort=session":            "code dear mail",
+			"search=fix":                     "code",
+			"sort=session&limit=2":           "code dear",
+			"sort=session&limit=2&skip=2":    "mail",
+			"sort=session&skip=9":            "",
+			"text=i&sort=session&limit=1":    "code",
+			"text=think&sort=session&skip=2": "",
+		} {
+			if got := g.list(strings.ReplaceAll(query, "ü", "%C3%BC")); got.ids() != want {
+				t.Errorf("%s: %q, want %q", query, got.ids(), want)
+			}
+		}
+		if r := g.list("sort=session&limit=2"); r.Total != 3 || r.Next != 2 {
+			t.Errorf("the first part: %+v", r)
+		}
+		if r := g.list("sort=session&limit=2&skip=2"); r.Total != 3 || r.Next != 0 {
+			t.Errorf("the last part: %+v", r)
+		}
+		if r := g.list("text=i&sort=session&limit=1"); r.Next != 1 {
+			t.Errorf("the first part of a search: %+v", r)
+		}
+		for _, bad := range []string{"cost=-1", "cost=x", "skip=-1", "sort=name", "text=" + strings.Repeat("x", 1001)} {
+			g.do(http.MethodGet, "/api/sessions?"+bad, nil).problem(t, http.StatusUnprocessableEntity, "bad_request")
+		}
+	})
+}
+
+// TestAListReadsWhatHasChanged lists 600 sessions, and counts what the gateway reads when it lists them again.
+func TestAListReadsWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		g := w.gateway()
+		const sessions = 600
+		var change func(...events.Event)
+		for i := range sessions {
+			change = w.opened(content.SessionID(fmt.Sprintf("s%03d", i)), "ann", content.UserText(fmt.Sprint("Say ", i)))
+		}
+		read := func(query string) (rows, uint64) {
+			before := g.nats.Stats().InMsgs
+			return g.list(query), g.nats.Stats().InMsgs - before
+		}
+		first, all := read("sort=session&limit=10")
+		again, none := read("sort=session&limit=10")
+		if first.Total != sessions || first.ids() != again.ids() || all < sessions || none > 20 {
+			t.Errorf("%+v, with %d messages; then %+v, with %d", first, all, again, none)
+		}
+		change(events.ConfigChanged{Config: events.Config{Model: "other"}})
+		if one, n := read("model=other"); one.ids() != "s599" || n > 30 {
+			t.Errorf("changed: %+v, with %d messages", one, n)
+		}
+		if _, err := w.Client.Sessions(w.Ctx); err != nil {
+			t.Fatal(err)
+		}
+
+		// a text is searched for in parts
+		part, n := read("sort=session&text=say")
+		if len(part.Sessions) != 100 || part.Next != 100 || n > 700 {
+			t.Errorf("the first hundred: %d sessions, next %d, with %d messages", len(part.Sessions), part.Next, n)
+		}
+		var found []string
+		parts := 0
+		for skip, more := 0, true; more; parts++ {
+			r := g.list(fmt.Sprintf("sort=session&text=say+599&skip=%d", skip))
+			for _, s := range r.Sessions {
+				found = append(found, s.Session)
+			}
+			skip, more = r.Next, r.Next > 0
+		}
+		if !slices.Equal(found, []string{"s599"}) || parts != 3 {
+			t.Errorf("found %v in %d parts", found, parts)
+		}
+	})
+}

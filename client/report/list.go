@@ -118,13 +118,11 @@ func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)
 		x.rows = make(map[content.SessionID]indexed, len(lengths))
 	}
 	maps.DeleteFunc(x.rows, func(id content.SessionID, r indexed) bool { return lengths[id] != r.entries })
+	maps.DeleteFunc(lengths, func(id content.SessionID, _ uint64) bool { _, known := x.rows[id]; return known })
 	var mu sync.Mutex
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
 	for id, n := range lengths {
-		if _, ok := x.rows[id]; ok {
-			continue
-		}
 		group.Go(func() error {
 			state, head, err := c.Read(within, id)
 			if within.Err() != nil {

@@ -48,6 +48,7 @@ type Agent struct {
 	indexes map[*client.Client]*report.Index
 	over    bool           // no request begins anymore
 	running sync.WaitGroup // requests
+	prompts sync.WaitGroup // that no session has taken
 }
 
 // Why work for an editor ends.
@@ -64,7 +65,7 @@ func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 	to := &writer{to: out}
 	a.conn = sdk.NewConnection(func(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
 		return a.serve(life, ctx, method, params)
-	}, to, &lines{ready: opened, from: in, refuse: to.refuse})
+	}, to, &lines{ready: opened, from: in, refuse: to.refuse, prompts: &a.prompts})
 	a.conn.SetLogger(slog.New(slog.DiscardHandler)) // what it would log is answered or logged here
 	close(opened)
 	select {
@@ -96,6 +97,11 @@ func (a *Agent) gone() bool {
 
 // serve answers a request, or takes a notification.
 func (a *Agent) serve(life, ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
+	taken := func() {}
+	if method == sdk.AgentMethodSessionPrompt {
+		taken = sync.OnceFunc(a.prompts.Done)
+		defer taken()
+	}
 	a.mu.Lock()
 	if a.over {
 		a.mu.Unlock()
@@ -107,7 +113,7 @@ func (a *Agent) serve(life, ctx context.Context, method string, params json.RawM
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(life, func() { end(context.Cause(life)) })()
-	result, err := a.handle(ctx, method, params)
+	result, err := a.handle(ctx, method, params, taken)
 	if err != nil {
 		a.cfg.Log.Debug("a request failed", zap.String("method", method), zap.Error(err))
 		return nil, problem(err)
@@ -115,8 +121,8 @@ func (a *Agent) serve(life, ctx context.Context, method string, params json.RawM
 	return result, nil
 }
 
-// handle does what a method asks. What is not here does not exist for a session.
-func (a *Agent) handle(ctx context.Context, method string, params json.RawMessage) (any, error) {
+// handle does what a method asks. What is not here does not exist for a session. It calls taken when a session has the prompt.
+func (a *Agent) handle(ctx context.Context, method string, params json.RawMessage, taken func()) (any, error) {
 	switch method {
 	case sdk.AgentMethodInitialize:
 		return with(ctx, params, a.initialize)
@@ -129,7 +135,9 @@ func (a *Agent) handle(ctx context.Context, method string, params json.RawMessag
 	case sdk.AgentMethodSessionList:
 		return with(ctx, params, a.list)
 	case sdk.AgentMethodSessionPrompt:
-		return with(ctx, params, a.prompt)
+		return with(ctx, params, func(ctx context.Context, r *sdk.PromptRequest) (*sdk.PromptResponse, error) {
+			return a.prompt(ctx, r, taken)
+		})
 	case sdk.AgentMethodSessionCancel:
 		return with(ctx, params, a.cancel)
 	case sdk.AgentMethodSessionClose:
@@ -306,7 +314,7 @@ func (a *Agent) threadOf(id sdk.SessionId) (*thread, error) {
 	return nil, &sdk.RequestError{Code: codeMissing, Message: "session " + strconv.Quote(string(id)) + " is not open here: use session/new or session/load first"}
 }
 
-func (a *Agent) prompt(ctx context.Context, r *sdk.PromptRequest) (*sdk.PromptResponse, error) {
+func (a *Agent) prompt(ctx context.Context, r *sdk.PromptRequest, taken func()) (*sdk.PromptResponse, error) {
 	t, err := a.threadOf(r.SessionId)
 	if err != nil {
 		return nil, err
@@ -315,7 +323,7 @@ func (a *Agent) prompt(ctx context.Context, r *sdk.PromptRequest) (*sdk.PromptRe
 	if err != nil {
 		return nil, err
 	}
-	return t.prompt(ctx, item)
+	return t.prompt(ctx, item, taken)
 }
 
 func (a *Agent) cancel(ctx context.Context, r *sdk.CancelNotification) (struct{}, error) {

@@ -18,15 +18,17 @@ const maxMessage = 10<<20 - 1<<10
 // lines reads messages, one per line, and answers those that the SDK would only log: what is no message, and what is
 // too large to be one.
 type lines struct {
-	ready  <-chan struct{} // nothing is read before it is closed
-	from   io.Reader
-	refuse func(id json.RawMessage, e *sdk.RequestError)
+	ready   <-chan struct{} // nothing is read before it is closed
+	from    io.Reader
+	refuse  func(id json.RawMessage, e *sdk.RequestError)
+	prompts *sync.WaitGroup // that were passed on, and that no session has taken
 
 	in   *bufio.Reader
 	line []byte // of what was read, the rest that was not passed on
 }
 
-// Read reads a part of a message.
+// Read reads a part of a message. The SDK handles each request in a goroutine of its own, so a cancel waits here until sessions
+// have taken the prompts before it: else it would find nothing to cancel.
 func (l *lines) Read(b []byte) (int, error) {
 	if l.in == nil {
 		<-l.ready
@@ -64,9 +66,11 @@ func (l *lines) next() (line []byte, whole bool, err error) {
 
 // check reports whether a line is a message, and answers it if not.
 func (l *lines) check(line []byte, whole bool) bool {
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
+	var m struct { // as the SDK reads it
+		Version string            `json:"jsonrpc"`
+		ID      json.RawMessage   `json:"id"`
+		Method  string            `json:"method"`
+		Error   *sdk.RequestError `json:"error"`
 	}
 	switch err := json.Unmarshal(line, &m); {
 	case !whole:
@@ -77,6 +81,12 @@ func (l *lines) check(line []byte, whole bool) bool {
 	case err != nil, m.Method == "" && m.ID == nil:
 		l.refuse(m.ID, &sdk.RequestError{Code: codeRequest, Message: "this is not a message of JSON-RPC: it needs a method, an id or both"})
 	default:
+		switch m.Method {
+		case sdk.AgentMethodSessionPrompt:
+			l.prompts.Add(1)
+		case sdk.AgentMethodSessionCancel:
+			l.prompts.Wait()
+		}
 		return true
 	}
 	return false

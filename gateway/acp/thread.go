@@ -215,8 +215,9 @@ func (p *prompt) end(with func() (*sdk.PromptResponse, error)) {
 	}
 }
 
-// prompt submits input and waits for the end of its turn. The input is durable also if the editor leaves.
-func (t *thread) prompt(ctx context.Context, item content.Item) (*sdk.PromptResponse, error) {
+// prompt submits input and waits for the end of its turn. The input is durable also if the editor leaves. A cancel that comes
+// after taken was called is about this prompt, too.
+func (t *thread) prompt(ctx context.Context, item content.Item, taken func()) (*sdk.PromptResponse, error) {
 	p := &prompt{command: ulid.Make().String(), over: make(chan func() (*sdk.PromptResponse, error), 1)}
 	t.mu.Lock()
 	if t.failure != nil {
@@ -225,6 +226,7 @@ func (t *thread) prompt(ctx context.Context, item content.Item) (*sdk.PromptResp
 	}
 	t.prompts = append(t.prompts, p)
 	t.mu.Unlock()
+	taken()
 	defer func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()

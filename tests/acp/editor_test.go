@@ -10,6 +10,7 @@ import (
 	"time"
 
 	sdk "github.com/coder/acp-go-sdk"
+	"github.com/nats-io/nats.go"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/turnlog/turnlog/client"
@@ -42,6 +43,12 @@ type editor struct {
 // connect starts an agent for a script of the model, in which every call needs approval, and connects an editor.
 func connect(t testing.TB, d *turnlogtest.Deployment, script string, change ...func(*client.Options)) *editor {
 	t.Helper()
+	return connectOver(t, d, d.Connect(), script, change...)
+}
+
+// connectOver is connect with a connection of the agent.
+func connectOver(t testing.TB, d *turnlogtest.Deployment, nc *nats.Conn, script string, change ...func(*client.Options)) *editor {
+	t.Helper()
 	o := client.Options{Config: events.Config{
 		Model: "scripted:test", ModelData: []byte(script), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}},
 	}}
@@ -50,7 +57,7 @@ func connect(t testing.TB, d *turnlogtest.Deployment, script string, change ...f
 	}
 	toAgent, in := io.Pipe()
 	out, fromAgent := io.Pipe()
-	c, err := client.Open(d.Connect(), "", client.WithName("ann"))
+	c, err := client.Open(nc, "", client.WithName("ann"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/internal/testing/issuertest"
 )
 
 // browser is a browser without a token, which keeps cookies and follows no redirect.
@@ -129,22 +130,17 @@ func TestAPersonOfAProviderUsesThePage(t *testing.T) {
 	})
 }
 
-func unsigned(p *issuer, claims map[string]any) string {
-	body, err := json.Marshal(claims)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+func unsigned(_ *issuer, claims map[string]any) string {
+	body, _ := json.Marshal(claims) // texts and numbers
 	return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + base64.RawURLEncoding.EncodeToString(body) + "."
 }
 
 func ofSecret(p *issuer, claims map[string]any) string {
-	return p.signed(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(clientSecret)}, claims)
+	return p.Signed(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(issuertest.Secret)}, claims)
 }
 
 func ofAnother(p *issuer, claims map[string]any) string {
-	other := &issuer{t: p.t}
-	other.rotate(p.key.KeyID)
-	return other.signed(jose.SigningKey{Algorithm: jose.ES256, Key: other.key}, claims)
+	return p.Another().Sign(claims)
 }
 
 // proof is what is wrong with what a provider says.
@@ -179,16 +175,16 @@ func TestALoginThatProvesNothingIsRefused(t *testing.T) {
 		p := newIssuer(w.T)
 		g := w.gateway(p.admits(w.T))
 		defer g.stop()
-		sign := p.sign
+		sign := p.Sign
 		all := proofs()
 		all["another nonce"] = proof{map[string]any{"nonce": "another"}, nil, http.StatusUnauthorized}
 		all["no nonce"] = proof{map[string]any{"nonce": nil}, nil, http.StatusUnauthorized}
 		for name, row := range all {
-			p.claims = func(c map[string]any) {
+			p.Claims = func(c map[string]any) {
 				maps.Copy(c, row.claims)
 			}
-			if p.sign = sign; row.sign != nil {
-				p.sign = func(c map[string]any) string { return row.sign(p, c) }
+			if p.Sign = sign; row.sign != nil {
+				p.Sign = func(c map[string]any) string { return row.sign(p, c) }
 			}
 			<-time.After(time.Minute) // keys that there are not may be asked for again
 			var b browser
@@ -203,7 +199,7 @@ func TestALoginThatProvesNothingIsRefused(t *testing.T) {
 				t.Errorf("%s: %d %v %s", name, a.status, b.cookies, a.body)
 			}
 		}
-		p.sign, p.claims = sign, func(map[string]any) {}
+		p.Sign, p.Claims = sign, func(map[string]any) {}
 
 		// The state belongs to one browser, and a code works once.
 		var b, other browser
@@ -246,13 +242,13 @@ func TestATokenOfAProviderIsOne(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
 		p := newIssuer(w.T)
-		p.down.Store(true)
+		p.Down.Store(true)
 		g := w.gateway(p.admits(w.T))
 		defer g.stop()
 		bearer := func(token string) answer {
 			return g.do(http.MethodGet, "/api/me", nil, with("Authorization", "Bearer "+token))
 		}
-		a := bearer(p.sign(ada(nil)))
+		a := bearer(p.Sign(p.Ada(nil)))
 		a.problem(t, http.StatusServiceUnavailable, "no_provider")
 		if a.header.Get("Retry-After") == "" {
 			t.Error("there is no Retry-After")
@@ -262,18 +258,18 @@ func TestATokenOfAProviderIsOne(t *testing.T) {
 			t.Errorf("login: %d %s", a.status, a.body)
 		}
 		g.ok(http.MethodGet, "/api/me", nil, as("ops"))
-		p.down.Store(false)
+		p.Down.Store(false)
 		<-time.After(time.Minute)
-		if a := bearer(p.sign(ada(nil))); a.status != http.StatusOK {
+		if a := bearer(p.Sign(p.Ada(nil))); a.status != http.StatusOK {
 			t.Fatalf("the provider is back: %d %s", a.status, a.body)
 		}
 		for name, row := range proofs() {
 			<-time.After(time.Minute)
-			sign := p.sign
+			sign := p.Sign
 			if row.sign != nil {
 				sign = func(c map[string]any) string { return row.sign(p, c) }
 			}
-			if a := bearer(sign(ada(row.claims))); a.status != row.status {
+			if a := bearer(sign(p.Ada(row.claims))); a.status != row.status {
 				t.Errorf("%s: %d %s", name, a.status, a.body)
 			}
 		}
@@ -284,30 +280,30 @@ func TestATokenOfAProviderIsOne(t *testing.T) {
 		}
 
 		// Another key counts at once, and its keys are kept while the provider is down.
-		old := p.sign(ada(nil))
-		p.rotate("k2")
-		if a := bearer(p.sign(ada(nil))); a.status != http.StatusOK {
+		old := p.Sign(p.Ada(nil))
+		p.Rotate("k2")
+		if a := bearer(p.Sign(p.Ada(nil))); a.status != http.StatusOK {
 			t.Errorf("after another key: %d %s", a.status, a.body)
 		}
 		if a := bearer(old); a.status != http.StatusUnauthorized {
 			t.Errorf("with the key of before: %d", a.status)
 		}
 		<-time.After(time.Minute)
-		p.down.Store(true)
-		if a := bearer(p.sign(ada(nil))); a.status != http.StatusOK {
+		p.Down.Store(true)
+		if a := bearer(p.Sign(p.Ada(nil))); a.status != http.StatusOK {
 			t.Errorf("while the provider is down: %d %s", a.status, a.body)
 		}
-		p.rotate("k3")
-		bearer(p.sign(ada(nil))).problem(t, http.StatusServiceUnavailable, "no_provider")
-		p.down.Store(false)
+		p.Rotate("k3")
+		bearer(p.Sign(p.Ada(nil))).problem(t, http.StatusServiceUnavailable, "no_provider")
+		p.Down.Store(false)
 
 		// Tokens with keys that there are not do not become as many requests to the provider.
 		<-time.After(time.Minute)
-		before, began := p.asks.Load(), time.Now()
+		before, began := p.Asks.Load(), time.Now()
 		for range 30 {
-			bearer(ofAnother(p, ada(nil)))
+			bearer(ofAnother(p, p.Ada(nil)))
 		}
-		if n, most := p.asks.Load()-before, int64(time.Since(began)/time.Second)+6; n > most {
+		if n, most := p.Asks.Load()-before, int64(time.Since(began)/time.Second)+6; n > most {
 			t.Errorf("%d requests for keys in %s", n, time.Since(began))
 		}
 	})
@@ -326,11 +322,11 @@ func TestTheAddressAndTheNameAreConfigured(t *testing.T) {
 			t.Errorf("cookie %+v", c)
 		}
 		var me struct{ Name, Role string }
-		g.ok(http.MethodGet, "/api/me", nil, with("Authorization", "Bearer "+p.sign(ada(map[string]any{"aud": "api", "email_verified": false})))).in(t, &me)
+		g.ok(http.MethodGet, "/api/me", nil, with("Authorization", "Bearer "+p.Sign(p.Ada(map[string]any{"aud": "api", "email_verified": false})))).in(t, &me)
 		if me.Name != "1" || me.Role != "viewer" {
 			t.Errorf("%+v", me)
 		}
-		if a := g.do(http.MethodGet, "/api/me", nil, with("Authorization", "Bearer "+p.sign(ada(nil)))); a.status != http.StatusUnauthorized {
+		if a := g.do(http.MethodGet, "/api/me", nil, with("Authorization", "Bearer "+p.Sign(p.Ada(nil)))); a.status != http.StatusUnauthorized {
 			t.Errorf("a token for the page: %d", a.status)
 		}
 	})

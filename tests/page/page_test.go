@@ -5,9 +5,11 @@ package page
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/issuertest"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -125,4 +128,57 @@ func TestThePageShowsMuchInParts(t *testing.T) {
 	clitest.Follow(t, map[string]func(){
 		"send a text": func() { s.Run(0, "turnlog", "send", "long", "the newest one") },
 	}, "large.mjs", "http://"+address+"/", token, pictures(t), strconv.Itoa(turns))
+}
+
+// TestAPersonLogsInAtAProvider has people of a provider of OpenID Connect log in with a browser at two gateways.
+func TestAPersonLogsInAtAProvider(t *testing.T) {
+	t.Parallel()
+	var cfg net.ListenConfig
+	l, err := cfg.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider := issuertest.New(t, "http://"+l.Addr().String())
+	provider.Form = true
+	srv := &http.Server{Handler: provider, ReadHeaderTimeout: time.Minute}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = srv.Serve(l)
+	}()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		<-ended
+	})
+	s := clitest.NewSite(t)
+	dir, address := t.TempDir(), freeAddress(t)
+	people := filepath.Join(dir, "people.yaml")
+	for name, text := range map[string]string{
+		"key": strings.Repeat("k", 44) + "\n", "secret": issuertest.Secret + "\n", "script": script,
+		"people.yaml": `oidc:
+  issuer: ` + provider.URL + `
+  client: turnlog
+  secret: secret
+  key: key
+  url: http://` + address + `
+  claim: realm_access.roles
+  roles:
+    - {value: reviewers, role: approver}
+    - {value: writers, role: user}
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gateway := func() (stop func()) {
+		screen, stop := s.Start("turnlog", "gateway", "--listen", address, "--people", people, "--model", "scripted:"+filepath.Join(dir, "script"))
+		screen.AwaitMatch(t, `http://(127\.0\.0\.1:\d+)`)
+		return stop
+	}
+	stop := gateway()
+	clitest.Follow(t, map[string]func(){
+		"start another gateway": func() { stop(); stop = gateway() },
+		"end the provider":      func() { provider.Down.Store(true) },
+	}, "login.mjs", "http://"+address+"/", provider.URL, pictures(t))
 }

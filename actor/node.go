@@ -52,6 +52,7 @@ import (
 	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/internal/memo"
 	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/internal/release"
 	"github.com/turnlog/turnlog/internal/sparselog"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/tombstones"
@@ -110,7 +111,7 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity),
 		takeovers: semaphore.NewWeighted(maxTrials),
 	}
-	n.tokens = tokens.New(cell.Nodes(), jetstream.NodeRecord{Node: cfg.Name, Scripted: cfg.Scripted, Process: ulid.Make().String()}, n.log)
+	n.tokens = tokens.New(cell.Nodes(), jetstream.NodeRecord{Node: cfg.Name, Scripted: cfg.Scripted, Process: ulid.Make().String(), Release: release.Version()}, n.log)
 	n.firing = firing.New(cell, n.runs, n.read, n.log)
 	return n, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/release"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
@@ -25,9 +26,10 @@ const offerTTL = 10 * time.Second
 
 // Offer is what one worker offers.
 type Offer struct {
-	Worker string      `msgpack:"w"`
-	Queue  string      `msgpack:"q"`
-	Tools  []tool.Spec `msgpack:"t"`
+	Worker  string      `msgpack:"w"`
+	Queue   string      `msgpack:"q"`
+	Tools   []tool.Spec `msgpack:"t"`
+	Release string      `msgpack:"r,omitempty"` // of the worker's program; empty if it is of 26 November 2026 or before
 }
 
 // Catalog holds the tools that workers currently offer.
@@ -232,7 +234,7 @@ func (o *Offers) Made() <-chan struct{} { return o.made }
 
 // Advertise makes or renews the worker's offer.
 func (o *Offers) Advertise(ctx context.Context, tools []tool.Spec) error {
-	err := o.catalog.Advertise(ctx, Offer{Worker: o.worker, Queue: o.queue, Tools: tools})
+	err := o.catalog.Advertise(ctx, Offer{Worker: o.worker, Queue: o.queue, Tools: tools, Release: release.Version()})
 	if err == nil {
 		o.once.Do(func() { close(o.made) })
 	}

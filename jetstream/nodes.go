@@ -37,6 +37,7 @@ type HeldToken = held.Token
 type NodeRecord struct {
 	Node     string
 	Held     []HeldToken
+	Release  string // of the node's program; empty if it is of 26 November 2026 or before
 	Process  string // differs for each process of the node's name; empty in records of an earlier release
 	Scripted bool   // it runs scripted models, whose scripts come from those who start sessions
 
@@ -68,7 +69,7 @@ func (c *Cell) Nodes() *Nodes {
 func (n *Nodes) Record(ctx context.Context, r NodeRecord) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	v := held.Record{Node: r.Node, Held: held.Abbreviate(r.Held, n.replyPrefix()), At: content.TimeOf(time.Now()), Scripted: r.Scripted, Process: r.Process}
+	v := held.Record{Node: r.Node, Held: held.Abbreviate(r.Held, n.replyPrefix()), At: content.TimeOf(time.Now()), Scripted: r.Scripted, Process: r.Process, Release: r.Release}
 	if n.last == nil {
 		_, err := n.records.Put(ctx, r.Node, v)
 		return err
@@ -132,7 +133,7 @@ func (n *Nodes) Heartbeats(ctx context.Context) ([]NodeRecord, error) {
 
 func (n *Nodes) record(it bucket.Item[held.Record]) NodeRecord {
 	v := it.Value
-	r := NodeRecord{Node: v.Node, Held: v.Held, Scripted: v.Scripted, Process: v.Process}
+	r := NodeRecord{Node: v.Node, Held: v.Held, Scripted: v.Scripted, Process: v.Process, Release: v.Release}
 	if v.At != 0 {
 		r.Ahead, r.AheadKnown = v.At.Std().Sub(it.At), true
 	}

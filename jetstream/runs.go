@@ -40,9 +40,8 @@ func (c *Cell) Runs() *Runs {
 
 // Wake ensures that the session has a token, pending or held.
 func (r *Runs) Wake(ctx context.Context, s content.SessionID) error {
-	msg := &nats.Msg{Subject: r.cell.names.Run(s)}
 	err := api.Patiently(ctx, func(ctx context.Context) error {
-		_, err := r.cell.api.Publish(ctx, msg)
+		_, err := r.cell.api.Publish(ctx, &nats.Msg{Subject: r.cell.names.Run(s)})
 		return err
 	})
 	if err == nil || api.IsAlreadyThere(err) {
@@ -53,9 +52,7 @@ func (r *Runs) Wake(ctx context.Context, s content.SessionID) error {
 
 // WakeSoon is Wake without waiting for the outcome. If it is lost, a sweep wakes the session. Call it
 // only after the command was acknowledged.
-func (r *Runs) WakeSoon(s content.SessionID) {
-	_ = r.cell.nc.Publish(r.cell.names.Run(s), nil)
-}
+func (r *Runs) WakeSoon(s content.SessionID) { _ = r.cell.nc.Publish(r.cell.names.Run(s), nil) }
 
 // Take waits for a token. It returns context.Cause(ctx) when ctx ends, and a token that arrives later
 // goes back at once. Any number of goroutines may wait.

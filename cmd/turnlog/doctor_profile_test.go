@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/release"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/jetstream"
@@ -59,10 +60,10 @@ func TestNodesThatRunScriptsAreReportedByProfile(t *testing.T) {
 	copies := "error durability-weak " + everything()
 	p.look("--profile", "standard").expect(t, copies)
 	p.again(func(ctx context.Context) {
-		_ = p.cell.Nodes().Record(ctx, jetstream.NodeRecord{Node: "scripts", Scripted: true})
+		_ = p.cell.Nodes().Record(ctx, jetstream.NodeRecord{Node: "scripts", Scripted: true, Release: release.Version()})
 	})
 	p.must(p.cell.Nodes().Answer(t.Context(), "scripts", func() []jetstream.HeldToken { return nil }))
-	p.must(p.cell.Nodes().Record(t.Context(), jetstream.NodeRecord{Node: "scripts", Scripted: true}))
+	p.must(p.cell.Nodes().Record(t.Context(), jetstream.NodeRecord{Node: "scripts", Scripted: true, Release: release.Version()}))
 	p.look("--profile", "dev").expect(t)
 	for _, profile := range []string{"standard", "audit"} {
 		f := p.look("--profile", profile, "--assume-sync", "always").expect(t, copies, "warning node-scripted scripts")["node-scripted"]
@@ -85,6 +86,24 @@ func TestNodesWithDifferentToolsAreReported(t *testing.T) {
 	p.must(advertise())
 	f := p.look("--profile", "dev").expect(t, "warning node-tools-differ")["node-tools-differ"]
 	if want := "nodes have different tools of their own: other: a, b; aliveNode: none"; f.What != want {
+		t.Errorf("what: %q, want %q", f.What, want)
+	}
+}
+
+func TestSeveralReleasesAreReported(t *testing.T) {
+	t.Parallel()
+	p := provisionedOnDisk(t)
+	p.aliveNode()
+	tools := []tool.Spec{{Name: "a"}}
+	offer := func(o jetstream.Offer) {
+		p.must(p.cell.Catalog().Advertise(t.Context(), o))
+		p.again(func(ctx context.Context) { _ = p.cell.Catalog().Advertise(ctx, o) })
+	}
+	offer(jetstream.Offer{Worker: "w-1", Queue: "tools", Tools: tools, Release: release.Version()})
+	p.look("--profile", "dev").expect(t)
+	offer(jetstream.Offer{Worker: "w-2", Queue: "tools", Tools: tools, Release: "v1.2.3"})
+	f := p.look("--profile", "dev").expect(t, "warning releases-differ")["releases-differ"]
+	if want := "programs of several releases run: devel: worker w-1, node aliveNode; v1.2.3: worker w-2"; f.What != want {
 		t.Errorf("what: %q, want %q", f.What, want)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/release"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -153,10 +154,10 @@ func (p *examined) aliveNode(held ...jetstream.HeldToken) {
 func (p *examined) record(node string, held ...jetstream.HeldToken) {
 	p.t.Helper()
 	persist(p.t, "the record of a node", func() bool {
-		return p.cell.Nodes().Record(p.t.Context(), jetstream.NodeRecord{Node: node, Held: held}) == nil
+		return p.cell.Nodes().Record(p.t.Context(), jetstream.NodeRecord{Node: node, Held: held, Release: release.Version()}) == nil
 	})
 	p.again(func(ctx context.Context) {
-		_ = p.cell.Nodes().Record(ctx, jetstream.NodeRecord{Node: node, Held: held})
+		_ = p.cell.Nodes().Record(ctx, jetstream.NodeRecord{Node: node, Held: held, Release: release.Version()})
 	}) // the next one comes soon
 }
 

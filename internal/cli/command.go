@@ -1,14 +1,15 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"runtime/debug"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/turnlog/turnlog/internal/release"
 )
 
 // prepare applies the conventions of this package to a command and its subcommands. It
@@ -132,9 +133,5 @@ func argumentsOf(use string) cobra.PositionalArgs {
 // Version returns the version of the module, which Go derives from the commit, and the
 // release of Go.
 func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return cmp.Or(strings.Trim(info.Main.Version, "()"), "devel") + " " + info.GoVersion
+	return release.Version() + " " + runtime.Version()
 }

@@ -67,8 +67,8 @@ func run(t *testing.T, program, path string) {
 		t.Fatal(err)
 	}
 	gateway := func() (base string, stop func()) {
-		screen, stop := s.Start("turnlog", "gateway", "--listen", "127.0.0.1:0", "--model", "scripted:"+file)
-		return screen.AwaitMatch(t, `(http://127\.0\.0\.1:\d+)/`) + path, stop
+		g := s.Start("turnlog", "gateway", "--listen", "127.0.0.1:0", "--model", "scripted:"+file)
+		return g.AwaitMatch(t, `(http://127\.0\.0\.1:\d+)/`) + path, g.Stop
 	}
 	first, stop := gateway()
 	second, _ := gateway()

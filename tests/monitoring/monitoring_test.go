@@ -29,7 +29,7 @@ func TestTheDashboardAndTheAlertsUseWhatTheBinariesExport(t *testing.T) {
 	for _, program := range [][]string{
 		{"driver-node"}, {"tool-worker", "--tools", "fs", "--root", t.TempDir()}, {"observer", "watch"}, {"turnlog", "top", "--every", "100ms"},
 	} {
-		screen, _ := s.Start(program[0], append(program[1:], apart, "--http", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")...)
+		screen := s.Start(program[0], append(program[1:], apart, "--http", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")...)
 		pages = append(pages, "http://"+screen.AwaitMatch(t, `"address": ?"(127\.0\.0\.1:\d+)"`)+"/metrics")
 	}
 	s.Run(0, "turnlog", "run", apart, "--session", "s-1", "--model", "scripted:"+script(t), "hello")

@@ -48,9 +48,9 @@ func TestAPersonWalksThroughThePage(t *testing.T) {
 
 	address := freeAddress(t) // which stays while the gateway is started again
 	gateway := func() (stop func()) {
-		screen, stop := s.Start("turnlog", "gateway", "--listen", address)
-		screen.Await(t, "http://")
-		return stop
+		g := s.Start("turnlog", "gateway", "--listen", address)
+		g.Await(t, "http://")
+		return g.Stop
 	}
 	stop := gateway()
 
@@ -123,7 +123,7 @@ func TestThePageShowsMuchInParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
-	screen, _ := s.Start("turnlog", "gateway", "--listen", address)
+	screen := s.Start("turnlog", "gateway", "--listen", address)
 	screen.Await(t, "http://")
 	clitest.Follow(t, map[string]func(){
 		"send a text": func() { s.Run(0, "turnlog", "send", "long", "the newest one") },

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Site is a deployment of real processes: a server, a worker with a shell, and a node.
+// Site is a deployment of real processes.
 type Site struct {
 	NATS string // the server's address
 
@@ -19,58 +19,86 @@ type Site struct {
 	env []string
 }
 
-// NewSite builds the binaries and starts a site that lasts until the test ends. Its programs have these variables too.
+// NewSite builds the binaries and starts a server, a worker with a shell, and a node, which last until the test ends. Its
+// programs have these variables too.
 func NewSite(t testing.TB, env ...string) *Site {
 	t.Helper()
 	bin, err := Build(t.Context(), "./cmd/...")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Site{t: t, bin: bin, env: append(os.Environ(), env...)}
-	server, _ := s.Start("turnlog", "server", "--open", "--listen", "127.0.0.1:0", "--store", t.TempDir())
-	s.NATS = server.AwaitMatch(t, `nats://127\.0\.0\.1:\d+`)
-	s.env = append(s.env, "NATS_URL="+s.NATS)
-	worker, _ := s.Start("tool-worker", "--tools", "shell", "--root", t.TempDir(), "--sandbox", "none")
-	worker.Await(t, "worker started")
-	node, _ := s.Start("driver-node")
-	node.Await(t, "node started")
+	s := NewCell(t, bin, env...)
+	s.Start("tool-worker", "--tools", "shell", "--root", t.TempDir(), "--sandbox", "none").Await(t, "worker started")
+	s.Start("driver-node").Await(t, "node started")
 	return s
 }
 
-// Start starts a program that runs until stop, and returns its output.
-func (s *Site) Start(name string, args ...string) (screen *Screen, stop func()) {
+// NewCell starts a site that has only a server, with the programs in a folder.
+func NewCell(t testing.TB, bin string, env ...string) *Site {
+	t.Helper()
+	s := &Site{t: t, bin: bin, env: append(os.Environ(), env...)}
+	server := s.Start("turnlog", "server", "--open", "--listen", "127.0.0.1:0", "--store", t.TempDir())
+	s.NATS = server.AwaitMatch(t, `nats://127\.0\.0\.1:\d+`)
+	s.env = append(s.env, "NATS_URL="+s.NATS)
+	return s
+}
+
+// Of returns the same site with the programs in another folder.
+func (s *Site) Of(bin string) *Site { return &Site{s.NATS, s.t, bin, s.env} }
+
+// Program is a running program, with what it has printed.
+type Program struct {
+	*Screen
+
+	process *os.Process
+	stop    context.CancelFunc
+	ended   chan struct{}
+}
+
+// Start starts a program that ends with the test.
+func (s *Site) Start(name string, args ...string) *Program {
 	s.t.Helper()
-	screen = NewScreen()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, name), args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = Patience
-	cmd.Stdout, cmd.Stderr = screen, screen
+	p := &Program{Screen: NewScreen(), stop: cancel, ended: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p, p
 	cmd.Env = s.env
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	ended := make(chan struct{})
+	p.process = cmd.Process
 	go func() {
 		_ = cmd.Wait()
-		close(ended)
+		close(p.ended)
 	}()
-	stop = func() {
-		cancel()
-		<-ended
-	}
-	s.t.Cleanup(stop)
-	return screen, stop
+	s.t.Cleanup(p.Stop)
+	return p
 }
 
-// Run runs a program to its end, which must have this exit code.
-func (s *Site) Run(code int, name string, args ...string) {
+// Stop interrupts the program and waits for its end.
+func (p *Program) Stop() {
+	p.stop()
+	<-p.ended
+}
+
+// Kill ends the program as a crash would.
+func (p *Program) Kill() {
+	_ = p.process.Kill() // it may have ended
+	<-p.ended
+}
+
+// Run runs a program to its end, which must have this exit code, and returns what it printed.
+func (s *Site) Run(code int, name string, args ...string) string {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), filepath.Join(s.bin, name), args...)
 	cmd.Env = s.env
-	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != code {
+	out, _ := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != code {
 		s.t.Fatalf("%s %v = %d, want %d\n%s", name, args, cmd.ProcessState.ExitCode(), code, out)
 	}
+	return string(out)
 }
 
 // Follow runs a script of Node to its end. A line "please X" asks for help X, and is answered by a line when that is done.

@@ -52,6 +52,7 @@ type Record struct {
 	At       content.Time `msgpack:"a,omitempty"` // by the node's clock; zero in records of an earlier release
 	Scripted bool         `msgpack:"s,omitempty"`
 	Process  string       `msgpack:"p,omitempty"`
+	Release  string       `msgpack:"r,omitempty"`
 }
 
 // Abbreviate returns the tokens without a prefix of their reply subjects.

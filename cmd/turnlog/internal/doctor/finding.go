@@ -81,6 +81,10 @@ func checks() map[string]check {
 			"driver-node --scripted=false{namespace}, unless only trusted users start sessions",
 		},
 
+		"releases-differ": {
+			severityWarning, "each release understands what the other writes, or refuses it, but what only one can do depends on the program",
+			"finish the upgrade, or return all to the release before",
+		},
 		"node-tools-differ": {
 			severityWarning, "a session that moves to another node has other tools there",
 			"start all nodes with the same --tools and --mcp",

@@ -42,6 +42,7 @@ func (d *doctor) nodes(ctx context.Context) (clusterView, error) {
 	_ = group.Wait() // never fails
 	for i, r := range records {
 		if alive[i] {
+			d.ofRelease(r.Release, "node "+r.Node)
 			w.living = append(w.living, r.Node)
 			if r.Scripted {
 				w.scripted = append(w.scripted, r.Node)
@@ -56,6 +57,26 @@ func (d *doctor) nodes(ctx context.Context) (clusterView, error) {
 		}
 	}
 	return w, nil
+}
+
+// ofRelease notes a program's release.
+func (d *doctor) ofRelease(release, program string) {
+	release = cmp.Or(release, "of an earlier time")
+	if !slices.Contains(d.releases[release], program) {
+		d.releases[release] = append(d.releases[release], program)
+	}
+}
+
+// compareReleases reports whether several releases run.
+func (d *doctor) compareReleases() {
+	if len(d.releases) < 2 {
+		return
+	}
+	var what []string
+	for _, release := range slices.Sorted(maps.Keys(d.releases)) {
+		what = append(what, release+": "+strings.Join(d.releases[release], ", "))
+	}
+	d.found("releases-differ", "", "programs of several releases run: %s", strings.Join(what, "; "))
 }
 
 // compareTools compares the tools that the nodes run themselves.

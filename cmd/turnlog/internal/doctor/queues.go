@@ -52,6 +52,7 @@ func (d *doctor) queues(ctx context.Context, consumers []admin.ConsumerState, wo
 		view(q)
 	}
 	for _, o := range offers {
+		d.ofRelease(o.Release, "worker "+o.Worker)
 		v := view(o.Queue)
 		v.workers = append(v.workers, o)
 	}

@@ -1,2 +1,2 @@
-// Package packages checks the files in deploy against the binaries that they run.
+// Package packages checks the files in docs/systemd against the binaries that they run.
 package packages

@@ -21,7 +21,7 @@ func TestTheUnitsStartTheBinariesWithFlagsThatTheyHave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	units, err := filepath.Glob("../../deploy/systemd/*.service")
+	units, err := filepath.Glob("../../docs/systemd/*.service")
 	if err != nil || len(units) != 3 {
 		t.Fatalf("units: %v, %v", units, err)
 	}

@@ -70,7 +70,10 @@ var pages = map[string]page{
 		before:  []string{"mkdir /mnt/worm", "turnlog provision --profile standard", "driver-node &", `turnlog run "What is here?"`},
 		skip: map[string]string{
 			"turnlog doctor --profile audit --monitor http://n1:8222 --monitor http://n2:8222 --monitor http://n3:8222": "needs three machines",
-			"observer traces --cursor traces.cursor": "needs a collector; cmd/observer tests it with one",
+			"observer traces --cursor traces.cursor":                                 "needs a collector; cmd/observer tests it with one",
+			"install -m 644 docs/systemd/*.service /etc/systemd/system/":             "changes the machine",
+			"systemctl daemon-reload":                                                "changes the machine",
+			"systemctl enable --now driver-node tool-worker@default turnlog-gateway": "changes the machine",
 		},
 		quotes: map[string]string{
 			"15 3 * * *  turnlog gc --older-than 90d --delete -o json --creds /etc/turnlog/keeper.creds": "a line for cron",

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/release"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
@@ -210,12 +211,12 @@ func TestQueuesAndWorkersAreExamined(t *testing.T) {
 	if f["queue-unattended"].Do != "tool-worker --queue alone" || len(f["queue-unattended"].Sessions) != 1 {
 		t.Errorf("finding %+v", f["queue-unattended"])
 	}
-	p.must(p.cell.Catalog().Advertise(t.Context(), jetstream.Offer{Worker: "w1", Queue: "alone", Tools: spec}))
+	p.must(p.cell.Catalog().Advertise(t.Context(), jetstream.Offer{Release: release.Version(), Worker: "w1", Queue: "alone", Tools: spec}))
 	p.look("--profile", "dev").expect(t, "error queue-missing nowhere")
 
 	call("narrow", 3)
 	call("narrow", 4)
-	p.must(p.cell.Catalog().Advertise(t.Context(), jetstream.Offer{Worker: "w2", Queue: "narrow"}))
+	p.must(p.cell.Catalog().Advertise(t.Context(), jetstream.Offer{Release: release.Version(), Worker: "w2", Queue: "narrow"}))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	claim := func(queue string) (task.Claim, error) {

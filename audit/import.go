@@ -168,7 +168,7 @@ func (i *importer) compare(raw, shown []byte, rec *journal.Record, newer bool) (
 }
 
 // show completes the view of a record with its signature, up to the payload.
-func (i *importer) show(rec *journal.Record, signature string) (err error) {
+func (i *importer) show(rec *journal.Record, signature []byte) (err error) {
 	if rec.Signature, err = content.ParseSignature(signature); err != nil {
 		return i.bad(verdict.Forged, rec.Seq, "%v", err)
 	}

@@ -1,10 +1,10 @@
 package content
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // Signature is a signature by a key of the deployment's directory of keys. Package audit/keys makes and
@@ -20,24 +20,31 @@ func (s Signature) IsZero() bool { return s.Key == "" && len(s.Bytes) == 0 }
 // String returns the signature as headers have it: the key's id, a dot, and the bytes in URL-safe base64.
 // It is empty for the zero Signature.
 func (s Signature) String() string {
+	return string(s.Append(nil))
+}
+
+// Append appends what String returns.
+func (s Signature) Append(b []byte) []byte {
 	if s.IsZero() {
-		return ""
+		return b
 	}
-	return s.Key + "." + base64.RawURLEncoding.EncodeToString(s.Bytes)
+	return base64.RawURLEncoding.AppendEncode(append(append(b, s.Key...), '.'), s.Bytes)
 }
 
 // ErrBadSignature is returned by ParseSignature for text of another form.
 var ErrBadSignature = errors.New("bad signature")
 
 // ParseSignature decodes the result of String.
-func ParseSignature(text string) (Signature, error) {
-	if text == "" {
+func ParseSignature(text []byte) (Signature, error) {
+	if len(text) == 0 {
 		return Signature{}, nil
 	}
-	key, encoded, ok := strings.Cut(text, ".")
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
-	if !ok || err != nil || !IsToken(key) {
-		return Signature{}, fmt.Errorf("%w: %q is not a key's id, a dot and base64", ErrBadSignature, Clip(text, 200))
+	key, encoded, ok := bytes.Cut(text, []byte{'.'})
+	raw := make([]byte, base64.RawURLEncoding.DecodedLen(len(encoded)))
+	n, err := base64.RawURLEncoding.Strict().Decode(raw, encoded)
+	s := Signature{Key: string(key), Bytes: raw[:n]}
+	if !ok || err != nil || !IsToken(s.Key) {
+		return Signature{}, fmt.Errorf("%w: %q is not a key's id, a dot and base64", ErrBadSignature, Clip(string(text), 200))
 	}
-	return Signature{Key: key, Bytes: raw}, nil
+	return s, nil
 }

@@ -39,19 +39,16 @@ type acts struct {
 	gate    bool // a function of a client verifies the task
 	said    map[string]uint64
 	asked   map[content.ApprovalID]events.Approval
-	calls   map[content.CallID]call
+	remote  map[content.CallID]bool           // it was dispatched to the queue of workers last
+	calls   map[content.CallID]statement.Call // as they were dispatched last; only with every
 	signers tally
 }
 
-// call is a call as it was dispatched last.
-type call struct {
-	statement.Call
-
-	queue string // of workers; "": none got it
-}
-
 func newActs(d *keys.Directory, p *places, every bool) acts {
-	return acts{keys: d, places: p, every: every, said: map[string]uint64{}, asked: map[content.ApprovalID]events.Approval{}, calls: map[content.CallID]call{}}
+	return acts{
+		keys: d, places: p, every: every, said: map[string]uint64{}, asked: map[content.ApprovalID]events.Approval{},
+		remote: map[content.CallID]bool{}, calls: map[content.CallID]statement.Call{},
+	}
 }
 
 // signedCommand is the command that an entry's cause is, as its sender signed it.
@@ -120,18 +117,17 @@ func (a *acts) note(e events.Entry, ev any) {
 	case events.ApprovalRequired:
 		a.asked[ev.Approval.ID] = ev.Approval
 	case events.ToolCallRequested:
-		a.calls[ev.Call.ID] = call{Call: statement.Call{
-			Session: e.Session, Call: ev.Call.ID, Place: ev.Call.Place, Tool: ev.Call.Name, Input: tool.Digest(ev.Call.Input),
-		}}
+		if a.every {
+			a.calls[ev.Call.ID] = statement.Call{
+				Session: e.Session, Call: ev.Call.ID, Place: ev.Call.Place, Tool: ev.Call.Name, Input: tool.Digest(ev.Call.Input),
+			}
+		}
 	case events.ToolDispatched:
-		c := a.calls[ev.Call]
-		if len(ev.Input) > 0 {
+		if c := a.calls[ev.Call]; a.every && len(ev.Input) > 0 {
 			c.Input = tool.Digest(ev.Input)
+			a.calls[ev.Call] = c
 		}
-		if c.queue = ev.Queue; c.queue == task.LocalQueue {
-			c.queue = ""
-		}
-		a.calls[ev.Call] = c
+		a.remote[ev.Call] = ev.Queue != "" && ev.Queue != task.LocalQueue
 	}
 }
 
@@ -223,8 +219,7 @@ func (a *acts) act(r journal.Record, act act, by *signedCommand) error {
 // result checks who signed the result of a call. Only a worker knows what a call that was on its queue returned. That
 // nothing came of it, because it was cancelled, lost or refused, is for the driver to say.
 func (a *acts) result(r journal.Record, ev events.ToolResultReceived) error {
-	c, ran := a.calls[ev.Result.CallID]
-	if !ran || c.queue == "" {
+	if !a.remote[ev.Result.CallID] {
 		return nil // it is signed with the entry
 	}
 	if ev.Signature == nil {
@@ -243,7 +238,8 @@ func (a *acts) result(r journal.Record, ev events.ToolResultReceived) error {
 	if !a.every && known {
 		return nil
 	}
+	c := a.calls[ev.Result.CallID]
 	c.Attempt = ev.Attempt
-	_, err := a.check(r, *ev.Signature, statement.Result(a.keys.Cell, c.Call, ev.SignedAt, statement.ResultDigest(ev.Result)), ev.SignedAt, keys.Worker)
+	_, err := a.check(r, *ev.Signature, statement.Result(a.keys.Cell, c, ev.SignedAt, statement.ResultDigest(ev.Result)), ev.SignedAt, keys.Worker)
 	return err
 }

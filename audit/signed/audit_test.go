@@ -290,47 +290,6 @@ func TestATombstoneMayBeUnsigned(t *testing.T) {
 	}
 }
 
-// BenchmarkAudit prints what the verification of an entry takes, and how much of it is that of signatures.
-func BenchmarkAudit(b *testing.B) {
-	const epochs, entries = 20, 500
-	w := newWorld(b)
-	var head journal.Head
-	w.journal = nil
-	for epoch := range uint64(epochs) {
-		w.extend(&w.journal, &head, w.one, events.DriverClaimed{Epoch: epoch + 1, Key: w.one.ID()}, epoch+1)
-		if epoch == 0 {
-			w.extend(&w.journal, &head, w.one, events.RunStarted{Config: events.Config{Model: "demo"}}, 1)
-		}
-		for range entries {
-			w.extend(&w.journal, &head, w.one, events.Warning{Code: "test", Message: "message"}, epoch+1)
-		}
-	}
-	d := w.open()
-	verify := func(b *testing.B, records iter.Seq2[journal.Record, error], judge func(*verdict.Verdict)) time.Duration {
-		b.Helper()
-		start := time.Now()
-		v, err := audit.Verify(records)
-		if judge(v); err != nil {
-			b.Fatal(err)
-		}
-		return time.Since(start)
-	}
-	for name, all := range map[string]bool{"last": false, "every": true} {
-		b.Run(name, func(b *testing.B) {
-			var with, without time.Duration // by turns
-			for b.Loop() {
-				a := signed.NewAudit(d, all)
-				with += verify(b, a.Watch(each(w.journal)), a.Judge)
-				without += verify(b, each(w.journal), func(*verdict.Verdict) {})
-			}
-			entries := float64(b.N * len(w.journal))
-			b.ReportMetric(float64(without.Nanoseconds())/entries, "without-ns/entry")
-			b.ReportMetric(float64(with.Nanoseconds())/entries, "ns/entry")
-			b.ReportMetric(100*float64(with-without)/float64(with), "%-of-verify")
-		})
-	}
-}
-
 // A keeper has no key of a driver, so its tombstone has no signature.
 func TestAnUnsignedTombstoneIsNotSigned(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -23,7 +25,9 @@ import (
 // story writes the export of a long journal, entry by entry, in a time that its length does not change.
 type story struct {
 	b       *testing.B
+	key     *keys.Signer // of the driver; nil: it signs nothing
 	head    journal.Head
+	epoch   uint64
 	entries int
 	turns   int
 	items   int // of the transcript
@@ -31,18 +35,19 @@ type story struct {
 	yield   func(journal.Record, error) bool
 }
 
-// exported exports what a story tells, and returns the file and its number of entries, and the first of them.
-func exported(b *testing.B, tell func(*story)) (path string, s *story) {
+// exported exports what a story tells, signed with a key unless it is nil, and returns the file and its number of entries,
+// and the first of them.
+func exported(b *testing.B, key *keys.Signer, tell func(*story)) (path string, s *story) {
 	b.Helper()
 	path = filepath.Join(b.TempDir(), "long.jsonl")
 	f, err := os.Create(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	s = &story{b: b}
+	s = &story{b: b, key: key}
 	err = audit.Export(f, func(yield func(journal.Record, error) bool) {
 		s.yield = yield
-		s.add(events.DriverClaimed{Epoch: 1, Node: "n1"})
+		s.claim()
 		s.add(events.RunStarted{Config: events.Config{Model: "demo"}})
 		tell(s)
 	})
@@ -55,17 +60,27 @@ func exported(b *testing.B, tell func(*story)) (path string, s *story) {
 	return path, s
 }
 
+// claim begins another epoch of the driver.
+func (s *story) claim() {
+	s.epoch++
+	claim := events.DriverClaimed{Epoch: s.epoch, Node: "n1"}
+	if s.key != nil {
+		claim.Key, claim.Keys = s.key.ID(), 1
+	}
+	s.add(claim)
+}
+
 // add appends an entry.
 func (s *story) add(evs ...events.Event) {
 	e, payload, next, err := journal.Link(s.head, events.Entry{
-		Session: "long", Cause: fmt.Sprint("cmd-", s.entries), At: content.Time(1_700_000_000_000_000_000 + s.entries), Epoch: 1, Events: evs,
+		Session: "long", Cause: fmt.Sprint("cmd-", s.entries), At: content.Time(1_700_000_000_000_000_000 + s.entries), Epoch: s.epoch, Events: evs,
 	})
 	if err != nil {
 		s.b.Fatal(err)
 	}
 	s.head = next
 	s.entries++
-	r := journal.Record{Head: next, Entry: e, Payload: payload}
+	r := journal.Record{Head: next, Entry: e, Payload: payload, Signature: s.key.Sign(statement.Entry("turnlog", e.Session, e.Seq, next.Hash))}
 	if len(s.floor) < 40_000 { // all of a long turn
 		s.floor = append(s.floor, r)
 	}
@@ -173,12 +188,12 @@ func cpu(b *testing.B) time.Duration {
 type program string
 
 // verify verifies an export, on one core. It returns the CPU time of the process, and the most memory that it had.
-func (p program) verify(b *testing.B, path string) (spent time.Duration, megabytes int64) {
+func (p program) verify(b *testing.B, path string, flags ...string) (spent time.Duration, megabytes int64) {
 	b.Helper()
 	// On Linux, a process begins with the peak of the one that starts it. So this one forgets its own.
 	debug.FreeOSMemory()
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // only Linux has it
-	cmd := exec.CommandContext(b.Context(), string(p), "verify", "--file", path)
+	cmd := exec.CommandContext(b.Context(), string(p), append([]string{"verify", "--file", path}, flags...)...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
@@ -187,16 +202,22 @@ func (p program) verify(b *testing.B, path string) (spent time.Duration, megabyt
 	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), usage.Maxrss >> 10
 }
 
-// BenchmarkVerifyFile runs the program on exported journals. It reports the CPU time of the process without that of its
-// start, per entry, and how many times as much that is as decoding and hashing alone take in this process; that of its
-// start; and the most memory that the program had.
-func BenchmarkVerifyFile(b *testing.B) {
+// built builds the program.
+func built(b *testing.B) program {
+	b.Helper()
 	dir, err := clitest.Build(b.Context(), "./cmd/observer")
 	if err != nil {
 		b.Fatal(err)
 	}
-	observer := program(filepath.Join(dir, "observer"))
-	short, _ := exported(b, func(*story) {})
+	return program(filepath.Join(dir, "observer"))
+}
+
+// BenchmarkVerifyFile runs the program on exported journals. It reports the CPU time of the process without that of its
+// start, per entry, and how many times as much that is as decoding and hashing alone take in this process; that of its
+// start; and the most memory that the program had.
+func BenchmarkVerifyFile(b *testing.B) {
+	observer := built(b)
+	short, _ := exported(b, nil, func(*story) {})
 	for _, c := range []struct {
 		name string
 		tell func(*story)
@@ -209,7 +230,7 @@ func BenchmarkVerifyFile(b *testing.B) {
 		{"approvals=16000", func(s *story) { s.turn(16_000, true) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			path, s := exported(b, c.tell)
+			path, s := exported(b, nil, c.tell)
 			var spent, started time.Duration
 			var most int64
 			for b.Loop() {
@@ -224,6 +245,71 @@ func BenchmarkVerifyFile(b *testing.B) {
 			b.ReportMetric(float64(most), "MB")
 		})
 	}
+}
+
+// BenchmarkVerifySigned runs the program on the same journal without signatures and with them, by turns. It reports the CPU
+// time of both, without that of the start, and how much signatures add.
+func BenchmarkVerifySigned(b *testing.B) {
+	observer := built(b)
+	root, err := keys.NewRoot()
+	if err != nil {
+		b.Fatal(err)
+	}
+	node, err := keys.New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := keys.Directory{Cell: "turnlog", Version: 1, At: 1, Keys: []keys.Key{{Public: node.Public(), Roles: []keys.Role{keys.Driver}, Name: "n1", From: 1}}}
+	raw, err := d.Sign(root)
+	if err != nil {
+		b.Fatal(err)
+	}
+	directory := filepath.Join(b.TempDir(), "directory")
+	if err := os.WriteFile(directory, raw, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	keysFlags := []string{"--keys", directory, "--keys-root", root.Public(), "--require", "signed"}
+	for _, c := range []struct {
+		name  string
+		turns int // until another driver claims the session; 0: none does
+		flags []string
+	}{
+		{"one-driver", 0, keysFlags},
+		{"turns-of-a-driver=64", 64, keysFlags},
+		{"turns-of-a-driver=1", 1, keysFlags},
+		{"every-signature", 0, append(keysFlags, "--every-signature")},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			tell := func(s *story) {
+				for s.entries < 50_000 {
+					if s.turn(2, false); c.turns > 0 && s.turns%c.turns == 0 {
+						s.claim()
+					}
+				}
+			}
+			plain, s := exported(b, nil, tell)
+			signed, _ := exported(b, node, tell)
+			shortPlain, _ := exported(b, nil, func(*story) {})
+			shortSigned, _ := exported(b, node, func(*story) {})
+			var without, with time.Duration
+			for b.Loop() {
+				without += observer.since(b, plain, shortPlain)
+				with += observer.since(b, signed, shortSigned, c.flags...)
+			}
+			entries := float64(b.N * s.entries)
+			b.ReportMetric(float64(without.Nanoseconds())/1e3/entries, "unsigned-µs/entry")
+			b.ReportMetric(float64(with.Nanoseconds())/1e3/entries, "signed-µs/entry")
+			b.ReportMetric(100*(float64(with)/float64(without)-1), "%-more")
+		})
+	}
+}
+
+// since returns the CPU time of verifying an export, without that of a short one, which is the start.
+func (p program) since(b *testing.B, path, short string, flags ...string) time.Duration {
+	b.Helper()
+	start, _ := p.verify(b, short, flags...)
+	took, _ := p.verify(b, path, flags...)
+	return took - start
 }
 
 // to tells turns of two calls each until there are n entries.

@@ -38,24 +38,24 @@ func Payload(line []byte) (payload, shown []byte, err error) {
 	return payload, nil, err
 }
 
-// Signature returns the signature in a line, which is not part of its payload, or "".
-func Signature(line []byte) string {
+// Signature returns the signature in a line, which is not part of its payload. It is empty if there is none.
+func Signature(line []byte) []byte {
 	if !bytes.Contains(line, []byte(keySignature)) {
-		return ""
+		return nil
 	}
 	shown, _ := Parse(line) // Difference reports the error
 	text, _ := shown[keySignature].(string)
-	return text
+	return []byte(text)
 }
 
 // SignatureAt is Signature for a line that begins with head, as AppendHead writes it. Of another line, it may miss it.
-func SignatureAt(line, head []byte) string {
+func SignatureAt(line, head []byte) []byte {
 	rest, _ := bytes.CutPrefix(line, head)
 	text, _ := bytes.CutPrefix(rest, []byte(markSignature))
 	if end := bytes.IndexByte(text, '"'); end >= 0 && len(text) < len(rest) {
-		return string(text[:end])
+		return text[:end]
 	}
-	return ""
+	return nil
 }
 
 // decode accepts only what an encoder writes: no newlines, no bits after the last byte.

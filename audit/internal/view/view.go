@@ -86,7 +86,7 @@ func appendSignature(b []byte, s content.Signature) []byte {
 	if s.IsZero() {
 		return b
 	}
-	return append(append(append(b, markSignature...), s.String()...), '"') // the text has no characters that JSON escapes
+	return append(s.Append(append(b, markSignature...)), '"') // the text has no characters that JSON escapes
 }
 
 // appendEvents appends the kinds and the events, or why they are missing.

@@ -71,7 +71,7 @@ func ScheduleOf(h nats.Header) []byte {
 
 // SignatureOf returns the signature in the headers of a message. One that is not of its form has no key.
 func SignatureOf(h nats.Header) content.Signature {
-	s, err := content.ParseSignature(h.Get(HeaderSignature))
+	s, err := content.ParseSignature([]byte(h.Get(HeaderSignature)))
 	if err != nil {
 		s.Bytes = []byte(h.Get(HeaderSignature))
 	}

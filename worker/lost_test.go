@@ -243,6 +243,37 @@ func (f flaky) Claim(ctx context.Context) (task.Claim, error) {
 	return f.Queue.Claim(ctx)
 }
 
+// hostile is a queue on which somebody puts tasks that no driver signed.
+type hostile struct {
+	task.Queue
+	left *atomic.Int64
+}
+
+func (h hostile) Claim(ctx context.Context) (task.Claim, error) {
+	if h.left.Add(-1) >= 0 {
+		return nil, task.ErrForged
+	}
+	return h.Queue.Claim(ctx)
+}
+
+// Whoever can add a forged task must not slow down the others, or have the worker taken for one without a queue.
+func TestForgedTasksAreNoTroubleOfTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		var left atomic.Int64
+		left.Store(1000)
+		b.dispatch(t, "echo")
+		w := b.start(t, worker.Config{Queue: hostile{b.queue(t), &left}}, echo())
+		synctest.Wait()
+		if err := w.Ready(); err != nil {
+			t.Errorf("Ready = %v after forged tasks", err)
+		}
+		wantOutcome(t, b.only(t), content.StatusOK, "heard")
+		w.end(t)
+	})
+}
+
 func TestUnresponsiveQueueIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -148,11 +148,12 @@ func (d *Directory) Lookup(id string) (Key, bool) {
 
 // What is wrong with a signature. A node refuses what has such a signature, and an audit reports it.
 var (
-	ErrForged  = errors.New("the signature is not by this key over this content")
-	ErrUnknown = errors.New("the directory of keys does not have the key")
-	ErrRole    = errors.New("the key has another role")
-	ErrRevoked = errors.New("the key was revoked before")
-	ErrEarly   = errors.New("the key was not valid yet")
+	ErrUnsigned = errors.New("it is not signed, and signatures are required")
+	ErrForged   = errors.New("the signature is not by this key over this content")
+	ErrUnknown  = errors.New("the directory of keys does not have the key")
+	ErrRole     = errors.New("the key has another role")
+	ErrRevoked  = errors.New("the key was revoked before")
+	ErrEarly    = errors.New("the key was not valid yet")
 )
 
 // ErrNotice is returned by CheckNotice. Retire the key at a later time, or say that it was stolen.
@@ -166,6 +167,8 @@ const skew = 5 * time.Minute
 func (d *Directory) Check(s content.Signature, text []byte, at content.Time, roles ...Role) (Key, error) {
 	v, ok := d.verifiers[s.Key]
 	switch {
+	case s.IsZero():
+		return Key{}, ErrUnsigned
 	case !ok:
 		return Key{}, fmt.Errorf("key %s: %w", content.Clip(s.Key, 40), ErrUnknown)
 	case !ed25519.Verify(v.public, text, s.Bytes):

@@ -54,8 +54,17 @@ It only reads. An unknown session or a broken journal is one line on standard er
 		log:        cli.NewLog(root, zapcore.WarnLevel),
 		deployment: cli.NewDeployment(root, getenv),
 	}
+	root.PersistentPreRunE = checkSealKey
 	root.AddCommand(newTailCommand(a), newEventsCommand(a), newTranscriptCommand(a), newExportCommand(a), newHeadsCommand(a), newLogCommand(a), newVerifyCommand(a), newExplainCommand(a), newReportCommand(a), newSearchCommand(a), newWatchCommand(a), newTracesCommand(a))
 	return root
+}
+
+// checkSealKey returns an error for a seal key with an exported file, which it would not open.
+func checkSealKey(cmd *cobra.Command, _ []string) error {
+	if file := cmd.Flags().Lookup("file"); file != nil && file.Changed && cmd.Flags().Changed("seal-key") {
+		return cli.Usage("--seal-key opens no --file: an export of a sealed session stays sealed, and the session's key is in the deployment, so name the SESSION")
+	}
+	return nil
 }
 
 // with runs do with a connection to the deployment.

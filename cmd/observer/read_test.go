@@ -156,6 +156,7 @@ func TestInvalidCommandLinesAreUsageErrors(t *testing.T) {
 		"verify --file x --blobs /no/such":     `--blobs /no/such: no such file or directory (see "observer verify --help")`,
 		"verify --file x --blobs main.go":      `--blobs main.go: not a folder (see "observer verify --help")`,
 		"verify a --proof x --policy /no/such": `--policy /no/such: no such file or directory (see "observer verify --help")`,
+		"report --file x --seal-key y":         `--seal-key opens no --file: an export of a sealed session stays sealed, and the session's key is in the deployment, so name the SESSION (see "observer report --help")`,
 		"verfy a":                              `unknown command "verfy": did you mean "verify"? (see "observer --help")`,
 	} {
 		code, out, errs := observe(t.Context(), nil, strings.Fields(line)...)

@@ -41,7 +41,7 @@ gives the nodes of a deployment the newest version.`,
   turnlog keys add client+approver:bob
   turnlog keys require driver approver
   turnlog keys publish --server nats://nats.example.com:4222
-  turnlog keys revoke bob --reason "lost laptop"
+  turnlog keys revoke bob --stolen --reason "lost laptop"
   turnlog keys ls`,
 	}
 	cmd.AddCommand(initialize(a), add(a), revoke(a), require(a), list(a), publish(a))
@@ -127,7 +127,7 @@ To replace a key, add another one under the same name, give it to its owner, and
 	return cmd
 }
 
-func revoke(*app.App) *cobra.Command {
+func revoke(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke NAME|KEY",
 		Short: "Revoke a key",
@@ -175,7 +175,7 @@ prints both.`,
 		if err != nil {
 			return err
 		}
-		return f.change(func(d *keys.Directory) error {
+		return changed(a, f.change(func(d *keys.Directory) error {
 			n := 0
 			for i, k := range d.Keys {
 				if k.Public == args[0] || k.Name == args[0] && k.Revoked == nil {
@@ -186,15 +186,23 @@ prints both.`,
 				return fmt.Errorf("%s: no key that is not revoked has this name: \"turnlog keys ls\" lists all", args[0])
 			}
 			return d.Follows(before)
-		})
+		}))
 	}
 	return cmd
+}
+
+// changed says what is left to do after a change of the directory, unless it failed.
+func changed(a *app.App, err error) error {
+	if err == nil {
+		a.Hint("nodes and workers go by it once it is published: \"turnlog keys publish\"")
+	}
+	return err
 }
 
 // minIn is the least time until a key is retired.
 const minIn = time.Minute
 
-func require(*app.App) *cobra.Command {
+func require(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "require ROLE...",
 		Short: "Say from when on signatures are required",
@@ -217,7 +225,7 @@ workers or people of the role their keys first.`,
 		if *never {
 			at = 0
 		}
-		return f.change(func(d *keys.Directory) error {
+		return changed(a, f.change(func(d *keys.Directory) error {
 			for _, name := range args {
 				roles, err := keys.ParseRoles(name)
 				if err != nil {
@@ -228,7 +236,7 @@ workers or people of the role their keys first.`,
 				}
 			}
 			return nil
-		})
+		}))
 	}
 	return cmd
 }

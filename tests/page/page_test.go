@@ -172,9 +172,9 @@ func TestAPersonLogsInAtAProvider(t *testing.T) {
 		}
 	}
 	gateway := func() (stop func()) {
-		screen, stop := s.Start("turnlog", "gateway", "--listen", address, "--people", people, "--model", "scripted:"+filepath.Join(dir, "script"))
-		screen.AwaitMatch(t, `http://(127\.0\.0\.1:\d+)`)
-		return stop
+		g := s.Start("turnlog", "gateway", "--listen", address, "--people", people, "--model", "scripted:"+filepath.Join(dir, "script"))
+		g.AwaitMatch(t, `http://(127\.0\.0\.1:\d+)`)
+		return g.Stop
 	}
 	stop := gateway()
 	clitest.Follow(t, map[string]func(){

@@ -403,6 +403,6 @@ func (g *Gateway) askIn(ctx context.Context, s seen, id string, c commands.Comma
 		return seen{}, err
 	}
 	err = one.AskAs(ctx, id, c)
-	_ = one.Close(context.WithoutCancel(ctx)) // from here on, nobody else has the state
+	_ = one.Close(context.WithoutCancel(ctx)) // this was the only user of the state
 	return seen{&state, one.Head(), s.subject}, err
 }

@@ -256,7 +256,7 @@ func (h hostile) Claim(ctx context.Context) (task.Claim, error) {
 	return h.Queue.Claim(ctx)
 }
 
-// Whoever can add a forged task must not slow down the others, or have the worker taken for one without a queue.
+// A forged task must not slow down other calls, or make the worker look as if it had no queue.
 func TestForgedTasksAreNoTroubleOfTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

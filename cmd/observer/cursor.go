@@ -30,7 +30,7 @@ type bookmark struct {
 	due   <-chan time.Time // when to store; nil: nothing to store
 	moved bool
 
-	position *atomic.Uint64 // of the cursor, for others; nil: nobody asks
+	position *atomic.Uint64 // of the cursor, for others; nil: not needed
 }
 
 // page is the content of the file.

@@ -144,7 +144,7 @@ func TestAWorkerCallsAnHTTPTool(t *testing.T) {
 	}
 	w.end()
 
-	// A service that crashes leaves an outcome that nobody knows, as a worker does.
+	// A service that crashes leaves an unknown outcome, as a worker does.
 	d = deploy(t)
 	w = d.start("--tools", "none", "--http-tool", "word_count="+s.URL)
 	d.eventually("the tool is on offer", func(ctx context.Context) bool { return d.hasTool(ctx, "word_count") })

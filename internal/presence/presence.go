@@ -1,7 +1,7 @@
 // Package presence follows a service that comes and goes.
 //
 // The one idea: a [Watch] asks the service again and again what it offers, and keeps the last answer. While the service
-// does not answer there is no offer, only the reason. Whoever uses the offer never waits for the service.
+// does not answer there is no offer, only the reason. Users of the offer never wait for the service.
 //
 // The owner runs [Watch.Run] on one goroutine; the other methods are safe for concurrent use.
 package presence

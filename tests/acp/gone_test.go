@@ -168,7 +168,7 @@ func (a as) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return a.srv.Connect(append(opts, nats.UserInfo(a.user, "pass"))...)
 }
 
-// An editor is told what its user may not do, and the session waits for somebody who may.
+// An editor gets an error for what its user may not do, and the session waits for a user who may.
 func TestAnEditorIsToldWhatItsUserMayNotDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, err := embedded.Start(t.Context(), embedded.WithSettings(`authorization { users: [

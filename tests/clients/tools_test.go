@@ -132,7 +132,7 @@ func start(t *testing.T, program ...string) (stop func()) {
 	return stop
 }
 
-// freePort returns a port on which nobody listens.
+// freePort returns a free port.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -17,7 +17,7 @@ const login = async (on, email, role) => {
 
 await page.goto(address)
 await see('login')
-assert.equal(await page.locator('#token').count(), 0) // nobody has a token
+assert.equal(await page.locator('#token').count(), 0) // there are no tokens here
 await login(page, 'ada@example.com', 'writers')
 assert.deepEqual(await me(page).then(({ name, role }) => [name, role]), ['ada@example.com', 'user'])
 await page.waitForSelector('#who:text-is("ada@example.com (user)")')
@@ -60,7 +60,7 @@ await stranger.waitForSelector('[role=alert]')
 await see('login-refused', stranger)
 assert.equal(await stranger.evaluate(async () => (await fetch('/api/me')).status), 401)
 
-// A code of somebody else's login logs nobody in.
+// A code of another person's login is refused.
 const forged = await stranger.goto(address + 'login/callback?state=x&code=code-1')
 assert.ok(forged.status() >= 400)
 

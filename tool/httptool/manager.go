@@ -107,7 +107,7 @@ func newService(all Config, cfg Service) *service {
 }
 
 // transport dials only addresses that may be dialed. Each request has a connection of its own: closing it cancels the
-// call, and no request meets one that its service is just closing, after which nobody could say whether it was seen.
+// call, and no request meets one that its service is just closing, after which it would be unknown whether it was seen.
 func transport(private []netip.Prefix) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		return egress.Check(address, private)

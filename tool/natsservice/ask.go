@@ -36,7 +36,7 @@ const (
 	maxSpecs     = 256 << 10 // bytes of all descriptions and schemas
 )
 
-var errNobody = errors.New("no instance of it answers")
+var errNoInstance = errors.New("no instance of it answers")
 
 // Subject returns the subject on which instances of a service say what they offer.
 func Subject(name string) string { return micro.APIPrefix + "." + micro.InfoVerb.String() + "." + name }
@@ -71,11 +71,11 @@ func (s *service) answers(ctx context.Context) ([]micro.Info, error) {
 		m, err := next(ctx, inbox, wait)
 		switch {
 		case errors.Is(err, nats.ErrNoResponders):
-			return nil, errNobody
+			return nil, errNoInstance
 		case errors.Is(err, context.DeadlineExceeded) && len(out) > 0:
 			return out, nil
 		case errors.Is(err, context.DeadlineExceeded):
-			return nil, errNobody
+			return nil, errNoInstance
 		case err != nil:
 			return nil, fmt.Errorf("ask for it: %w", err)
 		}

@@ -66,12 +66,12 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	if err := nc.PublishMsg(m); err != nil {
 		return tool.Output{}, e.interrupted(false, err)
 	}
-	var gone time.Time // since when nobody answers for the service
+	var gone time.Time // since when no instance answers
 	for {
 		answer, err := next(ctx, inbox, e.service.all.every)
 		switch {
 		case errors.Is(err, nats.ErrNoResponders):
-			return tool.Output{}, e.interrupted(false, errNobody)
+			return tool.Output{}, e.interrupted(false, errNoInstance)
 		case ctx.Err() != nil:
 			e.cancel(c.IdempotencyKey)
 			return tool.Output{}, context.Cause(ctx)
@@ -79,7 +79,7 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 			if gone = e.service.since(gone); gone.IsZero() || time.Since(gone) < e.service.all.lost {
 				continue
 			}
-			return tool.Output{}, e.interrupted(true, errNobody)
+			return tool.Output{}, e.interrupted(true, errNoInstance)
 		case err != nil:
 			return tool.Output{}, e.interrupted(true, err)
 		}
@@ -92,10 +92,10 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	}
 }
 
-// since returns since when nobody answers for the service, given what it returned before; zero: somebody does.
+// since returns since when no instance of the service answers, given what it returned before; zero: one does.
 func (s *service) since(before time.Time) time.Time {
 	switch _, err := s.watch.Offer(); {
-	case !errors.Is(err, errNobody):
+	case !errors.Is(err, errNoInstance):
 		return time.Time{}
 	case before.IsZero():
 		return time.Now()
@@ -107,7 +107,7 @@ func (s *service) since(before time.Time) time.Time {
 func (e *endpoint) cancel(key string) {
 	m := nats.NewMsg(e.service.cancelSubject())
 	m.Header.Set(tool.HeaderKey, key)
-	_ = e.service.all.Conn.PublishMsg(m) // nobody waits for it
+	_ = e.service.all.Conn.PublishMsg(m) // no answer is expected
 }
 
 func (e *endpoint) interrupted(sent bool, err error) error {

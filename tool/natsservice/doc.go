@@ -8,7 +8,7 @@
 // as texts: input, which makes it a tool, description, output_schema, effects, exclusive and timeout. Its subject begins with the name of
 // the service and a dot: a worker publishes nowhere else, whatever a service says about itself.
 //
-// A [Manager] asks for each service again every second. If nobody answers, its tools leave the catalog. Of several versions,
+// A [Manager] asks for each service again every second. If no instance answers, its tools leave the catalog. Of several versions,
 // the newest counts.
 //
 // A request has the call's idempotency key in a header, and it is repeated as far as the effects of the tool allow (see

@@ -27,7 +27,7 @@ type Config struct {
 	Logger   *zap.Logger   // nil: silent
 
 	every time.Duration // how often to ask for a service; 0: 1 s
-	lost  time.Duration // how long nobody answers for it until a call is lost; 0: 10 s
+	lost  time.Duration // how long no instance may answer before a call is lost; 0: 10 s
 }
 
 const (

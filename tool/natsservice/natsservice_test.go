@@ -216,7 +216,7 @@ func TestCancelReachesTheService(t *testing.T) {
 	})
 }
 
-// A service that ends in the middle of a call leaves an outcome that nobody knows.
+// A service that ends in the middle of a call leaves an unknown outcome.
 func TestRetriesFollowTheEffects(t *testing.T) {
 	for _, c := range []struct{ effects, want string }{{"read_only", "ok 2"}, {"idempotent", "ok 2"}, {"none", tool.CodeUnknown + " 1"}} {
 		t.Run(c.effects, func(t *testing.T) {

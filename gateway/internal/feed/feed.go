@@ -1,8 +1,8 @@
 // Package feed writes what a session does to one reader, in the words of a protocol.
 //
 // The one idea: a protocol is a [Dialect], and all else is the same for each: what has arrived goes out at once, comments say
-// that the stream is alive, and a reader that is too slow, or whose gateway stops, is told to continue elsewhere. So a reader
-// holds nobody, and costs bounded memory.
+// that the stream is alive, and a reader that is too slow, or whose gateway stops, gets an event that says to reconnect. So no
+// reader delays another, and each costs bounded memory.
 package feed
 
 import (

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"mime"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/internal/tracing"
 )
 
 // Codes of calls that a service in another process should have run.
@@ -23,13 +25,24 @@ const (
 	CodeUnknown     = "outcome_unknown" // the service may have run the call, which must not run twice
 )
 
-// Header names of what a service gets with a call, besides its input.
+// Names of [Headers].
 const (
 	HeaderKey     = "Idempotency-Key" // the same for every attempt of the call
 	HeaderSession = "Turnlog-Session"
 	HeaderCall    = "Turnlog-Call"
 	HeaderAttempt = "Turnlog-Attempt" // 1, 2, …
 )
+
+// Headers returns what a service gets with a call, besides its input.
+func Headers(ctx context.Context, c Call) map[string]string {
+	out := map[string]string{
+		HeaderKey: c.IdempotencyKey, HeaderSession: string(c.Session), HeaderCall: string(c.ID), HeaderAttempt: strconv.Itoa(c.Attempt),
+	}
+	if parent := tracing.Parent(ctx); parent != "" {
+		out["traceparent"] = parent
+	}
+	return out
+}
 
 // Description is how a service describes a tool.
 type Description struct {

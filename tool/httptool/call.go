@@ -10,12 +10,10 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/turnlog/turnlog/internal/egress"
-	"github.com/turnlog/turnlog/internal/tracing"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -92,12 +90,8 @@ func (e *endpoint) request(ctx context.Context, c tool.Call) (*http.Request, err
 		return nil, tool.Failure(tool.CodeUnavailable, "%s: %v; nothing was done", e.service.cfg.Name, err)
 	}
 	req.Header.Set("Accept", "application/json, application/x-ndjson, text/*;q=0.9, */*;q=0.8")
-	req.Header.Set(tool.HeaderKey, c.IdempotencyKey)
-	req.Header.Set(tool.HeaderSession, string(c.Session))
-	req.Header.Set(tool.HeaderCall, string(c.ID))
-	req.Header.Set(tool.HeaderAttempt, strconv.Itoa(c.Attempt))
-	if parent := tracing.Parent(ctx); parent != "" {
-		req.Header.Set("Traceparent", parent)
+	for name, value := range tool.Headers(ctx, c) {
+		req.Header.Set(name, value)
 	}
 	return req, nil
 }

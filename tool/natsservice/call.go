@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/internal/tracing"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -56,12 +55,8 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	defer func() { _ = inbox.Unsubscribe() }() // also fails if the connection ended
 	m := nats.NewMsg(e.subject)
 	m.Reply, m.Data = inbox.Subject, c.Input
-	m.Header.Set(tool.HeaderKey, c.IdempotencyKey)
-	m.Header.Set(tool.HeaderSession, string(c.Session))
-	m.Header.Set(tool.HeaderCall, string(c.ID))
-	m.Header.Set(tool.HeaderAttempt, strconv.Itoa(c.Attempt))
-	if parent := tracing.Parent(ctx); parent != "" {
-		m.Header.Set("traceparent", parent)
+	for name, value := range tool.Headers(ctx, c) {
+		m.Header.Set(name, value)
 	}
 	if err := nc.PublishMsg(m); err != nil {
 		return tool.Output{}, e.interrupted(false, err)

@@ -103,7 +103,7 @@ func TestSeveralReleasesAreReported(t *testing.T) {
 	p.look("--profile", "dev").expect(t)
 	offer(jetstream.Offer{Worker: "w-2", Queue: "tools", Tools: tools, Release: "v1.2.3"})
 	f := p.look("--profile", "dev").expect(t, "warning releases-differ")["releases-differ"]
-	if want := "programs of several releases run: devel: worker w-1, node aliveNode; v1.2.3: worker w-2"; f.What != want {
+	if want := "programs of several releases run: devel: node aliveNode, worker w-1; v1.2.3: worker w-2"; f.What != want {
 		t.Errorf("what: %q, want %q", f.What, want)
 	}
 }

@@ -28,7 +28,7 @@ import (
 
 // Command returns the command.
 func Command(a *app.App) *cobra.Command {
-	d := &doctor{nodeTools: make(map[string][]tool.Spec), releases: make(map[string][]string)}
+	d := &doctor{nodeTools: make(map[string][]tool.Spec)}
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Diagnose a deployment and suggest fixes",
@@ -88,7 +88,7 @@ type doctor struct {
 	report report
 
 	nodeTools map[string][]tool.Spec // that nodes run themselves
-	releases  map[string][]string    // programs by their release
+	offers    []jetstream.Offer      // of workers
 }
 
 // report is the result of an examination.

@@ -18,6 +18,7 @@ import (
 type clusterView struct {
 	living   []string
 	scripted []string                       // of the living, those that run scripted models
+	releases []string                       // of the living, in their order
 	held     map[content.SessionID]string   // by nodes that answer
 	dead     map[string][]content.SessionID // by other nodes
 }
@@ -42,8 +43,7 @@ func (d *doctor) nodes(ctx context.Context) (clusterView, error) {
 	_ = group.Wait() // never fails
 	for i, r := range records {
 		if alive[i] {
-			d.ofRelease(r.Release, "node "+r.Node)
-			w.living = append(w.living, r.Node)
+			w.living, w.releases = append(w.living, r.Node), append(w.releases, r.Release)
 			if r.Scripted {
 				w.scripted = append(w.scripted, r.Node)
 			}
@@ -59,22 +59,25 @@ func (d *doctor) nodes(ctx context.Context) (clusterView, error) {
 	return w, nil
 }
 
-// ofRelease notes a program's release.
-func (d *doctor) ofRelease(release, program string) {
-	release = cmp.Or(release, "of an earlier time")
-	if !slices.Contains(d.releases[release], program) {
-		d.releases[release] = append(d.releases[release], program)
+// compareReleases reports whether nodes and workers are of several releases.
+func (d *doctor) compareReleases(w clusterView) {
+	same := make(map[string][]string) // programs by their release
+	add := func(release, program string) {
+		release = cmp.Or(release, "unknown") // it is of 26 November 2026 or before
+		same[release] = append(same[release], program)
 	}
-}
-
-// compareReleases reports whether several releases run.
-func (d *doctor) compareReleases() {
-	if len(d.releases) < 2 {
+	for i, node := range w.living {
+		add(w.releases[i], "node "+node)
+	}
+	for _, o := range d.offers {
+		add(o.Release, "worker "+o.Worker)
+	}
+	if len(same) < 2 {
 		return
 	}
 	var what []string
-	for _, release := range slices.Sorted(maps.Keys(d.releases)) {
-		what = append(what, release+": "+strings.Join(d.releases[release], ", "))
+	for _, release := range slices.Sorted(maps.Keys(same)) {
+		what = append(what, release+": "+strings.Join(same[release], ", "))
 	}
 	d.found("releases-differ", "", "programs of several releases run: %s", strings.Join(what, "; "))
 }

@@ -35,6 +35,7 @@ func (d *doctor) queues(ctx context.Context, consumers []admin.ConsumerState, wo
 		}
 		return own
 	})
+	d.offers = offers
 	d.report.Examined.Workers = new(len(offers))
 	all := make(map[string]*queueView)
 	view := func(name string) *queueView {
@@ -52,7 +53,6 @@ func (d *doctor) queues(ctx context.Context, consumers []admin.ConsumerState, wo
 		view(q)
 	}
 	for _, o := range offers {
-		d.ofRelease(o.Release, "worker "+o.Worker)
 		v := view(o.Queue)
 		v.workers = append(v.workers, o)
 	}

@@ -49,7 +49,7 @@ func (d *doctor) sessions(ctx context.Context, consumers []admin.ConsumerState, 
 	d.nodeClocks(ctx)
 	d.scriptedNodes(w)
 	d.compareTools(w.living)
-	d.compareReleases()
+	d.compareReleases(w)
 	d.silentNodes(w, slices.Sorted(maps.Keys(all)))
 	if len(w.living) == 0 {
 		return

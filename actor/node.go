@@ -354,17 +354,18 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 // sweep wakes the sessions that have commands but no token, because their wake was lost. It also
 // handles schedules whose firing was missed, and wakes what streams have forgotten.
 func (n *Node) sweep(ctx context.Context) error {
-	lost := losses{node: n, suspected: true}
+	lost, look := losses{node: n, suspected: true}, n.runs.Sweep()
 	for pause.For(ctx, n.cfg.Sweep/2+rand.N(n.cfg.Sweep)) { //nolint:gosec // jitter
 		n.firing.Sweep(ctx)
-		orphans, err := n.runs.Orphans(ctx)
+		orphans, ends, err := look.Look(ctx)
 		if err != nil {
+			lost.suspected = true
 			n.log.Warn("sweep failed", zap.Error(err))
 			continue
 		}
 		n.wakeOrphans(ctx, n.withoutPostponed(orphans))
 		n.doubts(ctx)
-		if err := lost.recover(ctx); err != nil {
+		if err := lost.recover(ctx, ends); err != nil {
 			n.log.Warn("sessions that streams may have forgotten not woken", zap.Error(err))
 		}
 	}

@@ -311,13 +311,8 @@ type losses struct {
 
 // recover looks for losses, and wakes the sessions that they affect. Of all nodes the first by name
 // does so; the others keep their suspicion, in case that one dies.
-func (l *losses) recover(ctx context.Context) error {
+func (l *losses) recover(ctx context.Context, ends jetstream.Ends) error {
 	runs := l.node.runs
-	ends, err := runs.Ends(ctx)
-	if err != nil {
-		l.suspected = true
-		return err
-	}
 	connects := l.node.cell.Conn().Stats().Reconnects
 	l.suspected = l.suspected || connects != l.connects || ends.Lost(l.ends)
 	l.connects, l.ends = connects, ends

@@ -60,7 +60,7 @@ func TestModelAndToolCallsUseTheDurableWrapper(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := res.Messages[2].Parts[0].Result.Text(); got != tc.want {
+			if got := res.Messages()[2].Parts[0].Result.Text(); got != tc.want {
 				t.Errorf("result = %q, want %q", got, tc.want)
 			}
 			if want := []string{"model", `greet {"text":"hi"}`, "model"}; !slices.Equal(l.seen, want) {

@@ -98,7 +98,7 @@ func facades() map[string]func(*testing.T, *session.Session) (*session.RunResult
 		},
 		"stream": func(t *testing.T, d *session.Session) (*session.RunResult, error) {
 			t.Helper()
-			return collected(d.Stream(t.Context(), input), d)
+			return collected(d.Stream(t.Context(), input))
 		},
 		"steps": func(t *testing.T, d *session.Session) (*session.RunResult, error) {
 			t.Helper()
@@ -136,7 +136,7 @@ func facades() map[string]func(*testing.T, *session.Session) (*session.RunResult
 }
 
 // collected combines what a stream yields.
-func collected(events func(func(session.StreamEvent, error) bool), d *session.Session) (*session.RunResult, error) {
+func collected(events func(func(session.StreamEvent, error) bool)) (*session.RunResult, error) {
 	res := &session.RunResult{}
 	var failed error
 	for ev, err := range events {
@@ -153,7 +153,6 @@ func collected(events func(func(session.StreamEvent, error) bool), d *session.Se
 		case session.TextDelta, session.ReasoningDelta, session.Retry, session.ToolUse, session.ToolDone:
 		}
 	}
-	res.Messages = d.Snapshot().Transcript
 	return res, failed
 }
 
@@ -188,7 +187,11 @@ func TestAllFacadesGiveTheSameOutcome(t *testing.T) {
 			if res == nil {
 				t.Fatalf("%s: %s returned no result: %v", ending, name, err)
 			}
-			o := outcome{Err: errText(err), Response: res.Response, Usage: res.Usage, Transcript: texts(res.Messages), Facts: facts(t, c.Journal)}
+			messages := res.Messages()
+			if name == "stream" {
+				messages = d.Snapshot().Transcript
+			}
+			o := outcome{Err: errText(err), Response: res.Response, Usage: res.Usage, Transcript: texts(messages), Facts: facts(t, c.Journal)}
 			for _, it := range res.Turn.Items {
 				o.Items = append(o.Items, it.Text())
 			}

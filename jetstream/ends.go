@@ -16,19 +16,9 @@ type Ends map[string]api.StreamEnd
 // Ends asks for the ends of the streams that have commands.
 func (i *Inbox) Ends(ctx context.Context) (Ends, error) {
 	n := i.cell.names
-	return i.cell.ends(ctx, n.InboxStream(), n.NamedStream(), n.TimersStream())
-}
-
-// Ends asks for the ends of the streams that wake sessions.
-func (r *Runs) Ends(ctx context.Context) (Ends, error) {
-	n := r.cell.names
-	return r.cell.ends(ctx, n.InboxStream(), n.NamedStream(), n.TimersStream(), n.RunStream(), n.TasksStream())
-}
-
-func (c *Cell) ends(ctx context.Context, streams ...string) (Ends, error) {
 	out := make(Ends)
-	for _, stream := range streams {
-		end, err := c.api.End(ctx, stream)
+	for _, stream := range []string{n.InboxStream(), n.NamedStream(), n.TimersStream()} {
+		end, err := i.cell.api.End(ctx, stream)
 		if err != nil {
 			return nil, fmt.Errorf("end of %s: %w", stream, err)
 		}
@@ -54,7 +44,7 @@ func (i *Inbox) HasNew(ctx context.Context, s content.SessionID, now, since Ends
 		return true, nil
 	}
 	for _, p := range i.cell.names.Commands(s) {
-		if now[p.Stream] == since[p.Stream] {
+		if now[p.Stream].Last == since[p.Stream].Last {
 			continue
 		}
 		_, err := i.cell.api.Next(ctx, p.Stream, p.Subject, since[p.Stream].Last+1)

@@ -89,7 +89,7 @@ func createQueue(tb testing.TB, c *Cell, q queueOf) {
 
 func jsOf(tb testing.TB, c *Cell) jetstream.JetStream {
 	tb.Helper()
-	js, err := jetstream.New(c.nc)
+	js, err := jetstream.New(c.nc, jetstream.WithDefaultTimeout(time.Minute)) // a loaded cluster takes long to create a stream
 	must(tb, err)
 	return js
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -153,11 +152,19 @@ const maxListed = 20_000
 // Sessions lists the sessions that have a command, handled or not, and those that have a token. It lists
 // tokens last, so a session that is woken meanwhile has one.
 func (r *Runs) Sessions(ctx context.Context) (active, tokens map[content.SessionID]bool, err error) {
-	n := r.cell.names
-	if active, err = r.list(ctx, math.MaxInt, n.Commands(AllSessions)...); err == nil {
-		tokens, err = r.list(ctx, math.MaxInt, layout.Stored{Stream: n.RunStream(), Subject: n.Run(AllSessions)})
+	if active, err = r.list(ctx, math.MaxInt, r.cell.names.Commands(AllSessions)...); err == nil {
+		tokens, err = r.list(ctx, math.MaxInt, r.cell.tokens())
 	}
 	return active, tokens, err
+}
+
+// Tokens lists the sessions that have a token, pending or held, or returns ErrTooMany.
+func (r *Runs) Tokens(ctx context.Context) (map[content.SessionID]bool, error) {
+	return r.list(ctx, r.most, r.cell.tokens())
+}
+
+func (c *Cell) tokens() layout.Stored {
+	return layout.Stored{Stream: c.names.RunStream(), Subject: c.names.Run(AllSessions)}
 }
 
 // Senders lists the sessions that have a command, handled or not, with those who sent them: users with
@@ -225,49 +232,6 @@ func (r *Runs) each(ctx context.Context, most int, do func(subject string), of .
 		}
 	}
 	return nil
-}
-
-// Tokens lists the sessions that have a token, pending or held, or returns ErrTooMany.
-func (r *Runs) Tokens(ctx context.Context) (map[content.SessionID]bool, error) {
-	return r.list(ctx, r.most, layout.Stored{Stream: r.cell.names.RunStream(), Subject: r.cell.names.Run(AllSessions)})
-}
-
-// sampled is how many commands of a stream are looked at where the sessions are too many to list.
-const sampled = 300
-
-// Orphans lists the sessions that have a command and no token, sorted. A sweep wakes them. A session
-// whose token changes meanwhile may be woken once too often, which is harmless. If they are too many
-// to list, it returns some, chosen at random. Some may have a token: waking them is harmless, too.
-func (r *Runs) Orphans(ctx context.Context) ([]content.SessionID, error) {
-	active, err := r.list(ctx, r.most, r.cell.names.Commands(AllSessions)...)
-	if errors.Is(err, ErrTooMany) {
-		active, err = r.some(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	tokens, err := r.Tokens(ctx)
-	if err != nil && !errors.Is(err, ErrTooMany) {
-		return nil, err
-	}
-	maps.DeleteFunc(active, func(s content.SessionID, _ bool) bool { return tokens[s] })
-	return slices.Sorted(maps.Keys(active)), nil
-}
-
-// some returns sessions that have a command, chosen at random.
-func (r *Runs) some(ctx context.Context) (map[content.SessionID]bool, error) {
-	out := make(map[content.SessionID]bool)
-	for _, o := range r.cell.names.Commands(AllSessions) {
-		subjects, err := r.cell.api.Sample(ctx, o.Stream, o.Subject, sampled)
-		if err != nil {
-			return nil, fmt.Errorf("look for sessions with work: %w", err)
-		}
-		for _, s := range subjects {
-			out[r.cell.names.SessionOf(s)] = true
-		}
-	}
-	delete(out, "") // of subjects without a valid ID
-	return out, nil
 }
 
 // Forgotten lists the sessions that need a driver or wait for something, and that nothing will wake:

@@ -17,9 +17,10 @@ func TestOrphansHaveCommandsAndNoToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t)
 		r := c.Runs()
+		sweep := r.Sweep()
 		want := func(want ...content.SessionID) {
 			t.Helper()
-			got, err := r.Orphans(t.Context())
+			got, _, err := sweep.Look(t.Context())
 			must(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("orphans (-want +got):\n%s", diff)
@@ -75,7 +76,7 @@ func TestSessionsThatAreTooManyAreNotListed(t *testing.T) {
 		if diff := cmp.Diff(map[content.SessionID][]string{"s7": {""}}, got); diff != "" {
 			t.Errorf("senders (-want +got):\n%s", diff)
 		}
-		some, err := r.Orphans(t.Context())
+		some, _, err := r.Sweep().Look(t.Context())
 		must(t, err)
 		if len(some) < 10 || len(some) > 21 { // of 300 random ones
 			t.Errorf("orphans = %v", some)
@@ -86,12 +87,41 @@ func TestSessionsThatAreTooManyAreNotListed(t *testing.T) {
 	})
 }
 
+// A node sweeps all the time, so a look at streams that have not changed must be cheap.
+func TestASweepListsOnlyStreamsThatChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		sweep := c.Runs().Sweep()
+		asked := func() uint64 {
+			t.Helper()
+			before := c.Conn().Stats().OutMsgs
+			orphans, _, err := sweep.Look(t.Context())
+			must(t, err)
+			if diff := cmp.Diff([]content.SessionID{"s"}, orphans); diff != "" {
+				t.Errorf("orphans (-want +got):\n%s", diff)
+			}
+			return c.Conn().Stats().OutMsgs - before
+		}
+		send(t, c, submit("s", "a1", ""))
+		for i, want := range []uint64{6, 5, 5} { // the ends of five streams, and a list
+			if n := asked(); n != want {
+				t.Errorf("look %d asked %d times, want %d", i+1, n, want)
+			}
+		}
+		send(t, c, submit("s", "a2", ""))
+		if n := asked(); n != 6 {
+			t.Errorf("a look after a command asked %d times", n)
+		}
+	})
+}
+
 func TestOrphansOfAMissingCellAreAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := openCell(t, connect(t, startServer(t)))
-		if _, err := c.Runs().Orphans(t.Context()); !errors.Is(err, ErrNotProvisioned) {
-			t.Errorf("Orphans = %v, want ErrNotProvisioned", err)
+		if _, _, err := c.Runs().Sweep().Look(t.Context()); !errors.Is(err, ErrNotProvisioned) {
+			t.Errorf("Look = %v, want ErrNotProvisioned", err)
 		}
 	})
 }

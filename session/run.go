@@ -10,12 +10,16 @@ import (
 
 // RunResult is what Run returns.
 type RunResult struct {
-	Response string         // text of the turn's last Assistant item
-	Messages []content.Item // the whole transcript at the turn's end
-	Usage    content.Usage  // of the turn
-	Turns    int            // model calls of the turn
+	Response string        // text of the turn's last Assistant item
+	Usage    content.Usage // of the turn
+	Turns    int           // model calls of the turn
 	Turn     TurnResult
+
+	transcript []content.Item
 }
+
+// Messages returns a copy of the whole transcript at the turn's end.
+func (res *RunResult) Messages() []content.Item { return content.DetachItems(res.transcript) }
 
 // Outcome returns what Run returns for the turn.
 func (f *Finished) Outcome() (*RunResult, error) {
@@ -25,7 +29,7 @@ func (f *Finished) Outcome() (*RunResult, error) {
 
 func (f *Finished) run() *RunResult {
 	r := f.Result
-	return &RunResult{Response: r.Text(), Messages: content.DetachItems(f.transcript), Usage: r.Usage, Turns: r.Rounds, Turn: r}
+	return &RunResult{Response: r.Text(), Usage: r.Usage, Turns: r.Rounds, Turn: r, transcript: f.transcript}
 }
 
 // RunText runs one turn with a text from the user to its end.

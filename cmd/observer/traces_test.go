@@ -156,9 +156,7 @@ func TestTracesGoOnAfterTheirCursor(t *testing.T) {
 	if links := b.spans[5].GetLinks(); len(links) != 1 || string(links[0].GetSpanId()) != string(b.spans[3].GetSpanId()) {
 		t.Errorf("the second turn links to %v", links)
 	}
-	if _, text := clitest.Get(t, address+"/metrics"); !strings.Contains(text, `turnlog_observer_spans_total{result="exported"}`) {
-		t.Errorf("the metrics say\n%s", text)
-	}
+	clitest.AwaitPage(t, address+"/metrics", `turnlog_observer_spans_total{result="exported"}`)
 	if code := stop(); code != 0 {
 		t.Errorf("code %d", code)
 	}

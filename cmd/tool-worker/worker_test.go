@@ -265,21 +265,14 @@ func TestEndpointsReportHealthAndMetrics(t *testing.T) {
 	address, _ := w.line("http endpoints served")["address"].(string)
 	d.call("fs_list_directory", `{}`)
 	d.result()
-	await := func(path, want string) {
-		t.Helper()
-		d.eventually(path+" has "+want, func(context.Context) bool {
-			_, body := clitest.Get(t, "http://"+address+path)
-			return strings.Contains(body, want)
-		})
-	}
-	await("/healthz", "ok\n")
-	await("/readyz", "ok\n")
+	clitest.AwaitPage(t, "http://"+address+"/healthz", "ok\n")
+	clitest.AwaitPage(t, "http://"+address+"/readyz", "ok\n")
 	for _, want := range []string{
 		"claims_total 1", "redeliveries_total 0", `claims_settled_total{fate="reported"} 1`, `claims_settled_total{fate="lost"} 0`,
 		`calls_total{status="ok",tool="fs_list_directory"} 1`, `running_calls{tool="fs_list_directory"} 0`,
 		`call_duration_seconds_count{tool="fs_list_directory"} 1`,
 	} {
-		await("/metrics", "turnlog_worker_"+want+"\n")
+		clitest.AwaitPage(t, "http://"+address+"/metrics", "turnlog_worker_"+want+"\n")
 	}
 	if diff := cmp.Diff([]string{
 		"turnlog_worker_call_duration_seconds histogram", "turnlog_worker_calls_total counter",

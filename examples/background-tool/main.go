@@ -53,7 +53,7 @@ func run(ctx context.Context, out *log.Logger) error {
 		return err
 	}
 	out.Println("assistant:", res.Response)
-	for _, it := range res.Messages {
+	for _, it := range res.Messages() {
 		if it.Kind == content.Notification {
 			out.Println("(notification:", it.Text()+")")
 		}

@@ -42,6 +42,6 @@ func ExampleDefinition_Agent() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(res.Messages[0].Text(), res.Response)
+	fmt.Println(res.Messages()[0].Text(), res.Response)
 	// Output: Greet everybody. Hello.
 }

@@ -320,8 +320,8 @@ func TestAnAgentRunsInThisProcess(t *testing.T) {
 	if err != nil || res.Response != "Be short.\n;It works.;" {
 		t.Errorf("the agent answers %+v, %v", res, err)
 	}
-	if !strings.Contains(res.Messages[1].Text(), "Use tabs.") {
-		t.Errorf("the prompt is %q", res.Messages[1].Text())
+	if !strings.Contains(res.Messages()[1].Text(), "Use tabs.") {
+		t.Errorf("the prompt is %q", res.Messages()[1].Text())
 	}
 	if cfg.Agent == nil || cfg.OnToolError != agent.FailRun {
 		t.Errorf("Agent = %+v", cfg)

@@ -159,7 +159,7 @@ func (p *player) run(st step) {
 		p.result(*st.Result, got)
 	}
 	if res != nil {
-		p.spoil(got, res.Messages)
+		p.spoil(got, res.Messages())
 	}
 }
 

@@ -258,13 +258,14 @@ func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 	if err := os.WriteFile(own, []byte("name: look_around\ndescription: Looks around\ncommand: [sh, -c, 'env; cat /proc/$PPID/environ; echo seen']\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	node := s.start("node started", "driver-node", "--server", s.url, "--policy", policy, "--log-level", "debug", "--http", "127.0.0.1:0",
-		"--tool-manifest", own, "--allow-commands", "--root", t.TempDir())
 	crew := s.start("configuration", "tool-worker", "--server", with("worker"), "--provision=false", "--queue", turnlogtest.Queue, "--tools", "shell", "--root", t.TempDir(), "--log-level", "debug",
 		"--http", "127.0.0.1:0", "--mcp", "wiki="+wiki, "--mcp-token", "wiki=env:WIKI_TOKEN", "--mcp", "notes="+notes, "--mcp-env", "notes=NOTES_KEY")
 	if !asked() {
 		t.Error("the MCP server was not given its token")
 	}
+	s.offered("shell_exec") // a node that starts later knows it from its start
+	node := s.start("node started", "driver-node", "--server", s.url, "--policy", policy, "--log-level", "debug", "--http", "127.0.0.1:0",
+		"--tool-manifest", own, "--allow-commands", "--root", t.TempDir())
 
 	nc, err := nats.Connect(s.url, s.login("client")...)
 	if err != nil {
@@ -275,7 +276,6 @@ func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.offered("shell_exec")
 	script := "replies:\n  - calls: [{name: shell_exec, input: {script: 'env; echo ran'}}, {name: look_around, input: {}}]\n" +
 		"  - text: '{{range .Results}}{{.Text}}{{end}}'\n"
 	x, err := c.Start(s.ctx, client.Options{ID: "s", Config: events.Config{Model: "scripted:x", ModelData: []byte(script)}})

@@ -8,7 +8,9 @@ package clitest
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -69,4 +71,22 @@ func Get(t testing.TB, url string) (int, string) {
 		t.Fatal(err)
 	}
 	return resp.StatusCode, string(body)
+}
+
+// AwaitPage waits until a page has a text. A program counts what it did only after others can see that.
+func AwaitPage(t testing.TB, url, text string) {
+	t.Helper()
+	tick, late := time.NewTicker(5*time.Millisecond), time.After(Patience)
+	defer tick.Stop()
+	for {
+		_, body := Get(t, url)
+		if strings.Contains(body, text) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("%s has no %q:\n%s", url, text, body)
+		}
+	}
 }

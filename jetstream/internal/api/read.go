@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -100,21 +101,51 @@ var ErrTooMany = errors.New("too many subjects to list")
 // SubjectsUpTo is Subjects for a stream with at most that many subjects, whether they match or not. Otherwise
 // it returns ErrTooMany.
 func (c *Conn) SubjectsUpTo(ctx context.Context, most int, stream, filter string) (map[string]uint64, error) {
-	var info struct {
-		State struct {
-			Subjects int `json:"num_subjects"`
-		} `json:"state"`
+	return NewLister(c, most).list(ctx, stream, filter)
+}
+
+// Lister lists subjects of streams again and again. Of a stream that has not changed since it asks only for
+// the end. One goroutine owns it.
+type Lister struct {
+	Ends map[string]StreamEnd // of the streams, before they were listed last
+
+	conn   *Conn
+	most   int // see SubjectsUpTo
+	listed map[string]map[string]uint64
+}
+
+// NewLister returns a lister of streams with at most that many subjects.
+func NewLister(c *Conn, most int) *Lister {
+	return &Lister{Ends: make(map[string]StreamEnd), conn: c, most: most, listed: make(map[string]map[string]uint64)}
+}
+
+// List returns the subjects of a stream that match a filter, which must be the same each time. If there are too
+// many, it returns a sample.
+func (l *Lister) List(ctx context.Context, stream, filter string, sample int) ([]string, error) {
+	all, err := l.list(ctx, stream, filter)
+	if errors.Is(err, ErrTooMany) {
+		return l.conn.Sample(ctx, stream, filter, sample)
 	}
-	if err := c.describe(ctx, stream, StreamInfo+stream, nil, &info); err != nil {
+	return slices.Collect(maps.Keys(all)), err
+}
+
+func (l *Lister) list(ctx context.Context, stream, filter string) (all map[string]uint64, err error) {
+	before := l.Ends[stream]
+	if l.Ends[stream], err = l.conn.End(ctx, stream); err != nil {
 		return nil, err
 	}
-	switch {
-	case info.State.Subjects == 0:
-		return nil, nil
-	case info.State.Subjects > most:
-		return nil, fmt.Errorf("stream %s: %w: %d", stream, ErrTooMany, info.State.Subjects)
+	switch end := l.Ends[stream]; {
+	case end.Subjects > l.most:
+		err = fmt.Errorf("stream %s: %w: %d", stream, ErrTooMany, end.Subjects)
+	case end == before:
+		return l.listed[stream], nil
+	case end.Subjects > 0:
+		all, err = l.conn.Subjects(ctx, stream, filter)
 	}
-	return c.Subjects(ctx, stream, filter)
+	if l.listed[stream] = all; err != nil && !errors.Is(err, ErrTooMany) {
+		delete(l.Ends, stream) // what is listed is not what was there
+	}
+	return all, err
 }
 
 // Sample returns subjects that match a filter, of messages near random places of the stream: as many as asked
@@ -145,11 +176,12 @@ func (c *Conn) Sample(ctx context.Context, stream, filter string, count int) (su
 	return subjects, nil
 }
 
-// StreamEnd is where a stream ends.
+// StreamEnd is where a stream ends. Two that are equal mean that it holds the same messages.
 type StreamEnd struct {
 	Created  time.Time
 	Last     uint64 // the last sequence that it gave
 	At       time.Time
+	Messages uint64
 	Subjects int // with messages
 }
 
@@ -160,11 +192,12 @@ func (c *Conn) End(ctx context.Context, stream string) (StreamEnd, error) {
 		State   struct {
 			Last     uint64    `json:"last_seq"`
 			At       time.Time `json:"last_ts"`
+			Messages uint64    `json:"messages"`
 			Subjects int       `json:"num_subjects"`
 		} `json:"state"`
 	}
 	err := c.describe(ctx, stream, StreamInfo+stream, nil, &info)
-	return StreamEnd{info.Created, info.State.Last, info.State.At, info.State.Subjects}, err
+	return StreamEnd{info.Created, info.State.Last, info.State.At, info.State.Messages, info.State.Subjects}, err
 }
 
 // Consumer describes a durable consumer.

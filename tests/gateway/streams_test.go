@@ -298,7 +298,7 @@ func TestASlowReaderIsToldToReconnectAndMissesNothing(t *testing.T) {
 	in(t, func(w *world) {
 		defer w.drive().Drain(w.T)
 		g := w.gateway()
-		id := g.open(map[string]any{"text": "one"})
+		id := g.open(map[string]any{"text": strings.Repeat("long ", 8<<10)}) // more than the reader's connection takes at once
 		w.Until(id, events.KindTurnFinished)
 		f, err := g.follow(id, "")
 		if err != nil {

@@ -3,12 +3,15 @@ package actor_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/turnlog/turnlog/actor"
@@ -151,53 +154,12 @@ func BenchmarkHeldSession(b *testing.B) {
 
 func benchmarkHeldSession(b *testing.B, sessions int) {
 	const seconds = 24
-	srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer srv.Close()
-	nc, err := srv.Connect()
-	if err != nil {
-		b.Fatal(err)
-	}
-	c, err := jetstream.Open(nc, "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := admin.Of(c).Provision(b.Context(), admin.Config{}); err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	node, err := actor.NewNode(c, actor.Config{
-		Idle: time.Hour, Capacity: 2 * sessions, Models: func(string, []byte) (model.Model, error) { return rounds(0), nil },
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- node.Run(ctx) }()
-	cl, err := client.Open(nc, "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	h := newHolder(b, sessions)
+	node := h.node()
 	before, began := memoryInUse(), time.Now()
-	var creating errgroup.Group
-	creating.SetLimit(64)
-	for i := range sessions {
-		creating.Go(func() error {
-			s, err := cl.Start(ctx, client.Options{ID: content.SessionID(fmt.Sprint("s", i)), Config: events.Config{Model: "rounds"}})
-			if err == nil {
-				err = s.Close(ctx)
-			}
-			return err
-		})
-	}
-	if err := creating.Wait(); err != nil {
-		b.Fatal(err)
-	}
+	h.create()
 	created, memory := time.Since(began), memoryInUse()-before
-	messages := func() uint64 { return nc.Stats().InMsgs + nc.Stats().OutMsgs }
+	messages := func() uint64 { return h.messages(node.conn) }
 	of := float64(sessions * seconds)
 	for b.Loop() {
 		<-time.After(30 * time.Second) // until each driver has looked for commands once more
@@ -208,10 +170,139 @@ func benchmarkHeldSession(b *testing.B, sessions int) {
 	}
 	b.ReportMetric(created.Seconds(), "s-to-create")
 	b.ReportMetric(float64(memory)/float64(sessions), "B/session")
-	cancel()
-	if err := <-ended; err != nil {
-		b.Error(err)
+}
+
+// BenchmarkNodeDies measures how long it takes until another node drives all sessions of one whose connection
+// breaks, and the time of the process with its server meanwhile.
+func BenchmarkNodeDies(b *testing.B) {
+	for _, sessions := range []int{500, 2_000, 20_000} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+			h := newHolder(b, sessions)
+			node := h.node()
+			h.create()
+			<-time.After(30 * time.Second) // until its lease stands for theirs
+			for b.Loop() {
+				other := h.node()
+				<-time.After(5 * time.Second) // until it knows the first node
+				began, used, sent := time.Now(), cpuTime(b), h.messages(other.conn)
+				node.conn.Close()
+				<-other.all
+				b.ReportMetric(time.Since(began).Seconds(), "s-to-take-over")
+				b.ReportMetric(float64((cpuTime(b)-used).Microseconds())/float64(sessions), "cpu-us/session")
+				b.ReportMetric(float64(h.messages(other.conn)-sent)/float64(sessions), "messages/session")
+				node = other
+			}
+		})
 	}
+}
+
+// holder is a cell whose sessions have nothing to do, and whose nodes never let them go.
+type holder struct {
+	b        *testing.B
+	server   *embedded.Server
+	client   *client.Client
+	conn     *nats.Conn // of the client
+	sessions int
+	nodes    atomic.Int64
+}
+
+func newHolder(b *testing.B, sessions int) *holder {
+	b.Helper()
+	srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(srv.Close)
+	h := &holder{b: b, server: srv, sessions: sessions}
+	c, nc := h.open()
+	if err := admin.Of(c).Provision(b.Context(), admin.Config{}); err != nil {
+		b.Fatal(err)
+	}
+	h.conn = nc
+	if h.client, err = client.Open(nc, ""); err != nil {
+		b.Fatal(err)
+	}
+	return h
+}
+
+func (h *holder) open() (*jetstream.Cell, *nats.Conn) {
+	h.b.Helper()
+	nc, err := h.server.Connect()
+	if err != nil {
+		h.b.Fatal(err)
+	}
+	h.b.Cleanup(nc.Close)
+	c, err := jetstream.Open(nc, "")
+	if err != nil {
+		h.b.Fatal(err)
+	}
+	return c, nc
+}
+
+// holding is a node of a holder.
+type holding struct {
+	handled
+
+	conn     *nats.Conn
+	taken    atomic.Int64
+	sessions int64
+	all      chan struct{} // closed when it has taken all sessions
+}
+
+func (h *holding) EntryAppended(_ events.Entry, takeover bool, _ time.Duration) {
+	if takeover && h.taken.Add(1) == h.sessions {
+		close(h.all)
+	}
+}
+
+// node starts a node.
+func (h *holder) node() *holding {
+	h.b.Helper()
+	c, nc := h.open()
+	out := &holding{conn: nc, sessions: int64(h.sessions), all: make(chan struct{})}
+	node, err := actor.NewNode(c, actor.Config{
+		Name: fmt.Sprint("n", h.nodes.Add(1)), Idle: time.Hour, Capacity: 2 * h.sessions, Metrics: out,
+		Models: func(string, []byte) (model.Model, error) { return rounds(0), nil },
+	})
+	if err != nil {
+		h.b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(h.b.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	h.b.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+			h.b.Error(err)
+		}
+	})
+	<-node.Ready()
+	return out
+}
+
+// create creates the sessions.
+func (h *holder) create() {
+	h.b.Helper()
+	var creating errgroup.Group
+	creating.SetLimit(64)
+	for i := range h.sessions {
+		creating.Go(func() error {
+			s, err := h.client.Start(h.b.Context(), client.Options{ID: content.SessionID(fmt.Sprint("s", i)), Config: events.Config{Model: "rounds"}})
+			if err == nil {
+				err = s.Close(h.b.Context())
+			}
+			return err
+		})
+	}
+	if err := creating.Wait(); err != nil {
+		h.b.Fatal(err)
+	}
+}
+
+// messages counts those of the client and a node.
+func (h *holder) messages(node *nats.Conn) uint64 {
+	a, b := h.conn.Stats(), node.Stats()
+	return a.InMsgs + a.OutMsgs + b.InMsgs + b.OutMsgs
 }
 
 // memoryInUse returns the bytes of the heap and the stacks after a garbage collection.

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
+	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
 )
@@ -98,6 +99,8 @@ servers sync: see --monitor and --assume-sync.`,
 	f.deployment.Signs(cmd, "entries")
 	f.durability = cli.NewDurability(cmd, "durability `profile` without which the node does not start")
 	f.log = cli.NewLog(cmd, zapcore.InfoLevel)
+	settings.Lasts(cmd)
+	settings.Register(cmd, getenv)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.validate(); err != nil {
 			return err

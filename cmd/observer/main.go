@@ -21,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
@@ -56,6 +57,7 @@ It only reads. An unknown session or a broken journal is one line on standard er
 	}
 	root.PersistentPreRunE = checkSealKey
 	root.AddCommand(newTailCommand(a), newEventsCommand(a), newTranscriptCommand(a), newExportCommand(a), newHeadsCommand(a), newLogCommand(a), newVerifyCommand(a), newExplainCommand(a), newReportCommand(a), newSearchCommand(a), newWatchCommand(a), newTracesCommand(a))
+	settings.Register(root, getenv)
 	return root
 }
 

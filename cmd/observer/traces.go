@@ -25,6 +25,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -56,6 +57,7 @@ With --once it ends when it has exported what was there when it started.`,
 	cmd.Flags().BoolVar(&t.content, "content", false, "export arguments, results and replies, too")
 	cmd.Flags().Float64Var(&t.sample, "sample", 1, "`share` of the turns to export whose senders were not traced, from 0 to 1")
 	t.http = ops.AddressFlag(cmd)
+	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if t.sample < 0 || t.sample > 1 {
 			return cli.Usage("--sample %v: the share is between 0 and 1", t.sample)

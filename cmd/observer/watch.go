@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -50,6 +51,7 @@ alert, else with 0. With --http, /metrics counts alerts in turnlog_observer_aler
 	w.register(cmd, "end at the present end; exit code 1 if there was an alert")
 	w.signatures.registerKeys(cmd)
 	w.http = ops.AddressFlag(cmd)
+	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := w.signatures.check(false); err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
+	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/signers"
@@ -58,6 +59,8 @@ them as far as the declared effects allow. docs/tools.md says what they send and
 	f.deployment.Provisions(cmd)
 	f.deployment.Signs(cmd, "results, and what sub-agents are sent")
 	f.log = cli.NewLog(cmd, zapcore.InfoLevel)
+	settings.Lasts(cmd)
+	settings.Register(cmd, getenv)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.complete(); err != nil {
 			return err

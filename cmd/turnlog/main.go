@@ -24,6 +24,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/agents"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/bench"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/config"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/doctor"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/journals"
@@ -35,6 +36,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/top"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/webhooks"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/settings"
 )
 
 func main() {
@@ -73,7 +75,7 @@ func newRootCommand(a *app.App) *cobra.Command {
 	for _, command := range []func(*app.App) *cobra.Command{
 		talk.Run, talk.Chat, talk.Task, talk.Send, talk.Wait, talk.Fork, talk.Eval, talk.ACP,
 		deploy.Dev, deploy.Server, deploy.Gateway, deploy.Provision, deploy.Permissions, doctor.Command, top.Command,
-		agents.Command, agents.Models, agents.Tools, schedule.Command, keys.Command, keys.Seal, logs.Notary, logs.Witness, webhooks.Command,
+		agents.Command, agents.Models, agents.Tools, config.Command, schedule.Command, keys.Command, keys.Seal, logs.Notary, logs.Witness, webhooks.Command,
 		sessions.Command, sessions.GC, sessions.Calls, sessions.Cancel, sessions.Detach,
 		sessions.Approvals, sessions.Approve, sessions.Deny, sessions.Dead,
 		journals.Replay, journals.Bisect, journals.Diff, journals.Cassette,
@@ -81,6 +83,7 @@ func newRootCommand(a *app.App) *cobra.Command {
 	} {
 		root.AddCommand(command(a))
 	}
+	settings.Register(root, a.Getenv)
 	return root
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/golden"
 )
 
 // full is a disk without room.
@@ -20,5 +22,12 @@ func TestACommandWhoseOutputIsLostHasFailed(t *testing.T) {
 	p.start(t, "run", "--model", scripted(t, echo), "hi")
 	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), "turnlog: no space left") {
 		t.Errorf("code %d, err %q", code, p.err)
+	}
+}
+
+func TestTheListOfSettingsIsUpToDate(t *testing.T) {
+	t.Parallel()
+	for file, want := range clitest.Settings(t, newRootCommand(prepare(t, nil, nil).app)) {
+		golden.Check(t, *update, file, want)
 	}
 }

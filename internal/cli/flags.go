@@ -30,11 +30,11 @@ func OutputFlag(cmd *cobra.Command, formats ...string) *Choice {
 
 // Register adds the flag to cmd, with its words in the help and in shell completion.
 func (c *Choice) Register(cmd *cobra.Command, name, short, usage string) {
-	c.registerIn(cmd.Flags(), cmd, name, short, usage)
+	c.registerIn(cmd.Flags(), c, cmd, name, short, usage)
 }
 
-func (c *Choice) registerIn(fs *pflag.FlagSet, cmd *cobra.Command, name, short, usage string) {
-	fs.VarP(c, name, short, usage+": "+strings.Join(c.words(), ", "))
+func (c *Choice) registerIn(fs *pflag.FlagSet, as pflag.Value, cmd *cobra.Command, name, short, usage string) {
+	fs.VarP(as, name, short, usage+": "+strings.Join(c.words(), ", "))
 	complete := cobra.FixedCompletions(c.words(), cobra.ShellCompDirectiveNoFileComp)
 	_ = cmd.RegisterFlagCompletionFunc(name, complete) // the flag exists
 }

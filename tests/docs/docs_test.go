@@ -223,7 +223,7 @@ const (
 // endless are the programs that run until they are stopped, with what they print when they are ready.
 var endless = map[string]string{
 	"turnlog server": `(?m)^nats://`, "turnlog dev": "is up at", "driver-node": "node started", "tool-worker": "worker started",
-	"turnlog notary --sign-key": "log of heads opened", "turnlog webhooks --config": "endpoint followed", witness: `(?m)^http://`, gateway: `http://`,
+	"turnlog notary --sign-key": "log of heads opened", "turnlog webhooks --endpoints": "endpoint followed", witness: `(?m)^http://`, gateway: `http://`,
 	"go run ./examples/custom-tool-worker turnlog-4222": "on offer",
 }
 

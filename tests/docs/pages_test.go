@@ -115,6 +115,7 @@ var pages = map[string]page{
 			`[The whole output, 9006 bytes, is kept: read it with output_read, id "201f5e89…", by offset and limit or with search.]`: "part of a result",
 		},
 	},
+	"docs/settings.md": {servers: 1},
 	"docs/webhooks.md": {
 		servers: 1,
 		before:  []string{"turnlog provision"},

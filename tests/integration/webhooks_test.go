@@ -74,7 +74,7 @@ func TestWebhooksArriveAlthoughTheirSendersAreKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func() *process {
-		return d.start("turnlog", "webhooks", "--server", d.addr, "--config", config)
+		return d.start("turnlog", "webhooks", "--server", d.addr, "--endpoints", config)
 	}
 	follows := func(p *process) func(context.Context) bool {
 		return func(context.Context) bool { return strings.Contains(p.output(), "endpoint followed") }

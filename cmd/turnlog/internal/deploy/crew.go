@@ -141,7 +141,7 @@ func program(r admin.Role, at string, g admin.Grant) string {
 	case admin.RoleNotary:
 		return "turnlog notary" + at + " --sign-key FILE"
 	case admin.RoleMessenger:
-		return "turnlog webhooks" + at + " --config FILE"
+		return "turnlog webhooks" + at + " --endpoints FILE"
 	case admin.RoleProvisioner, admin.RoleServer:
 		return "turnlog provision" + at
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/gateway"
 	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
@@ -71,6 +72,7 @@ By default only programs of this machine reach it. At another address it needs p
 	fs.BoolVar(&f.insecure, "insecure", false, "let everybody who reaches the address do everything")
 	_ = cmd.MarkFlagFilename("people", "yaml", "yml") // the flag exists
 	f.start.RegisterStart(cmd)
+	settings.Lasts(cmd)
 	cmd.MarkFlagsMutuallyExclusive("people", "insecure")
 	r := a.RemoteAt(cmd, admin.RoleApprover, zapcore.InfoLevel)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

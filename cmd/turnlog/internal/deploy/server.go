@@ -19,6 +19,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/internal/natscli"
+	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -77,6 +78,7 @@ arguments, there is a user for each role, and a worker of the queue "default".`,
   turnlog server --listen :4222 --store /var/lib/turnlog --sync --user ops --password "$PASSWORD"`,
 	}
 	f.register(cmd, "in memory, gone with the process")
+	settings.Lasts(cmd)
 	fs := cmd.Flags()
 	fs.BoolVar(&f.sync, "sync", false, "sync every write to disk before it is acknowledged")
 	fs.StringVar(&f.user, "user", "", "accept only this `user`, with --password")
@@ -229,6 +231,7 @@ other rules.` + admits,
   turnlog dev --listen 127.0.0.1:0 --store /tmp/try`,
 	}
 	l.register(cmd, "turnlog/dev in the user's cache directory")
+	settings.Lasts(cmd)
 	cli.Group(cmd.Flags(), cli.ToolFlags, func() { l.tools.Register(cmd, toolset.DefaultSet) })
 	cli.AgentHooksFlag(cmd, &l.agent.hooks)
 	var policy, web string

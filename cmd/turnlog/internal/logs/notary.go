@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
@@ -50,6 +51,7 @@ It needs the permissions of a notary. docs/evidence.md says how to run one.`,
 	quorum := cmd.Flags().Int("quorum", 0, "how many witnesses must cosign a checkpoint before it is published; default: all")
 	root := cmd.Flags().String("keys-root", "", "public `key` of the root of the directory of keys, to log each version of it; default: none is logged")
 	address := ops.AddressFlag(cmd)
+	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, key, err := i.notary(*witnesses, *quorum)
 		if err != nil {

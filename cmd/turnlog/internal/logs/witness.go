@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/audit/witness"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/settings"
 )
 
 // Witness returns the command that cosigns checkpoints.
@@ -34,6 +35,7 @@ another history. It needs no NATS server, and no secret of the log.`,
 		Args:    cobra.NoArgs,
 	}
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
+	settings.Lasts(cmd)
 	i := newIdentity(cmd)
 	listen := cmd.Flags().String("listen", "127.0.0.1:7380", "serve at this `address`; TLS is the business of a proxy before it")
 	state := cmd.Flags().String("state", "", "`directory` with the last checkpoint of each log")

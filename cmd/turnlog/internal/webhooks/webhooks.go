@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -38,26 +39,27 @@ endpoint allows them.
 
 With --http, /metrics has messages and attempts by outcome, what waits, and disabled endpoints. It needs
 the permissions of a messenger.`,
-		Example: `  turnlog webhooks --config webhooks.yaml
+		Example: `  turnlog webhooks --endpoints webhooks.yaml
   turnlog webhooks ls
   turnlog webhooks dead retry slack --all`,
 		Args: cobra.NoArgs,
 	}
 	r := a.RemoteAt(cmd, admin.RoleMessenger, zapcore.InfoLevel)
-	config := cmd.Flags().String("config", "", "`file` with the endpoints")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // the flag exists
+	file := cmd.Flags().String("endpoints", "", "`file` with the endpoints")
+	_ = cmd.MarkFlagFilename("endpoints", "yaml", "yml") // the flag exists
 	address := ops.AddressFlag(cmd)
+	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *config == "" {
-			return cli.Usage("give --config FILE: docs/webhooks.md describes it")
+		if *file == "" {
+			return cli.Usage("give --endpoints FILE: docs/webhooks.md describes it")
 		}
-		text, err := textfile.ReadFile(*config, textfile.MaxSize)
+		text, err := textfile.ReadFile(*file, textfile.MaxSize)
 		if err != nil {
-			return cli.Usage("--config: %w", err)
+			return cli.Usage("--endpoints: %w", err)
 		}
 		endpoints, err := webhooks.Parse(text, a.Getenv)
 		if err != nil {
-			return cli.Usage("--config %s: %w", *config, err)
+			return cli.Usage("--endpoints %s: %w", *file, err)
 		}
 		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
 			cell, err := r.Open(ctx, r.Program(), r.Logger(), r.Role)

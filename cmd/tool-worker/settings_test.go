@@ -1,0 +1,18 @@
+package main
+
+import (
+	"io"
+	"testing"
+
+	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/golden"
+)
+
+var update = golden.Flag()
+
+func TestTheListOfSettingsIsUpToDate(t *testing.T) {
+	t.Parallel()
+	for file, want := range clitest.Settings(t, newRootCommand(io.Discard, clitest.NoEnv)) {
+		golden.Check(t, *update, file, want)
+	}
+}

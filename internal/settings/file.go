@@ -1,0 +1,117 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/turnlog/turnlog/internal/textfile"
+)
+
+// All is the section of a file whose settings apply to each program that has such a flag.
+const All = "all"
+
+// File is a file of settings: for each program, by the words of its command, the values of its flags.
+type File struct {
+	Path     string
+	Sections map[string]map[string]Value
+}
+
+// Value is the value of a setting, or several of a flag that may be repeated.
+type Value struct {
+	Texts []string
+	List  bool
+}
+
+// maxFile is how long a file may be.
+const maxFile = 1 << 20
+
+// isSecret reports whether no file may set a flag: files of settings are copied and stored in many places.
+func isSecret(flag string) bool { return flag == "password" || flag == "token" }
+
+// Read reads a file. It does not check whether programs have such flags.
+func Read(path string) (*File, error) {
+	text, err := textfile.ReadFile(path, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the settings: %w", err)
+	}
+	var raw map[string]map[string]any
+	if err := yaml.Unmarshal(text, &raw); err != nil {
+		return nil, fmt.Errorf("%s: it is not sections of settings: %s", path, yaml.FormatError(err, false, false))
+	}
+	f := &File{Path: path, Sections: make(map[string]map[string]Value)}
+	for _, section := range slices.Sorted(maps.Keys(raw)) {
+		f.Sections[section] = make(map[string]Value)
+		for _, name := range slices.Sorted(maps.Keys(raw[section])) {
+			v, err := valueOf(name, raw[section][name])
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %s: %w", path, section, name, err)
+			}
+			f.Sections[section][name] = v
+		}
+	}
+	return f, nil
+}
+
+var (
+	errNoValue = errors.New("it has no value: write one, or remove the line")
+	errSecret  = errors.New("a secret does not belong in a file of settings: use an environment variable, or creds for a file of credentials")
+)
+
+func valueOf(name string, raw any) (v Value, err error) {
+	if isSecret(name) {
+		return v, errSecret
+	}
+	switch raw := raw.(type) {
+	case nil:
+		return v, errNoValue
+	case []any:
+		v.List = true
+		if len(raw) == 0 {
+			return v, errNoValue
+		}
+		for _, x := range raw {
+			text, err := textOf(name, x)
+			if err != nil {
+				return v, err
+			}
+			v.Texts = append(v.Texts, text)
+		}
+		return v, nil
+	default:
+		text, err := textOf(name, raw)
+		return Value{Texts: []string{text}}, err
+	}
+}
+
+func textOf(name string, raw any) (string, error) {
+	switch raw := raw.(type) {
+	case string:
+		if name == "server" && strings.Contains(raw, "@") {
+			return "", errSecret
+		}
+		return raw, nil
+	case bool, int, int64, uint64:
+		return fmt.Sprint(raw), nil
+	case float64:
+		return strconv.FormatFloat(raw, 'f', -1, 64), nil
+	}
+	return "", fmt.Errorf("%v is no text, number, true, false or list of those", raw)
+}
+
+// Of returns what the file says about a flag of a program.
+func (f *File) Of(program, flag string) (Value, bool) {
+	if f == nil {
+		return Value{}, false
+	}
+	v, ok := f.Sections[program][flag]
+	if !ok {
+		v, ok = f.Sections[All][flag]
+	}
+	return v, ok
+}

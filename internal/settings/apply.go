@@ -23,7 +23,7 @@ const (
 
 // Lasts has the flags of a program that runs until it is stopped come from the environment and from a file, too.
 func Lasts(cmd *cobra.Command) {
-	cmd.Flags().String(FileFlag, "", "`file` of settings, see docs/settings.md")
+	cmd.Flags().String(FileFlag, "", "`file` of settings; docs/settings.md describes it, and the variables that flags have")
 	_ = cmd.MarkFlagFilename(FileFlag, "yaml", "yml") // the flag exists
 }
 

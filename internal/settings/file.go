@@ -28,8 +28,8 @@ type Value struct {
 	List  bool
 }
 
-// maxFile is how long a file may be.
-const maxFile = 1 << 20
+// maxFile is how many bytes a file may have.
+const maxFile = 64 << 10
 
 // isSecret reports whether no file may set a flag: files of settings are copied and stored in many places.
 func isSecret(flag string) bool { return flag == "password" || flag == "token" }

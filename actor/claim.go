@@ -32,7 +32,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		return false, err
 	}
 	_, d.armed = firstTimer(loop.Pending(d.State))
-	d.queued = make(map[string]bool)
+	d.queued, d.vanished = make(map[string]bool), make(map[string]int)
 	for _, e := range d.openCalls() {
 		d.queued[e.Identity()] = d.Parked // a session parks when all its calls are on their queues
 	}

@@ -45,6 +45,7 @@ type driver struct {
 	inbox    *jetstream.Reader // knows the handled commands, recorded or not
 	unread   chan struct{}     // holds one if the inbox held more than one read returned
 	unproven map[string]bool   // calls reported without their ticket, by identity
+	vanished map[string]int    // how often a call was gone from its queue without a report, by identity
 	queued   map[string]bool   // calls that were on their queues for sure, by identity, until the inbox is read
 	taken    int               // counts commands
 	looked   int               // the value of taken at the last look

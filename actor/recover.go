@@ -48,6 +48,7 @@ func (d *driver) recheck(ctx context.Context) error {
 	}
 	for _, id := range gone {
 		d.queued[id] = true
+		d.vanished[id]++
 	}
 	return d.redispatch(ctx, gone...)
 }
@@ -269,6 +270,10 @@ func reportedOn(c commands.Command) (content.Place, int) {
 	return "", 0
 }
 
+// maxVanished is how often a task may be gone from its queue without a report. A stream may lose a task, or somebody
+// remove it; but a worker that takes the node's tasks for forged refuses each of them.
+const maxVanished = 5
+
 // loseTaken reports the attempts lost whose tasks were taken off their queues without a report that
 // counts: one came without its ticket, or none came and the call must not run twice. The queue itself
 // may have lost a task that a worker still runs.
@@ -281,13 +286,15 @@ func (d *driver) loseTaken(ctx context.Context, ids []string) error {
 			reason = "the task is gone after a report without its ticket or signature: its worker has none, or the report was forged"
 		case d.queued[id] && !c.Routing.Effects.Retryable():
 			reason = "the task was on its queue and is gone without a report: the call may have run"
+		case d.vanished[id] >= maxVanished:
+			reason = fmt.Sprintf("the task was gone from its queue %d times without a report: a worker that checks signatures refuses those of a node without --sign-key, and logs it", maxVanished)
 		}
 		if reason == "" {
 			continue
 		}
 		d.log.Warn("call is gone from its queue", zap.String("place", string(c.Place)), zap.String("reason", reason))
 		err := d.decide(ctx, d.envelope("unproven/"+id, commands.ReportAttemptLost{
-			Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Reason: reason,
+			Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Reason: reason, Last: d.vanished[id] >= maxVanished,
 		}))
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/commands/schedule"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/schedules"
 	"github.com/turnlog/turnlog/jetstream/signers"
 	"github.com/turnlog/turnlog/session"
@@ -274,6 +275,54 @@ func TestAWorkerRunsNoForgedTask(t *testing.T) {
 		if ran != 1 || stopped != 0 {
 			t.Errorf("a worker ran the task of a driver %d times", ran)
 		}
+	})
+}
+
+// A task in the place of a driver's own only delays it.
+func TestAForgedTaskIsReplaced(t *testing.T) {
+	attack(t, func(w *signedWorld, node, _, _, gpu *keys.Signer) {
+		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Effects: content.ReadOnly}}}
+		go w.keepOffer(w.Ctx, offer)
+		n := w.node("n1", w.signer(node))
+		s := w.Start("s", oneCall)
+		w.submit(s, "go")
+		<-time.After(time.Minute) // until the node has looked for sessions that streams forgot before it started
+		if _, err := w.Connect().RequestWithContext(w.Ctx, "$JS.API.STREAM.PURGE.TURNLOG_TASKS", nil); err != nil {
+			t.Fatal(err)
+		}
+		forged := task.Task{Session: "s", Turn: "turn-1", Call: "call_1_1", Place: "t1-r1-c1", Attempt: 1, Queue: "q", Tool: "echo", Input: []byte(`{"text":"EVIL"}`), IdempotencyKey: "k"}
+		if err := w.Cell.Tasks().Dispatch(w.Ctx, forged); err != nil {
+			t.Fatal(err)
+		}
+		w.checkingWorker(gpu, echoed)
+		if r := w.finish(s); strings.Contains(r.Text(), "EVIL") {
+			t.Errorf("the turn ended with %q", r.Text())
+		}
+		n.Drain(t)
+	})
+}
+
+// A node that signs nothing dispatches tasks that its workers refuse, which must not go on for ever.
+func TestACallWhoseTasksAreRefusedEnds(t *testing.T) {
+	attack(t, func(w *signedWorld, _, _, _, gpu *keys.Signer) {
+		ran := 0
+		w.checkingWorker(gpu, func(x task.Task) tool.Result {
+			ran++
+			return echoed(x)
+		})
+		go w.keepOffer(w.Ctx, jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Effects: content.ReadOnly}}})
+		n := w.node("n1")
+		s := w.Start("s", oneCall)
+		w.submit(s, "go")
+		<-time.After(5 * time.Minute)
+		r := w.finish(s)
+		if ran > 0 || r.FinishReason != content.Completed {
+			t.Errorf("the call ran %d times, the turn ended with %+v", ran, r)
+		}
+		if lost := turnlogtest.Facts[events.ToolAttemptLost](w.Deployment, "s"); len(lost) != 1 || !strings.Contains(lost[0].Reason, "--sign-key") {
+			t.Errorf("lost attempts: %+v", lost)
+		}
+		n.Drain(t)
 	})
 }
 

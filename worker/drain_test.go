@@ -271,6 +271,7 @@ func (y tally) Claimed(_ task.Task, delivery int) {
 func (y tally) Started(task.Task)                   { y["started"]++ }
 func (y tally) Finished(_ task.Task, r tool.Result) { y[string(r.Result.Status)]++ }
 func (y tally) Settled(_ task.Task, f worker.Fate)  { y[string(f)]++ }
+func (y tally) Forged()                             { y["forged"]++ }
 
 func TestObserverSeesTheFateOfEachTask(t *testing.T) {
 	t.Parallel()

@@ -264,8 +264,12 @@ func TestForgedTasksAreNoTroubleOfTheQueue(t *testing.T) {
 		var left atomic.Int64
 		left.Store(1000)
 		b.dispatch(t, "echo")
-		w := b.start(t, worker.Config{Queue: hostile{b.queue(t), &left}}, echo())
+		seen := tally{}
+		w := b.start(t, worker.Config{Queue: hostile{b.queue(t), &left}, Observer: seen, Slots: 1}, echo())
 		synctest.Wait()
+		if seen["forged"] != 1000 {
+			t.Errorf("%d forged tasks were counted", seen["forged"])
+		}
 		if err := w.Ready(); err != nil {
 			t.Errorf("Ready = %v after forged tasks", err)
 		}

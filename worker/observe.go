@@ -17,6 +17,8 @@ type Observer interface {
 	Finished(t task.Task, r tool.Result)
 	// Settled reports the fate of the claim.
 	Settled(t task.Task, f Fate)
+	// Forged reports a task that the queue removed because no driver signed it, although one must.
+	Forged()
 }
 
 // Fate is how a claim ended.
@@ -39,3 +41,4 @@ func (noObserver) Claimed(task.Task, int)          {}
 func (noObserver) Started(task.Task)               {}
 func (noObserver) Finished(task.Task, tool.Result) {}
 func (noObserver) Settled(task.Task, Fate)         {}
+func (noObserver) Forged()                         {}

@@ -170,6 +170,7 @@ func (w *Worker) serve(ctx, outlast, stopping context.Context) {
 			return
 		case errors.Is(err, task.ErrForged): // it is not on the queue any more
 			w.log.Warn("task is forged", zap.Error(err))
+			w.cfg.Observer.Forged()
 		default:
 			if w.trouble.Swap(&err) == nil { // the other slots have the same trouble
 				w.log.Warn("queue gives no tasks", zap.Error(err))

@@ -14,6 +14,7 @@ import (
 type metrics struct {
 	claims    prometheus.Counter
 	again     prometheus.Counter
+	forged    prometheus.Counter
 	settled   *prometheus.CounterVec
 	running   *prometheus.GaugeVec
 	calls     *prometheus.CounterVec
@@ -32,6 +33,8 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		claims: register.NewCounter(prometheus.CounterOpts(opts("claims_total", "Tasks that this worker claimed."))),
 		again: register.NewCounter(prometheus.CounterOpts(opts("redeliveries_total",
 			"Claims of tasks that were delivered before."))),
+		forged: register.NewCounter(prometheus.CounterOpts(opts("forged_tasks_total",
+			"Tasks that were removed because no driver signed them, although one must."))),
 		settled: register.NewCounterVec(prometheus.CounterOpts(opts("claims_settled_total",
 			"Claims by outcome: reported, asked, lost, released, gone, unreported.")), []string{"fate"}),
 		running: register.NewGaugeVec(prometheus.GaugeOpts(opts("running_calls", "Calls that run now.")), []string{"tool"}),
@@ -68,3 +71,6 @@ func (m *metrics) Finished(t task.Task, r tool.Result) {
 
 // Settled implements worker.Observer.
 func (m *metrics) Settled(_ task.Task, f worker.Fate) { m.settled.WithLabelValues(string(f)).Inc() }
+
+// Forged implements worker.Observer.
+func (m *metrics) Forged() { m.forged.Inc() }

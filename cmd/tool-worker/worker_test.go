@@ -276,7 +276,7 @@ func TestEndpointsReportHealthAndMetrics(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{
 		"turnlog_worker_call_duration_seconds histogram", "turnlog_worker_calls_total counter",
-		"turnlog_worker_claims_settled_total counter", "turnlog_worker_claims_total counter",
+		"turnlog_worker_claims_settled_total counter", "turnlog_worker_claims_total counter", "turnlog_worker_forged_tasks_total counter",
 		"turnlog_worker_redeliveries_total counter", "turnlog_worker_running_calls gauge",
 	}, clitest.Metrics(t, "http://"+address+"/metrics")); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

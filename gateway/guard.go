@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -63,6 +64,9 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set("Cache-Control", "no-store")
+		if g.probed(w, r) {
+			return
+		}
 		if !g.cfg.Access.Serves(r.Host) {
 			refuse(w, r, problem.New(http.StatusMisdirectedRequest, "wrong_host", "the gateway is not "+r.Host,
 				"use the address that it printed, or start it with --host "+people.Hostname(r.Host)))
@@ -70,6 +74,36 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		}
 		inner.ServeHTTP(w, r)
 	})
+}
+
+// probed answers the probes of whatever balances the load. They have no token, and name the machine by its address.
+func (g *Gateway) probed(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	switch r.URL.Path {
+	case "/readyz":
+		if why := g.unready(); why != "" {
+			http.Error(w, why, http.StatusServiceUnavailable)
+			return true
+		}
+	case "/healthz":
+	default:
+		return false
+	}
+	_, _ = fmt.Fprintln(w, "ok")
+	return true
+}
+
+// unready says why the gateway cannot answer requests, or "".
+func (g *Gateway) unready() string {
+	switch {
+	case g.closing.Err() != nil:
+		return "it stops"
+	case g.disconnected():
+		return "no connection to NATS"
+	}
+	return ""
 }
 
 // refuse answers a request with a problem, in the form that its protocol has.

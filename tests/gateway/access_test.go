@@ -294,3 +294,43 @@ func TestTheCommandOfAnotherPersonOpensNothing(t *testing.T) {
 		g.do(http.MethodPost, "/api/sessions", map[string]any{"id": "hers", "text": "Hi"}, as("bob"), key).problem(t, http.StatusNotFound, "no_session")
 	})
 }
+
+// What balances the load has no token, and asks a machine by its address.
+func TestProbesNeedNoToken(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		g := w.gateway(withPeople(t))
+		defer g.stop()
+		ask := func(method, path string) (int, string) {
+			t.Helper()
+			resp, err := g.send(method, path, nil, with("Authorization", ""), func(r *http.Request) { r.Host = "10.1.2.3:8410" })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = resp.Body.Close() }()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp.StatusCode, string(body)
+		}
+		for path, want := range map[string]string{"/healthz": "200 ok\n", "/readyz": "200 ok\n"} {
+			if code, body := ask(http.MethodGet, path); fmt.Sprint(code, " ", body) != want {
+				t.Errorf("GET %s = %d %s", path, code, body)
+			}
+		}
+		if code, _ := ask(http.MethodPost, "/healthz"); code == http.StatusOK {
+			t.Error("POST /healthz was answered")
+		}
+		if code, _ := ask(http.MethodGet, "/readyz/x"); code == http.StatusOK {
+			t.Error("GET /readyz/x was answered")
+		}
+		g.nats.Close()
+		if code, body := ask(http.MethodGet, "/readyz"); code != http.StatusServiceUnavailable || body != "no connection to NATS\n" {
+			t.Errorf("GET /readyz without NATS = %d %s", code, body)
+		}
+		if code, _ := ask(http.MethodGet, "/healthz"); code != http.StatusOK {
+			t.Errorf("GET /healthz without NATS = %d", code)
+		}
+	})
+}

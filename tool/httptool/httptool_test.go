@@ -100,10 +100,10 @@ const count = `{"description": "Counts.", "effects": "%s", "timeout": "40s",
 
 func TestAManifestMakesATool(t *testing.T) {
 	t.Parallel()
-	var got http.Header
+	var got atomic.Pointer[http.Header] // of the last call
 	x := only(t, serve(t, fmt.Sprintf(count, "read_only"), func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		got = r.Header
+		got.Store(&r.Header)
 		switch {
 		case strings.Contains(string(body), "wait"):
 			<-r.Context().Done()
@@ -127,8 +127,8 @@ func TestAManifestMakesATool(t *testing.T) {
 	for name, want := range map[string]string{
 		"Idempotency-Key": "key-1", "Turnlog-Session": "s1", "Turnlog-Call": "c1", "Turnlog-Attempt": "2", "Content-Type": "application/json",
 	} {
-		if got.Get(name) != want {
-			t.Errorf("header %s = %q, want %q", name, got.Get(name), want)
+		if is := got.Load().Get(name); is != want {
+			t.Errorf("header %s = %q, want %q", name, is, want)
 		}
 	}
 }

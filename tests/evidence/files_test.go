@@ -124,6 +124,7 @@ func changedViews(t *testing.T) (rows []falsification) {
 	edit("no payload", 7, `"payload"`, `"payloud"`, verdict.Unreadable, 0)
 	edit("a payload that is not base64", 7, `"payload":"`, `"payload":"!`, verdict.Unreadable, 0)
 	edit("no JSON", 7, `{"seq"`, `{{"seq"`, verdict.Tampered, 7)
+	edit("more values than fit in memory", 7, `,"payload"`, `,"x":[`+strings.Repeat("0,", 2_000_000)+`0],"payload"`, verdict.Tampered, 7)
 	edit("something after the object", 7, "\"}\n", "\"} {}\n", verdict.Unreadable, 0)
 	edit("a header with a key more", 0, `{"format"`, `{"note":1,"format"`, verdict.Tampered, 0)
 	edit("a header with a key twice", 0, `"version":1`, `"version":1,"version":1`, verdict.Tampered, 0)

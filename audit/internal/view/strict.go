@@ -78,6 +78,10 @@ var errForm = errors.New("not strict JSON")
 // as in encoding/json, inside an event.
 const maxDepth = 10_100
 
+// maxValues bounds how many values a line has, which take a hundred bytes each. Only lines that differ from what Append
+// writes are parsed.
+const maxValues = 2_000_000
+
 // Parse reads a line that is one JSON object in UTF-8, with each key once.
 func Parse(line []byte) (map[string]any, error) {
 	if !utf8.Valid(line) {
@@ -86,9 +90,9 @@ func Parse(line []byte) (map[string]any, error) {
 	if half := halfCharacter(line); half != "" {
 		return nil, fmt.Errorf("%w: %s is half of a character", errForm, half)
 	}
-	d := json.NewDecoder(bytes.NewReader(line))
+	d := parser{json.NewDecoder(bytes.NewReader(line)), maxValues}
 	d.UseNumber()
-	v, err := value(d, maxDepth)
+	v, err := d.value(maxDepth)
 	object, ok := v.(map[string]any)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -132,38 +136,48 @@ func unit(text []byte) rune {
 	return rune(n)
 }
 
+// parser reads the values of a line.
+type parser struct {
+	*json.Decoder
+
+	left int // how many values it may still read
+}
+
 //nolint:wrapcheck // the caller says which line it is
-func value(d *json.Decoder, depth int) (any, error) {
-	t, err := d.Token()
+func (p *parser) value(depth int) (any, error) {
+	t, err := p.Token()
+	p.left--
 	switch {
 	case err != nil:
 		return nil, err
 	case depth == 0:
 		return nil, fmt.Errorf("%w: nested too deep", errForm)
+	case p.left < 0:
+		return nil, fmt.Errorf("%w: more than %d values in a line that is not as the export wrote it: export the session again", errForm, maxValues)
 	}
 	switch t {
 	case json.Delim('{'):
-		return object(d, depth-1)
+		return p.object(depth - 1)
 	case json.Delim('['):
 		list := []any{}
-		for d.More() {
-			v, err := value(d, depth-1)
+		for p.More() {
+			v, err := p.value(depth - 1)
 			if err != nil {
 				return nil, err
 			}
 			list = append(list, v)
 		}
-		_, err := d.Token()
+		_, err := p.Token()
 		return list, err
 	}
 	return t, nil
 }
 
 //nolint:wrapcheck // likewise
-func object(d *json.Decoder, depth int) (any, error) {
+func (p *parser) object(depth int) (any, error) {
 	out := map[string]any{}
-	for d.More() {
-		key, err := d.Token()
+	for p.More() {
+		key, err := p.Token()
 		if err != nil {
 			return nil, err
 		}
@@ -171,11 +185,11 @@ func object(d *json.Decoder, depth int) (any, error) {
 		if _, twice := out[name]; twice {
 			return nil, fmt.Errorf("%w: the key %q occurs twice", errForm, name)
 		}
-		if out[name], err = value(d, depth); err != nil {
+		if out[name], err = p.value(depth); err != nil {
 			return nil, err
 		}
 	}
-	_, err := d.Token()
+	_, err := p.Token()
 	return out, err
 }
 

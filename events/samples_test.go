@@ -50,6 +50,10 @@ func sampleResult() content.ToolResult {
 	}
 }
 
+func sampleRestored() *Restored {
+	return &Restored{Backup: "01KAZ0000000000000000BACKP", Taken: sampleTime}
+}
+
 func sampleCall() content.ToolCall {
 	return content.ToolCall{
 		ID: "call_b", Place: content.PlaceOf(3, 2, 1), Name: "fs_read_file",
@@ -129,7 +133,7 @@ func sampleOptions() *TurnOptions {
 
 func sessionSamples() []Event {
 	return []Event{
-		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true, RetriedBy: "ada", User: "ada", Key: "T0uaTKkNbe0ytWwa", Keys: 3},
+		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true, RetriedBy: "ada", User: "ada", Key: "T0uaTKkNbe0ytWwa", Keys: 3, Restored: sampleRestored()},
 		Parked{Timer: true, Calls: 2},
 		SnapshotTaken{Format: 18, Digest: HashOf([]byte("state"))},
 		CommandSigned{
@@ -150,7 +154,7 @@ func sessionSamples() []Event {
 		ToolsAllowed{Grant: "grant-1", Tools: []string{"fs_*", "shell_exec"}, By: "ada", User: "web"},
 		SessionClosed{Reason: "done", By: "ada", User: "web"},
 		ModelSwitched{Model: "scripted:y", Data: []byte("replies: []"), By: "ada", User: "web"},
-		SessionDeleted{By: "ada", User: "ada", Reason: "asked to", Expired: true, Erased: true},
+		SessionDeleted{By: "ada", User: "ada", Reason: "asked to", Expired: true, Erased: true, Restored: sampleRestored()},
 		Refused{Command: "cmd-8", Reason: "busy", Detail: "turn-3 is open", After: 12},
 	}
 }

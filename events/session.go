@@ -23,6 +23,30 @@ type DriverClaimed struct {
 
 	RetriedBy string `msgpack:"rb,omitempty" json:"retried_by,omitempty"` // who had the session tried again, which was set aside
 	User      string `msgpack:"us,omitempty" json:"user,omitempty"`       // the same, verified, see content.Sender
+
+	// Restored says that the owner is a restore of the session's deployment, which owes no effect. nil: it is a host.
+	Restored *Restored `msgpack:"rs,omitempty" json:"restored,omitempty"`
+}
+
+// Restored says that a session continues as a backup had it. What was recorded after the backup is lost, unless it is
+// before this entry.
+type Restored struct {
+	Backup string       `msgpack:"b" json:"backup"` // the ID of the backup
+	Taken  content.Time `msgpack:"t" json:"taken"`  // when the backup began: what was recorded by then is in it
+}
+
+// RestoredOf returns the restore that wrote e, or nil.
+func RestoredOf(e Entry) *Restored {
+	if len(e.Events) == 0 {
+		return nil
+	}
+	switch ev := e.Events[0].(type) { //nolint:gochecksumtype // a restore writes no others
+	case DriverClaimed:
+		return ev.Restored
+	case SessionDeleted:
+		return ev.Restored
+	}
+	return nil
 }
 
 // Parked records that a driver released an idle session. All commands up to the
@@ -91,6 +115,9 @@ type SessionDeleted struct {
 	Reason  string `msgpack:"r,omitempty" json:"reason,omitempty"`
 	Expired bool   `msgpack:"x,omitempty" json:"expired,omitempty"` // by the retention policy
 	Erased  bool   `msgpack:"er,omitempty" json:"erased,omitempty"` // the key of its content is destroyed, and its entries stay
+
+	// Restored says that a restore deleted the session once more, as it was before. nil: it was not.
+	Restored *Restored `msgpack:"rs,omitempty" json:"restored,omitempty"`
 }
 
 // Deletion describes a deleted session: when and why it was deleted, how many entries

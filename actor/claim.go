@@ -56,7 +56,11 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 			Key: d.node.cfg.Key.ID(), Keys: d.node.proofs.Version(),
 			RetriedBy: d.trial.retry.By, User: d.trial.retry.User,
 		}
-		for _, e := range d.callsHere() { // they ended with the last driver
+		lost := d.callsHere() // they ended with the last driver
+		if d.Restored {       // they may have ended since the backup
+			lost = append(lost, d.openCalls()...)
+		}
+		for _, e := range lost {
 			if e.Call.Name != loop.VerifierTool {
 				claim.Lost = append(claim.Lost, e.Call.Place)
 			}

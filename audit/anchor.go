@@ -20,6 +20,9 @@ type Anchor struct {
 	Session content.SessionID `json:"session"`
 	Seq     uint64            `json:"seq"`
 	Hash    events.Hash       `json:"hash"`
+
+	At       content.Time     `json:"at,omitempty"`       // of the entry; 0: unknown
+	Deletion *events.Deletion `json:"deletion,omitempty"` // the entry is this tombstone; nil: it is none, or that is unknown
 }
 
 // ErrBadAnchor is returned by ReadAnchors for input that is not an anchor.
@@ -28,10 +31,18 @@ var ErrBadAnchor = errors.New("bad anchor")
 // ReadAnchors reads anchors, one JSON object per line. Other members are ignored.
 func ReadAnchors(in io.Reader) (all []Anchor, err error) {
 	for lines := json.NewDecoder(in); ; {
-		var a Anchor
-		err := lines.Decode(&a)
+		var line struct {
+			Anchor
+
+			At json.RawMessage `json:"at"`
+		}
+		err := lines.Decode(&line)
 		if errors.Is(err, io.EOF) {
 			return all, nil
+		}
+		a := line.Anchor
+		if json.Unmarshal(line.At, &a.At) != nil {
+			a.At = 0 // of another program
 		}
 		if err == nil && (!content.IsToken(string(a.Session)) || a.Seq == 0 || a.Hash.IsZero()) {
 			err = errors.New("session, seq and hash are required, and session is an id")
@@ -94,6 +105,9 @@ func (c *Checker) drift(v *verdict.Verdict) {
 // another fault.
 func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 	d := v.Tombstone
+	if r, lost := lostIn(v.Restores, a.Anchor); lost && !c.stopped && (!a.seen || a.is != a.Hash) {
+		return verdict.Restored, r
+	}
 	switch {
 	case a.seen && a.is != a.Hash:
 		return verdict.Replaced, fmt.Sprintf("its hash is %s, but it was %s: this entry or an earlier one was replaced", a.is, a.Hash)
@@ -111,4 +125,34 @@ func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 		return verdict.Truncated, fmt.Sprintf("it existed, but the session was deleted after entry %d: the journal's end was cut off before that", d.Entries)
 	}
 	return v.State, "the tombstone covers it: whether it still was as the anchor says cannot be known"
+}
+
+// lostIn reports whether one of the restores explains that an entry is gone, and says how. A backup has everything that was recorded
+// before it began.
+func lostIn(restores []verdict.Restore, a Anchor) (string, bool) {
+	for _, r := range restores {
+		if a.Seq < r.Seq || a.At > r.At || a.At > 0 && r.Taken.Sub(a.At) > clocks {
+			continue
+		}
+		has := "does not have the session"
+		if r.Seq > 1 {
+			has = fmt.Sprintf("has entries through %d", r.Seq-1)
+		}
+		return fmt.Sprintf("it existed, with hash %s, and was lost: the deployment was restored at %s from backup %s of %s, which %s", a.Hash, r.At, r.Backup, r.Taken, has), true
+	}
+	return "", false
+}
+
+// Absent judges the anchors of a journal that does not exist, in a deployment that says that it was restored: they are lost, or missing
+// for another reason. Call it after Verify has found no entry.
+func Absent(v *verdict.Verdict, restores []verdict.Restore, anchors ...Anchor) {
+	v.Restores = restores
+	for i, f := range v.Faults {
+		for _, a := range anchors {
+			if what, lost := lostIn(restores, a); lost && f.Kind == verdict.Missing && f.Invariant == anchorsHeld && f.Seq == a.Seq {
+				v.Faults[i].Kind, v.Faults[i].What = verdict.Restored, what
+			}
+		}
+	}
+	v.Settle()
 }

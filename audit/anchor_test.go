@@ -3,10 +3,13 @@ package audit
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 )
@@ -86,7 +89,7 @@ func TestAnchorsDetectCutAndReplacedEnds(t *testing.T) {
 		{"held", original, at(3), "", "", verdict.ExitReached},
 		{"the end", original, at(n - 1), "", "", verdict.ExitReached},
 		{"another session's", original, Anchor{Session: "s-2", Seq: 99, Hash: at(1).Hash}, "", "", verdict.ExitBelow},
-		{"of the tombstone", bury(t, original)[n:], Anchor{"s-1", uint64(n) + 1, bury(t, original)[n].Hash}, "", "", verdict.ExitGone},
+		{"of the tombstone", bury(t, original)[n:], Anchor{Session: "s-1", Seq: uint64(n) + 1, Hash: bury(t, original)[n].Hash}, "", "", verdict.ExitGone},
 		{"deleted since", bury(t, original)[n:], at(3), verdict.Deleted, "the tombstone covers it", verdict.ExitUnjudged},
 		{"deleted after it", bury(t, original)[n:], at(n - 1), verdict.Deleted, "the tombstone covers it", verdict.ExitUnjudged},
 		{"the end cut off", original[:n-2], at(n - 1), verdict.Truncated, "its end was cut off", verdict.ExitFault},
@@ -102,6 +105,92 @@ func TestAnchorsDetectCutAndReplacedEnds(t *testing.T) {
 		v, bad := r.First()
 		if bad && (v.Invariant != anchorsHeld || !strings.Contains(v.What, row.want)) || v.Kind != row.kind || r.Exit(verdict.Anchored) != row.exit {
 			t.Errorf("%s: %v, exit code %d, want %d: %s: %q", row.name, r.Faults, r.Exit(verdict.Anchored), row.exit, row.kind, row.want)
+		}
+	}
+}
+
+// restoreAfter continues the records as a restore of the deployment does, from a backup that has them, and as a driver does then.
+func restoreAfter(t *testing.T, records []journal.Record, taken, at content.Time) []journal.Record {
+	t.Helper()
+	out := slices.Clone(records)
+	epoch := out[len(out)-1].Entry.Epoch
+	for i, claim := range []events.DriverClaimed{
+		{Epoch: epoch + 1, Node: "restore", Restored: &events.Restored{Backup: "b1", Taken: taken}}, {Epoch: epoch + 2, Node: "node-9"},
+	} {
+		last := out[len(out)-1]
+		e, payload, head, err := journal.Link(last.Head, events.Entry{
+			Session: last.Entry.Session, Cause: "restore/" + strconv.Itoa(i), At: at, Epoch: claim.Epoch, Events: []events.Event{claim},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, journal.Record{Head: head, Entry: e, Payload: payload})
+	}
+	return out
+}
+
+func TestWhatARestoreLostIsNoFault(t *testing.T) {
+	t.Parallel()
+	original := tools().records(t)
+	n := len(original)
+	k := n - 3 // entries of the backup
+	taken := original[k-1].Entry.At.Add(time.Hour)
+	at := taken.Add(time.Hour)
+	all := restoreAfter(t, original[:k], taken, at)
+	anchor := func(i int, when content.Time) Anchor {
+		return Anchor{Session: "s-1", Seq: original[i].Seq, Hash: original[i].Hash, At: when}
+	}
+	between := taken.Add(time.Minute)
+	for _, row := range []struct {
+		name    string
+		records []journal.Record
+		anchor  Anchor
+		kind    verdict.Kind // "": held
+		exit    int
+		level   verdict.Level
+	}{
+		{"an entry of the backup", all, anchor(k-1, original[k-1].Entry.At), "", verdict.ExitReached, verdict.Anchored},
+		{"the first entry that is lost", all, anchor(k, between), verdict.Restored, verdict.ExitUnjudged, verdict.Chain},
+		{"one beyond the end", all, anchor(n-1, between), verdict.Restored, verdict.ExitUnjudged, verdict.Chain},
+		{"one of an unknown time", all, anchor(n-1, 0), verdict.Restored, verdict.ExitUnjudged, verdict.Chain},
+		{"one from before the backup", all, anchor(n-1, taken.Add(-time.Hour/2)), verdict.Truncated, verdict.ExitFault, verdict.None},
+		{"one from after the restore", all, anchor(n-1, at.Add(time.Minute)), verdict.Truncated, verdict.ExitFault, verdict.None},
+		{"another entry where one is kept", all, Anchor{Session: "s-1", Seq: uint64(k), Hash: original[0].Hash, At: between}, verdict.Replaced, verdict.ExitFault, verdict.None},
+		{"no restore", original[:k], anchor(n-1, between), verdict.Truncated, verdict.ExitFault, verdict.None},
+	} {
+		v, err := Verify(each(row.records), row.anchor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, _ := v.First()
+		if f.Kind != row.kind || v.Exit(verdict.Chain) != row.exit || v.Level != row.level {
+			t.Errorf("%s: %v, exit code %d, level %v; want %q, %d, %v", row.name, v.Faults, v.Exit(verdict.Chain), v.Level, row.kind, row.exit, row.level)
+		}
+	}
+	v, err := Verify(each(all), anchor(1, 0))
+	if err != nil || len(v.Restores) != 1 || v.Restores[0].Seq != uint64(k)+1 || v.Restores[0].Backup != "b1" || v.Restores[0].At != at || v.Level != verdict.Anchored {
+		t.Errorf("restores: %+v, level %v, %v", v.Restores, v.Level, err)
+	}
+}
+
+func TestASessionThatABackupLacksIsLost(t *testing.T) {
+	t.Parallel()
+	at := content.TimeOf(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
+	restores := []verdict.Restore{{At: at, Restored: events.Restored{Backup: "b1", Taken: at.Add(-time.Hour)}}}
+	for name, row := range map[string]struct {
+		at   content.Time
+		kind verdict.Kind
+	}{
+		"between": {at.Add(-time.Minute), verdict.Restored}, "before the backup": {at.Add(-2 * time.Hour), verdict.Missing}, "after the restore": {at.Add(1), verdict.Missing},
+	} {
+		anchor := Anchor{Session: "s-1", Seq: 3, Hash: events.HashOf([]byte("x")), At: row.at}
+		v, err := Verify(each(nil), anchor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Absent(v, restores, anchor)
+		if f, _ := v.First(); f.Kind != row.kind || v.Level != verdict.None {
+			t.Errorf("%s: %v, level %v, want %s", name, v.Faults, v.Level, row.kind)
 		}
 	}
 }

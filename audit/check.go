@@ -85,6 +85,9 @@ func (c *Checker) Add(r journal.Record) {
 	c.line = r.Line
 	e, linked := c.chain(r)
 	c.pass(r.Seq, e.At)
+	if by := events.RestoredOf(e); by != nil {
+		c.verdict.Restores = append(c.verdict.Restores, verdict.Restore{Seq: r.Seq, At: e.At, Restored: *by})
+	}
 	c.verdict.Entries++
 	c.verdict.Events += len(e.Events)
 	if !linked && c.verdict.UnjudgedFrom == 0 {

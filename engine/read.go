@@ -41,6 +41,8 @@ type Replica struct {
 	Base    uint64            // the sequence of the snapshot that it started from; 0: none
 	Encoder *snapshot.Encoder // of the state, which knows the chunks of that snapshot; nil: it knows none
 	Parked  bool              // the last entry parks the session
+
+	Restored bool // a restore of the deployment claimed the session last: calls that ran may have ended since its backup
 }
 
 // errUnconfirmed is returned for a snapshot that the journal does not confirm.
@@ -193,6 +195,9 @@ func (to *Replica) fold(rec journal.Record) {
 	to.State.Fold(rec.Entry)
 	to.Head = rec.Head
 	to.Parked = Parks(rec.Entry)
+	if len(rec.Entry.Events) > 0 && events.KindOf(rec.Entry.Events[0]) == events.KindDriverClaimed {
+		to.Restored = events.RestoredOf(rec.Entry) != nil
+	}
 }
 
 // Parks reports whether an entry parks its session. If it is the last one, the session is at rest.

@@ -167,10 +167,10 @@ func (j *Journal) confirm(ctx context.Context, c Cursor) error {
 	n := j.cell.names
 	m, err := j.cell.api.Next(ctx, n.JournalStream(), n.Journal(AllSessions), c.Position)
 	if api.IsNotFound(err) || err == nil && m.Seq != c.Position {
-		if last, err := j.Last(ctx, c.Session); err == nil && last.Guard > c.Position {
-			if _, deleted := events.DeletionOf(last.Entry); deleted {
-				return nil // it was deleted with its session
-			}
+		last, _ := j.Last(ctx, c.Session)
+		next, _ := j.record(ctx, n.SessionOf(m.Subject), m)
+		if _, deleted := events.DeletionOf(last.Entry); deleted && last.Guard > c.Position || events.RestoredOf(next.Entry) != nil {
+			return nil // it was deleted with its session, or lost in a restore
 		}
 		return fmt.Errorf("%w: there is no entry at position %d", ErrCursor, c.Position)
 	}

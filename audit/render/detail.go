@@ -16,7 +16,7 @@ func (s Style) detail(ev events.Event) string {
 func (s Style) ofSession(ev any) string {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
-		return s.list("epoch", ev.Epoch, "node", ev.Node, "lost", ev.Lost, "retried by", content.Sender(ev.User, ev.RetriedBy))
+		return s.list("epoch", ev.Epoch, "node", ev.Node, "restored from backup", restoredFrom(ev.Restored), "lost", ev.Lost, "retried by", content.Sender(ev.User, ev.RetriedBy))
 	case events.Parked:
 		return s.list("", is(ev.Timer, "with a timer"), "waits for", count(ev.Calls, "call"))
 	case events.SnapshotTaken:
@@ -141,4 +141,12 @@ func (s Style) ofTask(ev any) string {
 		return s.list("", ev.Status, "gate", ev.VerifyStatus, "files", ev.FilesChanged) + s.colon(ev.Summary)
 	}
 	return ""
+}
+
+// restoredFrom names the backup of a restore, if there is one.
+func restoredFrom(r *events.Restored) string {
+	if r == nil {
+		return ""
+	}
+	return r.Backup + " of " + r.Taken.String()
 }

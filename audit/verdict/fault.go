@@ -25,6 +25,8 @@ const (
 	Expired Kind = "expired"
 	Newer   Kind = "newer"
 	Sealed  Kind = "sealed"
+
+	Restored Kind = "restored"
 )
 
 // Means says in one sentence what a fault of the kind is.
@@ -56,6 +58,8 @@ func (k Kind) Means() string {
 		return "a later release wrote it: verify with that release"
 	case Sealed:
 		return "the content is encrypted with a key that is not here: verify with the seal key"
+	case Restored:
+		return "it was recorded after a backup, from which the deployment was restored, and is lost"
 	}
 	return "an unknown kind of fault"
 }
@@ -63,7 +67,7 @@ func (k Kind) Means() string {
 // Judged reports whether a fault of the kind is a finding. The others only say that something cannot be
 // judged.
 func (k Kind) Judged() bool {
-	return !slices.Contains([]Kind{Deleted, Erased, Expired, Newer, Sealed}, k)
+	return !slices.Contains([]Kind{Deleted, Erased, Expired, Newer, Sealed, Restored}, k)
 }
 
 // Fault is one finding.

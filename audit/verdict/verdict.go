@@ -30,7 +30,7 @@ const (
 	ExitReached  = 0 // the required level is reached
 	ExitFault    = 1 // there is a fault
 	ExitBelow    = 6 // no fault, but the required level is not reached
-	ExitUnjudged = 7 // no fault, but something cannot be judged: a later format, an anchor covered by a tombstone
+	ExitUnjudged = 7 // no fault, but something cannot be judged: a later format, an anchor covered by a tombstone or lost in a restore
 	ExitGone     = 8 // no fault, but the session was deleted, has expired, or was erased
 )
 
@@ -61,6 +61,9 @@ type Verdict struct {
 	// State is Deleted, Expired or Erased, or empty. With State and without faults the proof of it is intact.
 	State     Kind             `json:"state,omitempty"`
 	Tombstone *events.Deletion `json:"tombstone,omitempty"`
+
+	// Restores are the restores of the deployment from backups that the journal records.
+	Restores []Restore `json:"restores,omitempty"`
 
 	Head          Head                 `json:"head"`
 	Events        int                  `json:"events"`
@@ -93,6 +96,14 @@ type Verdict struct {
 	doubts []string
 }
 
+// Restore is a restore of the deployment from a backup. What was recorded between the two is lost.
+type Restore struct {
+	Seq uint64       `json:"seq,omitempty"` // of the entry that says so; 0: the deployment says so, of all its sessions
+	At  content.Time `json:"at"`            // of the restore
+
+	events.Restored
+}
+
 // Signer is how much of one kind is signed with one key.
 type Signer struct {
 	What  string `json:"what"`   // entries, input, decisions or results
@@ -123,7 +134,7 @@ type Proof struct {
 func (v *Verdict) Clone() *Verdict {
 	c := *v
 	c.Faults, c.Warnings, c.proofs = slices.Clone(v.Faults), slices.Clone(v.Warnings), maps.Clone(v.proofs)
-	c.doubts = slices.Clone(v.doubts)
+	c.doubts, c.Restores = slices.Clone(v.doubts), slices.Clone(v.Restores)
 	return &c
 }
 
@@ -179,10 +190,15 @@ func (v *Verdict) Settle() {
 	v.NotProved = v.notProved()
 }
 
-// holds reports whether nothing is wrong with what the levels are about. That content is sealed says nothing about the
-// chain, the signatures and the proofs.
+// holds reports whether nothing is wrong with what the levels are about. That content is sealed, or that later entries were
+// lost in a restore, says nothing about the chain, the signatures and the proofs.
 func (v *Verdict) holds() bool {
-	return !slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Kind != Sealed })
+	return !slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Kind != Sealed && f.Kind != Restored })
+}
+
+// Has reports whether there is a fault of a kind.
+func (v *Verdict) Has(k Kind) bool {
+	return slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Kind == k })
 }
 
 // unjudged sorts what cannot be judged after what was found.
@@ -225,8 +241,11 @@ func (v *Verdict) notProved() (out []string) {
 	default:
 		out = append(out, "who: no keys were given, so no signature was checked, and the names of drivers, workers, approvers and users are the driver's word")
 	}
-	if v.State == Erased || !v.OK() && v.holds() {
+	if v.State == Erased || v.Has(Sealed) && v.holds() {
 		out = append(out, "content: what the sealed entries say, and whether it keeps the invariants")
+	}
+	if len(v.Restores) > 0 {
+		out = append(out, fmt.Sprintf("restore: why, and what was lost, beyond what anchors and proofs name; that it happened, before entry %d, is the word of the operator", v.Restores[len(v.Restores)-1].Seq))
 	}
 	if v.Level < Witnessed {
 		out = append(out, "time: each is by the clock of the driver that wrote the entry")

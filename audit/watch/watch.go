@@ -37,10 +37,11 @@ const (
 	Fault    Kind = "fault"    // the journal is not what Turnlog wrote
 	Unsigned Kind = "unsigned" // a driver writes entries without a signature
 	Widened  Kind = "widened"  // the policy allows what it did not allow before
+	Restored Kind = "restored" // the cell was restored from a backup, which may lack entries
 )
 
 // Kinds lists every kind.
-func Kinds() []Kind { return []Kind{Fault, Unsigned, Widened} }
+func Kinds() []Kind { return []Kind{Fault, Unsigned, Widened, Restored} }
 
 // Alert is one thing that an auditor should look at.
 type Alert struct {
@@ -82,6 +83,8 @@ type Watcher struct {
 	open  recent.Map[content.SessionID, *session]
 	bytes int64
 	heads recent.Map[content.SessionID, journal.Head] // of sessions without a checker
+
+	restored string // the backup of the last restore that was told
 }
 
 // session is a session in use.
@@ -116,10 +119,12 @@ func (w *Watcher) Open() int { return w.open.Len() }
 // Add verifies the next entry of the cell and returns the alerts that it raises. An error comes from reading a
 // journal again; the entry must then be added once more.
 func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
+	lost := w.lost(r)
 	s, alerts, err := w.session(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+	alerts = append(lost, alerts...)
 	_, deleted := events.DeletionOf(r.Entry)
 	deleted = deleted && r.Err == nil
 	if deleted && s.head.Seq+1 < r.Seq {
@@ -143,6 +148,35 @@ func (w *Watcher) Close(ctx context.Context) (alerts []Alert) {
 		alerts = append(alerts, w.evict(ctx)...)
 	}
 	return alerts
+}
+
+// lost looks whether the entry says that its cell was restored. Entries that were seen and are lost are forgotten, since they
+// are no fault. It tells each restore once, and what each session lost.
+func (w *Watcher) lost(r journal.Record) (alerts []Alert) {
+	by := events.RestoredOf(r.Entry)
+	if by == nil {
+		return nil
+	}
+	id := r.Entry.Session
+	alert := Alert{Kind: Restored, Session: id, Seq: r.Seq, At: r.Entry.At, Position: r.Guard}
+	alert.What = fmt.Sprintf("the deployment was restored from backup %s, which began at %s: what was recorded later may be lost", by.Backup, by.Taken)
+	seen, known := w.heads.Get(id)
+	s, open := w.open.Get(id)
+	if open {
+		seen, known = s.head, true
+	}
+	switch {
+	case known && seen.Seq >= r.Seq:
+		alert.What = fmt.Sprintf("entries %d to %d were lost: %s", r.Seq, seen.Seq, alert.What)
+		if open {
+			w.drop(s)
+		}
+		w.heads.Remove(id)
+	case by.Backup == w.restored:
+		return nil
+	}
+	w.restored = by.Backup
+	return []Alert{alert}
 }
 
 // session returns the state of the entry's session, up to the entry. It reads the journal if there is none.

@@ -225,6 +225,51 @@ func TestASessionThatContinuesIsVerifiedAgain(t *testing.T) {
 	}
 }
 
+func TestARestoreIsToldAndItsLossesAreNoFaults(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]int64{"in use": 0, "idle": room(1)} {
+		c := newCell(t)
+		w := New(Config{Read: c.read, Bytes: limit})
+		for _, s := range []content.SessionID{"a", "b", "c", "d"} {
+			c.write(s)
+		}
+		add(t, w, c.records...)
+		backup := slices.Clone(c.records)
+		add(t, w, c.write("a"), c.write("a"), c.write("b"))
+
+		c.records = backup // c, d: nothing is lost
+		c.heads = map[content.SessionID]journal.Head{}
+		for _, r := range backup {
+			c.heads[r.Entry.Session] = r.Head
+		}
+		var got []string
+		for _, s := range []content.SessionID{"c", "a", "b", "d"} {
+			head := c.heads[s]
+			e, payload, head, err := journal.Link(head, events.Entry{Session: s, Cause: "restore/1", At: 99, Epoch: 2, Events: []events.Event{
+				events.DriverClaimed{Epoch: 2, Node: "restore", Restored: &events.Restored{Backup: "b1", Taken: 1}},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := c.store(journal.Record{Head: head, Entry: e, Payload: payload})
+			r.Guard += 1000
+			c.records[len(c.records)-1] = r
+			alerts, err := w.Add(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range alerts {
+				lost, _, _ := strings.Cut(a.What, ":")
+				got = append(got, fmt.Sprintf("%s %s: %s", a.Kind, a.Session, lost))
+			}
+		}
+		want := []string{"restored c: the deployment was restored from backup b1, which began at 1970-01-01T00", "restored a: entries 2 to 3 were lost", "restored b: entries 2 to 2 were lost"}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestAnEntryIsAddedAgainAfterAnErrorOfTheReader(t *testing.T) {
 	t.Parallel()
 	c := newCell(t)

@@ -75,7 +75,8 @@ func TestHeadsRevealATruncatedJournal(t *testing.T) {
 	if code, _, errs := d.observe("transcript", "s-43"); code != 1 || !strings.HasPrefix(errs, "observer: session s-43 was deleted at ") {
 		t.Errorf("transcript of a deleted session = %d %q", code, errs)
 	}
-	if code, out, _ := d.observe("heads"); code != 0 || strings.Contains(out, "s-43") {
+	code, out, _ = d.observe("heads") // a restore of an older backup needs the tombstone
+	if code != 0 || !strings.Contains(out, `{"session":"s-43","seq":8,`) || !strings.Contains(out, `"deletion":{"by":"ada","reason":"asked to",`) {
 		t.Errorf("heads = %d %q", code, out)
 	}
 	for _, bad := range []string{"nowhere", os.DevNull} {

@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 )
@@ -20,7 +23,8 @@ func newHeadsCommand(a *app) *cobra.Command {
 		Short: "Print the heads of journals, for later comparison",
 		Long: `Writes one line of JSON per session, or per named session: the sequence and the hash of its last
 entry. Each hash covers the whole journal. Journals whose last entry is damaged get a line on standard error
-instead, and the exit code is 1.
+instead, and the exit code is 1. Of a deleted or erased session it writes the tombstone, so that "turnlog restore"
+deletes the session again if a backup is older.
 
 Kept out of reach of users who can change journals, such a file reveals later that a journal was
 truncated or replaced, which no journal can show by itself: "observer verify --anchor FILE".`,
@@ -41,9 +45,11 @@ truncated or replaced, which no journal can show by itself: "observer verify --a
 func printHeads(cmd *cobra.Command, cell *cli.Cell, sessions []content.SessionID) (err error) {
 	all := len(sessions) == 0
 	if all {
-		if sessions, err = cell.Journal().Sessions(cmd.Context()); err != nil {
+		there, err := cell.Journal().Lengths(cmd.Context()) // deleted sessions, too
+		if err != nil {
 			return err
 		}
+		sessions = slices.Sorted(maps.Keys(there))
 	}
 	out := json.NewEncoder(cmd.OutOrStdout())
 	var damaged headErrors
@@ -58,7 +64,7 @@ func printHeads(cmd *cobra.Command, cell *cli.Cell, sessions []content.SessionID
 		case err != nil:
 			return errors.Join(append(damaged, err)...)
 		}
-		if err := out.Encode(head{audit.Anchor{Session: s, Seq: rec.Seq, Hash: rec.Hash}, rec.Entry.At}); err != nil {
+		if err := out.Encode(headOf(s, rec)); err != nil {
 			return fmt.Errorf("write: %w", err)
 		}
 	}
@@ -85,8 +91,11 @@ func (e headErrors) Lines() (lines []string) {
 // Unwrap returns the errors.
 func (e headErrors) Unwrap() []error { return e }
 
-// head is the end of a journal.
-type head struct {
-	audit.Anchor
-	At content.Time `json:"at"`
+// headOf returns the end of a journal.
+func headOf(s content.SessionID, rec journal.Record) audit.Anchor {
+	a := audit.Anchor{Session: s, Seq: rec.Seq, Hash: rec.Hash, At: rec.Entry.At}
+	if d, deleted := events.DeletionOf(rec.Entry); deleted {
+		a.Deletion = &d
+	}
+	return a
 }

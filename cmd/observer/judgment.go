@@ -80,6 +80,10 @@ func (j judgment) headline(style render.Style) string {
 	switch {
 	case j.Exit(verdict.None) == cli.CodeFailed:
 		return style.Bad("broken") + " " + subject + " is not whole."
+	case !j.OK() && j.Level > verdict.None && !j.Has(verdict.Sealed):
+		return style.Bad("restored") + " " + subject + " is whole, but for entries that were lost in a restore."
+	case j.Entries == 0 && j.Has(verdict.Restored):
+		return style.Bad("restored") + " " + subject + " was lost in a restore."
 	case !j.OK():
 		return style.Bad("unjudged") + " " + subject + " cannot be judged."
 	case j.State != "":
@@ -125,6 +129,9 @@ func (j judgment) text(w io.Writer, style render.Style) error {
 	line("session  %s", j.Session)
 	line("read     %s, %s, %s", render.Plural(j.Entries, "entry", "entries"), render.Plural(j.Events, "event", "events"), render.Plural(j.Turns, "turn", "turns"))
 	line("head     %d %s", j.Head.Seq, j.Head.Hash)
+	for _, r := range j.Restores {
+		line("restored at %s from backup %s, which began at %s", r.At, r.Backup, r.Taken)
+	}
 	line("level    %s", j.scope())
 	if j.Anchors > 0 {
 		line("anchors  %s held; %s after the last", render.Plural(j.Anchors, "earlier head is", "earlier heads are"), render.Plural(int(j.BeyondAnchor), "entry", "entries"))

@@ -25,6 +25,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/textfile"
+	"github.com/turnlog/turnlog/jetstream/backup"
 	"github.com/turnlog/turnlog/jetstream/seals"
 )
 
@@ -55,7 +56,7 @@ also compared with each other.
 
 Exit codes: 0 the level is reached, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the level
 of --require is not reached, or no anchor and no proof has a head of the session; 7 something cannot be judged (a
-later format, an anchor covered by a tombstone), 8 the session was deleted, has expired, or was erased.`,
+later format, an anchor covered by a tombstone or lost in a restore), 8 the session was deleted, has expired, or was erased.`,
 		Example: `  observer verify s-42
   observer verify --file s-42.jsonl
   observer verify --file s-42.jsonl -o json
@@ -386,6 +387,16 @@ func (v *verifier) judge(ctx context.Context, cell *cli.Cell, s content.SessionI
 	j.Verdict, j.err = v.verify(ctx, besideOf(cell), read(ctx, cell, s, 1), anchors)
 	if _, bad := j.First(); (bad || j.err != nil) && j.Tombstone == nil && v.deleted(ctx, cell, s) { // while it was read
 		j.Verdict, j.err = v.verify(ctx, besideOf(cell), read(ctx, cell, s, 1), anchors)
+	}
+	if errors.Is(j.err, journal.ErrNotFound) && j.Verdict != nil {
+		restores, err := backup.Restores(ctx, cell.Cell)
+		if err != nil {
+			j.err = err
+			return j
+		}
+		if audit.Absent(j.Verdict, restores, anchors...); j.Has(verdict.Restored) {
+			j.err = nil
+		}
 	}
 	if errors.Is(j.err, journal.ErrNotFound) && slices.Contains(v.listed, s) { // nor is its tombstone there any more
 		j.err, j.State = nil, verdict.Deleted

@@ -35,6 +35,7 @@ for each alert:
             or the root of the keys takes back what it signed
   unsigned  with --keys-root, a host writes entries of a session without a signature
   widened   a host applied a policy to a session that allows more than the one before
+  restored  the deployment was restored from a backup; once for each restore, and for each session of which entries were seen that are lost
 
 With --cursor it stores its position in a file, and continues from there when it is started again; --from then
 sets where it starts the first time. Without --from it starts at the end. Every alert is raised at least once. A
@@ -214,7 +215,7 @@ func newMetrics(r *prometheus.Registry) metrics {
 	}
 	with := promauto.With(r)
 	m := metrics{
-		alerts:   with.NewCounterVec(prometheus.CounterOpts(opts("alerts_total", "Alerts raised, by kind: fault, unsigned, widened.")), []string{"kind"}),
+		alerts:   with.NewCounterVec(prometheus.CounterOpts(opts("alerts_total", "Alerts raised, by kind: fault, unsigned, widened, restored.")), []string{"kind"}),
 		entries:  with.NewCounter(prometheus.CounterOpts(opts("entries_total", "Entries verified."))),
 		sessions: with.NewGauge(prometheus.GaugeOpts(opts("sessions", "Sessions whose checker is in memory."))),
 	}

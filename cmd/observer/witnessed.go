@@ -38,7 +38,7 @@ func (v *verifier) readProofs(files *proofFiles) error {
 	for _, p := range v.proofs {
 		switch {
 		case p.fault == nil:
-			v.anchored(audit.Anchor{Session: p.leaf.Session, Seq: p.leaf.Seq, Hash: p.leaf.Hash})
+			v.anchored(audit.Anchor{Session: p.leaf.Session, Seq: p.leaf.Seq, Hash: p.leaf.Hash, At: p.by()})
 		case p.leaf.Session == "" && !v.single:
 			return &cli.ExitError{Code: cli.CodeFailed, Err: &verdict.FaultError{Fault: *p.fault}}
 		}
@@ -125,6 +125,16 @@ func (v *verifier) chooseKeys(ctx context.Context, cell *cli.Cell) error {
 	return nil
 }
 
+// by returns a time by which the entry existed: when a witness first cosigned it. 0: unknown.
+func (p proved) by() (first content.Time) {
+	for _, c := range p.at.Cosignatures {
+		if at := content.TimeOf(c.At); first == 0 || at < first {
+			first = at
+		}
+	}
+	return first
+}
+
 // add adds what the proof shows.
 func (p proved) add(v *verdict.Verdict, cell string) {
 	switch {
@@ -134,6 +144,7 @@ func (p proved) add(v *verdict.Verdict, cell string) {
 		v.Add(verdict.Fault{Kind: verdict.Foreign, Seq: p.leaf.Seq, What: fmt.Sprintf("the proof is of session %s", p.leaf.Session)})
 	case cell != "" && p.leaf.Cell != cell:
 		v.Add(verdict.Fault{Kind: verdict.Foreign, Seq: p.leaf.Seq, What: fmt.Sprintf("the proof is of cell %s, this is %s", p.leaf.Cell, cell)})
+	case slices.ContainsFunc(v.Faults, func(f verdict.Fault) bool { return f.Kind == verdict.Restored && f.Seq == p.leaf.Seq }): // lost
 	case p.at.Quorum && p.leaf.Seq <= v.Head.Seq:
 		proof := verdict.Proof{Level: verdict.Witnessed, Through: verdict.Point{Seq: p.leaf.Seq}}
 		for _, c := range p.at.Cosignatures {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/agents"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/backups"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/bench"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/config"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
@@ -74,7 +75,7 @@ func newRootCommand(a *app.App) *cobra.Command {
 	root.SetErr(a.Err)
 	for _, command := range []func(*app.App) *cobra.Command{
 		talk.Run, talk.Chat, talk.Task, talk.Send, talk.Wait, talk.Fork, talk.Eval, talk.ACP,
-		deploy.Dev, deploy.Server, deploy.Gateway, deploy.Provision, deploy.Permissions, doctor.Command, top.Command,
+		deploy.Dev, deploy.Server, deploy.Gateway, deploy.Provision, deploy.Permissions, doctor.Command, top.Command, backups.Backup, backups.Restore,
 		agents.Command, agents.Models, agents.Tools, config.Command, schedule.Command, keys.Command, keys.Seal, logs.Notary, logs.Witness, webhooks.Command,
 		sessions.Command, sessions.GC, sessions.Calls, sessions.Cancel, sessions.Detach,
 		sessions.Approvals, sessions.Approve, sessions.Deny, sessions.Dead,

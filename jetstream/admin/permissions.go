@@ -213,7 +213,7 @@ func streamRequests() []streamRequest {
 		{RoleKeeper, "look", "JOURNAL APPROVALS DEAD BLOBS SEALS"},
 		{RoleKeeper, "read", "BLOBS SEALS"},
 		{RoleKeeper, "scan", "JOURNAL SNAPSHOTS BLOBS"},
-		{RoleProvisioner, "read", "AGENTS SIGNERS"},
+		{RoleProvisioner, "read", "AGENTS SIGNERS JOURNAL"},
 		{RoleNotary, "look read scan", "JOURNAL"},
 		{RoleNotary, "read scan", "BLOBS"},
 		{RoleNotary, "read", "LOG CHECKPOINTS SIGNERS"},
@@ -296,13 +296,14 @@ func watches(stream, keys string) []string {
 // streamNames finds the stream that has a subject.
 const streamNames = "$JS.API.STREAM.NAMES"
 
-// maintenance returns the subjects for creating and maintaining the cell.
+// maintenance returns the subjects for creating, maintaining, copying and restoring the cell.
 func (n names) maintenance() []string {
-	out := []string{streamNames}
+	out := []string{streamNames, apiConsumerList + n.TasksStream()}
 	for _, r := range Topology(n.NS, Config{}) {
-		for _, verb := range []string{"CREATE", "UPDATE", "INFO", "PURGE", "DELETE"} {
+		for _, verb := range []string{"CREATE", "UPDATE", "INFO", "PURGE", "DELETE", "SNAPSHOT", "RESTORE"} {
 			out = append(out, "$JS.API.STREAM."+verb+"."+r.Stream)
 		}
+		out = append(out, "$JS.SNAPSHOT.ACK."+r.Stream+".>", "$JS.SNAPSHOT.RESTORE."+r.Stream+".>")
 		for _, verb := range []string{"CREATE", "INFO", "DELETE"} {
 			out = append(out, "$JS.API.CONSUMER."+verb+"."+r.Stream+".>")
 		}

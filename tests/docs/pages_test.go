@@ -34,6 +34,12 @@ var pages = map[string]page{
 		servers: 1,
 		before:  []string{"turnlog provision --server 127.0.0.1:4222", "tool-worker --server 127.0.0.1:4222 &"},
 	},
+	"docs/backup.md": {
+		servers: 1,
+		before: []string{
+			"turnlog provision --server 127.0.0.1:4222", "driver-node --server 127.0.0.1:4222 &", `turnlog run --server 127.0.0.1:4222 "What is here?"`,
+		},
+	},
 	"docs/evidence.md": {
 		servers: 1,
 		before: []string{

@@ -124,15 +124,15 @@ func TestRepliesReachOnlyTheirRequester(t *testing.T) {
 }
 
 // powers are the requests about a stream and the roles that may send them, besides the
-// provisioner, which may send the first five.
+// provisioner, which may send the first seven.
 func powers(stream string) map[string][]string {
 	everybody := []string{"approver", "client", "driver", "observer", "worker", "worker_other"}
 	readers := []string{"approver", "client", "driver", "observer"}
 	out := map[string][]string{}
-	for _, verb := range []string{"CREATE", "UPDATE", "INFO", "PURGE", "DELETE"} {
+	for _, verb := range []string{"CREATE", "UPDATE", "INFO", "PURGE", "DELETE", "SNAPSHOT", "RESTORE"} {
 		out["$JS.API.STREAM."+verb+"."] = []string{"provisioner"}
 	}
-	for _, verb := range []string{"SNAPSHOT", "RESTORE", "MSG.DELETE", "MSG.GET", "LEADER.STEPDOWN", "PEER.REMOVE"} {
+	for _, verb := range []string{"MSG.DELETE", "MSG.GET", "LEADER.STEPDOWN", "PEER.REMOVE"} {
 		out["$JS.API.STREAM."+verb+"."] = nil
 	}
 	out["$JS.API.DIRECT.GET."] = nil
@@ -143,7 +143,7 @@ func powers(stream string) map[string][]string {
 	case "JOURNAL":
 		out[info] = append(readers, "provisioner", "doctor")
 		may(info, "keeper", "notary")
-		may(get, append(readers, "keeper", "doctor", "notary", "messenger")...)
+		may(get, append(readers, "keeper", "doctor", "notary", "messenger", "provisioner")...)
 		may(direct, append(readers, "keeper", "doctor", "notary", "messenger")...)
 		may(purge, "keeper")
 	case "BLOBS":

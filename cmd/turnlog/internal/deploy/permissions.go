@@ -36,7 +36,7 @@ Roles:
   observer     reads journals: observer
   scheduler    manages schedules: turnlog schedule; with client also turnlog send --at
   keeper       deletes sessions and unused blobs: turnlog sessions rm, turnlog gc
-  provisioner  creates the streams and queues, publishes agents: turnlog provision, turnlog agents publish
+  provisioner  creates and copies the streams, publishes agents: turnlog provision, backup, agents publish
   doctor       examines the deployment and changes nothing: turnlog doctor
   notary       logs the heads of sessions: turnlog notary
   messenger    sends webhooks: turnlog webhooks

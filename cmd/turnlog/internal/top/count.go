@@ -63,7 +63,7 @@ func (c *counter) add(rec journal.Record) {
 	for _, ev := range rec.Entry.Events {
 		switch ev := any(ev).(type) {
 		case events.DriverClaimed:
-			if c.driven[rec.Entry.Session] {
+			if c.driven[rec.Entry.Session] && ev.Restored == nil {
 				c.done.Takeovers++
 			}
 		case events.TurnFinished:

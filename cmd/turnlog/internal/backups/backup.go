@@ -1,0 +1,106 @@
+// Package backups has the commands that copy a deployment into a directory, and make a deployment of it.
+package backups
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/backup"
+)
+
+// Backup returns the command that makes and checks backups.
+func Backup(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup DIR",
+		Short: "Copy a deployment into a directory while it runs",
+		Long: `Copies the streams of a deployment into a new directory: journals, commands that are not handled yet,
+blobs, keys, agents, schedules, notes, the log of heads. Nothing has to stop, and what a journal names is in
+the copy, too. Everything that the deployment had accepted when the backup began is in it, and of what came
+later a part. Run tokens, calls on queues and timers are not in it: they follow from the journals.
+
+A backup has conversations and the key of tickets, so keep it as safe as the servers' disks. It has the keys of
+sealed sessions only as their seal key wrapped them: back up the file of "turnlog seal" elsewhere, and the
+configuration of NATS and the keys of nodes as well.
+
+A backup that was interrupted has no backup.json, and is refused. docs/backup.md says more.`,
+		Example: `  turnlog backup /backups/2026-11-27
+  turnlog backup check /backups/2026-11-27`,
+		Args: cobra.ExactArgs(1),
+	}
+	r := a.Remote(cmd, admin.RoleProvisioner)
+	output := a.Output(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
+			cell, err := r.Dial(ctx, r.Program(), r.Logger())
+			if err != nil {
+				return err
+			}
+			defer cell.Close()
+			m, err := backup.Create(ctx, cell.Cell, args[0], cli.Version())
+			if err != nil {
+				return cell.Advise(err)
+			}
+			return output.Print(m, func(w io.Writer) error { return printManifest(w, m, args[0]) })
+		})
+	}
+	cmd.AddCommand(check(a))
+	return cmd
+}
+
+func printManifest(w io.Writer, m *backup.Manifest, dir string) error {
+	var messages uint64
+	var size int64
+	for _, s := range m.Streams {
+		messages, size = messages+s.Messages, size+s.Size
+	}
+	_, err := fmt.Fprintf(w, "%s: backup %s of %s, %s in %s, began %s, took %v\n", filepath.Clean(dir), m.ID, m.Namespace,
+		render.Plural(int(messages), "message", "messages"), humanize.IBytes(uint64(size)), m.Began.Format(time.RFC3339), m.Ended.Sub(m.Began).Round(time.Millisecond))
+	return err
+}
+
+// check returns the command that checks a backup without a server.
+func check(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check DIR",
+		Short: "Read all of a backup, and compare it with its manifest",
+		Long: `Reads all files of a backup, without a server: whether they have the SHA-256 and the messages that the
+manifest says, and whether the payloads of all entries are there. "turnlog restore" does the same first. It
+does not verify journals: "observer verify --all" does that, when they are restored.
+
+The exit code is 1 if the backup is damaged.`,
+		Example: "  turnlog backup check /backups/2026-11-27",
+		Args:    cobra.ExactArgs(1),
+	}
+	output := a.Output(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
+			c, err := backup.Check(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			err = output.Print(c, func(w io.Writer) error {
+				if err := printManifest(w, c.Manifest, args[0]); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(w, "%s with %s\n", render.Plural(c.Sessions, "session", "sessions"), render.Plural(c.Entries, "entry", "entries"))
+				return err
+			})
+			if err == nil && len(c.Missing) > 0 {
+				err = fmt.Errorf("%w: %s not in it, such as %s of session %s", backup.ErrDamaged,
+					render.Plural(len(c.Missing), "payload is", "payloads are"), c.Missing[0].Blob, c.Missing[0].Session)
+			}
+			return err
+		})
+	}
+	return cmd
+}

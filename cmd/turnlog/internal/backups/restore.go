@@ -1,0 +1,120 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/backup"
+)
+
+// Restore returns the command that makes a deployment of a backup.
+func Restore(a *app.App) *cobra.Command {
+	var opts backup.Options
+	cmd := &cobra.Command{
+		Use:   "restore DIR",
+		Short: "Make a deployment of a backup, on a server that has none",
+		Long: `Creates the streams of a deployment as "turnlog backup" copied them. Stop all nodes and workers first, and
+start them when it is done. Nothing is replaced: if the server has streams of the deployment that were used,
+the command names them and changes nothing. A restore that fails deletes what it created.
+
+Each session gets an entry that says that it was restored, from which backup, and in a new epoch, so drivers
+from before are refused. Sessions that were at work go on; calls that ran then may have ended since, so they count
+as lost.
+
+--anchor takes the file that "observer heads" wrote before the loss, the newest there is. The command then lists
+which sessions lack entries, or are not there at all, and deletes or erases those again that the file says were
+deleted or erased. An erasure that neither the backup nor the file knows is undone: then erase the session again.
+
+If drivers must sign ("turnlog keys require driver"), give a driver's key with --sign-key.`,
+		Example: `  turnlog restore /backups/2026-11-27 --anchor /mnt/worm/heads.jsonl
+  turnlog restore /backups/2026-11-27 --server nats://n1:4222 --replicas 3 --sign-key driver.nk`,
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().IntVar(&opts.Replicas, "replicas", 0, "`copies` of everything, on as many servers; default: as many as there were")
+	anchor := cmd.Flags().String("anchor", "", "`file` with heads of journals that were kept elsewhere")
+	r := a.Remote(cmd, admin.RoleProvisioner)
+	r.Signs(cmd, "the entries that this command adds")
+	output := a.Output(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if opts.Replicas < 0 {
+			return cli.Usage("--replicas: %d copies: use 1 or more", opts.Replicas)
+		}
+		if opts.Known, err = readHeads(*anchor); err != nil {
+			return err
+		}
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error {
+			cell, err := r.Dial(ctx, r.Program(), r.Logger())
+			if err != nil {
+				return err
+			}
+			defer cell.Close()
+			out, err := backup.Restore(ctx, cell.Cell, args[0], opts)
+			if err != nil {
+				return err
+			}
+			return output.Print(out, func(w io.Writer) error { return printReport(w, out) })
+		})
+	}
+	return cmd
+}
+
+// readHeads reads the heads of a file. Without one there are none.
+func readHeads(file string) (known []backup.Head, err error) {
+	if file == "" {
+		return nil, nil
+	}
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Usage("--anchor: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	all, err := audit.ReadAnchors(f)
+	if err != nil {
+		return nil, cli.Usage("--anchor: %s: %w", file, err)
+	}
+	for _, h := range all {
+		known = append(known, backup.Head{Session: h.Session, Seq: h.Seq, Deletion: h.Deletion})
+	}
+	return known, nil
+}
+
+func printReport(w io.Writer, r *backup.Report) error {
+	line := func(format string, args ...any) error {
+		_, err := fmt.Fprintf(w, format+"\n", args...)
+		return err
+	}
+	errs := []error{line("restored backup %s, taken at %s: %s, %d of them at work", r.Backup, content.TimeOf(r.Taken),
+		render.Plural(r.Sessions, "session", "sessions"), r.Woken)}
+	for _, g := range r.Again {
+		errs = append(errs, line("again: session %s %s", g.Session, g.Deletion))
+	}
+	for _, l := range r.Lost {
+		if l.Entries == 0 {
+			errs = append(errs, line("lost: session %s, which had %s", l.Session, render.Plural(int(l.Known), "entry", "entries")))
+		} else {
+			errs = append(errs, line("lost: of session %s, the entries %d to %d", l.Session, l.Entries+1, l.Known))
+		}
+	}
+	for _, b := range r.LostBlobs {
+		errs = append(errs, line("lost: the payload %s of an entry of session %s", b.Blob, b.Session))
+	}
+	for _, u := range r.Unmarked {
+		errs = append(errs, line("not marked: session %s: %s", u.Session, u.Why))
+	}
+	return errors.Join(errs...)
+}

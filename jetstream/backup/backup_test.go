@@ -1,0 +1,389 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/events/seal"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
+	turnlog "github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/seals"
+)
+
+func TestMain(m *testing.M) { natstest.Main(m) }
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	natstest.Must(tb, err)
+}
+
+// server starts a server whose streams are on disk.
+func server(tb testing.TB) *nats.Conn {
+	tb.Helper()
+	return natstest.Connect(tb, natstest.Start(tb, embedded.WithStore(tb.TempDir())))
+}
+
+func open(tb testing.TB, nc *nats.Conn) *turnlog.Cell {
+	tb.Helper()
+	c, err := turnlog.Open(nc, "")
+	must(tb, err)
+	return c
+}
+
+func provisioned(tb testing.TB) *turnlog.Cell {
+	tb.Helper()
+	c := open(tb, server(tb))
+	must(tb, admin.Of(c).Provision(tb.Context(), admin.Config{Queues: []admin.QueueConfig{{Name: "gpu", Concurrency: 7}}}))
+	return c
+}
+
+// write appends entries to a session, each with one of the events; the first one is a claim.
+func write(tb testing.TB, c *turnlog.Cell, s content.SessionID, evs ...events.Event) journal.Head {
+	tb.Helper()
+	head, epoch := journal.Head{}, uint64(0)
+	last, err := c.Journal().Last(tb.Context(), s)
+	if err == nil {
+		head, epoch = last.Head, last.Entry.Epoch
+	}
+	for i, ev := range evs {
+		e := events.Entry{Session: s, Cause: fmt.Sprintf("cause-%d-%d", head.Seq, i), At: content.TimeOf(time.Now()), Events: []events.Event{ev}}
+		if claim, ok := ev.(events.DriverClaimed); ok {
+			epoch = claim.Epoch
+		}
+		e.Epoch = epoch
+		head, err = c.Journal().Append(tb.Context(), head, e)
+		must(tb, err)
+	}
+	return head
+}
+
+func claim(epoch uint64) events.Event { return events.DriverClaimed{Epoch: epoch, Node: "node-1"} }
+
+func text(s string) events.Event { return events.Warning{Code: "said", Message: s} }
+
+func create(tb testing.TB, c *turnlog.Cell) (string, *Manifest) {
+	tb.Helper()
+	dir := filepath.Join(tb.TempDir(), "backup")
+	m, err := Create(tb.Context(), c, dir, "test")
+	must(tb, err)
+	return dir, m
+}
+
+func restoreInto(tb testing.TB, c *turnlog.Cell, dir string, known ...Head) *Report {
+	tb.Helper()
+	r, err := Restore(tb.Context(), c, dir, Options{Known: known})
+	must(tb, err)
+	return r
+}
+
+func entries(tb testing.TB, c *turnlog.Cell, s content.SessionID) (out []journal.Record) {
+	tb.Helper()
+	for rec, err := range c.Journal().Read(tb.Context(), s, 0) {
+		must(tb, err)
+		out = append(out, rec)
+	}
+	return out
+}
+
+func tokens(tb testing.TB, c *turnlog.Cell) (out []string) {
+	tb.Helper()
+	n := layout.New(c.Namespace())
+	all, err := api.New(c.Conn()).Subjects(tb.Context(), n.RunStream(), n.Run(layout.AllSessions))
+	must(tb, err)
+	for s := range all {
+		out = append(out, string(n.SessionOf(s)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestARestoredCellHasTheSameJournalsAndSaysSo(t *testing.T) {
+	t.Parallel()
+	old := provisioned(t)
+	big := strings.Repeat("payload that is a blob ", 8000)
+	write(t, old, "rests", claim(1), text(big), events.Parked{})
+	write(t, old, "works", claim(1), text("hello"))
+	write(t, old, "waits", claim(3), events.Parked{Timer: true})
+	n := layout.New("turnlog")
+	sent, err := api.New(old.Conn()).Publish(t.Context(), &nats.Msg{Subject: n.Cmd("rests", events.LaneAsk), Data: []byte("a command")})
+	must(t, err)
+	dir, m := create(t, old)
+	checked, err := Check(t.Context(), dir)
+	must(t, err)
+	if checked.Sessions != 3 || checked.Entries != 7 || len(checked.Missing) > 0 {
+		t.Errorf("checked %d sessions, %d entries, missing %v; want 3, 7, none", checked.Sessions, checked.Entries, checked.Missing)
+	}
+	lost := write(t, old, "works", text("after the backup"))
+	write(t, old, "later", claim(1))
+
+	cell := open(t, server(t))
+	known := []Head{{Session: "works", Seq: lost.Seq}, {Session: "later", Seq: 1}, {Session: "rests", Seq: 3}}
+	report := restoreInto(t, cell, dir, known...)
+	if want := []Loss{{"later", 0, 1}, {"works", 2, 3}}; !slices.Equal(report.Lost, want) {
+		t.Errorf("lost %v, want %v", report.Lost, want)
+	}
+	if report.Sessions != 3 || report.Woken != 2 || len(report.Unmarked) > 0 {
+		t.Errorf("report: %+v", report)
+	}
+	if got, want := tokens(t, cell), []string{"waits", "works"}; !slices.Equal(got, want) {
+		t.Errorf("woken: %v, want %v", got, want)
+	}
+	for s, want := range map[content.SessionID]struct {
+		entries int
+		epoch   uint64
+		parked  bool
+	}{"rests": {3, 2, true}, "works": {2, 2, false}, "waits": {2, 4, false}} {
+		before, after := entries(t, old, s), entries(t, cell, s)
+		if len(after) != want.entries+1 {
+			t.Fatalf("%s has %d entries, want %d", s, len(after), want.entries+1)
+		}
+		for i, rec := range before[:want.entries] {
+			if after[i].Hash != rec.Hash || after[i].Guard != rec.Guard || !after[i].Stored.Equal(rec.Stored) {
+				t.Errorf("%s, entry %d: %+v, want %+v", s, i+1, after[i].Head, rec.Head)
+			}
+		}
+		last := after[want.entries]
+		by := events.RestoredOf(last.Entry)
+		if by == nil || by.Backup != m.ID || last.Entry.Epoch != want.epoch || last.Guard <= lost.Guard+ahead/2 {
+			t.Errorf("%s ends with %+v of epoch %d at %d", s, last.Entry.Events, last.Entry.Epoch, last.Guard)
+		}
+		if kinds := last.Entry.Kinds(); (kinds[len(kinds)-1] == events.KindParked) != want.parked {
+			t.Errorf("%s ends with %v", s, kinds)
+		}
+	}
+	got, err := api.New(cell.Conn()).Last(t.Context(), n.InboxStream(), n.Cmd("rests", events.LaneAsk))
+	if err != nil || got.Seq != sent || string(got.Data) != "a command" {
+		t.Errorf("the command: %+v, %v", got, err)
+	}
+	restores, err := Restores(t.Context(), cell)
+	if err != nil || len(restores) != 1 || restores[0].Backup != m.ID {
+		t.Errorf("restores: %+v, %v", restores, err)
+	}
+	for _, s := range n.Streams() {
+		end, err := api.New(cell.Conn()).End(t.Context(), s.Config.Name)
+		if err != nil || end.Last < ahead {
+			t.Errorf("%s goes on after %d: %v", s.Name, end.Last, err)
+		}
+	}
+	must(t, admin.Of(cell).Provision(t.Context(), admin.Config{Queues: []admin.QueueConfig{{Name: "gpu", Concurrency: 7}}}))
+
+	// A driver of the lost cell is refused, wherever its last entry was.
+	if _, err := cell.Journal().Append(t.Context(), lost, events.Entry{Session: "works", Epoch: 1, Events: []events.Event{text("stale")}}); !errors.Is(err, journal.ErrConflict) {
+		t.Errorf("a driver of the lost cell: %v", err)
+	}
+}
+
+func TestARestoredCellIsBackedUpAndRestoredAgain(t *testing.T) {
+	t.Parallel()
+	old := provisioned(t)
+	write(t, old, "s1", claim(1), events.Parked{})
+	dir, first := create(t, old)
+	again := open(t, server(t))
+	restoreInto(t, again, dir)
+	write(t, again, "s1", claim(3), events.Parked{})
+	dir, second := create(t, again)
+	cell := open(t, server(t))
+	restoreInto(t, cell, dir)
+	if got := entries(t, cell, "s1"); len(got) != 6 || got[5].Entry.Epoch != 4 {
+		t.Errorf("%d entries, the last one %+v", len(got), got[len(got)-1].Entry)
+	}
+	restores, err := Restores(t.Context(), cell)
+	if err != nil || len(restores) != 2 || restores[0].Backup != first.ID || restores[1].Backup != second.ID {
+		t.Errorf("restores: %+v, %v", restores, err)
+	}
+}
+
+func TestWhatWasErasedStaysErased(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "seal.key")
+	_, err := seal.Create(file)
+	must(t, err)
+	ring, err := seal.Read(file)
+	must(t, err)
+	old := provisioned(t).Sealing(ring)
+	for _, s := range []content.SessionID{"erased", "deleted", "kept"} {
+		must(t, old.Seal(t.Context(), s, ""))
+		write(t, old, s, claim(1), text("a secret"), events.Parked{})
+	}
+	dir, _ := create(t, old)
+	keeper := admin.Of(old)
+	var known []Head
+	for s, erased := range map[content.SessionID]bool{"erased": true, "deleted": false} {
+		write(t, old, s, claim(2), text("another secret"), events.Parked{})
+		last, err := old.Journal().Last(t.Context(), s)
+		must(t, err)
+		d, err := keeper.Delete(t.Context(), last, events.SessionDeleted{By: "ada", Reason: "request 7", Erased: erased})
+		must(t, err)
+		known = append(known, Head{Session: s, Seq: 7, Deletion: &d})
+	}
+
+	cell := open(t, server(t)) // without the seal key
+	report := restoreInto(t, cell, dir, known...)
+	if len(report.Again) != 2 || len(report.Lost) > 0 || report.Sessions != 1 {
+		t.Errorf("report: %+v", report)
+	}
+	with := cell.Sealing(ring)
+	if got := entries(t, with, "kept"); len(got) != 4 || events.RestoredOf(got[3].Entry) == nil {
+		t.Errorf("the session that is kept has %d entries", len(got))
+	}
+	for s, length := range map[content.SessionID]int{"erased": 4, "deleted": 1} {
+		if left, err := seals.Of(cell).Left(t.Context(), s); err != nil || left {
+			t.Errorf("%s has a key: %v, %v", s, left, err)
+		}
+		last, err := cell.Journal().Last(t.Context(), s)
+		must(t, err)
+		d, is := events.DeletionOf(last.Entry)
+		if !is || d.By != "ada" || d.Reason != "request 7" || d.Erased != (s == "erased") || events.RestoredOf(last.Entry) == nil {
+			t.Errorf("%s ends with %+v", s, last.Entry.Events)
+		}
+		lengths, err := cell.Journal().Lengths(t.Context())
+		if err != nil || lengths[s] != uint64(length) {
+			t.Errorf("%s has %d entries, want %d: %v", s, lengths[s], length, err)
+		}
+	}
+	for rec, err := range with.Journal().Read(t.Context(), "erased", 0) {
+		if must(t, err); rec.Seq == 2 && rec.Err == nil {
+			t.Errorf("entry %d can be read: %v", rec.Seq, rec.Entry.Events)
+		}
+	}
+}
+
+func TestASessionThatIsDeletedDuringABackupIsDeletedAgain(t *testing.T) {
+	t.Parallel()
+	old := provisioned(t)
+	write(t, old, "s1", claim(1), events.Parked{})
+	dir := filepath.Join(t.TempDir(), "backup")
+	c := creation{api: api.New(old.Conn()), names: layout.New("turnlog"), dir: dir, made: Manifest{Format: Format, ID: "b1", Namespace: "turnlog", Began: time.Now()}}
+	must(t, newDirectory(dir))
+	for _, s := range order() {
+		must(t, c.copy(t.Context(), s))
+		if s.name == "JOURNAL" {
+			last, err := old.Journal().Last(t.Context(), "s1")
+			must(t, err)
+			_, err = admin.Of(old).Delete(t.Context(), last, events.SessionDeleted{Reason: "now"})
+			must(t, err)
+		}
+	}
+	must(t, c.rest(t.Context()))
+	cell := open(t, server(t))
+	if report := restoreInto(t, cell, dir); len(report.Again) != 1 {
+		t.Errorf("report: %+v", report)
+	}
+	last, err := cell.Journal().Last(t.Context(), "s1")
+	if _, deleted := events.DeletionOf(last.Entry); err != nil || !deleted {
+		t.Errorf("it ends with %v, %v", last.Entry.Events, err)
+	}
+}
+
+func TestACellThatIsNotEmptyIsRefused(t *testing.T) {
+	t.Parallel()
+	old := provisioned(t)
+	write(t, old, "s1", claim(1))
+	dir, _ := create(t, old)
+	if _, err := Restore(t.Context(), old, dir, Options{}); !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), "TURNLOG_JOURNAL") {
+		t.Errorf("restore over itself: %v", err)
+	}
+	if got := entries(t, old, "s1"); len(got) != 1 {
+		t.Errorf("it has %d entries now", len(got))
+	}
+	other, err := turnlog.Open(old.Conn(), "other")
+	must(t, err)
+	if _, err := Restore(t.Context(), other, dir, Options{}); err == nil || !strings.Contains(err.Error(), `--namespace turnlog`) {
+		t.Errorf("another namespace: %v", err)
+	}
+	if _, err := Create(t.Context(), old, dir, "test"); !errors.Is(err, ErrDirectory) {
+		t.Errorf("a directory with a backup: %v", err)
+	}
+	restoreInto(t, provisioned(t), dir) // which has a key of tickets and nothing else
+}
+
+func TestADamagedBackupIsRefused(t *testing.T) {
+	t.Parallel()
+	old := provisioned(t)
+	write(t, old, "s1", claim(1), text("one"), text("two"), events.Parked{})
+	dir, _ := create(t, old)
+	cell := open(t, server(t))
+	change := func(name string, to func([]byte) []byte) func() {
+		path := filepath.Join(dir, name)
+		before, err := os.ReadFile(path)
+		must(t, err)
+		must(t, os.WriteFile(path, to(slices.Clone(before)), fileMode))
+		return func() { must(t, os.WriteFile(path, before, fileMode)) }
+	}
+	replace := func(old, to string) func([]byte) []byte {
+		return func(b []byte) []byte {
+			if !strings.Contains(string(b), old) {
+				t.Fatalf("no %s in the manifest", old)
+			}
+			return []byte(strings.Replace(string(b), old, to, 1))
+		}
+	}
+	for what, c := range map[string]struct {
+		file string
+		to   func([]byte) []byte
+		want string
+	}{
+		"an archive that is cut off":    {"JOURNAL.arc.s2", func(b []byte) []byte { return b[:len(b)-3] }, "SHA-256"},
+		"an archive with another byte":  {"INBOX.arc.s2", func(b []byte) []byte { b[len(b)/2] ^= 1; return b }, "SHA-256"},
+		"an archive that is longer":     {"SEALS.arc.s2", func(b []byte) []byte { return append(b, 0) }, "SHA-256"},
+		"an empty archive":              {"KEYS.arc.s2", func([]byte) []byte { return nil }, "SHA-256"},
+		"no manifest":                   {manifestFile, func([]byte) []byte { return nil }, manifestFile},
+		"a manifest that is cut off":    {manifestFile, func(b []byte) []byte { return b[:len(b)/2] }, manifestFile},
+		"a manifest of a later release": {manifestFile, replace(`"format": 1`, `"format": 2`), "has format 2"},
+		"another count":                 {manifestFile, replace(`"messages": 4`, `"messages": 5`), "has 4 messages"},
+		"a stream less":                 {manifestFile, replace(`"name": "SEALS"`, `"name": "OTHER"`), "SEALS"},
+	} {
+		back := change(c.file, c.to)
+		_, err := Restore(t.Context(), cell, dir, Options{})
+		if !errors.Is(err, ErrDamaged) || !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%s: %v, want %q", what, err, c.want)
+		}
+		back()
+	}
+	must(t, os.Remove(filepath.Join(dir, "BLOBS.arc.s2")))
+	if _, err := Check(t.Context(), dir); !errors.Is(err, ErrDamaged) {
+		t.Errorf("an archive that is missing: %v", err)
+	}
+	n := layout.New("turnlog")
+	if _, err := api.New(cell.Conn()).End(t.Context(), n.JournalStream()); !errors.Is(err, api.ErrNotProvisioned) {
+		t.Errorf("the refused backup created streams: %v", err)
+	}
+}
+
+func TestAFailedRestoreCanBeRepeated(t *testing.T) {
+	t.Parallel()
+	old := provisioned(t)
+	for i := range 300 {
+		write(t, old, content.SessionID(fmt.Sprintf("s%d", i)), claim(1))
+	}
+	dir, _ := create(t, old)
+	nc := server(t)
+	cell := open(t, nc)
+	ctx, cancel := context.WithCancel(t.Context())
+	sub, err := nc.Subscribe("turnlog.live.journal.>", func(*nats.Msg) { cancel() }) // the first session is marked
+	must(t, err)
+	must(t, nc.FlushWithContext(natstest.Within(t, time.Minute)))
+	if _, err := Restore(ctx, cell, dir, Options{}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("restore: %v", err)
+	}
+	must(t, sub.Unsubscribe())
+	if report := restoreInto(t, cell, dir); report.Sessions != 300 {
+		t.Errorf("report: %+v", report)
+	}
+}

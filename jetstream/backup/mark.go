@@ -1,0 +1,203 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/events/seal"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/seals"
+)
+
+// atOnce is how many sessions are marked concurrently.
+const atOnce = 64
+
+// mark adds an entry to each session that says that it was restored, deletes those that had been deleted since, and wakes
+// those that have something to do.
+func (r *restore) mark(ctx context.Context) error {
+	lengths, err := r.cell.Journal().Lengths(ctx)
+	if err != nil {
+		return err
+	}
+	had := make(map[content.SessionID]uint64, len(lengths))
+	var mu sync.Mutex // guards had and the report
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for s := range lengths {
+		group.Go(func() error {
+			done, err := r.markOne(ctx, s)
+			if err != nil {
+				return fmt.Errorf("session %s: %w", s, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			had[s] = done.had
+			r.report.add(s, done)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err //nolint:wrapcheck // it names the session
+	}
+	r.report.lost(r.opts.Known, had)
+	return nil
+}
+
+// marked is what was done with a session.
+type marked struct {
+	had      uint64 // the last entry of the backup
+	claimed  bool
+	woken    bool
+	again    *events.Deletion
+	unmarked string
+}
+
+func (r *Report) add(s content.SessionID, m marked) {
+	if m.claimed {
+		r.Sessions++
+	}
+	if m.woken {
+		r.Woken++
+	}
+	if m.again != nil {
+		r.Again = append(r.Again, Gone{s, *m.again})
+	}
+	if m.unmarked != "" {
+		r.Unmarked = append(r.Unmarked, Unmarked{s, m.unmarked})
+	}
+}
+
+// lost adds the sessions of which more is known than the backup has, and sorts the lists.
+func (r *Report) lost(known []Head, had map[content.SessionID]uint64) {
+	most, deleted := map[content.SessionID]uint64{}, map[content.SessionID]bool{}
+	for _, h := range known {
+		most[h.Session] = max(most[h.Session], h.Seq)
+		deleted[h.Session] = deleted[h.Session] || h.Deletion != nil
+	}
+	for _, s := range slices.Sorted(maps.Keys(most)) {
+		if most[s] > had[s] && !deleted[s] {
+			r.Lost = append(r.Lost, Loss{Session: s, Entries: had[s], Known: most[s]})
+		}
+	}
+	slices.SortFunc(r.Again, func(a, b Gone) int { return strings.Compare(string(a.Session), string(b.Session)) })
+	slices.SortFunc(r.Unmarked, func(a, b Unmarked) int { return strings.Compare(string(a.Session), string(b.Session)) })
+}
+
+// markOne marks, deletes or wakes one session.
+func (r *restore) markOne(ctx context.Context, s content.SessionID) (done marked, err error) {
+	last, err := r.cell.Journal().Last(ctx, s)
+	switch {
+	case errors.Is(err, journal.ErrDamaged), err == nil && last.Seq == 0:
+		done.unmarked = "its last entry cannot be read"
+		if err = errors.Join(err, last.Err); err != nil {
+			done.unmarked = err.Error()
+		}
+		return done, nil
+	case err != nil:
+		return done, err
+	}
+	done.had = last.Seq
+	gone, again := r.gone[s]
+	if d, deleted := events.DeletionOf(last.Entry); deleted {
+		left, err := seals.Of(r.cell).Left(ctx, s)
+		if err != nil || !left || !d.Erased {
+			return done, err
+		}
+		done.again = &d // its key was still there when the backup was made
+		return done, r.admin.Erase(ctx, s)
+	}
+	if again {
+		done.again = &gone
+		return done, r.delete(ctx, last, gone)
+	}
+	parked := r.rests(last)
+	claim := events.DriverClaimed{Epoch: last.Entry.Epoch + 1, Node: "restore", Tickets: true, Key: r.cell.Key().ID(), Restored: new(r.restored())}
+	evs := []events.Event{claim}
+	if parked {
+		evs = append(evs, events.Parked{})
+	}
+	e := events.Entry{Epoch: claim.Epoch, Events: evs}
+	if last.Entry.Sealing != nil { // what it says is in the clear, so the key is not needed
+		e.Sealing = &events.Sealing{ID: last.Entry.Sealing.ID, Nonce: seal.NewNonce()}
+	}
+	if err := r.append(ctx, last, e); err != nil {
+		return done, err
+	}
+	done.claimed, done.woken = true, !parked
+	if done.woken {
+		err = r.wake(ctx, s)
+	}
+	return done, err
+}
+
+// rests reports whether nothing is to be done for a session until a command arrives. The restored cell has no timers and no
+// calls on queues, and of a session that was at work during the backup it may lack a command.
+func (r *restore) rests(last journal.Record) bool {
+	i := slices.IndexFunc(last.Entry.Events, func(ev events.Event) bool { return events.KindOf(ev) == events.KindParked })
+	if i < 0 || last.Guard > r.Active {
+		return false
+	}
+	return last.Entry.Events[i] == events.Event(events.Parked{})
+}
+
+// delete deletes or erases a session once more.
+func (r *restore) delete(ctx context.Context, last journal.Record, d events.Deletion) error {
+	err := r.append(ctx, last, events.Entry{Epoch: last.Entry.Epoch, Events: []events.Event{events.SessionDeleted{
+		By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased, Restored: new(r.restored()),
+	}}})
+	switch s := last.Entry.Session; {
+	case err != nil:
+		return err
+	case d.Erased:
+		return r.admin.Erase(ctx, s)
+	default:
+		_, err := r.admin.Clear(ctx, s)
+		return err
+	}
+}
+
+// append adds an entry to a journal. It is the only writer: without run tokens, no driver has the session.
+func (r *restore) append(ctx context.Context, last journal.Record, e events.Entry) error {
+	e.Session, e.Cause = last.Entry.Session, "restore/"+r.id
+	e.At = max(content.TimeOf(r.at), last.Entry.At)
+	e, payload, next, err := journal.Link(last.Head, e)
+	if err != nil {
+		return err
+	}
+	msg := nats.NewMsg(r.names.Journal(e.Session))
+	msg.Data = payload
+	msg.Header.Set(layout.HeaderGuard, strconv.FormatUint(last.Guard, 10))
+	msg.Header.Set(layout.HeaderSeq, strconv.FormatUint(e.Seq, 10))
+	msg.Header.Set(layout.HeaderHash, next.Hash.String())
+	if _, deletes := events.DeletionOf(e); deletes {
+		msg.Header.Set(layout.HeaderKinds, string(events.KindSessionDeleted))
+	}
+	r.keys.Entry(msg.Header, e.Session, next)
+	_, err = r.api.Publish(ctx, msg)
+	if api.IsConflict(err) {
+		err = fmt.Errorf("another process writes to it: stop all nodes, then repeat the restore: %w", err)
+	}
+	return err
+}
+
+// wake has a node take the session.
+func (r *restore) wake(ctx context.Context, s content.SessionID) error {
+	_, err := r.api.Publish(ctx, &nats.Msg{Subject: r.names.Run(s)})
+	if api.IsAlreadyThere(err) {
+		return nil
+	}
+	return err
+}

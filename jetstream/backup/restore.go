@@ -1,0 +1,321 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/oklog/ulid/v2"
+
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	turnlog "github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/signing"
+)
+
+// ErrNotEmpty is returned by Restore for a cell that has anything, or whose nodes or workers run. Nothing was changed.
+// Restore into another account, or stop them and delete the streams.
+var ErrNotEmpty = errors.New("the deployment is not empty")
+
+const (
+	// ahead is how far the sequences of a restored stream are beyond those of the backup. A driver that still runs
+	// guards its next entry with the sequence of its last one, so no new message may ever get a sequence of one that was lost.
+	ahead = 1 << 24
+
+	cleaning = 30 * time.Second // how long the streams of a failed restore may take to delete
+)
+
+// Options are what a restore goes by, besides the backup.
+type Options struct {
+	Replicas int    // copies of each stream; 0: as many as the backup says
+	Known    []Head // heads of journals that were kept elsewhere
+}
+
+// Head is what was known of a journal before the cell was lost.
+type Head struct {
+	Session  content.SessionID
+	Seq      uint64
+	Deletion *events.Deletion // the entry is a tombstone; nil: it is not, or that is unknown
+}
+
+// Report says what a restore did, and what it could not bring back.
+type Report struct {
+	Backup   string    `json:"backup"`
+	Taken    time.Time `json:"taken"` // when the backup began
+	At       time.Time `json:"at"`
+	Sessions int       `json:"sessions"` // with an entry that says that they were restored
+	Woken    int       `json:"woken"`    // of these: that were at work, or wait for a timer or a call
+
+	Again     []Gone        `json:"deleted_again"` // deleted or erased after the backup
+	Lost      []Loss        `json:"lost"`
+	Unmarked  []Unmarked    `json:"unmarked"`
+	LostBlobs []MissingBlob `json:"missing_blobs"`
+}
+
+// Loss is a session of which heads are known that the backup does not have.
+type Loss struct {
+	Session content.SessionID `json:"session"`
+	Entries uint64            `json:"entries"` // that the backup has; 0: the session is not in it
+	Known   uint64            `json:"known"`   // that there were, at least
+}
+
+// Unmarked is a session whose journal does not say that it was restored, because its end cannot be read.
+type Unmarked struct {
+	Session content.SessionID `json:"session"`
+	Why     string            `json:"why"`
+}
+
+// restoredKey is where the metadata of JOURNAL has the restores of the cell. Only who may change streams can write it.
+const restoredKey = "turnlog_restored"
+
+// Restores returns the restores of a cell, as its stream of journals says, the first one first.
+func Restores(ctx context.Context, cell *turnlog.Cell) ([]verdict.Restore, error) {
+	config, err := api.New(cell.Conn()).DescribeStream(ctx, layout.New(cell.Namespace()).JournalStream())
+	if err != nil {
+		return nil, fmt.Errorf("restores of %s: %w", cell.Namespace(), err)
+	}
+	return restoresIn(config)
+}
+
+func restoresIn(config json.RawMessage) (all []verdict.Restore, err error) {
+	var has struct {
+		Metadata map[string]string `json:"metadata"`
+	}
+	err = json.Unmarshal(config, &has)
+	if text := has.Metadata[restoredKey]; err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("metadata of JOURNAL, %s: %w", restoredKey, err)
+	}
+	return all, nil
+}
+
+// restore is a cell that is made of a backup.
+type restore struct {
+	*Checked
+
+	dir   string
+	cell  *turnlog.Cell
+	admin *admin.Cell
+	api   *api.Conn
+	names layout.Names
+	keys  signing.Keys
+	opts  Options
+
+	id      string // of this restore
+	at      time.Time
+	gone    map[content.SessionID]events.Deletion
+	created []string // streams
+	report  *Report
+}
+
+// Restore makes a cell of a backup that Check accepts. The cell must be empty, and no node or worker may run before it is done.
+// Entries that it writes are signed with the cell's key, if it has one. A restore that fails deletes what it created.
+func Restore(ctx context.Context, cell *turnlog.Cell, dir string, opts Options) (*Report, error) {
+	has, err := Check(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &restore{
+		Checked: has, dir: dir, cell: cell, admin: admin.Of(cell), api: api.New(cell.Conn()), names: layout.New(cell.Namespace()), opts: opts,
+		keys: signing.Keys{Cell: cell.Namespace(), Own: cell.Key()}, id: ulid.Make().String(), at: time.Now().UTC(),
+		gone: map[content.SessionID]events.Deletion{},
+	}
+	r.report = &Report{
+		Backup: has.ID, Taken: has.Began, At: r.at,
+		Again: []Gone{}, Lost: []Loss{}, Unmarked: []Unmarked{}, LostBlobs: has.Missing,
+	}
+	for _, g := range has.Gone {
+		r.gone[g.Session] = g.Deletion
+	}
+	for _, h := range opts.Known {
+		if h.Deletion != nil {
+			r.gone[h.Session] = *h.Deletion
+		}
+	}
+	if err := r.run(ctx); err != nil {
+		return nil, fmt.Errorf("restore %s: %w", cell.Namespace(), err)
+	}
+	return r.report, nil
+}
+
+func (r *restore) run(ctx context.Context) error {
+	if r.Namespace != r.names.NS {
+		return fmt.Errorf("the backup is of the namespace %q, and its streams and subjects have that name: restore it as --namespace %s", r.Namespace, r.Namespace)
+	}
+	there, err := r.empty(ctx)
+	if err != nil {
+		return err
+	}
+	for _, stream := range there { // provisioned, and never used
+		if err := r.api.DeleteStream(ctx, stream); err != nil {
+			return fmt.Errorf("delete %s: %w", stream, err)
+		}
+	}
+	err = r.streams(ctx)
+	if err == nil {
+		err = r.mark(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, r.undo(ctx))
+	}
+	return nil
+}
+
+// empty returns the streams of the cell that exist. It returns ErrNotEmpty if they are in use.
+func (r *restore) empty(ctx context.Context) (there []string, err error) {
+	var used []string
+	for _, s := range r.names.Streams() {
+		end, err := r.api.End(ctx, s.Config.Name)
+		switch {
+		case errors.Is(err, api.ErrNotProvisioned):
+			continue
+		case err != nil:
+			return nil, err
+		case end.Last > 0 && s.Name != "KEYS": // provisioning makes the key of tickets
+			used = append(used, s.Config.Name)
+		}
+		there = append(there, s.Config.Name)
+	}
+	if len(used) > 0 {
+		return nil, fmt.Errorf("%w: %s have messages: a restore replaces nothing. Stop its nodes and workers, and restore into another "+
+			"account or server, or delete these streams", ErrNotEmpty, strings.Join(used, ", "))
+	}
+	return there, nil
+}
+
+// undo deletes the streams that were created, so that the restore can be repeated.
+func (r *restore) undo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
+	defer cancel()
+	var errs []error
+	for _, stream := range r.created {
+		if err := r.api.DeleteStream(ctx, stream); err != nil && !api.IsNoStream(err) {
+			errs = append(errs, fmt.Errorf("delete %s before you repeat the restore: %w", stream, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// streams creates the streams, and JOURNAL last: without it, no node drives a session.
+func (r *restore) streams(ctx context.Context) error {
+	at := slices.IndexFunc(r.Streams, func(s Stream) bool { return s.Name == "JOURNAL" })
+	inOrder := append(slices.Delete(slices.Clone(r.Streams), at, at+1), r.Streams[at])
+	for _, s := range inOrder {
+		if err := r.stream(ctx, s); err != nil {
+			return err
+		}
+	}
+	cfg := admin.Config{Replicas: r.opts.Replicas}
+	js, err := jetstream.New(r.cell.Conn())
+	if err != nil {
+		return err //nolint:wrapcheck // only options can be wrong
+	}
+	for _, raw := range r.Queues {
+		var q jetstream.ConsumerConfig
+		if err := json.Unmarshal(raw, &q); err != nil {
+			return fmt.Errorf("queue: %w", err)
+		}
+		within, cancel := context.WithTimeout(ctx, api.CreateTimeout)
+		_, err := js.CreateConsumer(within, r.names.TasksStream(), q)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("queue %s: %w", q.Durable, err)
+		}
+	}
+	var has jetstream.StreamConfig
+	config, err := r.api.DescribeStream(ctx, r.names.JournalStream())
+	if err == nil {
+		err = json.Unmarshal(config, &has)
+	}
+	if err != nil {
+		return fmt.Errorf("configuration of JOURNAL: %w", err)
+	}
+	cfg.Replicas, cfg.Memory = has.Replicas, has.Storage == jetstream.MemoryStorage
+	return r.admin.Provision(ctx, cfg) // what the backup's release did not have
+}
+
+// stream creates one stream. Its sequences go on far beyond those of the backup.
+func (r *restore) stream(ctx context.Context, s Stream) error {
+	config, err := r.configured(s)
+	if err != nil {
+		return err
+	}
+	path, last := "", s.Last+ahead
+	if s.File != "" {
+		path = filepath.Join(r.dir, s.File)
+	}
+	at := state{Messages: s.Messages, First: s.First, Last: last}
+	if s.Messages == 0 {
+		at.First = last + 1
+	}
+	text, err := at.encode()
+	if err != nil {
+		return err
+	}
+	from, to := io.Pipe()
+	go func() {
+		to.CloseWithError(rewrite(to, path, s.SHA256, last, func(subject string) bool { return s.Name == "SEALS" && r.erased(subject) }))
+	}()
+	name := r.names.Streams()[slices.IndexFunc(r.names.Streams(), func(l layout.Stream) bool { return l.Name == s.Name })].Config.Name
+	r.created = append(r.created, name)
+	err = r.api.CopyIn(ctx, name, api.Copied{Config: config, State: text}, from)
+	_ = from.CloseWithError(io.ErrClosedPipe) // ends the goroutine
+	return err
+}
+
+// erased reports whether a key is of a session that was erased after the backup.
+func (r *restore) erased(subject string) bool { return r.gone[r.names.SessionOf(subject)].Erased }
+
+// configured returns the settings of a stream. Those of JOURNAL say that the cell was restored.
+func (r *restore) configured(s Stream) (json.RawMessage, error) {
+	config := map[string]json.RawMessage{}
+	err := json.Unmarshal(s.Config, &config)
+	if err == nil && r.opts.Replicas > 0 {
+		config["num_replicas"], err = json.Marshal(r.opts.Replicas)
+	}
+	if err == nil && s.Name == "JOURNAL" {
+		config["metadata"], err = r.metadata(s.Config, config["metadata"])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("settings of %s: %w", s.Name, err)
+	}
+	return json.Marshal(config) //nolint:wrapcheck // the caller names the stream
+}
+
+func (r *restore) metadata(config, has json.RawMessage) (json.RawMessage, error) {
+	all, err := restoresIn(config)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(append(all, verdict.Restore{At: content.TimeOf(r.at), Restored: r.restored()}))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller names the stream
+	}
+	metadata := map[string]string{}
+	if len(bytes.TrimSpace(has)) > 0 {
+		if err := json.Unmarshal(has, &metadata); err != nil {
+			return nil, err //nolint:wrapcheck // likewise
+		}
+	}
+	maps.Copy(metadata, map[string]string{restoredKey: string(text)})
+	return json.Marshal(metadata) //nolint:wrapcheck // likewise
+}
+
+func (r *restore) restored() events.Restored {
+	return events.Restored{Backup: r.ID, Taken: content.TimeOf(r.Began)}
+}

@@ -47,6 +47,8 @@ type deployment struct {
 	env  []string // of its processes, added to that of the test
 	nc   *nats.Conn
 	cell *jetstream.Cell
+
+	server *process
 }
 
 func deploy(t testing.TB) *deployment { return deployIn(t, t.TempDir()) }
@@ -55,9 +57,9 @@ func deploy(t testing.TB) *deployment { return deployIn(t, t.TempDir()) }
 func deployIn(t testing.TB, store string) *deployment {
 	t.Helper()
 	d := &deployment{t: t}
-	server := d.start("turnlog", "server", "--open", "--listen", "127.0.0.1:0", "--store", store)
+	d.server = d.start("turnlog", "server", "--open", "--listen", "127.0.0.1:0", "--store", store)
 	d.eventually("the server listens", func(context.Context) bool {
-		addr := regexp.MustCompile(`nats://(127\.0\.0\.1:[0-9]+)\n`).FindStringSubmatch(server.output())
+		addr := regexp.MustCompile(`nats://(127\.0\.0\.1:[0-9]+)\n`).FindStringSubmatch(d.server.output())
 		if addr != nil {
 			d.addr = addr[1]
 		}

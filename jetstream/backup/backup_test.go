@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/events/seal"
+	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	turnlog "github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -385,5 +386,45 @@ func TestAFailedRestoreCanBeRepeated(t *testing.T) {
 	must(t, sub.Unsubscribe())
 	if report := restoreInto(t, cell, dir); report.Sessions != 300 {
 		t.Errorf("report: %+v", report)
+	}
+}
+
+func TestABackupIsMadeOfAClusterAndRestoredOnOne(t *testing.T) {
+	t.Parallel()
+	on := func() *turnlog.Cell {
+		c, err := cluster.Start(t.Context(), t.TempDir())
+		must(t, err)
+		t.Cleanup(c.Close)
+		nc, err := nats.Connect(c.ClientURL())
+		must(t, err)
+		t.Cleanup(nc.Close)
+		return open(t, nc)
+	}
+	single := provisioned(t)
+	head := write(t, single, "s1", claim(1), text("one"), events.Parked{})
+	dir, _ := create(t, single)
+	three := on()
+	report, err := Restore(t.Context(), three, dir, Options{Replicas: 3})
+	must(t, err)
+	if report.Sessions != 1 {
+		t.Errorf("report: %+v", report)
+	}
+	write(t, three, "s1", claim(3), text("two"), events.Parked{})
+	dir, m := create(t, three)
+	if n := m.Streams[slices.IndexFunc(m.Streams, func(s Stream) bool { return s.Name == "JOURNAL" })].Messages; n != 7 {
+		t.Errorf("the backup of the cluster has %d entries", n)
+	}
+	again := on()
+	restoreInto(t, again, dir)
+	got := entries(t, again, "s1")
+	if len(got) != 8 || got[2].Hash != head.Hash || got[2].Guard != head.Guard || events.RestoredOf(got[7].Entry) == nil {
+		t.Errorf("%d entries, the last one %+v", len(got), got[len(got)-1].Entry)
+	}
+	seen, err := admin.Of(again).Inspect(t.Context())
+	must(t, err)
+	for _, s := range seen.Streams {
+		if s.Replicas != 3 {
+			t.Errorf("%s has %d replicas", s.Stream, s.Replicas)
+		}
 	}
 }

@@ -132,6 +132,8 @@ func TestARestoredCellHasTheSameJournalsAndSaysSo(t *testing.T) {
 	}
 	lost := write(t, old, "works", text("after the backup"))
 	write(t, old, "later", claim(1))
+	cursor, err := old.Journal().End(t.Context(), turnlog.AllSessions) // of an observer, at an entry that will be lost
+	must(t, err)
 
 	cell := open(t, server(t))
 	known := []Head{{Session: "works", Seq: lost.Seq}, {Session: "later", Seq: 1}, {Session: "rests", Seq: 3}}
@@ -183,6 +185,18 @@ func TestARestoredCellHasTheSameJournalsAndSaysSo(t *testing.T) {
 		}
 	}
 	must(t, admin.Of(cell).Provision(t.Context(), admin.Config{Queues: []admin.QueueConfig{{Name: "gpu", Concurrency: 7}}}))
+
+	// An observer goes on with the entries of the restore.
+	seen := 0
+	for rec, err := range cell.Journal().Observe(t.Context(), turnlog.AllSessions, cursor) {
+		must(t, err)
+		if events.RestoredOf(rec.Entry) == nil {
+			t.Errorf("the observer sees %+v", rec.Entry)
+		}
+		if seen++; seen == 3 {
+			break
+		}
+	}
 
 	// A driver of the lost cell is refused, wherever its last entry was.
 	if _, err := cell.Journal().Append(t.Context(), lost, events.Entry{Session: "works", Epoch: 1, Events: []events.Event{text("stale")}}); !errors.Is(err, journal.ErrConflict) {

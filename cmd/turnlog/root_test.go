@@ -31,3 +31,8 @@ func TestTheListOfSettingsIsUpToDate(t *testing.T) {
 		golden.Check(t, *update, file, want)
 	}
 }
+
+func TestEveryCommandHasAManualPage(t *testing.T) {
+	t.Parallel()
+	clitest.Manual(t, newRootCommand(prepare(t, nil, nil).app), cli.Execute)
+}

@@ -83,6 +83,7 @@ func Main(root *cobra.Command) int {
 // standard error says why. An error that is a list gets a line for each element.
 func Execute(ctx context.Context, root *cobra.Command) int {
 	began := false
+	root.AddCommand(manual())
 	prepare(root, &began)
 	cmd, err := root.ExecuteContextC(ctx)
 	code, text := conclude(err, began)

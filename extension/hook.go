@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -198,23 +197,10 @@ func (h hookCommand) run(ctx context.Context, e HookEvent) (state *os.ProcessSta
 		return nil, "", "", err
 	}
 	stdout, stderr := tool.NewClip(maxAnswer), tool.NewClip(maxAnswer)
-	state, err = runCommand(ctx, procgroup.Command{
+	state, err = procgroup.Run(ctx, procgroup.Command{
 		Args: h.Argv, Dir: h.Dir, Env: h.Env, Input: bytes.NewReader(in), Answer: stdout, Output: stderr, Grace: hookGrace,
 	})
 	answer, _ = stdout.Text()
 	complaint, _ = stderr.Text()
 	return state, strings.TrimSpace(answer), strings.TrimSpace(complaint), err
-}
-
-// runCommand runs a command. A program without a path is searched in this process's PATH.
-func runCommand(ctx context.Context, c procgroup.Command) (*os.ProcessState, error) {
-	c.Path = c.Args[0]
-	if !strings.ContainsRune(c.Path, os.PathSeparator) { // else the path is relative to Dir
-		path, err := exec.LookPath(c.Path)
-		if err != nil {
-			return nil, err //nolint:wrapcheck // it names the command
-		}
-		c.Path = path
-	}
-	return procgroup.Run(ctx, c)
 }

@@ -61,7 +61,7 @@ func (c CommandVerifier) Verify(ctx context.Context, workdir string) (pass bool,
 	if c.Wrap != nil {
 		argv = c.Wrap(argv, dir)
 	}
-	state, err := runCommand(ctx, procgroup.Command{Args: argv, Dir: dir, Env: append(hostenv.Base(), c.Env...), Output: clip, Grace: verifierGrace})
+	state, err := procgroup.Run(ctx, procgroup.Command{Args: argv, Dir: dir, Env: append(hostenv.Base(), c.Env...), Output: clip, Grace: verifierGrace})
 	if err != nil {
 		return false, "", fmt.Errorf("verifier %s: %w", c.Argv[0], err)
 	}

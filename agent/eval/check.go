@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
@@ -171,25 +171,22 @@ const (
 
 // command runs a command about an answer. It returns what is wrong, or "".
 func command(ctx context.Context, text, folder string, id content.SessionID, answer string, within time.Duration) (string, error) {
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		return "", fmt.Errorf("run a command: %w", err)
-	}
 	limited, stop := context.WithTimeout(ctx, within)
 	defer stop()
-	var out bytes.Buffer
+	out := tool.NewClip(2 * utf8.UTFMax * shown)
 	state, err := procgroup.Run(limited, procgroup.Command{
-		Path: sh, Args: []string{"sh", "-c", text}, Dir: folder, Env: append(os.Environ(), "TURNLOG_SESSION="+string(id)),
-		Input: strings.NewReader(answer), Output: &out,
+		Args: []string{"sh", "-c", text}, Dir: folder, Env: append(os.Environ(), "TURNLOG_SESSION="+string(id)),
+		Input: strings.NewReader(answer), Output: out, Grace: time.Second,
 	})
-	said := quoted(strings.TrimSpace(out.String()))
+	said, _ := out.Text()
+	said = quoted(strings.TrimSpace(said))
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case limited.Err() != nil:
-		return fmt.Sprintf("it does not end within %v", within), nil
 	case err != nil:
 		return "", fmt.Errorf("run the command %q: %w", text, err)
+	case !state.Success() && limited.Err() != nil:
+		return fmt.Sprintf("it does not end within %v: %s", within, said), nil
 	case state.ExitCode() >= cannotTell && state.ExitCode() <= notFound:
 		return "", fmt.Errorf("the command %q cannot tell (exit code %d): %s", text, state.ExitCode(), said)
 	case state.ExitCode() != 0:

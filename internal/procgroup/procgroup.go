@@ -25,6 +25,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -34,7 +35,7 @@ const linger = time.Second
 // Command describes what to run. An [os.File] as Input, Answer or Output is passed to
 // the command itself, and Run closes it.
 type Command struct {
-	Path   string
+	Path   string        // "": the first of Args, which is searched in this process's PATH if it names no folder
 	Args   []string      // the first is the command's name
 	Dir    string        // "": this process's own
 	Env    []string      // nil: this process's own
@@ -48,6 +49,16 @@ type Command struct {
 // group when ctx ends. The state says how the command itself ended; the error says
 // why it did not start.
 func Run(ctx context.Context, c Command) (*os.ProcessState, error) {
+	if c.Path == "" {
+		c.Path = c.Args[0]
+		if !strings.ContainsRune(c.Path, os.PathSeparator) { // else the path is relative to Dir
+			path, err := exec.LookPath(c.Path)
+			if err != nil {
+				return nil, err //nolint:wrapcheck // it names the command
+			}
+			c.Path = path
+		}
+	}
 	cmd := &exec.Cmd{
 		Path: c.Path, Args: c.Args, Dir: c.Dir, Env: c.Env, SysProcAttr: ownGroup(), WaitDelay: linger,
 		Stdin: c.Input, Stdout: c.Answer, Stderr: c.Output,

@@ -6,19 +6,19 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
-	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/procgroup"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
@@ -34,24 +34,30 @@ command fails. It needs as many forks as it takes to halve the number of entries
 that the session stays wrong once it is.
 
 The command is run by sh. TURNLOG_FORK is the ID of the fork, TURNLOG_ENTRY the number of the entry. It exits with
-0 if all is well after that entry, and with 1 to 124 if something is wrong. Any other code says that it cannot tell, for
-example that there is no such command, and ends the search. It may talk to the fork, which is a session like any other.
-After an entry in the middle of a turn, the fork first goes on with that turn, as its model answers now.
+0 if all is well after that entry, and with 1 to 124 if something is wrong. Any other code, a signal that ends it, and the
+end of --timeout say that it cannot tell, and end the search. It may talk to the fork, which is a session like any other.
+What it leaves running is ended. After an entry in the middle of a turn, the fork first goes on with that turn, as its
+model answers now, and the command runs when the turn has ended. An approval for which it waits ends the search.
 
 Only entries are tried after which no call waits or runs, since a fork would ask about such calls and run them. A fork
-is named SESSION-at-ENTRY and stays: a search that was interrupted uses it again.`,
+is named SESSION-at-ENTRY and stays: another search uses it again, unless something was sent to it. Then the next one
+is SESSION-at-ENTRY-2.`,
 		Example: `  turnlog bisect plan-7 --check 'turnlog send --wait $TURNLOG_FORK "Which database do we use?" | grep -q Postgres'
   turnlog bisect plan-7 --check './check.sh' -o json`,
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&b.check, "check", "", "`command` that fails for a fork in which something is wrong")
 	_ = cmd.MarkFlagRequired("check") // the flag exists
+	cmd.Flags().DurationVar(&b.timeout, "timeout", 10*time.Minute, "`time` for the turn of a fork to end, and then for its check")
 	output := a.Output(cmd)
 	r := a.RemoteClient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := cli.ParseSession(args[0])
 		if err != nil {
 			return err
+		}
+		if b.timeout <= 0 {
+			return cli.Usage("--timeout %v: use a positive time", b.timeout)
 		}
 		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
 			b.client = c
@@ -70,6 +76,8 @@ type bisection struct {
 	app    *app.App
 	client *client.Client
 	check  string
+
+	timeout time.Duration // of a fork's turn, and of its check
 }
 
 // culprit is what a search found.
@@ -164,35 +172,109 @@ func waits(s *loop.State) bool {
 	return len(s.PendingApprovals()) > 0 || s.Turn != nil && slices.ContainsFunc(s.Turn.Calls, open)
 }
 
-// well forks the session after an entry and runs the check.
+// well runs the check for a fork of the session after an entry, whose turn has ended.
 func (b *bisection) well(ctx context.Context, id content.SessionID, seq uint64) (bool, error) {
-	fork := content.SessionID(string(id) + "-at-" + strconv.FormatUint(seq, 10))
-	start, done := context.WithTimeout(ctx, b.app.Patience.Answer)
-	s, err := b.client.Start(start, client.Options{ID: fork, From: events.EntryRef{Session: id, Seq: seq}})
-	done()
-	e, refused := errors.AsType[*session.InvalidStateError](err)
-	switch {
-	case err == nil:
-		_ = s.Close(ctx)
-	case !refused || e.Reason != commands.ReasonSessionExists:
+	s, err := b.fork(ctx, events.EntryRef{Session: id, Seq: seq})
+	if err != nil {
 		return false, err
 	}
-	run := exec.CommandContext(ctx, "sh", "-c", b.check) //nolint:gosec // the user's own command
-	run.Env = append(os.Environ(), "TURNLOG_FORK="+string(fork), "TURNLOG_ENTRY="+strconv.FormatUint(seq, 10))
-	run.Stdout, run.Stderr = b.app.Err, b.app.Err
-	err = run.Run()
-	failed, exited := errors.AsType[*exec.ExitError](err)
+	err = b.settle(ctx, s)
+	_ = s.Close(context.WithoutCancel(ctx))
+	if err != nil {
+		return false, err
+	}
+	limited, done := context.WithTimeout(ctx, b.timeout)
+	defer done()
+	state, err := procgroup.Run(limited, procgroup.Command{
+		Args: []string{"sh", "-c", b.check}, Env: append(os.Environ(), "TURNLOG_FORK="+string(s.ID()), "TURNLOG_ENTRY="+strconv.FormatUint(seq, 10)),
+		Output: struct{ io.Writer }{b.app.Err}, Grace: time.Second, // Run would close a file
+	})
 	switch {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
-	case err == nil:
+	case err != nil:
+		return false, fmt.Errorf("run the check: %w", err)
+	case !state.Success() && limited.Err() != nil:
+		return false, fmt.Errorf("the check of %s does not end within %v: --timeout gives it more time", s.ID(), b.timeout)
+	case state.ExitCode() < 0 || state.ExitCode() >= cannotTell: // -1: a signal ended it
+		return false, fmt.Errorf("the check of %s cannot tell: %v", s.ID(), state)
+	case state.Success():
 		b.app.Hint("entry %d: well", seq)
 		return true, nil
-	case !exited || failed.ExitCode() < 0 || failed.ExitCode() >= cannotTell: // -1: a signal ended it
-		return false, fmt.Errorf("the check of %s cannot tell: %w", fork, err)
 	}
-	b.app.Hint("entry %d: wrong (%v)", seq, err)
+	b.app.Hint("entry %d: wrong (%v)", seq, state)
 	return false, nil
+}
+
+// fork returns a fork after an entry that nothing was sent to: that of an earlier search, or a new one.
+func (b *bisection) fork(ctx context.Context, at events.EntryRef) (*session.Session, error) {
+	ctx, done := context.WithTimeout(ctx, b.app.Patience.Answer)
+	defer done()
+	for n := 1; ; n++ {
+		id := content.SessionID(fmt.Sprintf("%s-at-%d", at.Session, at.Seq))
+		if n > 1 {
+			id += content.SessionID(fmt.Sprintf("-%d", n))
+		}
+		switch fresh, taken, err := b.known(ctx, id, at); {
+		case err != nil:
+			return nil, err
+		case fresh:
+			return b.client.Attach(ctx, id)
+		case !taken:
+			return b.client.Start(ctx, client.Options{ID: id, From: at})
+		}
+	}
+}
+
+// sent are the events of what is sent to a session that is open.
+var sent = []events.Kind{ //nolint:gochecknoglobals // a constant
+	events.KindInputQueued, events.KindTaskStarted, events.KindCancelRequested, events.KindModelSwitched, events.KindToolsAllowed,
+	events.KindSessionClosed, events.KindSessionDeleted,
+}
+
+// known reports whether there is a session, or was, and whether it is a fork after an entry to which nothing was sent.
+func (b *bisection) known(ctx context.Context, id content.SessionID, at events.EntryRef) (fresh, taken bool, err error) {
+	for rec, err := range b.client.Records(ctx, id, 0) {
+		if err == nil {
+			err = rec.Err
+		}
+		if err != nil {
+			return false, true, fmt.Errorf("read %s: %w", id, err)
+		}
+		opens := slices.ContainsFunc(rec.Entry.Events, func(ev events.Event) bool {
+			opened, ok := ev.(events.RunStarted)
+			from, err := events.ParseEntryRef(opened.From)
+			fresh = fresh || ok && err == nil && from.Place() == at.Place()
+			return ok
+		})
+		changed := slices.ContainsFunc(rec.Entry.Kinds(), func(k events.Kind) bool { return slices.Contains(sent, k) })
+		fresh, taken = fresh && (opens || !changed), taken || opens || changed
+	}
+	return fresh, taken, nil
+}
+
+// settle waits for the end of the turn with which a fork goes on. A turn that it leaves goes on.
+func (b *bisection) settle(ctx context.Context, s *session.Session) error {
+	turn := s.Latest()
+	if turn == nil || turn.Result() != nil {
+		return nil
+	}
+	limited, done := context.WithTimeout(ctx, b.timeout)
+	defer done()
+	defer context.AfterFunc(limited, turn.Close)()
+	_, err := turn.Wait(context.WithoutCancel(ctx))
+	asks, waits := errors.AsType[*session.ApprovalPendingError](err)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case turn.Result() != nil: // the check sees how it ended
+		return nil
+	case waits:
+		return fmt.Errorf("the turn of %s waits: %w: decide with \"turnlog approvals ls %s\", and run the command again, which waits for its end", s.ID(), asks, s.ID())
+	case limited.Err() != nil:
+		return fmt.Errorf("the turn of %s has not ended within %v: run the command again, which waits for it", s.ID(), b.timeout)
+	}
+	return fmt.Errorf("the turn of %s: %w", s.ID(), err)
 }
 
 // cannotTell is the first exit code of a check that cannot tell whether something is wrong. The shell's own follow: 126 and 127

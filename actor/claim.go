@@ -8,6 +8,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/turnlog/turnlog/actor/internal/proof"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
@@ -28,7 +29,8 @@ const (
 // there is more to read, success that everything was read. It reports whether the session
 // exists.
 func (d *driver) claim(ctx context.Context) (exists bool, err error) {
-	if err := d.adopt(d.node.reader(d.log).Read(ctx, d.token.Session())); err != nil {
+	r := d.node.reader(d.log)
+	if err := d.adopt(r.Read(ctx, d.token.Session())); err != nil {
 		return false, err
 	}
 	_, d.armed = firstTimer(loop.Pending(d.State))
@@ -53,7 +55,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		}
 		claim := commands.Claim{
 			Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.agent.Load().changed(d.State), Tickets: true,
-			Key: d.node.cfg.Key.ID(), Keys: d.node.proofs.Version(),
+			Key: d.node.cfg.Key.ID(), Keys: d.node.proofs.Version(), Checked: proof.Checked(r.Journal),
 			RetriedBy: d.trial.retry.By, User: d.trial.retry.User,
 		}
 		lost := d.callsHere() // they ended with the last driver
@@ -76,7 +78,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		if !pause.For(ctx, time.Duration(n)*claimAgain) {
 			return false, context.Cause(ctx)
 		}
-		if err := d.catchUp(ctx); err != nil {
+		if err := d.catchUp(ctx, r); err != nil {
 			return false, err
 		}
 	}
@@ -85,8 +87,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 
 // catchUp reads the entries of others. If the head is not in the journal, it came from a wrong
 // snapshot, and the whole journal is read.
-func (d *driver) catchUp(ctx context.Context) error {
-	r := d.node.reader(d.log)
+func (d *driver) catchUp(ctx context.Context, r engine.Reader) error {
 	last, err := d.node.cell.Journal().Last(ctx, d.State.Session)
 	switch {
 	case errors.Is(err, journal.ErrNotFound), err == nil && last.Guard < d.Head.Guard:

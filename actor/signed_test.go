@@ -144,14 +144,16 @@ func TestANodeSignsEveryEntry(t *testing.T) {
 		first, second := w.key("node-1", keys.Driver), w.key("node-2", keys.Driver)
 		w.require(keys.Driver)
 		n := w.node("n1", w.signer(first))
-		s := w.Start("s", twoSteps)
+		s := w.Start("s", oneReply)
 		w.submit(s, "go")
 		w.finish(s)
 		n.Drain(t)
-		n = w.node("n2", w.signer(second))
-		w.submit(s, "again")
-		w.finish(s)
-		n.Drain(t)
+		for _, k := range []*keys.Signer{second, first, second} {
+			n = w.node("n2", w.signer(k))
+			w.submit(s, "again")
+			w.finish(s)
+			n.Drain(t)
+		}
 		v := w.judge("s", false)
 		if v.Level != verdict.Signed || len(v.Signers) < 2 || v.Signers[0].Name != "node-1" || v.Signers[1].Name != "node-2" {
 			t.Errorf("level %s, signers %v, faults %v; want it signed by two nodes", v.Level, v.Signers, v.Faults)
@@ -162,6 +164,19 @@ func TestANodeSignsEveryEntry(t *testing.T) {
 		claims := turnlogtest.Facts[events.DriverClaimed](w.Deployment, "s")
 		if len(claims) < 2 || claims[0].Key != first.ID() || claims[0].Keys != 1 {
 			t.Errorf("claims = %+v, want the key and the version of the directory", claims)
+		}
+		of := map[string]uint64{}
+		for r, err := range w.Cell.Journal().Read(w.Ctx, "s", 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, ok := r.Entry.Events[0].(events.DriverClaimed); ok && c.Checked != of[c.Key] {
+				t.Errorf("entry %d: the claim says that it checked entry %d, and the last one by its key is %d", r.Seq, c.Checked, of[c.Key])
+			}
+			of[r.Signature.Key] = r.Seq
+		}
+		if len(of) != 2 {
+			t.Errorf("entries have signatures by %d keys, want 2", len(of))
 		}
 		if n := w.counted.forged("entry"); n != 0 {
 			t.Errorf("%d entries refused", n)

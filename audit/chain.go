@@ -23,7 +23,9 @@ type links struct {
 	kinds   []events.Kind // of the latest record, up to the first that this release does not know
 	later   bool          // the latest record has a later format: its events are unknown
 	epoch   uint64
-	parked  bool // by the host of the epoch
+	parked  bool              // by the host of the epoch
+	key     string            // of the host of the epoch
+	signed  map[string]uint64 // by key of a host: the last entry of its last epoch before this one; nil: a part is unknown
 	cursors map[events.Lane]events.Cursor
 	removed *verdict.Fault // about missing entries at the beginning, unless a tombstone says why
 
@@ -156,12 +158,12 @@ func (c *Checker) link(r journal.Record, e events.Entry) {
 	}
 	switch want := c.verdict.Head.Seq + 1; {
 	case e.Seq > want && c.verdict.Entries == 0: // deletions remove entries from the front
-		c.links.intact, c.links.epoch = c.verdict.Tombstone != nil, e.Epoch
+		c.links.intact, c.links.epoch, c.links.signed = c.verdict.Tombstone != nil, e.Epoch, nil
 		gap := c.about(verdict.Missing, e.Seq, singleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
 		c.links.removed = &gap
 	case e.Seq > want:
 		c.broken(verdict.Missing, e.Seq, singleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
-		c.links.epoch = e.Epoch // claimed in one of the missing entries
+		c.links.epoch, c.links.signed = e.Epoch, nil // claimed in one of the missing entries
 	case e.Seq < want:
 		c.broken(verdict.Tampered, e.Seq, singleWriter, "entry %d is expected here: this one is a repetition or out of order", want)
 	case e.Prev != c.verdict.Head.Hash:
@@ -204,7 +206,7 @@ func missing(from, to uint64) string {
 // the first event of its entry.
 func (c *Checker) claims(e events.Entry) {
 	if c.links.later && e.Epoch >= c.links.epoch { // it may claim the session, or be of its host
-		c.links.epoch, c.links.parked = e.Epoch, false
+		c.links.epoch, c.links.parked, c.links.signed = e.Epoch, false, nil
 		return
 	}
 	kinds := c.links.kinds
@@ -223,6 +225,7 @@ func (c *Checker) claims(e events.Entry) {
 			c.fault(verdict.Forged, e.Seq, epochRises, "a host claims epoch %d after epoch %d", claim.Epoch, c.links.epoch)
 		}
 		c.links.epoch = max(c.links.epoch, claim.Epoch)
+		c.checked(e.Seq, claim)
 	}
 	switch {
 	case c.links.epoch == 0:
@@ -231,6 +234,19 @@ func (c *Checker) claims(e events.Entry) {
 		c.fault(verdict.Forged, e.Seq, epochRises, "it was written in epoch %d, but epoch %d holds the session", e.Epoch, c.links.epoch)
 	case parked && (!parks || len(kinds) > 1) && c.verdict.Tombstone == nil: // a node that drains may park it once more
 		c.fault(verdict.Forged, e.Seq, epochRises, "the host of epoch %d had parked the session: another one must claim it first", e.Epoch)
+	}
+}
+
+// checked checks which entry a claim names as the last one with a signature by its key.
+func (c *Checker) checked(seq uint64, claim events.DriverClaimed) {
+	if c.links.signed == nil && seq == 1 {
+		c.links.signed = map[string]uint64{}
+	}
+	if c.links.signed != nil {
+		c.links.signed[c.links.key], c.links.key = seq-1, claim.Key
+	}
+	if last := c.links.signed[claim.Key]; claim.Checked > 0 && claim.Checked != last && (c.links.signed != nil || claim.Checked >= seq) {
+		c.fault(verdict.Forged, seq, epochRises, "a host says that it checked entry %d as the last one that its key signed, which is %d", claim.Checked, last)
 	}
 }
 

@@ -20,6 +20,8 @@ type Claim struct {
 	Key  string `msgpack:"k,omitempty"`  // the id of the key that signs the host's entries
 	Keys uint64 `msgpack:"kv,omitempty"` // the version of the directory of keys that the host goes by
 
+	Checked uint64 `msgpack:"ck,omitempty"` // the last entry that this key signed, whose signature the host checked
+
 	RetriedBy string `msgpack:"rb,omitempty"` // who had the session tried again, which was set aside
 	User      string `msgpack:"us,omitempty"` // the same, verified
 }

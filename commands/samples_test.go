@@ -94,7 +94,7 @@ func askSamples() []Command {
 		Routes: []events.RouteRule{{Tool: "sh", Route: content.DetachSoon, DetachAfter: 1}},
 	}
 	return []Command{
-		Claim{Node: "node-a", Token: "t", Lost: []content.Place{samplePlace}, Config: &config, Tickets: true, RetriedBy: "ada", User: "ada", Key: "T0uaTKkNbe0ytWwa", Keys: 3},
+		Claim{Node: "node-a", Token: "t", Lost: []content.Place{samplePlace}, Config: &config, Tickets: true, RetriedBy: "ada", User: "ada", Key: "T0uaTKkNbe0ytWwa", Keys: 3, Checked: 17},
 		OpenSession{
 			Config: config, Transcript: sampleItems(), Input: sampleItems(), Stepped: true, Metadata: sampleMetadata(),
 			Parent: "s-0", Resume: true, From: "s-0@9",

@@ -21,6 +21,10 @@ type DriverClaimed struct {
 	Key  string `msgpack:"k,omitempty" json:"key,omitempty"`           // the id of the key that signs the owner's entries
 	Keys uint64 `msgpack:"kv,omitempty" json:"keys_version,omitempty"` // the version of the directory of keys that the owner goes by
 
+	// Checked is the last entry before this one that has a signature by the same key. The owner checked it, so the key's
+	// next valid signature covers it. 0: there is none, or the owner did not read it.
+	Checked uint64 `msgpack:"ck,omitempty" json:"checked,omitempty"`
+
 	RetriedBy string `msgpack:"rb,omitempty" json:"retried_by,omitempty"` // who had the session tried again, which was set aside
 	User      string `msgpack:"us,omitempty" json:"user,omitempty"`       // the same, verified, see content.Sender
 

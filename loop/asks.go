@@ -11,7 +11,7 @@ import (
 )
 
 func (d *decision) claim(c commands.Claim) {
-	d.emit(events.DriverClaimed{Epoch: d.Epoch + 1, Node: c.Node, Token: c.Token, Lost: c.Lost, Tickets: c.Tickets, Key: c.Key, Keys: c.Keys, RetriedBy: c.RetriedBy, User: c.User})
+	d.emit(events.DriverClaimed{Epoch: d.Epoch + 1, Node: c.Node, Token: c.Token, Lost: c.Lost, Tickets: c.Tickets, Key: c.Key, Keys: c.Keys, Checked: c.Checked, RetriedBy: c.RetriedBy, User: c.User})
 	if !d.Opened {
 		return
 	}

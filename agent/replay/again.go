@@ -126,7 +126,7 @@ func (x *entry) command() commands.Command {
 func (x *entry) ask() commands.Command {
 	switch e := x.evs[0].(type) { //nolint:gochecksumtype // the others follow from reports, or from a Continue
 	case events.DriverClaimed:
-		c := commands.Claim{Node: e.Node, Token: e.Token, Lost: e.Lost, Tickets: e.Tickets, Key: e.Key, Keys: e.Keys, RetriedBy: e.RetriedBy, User: e.User}
+		c := commands.Claim{Node: e.Node, Token: e.Token, Lost: e.Lost, Tickets: e.Tickets, Key: e.Key, Keys: e.Keys, Checked: e.Checked, RetriedBy: e.RetriedBy, User: e.User}
 		if changed, ok := first[events.ConfigChanged](x); ok {
 			c.Config = &changed.Config
 		}

@@ -165,16 +165,23 @@ const skew = 5 * time.Minute
 // Check checks a signature over a text that was made at a time, by a key that must have one of the roles. It
 // returns the key, if the directory has it, and one of the errors above.
 func (d *Directory) Check(s content.Signature, text []byte, at content.Time, roles ...Role) (Key, error) {
-	v, ok := d.verifiers[s.Key]
-	switch {
-	case s.IsZero():
+	if s.IsZero() {
 		return Key{}, ErrUnsigned
-	case !ok:
-		return Key{}, fmt.Errorf("key %s: %w", content.Clip(s.Key, 40), ErrUnknown)
-	case !ed25519.Verify(v.public, text, s.Bytes):
+	}
+	if v, ok := d.verifiers[s.Key]; ok && !ed25519.Verify(v.public, text, s.Bytes) {
 		return v.Key, fmt.Errorf("key %s of %s: %w", s.Key, v.Name, ErrForged)
 	}
-	return v.Key, v.valid(at, roles)
+	return d.Valid(s.Key, at, roles...)
+}
+
+// Valid checks that a key could sign at a time, in one of the roles. It returns the key, if the directory has it, and one
+// of the errors above.
+func (d *Directory) Valid(id string, at content.Time, roles ...Role) (Key, error) {
+	k, ok := d.Lookup(id)
+	if !ok {
+		return Key{}, fmt.Errorf("key %s: %w", content.Clip(id, 40), ErrUnknown)
+	}
+	return k, k.valid(at, roles)
 }
 
 // CheckIfSigned is Check of what must be signed only if the directory requires it of the first role.

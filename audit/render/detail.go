@@ -16,7 +16,7 @@ func (s Style) detail(ev events.Event) string {
 func (s Style) ofSession(ev any) string {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
-		return s.list("epoch", ev.Epoch, "node", ev.Node, "restored from backup", restoredFrom(ev.Restored), "lost", ev.Lost, "retried by", content.Sender(ev.User, ev.RetriedBy))
+		return s.list("epoch", ev.Epoch, "node", ev.Node, "restored from backup", restoredFrom(ev.Restored), "lost", ev.Lost, "retried by", content.Sender(ev.User, ev.RetriedBy), "checked its entry", ev.Checked)
 	case events.Parked:
 		return s.list("", is(ev.Timer, "with a timer"), "waits for", count(ev.Calls, "call"))
 	case events.SnapshotTaken:

@@ -58,19 +58,22 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// write returns a journal in which each node claims the session and writes three more entries.
+// write returns a journal in which each node claims the session, having checked what it wrote before, and writes three
+// more entries.
 func (w *world) write(nodes ...*keys.Signer) (out []journal.Record) {
 	w.t.Helper()
 	var head journal.Head
+	last := map[string]uint64{}
 	for i, k := range nodes {
 		epoch := uint64(i + 1)
-		w.extend(&out, &head, k, events.DriverClaimed{Epoch: epoch, Node: "n" + strconv.Itoa(i), Key: k.ID(), Keys: 1}, epoch)
+		w.extend(&out, &head, k, events.DriverClaimed{Epoch: epoch, Node: "n" + strconv.Itoa(i), Key: k.ID(), Keys: 1, Checked: last[k.ID()]}, epoch)
 		if i == 0 {
 			w.extend(&out, &head, k, events.RunStarted{Config: events.Config{Model: "demo"}}, epoch)
 		}
 		for range 3 {
 			w.extend(&out, &head, k, events.Warning{Code: "test", Message: "of node " + strconv.Itoa(i)}, epoch)
 		}
+		last[k.ID()] = head.Seq
 	}
 	return out
 }

@@ -1,17 +1,23 @@
 // Package signed checks who signed what a journal records.
 //
 // The one idea: entries form a chain, so one signature over the last entry of an epoch covers all of its
-// entries and all epochs before. [Entries] checks that signature, and that no entry of the epoch lacks
+// entries. [Entries] checks that signature, and that no entry of the epoch lacks
 // one: the claim that begins an epoch names the key of its driver inside the chain, so signatures cannot be
 // stripped. Nodes check the journals that they read this way, and audits those that they verify.
+//
+// A claim also names the last entry before it with a signature by the same key, if its driver checked that signature. It
+// says so in an entry that the key signs, so the last signature of each key covers all of its epochs. No driver is believed
+// about the key of another.
 //
 // An epoch whose claim names no key is unsigned. That is a fault only from the time on from which the
 // directory of keys requires signatures of drivers.
 package signed
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/statement"
@@ -45,7 +51,7 @@ func (f *FaultError) Unwrap() error { return f.Err }
 // that this entry confirms.
 type Entries struct {
 	Keys  *keys.Directory
-	Every bool // check every signature, not only the last of each epoch
+	Every bool // check every signature, not only the last of each key
 
 	Version  uint64 // of the directory by which the drivers went, at most
 	Unsigned uint64 // entries without a signature, but tombstones
@@ -56,6 +62,10 @@ type Entries struct {
 	claim   string         // the id of the epoch's key; "": it names none
 	signer  int            // its index in signers
 	last    journal.Record // signed, of the epoch, not checked yet; its Seq is 0 if there is none
+
+	open    map[string]journal.Record   // by key: the last signed entry of its last epoch before this one, not checked yet
+	covered map[string][]journal.Record // by key: those of epochs before, which the signature of the open one covers
+	checked map[string]uint64           // by key: the last entry whose signature was checked
 }
 
 // Add checks the next entry.
@@ -66,7 +76,8 @@ func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 		return c.End()
 	}
 	if claim, ok := claimOf(r.Entry); ok {
-		faults = c.End()
+		c.endEpoch()
+		faults = c.continued(claim)
 		c.begun, c.claim, c.Version = true, claim.Key, max(c.Version, claim.Keys)
 		k, _ := c.Keys.Lookup(claim.Key)
 		c.signer = c.signers.index("entries", k.Name, claim.Key)
@@ -103,20 +114,84 @@ func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 	return faults
 }
 
-// End checks the last signature of the epoch. Call it after the last entry; more may follow.
-func (c *Entries) End() (faults []*FaultError) {
-	if c.last.Seq > 0 {
-		if err := c.check(c.last); err != nil {
-			faults = []*FaultError{{c.last.Seq, c.last.Line, err}}
-		}
-		c.last = journal.Record{}
+// endEpoch leaves the last signature of the epoch to be covered by a later one of its key, or checked at the end.
+func (c *Entries) endEpoch() {
+	if c.last.Seq == 0 {
+		return
 	}
+	if c.open == nil {
+		c.open, c.covered, c.checked = map[string]journal.Record{}, map[string][]journal.Record{}, map[string]uint64{}
+	}
+	c.open[c.last.Signature.Key] = bare(c.last)
+	c.last = journal.Record{}
+}
+
+// continued ends the last epoch of a claim's key before the claim. If the claim says that its driver checked the last
+// signature there, the key's next one covers it, unless a thief may have made that. Otherwise it is checked here.
+func (c *Entries) continued(claim events.DriverClaimed) []*FaultError {
+	before, ok := c.open[claim.Key]
+	k, _ := c.Keys.Lookup(claim.Key)
+	switch {
+	case !ok:
+		return nil
+	case claim.Checked != before.Seq || k.Revoked != nil && k.Revoked.Stolen:
+		return c.settle(claim.Key)
+	}
+	delete(c.open, claim.Key)
+	if err := c.judged(before, false); err != nil {
+		return []*FaultError{{before.Seq, before.Line, err}}
+	}
+	c.covered[claim.Key] = append(c.covered[claim.Key], before)
+	return nil
+}
+
+// settle checks the open signature of a key, and if it is wrong, those that it would have covered.
+func (c *Entries) settle(key string) (faults []*FaultError) {
+	last := c.open[key]
+	if err := c.check(last); err != nil {
+		for _, r := range append(c.covered[key], last) {
+			if err := c.check(r); err != nil {
+				faults = append(faults, &FaultError{r.Seq, r.Line, err})
+			}
+		}
+	} else {
+		c.checked[key] = last.Seq
+	}
+	delete(c.open, key)
+	delete(c.covered, key)
 	return faults
 }
 
-func (c *Entries) check(r journal.Record) error {
-	text := statement.Entry(c.Keys.Cell, r.Entry.Session, r.Seq, r.Hash)
-	k, err := c.Keys.Check(r.Signature, text, At(r), keys.Driver)
+// End checks the last signature of each key. Call it after the last entry; more may follow.
+func (c *Entries) End() (faults []*FaultError) {
+	c.endEpoch()
+	for key := range c.open {
+		faults = append(faults, c.settle(key)...)
+	}
+	slices.SortFunc(faults, func(a, b *FaultError) int { return cmp.Compare(a.Seq, b.Seq) })
+	return faults
+}
+
+// Checked returns the last entry whose signature by a key was checked; 0: there was none. Call it after End.
+func (c *Entries) Checked(key string) uint64 { return c.checked[key] }
+
+// bare returns what a signature is checked by.
+func bare(r journal.Record) journal.Record {
+	return journal.Record{Head: r.Head, Line: r.Line, Stored: r.Stored, Signature: r.Signature, Entry: events.Entry{Session: r.Entry.Session, At: r.Entry.At}}
+}
+
+// check checks a signature, and its key.
+func (c *Entries) check(r journal.Record) error { return c.judged(r, true) }
+
+// judged checks the key of a signature, and the signature itself unless another one covers it.
+func (c *Entries) judged(r journal.Record, itself bool) error {
+	var k keys.Key
+	var err error
+	if itself {
+		k, err = c.Keys.Check(r.Signature, statement.Entry(c.Keys.Cell, r.Entry.Session, r.Seq, r.Hash), At(r), keys.Driver)
+	} else {
+		k, err = c.Keys.Valid(r.Signature.Key, At(r), keys.Driver)
+	}
 	if c.places != nil {
 		err = c.places.check(r, k, err)
 	}

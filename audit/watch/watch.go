@@ -268,6 +268,9 @@ func (w *Watcher) sign(s *session, r journal.Record, position uint64) (alerts []
 	before := s.signed.Unsigned
 	s.signed.Keys, s.signed.Every = w.cfg.Keys(), r.Guard == position
 	faults := forged(s.signed.Add(r))
+	if s.signed.Every { // what was read before it ends here
+		faults = append(faults, forged(s.signed.End())...)
+	}
 	if s.signed.Unsigned > before && len(faults) == 0 && s.unsigned != r.Entry.Epoch {
 		s.unsigned = r.Entry.Epoch
 		if r.Guard == position {

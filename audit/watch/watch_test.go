@@ -26,9 +26,10 @@ type cell struct {
 	reads   int
 	err     error        // of the next read
 	key     *keys.Signer // of the driver; nil: it does not sign
+	epoch   uint64       // of the driver
 }
 
-func newCell(t *testing.T) *cell { return &cell{t: t, heads: map[content.SessionID]journal.Head{}} }
+func newCell(t *testing.T) *cell { return &cell{t: t, heads: map[content.SessionID]journal.Head{}, epoch: 1} }
 
 // write adds an entry to a session. Its first entry claims and opens it.
 func (c *cell) write(s content.SessionID, evs ...events.Event) journal.Record {
@@ -38,7 +39,7 @@ func (c *cell) write(s content.SessionID, evs ...events.Event) journal.Record {
 		evs = append([]events.Event{events.DriverClaimed{Epoch: 1, Node: "n1", Key: c.key.ID()}, events.RunStarted{}}, evs...)
 	}
 	n := head.Seq + 1
-	e, payload, head, err := journal.Link(head, events.Entry{Session: s, Cause: fmt.Sprint("cmd-", n), At: content.Time(n), Epoch: 1, Events: evs})
+	e, payload, head, err := journal.Link(head, events.Entry{Session: s, Cause: fmt.Sprint("cmd-", n), At: content.Time(n), Epoch: c.epoch, Events: evs})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -319,13 +320,16 @@ func TestManyFaultsOfASessionEnd(t *testing.T) {
 }
 
 // directory has the key of a driver.
-func directory(t *testing.T, k *keys.Signer) func() *keys.Directory {
+func directory(t *testing.T, drivers ...*keys.Signer) func() *keys.Directory {
 	t.Helper()
 	root, err := keys.NewRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &keys.Directory{Cell: "turnlog", Version: 1, At: 1e9, Keys: []keys.Key{{Public: k.Public(), Roles: []keys.Role{keys.Driver}, Name: "node-1", From: 1e9}}}
+	d := &keys.Directory{Cell: "turnlog", Version: 1, At: 1e9}
+	for i, k := range drivers {
+		d.Keys = append(d.Keys, keys.Key{Public: k.Public(), Roles: []keys.Role{keys.Driver}, Name: fmt.Sprint("node-", i+1), From: 1e9})
+	}
 	signed, err := d.Sign(root)
 	if err == nil {
 		d, err = keys.Open(signed, root.Public())
@@ -379,6 +383,30 @@ func TestSignaturesAreWatched(t *testing.T) {
 		if got := New(Config{Read: cell.read}); len(add(t, got, cell.records...)) > 0 {
 			t.Errorf("%s: without keys there are alerts", name)
 		}
+	}
+}
+
+// A watcher that comes to a session in its middle reads what is before. It tells at once what is wrong there.
+func TestWhatWasSignedBeforeIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	node, err := keys.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := newCell(t)
+	cell.key = node
+	for range 3 {
+		cell.write("a", events.Warning{Code: "x"})
+	}
+	cell.records[2].Signature = cell.records[1].Signature
+	if cell.key, err = keys.New(); err != nil {
+		t.Fatal(err)
+	}
+	cell.epoch = 2
+	last := cell.write("a", events.DriverClaimed{Epoch: 2, Node: "n2", Key: cell.key.ID()})
+	w := New(Config{Read: cell.read, Keys: directory(t, node, cell.key)})
+	if kinds := add(t, w, last); !slices.Equal(kinds, []string{"forged"}) {
+		t.Errorf("alerts: %v, want that the third entry is forged", kinds)
 	}
 }
 

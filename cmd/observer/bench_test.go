@@ -25,7 +25,9 @@ import (
 // story writes the export of a long journal, entry by entry, in a time that its length does not change.
 type story struct {
 	b       *testing.B
-	key     *keys.Signer // of the driver; nil: it signs nothing
+	keys    []*keys.Signer    // of drivers, which claim the session by turns; none: they sign nothing
+	key     *keys.Signer      // of the driver; nil: it signs nothing
+	last    map[string]uint64 // by key
 	head    journal.Head
 	epoch   uint64
 	entries int
@@ -35,16 +37,16 @@ type story struct {
 	yield   func(journal.Record, error) bool
 }
 
-// exported exports what a story tells, signed with a key unless it is nil, and returns the file and its number of entries,
+// exported exports what a story tells, signed with the keys of drivers, and returns the file and its number of entries,
 // and the first of them.
-func exported(b *testing.B, key *keys.Signer, tell func(*story)) (path string, s *story) {
+func exported(b *testing.B, drivers []*keys.Signer, tell func(*story)) (path string, s *story) {
 	b.Helper()
 	path = filepath.Join(b.TempDir(), "long.jsonl")
 	f, err := os.Create(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	s = &story{b: b, key: key}
+	s = &story{b: b, keys: drivers, last: map[string]uint64{}}
 	err = audit.Export(f, func(yield func(journal.Record, error) bool) {
 		s.yield = yield
 		s.claim()
@@ -60,13 +62,20 @@ func exported(b *testing.B, key *keys.Signer, tell func(*story)) (path string, s
 	return path, s
 }
 
-// claim begins another epoch of the driver.
+// snapshots is how many entries of a session have one snapshot, as for nodes.
+const snapshots = 500
+
+// claim begins an epoch of the next driver, which has read the journal from the last snapshot on.
 func (s *story) claim() {
-	s.epoch++
-	claim := events.DriverClaimed{Epoch: s.epoch, Node: "n1"}
-	if s.key != nil {
+	claim := events.DriverClaimed{Epoch: s.epoch + 1, Node: "n1"}
+	if len(s.keys) > 0 {
+		s.last[s.key.ID()], s.key = s.head.Seq, s.keys[int(s.epoch)%len(s.keys)] //nolint:gosec // few
 		claim.Key, claim.Keys = s.key.ID(), 1
+		if last := s.last[claim.Key]; last > s.head.Seq-s.head.Seq%snapshots {
+			claim.Checked = last
+		}
 	}
+	s.epoch++
 	s.add(claim)
 }
 
@@ -255,11 +264,16 @@ func BenchmarkVerifySigned(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	node, err := keys.New()
-	if err != nil {
-		b.Fatal(err)
+	d := keys.Directory{Cell: "turnlog", Version: 1, At: 1}
+	var nodes []*keys.Signer
+	for i := range 4 {
+		node, err := keys.New()
+		if err != nil {
+			b.Fatal(err)
+		}
+		nodes = append(nodes, node)
+		d.Keys = append(d.Keys, keys.Key{Public: node.Public(), Roles: []keys.Role{keys.Driver}, Name: fmt.Sprint("n", i+1), From: 1})
 	}
-	d := keys.Directory{Cell: "turnlog", Version: 1, At: 1, Keys: []keys.Key{{Public: node.Public(), Roles: []keys.Role{keys.Driver}, Name: "n1", From: 1}}}
 	raw, err := d.Sign(root)
 	if err != nil {
 		b.Fatal(err)
@@ -288,9 +302,9 @@ func BenchmarkVerifySigned(b *testing.B) {
 				}
 			}
 			plain, s := exported(b, nil, tell)
-			signed, _ := exported(b, node, tell)
+			signed, _ := exported(b, nodes, tell)
 			shortPlain, _ := exported(b, nil, func(*story) {})
-			shortSigned, _ := exported(b, node, func(*story) {})
+			shortSigned, _ := exported(b, nodes, func(*story) {})
 			var without, with time.Duration
 			for b.Loop() {
 				without += observer.since(b, plain, shortPlain)

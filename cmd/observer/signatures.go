@@ -31,7 +31,7 @@ type signatureFlags struct {
 // register adds the flags to cmd.
 func (f *signatureFlags) register(cmd *cobra.Command) {
 	f.registerKeys(cmd)
-	cmd.Flags().BoolVar(&f.every, "every-signature", false, "check every signature, not only the last of each driver, and those of people")
+	cmd.Flags().BoolVar(&f.every, "every-signature", false, "check every signature, not only the last of each key of a driver, and those of people")
 }
 
 // registerKeys adds only the flags that name keys.

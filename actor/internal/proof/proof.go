@@ -93,13 +93,23 @@ func (g *Guard) Journal(j *jetstream.Journal) journal.Journal {
 	if g == nil {
 		return j
 	}
-	return &guarded{j, g}
+	return &guarded{Journal: j, guard: g}
+}
+
+// Checked returns the last entry with a signature by the node's key that a journal of a guard was read to, and checked. Only
+// the goroutine that reads it may ask. It returns 0 if there is none.
+func Checked(j journal.Journal) uint64 {
+	if g, ok := j.(*guarded); ok {
+		return g.own
+	}
+	return 0
 }
 
 type guarded struct {
 	*jetstream.Journal
 
 	guard *Guard
+	own   uint64 // see Checked; of the session that was read last
 }
 
 // Read yields the entries after a sequence number. The signatures of those before are checked, too.
@@ -116,6 +126,9 @@ func (j *guarded) Read(ctx context.Context, s content.SessionID, after uint64) i
 // ReadFrom yields the entries after head. An error after the last one may be about any of them.
 func (j *guarded) ReadFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
+		if head.Seq == 0 {
+			j.own = 0
+		}
 		check := signed.Entries{Keys: j.guard.directory.Newest()}
 		all := j.checked(j.Journal.ReadFrom(ctx, s, head), s, &check)
 		for r, err := range all {
@@ -129,7 +142,9 @@ func (j *guarded) ReadFrom(ctx context.Context, s content.SessionID, head journa
 		}
 		if err := j.guard.knows(ctx, check.Version); err != nil {
 			yield(journal.Record{}, fmt.Errorf("read %s: %w", s, err))
+			return
 		}
+		j.own = max(j.own, check.Checked(j.guard.own.ID()))
 	}
 }
 

@@ -21,6 +21,7 @@ type config struct {
 	store      string // absolute; "": memory and a private directory
 	sync       bool
 	listen     *address // nil: no socket
+	monitor    *address // nil: no monitoring port
 	user, pass string
 	token      string
 	text       string // settings in nats-server's syntax
@@ -34,6 +35,14 @@ type address struct {
 }
 
 func (a address) String() string { return net.JoinHostPort(a.host, strconv.Itoa(a.port)) }
+
+// reachable returns the host for clients: every address of a machine includes this one.
+func (a address) reachable() string {
+	if ip := net.ParseIP(a.host); ip != nil && ip.IsUnspecified() {
+		return "127.0.0.1"
+	}
+	return a.host
+}
 
 func configure(opts []Option) (config, error) {
 	cfg := config{log: zap.NewNop()}
@@ -99,6 +108,20 @@ func WithListener(addr string) Option {
 			return fmt.Errorf("two listen addresses, %s and %s: give one", c.listen, a)
 		}
 		c.listen = &a
+		return nil
+	}
+}
+
+// WithMonitor serves the server's monitoring pages over HTTP at addr, host:port: /healthz, /varz, /jsz and others. They
+// show names, numbers and the configuration to everyone who reaches the address, and no content of streams. Port 0
+// takes any free port; see [Server.MonitorURL].
+func WithMonitor(addr string) Option {
+	return func(c *config) error {
+		a, err := parseAddress(addr)
+		if err != nil {
+			return fmt.Errorf("monitoring: %w", err)
+		}
+		c.monitor = &a
 		return nil
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -60,8 +61,11 @@ func start(ctx context.Context, cfg config) (*Server, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if cfg.listen != nil {
-		if err := probe(ctx, *cfg.listen); err != nil {
+	for _, a := range []*address{cfg.listen, cfg.monitor} {
+		if a == nil {
+			continue
+		}
+		if err := probe(ctx, *a); err != nil {
 			return nil, err
 		}
 	}
@@ -128,6 +132,12 @@ func serverOptions(cfg config, dir string) *server.Options {
 			o.Port = server.RANDOM_PORT
 		}
 	}
+	if cfg.monitor != nil {
+		o.HTTPHost, o.HTTPPort = cfg.monitor.host, cfg.monitor.port
+		if o.HTTPPort == 0 {
+			o.HTTPPort = server.RANDOM_PORT
+		}
+	}
 	return o
 }
 
@@ -152,10 +162,16 @@ func (s *Server) ClientURL() string {
 	if err != nil {
 		return ""
 	}
-	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
-		u.Host = net.JoinHostPort("127.0.0.1", u.Port()) // every address includes this one
-	}
+	u.Host = net.JoinHostPort(address{host: u.Hostname()}.reachable(), u.Port())
 	return u.String()
+}
+
+// MonitorURL returns the URL of the server's monitoring pages, "" without [WithMonitor].
+func (s *Server) MonitorURL() string {
+	if s.cfg.monitor == nil {
+		return ""
+	}
+	return "http://" + net.JoinHostPort(s.cfg.monitor.reachable(), strconv.Itoa(s.nats.MonitorAddr().Port))
 }
 
 // Health reports whether the server is healthy, and how many servers of its cluster it sees if it leads

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,6 +69,27 @@ func TestListenerTakesConnectionsOverTCP(t *testing.T) {
 	}
 	if url := run(t).ClientURL(); url != "" {
 		t.Errorf("ClientURL without a listener = %q, want none", url)
+	}
+}
+
+func TestMonitoringPagesSayWhatTheServerDoes(t *testing.T) {
+	t.Parallel()
+	s := run(t, WithMonitor(":0"), WithToken("secret"))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.MonitorURL()+"/jsz", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.Contains(string(body), `"max_storage"`) {
+		t.Errorf("%s, %v", body, err)
+	}
+	if url := run(t).MonitorURL(); url != "" {
+		t.Errorf("a server without the option has %s", url)
 	}
 }
 
@@ -148,6 +171,8 @@ func TestStartErrorsNameTheCauseAndTheRemedy(t *testing.T) {
 		{"file in the way", []Option{WithStore(filepath.Join(file, "x"))}, []string{file, "use another directory"}},
 		{"unwritable", []Option{WithStore("/proc/turnlog")}, []string{"/proc/turnlog", "use a directory"}},
 		{"port in use", []Option{WithListener(busy)}, []string{busy, "address already in use", "choose another port"}},
+		{"port of monitoring in use", []Option{WithMonitor(busy)}, []string{busy, "address already in use", "choose another port"}},
+		{"no port of monitoring", []Option{WithMonitor("8222")}, []string{"monitoring", `"8222"`, "like 127.0.0.1:4222"}},
 		{"port of routes in use", []Option{WithListener("127.0.0.1:0"), WithSettings("cluster { name: c, listen: '" + busy + "', routes: ['nats://" + busy + "'] }")}, []string{"router port", "address already in use"}},
 		{"foreign address", []Option{WithListener("192.0.2.1:0")}, []string{"192.0.2.1:0", "no such address"}},
 		{"unknown host", []Option{WithListener("no-such-host.invalid:0")}, []string{"no-such-host.invalid:0", "like 127.0.0.1:4222"}},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
 // urlOf waits until a program says where it listens.
@@ -113,6 +115,18 @@ func TestServerHasADeploymentsStreams(t *testing.T) {
 	if code := p.end(t); code != cli.CodeOK || !strings.Contains(p.err.String(), "authentication error") {
 		t.Errorf("server ends with %d: %s", code, p.err)
 	}
+}
+
+func TestServerCanBeMonitored(t *testing.T) {
+	t.Parallel()
+	p := prepare(t, nil, nil).start(t, "server", "--open", "--listen", "127.0.0.1:0", "--monitor", "127.0.0.1:0")
+	succeed(t, urlOf(t, p, "\n"), "sessions", "ls")
+	monitor := regexp.MustCompile(`http://[0-9.:]+`).FindString(p.err.String())
+	if status, page := clitest.Get(t, monitor+"/jsz?acc=$G&streams=true"); status != http.StatusOK || !strings.Contains(page, "TURNLOG_JOURNAL") {
+		t.Errorf("%s: %d %s; log: %s", monitor, status, page, p.err)
+	}
+	p.signals <- syscall.SIGTERM
+	p.end(t)
 }
 
 func TestServerWithoutStreams(t *testing.T) {

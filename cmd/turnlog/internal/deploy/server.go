@@ -51,7 +51,7 @@ type lone struct {
 	serverFlags
 
 	app                      *app.App
-	user, password           string
+	user, password, monitor  string
 	sync, noProvision, roles bool
 }
 
@@ -83,6 +83,7 @@ arguments, there is a user for each role, and a worker of the queue "default".`,
 	fs.BoolVar(&f.sync, "sync", false, "sync every write to disk before it is acknowledged")
 	fs.StringVar(&f.user, "user", "", "accept only this `user`, with --password")
 	fs.StringVar(&f.password, "password", "", "the user's `password`")
+	fs.StringVar(&f.monitor, "monitor", "", "serve the server's monitoring pages, such as /jsz, over HTTP at this `address`, like 127.0.0.1:8222, to all who reach it")
 	fs.BoolVar(&f.noProvision, "no-provision", false, "do not create the deployment's streams")
 	fs.BoolVar(&f.roles, "roles", false, "admit users with roles, in NATS accounts of their own")
 	cmd.MarkFlagsMutuallyExclusive("open", "user", "roles")
@@ -107,6 +108,9 @@ func (f *lone) run(ctx context.Context, users []string, log *zap.Logger) (err er
 	if f.sync {
 		opts = append(opts, embedded.WithSync())
 	}
+	if f.monitor != "" {
+		opts = append(opts, embedded.WithMonitor(f.monitor))
+	}
 	if f.user != "" || f.password != "" {
 		f.open = true
 		opts = append(opts, embedded.WithUser(f.user, f.password))
@@ -121,6 +125,9 @@ func (f *lone) run(ctx context.Context, users []string, log *zap.Logger) (err er
 		return err
 	}
 	defer stop()
+	if url := srv.MonitorURL(); url != "" {
+		log.Info("monitoring", zap.String("url", url))
+	}
 	if !f.noProvision {
 		if _, err := provisionOn(ctx, srv, f.namespace, f.crew.own(), f.crew.queues()...); err != nil {
 			return err

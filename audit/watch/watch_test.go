@@ -29,7 +29,9 @@ type cell struct {
 	epoch   uint64       // of the driver
 }
 
-func newCell(t *testing.T) *cell { return &cell{t: t, heads: map[content.SessionID]journal.Head{}, epoch: 1} }
+func newCell(t *testing.T) *cell {
+	return &cell{t: t, heads: map[content.SessionID]journal.Head{}, epoch: 1}
+}
 
 // write adds an entry to a session. Its first entry claims and opens it.
 func (c *cell) write(s content.SessionID, evs ...events.Event) journal.Record {

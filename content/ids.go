@@ -98,13 +98,21 @@ func ParsePlace(s string) (turn, round, call int, err error) {
 	return turn, round, call, nil
 }
 
-// CallIDFor returns the id of a call: the provider's if it is a token and not taken,
-// otherwise the place.
+// CallIDFor returns the id of a call: the provider's if it is a token, not taken, and does not begin like a place;
+// otherwise the place. A model that chose the place of another call, or an approval's id, would have people decide
+// about the wrong one.
 func CallIDFor(provider string, p Place, taken func(CallID) bool) CallID {
-	if IsToken(provider) && !taken(CallID(provider)) {
+	if IsToken(provider) && !taken(CallID(provider)) && !likePlace(provider) {
 		return CallID(provider)
 	}
 	return CallID(p)
+}
+
+// likePlace reports whether s begins as places of calls and of verifiers do.
+func likePlace(s string) bool {
+	turn, ok := strings.CutPrefix(s, "t")
+	rest := strings.TrimLeft(turn, "0123456789")
+	return ok && len(rest) < len(turn) && (strings.HasPrefix(rest, "-r") || strings.HasPrefix(rest, "-v"))
 }
 
 // Sender returns for people who sent something: the user, if the NATS server verified one, and the name

@@ -56,6 +56,11 @@ func TestACallKeepsTheModelsIDWhereItIsUsable(t *testing.T) {
 		"call_1":                 CallID(place), // used before
 		"":                       CallID(place),
 		"toolu/01":               CallID(place), // no token
+		"t1-r1-c1":               CallID(place), // of another call
+		"t1-r1-c1-g1":            CallID(place), // of a question about it
+		"t9-v1":                  CallID(place), // of a verifier
+		"t1-x":                   "t1-x",
+		"toolu_01":               "toolu_01",
 		strings.Repeat("x", 129): CallID(place),
 	} {
 		if got := CallIDFor(provider, place, taken); got != want {

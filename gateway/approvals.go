@@ -116,12 +116,9 @@ func (g *Gateway) showApproval(ctx context.Context, in *ApprovalPath) (*askedOut
 
 // callOf reads what the journal says about a call.
 func (g *Gateway) callOf(ctx context.Context, s seen, id content.CallID) (*report.Call, error) {
-	h, err := report.ReadHistory(ctx, g.client, s.state.Session)
-	if err != nil {
-		return nil, err
-	}
-	if c := h.Find(id); c != nil {
-		return c, nil
+	c, err := report.Calls{From: g.client, State: s.state, Head: s.head}.Find(ctx, id)
+	if err != nil || c != nil {
+		return c, err
 	}
 	return nil, problem.New(http.StatusNotFound, "no_call", "session "+string(s.state.Session)+" has no call or approval "+string(id),
 		"GET /api/sessions/{id}/calls and GET /api/approvals list them")

@@ -153,17 +153,18 @@ func (g *Gateway) listDead(ctx context.Context, _ *struct{}) (*deadOut, error) {
 	out := &deadOut{}
 	out.Body.Calls, out.Body.Aside = []*report.Call{}, []aside{}
 	for _, id := range ids {
-		if _, err := g.see(ctx, string(id)); err != nil {
-			if g.passable(ctx, err) {
-				continue
-			}
-			return nil, err
+		s, err := g.see(ctx, string(id))
+		if err != nil && g.passable(ctx, err) {
+			continue
 		}
-		h, err := report.ReadHistory(ctx, g.client, id)
 		if err != nil {
 			return nil, err
 		}
-		out.Body.Calls = append(out.Body.Calls, h.Dead()...)
+		calls, err := report.Calls{From: g.client, State: s.state, Head: s.head}.Dead(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Calls = append(out.Body.Calls, calls...)
 	}
 	if !person(ctx).MayOperate() {
 		return out, nil

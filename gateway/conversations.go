@@ -6,11 +6,11 @@ import (
 
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/client/seek"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
-	"github.com/turnlog/turnlog/gateway/internal/seek"
 )
 
 // createConversation opens a session without input.

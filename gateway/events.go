@@ -12,12 +12,12 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/turnlog/turnlog/audit"
+	"github.com/turnlog/turnlog/client/seek"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
-	"github.com/turnlog/turnlog/gateway/internal/seek"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"

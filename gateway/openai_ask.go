@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/audit/statement"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/client/seek"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -20,7 +21,6 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
-	"github.com/turnlog/turnlog/gateway/internal/seek"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/loop"
 )

@@ -14,11 +14,11 @@ import (
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/client/seek"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
-	"github.com/turnlog/turnlog/gateway/internal/seek"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 

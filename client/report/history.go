@@ -3,20 +3,35 @@ package report
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/seek"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
+	"github.com/turnlog/turnlog/session"
 )
 
-// History is what a session's journal says about its calls.
-type History struct {
-	State *loop.State
-	Calls []*Call // in order
+// Calls finds what the journal of a session says about its calls, without reading more of it than that takes.
+type Calls struct {
+	From  Entries     // a client
+	State *loop.State // as it was read
+	Head  journal.Head
+}
+
+// Entries has the entries of sessions.
+type Entries interface {
+	seek.Store
+
+	// RecordsFrom yields a session's entries so far, after the end of what was read before.
+	RecordsFrom(context.Context, content.SessionID, journal.Head) iter.Seq2[journal.Record, error]
 }
 
 // Call is a call and what happened to it. Its JSON is that of a dead letter.
@@ -36,8 +51,11 @@ type Call struct {
 	Settled  []Settlement      `json:"settled"` // by people
 	Result   string            `json:"result"`  // the status of its last result, or ""
 
-	place     content.Place
 	Questions []*Question `json:"-"`
+
+	place   content.Place
+	running bool // an attempt is, whose outcome is not known
+	late    bool // it had an outcome after its answer
 }
 
 // Question is an approval of a call and how it was decided.
@@ -66,38 +84,130 @@ type Settlement struct {
 	At      content.Time      `json:"at"`
 }
 
-// ReadHistory reads the journal of a session that was not deleted.
-func ReadHistory(ctx context.Context, c *client.Client, id content.SessionID) (*History, error) {
-	state, err := Read(ctx, c, id)
-	if err != nil {
-		return nil, err
+// Find returns the call with an ID that some list shows, or nil: its own, its place, or that of one of its approvals.
+// It reads on from the round of the call. Only where that is in no item that models see, it reads all entries.
+func (c Calls) Find(ctx context.Context, id content.CallID) (*Call, error) {
+	turn, round, ok := c.roundOf(id)
+	if !ok {
+		return nil, nil //nolint:nilnil // there is none
 	}
-	h := &History{State: state}
-	for u, err := range c.Follow(ctx, id, 0) {
+	var found *Call
+	err := c.read(ctx, turn, round, func(h *history) bool {
+		if found = h.find(id); found == nil {
+			return turn > 0 && h.past(turn, round)
+		}
+		return h.told(found)
+	})
+	return found, err
+}
+
+// Dead returns the session's dead letters.
+func (c Calls) Dead(ctx context.Context) (all []*Call, err error) {
+	letters := c.State.DeadLetters()
+	for len(letters) > 0 {
+		turn, round := letters[0].Turn, letters[0].Round
+		same := func(l loop.Call) bool { return l.Turn == turn && l.Round == round }
+		n := slices.IndexFunc(letters, func(l loop.Call) bool { return !same(l) })
+		if n < 0 {
+			n = len(letters)
+		}
+		var found []*Call
+		err = c.read(ctx, turn.Number(), round, func(h *history) bool {
+			found = nil
+			for _, l := range letters[:n] {
+				if p := h.find(l.ID); p != nil {
+					found = append(found, p)
+				}
+			}
+			return len(found) == n && !slices.ContainsFunc(found, func(p *Call) bool { return !h.told(p) })
+		})
+		if err != nil {
+			return nil, err
+		}
+		all, letters = append(all, found...), letters[n:]
+	}
+	return all, nil
+}
+
+// roundOf returns the round of a call. Zeros: it is not known. ok is false if there is no such call.
+func (c Calls) roundOf(id content.CallID) (turn, round int, ok bool) {
+	place := PlaceOf(id)
+	now, ok := c.State.Call(id)
+	if !ok {
+		now, ok = c.State.CallAt(place)
+	}
+	if ok {
+		return now.Turn.Number(), now.Round, true
+	}
+	for _, it := range slices.Backward(c.State.Transcript) {
+		for _, call := range it.Calls() {
+			if call.ID == id {
+				place = call.Place
+			}
+		}
+	}
+	if turn, round, _, err := content.ParsePlace(string(place)); err == nil {
+		return turn, round, true
+	}
+	if of, verification, _ := strings.Cut(string(place), "-v"); verification != "" {
+		turn, _ = strconv.Atoi(strings.TrimPrefix(of, "t"))
+		attempt, err := strconv.Atoi(verification)
+		if err == nil && content.VerifierPlace(turn, attempt) == place {
+			return turn, 0, true
+		}
+	}
+	return 0, 0, c.State.CallIDs.Has(id)
+}
+
+// read reads entries from the beginning of a round on, or all, until they are enough.
+func (c Calls) read(ctx context.Context, turn, round int, enough func(*history) bool) error {
+	id, at := c.State.Session, journal.Head{}
+	if turn > 0 {
+		rec, err := seek.Round(ctx, c.From, id, c.Head, turn, round)
+		if errors.Is(err, session.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		at = seek.Before(rec)
+	}
+	h := &history{state: c.State}
+	for rec, err := range c.From.RecordsFrom(ctx, id, at) {
 		switch {
 		case err != nil:
-			return nil, err
-		case u.Record == nil:
-			continue
-		case u.Record.Err != nil:
-			return nil, fmt.Errorf("session %s, entry %d: %w", id, u.Record.Seq, u.Record.Err)
+			return err
+		case rec.Err != nil:
+			return fmt.Errorf("session %s, entry %d: %w", id, rec.Seq, rec.Err)
+		case rec.Seq > c.Head.Seq:
+			return nil
 		}
-		for _, ev := range u.Record.Entry.Events {
-			h.note(ev, u.Record.Entry.At)
+		for _, ev := range rec.Entry.Events {
+			h.note(ev, rec.Entry.At)
 		}
-		if u.Record.Seq >= state.Seq {
-			break
+		if enough(h) {
+			return nil
 		}
 	}
-	for _, c := range h.Calls {
-		c.State = h.standing(c)
-	}
-	return h, nil
+	return nil
+}
+
+// history is what entries say about calls.
+type history struct {
+	state *loop.State
+	calls []*Call // in order
+	turn  int     // the last one of which a round, or all of it, has ended
+	round int     // math.MaxInt: all of it
+}
+
+// past reports whether a round has ended; the turn, if the round is 0.
+func (h *history) past(turn, round int) bool {
+	return turn < h.turn || turn == h.turn && (h.round == math.MaxInt || 0 < round && round <= h.round)
 }
 
 // call returns a call, or an empty one. Events are mostly about the latest calls.
-func (h *History) call(id content.CallID) *Call {
-	for _, c := range slices.Backward(h.Calls) {
+func (h *history) call(id content.CallID) *Call {
+	for _, c := range slices.Backward(h.calls) {
 		if c.Call == id {
 			return c
 		}
@@ -105,15 +215,52 @@ func (h *History) call(id content.CallID) *Call {
 	return &Call{}
 }
 
-// Find returns the call with an ID that some list shows, or nil: its own, its place, or that of one of
-// its approvals.
-func (h *History) Find(id content.CallID) *Call {
-	for _, c := range slices.Backward(h.Calls) {
+// find returns the call that an ID means, with its standing; nil: there is none.
+func (h *history) find(id content.CallID) *Call {
+	for _, c := range slices.Backward(h.calls) {
 		if c.Call == id || c.place == PlaceOf(id) {
+			c.State = h.standing(c)
 			return c
 		}
 	}
 	return nil
+}
+
+// told reports whether later entries say nothing about a call: it is as it is now, or nothing can happen to it any more.
+func (h *history) told(c *Call) bool {
+	open := 0
+	for _, q := range c.Questions {
+		if q.Outcome == Pending {
+			open++
+		}
+	}
+	now, ok := h.state.Call(c.Call)
+	if !ok {
+		return open == 0 && h.past(c.Turn.Number(), c.Round) && !c.awaited()
+	}
+	for _, a := range h.state.PendingApprovals() {
+		if a.CallID == c.Call {
+			open--
+		}
+	}
+	last := events.Settlement("")
+	if n := len(c.Settled); n > 0 {
+		last = c.Settled[n-1].Outcome
+	}
+	return open == 0 && c.Attempts == now.Attempt && c.running == now.Dispatched && len(c.Lost) == now.Lost && len(c.Questions) == now.Questions &&
+		c.late == now.Late && (c.late || c.Result == string(now.Status)) &&
+		(last == events.DeadRetried || now.Letter != loop.LetterRetried) && (last == events.DeadDropped || now.Letter != loop.LetterDropped)
+}
+
+// awaited reports whether a call may get an outcome after its round.
+func (c *Call) awaited() bool {
+	switch {
+	case c.Round == 0: // of a verifier
+		return false
+	case c.Result == string(content.StatusCancelled):
+		return c.running && !c.late
+	}
+	return c.Result == "" || c.Result == string(content.StatusUnknown)
 }
 
 // PlaceOf returns the place in the ID of an approval.
@@ -124,30 +271,43 @@ func PlaceOf(id content.CallID) content.Place {
 
 // note folds an event of the kinds that matter here. It comes as any, since a switch over
 // events.Event must have all kinds.
-func (h *History) note(ev any, at content.Time) {
+func (h *history) note(ev any, at content.Time) {
 	switch ev := ev.(type) {
 	case events.ToolCallRequested:
 		c := &Call{
-			Session: h.State.Session, Call: ev.Call.ID, Tool: ev.Call.Name, Effects: EffectsName(ev.Routing.Effects),
-			Queue: ev.Routing.Queue, Turn: ev.Turn, Round: ev.Round, Input: ev.Call.Input, Lost: []LostAttempt{}, Settled: []Settlement{},
+			Session: h.state.Session, Call: ev.Call.ID, Tool: ev.Call.Name, Effects: EffectsName(ev.Routing.Effects),
+			Queue: ev.Routing.Queue, Turn: ev.Turn, Round: ev.Round, Input: valid(ev.Call.Input), Lost: []LostAttempt{}, Settled: []Settlement{},
 			place: ev.Call.Place,
 		}
-		h.Calls = append(h.Calls, c)
+		h.calls = append(h.calls, c)
 	case events.ToolDispatched:
 		c := h.call(ev.Call)
-		c.Attempts = ev.Attempt
+		c.Attempts, c.running = ev.Attempt, true
 		c.patch(ev.Input)
 	case events.ToolAttemptLost:
 		c := h.call(ev.Call)
-		c.Lost = append(c.Lost, LostAttempt{ev.Attempt, at, ev.Reason})
+		c.Lost, c.running = append(c.Lost, LostAttempt{ev.Attempt, at, ev.Reason}), false
 	case events.ToolResultReceived:
-		h.call(ev.Result.CallID).Result = string(ev.Result.Status)
+		c := h.call(ev.Result.CallID)
+		c.Result, c.late = string(ev.Result.Status), c.late || ev.Late
+		c.running = c.running && ev.Attempt != c.Attempts
+	case events.RoundFinished:
+		h.turn, h.round = ev.Turn.Number(), ev.Round
+	case events.TurnFinished:
+		h.turn, h.round = ev.Turn.Number(), math.MaxInt
 	case events.DeadLetterSettled:
 		c := h.call(ev.Call)
 		c.Settled = append(c.Settled, Settlement{ev.Outcome, ev.By, ev.User, ev.Reason, at})
 	case events.ApprovalRequired:
-		c := h.call(ev.Approval.CallID)
-		c.Questions = append(c.Questions, &Question{Approval: ApprovalOf(ev.Approval), Outcome: Pending})
+		a := ev.Approval
+		if a.RequestKind == loop.KindVerifier { // no reply asks for it
+			h.calls = append(h.calls, &Call{
+				Session: h.state.Session, Call: a.CallID, Tool: a.Tool, Effects: EffectsName(content.Once), Turn: a.Turn, Input: a.Input,
+				Lost: []LostAttempt{}, Settled: []Settlement{}, place: content.Place(a.CallID),
+			})
+		}
+		c := h.call(a.CallID)
+		c.Questions, c.running = append(c.Questions, &Question{Approval: ApprovalOf(a), Outcome: Pending}), false
 	case events.ApprovalResolved:
 		c := h.call(ev.Call)
 		c.patch(ev.Input)
@@ -157,6 +317,14 @@ func (h *History) note(ev any, at content.Time) {
 			}
 		}
 	}
+}
+
+// valid returns arguments as JSON: as they are, or as text. Models may write anything.
+func valid(input json.RawMessage) json.RawMessage {
+	if !json.Valid(input) {
+		input, _ = json.Marshal(string(input)) // text always can be
+	}
+	return input
 }
 
 // patch replaces the input.
@@ -196,23 +364,16 @@ func decided(ev events.ApprovalResolved, at content.Time) string {
 }
 
 // standing returns the state of a call as a dead letter.
-func (h *History) standing(p *Call) string {
-	c, ok := h.State.Call(p.Call)
+func (h *history) standing(p *Call) string {
+	c, ok := h.state.Call(p.Call)
 	last := len(p.Settled) - 1
 	switch {
 	case ok && c.Letter == loop.LetterDropped, !ok && last >= 0 && p.Settled[last].Outcome == events.DeadDropped:
 		return string(loop.LetterDropped)
-	case !ok || h.State.Closed || c.Letter == loop.NoLetter:
+	case !ok || h.state.Closed || c.Letter == loop.NoLetter:
 		return "over"
 	}
 	return string(c.Letter)
-}
-
-// Dead returns the session's dead letters.
-func (h *History) Dead() []*Call {
-	return slices.DeleteFunc(slices.Clone(h.Calls), func(p *Call) bool {
-		return !slices.ContainsFunc(h.State.DeadLetters(), func(c loop.Call) bool { return c.ID == p.Call })
-	})
 }
 
 // EffectsName returns what a tool declares about running twice, as users write it.

@@ -17,15 +17,12 @@ import (
 )
 
 // Read reads a session that was not deleted: else it returns a *session.DeletedError.
-func Read(ctx context.Context, c *client.Client, id content.SessionID) (*loop.State, error) {
-	state, _, err := c.Read(ctx, id)
-	switch {
-	case err != nil:
-		return nil, err
-	case state.Deleted != nil:
-		return nil, &session.DeletedError{Session: id, Deletion: *state.Deleted}
+func Read(ctx context.Context, c *client.Client, id content.SessionID) (*loop.State, journal.Head, error) {
+	state, head, err := c.Read(ctx, id)
+	if err == nil && state.Deleted != nil {
+		err = &session.DeletedError{Session: id, Deletion: *state.Deleted}
 	}
-	return state, nil
+	return state, head, err
 }
 
 // Usage is the usage of tokens in reports.

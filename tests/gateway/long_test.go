@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,12 +11,15 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/tool"
 )
 
-// stampsFirst asks for decisions in its first turn, and then only answers.
+// stampsFirst asks for decisions in its first turns, and then only answers. It loses the call of the second one.
 const stampsFirst = `replies:
   - calls: [{name: stamp, input: {n: 1}}]
   - text: Stamped
+  - calls: [{name: lose, input: {}}]
+  - text: Lost
   - text: Hello, world
     repeat: true
 `
@@ -29,7 +33,16 @@ const most = 2000
 func TestWhatRequestsReadDoesNotGrowWithASession(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
-		defer w.stamps().Drain(w.T)
+		begun, killed := make(chan struct{}), make(chan struct{})
+		lose, err := tool.Func("lose", "Loses its worker.", func(context.Context, struct{}) (string, error) {
+			close(begun)
+			<-killed
+			return "too late", nil
+		})
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		node := w.stamps(lose)
 		g := w.gateway(func(c *gateway.Config) {
 			c.Defaults = events.Config{Model: "m", ModelData: []byte(stampsFirst), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
 		})
@@ -41,12 +54,18 @@ func TestWhatRequestsReadDoesNotGrowWithASession(t *testing.T) {
 		yes := []fields{{"type": "mcp_approval_response", "approval_request_id": "mcpr_t1-r1-c1-g1", "approve": true}}
 		decision := fields{"previous_response_id": first.ID, "input": yes}
 		g.ok(http.MethodPost, "/v1/responses", decision, with("Idempotency-Key", "0123456789-decides")).in(t, &first)
+		g.ok(http.MethodPost, "/v1/responses", fields{"conversation": c.ID, "input": "Turn 2"})
+		g.ok(http.MethodPost, "/api/approvals/"+id+"/t2-r1-c1-g1", fields{"decision": "approve"})
+		<-begun
+		node.Kill()
+		close(killed)
+		defer w.stamps().Drain(w.T)
 
 		s, err := w.Client.Attach(w.Ctx, content.SessionID(id))
 		if err != nil {
 			t.Fatal(err)
 		}
-		turns := 1
+		turns := 2
 		for ; s.Head().Seq < 10_000; turns++ {
 			if turns == 700 {
 				g.ok(http.MethodPost, "/v1/responses", fields{"conversation": c.ID, "input": "Turn 701"}, with("Idempotency-Key", "0123456789-retries")).in(t, &old)
@@ -99,6 +118,13 @@ func TestWhatRequestsReadDoesNotGrowWithASession(t *testing.T) {
 				"threadId": id, "runId": "r", "messages": []fields{},
 				"resume": []fields{{"interruptId": "t1-r1-c1-g1", "status": "resolved", "payload": fields{"approved": true}}},
 			}, "0123456789-resumes", "Stamped"},
+			{"an approval that was decided", http.MethodGet, "/api/approvals/" + id + "/t1-r1-c1-g1", nil, "", "approved by"},
+			{"an approval of a call that was lost", http.MethodGet, "/api/approvals/" + id + "/t2-r1-c1-g1", nil, "", `"state":"dead"`},
+			{"a call by its ID", http.MethodGet, "/api/approvals/" + id + "/call_1_1", nil, "", "approved by"},
+			{"an approval that is not", http.MethodGet, "/api/approvals/" + id + "/call_x", nil, "", "no_call"},
+			{"an approval of a round that is not", http.MethodGet, "/api/approvals/" + id + "/t1-r7-c1-g1", nil, "", "no_call"},
+			{"a decision too late", http.MethodPost, "/api/approvals/" + id + "/t1-r1-c1-g1", fields{"decision": "deny"}, "0123456789-too-late", "already decided: approved"},
+			{"dead letters", http.MethodGet, "/api/dead", nil, "", `"call":"call_3_1"`},
 			{"entries in the middle", http.MethodGet, "/api/sessions/" + id + "/entries?after=5000&limit=10", nil, "", `"seq":5001`},
 		} {
 			var change []request

@@ -213,7 +213,7 @@ replies:
 `
 
 // stamps runs a node with the tool stamp.
-func (w *world) stamps() *turnlogtest.Process {
+func (w *world) stamps(more ...tool.Tool) *turnlogtest.Process {
 	stamp, err := tool.Func("stamp", "Stamps.", func(_ context.Context, in struct {
 		N int `json:"n"`
 	},
@@ -223,7 +223,7 @@ func (w *world) stamps() *turnlogtest.Process {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	return w.NodeWithTools(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }}, worker.Config{}, stamp)
+	return w.NodeWithTools(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }}, worker.Config{}, append(more, stamp)...)
 }
 
 func TestApprovalsEndAResponseAndBeginTheNext(t *testing.T) {

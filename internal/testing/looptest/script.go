@@ -9,12 +9,34 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/loop"
 )
 
 // Play runs a script and returns it with what happened. It fails t if a check of Session
 // fails.
 func Play(t testing.TB, text string) string {
+	t.Helper()
+	out, _ := play(t, text)
+	return out
+}
+
+// Records runs a script and returns the journal, whose positions have gaps as in a stream of many sessions.
+func Records(t testing.TB, text string) (all []journal.Record) {
+	t.Helper()
+	_, s := play(t, text)
+	for i, payload := range s.journal {
+		e, err := events.Decode(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const gap = 3
+		all = append(all, journal.Record{Head: journal.Head{Seq: e.Seq, Hash: events.HashOf(payload), Guard: uint64(i+1) * gap}, Entry: e, Payload: payload})
+	}
+	return all
+}
+
+func play(t testing.TB, text string) (string, *Session) {
 	t.Helper()
 	var out strings.Builder
 	r := &runner{NewSession("s")}
@@ -27,7 +49,7 @@ func Play(t testing.TB, text string) string {
 		out.WriteString("\n")
 	}
 	r.Finish(t)
-	return strings.TrimSuffix(out.String(), "\n")
+	return strings.TrimSuffix(out.String(), "\n"), r.Session
 }
 
 // runner is the session of a script.

@@ -141,7 +141,7 @@ func (r *Remote) DoWith(ctx context.Context, id content.SessionID, do func(conte
 
 // ReadSession reads a session that was not deleted.
 func ReadSession(ctx context.Context, c *client.Client, id content.SessionID) (*loop.State, error) {
-	state, err := report.Read(ctx, c, id)
+	state, _, err := report.Read(ctx, c, id)
 	return state, NoSession(id, err)
 }
 

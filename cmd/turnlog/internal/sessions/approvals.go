@@ -89,11 +89,7 @@ approval with --always covers. CALL is the ID of the call or of an approval.`,
   turnlog approvals show plan-7 call_1_1 -o json | jq .input`,
 	}
 	read := func(ctx context.Context, c *client.Client, id content.SessionID, call content.CallID) (asked, error) {
-		h, err := readHistory(ctx, c, id)
-		if err != nil {
-			return asked{}, err
-		}
-		p, err := find(h, call)
+		p, err := find(ctx, c, id, call)
 		switch {
 		case err != nil:
 			return asked{}, err

@@ -53,14 +53,15 @@ lists as having some.`,
 			if err != nil {
 				return nil, err
 			}
-			h, err := readHistory(ctx, c, id)
+			calls, err := callsOf(ctx, c, id)
 			if errors.Is(err, session.ErrNotFound) && broken != nil { // its first command breaks nodes
 				return broken, nil
 			}
 			if err != nil {
 				return broken, err
 			}
-			return append(broken, h.Dead()...), nil
+			dead, err := calls.Dead(ctx)
+			return append(broken, dead...), err
 		},
 		header: "SESSION CALL TOOL EFFECTS ATTEMPTS SINCE WHY",
 		cells: func(c *report.Call) []any {
@@ -118,14 +119,7 @@ attempts were lost, when and why, and what people decided about it.`,
 		Example: `  turnlog dead show plan-7 call_1_1
   turnlog dead show plan-7 call_1_1 -o json | jq .input`,
 	}
-	read := func(ctx context.Context, c *client.Client, id content.SessionID, call content.CallID) (*report.Call, error) {
-		h, err := readHistory(ctx, c, id)
-		if err != nil {
-			return nil, err
-		}
-		return deadLetter(h, call)
-	}
-	return showing(a.RemoteApprover(cmd), cmd, read, printCall)
+	return showing(a.RemoteApprover(cmd), cmd, deadLetter, printCall)
 }
 
 func printCall(c *report.Call, w io.Writer) error {
@@ -214,11 +208,7 @@ func settling(r *app.Remote, cmd *cobra.Command, v *commands.SettleDeadLetter, d
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "`text` that is recorded with the decision")
 	cmd.PreRunE = func(*cobra.Command, []string) error { return checkReason(v.Reason) }
 	return acting(r, cmd, func(ctx context.Context, c *client.Client, s *session.Session, call content.CallID) error {
-		h, err := readHistory(ctx, c, s.ID())
-		if err != nil {
-			return err
-		}
-		letter, err := deadLetter(h, call)
+		letter, err := deadLetter(ctx, c, s.ID(), call)
 		if err != nil {
 			return err
 		}

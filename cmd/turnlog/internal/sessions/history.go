@@ -10,36 +10,37 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// readHistory reads the journal of a session that was not deleted.
-func readHistory(ctx context.Context, c *client.Client, id content.SessionID) (*report.History, error) {
-	h, err := report.ReadHistory(ctx, c, id)
-	return h, app.NoSession(id, err)
+// callsOf reads a session that was not deleted, to find its calls.
+func callsOf(ctx context.Context, c *client.Client, id content.SessionID) (report.Calls, error) {
+	state, head, err := report.Read(ctx, c, id)
+	return report.Calls{From: c, State: state, Head: head}, app.NoSession(id, err)
 }
 
 // find returns the call with an ID that some command prints.
-func find(h *report.History, id content.CallID) (*report.Call, error) {
-	if c := h.Find(id); c != nil {
-		return c, nil
+func find(ctx context.Context, c *client.Client, id content.SessionID, call content.CallID) (*report.Call, error) {
+	calls, err := callsOf(ctx, c, id)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("session %[1]s has no call %[2]s: \"turnlog calls %[1]s\" lists the open ones", h.State.Session, id)
+	found, err := calls.Find(ctx, call)
+	if err == nil && found == nil {
+		err = fmt.Errorf("session %[1]s has no call %[2]s: \"turnlog calls %[1]s\" lists the open ones", id, call)
+	}
+	return found, err
 }
 
 // deadLetter returns a call that lost workers, or says why there is none.
-func deadLetter(h *report.History, id content.CallID) (*report.Call, error) {
-	c, err := find(h, id)
-	if err == nil && len(c.Lost) == 0 {
-		err = fmt.Errorf("%s (call %s) is not a dead letter: none of its workers was lost", c.Tool, c.Call)
+func deadLetter(ctx context.Context, c *client.Client, id content.SessionID, call content.CallID) (*report.Call, error) {
+	p, err := find(ctx, c, id, call)
+	if err == nil && len(p.Lost) == 0 {
+		err = fmt.Errorf("%s (call %s) is not a dead letter: none of its workers was lost", p.Tool, p.Call)
 	}
-	return c, err
+	return p, err
 }
 
 // notPending says why a call has no pending approval.
 func notPending(ctx context.Context, c *client.Client, id content.SessionID, call content.CallID) error {
-	h, err := readHistory(ctx, c, id)
-	if err != nil {
-		return err
-	}
-	p, err := find(h, call)
+	p, err := find(ctx, c, id, call)
 	switch {
 	case err != nil:
 		return err

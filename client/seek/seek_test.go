@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/turnlog/turnlog/client/seek"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/gateway/internal/seek"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -48,18 +48,24 @@ func TestEveryTurnAndEntryIsFound(t *testing.T) {
 		at += 1 + r.Uint64N(1000)
 		return at
 	}
-	starts := map[int]uint64{}
+	starts, rounds := map[int]uint64{}, map[[2]int]uint64{}
 	st.add(next(), events.RunStarted{})
 	const turns = 300
 	var ends []events.Event
 	for n := 1; n <= turns; n++ {
 		id := content.TurnIDFor(n)
 		starts[n] = uint64(len(st.all) + 1)
+		rounds[[2]int{n, 1}] = starts[n]
 		st.add(next(), append(ends, events.TurnStarted{Turn: id}, events.RoundStarted{Turn: id, Round: 1})...)
 		for range r.IntN(8) { // of a call in the background, whose turn was another one
 			st.add(next(), events.ToolDispatched{Place: content.PlaceOf(max(1, n-3), 1, 1)})
 		}
 		st.add(next(), events.ReplyRecorded{Turn: id, Round: 1})
+		for round := 2; round <= n%5; round++ {
+			rounds[[2]int{n, round}] = uint64(len(st.all) + 1)
+			st.add(next(), events.RoundFinished{Turn: id, Round: round - 1}, events.RoundStarted{Turn: id, Round: round})
+			st.add(next(), events.ReplyRecorded{Turn: id, Round: round})
+		}
 		if ends = []events.Event{events.TurnFinished{Turn: id}}; r.IntN(2) == 0 {
 			st.add(next(), ends...)
 			ends = nil
@@ -79,6 +85,15 @@ func TestEveryTurnAndEntryIsFound(t *testing.T) {
 		if before := seek.Before(rec); before.Seq != rec.Seq-1 || before.Hash != rec.Entry.Prev || before.Guard >= rec.Guard || before.Guard < st.all[rec.Seq-2].Guard {
 			t.Fatalf("before turn %d: %+v", n, before)
 		}
+	}
+	for at, want := range rounds {
+		st.asked = 0
+		if rec, err := seek.Round(t.Context(), st, "s", head, at[0], at[1]); err != nil || rec.Seq != want || st.asked > 100 {
+			t.Fatalf("round %v: entry %d, %v, after %d entries; want entry %d", at, rec.Seq, err, st.asked, want)
+		}
+	}
+	if _, err := seek.Round(t.Context(), st, "s", head, 4, 5); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("a round that is not: %v", err)
 	}
 	for seq := uint64(1); seq <= head.Seq; seq++ {
 		st.asked = 0

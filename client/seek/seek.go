@@ -8,8 +8,10 @@
 package seek
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -43,7 +45,13 @@ func Entry(ctx context.Context, from Store, s content.SessionID, head journal.He
 // Turn returns the entry that starts the n-th turn of a session that was read up to a head. It returns
 // session.ErrNotFound if none does.
 func Turn(ctx context.Context, from Store, s content.SessionID, head journal.Head, n int) (journal.Record, error) {
-	return search(ctx, from, s, head, func(rec journal.Record) side { return sideOf(rec, n) })
+	return Round(ctx, from, s, head, n, 0)
+}
+
+// Round returns the entry that starts a round of the n-th turn, or the turn itself if the round is 0. It returns
+// session.ErrNotFound if none does.
+func Round(ctx context.Context, from Store, s content.SessionID, head journal.Head, n, round int) (journal.Record, error) {
+	return search(ctx, from, s, head, func(rec journal.Record) side { return sideOf(rec, n, round) })
 }
 
 // Before returns the place before an entry.
@@ -102,36 +110,37 @@ func known(ctx context.Context, from Store, s content.SessionID, position, last 
 	return journal.Record{}, unknown, nil
 }
 
-// sideOf returns where a turn starts. Only what a turn does while it is open counts: results and questions may be of
-// earlier turns.
-func sideOf(rec journal.Record, n int) side {
+// sideOf returns where a round of a turn starts, or the turn itself if that is 0. Only what a turn does while it is open
+// counts: results and questions may be of earlier turns.
+func sideOf(rec journal.Record, n, round int) side {
 	out := unknown
 	for _, ev := range rec.Entry.Events {
-		of := 0
+		var turn content.TurnID
+		of, starts := 0, false
 		switch e := any(ev).(type) {
 		case events.TurnStarted:
-			if e.Turn.Number() == n {
-				return here
-			}
-			of = e.Turn.Number()
+			turn, starts = e.Turn, round == 0
 		case events.RoundStarted:
-			of = e.Turn.Number()
+			turn, of, starts = e.Turn, e.Round, round > 0
 		case events.ModelCallStarted:
-			of = e.Turn.Number()
+			turn, of = e.Turn, e.Round
 		case events.ModelCallFailed:
-			of = e.Turn.Number()
+			turn, of = e.Turn, e.Round
 		case events.ReplyRecorded:
-			of = e.Turn.Number()
+			turn, of = e.Turn, e.Round
 		case events.RoundFinished:
-			of = e.Turn.Number()
+			turn, of = e.Turn, e.Round
 		case events.TurnFinished:
-			of = e.Turn.Number()
+			turn, of = e.Turn, math.MaxInt
+		default:
+			continue
 		}
-		switch {
-		case of == 0:
-		case of < n:
+		switch at := cmp.Or(cmp.Compare(turn.Number(), n), cmp.Compare(of, round)); {
+		case at == 0 && starts:
+			return here
+		case at < 0:
 			out = later
-		default: // of n itself, its start is in an entry before
+		default: // its start is in an entry before
 			out = earlier
 		}
 	}

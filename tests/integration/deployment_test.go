@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	binaries = dir
 	natstest.FilesInMemory()
-	natstest.Parallel(6) // the tests mostly wait for processes
+	natstest.Parallel(8) // the tests mostly wait for processes
 	os.Exit(m.Run())
 }
 

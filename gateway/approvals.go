@@ -114,9 +114,14 @@ func (g *Gateway) showApproval(ctx context.Context, in *ApprovalPath) (*askedOut
 	return out, nil
 }
 
+// callsOf finds the calls of a session.
+func (g *Gateway) callsOf(s seen) report.Calls {
+	return report.Calls{From: g.client, State: s.state, Head: s.head}
+}
+
 // callOf reads what the journal says about a call.
 func (g *Gateway) callOf(ctx context.Context, s seen, id content.CallID) (*report.Call, error) {
-	c, err := report.Calls{From: g.client, State: s.state, Head: s.head}.Find(ctx, id)
+	c, err := g.callsOf(s).Find(ctx, id)
 	if err != nil || c != nil {
 		return c, err
 	}

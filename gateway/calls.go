@@ -55,16 +55,7 @@ func (g *Gateway) explainCall(ctx context.Context, in *CallPath) (*explainedOut,
 	if err != nil {
 		return nil, err
 	}
-	reader := explain.NewCallReader(string(in.Call))
-	for rec, err := range g.client.Records(ctx, s.state.Session, 0) {
-		if err == nil {
-			err = reader.Add(rec)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	c, err := reader.Call()
+	c, err := g.callsOf(s).Explain(ctx, string(in.Call))
 	if errors.Is(err, explain.ErrNoCall) || errors.Is(err, explain.ErrSeveral) {
 		return nil, problem.New(http.StatusNotFound, "no_call", err.Error(), "GET …/transcript has the ID of each call")
 	}
@@ -160,7 +151,7 @@ func (g *Gateway) listDead(ctx context.Context, _ *struct{}) (*deadOut, error) {
 		if err != nil {
 			return nil, err
 		}
-		calls, err := report.Calls{From: g.client, State: s.state, Head: s.head}.Dead(ctx)
+		calls, err := g.callsOf(s).Dead(ctx)
 		if err != nil {
 			return nil, err
 		}

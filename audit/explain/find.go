@@ -3,10 +3,12 @@ package explain
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 )
 
@@ -34,6 +36,34 @@ func NewCallReader(name string) *CallReader {
 
 // Named has the reader name people as the owners of their keys. Call it before the first Add.
 func (r *CallReader) Named(by Owners) { r.fold.owners = by }
+
+// Resume has the reader continue with a record further on, of a host that claimed the session in a given one. The model is
+// that of replies that name theirs, no policy may ever have applied, and allowed are the tools that grants allow.
+func (r *CallReader) Resume(claim journal.Record, allowed map[content.ApprovalID][]string) {
+	f := &r.fold
+	f.queue, f.inputs, f.turn, f.open, f.model, f.allowed, f.resumed = nil, nil, "", false, "", allowed, true
+	for _, ev := range claim.Entry.Events {
+		if c, ok := ev.(events.DriverClaimed); ok {
+			f.writer.Node = c.Node
+		}
+	}
+}
+
+// Whole reports whether the reader knows where the calls come from that were found: not if it resumed too late for some
+// input of their turns, or their replies do not name their models.
+func (r *CallReader) Whole() bool {
+	return !slices.ContainsFunc(r.fold.calls, func(c *Call) bool { return r.fold.short[c] })
+}
+
+// Seen reports whether models have seen the results of the calls that were found as they are now.
+func (r *CallReader) Seen() bool {
+	for _, s := range r.seen.calls {
+		if late := slices.ContainsFunc(s.call.Results, func(r Result) bool { return r.Late }); s.shown != s.now || late && s.now != FormNotice {
+			return false
+		}
+	}
+	return true
+}
 
 // Add reads the next record. It returns the error of a record that cannot be read.
 func (r *CallReader) Add(rec journal.Record) error {

@@ -31,10 +31,13 @@ type fold struct {
 	open     bool           // it has not ended
 	trigger  events.Origin
 	inputs   []Input // of the turn
+	unknown  bool    // some input of the turn was queued before the reader resumed
 	narrowed bool    // the turn has rules
 	reply    Asked   // the last reply, with only the fields that say which
 
 	owners   Owners
+	resumed  bool           // the reader skipped entries
+	short    map[*Call]bool // calls of which not all that was before is known
 	calls    []*Call
 	byID     map[content.CallID]*Call
 	argv     []string // of the open task's verifier
@@ -45,12 +48,13 @@ type fold struct {
 type queued struct {
 	Input
 
+	items  int
 	task   bool
 	onBusy events.OnBusy
 }
 
 func newFold(keep func(content.ToolCall) bool) fold {
-	return fold{keep: keep, byID: map[content.CallID]*Call{}, allowed: map[content.ApprovalID][]string{}}
+	return fold{keep: keep, byID: map[content.CallID]*Call{}, short: map[*Call]bool{}, allowed: map[content.ApprovalID][]string{}}
 }
 
 // begin sets the entry of the events that follow.
@@ -102,7 +106,7 @@ func (f *fold) noteTurn(ev any) {
 	switch ev := ev.(type) {
 	case events.InputQueued:
 		in := Input{f.at, ev.Origin, f.owners.person(ev.User, ev.By, f.sender), textOf(ev.Items)}
-		f.queue = append(f.queue, queued{in, ev.Task != nil, ev.OnBusy})
+		f.queue = append(f.queue, queued{in, len(ev.Items), ev.Task != nil, ev.OnBusy})
 	case events.InputAccepted:
 		f.accept(ev)
 	case events.TurnStarted:
@@ -118,7 +122,7 @@ func (f *fold) noteTurn(ev any) {
 // accept moves queued input into the turn, as the core does: a task's own, or what may join the turn now.
 func (f *fold) accept(ev events.InputAccepted) {
 	if ev.Turn != f.turn || !f.open {
-		f.turn, f.inputs = ev.Turn, nil
+		f.turn, f.inputs, f.unknown = ev.Turn, nil, false
 	}
 	if ev.Options != nil {
 		f.narrowed = len(ev.Options.Rules) > 0
@@ -135,11 +139,13 @@ func (f *fold) accept(ev events.InputAccepted) {
 	default:
 		return
 	}
+	items := 0
 	for _, q := range f.queue {
 		if taken(q) {
-			f.inputs = append(f.inputs, q.Input)
+			f.inputs, items = append(f.inputs, q.Input), items+q.items
 		}
 	}
+	f.unknown = f.unknown || items < len(ev.Items)
 	f.queue = slices.DeleteFunc(f.queue, taken)
 }
 
@@ -167,6 +173,7 @@ func (f *fold) add(c content.ToolCall, turn content.TurnID, round int, effects c
 	if c.ProviderID != string(c.ID) {
 		kept.Provider = c.ProviderID
 	}
+	f.short[kept] = f.resumed && (f.unknown || asked.Model == "")
 	f.calls = append(f.calls, kept)
 	f.byID[c.ID] = kept
 	return kept

@@ -161,9 +161,9 @@ func (c Calls) roundOf(id content.CallID) (turn, round int, ok bool) {
 
 // read reads entries from the beginning of a round on, or all, until they are enough.
 func (c Calls) read(ctx context.Context, turn, round int, enough func(*history) bool) error {
-	id, at := c.State.Session, journal.Head{}
+	at := journal.Head{}
 	if turn > 0 {
-		rec, err := seek.Round(ctx, c.From, id, c.Head, turn, round)
+		rec, err := seek.Round(ctx, c.From, c.State.Session, c.Head, turn, round)
 		if errors.Is(err, session.ErrNotFound) {
 			return nil
 		}
@@ -172,20 +172,25 @@ func (c Calls) read(ctx context.Context, turn, round int, enough func(*history) 
 		}
 		at = seek.Before(rec)
 	}
+	return c.readFrom(ctx, at, func(h *history, _ journal.Record) bool { return enough(h) })
+}
+
+// readFrom reads entries after a place until they are enough.
+func (c Calls) readFrom(ctx context.Context, at journal.Head, enough func(*history, journal.Record) bool) error {
 	h := &history{state: c.State}
-	for rec, err := range c.From.RecordsFrom(ctx, id, at) {
+	for rec, err := range c.From.RecordsFrom(ctx, c.State.Session, at) {
 		switch {
 		case err != nil:
 			return err
 		case rec.Err != nil:
-			return fmt.Errorf("session %s, entry %d: %w", id, rec.Seq, rec.Err)
+			return fmt.Errorf("session %s, entry %d: %w", c.State.Session, rec.Seq, rec.Err)
 		case rec.Seq > c.Head.Seq:
 			return nil
 		}
 		for _, ev := range rec.Entry.Events {
 			h.note(ev, rec.Entry.At)
 		}
-		if enough(h) {
+		if enough(h, rec) {
 			return nil
 		}
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/turnlog/turnlog/audit/explain"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -71,8 +73,11 @@ func TestNothingIsMissedByReadingLess(t *testing.T) {
 			all := looptest.Records(t, string(script))
 			state, names := loop.New("s"), map[content.CallID]bool{"none": true, "t1-r9-c1": true, "t9-r1-c1": true}
 			for i, rec := range all {
-				for _, ev := range rec.Entry.Events {
+				for n, ev := range rec.Entry.Events {
 					switch e := any(ev).(type) {
+					case events.ReplyRecorded: // as providers say it
+						e.Model = "m-1"
+						rec.Entry.Events[n] = e
 					case events.ToolCallRequested:
 						names[e.Call.ID], names[content.CallID(e.Call.Place)] = true, true
 					case events.ApprovalRequired:
@@ -93,6 +98,19 @@ func TestNothingIsMissedByReadingLess(t *testing.T) {
 					got, err := calls.Find(t.Context(), name)
 					if diff := cmp.Diff(told(t, whole.find(name)), told(t, got)); err != nil || diff != "" {
 						t.Fatalf("%s after entry %d: %v\n%s", name, rec.Seq, err, diff)
+					}
+				}
+				for name := range names {
+					reader := explain.NewCallReader(string(name))
+					for _, rec := range all[:i+1] {
+						if err := reader.Add(rec); err != nil {
+							t.Fatal(err)
+						}
+					}
+					want, missing := reader.Call()
+					got, err := calls.Explain(t.Context(), string(name))
+					if diff := cmp.Diff(want, got); diff != "" || fmt.Sprint(err) != fmt.Sprint(missing) {
+						t.Fatalf("%s explained after entry %d: %v, want %v\n%s", name, rec.Seq, err, missing, diff)
 					}
 				}
 				dead, err := calls.Dead(t.Context())

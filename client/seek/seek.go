@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -52,6 +53,21 @@ func Turn(ctx context.Context, from Store, s content.SessionID, head journal.Hea
 // session.ErrNotFound if none does.
 func Round(ctx context.Context, from Store, s content.SessionID, head journal.Head, n, round int) (journal.Record, error) {
 	return search(ctx, from, s, head, func(rec journal.Record) side { return sideOf(rec, n, round) })
+}
+
+// Claim returns the entry in which the host of an epoch claimed a session that was read up to a head. It returns
+// session.ErrNotFound if none did.
+func Claim(ctx context.Context, from Store, s content.SessionID, head journal.Head, epoch uint64) (journal.Record, error) {
+	return search(ctx, from, s, head, func(rec journal.Record) side {
+		claims := func(ev events.Event) bool { c, ok := ev.(events.DriverClaimed); return ok && c.Epoch == epoch }
+		switch {
+		case rec.Entry.Epoch < epoch:
+			return later
+		case slices.ContainsFunc(rec.Entry.Events, claims):
+			return here
+		}
+		return earlier
+	})
 }
 
 // Before returns the place before an entry.

@@ -33,6 +33,12 @@ func (s *stored) add(guard uint64, all ...events.Event) {
 	n := uint64(len(s.all) + 1)
 	e := events.Entry{Seq: n, Events: all}
 	if n > 1 {
+		e.Epoch = s.all[n-2].Entry.Epoch
+	}
+	if c, ok := all[0].(events.DriverClaimed); ok {
+		e.Epoch = c.Epoch
+	}
+	if n > 1 {
 		e.Prev = s.all[n-2].Hash
 	}
 	s.all = append(s.all, journal.Record{Head: journal.Head{Seq: n, Guard: guard, Hash: events.Hash{byte(n), byte(n >> 8)}}, Entry: e})
@@ -48,6 +54,7 @@ func TestEveryTurnAndEntryIsFound(t *testing.T) {
 		at += 1 + r.Uint64N(1000)
 		return at
 	}
+	var claims []uint64
 	starts, rounds := map[int]uint64{}, map[[2]int]uint64{}
 	st.add(next(), events.RunStarted{})
 	const turns = 300
@@ -73,6 +80,10 @@ func TestEveryTurnAndEntryIsFound(t *testing.T) {
 		for range r.IntN(8) {
 			st.add(next(), events.Parked{})
 		}
+		if n%3 == 0 {
+			claims = append(claims, uint64(len(st.all)+1))
+			st.add(next(), events.DriverClaimed{Epoch: uint64(2 * len(claims))})
+		}
 	}
 	st.add(next(), events.TurnFinished{Turn: content.TurnIDFor(turns)})
 	head := st.all[len(st.all)-1].Head
@@ -91,6 +102,15 @@ func TestEveryTurnAndEntryIsFound(t *testing.T) {
 		if rec, err := seek.Round(t.Context(), st, "s", head, at[0], at[1]); err != nil || rec.Seq != want || st.asked > 100 {
 			t.Fatalf("round %v: entry %d, %v, after %d entries; want entry %d", at, rec.Seq, err, st.asked, want)
 		}
+	}
+	for i, want := range claims {
+		st.asked = 0
+		if rec, err := seek.Claim(t.Context(), st, "s", head, uint64(2*i+2)); err != nil || rec.Seq != want || st.asked > 30 {
+			t.Fatalf("claim %d: entry %d, %v, after %d entries; want entry %d", i, rec.Seq, err, st.asked, want)
+		}
+	}
+	if _, err := seek.Claim(t.Context(), st, "s", head, 3); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("a claim that is not: %v", err)
 	}
 	if _, err := seek.Round(t.Context(), st, "s", head, 4, 5); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("a round that is not: %v", err)

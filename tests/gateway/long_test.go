@@ -125,6 +125,8 @@ func TestWhatRequestsReadDoesNotGrowWithASession(t *testing.T) {
 			{"an approval of a round that is not", http.MethodGet, "/api/approvals/" + id + "/t1-r7-c1-g1", nil, "", "no_call"},
 			{"a decision too late", http.MethodPost, "/api/approvals/" + id + "/t1-r1-c1-g1", fields{"decision": "deny"}, "0123456789-too-late", "already decided: approved"},
 			{"dead letters", http.MethodGet, "/api/dead", nil, "", `"call":"call_3_1"`},
+			{"a call, explained", http.MethodGet, "/api/sessions/" + id + "/calls/call_1_1", nil, "", "stamp 1"},
+			{"a call that was lost, explained", http.MethodGet, "/api/sessions/" + id + "/calls/t2-r1-c1-g1", nil, "", "Turn 2"},
 			{"entries in the middle", http.MethodGet, "/api/sessions/" + id + "/entries?after=5000&limit=10", nil, "", `"seq":5001`},
 		} {
 			var change []request

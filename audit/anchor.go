@@ -108,10 +108,19 @@ func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 	if r, lost := lostIn(v.Restores, a.Anchor); lost && !c.stopped && (!a.seen || a.is != a.Hash) {
 		return verdict.Restored, r
 	}
+	held := a.seen && a.is == a.Hash
+	if left := slices.ContainsFunc(v.Moves, func(m verdict.Move) bool { return m.Seq == a.Seq && m.Tombstone == a.Hash }); left && a.seen {
+		held = true // the tombstone where the session was before
+	}
+	moved := d != nil && d.MovedTo != nil
 	switch {
-	case a.seen && a.is != a.Hash:
+	case held:
+		return "", ""
+	case moved && a.Seq > d.Entries:
+		return verdict.Moved, elsewhere(d)
+	case a.seen:
 		return verdict.Replaced, fmt.Sprintf("its hash is %s, but it was %s: this entry or an earlier one was replaced", a.is, a.Hash)
-	case a.seen, c.stopped:
+	case c.stopped:
 		return "", ""
 	case d == nil && v.Head.Seq == 0:
 		return verdict.Missing, fmt.Sprintf("it existed, with hash %s, but the journal is gone and has no tombstone", a.Hash)
@@ -124,7 +133,15 @@ func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 	case a.Seq > d.Entries+1:
 		return verdict.Truncated, fmt.Sprintf("it existed, but the session was deleted after entry %d: the journal's end was cut off before that", d.Entries)
 	}
+	if moved {
+		return v.State, elsewhere(d)
+	}
 	return v.State, "the tombstone covers it: whether it still was as the anchor says cannot be known"
+}
+
+// elsewhere says where an entry is that a moved session has.
+func elsewhere(d *events.Deletion) string {
+	return fmt.Sprintf("the session was moved to %s, which has its journal: verify it there", d.MovedTo)
 }
 
 // lostIn reports whether one of the restores explains that an entry is gone, and says how. A backup has everything that was recorded

@@ -29,6 +29,9 @@ type links struct {
 	cursors map[events.Lane]events.Cursor
 	removed *verdict.Fault // about missing entries at the beginning, unless a tombstone says why
 
+	moved bool // the latest record was moved here
+	here  bool // a record was written here
+
 	sealed *events.Sealing // of the first entry; nil: it is not sealed
 	closed uint64          // the first entry whose events are sealed with a key that is not here; 0: none
 }
@@ -61,8 +64,26 @@ func (c *Checker) bury(d events.Deletion) {
 	if d.Expired {
 		c.verdict.State = verdict.Expired
 	}
+	if d.MovedTo != nil {
+		c.verdict.State = verdict.Moved
+	}
 	if d.Erased && c.links.removed == nil && c.verdict.Entries > 0 { // its entries are there
 		c.verdict.State = verdict.Erased
+	}
+}
+
+// moved checks that what was moved here is the beginning of the journal, and that the claim of its move follows.
+func (c *Checker) moved(r journal.Record, e events.Entry) {
+	from := events.MovedFromOf(e)
+	switch {
+	case r.Moved && c.links.here:
+		c.fault(verdict.Forged, r.Seq, singleWriter, "it is marked as moved here, and the entry before it was written here")
+	case !r.Moved && c.links.moved && from == nil:
+		c.fault(verdict.Forged, r.Seq, singleWriter, "the entries before it are marked as moved here, and it does not say from where")
+	}
+	c.links.moved, c.links.here = r.Moved, c.links.here || !r.Moved
+	if from != nil {
+		c.verdict.Moves = append(c.verdict.Moves, verdict.Move{Seq: r.Seq, At: e.At, MovedFrom: *from})
 	}
 }
 

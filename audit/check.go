@@ -88,6 +88,7 @@ func (c *Checker) Add(r journal.Record) {
 	if by := events.RestoredOf(e); by != nil {
 		c.verdict.Restores = append(c.verdict.Restores, verdict.Restore{Seq: r.Seq, At: e.At, Restored: *by})
 	}
+	c.moved(r, e)
 	c.verdict.Entries++
 	c.verdict.Events += len(e.Events)
 	if !linked && c.verdict.UnjudgedFrom == 0 {
@@ -150,7 +151,7 @@ func (c *Checker) stop(err error) error {
 func DamageOf(err error) verdict.Kind {
 	for kind, is := range map[verdict.Kind]error{
 		verdict.Missing: journal.ErrMissing, verdict.Replaced: journal.ErrReplaced, verdict.Foreign: journal.ErrForeign,
-		verdict.Forged: journal.ErrForged, verdict.Unreadable: journal.ErrUnreadable,
+		verdict.Forged: journal.ErrForged, verdict.Unreadable: journal.ErrUnreadable, verdict.Moved: journal.ErrArriving,
 	} {
 		if errors.Is(err, is) {
 			return kind

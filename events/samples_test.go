@@ -133,7 +133,7 @@ func sampleOptions() *TurnOptions {
 
 func sessionSamples() []Event {
 	return []Event{
-		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true, RetriedBy: "ada", User: "ada", Key: "T0uaTKkNbe0ytWwa", Keys: 3, Checked: 17, Restored: sampleRestored()},
+		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true, RetriedBy: "ada", User: "ada", Key: "T0uaTKkNbe0ytWwa", Keys: 3, Checked: 17, Restored: sampleRestored(), MovedFrom: &MovedFrom{Cell: "9f86d081884c7d65", Place: "nats://n1:4222", Tombstone: HashOf([]byte("tombstone"))}},
 		Parked{Timer: true, Calls: 2},
 		SnapshotTaken{Format: 18, Digest: HashOf([]byte("state"))},
 		CommandSigned{
@@ -154,7 +154,7 @@ func sessionSamples() []Event {
 		ToolsAllowed{Grant: "grant-1", Tools: []string{"fs_*", "shell_exec"}, By: "ada", User: "web"},
 		SessionClosed{Reason: "done", By: "ada", User: "web"},
 		ModelSwitched{Model: "scripted:y", Data: []byte("replies: []"), By: "ada", User: "web"},
-		SessionDeleted{By: "ada", User: "ada", Reason: "asked to", Expired: true, Erased: true, Restored: sampleRestored()},
+		SessionDeleted{By: "ada", User: "ada", Reason: "asked to", Expired: true, Erased: true, Restored: sampleRestored(), MovedTo: &MovedTo{Cell: "60303ae22b998861", Place: "nats://n2:4222"}},
 		Refused{Command: "cmd-8", Reason: "busy", Detail: "turn-3 is open", After: 12},
 	}
 }

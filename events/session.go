@@ -30,6 +30,32 @@ type DriverClaimed struct {
 
 	// Restored says that the owner is a restore of the session's deployment, which owes no effect. nil: it is a host.
 	Restored *Restored `msgpack:"rs,omitempty" json:"restored,omitempty"`
+
+	// MovedFrom says that the owner is a move of the session, which owes no effect. nil: it is a host, or a restore.
+	MovedFrom *MovedFrom `msgpack:"mf,omitempty" json:"moved_from,omitempty"`
+}
+
+// MovedFrom says where a session was before it was moved. All entries before this one were recorded there.
+type MovedFrom struct {
+	Cell      string `msgpack:"c" json:"cell"`                      // the ID of the cell, see jetstream/move
+	Place     string `msgpack:"p,omitempty" json:"place,omitempty"` // where the mover reached it; for people
+	Tombstone Hash   `msgpack:"h" json:"tombstone"`                 // that ended the journal there, in the place of this entry
+}
+
+// MovedTo says where a session is that was moved.
+type MovedTo struct {
+	Cell  string `msgpack:"c" json:"cell"`                      // the ID of the cell, see jetstream/move
+	Place string `msgpack:"p,omitempty" json:"place,omitempty"` // where the mover reached it; for people
+}
+
+// MovedFromOf returns the move that wrote e, or nil.
+func MovedFromOf(e Entry) *MovedFrom {
+	if len(e.Events) > 0 {
+		if claim, ok := e.Events[0].(DriverClaimed); ok {
+			return claim.MovedFrom
+		}
+	}
+	return nil
 }
 
 // Restored says that a session continues as a backup had it. What was recorded after the backup is lost, unless it is
@@ -112,7 +138,7 @@ type SessionClosed struct {
 // SessionDeleted is the tombstone of a deleted session: the last entry of its journal,
 // and the only one after the others are purged. Those of an erased session stay, but
 // nobody can open them any more. Nothing follows it, so the session's id is never used
-// again.
+// again, unless a session that was moved comes back with all of its journal.
 type SessionDeleted struct {
 	By      string `msgpack:"b,omitempty" json:"by,omitempty"`
 	User    string `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
@@ -122,6 +148,9 @@ type SessionDeleted struct {
 
 	// Restored says that a restore deleted the session once more, as it was before. nil: it was not.
 	Restored *Restored `msgpack:"rs,omitempty" json:"restored,omitempty"`
+
+	// MovedTo says that the session was not deleted, but goes on in another cell. nil: it was deleted.
+	MovedTo *MovedTo `msgpack:"mt,omitempty" json:"moved_to,omitempty"`
 }
 
 // Deletion describes a deleted session: when and why it was deleted, how many entries
@@ -135,6 +164,8 @@ type Deletion struct {
 	At      content.Time `json:"at"`
 	Entries uint64       `json:"entries"`
 	Last    Hash         `json:"last_hash"`
+
+	MovedTo *MovedTo `json:"moved_to,omitempty"` // where the session goes on; nil: nowhere
 }
 
 // String returns the deletion in one line.
@@ -145,6 +176,9 @@ func (d Deletion) String() string {
 	}
 	if d.Erased {
 		what = "was erased"
+	}
+	if d.MovedTo != nil {
+		what = "was moved to " + d.MovedTo.String()
 	}
 	by := content.Sender(d.User, d.By)
 	if by != "" {
@@ -157,13 +191,26 @@ func (d Deletion) String() string {
 	return fmt.Sprintf("%s at %s%s%s: %d entries, last hash %s", what, d.At, by, why, d.Entries, d.Last)
 }
 
+// String names the cell.
+func (m MovedTo) String() string { return place(m.Cell, m.Place) }
+
+// String names the cell.
+func (m MovedFrom) String() string { return place(m.Cell, m.Place) }
+
+func place(cell, place string) string {
+	if place == "" {
+		return "cell " + cell
+	}
+	return fmt.Sprintf("%s (cell %s)", place, cell)
+}
+
 // DeletionOf returns the deletion that e records. It reports whether e is a tombstone.
 func DeletionOf(e Entry) (Deletion, bool) {
 	if len(e.Events) != 1 || e.Seq == 0 {
 		return Deletion{}, false
 	}
 	d, ok := e.Events[0].(SessionDeleted)
-	return Deletion{By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased, At: e.At, Entries: e.Seq - 1, Last: e.Prev}, ok
+	return Deletion{By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased, MovedTo: d.MovedTo, At: e.At, Entries: e.Seq - 1, Last: e.Prev}, ok
 }
 
 // Config is the part of a host's configuration that a journal records: names, limits

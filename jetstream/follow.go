@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,15 +54,9 @@ func (j *Journal) End(ctx context.Context, s content.SessionID) (Cursor, error) 
 		return Cursor{}, fmt.Errorf("end of %q: %w", s, content.ErrBadID)
 	}
 	m, err := j.cell.api.Last(ctx, n.JournalStream(), n.Journal(s))
-	if api.IsNotFound(err) {
-		return Cursor{}, nil
-	}
-	var rec journal.Record
-	if err == nil {
-		rec, err = j.record(ctx, n.SessionOf(m.Subject), m)
-	}
-	if err != nil && !errors.Is(err, journal.ErrDamaged) {
-		return Cursor{}, fmt.Errorf("end of %s: %w", s, err)
+	rec, err := j.found(ctx, cmp.Or(n.SessionOf(m.Subject), s), "end", m, err)
+	if err != nil && !errors.Is(err, journal.ErrDamaged) && !errors.Is(err, journal.ErrNotFound) {
+		return Cursor{}, err
 	}
 	return CursorAt(rec), nil
 }
@@ -169,8 +164,10 @@ func (j *Journal) confirm(ctx context.Context, c Cursor) error {
 	if api.IsNotFound(err) || err == nil && m.Seq != c.Position {
 		last, _ := j.Last(ctx, c.Session)
 		next, _ := j.record(ctx, n.SessionOf(m.Subject), m)
-		if _, deleted := events.DeletionOf(last.Entry); deleted && last.Guard > c.Position || events.RestoredOf(next.Entry) != nil {
-			return nil // it was deleted with its session, or lost in a restore
+		first, _ := j.From(ctx, c.Session, 1)
+		_, deleted := events.DeletionOf(last.Entry)
+		if deleted && last.Guard > c.Position || events.RestoredOf(next.Entry) != nil || first.Moved && first.Guard > c.Position {
+			return nil // it was deleted with its session, lost in a restore, or a tombstone until the session came back
 		}
 		return fmt.Errorf("%w: there is no entry at position %d", ErrCursor, c.Position)
 	}

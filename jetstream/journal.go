@@ -156,23 +156,22 @@ func (j *Journal) Last(ctx context.Context, s content.SessionID) (journal.Record
 		return journal.Record{}, fmt.Errorf("last entry of %q: %w", s, journal.ErrNotFound)
 	}
 	m, err := j.cell.api.Last(ctx, j.cell.names.JournalStream(), j.cell.names.Journal(s))
-	if api.IsNotFound(err) {
-		err = journal.ErrNotFound
-	}
-	if err != nil {
-		return journal.Record{}, fmt.Errorf("last entry of %s: %w", s, err)
-	}
-	return j.record(ctx, s, m)
+	return j.found(ctx, s, "last entry", m, err)
 }
 
 // From returns the first entry of a session at or after a position in the stream, or ErrNotFound.
 func (j *Journal) From(ctx context.Context, s content.SessionID, position uint64) (journal.Record, error) {
 	m, err := j.cell.api.Next(ctx, j.cell.names.JournalStream(), j.cell.names.Journal(s), position)
+	return j.found(ctx, s, "next entry", m, err)
+}
+
+// found is record for a message that may not have been found.
+func (j *Journal) found(ctx context.Context, s content.SessionID, what string, m api.Message, err error) (journal.Record, error) {
 	if api.IsNotFound(err) {
 		err = journal.ErrNotFound
 	}
 	if err != nil {
-		return journal.Record{}, fmt.Errorf("entry of %s from %d on: %w", s, position, err)
+		return journal.Record{}, fmt.Errorf("%s of %s: %w", what, s, err)
 	}
 	return j.record(ctx, s, m)
 }
@@ -215,10 +214,9 @@ func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
 			return err
 		})
 		for i, err := range errs {
-			switch {
-			case api.IsNotFound(err):
+			if api.IsNotFound(err) {
 				delete(all, some[i])
-			case err != nil:
+			} else if err != nil {
 				return nil, fmt.Errorf("list sessions: %w", err)
 			}
 		}
@@ -229,8 +227,11 @@ func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
 // record returns the entry in a message. With an error it returns the session and the time of
 // storage.
 func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message) (journal.Record, error) {
-	rec := journal.Record{Head: journal.Head{Guard: m.Seq}, Stored: m.Time}
+	rec := journal.Record{Head: journal.Head{Guard: m.Seq}, Moved: m.Header.Get(layout.HeaderStored) != ""}
 	fromHeaders(&rec, s, m)
+	if m.Header.Get(layout.HeaderKinds) == layout.KindArriving {
+		return rec, damaged(journal.ErrArriving, s, m, "the session is being moved here")
+	}
 	if m.Spoofed {
 		return rec, damaged(journal.ErrDamaged, s, m, api.ErrSpoofed.Error())
 	}
@@ -269,7 +270,9 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 
 // fromHeaders sets the fields of rec that are in the headers.
 func fromHeaders(rec *journal.Record, s content.SessionID, m api.Message) {
-	rec.Seq = api.HeaderUint(m.Header, layout.HeaderSeq)
+	if rec.Seq = api.HeaderUint(m.Header, layout.HeaderSeq); !rec.Moved {
+		rec.Stored = m.Time
+	}
 	rec.Signature = layout.SignatureOf(m.Header)
 	rec.TraceParent = m.Header.Get(layout.HeaderTrace)
 	rec.Entry = events.Entry{Session: s, Seq: rec.Seq, At: content.TimeOf(m.Time)}

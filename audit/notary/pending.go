@@ -40,6 +40,9 @@ func (n *Notary) observe(ctx context.Context, from jetstream.Cursor, moves chan<
 		if err != nil {
 			return err
 		}
+		if errors.Is(rec.Err, journal.ErrArriving) {
+			continue // no entry
+		}
 		if errors.Is(rec.Err, journal.ErrDamaged) || rec.Seq == 0 {
 			n.log.Error("entry not logged", logfield.Session(rec.Entry.Session), zap.Error(rec.Err))
 			continue

@@ -16,7 +16,7 @@ func (s Style) detail(ev events.Event) string {
 func (s Style) ofSession(ev any) string {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
-		return s.list("epoch", ev.Epoch, "node", ev.Node, "restored from backup", restoredFrom(ev.Restored), "lost", ev.Lost, "retried by", content.Sender(ev.User, ev.RetriedBy), "checked its entry", ev.Checked)
+		return s.list("epoch", ev.Epoch, "node", ev.Node, "restored from backup", restoredFrom(ev.Restored), "moved here from", movedFrom(ev.MovedFrom), "lost", ev.Lost, "retried by", content.Sender(ev.User, ev.RetriedBy), "checked its entry", ev.Checked)
 	case events.Parked:
 		return s.list("", is(ev.Timer, "with a timer"), "waits for", count(ev.Calls, "call"))
 	case events.SnapshotTaken:
@@ -40,7 +40,7 @@ func (s Style) ofSession(ev any) string {
 	case events.SessionClosed:
 		return s.list("", ev.Reason, "by", content.Sender(ev.User, ev.By))
 	case events.SessionDeleted:
-		return s.list("", is(!ev.Expired, "deleted")+is(ev.Expired, "expired"), "by", content.Sender(ev.User, ev.By)) + s.colon(ev.Reason)
+		return s.list("", is(!ev.Expired && ev.MovedTo == nil, "deleted")+is(ev.Expired, "expired"), "moved to", movedTo(ev.MovedTo), "by", content.Sender(ev.User, ev.By)) + s.colon(ev.Reason)
 	case events.Refused:
 		return s.list("", ev.Command) + " " + s.Bad(s.list("", ev.Reason)) + s.colon(ev.Detail)
 	}
@@ -141,6 +141,22 @@ func (s Style) ofTask(ev any) string {
 		return s.list("", ev.Status, "gate", ev.VerifyStatus, "files", ev.FilesChanged) + s.colon(ev.Summary)
 	}
 	return ""
+}
+
+// movedFrom names the cell where a session was before, if it was moved.
+func movedFrom(m *events.MovedFrom) string {
+	if m == nil {
+		return ""
+	}
+	return m.String()
+}
+
+// movedTo names the cell where a session went, if it was moved.
+func movedTo(m *events.MovedTo) string {
+	if m == nil {
+		return ""
+	}
+	return m.String()
 }
 
 // restoredFrom names the backup of a restore, if there is one.

@@ -294,6 +294,32 @@ func TestATombstoneMayBeUnsigned(t *testing.T) {
 }
 
 // A keeper has no key of a driver, so its tombstone has no signature.
+func TestWhatWasMovedHereComesFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := len(w.journal)
+	add := func(records []journal.Record) (faults []*signed.FaultError) {
+		c := signed.Entries{Keys: w.open()}
+		for _, r := range records {
+			faults = append(faults, c.Add(r)...)
+		}
+		return append(faults, c.End()...)
+	}
+	for i := range w.journal[:n/2] {
+		w.journal[i].Moved, w.journal[i].Stored = true, time.Time{}
+	}
+	if faults := add(w.journal); len(faults) > 0 {
+		t.Errorf("the beginning was moved here: %v", faults)
+	}
+	if faults := add(w.journal[1:]); len(faults) == 0 || !errors.Is(faults[0].Err, signed.ErrLate) {
+		t.Errorf("without the first entry: %v", faults)
+	}
+	w.journal[n-1].Moved = true
+	if faults := add(w.journal); len(faults) != 1 || !errors.Is(faults[0].Err, signed.ErrLate) || faults[0].Seq != uint64(n) {
+		t.Errorf("the last one, too: %v", faults)
+	}
+}
+
 func TestAnUnsignedTombstoneIsNotSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -30,6 +30,7 @@ import (
 var (
 	ErrStripped = errors.New("it is not signed, although the claim of its driver names a key")
 	ErrUnsigned = errors.New("it is not signed, and signatures are required since then")
+	ErrLate     = errors.New("it is marked as moved here, after an entry that was written here")
 	ErrOtherKey = errors.New("it is signed by another key than the claim of its driver names")
 )
 
@@ -59,6 +60,7 @@ type Entries struct {
 	places  *places // nil: signatures are judged by dates alone
 	signers tally   // of entries, by the keys that claims name
 	begun   bool
+	moved   uint64         // how many entries were moved here: no later one was
 	claim   string         // the id of the epoch's key; "": it names none
 	signer  int            // its index in signers
 	last    journal.Record // signed, of the epoch, not checked yet; its Seq is 0 if there is none
@@ -71,13 +73,18 @@ type Entries struct {
 // Add checks the next entry.
 func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 	fault := func(err error) { faults = append(faults, &FaultError{r.Seq, r.Line, err}) }
+	if r.Moved && r.Seq != c.moved+1 {
+		fault(ErrLate)
+	} else if r.Moved {
+		c.moved = r.Seq
+	}
 	if _, later := errors.AsType[*events.FormatError](r.Err); later { // it may be the claim of another driver
 		c.begun, c.claim = false, ""
-		return c.End()
+		return append(faults, c.End()...)
 	}
 	if claim, ok := claimOf(r.Entry); ok {
 		c.endEpoch()
-		faults = c.continued(claim)
+		faults = append(faults, c.continued(claim)...)
 		c.begun, c.claim, c.Version = true, claim.Key, max(c.Version, claim.Keys)
 		k, _ := c.Keys.Lookup(claim.Key)
 		c.signer = c.signers.index("entries", k.Name, claim.Key)

@@ -27,6 +27,7 @@ const (
 	Sealed  Kind = "sealed"
 
 	Restored Kind = "restored"
+	Moved    Kind = "moved"
 )
 
 // Means says in one sentence what a fault of the kind is.
@@ -60,6 +61,8 @@ func (k Kind) Means() string {
 		return "the content is encrypted with a key that is not here: verify with the seal key"
 	case Restored:
 		return "it was recorded after a backup, from which the deployment was restored, and is lost"
+	case Moved:
+		return "the session goes on in another deployment, or is on its way"
 	}
 	return "an unknown kind of fault"
 }
@@ -67,7 +70,7 @@ func (k Kind) Means() string {
 // Judged reports whether a fault of the kind is a finding. The others only say that something cannot be
 // judged.
 func (k Kind) Judged() bool {
-	return !slices.Contains([]Kind{Deleted, Erased, Expired, Newer, Sealed, Restored}, k)
+	return !slices.Contains([]Kind{Deleted, Erased, Expired, Newer, Sealed, Restored, Moved}, k)
 }
 
 // Fault is one finding.

@@ -58,12 +58,15 @@ type Verdict struct {
 	BeyondAnchor uint64            `json:"beyond_anchor"` // entries after the last anchored one; without anchors all
 	NotProved    []string          `json:"not_proved"`
 
-	// State is Deleted, Expired or Erased, or empty. With State and without faults the proof of it is intact.
+	// State is Deleted, Expired, Erased or Moved, or empty. With State and without faults the proof of it is intact.
 	State     Kind             `json:"state,omitempty"`
 	Tombstone *events.Deletion `json:"tombstone,omitempty"`
 
 	// Restores are the restores of the deployment from backups that the journal records.
 	Restores []Restore `json:"restores,omitempty"`
+
+	// Moves are the moves of the session from other deployments that the journal records.
+	Moves []Move `json:"moves,omitempty"`
 
 	Head          Head                 `json:"head"`
 	Events        int                  `json:"events"`
@@ -104,6 +107,14 @@ type Restore struct {
 	events.Restored
 }
 
+// Move is a move of the session from another deployment. All entries before it were recorded there.
+type Move struct {
+	Seq uint64       `json:"seq"` // of the entry that says so
+	At  content.Time `json:"at"`
+
+	events.MovedFrom
+}
+
 // Signer is how much of one kind is signed with one key.
 type Signer struct {
 	What  string `json:"what"`   // entries, input, decisions or results
@@ -135,6 +146,7 @@ func (v *Verdict) Clone() *Verdict {
 	c := *v
 	c.Faults, c.Warnings, c.proofs = slices.Clone(v.Faults), slices.Clone(v.Warnings), maps.Clone(v.proofs)
 	c.doubts, c.Restores = slices.Clone(v.doubts), slices.Clone(v.Restores)
+	c.Moves = slices.Clone(v.Moves)
 	return &c
 }
 
@@ -184,7 +196,7 @@ func (v *Verdict) Settle() {
 			v.BeyondAnchor = min(v.BeyondAnchor, v.Head.Seq-min(p.Through.Seq, v.Head.Seq))
 		}
 	}
-	if v.holds() && v.Entries > 0 && v.State != Deleted && v.State != Expired {
+	if v.holds() && v.Entries > 0 && !slices.Contains([]Kind{Deleted, Expired, Moved}, v.State) {
 		v.climb()
 	}
 	v.NotProved = v.notProved()

@@ -119,8 +119,14 @@ func (w *Watcher) Open() int { return w.open.Len() }
 // Add verifies the next entry of the cell and returns the alerts that it raises. An error comes from reading a
 // journal again; the entry must then be added once more.
 func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
+	if errors.Is(r.Err, journal.ErrArriving) {
+		return nil, nil // no entry
+	}
 	lost := w.lost(r)
 	s, alerts, err := w.session(ctx, r)
+	if errors.Is(err, journal.ErrArriving) {
+		return lost, nil // it is read when it is there
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +216,7 @@ func (w *Watcher) session(ctx context.Context, r journal.Record) (*session, []Al
 func (w *Watcher) again(ctx context.Context, s *session, r journal.Record, seen journal.Head) (alerts []Alert, err error) {
 	for old, err := range w.cfg.Read(ctx, s.id) {
 		switch {
-		case errors.Is(err, journal.ErrDamaged):
+		case errors.Is(err, journal.ErrDamaged) && !errors.Is(err, journal.ErrArriving):
 			s.given = true
 			return append(alerts, w.tell(s, r.Guard, verdict.Fault{Kind: audit.DamageOf(err), Seq: s.head.Seq + 1, What: err.Error()})...), nil
 		case err != nil:

@@ -112,7 +112,11 @@ func (c *courier) follow(ctx context.Context, from jetstream.Cursor, out chan<- 
 
 // take adds the messages about an entry.
 func (c *courier) take(ctx context.Context, rec journal.Record) error {
-	all, err := c.source.events(ctx, rec)
+	var all []event
+	var err error
+	if !rec.Moved && !errors.Is(rec.Err, journal.ErrArriving) { // what was moved here was sent where it was recorded
+		all, err = c.source.events(ctx, rec)
+	}
 	switch {
 	case errors.Is(err, journal.ErrDamaged), errors.Is(err, events.ErrUnknownKind):
 		c.log.Error("entry not sent", logfield.Session(rec.Entry.Session), logfield.Seq(rec.Seq), zap.Error(err))

@@ -104,6 +104,8 @@ func (j judgment) text(w io.Writer, style render.Style) error {
 	switch {
 	case j.State == verdict.Erased && j.OK():
 		line("%s, sealed for good", render.Plural(j.Entries-1, "entry stays", "entries stay"))
+	case j.State == verdict.Moved && j.Entries > 1:
+		line("%s still there: \"turnlog sessions move\" once more removes them", render.Plural(j.Entries-1, "entry is", "entries are"))
 	case j.State != "" && j.OK() && j.Entries > 1:
 		line("%s still there: \"turnlog sessions rm\" once more removes them", render.Plural(j.Entries-1, "entry is", "entries are"))
 	}
@@ -131,6 +133,9 @@ func (j judgment) text(w io.Writer, style render.Style) error {
 	line("head     %d %s", j.Head.Seq, j.Head.Hash)
 	for _, r := range j.Restores {
 		line("restored at %s from backup %s, which began at %s", r.At, r.Backup, r.Taken)
+	}
+	for _, m := range j.Moves {
+		line("moved here at %s from %s, after entry %d", m.At, m.MovedFrom, m.Seq-1)
 	}
 	line("level    %s", j.scope())
 	if j.Anchors > 0 {

@@ -56,7 +56,7 @@ also compared with each other.
 
 Exit codes: 0 the level is reached, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the level
 of --require is not reached, or no anchor and no proof has a head of the session; 7 something cannot be judged (a
-later format, an anchor covered by a tombstone or lost in a restore), 8 the session was deleted, has expired, or was erased.`,
+later format, an anchor covered by a tombstone or lost in a restore), 8 the session was deleted, has expired, was erased, or was moved.`,
 		Example: `  observer verify s-42
   observer verify --file s-42.jsonl
   observer verify --file s-42.jsonl -o json

@@ -22,6 +22,9 @@ const (
 	ErrForeign    = damage("foreign")    // an entry is of another session
 	ErrForged     = damage("forged")     // an entry follows the tombstone
 	ErrUnreadable = damage("unreadable") // the bytes of an entry are none
+
+	// ErrArriving is no damage: the session is being moved here. Read again when that is done.
+	ErrArriving = damage("arriving")
 )
 
 // Follows returns ErrDamaged if an entry does not follow the head of its session. A tombstone may follow later: what is

@@ -52,7 +52,8 @@ type Record struct {
 	Entry   events.Entry
 	Payload []byte    // the exact bytes
 	Err     error     // events.ErrUnknownKind: Entry has only the head of the entry, and what is not sealed
-	Stored  time.Time // by the store's clock; zero if it has none
+	Stored  time.Time // by the store's clock; zero if it has none, or if the entry was moved here
+	Moved   bool      // with its session from another cell, where it was stored first
 	Line    int       // in the file that it was read from; 0: none
 
 	TraceParent string // of the command that caused the entry, beside the entry; "": none

@@ -127,6 +127,7 @@ func headers() []headerRow {
 		{layout.HeaderHash, journal},
 		{layout.HeaderPrev, journal},
 		{layout.HeaderKinds, journal},
+		{layout.HeaderStored, journal},
 		{layout.HeaderTrace, journal},
 		{layout.HeaderBlob, []string{"JOURNAL", "INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{layout.HeaderTicket, []string{"INBOX", "TASKS"}},

@@ -156,7 +156,7 @@ func (r *restore) rests(last journal.Record) bool {
 // delete deletes or erases a session once more.
 func (r *restore) delete(ctx context.Context, last journal.Record, d events.Deletion) error {
 	err := r.append(ctx, last, events.Entry{Epoch: last.Entry.Epoch, Events: []events.Event{events.SessionDeleted{
-		By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased, Restored: new(r.restored()),
+		By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased, MovedTo: d.MovedTo, Restored: new(r.restored()),
 	}}})
 	switch s := last.Entry.Session; {
 	case err != nil:

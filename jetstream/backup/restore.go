@@ -142,9 +142,13 @@ func Restore(ctx context.Context, cell *turnlog.Cell, dir string, opts Options) 
 	for _, g := range has.Gone {
 		r.gone[g.Session] = g.Deletion
 	}
+	newest := map[content.SessionID]uint64{}
 	for _, h := range opts.Known {
-		if h.Deletion != nil {
-			r.gone[h.Session] = *h.Deletion
+		newest[h.Session] = max(newest[h.Session], h.Seq)
+	}
+	for _, h := range opts.Known {
+		if d := h.Deletion; d != nil && (d.MovedTo == nil || h.Seq == newest[h.Session]) { // one that was moved may have come back
+			r.gone[h.Session] = *d
 		}
 	}
 	if err := r.run(ctx); err != nil {

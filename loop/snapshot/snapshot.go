@@ -26,7 +26,7 @@ import (
 
 // Version is the format of this release. It changes with the fields of loop.State, and with how lists are cut
 // into chunks.
-const Version = 23
+const Version = 24
 
 // ErrUnusable is returned for an index of another format, and for chunks that do not fit. Fold the journal
 // instead.

@@ -19,8 +19,12 @@ const (
 	HeaderSeq   = "Turnlog-Seq"
 	HeaderHash  = "Turnlog-Hash"
 	HeaderPrev  = "Turnlog-Prev"  // only if the payload is a blob
-	HeaderKinds = "Turnlog-Kinds" // only of a tombstone
+	HeaderKinds = "Turnlog-Kinds" // only of a tombstone, and KindArriving
 	HeaderTrace = "traceparent"
+
+	// HeaderStored is when another cell stored an entry, which was moved here with its session: RFC 3339. So the
+	// server's time is not that of the entry.
+	HeaderStored = "Turnlog-Stored"
 
 	// HeaderBlob has the SHA-256 of a payload in the object store. The message itself is empty.
 	HeaderBlob = "Turnlog-Blob"
@@ -41,6 +45,10 @@ const (
 	// HeaderOperation marks a deleted key.
 	HeaderOperation = "KV-Operation"
 )
+
+// KindArriving is the HeaderKinds of a message that is no entry: a session is being moved here, and what follows is not
+// complete.
+const KindArriving = "arriving"
 
 // Misdescribed returns the name of a header that says something else than the entry. Programs that read headers alone
 // rely on them.

@@ -37,7 +37,8 @@ var pages = map[string]page{
 	"docs/backup.md": {
 		servers: 1,
 		before: []string{
-			"turnlog provision --server 127.0.0.1:4222", "driver-node --server 127.0.0.1:4222 &", `turnlog run --server 127.0.0.1:4222 "What is here?"`,
+			"turnlog provision --server 127.0.0.1:4222", "driver-node --server 127.0.0.1:4222 &", `turnlog run --server 127.0.0.1:4222 --session plan-7 "What is here?"`,
+			"until observer events plan-7 -o jsonl --server 127.0.0.1:4222 | grep -q '\"parked\"'; do :; done", // then the backup has all of it
 		},
 	},
 	"docs/evidence.md": {

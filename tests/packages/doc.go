@@ -1,2 +1,4 @@
-// Package packages checks the files in docs/systemd against the binaries that they run.
+// Package packages checks the files in docs/systemd and docs/deploy against the binaries that they run, and runs a deployment as
+// docs/deploy describes it, on three servers. It needs no Docker and no
+// Kubernetes.
 package packages

@@ -211,7 +211,21 @@ func (n *Node) fork(ctx context.Context, at events.EntryRef, c commands.OpenSess
 	case err != nil:
 		return c, err
 	}
-	return session.Fork(c, origin.State, origin.Head)
+	if c, err = session.Fork(c, origin.State, origin.Head); err != nil {
+		return c, err
+	}
+	raw, err := json.Marshal([][]content.Item{c.Transcript, c.Input})
+	if err == nil { // no entry of the fork names its files yet, and the origin may be deleted
+		err = n.cell.Blobs().Renew(ctx, raw)
+	}
+	last := journal.Record{}
+	if err == nil {
+		last, err = n.cell.Journal().Last(ctx, at.Session)
+	}
+	if d, gone := events.DeletionOf(last.Entry); gone {
+		return c, commands.Refuse(commands.ReasonDeleted, "session %s %s", at.Session, d)
+	}
+	return c, err
 }
 
 // openModel opens each model once for all sessions that name it with the same data.

@@ -18,10 +18,8 @@ type Blobs struct {
 // Blobs returns the cell's blobs.
 func (c *Cell) Blobs() *Blobs { return &Blobs{c.blobs} }
 
-// Put stores data unless it is there, and returns its name.
-func (b *Blobs) Put(ctx context.Context, data []byte) (id string, err error) {
-	return b.store.Put(ctx, data)
-}
+// Renew keeps blobs that data names for another grace period. It is for one who copies names of blobs to a new message.
+func (b *Blobs) Renew(ctx context.Context, data []byte) error { return b.store.Renew(ctx, data) }
 
 // PutFrom stores the content of src from its start, unless it is there, and returns its name and size.
 // It reads src twice and fails if the content changes.

@@ -132,7 +132,7 @@ func TestBadSnapshotsAreErrors(t *testing.T) {
 func TestBlobsAreSharedByAllUsers(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
 		data := noise(200<<10, 7)
-		id, err := c.Blobs().Put(t.Context(), data)
+		id, _, err := c.Blobs().PutFrom(t.Context(), bytes.NewReader(data))
 		must(t, err)
 		got, ok, err := openCell(t, c.nc).Blobs().Get(t.Context(), id)
 		must(t, err)

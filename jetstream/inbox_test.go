@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -317,7 +318,7 @@ func TestInboxesOfSessionsAreSeparate(t *testing.T) {
 
 func TestTooLargeAskIsReadWithAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Cell) {
-		id, err := c.Blobs().Put(t.Context(), make([]byte, maxCommand+1))
+		id, _, err := c.Blobs().PutFrom(t.Context(), bytes.NewReader(make([]byte, maxCommand+1)))
 		must(t, err)
 		msg := nats.NewMsg(c.names.Cmd("s", events.LaneAsk))
 		msg.Header.Set(layout.HeaderBlob, id)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/turnlogtest"
@@ -154,4 +157,64 @@ func TestAForkNeedsAnEntry(t *testing.T) {
 	if _, err := d.Client.Start(d.Ctx, client.Options{From: events.EntryRef{Session: origin.ID()}, SystemPrompt: "Lie."}); err == nil {
 		t.Error("a fork got another prompt")
 	}
+}
+
+// deleting deletes the origin of each session that starts as a fork, just before the fork's first entry, and collects blobs.
+type deleting struct {
+	deployment *turnlogtest.Deployment
+	origin     content.SessionID
+	err        error
+}
+
+func (*deleting) Name() string { return "deleting" }
+
+func (*deleting) Points() []extension.Point { return []extension.Point{extension.SessionStart} }
+
+func (x *deleting) OnEvent(ctx context.Context, _ extension.HookEvent) (extension.Action, error) {
+	if x.origin == "" {
+		return extension.Action{}, nil
+	}
+	cell := admin.Of(x.deployment.Cell)
+	last, err := x.deployment.Cell.Journal().Last(ctx, x.origin)
+	if err == nil {
+		_, err = cell.Delete(ctx, last, events.SessionDeleted{By: "tester"})
+	}
+	if err == nil {
+		_, err = cell.Clear(ctx, x.origin)
+	}
+	if err == nil {
+		_, err = cell.Collect(ctx, time.Hour, false)
+	}
+	x.err = err
+	return extension.Action{}, nil
+}
+
+// TestAForkKeepsItsFiles deletes an origin while its fork begins: the fork has read the origin and has no entry yet, so no
+// journal names the files of its history.
+func TestAForkKeepsItsFiles(t *testing.T) {
+	t.Parallel()
+	var hook deleting
+	turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
+		hook.deployment = d
+		file, err := d.Client.StoreFile(d.Ctx, "map.txt", "text/plain", strings.NewReader("North is up."))
+		if err != nil {
+			t.Fatal(err)
+		}
+		origin := d.Script(trip)
+		if _, err := origin.Run(d.Ctx, content.NewItem(content.User, content.TextPart("Look"), file)); err != nil {
+			t.Fatal(err)
+		}
+		d.Advance(3 * time.Hour)
+		hook.origin = origin.ID()
+		f := d.Script("", turnlogtest.Fork(origin, 0))
+		if hook.err != nil {
+			t.Fatal(hook.err)
+		}
+		hook.origin = ""
+		f.Say("Which way is north?")
+		id, _ := content.BlobID(file.Media.URI)
+		if text, ok, err := d.Cell.Blobs().Get(d.Ctx, id); !ok || string(text) != "North is up." {
+			t.Errorf("the fork's file is %q, %v, %v", text, ok, err)
+		}
+	}, turnlogtest.Node(func(c *actor.Config) { c.Effects.Hooks = append(c.Effects.Hooks, &hook) }))
 }

@@ -17,7 +17,7 @@ import (
 // attach has a person attach a file, which is in the deployment's store.
 func (d *deployment) attach(w *writer, name, text string) (id string) {
 	d.t.Helper()
-	id, err := d.cell.Blobs().Put(d.t.Context(), []byte(text))
+	id, _, err := d.cell.Blobs().PutFrom(d.t.Context(), strings.NewReader(text))
 	if err != nil {
 		d.t.Fatal(err)
 	}

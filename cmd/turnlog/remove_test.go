@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
 func TestASessionIsDeletedForGood(t *testing.T) {
@@ -60,6 +61,36 @@ func TestASessionIsDeletedForGood(t *testing.T) {
 	var r removalReport
 	if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil || len(r.Sessions) != 1 || r.Sessions[0].Session != "other" || r.Sessions[0].Entries == 0 {
 		t.Errorf("sessions rm -o json prints %s, %v", p.out, err)
+	}
+}
+
+// A deletion is completed without the flag for forks: a session with a tombstone is deleted, and is no fork.
+func TestADeletionWithForksIsCompleted(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, node())
+	succeed(t, url, "run", "--session", "s", "--model", scripted(t, echo), "hello")
+	succeed(t, url, "fork", "s", "--session", "fork")
+	succeed(t, url, "fork", "fork", "--session", "kept")
+	cell := cellAt(t, url)
+	begin := func(id content.SessionID) {
+		t.Helper()
+		persist(t, "it is deleted", func() bool { // its driver may just leave
+			last, err := cell.Journal().Last(t.Context(), id)
+			if err == nil {
+				_, err = admin.Of(cell).Delete(t.Context(), last, events.SessionDeleted{By: "tester"})
+			}
+			return err == nil
+		})
+	}
+	begin("fork")
+	if out := succeed(t, url, "sessions", "rm", "s"); !strings.HasPrefix(out, "s was deleted at ") {
+		t.Errorf("sessions rm prints %q", out)
+	}
+	if out := succeed(t, url, "sessions", "rm", "fork"); strings.Contains(out, "; 0 entries removed") {
+		t.Errorf("sessions rm prints %q", out)
+	}
+	if out := succeed(t, url, "send", "kept", "--wait", "again"); out == "" {
+		t.Error("the fork that was kept says nothing")
 	}
 }
 

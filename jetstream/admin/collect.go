@@ -76,7 +76,7 @@ func (c *Cell) blobMetas(ctx context.Context) (map[string]*kept, error) {
 			return nil, err
 		}
 		raw, err := base64.URLEncoding.DecodeString(strings.TrimPrefix(m.Subject, n.BlobMetaPrefix()))
-		if name := string(raw); err == nil && len(name) == digestLen && !strings.ContainsFunc(name, notHex) {
+		if name := string(raw); err == nil && blob.IsName(name) {
 			if out[name] == nil {
 				out[name] = &kept{name: name, first: m.Seq}
 			}
@@ -174,29 +174,18 @@ type mentions struct {
 func (w *mentions) Write(p []byte) (int, error) {
 	all := slices.Concat(w.tail, p)
 	w.in.names(all)
-	w.tail = all[max(0, len(all)-digestLen+1):]
+	w.tail = all[max(0, len(all)-blob.NameLen+1):]
 	return len(p), nil
 }
 
 // names marks the blobs that are named anywhere in data.
 func (x *collection) names(data []byte) {
-	run := 0 // of hexadecimal digits
-	for i, c := range data {
-		if run++; notHex(rune(c)) {
-			run = 0
-		}
-		if run >= digestLen {
-			if b := x.blobs[string(data[i+1-digestLen:i+1])]; b != nil {
-				b.live = true
-			}
+	for name := range blob.Names(data) {
+		if b := x.blobs[string(name)]; b != nil {
+			b.live = true
 		}
 	}
 }
-
-// digestLen is the length of a blob's name.
-const digestLen = 64
-
-func notHex(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }
 
 // sweep removes the blobs that are not marked.
 func (x *collection) sweep(ctx context.Context) error {

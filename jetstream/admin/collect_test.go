@@ -31,7 +31,7 @@ const grace = time.Hour
 // name stores a blob and returns its name.
 func keep(t *testing.T, c *Cell, data []byte) string {
 	t.Helper()
-	id, err := c.cell.Blobs().Put(t.Context(), data)
+	id, _, err := c.cell.Blobs().PutFrom(t.Context(), bytes.NewReader(data))
 	must(t, err)
 	return id
 }
@@ -136,7 +136,7 @@ func TestConcurrentCollectionsKeepNewBlobs(t *testing.T) {
 				subject := c.names.Journal(content.SessionID(fmt.Sprintf("s-%d", w)))
 				for range 20 {
 					data := bytes.Repeat([]byte{byte(r.IntN(3))}, 200<<10)
-					id, err := c.cell.Blobs().Put(t.Context(), data)
+					id, _, err := c.cell.Blobs().PutFrom(t.Context(), bytes.NewReader(data))
 					if err != nil {
 						t.Error(err)
 						return
@@ -214,7 +214,7 @@ func TestFalseDescriptionsDeleteNoBlob(t *testing.T) {
 		var victim blob.Meta
 		must(t, json.Unmarshal(described.Data, &victim))
 		for i, nuid := range []string{victim.NUID, ">", "*", "", "a.b"} {
-			name := strings.Repeat(strconv.Itoa(i), digestLen)
+			name := strings.Repeat(strconv.Itoa(i), blob.NameLen)
 			say(t, c, c.names.BlobMeta(name), fmt.Sprintf(`{"name":%q,"nuid":%q,"size":7,"chunks":3}`, name, nuid))
 		}
 		say(t, c, c.names.BlobMeta(id), `{"deleted":true}`)

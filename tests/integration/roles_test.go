@@ -14,23 +14,22 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// TestASessionWithAnApprovalThroughUsersWithRoles starts the programs that "turnlog server --roles"
-// prints, each as its user.
-func TestASessionWithAnApprovalThroughUsersWithRoles(t *testing.T) {
-	t.Parallel()
-	home, root := t.TempDir(), t.TempDir()
-	d := &deployment{t: t, env: []string{"HOME=" + home, "XDG_CONFIG_HOME="}}
-	server := d.start("turnlog", "server", "--roles", "--listen", "127.0.0.1:0", "--store", t.TempDir())
-	d.eventually("the server serves", func(context.Context) bool { return strings.Contains(server.output(), "Ctrl-C ends it") })
-	printed := func(role string) []string {
+// deployRoles starts a server with a user for each role, or with these. It also returns the command that the server prints for a role, and
+// the flags with which a program is its user.
+func deployRoles(t *testing.T, users ...string) (d *deployment, printed, at func(role string) []string) {
+	t.Helper()
+	d = &deployment{t: t, env: []string{"HOME=" + t.TempDir(), "XDG_CONFIG_HOME="}}
+	d.server = d.start("turnlog", append([]string{"server", "--roles", "--listen", "127.0.0.1:0", "--store", t.TempDir()}, users...)...)
+	d.eventually("the server serves", func(context.Context) bool { return strings.Contains(d.server.output(), "Ctrl-C ends it") })
+	printed = func(role string) []string {
 		t.Helper()
-		line := regexp.MustCompile(`(?m)^  ` + role + ` +([^"\n]+)`).FindStringSubmatch(server.output())
+		line := regexp.MustCompile(`(?m)^  ` + role + ` +([^"\n]+)`).FindStringSubmatch(d.server.output())
 		if line == nil {
-			t.Fatalf("nothing for %s in %s", role, server.output())
+			t.Fatalf("nothing for %s in %s", role, d.server.output())
 		}
 		return strings.Fields(line[1])
 	}
-	at := func(role string) []string {
+	at = func(role string) []string {
 		words := printed(role)
 		for i, w := range words {
 			if w == "--context" {
@@ -40,6 +39,15 @@ func TestASessionWithAnApprovalThroughUsersWithRoles(t *testing.T) {
 		t.Fatalf("no context in %v", words)
 		return nil
 	}
+	return d, printed, at
+}
+
+// TestASessionWithAnApprovalThroughUsersWithRoles starts the programs that "turnlog server --roles"
+// prints, each as its user.
+func TestASessionWithAnApprovalThroughUsersWithRoles(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	d, printed, at := deployRoles(t)
 	as := func(role string, want int, program string, args ...string) (got turn) {
 		t.Helper()
 		out, errs, code := d.run(program, append(args, at(role)...)...)
@@ -59,7 +67,7 @@ func TestASessionWithAnApprovalThroughUsersWithRoles(t *testing.T) {
 	node := printed("driver")
 	d.start(node[0], node[1:]...)
 	// Any program of NATS finds its credentials in the context.
-	nc, _, err := natscontext.Connect(filepath.Join(home, ".config", "nats", "context", at("driver")[1]+".json"))
+	nc, _, err := natscontext.Connect(filepath.Join(d.env[0][len("HOME="):], ".config", "nats", "context", at("driver")[1]+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}

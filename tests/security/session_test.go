@@ -293,10 +293,10 @@ func TestEachRoleReachesTheBucketsThatItNeeds(t *testing.T) {
 		must("withdraw tools", w.Catalog().Withdraw(ctx, "w"))
 
 		for _, name := range []string{"client", "approver", "worker", "driver"} {
-			_, err := c.open(name).Blobs().Put(ctx, []byte(name+large()))
+			_, _, err := c.open(name).Blobs().PutFrom(ctx, strings.NewReader(name+large()))
 			must(name+" puts a blob", err)
 		}
-		id, err := w.Blobs().Put(ctx, []byte(large()))
+		id, _, err := w.Blobs().PutFrom(ctx, strings.NewReader(large()))
 		must("put a blob", err)
 		for _, name := range []string{"client", "approver", "worker", "driver", "observer", "keeper"} {
 			data, ok, err := c.open(name).Blobs().Get(ctx, id)

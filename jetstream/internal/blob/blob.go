@@ -14,11 +14,36 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"iter"
+	"strings"
 	"time"
 
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
+
+// NameLen is the length of a blob's name.
+const NameLen = 2 * sha256.Size
+
+func notHex(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }
+
+// IsName reports whether a text can be the name of a blob.
+func IsName(text string) bool { return len(text) == NameLen && !strings.ContainsFunc(text, notHex) }
+
+// Names returns everything in data that may be the name of a blob.
+func Names(data []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		run := 0 // of hexadecimal digits
+		for i, c := range data {
+			if run++; notHex(rune(c)) {
+				run = 0
+			}
+			if run >= NameLen && !yield(data[i+1-NameLen:i+1]) {
+				return
+			}
+		}
+	}
+}
 
 // ErrMissing is returned for a blob that is not in the store, or whose digest is not its name.
 var ErrMissing = errors.New("blob is missing or damaged")

@@ -129,6 +129,36 @@ func (w *writer) write(ctx context.Context) error {
 	return w.describe(ctx, w.name, body, w.last)
 }
 
+// Renew writes the descriptions of the blobs again that data names and that are in the store.
+func (s *Store) Renew(ctx context.Context, data []byte) error {
+	done := make(map[string]bool)
+	for name := range Names(data) {
+		if id := string(name); !done[id] {
+			done[id] = true
+			if err := s.renew(ctx, id); err != nil {
+				return fmt.Errorf("renew blob %s: %w", id, s.api.Explain(ctx, s.names.BlobStream(), err))
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) renew(ctx context.Context, name string) error {
+	for range maxRaces {
+		m, err := s.api.Last(ctx, s.names.BlobStream(), s.names.BlobMeta(name))
+		if _, there := s.parse(m); errors.Is(err, api.ErrNoMessage) || err == nil && !there {
+			return nil
+		}
+		if err == nil {
+			err = api.Patiently(ctx, func(ctx context.Context) error { return s.describe(ctx, name, m.Data, m.Seq) })
+		}
+		if !api.IsConflict(err) { // else it was described or retired meanwhile
+			return err
+		}
+	}
+	return errRace
+}
+
 // describe writes a description that must directly follow the last one.
 func (s *Store) describe(ctx context.Context, name string, body []byte, last uint64) error {
 	_, err := s.api.Publish(ctx, &nats.Msg{

@@ -61,7 +61,7 @@ const probeTimeout = 5 * time.Second
 func (d *doctor) writable(ctx context.Context) {
 	stored, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	_, err := d.cell.Blobs().Put(stored, []byte(writeProbe))
+	_, _, err := d.cell.Blobs().PutFrom(stored, strings.NewReader(writeProbe))
 	_, denied := jetstream.Denied(err) // to store anything
 	if err == nil || denied || ctx.Err() != nil {
 		return

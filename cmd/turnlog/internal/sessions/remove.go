@@ -71,6 +71,7 @@ interrupted deletion is completed by running the command again.
 
 Forks of a session have its history up to where they began. A session that has any is deleted only with
 --with-forks, which deletes them first, and forks of forks, or with --keep-forks, which leaves them as they are.
+If a fork cannot be deleted, neither is the session.
 
 It needs the permissions of a keeper. For one with a name, a node writes the tombstone. docs/operations.md describes what remains, where and for how
 long.`,
@@ -99,17 +100,24 @@ long.`,
 			d.By = c.Name()
 			var out removalReport
 			var errs []error
+			forks := map[content.SessionID][]content.SessionID{}
 			if !*keepForks {
-				forks, err := c.Forks(ctx)
+				if forks, err = c.Forks(ctx); err == nil {
+					ids, errs, err = k.forked(ctx, ids, forks, *withForks)
+				}
 				if err != nil {
 					return err
 				}
-				ids, errs = forked(ids, forks, *withForks)
 			}
+			left := map[content.SessionID]bool{}
 			for _, id := range ids {
+				if i := slices.IndexFunc(forks[id], func(f content.SessionID) bool { return left[f] }); i >= 0 {
+					left[id], errs = true, append(errs, notDeleted(id, fmt.Errorf("its fork %s is not", forks[id][i])))
+					continue
+				}
 				done, err := k.remove(ctx, id, anyLength, d)
 				if err != nil {
-					errs = append(errs, err)
+					left[id], errs = true, append(errs, err)
 					continue
 				}
 				out.Sessions = append(out.Sessions, done)
@@ -125,9 +133,11 @@ long.`,
 	return cmd
 }
 
-// forked returns the sessions to delete: with their forks, each before its origin, or only those without other forks,
-// and an error for each that has some.
-func forked(ids []content.SessionID, forks map[content.SessionID][]content.SessionID, with bool) (all []content.SessionID, errs []error) {
+// forked returns the sessions to delete, each after its forks: with all of these, or only sessions without other forks, and
+// an error for each that has some. A session with a tombstone is no fork, and may have some: its deletion is completed.
+func (k keeper) forked(
+	ctx context.Context, ids []content.SessionID, forks map[content.SessionID][]content.SessionID, with bool,
+) (all []content.SessionID, errs []error, err error) {
 	seen := make(map[content.SessionID]bool)
 	var add func(id content.SessionID)
 	add = func(id content.SessionID) {
@@ -135,8 +145,8 @@ func forked(ids []content.SessionID, forks map[content.SessionID][]content.Sessi
 			return
 		}
 		seen[id] = true
-		if with {
-			for _, f := range forks[id] {
+		for _, f := range forks[id] {
+			if with || slices.Contains(ids, f) {
 				add(f)
 			}
 		}
@@ -145,17 +155,35 @@ func forked(ids []content.SessionID, forks map[content.SessionID][]content.Sessi
 	for _, id := range ids {
 		var others []string
 		for _, f := range forks[id] {
-			if !slices.Contains(ids, f) {
+			if with || slices.Contains(ids, f) {
+				continue
+			}
+			switch gone, err := k.buried(ctx, f); {
+			case err != nil:
+				return nil, nil, err
+			case !gone:
 				others = append(others, string(f))
 			}
 		}
-		if len(others) > 0 && !with {
-			errs = append(errs, notDeleted(id, fmt.Errorf("it has forks, which have its history: %s; --with-forks deletes them, too, --keep-forks leaves them", strings.Join(others, ", "))))
-			continue
+		if len(others) > 0 {
+			switch gone, err := k.buried(ctx, id); {
+			case err != nil:
+				return nil, nil, app.NoSession(id, err)
+			case !gone:
+				errs = append(errs, notDeleted(id, fmt.Errorf("it has forks, which have its history: %s; --with-forks deletes them, too, --keep-forks leaves them", strings.Join(others, ", "))))
+				continue
+			}
 		}
 		add(id)
 	}
-	return all, errs
+	return all, errs, nil
+}
+
+// buried reports whether a session has its tombstone.
+func (k keeper) buried(ctx context.Context, id content.SessionID) (bool, error) {
+	last, err := k.cell.Journal().Last(ctx, id)
+	_, gone := events.DeletionOf(last.Entry)
+	return gone, err
 }
 
 // keeper deletes sessions of a deployment.

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -40,7 +42,13 @@ func Load(file string) (*Suite, error) {
 }
 
 func (s *Suite) decode(file string, data []byte) error {
+	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
+		return fmt.Errorf("%s: not UTF-8 text", file)
+	}
 	tokens := lexer.Tokenize(strings.TrimPrefix(string(data), "\ufeff"))
+	if i := slices.IndexFunc(tokens, refers); i >= 0 { // aliases of aliases take any memory
+		return wrong(file, tokens[i], "a suite has no anchors, aliases and tags: quote a text that begins with &, * or !")
+	}
 	if t := yamldepth.TooDeep(tokens); t != nil {
 		return wrong(file, t, "lists and mappings nest deeper than %d", yamldepth.Max)
 	}
@@ -63,6 +71,10 @@ func (s *Suite) decode(file string, data []byte) error {
 		c[i] = wrong(file, at(tree, p.Path), "%w", p)
 	}
 	return errors.Join(c...)
+}
+
+func refers(t *token.Token) bool {
+	return t.Type == token.AnchorType || t.Type == token.AliasType || t.Type == token.TagType
 }
 
 // at returns the place of a value, or of the nearest one that holds it.
@@ -97,7 +109,7 @@ func located(file string, err error) error {
 	}
 	message := y.GetMessage()
 	if typed, ok := errors.AsType[*yaml.TypeError](err); ok {
-		message = fmt.Sprintf("want a %s", typed.DstType.Kind())
+		message = "want a " + cmp.Or(map[reflect.Kind]string{reflect.Int: "whole number", reflect.Int64: "whole number", reflect.Float64: "number"}[typed.DstType.Kind()], typed.DstType.Kind().String())
 	}
 	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok {
 		key := unknown.Token.Value

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -165,7 +166,7 @@ func (c *checker) one(s *Suite, path string, k Case) {
 		c.file(s, path+".cassette", k.Replies, "turnlog cassette SESSION")
 	}
 	c.count(path+".repeats", k.Repeats)
-	if k.PassRate < 0 || k.PassRate > 1 {
+	if !(k.PassRate >= 0 && k.PassRate <= 1) { //nolint:staticcheck // it may be no number
 		c.report(path+".pass_rate", "%v: use a part of 1, as in 0.9", k.PassRate)
 	}
 	if len(k.Checks)+len(s.Checks) == 0 {
@@ -205,6 +206,9 @@ func (c *checker) checks(s *Suite, path string, all []Check) {
 
 func (c *checker) check(s *Suite, path string, k Check) {
 	if calls := cmp.Or(k.Calls, k.NoCalls); calls != nil {
+		if _, err := json.Marshal(calls.With); err != nil {
+			c.report(path, "with: %v", err)
+		}
 		switch {
 		case calls.Tool == "":
 			c.report(path, "it names no tool: write {tool: refund}, in which * stands for any characters")
@@ -222,7 +226,7 @@ func (c *checker) check(s *Suite, path string, k Check) {
 			c.report(path, "not a JSON Schema: %v", err)
 		}
 	}
-	if k.MaxTokens < 0 || k.MaxCost < 0 || k.MaxRounds < 0 {
+	if k.MaxTokens < 0 || k.MaxRounds < 0 || k.MaxCost < 0 || math.IsInf(k.MaxCost, 0) || math.IsNaN(k.MaxCost) {
 		c.report(path, "use a number above 0")
 	}
 	if j := k.Judge; j != nil {

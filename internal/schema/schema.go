@@ -95,10 +95,18 @@ func compile(doc any, draft *jsonschema.Draft) (*Schema, error) {
 	return s, nil
 }
 
+// offline fetches no schema.
+type offline struct{}
+
+// Load always fails.
+func (offline) Load(string) (any, error) {
+	return nil, errors.New("nothing is fetched: put it into the schema, under $defs")
+}
+
 func compileWith(doc any, draft *jsonschema.Draft, b *budget) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(draft)
-	c.UseLoader(nil)
+	c.UseLoader(offline{})
 	for _, name := range []string{
 		"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "iri", "iri-reference", "json-pointer",
 		"period", "relative-json-pointer", "semver", "time", "uri", "uri-reference", "uri-template", "uuid",

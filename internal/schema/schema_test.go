@@ -107,8 +107,8 @@ func TestCompileRefuses(t *testing.T) {
 		`{"properties": {"a": {"type": "strin"}}}`:          "properties.a.type: got string, want array; properties.a.type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'",
 		`{"properties": {"a": {"pattern": "(?=x)"}}}`:       "properties.a.pattern: '(?=x)' is not valid regex: error parsing regexp: invalid or unsupported Perl syntax: `(?=`",
 		`{"$ref": "#/$defs/a"}`:                             `json-pointer in "schema:root#/$defs/a" not found`,
-		`{"properties": {"a": {"$ref": "http://e/s"}}}`:     `failing loading "http://e/s": no URLLoader set`,
-		`{"properties": {"a": {"$ref": "file:///etc/os"}}}`: `failing loading "file:///etc/os": no URLLoader set`,
+		`{"properties": {"a": {"$ref": "http://e/s"}}}`:     `failing loading "http://e/s": nothing is fetched: put it into the schema, under $defs`,
+		`{"properties": {"a": {"$ref": "file:///etc/os"}}}`: `failing loading "file:///etc/os": nothing is fetched: put it into the schema, under $defs`,
 	} {
 		if _, err := schema.Compile([]byte(raw)); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", raw, err, want)

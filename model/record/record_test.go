@@ -294,6 +294,7 @@ func TestCanceledCallIsNotRecorded(t *testing.T) {
 func TestInvalidCassettesAreRejected(t *testing.T) {
 	t.Parallel()
 	const head = `{"turnlog_cassette":1,"model":"m","capabilities":{}}` + "\n"
+	const exchange = `{"key":"k","attempt":1,"reply":{"items":[{"kind":"assistant","parts":[{"kind":"text","text":"Hi"}]}],"finish_reason":"completed"},"request":{}}`
 	for data, want := range map[string]string{
 		"":                             "empty",
 		"hello":                        "line 1: not the header",
@@ -302,6 +303,9 @@ func TestInvalidCassettesAreRejected(t *testing.T) {
 		head + "\n{":                   "line 3: not an exchange",
 		head + `{"key":"k"}`:           "want a key and either",
 		head + `{"key":"k","color":1}`: `unknown field "color"`,
+		head + `{"key":"k","key":"j"}`: "line 2: not an exchange: Duplicate key",
+		head + exchange + exchange:     "line 2: not an exchange",
+		head + exchange + "\n" + strings.Replace(exchange, "Hi", "Ho", 1): "line 3: an earlier line has attempt 1 of this request, too",
 	} {
 		if m, err := record.Parse("t.jsonl", []byte(data), record.Config{}); m != nil || err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "cassette t.jsonl: ") {
 			t.Errorf("Parse(%q) = %v, want %q", data, err, want)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gowebpki/jcs"
+
 	"github.com/turnlog/turnlog/model"
 )
 
@@ -17,6 +19,13 @@ const version = 1
 type tape struct {
 	header    header
 	exchanges []exchange
+	seen      map[place]bool // while it is parsed
+}
+
+// place is where an exchange is found.
+type place struct {
+	key     string
+	attempt int
 }
 
 // header is the first line.
@@ -69,7 +78,7 @@ func parseTape(data []byte) (tape, error) {
 		}
 	}
 	if t.header.Version == 0 {
-		return tape{}, errors.New("empty")
+		return tape{}, errors.New("it is empty: \"turnlog cassette SESSION\" prints one")
 	}
 	return t, nil
 }
@@ -77,25 +86,37 @@ func parseTape(data []byte) (tape, error) {
 func (t *tape) read(line []byte) error {
 	if t.header.Version == 0 {
 		if err := json.Unmarshal(line, &t.header); err != nil {
-			return fmt.Errorf("not the header of a cassette: %w", err)
+			return fmt.Errorf("not the header of a cassette, as \"turnlog cassette SESSION\" prints it: %w", err)
 		}
 		switch {
 		case t.header.Version == 0:
-			return errors.New("not the header of a cassette")
+			return errors.New("not the header of a cassette, as \"turnlog cassette SESSION\" prints it")
 		case t.header.Version != version:
 			return fmt.Errorf("format %d, but this program reads %d", t.header.Version, version)
 		}
 		return nil
 	}
 	var x exchange
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&x); err != nil {
+	_, err := jcs.Transform(line) // which is one value, and has no key twice
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(line))
+		d.DisallowUnknownFields()
+		err = d.Decode(&x)
+	}
+	if err != nil {
 		return fmt.Errorf("not an exchange: %w", err)
 	}
 	if x.Key == "" || (x.Reply == nil) == (x.Failure == nil) {
 		return errors.New("not an exchange: want a key and either a reply or a failure")
 	}
+	at := place{x.Key, x.Attempt}
+	if t.seen[at] {
+		return fmt.Errorf("an earlier line has attempt %d of this request, too: remove one of them", x.Attempt)
+	}
+	if t.seen == nil {
+		t.seen = make(map[place]bool)
+	}
+	t.seen[at] = true
 	t.exchanges = append(t.exchanges, x)
 	return nil
 }

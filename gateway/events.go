@@ -94,7 +94,7 @@ func (g *Gateway) from(id content.SessionID, h journal.Head) feed.Following {
 
 // fromCursor is from with a reply that is in flight at the place.
 func (g *Gateway) fromCursor(id content.SessionID, h journal.Head, c stream.Cursor) feed.Following {
-	return feed.Following{Stream: stream.New(c), Updates: func(ctx context.Context) feed.Updates { return g.client.FollowFrom(ctx, id, h) }, Place: c}
+	return feed.Following{Stream: stream.New(c), Updates: func(ctx context.Context) feed.Updates { return g.follows.FollowFrom(ctx, id, h) }, Place: c}
 }
 
 // turnAt returns the place before the n-th turn of a session. What turns cost does not depend on how long it is.

@@ -80,6 +80,7 @@ type Gateway struct {
 	login   *oidc.Provider // nil: none
 	index   report.Index   // only saves reading sessions again
 	feeds   feed.Server
+	follows *client.Follows
 
 	closing context.Context //nolint:containedctx // ends every stream when Serve ends
 	close   context.CancelFunc
@@ -90,7 +91,7 @@ func New(cfg Config) (*Gateway, error) {
 	if err := cfg.Access.Check(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, client: cfg.Client, mux: http.NewServeMux()}
+	g := &Gateway{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, client: cfg.Client, follows: client.NewFollows(cfg.Client), mux: http.NewServeMux()}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}

@@ -201,7 +201,7 @@ func (g *Gateway) mcpElicit(ctx context.Context, ss *mcp.ServerSession, s seen, 
 	decided, done := false, make(chan struct{})
 	go func() {
 		defer close(done)
-		for u, err := range g.client.FollowFrom(asking, s.state.Session, s.head) {
+		for u, err := range g.follows.FollowFrom(asking, s.state.Session, s.head) {
 			if err != nil || u.Record == nil {
 				continue
 			}

@@ -1,7 +1,7 @@
 package feed
 
 import (
-	"bufio"
+	"io"
 	"net/http"
 	"time"
 )
@@ -14,36 +14,37 @@ const CutAfter = 3
 // A reader that does not read must not hold who writes. What is written between Begin and Flush has a deadline, after which the
 // connection is cut. A reader that makes Flush wait long before that is slow: see Late.
 type Writer struct {
-	out  *bufio.Writer
+	out  http.ResponseWriter // which has buffers
 	rc   *http.ResponseController
 	slow time.Duration // when a reader counts as slow
 
 	began time.Time // of what was written since the last Flush
+	size  int       // of it
 	late  bool
 }
+
+// roomFor is how much is written before something is sent.
+const roomFor = 4 << 10
 
 // newWriter returns a writer for a reader that may take a time for what is written at once.
 func newWriter(w http.ResponseWriter, patience time.Duration) *Writer {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
-	e := &Writer{out: bufio.NewWriter(w), rc: http.NewResponseController(w), slow: patience}
+	e := &Writer{out: w, rc: http.NewResponseController(w), slow: patience}
 	_ = e.rc.SetReadDeadline(time.Time{}) // nothing more is read, and a deadline would end the request
 	return e
 }
 
 // Begin begins to write. A reader that does not read at all is cut off.
 func (e *Writer) Begin() {
-	e.began = time.Now()
+	e.began, e.size = time.Now(), 0
 	_ = e.rc.SetWriteDeadline(e.began.Add(CutAfter * e.slow)) // every connection has deadlines
 }
 
 // Flush sends what was written since Begin. A reader that made that wait is slow.
 func (e *Writer) Flush() error {
-	err := e.out.Flush()
-	if err == nil {
-		err = e.rc.Flush()
-	}
+	err := e.rc.Flush()
 	e.late = time.Since(e.began) > e.slow
 	return err //nolint:wrapcheck // only whether there is one counts
 }
@@ -52,12 +53,17 @@ func (e *Writer) Flush() error {
 func (e *Writer) Late() bool { return e.late }
 
 // Room reports whether more can be written before something is sent.
-func (e *Writer) Room() bool { return e.out.Available() > 0 }
+func (e *Writer) Room() bool { return e.size < roomFor }
 
 // Line writes a line as it is.
 func (e *Writer) Line(text string) {
-	_, _ = e.out.WriteString(text)
-	_ = e.out.WriteByte('\n')
+	e.text(text)
+	e.text("\n")
+}
+
+func (e *Writer) text(text string) {
+	_, _ = io.WriteString(e.out, text) // Flush returns the error
+	e.size += len(text)
 }
 
 // Event writes an event, with an ID if it has one.
@@ -71,9 +77,10 @@ func (e *Writer) Event(kind, id string, data []byte) {
 
 // Data writes an event that has only data.
 func (e *Writer) Data(data []byte) {
-	_, _ = e.out.WriteString("data: ")
+	e.text("data: ")
 	_, _ = e.out.Write(data)
-	_, _ = e.out.WriteString("\n\n")
+	e.size += len(data)
+	e.text("\n\n")
 }
 
 // Done writes the end of a stream of data.

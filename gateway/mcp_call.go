@@ -121,11 +121,11 @@ func elicit(a events.Approval) *mcp.ElicitParams {
 
 // mcpAsks ends a request with the questions that hold its turn. The client sends it again, with the answers.
 func mcpAsks(t mcpTurn, c *mcptool.Call) *mcp.CallToolResult {
-	asks := mcp.InputRequestMap{}
+	asks, st := mcp.InputRequestMap{}, mcptool.State{Session: t.id, Turn: t.n, Told: c.Entry(), Asked: map[content.ApprovalID]string{}}
 	for _, a := range c.Open() {
-		asks[string(a.ID)] = elicit(a)
+		asks[string(a.ID)], st.Asked[a.ID] = elicit(a), a.Digest
 	}
-	return &mcp.CallToolResult{InputRequests: asks, RequestState: jsonText(mcptool.State{Session: t.id, Turn: t.n, Told: c.Entry()})}
+	return &mcp.CallToolResult{InputRequests: asks, RequestState: jsonText(st)}
 }
 
 // mcpAnswer decides what a client was asked.
@@ -141,7 +141,7 @@ func (g *Gateway) mcpAnswer(ctx context.Context, p *mcp.CallToolParamsRaw) (mcpT
 	later := false
 	for _, a := range s.state.PendingApprovals() {
 		answer, ok := p.InputResponses[string(a.ID)].(*mcp.ElicitResult)
-		if !ok {
+		if !ok || st.Asked[a.ID] != a.Digest { // it is asked again, about the arguments that it has now
 			continue
 		}
 		put, err := g.mcpDecide(ctx, st.Session, a, answer)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
 	"github.com/turnlog/turnlog/gateway/people"
@@ -426,4 +427,65 @@ func TestAStreamOfMCPIsKeptOpen(t *testing.T) {
 			t.Errorf("%d comments: %v: %.500s", n, err, raw)
 		}
 	})
+}
+
+// asksToo is a policy that asks about every call, besides the rules.
+type asksToo struct{}
+
+func (asksToo) Evaluate(context.Context, tool.Request) (tool.Verdict, error) {
+	return tool.Verdict{Ruling: tool.Ask, RequestKind: "test.call", Summary: "may it?"}, nil
+}
+
+// asksTwice is a gateway, and a node that asks twice about the call of a turn.
+func (w *world) asksTwice() (g *service, drain func()) {
+	w.T.Helper()
+	stamp, err := tool.Func("stamp", "Stamps.", func(_ context.Context, in struct {
+		N int `json:"n"`
+	},
+	) (string, error) {
+		return fmt.Sprint("stamp ", in.N), nil
+	})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	node := w.NodeWithTools(actor.Config{
+		Effects: engine.Config{Permissions: asksToo{}},
+		Models:  func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) },
+	}, worker.Config{}, stamp)
+	return w.gateway(func(c *gateway.Config) {
+		script := "replies:\n  - calls: [{name: stamp, input: {n: 1}}]\n  - text: \"{{(index .Results 0).Text}}\"\n"
+		c.Defaults = events.Config{Model: "m", ModelData: []byte(script), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
+	}), func() { node.Drain(w.T) }
+}
+
+// TestAnAnswerOfMCPIsAboutWhatWasShown has another person change the arguments of a call while a client is asked about it.
+func TestAnAnswerOfMCPIsAboutWhatWasShown(t *testing.T) {
+	t.Parallel()
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(w *world) {
+				g, drain := w.asksTwice()
+				defer drain()
+				id := g.open(map[string]any{})
+				var mu sync.Mutex
+				changed := false
+				h := g.host(version, token, func(p *mcp.ElicitParams) *mcp.ElicitResult {
+					mu.Lock()
+					defer mu.Unlock()
+					if strings.Contains(p.Message, `{"n":13}`) {
+						return choose("deny", "not that many")
+					}
+					if !changed {
+						changed = true
+						g.ok(http.MethodPost, "/api/approvals/"+string(id)+"/t1-r1-c1-g1", fields{"decision": "approve", "input": fields{"n": 13}})
+					}
+					return choose("approve", "")
+				})
+				if r := h.call("turnlog", fields{"session": id, "prompt": "Stamp"}); !strings.Contains(r.text, "not that many") {
+					t.Errorf("what was not shown was approved: %+v", r)
+				}
+			})
+		})
+	}
 }

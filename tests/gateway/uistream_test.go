@@ -268,3 +268,29 @@ func TestAMessageOfTheAISDKContinuesAtAnotherGatewayWhileProcessesDie(t *testing
 		}
 	})
 }
+
+// TestAnAnswerOfAChatIsAboutWhatWasShown has another person change the arguments of a call before a chat answers.
+func TestAnAnswerOfAChatIsAboutWhatWasShown(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		g, drain := w.asksTwice()
+		defer drain()
+		var all chunks
+		resp, err := g.send(http.MethodPost, "/api/chat", chatOf("chat-1", says("msg-of-the-chat-1", "Stamp"))) //nolint:bodyclose // read closes it
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.read(t, resp)
+		g.ok(http.MethodPost, "/api/approvals/chat-1/t1-r1-c1-g1", fields{"decision": "approve", "input": fields{"n": 13}})
+		answer := func(n int) fields {
+			return chatOf("chat-1", says("msg-of-the-chat-1", "Stamp"), answered("t1", fields{
+				"type": "dynamic-tool", "toolCallId": "t1-r1-c1", "state": "approval-responded", "input": fields{"n": n},
+				"approval": fields{"id": "t1-r1-c1-g2", "approved": true},
+			}))
+		}
+		g.do(http.MethodPost, "/api/chat", answer(1)).problem(t, http.StatusConflict, "changed")
+		if got := g.ok(http.MethodPost, "/api/chat", answer(13)); !strings.Contains(string(got.body), "stamp 13") {
+			t.Errorf("%s", got.body)
+		}
+	})
+}

@@ -206,9 +206,9 @@ func TestOnlyWhatIsNewInARequestCounts(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"interruptId":"g","status":"resolved","payload":{"approved":true,"editedArgs":{"a":1}}}`:             `{"Approval":"g","Approve":true,"Reason":"","Input":{"a":1}}`,
-		`{"interruptId":"g","status":"resolved","payload":{"approved":false,"reason":"no","editedArgs":null}}`: `{"Approval":"g","Approve":false,"Reason":"no","Input":null}`,
-		`{"interruptId":"g","status":"cancelled"}`:                                                             `{"Approval":"g","Approve":false,"Reason":"cancelled","Input":null}`,
+		`{"interruptId":"g","status":"resolved","payload":{"approved":true,"editedArgs":{"a":1}}}`:             `{"Approval":"g","Approve":true,"Reason":"","Input":{"a":1},"Shown":null}`,
+		`{"interruptId":"g","status":"resolved","payload":{"approved":false,"reason":"no","editedArgs":null}}`: `{"Approval":"g","Approve":false,"Reason":"no","Input":null,"Shown":null}`,
+		`{"interruptId":"g","status":"cancelled"}`:                                                             `{"Approval":"g","Approve":false,"Reason":"cancelled","Input":null,"Shown":null}`,
 		`{"interruptId":"g","status":"resolved","payload":{}}`:                                                 "",
 		`{"interruptId":"g","status":"resolved","payload":true}`:                                               "",
 	} {

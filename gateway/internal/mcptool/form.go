@@ -70,11 +70,13 @@ func AnswerOf(action string, form map[string]any) (a Answer, decided bool, err e
 	return a, true, nil
 }
 
-// State is what a client keeps between the parts of a call: the turn that it waits for, and what it was told.
+// State is what a client keeps between the parts of a call: the turn that it waits for, what it was told, and the digests
+// of the arguments that it was asked about.
 type State struct {
-	Session content.SessionID `json:"session"`
-	Turn    int               `json:"turn"`
-	Told    uint64            `json:"told"`
+	Session content.SessionID             `json:"session"`
+	Turn    int                           `json:"turn"`
+	Told    uint64                        `json:"told"`
+	Asked   map[content.ApprovalID]string `json:"asked"`
 }
 
 // AsksForms reports whether a client can ask its person.

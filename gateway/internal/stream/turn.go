@@ -30,6 +30,7 @@ type Decision struct {
 	Approve  bool
 	Reason   string
 	Input    json.RawMessage // with Approve: the arguments that the tool gets instead of the model's; nil: those
+	Shown    json.RawMessage // the arguments that the person was shown; nil: the client does not say
 }
 
 // MessageID returns the ID of the i-th item that an entry accepts, counted from 0, as a message of a user. The ID that a

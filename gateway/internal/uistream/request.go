@@ -26,12 +26,14 @@ type message struct {
 }
 
 type part struct {
-	Type     string `json:"type"`
-	Text     string `json:"text"`
-	Name     string `json:"filename"`
-	URL      string `json:"url"`
-	State    string `json:"state"`
-	Parts    []part `json:"parts"` // of a steering message
+	Type  string `json:"type"`
+	Text  string `json:"text"`
+	Name  string `json:"filename"`
+	URL   string `json:"url"`
+	State string `json:"state"`
+	Parts []part `json:"parts"` // of a steering message
+
+	Input    json.RawMessage `json:"input"` // of a call, as the client has it
 	Approval struct {
 		ID       content.ApprovalID `json:"id"`
 		Approved *bool              `json:"approved"`
@@ -101,7 +103,7 @@ func textOf(parts []part) string {
 func (m message) decisions() (out []stream.Decision) {
 	for _, p := range m.Parts {
 		if a := p.Approval; p.State == "approval-responded" && a.Approved != nil {
-			out = append(out, stream.Decision{Approval: a.ID, Approve: *a.Approved, Reason: a.Reason})
+			out = append(out, stream.Decision{Approval: a.ID, Approve: *a.Approved, Reason: a.Reason, Shown: p.Input})
 		}
 	}
 	return out

@@ -165,6 +165,52 @@ func TestLinesAreEdited(t *testing.T) {
 	c.expect(strings.Repeat("long ", 20_000))
 }
 
+func TestALongPasteIsSentWhole(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "history")
+	c := open(t, Config{History: file})
+	lines, words := strings.Repeat("line\n", 200_000), strings.Repeat("\tword", 200_000)
+	c.press("first \x1b[200~" + lines + "\x1b[201~ second \x1b[200~" + strings.ReplaceAll(words, "\t", "\t\x07") + "\x1b[201~")
+	c.out.Await(t, "[paste 2: 977 KiB]")
+	c.expect("first " + lines + " second " + words)
+	c.press("next")
+	c.expect("next")
+	c.press("\x1b[A\x1b[A") // what is too long to be edited is no history
+	c.expect("next")
+	if got, want := strings.Join(c.printed(), "|"), "> first [paste 1: 977 KiB] second [paste 2: 977 KiB]|> next|> next"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+}
+
+func TestWhatWasBegunDoesNotAnswerAQuestion(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	c.press("no worries")
+	c.out.Await(t, "no worries")
+	_, _ = io.WriteString(c.Notes(), "Run it? ")
+	c.out.Await(t, "Run it?")
+	c.press("y")
+	c.expect("y")
+	c.expect("no worries")
+	c.press("later")
+	c.out.Await(t, "later")
+	_, _ = io.WriteString(c.Notes(), "And it? ")
+	c.out.Await(t, "And it?")
+	_, _ = io.WriteString(c.Notes(), "\ndecided elsewhere\n")
+	c.out.Await(t, "decided elsewhere")
+	c.expect("later")
+}
+
+func TestNamesOfFilesDoNotControlTheTerminal(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{Complete: func(string) []string { return []string{"a\x1b]0;title\x07", "a\u202eb"} }})
+	c.press("x\t")
+	c.out.Await(t, `\u202eb`)
+	if strings.Contains(c.out.String(), "\x1b]0;title") {
+		t.Error("a name has set the title")
+	}
+}
+
 func TestWhatWasSentIsRemembered(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history")
@@ -201,6 +247,7 @@ func TestALongHistoryIsCut(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history")
 	var all strings.Builder
+	all.WriteString(`"` + strings.Repeat("long ", 50_000) + "\"\n")
 	for i := range 2*kept + 1 {
 		fmt.Fprintf(&all, "\"%d\"\n", i)
 	}

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -31,9 +30,9 @@ func openHistory(file string) (history, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return h, fmt.Errorf("history of the chat: %w", err)
 	}
-	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+	for line := range bytes.Lines(data) {
 		var text string
-		if json.Unmarshal(lines.Bytes(), &text) == nil { // else it was cut off
+		if json.Unmarshal(line, &text) == nil { // else it was cut off
 			h.all = append(h.all, text)
 		}
 	}
@@ -51,9 +50,9 @@ func openHistory(file string) (history, error) {
 	return h, nil
 }
 
-// add keeps an input. A history that cannot be written ends with the process.
+// add keeps an input, unless it is too long to be edited. A history that cannot be written ends with the process.
 func (h *history) add(text string) {
-	if text == "" || len(h.all) > 0 && h.all[len(h.all)-1] == text {
+	if text == "" || len(text) > longPaste || len(h.all) > 0 && h.all[len(h.all)-1] == text {
 		h.rewind()
 		return
 	}

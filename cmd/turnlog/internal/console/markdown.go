@@ -63,6 +63,7 @@ func (p page) blocks(n ast.Node, width int, loose bool) (lines []string) {
 }
 
 func (p page) block(n ast.Node, width int) []string {
+	width = max(width, 1) // what is nested deeply has no room
 	switch n := n.(type) {
 	case *ast.Heading:
 		return wrap(p.paint(bold, p.inline(n)), width)

@@ -105,3 +105,14 @@ func FuzzMarkdownFits(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatIsNestedDeeplyHasRoom(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{strings.Repeat("> ", 60) + "---", strings.Repeat("- ", 60) + "***", strings.Repeat("> ", 60) + "    code", strings.Repeat("1. ", 60) + "text"} {
+		for _, width := range []int{-1, 0, 1, 20, 110} {
+			if markdown(text, width, true) == "" {
+				t.Errorf("nothing of %q", text)
+			}
+		}
+	}
+}

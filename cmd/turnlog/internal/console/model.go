@@ -7,12 +7,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"charm.land/bubbles/v2/key"
 	"charm.land/bubbles/v2/textarea"
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+	"github.com/dustin/go-humanize"
 
+	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 )
 
@@ -39,6 +42,8 @@ type model struct {
 	answered   func() // the question is no longer open
 
 	editor  textarea.Model
+	pasted  []string // long texts, for which the editor has marks
+	draft   string   // what was being written when a question came: it does not answer it
 	history history
 	found   []string // what can complete the last word
 	tail    tail
@@ -79,7 +84,13 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.editor.SetWidth(msg.Width)
 		m.resized(msg.Width)
 	case tail:
-		m.tail = msg
+		m.take(msg)
+	case tea.PasteMsg:
+		if len(msg.Content) > longPaste {
+			m.paste(msg.Content)
+			return m, nil
+		}
+		return m, m.edit(msg)
 	case readiness:
 		if m.ready = bool(msg); !m.ready {
 			m.since = time.Now()
@@ -100,6 +111,49 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
+// take shows a tail. A question sets aside what is being written.
+func (m *model) take(t tail) {
+	switch text := m.editor.Value(); {
+	case t.question != "" && m.tail.question == "" && text != "":
+		m.draft = text
+		m.editor.Reset()
+	case t.question == "" && m.draft != "" && text == "":
+		m.recall(m.draft, true)
+		m.draft = ""
+	}
+	m.tail = t
+}
+
+// longPaste is how long a text may be that is pasted into the editor. It takes its time for each line, and only 10,000 of them.
+const longPaste = 4 << 10
+
+// paste keeps a long text, and has the editor show that it is there.
+func (m *model) paste(text string) {
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(text, ""))
+	m.pasted = append(m.pasted, strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, text))
+	m.found = nil
+	m.editor.InsertString(m.mark(len(m.pasted) - 1))
+}
+
+// mark stands for a long text.
+func (m *model) mark(i int) string {
+	return fmt.Sprintf("[paste %d: %s]", i+1, humanize.IBytes(uint64(len(m.pasted[i]))))
+}
+
+// whole returns a text with what its marks stand for.
+func (m *model) whole(text string) string {
+	var pairs []string
+	for i, p := range m.pasted {
+		pairs = append(pairs, m.mark(i), p)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
 // tick has the time shown that something takes.
 func tick() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return second{} }) }
 
@@ -115,6 +169,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	case "ctrl+c":
 		if text != "" && m.ready {
 			m.editor.Reset()
+			m.pasted = nil
 			m.history.rewind()
 		} else {
 			m.interrupt()
@@ -154,17 +209,19 @@ func (m *model) send(text string) tea.Cmd {
 	m.editor.Reset()
 	shown := strings.Join(indented(wrap(text, max(m.width-len(prompt), narrow)), prompt, strings.Repeat(" ", len(prompt))), "\n")
 	question := m.tail.question
+	whole := m.whole(text)
+	m.pasted = nil
 	if question != "" { // which it follows
 		shown = question + text
-		m.tail.question = ""
+		m.take(tail{reply: m.tail.reply})
 	} else {
-		m.history.add(text)
+		m.history.add(whole)
 	}
 	return tea.Sequence(tea.Println(shown), func() tea.Msg {
 		if question != "" {
 			m.answered()
 		}
-		m.queue(app.Line{Text: text})
+		m.queue(app.Line{Text: whole})
 		return nil
 	})
 }
@@ -236,7 +293,7 @@ func (m *model) View() tea.View {
 	}
 	below := ""
 	if len(m.found) > 0 {
-		list := strings.Join(m.found[:min(shown, len(m.found))], "  ")
+		list := render.Safe(strings.Join(m.found[:min(shown, len(m.found))], "  ")) // names of files may have anything
 		if more := len(m.found) - shown; more > 0 {
 			list += fmt.Sprintf("  and %d more", more)
 		}

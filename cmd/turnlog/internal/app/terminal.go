@@ -26,7 +26,7 @@ func NewTerminal(in, out, err *os.File, getenv func(string) string) Terminal {
 		In: in, Out: out, Err: err, IsIn: cli.IsTerminal(in), IsOut: cli.IsTerminal(out),
 		Style: render.Style{Color: cli.Colored(err, getenv)},
 	}
-	if cli.IsTerminal(err) && getenv("TERM") != "dumb" {
+	if cli.IsTerminal(err) && cli.Understands(getenv) {
 		t.Control = err
 	}
 	return t

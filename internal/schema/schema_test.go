@@ -163,12 +163,10 @@ func TestACheckHasABudget(t *testing.T) { //nolint:paralleltest // it measures a
 		}
 		return err
 	}
-	for _, keyword := range []string{"anyOf", "allOf", "oneOf"} {
-		for _, draft := range []string{"", `"$schema":"http://json-schema.org/draft-07/schema#",`} {
-			raw := "{" + draft + doubling(40, func(next string) string { return fmt.Sprintf(`{%q:[%s]}`, keyword, next) })[1:]
-			if err := check(raw, map[string]any{}); err == nil || !strings.Contains(err.Error(), "more than 300000 steps") {
-				t.Errorf("%s of 40 doublings: %.200v", keyword, err)
-			}
+	for _, keyword := range []string{"anyOf", "allOf", "oneOf"} { // in an older draft, which has to be told to count
+		raw := `{"$schema":"http://json-schema.org/draft-07/schema#",` + doubling(40, func(next string) string { return fmt.Sprintf(`{%q:[%s]}`, keyword, next) })[1:]
+		if err := check(raw, map[string]any{}); err == nil || !strings.Contains(err.Error(), "more than 300000 steps") {
+			t.Errorf("%s of 40 doublings: %.200v", keyword, err)
 		}
 	}
 	var nested any = "x"

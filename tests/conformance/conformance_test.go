@@ -54,7 +54,7 @@ func crashes(t *testing.T, sc *scenario, name string, whole []journal.Record, tr
 	t.Helper()
 	var after []int
 	for n := 1; n <= len(whole); n++ {
-		if !tried.before(sc, whole[:n]) {
+		if !tried.before(sc, name, whole[:n]) {
 			after = append(after, n)
 		}
 	}

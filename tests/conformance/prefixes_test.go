@@ -20,16 +20,25 @@ type prefixes struct {
 }
 
 // before reports whether a node died after the same entries before, in a session with the same
-// configuration whose host did nothing at the same time.
-func (p *prefixes) before(sc *scenario, records []journal.Record) bool {
-	if slices.ContainsFunc(sc.Steps, func(s step) bool { return s.Do != nil || s.Task != nil }) {
-		return false
-	}
+// configuration whose host did the same at the same time. A worker that has no call does not matter,
+// so then it may have been in the other shape.
+func (p *prefixes) before(sc *scenario, shape string, records []journal.Record) bool {
 	var b strings.Builder
+	acts := slices.ContainsFunc(sc.Steps, func(s step) bool { return s.Do != nil || s.Task != nil })
+	if acts {
+		b.WriteString(sc.name)
+	}
+	running := make(map[content.CallID]bool)
 	for _, rec := range records {
 		fmt.Fprintf(&b, "%q", said([]journal.Record{rec}))
 		for _, ev := range rec.Entry.Events {
 			switch ev := ev.(type) { //nolint:gochecksumtype // the others say all in their words
+			case events.ToolDispatched:
+				running[ev.Call] = true
+			case events.ToolAttemptLost:
+				delete(running, ev.Call)
+			case events.ToolResultReceived:
+				delete(running, ev.Result.CallID)
 			case events.RunStarted:
 				ev.Config.Model, ev.Config.ModelData, ev.Config.Catalog = "", nil, events.Catalog{}
 				b.Write(plain(ev))
@@ -39,6 +48,9 @@ func (p *prefixes) before(sc *scenario, records []journal.Record) bool {
 				b.Write(plain(kindsOf(ev.Items)))
 			}
 		}
+	}
+	if acts && len(running) > 0 {
+		b.WriteString(shape)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

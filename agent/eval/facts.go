@@ -14,6 +14,7 @@ import (
 type facts struct {
 	compare.Side
 
+	of     string // the suite and the case, or what a judge judges
 	inputs []string
 	calls  []content.ToolCall
 	answer string // the last text of the model
@@ -30,7 +31,7 @@ func read(records []journal.Record) (f facts) {
 		for _, ev := range rec.Entry.Events {
 			switch ev := ev.(type) { //nolint:gochecksumtype // checks read no others
 			case events.RunStarted:
-				first = rec.Entry.At
+				first, f.of = rec.Entry.At, ev.Metadata.Text(MetaCase)
 			case events.InputQueued:
 				f.inputs = append(f.inputs, texts(ev.Items)...)
 			case events.ReplyRecorded:
@@ -48,6 +49,9 @@ func read(records []journal.Record) (f facts) {
 	f.Side = side.Side
 	return f
 }
+
+// ended reports whether the session has had a turn, and none is open.
+func (f facts) ended() bool { return f.Outcome != "" && !f.Open }
 
 func texts(items []content.Item) (out []string) {
 	for _, it := range items {

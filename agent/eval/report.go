@@ -117,6 +117,11 @@ func LoadReport(file string) (*Report, error) {
 	if r.Version != version {
 		return nil, fmt.Errorf("baseline %s: it has version %d, not %d: use what \"turnlog eval -o json\" of this release printed", file, r.Version, version)
 	}
+	for _, d := range r.Cases {
+		if d.Rate.Passed < 0 || d.Rate.Passed > d.Rate.Of {
+			return nil, fmt.Errorf("baseline %s: case %s: %d of %d repeats cannot pass: use what \"turnlog eval -o json\" printed", file, d.Name, d.Rate.Passed, d.Rate.Of)
+		}
+	}
 	return &r, nil
 }
 

@@ -124,7 +124,7 @@ func (r *runner) result(ctx context.Context, c Case, n int) (out Result, err err
 		return out, err
 	}
 	id := what.id(r, c, n)
-	records, kept, err := r.kept(id)
+	records, kept, err := r.kept(id, c.Journal != "")
 	if err == nil && records == nil {
 		records, kept, err = what.run(ctx, id)
 	}
@@ -132,7 +132,7 @@ func (r *runner) result(ctx context.Context, c Case, n int) (out Result, err err
 		return out, err
 	}
 	f := read(records)
-	if !f.Open {
+	if f.ended() {
 		if err := r.keep(id, records); err != nil {
 			return out, err
 		}
@@ -185,7 +185,7 @@ func (r *runner) file(id content.SessionID) string {
 }
 
 // kept reads the journal of a result from its file, if there is one.
-func (r *runner) kept(id content.SessionID) ([]journal.Record, bool, error) {
+func (r *runner) kept(id content.SessionID, replay bool) ([]journal.Record, bool, error) {
 	if r.Journals == "" {
 		return nil, false, nil
 	}
@@ -193,7 +193,13 @@ func (r *runner) kept(id content.SessionID) ([]journal.Record, bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
-	return records, err == nil, err
+	if err == nil && (!read(records).ended() || !replay && records[0].Entry.Session != id) { // a replay has the name of its origin
+		err = fmt.Errorf("%s is no journal of this result", r.file(id))
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("%w: remove the file, and the result runs again", err)
+	}
+	return records, true, nil
 }
 
 // keep writes the journal of a result that has ended.

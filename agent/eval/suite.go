@@ -166,7 +166,7 @@ func (c *checker) one(s *Suite, path string, k Case) {
 		c.file(s, path+".cassette", k.Replies, "turnlog cassette SESSION")
 	}
 	c.count(path+".repeats", k.Repeats)
-	if !(k.PassRate >= 0 && k.PassRate <= 1) { //nolint:staticcheck // it may be no number
+	if math.IsNaN(k.PassRate) || k.PassRate < 0 || k.PassRate > 1 {
 		c.report(path+".pass_rate", "%v: use a part of 1, as in 0.9", k.PassRate)
 	}
 	if len(k.Checks)+len(s.Checks) == 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -267,6 +268,47 @@ func TestAForgedEntryIsRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A writer of journals who has no key adds text to a session, which somebody continues from an earlier entry.
+func TestAForkOfForgedEntriesIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSignedWorld(t)
+		node := w.key("node-1", keys.Driver)
+		w.require(keys.Driver)
+		n := w.node("n1", w.signer(node))
+		s := w.Start("s", oneReply)
+		w.submit(s, "go")
+		w.finish(s)
+		n.Drain(t)
+		stranger, err := keys.New()
+		last, err2 := w.Cell.Journal().Last(w.Ctx, "s")
+		err = errors.Join(err, err2)
+		for i, evs := range [][]events.Event{
+			{events.DriverClaimed{Epoch: last.Entry.Epoch + 1, Node: "n1", Key: stranger.ID()}, events.Warning{Code: "forged"}},
+			{events.Warning{Code: "later"}},
+		} {
+			e := events.Entry{Session: "s", Cause: "forged/" + strconv.Itoa(i), At: last.Entry.At, Epoch: last.Entry.Epoch + 1, Events: evs}
+			if err == nil {
+				last.Head, err = w.Cell.Signing(stranger).Journal().Append(w.Ctx, last.Head, e)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = w.node("n2", w.signer(node))
+		for seq, forged := range map[uint64]bool{last.Seq - 2: false, last.Seq - 1: true} {
+			_, err := w.Client.Start(w.Ctx, client.Options{From: events.EntryRef{Session: "s", Seq: seq}})
+			if refused := err != nil && strings.Contains(err.Error(), commands.ReasonBadTranscript); refused != forged || !forged && err != nil {
+				t.Errorf("fork of entry %d = %v, want it refused %t", seq, err, forged)
+			}
+		}
+		if w.counted.forged("entry") == 0 {
+			t.Error("no entry is counted")
+		}
+		n.Crash(t)
+	})
 }
 
 func noModels(string, []byte) (model.Model, error) { return nil, errors.New("no model is called") }

@@ -78,7 +78,16 @@ func (r Reader) ReadTo(ctx context.Context, id content.SessionID, seq uint64) (R
 	if gone, deleted := r.tombstone(ctx, id); deleted {
 		return gone, nil
 	}
-	return FoldTo(id, r.Journal.Read(ctx, id, 0), seq)
+	records := r.Journal.Read(ctx, id, 0)
+	if j, ok := r.Journal.(toEntry); ok {
+		records = j.ReadTo(ctx, id, seq)
+	}
+	return FoldTo(id, records, seq)
+}
+
+// toEntry is a journal that checks what it reads as a whole, and so must know where that ends.
+type toEntry interface {
+	ReadTo(ctx context.Context, s content.SessionID, seq uint64) iter.Seq2[journal.Record, error]
 }
 
 // FoldTo folds the records of a session up to an entry.

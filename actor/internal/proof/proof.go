@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"go.uber.org/zap"
@@ -125,12 +126,21 @@ func (j *guarded) Read(ctx context.Context, s content.SessionID, after uint64) i
 
 // ReadFrom yields the entries after head. An error after the last one may be about any of them.
 func (j *guarded) ReadFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
+	return j.read(ctx, s, head, math.MaxUint64)
+}
+
+// ReadTo yields the entries through a sequence number, and checks the last signatures of those.
+func (j *guarded) ReadTo(ctx context.Context, s content.SessionID, seq uint64) iter.Seq2[journal.Record, error] {
+	return j.read(ctx, s, journal.Head{}, seq)
+}
+
+func (j *guarded) read(ctx context.Context, s content.SessionID, head journal.Head, to uint64) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		if head.Seq == 0 {
 			j.own = 0
 		}
 		check := signed.Entries{Keys: j.guard.directory.Newest()}
-		all := j.checked(j.Journal.ReadFrom(ctx, s, head), s, &check)
+		all := j.checked(until(to, j.Journal.ReadFrom(ctx, s, head)), s, &check)
 		for r, err := range all {
 			if !yield(r, err) || err != nil {
 				return
@@ -145,6 +155,17 @@ func (j *guarded) ReadFrom(ctx context.Context, s content.SessionID, head journa
 			return
 		}
 		j.own = max(j.own, check.Checked(j.guard.own.ID()))
+	}
+}
+
+// until yields the entries through a sequence number.
+func until(seq uint64, all iter.Seq2[journal.Record, error]) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		for r, err := range all {
+			if err == nil && r.Seq > seq || !yield(r, err) {
+				return
+			}
+		}
 	}
 }
 

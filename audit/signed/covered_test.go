@@ -145,3 +145,38 @@ func TestAClaimNamesTheLastEntryOfItsKey(t *testing.T) {
 		}
 	}
 }
+
+// A session that is driven for years by the same few nodes, and one that names keys of nobody, need no more memory the longer they are.
+func TestWhatIsNotCheckedYetIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	nodes := make([]*keys.Signer, 3*signed.MaxCovered)
+	for i := range nodes {
+		nodes[i] = w.one
+	}
+	w.journal = w.write(nodes...)
+	check := signed.Entries{Keys: w.open()}
+	for _, r := range w.journal {
+		if faults := check.Add(r); len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		if n := check.Waiting(); n > signed.MaxCovered+1 {
+			t.Fatalf("after entry %d, %d signatures wait", r.Seq, n)
+		}
+	}
+	for i := range nodes {
+		k, err := keys.New()
+		nodes[i] = must(t, k, err)
+	}
+	check = signed.Entries{Keys: w.open()}
+	faults := 0
+	for _, r := range w.write(nodes...) {
+		faults += len(check.Add(r))
+		if n := check.Waiting(); n > 1 {
+			t.Fatalf("after entry %d, %d signatures wait", r.Seq, n)
+		}
+	}
+	if faults += len(check.End()); faults != len(nodes) {
+		t.Errorf("%d faults, want %d", faults, len(nodes))
+	}
+}

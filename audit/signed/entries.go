@@ -83,7 +83,7 @@ func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 		return append(faults, c.End()...)
 	}
 	if claim, ok := claimOf(r.Entry); ok {
-		c.endEpoch()
+		faults = append(faults, c.endEpoch()...)
 		faults = append(faults, c.continued(claim)...)
 		c.begun, c.claim, c.Version = true, claim.Key, max(c.Version, claim.Keys)
 		k, _ := c.Keys.Lookup(claim.Key)
@@ -121,16 +121,25 @@ func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 	return faults
 }
 
-// endEpoch leaves the last signature of the epoch to be covered by a later one of its key, or checked at the end.
-func (c *Entries) endEpoch() {
+// maxCovered is how many signatures of a key another one may cover, so that a session of any length needs little memory.
+const maxCovered = 1000
+
+// endEpoch leaves the last signature of the epoch to be covered by a later one of its key, or checked at the end. One of
+// a key that the directory does not have is wrong at once.
+func (c *Entries) endEpoch() (faults []*FaultError) {
 	if c.last.Seq == 0 {
-		return
+		return nil
 	}
 	if c.open == nil {
 		c.open, c.covered, c.checked = map[string]journal.Record{}, map[string][]journal.Record{}, map[string]uint64{}
 	}
-	c.open[c.last.Signature.Key] = bare(c.last)
+	key := c.last.Signature.Key
+	c.open[key] = bare(c.last)
 	c.last = journal.Record{}
+	if _, known := c.Keys.Lookup(key); !known {
+		return c.settle(key)
+	}
+	return nil
 }
 
 // continued ends the last epoch of a claim's key before the claim. If the claim says that its driver checked the last
@@ -141,7 +150,7 @@ func (c *Entries) continued(claim events.DriverClaimed) []*FaultError {
 	switch {
 	case !ok:
 		return nil
-	case claim.Checked != before.Seq || k.Revoked != nil && k.Revoked.Stolen:
+	case claim.Checked != before.Seq || k.Revoked != nil && k.Revoked.Stolen || len(c.covered[claim.Key]) == maxCovered:
 		return c.settle(claim.Key)
 	}
 	delete(c.open, claim.Key)
@@ -171,7 +180,7 @@ func (c *Entries) settle(key string) (faults []*FaultError) {
 
 // End checks the last signature of each key. Call it after the last entry; more may follow.
 func (c *Entries) End() (faults []*FaultError) {
-	c.endEpoch()
+	faults = c.endEpoch()
 	for key := range c.open {
 		faults = append(faults, c.settle(key)...)
 	}

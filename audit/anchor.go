@@ -105,8 +105,8 @@ func (c *Checker) drift(v *verdict.Verdict) {
 // another fault.
 func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 	d := v.Tombstone
-	if r, lost := lostIn(v.Restores, a.Anchor); lost && !c.stopped && (!a.seen || a.is != a.Hash) {
-		return verdict.Restored, r
+	if r, lost := a.LostIn(v.Restores); lost && !c.stopped && (!a.seen || a.is != a.Hash) {
+		return verdict.Restored, a.lostBy(r)
 	}
 	held := a.seen && a.is == a.Hash
 	if left := slices.ContainsFunc(v.Moves, func(m verdict.Move) bool { return m.Seq == a.Seq && m.Tombstone == a.Hash }); left && a.seen {
@@ -144,20 +144,24 @@ func elsewhere(d *events.Deletion) string {
 	return fmt.Sprintf("the session was moved to %s, which has its journal: verify it there", d.MovedTo)
 }
 
-// lostIn reports whether one of the restores explains that an entry is gone, and says how. A backup has everything that was recorded
-// before it began.
-func lostIn(restores []verdict.Restore, a Anchor) (string, bool) {
+// LostIn returns the restore that explains that an entry is gone, if one does. A backup has everything that was recorded before it began.
+func (a Anchor) LostIn(restores []verdict.Restore) (by verdict.Restore, lost bool) {
 	for _, r := range restores {
 		if a.Seq < r.Seq || a.At > r.At || a.At > 0 && r.Taken.Sub(a.At) > clocks {
 			continue
 		}
-		has := "does not have the session"
-		if r.Seq > 1 {
-			has = fmt.Sprintf("has entries through %d", r.Seq-1)
-		}
-		return fmt.Sprintf("it existed, with hash %s, and was lost: the deployment was restored at %s from backup %s of %s, which %s", a.Hash, r.At, r.Backup, r.Taken, has), true
+		return r, true
 	}
-	return "", false
+	return by, false
+}
+
+// lostBy says how a restore explains that an entry is gone.
+func (a Anchor) lostBy(r verdict.Restore) string {
+	has := "does not have the session"
+	if r.Seq > 1 {
+		has = fmt.Sprintf("has entries through %d", r.Seq-1)
+	}
+	return fmt.Sprintf("it existed, with hash %s, and was lost: the deployment was restored at %s from backup %s of %s, which %s", a.Hash, r.At, r.Backup, r.Taken, has)
 }
 
 // Absent judges the anchors of a journal that does not exist, in a deployment that says that it was restored: they are lost, or missing
@@ -166,8 +170,8 @@ func Absent(v *verdict.Verdict, restores []verdict.Restore, anchors ...Anchor) {
 	v.Restores = restores
 	for i, f := range v.Faults {
 		for _, a := range anchors {
-			if what, lost := lostIn(restores, a); lost && f.Kind == verdict.Missing && f.Invariant == anchorsHeld && f.Seq == a.Seq {
-				v.Faults[i].Kind, v.Faults[i].What = verdict.Restored, what
+			if r, lost := a.LostIn(restores); lost && f.Kind == verdict.Missing && f.Invariant == anchorsHeld && f.Seq == a.Seq {
+				v.Faults[i].Kind, v.Faults[i].What = verdict.Restored, a.lostBy(r)
 			}
 		}
 	}

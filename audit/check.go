@@ -85,6 +85,9 @@ func (c *Checker) Add(r journal.Record) {
 	c.line = r.Line
 	e, linked := c.chain(r)
 	c.pass(r.Seq, e.At)
+	for i := range c.verdict.Restores { // what follows a restore is later, whatever time it claims
+		c.verdict.Restores[i].At = min(c.verdict.Restores[i].At, e.At)
+	}
 	if by := events.RestoredOf(e); by != nil {
 		c.verdict.Restores = append(c.verdict.Restores, verdict.Restore{Seq: r.Seq, At: e.At, Restored: *by})
 	}

@@ -50,7 +50,14 @@ type Report struct {
 	Sessions  int      `json:"sessions"`  // that the log names
 	Deleted   int      `json:"deleted"`   // of these, with a tombstone
 	Directory uint64   `json:"directory"` // the newest version of the directory of keys that the log has; 0: none, or it was not compared
-	Faults    []Fault  `json:"faults"`
+	Faults    []Fault  `json:"faults"`    // what cannot be judged comes last
+
+	Restores []verdict.Restore `json:"restores,omitempty"` // of the deployment from backups, as it says itself
+}
+
+// Judged reports whether there is a fault, and not only something that cannot be judged.
+func (r *Report) Judged() bool {
+	return slices.ContainsFunc(r.Faults, func(f Fault) bool { return f.Kind.Judged() })
 }
 
 func (r *Report) fault(s content.SessionID, kind verdict.Kind, seq uint64, format string, args ...any) {
@@ -78,8 +85,14 @@ func KindOf(err error) verdict.Kind {
 // Check audits the log of a cell. earlier are proofs that were made before, of any session, and with is the directory of
 // keys, whose versions the log has. An error is one of
 // reading, or heads.ErrNoLog if there is no log and no earlier proof; what is wrong is in the report.
-func Check(ctx context.Context, cell *jetstream.Cell, by *headlog.Policy, earlier []headlog.Proof, with Keys) (*Report, error) {
-	c := &check{Report: &Report{Witnesses: []string{}, Faults: []Fault{}}, cell: cell, store: heads.Of(cell), by: by, keys: with}
+//
+// restores are those that the deployment says it had. That the log lost what witnesses saw only after the backup began is no fault then.
+func Check(
+	ctx context.Context, cell *jetstream.Cell, by *headlog.Policy, earlier []headlog.Proof, with Keys, restores []verdict.Restore,
+) (*Report, error) {
+	c := &check{
+		Report: &Report{Witnesses: []string{}, Faults: []Fault{}, Restores: restores}, cell: cell, store: heads.Of(cell), by: by, keys: with,
+	}
 	err := c.log(ctx, earlier)
 	if kind := KindOf(err); kind != "" {
 		c.fault("", kind, 0, "%v", err)
@@ -95,6 +108,7 @@ func Check(ctx context.Context, cell *jetstream.Cell, by *headlog.Policy, earlie
 	if err == nil {
 		err = c.directory(ctx)
 	}
+	slices.SortStableFunc(c.Faults, func(a, b Fault) int { return verdict.Order(a.Fault, b.Fault) })
 	return c.Report, err
 }
 
@@ -171,6 +185,11 @@ func (c *check) continues(r *headlog.Reader, now headlog.Witnessed, p headlog.Pr
 		c.fault("", verdict.Replaced, 0, "an earlier proof is of the log %s", was.Origin)
 		return nil
 	case was.N > now.N:
+		if r, lost := (audit.Anchor{At: was.By()}).LostIn(c.Restores); lost {
+			c.fault("", verdict.Restored, 0, "an earlier proof has a checkpoint of size %d, and now the size is %d: the deployment was restored at %s from backup %s of %s",
+				was.N, now.N, r.At, r.Backup, r.Taken)
+			return nil
+		}
 		c.fault("", verdict.RolledBack, 0, "an earlier proof has a checkpoint of size %d, and now the size is %d", was.N, now.N)
 		return nil
 	}
@@ -212,7 +231,34 @@ func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uin
 	if newest > last.Seq {
 		c.fault(s, verdict.Truncated, newest, "the log has it, but the journal ends with entry %d", last.Seq)
 	}
+	for _, r := range c.Restores {
+		if err := c.marked(ctx, s, r); err != nil {
+			return err
+		}
+	}
 	return c.entries(ctx, s, leaves)
+}
+
+// marked checks that a session that is older than the backup of a restore says that it was restored, as each one does.
+func (c *check) marked(ctx context.Context, s content.SessionID, by verdict.Restore) error {
+	older := false
+	for rec, err := range c.cell.Journal().Read(ctx, s, 0) {
+		if errors.Is(err, journal.ErrDamaged) { // which is a fault
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, deleted := events.DeletionOf(rec.Entry)
+		if is := events.RestoredOf(rec.Entry); deleted || is != nil && *is == by.Restored {
+			return nil
+		}
+		older = older || by.Taken.Sub(rec.Entry.At) > skew
+	}
+	if older {
+		c.fault(s, verdict.Forged, 0, "the deployment says that it was restored from backup %s of %s, and this session, which is older, does not", by.Backup, by.Taken)
+	}
+	return nil
 }
 
 // entries compares the entries of a journal with their leaves.

@@ -86,7 +86,7 @@ func TestWhatWasLoggedMustStillBeThere(t *testing.T) {
 			w := logtest.New(t, natstest.Connect(t, natstest.Start(t)))
 			w.Add(w.Leaf("s-1"), w.Leaf("s-2"))
 			tt.falsify(w)
-			got, err := completeness.Check(t.Context(), w.Cell, w.Policy, nil, completeness.Keys{})
+			got, err := completeness.Check(t.Context(), w.Cell, w.Policy, nil, completeness.Keys{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func remove(w *logtest.World, seqs ...int) {
 func TestACellWithoutALogHasNone(t *testing.T) {
 	t.Parallel()
 	w := logtest.New(t, natstest.Connect(t, natstest.Start(t)))
-	if _, err := completeness.Check(t.Context(), w.Cell, w.Policy, nil, completeness.Keys{}); !errors.Is(err, heads.ErrNoLog) {
+	if _, err := completeness.Check(t.Context(), w.Cell, w.Policy, nil, completeness.Keys{}, nil); !errors.Is(err, heads.ErrNoLog) {
 		t.Errorf("Check = %v, want ErrNoLog", err)
 	}
 }

@@ -133,7 +133,7 @@ func TestEveryVersionOfTheKeysMustBeTheOneThatWasLogged(t *testing.T) {
 			w.List(w.version(1, nil))
 			w.Add(w.Leaf("s-1"), w.Leaf("s-2"))
 			shown := tt.falsify(w)
-			got, err := completeness.Check(t.Context(), w.Cell, w.Policy, nil, completeness.Keys{Root: w.Root.Public(), Shown: shown})
+			got, err := completeness.Check(t.Context(), w.Cell, w.Policy, nil, completeness.Keys{Root: w.Root.Public(), Shown: shown}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

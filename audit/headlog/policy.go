@@ -159,6 +159,16 @@ type Witnessed struct {
 	Quorum       bool          // they suffice, and there is at least one
 }
 
+// By returns a time by which the checkpoint existed: when a witness first cosigned it. 0: unknown.
+func (w Witnessed) By() (first content.Time) {
+	for _, c := range w.Cosignatures {
+		if at := content.TimeOf(c.At); first == 0 || at < first {
+			first = at
+		}
+	}
+	return first
+}
+
 // Open verifies a note with a checkpoint. A missing quorum is no error. The error is ErrUnknownLog, ErrForged or
 // ErrBadCheckpoint.
 func (p *Policy) Open(signed []byte) (Witnessed, error) {

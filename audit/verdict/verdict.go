@@ -102,7 +102,7 @@ type Verdict struct {
 // Restore is a restore of the deployment from a backup. What was recorded between the two is lost.
 type Restore struct {
 	Seq uint64       `json:"seq,omitempty"` // of the entry that says so; 0: the deployment says so, of all its sessions
-	At  content.Time `json:"at"`            // of the restore
+	At  content.Time `json:"at"`            // of the restore, at the latest
 
 	events.Restored
 }
@@ -189,7 +189,7 @@ func (v *Verdict) Settle() {
 	if v.Faults == nil {
 		v.Faults = []Fault{}
 	}
-	slices.SortStableFunc(v.Faults, func(a, b Fault) int { return unjudged(a) - unjudged(b) })
+	slices.SortStableFunc(v.Faults, Order)
 	v.BeyondAnchor = v.Head.Seq
 	for _, l := range []Level{Anchored, Witnessed} {
 		if p, ok := v.proofs[l]; ok {
@@ -213,7 +213,9 @@ func (v *Verdict) Has(k Kind) bool {
 	return slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Kind == k })
 }
 
-// unjudged sorts what cannot be judged after what was found.
+// Order has slices.SortStableFunc sort what cannot be judged after what was found.
+func Order(a, b Fault) int { return unjudged(a) - unjudged(b) }
+
 func unjudged(f Fault) int {
 	if f.Kind.Judged() {
 		return 0

@@ -82,9 +82,17 @@ type Watcher struct {
 	cfg   Config
 	open  recent.Map[content.SessionID, *session]
 	bytes int64
-	heads recent.Map[content.SessionID, journal.Head] // of sessions without a checker
+	heads recent.Map[content.SessionID, seen] // of sessions without a checker
 
 	restored string // the backup of the last restore that was told
+	since    uint64 // the position of the first entry that it wrote
+}
+
+// seen is the last entry of a session that was seen.
+type seen struct {
+	journal.Head
+
+	at content.Time
 }
 
 // session is a session in use.
@@ -100,6 +108,8 @@ type session struct {
 	policy  *events.Policy
 
 	unsigned uint64 // the last epoch with an entry that is not signed
+	first    uint64 // the position of its first entry
+	restored string // the backup of the last restore that it records
 }
 
 // New returns a watcher.
@@ -156,8 +166,8 @@ func (w *Watcher) Close(ctx context.Context) (alerts []Alert) {
 	return alerts
 }
 
-// lost looks whether the entry says that its cell was restored. Entries that were seen and are lost are forgotten, since they
-// are no fault. It tells each restore once, and what each session lost.
+// lost looks whether the entry says that its cell was restored. Entries that were seen and that the backup need not have are
+// forgotten, since they are no fault. It tells each restore once, and what each session lost.
 func (w *Watcher) lost(r journal.Record) (alerts []Alert) {
 	by := events.RestoredOf(r.Entry)
 	if by == nil {
@@ -166,23 +176,53 @@ func (w *Watcher) lost(r journal.Record) (alerts []Alert) {
 	id := r.Entry.Session
 	alert := Alert{Kind: Restored, Session: id, Seq: r.Seq, At: r.Entry.At, Position: r.Guard}
 	alert.What = fmt.Sprintf("the deployment was restored from backup %s, which began at %s: what was recorded later may be lost", by.Backup, by.Taken)
-	seen, known := w.heads.Get(id)
-	s, open := w.open.Get(id)
-	if open {
-		seen, known = s.head, true
+	last, known := w.heads.Get(id)
+	if s, open := w.open.Get(id); open {
+		last, known = seen{s.head, s.at}, true
+	}
+	again := known && last.Seq >= r.Seq
+	if again {
+		was := audit.Anchor{Session: id, Seq: last.Seq, Hash: last.Hash, At: last.at}
+		_, explained := was.LostIn([]verdict.Restore{{Seq: r.Seq, At: r.Entry.At, Restored: *by}})
+		w.forget(id)
+		if again = explained; !explained {
+			w.heads.Put(id, last)
+		}
 	}
 	switch {
-	case known && seen.Seq >= r.Seq:
-		alert.What = fmt.Sprintf("entries %d to %d were lost: %s", r.Seq, seen.Seq, alert.What)
-		if open {
-			w.drop(s)
-		}
-		w.heads.Remove(id)
+	case again:
+		alert.What = fmt.Sprintf("entries %d to %d were lost: %s", r.Seq, last.Seq, alert.What)
 	case by.Backup == w.restored:
 		return nil
 	}
-	w.restored = by.Backup
+	if by.Backup != w.restored {
+		w.restored, w.since = by.Backup, r.Guard
+	}
 	return []Alert{alert}
+}
+
+// forget removes what is known of a session.
+func (w *Watcher) forget(id content.SessionID) {
+	if s, open := w.open.Get(id); open {
+		w.drop(s)
+	}
+	w.heads.Remove(id)
+}
+
+// unmarked looks whether a session goes on as if the last restore had not been: each that is older has an entry of it.
+func (w *Watcher) unmarked(s *session, r journal.Record) (faults []verdict.Fault) {
+	if by := events.RestoredOf(r.Entry); by != nil {
+		s.restored = by.Backup
+	}
+	if s.first == 0 {
+		s.first = r.Guard
+	}
+	if _, deleted := events.DeletionOf(r.Entry); deleted || s.first >= w.since || r.Guard < w.since || s.restored == w.restored {
+		return nil
+	}
+	s.restored = w.restored // once is enough
+	return []verdict.Fault{{Kind: verdict.Forged, Seq: r.Seq, What: fmt.Sprintf(
+		"other sessions say that the deployment was restored from backup %s, and this one, which is older, does not", w.restored)}}
 }
 
 // session returns the state of the entry's session, up to the entry. It reads the journal if there is none.
@@ -193,15 +233,15 @@ func (w *Watcher) session(ctx context.Context, r journal.Record) (*session, []Al
 	}
 	s := &session{id: id, checker: audit.NewChecker(), bytes: sessionBytes}
 	w.bytes += s.bytes
-	seen, known := w.heads.Get(id)
+	last, known := w.heads.Get(id)
 	var alerts []Alert
-	if known && r.Seq <= seen.Seq {
+	if known && r.Seq <= last.Seq {
 		alerts = append(alerts, w.tell(s, r.Guard, verdict.Fault{
-			Kind: verdict.RolledBack, Seq: r.Seq, What: fmt.Sprintf("entry %d was there before, and is written again", seen.Seq),
+			Kind: verdict.RolledBack, Seq: r.Seq, What: fmt.Sprintf("entry %d was there before, and is written again", last.Seq),
 		})...)
 	}
 	if r.Seq != 1 {
-		again, err := w.again(ctx, s, r, seen)
+		again, err := w.again(ctx, s, r, last.Head)
 		if err != nil {
 			w.bytes -= s.bytes
 			return nil, nil, err
@@ -243,7 +283,7 @@ func (w *Watcher) judge(s *session, r journal.Record, position uint64) (alerts [
 		return nil
 	}
 	s.checker.Add(r)
-	alerts = w.tell(s, position, s.checker.Faults()...)
+	alerts = w.tell(s, position, append(slices.Clip(s.checker.Faults()), w.unmarked(s, r)...)...)
 	if w.cfg.Keys != nil {
 		alerts = append(alerts, w.sign(s, r, position)...)
 	}
@@ -326,7 +366,7 @@ func (w *Watcher) evict(ctx context.Context) (alerts []Alert) {
 		}
 	}
 	w.drop(s)
-	w.heads.Put(id, s.head)
+	w.heads.Put(id, seen{s.head, s.at})
 	if w.heads.Len() > w.cfg.Heads {
 		old, _ := w.heads.Oldest()
 		w.heads.Remove(old)

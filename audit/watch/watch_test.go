@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/statement"
@@ -27,6 +28,7 @@ type cell struct {
 	err     error        // of the next read
 	key     *keys.Signer // of the driver; nil: it does not sign
 	epoch   uint64       // of the driver
+	lost    uint64       // messages
 }
 
 func newCell(t *testing.T) *cell {
@@ -53,7 +55,7 @@ func (c *cell) write(s content.SessionID, evs ...events.Event) journal.Record {
 }
 
 func (c *cell) store(r journal.Record) journal.Record {
-	r.Guard = uint64(len(c.records) + 1)
+	r.Guard = uint64(len(c.records)+1) + c.lost
 	c.heads[r.Entry.Session] = r.Head
 	c.records = append(c.records, r)
 	return r
@@ -241,22 +243,9 @@ func TestARestoreIsToldAndItsLossesAreNoFaults(t *testing.T) {
 		add(t, w, c.write("a"), c.write("a"), c.write("b"))
 
 		c.records = backup // c, d: nothing is lost
-		c.heads = map[content.SessionID]journal.Head{}
-		for _, r := range backup {
-			c.heads[r.Entry.Session] = r.Head
-		}
 		var got []string
 		for _, s := range []content.SessionID{"c", "a", "b", "d"} {
-			head := c.heads[s]
-			e, payload, head, err := journal.Link(head, events.Entry{Session: s, Cause: "restore/1", At: 99, Epoch: 2, Events: []events.Event{
-				events.DriverClaimed{Epoch: 2, Node: "restore", Restored: &events.Restored{Backup: "b1", Taken: 1}},
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := c.store(journal.Record{Head: head, Entry: e, Payload: payload})
-			r.Guard += 1000
-			c.records[len(c.records)-1] = r
+			r := c.restored(s, 1, 1)
 			alerts, err := w.Add(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)
@@ -269,6 +258,71 @@ func TestARestoreIsToldAndItsLossesAreNoFaults(t *testing.T) {
 		want := []string{"restored c: the deployment was restored from backup b1, which began at 1970-01-01T00", "restored a: entries 2 to 3 were lost", "restored b: entries 2 to 2 were lost"}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// restored has a restore continue a session after its entry n. The backup is of a time.
+func (c *cell) restored(s content.SessionID, n uint64, taken content.Time) journal.Record {
+	c.t.Helper()
+	for _, r := range c.records {
+		if r.Entry.Session == s && r.Seq == n {
+			c.heads[s] = r.Head
+		}
+	}
+	c.records = slices.DeleteFunc(slices.Clone(c.records), func(r journal.Record) bool { return r.Entry.Session == s && r.Seq > n })
+	c.lost += 1000
+	e, payload, head, err := journal.Link(c.heads[s], events.Entry{Session: s, Cause: "restore/1", At: 99, Epoch: 2, Events: []events.Event{
+		events.DriverClaimed{Epoch: 2, Node: "restore", Restored: &events.Restored{Backup: "b1", Taken: taken}},
+	}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c.store(journal.Record{Head: head, Entry: e, Payload: payload})
+}
+
+// more writes an entry of the epoch of the restore.
+func (c *cell) more(s content.SessionID) journal.Record {
+	c.t.Helper()
+	c.epoch = 2
+	defer func() { c.epoch = 1 }()
+	return c.write(s, events.Warning{Code: "x"})
+}
+
+// An operator removes entries and says that the cell was restored.
+func TestAPretendedRestoreIsFound(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]int64{"in use": 0, "idle": room(1)} {
+		for what, tt := range map[string]struct {
+			do   func(c *cell) []journal.Record
+			want []string
+		}{
+			"control: the backup is older than what was lost": {func(c *cell) []journal.Record {
+				return []journal.Record{c.restored("a", 2, 0), c.restored("b", 1, 0), c.more("a"), c.more("b")}
+			}, []string{"restored", "restored"}},
+			"the backup is later than what was lost": {func(c *cell) []journal.Record {
+				return []journal.Record{c.restored("a", 2, content.TimeOf(time.Unix(3600, 0)))}
+			}, []string{"restored", "rolled-back"}},
+			"another session goes on": {func(c *cell) []journal.Record {
+				return []journal.Record{c.restored("a", 2, 0), c.write("new"), c.more("a")}
+			}, []string{"restored"}},
+			"another session goes on without it": {func(c *cell) []journal.Record {
+				return []journal.Record{c.restored("a", 2, 0), c.write("b", events.Warning{Code: "x"}), c.write("b", events.Warning{Code: "x"})}
+			}, []string{"restored", "forged"}},
+			"another session was deleted": {func(c *cell) []journal.Record {
+				return []journal.Record{c.restored("a", 2, 0), c.write("b", events.SessionDeleted{})}
+			}, []string{"restored"}},
+		} {
+			c := newCell(t)
+			w := New(Config{Read: c.read, Bytes: limit})
+			for range 3 {
+				c.write("a", events.Warning{Code: "x"})
+				c.write("b", events.Warning{Code: "x"})
+			}
+			add(t, w, c.records...)
+			if got := add(t, w, tt.do(c)...); !slices.Equal(got, tt.want) {
+				t.Errorf("%s, %s: %v, want %v", what, name, got, tt.want)
+			}
 		}
 	}
 }

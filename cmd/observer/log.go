@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/audit/headlog"
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/jetstream/backup"
 )
 
 func newLogCommand(a *app) *cobra.Command {
@@ -38,8 +39,11 @@ With --keys-root it also compares the versions of the directory of keys that wer
 deployment shows, and with the one that it showed you (--keys): none may be missing, be another one, take keys or
 revocations back, or retire a key from a time on at which it had not been published.
 
+If the deployment says that it was restored from a backup, what was logged between the two and is lost is no fault.
+What witnesses saw before the backup must still be there.
+
 Exit codes: 0 nothing is missing, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the witnesses of
-the checkpoint do not suffice for the policy.`,
+the checkpoint do not suffice for the policy, 7 there is no fault, but something was lost in a restore.`,
 		Example: `  observer log audit --policy policy.txt
   observer log audit --policy policy.txt --keys-root "$(cat root.pub)" --keys directory
   observer log audit --policy policy.txt --proof march/s-7.tlog-proof --proof may/s-42.tlog-proof -o json`,
@@ -86,7 +90,11 @@ func (f *auditing) run(cmd *cobra.Command, _ []string) error {
 				return err
 			}
 		}
-		r, err := completeness.Check(cmd.Context(), cell.Cell, policy, earlier, with)
+		restores, err := backup.Restores(cmd.Context(), cell.Cell)
+		if err != nil {
+			return err
+		}
+		r, err := completeness.Check(cmd.Context(), cell.Cell, policy, earlier, with, restores)
 		if err != nil {
 			return err
 		}
@@ -104,6 +112,8 @@ func (f *auditing) report(cmd *cobra.Command, r *completeness.Report) (err error
 	switch {
 	case err != nil:
 		return fmt.Errorf("write: %w", err)
+	case !r.Judged() && len(r.Faults) > 0:
+		return &cli.ExitError{Code: cli.CodeUnjudged, Err: fmt.Errorf("%s (%s in all)", r.Faults[0], render.Plural(len(r.Faults), "loss", "losses"))}
 	case len(r.Faults) > 0:
 		return &cli.ExitError{Code: cli.CodeFailed, Err: fmt.Errorf("%s (%s in all)", r.Faults[0], render.Plural(len(r.Faults), "fault", "faults"))}
 	case !r.Witnessed:
@@ -115,8 +125,11 @@ func (f *auditing) report(cmd *cobra.Command, r *completeness.Report) (err error
 func printAudit(w io.Writer, style render.Style, r *completeness.Report) error {
 	var b strings.Builder
 	headline := style.Good("ok") + " everything that was logged is still there."
-	if len(r.Faults) > 0 {
+	switch {
+	case r.Judged():
 		headline = style.Bad("broken") + " the log and the journals do not agree, or the log was changed."
+	case len(r.Faults) > 0:
+		headline = style.Bad("restored") + " everything that was logged is still there, but for what was lost in a restore."
 	}
 	fmt.Fprintln(&b, headline)
 	for _, f := range r.Faults {
@@ -124,6 +137,9 @@ func printAudit(w io.Writer, style render.Style, r *completeness.Report) error {
 	}
 	if r.Log != "" {
 		fmt.Fprintf(&b, "   log      %s, %s, root %s\n", render.Safe(r.Log), render.Plural(int(r.Size), "leaf", "leaves"), r.Root)
+	}
+	for _, by := range r.Restores {
+		fmt.Fprintf(&b, "   restored at %s from backup %s, which began at %s\n", by.At, render.Safe(by.Backup), by.Taken)
 	}
 	fmt.Fprintf(&b, "   sessions %d, of these %d deleted\n", r.Sessions, r.Deleted)
 	if r.Directory > 0 {

@@ -10,11 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/turnlog/turnlog/audit/headlog"
+	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/heads"
 )
@@ -388,6 +391,32 @@ func TestProofsExposeALogThatWasRolledBack(t *testing.T) {
 	}
 }
 
+// pretend has the deployment say that it was restored.
+func (l *logged) pretend(r verdict.Restore) {
+	l.t.Helper()
+	var has struct {
+		Config map[string]any
+		Error  any
+	}
+	text, err := json.Marshal([]verdict.Restore{r})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, ask := range []string{"INFO", "UPDATE"} {
+		body, err := json.Marshal(has.Config)
+		if err == nil {
+			var m *nats.Msg
+			if m, err = l.nc.RequestWithContext(l.t.Context(), "$JS.API.STREAM."+ask+".TURNLOG_JOURNAL", body); err == nil {
+				err = json.Unmarshal(m.Data, &has)
+			}
+		}
+		if err != nil || has.Error != nil {
+			l.t.Fatal(err, has.Error)
+		}
+		has.Config["metadata"] = map[string]string{"turnlog_restored": string(text)}
+	}
+}
+
 // TestAnAuditOfTheLogFindsWhatIsMissing changes journals and the log after they were logged. tests/evidence does so in every
 // known way.
 func TestAnAuditOfTheLogFindsWhatIsMissing(t *testing.T) {
@@ -406,6 +435,22 @@ func TestAnAuditOfTheLogFindsWhatIsMissing(t *testing.T) {
 		{"nothing", func(*logged, headlog.State) {}, "", 0},
 		{"a session was left out", func(l *logged, _ headlog.State) { purge(l, "turnlog.journal.s-2") }, "session s-2: entry 7, missing", 1},
 		{"the log was rolled back", func(l *logged, before headlog.State) { l.show(before, l.signer, l.witnesses[0], l.witnesses[1]) }, "log: rolled-back: an earlier proof has a checkpoint of size 2", 1},
+		{"the log was restored from a backup", func(l *logged, before headlog.State) {
+			l.show(before, l.signer, l.witnesses[0], l.witnesses[1])
+			by := events.Restored{Backup: "b1", Taken: content.TimeOf(l.now.Add(-time.Minute))}
+			l.pretend(verdict.Restore{At: content.TimeOf(l.now.Add(time.Minute)), Restored: by})
+			for _, s := range []content.SessionID{"s-1", "s-2"} {
+				last, err := l.cell.Journal().Last(t.Context(), s)
+				if err == nil {
+					_, err = l.cell.Journal().Append(t.Context(), last.Head, events.Entry{
+						Session: s, Cause: "restore/1", At: last.Entry.At, Epoch: 2, Events: []events.Event{events.DriverClaimed{Epoch: 2, Restored: &by}},
+					})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "log: restored: an earlier proof has a checkpoint of size 2", cli.CodeUnjudged},
 		{"a checkpoint without witnesses", func(l *logged, _ headlog.State) { l.publish(l.signed(l.state, l.signer)) }, "witnesses do not suffice", cli.CodeBelow},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -425,7 +470,7 @@ func TestAnAuditOfTheLogFindsWhatIsMissing(t *testing.T) {
 			var r struct {
 				Faults []struct{ Kind, Session string }
 			}
-			if _, out, _ := l.observe("log", "audit", "--policy", l.policy, "--proof", earlier, "-o", "json"); json.Unmarshal([]byte(out), &r) != nil || (len(r.Faults) > 0) != (row.code == 1) {
+			if _, out, _ := l.observe("log", "audit", "--policy", l.policy, "--proof", earlier, "-o", "json"); json.Unmarshal([]byte(out), &r) != nil || (len(r.Faults) > 0) != (row.code == 1 || row.code == cli.CodeUnjudged) {
 				t.Errorf("log audit -o json: %s", out)
 			}
 		})

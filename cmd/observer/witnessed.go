@@ -38,7 +38,7 @@ func (v *verifier) readProofs(files *proofFiles) error {
 	for _, p := range v.proofs {
 		switch {
 		case p.fault == nil:
-			v.anchored(audit.Anchor{Session: p.leaf.Session, Seq: p.leaf.Seq, Hash: p.leaf.Hash, At: p.by()})
+			v.anchored(audit.Anchor{Session: p.leaf.Session, Seq: p.leaf.Seq, Hash: p.leaf.Hash, At: p.at.By()})
 		case p.leaf.Session == "" && !v.single:
 			return &cli.ExitError{Code: cli.CodeFailed, Err: &verdict.FaultError{Fault: *p.fault}}
 		}
@@ -123,16 +123,6 @@ func (v *verifier) chooseKeys(ctx context.Context, cell *cli.Cell) error {
 		return cli.Usage("--file needs --keys to check signatures, since no proof has the directory of this root that witnesses saw: \"turnlog keys init\" keeps a file \"directory\"")
 	}
 	return nil
-}
-
-// by returns a time by which the entry existed: when a witness first cosigned it. 0: unknown.
-func (p proved) by() (first content.Time) {
-	for _, c := range p.at.Cosignatures {
-		if at := content.TimeOf(c.At); first == 0 || at < first {
-			first = at
-		}
-	}
-	return first
 }
 
 // add adds what the proof shows.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/verdict"
@@ -263,6 +264,24 @@ func anchored(t *testing.T) (rows []falsification) {
 	add("covered by an expiry", []journal.Record{tombstone(t, records, events.SessionDeleted{Expired: true})}, anchor(8), verdict.Expired, 9, verdict.ExitUnjudged)
 	add("an invented tombstone", []journal.Record{tombstone(t, []journal.Record{invented}, events.SessionDeleted{By: "alice"})}, anchor(8), verdict.Replaced, 9, verdict.ExitFault)
 	add("a tombstone after a shorter history", []journal.Record{tombstone(t, records[:5], events.SessionDeleted{})}, anchor(8), verdict.Truncated, 9, verdict.ExitFault)
+	claim := func(n int, at, taken content.Time, more ...events.Event) []journal.Record {
+		list := entries()[:n]
+		list = append(list, events.Entry{Session: "s-1", Cause: "restore/1", At: at, Epoch: 2, Events: []events.Event{
+			events.DriverClaimed{Epoch: 2, Node: "restore", Restored: &events.Restored{Backup: "b1", Taken: taken}},
+		}})
+		for _, ev := range more {
+			list = append(list, events.Entry{Session: "s-1", Cause: "cmd-y", At: records[n].Entry.At, Epoch: 2, Events: []events.Event{ev}})
+		}
+		return seal(t, list)
+	}
+	began, end := records[0].Entry.At, anchor(8)
+	end.At = records[8].Entry.At
+	later := end.At.Add(time.Hour)
+	add("lost in a restore", claim(5, later, began), end, verdict.Restored, 9, verdict.ExitUnjudged)
+	add("older than the backup of a restore", claim(5, later, later), end, verdict.Truncated, 9, verdict.ExitFault)
+	add("later than a restore", claim(5, began, began), end, verdict.Truncated, 9, verdict.ExitFault)
+	add("later than what follows a restore that is dated ahead", claim(5, later, began, events.Warning{Code: "x"}), end, verdict.Truncated, 9, verdict.ExitFault)
+	add("before the place of a restore", claim(5, later, began), audit.Anchor{Session: "s-1", Seq: 5, Hash: events.Hash{1}, At: end.At}, verdict.Replaced, 5, verdict.ExitFault)
 	cut := export(t, records)
 	rows = append(rows, falsification{
 		name: "anchor: a line that is cut off comes first", file: join(cut[:4]) + cut[4][:40], anchors: []audit.Anchor{anchor(8)},

@@ -3,6 +3,7 @@ package evidence
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/mod/sumdb/note"
@@ -10,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/audit/completeness"
 	"github.com/turnlog/turnlog/audit/headlog"
 	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
@@ -26,12 +28,15 @@ type ledger struct {
 	number  uint64
 	before  headlog.State // when it had one leaf less
 	earlier headlog.Proof // of the session, which an auditor kept
+
+	restores []verdict.Restore // that the operator says there were
 }
 
 // begin begins another log, with the journal and its head.
 func (l *ledger) begin(t *testing.T) {
 	t.Helper()
 	l.prepare(t)
+	l.restores = nil
 	l.ask("DELETE.KV_TURNLOG_CHECKPOINTS", "", nil)
 	natstest.Must(t, admin.Of(l.cell).Provision(t.Context(), admin.Config{Memory: true}))
 	l.state, l.number = headlog.NewState("example.com/log"), 0
@@ -97,6 +102,16 @@ func (l *ledger) again() {
 	l.perform(list, nil)
 }
 
+// restored has the operator say that the deployment was restored now, from a backup that began after a while. The session may say so, too.
+func (l *ledger) restored(after time.Duration, says bool) {
+	l.t.Helper()
+	by := events.Restored{Backup: "b1", Taken: content.TimeOf(time.Now().Add(after))}
+	l.restores = []verdict.Restore{{At: content.TimeOf(time.Now().Add(2 * time.Hour)), Restored: by}}
+	if says {
+		l.extend(nil, entry(2, events.DriverClaimed{Epoch: 2, Restored: &by}))
+	}
+}
+
 // TestEveryFalsifiedLogIsFound has logs that were changed, and journals that were changed after they were logged. An
 // auditor has an earlier proof, and exits as observer log audit does.
 func TestEveryFalsifiedLogIsFound(t *testing.T) {
@@ -144,6 +159,32 @@ func TestEveryFalsifiedLogIsFound(t *testing.T) {
 		{"log: a leaf was changed", func(l *ledger) { l.overwrite(`"leaves":["`, `"leaves":["AAAA`) }, verdict.Tampered, 0, 1},
 		{"log: the state is none", func(l *ledger) { l.overwrite("{", "[") }, verdict.Tampered, 0, 1},
 		{"log: a root that is not that of the leaves", func(l *ledger) { l.overwrite(`"root":"`, `"root":"A`) }, verdict.Tampered, 0, 1},
+		{"restore: the log lost what came after the backup", func(l *ledger) {
+			l.show(l.before, all...)
+			l.restored(-time.Minute, true)
+		}, verdict.Restored, 0, verdict.ExitUnjudged},
+		{"restore: the log lost what a witness saw before the backup", func(l *ledger) {
+			l.show(l.before, all...)
+			l.restored(time.Hour, true)
+		}, verdict.RolledBack, 0, 1},
+		{"restore: the log lost what a witness saw after the restore", func(l *ledger) {
+			l.restored(-time.Hour, true)
+			l.restores[0].At = content.TimeOf(time.Now().Add(-time.Minute))
+			l.show(l.before, all...)
+		}, verdict.RolledBack, 0, 1},
+		{"restore: a session does not say so", func(l *ledger) {
+			l.show(l.before, all...)
+			l.restored(-time.Minute, false)
+		}, verdict.Forged, 0, 1},
+		{"restore: the log is another one", func(l *ledger) {
+			l.state = l.before
+			l.add(headlog.Leaf{Cell: "other", Session: "s-8", Seq: 1})
+			l.restored(-time.Minute, true)
+		}, verdict.Replaced, 0, 1},
+		{"restore: a session lost what was logged", func(l *ledger) {
+			edit(func(m []*nats.Msg) []*nats.Msg { return m[:8] })(l.stage)
+			l.restored(-time.Minute, false)
+		}, verdict.Truncated, 9, 1},
 		{"witness: none", func(l *ledger) { l.publishCheckpoint(l.log.signed(l.state.Checkpoint().Text(), l.log.key)) }, "", 0, verdict.ExitBelow},
 		{"witness: one is missing", func(l *ledger) {
 			l.publishCheckpoint(l.log.signed(l.state.Checkpoint().Text(), l.log.key, l.log.w1))
@@ -159,13 +200,16 @@ func TestEveryFalsifiedLogIsFound(t *testing.T) {
 	} {
 		l.begin(t)
 		row.do(l)
-		r, err := completeness.Check(t.Context(), l.cell, l.log.policy(), []headlog.Proof{l.earlier}, completeness.Keys{})
+		r, err := completeness.Check(t.Context(), l.cell, l.log.policy(), []headlog.Proof{l.earlier}, completeness.Keys{}, l.restores)
 		natstest.Must(t, err)
 		var first completeness.Fault
 		exit := verdict.ExitReached
 		switch {
 		case len(r.Faults) > 0:
-			first, exit = r.Faults[0], verdict.ExitFault
+			first, exit = r.Faults[0], verdict.ExitUnjudged
+			if r.Judged() {
+				exit = verdict.ExitFault
+			}
 		case !r.Witnessed:
 			exit = verdict.ExitBelow
 		}

@@ -109,6 +109,7 @@ type session struct {
 
 	unsigned uint64 // the last epoch with an entry that is not signed
 	first    uint64 // the position of its first entry
+	before   uint64 // the position of its last entry before its journal was read again for the entry at hand; 0: it was not
 	restored string // the backup of the last restore that it records
 }
 
@@ -153,15 +154,28 @@ func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 	}
 	w.open.Put(s.id, s)
 	for w.bytes > w.cfg.Bytes && w.open.Len() > 1 {
-		alerts = append(alerts, w.evict(ctx)...)
+		alerts = append(alerts, w.evict(ctx, w.least(s))...)
 	}
+	s.before = 0
 	return alerts, nil
+}
+
+// least returns the session that needs its checker least: the one that is idle for longest, unless the session at hand was
+// idle for longer before its journal was read again. So of more sessions in turns than have room, only those without room
+// are read again and again.
+func (w *Watcher) least(s *session) *session {
+	_, oldest := w.open.Oldest()
+	if s.before > 0 && s.before < oldest.head.Guard {
+		return s
+	}
+	return oldest
 }
 
 // Close takes the last look at the sessions in use.
 func (w *Watcher) Close(ctx context.Context) (alerts []Alert) {
 	for w.open.Len() > 0 {
-		alerts = append(alerts, w.evict(ctx)...)
+		_, oldest := w.open.Oldest()
+		alerts = append(alerts, w.evict(ctx, oldest)...)
 	}
 	return alerts
 }
@@ -231,9 +245,9 @@ func (w *Watcher) session(ctx context.Context, r journal.Record) (*session, []Al
 	if s, ok := w.open.Get(id); ok {
 		return s, nil, nil
 	}
-	s := &session{id: id, checker: audit.NewChecker(), bytes: sessionBytes}
-	w.bytes += s.bytes
 	last, known := w.heads.Get(id)
+	s := &session{id: id, checker: audit.NewChecker(), bytes: sessionBytes, before: last.Guard}
+	w.bytes += s.bytes
 	var alerts []Alert
 	if known && r.Seq <= last.Seq {
 		alerts = append(alerts, w.tell(s, r.Guard, verdict.Fault{
@@ -356,9 +370,9 @@ func (w *Watcher) tell(s *session, position uint64, faults ...verdict.Fault) (al
 	return alerts
 }
 
-// evict takes a last look at the session that is idle for longest, and keeps only its head.
-func (w *Watcher) evict(ctx context.Context) (alerts []Alert) {
-	id, s := w.open.Oldest()
+// evict takes a last look at a session, and keeps only its head.
+func (w *Watcher) evict(ctx context.Context, s *session) (alerts []Alert) {
+	id := s.id
 	if !s.given {
 		last := append(slices.Clip(s.checker.Verdict().Faults), forged(s.signed.End())...)
 		if alerts = w.tell(s, s.head.Guard, last...); len(alerts) > 0 && w.deleted(ctx, id) {

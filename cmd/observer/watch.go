@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/audit/watch"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
@@ -40,7 +42,8 @@ for each alert:
 With --cursor it stores its position in a file, and continues from there when it is started again; --from then
 sets where it starts the first time. Without --from it starts at the end. Every alert is raised at least once. A
 session that is not in memory, because it was idle or the program was started again, is read and verified from
-its first entry when it continues; so its faults may be reported once more.
+its first entry when it continues; so its faults may be reported once more. If sessions in use have more entries than
+--memory allows, each entry of some of them has its journal read: /metrics counts that.
 
 With --once it ends when it has verified what was there when it started: with exit code 1 if it raised an
 alert, else with 0. With --http, /metrics counts alerts in turnlog_observer_alerts_total, by kind.`,
@@ -52,6 +55,7 @@ alert, else with 0. With --http, /metrics counts alerts in turnlog_observer_aler
 	w.register(cmd, "end at the present end; exit code 1 if there was an alert")
 	w.signatures.registerKeys(cmd)
 	w.http = ops.AddressFlag(cmd)
+	cmd.Flags().Uint32Var(&w.memory, "memory", 256, "`MiB` of entries of sessions in use that are remembered: if they have more, journals are read again")
 	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := w.signatures.check(false); err != nil {
@@ -66,8 +70,9 @@ alert, else with 0. With --http, /metrics counts alerts in turnlog_observer_aler
 type watching struct {
 	following
 
-	app  *app
-	http *string
+	app    *app
+	http   *string
+	memory uint32
 
 	signatures signatureFlags
 }
@@ -79,8 +84,13 @@ func (w *watching) run(cmd *cobra.Command, cell *cli.Cell) error {
 	if contradiction != nil && !errors.Is(contradiction, keys.ErrRolledBack) {
 		return contradiction
 	}
-	watcher := watch.New(watch.Config{Keys: signers.keys, Read: whole(cell)})
-	out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), watcher: watcher, signers: signers, raised: newMetrics(registry)}
+	raised := newMetrics(registry)
+	read := whole(cell)
+	watcher := watch.New(watch.Config{Keys: signers.keys, Bytes: int64(w.memory) << 20, Read: func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
+		raised.again.Inc()
+		return read(ctx, s)
+	}})
+	out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), watcher: watcher, signers: signers, raised: raised}
 	if cli.IsTerminal(cmd.OutOrStdout()) {
 		out.out = bufio.NewWriter(render.Terminal(cmd.OutOrStdout()))
 	}
@@ -205,6 +215,7 @@ func (a *alerts) print(raised []watch.Alert) error {
 type metrics struct {
 	alerts   *prometheus.CounterVec
 	entries  prometheus.Counter
+	again    prometheus.Counter
 	sessions prometheus.Gauge
 }
 
@@ -217,6 +228,7 @@ func newMetrics(r *prometheus.Registry) metrics {
 	m := metrics{
 		alerts:   with.NewCounterVec(prometheus.CounterOpts(opts("alerts_total", "Alerts raised, by kind: fault, unsigned, widened, restored.")), []string{"kind"}),
 		entries:  with.NewCounter(prometheus.CounterOpts(opts("entries_total", "Entries verified."))),
+		again:    with.NewCounter(prometheus.CounterOpts(opts("journals_read_total", "Journals that were read from their first entry, because their session was not in memory."))),
 		sessions: with.NewGauge(prometheus.GaugeOpts(opts("sessions", "Sessions whose checker is in memory."))),
 	}
 	for _, k := range watch.Kinds() {

@@ -154,13 +154,13 @@ func (s *stage) publish(all ...*nats.Msg) {
 	}
 }
 
-// judge verifies the journal as it is in the stream, as observer verify does.
-func (s *stage) judge() (*verdict.Verdict, error) {
+// judge verifies the journal as it is in the stream, as observer verify does, with or without --every-signature.
+func (s *stage) judge(every bool) (*verdict.Verdict, error) {
 	s.t.Helper()
 	if _, err := s.cell.Journal().Last(s.t.Context(), "s-1"); errors.Is(err, journal.ErrNotFound) {
 		return &verdict.Verdict{}, err
 	}
-	who, files := signed.NewAudit(s.known, true), attached.Files{}
+	who, files := signed.NewAudit(s.known, every), attached.Files{}
 	v, err := audit.Verify(who.Watch(files.Watch(s.cell.Journal().Read(s.t.Context(), "s-1", 0))))
 	who.Judge(v)
 	if err == nil {
@@ -186,7 +186,7 @@ func TestEveryFalsifiedStreamIsFound(t *testing.T) {
 	for _, row := range rows {
 		s.prepare(t)
 		row.do(s)
-		v, err := s.judge()
+		v, err := s.judge(true)
 		err = errors.Join(err, s.failed)
 		first, _ := v.First()
 		exit := v.Exit(verdict.Signed)

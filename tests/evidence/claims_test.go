@@ -1,0 +1,113 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
+)
+
+// claims has a driver claim the session. What it says of itself is in c.
+func (s *stage) claims(by *keys.Signer, epoch uint64, c events.DriverClaimed, more ...events.Event) {
+	s.t.Helper()
+	last, err := s.cell.Journal().Last(s.t.Context(), "s-1")
+	natstest.Must(s.t, err)
+	s.end = last.Head
+	c.Epoch, c.Node, c.Keys = epoch, "n2", 1
+	e := entry(epoch, append([]events.Event{c}, more...)...)
+	e.Cause = fmt.Sprint("claim/", epoch)
+	s.extend(by, e)
+}
+
+// inNameOf has the signatures of entries from one on name another key than that which made them.
+func (s *stage) inNameOf(k *keys.Signer, from int) {
+	s.replay(func(m []*nats.Msg) []*nats.Msg {
+		for _, m := range m[from-1:] {
+			_, signature, _ := strings.Cut(m.Header.Get("Turnlog-Sig"), ".")
+			m.Header.Set("Turnlog-Sig", k.ID()+"."+signature)
+		}
+		return m
+	})
+}
+
+// TestEveryFalseClaimIsFound has entries 1 to 9 of one driver, and claims that say what it checked, that its session was restored, or
+// that a stranger wrote in its name. Verifiers that check one signature of each key find what those find that check all.
+func TestEveryFalseClaimIsFound(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	restored := &events.Restored{Backup: "b1", Taken: 1}
+	own := func(checked uint64) func(*stage) {
+		return func(s *stage) { s.claims(s.node, 2, events.DriverClaimed{Key: s.node.ID(), Checked: checked}) }
+	}
+	pretends := func(s *stage) {
+		s.claims(s.stranger, 2, events.DriverClaimed{Key: s.node.ID(), Checked: 9}, events.Warning{Code: "forged"})
+		s.inNameOf(s.node, 10)
+	}
+	for _, row := range []scene{
+		{"claim: it checked its last entry", own(9), "", 0, 0},
+		{"claim: it checked nothing", own(0), "", 0, 0},
+		{"claim: it checked an earlier entry", own(5), verdict.Forged, 10, 1},
+		{"claim: it checked itself", own(10), verdict.Forged, 10, 1},
+		{"claim: it checked what is not there yet", own(99), verdict.Forged, 10, 1},
+		{"claim: it checked the entry of another driver", func(s *stage) {
+			s.claims(s.other, 2, events.DriverClaimed{Key: s.other.ID(), Checked: 9})
+		}, verdict.Forged, 10, 1},
+		{"claim: unsigned, and it checked one", func(s *stage) { s.claims(nil, 2, events.DriverClaimed{Checked: 9}) }, verdict.Forged, 10, 1},
+		{"claim: in the name of a driver", pretends, verdict.Forged, 10, 1},
+		{"claim: in the name of a driver that goes on from a snapshot", func(s *stage) {
+			pretends(s)
+			s.claims(s.node, 3, events.DriverClaimed{Key: s.node.ID()})
+		}, verdict.Forged, 10, 1},
+		{"claim: in the name of a driver, before another one", func(s *stage) {
+			pretends(s)
+			s.claims(s.other, 3, events.DriverClaimed{Key: s.other.ID()})
+		}, verdict.Forged, 10, 1},
+		{"claim: in the name of a driver, by another one", func(s *stage) {
+			s.claims(s.other, 2, events.DriverClaimed{Key: s.node.ID(), Checked: 9})
+			s.inNameOf(s.node, 10)
+			s.claims(s.other, 3, events.DriverClaimed{Key: s.other.ID()})
+		}, verdict.Forged, 10, 1},
+		{"claim: a thief covers what it cannot sign", func(s *stage) {
+			s.dir.Keys[0].Revoked = &keys.Revocation{At: content.Time(4e18), Stolen: true} // found out later
+			s.known = s.opened(&s.dir)
+			s.replay(func(m []*nats.Msg) []*nats.Msg {
+				m[8].Header.Set("Turnlog-Sig", m[7].Header.Get("Turnlog-Sig"))
+				return m
+			})
+			own(9)(s)
+		}, verdict.Forged, 9, 1},
+		{"restore: signed", func(s *stage) { s.claims(s.node, 2, events.DriverClaimed{Key: s.node.ID(), Restored: restored}) }, "", 0, 0},
+		{"restore: unsigned", func(s *stage) { s.claims(nil, 2, events.DriverClaimed{Restored: restored}) }, "", 0, verdict.ExitBelow},
+		{"restore: unsigned, although it is required", func(s *stage) {
+			s.dir.Require(keys.Driver, 1)
+			s.known = s.opened(&s.dir)
+			s.claims(nil, 2, events.DriverClaimed{Restored: restored})
+		}, verdict.Forged, 10, 1},
+		{"restore: by a stranger", func(s *stage) {
+			s.claims(s.stranger, 2, events.DriverClaimed{Key: s.stranger.ID(), Restored: restored})
+		}, verdict.Forged, 10, 1},
+		{"restore: in the same epoch", func(s *stage) { s.claims(s.node, 1, events.DriverClaimed{Key: s.node.ID(), Restored: restored}) }, verdict.Forged, 10, 1},
+		{"restore: in the middle of an entry", func(s *stage) {
+			e := entry(2, events.Warning{Code: "x"}, events.DriverClaimed{Epoch: 2, Key: s.node.ID(), Restored: restored})
+			s.extend(s.node, e)
+		}, verdict.Forged, 10, 1},
+	} {
+		s.prepare(t)
+		row.do(s)
+		for _, every := range []bool{false, true} {
+			v, err := s.judge(every)
+			first, _ := v.First()
+			if exit := v.Exit(verdict.Signed); first.Kind != row.kind || first.Seq != row.seq || exit != row.exit || errors.Join(err, s.failed) != nil {
+				t.Errorf("%s, every signature %t: exit code %d, %v, %v\nwant %d, entry %d, %s", row.name, every, exit, v.Faults, err, row.exit, row.seq, row.kind)
+			}
+		}
+	}
+}

@@ -83,7 +83,7 @@ func (c *Checker) moved(r journal.Record, e events.Entry) {
 	}
 	c.links.moved, c.links.here = r.Moved, c.links.here || !r.Moved
 	if from != nil {
-		c.verdict.Moves = append(c.verdict.Moves, verdict.Move{Seq: r.Seq, At: e.At, MovedFrom: *from})
+		c.verdict.Moves = append(c.verdict.Moves, verdict.Move{Seq: r.Seq, At: e.At, Last: e.Prev, MovedFrom: *from})
 	}
 }
 

@@ -73,6 +73,18 @@ func TestAnchorsOfAMovedSessionAreHeldWhereItIs(t *testing.T) {
 	at := func(records []journal.Record, i int) Anchor {
 		return Anchor{Session: "s-1", Seq: records[i].Seq, Hash: records[i].Hash, At: records[i].Entry.At}
 	}
+	left := at(source, n)
+	d, _ := events.DeletionOf(source[n].Entry)
+	left.Deletion = &d
+	elsewhere := left
+	elsewhere.Deletion = new(d)
+	elsewhere.Deletion.Last = original[0].Hash
+	deleted := left
+	deleted.Deletion = new(d)
+	deleted.Deletion.MovedTo = nil
+	claimed := link(t, target[:n-1], events.DriverClaimed{
+		Epoch: original[n-1].Entry.Epoch + 1, Node: "move", MovedFrom: &events.MovedFrom{Cell: "a", Tombstone: original[n-1].Hash},
+	})
 	wrong := at(original, n-1)
 	wrong.Hash = original[0].Hash
 	other := at(source, n)
@@ -85,7 +97,11 @@ func TestAnchorsOfAMovedSessionAreHeldWhereItIs(t *testing.T) {
 		exit    int
 	}{
 		{"from before, at the target", target, at(original, 3), "", verdict.ExitReached},
-		{"the tombstone, at the target", target, at(source, n), "", verdict.ExitReached},
+		{"the tombstone, at the target", target, left, "", verdict.ExitReached},
+		{"its hash alone, at the target", target, at(source, n), verdict.Moved, verdict.ExitUnjudged},
+		{"the tombstone of another history, at the target", target, elsewhere, verdict.Moved, verdict.ExitUnjudged},
+		{"the tombstone of a deletion, at the target", target, deleted, verdict.Moved, verdict.ExitUnjudged},
+		{"an entry that a claim takes for a tombstone", claimed, at(original, n-1), verdict.Moved, verdict.ExitUnjudged},
 		{"the claim, at the target", target, at(target, n), "", verdict.ExitReached},
 		{"another tombstone, at the target", target, other, verdict.Replaced, verdict.ExitFault},
 		{"from before, at the source", source[n:], at(original, 3), verdict.Moved, verdict.ExitUnjudged},

@@ -73,6 +73,18 @@ func TestWhatWasLoggedMustStillBeThere(t *testing.T) {
 			w.Write("s-1", events.Warning{Code: "y"})
 			remove(w, 1, 2)
 		}, verdict.Missing, 3},
+		"a session that left and came back": {func(w *logtest.World) {
+			l := w.Leaf("s-1")
+			l.Seq, l.Hash = 3, events.Hash{7}
+			w.Add(l)
+			w.Write("s-1", events.DriverClaimed{Epoch: 2, MovedFrom: &events.MovedFrom{Cell: "b", Tombstone: events.Hash{7}}})
+		}, verdict.Moved, 3},
+		"a session that says that another entry was its tombstone": {func(w *logtest.World) {
+			w.Write("s-1", events.DriverClaimed{Epoch: 2, MovedFrom: &events.MovedFrom{Cell: "b", Tombstone: events.Hash{7}}})
+			l := w.Leaf("s-1")
+			l.Hash = events.Hash{8}
+			w.Add(l)
+		}, verdict.Replaced, 3},
 		"entries in the middle": {func(w *logtest.World) {
 			w.Write("s-1", events.Warning{Code: "x"})
 			w.Add(w.Leaf("s-1"))

@@ -112,6 +112,8 @@ type Move struct {
 	Seq uint64       `json:"seq"` // of the entry that says so
 	At  content.Time `json:"at"`
 
+	Last events.Hash `json:"-"` // of the entry before it
+
 	events.MovedFrom
 }
 

@@ -43,7 +43,8 @@ If the deployment says that it was restored from a backup, what was logged betwe
 What witnesses saw before the backup must still be there.
 
 Exit codes: 0 nothing is missing, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the witnesses of
-the checkpoint do not suffice for the policy, 7 there is no fault, but something was lost in a restore.`,
+the checkpoint do not suffice for the policy, 7 there is no fault, but something was lost in a restore, or left with a
+session that was moved and came back.`,
 		Example: `  observer log audit --policy policy.txt
   observer log audit --policy policy.txt --keys-root "$(cat root.pub)" --keys directory
   observer log audit --policy policy.txt --proof march/s-7.tlog-proof --proof may/s-42.tlog-proof -o json`,
@@ -113,7 +114,7 @@ func (f *auditing) report(cmd *cobra.Command, r *completeness.Report) (err error
 	case err != nil:
 		return fmt.Errorf("write: %w", err)
 	case !r.Judged() && len(r.Faults) > 0:
-		return &cli.ExitError{Code: cli.CodeUnjudged, Err: fmt.Errorf("%s (%s in all)", r.Faults[0], render.Plural(len(r.Faults), "loss", "losses"))}
+		return &cli.ExitError{Code: cli.CodeUnjudged, Err: fmt.Errorf("%s (%d in all)", r.Faults[0], len(r.Faults))}
 	case len(r.Faults) > 0:
 		return &cli.ExitError{Code: cli.CodeFailed, Err: fmt.Errorf("%s (%s in all)", r.Faults[0], render.Plural(len(r.Faults), "fault", "faults"))}
 	case !r.Witnessed:
@@ -129,7 +130,7 @@ func printAudit(w io.Writer, style render.Style, r *completeness.Report) error {
 	case r.Judged():
 		headline = style.Bad("broken") + " the log and the journals do not agree, or the log was changed."
 	case len(r.Faults) > 0:
-		headline = style.Bad("restored") + " everything that was logged is still there, but for what was lost in a restore."
+		headline = style.Bad("unjudged") + " nothing contradicts the log, but not everything that was logged is there."
 	}
 	fmt.Fprintln(&b, headline)
 	for _, f := range r.Faults {

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/keys"
@@ -309,6 +311,58 @@ func TestAForkOfForgedEntriesIsRefused(t *testing.T) {
 		}
 		n.Crash(t)
 	})
+}
+
+// Somebody without a key, who can write journals, writes a session of a time before drivers had to sign, as if it had been moved here.
+func TestAPretendedMoveIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSignedWorld(t)
+		node := w.key("node-1", keys.Driver)
+		before := w.now()
+		<-time.After(time.Hour)
+		w.require(keys.Driver)
+		at := journal.Head{}
+		config := events.Config{Model: "scripted:test", ModelData: []byte(oneReply)}
+		input := []content.Item{content.UserText("forged")}
+		for i, evs := range [][]events.Event{
+			{events.DriverClaimed{Epoch: 1, Node: "n1"}}, {events.RunStarted{Config: config}}, {events.InputQueued{Items: input, Origin: events.FromHost}},
+		} {
+			e, payload, next, err := journal.Link(at, events.Entry{Session: "s", Cause: "cmd-" + strconv.Itoa(i), At: before, Epoch: 1, Events: evs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = next
+			w.arrived(e, payload, next)
+		}
+		n := w.node("n1", w.signer(node))
+		if err := w.Cell.Runs().Wake(w.Ctx, "s"); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(30 * time.Second)
+		if last, err := w.Cell.Journal().Last(w.Ctx, "s"); err != nil || last.Seq != at.Seq || w.counted.forged("entry") == 0 {
+			t.Errorf("the journal goes on to entry %d, %v", last.Seq, err)
+		}
+		n.Crash(t)
+		if v := w.judge("s", false); v.Exit(verdict.Chain) != verdict.ExitFault {
+			t.Errorf("level %s, faults %v", v.Level, v.Faults)
+		}
+	})
+}
+
+// arrived stores an entry as a move does.
+func (w *signedWorld) arrived(e events.Entry, payload []byte, head journal.Head) {
+	w.T.Helper()
+	msg := nats.NewMsg("turnlog.journal." + string(e.Session))
+	msg.Data = payload
+	for name, value := range map[string]string{
+		"Turnlog-Seq": strconv.FormatUint(head.Seq, 10), "Turnlog-Hash": head.Hash.String(), "Turnlog-Stored": e.At.Std().UTC().Format(time.RFC3339Nano),
+	} {
+		msg.Header.Set(name, value)
+	}
+	if _, err := w.Connect().RequestMsgWithContext(w.Ctx, msg); err != nil {
+		w.T.Fatal(err)
+	}
 }
 
 func noModels(string, []byte) (model.Model, error) { return nil, errors.New("no model is called") }

@@ -57,7 +57,7 @@ func (a *Audit) add(r journal.Record) {
 // Judge adds what was found to a verdict on the journal, and settles it again.
 func (a *Audit) Judge(v *verdict.Verdict) {
 	v.Keys = true
-	a.faults = append(a.faults, a.entries.End()...)
+	a.faults = slices.Concat(a.faults, a.entries.End(), a.entries.Arrived())
 	for _, f := range a.faults {
 		v.Add(verdict.Fault{Kind: verdict.Forged, Seq: f.Seq, Line: f.Line, What: f.Err.Error()})
 	}

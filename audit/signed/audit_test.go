@@ -297,25 +297,35 @@ func TestATombstoneMayBeUnsigned(t *testing.T) {
 func TestWhatWasMovedHereComesFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	n := len(w.journal)
 	add := func(records []journal.Record) (faults []*signed.FaultError) {
 		c := signed.Entries{Keys: w.open()}
 		for _, r := range records {
 			faults = append(faults, c.Add(r)...)
 		}
-		return append(faults, c.End()...)
+		return slices.Concat(faults, c.End(), c.Arrived())
 	}
-	for i := range w.journal[:n/2] {
+	w.journal = w.write(w.one)
+	n := len(w.journal)
+	for i := range w.journal {
 		w.journal[i].Moved, w.journal[i].Stored = true, time.Time{}
 	}
+	head := w.journal[n-1].Head
+	w.extend(&w.journal, &head, w.two, events.DriverClaimed{Epoch: 2, Node: "move", Key: w.two.ID(), MovedFrom: &events.MovedFrom{Cell: "a"}}, 2)
+	w.extend(&w.journal, &head, w.two, events.Warning{Code: "x"}, 2)
 	if faults := add(w.journal); len(faults) > 0 {
 		t.Errorf("the beginning was moved here: %v", faults)
 	}
 	if faults := add(w.journal[1:]); len(faults) == 0 || !errors.Is(faults[0].Err, signed.ErrLate) {
 		t.Errorf("without the first entry: %v", faults)
 	}
-	w.journal[n-1].Moved = true
-	if faults := add(w.journal); len(faults) != 1 || !errors.Is(faults[0].Err, signed.ErrLate) || faults[0].Seq != uint64(n) {
+	if faults := add(w.journal[:n]); len(faults) != 1 || !errors.Is(faults[0].Err, signed.ErrUnsaid) || faults[0].Seq != uint64(n) {
+		t.Errorf("without a claim: %v", faults)
+	}
+	if faults := add(slices.Concat(w.journal[:n-1], w.journal[n+1:])); len(faults) == 0 || !errors.Is(faults[0].Err, signed.ErrUnsaid) {
+		t.Errorf("with something else than the claim: %v", faults)
+	}
+	w.journal[n+1].Moved = true
+	if faults := add(w.journal); len(faults) == 0 || !errors.Is(faults[0].Err, signed.ErrLate) || faults[0].Seq != uint64(n)+2 {
 		t.Errorf("the last one, too: %v", faults)
 	}
 }

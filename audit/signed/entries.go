@@ -31,6 +31,7 @@ var (
 	ErrStripped = errors.New("it is not signed, although the claim of its driver names a key")
 	ErrUnsigned = errors.New("it is not signed, and signatures are required since then")
 	ErrLate     = errors.New("it is marked as moved here, after an entry that was written here")
+	ErrUnsaid   = errors.New("it is marked as moved here, and no claim of a move follows what was")
 	ErrOtherKey = errors.New("it is signed by another key than the claim of its driver names")
 )
 
@@ -61,6 +62,7 @@ type Entries struct {
 	signers tally   // of entries, by the keys that claims name
 	begun   bool
 	moved   uint64         // how many entries were moved here: no later one was
+	arrives bool           // the claim of the move must follow them
 	claim   string         // the id of the epoch's key; "": it names none
 	signer  int            // its index in signers
 	last    journal.Record // signed, of the epoch, not checked yet; its Seq is 0 if there is none
@@ -73,11 +75,15 @@ type Entries struct {
 // Add checks the next entry.
 func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 	fault := func(err error) { faults = append(faults, &FaultError{r.Seq, r.Line, err}) }
-	if r.Moved && r.Seq != c.moved+1 {
+	switch {
+	case r.Moved && r.Seq != c.moved+1:
 		fault(ErrLate)
-	} else if r.Moved {
-		c.moved = r.Seq
+	case r.Moved:
+		c.moved, c.arrives = r.Seq, true
+	case c.arrives && events.MovedFromOf(r.Entry) == nil:
+		fault(ErrUnsaid)
 	}
+	c.arrives = r.Moved
 	if _, later := errors.AsType[*events.FormatError](r.Err); later { // it may be the claim of another driver
 		c.begun, c.claim = false, ""
 		return append(faults, c.End()...)
@@ -186,6 +192,15 @@ func (c *Entries) End() (faults []*FaultError) {
 	}
 	slices.SortFunc(faults, func(a, b *FaultError) int { return cmp.Compare(a.Seq, b.Seq) })
 	return faults
+}
+
+// Arrived returns a fault if the last entry was moved here: the claim of the move must follow. The time of what was moved is the
+// word of its drivers, so only a driver that may sign when the claim is stored can vouch for it. Call it after End.
+func (c *Entries) Arrived() (faults []*FaultError) {
+	if c.arrives {
+		return []*FaultError{{Seq: c.moved, Err: ErrUnsaid}}
+	}
+	return nil
 }
 
 // Checked returns the last entry whose signature by a key was checked; 0: there was none. Call it after End.

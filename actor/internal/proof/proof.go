@@ -146,7 +146,17 @@ func (j *guarded) read(ctx context.Context, s content.SessionID, head journal.He
 				return
 			}
 		}
-		if err := j.refuse(s, check.End()); err != nil {
+		faults := check.End()
+		if faults = append(faults, check.Arrived()...); to < math.MaxUint64 && len(faults) > 0 && errors.Is(faults[0], signed.ErrUnsaid) {
+			for _, err := range j.read(ctx, s, journal.Head{}, math.MaxUint64) { // the claim of the move is later
+				if err != nil {
+					yield(journal.Record{}, err)
+					return
+				}
+			}
+			return
+		}
+		if err := j.refuse(s, faults); err != nil {
 			yield(journal.Record{}, err)
 			return
 		}

@@ -42,6 +42,7 @@ func (c container) flag(name string) string {
 const (
 	composeFile  = "../../docs/deploy/compose.yaml"
 	manifestFile = "../../docs/deploy/kubernetes.yaml"
+	kedaFile     = "../../docs/deploy/keda.yaml"
 )
 
 // variable is one of the environment that compose must have.

@@ -171,7 +171,7 @@ func (c *cell) queued(t *testing.T, running, waiting int) {
 // scaler returns what the ScaledObject tells KEDA.
 func scaler(t *testing.T) map[string]string {
 	t.Helper()
-	objects := manifests(t, read(t, "../../docs/deploy/keda.yaml"))
+	objects := manifests(t, read(t, kedaFile))
 	if len(objects) != 1 || len(objects[0].Spec.Triggers) != 1 || objects[0].Spec.MinReplicaCount < 1 {
 		t.Fatalf("scaler: %+v", objects)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -62,57 +63,70 @@ func refused(format string, args ...any) error {
 // readers is how many sessions are read at once.
 const readers = 16
 
-// Forks returns the forks of all sessions, by the session that each continues. It reads the beginning of every journal.
-func (c *Client) Forks(ctx context.Context) (map[content.SessionID][]content.SessionID, error) {
+// Origin is what a session began with that is of another one.
+type Origin struct {
+	From   content.SessionID // that it continues; "": none
+	Parent content.SessionID // that it works for; "": none
+}
+
+// Origins returns the origins of all sessions. It reads the beginning of every journal.
+func (c *Client) Origins(ctx context.Context) (map[content.SessionID]Origin, error) {
 	ids, err := c.Sessions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	forks := make(map[content.SessionID][]content.SessionID)
+	origins := make(map[content.SessionID]Origin, len(ids))
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
 	for _, id := range ids {
 		group.Go(func() error {
-			from, err := c.from(ctx, id)
-			if err == nil && from.Session != "" {
-				mu.Lock()
-				defer mu.Unlock()
-				forks[from.Session] = append(forks[from.Session], id)
-			}
+			origin, err := c.beginning(ctx, id)
+			mu.Lock()
+			defer mu.Unlock()
+			origins[id] = origin
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, fmt.Errorf("find forks: %w", err)
+		return nil, fmt.Errorf("find origins: %w", err)
 	}
-	for _, of := range forks {
-		slices.Sort(of)
+	return origins, nil
+}
+
+// Forks returns the forks of all sessions, by the session that each continues. It reads the beginning of every journal.
+func (c *Client) Forks(ctx context.Context) (map[content.SessionID][]content.SessionID, error) {
+	origins, err := c.Origins(ctx)
+	forks := make(map[content.SessionID][]content.SessionID)
+	for _, id := range slices.Sorted(maps.Keys(origins)) {
+		if from := origins[id].From; from != "" {
+			forks[from] = append(forks[from], id)
+		}
 	}
-	return forks, nil
+	return forks, err
 }
 
 // openedBy is the entry by which a session that opens has opened: the claims of drivers come before.
 const openedBy = 16
 
-// from returns the entry that a session continues, or none: also of one whose beginning cannot be read.
-func (c *Client) from(ctx context.Context, id content.SessionID) (events.EntryRef, error) {
+// beginning returns the origin of a session, or none: also of one whose beginning cannot be read.
+func (c *Client) beginning(ctx context.Context, id content.SessionID) (Origin, error) {
 	for rec, err := range c.journal.Read(ctx, id, 0) {
 		if errors.Is(err, journal.ErrDamaged) {
 			break
 		}
 		if err != nil {
-			return events.EntryRef{}, fmt.Errorf("read %s: %w", id, err)
+			return Origin{}, fmt.Errorf("read %s: %w", id, err)
 		}
 		for _, ev := range rec.Entry.Events {
 			if started, ok := ev.(events.RunStarted); ok {
 				from, _ := events.ParseEntryRef(started.From) // else it is none
-				return from, nil
+				return Origin{from.Session, started.Parent}, nil
 			}
 		}
 		if rec.Err != nil || rec.Seq >= openedBy {
 			break
 		}
 	}
-	return events.EntryRef{}, nil
+	return Origin{}, nil
 }

@@ -68,6 +68,13 @@ func (d *Deployment) Namespace() string {
 	return cmp.Or(d.namespace, d.getenv(envNamespace), jetstream.DefaultNamespace)
 }
 
+// At returns the deployment of the same name at another place, see natscli.Flags.
+func (d *Deployment) At(place string) *Deployment {
+	at := *d
+	at.Flags = d.Flags.At(place)
+	return &at
+}
+
 // Repeat returns the flags on the command line that name the deployment, without credentials.
 func (d *Deployment) Repeat() string {
 	flags := d.Flags.Repeat()

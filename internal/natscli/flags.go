@@ -135,6 +135,17 @@ func (f *Flags) Repeat() (flags string) {
 	return flags
 }
 
+// At returns the flags for another place: the name of a context, or addresses of servers, for which the same credentials
+// are used. An address has a port.
+func (f *Flags) At(place string) Flags {
+	at := *f
+	if strings.Contains(place, ":") {
+		at.Server, at.Context = place, ""
+		return at
+	}
+	return Flags{Context: place, Dial: f.Dial, getenv: f.getenv}
+}
+
 func (f *Flags) hasCredentials() bool {
 	return cmp.Or(f.Creds, f.User, f.Password, f.Token, f.NKey) != ""
 }

@@ -70,12 +70,57 @@ func (c *Cell) clear(ctx context.Context, s content.SessionID) (uint64, error) {
 	if err := c.clearExceptJournal(ctx, s); err != nil {
 		return 0, err
 	}
-	stream, subject := c.names.JournalStream(), c.names.Journal(s)
+	return c.clearJournal(ctx, last)
+}
+
+// clearJournal removes the entries of a session but for the last one.
+func (c *Cell) clearJournal(ctx context.Context, last journal.Record) (uint64, error) {
+	stream, subject := c.names.JournalStream(), c.names.Journal(last.Entry.Session)
 	there, err := c.api.Subjects(ctx, stream, subject)
 	if err != nil {
 		return 0, err
 	}
 	return there[subject] - 1, c.api.Purge(ctx, stream, subject, last.Guard)
+}
+
+// ClearMoved is Clear for a session that was moved, with this tombstone, and may come back at any time: it removes only what
+// was there while the tombstone was the last entry. It needs the permissions of a driver, too.
+func (c *Cell) ClearMoved(ctx context.Context, s content.SessionID, tombstone events.Hash) (uint64, error) {
+	entries, err := c.clearMoved(ctx, s, tombstone)
+	if err != nil {
+		return 0, fmt.Errorf("clear %s: %w", s, err)
+	}
+	return entries, nil
+}
+
+func (c *Cell) clearMoved(ctx context.Context, s content.SessionID, tombstone events.Hash) (uint64, error) {
+	keys := seals.Of(c.cell)
+	wrapped, err := keys.Wrapped(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	ends := map[string]uint64{}
+	for _, row := range c.names.ofSessions() {
+		end, err := c.api.End(ctx, c.names.stream(row.Kept))
+		if err != nil {
+			return 0, err
+		}
+		ends[row.Kept] = end.Last + 1
+	}
+	last, err := c.cell.Journal().Last(ctx, s)
+	if err == nil && last.Hash != tombstone {
+		err = ErrNotDeleted
+	}
+	if err == nil {
+		err = keys.DestroyThese(ctx, s, wrapped)
+	}
+	if err == nil {
+		err = c.purgeSession(ctx, s, ends)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return c.clearJournal(ctx, last)
 }
 
 // Erase makes the content of an erased session, one whose tombstone says so, unreadable: it destroys its key, and removes
@@ -100,12 +145,17 @@ func (c *Cell) clearExceptJournal(ctx context.Context, s content.SessionID) erro
 	if err := seals.Of(c.cell).Destroy(ctx, s); err != nil {
 		return err
 	}
+	return c.purgeSession(ctx, s, nil)
+}
+
+// purgeSession purges what streams have of a session, but for its journal, up to their ends; nil: all.
+func (c *Cell) purgeSession(ctx context.Context, s content.SessionID, ends map[string]uint64) error {
 	for _, row := range c.names.ofSessions() {
 		if row.Kept == "JOURNAL" {
 			continue
 		}
 		subject := wildcard(strings.ReplaceAll(row.Subject, "<session>", string(s)), RoleKeeper, "")
-		if err := c.api.Purge(ctx, c.names.stream(row.Kept), subject, 0); err != nil {
+		if err := c.api.Purge(ctx, c.names.stream(row.Kept), subject, ends[row.Kept]); err != nil {
 			return err
 		}
 	}

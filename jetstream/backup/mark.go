@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -16,9 +15,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/events/seal"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
-	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/jetstream/seals"
 )
 
@@ -108,6 +105,9 @@ func (r *restore) markOne(ctx context.Context, s content.SessionID) (done marked
 		return done, nil
 	case err != nil:
 		return done, err
+	case last.Moved: // no node drives it
+		done.unmarked = "it was being moved here: repeat the move"
+		return done, nil
 	}
 	done.had = last.Seq
 	gone, again := r.gone[s]
@@ -124,17 +124,13 @@ func (r *restore) markOne(ctx context.Context, s content.SessionID) (done marked
 		return done, r.delete(ctx, last, gone)
 	}
 	parked := r.rests(last)
-	claim := events.DriverClaimed{Epoch: last.Entry.Epoch + 1, Node: "restore", Tickets: true, Key: r.cell.Key().ID(), Restored: new(r.restored())}
-	evs := []events.Event{claim}
+	var more []events.Event
 	if parked {
-		evs = append(evs, events.Parked{})
+		more = append(more, events.Parked{})
 	}
-	e := events.Entry{Epoch: claim.Epoch, Events: evs}
-	if last.Entry.Sealing != nil { // what it says is in the clear, so the key is not needed
-		e.Sealing = &events.Sealing{ID: last.Entry.Sealing.ID, Nonce: seal.NewNonce()}
-	}
-	if err := r.append(ctx, last, e); err != nil {
-		return done, err
+	e := events.Entry{Cause: "restore/" + r.id, At: content.TimeOf(r.at)}
+	if _, err := r.marks.Claim(ctx, last, e, events.DriverClaimed{Node: "restore", Restored: new(r.restored())}, more...); err != nil {
+		return done, alone(err)
 	}
 	done.claimed, done.woken = true, !parked
 	if done.woken {
@@ -155,12 +151,14 @@ func (r *restore) rests(last journal.Record) bool {
 
 // delete deletes or erases a session once more.
 func (r *restore) delete(ctx context.Context, last journal.Record, d events.Deletion) error {
-	err := r.append(ctx, last, events.Entry{Epoch: last.Entry.Epoch, Events: []events.Event{events.SessionDeleted{
-		By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased, MovedTo: d.MovedTo, Restored: new(r.restored()),
-	}}})
+	_, err := r.marks.Append(ctx, last, events.Entry{
+		Cause: "restore/" + r.id, At: content.TimeOf(r.at), Epoch: last.Entry.Epoch, Events: []events.Event{events.SessionDeleted{
+			By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased, MovedTo: d.MovedTo, Restored: new(r.restored()),
+		}},
+	})
 	switch s := last.Entry.Session; {
 	case err != nil:
-		return err
+		return alone(err)
 	case d.Erased:
 		return r.admin.Erase(ctx, s)
 	default:
@@ -169,26 +167,10 @@ func (r *restore) delete(ctx context.Context, last journal.Record, d events.Dele
 	}
 }
 
-// append adds an entry to a journal. It is the only writer: without run tokens, no driver has the session.
-func (r *restore) append(ctx context.Context, last journal.Record, e events.Entry) error {
-	e.Session, e.Cause = last.Entry.Session, "restore/"+r.id
-	e.At = max(content.TimeOf(r.at), last.Entry.At)
-	e, payload, next, err := journal.Link(last.Head, e)
-	if err != nil {
-		return err
-	}
-	msg := nats.NewMsg(r.names.Journal(e.Session))
-	msg.Data = payload
-	msg.Header.Set(layout.HeaderGuard, strconv.FormatUint(last.Guard, 10))
-	msg.Header.Set(layout.HeaderSeq, strconv.FormatUint(e.Seq, 10))
-	msg.Header.Set(layout.HeaderHash, next.Hash.String())
-	if _, deletes := events.DeletionOf(e); deletes {
-		msg.Header.Set(layout.HeaderKinds, string(events.KindSessionDeleted))
-	}
-	r.keys.Entry(msg.Header, e.Session, next)
-	_, err = r.api.Publish(ctx, msg)
+// alone explains a conflict: a restore is the only writer, since without run tokens no driver has the session.
+func alone(err error) error {
 	if api.IsConflict(err) {
-		err = fmt.Errorf("another process writes to it: stop all nodes, then repeat the restore: %w", err)
+		return fmt.Errorf("another process writes to it: stop all nodes, then repeat the restore: %w", err)
 	}
 	return err
 }

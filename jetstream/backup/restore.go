@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/internal/mark"
 	"github.com/turnlog/turnlog/jetstream/internal/signing"
 )
 
@@ -113,7 +114,7 @@ type restore struct {
 	admin *admin.Cell
 	api   *api.Conn
 	names layout.Names
-	keys  signing.Keys
+	marks mark.Writer
 	opts  Options
 
 	id      string // of this restore
@@ -132,9 +133,11 @@ func Restore(ctx context.Context, cell *turnlog.Cell, dir string, opts Options) 
 	}
 	r := &restore{
 		Checked: has, dir: dir, cell: cell, admin: admin.Of(cell), api: api.New(cell.Conn()), names: layout.New(cell.Namespace()), opts: opts,
-		keys: signing.Keys{Cell: cell.Namespace(), Own: cell.Key()}, id: ulid.Make().String(), at: time.Now().UTC(),
+		id: ulid.Make().String(), at: time.Now().UTC(),
 		gone: map[content.SessionID]events.Deletion{},
 	}
+	keys := signing.Keys{Cell: cell.Namespace(), Own: cell.Key()}
+	r.marks = mark.Writer{API: r.api, Names: r.names, Key: keys.Own.ID(), Sign: keys.Entry}
 	r.report = &Report{
 		Backup: has.ID, Taken: has.Began, At: r.at,
 		Again: []Gone{}, Lost: []Loss{}, Unmarked: []Unmarked{}, LostBlobs: has.Missing,

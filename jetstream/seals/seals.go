@@ -48,6 +48,19 @@ func (k *Keys) Destroy(ctx context.Context, s content.SessionID) error {
 	return k.stored.Destroy(ctx, s)
 }
 
+// Wrapped are stored keys of one session.
+type Wrapped []sealing.Stored
+
+// Wrapped returns the wrapped keys that a session has now.
+func (k *Keys) Wrapped(ctx context.Context, s content.SessionID) (Wrapped, error) {
+	return k.stored.Stored(ctx, s)
+}
+
+// DestroyThese is Destroy for keys that were there earlier: those that were stored since stay.
+func (k *Keys) DestroyThese(ctx context.Context, s content.SessionID, these Wrapped) error {
+	return k.stored.Erase(ctx, s, these)
+}
+
 // Rewrapped says what Rewrap did.
 type Rewrapped struct {
 	Sessions int `json:"sessions"`  // whose keys are there

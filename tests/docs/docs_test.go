@@ -217,13 +217,14 @@ func (r *reader) help(t *testing.T, c command) {
 // These serve at an address that their command line names.
 const (
 	witness = "turnlog witness --sign-key"
+	another = "turnlog server --listen 127.0.0.1:4223"
 	gateway = "turnlog gateway --listen"
 )
 
 // endless are the programs that run until they are stopped, with what they print when they are ready.
 var endless = map[string]string{
 	"turnlog server": `(?m)^nats://`, "turnlog dev": "is up at", "driver-node": "node started", "tool-worker": "worker started",
-	"turnlog notary --sign-key": "log of heads opened", "turnlog webhooks --endpoints": "endpoint followed", witness: `(?m)^http://`, gateway: `http://`,
+	"turnlog notary --sign-key": "log of heads opened", "turnlog webhooks --endpoints": "endpoint followed", another: `(?m)^nats://`, witness: `(?m)^http://`, gateway: `http://`,
 	"go run ./examples/custom-tool-worker turnlog-4222": "on offer",
 }
 
@@ -233,7 +234,7 @@ func (r *reader) run(t *testing.T, c command) {
 	text, _ := strings.CutSuffix(c.text, " &")
 	name := ""
 	for n := range endless {
-		if text == n || strings.HasPrefix(text, n+" ") {
+		if (text == n || strings.HasPrefix(text, n+" ")) && len(n) > len(name) {
 			name = n
 		}
 	}
@@ -257,10 +258,10 @@ func (r *reader) run(t *testing.T, c command) {
 			p.screen.Await(t, "ends it")
 		}
 		have = p.screen.String()
-	case name == witness || name == gateway:
+	case name == another || name == witness || name == gateway:
 		address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(text)
 		p := r.start(t, strings.Replace(text, address, "127.0.0.1:0", 1), endless[name])
-		r.moved = append(r.moved, address, p.screen.AwaitMatch(t, `http://(127\.0\.0\.1:\d+)/`))
+		r.moved = append(r.moved, address, p.screen.AwaitMatch(t, `(?:http|nats)://(127\.0\.0\.1:\d+)`))
 		have = p.screen.String()
 	case name != "":
 		have = r.start(t, text, endless[name]).screen.String()

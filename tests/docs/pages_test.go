@@ -41,6 +41,12 @@ var pages = map[string]page{
 			"until observer events plan-7 -o jsonl --server 127.0.0.1:4222 | grep -q '\"parked\"'; do :; done", // then the backup has all of it
 		},
 	},
+	"docs/moving.md": {
+		servers: 1,
+		before: []string{
+			"turnlog provision --server 127.0.0.1:4222", "driver-node --server 127.0.0.1:4222 &", `turnlog run --session plan-7 --server 127.0.0.1:4222 "What is here?"`,
+		},
+	},
 	"docs/evidence.md": {
 		servers: 1,
 		before: []string{

@@ -313,8 +313,16 @@ func (k *Keys) Rewrap(ctx context.Context, at Stored) (bool, error) {
 
 // Destroy removes the wrapped keys of a session from the cell. The server overwrites their bytes.
 func (k *Keys) Destroy(ctx context.Context, s content.SessionID) error {
-	k.Forget(s)
 	all, err := k.Stored(ctx, s)
+	if err != nil {
+		return fmt.Errorf("destroy the key of session %s: %w", s, k.explain(ctx, err))
+	}
+	return k.Erase(ctx, s, all)
+}
+
+// Erase removes wrapped keys of a session, as Stored returned them.
+func (k *Keys) Erase(ctx context.Context, s content.SessionID, all []Stored) (err error) {
+	k.Forget(s)
 	for _, at := range all {
 		if err == nil {
 			err = k.api.Erase(ctx, k.names.SealsStream(), at.seq)

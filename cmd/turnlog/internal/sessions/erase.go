@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/seals"
+	"github.com/turnlog/turnlog/loop"
 )
 
 func erase(a *app.App, r *app.Remote) *cobra.Command {
@@ -143,20 +144,27 @@ func (k keeper) erasable(ctx context.Context, id content.SessionID) (journal.Rec
 	if last.Entry.Sealing == nil {
 		return last, notErased(id, fmt.Errorf("it is not sealed, so its content cannot be erased alone: \"turnlog sessions rm %s\" deletes all of it", id))
 	}
+	_, err = k.resting(ctx, last, notErased)
+	return last, err
+}
+
+// resting returns the state of a session that is at rest after its last entry, or nil if it is closed to this user. not words
+// why it is not at rest.
+func (k keeper) resting(ctx context.Context, last journal.Record, not func(content.SessionID, error) error) (*loop.State, error) {
+	id, kinds := last.Entry.Session, last.Entry.Kinds()
 	state, head, err := k.client.Read(ctx, id)
-	kinds := last.Entry.Kinds()
 	switch _, closed := errors.AsType[*events.SealedError](err); {
 	case closed && len(kinds) > 0 && kinds[len(kinds)-1] == events.KindParked:
-		return last, nil
+		return nil, nil //nolint:nilnil // documented above
 	case closed:
-		return last, notErased(id, errors.New("without its seal key (--seal-key) it cannot be seen whether it is at rest"))
+		return nil, not(id, errors.New("without its seal key (--seal-key) it cannot be seen whether it is at rest"))
 	case err != nil:
-		return last, err
+		return nil, err
 	case head.Seq != last.Seq:
-		return last, notErased(id, errChanged)
+		return nil, not(id, errChanged)
 	}
 	if err := k.atRest(ctx, state); err != nil {
-		return last, notErased(id, err)
+		return nil, not(id, err)
 	}
-	return last, nil
+	return state, nil
 }

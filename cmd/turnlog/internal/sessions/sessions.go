@@ -30,7 +30,7 @@ func Command(a *app.App) *cobra.Command {
   turnlog sessions rm plan-7`,
 	}
 	r := a.RemoteClient(cmd)
-	cmd.AddCommand(list(a, r), show(r), remove(a, r), erase(a, r))
+	cmd.AddCommand(list(a, r), show(r), remove(a, r), erase(a, r), moving(a, r))
 	return cmd
 }
 

@@ -1,0 +1,177 @@
+package move
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
+)
+
+// source is what the journal at the source says, up to its tombstone.
+type source struct {
+	session   content.SessionID
+	last      journal.Record // the last entry that moves; zero: the entries are gone
+	tombstone events.Hash    // zero: there is none yet
+
+	blobs   map[string]bool // that payloads may name
+	cursors []events.Cursor // of lanes, as they are after last
+	moves   []arrival
+}
+
+// arrival is a move that brought the session to a cell before.
+type arrival struct {
+	seq uint64
+	events.MovedFrom
+}
+
+// read reads the first entries of the journal at the source, and verifies that they form a chain. If the source was cleared, there are none.
+func (m *Mover) read(ctx context.Context, s content.SessionID, entries uint64) (*source, error) {
+	j := &source{session: s, blobs: map[string]bool{}}
+	for rec, err := range m.from.Journal().Read(ctx, s, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if _, deleted := events.DeletionOf(rec.Entry); deleted || rec.Seq > entries {
+			break
+		}
+		if _, later := errors.AsType[*events.FormatError](rec.Err); later {
+			return nil, fmt.Errorf("%s, entry %d: %w: use a later release", s, rec.Seq, rec.Err)
+		}
+		j.add(rec)
+	}
+	if j.last.Seq != 0 && j.last.Seq != entries {
+		return nil, fmt.Errorf("%w: it has %d entries, not %d", ErrChanged, j.last.Seq, entries)
+	}
+	return j, nil
+}
+
+func (j *source) add(rec journal.Record) {
+	names(rec.Payload, func(name string) { j.blobs[name] = true })
+	if len(rec.Payload) >= inline {
+		j.blobs[rec.Hash.String()] = true
+	}
+	if from := events.MovedFromOf(rec.Entry); from != nil {
+		j.moves = append(j.moves, arrival{rec.Seq, *from})
+	}
+	for _, c := range rec.Entry.Cursors {
+		j.cursors = setCursor(j.cursors, c)
+	}
+	j.last = rec
+	j.last.Payload = nil
+}
+
+func setCursor(all []events.Cursor, c events.Cursor) []events.Cursor {
+	for i := range all {
+		if all[i].Lane == c.Lane {
+			all[i] = c
+			return all
+		}
+	}
+	return append(all, c)
+}
+
+// inline is the size from which on the payload of an entry may be a blob, which the hash of the entry names.
+const inline = 32 << 10
+
+// digestLen is the length of a blob's name in hexadecimal digits.
+const digestLen = 64
+
+// names calls each with whatever in data may be the name of a blob: a name counts anywhere, as for a collector of blobs.
+func names(data []byte, each func(string)) {
+	for run, i := 0, 0; i < len(data); i++ {
+		if c := data[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			run = 0
+		} else if run++; run >= digestLen {
+			each(string(data[i+1-digestLen : i+1]))
+		}
+	}
+}
+
+// take copies the blobs that entries name and the wrapped keys of the session. What is there already stays.
+func (m *Mover) take(ctx context.Context, out *Moved, j *source) error {
+	if err := m.before("blobs"); err != nil {
+		return err
+	}
+	out.Blobs = 0
+	for name := range j.blobs {
+		there, err := m.blob(ctx, name)
+		if err != nil {
+			return fmt.Errorf("blob %s: %w", name, err)
+		}
+		if there {
+			out.Blobs++
+		}
+	}
+	for msg, err := range m.from.api.AllFromLeader(ctx, m.from.names.SealsStream(), m.from.names.Seal(j.session, "*"), 0) {
+		if err == nil && !msg.Spoofed {
+			out.Sealed = true
+			err = m.key(ctx, msg)
+		}
+		if err != nil {
+			return fmt.Errorf("its wrapped key: %w", err)
+		}
+	}
+	return nil
+}
+
+// blob copies a blob, if the source has it. It is stored again at the target even if it is there, which keeps collectors from it.
+func (m *Mover) blob(ctx context.Context, name string) (there bool, err error) {
+	var f spool
+	defer f.remove()
+	ok, err := m.from.Blobs().CopyTo(ctx, name, &f)
+	if err != nil || !ok { // most digests name no blob
+		return false, err
+	}
+	if f.File == nil {
+		_, err := m.to.Blobs().Put(ctx, nil)
+		return true, err
+	}
+	got, _, err := m.to.Blobs().PutFrom(ctx, f)
+	if err == nil && got != name {
+		err = fmt.Errorf("%w: its bytes have the digest %s", journal.ErrDamaged, got)
+	}
+	return true, err
+}
+
+// spool is a temporary file, once something is written to it.
+type spool struct{ *os.File }
+
+// Write writes to the file.
+func (s *spool) Write(p []byte) (n int, err error) {
+	if s.File == nil {
+		if s.File, err = os.CreateTemp("", "turnlog-move-*"); err != nil {
+			return 0, err
+		}
+	}
+	return s.File.Write(p)
+}
+
+func (s *spool) remove() {
+	if s.File != nil {
+		_, _ = s.Close(), os.Remove(s.Name()) // the directory is for such files
+	}
+}
+
+// key copies a wrapped key.
+func (m *Mover) key(ctx context.Context, msg api.Message) error {
+	if err := m.before("key"); err != nil {
+		return err
+	}
+	_, err := m.to.api.Publish(ctx, &nats.Msg{Subject: msg.Subject, Data: msg.Data})
+	if !api.IsAlreadyThere(err) {
+		return err
+	}
+	has, err := m.to.api.Last(ctx, m.to.names.SealsStream(), msg.Subject)
+	if err == nil && !bytes.Equal(has.Data, msg.Data) {
+		err = fmt.Errorf("%w: it has another key of that name", ErrTaken)
+	}
+	return err
+}

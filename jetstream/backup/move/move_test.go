@@ -74,7 +74,7 @@ func text(s string) events.Event { return events.Warning{Code: "said", Message: 
 // begin writes a session at rest, with an entry that is a blob and one that names a file.
 func begin(tb testing.TB, c Cell, s content.SessionID) journal.Head {
 	tb.Helper()
-	file, err := c.Blobs().Put(tb.Context(), []byte("a file of "+string(s)))
+	file, _, err := c.Blobs().PutFrom(tb.Context(), strings.NewReader("a file of "+string(s)))
 	must(tb, err)
 	return write(tb, c, s, claim(1), events.RunStarted{}, text(strings.Repeat("large ", 20_000)), text("see "+file), events.Parked{})
 }

@@ -131,7 +131,7 @@ func (m *Mover) blob(ctx context.Context, name string) (there bool, err error) {
 		return false, err
 	}
 	if f.File == nil {
-		_, err := m.to.Blobs().Put(ctx, nil)
+		_, _, err := m.to.Blobs().PutFrom(ctx, bytes.NewReader(nil))
 		return true, err
 	}
 	got, _, err := m.to.Blobs().PutFrom(ctx, f)
@@ -148,10 +148,10 @@ type spool struct{ *os.File }
 func (s *spool) Write(p []byte) (n int, err error) {
 	if s.File == nil {
 		if s.File, err = os.CreateTemp("", "turnlog-move-*"); err != nil {
-			return 0, err
+			return 0, err //nolint:wrapcheck // it names the file
 		}
 	}
-	return s.File.Write(p)
+	return s.File.Write(p) //nolint:wrapcheck // likewise
 }
 
 func (s *spool) remove() {

@@ -289,7 +289,8 @@ func TestASessionComesBack(t *testing.T) {
 		moved(t, from, cells[i+1], "s", last.Head)
 		tombstone, err := from.Journal().Last(t.Context(), "s")
 		must(t, err)
-		anchors = append(anchors, audit.Anchor{Session: "s", Seq: last.Seq, Hash: last.Hash}, audit.Anchor{Session: "s", Seq: tombstone.Seq, Hash: tombstone.Hash})
+		left, _ := events.DeletionOf(tombstone.Entry)
+		anchors = append(anchors, audit.Anchor{Session: "s", Seq: last.Seq, Hash: last.Hash}, audit.Anchor{Session: "s", Seq: tombstone.Seq, Hash: tombstone.Hash, Deletion: &left})
 		write(t, cells[i+1], "s", claim(uint64(3*i)+3), text(fmt.Sprint("in ", i)), events.Parked{})
 		for _, c := range []Cell{a, b, c} {
 			if lives(t, c, "s") != (c.Place == cells[i+1].Place) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/spf13/cobra"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
@@ -24,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/audit/traces"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
+	"github.com/turnlog/turnlog/internal/cli/otlp"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream"
@@ -187,16 +186,20 @@ type collector struct {
 }
 
 func newCollector(ctx context.Context, registry *prometheus.Registry, log *zap.Logger) (*collector, error) {
-	of, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "turnlog")), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	of, err := otlp.Resource(ctx, "turnlog")
 	if err != nil {
-		return nil, cli.Usage("the resource of traces: %w", err)
+		return nil, cli.Usage("%w", err)
+	}
+	at, err := otlp.Traces.Endpoint()
+	if err != nil {
+		return nil, cli.Usage("%w", err)
 	}
 	status := &lastStatus{to: http.DefaultTransport}
 	options := []otlptracehttp.Option{
 		otlptracehttp.WithHTTPClient(&http.Client{Transport: status}), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // flush retries
 	}
-	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" { // the exporter would use https
-		options = append(options, otlptracehttp.WithEndpointURL("http://localhost:4318/v1/traces"))
+	if at != "" {
+		options = append(options, otlptracehttp.WithEndpointURL(at))
 	}
 	exporter, err := otlptrace.New(ctx, otlptracehttp.NewClient(options...))
 	if err != nil {
@@ -213,7 +216,7 @@ func newCollector(ctx context.Context, registry *prometheus.Registry, log *zap.L
 
 func (c *collector) add(spans []traces.Span) {
 	for _, s := range spans {
-		s.Resource, s.InstrumentationScope = c.of, instrumentation.Scope{Name: "github.com/turnlog/turnlog"}
+		s.Resource, s.InstrumentationScope = c.of, instrumentation.Scope{Name: otlp.Scope}
 		c.batch = append(c.batch, s.Snapshot())
 	}
 }

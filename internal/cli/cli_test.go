@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"syscall"
@@ -201,6 +204,33 @@ func TestLogFlags(t *testing.T) {
 	}
 	if got := logged("--log-level", "loud"); !strings.Contains(got, "choose one of debug, info, warn, error") {
 		t.Errorf("unknown level: %q", got)
+	}
+}
+
+// The last lines of a program say why it ended.
+func TestTheLogIsExportedToItsEnd(t *testing.T) {
+	got := make(chan []byte, 10)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- body
+	}))
+	t.Cleanup(collector.Close)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	for exporter, want := range map[string]string{"otlp": "", "jaeger": "only otlp and none are supported", "": ""} {
+		t.Setenv("OTEL_LOGS_EXPORTER", exporter)
+		var l *Log
+		root := program(func(cmd *cobra.Command) error {
+			l.Logger(cmd.ErrOrStderr(), noEnv).Info("the last line")
+			return errors.New("out of luck")
+		})
+		l = NewLog(root, zapcore.InfoLevel)
+		code, _, errs := execute(t.Context(), root, "work", "a")
+		if code != CodeFailed || !strings.Contains(errs, "the last line") || !strings.Contains(errs, want) {
+			t.Errorf("%q: code %d, %s", exporter, code, errs)
+		}
+	}
+	if body := <-got; !bytes.Contains(body, []byte("the last line")) || len(got) > 0 {
+		t.Errorf("exported: %q, and %d more", body, len(got))
 	}
 }
 

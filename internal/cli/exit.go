@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/audit/verdict"
@@ -86,6 +87,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	root.AddCommand(manual())
 	prepare(root, &began)
 	cmd, err := root.ExecuteContextC(ctx)
+	end(cmd)
 	code, text := conclude(err, began)
 	if many, ok := errors.AsType[severalError](err); ok && text != "" {
 		for _, line := range many.Lines() {
@@ -100,6 +102,15 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 		_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), text) // nothing else can be done
 	}
 	return code
+}
+
+// end ends what flags of a command have begun.
+func end(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if begun, ok := f.Value.(interface{ Ended() }); ok {
+			begun.Ended()
+		}
+	})
 }
 
 type severalError interface {

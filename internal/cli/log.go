@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/internal/cli/otlp"
 )
 
 // Log is the logging flags of a command.
@@ -14,6 +18,7 @@ type Log struct {
 	level, format *Choice
 	least         zap.AtomicLevel
 	made          atomic.Pointer[zap.Logger]
+	stop          otlp.Stop // of the export of logs; nil: there is none
 }
 
 // level is the flag --log-level, which may change while the program runs.
@@ -42,6 +47,19 @@ func (l level) Reloaded(restart []string, err error) {
 	}
 }
 
+// lastExport is how long the end of a program waits for a collector to take the last of its log.
+const lastExport = 2 * time.Second
+
+// Ended exports the last of the log.
+func (l level) Ended() {
+	if l.log.stop == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastExport)
+	defer cancel()
+	_ = l.log.stop(ctx) // what goes wrong is logged
+}
+
 // NewLog adds the flags --log-level and --log-format to cmd and its subcommands. level is
 // the default: long-running programs log more than short ones.
 func NewLog(cmd *cobra.Command, least zapcore.Level) *Log {
@@ -57,7 +75,7 @@ func NewLog(cmd *cobra.Command, least zapcore.Level) *Log {
 }
 
 // Logger returns the logger that the flags describe. It writes to w, in a program standard
-// error, and colors the levels if w supports that.
+// error, and colors the levels if w supports that. It also exports the log, if the environment says so.
 func (l *Log) Logger(w io.Writer, getenv func(string) string) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
@@ -73,7 +91,15 @@ func (l *Log) Logger(w io.Writer, getenv func(string) string) *zap.Logger {
 		}
 	}
 	sink := zapcore.Lock(zapcore.AddSync(w))
-	log := zap.New(zapcore.NewCore(encoder(enc), sink, l.least), zap.ErrorOutput(sink))
+	core := zapcore.NewCore(encoder(enc), sink, l.least)
+	log := zap.New(core, zap.ErrorOutput(sink))
+	exported, stop, err := otlp.ExportLogs(context.Background(), l.least, log)
+	switch {
+	case err != nil:
+		log.Error("log not exported", zap.Error(err))
+	case exported != nil:
+		log, l.stop = zap.New(zapcore.NewTee(core, exported), zap.ErrorOutput(sink)), stop
+	}
 	l.made.Store(log)
 	return log
 }

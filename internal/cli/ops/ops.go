@@ -1,8 +1,8 @@
 // Package ops serves the health, readiness and metrics of a long-running program over
 // HTTP.
 //
-// The one idea: it is off unless an address is given, and the program does not depend
-// on it. Each program has its own registry of metrics, so two programs in one process
+// The one idea: it is off unless an address is given, or the environment says that metrics are
+// exported (package otlp), and the program does not depend on it. Each program has its own registry of metrics, so two programs in one process
 // do not share a global one.
 //
 //	/healthz  200 as long as the process answers
@@ -26,6 +26,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+
+	"github.com/turnlog/turnlog/internal/cli/otlp"
 )
 
 // AddressFlag adds the flag --http to cmd; empty is off.
@@ -47,8 +49,9 @@ func NewRegistry() *prometheus.Registry {
 // Server serves the endpoints. A nil Server is off.
 type Server struct {
 	log      *zap.Logger
-	listener net.Listener
+	listener net.Listener // nil: it only exports metrics
 	http     *http.Server
+	exports  otlp.Stop // of metrics; nil: it only serves
 }
 
 // Time limits of requests, and of open requests at shutdown.
@@ -57,11 +60,17 @@ const (
 	shutdownTimeout = time.Second
 )
 
-// Listen listens at address, or returns nil if that is empty. ready returns why the
-// program cannot do its work, or nil.
+// Listen listens at address, unless that is empty, and exports metrics if the environment says so. Without either it returns
+// nil. ready returns why the program cannot do its work, or nil.
 func Listen(ctx context.Context, address string, registry *prometheus.Registry, ready func() error, log *zap.Logger) (*Server, error) {
-	if address == "" {
+	exports, err := otlp.ExportMetrics(ctx, registry, log)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("metrics: %w", err)
+	case address == "" && exports == nil:
 		return nil, nil //nolint:nilnil // a nil server is one that is off
+	case address == "":
+		return &Server{log: log, exports: exports}, nil
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
@@ -70,7 +79,7 @@ func Listen(ctx context.Context, address string, registry *prometheus.Registry, 
 	}
 	log = log.Named("http")
 	log.Info("http endpoints served", zap.Stringer("address", l.Addr()))
-	return &Server{log: log, listener: l, http: &http.Server{
+	return &Server{log: log, listener: l, exports: exports, http: &http.Server{
 		Handler:           handler(registry, ready),
 		ReadHeaderTimeout: requestTimeout,
 		ReadTimeout:       requestTimeout,
@@ -96,7 +105,7 @@ func handler(registry *prometheus.Registry, ready func() error) http.Handler {
 
 // Address returns where the server listens, or "" if it is off.
 func (s *Server) Address() string {
-	if s == nil {
+	if s == nil || s.listener == nil {
 		return ""
 	}
 	return s.listener.Addr().String()
@@ -104,7 +113,10 @@ func (s *Server) Address() string {
 
 // Run serves until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
-	if s == nil {
+	if s != nil && s.exports != nil {
+		defer s.export(ctx)
+	}
+	if s == nil || s.listener == nil {
 		<-ctx.Done()
 		return nil
 	}
@@ -124,4 +136,11 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("serve http at %s: %w", s.Address(), err)
 	}
 	return nil
+}
+
+// export exports the metrics for the last time.
+func (s *Server) export(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	_ = s.exports(ctx) // what goes wrong is logged
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,5 +86,33 @@ func TestOffByDefault(t *testing.T) {
 	stop()
 	if err := s.Run(ctx); err != nil {
 		t.Errorf("Run = %v", err)
+	}
+}
+
+// Without an address, the program exports its metrics if the environment says so, for the last time at its end.
+func TestMetricsAreExportedWithoutAnAddress(t *testing.T) {
+	got := make(chan string, 10)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.URL.Path }))
+	t.Cleanup(collector.Close)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("OTEL_METRICS_EXPORTER", "otlp")
+	s, err := ops.Listen(t.Context(), "", ops.NewRegistry(), nil, zap.NewNop())
+	if err != nil || s.Address() != "" {
+		t.Fatalf("Listen = %v, %v", s, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := s.Run(ctx); err != nil {
+		t.Errorf("Run = %v", err)
+	}
+	if path := <-got; path != "/v1/metrics" {
+		t.Errorf("exported to %s", path)
+	}
+}
+
+func TestAWrongExporterIsRefused(t *testing.T) {
+	t.Setenv("OTEL_METRICS_EXPORTER", "console")
+	if _, err := ops.Listen(t.Context(), "", ops.NewRegistry(), nil, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "only otlp and none") {
+		t.Errorf("Listen = %v", err)
 	}
 }

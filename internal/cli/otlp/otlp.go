@@ -1,0 +1,150 @@
+// Package otlp exports the metrics and logs of a program to an OpenTelemetry collector, over OTLP and HTTP.
+//
+// The one idea: the standard variables of OpenTelemetry decide, so it needs no flags, and it is off unless
+// OTEL_METRICS_EXPORTER or OTEL_LOGS_EXPORTER is otlp. The program never waits for a collector: what the collector does not
+// take is lost. Metrics are those that the program also serves for Prometheus, under the same names.
+package otlp
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/contrib/bridges/otelzap"
+	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/turnlog/turnlog/internal/release"
+	"github.com/turnlog/turnlog/internal/sparselog"
+)
+
+// Scope is the instrumentation scope of all that Turnlog exports.
+const Scope = "github.com/turnlog/turnlog"
+
+// Signal is a kind of what is exported, as the variables name it.
+type Signal string
+
+// The signals.
+const (
+	Traces  Signal = "TRACES"
+	Metrics Signal = "METRICS"
+	Logs    Signal = "LOGS"
+)
+
+// on reports whether a signal is exported.
+func (s Signal) on() (bool, error) {
+	name := "OTEL_" + string(s) + "_EXPORTER"
+	switch to := os.Getenv(name); {
+	case to == "" || to == "none" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
+		return false, nil
+	case to != "otlp":
+		return false, fmt.Errorf("%s=%s: only otlp and none are supported", name, to)
+	}
+	return true, nil
+}
+
+// Endpoint returns where a signal goes if no variable names a collector, else "". An exporter would use TLS there. It returns an
+// error for variables that an exporter would ignore.
+func (s Signal) Endpoint() (string, error) {
+	const prefix = "OTEL_EXPORTER_OTLP_"
+	given := false
+	for _, infix := range []string{"", string(s) + "_"} {
+		if name := prefix + infix + "PROTOCOL"; os.Getenv(name) != "" && os.Getenv(name) != "http/protobuf" {
+			return "", fmt.Errorf("%s=%s: only http/protobuf is supported", name, os.Getenv(name))
+		}
+		name := prefix + infix + "ENDPOINT"
+		at := os.Getenv(name)
+		if u, err := url.Parse(at); at != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			return "", fmt.Errorf("%s=%s: a URL is expected, like http://localhost:4318", name, at)
+		}
+		given = given || at != ""
+	}
+	if given {
+		return "", nil
+	}
+	return "http://localhost:4318/v1/" + strings.ToLower(string(s)), nil
+}
+
+// Resource describes the process of a service. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES change it.
+func Resource(ctx context.Context, service string) (*resource.Resource, error) {
+	r, err := resource.New(ctx,
+		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", release.Version())),
+		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithProcessPID(), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("the resource of telemetry: %w", err)
+	}
+	return r, nil
+}
+
+// Stop exports what is there, until its context ends. Then nothing more is exported.
+type Stop func(context.Context) error
+
+// ExportMetrics exports what a registry has, once a minute or as OTEL_METRIC_EXPORT_INTERVAL says. Without a collector for metrics, it returns no Stop. log gets what
+// goes wrong with an export.
+func ExportMetrics(ctx context.Context, registry prometheus.Gatherer, log *zap.Logger) (Stop, error) {
+	of, at, err := begin(ctx, Metrics, log)
+	if of == nil || err != nil {
+		return nil, err
+	}
+	var options []otlpmetrichttp.Option
+	if at != "" {
+		options = append(options, otlpmetrichttp.WithEndpointURL(at))
+	}
+	to, err := otlpmetrichttp.New(ctx, options...)
+	if err != nil {
+		return nil, fmt.Errorf("export metrics: %w", err)
+	}
+	all := bridge.NewMetricProducer(bridge.WithGatherer(registry))
+	return metric.NewMeterProvider(metric.WithResource(of), metric.WithReader(metric.NewPeriodicReader(to, metric.WithProducer(all)))).Shutdown, nil
+}
+
+// ExportLogs returns a core whose entries are exported. Without a collector for logs, it returns none. plain, which does not use
+// the core, gets what goes wrong with an export.
+func ExportLogs(ctx context.Context, least zapcore.LevelEnabler, plain *zap.Logger) (zapcore.Core, Stop, error) {
+	of, at, err := begin(ctx, Logs, plain)
+	if of == nil || err != nil {
+		return nil, nil, err
+	}
+	var options []otlploghttp.Option
+	if at != "" {
+		options = append(options, otlploghttp.WithEndpointURL(at))
+	}
+	to, err := otlploghttp.New(ctx, options...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("export logs: %w", err)
+	}
+	provider := log.NewLoggerProvider(log.WithResource(of), log.WithProcessor(log.NewBatchProcessor(to)))
+	core, err := zapcore.NewIncreaseLevelCore(otelzap.NewCore(Scope, otelzap.WithLoggerProvider(provider)), least)
+	if err != nil {
+		return nil, nil, fmt.Errorf("export logs: %w", err)
+	}
+	return core, provider.Shutdown, nil
+}
+
+// begin returns the resource of a signal that is exported, and where it goes unless variables say so.
+func begin(ctx context.Context, s Signal, log *zap.Logger) (of *resource.Resource, at string, err error) {
+	if on, err := s.on(); !on || err != nil {
+		return nil, "", err
+	}
+	if at, err = s.Endpoint(); err != nil {
+		return nil, "", err
+	}
+	var sparse sparselog.Log
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		sparse.Line(log, zapcore.WarnLevel, "telemetry not exported", zap.Error(err))
+	}))
+	of, err = Resource(ctx, filepath.Base(os.Args[0]))
+	return of, at, err
+}

@@ -60,6 +60,9 @@ type indexed struct {
 // List lists the sessions of a deployment. It reports and skips one that cannot be read, and skips one that a driver has
 // claimed and that never started.
 func (q Query) List(ctx context.Context, c *client.Client, complain func(error)) ([]Summary, error) {
+	if q.Sort == "age" && q.Limit > 0 && q.Text == "" {
+		return q.latest(ctx, c, complain)
+	}
 	x, all := new(Index), []Summary{}
 	for {
 		p, err := x.List(ctx, c, q, complain)
@@ -76,20 +79,13 @@ func (x *Index) List(ctx context.Context, c *client.Client, q Query, complain fu
 	if err != nil {
 		return Page{}, err
 	}
-	broken, err := c.SetAside(ctx)
+	listed, err := q.lists(ctx, c)
 	if err != nil {
 		return Page{}, err
 	}
-	aside := make(map[content.SessionID]bool)
-	for _, t := range broken {
-		aside[t.Session] = true
-	}
 	found := []Summary{}
 	for _, row := range rows {
-		if aside[row.Session] {
-			row.State = StateAside
-		}
-		if q.wants(row) && (q.May == nil || q.May(row)) {
+		if listed(&row) {
 			found = append(found, row)
 		}
 	}
@@ -106,6 +102,56 @@ func (x *Index) List(ctx context.Context, c *client.Client, q Query, complain fu
 	return p, nil
 }
 
+// lists returns what reports whether the list has a session, and completes its summary.
+func (q Query) lists(ctx context.Context, c *client.Client) (func(*Summary) bool, error) {
+	broken, err := c.SetAside(ctx)
+	aside := make(map[content.SessionID]bool)
+	for _, t := range broken {
+		aside[t.Session] = true
+	}
+	return func(row *Summary) bool {
+		if aside[row.Session] {
+			row.State = StateAside
+		}
+		return q.wants(*row) && (q.May == nil || q.May(*row))
+	}, err
+}
+
+// latest lists the sessions that changed last. It reads no more than it lists, and what it leaves out before.
+func (q Query) latest(ctx context.Context, c *client.Client, complain func(error)) ([]Summary, error) {
+	listed, err := q.lists(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	all, some := []Summary{}, []content.SessionID{}
+	add := func() error {
+		rows := make([]Summary, len(some))
+		err := eachOf(ctx, c, some, complain, func(i int, state *loop.State, head journal.Head) {
+			if state.Opened && state.Deleted == nil {
+				rows[i] = summaryOf(state, head)
+			}
+		})
+		for _, row := range rows {
+			if row.Session != "" && listed(&row) && len(all) < q.Limit {
+				all = append(all, row)
+			}
+		}
+		some = some[:0]
+		return err
+	}
+	for id, err := range c.Latest(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if some = append(some, id); len(some) == readers {
+			if err := add(); err != nil || len(all) == q.Limit {
+				return all, err
+			}
+		}
+	}
+	return all, add()
+}
+
 // read returns the summaries of all sessions, as they are now.
 func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)) ([]Summary, error) {
 	x.mu.Lock()
@@ -119,30 +165,16 @@ func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)
 	}
 	maps.DeleteFunc(x.rows, func(id content.SessionID, r indexed) bool { return lengths[id] != r.entries })
 	maps.DeleteFunc(lengths, func(id content.SessionID, _ uint64) bool { _, known := x.rows[id]; return known })
-	var mu sync.Mutex
-	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(readers)
-	for id, n := range lengths {
-		group.Go(func() error {
-			state, head, err := c.Read(within, id)
-			if within.Err() != nil {
-				return context.Cause(within)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				complain(err)
-			case state.Opened && state.Deleted == nil:
-				x.rows[id] = indexed{n, summaryOf(state, head)}
-			default:
-				x.rows[id] = indexed{entries: n}
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err //nolint:wrapcheck // of this package
+	changed := slices.Collect(maps.Keys(lengths))
+	err = eachOf(ctx, c, changed, complain, func(i int, state *loop.State, head journal.Head) {
+		r := indexed{entries: lengths[changed[i]]}
+		if state.Opened && state.Deleted == nil {
+			r.row = summaryOf(state, head)
+		}
+		x.rows[changed[i]] = r
+	})
+	if err != nil {
+		return nil, err
 	}
 	all := make([]Summary, 0, len(x.rows))
 	for _, r := range x.rows {
@@ -153,6 +185,31 @@ func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)
 	return all, nil
 }
 
+// eachOf reads sessions, several at once, and passes each on with its index in ids, one at a time. It reports and skips those that
+// cannot be read.
+func eachOf(ctx context.Context, c *client.Client, ids []content.SessionID, complain func(error), found func(int, *loop.State, journal.Head)) error {
+	var mu sync.Mutex
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for i, id := range ids {
+		group.Go(func() error {
+			state, head, err := c.Read(within, id)
+			if within.Err() != nil {
+				return context.Cause(within)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				complain(err)
+			} else {
+				found(i, state, head)
+			}
+			return nil
+		})
+	}
+	return group.Wait() //nolint:wrapcheck // of this package
+}
+
 // search leaves the sessions in a page that have the text, up to the limit. It reads mostRead at most.
 func (q Query) search(ctx context.Context, c *client.Client, p *Page, complain func(error)) error {
 	all, text := p.Sessions, strings.ToLower(q.Text)
@@ -161,24 +218,13 @@ func (q Query) search(ctx context.Context, c *client.Client, p *Page, complain f
 	seen := 0
 	for seen < min(len(all), mostRead) && !full() {
 		some := all[seen:min(seen+readers, len(all))]
-		has := make([]bool, len(some))
-		group, within := errgroup.WithContext(ctx)
+		has, ids := make([]bool, len(some)), make([]content.SessionID, len(some))
 		for i, row := range some {
-			group.Go(func() error {
-				state, _, err := c.Read(within, row.Session)
-				switch {
-				case within.Err() != nil:
-					return context.Cause(within)
-				case err != nil:
-					complain(err)
-				default:
-					has[i] = says(state, text)
-				}
-				return nil
-			})
+			ids[i] = row.Session
 		}
-		if err := group.Wait(); err != nil {
-			return err //nolint:wrapcheck // of this package
+		err := eachOf(ctx, c, ids, complain, func(i int, state *loop.State, _ journal.Head) { has[i] = says(state, text) })
+		if err != nil {
+			return err
 		}
 		for i := 0; i < len(some) && !full(); i++ {
 			seen++

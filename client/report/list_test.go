@@ -1,0 +1,69 @@
+package report_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/turnlogtest"
+)
+
+func TestMain(m *testing.M) { turnlogtest.Main(m) }
+
+// The latest sessions are found from the end of the journal, and are those that a list of all begins with.
+func TestTheLatestSessionsAreListedFirst(t *testing.T) {
+	t.Parallel()
+	turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
+		t.Helper()
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable
+		heads := map[content.SessionID]journal.Head{}
+		add := func(i int, evs ...events.Event) {
+			s := content.SessionID(fmt.Sprint("s-", i))
+			if heads[s].Seq == 0 {
+				model := "scripted:even"
+				if i%2 == 1 {
+					model = "scripted:odd"
+				}
+				evs = append([]events.Event{events.DriverClaimed{Epoch: 1, Node: "n"}, events.RunStarted{Config: events.Config{Model: model}}}, evs...)
+			}
+			time.Sleep(time.Millisecond) // in virtual time: no two entries have the same one
+			head, err := d.Cell.Journal().Append(d.Ctx, heads[s], events.Entry{Session: s, Epoch: 1, At: content.TimeOf(time.Now()), Cause: fmt.Sprint("c-", heads[s].Seq), Events: evs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			heads[s] = head
+		}
+		for i := range 60 {
+			add(i)
+		}
+		for range 200 {
+			add(random.IntN(60), events.Warning{Code: "x"})
+		}
+		add(7, events.SessionDeleted{By: "kim"})
+		for range 2_500 { // more than is read at a time
+			add(3, events.Warning{Code: "x"})
+		}
+		fail := func(err error) { t.Error(err) }
+		for _, q := range []report.Query{{Limit: 1}, {Limit: 16}, {Limit: 17}, {Limit: 58}, {Limit: 100}, {Limit: 9, Model: "*odd"}, {Limit: 9, Search: "S-1"}, {Limit: 5, Model: "none"}} {
+			q.Sort = "age"
+			got, err := q.List(d.Ctx, d.Client, fail)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := new(report.Index).List(d.Ctx, d.Client, q, fail)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := func(s report.Summary) content.SessionID { return s.Session }
+			if !slices.EqualFunc(got, all.Sessions, func(a, b report.Summary) bool { return name(a) == name(b) }) {
+				t.Errorf("%+v: %v, want %v", q, got, all.Sessions)
+			}
+		}
+	})
+}

@@ -14,9 +14,11 @@ import (
 type Site struct {
 	NATS string // the server's address
 
-	t   testing.TB
-	bin string
-	env []string
+	t      testing.TB
+	bin    string
+	env    []string
+	store  string   // the server's
+	server *Program // nil: this site is not the one that started it
 }
 
 // NewSite builds the binaries and starts a server, a worker with a shell, and a node, which last until the test ends. Its
@@ -36,15 +38,24 @@ func NewSite(t testing.TB, env ...string) *Site {
 // NewCell starts a site that has only a server, with the programs in a folder.
 func NewCell(t testing.TB, bin string, env ...string) *Site {
 	t.Helper()
-	s := &Site{t: t, bin: bin, env: append(os.Environ(), env...)}
-	server := s.Start("turnlog", "server", "--open", "--listen", "127.0.0.1:0", "--store", t.TempDir())
-	s.NATS = server.AwaitMatch(t, `nats://127\.0\.0\.1:\d+`)
+	s := &Site{t: t, bin: bin, env: append(os.Environ(), env...), store: t.TempDir()}
+	s.Serve("127.0.0.1:0")
 	s.env = append(s.env, "NATS_URL="+s.NATS)
 	return s
 }
 
+// Serve starts the server of a site that has none, or one that has ended, with what it stored.
+func (s *Site) Serve(address string) {
+	s.t.Helper()
+	s.server = s.Start("turnlog", "server", "--open", "--listen", address, "--store", s.store)
+	s.NATS = s.server.AwaitMatch(s.t, `nats://127\.0\.0\.1:\d+`)
+}
+
+// Server returns the server's program, and where it stores.
+func (s *Site) Server() (p *Program, store string) { return s.server, s.store }
+
 // Of returns the same site with the programs in another folder.
-func (s *Site) Of(bin string) *Site { return &Site{s.NATS, s.t, bin, s.env} }
+func (s *Site) Of(bin string) *Site { return &Site{NATS: s.NATS, t: s.t, bin: bin, env: s.env} }
 
 // Program is a running program, with what it has printed.
 type Program struct {
@@ -88,6 +99,9 @@ func (p *Program) Kill() {
 	_ = p.process.Kill() // it may have ended
 	<-p.ended
 }
+
+// PID returns the number of the program's process.
+func (p *Program) PID() int { return p.process.Pid }
 
 // Run runs a program to its end, which must have this exit code, and returns what it printed.
 func (s *Site) Run(code int, name string, args ...string) string {

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/jetstream"
+)
+
+// conversation has two turns, one with a call.
+const conversation = `
+replies:
+  - text: Let me look at that.
+    calls: [{name: shell_exec, input: {command: "printf 'total 3, all of them paid'"}}]
+  - text: There are three invoices, and all of them are paid.
+  - text: You are welcome.
+    repeat: true
+`
+
+// BenchmarkCell fills a deployment of real programs, whose server stores on disk, with sessions that are parked, each a copy of
+// a real one of two turns. It reports what each costs, how long its server takes to restart after a crash, and how long people
+// wait: for a list of the latest sessions, for a search, and for the answer of a session that is woken.
+func BenchmarkCell(b *testing.B) {
+	bin, err := clitest.Build(b.Context(), "./cmd/...")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				measure(b, bin, n)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func measure(b *testing.B, bin string, n int) {
+	b.Helper()
+	site := clitest.NewCell(b, bin)
+	worker := site.Start("tool-worker", "--tools", "shell", "--root", b.TempDir(), "--sandbox", "none", "--allow-command", "*")
+	worker.Await(b, "worker started")
+	node := site.Start("driver-node")
+	node.Await(b, "node started")
+	entries := original(b, site)
+	node.Stop()
+	server, store := site.Server()
+	emptyMemory, emptyDisk := resident(b, server.PID()), size(b, store)
+	began := time.Now()
+	fill(b, site, n, entries)
+	took := time.Since(began)
+	b.ReportMetric(float64(n*len(entries))/took.Seconds(), "entries/s")
+	b.ReportMetric(float64(size(b, store)-emptyDisk)/float64(n*turns), "disk-B/turn")
+
+	server.Kill()
+	began = time.Now()
+	site.Serve(strings.TrimPrefix(site.NATS, "nats://"))
+	c := open(b, site)
+	if _, _, err := c.Read(b.Context(), idOf(n-1)); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(time.Since(began).Seconds(), "s/restart")
+	server, _ = site.Server()
+	b.ReportMetric(float64(resident(b, server.PID())-emptyMemory)/float64(n), "server-B/session")
+	look(b, c, n)
+	node = site.Start("driver-node")
+	node.Await(b, "node started")
+	wake(b, c, n)
+	b.ReportMetric(float64(resident(b, node.PID()))/1e6, "node-MB")
+	node.Stop()
+	worker.Stop()
+	server.Stop()
+}
+
+// turns are those of the conversation.
+const turns = 2
+
+// original has a session driven, and returns its entries after it has parked.
+func original(b *testing.B, site *clitest.Site) (all []events.Entry) {
+	b.Helper()
+	c := open(b, site)
+	s, err := c.Start(b.Context(), client.Options{Config: events.Config{Model: "scripted:test", ModelData: []byte(conversation)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, text := range []string{"How many invoices are there, and which of them are paid?", "Thank you."} {
+		if _, err := s.RunText(b.Context(), text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for r, err := range cell(b, site).Journal().Follow(b.Context(), s.ID(), 0) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, r.Entry)
+		if slices.Contains(r.Entry.Kinds(), events.KindParked) && len(all) > 2*turns {
+			return all
+		}
+	}
+	b.Fatal("the session did not park")
+	return nil
+}
+
+func cell(b *testing.B, site *clitest.Site) *jetstream.Cell {
+	b.Helper()
+	c, err := jetstream.Open(clitest.Dial(b, site.NATS), "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+func open(b *testing.B, site *clitest.Site) *client.Client {
+	b.Helper()
+	nc, err := nats.Connect(site.NATS, nats.RetryOnFailedConnect(true))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(nc.Close)
+	c, err := client.Open(nc, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+func idOf(i int) content.SessionID { return content.SessionID(fmt.Sprintf("session-%07d", i)) }
+
+// fill copies a session.
+func fill(b *testing.B, site *clitest.Site, n int, entries []events.Entry) {
+	b.Helper()
+	to := cell(b, site).Journal()
+	group, ctx := errgroup.WithContext(b.Context())
+	group.SetLimit(64)
+	for i := range n {
+		group.Go(func() error {
+			var head journal.Head
+			for _, e := range entries {
+				var err error
+				e.Session = idOf(i)
+				if head, err = to.Append(ctx, head, e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// look lists and searches, as the gateway does for its page: at first, and then again.
+func look(b *testing.B, c *client.Client, n int) {
+	b.Helper()
+	var index report.Index
+	list := func(unit string, q report.Query, want int) {
+		began := time.Now()
+		p, err := index.List(b.Context(), c, q, func(err error) { b.Error(err) })
+		if err != nil || len(p.Sessions) != want {
+			b.Fatalf("%s: %d sessions, %v", unit, len(p.Sessions), err)
+		}
+		b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, unit)
+	}
+	list("ms/first-list", report.Query{Sort: "age", Limit: 50}, 50)
+	list("ms/list", report.Query{Sort: "age", Limit: 50}, 50)
+	list("ms/search", report.Query{Sort: "age", Search: string(idOf(n / 2)), Limit: 50}, 1)
+	list("ms/tool-search", report.Query{Sort: "age", Tool: "shell_*", Limit: 50}, 50)
+}
+
+// wake reports how long parked sessions take to answer.
+func wake(b *testing.B, c *client.Client, n int) {
+	b.Helper()
+	const samples = 50
+	var took []time.Duration
+	for i := range samples {
+		s, err := c.Attach(b.Context(), idOf(i*(n/samples)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := s.RunText(b.Context(), "One more question."); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+		if err := s.Close(context.WithoutCancel(b.Context())); err != nil {
+			b.Fatal(err)
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[samples/2].Microseconds())/1e3, "ms/wake-p50")
+	b.ReportMetric(float64(took[samples-1].Microseconds())/1e3, "ms/wake-max")
+}
+
+// resident returns the memory of a process, in bytes.
+func resident(b *testing.B, pid int) int {
+	b.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), "VmRSS:")
+	kb, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return kb << 10
+}
+
+// size returns how much a folder holds.
+func size(b *testing.B, dir string) (bytes int) {
+	b.Helper()
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			bytes += int(info.Size())
+		}
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return bytes
+}

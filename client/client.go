@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -181,50 +180,6 @@ func (c *Client) Lengths(ctx context.Context) (map[content.SessionID]uint64, err
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	return all, nil
-}
-
-// latestChunk is how many entries Latest reads at a time, from the end of the journal on.
-const latestChunk = 1000
-
-// Latest yields the sessions in the order in which they changed, the latest first, also those that were deleted. It reads the
-// journal backwards, as far as the caller goes.
-func (c *Client) Latest(ctx context.Context) iter.Seq2[content.SessionID, error] {
-	return func(yield func(content.SessionID, error) bool) {
-		end, err := c.journal.End(ctx, jetstream.AllSessions)
-		seen := make(map[content.SessionID]bool)
-		for high := end.Position; high > 0 && err == nil; high -= min(high, latestChunk) {
-			var ids []content.SessionID
-			if ids, err = c.changedIn(ctx, high-min(high, latestChunk), high); err != nil {
-				break
-			}
-			for _, id := range slices.Backward(ids) {
-				if !seen[id] && !yield(id, nil) {
-					return
-				}
-				seen[id] = true
-			}
-		}
-		if err != nil {
-			yield("", fmt.Errorf("list sessions: %w", err))
-		}
-	}
-}
-
-// changedIn returns the session of each entry after one position in the journal, up to another one. Something is there or after it:
-// what is deleted leaves a tombstone.
-func (c *Client) changedIn(ctx context.Context, low, high uint64) (ids []content.SessionID, err error) {
-	for r, err := range c.journal.Observe(ctx, jetstream.AllSessions, jetstream.Cursor{Position: low}) {
-		if err != nil {
-			return nil, err
-		}
-		if r.Guard <= high {
-			ids = append(ids, r.Entry.Session)
-		}
-		if r.Guard >= high {
-			break
-		}
-	}
-	return ids, nil
 }
 
 // Asking lists the sessions with undecided approvals, and possibly some that had one a

@@ -48,8 +48,10 @@ const (
 // Index lists the sessions of a deployment, and remembers their summaries: a list reads only those that have changed since.
 // The zero Index is empty. It is safe for concurrent use.
 type Index struct {
-	mu   sync.Mutex // one list reads at a time: others find what it has read
-	rows map[content.SessionID]indexed
+	mu      sync.Mutex // one list reads at a time: others find what it has read
+	rows    map[content.SessionID]indexed
+	changes client.Changes
+	unread  []content.SessionID // that could not be read: the next list tries again
 }
 
 type indexed struct {
@@ -156,6 +158,41 @@ func (q Query) latest(ctx context.Context, c *client.Client, complain func(error
 func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)) ([]Summary, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	changed, known, err := x.changes.Next(ctx, c)
+	if err == nil && !known {
+		changed, err = x.compare(ctx, c)
+	}
+	if err == nil {
+		changed = append(changed, x.unread...)
+		slices.Sort(changed)
+		changed = slices.Compact(changed)
+		for _, id := range changed {
+			delete(x.rows, id)
+		}
+		err = eachOf(ctx, c, changed, complain, func(i int, state *loop.State, head journal.Head) {
+			r := indexed{entries: head.Seq}
+			if state.Opened && state.Deleted == nil {
+				r.row = summaryOf(state, head)
+			}
+			x.rows[changed[i]] = r
+		})
+	}
+	if err != nil {
+		x.changes = client.Changes{}
+		return nil, err
+	}
+	x.unread = slices.DeleteFunc(changed, func(id content.SessionID) bool { _, read := x.rows[id]; return read })
+	all := make([]Summary, 0, len(x.rows))
+	for _, r := range x.rows {
+		if r.row.Session != "" {
+			all = append(all, r.row)
+		}
+	}
+	return all, nil
+}
+
+// compare returns the sessions that have another length than the index has, and removes those that are gone.
+func (x *Index) compare(ctx context.Context, c *client.Client) (changed []content.SessionID, err error) {
 	lengths, err := c.Lengths(ctx)
 	if err != nil {
 		return nil, err
@@ -164,25 +201,12 @@ func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)
 		x.rows = make(map[content.SessionID]indexed, len(lengths))
 	}
 	maps.DeleteFunc(x.rows, func(id content.SessionID, r indexed) bool { return lengths[id] != r.entries })
-	maps.DeleteFunc(lengths, func(id content.SessionID, _ uint64) bool { _, known := x.rows[id]; return known })
-	changed := slices.Collect(maps.Keys(lengths))
-	err = eachOf(ctx, c, changed, complain, func(i int, state *loop.State, head journal.Head) {
-		r := indexed{entries: lengths[changed[i]]}
-		if state.Opened && state.Deleted == nil {
-			r.row = summaryOf(state, head)
-		}
-		x.rows[changed[i]] = r
-	})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Summary, 0, len(x.rows))
-	for _, r := range x.rows {
-		if r.row.Session != "" {
-			all = append(all, r.row)
+	for id := range lengths {
+		if _, known := x.rows[id]; !known {
+			changed = append(changed, id)
 		}
 	}
-	return all, nil
+	return changed, nil
 }
 
 // eachOf reads sessions, several at once, and passes each on with its index in ids, one at a time. It reports and skips those that

@@ -39,17 +39,40 @@ func TestTheLatestSessionsAreListedFirst(t *testing.T) {
 			}
 			heads[s] = head
 		}
+		fail := func(err error) { t.Error(err) }
+		name := func(a, b report.Summary) bool { return a.Session == b.Session && a.Changed == b.Changed }
+		var kept report.Index // lists of it are those of one that knows nothing
+		check := func() {
+			t.Helper()
+			q := report.Query{Sort: "age", Skip: 2}
+			got, err := kept.List(d.Ctx, d.Client, q, fail)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := new(report.Index).List(d.Ctx, d.Client, q, fail)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.EqualFunc(got.Sessions, all.Sessions, name) || got.Total != all.Total {
+				t.Errorf("%d sessions %v, want %d, %v", got.Total, got.Sessions, all.Total, all.Sessions)
+			}
+		}
+		check()
 		for i := range 60 {
 			add(i)
 		}
+		check()
+		check()
 		for range 200 {
 			add(random.IntN(60), events.Warning{Code: "x"})
 		}
+		check()
 		add(7, events.SessionDeleted{By: "kim"})
+		check()
 		for range 2_500 { // more than is read at a time
 			add(3, events.Warning{Code: "x"})
 		}
-		fail := func(err error) { t.Error(err) }
+		check()
 		for _, q := range []report.Query{{Limit: 1}, {Limit: 16}, {Limit: 17}, {Limit: 58}, {Limit: 100}, {Limit: 9, Model: "*odd"}, {Limit: 9, Search: "S-1"}, {Limit: 5, Model: "none"}} {
 			q.Sort = "age"
 			got, err := q.List(d.Ctx, d.Client, fail)
@@ -60,8 +83,7 @@ func TestTheLatestSessionsAreListedFirst(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			name := func(s report.Summary) content.SessionID { return s.Session }
-			if !slices.EqualFunc(got, all.Sessions, func(a, b report.Summary) bool { return name(a) == name(b) }) {
+			if !slices.EqualFunc(got, all.Sessions, name) {
 				t.Errorf("%+v: %v, want %v", q, got, all.Sessions)
 			}
 		}

@@ -56,7 +56,7 @@ type Index struct {
 
 type indexed struct {
 	entries uint64
-	row     Summary // Session is "": there is nothing to list
+	row     *Summary // nil: there is nothing to list
 }
 
 // List lists the sessions of a deployment. It reports and skips one that cannot be read, and skips one that a driver has
@@ -85,37 +85,45 @@ func (x *Index) List(ctx context.Context, c *client.Client, q Query, complain fu
 	if err != nil {
 		return Page{}, err
 	}
-	found := []Summary{}
+	found := rows[:0]
 	for _, row := range rows {
-		if listed(&row) {
+		if row = listed(row); row != nil {
 			found = append(found, row)
 		}
 	}
 	slices.SortFunc(found, q.compare)
 	p := Page{Total: len(found)}
 	at := min(q.Skip, len(found))
-	if p.Sessions = found[at:]; q.Text != "" {
-		err := q.search(ctx, c, &p, complain)
-		return p, err
+	if found = found[at:]; q.Text == "" && q.Limit > 0 && q.Limit < len(found) {
+		found, p.Next = found[:q.Limit], at+q.Limit
 	}
-	if q.Limit > 0 && q.Limit < len(p.Sessions) {
-		p.Sessions, p.Next = p.Sessions[:q.Limit], at+q.Limit
+	p.Sessions = make([]Summary, len(found))
+	for i, row := range found {
+		p.Sessions[i] = *row
 	}
-	return p, nil
+	if q.Text != "" {
+		err = q.search(ctx, c, &p, complain)
+	}
+	return p, err
 }
 
-// lists returns what reports whether the list has a session, and completes its summary.
-func (q Query) lists(ctx context.Context, c *client.Client) (func(*Summary) bool, error) {
+// lists returns what completes the summary of a session. It returns nil if the list does not have the session.
+func (q Query) lists(ctx context.Context, c *client.Client) (func(*Summary) *Summary, error) {
 	broken, err := c.SetAside(ctx)
 	aside := make(map[content.SessionID]bool)
 	for _, t := range broken {
 		aside[t.Session] = true
 	}
-	return func(row *Summary) bool {
+	return func(row *Summary) *Summary {
 		if aside[row.Session] {
-			row.State = StateAside
+			changed := *row
+			changed.State = StateAside
+			row = &changed
 		}
-		return q.wants(*row) && (q.May == nil || q.May(*row))
+		if !q.wants(row) || q.May != nil && !q.May(*row) {
+			return nil
+		}
+		return row
 	}, err
 }
 
@@ -127,15 +135,17 @@ func (q Query) latest(ctx context.Context, c *client.Client, complain func(error
 	}
 	all, some := []Summary{}, []content.SessionID{}
 	add := func() error {
-		rows := make([]Summary, len(some))
+		rows := make([]*Summary, len(some))
 		err := eachOf(ctx, c, some, complain, func(i int, state *loop.State, head journal.Head) {
 			if state.Opened && state.Deleted == nil {
 				rows[i] = summaryOf(state, head)
 			}
 		})
 		for _, row := range rows {
-			if row.Session != "" && listed(&row) && len(all) < q.Limit {
-				all = append(all, row)
+			if row != nil && len(all) < q.Limit {
+				if row = listed(row); row != nil {
+					all = append(all, *row)
+				}
 			}
 		}
 		some = some[:0]
@@ -155,7 +165,7 @@ func (q Query) latest(ctx context.Context, c *client.Client, complain func(error
 }
 
 // read returns the summaries of all sessions, as they are now.
-func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)) ([]Summary, error) {
+func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)) ([]*Summary, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	changed, known, err := x.changes.Next(ctx, c)
@@ -182,9 +192,9 @@ func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)
 		return nil, err
 	}
 	x.unread = slices.DeleteFunc(changed, func(id content.SessionID) bool { _, read := x.rows[id]; return read })
-	all := make([]Summary, 0, len(x.rows))
+	all := make([]*Summary, 0, len(x.rows))
 	for _, r := range x.rows {
-		if r.row.Session != "" {
+		if r.row != nil {
 			all = append(all, r.row)
 		}
 	}
@@ -263,9 +273,9 @@ func (q Query) search(ctx context.Context, c *client.Client, p *Page, complain f
 	return nil
 }
 
-func summaryOf(state *loop.State, head journal.Head) Summary {
+func summaryOf(state *loop.State, head journal.Head) *Summary {
 	r := Of(state, head)
-	return Summary{
+	return &Summary{
 		r.Session, r.State, TitleOf(state), r.Agent, r.Model, r.Changed, r.Turns, r.Usage, OwnerOf(state), r.Parent, r.From,
 		state.Metadata.Text(MetaFolder), toolsOf(state),
 	}
@@ -297,8 +307,11 @@ func says(s *loop.State, text string) bool {
 }
 
 // wants reports whether the query selects a session, whatever was said in it.
-func (q Query) wants(s Summary) bool {
-	text := strings.ToLower(string(s.Session) + "\n" + s.Title)
+func (q Query) wants(s *Summary) bool {
+	text := ""
+	if q.Search != "" {
+		text = strings.ToLower(string(s.Session) + "\n" + s.Title)
+	}
 	uses := func(tool string) bool { return content.Matches(q.Tool, tool) }
 	return (q.State == "" || q.State == s.State) && (q.Owner == "" || q.Owner == s.Owner) && (q.Agent == "" || content.Matches(q.Agent, s.AgentName())) &&
 		(q.Model == "" || content.Matches(q.Model, s.Model)) && (q.Tool == "" || slices.ContainsFunc(s.tools, uses)) &&
@@ -307,7 +320,7 @@ func (q Query) wants(s Summary) bool {
 
 const microsPerUnit = 1e6 // of a currency
 
-func (q Query) compare(a, b Summary) int {
+func (q Query) compare(a, b *Summary) int {
 	order := 0
 	switch q.Sort {
 	case "age":

@@ -22,7 +22,7 @@ func TestATitleIsTheFirstWordsOfAUser(t *testing.T) {
 
 func TestSessionsAreSorted(t *testing.T) {
 	t.Parallel()
-	rows := []Summary{
+	rows := []*Summary{
 		{Session: "old", Changed: 1, Turns: 9, Usage: Usage{InputTokens: 5}},
 		{Session: "new", Changed: 3, Turns: 1, Usage: Usage{InputTokens: 5}},
 		{Session: "big", Changed: 2, Turns: 1, Usage: Usage{InputTokens: 2, OutputTokens: 4}},

@@ -9,7 +9,7 @@ CHAOSTIME ?= 60s
 export PROMPT ?= Which Go files here are the longest, and what do they do?
 tool     := go tool -modfile=.ci/tools/go.mod
 
-.PHONY: help check test race vet lint fmt-check fmt fuzz sim chaos bench run cover build
+.PHONY: help check test race vet lint fmt-check fmt fuzz sim chaos bench scale run cover build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ chaos: ## Torture CHAOSRUNS deployments for CHAOSTIME each, starting at seed SIM
 bench: ## Run the Go benchmarks, then measure round trips
 	go test -run '^$$' -bench . -benchmem ./...
 	go run ./cmd/turnlog bench
+
+scale: ## Measure what a deployment holds, and work out what a million sessions take
+	go test ./tests/scale -run '^$$' -bench Cell -benchtime 1x
+	go run ./tests/scale
 
 run: ## Ask PROMPT about this directory
 	go run ./cmd/turnlog run "$$PROMPT"

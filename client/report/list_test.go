@@ -32,7 +32,7 @@ func TestTheLatestSessionsAreListedFirst(t *testing.T) {
 				}
 				evs = append([]events.Event{events.DriverClaimed{Epoch: 1, Node: "n"}, events.RunStarted{Config: events.Config{Model: model}}}, evs...)
 			}
-			time.Sleep(time.Millisecond) // in virtual time: no two entries have the same one
+			d.Advance(time.Millisecond) // no two entries have the same time
 			head, err := d.Cell.Journal().Append(d.Ctx, heads[s], events.Entry{Session: s, Epoch: 1, At: content.TimeOf(time.Now()), Cause: fmt.Sprint("c-", heads[s].Seq), Events: evs})
 			if err != nil {
 				t.Fatal(err)

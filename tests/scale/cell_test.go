@@ -67,6 +67,7 @@ func measure(b *testing.B, bin string, n int) {
 	fill(b, site, n, entries)
 	took := time.Since(began)
 	b.ReportMetric(float64(n*len(entries))/took.Seconds(), "entries/s")
+	b.ReportMetric(float64(len(entries))/turns, "entries/turn")
 	b.ReportMetric(float64(size(b, store)-emptyDisk)/float64(n*turns), "disk-B/turn")
 
 	server.Kill()
@@ -79,6 +80,11 @@ func measure(b *testing.B, bin string, n int) {
 	b.ReportMetric(time.Since(began).Seconds(), "s/restart")
 	server, _ = site.Server()
 	b.ReportMetric(float64(resident(b, server.PID())-emptyMemory)/float64(n), "server-B/session")
+	began = time.Now()
+	if out := site.Run(0, "turnlog", "sessions", "ls", "--limit", "50"); strings.Count(out, "\n") != 51 {
+		b.Fatalf("not 50 sessions: %s", out)
+	}
+	b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/ls-50")
 	look(b, c, n)
 	node = site.Start("driver-node")
 	node.Await(b, "node started")

@@ -31,17 +31,17 @@ type costs struct {
 func run(args []string, out io.Writer) error {
 	fs := flag.NewFlagSet("scale", flag.ContinueOnError)
 	var w world
-	var c costs
+	c := measured()
 	fs.IntVar(&w.sessions, "sessions", 1_000_000, "how many sessions there are")
 	fs.IntVar(&w.cells, "cells", 100, "how many cells they are in")
 	fs.IntVar(&w.tenants, "tenants", 10_000, "how many tenants they belong to; the largest has the most, the second half of that, the third a third")
 	turns := fs.Float64("turns", 20, "turns of each session, in all")
 	daily := fs.Float64("daily", 20, "turns of each session in a day, half of which are in its busiest two hours")
-	fs.Float64Var(&c.memory, "server-bytes", measured.memory, "memory of the server for each session, in bytes")
-	fs.Float64Var(&c.disk, "disk-bytes", measured.disk, "disk for each turn, in bytes")
-	fs.Float64Var(&c.restart, "restart", measured.restart, "what a session adds to the restart of its server, in seconds")
-	fs.Float64Var(&c.entries, "entries", measured.entries, "entries that a server stores per second")
-	fs.Float64Var(&c.turn, "entries-a-turn", measured.turn, "entries of a turn")
+	fs.Float64Var(&c.memory, "server-bytes", c.memory, "memory of the server for each session, in bytes")
+	fs.Float64Var(&c.disk, "disk-bytes", c.disk, "disk for each turn, in bytes")
+	fs.Float64Var(&c.restart, "restart", c.restart, "what a session adds to the restart of its server, in seconds")
+	fs.Float64Var(&c.entries, "entries", c.entries, "entries that a server stores per second")
+	fs.Float64Var(&c.turn, "entries-a-turn", c.turn, "entries of a turn")
 	if err := fs.Parse(args); err != nil {
 		return err //nolint:wrapcheck // it says which flag
 	}
@@ -59,7 +59,7 @@ func run(args []string, out io.Writer) error {
 			sessions float64
 		}{{"mean", float64(w.sessions) / float64(w.cells)}, {"fullest", float64(load[0])}} {
 			rate := cell.sessions * peak
-			_, _ = fmt.Fprintf(t, "%s\t%s\t%.0f\t%.2f GB\t%.1f GB\t%.1f s\t%.0f\t%.0f %%\t\n", p.name, cell.name, cell.sessions,
+			_, _ = fmt.Fprintf(t, "%s\t%s\t%.0f\t%.2f GB\t%.1f GB\t%.1f s\t%.0f\t%.0f %%\t\n", p, cell.name, cell.sessions,
 				cell.sessions*c.memory/1e9, cell.sessions**turns*c.disk/1e9, cell.sessions*c.restart, rate, 100*rate/c.entries)
 		}
 	}

@@ -16,7 +16,7 @@ func TestSessionsAreSpreadEvenly(t *testing.T) {
 			sum += n
 		}
 		if sum != w.sessions {
-			t.Errorf("%s: %d sessions are placed, want all", p.name, sum)
+			t.Errorf("%s: %d sessions are placed, want all", p, sum)
 		}
 	}
 	if most := w.place(bySession)[0]; most > 1_150 { // 1000 on average; the standard deviation is 32

@@ -71,7 +71,7 @@ docs/moving.md says more.`,
 		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
 			k := keeper{cell, c, false}
 			d.By = c.Name()
-			there, err := r.At(*to).Open(ctx, r.Program(), r.Logger(), admin.RoleKeeper) //nolint:contextcheck // the log outlives ctx
+			there, err := r.At(*to).Open(ctx, r.Program(), r.Logger(), admin.RoleKeeper)
 			if err != nil {
 				return fmt.Errorf("--to %s: %w", place(*to), err)
 			}

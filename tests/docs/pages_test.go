@@ -58,6 +58,7 @@ var pages = map[string]page{
 		servers: 1,
 		before:  []string{"driver-node --tools fs &"},
 	},
+	"docs/scale.md": {skip: map[string]string{"go run ./tests/scale": "tests/scale compares what it prints"}},
 	"docs/mcp.md": {
 		skip: map[string]string{
 			`turnlog tools ls --mcp 'files=npx -y @modelcontextprotocol/server-filesystem .'`:                                          needsNode,

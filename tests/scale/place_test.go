@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"math"
+	"os"
 	"strings"
 	"testing"
 )
@@ -55,5 +56,25 @@ func TestTheTableHasEachPolicy(t *testing.T) {
 	}
 	if err := run([]string{"--cells", "0"}, &out); err == nil || !strings.Contains(err.Error(), "--cells 0") {
 		t.Errorf("no cells: %v", err)
+	}
+}
+
+// docs/scale.md shows what the command prints.
+func TestThePageShowsTheTable(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/scale.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := run(nil, &out); err != nil {
+		t.Fatal(err)
+	}
+	want := "    $ go run ./tests/scale\n"
+	for line := range strings.Lines(out.String()) {
+		want += strings.TrimRight("    "+line, " \n") + "\n"
+	}
+	if !strings.Contains(string(page), want) {
+		t.Errorf("docs/scale.md does not show\n%s", want)
 	}
 }

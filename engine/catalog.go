@@ -24,7 +24,7 @@ func NewCatalog(ctx context.Context, sources []tool.Source, policy tool.Collisio
 	if allowed != nil {
 		sources = slices.Clone(sources)
 		for i, s := range sources {
-			sources[i] = restricted{s, allowed}
+			sources[i] = Only(s, allowed)
 		}
 	}
 	sampled, err := tool.Sample(ctx, sources, policy)
@@ -84,6 +84,9 @@ func Offered(patterns []string, s tool.Spec) bool {
 	}
 	return false
 }
+
+// Only returns a source that offers only the allowed tools of another one, as [Offered] reports.
+func Only(s tool.Source, allowed []string) tool.Source { return restricted{s, allowed} }
 
 // restricted offers only the allowed tools of a source.
 type restricted struct {

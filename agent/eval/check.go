@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/content"
@@ -18,31 +19,21 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// String describes the check in one line.
+// String describes the check in one line: its kind, and what it wants.
 func (c Check) String() string {
-	switch {
-	case c.Calls != nil:
-		return "calls " + c.Calls.String()
-	case c.NoCalls != nil:
-		return "no_calls " + c.NoCalls.String()
-	case c.Contains != "":
-		return fmt.Sprintf("contains %q", c.Contains)
-	case c.NotContains != "":
-		return fmt.Sprintf("not_contains %q", c.NotContains)
-	case c.Matches != "":
-		return fmt.Sprintf("matches %q", c.Matches)
-	case c.Schema != nil:
-		return "schema"
-	case c.MaxTokens != 0:
-		return fmt.Sprintf("max_tokens %d", c.MaxTokens)
-	case c.MaxCost != 0:
-		return fmt.Sprintf("max_cost %v", c.MaxCost)
-	case c.MaxRounds != 0:
-		return fmt.Sprintf("max_rounds %d", c.MaxRounds)
-	case c.Command != "":
-		return fmt.Sprintf("command %q", c.Command)
+	kind := strings.Join(c.kinds(), " ")
+	switch want := reflect.ValueOf(c).Field(max(0, slices.Index(checkNames(), kind))).Interface().(type) {
+	case *Calls:
+		return kind + " " + want.String()
+	case *Judge:
+		return fmt.Sprintf("%s %q", kind, want.Question)
+	case string:
+		return fmt.Sprintf("%s %q", kind, want)
+	case map[string]any:
+		return kind
+	default:
+		return fmt.Sprintf("%s %v", kind, want)
 	}
-	return fmt.Sprintf("judge %q", c.Judge.Question)
 }
 
 // String is the tool and the arguments.
@@ -153,15 +144,10 @@ func (c Check) excess(u content.Usage) string {
 	return ""
 }
 
-// shown is how much of a text is part of a problem.
+// shown is how many bytes of a text are part of a problem.
 const shown = 300
 
-func quoted(text string) string {
-	if r := []rune(text); len(r) > shown {
-		text = string(r[:shown]) + "…"
-	}
-	return fmt.Sprintf("%q", text)
-}
+func quoted(text string) string { return fmt.Sprintf("%q", content.Clip(text, shown)) }
 
 // Exit codes of a command that cannot tell, as for "turnlog bisect". The last two are the shell's own: the command cannot be run.
 const (
@@ -173,7 +159,7 @@ const (
 func command(ctx context.Context, text, folder string, id content.SessionID, answer string, within time.Duration) (string, error) {
 	limited, stop := context.WithTimeout(ctx, within)
 	defer stop()
-	out := tool.NewClip(2 * utf8.UTFMax * shown)
+	out := tool.NewClip(4 * shown)
 	state, err := procgroup.Run(limited, procgroup.Command{
 		Args: []string{"sh", "-c", text}, Dir: folder, Env: append(os.Environ(), "TURNLOG_SESSION="+string(id)),
 		Input: strings.NewReader(answer), Output: out, Grace: time.Second,

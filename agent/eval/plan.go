@@ -14,6 +14,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/model/registry"
@@ -142,22 +143,9 @@ func offered(records []journal.Record, sources []tool.Source) (out []tool.Source
 		}
 	}
 	for _, src := range sources {
-		out = append(out, narrowed{src, names})
+		out = append(out, engine.Only(src, names))
 	}
 	return out
-}
-
-// narrowed is a source with some of its tools.
-type narrowed struct {
-	tool.Source
-
-	names []string
-}
-
-// Tools lists them.
-func (n narrowed) Tools(ctx context.Context) ([]tool.Tool, error) {
-	all, err := n.Source.Tools(ctx)
-	return slices.DeleteFunc(slices.Clone(all), func(t tool.Tool) bool { return !slices.Contains(n.names, t.Spec().Name) }), err
 }
 
 // live is the plan of a session of the deployment.

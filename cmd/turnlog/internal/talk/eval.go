@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/deploy"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
@@ -299,17 +300,9 @@ func (described) Name() string { return "deployment" }
 // Tools lists the tools.
 func (d described) Tools(context.Context) (out []tool.Tool, err error) {
 	for _, spec := range d {
-		out = append(out, description{spec})
+		if t, err := engine.Remote(spec); err == nil { // else no session has it
+			out = append(out, t)
+		}
 	}
 	return out, nil
-}
-
-type description struct{ spec tool.Spec }
-
-// Spec is that of the deployment's tool.
-func (d description) Spec() tool.Spec { return d.spec }
-
-// Call fails: a replay runs nothing.
-func (d description) Call(context.Context, tool.Call) (tool.Output, error) {
-	return tool.Output{}, tool.Failure(tool.CodeNotFound, "%s only has recorded results", d.spec.Name)
 }

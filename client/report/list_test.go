@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/turnlog/turnlog/client/report"
@@ -19,8 +20,8 @@ func TestMain(m *testing.M) { turnlogtest.Main(m) }
 // The latest sessions are found from the end of the journal, and are those that a list of all begins with.
 func TestTheLatestSessionsAreListedFirst(t *testing.T) {
 	t.Parallel()
-	turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
-		t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := turnlogtest.Empty(t.Context(), t) // a node would take the sessions, which are not parked
 		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable
 		heads := map[content.SessionID]journal.Head{}
 		add := func(i int, evs ...events.Event) {

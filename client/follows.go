@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
@@ -34,7 +35,8 @@ type followed struct {
 	readers int
 	started bool
 	at      journal.Head
-	last    *link // the one to come
+	last    *link         // the one to come
+	newest  atomic.Uint64 // its number
 	ended   chan struct{}
 }
 
@@ -93,7 +95,7 @@ func (f *Follows) share(ctx context.Context, s content.SessionID, r *reader) err
 		switch rec := next.Record; {
 		case next.next == nil, next.err != nil:
 			return next.err
-		case f.behind(of, next), rec != nil && !r.continues(*rec):
+		case of.newest.Load()-next.n > maxLag, rec != nil && !r.continues(*rec):
 			r.alone = true
 			return nil
 		case rec != nil && rec.Seq <= r.at.Seq: // the reader has it
@@ -150,7 +152,7 @@ func (f *Follows) leave(s content.SessionID, of *followed) {
 	}
 }
 
-// forget has the next reader of a session follow it anew.
+// forget has the next reader of a session follow it without those that there are.
 func (f *Follows) forget(s content.SessionID, of *followed) {
 	if f.all[s] == of {
 		delete(f.all, s)
@@ -175,14 +177,8 @@ func (f *Follows) put(of *followed, u Update, err error) {
 	l := of.last
 	of.last = &link{n: l.n + 1, came: make(chan struct{})}
 	l.Update, l.err, l.next = u, err, of.last
+	of.newest.Store(of.last.n)
 	close(l.came)
-}
-
-// behind reports whether a reader is too far behind.
-func (f *Follows) behind(of *followed, l *link) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return of.last.n-l.n > maxLag
 }
 
 // reader is one reader of a session. Its goroutine owns it.

@@ -204,8 +204,8 @@ func (to *Replica) fold(rec journal.Record) {
 	to.State.Fold(rec.Entry)
 	to.Head = rec.Head
 	to.Parked = Parks(rec.Entry)
-	if len(rec.Entry.Events) > 0 && events.KindOf(rec.Entry.Events[0]) == events.KindDriverClaimed {
-		to.Restored = events.RestoredOf(rec.Entry) != nil
+	if claim, ok := events.ClaimOf(rec.Entry); ok {
+		to.Restored = claim.Restored != nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -104,6 +105,18 @@ type Cursor struct {
 	Lane Lane         `msgpack:"l" json:"lane"`
 	Seq  uint64       `msgpack:"s" json:"seq"`                    // of the last handled command
 	At   content.Time `msgpack:"t,omitempty" json:"at,omitempty"` // the latest time at which a handled command was stored; 0: not recorded
+}
+
+// Advance replaces the cursors of lanes that moved on. It changes all, and may return it with more.
+func Advance(all, moved []Cursor) []Cursor {
+	for _, c := range moved {
+		if i := slices.IndexFunc(all, func(d Cursor) bool { return d.Lane == c.Lane }); i >= 0 {
+			all[i] = c
+		} else {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // Entry is one atomic append to a journal.

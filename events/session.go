@@ -37,25 +37,29 @@ type DriverClaimed struct {
 
 // MovedFrom says where a session was before it was moved. All entries before this one were recorded there.
 type MovedFrom struct {
-	Cell      string `msgpack:"c" json:"cell"`                      // the ID of the cell, see jetstream/move
+	Cell      string `msgpack:"c" json:"cell"`                      // the ID of the cell, see package jetstream/backup/move
 	Place     string `msgpack:"p,omitempty" json:"place,omitempty"` // where the mover reached it; for people
 	Tombstone Hash   `msgpack:"h" json:"tombstone"`                 // that ended the journal there, in the place of this entry
 }
 
 // MovedTo says where a session is that was moved.
 type MovedTo struct {
-	Cell  string `msgpack:"c" json:"cell"`                      // the ID of the cell, see jetstream/move
+	Cell  string `msgpack:"c" json:"cell"`                      // the ID of the cell, see package jetstream/backup/move
 	Place string `msgpack:"p,omitempty" json:"place,omitempty"` // where the mover reached it; for people
+}
+
+// ClaimOf returns the claim that begins e and its epoch, if it has one.
+func ClaimOf(e Entry) (claim DriverClaimed, ok bool) {
+	if len(e.Events) > 0 {
+		claim, ok = e.Events[0].(DriverClaimed)
+	}
+	return claim, ok
 }
 
 // MovedFromOf returns the move that wrote e, or nil.
 func MovedFromOf(e Entry) *MovedFrom {
-	if len(e.Events) > 0 {
-		if claim, ok := e.Events[0].(DriverClaimed); ok {
-			return claim.MovedFrom
-		}
-	}
-	return nil
+	claim, _ := ClaimOf(e)
+	return claim.MovedFrom
 }
 
 // Restored says that a session continues as a backup had it. What was recorded after the backup is lost, unless it is
@@ -67,16 +71,11 @@ type Restored struct {
 
 // RestoredOf returns the restore that wrote e, or nil.
 func RestoredOf(e Entry) *Restored {
-	if len(e.Events) == 0 {
-		return nil
+	if claim, ok := ClaimOf(e); ok || len(e.Events) == 0 {
+		return claim.Restored
 	}
-	switch ev := e.Events[0].(type) { //nolint:gochecksumtype // a restore writes no others
-	case DriverClaimed:
-		return ev.Restored
-	case SessionDeleted:
-		return ev.Restored
-	}
-	return nil
+	gone, _ := e.Events[0].(SessionDeleted)
+	return gone.Restored
 }
 
 // Parked records that a driver released an idle session. All commands up to the

@@ -33,13 +33,7 @@ func (s *State) follow(e events.Entry) {
 		panic(fmt.Sprintf("loop: fold %s/%d into %s/%d", e.Session, e.Seq, s.Session, s.Seq))
 	}
 	s.Seq, s.Epoch = e.Seq, e.Epoch
-	for _, c := range e.Cursors {
-		if i := slices.IndexFunc(s.Cursors, func(d events.Cursor) bool { return d.Lane == c.Lane }); i >= 0 {
-			s.Cursors[i] = c
-		} else {
-			s.Cursors = append(s.Cursors, c)
-		}
-	}
+	s.Cursors = events.Advance(s.Cursors, e.Cursors)
 }
 
 // begin is what every entry does before its events.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -231,32 +232,34 @@ func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uin
 	if newest > last.Seq {
 		c.fault(s, verdict.Truncated, newest, "the log has it, but the journal ends with entry %d", last.Seq)
 	}
-	for _, r := range c.Restores {
-		if err := c.marked(ctx, s, r); err != nil {
-			return err
-		}
+	if err := c.marked(ctx, s); err != nil {
+		return err
 	}
 	return c.entries(ctx, s, leaves)
 }
 
-// marked checks that a session that is older than the backup of a restore says that it was restored, as each one does.
-func (c *check) marked(ctx context.Context, s content.SessionID, by verdict.Restore) error {
-	older := false
+// marked checks that a session says of each restore that it was restored, if it is older than the backup, as each one does.
+func (c *check) marked(ctx context.Context, s content.SessionID) error {
+	missing, began := slices.Clone(c.Restores), content.Time(math.MaxInt64)
 	for rec, err := range c.cell.Journal().Read(ctx, s, 0) {
-		if errors.Is(err, journal.ErrDamaged) { // which is a fault
+		if len(missing) == 0 || errors.Is(err, journal.ErrDamaged) { // which is a fault
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		_, deleted := events.DeletionOf(rec.Entry)
-		if is := events.RestoredOf(rec.Entry); deleted || is != nil && *is == by.Restored {
+		if _, deleted := events.DeletionOf(rec.Entry); deleted {
 			return nil
 		}
-		older = older || by.Taken.Sub(rec.Entry.At) > skew
+		if is := events.RestoredOf(rec.Entry); is != nil {
+			missing = slices.DeleteFunc(missing, func(r verdict.Restore) bool { return r.Restored == *is })
+		}
+		began = min(began, rec.Entry.At)
 	}
-	if older {
-		c.fault(s, verdict.Forged, 0, "the deployment says that it was restored from backup %s of %s, and this session, which is older, does not", by.Backup, by.Taken)
+	for _, r := range missing {
+		if r.Taken.Sub(began) > skew {
+			c.fault(s, verdict.Forged, 0, "the deployment says that it was restored from backup %s of %s, and this session, which is older, does not", r.Backup, r.Taken)
+		}
 	}
 	return nil
 }

@@ -42,10 +42,8 @@ func (r *CallReader) Named(by Owners) { r.fold.owners = by }
 func (r *CallReader) Resume(claim journal.Record, allowed map[content.ApprovalID][]string) {
 	f := &r.fold
 	f.queue, f.inputs, f.turn, f.open, f.model, f.allowed, f.resumed = nil, nil, "", false, "", allowed, true
-	for _, ev := range claim.Entry.Events {
-		if c, ok := ev.(events.DriverClaimed); ok {
-			f.writer.Node = c.Node
-		}
+	if c, ok := events.ClaimOf(claim.Entry); ok {
+		f.writer.Node = c.Node
 	}
 }
 

@@ -146,7 +146,7 @@ func TestAClaimNamesTheLastEntryOfItsKey(t *testing.T) {
 	}
 }
 
-// A session that is driven for years by the same few nodes, and one that names keys of nobody, need no more memory the longer they are.
+// A session that is driven for years by the same few nodes, and one that names unknown keys, need no more memory the longer they are.
 func TestWhatIsNotCheckedYetIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

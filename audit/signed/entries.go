@@ -1,13 +1,12 @@
 // Package signed checks who signed what a journal records.
 //
 // The one idea: entries form a chain, so one signature over the last entry of an epoch covers all of its
-// entries. [Entries] checks that signature, and that no entry of the epoch lacks
-// one: the claim that begins an epoch names the key of its driver inside the chain, so signatures cannot be
-// stripped. Nodes check the journals that they read this way, and audits those that they verify.
+// entries. [Entries] checks that signature, and that no entry of the epoch lacks one: the claim that begins an epoch
+// names the key of its driver inside the chain, so signatures cannot be stripped. Nodes check the journals that they read this way, and audits those that they verify.
 //
 // A claim also names the last entry before it with a signature by the same key, if its driver checked that signature. It
-// says so in an entry that the key signs, so the last signature of each key covers all of its epochs. No driver is believed
-// about the key of another.
+// says so in an entry that the key signs, so the last signature of the key covers all of its epochs that are linked this way. No
+// driver is believed about the key of another.
 //
 // An epoch whose claim names no key is unsigned. That is a fault only from the time on from which the
 // directory of keys requires signatures of drivers.
@@ -88,7 +87,7 @@ func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 		c.begun, c.claim = false, ""
 		return append(faults, c.End()...)
 	}
-	if claim, ok := claimOf(r.Entry); ok {
+	if claim, ok := events.ClaimOf(r.Entry); ok {
 		faults = append(faults, c.endEpoch()...)
 		faults = append(faults, c.continued(claim)...)
 		c.begun, c.claim, c.Version = true, claim.Key, max(c.Version, claim.Keys)
@@ -160,7 +159,7 @@ func (c *Entries) continued(claim events.DriverClaimed) []*FaultError {
 		return c.settle(claim.Key)
 	}
 	delete(c.open, claim.Key)
-	if err := c.judged(before, false); err != nil {
+	if err := c.checkKey(before); err != nil {
 		return []*FaultError{{before.Seq, before.Line, err}}
 	}
 	c.covered[claim.Key] = append(c.covered[claim.Key], before)
@@ -171,11 +170,12 @@ func (c *Entries) continued(claim events.DriverClaimed) []*FaultError {
 func (c *Entries) settle(key string) (faults []*FaultError) {
 	last := c.open[key]
 	if err := c.check(last); err != nil {
-		for _, r := range append(c.covered[key], last) {
+		for _, r := range c.covered[key] {
 			if err := c.check(r); err != nil {
 				faults = append(faults, &FaultError{r.Seq, r.Line, err})
 			}
 		}
+		faults = append(faults, &FaultError{last.Seq, last.Line, err})
 	} else {
 		c.checked[key] = last.Seq
 	}
@@ -212,17 +212,19 @@ func bare(r journal.Record) journal.Record {
 }
 
 // check checks a signature, and its key.
-func (c *Entries) check(r journal.Record) error { return c.judged(r, true) }
+func (c *Entries) check(r journal.Record) error {
+	k, err := c.Keys.Check(r.Signature, statement.Entry(c.Keys.Cell, r.Entry.Session, r.Seq, r.Hash), At(r), keys.Driver)
+	return c.placed(r, k, err)
+}
 
-// judged checks the key of a signature, and the signature itself unless another one covers it.
-func (c *Entries) judged(r journal.Record, itself bool) error {
-	var k keys.Key
-	var err error
-	if itself {
-		k, err = c.Keys.Check(r.Signature, statement.Entry(c.Keys.Cell, r.Entry.Session, r.Seq, r.Hash), At(r), keys.Driver)
-	} else {
-		k, err = c.Keys.Valid(r.Signature.Key, At(r), keys.Driver)
-	}
+// checkKey checks the key of a signature that another one covers.
+func (c *Entries) checkKey(r journal.Record) error {
+	k, err := c.Keys.Valid(r.Signature.Key, At(r), keys.Driver)
+	return c.placed(r, k, err)
+}
+
+// placed also judges a signature by its place in the log of heads, if that is known.
+func (c *Entries) placed(r journal.Record, k keys.Key, err error) error {
 	if c.places != nil {
 		err = c.places.check(r, k, err)
 	}
@@ -238,12 +240,4 @@ func At(r journal.Record) content.Time {
 		return content.TimeOf(r.Stored)
 	}
 	return r.Entry.At
-}
-
-func claimOf(e events.Entry) (events.DriverClaimed, bool) {
-	if len(e.Events) == 0 {
-		return events.DriverClaimed{}, false
-	}
-	c, ok := e.Events[0].(events.DriverClaimed)
-	return c, ok
 }

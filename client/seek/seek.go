@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -59,11 +58,11 @@ func Round(ctx context.Context, from Store, s content.SessionID, head journal.He
 // session.ErrNotFound if none did.
 func Claim(ctx context.Context, from Store, s content.SessionID, head journal.Head, epoch uint64) (journal.Record, error) {
 	return search(ctx, from, s, head, func(rec journal.Record) side {
-		claims := func(ev events.Event) bool { c, ok := ev.(events.DriverClaimed); return ok && c.Epoch == epoch }
+		claim, _ := events.ClaimOf(rec.Entry)
 		switch {
 		case rec.Entry.Epoch < epoch:
 			return later
-		case slices.ContainsFunc(rec.Entry.Events, claims):
+		case claim.Epoch == epoch:
 			return here
 		}
 		return earlier

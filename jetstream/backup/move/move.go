@@ -231,7 +231,7 @@ func (m *Mover) arrive(ctx context.Context, out *Moved, tombstone journal.Record
 	if err := m.take(ctx, out, j); err != nil {
 		return err
 	}
-	if !at.copied { // whoever reserved it may yet give it up
+	if !at.copied { // the mover that reserved it may yet give it up
 		if at.held, err = m.reserve(ctx, j, at); err != nil {
 			return err
 		}

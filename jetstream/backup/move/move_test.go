@@ -363,8 +363,8 @@ func TestANameThatIsTakenIsRefused(t *testing.T) {
 	if _, err := New(t.Context(), a, a); !errors.Is(err, ErrCells) {
 		t.Errorf("to itself: %v", err)
 	}
-	if _, err := mover(t, a, b).Move(t.Context(), "nobody", journal.Head{}, events.SessionDeleted{}); !errors.Is(err, journal.ErrNotFound) {
-		t.Errorf("of nobody: %v", err)
+	if _, err := mover(t, a, b).Move(t.Context(), "nosuch", journal.Head{}, events.SessionDeleted{}); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("of no session: %v", err)
 	}
 }
 

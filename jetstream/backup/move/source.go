@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/blob"
 )
 
 // source is what the journal at the source says, up to its tombstone.
@@ -54,46 +55,22 @@ func (m *Mover) read(ctx context.Context, s content.SessionID, entries uint64) (
 }
 
 func (j *source) add(rec journal.Record) {
-	names(rec.Payload, func(name string) { j.blobs[name] = true })
+	for name := range blob.Names(rec.Payload) {
+		j.blobs[string(name)] = true
+	}
 	if len(rec.Payload) >= inline {
 		j.blobs[rec.Hash.String()] = true
 	}
 	if from := events.MovedFromOf(rec.Entry); from != nil {
 		j.moves = append(j.moves, arrival{rec.Seq, *from})
 	}
-	for _, c := range rec.Entry.Cursors {
-		j.cursors = setCursor(j.cursors, c)
-	}
+	j.cursors = events.Advance(j.cursors, rec.Entry.Cursors)
 	j.last = rec
 	j.last.Payload = nil
 }
 
-func setCursor(all []events.Cursor, c events.Cursor) []events.Cursor {
-	for i := range all {
-		if all[i].Lane == c.Lane {
-			all[i] = c
-			return all
-		}
-	}
-	return append(all, c)
-}
-
 // inline is the size from which on the payload of an entry may be a blob, which the hash of the entry names.
 const inline = 32 << 10
-
-// digestLen is the length of a blob's name in hexadecimal digits.
-const digestLen = 64
-
-// names calls each with whatever in data may be the name of a blob: a name counts anywhere, as for a collector of blobs.
-func names(data []byte, each func(string)) {
-	for run, i := 0, 0; i < len(data); i++ {
-		if c := data[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			run = 0
-		} else if run++; run >= digestLen {
-			each(string(data[i+1-digestLen : i+1]))
-		}
-	}
-}
 
 // take copies the blobs that entries name and the wrapped keys of the session. What is there already stays.
 func (m *Mover) take(ctx context.Context, out *Moved, j *source) error {

@@ -61,7 +61,11 @@ func (m *Mover) look(ctx context.Context, j *source) (at target, err error) {
 	}
 	for ; err == nil && msg.Header.Get(layout.HeaderKinds) == layout.KindArriving; msg, err = m.to.api.Next(ctx, m.to.names.JournalStream(), subject, at.end+1) {
 		at.held, at.end = reservation{seq: msg.Seq}, msg.Seq
-		if err := json.Unmarshal(msg.Data, &at.held); err != nil || msg.Spoofed {
+		err := json.Unmarshal(msg.Data, &at.held)
+		if msg.Spoofed {
+			err = api.ErrSpoofed
+		}
+		if err != nil {
 			return at, fmt.Errorf("%w: what reserves it cannot be read (%w)", ErrTaken, err)
 		}
 		if left := func(a arrival) bool { return a.Cell == at.held.From }; at.held.From != m.from.id && !slices.ContainsFunc(j.moves, left) {

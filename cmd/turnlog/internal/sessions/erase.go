@@ -9,12 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
-	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/seals"
 	"github.com/turnlog/turnlog/loop"
@@ -43,16 +41,7 @@ docs/evidence.md says what an erasure does not reach.`,
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` that the tombstone gives as the reason; it stays")
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkReason(d.Reason); err != nil {
-			return err
-		}
-		ids, err := cli.ParseSessions(args)
-		if err != nil {
-			return err
-		}
-		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
-			k := keeper{cell, c, false}
-			d.By = c.Name()
+		return bury(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {
 			out := erasedReport{Sessions: []erasure{}}
 			var errs []error
 			for _, id := range ids {

@@ -61,22 +61,13 @@ docs/moving.md says more.`,
 	alone := cmd.Flags().Bool("alone", false, "leave sessions and schedules that refer to the moved ones where they are")
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkReason(d.Reason); err != nil {
-			return err
-		}
-		ids, err := cli.ParseSessions(args)
-		if err != nil {
-			return err
-		}
-		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
-			k := keeper{cell, c, false}
-			d.By = c.Name()
+		return bury(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {
 			there, err := r.At(*to).Open(ctx, r.Program(), r.Logger(), admin.RoleKeeper)
 			if err != nil {
 				return fmt.Errorf("--to %s: %w", place(*to), err)
 			}
 			defer there.Close()
-			m, err := move.New(ctx, move.Cell{Cell: cell.Cell, Place: placeOf(r.Context, cell)}, move.Cell{Cell: there.Cell, Place: placeOf(r.At(*to).Context, there)})
+			m, err := move.New(ctx, move.Cell{Cell: k.cell.Cell, Place: placeOf(r.Context, k.cell)}, move.Cell{Cell: there.Cell, Place: placeOf(r.At(*to).Context, there)})
 			if err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +55,21 @@ func checkReason(text string) error {
 	return nil
 }
 
+// bury runs a command that gives sessions a tombstone, which names who runs it.
+func bury(ctx context.Context, r *app.Remote, args []string, d *events.SessionDeleted, do func(context.Context, keeper, []content.SessionID) error) error {
+	if err := checkReason(d.Reason); err != nil {
+		return err
+	}
+	ids, err := cli.ParseSessions(args)
+	if err != nil {
+		return err
+	}
+	return r.Do(ctx, func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
+		d.By = c.Name()
+		return do(ctx, keeper{cell, c, false}, ids)
+	})
+}
+
 func remove(a *app.App, r *app.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm SESSION...",
@@ -88,21 +102,16 @@ long.`,
 	grace := graceFlag(cmd)
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := cmp.Or(checkGrace(*grace), checkReason(d.Reason)); err != nil {
+		if err := checkGrace(*grace); err != nil {
 			return err
 		}
-		ids, err := cli.ParseSessions(args)
-		if err != nil {
-			return err
-		}
-		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
-			k := keeper{cell, c, false}
-			d.By = c.Name()
+		return bury(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {
 			var out removalReport
 			var errs []error
 			forks := map[content.SessionID][]content.SessionID{}
 			if !*keepForks {
-				if forks, err = c.Forks(ctx); err == nil {
+				var err error
+				if forks, err = k.client.Forks(ctx); err == nil {
 					ids, errs, err = k.forked(ctx, ids, forks, *withForks)
 				}
 				if err != nil {
@@ -123,7 +132,7 @@ long.`,
 				out.Sessions = append(out.Sessions, done)
 			}
 			if len(out.Sessions) > 0 && !*keepBlobs {
-				found, err := admin.Of(cell.Cell).Collect(ctx, *grace, false)
+				found, err := admin.Of(k.cell.Cell).Collect(ctx, *grace, false)
 				out.Blobs, errs = new(blobReport(found)), append(errs, err)
 			}
 			errs = append(errs, output.Print(out, func(w io.Writer) error { return out.print(w, *grace) }))

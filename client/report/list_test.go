@@ -22,7 +22,7 @@ func TestTheLatestSessionsAreListedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := turnlogtest.Empty(t.Context(), t) // a node would take the sessions, which are not parked
-		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable
+		random := rand.New(rand.NewPCG(1, 2))  //nolint:gosec // repeatable
 		heads := map[content.SessionID]journal.Head{}
 		add := func(i int, evs ...events.Event) {
 			s := content.SessionID(fmt.Sprint("s-", i))

@@ -70,11 +70,11 @@ func TestThePageShowsTheTable(t *testing.T) {
 	if err := run(nil, &out); err != nil {
 		t.Fatal(err)
 	}
-	want := "    $ go run ./tests/scale\n"
+	want := bytes.NewBufferString("    $ go run ./tests/scale\n")
 	for line := range strings.Lines(out.String()) {
-		want += strings.TrimRight("    "+line, " \n") + "\n"
+		want.WriteString(strings.TrimRight("    "+line, " \n") + "\n")
 	}
-	if !strings.Contains(string(page), want) {
+	if !bytes.Contains(page, want.Bytes()) {
 		t.Errorf("docs/scale.md does not show\n%s", want)
 	}
 }

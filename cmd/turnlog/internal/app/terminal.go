@@ -12,12 +12,13 @@ import (
 // Terminal is where a command talks to its user: output goes to Out, everything
 // about it to Err.
 type Terminal struct {
-	In       io.Reader
-	Out, Err io.Writer
-	Control  io.Writer // Err as it is, for what controls it; nil: there is no terminal
-	IsIn     bool      // In is a terminal
-	IsOut    bool
-	Style    render.Style // of Err
+	In        io.Reader
+	Out, Err  io.Writer
+	Control   io.Writer // Err as it is, for what controls it; nil: there is no terminal
+	Questions io.Writer // nil: Err
+	IsIn      bool      // In is a terminal
+	IsOut     bool
+	Style     render.Style // of Err
 }
 
 // NewTerminal returns the terminal of a process.

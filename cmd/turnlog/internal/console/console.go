@@ -47,6 +47,7 @@ type Console struct {
 	width   int    // last known
 	pending string // of a reply, in Markdown
 	partial string // of a note
+	asking  bool   // partial is a question
 }
 
 // maxAhead is how many lines a user can send before they are read.
@@ -73,7 +74,7 @@ func Open(ctx context.Context, cfg Config) (*Console, error) {
 	m.answered = func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.partial = ""
+		c.partial, c.asking = "", false
 	}
 	first := &outlet{to: cfg.Out, begun: make(chan struct{})}
 	out, options := tea.WithOutput(first), []tea.ProgramOption{tea.WithWindowSize(columns, rows)}
@@ -151,8 +152,12 @@ func (c *Console) resize(width int) {
 // Replies returns the writer for replies, which are Markdown.
 func (c *Console) Replies() io.Writer { return writer(c.reply) }
 
-// Notes returns the writer for lines of any kind. A line that has not ended is a question.
-func (c *Console) Notes() io.Writer { return writer(c.note) }
+// Notes returns the writer for lines of any kind.
+func (c *Console) Notes() io.Writer { return writer(func(text string) { c.note(text, false) }) }
+
+// Questions returns the writer for questions. The next line that the user sends is the answer, unless a note begins a new line
+// before.
+func (c *Console) Questions() io.Writer { return writer(func(text string) { c.note(text, true) }) }
 
 type writer func(text string)
 
@@ -178,7 +183,7 @@ func (c *Console) reply(text string) {
 	c.tail()
 }
 
-func (c *Console) note(text string) {
+func (c *Console) note(text string, asks bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pending != "" {
@@ -187,9 +192,10 @@ func (c *Console) note(text string) {
 	at := strings.LastIndexByte(text, '\n') + 1
 	if at > 0 {
 		c.print(strings.Join(wrap(strings.TrimSuffix(c.partial+text[:at], "\n"), c.columns()), "\n"))
-		c.partial = ""
+		c.partial, c.asking = "", false
 	}
 	c.partial += text[at:]
+	c.asking = c.asking || asks
 	c.tail()
 }
 
@@ -201,7 +207,7 @@ func (c *Console) flush() {
 	if text := c.partial + c.rendered(c.pending); text != "" {
 		c.print(text)
 	}
-	c.partial, c.pending = "", ""
+	c.partial, c.pending, c.asking = "", "", false
 	c.tail()
 }
 
@@ -214,7 +220,7 @@ func (c *Console) tail() {
 	if len(reply) > drawn {
 		reply = strings.ToValidUTF8(reply[len(reply)-drawn:], "")
 	}
-	c.program.Send(tail{c.rendered(reply), c.partial})
+	c.program.Send(tail{c.rendered(reply), c.partial, c.asking})
 }
 
 // maxBlock is the longest text that is parsed, since some take time that grows with the square of their length. Longer

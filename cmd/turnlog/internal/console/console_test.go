@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,7 +100,8 @@ func TestWhatIsPrintedKeepsItsOrder(t *testing.T) {
 	c.Ready(false)
 	_, _ = io.WriteString(c.Replies(), "A **reply**\n\nthat go")
 	_, _ = io.WriteString(c.Replies(), "es on\n")
-	_, _ = io.WriteString(c.Notes(), "a note\nRun it? ")
+	_, _ = io.WriteString(c.Notes(), "a note\n")
+	_, _ = io.WriteString(c.Questions(), "Run it? ")
 	c.out.Await(t, "Run it?")
 	c.press("y")
 	c.expect("y")
@@ -127,7 +129,7 @@ func TestALongBlockIsShownAsItIs(t *testing.T) {
 func TestAQuestionMayEndWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{})
-	_, _ = io.WriteString(c.Notes(), "Run it? ")
+	_, _ = io.WriteString(c.Questions(), "Run it? ")
 	_, _ = io.WriteString(c.Notes(), "\ndecided elsewhere\n")
 	c.Ready(true)
 	c.press("next")
@@ -187,18 +189,52 @@ func TestWhatWasBegunDoesNotAnswerAQuestion(t *testing.T) {
 	c := open(t, Config{})
 	c.press("no worries")
 	c.out.Await(t, "no worries")
-	_, _ = io.WriteString(c.Notes(), "Run it? ")
+	_, _ = io.WriteString(c.Questions(), "Run it? ")
 	c.out.Await(t, "Run it?")
 	c.press("y")
 	c.expect("y")
 	c.expect("no worries")
 	c.press("later")
 	c.out.Await(t, "later")
-	_, _ = io.WriteString(c.Notes(), "And it? ")
+	_, _ = io.WriteString(c.Questions(), "And it? ")
 	c.out.Await(t, "And it?")
 	_, _ = io.WriteString(c.Notes(), "\ndecided elsewhere\n")
 	c.out.Await(t, "decided elsewhere")
 	c.expect("later")
+}
+
+// A table, for example, is written cell by cell.
+func TestANoteThatHasNotEndedIsNoQuestion(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	c.press("ahe")
+	c.out.Await(t, "ahe")
+	_, _ = io.WriteString(c.Notes(), "one cell, ")
+	c.out.Await(t, "one cell")
+	c.press("ad")
+	c.expect("ahead")
+	_, _ = io.WriteString(c.Notes(), "and another\n")
+	if got, want := strings.Join(c.printed(), "|"), "> ahead|one cell, and another"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+}
+
+func TestLinesThatAreSentAtOnceKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	var keys, want []string
+	for i := range maxAhead {
+		keys, want = append(keys, fmt.Sprintf("%d\r", i)), append(want, fmt.Sprintf("> %d", i))
+	}
+	c.press(strings.Join(keys, ""))
+	for i := range maxAhead {
+		if got := c.line(); got.Text != strconv.Itoa(i) {
+			t.Fatalf("line %q, want %d", got.Text, i)
+		}
+	}
+	if got := c.printed(); !slices.Equal(got, want) {
+		t.Errorf("printed %q", got)
+	}
 }
 
 func TestNamesOfFilesDoNotControlTheTerminal(t *testing.T) {
@@ -225,7 +261,7 @@ func TestWhatWasSentIsRemembered(t *testing.T) {
 			c.press(strings.ReplaceAll(text, "\n", "\x1b\r"))
 			c.expect(text)
 		}
-		_, _ = io.WriteString(c.Notes(), "Run it? ")
+		_, _ = io.WriteString(c.Questions(), "Run it? ")
 		c.out.Await(t, "Run it?")
 		c.press("y")
 		c.expect("y") // is no input

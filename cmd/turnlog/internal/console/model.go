@@ -27,10 +27,14 @@ const greeting = "chat"
 
 // Messages of a console to its model.
 type (
-	tail      struct{ reply, question string }
+	tail struct {
+		reply, note string // what has not ended
+		asks        bool   // the note is a question
+	}
 	readiness bool
 	leave     struct{}
 	second    struct{}
+	passed    struct{} // the first line of sent
 )
 
 // model is what is drawn below the scrollback. The program's goroutine owns it.
@@ -42,8 +46,9 @@ type model struct {
 	answered   func() // the question is no longer open
 
 	editor  textarea.Model
-	pasted  []string // long texts, for which the editor has marks
-	draft   string   // what was being written when a question came: it does not answer it
+	pasted  []string  // long texts, for which the editor has marks
+	sent    []tea.Cmd // print the lines that were sent, and pass them on: one after another, which keeps their order
+	draft   string    // what was being written when a question came: it does not answer it
 	history history
 	found   []string // what can complete the last word
 	tail    tail
@@ -68,7 +73,7 @@ func newModel(cfg Config, lines chan<- app.Line, interrupts chan<- os.Signal) (*
 	e.SetVirtualCursor(false)
 	e.Focus()
 	h, err := openHistory(cfg.History)
-	m := &model{cfg: cfg, lines: lines, interrupts: interrupts, editor: e, history: h, tail: tail{question: greeting}, width: columns, height: rows}
+	m := &model{cfg: cfg, lines: lines, interrupts: interrupts, editor: e, history: h, tail: tail{note: greeting}, width: columns, height: rows}
 	m.editor.SetWidth(columns)
 	return m, err
 }
@@ -100,6 +105,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if !m.ready && !m.left {
 			return m, tick()
 		}
+	case passed:
+		if m.sent = m.sent[1:]; len(m.sent) > 0 {
+			return m, m.sent[0]
+		}
 	case leave:
 		m.left = true
 		return m, tea.Quit
@@ -114,10 +123,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // take shows a tail. A question sets aside what is being written.
 func (m *model) take(t tail) {
 	switch text := m.editor.Value(); {
-	case t.question != "" && m.tail.question == "" && text != "":
+	case t.asks && !m.tail.asks && text != "":
 		m.draft = text
 		m.editor.Reset()
-	case t.question == "" && m.draft != "" && text == "":
+	case !t.asks && m.draft != "" && text == "":
 		m.recall(m.draft, true)
 		m.draft = ""
 	}
@@ -208,22 +217,26 @@ func (m *model) send(text string) tea.Cmd {
 	m.found = nil
 	m.editor.Reset()
 	shown := strings.Join(indented(wrap(text, max(m.width-len(prompt), narrow)), prompt, strings.Repeat(" ", len(prompt))), "\n")
-	question := m.tail.question
+	answers := m.tail.asks
 	whole := m.whole(text)
 	m.pasted = nil
-	if question != "" { // which it follows
-		shown = question + text
+	if answers { // the line of the question
+		shown = m.tail.note + text
 		m.take(tail{reply: m.tail.reply})
 	} else {
 		m.history.add(whole)
 	}
-	return tea.Sequence(tea.Println(shown), func() tea.Msg {
-		if question != "" {
+	m.sent = append(m.sent, tea.Sequence(tea.Println(shown), func() tea.Msg {
+		if answers {
 			m.answered()
 		}
 		m.queue(app.Line{Text: whole})
+		return passed{}
+	}))
+	if len(m.sent) > 1 {
 		return nil
-	})
+	}
+	return m.sent[0]
 }
 
 // queue passes on a line. A reader that is so far behind has stopped.
@@ -286,8 +299,8 @@ func (m *model) View() tea.View {
 		above = strings.Split(m.tail.reply, "\n")
 		above = above[max(0, len(above)-max(m.height-m.editor.Height()-4, 1)):]
 	}
-	if m.tail.question != "" {
-		above = append(above, wrap(m.tail.question, max(m.width, narrow))...)
+	if m.tail.note != "" {
+		above = append(above, wrap(m.tail.note, max(m.width, narrow))...)
 	} else if !m.ready {
 		above = append(above, p.paint(dim, fmt.Sprintf("working %v, Ctrl-C cancels", time.Since(m.since).Truncate(time.Second))))
 	}

@@ -42,6 +42,7 @@ func (f *talkFlags) draw(ctx context.Context) (end func(), err error) {
 		}
 	}()
 	a.Out, a.Err, a.Control = render.Terminal(c.Replies()), render.Terminal(c.Notes()), nil
+	a.Questions = render.Terminal(c.Questions())
 	a.Logs.Redirect(a.Err)
 	a.Signals, a.Typed, a.Ready = signals, c.Lines, c.Ready
 	a.Exit = func(code int) {

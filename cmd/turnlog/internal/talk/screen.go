@@ -177,7 +177,7 @@ func (v *screen) show(lines string) {
 // ask asks a question. The answer is the next line.
 func (v *screen) ask(text string) {
 	v.endLine()
-	_, _ = io.WriteString(v.Err, text)
+	_, _ = io.WriteString(cmp.Or(v.Questions, v.Err), text)
 	v.asking = true
 }
 

@@ -132,7 +132,7 @@ func (g *Gateway) aguiResume(ctx context.Context, s seen, in *aguiIn) (run *agui
 	for _, a := range in.Body.Resume {
 		d, err := a.Decision()
 		if err != nil {
-			return nil, 0, problem.Unprocessable("bad_resume", err.Error(), "answer as the responseSchema of the interrupt says")
+			return nil, 0, problem.Unprocessable("bad_resume", err.Error(), "send the ID of the interrupt as it came, and answer as its responseSchema says; a run without resume has all that are open")
 		}
 		all = append(all, d)
 	}

@@ -187,7 +187,8 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 }
 
 func changed() *problem.Problem {
-	return problem.New(http.StatusConflict, commands.ReasonChanged, "something else is asked now", "GET /api/approvals/{id}/{approval} shows it: decide again")
+	return problem.New(http.StatusConflict, commands.ReasonChanged, "something else is asked now",
+		"GET /api/approvals/{id}/{approval} shows it, and so does a run of AG-UI without resume: decide again")
 }
 
 // pendingAbout returns the pending approval with an ID, or the oldest one about a call.

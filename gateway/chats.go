@@ -16,7 +16,6 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/session"
-	"github.com/turnlog/turnlog/tool"
 )
 
 // news is what a client of a chat says, after messages that it sends again.
@@ -103,12 +102,15 @@ func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, ke
 		if !pending {
 			continue
 		}
-		if d.Shown != nil && tool.Digest(d.Shown) != tool.Digest(a.Input) { // another person has changed the arguments
+		if d.Shown != "" && d.Shown != a.Digest { // another person has changed the arguments
 			return 0, 0, 0, changed()
 		}
 		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, Input: d.Input, By: person(ctx).Name, Shown: statement.Shown(a)}
 		_, err := g.ask(ctx, s, CommandKey{command + "-" + strconv.Itoa(i)}, v)
-		if refused, ok := errors.AsType[*session.InvalidStateError](err); err != nil && (!ok || problem.Hopeless(refused.Reason)) {
+		switch refused, ok := errors.AsType[*session.InvalidStateError](err); {
+		case ok && refused.Reason == commands.ReasonChanged:
+			return 0, 0, 0, changed()
+		case err != nil && (!ok || problem.Hopeless(refused.Reason)):
 			return 0, 0, 0, err
 		}
 	}

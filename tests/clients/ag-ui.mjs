@@ -87,9 +87,21 @@ await ask(edited, "Go");
 await edited.runAgent(approve(edited, { approved: true, editedArgs: { argv: ["printf", "other"] } }));
 assert.match(edited.messages.find((m) => m.role === "tool").content, /other/);
 
+// An answer about other arguments than those that are pending is refused; a run without resume shows these.
+const stale = open(second, "agui-4");
+await ask(stale, "Go");
+const shown = stale.pendingInterrupts[0];
+assert.deepEqual(shown.metadata.arguments, JSON.parse(stale.messages[1].toolCalls[0].function.arguments));
+shown.id = shown.id.replace(/[.].*/, `.${"0".repeat(64)}`); // the digest of others
+console.error = () => {};
+await assert.rejects(stale.runAgent(approve(stale, { approved: true })), /problem:changed/);
+const now = open(second, "agui-4");
+await now.runAgent();
+await now.runAgent(approve(now, { approved: true }));
+assert.match(now.messages.find((m) => m.role === "tool").content, /hi/);
+
 // What would change the history is refused, with what to do.
 const changed = open(second, "agui-3", { initialMessages: [{ id: crypto.randomUUID(), role: "user", content: "Changed" }] });
-console.error = () => {};
 await assert.rejects(changed.runAgent(), /history_differs/);
 await assert.rejects(ask(open(second, "agui-3"), "Other"), /history_differs/);
 

@@ -25,9 +25,14 @@ type run struct {
 	types    []string
 	text     string
 	messages []fields // of the last snapshot
-	asked    []string
+	asked    []interrupt
 	outcome  string
 	code     string // of an error
+}
+
+type interrupt struct {
+	ID, Message string
+	Metadata    struct{ Arguments struct{ N int } }
 }
 
 func (u *run) read(t testing.TB, resp *http.Response) {
@@ -43,7 +48,7 @@ func (u *run) read(t testing.TB, resp *http.Response) {
 			Messages          []fields
 			Outcome           struct {
 				Type       string
-				Interrupts []struct{ ID string }
+				Interrupts []interrupt
 			}
 		}
 		if !ok || json.Unmarshal([]byte(data), &e) != nil {
@@ -59,9 +64,7 @@ func (u *run) read(t testing.TB, resp *http.Response) {
 			u.code = e.Code
 		case "RUN_FINISHED":
 			u.outcome = e.Outcome.Type
-			for _, i := range e.Outcome.Interrupts {
-				u.asked = append(u.asked, i.ID)
-			}
+			u.asked = e.Outcome.Interrupts
 		}
 	}
 }
@@ -170,7 +173,7 @@ func TestAThreadOfAGUIDecides(t *testing.T) {
 			body := thread("g-1", hi)
 			var all []fields
 			for i, p := range payloads {
-				all = append(all, fields{"interruptId": first.asked[i], "status": "resolved", "payload": p})
+				all = append(all, fields{"interruptId": first.asked[i].ID, "status": "resolved", "payload": p})
 			}
 			body["resume"] = all
 			return body
@@ -188,6 +191,53 @@ func TestAThreadOfAGUIDecides(t *testing.T) {
 			t.Errorf("the same answers again: %+v", again)
 		}
 		g.do(http.MethodPost, "/api/ag-ui", resume(no, no), a).problem(t, http.StatusConflict, "already_decided")
+	})
+}
+
+// TestAResumeOfAGUIIsAboutWhatWasShown has another person change the arguments of a call before a run answers.
+func TestAResumeOfAGUIIsAboutWhatWasShown(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		g, drain := w.asksTwice()
+		defer drain()
+		hi := said("1", "Stamp")
+		first := g.agui(thread("g-1", hi))
+		g.ok(http.MethodPost, "/api/approvals/g-1/t1-r1-c1-g2", fields{"decision": "approve", "input": fields{"n": 13}})
+		resume := func(id string) fields {
+			body := thread("g-1", hi)
+			body["resume"] = []fields{{"interruptId": id, "status": "resolved", "payload": fields{"approved": true}}}
+			return body
+		}
+		stale := first.asked[0].ID
+		question, _, _ := strings.Cut(stale, ".")
+		g.do(http.MethodPost, "/api/ag-ui", resume(stale)).problem(t, http.StatusConflict, "changed")
+		g.do(http.MethodPost, "/api/ag-ui", resume(question)).problem(t, http.StatusUnprocessableEntity, "bad_resume")
+		now := g.agui(thread("g-1", hi)) // as the problem says
+		if len(now.asked) != 1 || now.asked[0].Message != `stamp {"n":13}` || now.asked[0].Metadata.Arguments.N != 13 {
+			t.Fatalf("first %+v\nnow %+v", first, now)
+		}
+		if u := g.agui(resume(now.asked[0].ID)); u.text != "stamp 13" || u.outcome != "success" {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
+// TestAnAnswerOfAGUIChangesWhatTheOthersAreAbout edits the arguments of a call in one answer, and approves the old ones in another.
+func TestAnAnswerOfAGUIChangesWhatTheOthersAreAbout(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		g, drain := w.asksTwice()
+		defer drain()
+		body := thread("g-1", said("1", "Stamp"))
+		first := g.agui(body)
+		body["resume"] = []fields{
+			{"interruptId": first.asked[0].ID, "status": "resolved", "payload": fields{"approved": true, "editedArgs": fields{"n": 7}}},
+			{"interruptId": first.asked[1].ID, "status": "resolved", "payload": fields{"approved": true}},
+		}
+		g.do(http.MethodPost, "/api/ag-ui", body).problem(t, http.StatusConflict, "changed")
+		if now := g.agui(thread("g-1", said("1", "Stamp"))); len(now.asked) != 1 || now.asked[0].Message != "may it?" || now.asked[0].Metadata.Arguments.N != 7 {
+			t.Errorf("%+v", now)
+		}
 	})
 }
 

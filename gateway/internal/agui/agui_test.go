@@ -206,11 +206,13 @@ func TestOnlyWhatIsNewInARequestCounts(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"interruptId":"g","status":"resolved","payload":{"approved":true,"editedArgs":{"a":1}}}`:             `{"Approval":"g","Approve":true,"Reason":"","Input":{"a":1},"Shown":null}`,
-		`{"interruptId":"g","status":"resolved","payload":{"approved":false,"reason":"no","editedArgs":null}}`: `{"Approval":"g","Approve":false,"Reason":"no","Input":null,"Shown":null}`,
-		`{"interruptId":"g","status":"cancelled"}`:                                                             `{"Approval":"g","Approve":false,"Reason":"cancelled","Input":null,"Shown":null}`,
-		`{"interruptId":"g","status":"resolved","payload":{}}`:                                                 "",
-		`{"interruptId":"g","status":"resolved","payload":true}`:                                               "",
+		`{"interruptId":"g.d","status":"resolved","payload":{"approved":true,"editedArgs":{"a":1}}}`:             `{"Approval":"g","Approve":true,"Reason":"","Input":{"a":1},"Shown":"d"}`,
+		`{"interruptId":"g.d","status":"resolved","payload":{"approved":false,"reason":"no","editedArgs":null}}`: `{"Approval":"g","Approve":false,"Reason":"no","Input":null,"Shown":"d"}`,
+		`{"interruptId":"g.d","status":"cancelled"}`:                                                             `{"Approval":"g","Approve":false,"Reason":"cancelled","Input":null,"Shown":"d"}`,
+		`{"interruptId":"g","status":"cancelled"}`:                                                               "",
+		`{"interruptId":"g.","status":"cancelled"}`:                                                              "",
+		`{"interruptId":"g.d","status":"resolved","payload":{}}`:                                                 "",
+		`{"interruptId":"g.d","status":"resolved","payload":true}`:                                               "",
 	} {
 		var a Answer
 		if err := json.Unmarshal([]byte(text), &a); err != nil {

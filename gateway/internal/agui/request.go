@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
@@ -94,9 +96,16 @@ type Answer struct {
 	Payload   json.RawMessage `json:"payload,omitempty" doc:"with resolved: approved, and reason or editedArgs"`
 }
 
+// interruptID returns the ID of the interrupt that asks: it says which question it is, and about which arguments.
+func interruptID(a events.Approval) string { return string(a.ID) + "." + a.Digest }
+
 // Decision returns the decision that an answer is. Who abandons a question denies it.
 func (a Answer) Decision() (stream.Decision, error) {
-	d := stream.Decision{Approval: content.ApprovalID(a.Interrupt), Reason: "cancelled"}
+	id, shown, ok := strings.Cut(a.Interrupt, ".")
+	if !ok || shown == "" {
+		return stream.Decision{}, fmt.Errorf("resume: %s is not the ID of an interrupt: that ends with the digest of the arguments", a.Interrupt)
+	}
+	d := stream.Decision{Approval: content.ApprovalID(id), Reason: "cancelled", Shown: shown}
 	if a.Status == "cancelled" {
 		return d, nil
 	}

@@ -199,7 +199,10 @@ func (r *Run) endStep() {
 func (r *Run) interrupt() {
 	var all []Event
 	for _, a := range r.open {
-		e := Event{"id": a.ID, "reason": "tool_call", "toolCallId": a.TaskID, "responseSchema": responseSchema()}
+		e := Event{
+			"id": interruptID(a), "reason": "tool_call", "toolCallId": a.TaskID, "responseSchema": responseSchema(),
+			"metadata": Event{"arguments": a.Input}, // messages have those of the model, which a person may have changed
+		}
 		if a.Summary != "" {
 			e["message"] = a.Summary
 		}

@@ -30,7 +30,7 @@ type Decision struct {
 	Approve  bool
 	Reason   string
 	Input    json.RawMessage // with Approve: the arguments that the tool gets instead of the model's; nil: those
-	Shown    json.RawMessage // the arguments that the person was shown; nil: the client does not say
+	Shown    string          // the digest of the arguments that the person was shown; "": the client does not say
 }
 
 // MessageID returns the ID of the i-th item that an entry accepts, counted from 0, as a message of a user. The ID that a
@@ -256,6 +256,9 @@ func (t *Turn) decide(e events.ApprovalResolved, yield func(Step)) bool {
 	t.open = slices.Delete(slices.Clone(t.open), i, i+1)
 	for i, a := range t.open {
 		if len(e.Input) > 0 && a.CallID == e.Call { // the other questions about the call are about its new arguments
+			if a.Summary == a.Tool+" "+string(a.Input) {
+				t.open[i].Summary = a.Tool + " " + string(e.Input)
+			}
 			t.open[i].Input, t.open[i].Digest = e.Input, e.Digest
 		}
 	}

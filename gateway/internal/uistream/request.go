@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // Request is what the messages of a client ask for: input or decisions.
@@ -103,7 +104,11 @@ func textOf(parts []part) string {
 func (m message) decisions() (out []stream.Decision) {
 	for _, p := range m.Parts {
 		if a := p.Approval; p.State == "approval-responded" && a.Approved != nil {
-			out = append(out, stream.Decision{Approval: a.ID, Approve: *a.Approved, Reason: a.Reason, Shown: p.Input})
+			d := stream.Decision{Approval: a.ID, Approve: *a.Approved, Reason: a.Reason}
+			if p.Input != nil {
+				d.Shown = tool.Digest(p.Input)
+			}
+			out = append(out, d)
 		}
 	}
 	return out

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 )
 
 // Anchor is an earlier head of a journal. Stored where writers of journals cannot change it, it
@@ -179,4 +181,78 @@ func Absent(v *verdict.Verdict, restores []verdict.Restore, anchors ...Anchor) {
 		}
 	}
 	v.Settle()
+}
+
+// Claims is what a journal says about its deployment: that it was restored from backups. A deployment says so itself, too.
+type Claims struct {
+	began, last content.Time // of the first and the latest entry
+	arrived     content.Time // when the session was moved to the deployment; 0: it was always there
+	restores    []claimed    // since then
+	partial     bool         // it was deleted, or not read to its end
+}
+
+// claimed is a restore as an entry has it.
+type claimed struct {
+	verdict.Restore
+
+	before content.Time // of the entry before it
+}
+
+// Watch yields the records as they are, and adds them.
+func (c *Claims) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		for r, err := range records {
+			if err == nil {
+				c.Add(r)
+			} else {
+				c.partial = true
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// Add adds the next record.
+func (c *Claims) Add(r journal.Record) {
+	e := r.Entry
+	if c.began == 0 {
+		c.began = e.At
+	}
+	if _, deleted := events.DeletionOf(e); deleted {
+		c.partial = true
+	}
+	if events.MovedFromOf(e) != nil { // what the deployment was restored from before that, it alone says
+		c.arrived, c.restores = e.At, nil
+	}
+	if by := events.RestoredOf(e); by != nil {
+		c.restores = append(c.restores, claimed{verdict.Restore{Seq: r.Seq, At: e.At, Restored: *by}, c.last})
+	}
+	c.began, c.last = min(c.began, e.At), e.At
+}
+
+// Compare returns a fault for each restore that only the journal names, or only the deployment. Every session that is in a backup has
+// one entry of its restore.
+func (c *Claims) Compare(restores []verdict.Restore) (faults []verdict.Fault) {
+	left := slices.Clone(restores)
+	for _, says := range c.restores {
+		i := slices.IndexFunc(left, func(r verdict.Restore) bool {
+			return r.Restored == says.Restored && says.At == max(r.At, says.before)
+		})
+		if i >= 0 {
+			left = slices.Delete(left, i, i+1)
+			continue
+		}
+		faults = append(faults, verdict.Fault{Kind: verdict.Forged, Seq: says.Seq, What: fmt.Sprintf(
+			"it says that the deployment was restored at %s from backup %s of %s, and the deployment does not", says.At, says.Backup, says.Taken)})
+	}
+	for _, r := range left {
+		here := !c.partial && c.began > 0 && (c.arrived == 0 || r.Taken.Sub(c.arrived) > clocks)
+		if here && r.Taken.Sub(c.began) > clocks {
+			faults = append(faults, verdict.Fault{Kind: verdict.Forged, What: fmt.Sprintf(
+				"the deployment says that it was restored from backup %s of %s, and this session, which is older, does not", r.Backup, r.Taken)})
+		}
+	}
+	return faults
 }

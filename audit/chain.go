@@ -78,6 +78,8 @@ func (c *Checker) moved(r journal.Record, e events.Entry) {
 	switch {
 	case r.Moved && c.links.here:
 		c.fault(verdict.Forged, r.Seq, singleWriter, "it is marked as moved here, and the entry before it was written here")
+	case from != nil && c.links.here && !r.Moved && !r.Stored.IsZero():
+		c.fault(verdict.Forged, r.Seq, singleWriter, "it says that the session was moved here, and the entry before it was written here")
 	case !r.Moved && c.links.moved && from == nil:
 		c.fault(verdict.Forged, r.Seq, singleWriter, "the entries before it are marked as moved here, and it does not say from where")
 	}

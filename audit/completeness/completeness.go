@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -232,42 +231,14 @@ func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uin
 	if newest > last.Seq {
 		c.fault(s, verdict.Truncated, newest, "the log has it, but the journal ends with entry %d", last.Seq)
 	}
-	if err := c.marked(ctx, s); err != nil {
-		return err
-	}
 	return c.entries(ctx, s, leaves)
-}
-
-// marked checks that a session says of each restore that it was restored, if it is older than the backup, as each one does.
-func (c *check) marked(ctx context.Context, s content.SessionID) error {
-	missing, began := slices.Clone(c.Restores), content.Time(math.MaxInt64)
-	for rec, err := range c.cell.Journal().Read(ctx, s, 0) {
-		if len(missing) == 0 || errors.Is(err, journal.ErrDamaged) { // which is a fault
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if _, deleted := events.DeletionOf(rec.Entry); deleted {
-			return nil
-		}
-		if is := events.RestoredOf(rec.Entry); is != nil {
-			missing = slices.DeleteFunc(missing, func(r verdict.Restore) bool { return r.Restored == *is })
-		}
-		began = min(began, rec.Entry.At)
-	}
-	for _, r := range missing {
-		if r.Taken.Sub(began) > skew {
-			c.fault(s, verdict.Forged, 0, "the deployment says that it was restored from backup %s of %s, and this session, which is older, does not", r.Backup, r.Taken)
-		}
-	}
-	return nil
 }
 
 // entries compares the entries of a journal with their leaves.
 func (c *check) entries(ctx context.Context, s content.SessionID, leaves map[uint64]leaf) error {
 	next := slices.Min(slices.Collect(maps.Keys(leaves)))
-	for rec, err := range c.cell.Journal().Read(ctx, s, next-1) {
+	var says audit.Claims
+	for rec, err := range c.cell.Journal().Read(ctx, s, 0) {
 		d, deleted := events.DeletionOf(rec.Entry)
 		switch {
 		case errors.Is(err, journal.ErrDamaged):
@@ -275,6 +246,11 @@ func (c *check) entries(ctx context.Context, s content.SessionID, leaves map[uin
 			return nil
 		case err != nil:
 			return err
+		}
+		if says.Add(rec); rec.Seq < next {
+			continue // before the first leaf
+		}
+		switch {
 		case deleted && !d.Erased: // what was before may be gone
 			c.compare(s, leaves, d.Entries, d.Last)
 		case rec.Seq != next:
@@ -292,6 +268,9 @@ func (c *check) entries(ctx context.Context, s content.SessionID, leaves map[uin
 		if l, ok := leaves[rec.Seq]; ok && l.hash == rec.Hash {
 			c.heads = append(c.heads, logged{headlog.Leaf{Session: s, Seq: rec.Seq}, l.index, signed.At(rec)})
 		}
+	}
+	for _, f := range says.Compare(c.Restores) {
+		c.Faults = append(c.Faults, Fault{s, f})
 	}
 	return nil
 }

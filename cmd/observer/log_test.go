@@ -417,6 +417,51 @@ func (l *logged) pretend(r verdict.Restore) {
 	}
 }
 
+// claims has a session say that the deployment was restored.
+func (l *logged) claims(s content.SessionID, at content.Time, by events.Restored) {
+	l.t.Helper()
+	last, err := l.cell.Journal().Last(l.t.Context(), s)
+	if err == nil {
+		_, err = l.cell.Journal().Append(l.t.Context(), last.Head, events.Entry{
+			Session: s, Cause: "restore/1", At: at, Epoch: 2, Events: []events.Event{events.DriverClaimed{Epoch: 2, Restored: &by}},
+		})
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func TestARestoreIsComparedWithWhatTheDeploymentSays(t *testing.T) {
+	t.Parallel()
+	l := newLogged(t)
+	l.session("s-1").turn()
+	l.session("s-2").turn()
+	at := content.TimeOf(l.now.Add(time.Minute))
+	by := events.Restored{Backup: "b1", Taken: content.TimeOf(l.now.Add(-time.Minute))}
+	l.claims("s-1", at, by)
+	for _, said := range []bool{false, true} {
+		if said {
+			l.pretend(verdict.Restore{At: at, Restored: by})
+		}
+		for s, want := range map[string]string{"s-1": "entry 8, forged: it says that the deployment was restored", "s-2": "forged: the deployment says that it was restored"} {
+			bad := said == (s == "s-2")
+			for _, command := range []string{"verify", "report"} {
+				if code, _, errs := l.observe(command, s); (code == 1) != bad || strings.Contains(errs, want) != bad {
+					t.Errorf("%s %s = %d %q; restored %t", command, s, code, errs, said)
+				}
+			}
+		}
+		if code, _, errs := l.observe("verify", "--all"); code != 1 || !strings.Contains(errs, "forged") {
+			t.Errorf("verify --all = %d %q", code, errs)
+		}
+	}
+	for s, want := range map[string]bool{"s-1": true, "s-2": false} {
+		if code, out, errs := l.observe("verify", "--file", l.export(s)); code != 0 || strings.Contains(out, "whether the deployment says the same was not compared") != want {
+			t.Errorf("verify --file of %s = %d %q\n%s", s, code, errs, out)
+		}
+	}
+}
+
 // TestAnAuditOfTheLogFindsWhatIsMissing changes journals and the log after they were logged. tests/evidence does so in every
 // known way.
 func TestAnAuditOfTheLogFindsWhatIsMissing(t *testing.T) {
@@ -438,18 +483,10 @@ func TestAnAuditOfTheLogFindsWhatIsMissing(t *testing.T) {
 		{"the log was restored from a backup", func(l *logged, before headlog.State) {
 			l.show(before, l.signer, l.witnesses[0], l.witnesses[1])
 			by := events.Restored{Backup: "b1", Taken: content.TimeOf(l.now.Add(-time.Minute))}
-			l.pretend(verdict.Restore{At: content.TimeOf(l.now.Add(time.Minute)), Restored: by})
-			for _, s := range []content.SessionID{"s-1", "s-2"} {
-				last, err := l.cell.Journal().Last(t.Context(), s)
-				if err == nil {
-					_, err = l.cell.Journal().Append(t.Context(), last.Head, events.Entry{
-						Session: s, Cause: "restore/1", At: last.Entry.At, Epoch: 2, Events: []events.Event{events.DriverClaimed{Epoch: 2, Restored: &by}},
-					})
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			at := content.TimeOf(l.now.Add(time.Minute))
+			l.pretend(verdict.Restore{At: at, Restored: by})
+			l.claims("s-1", at, by)
+			l.claims("s-2", at, by)
 		}, "log: restored: an earlier proof has a checkpoint of size 2", cli.CodeUnjudged},
 		{"a checkpoint without witnesses", func(l *logged, _ headlog.State) { l.publish(l.signed(l.state, l.signer)) }, "witnesses do not suffice", cli.CodeBelow},
 	} {

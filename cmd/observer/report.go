@@ -58,9 +58,12 @@ the exit code is that of "observer verify".`,
 			if err := with.chooseKeys(cmd.Context(), in.cell); err != nil {
 				return err
 			}
+			if with.by, err = besideOf(cmd.Context(), in.cell); err != nil {
+				return err
+			}
 			reader := explain.NewReportReader()
 			reader.Named(owners(with.keys))
-			v, err := with.verify(cmd.Context(), besideOf(in.cell), passing(in.records, reader.Add), with.allAnchors())
+			v, err := with.verify(cmd.Context(), passing(in.records, reader.Add), with.allAnchors())
 			if err != nil {
 				return err
 			}

@@ -145,16 +145,17 @@ func (k *currentKeys) follow(ctx context.Context, r journal.Record) error {
 	return k.cell.Refresh(ctx)
 }
 
-// verify verifies records, if there are keys their signatures, and with what is beside the journal the files and the
-// origin that they refer to.
-func (v *verifier) verify(ctx context.Context, by beside, records iter.Seq2[journal.Record, error], anchors []audit.Anchor) (*verdict.Verdict, error) {
+// verify verifies records, if there are keys their signatures, and with what is beside the journal the files, the
+// origin and the deployment that they refer to.
+func (v *verifier) verify(ctx context.Context, records iter.Seq2[journal.Record, error], anchors []audit.Anchor) (*verdict.Verdict, error) {
 	check := audit.Verify
 	if v.file != "" {
 		check = audit.VerifyImported
 	}
 	var files attached.Files
 	var fork origin.Fork
-	records = fork.Watch(files.Watch(records))
+	var says audit.Claims
+	records = says.Watch(fork.Watch(files.Watch(records)))
 	var who *signed.Audit
 	if v.keys != nil {
 		who = signed.NewAudit(v.keys, v.signatures.every)
@@ -171,9 +172,10 @@ func (v *verifier) verify(ctx context.Context, by beside, records iter.Seq2[jour
 	if who != nil {
 		who.Judge(out)
 	}
+	v.by.judgeClaims(out, &says)
 	out.Settle()
 	if err == nil {
-		err = cmp.Or(files.Judge(ctx, out, by.files), fork.Judge(ctx, out, by.origin), by.judgeErasure(ctx, out))
+		err = cmp.Or(files.Judge(ctx, out, v.by.files), fork.Judge(ctx, out, v.by.origin), v.by.judgeErasure(ctx, out))
 	}
 	if err != nil {
 		out.Level = verdict.None

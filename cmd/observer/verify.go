@@ -131,6 +131,7 @@ func (f *verifyFlags) run(cmd *cobra.Command, args []string) error {
 		if err := v.chooseKeys(cmd.Context(), nil); err != nil {
 			return err
 		}
+		v.by = v.beside()
 		return v.report(v.judgeFile())
 	}
 	sessions, err := cli.ParseSessions(args)
@@ -139,6 +140,9 @@ func (f *verifyFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	return v.app.with(cmd, func(cell *cli.Cell) error {
 		if err := v.chooseKeys(cmd.Context(), cell); err != nil {
+			return err
+		}
+		if v.by, err = besideOf(cmd.Context(), cell); err != nil {
 			return err
 		}
 		if f.all {
@@ -200,15 +204,31 @@ func namespaceOf(cell *cli.Cell) string {
 type beside struct {
 	files  attached.Store
 	origin origin.Reader // of the session that it is a fork of
-	seals  *seals.Keys   // of sealed sessions; nil: not known
+
+	seals    *seals.Keys       // of sealed sessions; nil: there is no deployment
+	restores []verdict.Restore // that the deployment says it had
 }
 
-// besideOf returns what a deployment has beside a journal: nothing without one.
-func besideOf(cell *cli.Cell) beside {
+// besideOf returns what a deployment has beside its journals: nothing without one.
+func besideOf(ctx context.Context, cell *cli.Cell) (beside, error) {
 	if cell == nil {
-		return beside{}
+		return beside{}, nil
 	}
-	return beside{cell.Blobs(), engine.Reader{Journal: cell.Journal()}.ReadTo, seals.Of(cell.Cell)}
+	restores, err := backup.Restores(ctx, cell.Cell)
+	return beside{cell.Blobs(), engine.Reader{Journal: cell.Journal()}.ReadTo, seals.Of(cell.Cell), restores}, err
+}
+
+// judgeClaims compares the restores that a journal names with those of the deployment. Whether a session was moved there, the marks of its
+// entries say, which an export does not have.
+func (by beside) judgeClaims(v *verdict.Verdict, says *audit.Claims) {
+	switch {
+	case by.seals != nil:
+		for _, f := range says.Compare(by.restores) {
+			v.Add(f)
+		}
+	case len(v.Restores)+len(v.Moves) > 0:
+		v.Doubt("restores and moves: whether the deployment says the same was not compared")
+	}
 }
 
 // judgeErasure looks whether the key of an erased session is gone. Without a deployment its tombstone is all that there is.
@@ -290,6 +310,7 @@ type verifier struct {
 
 	signatures signatureFlags
 	keys       *keys.Directory // nil: signatures are not checked
+	by         beside
 
 	log                    signed.Log // what proofs show of it
 	keyFaults, keyWarnings []verdict.Fault
@@ -373,7 +394,7 @@ func (v *verifier) judgeFile() (j judgment) {
 		debug.SetMemoryLimit(fileMemory)
 		debug.SetGCPercent(fileGarbage)
 	}
-	if j.Verdict, j.err = v.verify(v.cmd.Context(), v.beside(), audit.Import(in), v.allAnchors()); j.err != nil {
+	if j.Verdict, j.err = v.verify(v.cmd.Context(), audit.Import(in), v.allAnchors()); j.err != nil {
 		j.err = fmt.Errorf("%s: %w", j.subject, j.err)
 	}
 	j.anchored = len(v.anchors[j.Session]) > 0
@@ -384,17 +405,12 @@ func (v *verifier) judgeFile() (j judgment) {
 // judge verifies a session.
 func (v *verifier) judge(ctx context.Context, cell *cli.Cell, s content.SessionID) (j judgment) {
 	anchors := v.anchors[s]
-	j.Verdict, j.err = v.verify(ctx, besideOf(cell), read(ctx, cell, s, 1), anchors)
+	j.Verdict, j.err = v.verify(ctx, read(ctx, cell, s, 1), anchors)
 	if _, bad := j.First(); (bad || j.err != nil) && j.Tombstone == nil && v.deleted(ctx, cell, s) { // while it was read
-		j.Verdict, j.err = v.verify(ctx, besideOf(cell), read(ctx, cell, s, 1), anchors)
+		j.Verdict, j.err = v.verify(ctx, read(ctx, cell, s, 1), anchors)
 	}
 	if errors.Is(j.err, journal.ErrNotFound) && j.Verdict != nil {
-		restores, err := backup.Restores(ctx, cell.Cell)
-		if err != nil {
-			j.err = err
-			return j
-		}
-		if audit.Absent(j.Verdict, restores, anchors...); j.Has(verdict.Restored) {
+		if audit.Absent(j.Verdict, v.by.restores, anchors...); j.Has(verdict.Restored) {
 			j.err = nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -51,6 +52,28 @@ func TestEveryFalseClaimIsFound(t *testing.T) {
 		s.claims(s.stranger, 2, events.DriverClaimed{Key: s.node.ID(), Checked: 9}, events.Warning{Code: "forged"})
 		s.inNameOf(s.node, 10)
 	}
+	const at = content.Time(1_700_000_000_000_000_100) // of the claim
+	restore := func(by events.Restored, at content.Time) func(*stage) {
+		return func(s *stage) {
+			s.restores = []verdict.Restore{{At: at, Restored: by}}
+			s.claims(s.node, 2, events.DriverClaimed{Key: s.node.ID(), Restored: restored})
+		}
+	}
+	unnamed := func(s *stage) {
+		s.restores = []verdict.Restore{{At: at.Add(time.Hour), Restored: events.Restored{Backup: "b1", Taken: at.Add(time.Hour)}}}
+	}
+	from := &events.MovedFrom{Cell: "b", Tombstone: events.HashOf([]byte("tombstone"))}
+	arrive := func(s *stage) {
+		e := entry(2, events.DriverClaimed{Epoch: 2, Node: "move", Keys: 1, Key: s.node.ID(), MovedFrom: from})
+		e.At = at.Add(2 * time.Hour)
+		s.extend(s.node, e)
+		s.replay(func(m []*nats.Msg) []*nats.Msg {
+			for _, m := range m[:9] {
+				m.Header.Set("Turnlog-Stored", "2026-11-28T12:00:00Z")
+			}
+			return m
+		})
+	}
 	for _, row := range []scene{
 		{"claim: it checked its last entry", own(9), "", 0, 0},
 		{"claim: it checked nothing", own(0), "", 0, 0},
@@ -84,8 +107,37 @@ func TestEveryFalseClaimIsFound(t *testing.T) {
 			})
 			own(9)(s)
 		}, verdict.Forged, 9, 1},
-		{"restore: signed", func(s *stage) { s.claims(s.node, 2, events.DriverClaimed{Key: s.node.ID(), Restored: restored}) }, "", 0, 0},
-		{"restore: unsigned", func(s *stage) { s.claims(nil, 2, events.DriverClaimed{Restored: restored}) }, "", 0, verdict.ExitBelow},
+		{"restore: signed", restore(*restored, at), "", 0, 0},
+		{"restore: unsigned", func(s *stage) {
+			restore(*restored, at)(s)
+			s.replay(func(m []*nats.Msg) []*nats.Msg { return m[:9] })
+			s.claims(nil, 2, events.DriverClaimed{Restored: restored})
+		}, "", 0, verdict.ExitBelow},
+		{"restore: the deployment does not say so", func(s *stage) { restore(*restored, at)(s); s.restores = nil }, verdict.Forged, 10, 1},
+		{"restore: from another backup", restore(events.Restored{Backup: "b2", Taken: 1}, at), verdict.Forged, 10, 1},
+		{"restore: from a later backup", restore(events.Restored{Backup: "b1", Taken: 2}, at), verdict.Forged, 10, 1},
+		{"restore: at another time", restore(*restored, at-1), verdict.Forged, 10, 1},
+		{"restore: twice", func(s *stage) {
+			restore(*restored, at)(s)
+			s.claims(s.node, 3, events.DriverClaimed{Key: s.node.ID(), Restored: restored})
+		}, verdict.Forged, 11, 1},
+		{"restore: the deployment alone says so", unnamed, verdict.Forged, 0, 1},
+		{"restore: the deployment had it before the session began", func(s *stage) {
+			s.restores = []verdict.Restore{{At: 2, Restored: *restored}}
+		}, "", 0, 0},
+		{"move: here", arrive, "", 0, 0},
+		{"move: here, after a restore", func(s *stage) { unnamed(s); arrive(s) }, "", 0, 0},
+		{"move: of entries that were written here", func(s *stage) {
+			s.claims(s.node, 2, events.DriverClaimed{Key: s.node.ID(), MovedFrom: from})
+		}, verdict.Forged, 10, 1},
+		{"move: of entries of which one was written here", func(s *stage) {
+			arrive(s)
+			s.replay(func(m []*nats.Msg) []*nats.Msg { m[8].Header.Del("Turnlog-Stored"); return m })
+		}, verdict.Forged, 9, 1},
+		{"move: of no entries, after a restore", func(s *stage) {
+			unnamed(s)
+			s.claims(s.node, 2, events.DriverClaimed{Key: s.node.ID(), MovedFrom: from})
+		}, verdict.Forged, 10, 1},
 		{"restore: unsigned, although it is required", func(s *stage) {
 			s.dir.Require(keys.Driver, 1)
 			s.known = s.opened(&s.dir)

@@ -38,6 +38,8 @@ type stage struct {
 	end    journal.Head    // when the session was at rest
 	known  *keys.Directory // that the auditor has
 	failed error           // why the auditor could not get it
+
+	restores []verdict.Restore // that the deployment says it had
 }
 
 // newStage starts a server for the tests of a table, which run one after the other, each with prepare.
@@ -57,7 +59,7 @@ func (s *stage) prepare(t *testing.T) {
 	t.Helper()
 	s.cast = newCast(t)
 	s.perform(s.signedEntries(), s.node)
-	s.known, s.failed = s.opened(&s.dir), nil
+	s.known, s.failed, s.restores = s.opened(&s.dir), nil, nil
 }
 
 // opened returns a directory as the root signed it.
@@ -160,9 +162,12 @@ func (s *stage) judge(every bool) (*verdict.Verdict, error) {
 	if _, err := s.cell.Journal().Last(s.t.Context(), "s-1"); errors.Is(err, journal.ErrNotFound) {
 		return &verdict.Verdict{}, err
 	}
-	who, files := signed.NewAudit(s.known, every), attached.Files{}
-	v, err := audit.Verify(who.Watch(files.Watch(s.cell.Journal().Read(s.t.Context(), "s-1", 0))))
+	who, files, says := signed.NewAudit(s.known, every), attached.Files{}, audit.Claims{}
+	v, err := audit.Verify(who.Watch(says.Watch(files.Watch(s.cell.Journal().Read(s.t.Context(), "s-1", 0)))))
 	who.Judge(v)
+	for _, f := range says.Compare(s.restores) {
+		v.Add(f)
+	}
 	if err == nil {
 		err = files.Judge(s.t.Context(), v, s.cell.Blobs())
 	}

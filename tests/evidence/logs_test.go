@@ -28,15 +28,12 @@ type ledger struct {
 	number  uint64
 	before  headlog.State // when it had one leaf less
 	earlier headlog.Proof // of the session, which an auditor kept
-
-	restores []verdict.Restore // that the operator says there were
 }
 
 // begin begins another log, with the journal and its head.
 func (l *ledger) begin(t *testing.T) {
 	t.Helper()
 	l.prepare(t)
-	l.restores = nil
 	l.ask("DELETE.KV_TURNLOG_CHECKPOINTS", "", nil)
 	natstest.Must(t, admin.Of(l.cell).Provision(t.Context(), admin.Config{Memory: true}))
 	l.state, l.number = headlog.NewState("example.com/log"), 0
@@ -108,7 +105,9 @@ func (l *ledger) restored(after time.Duration, says bool) {
 	by := events.Restored{Backup: "b1", Taken: content.TimeOf(time.Now().Add(after))}
 	l.restores = []verdict.Restore{{At: content.TimeOf(time.Now().Add(2 * time.Hour)), Restored: by}}
 	if says {
-		l.extend(nil, entry(2, events.DriverClaimed{Epoch: 2, Restored: &by}))
+		e := entry(2, events.DriverClaimed{Epoch: 2, Restored: &by})
+		e.At = l.restores[0].At
+		l.extend(nil, e)
 	}
 }
 

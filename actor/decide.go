@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"go.opentelemetry.io/otel/trace"
 
+	"github.com/turnlog/turnlog/audit/traces"
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
@@ -105,7 +105,7 @@ func (d *driver) askHooks(ctx context.Context, env *commands.Envelope) error {
 // trace follows in whose trace the open turn is. The tasks of a turn that an earlier driver started belong to none.
 func (d *driver) trace(ctx context.Context, evs []events.Event) {
 	for _, e := range evs {
-		d.lineage.Take(e, func() trace.SpanContext { return trace.SpanContextFromContext(ctx) })
+		d.lineage.Take(e, func() traces.From { return traces.FromContext(ctx) })
 		switch e.(type) { //nolint:gochecksumtype // others change no turn
 		case events.TurnStarted, events.TurnFinished:
 			d.sender.Store(d.lineage.Sender())

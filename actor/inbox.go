@@ -162,7 +162,7 @@ func (d *driver) open(ctx context.Context, m *jetstream.Message) (none commands.
 		count("bad", "passed_over")
 		return d.unusable(*m), nil //nolint:nilerr // it is logged
 	}
-	m.Envelope.User = m.User
+	m.Envelope.User, m.Envelope.Baggage = m.User, m.Baggage
 	if m.Lane == events.LaneReport && !d.hasTicket(*m) {
 		d.warn("report without the ticket of its call skipped", logfield.Seq(m.Seq), logfield.Cause(m.Envelope.ID))
 		count("report", "forged")

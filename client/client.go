@@ -154,7 +154,7 @@ func (c *Client) send(ctx context.Context, s content.SessionID, id string, cmd c
 	if err := c.checkFiles(ctx, s, cmd); err != nil {
 		return 0, fmt.Errorf("send %s to %s: %w", commands.NameOf(cmd), s, err)
 	}
-	env := commands.Envelope{ID: id, Session: s, By: c.name, At: content.TimeOf(time.Now()), TraceParent: tracing.Parent(ctx), Command: cmd}
+	env := commands.Envelope{ID: id, Session: s, By: c.name, At: content.TimeOf(time.Now()), TraceParent: tracing.Parent(ctx), Baggage: tracing.Baggage(ctx), Command: cmd}
 	seq, err := c.inbox.Send(ctx, env)
 	if err != nil {
 		return 0, fmt.Errorf("send %s to %s: %w", commands.NameOf(cmd), s, forbidden(err))

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/turnlog/turnlog/audit/traces"
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -34,7 +34,7 @@ type delegation struct {
 	change func(*events.Config)
 	opts   []tool.Option
 	echoes int
-	traced trace.SpanContext // of the last echo
+	traced traces.From // what the last echo got
 }
 
 func newDelegation(t *testing.T, script string) *delegation {
@@ -58,7 +58,7 @@ func (s *delegation) tools(c *client.Client) []tool.Tool {
 	},
 	) (string, error) {
 		s.echoes++
-		s.traced = trace.SpanContextFromContext(ctx)
+		s.traced = traces.FromContext(ctx)
 		return in.Text, nil
 	})
 	if err != nil {

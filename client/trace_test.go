@@ -1,11 +1,13 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/turnlog/turnlog/audit/traces"
@@ -14,7 +16,17 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// TestATraceReachesASubAgentsTool follows a sender's trace through driver, worker, sub-agent and its tool.
+// with returns a context of a sender that is traced and has a baggage.
+func with(ctx context.Context, t *testing.T, sender trace.SpanContext) context.Context {
+	t.Helper()
+	all, err := baggage.Parse("tenant=acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return baggage.ContextWithBaggage(trace.ContextWithSpanContext(ctx, sender), all)
+}
+
+// TestATraceReachesASubAgentsTool follows a sender's trace and baggage through driver, worker, sub-agent and its tool.
 func TestATraceReachesASubAgentsTool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sender := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
@@ -22,7 +34,7 @@ func TestATraceReachesASubAgentsTool(t *testing.T) {
 		defer s.work("w1").Drain(t)
 		defer s.drive(engine.Config{})()
 		x := s.start("s", delegating, false, nil)
-		if err := x.Send(trace.ContextWithSpanContext(s.Ctx, sender), session.Steer, content.UserText("go")); err != nil {
+		if err := x.Send(with(s.Ctx, t, sender), session.Steer, content.UserText("go")); err != nil {
 			t.Fatal(err)
 		}
 		next[*session.Finished](s.world, x)
@@ -52,8 +64,15 @@ func TestATraceReachesASubAgentsTool(t *testing.T) {
 			}
 			below = span.SpanContext
 		}
-		if !s.traced.Equal(below.WithRemote(true)) {
-			t.Errorf("the tool ran in %v, want %v", s.traced, below)
+		if got := s.traced; !got.Span.Equal(below.WithRemote(true)) || got.Baggage != "tenant=acme" {
+			t.Errorf("the tool ran in %v, want %v and a tenant", got, below)
+		}
+		for _, id := range []content.SessionID{"s", child} {
+			for _, r := range s.Records(id) {
+				if bytes.Contains(r.Payload, []byte("acme")) {
+					t.Errorf("entry %d of %s has the baggage", r.Seq, id)
+				}
+			}
 		}
 	})
 }

@@ -85,7 +85,7 @@ func (s *Session) append(ctx context.Context, env commands.Envelope, evs []event
 	if s.Cursors != nil {
 		entry.Cursors = s.Cursors()
 	}
-	head, err := s.Append(tracing.With(ctx, env.TraceParent), s.Head, entry)
+	head, err := s.Append(tracing.With(ctx, env.TraceParent, env.Baggage), s.Head, entry)
 	if err != nil {
 		s.failed = fmt.Errorf("append %s after %d: %w", s.State.Session, s.Head.Seq, err)
 		return events.Entry{}, s.failed

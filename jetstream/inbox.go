@@ -46,6 +46,7 @@ type Message struct {
 	Envelope commands.Envelope
 	User     string // the sender, which the server verified; "": its name is a claim
 	Ticket   string // of the dispatch that a report is about
+	Baggage  string // of the sender, not checked
 
 	Signature content.Signature // of the sender, not checked; zero: none
 	Schedule  []byte            // that sent the command, and that the signature is of; nil: a sender did
@@ -103,7 +104,7 @@ func (i *Inbox) SendFor(ctx context.Context, user string, env commands.Envelope,
 
 // SendReport is Send with the ticket of the dispatch that a report is about.
 func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket string) (uint64, error) {
-	h := nats.Header{}
+	h := layout.Beside(env.Baggage)
 	if i.cell.keys.Command(h, &env); ticket != "" {
 		h.Set(layout.HeaderTicket, ticket)
 	}
@@ -391,7 +392,7 @@ func (r *Reader) caused(ctx context.Context, id string) (bool, error) {
 // unopened returns a message with what its subject and headers say.
 func unopened(s content.SessionID, n layout.Names, subject string, h nats.Header, data []byte, spoofed bool) Message {
 	lane, user := n.SenderOf(subject)
-	m := Message{Lane: lane, User: user, Ticket: h.Get(layout.HeaderTicket), Signature: layout.SignatureOf(h), Schedule: layout.ScheduleOf(h), session: s, data: data, blob: h.Get(layout.HeaderBlob), sealed: h.Get(layout.HeaderSealed)}
+	m := Message{Lane: lane, User: user, Ticket: h.Get(layout.HeaderTicket), Baggage: h.Get(layout.HeaderBaggage), Signature: layout.SignatureOf(h), Schedule: layout.ScheduleOf(h), session: s, data: data, blob: h.Get(layout.HeaderBlob), sealed: h.Get(layout.HeaderSealed)}
 	switch {
 	case spoofed:
 		m.Err = fmt.Errorf("%w: %w", commands.ErrBadCommand, api.ErrSpoofed)

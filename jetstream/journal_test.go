@@ -49,7 +49,7 @@ func TestEntriesCarryTheirHeaders(t *testing.T) {
 		must(t, err)
 		e := journaltest.Entry("s", 2)
 		e.Events = append(e.Events, e.Events[0])
-		second, err := j.Append(tracing.With(t.Context(), trace), first, e)
+		second, err := j.Append(tracing.With(t.Context(), trace, "tenant=acme"), first, e)
 		must(t, err)
 		m, err := c.api.Last(t.Context(), c.names.JournalStream(), c.names.Journal("s"))
 		must(t, err)

@@ -162,10 +162,10 @@ func TestNoFileOfTheServerShowsSealedContent(t *testing.T) {
 		must(t, err)
 		_, err = c.Journal().Append(ctx, head, e)
 		must(t, err)
-		_, err = c.Inbox().Send(ctx, commands.Envelope{ID: "c1", Session: id, Command: commands.Cancel{Reason: marker}})
+		_, err = c.Inbox().Send(ctx, commands.Envelope{ID: "c1", Session: id, Baggage: "of=" + marker, Command: commands.Cancel{Reason: marker}})
 		must(t, err)
 		must(t, c.Timers().Arm(ctx, id, "t1", content.Time(1<<62).Std(), commands.Envelope{ID: "t1", Session: id, By: marker, Command: commands.ReportTimer{}}))
-		must(t, c.Tasks().Dispatch(ctx, task.Task{Queue: "q", Session: id, Place: "t1-r1-c1", Tool: marker}))
+		must(t, c.Tasks().Dispatch(ctx, task.Task{Queue: "q", Session: id, Place: "t1-r1-c1", Tool: marker, Baggage: "of=" + marker}))
 		must(t, c.Snapshots().Put(ctx, id, journal.Snapshot{Head: head, State: []byte(marker)}))
 		snap, ok, err := c.Snapshots().Get(ctx, id)
 		if err != nil || !ok || string(snap.State) != marker {

@@ -39,7 +39,10 @@ func Headers(ctx context.Context, c Call) map[string]string {
 		HeaderKey: c.IdempotencyKey, HeaderSession: string(c.Session), HeaderCall: string(c.ID), HeaderAttempt: strconv.Itoa(c.Attempt),
 	}
 	if parent := tracing.Parent(ctx); parent != "" {
-		out["traceparent"] = parent
+		out[tracing.HeaderParent] = parent
+	}
+	if baggage := tracing.Baggage(ctx); baggage != "" {
+		out[tracing.HeaderBaggage] = baggage
 	}
 	return out
 }

@@ -52,7 +52,7 @@ func (w *Worker) handle(ctx, stopping context.Context, c task.Claim) {
 
 	e, decided := withoutRunning(call, j)
 	if !decided {
-		e = w.run(tracing.With(call, j.Task().TraceParent), j)
+		e = w.run(tracing.With(call, t.TraceParent, t.Baggage), j)
 	}
 	fate := settle(alive, j, e)
 	w.cfg.Observer.Settled(t, fate)

@@ -64,7 +64,7 @@ type call struct {
 func (s *session) add(ctx context.Context, r journal.Record) []Span {
 	s.at, s.spans = r.Entry.At.Std(), nil
 	none := trace.ContextWithSpanContext(ctx, trace.SpanContext{}) // what reads the journal may be traced itself
-	from := func() trace.SpanContext { return trace.SpanContextFromContext(tracing.With(none, r.TraceParent)) }
+	from := func() From { return FromContext(tracing.With(none, r.TraceParent, "")) }
 	for _, e := range r.Entry.Events {
 		s.lineage.Take(e, from)
 		s.take(e)
@@ -142,7 +142,7 @@ func (s *session) claim(e events.DriverClaimed) {
 
 // start begins a turn.
 func (s *session) start(e events.TurnStarted) {
-	t := &turn{id: e.Turn, trigger: e.Trigger, in: s.lineage.in, waits: map[content.ApprovalID]bool{}}
+	t := &turn{id: e.Turn, trigger: e.Trigger, in: s.lineage.in.Span, waits: map[content.ApprovalID]bool{}}
 	if !t.in.IsValid() {
 		id := traceOf(s.id, e.Turn)
 		sampled := s.cfg.Sample == nil || s.cfg.Sample(id)

@@ -93,6 +93,9 @@ func (l *Log) Logger(w io.Writer, getenv func(string) string) *zap.Logger {
 	sink := zapcore.Lock(zapcore.AddSync(w))
 	core := zapcore.NewCore(encoder(enc), sink, l.least)
 	log := zap.New(core, zap.ErrorOutput(sink))
+	if err := otlp.Propagators(); err != nil {
+		log.Warn("variable ignored", zap.Error(err))
+	}
 	exported, stop, err := otlp.ExportLogs(context.Background(), l.least, log)
 	switch {
 	case err != nil:

@@ -1,14 +1,51 @@
-// Package tracing carries the trace that a context belongs to through messages, as a W3C traceparent.
+// Package tracing carries the trace that a context belongs to, and its baggage, through messages, as a W3C traceparent and a
+// W3C baggage.
 package tracing
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
 
-const header = "traceparent"
+// Names of headers.
+const (
+	HeaderParent  = "traceparent"
+	HeaderBaggage = "baggage"
+)
+
+// chosen is what this process carries, once Carry was called.
+type chosen struct{ propagation.TextMapPropagator }
+
+// Carry sets what this process carries: a list of tracecontext and baggage, or none. Without it, a process carries both.
+func Carry(list string) error {
+	var all []propagation.TextMapPropagator
+	for name := range strings.SplitSeq(list, ",") {
+		switch strings.TrimSpace(name) {
+		case "tracecontext":
+			all = append(all, propagation.TraceContext{})
+		case "baggage":
+			all = append(all, propagation.Baggage{})
+		case "none":
+		default:
+			return fmt.Errorf("%q: only tracecontext, baggage and none are supported", name)
+		}
+	}
+	otel.SetTextMapPropagator(chosen{propagation.NewCompositeTextMapPropagator(all...)})
+	return nil
+}
+
+func carried() propagation.TextMapPropagator {
+	if c, ok := otel.GetTextMapPropagator().(chosen); ok {
+		return c
+	}
+	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+}
 
 // Parent returns the traceparent of a context, or "" if it belongs to no trace.
 func Parent(ctx context.Context) string {
@@ -16,15 +53,25 @@ func Parent(ctx context.Context) string {
 		return ""
 	}
 	c := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, c)
-	return c[header]
+	carried().Inject(ctx, c)
+	return c[HeaderParent]
 }
 
-// With returns a context that belongs to the trace of a traceparent. Anything that is not one is ignored: others choose
-// it, and it may be of any size.
-func With(ctx context.Context, parent string) context.Context {
-	if parent == "" {
+// Baggage returns the baggage of a context, or "".
+func Baggage(ctx context.Context) string {
+	if baggage.FromContext(ctx).Len() == 0 {
+		return ""
+	}
+	c := propagation.MapCarrier{}
+	carried().Inject(ctx, c)
+	return c[HeaderBaggage]
+}
+
+// With returns a context that belongs to the trace of a traceparent and has a baggage. Anything that is not one is ignored:
+// others choose it, and it may be of any size. A baggage has 64 members and 8192 bytes at most, as its specification says.
+func With(ctx context.Context, parent, baggage string) context.Context {
+	if parent == "" && baggage == "" {
 		return ctx
 	}
-	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{header: parent})
+	return carried().Extract(ctx, propagation.MapCarrier{HeaderParent: parent, HeaderBaggage: baggage})
 }

@@ -129,6 +129,7 @@ func headers() []headerRow {
 		{layout.HeaderKinds, journal},
 		{layout.HeaderStored, journal},
 		{layout.HeaderTrace, journal},
+		{layout.HeaderBaggage, []string{"INBOX", "NAMED"}},
 		{layout.HeaderBlob, []string{"JOURNAL", "INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{layout.HeaderTicket, []string{"INBOX", "TASKS"}},
 		{layout.HeaderSignature, []string{"JOURNAL", "INBOX", "NAMED", "TASKS"}},

@@ -83,7 +83,7 @@ func (s Service) check() error {
 // reserved reports whether a header is for this package to set.
 func reserved(key string) bool {
 	return slices.Contains([]string{
-		"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type", "Accept", "User-Agent", "If-None-Match", "Traceparent", tool.HeaderKey,
+		"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type", "Accept", "User-Agent", "If-None-Match", "Traceparent", "Baggage", tool.HeaderKey,
 	}, key) || strings.HasPrefix(key, "Turnlog-")
 }
 

@@ -49,6 +49,7 @@ type Task struct {
 	Policy         json.RawMessage       `msgpack:"po,omitempty" json:"policy,omitempty"`     // of the session's agent, a permission.Policy for the worker; empty: none
 	Approved       []content.QuestionKey `msgpack:"ap,omitempty" json:"approved,omitempty"`   // for this call or for always
 	TraceParent    string                `msgpack:"tp,omitempty" json:"traceparent,omitempty"`
+	Baggage        string                `msgpack:"bg,omitempty" json:"baggage,omitempty"` // of who sent the input of the turn, as W3C Baggage
 	Epoch          uint64                `msgpack:"ep,omitempty" json:"epoch,omitempty"`   // of the driver that dispatches it; zero: there is only one
 	Decided        content.Time          `msgpack:"da,omitempty" json:"decided,omitempty"` // when that driver wrote the entry that caused the dispatch, by a clock that agrees with the servers'; zero: none does
 	Ticket         string                `msgpack:"-" json:"-"`                            // proves that a report is about this dispatch; a header of the task

@@ -28,6 +28,7 @@ import (
 
 	"github.com/turnlog/turnlog/internal/release"
 	"github.com/turnlog/turnlog/internal/sparselog"
+	"github.com/turnlog/turnlog/internal/tracing"
 )
 
 // Scope is the instrumentation scope of all that Turnlog exports.
@@ -86,6 +87,20 @@ func Resource(ctx context.Context, service string) (*resource.Resource, error) {
 		return nil, fmt.Errorf("the resource of telemetry: %w", err)
 	}
 	return r, nil
+}
+
+// Propagators has this process carry what OTEL_PROPAGATORS names: tracecontext and baggage, unless it is set. It returns an error
+// for others.
+func Propagators() error {
+	const name = "OTEL_PROPAGATORS"
+	list := os.Getenv(name)
+	if list == "" {
+		return nil
+	}
+	if err := tracing.Carry(list); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // Stop exports what is there, until its context ends. Then nothing more is exported.

@@ -22,6 +22,9 @@ const (
 	HeaderKinds = "Turnlog-Kinds" // only of a tombstone, and KindArriving
 	HeaderTrace = "traceparent"
 
+	// HeaderBaggage has what the sender of a command passes on to the tools of its turn, as W3C Baggage. No journal has it.
+	HeaderBaggage = "baggage"
+
 	// HeaderStored is when another cell stored an entry, which was moved here with its session: RFC 3339. So the
 	// server's time is not that of the entry.
 	HeaderStored = "Turnlog-Stored"
@@ -63,6 +66,15 @@ func Misdescribed(h nats.Header, e events.Entry) string {
 		}
 	}
 	return ""
+}
+
+// Beside returns the headers of a command whose sender passes a baggage on, "" for none.
+func Beside(baggage string) nats.Header {
+	h := nats.Header{}
+	if baggage != "" {
+		h.Set(HeaderBaggage, baggage)
+	}
+	return h
 }
 
 // ScheduleOf returns the schedule in the headers of a message, or nil.

@@ -32,6 +32,7 @@ func (k *Keys) Close(ctx context.Context, s content.SessionID, purpose string, h
 	if err != nil || key == nil {
 		return data, err
 	}
+	h.Del(layout.HeaderBaggage) // it would not be sealed
 	h[layout.HeaderSealed] = []string{key.ID().String()}
 	return key.Box(data, k.purpose(s, purpose)), nil
 }

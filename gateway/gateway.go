@@ -14,6 +14,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/client"
@@ -24,6 +25,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/oidc"
 	"github.com/turnlog/turnlog/gateway/internal/page"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
+	"github.com/turnlog/turnlog/gateway/internal/traffic"
 	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/model/registry"
 )
@@ -44,6 +46,8 @@ type Config struct {
 
 	Access people.Access
 	Limits Limits
+
+	Metrics prometheus.Registerer // where the gateway registers its metrics; nil: nowhere
 }
 
 // Limits bound what one request may cost. Zero fields have defaults.
@@ -103,7 +107,9 @@ func New(cfg Config) (*Gateway, error) {
 		}
 	}
 	g.closing, g.close = context.WithCancel(context.Background())
+	measured := traffic.New(cfg.Metrics)
 	g.feeds = feed.Server{
+		Open: measured.Streams, Slow: measured.Slow,
 		Patience: g.limits.Patience, Heartbeat: g.limits.Heartbeat, Closing: g.closing.Done(), Problem: g.problemOf,
 		Connected: func() bool { return !g.disconnected() },
 	}
@@ -123,7 +129,7 @@ func New(cfg Config) (*Gateway, error) {
 	g.api = humago.New(g.mux, spec)
 	g.routes()
 	g.mux.HandleFunc("/", g.others)
-	g.handler = g.guard(g.mux)
+	g.handler = measured.Measure(g.mux, g.guard(g.mux))
 	return g, nil
 }
 

@@ -116,7 +116,7 @@ func TestWhatRequestsReadDoesNotGrowWithASession(t *testing.T) {
 			{"a thread", http.MethodPost, "/api/ag-ui", thread(id), "", "RUN_FINISHED"},
 			{"an answer of a thread again", http.MethodPost, "/api/ag-ui", fields{
 				"threadId": id, "runId": "r", "messages": []fields{},
-				"resume": []fields{{"interruptId": "t1-r1-c1-g1", "status": "resolved", "payload": fields{"approved": true}}},
+				"resume": []fields{{"interruptId": "t1-r1-c1-g1." + tool.Digest([]byte(`{"n":1}`)), "status": "resolved", "payload": fields{"approved": true}}},
 			}, "0123456789-resumes", "Stamped"},
 			{"an approval that was decided", http.MethodGet, "/api/approvals/" + id + "/t1-r1-c1-g1", nil, "", "approved by"},
 			{"an approval of a call that was lost", http.MethodGet, "/api/approvals/" + id + "/t2-r1-c1-g1", nil, "", `"state":"dead"`},

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -293,11 +295,29 @@ func TestAStreamHasCommentsAndSaysWhenToReconnect(t *testing.T) {
 	})
 }
 
+// value returns what a counter or gauge has, in all its series.
+func value(t testing.TB, from prometheus.Gatherer, name string) (sum float64) {
+	t.Helper()
+	all, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
 func TestASlowReaderIsToldToReconnectAndMissesNothing(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
 		defer w.drive().Drain(w.T)
-		g := w.gateway()
+		metrics := prometheus.NewRegistry()
+		g := w.gateway(func(c *gateway.Config) { c.Metrics = metrics })
 		id := g.open(map[string]any{"text": strings.Repeat("long ", 8<<10)}) // more than the reader's connection takes at once
 		w.Until(id, events.KindTurnFinished)
 		f, err := g.follow(id, "")
@@ -318,6 +338,9 @@ func TestASlowReaderIsToldToReconnectAndMissesNothing(t *testing.T) {
 		}
 		if !told {
 			t.Error("it was not told to reconnect")
+		}
+		if n := value(t, metrics, "turnlog_gateway_slow_readers_total"); n != 1 {
+			t.Errorf("%v slow readers", n)
 		}
 		seen := r.seen
 		if r.receive(id, func() *service { return g }, 1); seen == r.seen || len(r.turns) != 1 || r.turns[0] != "Hello, world" {

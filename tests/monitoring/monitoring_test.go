@@ -27,9 +27,16 @@ func TestTheDashboardAndTheAlertsUseWhatTheBinariesExport(t *testing.T) {
 	const apart = "--namespace=monitored" // from the site's own node and worker, which export nothing
 	var pages []string
 	for _, program := range [][]string{
-		{"driver-node"}, {"tool-worker", "--tools", "fs", "--root", t.TempDir()}, {"observer", "watch"}, {"turnlog", "top", "--every", "100ms"},
+		{"driver-node"},
+		{"tool-worker", "--tools", "fs", "--root", t.TempDir()},
+		{"observer", "watch"},
+		{"turnlog", "top", "--every", "100ms"},
+		{"turnlog", "gateway", "--listen", "127.0.0.1:0", "--insecure"},
 	} {
 		screen := s.Start(program[0], append(program[1:], apart, "--http", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")...)
+		if slices.Contains(program, "gateway") {
+			clitest.Get(t, screen.AwaitMatch(t, `(http://127\.0\.0\.1:\d+)/`)+"/healthz")
+		}
 		pages = append(pages, "http://"+screen.AwaitMatch(t, `"address": ?"(127\.0\.0\.1:\d+)"`)+"/metrics")
 	}
 	s.Run(0, "turnlog", "run", apart, "--session", "s-1", "--model", "scripted:"+script(t), "hello")

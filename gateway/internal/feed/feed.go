@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
@@ -57,7 +59,9 @@ type Server struct {
 	Patience  time.Duration // for a reader that does not read
 	Heartbeat time.Duration // between comments
 	Closing   <-chan struct{}
-	Connected func() bool // whether there is a server
+	Connected func() bool        // whether there is a server
+	Open      prometheus.Gauge   // counts streams
+	Slow      prometheus.Counter // counts readers that are too slow
 
 	Problem func(context.Context, error) *problem.Problem
 }
@@ -81,6 +85,8 @@ type writing struct {
 
 // Serve writes a stream until the reader leaves, is too slow, or nothing follows, as when the session is deleted.
 func (s *Server) Serve(ctx context.Context, w http.ResponseWriter, f Following, speaks Dialect) {
+	s.Open.Inc()
+	defer s.Open.Dec()
 	e := &writing{Writer: newWriter(w, s.Patience), Server: s, stream: f.Stream, speaks: speaks}
 	e.Begin()
 	w.WriteHeader(http.StatusOK)
@@ -153,7 +159,11 @@ func (e *writing) write(ctx context.Context, all <-chan heard) {
 				}
 			}
 		}
-		if e.Flush() != nil {
+		err := e.Flush()
+		if e.Late() {
+			e.Slow.Inc()
+		}
+		if err != nil {
 			return
 		}
 		if e.Late() {

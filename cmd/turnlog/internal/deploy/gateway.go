@@ -22,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/gateway"
 	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -57,6 +58,8 @@ makes a token and prints it as part of the address. With --people, each person h
 login at a provider of OpenID Connect: docs/gateway.md shows the file, and "turnlog gateway token" prints an
 entry for it.
 
+With --http, /metrics has requests by route and status, how long answers take, open streams, and slow readers.
+
 By default only programs of this machine reach it. At another address it needs people or a token, or
 --insecure, with which everybody who reaches the address is an operator.`,
 		Example: `  turnlog gateway
@@ -72,6 +75,7 @@ By default only programs of this machine reach it. At another address it needs p
 	fs.BoolVar(&f.insecure, "insecure", false, "let everybody who reaches the address do everything")
 	_ = cmd.MarkFlagFilename("people", "yaml", "yml") // the flag exists
 	f.start.RegisterStart(cmd)
+	address := ops.AddressFlag(cmd)
 	settings.Lasts(cmd)
 	cmd.MarkFlagsMutuallyExclusive("people", "insecure")
 	r := a.RemoteAt(cmd, admin.RoleApprover, zapcore.InfoLevel)
@@ -91,15 +95,20 @@ By default only programs of this machine reach it. At another address it needs p
 				return err
 			}
 			defer cell.Close()
-			ctx, stop := cell.Lasting(ctx)
-			defer stop()
 			c, err := r.Client(cell)
 			if err != nil {
 				return err
 			}
-			return serveGateway(ctx, a, f.listen, log, gateway.Config{
-				Client: c, Connected: cell.Conn.IsConnected, Defaults: start.Config, Access: access, Limits: f.limits,
-			}, func(at string) { _, _ = fmt.Fprintln(a.Out, at) })
+			registry := ops.NewRegistry()
+			server, err := ops.Listen(ctx, *address, registry, cell.Ready(func() error { return nil }), log)
+			if err != nil {
+				return err
+			}
+			return cell.Work(ctx, server.Run, func(ctx context.Context) error {
+				return serveGateway(ctx, a, f.listen, log, gateway.Config{
+					Client: c, Connected: cell.Conn.IsConnected, Defaults: start.Config, Access: access, Limits: f.limits, Metrics: registry,
+				}, func(at string) { _, _ = fmt.Fprintln(a.Out, at) })
+			})
 		})
 	}
 	cmd.AddCommand(gatewayToken(a))

@@ -85,7 +85,7 @@ interrupted deletion is completed by running the command again.
 
 Forks of a session have its history up to where they began. A session that has any is deleted only with
 --with-forks, which deletes them first, and forks of forks, or with --keep-forks, which leaves them as they are.
-If a fork cannot be deleted, neither is the session.
+If one of them cannot be deleted, none of them is.
 
 It needs the permissions of a keeper. For one with a name, a node writes the tombstone. docs/operations.md describes what remains, where and for how
 long.`,
@@ -107,29 +107,14 @@ long.`,
 		}
 		return bury(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {
 			var out removalReport
-			var errs []error
-			forks := map[content.SessionID][]content.SessionID{}
-			if !*keepForks {
-				var err error
-				if forks, err = k.client.Forks(ctx); err == nil {
-					ids, errs, err = k.forked(ctx, ids, forks, *withForks)
-				}
-				if err != nil {
-					return err
-				}
+			families, errs, err := k.families(ctx, ids, *withForks, *keepForks)
+			if err != nil {
+				return err
 			}
 			left := map[content.SessionID]bool{}
-			for _, id := range ids {
-				if i := slices.IndexFunc(forks[id], func(f content.SessionID) bool { return left[f] }); i >= 0 {
-					left[id], errs = true, append(errs, notDeleted(id, fmt.Errorf("its fork %s is not", forks[id][i])))
-					continue
-				}
-				done, err := k.remove(ctx, id, anyLength, d)
-				if err != nil {
-					left[id], errs = true, append(errs, err)
-					continue
-				}
-				out.Sessions = append(out.Sessions, done)
+			for _, all := range families {
+				done, err := k.removeAll(ctx, all, d, left)
+				out.Sessions, errs = append(out.Sessions, done...), append(errs, err)
 			}
 			if len(out.Sessions) > 0 && !*keepBlobs {
 				found, err := admin.Of(k.cell.Cell).Collect(ctx, *grace, false)
@@ -142,24 +127,25 @@ long.`,
 	return cmd
 }
 
-// forked returns the sessions to delete, each after its forks: with all of these, or only sessions without other forks, and
-// an error for each that has some. A session with a tombstone is no fork, and may have some: its deletion is completed.
-func (k keeper) forked(
-	ctx context.Context, ids []content.SessionID, forks map[content.SessionID][]content.SessionID, with bool,
-) (all []content.SessionID, errs []error, err error) {
-	seen := make(map[content.SessionID]bool)
-	var add func(id content.SessionID)
-	add = func(id content.SessionID) {
-		if seen[id] {
-			return
+// families returns what to delete for each session: its forks before it, unless they are kept, and an error for each session
+// that has forks that are neither to be deleted nor kept. A session with a tombstone is no fork, and may have some: its
+// deletion is completed.
+func (k keeper) families(ctx context.Context, ids []content.SessionID, with, keep bool) (families [][]content.SessionID, errs []error, err error) {
+	forks := map[content.SessionID][]content.SessionID{}
+	if !keep {
+		if forks, err = k.client.Forks(ctx); err != nil {
+			return nil, nil, err
 		}
+	}
+	var add func(all []content.SessionID, seen map[content.SessionID]bool, id content.SessionID) []content.SessionID
+	add = func(all []content.SessionID, seen map[content.SessionID]bool, id content.SessionID) []content.SessionID {
 		seen[id] = true
 		for _, f := range forks[id] {
-			if with || slices.Contains(ids, f) {
-				add(f)
+			if !seen[f] && (with || slices.Contains(ids, f)) {
+				all = add(all, seen, f)
 			}
 		}
-		all = append(all, id)
+		return append(all, id)
 	}
 	for _, id := range ids {
 		var others []string
@@ -183,9 +169,9 @@ func (k keeper) forked(
 				continue
 			}
 		}
-		add(id)
+		families = append(families, add(nil, map[content.SessionID]bool{}, id))
 	}
-	return all, errs, nil
+	return families, errs, nil
 }
 
 // buried reports whether a session has its tombstone.
@@ -193,6 +179,39 @@ func (k keeper) buried(ctx context.Context, id content.SessionID) (bool, error) 
 	last, err := k.cell.Journal().Last(ctx, id)
 	_, gone := events.DeletionOf(last.Entry)
 	return gone, err
+}
+
+// removeAll deletes a session after its forks, or none of them if one cannot be deleted. left has which of those that were
+// tried before are left.
+func (k keeper) removeAll(ctx context.Context, all []content.SessionID, d events.SessionDeleted, left map[content.SessionID]bool) (done []removal, err error) {
+	last := all[len(all)-1]
+	all = slices.DeleteFunc(all, func(id content.SessionID) bool {
+		is, tried := left[id]
+		return tried && !is
+	})
+	fails := func(id content.SessionID, err error) error {
+		if left[id] {
+			err = nil // it was said
+		}
+		left[id] = true
+		if id != last {
+			left[last], err = true, errors.Join(err, notDeleted(last, fmt.Errorf("its fork %s is not", id)))
+		}
+		return err
+	}
+	for _, id := range all {
+		if _, err := (keeper{k.cell, k.client, true}).remove(ctx, id, anyLength, d); err != nil {
+			return nil, fails(id, err)
+		}
+	}
+	for _, id := range all {
+		r, err := k.remove(ctx, id, anyLength, d)
+		if err != nil {
+			return done, fails(id, err)
+		}
+		left[id], done = false, append(done, r)
+	}
+	return done, nil
 }
 
 // keeper deletes sessions of a deployment.

@@ -112,9 +112,9 @@ func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 	}
 	held := a.seen && a.is == a.Hash
 	if i := slices.IndexFunc(v.Moves, func(m verdict.Move) bool { return m.Seq == a.Seq && m.Tombstone == a.Hash }); i >= 0 && a.seen {
-		// The claim of a move may name any hash. Only what was kept of the tombstone says that it continues this journal.
-		if held = a.Deletion != nil && a.Deletion.MovedTo != nil && a.Deletion.Last == v.Moves[i].Last; !held {
-			return verdict.Moved, "the journal says that this was the tombstone with which the session left another deployment, and the anchor does not say what that continued"
+		// A claim may name any hash. Only the tombstone says that it continues this journal.
+		if held = v.Moves[i].Proved || a.Deletion != nil && a.Deletion.MovedTo != nil && a.Deletion.Last == v.Moves[i].Last; !held {
+			return verdict.Moved, "the journal says that this was the tombstone with which the session left another deployment, and does not have it"
 		}
 	}
 	moved := d != nil && d.MovedTo != nil

@@ -78,6 +78,8 @@ func (c *Checker) moved(r journal.Record, e events.Entry) {
 	switch {
 	case r.Moved && c.links.here:
 		c.fault(verdict.Forged, r.Seq, singleWriter, "it is marked as moved here, and the entry before it was written here")
+	case from != nil && len(from.Entry) > 0 && !from.Proves(e):
+		c.fault(verdict.Forged, r.Seq, singleWriter, "it has other bytes than those of the tombstone with which the session left")
 	case from != nil && c.links.here && !r.Moved && !r.Stored.IsZero():
 		c.fault(verdict.Forged, r.Seq, singleWriter, "it says that the session was moved here, and the entry before it was written here")
 	case !r.Moved && c.links.moved && from == nil:
@@ -85,7 +87,7 @@ func (c *Checker) moved(r journal.Record, e events.Entry) {
 	}
 	c.links.moved, c.links.here = r.Moved, c.links.here || !r.Moved
 	if from != nil {
-		c.verdict.Moves = append(c.verdict.Moves, verdict.Move{Seq: r.Seq, At: e.At, Last: e.Prev, MovedFrom: *from})
+		c.verdict.Moves = append(c.verdict.Moves, verdict.Move{Seq: r.Seq, At: e.At, Last: e.Prev, Proved: from.Proves(e), MovedFrom: *from})
 	}
 }
 

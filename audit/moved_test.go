@@ -37,7 +37,7 @@ func movedAway(t *testing.T, original []journal.Record) (source, target []journa
 	}
 	target = link(t, target, events.DriverClaimed{
 		Epoch: original[len(original)-1].Entry.Epoch + 1, Node: "move",
-		MovedFrom: &events.MovedFrom{Cell: "a", Place: "nats://n1", Tombstone: source[len(source)-1].Hash},
+		MovedFrom: &events.MovedFrom{Cell: "a", Place: "nats://n1", Tombstone: source[len(source)-1].Hash, Entry: source[len(source)-1].Payload},
 	}, events.Parked{})
 	return source, link(t, target, events.DriverClaimed{Epoch: original[len(original)-1].Entry.Epoch + 2, Node: "node-9"})
 }
@@ -82,8 +82,11 @@ func TestAnchorsOfAMovedSessionAreHeldWhereItIs(t *testing.T) {
 	deleted := left
 	deleted.Deletion = new(d)
 	deleted.Deletion.MovedTo = nil
-	claimed := link(t, target[:n-1], events.DriverClaimed{
-		Epoch: original[n-1].Entry.Epoch + 1, Node: "move", MovedFrom: &events.MovedFrom{Cell: "a", Tombstone: original[n-1].Hash},
+	claims := func(from events.MovedFrom) []journal.Record {
+		return link(t, target[:n-1], events.DriverClaimed{Epoch: original[n-1].Entry.Epoch + 1, Node: "move", MovedFrom: &from})
+	}
+	hashAlone := link(t, target[:n], events.DriverClaimed{
+		Epoch: original[n-1].Entry.Epoch + 1, Node: "move", MovedFrom: &events.MovedFrom{Cell: "a", Tombstone: source[n].Hash},
 	})
 	wrong := at(original, n-1)
 	wrong.Hash = original[0].Hash
@@ -98,10 +101,15 @@ func TestAnchorsOfAMovedSessionAreHeldWhereItIs(t *testing.T) {
 	}{
 		{"from before, at the target", target, at(original, 3), "", verdict.ExitReached},
 		{"the tombstone, at the target", target, left, "", verdict.ExitReached},
-		{"its hash alone, at the target", target, at(source, n), verdict.Moved, verdict.ExitUnjudged},
-		{"the tombstone of another history, at the target", target, elsewhere, verdict.Moved, verdict.ExitUnjudged},
-		{"the tombstone of a deletion, at the target", target, deleted, verdict.Moved, verdict.ExitUnjudged},
-		{"an entry that a claim takes for a tombstone", claimed, at(original, n-1), verdict.Moved, verdict.ExitUnjudged},
+		{"its hash alone, at the target", target, at(source, n), "", verdict.ExitReached},
+		{"the tombstone, of which the claim has only the hash", hashAlone, left, "", verdict.ExitReached},
+		{"its hash alone, and that is all that the claim has", hashAlone, at(source, n), verdict.Moved, verdict.ExitUnjudged},
+		{"the tombstone of another history, at the target", hashAlone, elsewhere, verdict.Moved, verdict.ExitUnjudged},
+		{"the tombstone of a deletion, at the target", hashAlone, deleted, verdict.Moved, verdict.ExitUnjudged},
+		{"an entry whose hash a claim takes for that of a tombstone", claims(events.MovedFrom{Cell: "a", Tombstone: original[n-1].Hash}), at(original, n-1), verdict.Moved, verdict.ExitUnjudged},
+		{"an entry that a claim takes for a tombstone", claims(events.MovedFrom{Cell: "a", Tombstone: original[n-1].Hash, Entry: original[n-1].Payload}), at(original, n-1), verdict.Forged, verdict.ExitFault},
+		{"an entry that a claim takes for another tombstone", claims(events.MovedFrom{Cell: "a", Tombstone: original[n-1].Hash, Entry: source[n].Payload}), at(original, n-1), verdict.Forged, verdict.ExitFault},
+		{"a tombstone that was in another place", claims(events.MovedFrom{Cell: "a", Tombstone: source[n].Hash, Entry: source[n].Payload}), at(original, n-2), verdict.Forged, verdict.ExitFault},
 		{"the claim, at the target", target, at(target, n), "", verdict.ExitReached},
 		{"another tombstone, at the target", target, other, verdict.Replaced, verdict.ExitFault},
 		{"from before, at the source", source[n:], at(original, 3), verdict.Moved, verdict.ExitUnjudged},

@@ -133,7 +133,7 @@ func sampleOptions() *TurnOptions {
 
 func sessionSamples() []Event {
 	return []Event{
-		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true, RetriedBy: "ada", User: "ada", Key: "T0uaTKkNbe0ytWwa", Keys: 3, Checked: 17, Restored: sampleRestored(), MovedFrom: &MovedFrom{Cell: "9f86d081884c7d65", Place: "nats://n1:4222", Tombstone: HashOf([]byte("tombstone"))}},
+		DriverClaimed{Epoch: 2, Node: "node-a", Token: "$JS.ACK.x", Lost: []content.Place{content.PlaceOf(3, 2, 1)}, Tickets: true, RetriedBy: "ada", User: "ada", Key: "T0uaTKkNbe0ytWwa", Keys: 3, Checked: 17, Restored: sampleRestored(), MovedFrom: &MovedFrom{Cell: "9f86d081884c7d65", Place: "nats://n1:4222", Tombstone: HashOf([]byte("tombstone")), Entry: []byte("tombstone")}},
 		Parked{Timer: true, Calls: 2},
 		SnapshotTaken{Format: 18, Digest: HashOf([]byte("state"))},
 		CommandSigned{

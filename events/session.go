@@ -39,7 +39,17 @@ type DriverClaimed struct {
 type MovedFrom struct {
 	Cell      string `msgpack:"c" json:"cell"`                      // the ID of the cell, see package jetstream/backup/move
 	Place     string `msgpack:"p,omitempty" json:"place,omitempty"` // where the mover reached it; for people
-	Tombstone Hash   `msgpack:"h" json:"tombstone"`                 // that ended the journal there, in the place of this entry
+	Tombstone Hash   `msgpack:"h" json:"tombstone"`                 // of the entry that ended the journal there, in the place of this one
+	Entry     []byte `msgpack:"e,omitempty" json:"entry,omitempty"` // its bytes
+}
+
+// Proves reports whether the claim in e has the tombstone that it names: of the same session, after the same entry. So an earlier
+// head that is this tombstone is a head of this journal.
+func (m *MovedFrom) Proves(e Entry) bool {
+	left, err := Decode(m.Entry)
+	d, deleted := DeletionOf(left)
+	return err == nil && deleted && d.MovedTo != nil && HashOf(m.Entry) == m.Tombstone &&
+		left.Session == e.Session && left.Seq == e.Seq && left.Prev == e.Prev
 }
 
 // MovedTo says where a session is that was moved.

@@ -260,10 +260,11 @@ func (c *check) entries(ctx context.Context, s content.SessionID, leaves map[uin
 			c.Deleted++
 		}
 		next = rec.Seq + 1
-		if from := events.MovedFromOf(rec.Entry); from == nil || from.Tombstone != leaves[rec.Seq].hash {
+		switch from := events.MovedFromOf(rec.Entry); {
+		case from == nil || from.Tombstone != leaves[rec.Seq].hash:
 			c.compare(s, leaves, rec.Seq, rec.Hash)
-		} else {
-			c.fault(s, verdict.Moved, rec.Seq, "the journal says that this was the tombstone with which the session left, before it came back: the log does not show that")
+		case !from.Proves(rec.Entry):
+			c.fault(s, verdict.Moved, rec.Seq, "the journal says that this was the tombstone with which the session left, before it came back, and does not have it")
 		}
 		if l, ok := leaves[rec.Seq]; ok && l.hash == rec.Hash {
 			c.heads = append(c.heads, logged{headlog.Leaf{Session: s, Seq: rec.Seq}, l.index, signed.At(rec)})

@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/audit/headlog"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/logtest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream/heads"
@@ -79,6 +80,18 @@ func TestWhatWasLoggedMustStillBeThere(t *testing.T) {
 			w.Add(l)
 			w.Write("s-1", events.DriverClaimed{Epoch: 2, MovedFrom: &events.MovedFrom{Cell: "b", Tombstone: events.Hash{7}}})
 		}, verdict.Moved, 3},
+		"a session that left and came back with its tombstone": {func(w *logtest.World) {
+			last, err := w.Cell.Journal().Last(w.Context(), "s-1")
+			natstest.Must(w, err)
+			_, payload, head, err := journal.Link(last.Head, events.Entry{
+				Session: "s-1", Cause: "move/1", At: last.Entry.At, Epoch: 1, Events: []events.Event{events.SessionDeleted{MovedTo: &events.MovedTo{Cell: "b"}}},
+			})
+			natstest.Must(w, err)
+			l := w.Leaf("s-1")
+			l.Seq, l.Hash = head.Seq, head.Hash
+			w.Add(l)
+			w.Write("s-1", events.DriverClaimed{Epoch: 2, MovedFrom: &events.MovedFrom{Cell: "b", Tombstone: head.Hash, Entry: payload}})
+		}, "", 0},
 		"a session that says that another entry was its tombstone": {func(w *logtest.World) {
 			w.Write("s-1", events.DriverClaimed{Epoch: 2, MovedFrom: &events.MovedFrom{Cell: "b", Tombstone: events.Hash{7}}})
 			l := w.Leaf("s-1")

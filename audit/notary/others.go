@@ -42,7 +42,7 @@ func (n *Notary) confirm(ctx context.Context, l headlog.Leaf) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("compare the log with the journals: %w", err)
-	case from != nil && rec.Seq == l.Seq && from.Tombstone == l.Hash: // the session left, and came back
+	case from != nil && rec.Seq == l.Seq && from.Tombstone == l.Hash && from.Proves(rec.Entry): // the session left, and came back
 		return nil
 	case rec.Seq != l.Seq || rec.Hash != l.Hash:
 		return fmt.Errorf("%w: entry %d of %s has the hash %s, and the leaf %s", ErrFalseLeaf, l.Seq, l.Session, rec.Hash, l.Hash)

@@ -112,7 +112,8 @@ type Move struct {
 	Seq uint64       `json:"seq"` // of the entry that says so
 	At  content.Time `json:"at"`
 
-	Last events.Hash `json:"-"` // of the entry before it
+	Last   events.Hash `json:"-"` // of the entry before it
+	Proved bool        `json:"-"` // it has the tombstone
 
 	events.MovedFrom
 }

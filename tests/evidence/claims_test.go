@@ -62,17 +62,19 @@ func TestEveryFalseClaimIsFound(t *testing.T) {
 	unnamed := func(s *stage) {
 		s.restores = []verdict.Restore{{At: at.Add(time.Hour), Restored: events.Restored{Backup: "b1", Taken: at.Add(time.Hour)}}}
 	}
-	from := &events.MovedFrom{Cell: "b", Tombstone: events.HashOf([]byte("tombstone"))}
-	arrive := func(s *stage) {
-		e := entry(2, events.DriverClaimed{Epoch: 2, Node: "move", Keys: 1, Key: s.node.ID(), MovedFrom: from})
-		e.At = at.Add(2 * time.Hour)
-		s.extend(s.node, e)
-		s.replay(func(m []*nats.Msg) []*nats.Msg {
-			for _, m := range m[:9] {
-				m.Header.Set("Turnlog-Stored", "2026-11-28T12:00:00Z")
-			}
-			return m
-		})
+	from := events.MovedFrom{Cell: "b", Tombstone: events.HashOf([]byte("tombstone"))}
+	arrive := func(from events.MovedFrom) func(*stage) {
+		return func(s *stage) {
+			e := entry(2, events.DriverClaimed{Epoch: 2, Node: "move", Keys: 1, Key: s.node.ID(), MovedFrom: &from})
+			e.At = at.Add(2 * time.Hour)
+			s.extend(s.node, e)
+			s.replay(func(m []*nats.Msg) []*nats.Msg {
+				for _, m := range m[:9] {
+					m.Header.Set("Turnlog-Stored", "2026-11-28T12:00:00Z")
+				}
+				return m
+			})
+		}
 	}
 	for _, row := range []scene{
 		{"claim: it checked its last entry", own(9), "", 0, 0},
@@ -125,18 +127,23 @@ func TestEveryFalseClaimIsFound(t *testing.T) {
 		{"restore: the deployment had it before the session began", func(s *stage) {
 			s.restores = []verdict.Restore{{At: 2, Restored: *restored}}
 		}, "", 0, 0},
-		{"move: here", arrive, "", 0, 0},
-		{"move: here, after a restore", func(s *stage) { unnamed(s); arrive(s) }, "", 0, 0},
+		{"move: here", arrive(from), "", 0, 0},
+		{"move: here, after a restore", func(s *stage) { unnamed(s); arrive(from)(s) }, "", 0, 0},
 		{"move: of entries that were written here", func(s *stage) {
-			s.claims(s.node, 2, events.DriverClaimed{Key: s.node.ID(), MovedFrom: from})
+			s.claims(s.node, 2, events.DriverClaimed{Key: s.node.ID(), MovedFrom: &from})
+		}, verdict.Forged, 10, 1},
+		{"move: with an entry of the session as its tombstone", func(s *stage) {
+			last, err := s.cell.Journal().Last(s.t.Context(), "s-1")
+			natstest.Must(s.t, err)
+			arrive(events.MovedFrom{Cell: "b", Tombstone: last.Hash, Entry: last.Payload})(s)
 		}, verdict.Forged, 10, 1},
 		{"move: of entries of which one was written here", func(s *stage) {
-			arrive(s)
+			arrive(from)(s)
 			s.replay(func(m []*nats.Msg) []*nats.Msg { m[8].Header.Del("Turnlog-Stored"); return m })
 		}, verdict.Forged, 9, 1},
 		{"move: of no entries, after a restore", func(s *stage) {
 			unnamed(s)
-			s.claims(s.node, 2, events.DriverClaimed{Key: s.node.ID(), MovedFrom: from})
+			s.claims(s.node, 2, events.DriverClaimed{Key: s.node.ID(), MovedFrom: &from})
 		}, verdict.Forged, 10, 1},
 		{"restore: unsigned, although it is required", func(s *stage) {
 			s.dir.Require(keys.Driver, 1)

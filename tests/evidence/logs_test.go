@@ -1,15 +1,19 @@
 package evidence
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/turnlog/turnlog/audit/completeness"
 	"github.com/turnlog/turnlog/audit/headlog"
+	"github.com/turnlog/turnlog/audit/notary"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -67,11 +71,17 @@ func (l *ledger) add(leaves ...headlog.Leaf) {
 // show stores a state and its checkpoint, whatever was there.
 func (l *ledger) show(s headlog.State, by ...note.Signer) {
 	l.t.Helper()
+	l.commit(s)
+	l.publishCheckpoint(l.log.signed(s.Checkpoint().Text(), by...))
+}
+
+// commit stores a state that nobody has signed yet.
+func (l *ledger) commit(s headlog.State) {
+	l.t.Helper()
 	var err error
 	l.number, err = heads.Of(l.cell).Commit(l.t.Context(), s, l.number)
 	natstest.Must(l.t, err)
 	l.state = s
-	l.publishCheckpoint(l.log.signed(s.Checkpoint().Text(), by...))
 }
 
 func (l *ledger) publishCheckpoint(signed []byte) {
@@ -215,5 +225,68 @@ func TestEveryFalsifiedLogIsFound(t *testing.T) {
 		if first.Kind != row.kind || first.Seq != row.seq || exit != row.exit {
 			t.Errorf("%s: exit code %d, %v\nwant %d, entry %d, %s", row.name, exit, r.Faults, row.exit, row.seq, row.kind)
 		}
+	}
+}
+
+// TestNoNotarySignsAFalseLeaf has an operator who adds a leaf to the log that nobody has signed yet, and may write to the journal.
+func TestNoNotarySignsAFalseLeaf(t *testing.T) {
+	t.Parallel()
+	l := &ledger{stage: newStage(t), log: newLogWorld(t)}
+	key, err := headlog.ParseLogKey(l.log.public)
+	natstest.Must(t, err)
+	claim := func(of journal.Record, payload []byte) func(l *ledger) headlog.Leaf {
+		return func(l *ledger) headlog.Leaf {
+			l.extend(nil, entry(2, events.DriverClaimed{Epoch: 2, Node: "move", MovedFrom: &events.MovedFrom{Cell: "b", Tombstone: of.Hash, Entry: payload}}))
+			leaf := l.leaf()
+			leaf.Hash = of.Hash
+			return leaf
+		}
+	}
+	buried := func(d events.SessionDeleted) func(*ledger) headlog.Leaf {
+		return func(l *ledger) headlog.Leaf {
+			_, payload, head, err := journal.Link(l.end, entry(1, d))
+			natstest.Must(t, err)
+			return claim(journal.Record{Head: head}, payload)(l)
+		}
+	}
+	for _, row := range []struct {
+		name string
+		leaf func(l *ledger) headlog.Leaf
+		want error
+	}{
+		{"notary: the head", func(l *ledger) headlog.Leaf { l.extend(nil, entry(1, events.Warning{Code: "x"})); return l.leaf() }, nil},
+		{"notary: another hash", func(l *ledger) headlog.Leaf {
+			l.extend(nil, entry(1, events.Warning{Code: "x"}))
+			leaf := l.leaf()
+			leaf.Hash[0] ^= 1
+			return leaf
+		}, notary.ErrFalseLeaf},
+		{"notary: the tombstone with which the session left", buried(events.SessionDeleted{MovedTo: &events.MovedTo{Cell: "b"}}), nil},
+		{"notary: the tombstone of a deletion", buried(events.SessionDeleted{}), notary.ErrFalseLeaf},
+		{"notary: a hash that a claim takes for that of a tombstone", func(l *ledger) headlog.Leaf {
+			return claim(journal.Record{Head: journal.Head{Hash: events.Hash{7}}}, nil)(l)
+		}, notary.ErrFalseLeaf},
+		{"notary: an entry that a claim takes for a tombstone", func(l *ledger) headlog.Leaf {
+			last, err := l.cell.Journal().Last(t.Context(), "s-1")
+			natstest.Must(t, err)
+			return claim(last, last.Payload)(l)
+		}, notary.ErrFalseLeaf},
+	} {
+		l.begin(t)
+		next, err := l.state.Append([][]byte{row.leaf(l).Text()})
+		natstest.Must(t, err)
+		l.commit(next)
+		ctx, stop := context.WithCancel(t.Context())
+		signed := int64(0)
+		n, err := notary.New(l.cell, notary.Config{Signer: l.log.key, Key: key, Report: func(s notary.Status) {
+			if signed = s.Published; signed >= next.Tree.Size {
+				stop()
+			}
+		}}, zap.NewNop())
+		natstest.Must(t, err)
+		if err := n.Run(ctx); !errors.Is(err, row.want) || (signed >= next.Tree.Size) != (row.want == nil) {
+			t.Errorf("%s: Run = %v, want %v; %d leaves are signed", row.name, err, row.want, signed)
+		}
+		stop()
 	}
 }

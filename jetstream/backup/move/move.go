@@ -218,7 +218,7 @@ func (m *Mover) arrive(ctx context.Context, out *Moved, tombstone journal.Record
 	if err != nil {
 		return err
 	}
-	j.tombstone = tombstone.Hash
+	j.tombstone, j.left = tombstone.Hash, tombstone.Payload
 	at, err := m.look(ctx, j)
 	switch {
 	case err != nil:

@@ -155,7 +155,7 @@ func TestAMovedSessionHasItsJournalAsItWas(t *testing.T) {
 	last := after[5]
 	from := events.MovedFromOf(last.Entry)
 	tombstone := stored(t, a, "s")
-	if len(tombstone) != 1 || from == nil || from.Tombstone != tombstone[0].Hash || from.Place != "here" || last.Moved || last.Entry.Epoch != 2 || !engine.Parks(last.Entry) {
+	if len(tombstone) != 1 || from == nil || from.Tombstone != tombstone[0].Hash || !from.Proves(last.Entry) || from.Place != "here" || last.Moved || last.Entry.Epoch != 2 || !engine.Parks(last.Entry) {
 		t.Errorf("the claim: %+v, of %+v; the tombstone: %+v", from, last.Entry, tombstone)
 	}
 	if c := last.Entry.Cursors; len(c) != 1 || c[0].Seq != 0 || c[0].At != before[0].Entry.Cursors[0].At+1 {

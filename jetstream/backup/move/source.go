@@ -21,6 +21,7 @@ type source struct {
 	session   content.SessionID
 	last      journal.Record // the last entry that moves; zero: the entries are gone
 	tombstone events.Hash    // zero: there is none yet
+	left      []byte         // its bytes
 
 	blobs   map[string]bool // that payloads may name
 	cursors []events.Cursor // of lanes, as they are after last

@@ -240,7 +240,7 @@ func (m *Mover) claim(ctx context.Context, j *source, last journal.Record) error
 		e.Cursors = append(e.Cursors, events.Cursor{Lane: c.Lane, At: c.At + 1})
 	}
 	_, err = m.to.marks().Claim(ctx, last, e, events.DriverClaimed{
-		Node: "move", MovedFrom: &events.MovedFrom{Cell: m.from.id, Place: m.from.Place, Tombstone: j.tombstone},
+		Node: "move", MovedFrom: &events.MovedFrom{Cell: m.from.id, Place: m.from.Place, Tombstone: j.tombstone, Entry: j.left},
 	}, events.Parked{})
 	if api.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", ErrBusy, err)

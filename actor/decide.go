@@ -80,9 +80,10 @@ func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) 
 	defer d.trial.waiting()()
 	for began := time.Now(); ; {
 		next, err := d.node.cell.Journal().Append(context.WithoutCancel(ctx), head, e)
-		if err == nil {
+		if took := time.Since(began); err == nil {
+			d.node.tokens.Appended(took)
 			_, claims := e.Events[0].(events.DriverClaimed)
-			d.node.cfg.Metrics.EntryAppended(e, claims && head.Seq > 0 && !d.Parked, time.Since(began))
+			d.node.cfg.Metrics.EntryAppended(e, claims && head.Seq > 0 && !d.Parked, took)
 			d.trace(ctx, e.Events)
 		}
 		if !errors.Is(err, nats.ErrNoResponders) || !d.lease.Fresh() || !pause.For(ctx, appendAgain) {

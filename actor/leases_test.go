@@ -52,6 +52,31 @@ func (w *world) driven(id content.SessionID, want ...string) {
 	}
 }
 
+// A node's record says how long its last appends took, for some seconds.
+func TestTheRecordSaysHowLongAppendsTook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.node("n1").Drain(t)
+		w.thinking("s")
+		w.Until("s", events.KindModelCallStarted)
+		for _, want := range []int{len(w.Records("s")), 0} {
+			said := func() (n int) {
+				_, beats := w.records()
+				for _, b := range beats {
+					n += b.Appends.Count
+				}
+				return n
+			}
+			for began := time.Now(); said() != want && time.Since(began) < 20*time.Second; <-time.After(100 * time.Millisecond) {
+			}
+			if got := said(); got != want {
+				t.Errorf("the record has %d appends, want %d", got, want)
+			}
+		}
+	})
+}
+
 // The node's record renews the leases of its sessions. The heartbeat has no list, so it does not grow.
 func TestAHeldSessionSendsNothing(t *testing.T) {
 	t.Parallel()

@@ -33,13 +33,17 @@ var ErrReplaced = errors.New("another process has changed the record")
 // HeldToken is a run token that a node holds.
 type HeldToken = held.Token
 
+// Appends says how long it took to record entries.
+type Appends = held.Appends
+
 // NodeRecord is what a node reported about itself.
 type NodeRecord struct {
 	Node     string
 	Held     []HeldToken
-	Release  string // of the node's program; empty if it is of 26 November 2026 or before
-	Process  string // differs for each process of the node's name; empty in records of an earlier release
-	Scripted bool   // it runs scripted models, whose scripts come from those who start sessions
+	Release  string  // of the node's program; empty if it is of 26 November 2026 or before
+	Process  string  // differs for each process of the node's name; empty in records of an earlier release
+	Appends  Appends // in the seconds before the record; zero in records of an earlier release
+	Scripted bool    // it runs scripted models, whose scripts come from those who start sessions
 
 	Ahead      time.Duration // by which its clock is ahead of the server's, less the record's travel time
 	AheadKnown bool          // false for a record of an earlier release
@@ -51,7 +55,7 @@ type Nodes struct {
 	cell    *Cell
 	records bucket.Bucket[held.Record]
 	lists   bucket.Bucket[held.List]
-	last    *uint64 // the sequence of the record that Record replaces; nil: any
+	last    []uint64 // the sequence of the record that Record replaces; nil: any
 }
 
 // Nodes returns the cell's nodes.
@@ -69,14 +73,10 @@ func (c *Cell) Nodes() *Nodes {
 func (n *Nodes) Record(ctx context.Context, r NodeRecord) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	v := held.Record{Node: r.Node, Held: held.Abbreviate(r.Held, n.replyPrefix()), At: content.TimeOf(time.Now()), Scripted: r.Scripted, Process: r.Process, Release: r.Release}
-	if n.last == nil {
-		_, err := n.records.Put(ctx, r.Node, v)
-		return err
-	}
-	seq, err := n.records.Put(ctx, r.Node, v, *n.last)
-	if err == nil {
-		n.last = &seq
+	v := held.Record{Node: r.Node, Held: held.Abbreviate(r.Held, n.replyPrefix()), At: content.TimeOf(time.Now()), Scripted: r.Scripted, Process: r.Process, Release: r.Release, Appends: r.Appends}
+	seq, err := n.records.Put(ctx, r.Node, v, n.last...)
+	if err == nil && n.last != nil {
+		n.last = []uint64{seq}
 	} else if api.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", ErrReplaced, err)
 	}
@@ -91,7 +91,7 @@ func (n *Nodes) Standing(ctx context.Context, node string) (r NodeRecord, stands
 	if err != nil {
 		return r, false, err
 	}
-	n.last = &it.Seq
+	n.last = []uint64{it.Seq}
 	if !stands || it.Err != nil {
 		return r, false, nil
 	}
@@ -133,7 +133,7 @@ func (n *Nodes) Heartbeats(ctx context.Context) ([]NodeRecord, error) {
 
 func (n *Nodes) record(it bucket.Item[held.Record]) NodeRecord {
 	v := it.Value
-	r := NodeRecord{Node: v.Node, Held: v.Held, Scripted: v.Scripted, Process: v.Process, Release: v.Release}
+	r := NodeRecord{Node: v.Node, Held: v.Held, Scripted: v.Scripted, Process: v.Process, Release: v.Release, Appends: v.Appends}
 	if v.At != 0 {
 		r.Ahead, r.AheadKnown = v.At.Std().Sub(it.At), true
 	}

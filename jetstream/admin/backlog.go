@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
@@ -21,7 +22,8 @@ type Backlog struct {
 	At       time.Time
 	Queues   []QueueBacklog // sorted by name
 	Sessions SessionCounts
-	Nodes    int // that have a record
+	Nodes    int               // that have a record
+	Appends  jetstream.Appends // of entries by all nodes, in the seconds before their last records
 
 	Approvals, DeadLetters Listed
 
@@ -142,6 +144,9 @@ func (c *Cell) countSessions(ctx context.Context, consumers []ConsumerState, b *
 		}
 	}
 	b.Position, b.Nodes = end.Last, len(nodes)
+	for _, n := range nodes {
+		b.Appends = b.Appends.And(n.Appends)
+	}
 	b.Sessions = SessionCounts{Driven: min(driven, len(tokens)), Aside: len(aside)}
 	b.Sessions.Waiting = len(tokens) - b.Sessions.Driven
 	b.Sessions.Parked = max(end.Subjects-len(tokens)-len(aside), 0)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
 )
@@ -30,6 +31,9 @@ func TestTheBacklogCountsWhatIsToDo(t *testing.T) {
 			must(t, err)
 		}
 		must(t, c.cell.Offers("w1", "office").Advertise(ctx, []tool.Spec{{Name: "x"}}))
+		for n, took := range []time.Duration{2 * time.Millisecond, 6 * time.Millisecond} {
+			must(t, c.cell.Nodes().Record(ctx, jetstream.NodeRecord{Node: fmt.Sprint("n", n), Appends: jetstream.Appends{Count: 1 + 2*n, Mean: took, Slowest: 2 * took}}))
+		}
 		must(t, c.cell.Runs().Wake(ctx, "s1"))
 		for i, s := range []content.SessionID{"s1", "s2"} {
 			_, err := c.cell.Approvals().Note(ctx, s)
@@ -43,7 +47,7 @@ func TestTheBacklogCountsWhatIsToDo(t *testing.T) {
 		b, err := c.Backlog(ctx)
 		must(t, err)
 		want := Backlog{
-			At: b.At,
+			At: b.At, Nodes: 2, Appends: jetstream.Appends{Count: 4, Mean: 5 * time.Millisecond, Slowest: 12 * time.Millisecond},
 			Queues: []QueueBacklog{
 				{Queue: "idle"},
 				{Queue: "office", Waiting: 3, Running: 2, Oldest: 3*time.Minute + 5*time.Second, Workers: 1, Wanted: 3},

@@ -56,9 +56,11 @@ type Held struct {
 	all     map[*Lease]bool
 	leases  map[content.SessionID]*Lease // the last one of each session
 	left    []Left
-	earlier bool // nodes of an earlier release run, which read no lists
-	missing bool // a node does not see the record
-	fewer   bool // a token was left since the list was written
+	earlier bool                 // nodes of an earlier release run, which read no lists
+	missing bool                 // a node does not see the record
+	fewer   bool                 // a token was left since the list was written
+	appends [2]jetstream.Appends // in the period before, and in this one
+	since   time.Time            // when this period began
 
 	// Of the goroutine that writes the record.
 	entered bool               // the name is this process's
@@ -94,6 +96,23 @@ func (h *Held) Hold(t Token) *Lease {
 	h.mu.Unlock()
 	signal(h.moved)
 	return l
+}
+
+// Appended counts an entry of a session that was recorded, for the record.
+func (h *Held) Appended(took time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.appends[1] = h.appends[1].And(jetstream.Appends{Count: 1, Mean: took, Slowest: took})
+}
+
+// recent returns the appends of the last seconds.
+func (h *Held) recent(now time.Time) jetstream.Appends {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now.Sub(h.since) >= BeatEvery {
+		h.appends, h.since = [2]jetstream.Appends{h.appends[1]}, now
+	}
+	return h.appends[0].And(h.appends[1])
 }
 
 // Leave ends a lease, whose driver has ended.
@@ -327,6 +346,7 @@ func (h *Held) unlist(ctx context.Context) error {
 func (h *Held) beat(ctx context.Context, held []jetstream.HeldToken) error {
 	r, at := h.self, time.Now()
 	r.Held, h.tried = held, at
+	r.Appends = h.recent(at)
 	if time.Since(h.doubted) < doubtFor && !h.doubted.IsZero() {
 		h.giveUp(ctx)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/wire"
@@ -53,6 +54,24 @@ type Record struct {
 	Scripted bool         `msgpack:"s,omitempty"`
 	Process  string       `msgpack:"p,omitempty"`
 	Release  string       `msgpack:"r,omitempty"`
+	Appends  Appends      `msgpack:"w"`
+}
+
+// Appends says how long it took to record entries.
+type Appends struct {
+	Count   int           `msgpack:"n"`
+	Mean    time.Duration `msgpack:"m"`
+	Slowest time.Duration `msgpack:"s"`
+}
+
+// And returns what two Appends say together.
+func (a Appends) And(b Appends) Appends {
+	if b.Count == 0 {
+		return a
+	}
+	n := a.Count + b.Count
+	mean := (float64(a.Mean)*float64(a.Count) + float64(b.Mean)*float64(b.Count)) / float64(n)
+	return Appends{n, time.Duration(mean), max(a.Slowest, b.Slowest)}
 }
 
 // Abbreviate returns the tokens without a prefix of their reply subjects.

@@ -19,10 +19,17 @@ import (
 type report struct {
 	At          time.Time     `json:"at"`
 	Nodes       int           `json:"nodes"`
+	Appends     appendReport  `json:"appends"`
 	Queues      []queueReport `json:"queues"`
 	Sessions    sessionReport `json:"sessions"`
 	Approvals   listedReport  `json:"approvals"`
 	DeadLetters listedReport  `json:"dead_letters"`
+}
+
+type appendReport struct {
+	Count   int     `json:"count"`
+	Mean    float64 `json:"mean_seconds"`
+	Slowest float64 `json:"slowest_seconds"`
 }
 
 type queueReport struct {
@@ -48,7 +55,7 @@ type listedReport struct {
 
 func reportOf(b admin.Backlog) report {
 	r := report{
-		At: b.At, Nodes: b.Nodes, Queues: []queueReport{}, Sessions: sessionReport(b.Sessions),
+		At: b.At, Nodes: b.Nodes, Appends: appendReport{b.Appends.Count, b.Appends.Mean.Seconds(), b.Appends.Slowest.Seconds()}, Queues: []queueReport{}, Sessions: sessionReport(b.Sessions),
 		Approvals: listedReport{b.Approvals.Sessions, b.Approvals.Oldest.Seconds()}, DeadLetters: listedReport{b.DeadLetters.Sessions, b.DeadLetters.Oldest.Seconds()},
 	}
 	for _, q := range b.Queues {
@@ -67,7 +74,12 @@ func (v view) write(w io.Writer) error {
 	s := v.Sessions
 	_, _ = fmt.Fprintf(w, "Sessions: %d driven, %d waiting for a node, %d set aside, %d parked. %s.\n",
 		s.Driven, s.Waiting, s.Aside, s.Parked, render.Plural(v.Nodes, "node", "nodes"))
-	_, _ = fmt.Fprintf(w, "Waiting for a person: %s. Dead letters: %s.\n\n", listed(v.Approvals), listed(v.DeadLetters))
+	_, _ = fmt.Fprintf(w, "Waiting for a person: %s. Dead letters: %s.\n", listed(v.Approvals), listed(v.DeadLetters))
+	appends := "none in the last seconds"
+	if a := v.Appends; a.Count > 0 {
+		appends = fmt.Sprintf("%s in the last seconds, in %v on average and %v at most", humanize.Comma(int64(a.Count)), a.Mean.Round(appendUnit), a.Slowest.Round(appendUnit))
+	}
+	_, _ = fmt.Fprintf(w, "Entries recorded: %s.\n\n", appends)
 	return app.Table(w, "QUEUE WAITING RUNNING OLDEST WORKERS WANTED", v.Queues, func(q admin.QueueBacklog) []any {
 		oldest := "-"
 		if q.Waiting > 0 {
@@ -94,6 +106,9 @@ func (v view) writeDone(w io.Writer) {
 	}
 	_, _ = fmt.Fprintf(w, "\n%s.\n", text)
 }
+
+// appendUnit is what the times of appends are rounded to.
+const appendUnit = 100 * time.Microsecond
 
 func listed(l admin.Listed) string {
 	if l.Sessions == 0 {

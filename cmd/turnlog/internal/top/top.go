@@ -1,8 +1,8 @@
 // Package top holds the command that shows what a deployment has to do and what it does, in the terminal and as metrics.
 //
 // The one idea: what is to be done is in the indexes of the streams, whatever the sessions hold, and what is done is in the
-// journal, which this command follows from its end. So it costs a deployment a few requests each time, and needs nothing of nodes
-// and workers.
+// journal, which this command follows from its end. So it costs a deployment a few requests each time, and needs nothing of workers. Of
+// nodes it reads their records.
 package top
 
 import (
@@ -31,8 +31,9 @@ func Command(a *app.App) *cobra.Command {
 		Short: "Show queues, sessions, approvals and costs of a deployment, again and again",
 		Long: `Shows what a deployment has to do: the calls that wait and run on each queue, how long the oldest one waits, and
 how many workers could run all of them; sessions by state; how many sessions wait for an approval or have a dead letter,
-and since when. Below is what was done since the command started: entries, turns, tokens, cost, and sessions that another
-node took over.
+and since when; how long nodes needed to record entries in the last seconds. Below is what was done since the command
+started: entries, turns, tokens, cost, sessions that another node took over, and how many entries of the journal it has
+yet to read.
 
 A person at a terminal sees this until an interrupt; otherwise it is printed once. With --http, /metrics has the same,
 for the dashboard and the alerts in docs/monitoring, until the command is stopped. One instance serves a deployment. It

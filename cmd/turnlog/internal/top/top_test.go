@@ -59,7 +59,7 @@ func shown() view {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return view{
 		Backlog: admin.Backlog{
-			At: at, Nodes: 2, Sessions: admin.SessionCounts{Driven: 3, Waiting: 1, Parked: 40},
+			At: at, Nodes: 2, Appends: jetstream.Appends{Count: 1234, Mean: 2_345 * time.Microsecond, Slowest: 87 * time.Millisecond}, Sessions: admin.SessionCounts{Driven: 3, Waiting: 1, Parked: 40},
 			Queues:    []admin.QueueBacklog{{Queue: "gpu", Waiting: 12, Running: 4, Oldest: 185 * time.Second, Workers: 1, Wanted: 4}, {Queue: "office", Workers: 2}},
 			Approvals: admin.Listed{Sessions: 2, Oldest: time.Hour},
 		},
@@ -80,9 +80,10 @@ func TestTheScreenIsDrawnOverItself(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first, second, _ := strings.Cut(out.String(), "\x1b[8F\x1b[J")
+	first, second, _ := strings.Cut(out.String(), "\x1b[9F\x1b[J")
 	const want = `Sessions: 3 driven, 1 waiting for a node, 0 set aside, 40 parked. 2 nodes.
 Waiting for a person: 2 sessions, since 1h0m0s. Dead letters: none.
+Entries recorded: 1,234 in the last seconds, in 2.3ms on average and 87ms at most.
 
 QUEUE   WAITING  RUNNING  OLDEST  WORKERS  WANTED
 gpu     12       4        3m5s    1        4

@@ -28,7 +28,7 @@ func TestWorldsLeaveNothing(t *testing.T) { //nolint:paralleltest // see above
 		{"bubbles", func(t *testing.T) {
 			turnlogtest.Bubble(t, func(_ *testing.T, d *turnlogtest.Deployment) { talk(d) }, tools)
 		}, 16 * kib},
-		{"real time", func(t *testing.T) { talk(turnlogtest.New(t, tools)) }, 512 * kib},
+		{"real time", func(t *testing.T) { talk(turnlogtest.New(t, tools)) }, 384 * kib},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Run("warm", tc.world) // what the process keeps

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/turnlog/turnlog/audit/render"
@@ -77,6 +78,18 @@ func IsInterrupt(err error) bool {
 // Person is the user's name, as journals record it.
 func (a *App) Person() string {
 	return cmp.Or(a.Getenv("USER"), a.Getenv("USERNAME"), "turnlog")
+}
+
+// StateDir returns the directory of a user's own state, or "" if there can be none.
+func (a *App) StateDir() string {
+	state := a.Getenv("XDG_STATE_HOME")
+	if home := a.Getenv("HOME"); state == "" && home != "" {
+		state = filepath.Join(home, ".local", "state")
+	}
+	if state == "" {
+		return ""
+	}
+	return filepath.Join(state, "turnlog")
 }
 
 // Hint tells the user something that is not part of the output.

@@ -1,16 +1,21 @@
 package journals
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 
 	"github.com/turnlog/turnlog/client"
@@ -40,8 +45,9 @@ What it leaves running is ended. After an entry in the middle of a turn, the for
 model answers now, and the command runs when the turn has ended. An approval for which it waits ends the search.
 
 Only entries are tried after which no call waits or runs, since a fork would ask about such calls and run them. A fork
-is named SESSION-at-ENTRY and stays: another search uses it again, unless something was sent to it. Then the next one
-is SESSION-at-ENTRY-2.`,
+is named SESSION-at-ENTRY-CHECK, where CHECK stands for the command of --check, and stays: so each command has forks of its
+own, and the same one, run again, goes on with those that it has, unless something was sent to them. Then the next one
+is SESSION-at-ENTRY-CHECK-2. A search does not start while the same user runs the same one on this machine.`,
 		Example: `  turnlog bisect plan-7 --check 'turnlog send --wait $TURNLOG_FORK "Which database do we use?" | grep -q Postgres'
   turnlog bisect plan-7 --check './check.sh' -o json`,
 		Args: cobra.ExactArgs(1),
@@ -59,8 +65,13 @@ is SESSION-at-ENTRY-2.`,
 		if b.timeout <= 0 {
 			return cli.Usage("--timeout %v: use a positive time", b.timeout)
 		}
-		return r.Do(cmd.Context(), func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
+		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, c *client.Client) error {
 			b.client = c
+			unlock, err := b.claim(cell.Conn.ConnectedUrl(), id)
+			if err != nil {
+				return err
+			}
+			defer unlock()
 			found, err := b.search(ctx, id)
 			if err != nil {
 				return err
@@ -78,6 +89,30 @@ type bisection struct {
 	check  string
 
 	timeout time.Duration // of a fork's turn, and of its check
+}
+
+// digest is what stands for texts in names.
+func digest(texts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(texts, "\x00")))
+	return hex.EncodeToString(sum[:4])
+}
+
+// claim keeps others from the same search at the same time: what one sends to a fork, the check of the other would see.
+// The file stays, since two searches could otherwise lock two different files.
+func (b *bisection) claim(deployment string, id content.SessionID) (unlock func(), err error) {
+	dir := filepath.Join(cmp.Or(b.app.StateDir(), os.TempDir()), "bisect")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("lock the search: %w: set XDG_STATE_HOME to a directory that this user can write", err)
+	}
+	lock := flock.New(filepath.Join(dir, digest(deployment, string(id), b.check)))
+	locked, err := lock.TryLock()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("lock the search: %w", err)
+	case !locked:
+		return nil, fmt.Errorf("this search of session %s runs already, with the same command: wait for its end", id)
+	}
+	return func() { _ = lock.Close() }, nil
 }
 
 // culprit is what a search found.
@@ -206,12 +241,12 @@ func (b *bisection) well(ctx context.Context, id content.SessionID, seq uint64) 
 	return false, nil
 }
 
-// fork returns a fork after an entry that nothing was sent to: that of an earlier search, or a new one.
+// fork returns a fork after an entry that nothing was sent to: that of an earlier search with this check, or a new one.
 func (b *bisection) fork(ctx context.Context, at events.EntryRef) (*session.Session, error) {
 	ctx, done := context.WithTimeout(ctx, b.app.Patience.Answer)
 	defer done()
 	for n := 1; ; n++ {
-		id := content.SessionID(fmt.Sprintf("%s-at-%d", at.Session, at.Seq))
+		id := content.SessionID(fmt.Sprintf("%s-at-%d-%s", at.Session, at.Seq, digest(b.check)))
 		if n > 1 {
 			id += content.SessionID(fmt.Sprintf("-%d", n))
 		}

@@ -49,7 +49,7 @@ at once.`,
 	f.session.RegisterNew(cmd)
 	f.registerHost(cmd, a, "`directory` that keeps sessions of this process, those of each folder in one below it; default: turnlog/acp in the user's state directory")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if state := stateDir(a); state != "" && !f.given("store") {
+		if state := a.StateDir(); state != "" && !f.given("store") {
 			f.store = filepath.Join(state, "acp")
 		}
 		return a.UntilInterrupted(cmd.Context(), f.serve)

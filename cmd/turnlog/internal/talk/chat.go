@@ -72,21 +72,9 @@ come from a terminal, it exits with the code of its last turn.`,
 	return cmd
 }
 
-// stateDir returns the directory of a user's own state, or "" if there can be none.
-func stateDir(a *app.App) string {
-	state := a.Getenv("XDG_STATE_HOME")
-	if home := a.Getenv("HOME"); state == "" && home != "" {
-		state = filepath.Join(home, ".local", "state")
-	}
-	if state == "" {
-		return ""
-	}
-	return filepath.Join(state, "turnlog")
-}
-
 // chatStore returns the directory of a user's chats, which only that user can read, or "" if there can be none.
 func chatStore(a *app.App) string {
-	state := stateDir(a)
+	state := a.StateDir()
 	if state == "" {
 		return ""
 	}

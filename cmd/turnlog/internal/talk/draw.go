@@ -16,7 +16,7 @@ func (f *talkFlags) draw(ctx context.Context) (end func(), err error) {
 		return func() {}, nil
 	}
 	cfg := console.Config{In: a.In, Out: a.Control, Color: a.Style.Color, Complete: completions}
-	if dir := stateDir(a); dir != "" && !f.seal && (f.store != "" || f.remote.Named()) {
+	if dir := a.StateDir(); dir != "" && !f.seal && (f.store != "" || f.remote.Named()) {
 		if err := os.MkdirAll(dir, 0o700); err == nil {
 			cfg.History = filepath.Join(dir, "history")
 		}

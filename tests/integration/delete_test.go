@@ -90,7 +90,7 @@ func changes(subject string) bool {
 }
 
 // TestADeletionThatIsKilledIsCompleted kills "turnlog sessions rm" of a session with a fork, and with a fork of that,
-// before each of its changes. The same command completes the deletion, and forks that are kept lose nothing.
+// before each of its changes. One more command completes all those deletions, and forks that are kept lose nothing.
 func TestADeletionThatIsKilledIsCompleted(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"--with-forks", "--keep-forks"} {
@@ -98,46 +98,66 @@ func TestADeletionThatIsKilledIsCompleted(t *testing.T) {
 			t.Parallel()
 			d := deploy(t)
 			d.node("n1")
-			for n := int64(1); ; n++ {
+			remove := []string{"sessions", "rm", flag, "--grace", "1m", "--server"}
+			var families [][]content.SessionID
+			var files []content.Part
+			for done := false; !done; {
+				n := int64(len(families) + 1)
 				origin := content.SessionID(fmt.Sprintf("s%d", n))
 				family := []content.SessionID{origin, origin + "-fork", origin + "-fork-fork"}
 				if flag == "--with-forks" {
 					family = family[:2] // each has the same changes
 				}
-				file := d.family(family)
-				var cmd *exec.Cmd
-				killed := make(chan struct{})
-				var seen atomic.Int64
-				addr := d.via(func(subject string, _ []byte) {
-					if changes(subject) && seen.Add(1) == n {
-						close(killed)
-						_ = cmd.Process.Signal(syscall.SIGKILL)
-						<-t.Context().Done()
-					}
-				})
-				rm := []string{"sessions", "rm", string(origin), flag, "--grace", "1m", "--server"}
-				cmd = exec.CommandContext(t.Context(), filepath.Join(binaries, "turnlog"), append(rm, "nats://"+addr)...)
-				cmd.Env = append(os.Environ(), d.env...)
-				out, err := cmd.CombinedOutput()
-				last := err == nil
-				if !last {
-					select {
-					case <-killed:
-					default:
-						t.Fatalf("%v\n%s", err, out)
-					}
-				}
-				if out, errs, code := d.run("turnlog", append(rm, "nats://"+d.addr)...); code != 0 {
-					t.Fatalf("after a kill at change %d, it exits with %d\n%s%s", n, code, out, errs)
-				}
-				d.deleted(family, flag, file, fmt.Sprint("change ", n))
-				if last {
-					t.Logf("%d changes", n-1)
-					return
-				}
+				families, files = append(families, family), append(files, d.family(family))
+				done = d.killedAt(n, append(remove, "nats://{}", string(origin)))
 			}
+			remove = append(remove, "nats://"+d.addr)
+			for _, family := range families {
+				remove = append(remove, string(family[0]))
+			}
+			if out, errs, code := d.run("turnlog", remove...); code != 0 {
+				t.Fatalf("after the kills, it exits with %d\n%s%s", code, out, errs)
+			}
+			if _, err := admin.Of(d.cell).Collect(t.Context(), 0, false); err != nil {
+				t.Fatal(err)
+			}
+			for i, family := range families {
+				d.deleted(family, flag, files[i], fmt.Sprint("change ", i+1))
+			}
+			t.Logf("%d changes", len(families)-1)
 		})
 	}
+}
+
+// killedAt runs turnlog and kills it before it changes something for the nth time. It reports whether the program ended before,
+// as it should.
+func (d *deployment) killedAt(n int64, args []string) (ended bool) {
+	d.t.Helper()
+	var cmd *exec.Cmd
+	killed := make(chan struct{})
+	var seen atomic.Int64
+	addr := d.via(func(subject string, _ []byte) {
+		if changes(subject) && seen.Add(1) == n {
+			close(killed)
+			_ = cmd.Process.Signal(syscall.SIGKILL)
+			<-d.t.Context().Done()
+		}
+	})
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "{}", addr)
+	}
+	cmd = exec.CommandContext(d.t.Context(), filepath.Join(binaries, "turnlog"), args...)
+	cmd.Env = append(os.Environ(), d.env...)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return true
+	}
+	select {
+	case <-killed:
+	default:
+		d.t.Fatalf("%v\n%s", err, out)
+	}
+	return false
 }
 
 // family starts a session with a file, a fork of it, a fork of that, and so on. It returns the file.
@@ -179,9 +199,6 @@ func (d *deployment) deleted(all []content.SessionID, flag string, file content.
 	defer cancel()
 	c, err := client.Open(d.nc, "")
 	if err != nil {
-		d.t.Fatal(err)
-	}
-	if _, err := admin.Of(d.cell).Collect(ctx, 0, false); err != nil {
 		d.t.Fatal(err)
 	}
 	for i, id := range all {

@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binaries = dir
+	_ = os.Setenv("GOGC", "800") // of the processes, which do not live long
 	natstest.FilesInMemory()
 	natstest.Parallel(8) // the tests mostly wait for processes
 	os.Exit(m.Run())

@@ -29,6 +29,7 @@ var ErrNoNode = errors.New("no node answers, which would write the tombstone of 
 
 const (
 	deletionTimeout = 10 * time.Second // how long a node may take to write a tombstone
+	answerTime      = time.Second      // then another node is asked: the server may take a long time to notice that one is gone
 
 	tries    = 3 // to reach a node
 	tryPause = 250 * time.Millisecond
@@ -50,8 +51,8 @@ type deleted struct {
 }
 
 // Write appends the tombstone to a session. A user with a name has a node do it, which records the name as
-// verified. It returns journal.ErrConflict if last is no longer the last entry, and ErrNoNode. After both the
-// session is unchanged.
+// verified. It returns journal.ErrConflict if last is no longer the last entry, and ErrNoNode. After both, this has not changed
+// the session.
 func Write(ctx context.Context, cell *jetstream.Cell, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
 	s, subject := last.Entry.Session, layout.New(cell.Namespace()).Deletion(last.Entry.Session, cell.User())
 	if cell.User() == "" {
@@ -61,36 +62,56 @@ func Write(ctx context.Context, cell *jetstream.Cell, last journal.Record, d eve
 	if err != nil {
 		return events.Deletion{}, err
 	}
-	within, cancel := context.WithTimeout(ctx, deletionTimeout)
-	defer cancel()
-	msg, err := cell.Conn().RequestWithContext(within, subject, data)
-	for range tries { // a node may start, or be about to connect again
-		if api.IsNoResponders(err) && pause.For(within, tryPause) {
-			msg, err = cell.Conn().RequestWithContext(within, subject, data)
-		}
+	answer, err := ask(ctx, cell, subject, data)
+	if errors.Is(err, ErrNoNode) {
+		return events.Deletion{}, err
 	}
-	var answer deleted
-	switch {
-	case api.IsNoResponders(err):
-		return events.Deletion{}, ErrNoNode
-	case err == nil:
-		err = wire.Unmarshal(msg.Data, wire.Command, &answer)
-	}
-	switch {
-	case answer.Conflict:
-		return events.Deletion{}, journal.ErrConflict
-	case err == nil && answer.Error != "":
+	if err == nil && answer.Error != "" {
 		err = errors.New(answer.Error)
 	}
-	if err != nil {
-		return events.Deletion{}, fmt.Errorf("%w: %w", journal.ErrUnknown, err)
+	var done events.Deletion
+	var is bool
+	if err == nil {
+		var rec journal.Record
+		rec, err = cell.Journal().Last(ctx, s)
+		done, is = events.DeletionOf(rec.Entry)
 	}
-	rec, err := cell.Journal().Last(ctx, s)
-	done, is := events.DeletionOf(rec.Entry)
-	if err == nil && !is {
-		err = fmt.Errorf("%w: it has no tombstone", journal.ErrUnknown)
+	switch {
+	case is: // also after a conflict: a node may have written it and not answered
+		return done, nil
+	case err == nil && answer.Conflict:
+		return events.Deletion{}, journal.ErrConflict
+	case err == nil:
+		err = errors.New("it has no tombstone")
 	}
-	return done, err
+	return events.Deletion{}, fmt.Errorf("%w: %w", journal.ErrUnknown, err)
+}
+
+// ask has a node write a tombstone. If none answers, others are asked: only one of them can write it.
+func ask(ctx context.Context, cell *jetstream.Cell, subject string, data []byte) (answer deleted, err error) {
+	within, cancel := context.WithTimeout(ctx, deletionTimeout)
+	defer cancel()
+	refused, silent := 0, false
+	for {
+		try, end := context.WithTimeout(within, answerTime)
+		msg, err := cell.Conn().RequestWithContext(try, subject, data)
+		end()
+		switch {
+		case err == nil:
+			return answer, wire.Unmarshal(msg.Data, wire.Command, &answer)
+		case api.IsNoResponders(err): // a node may start, or be about to connect again
+			if refused++; refused > tries || !pause.For(within, tryPause) {
+				if silent {
+					return answer, errors.New("a node does not answer")
+				}
+				return answer, ErrNoNode
+			}
+		case within.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
+			return answer, fmt.Errorf("ask a node: %w", err)
+		default:
+			silent = true
+		}
+	}
 }
 
 // bury writes a tombstone.

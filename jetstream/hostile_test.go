@@ -71,7 +71,7 @@ func TestInvalidNodeRecordsAreSkipped(t *testing.T) {
 			putRaw(t, c, c.names.Nodes().Key("n2"), value)
 			var got []NodeRecord
 			n := allocated.By(func() { got = nodes(t, c) })
-			if diff := cmp.Diff([]NodeRecord{{Node: "n1", AheadKnown: true, Held: []HeldToken{}}}, got); diff != "" {
+			if diff := cmp.Diff([]NodeRecord{{Node: "n1", AheadKnown: true, Held: []HeldToken{}, SealKeys: []string{}}}, got); diff != "" {
 				t.Errorf("%s: nodes (-want +got):\n%s", what, diff)
 			}
 			if n > mostAllocated {

@@ -40,10 +40,11 @@ type Appends = held.Appends
 type NodeRecord struct {
 	Node     string
 	Held     []HeldToken
-	Release  string  // of the node's program; empty if it is of 26 November 2026 or before
-	Process  string  // differs for each process of the node's name; empty in records of an earlier release
-	Appends  Appends // in the seconds before the record; zero in records of an earlier release
-	Scripted bool    // it runs scripted models, whose scripts come from those who start sessions
+	Release  string   // of the node's program; empty if it is of 26 November 2026 or before
+	Process  string   // differs for each process of the node's name; empty in records of an earlier release
+	Appends  Appends  // in the seconds before the record; zero in records of an earlier release
+	SealKeys []string // names of the seal keys that it has; nil in records of an earlier release
+	Scripted bool     // it runs scripted models, whose scripts come from those who start sessions
 
 	Ahead      time.Duration // by which its clock is ahead of the server's, less the record's travel time
 	AheadKnown bool          // false for a record of an earlier release
@@ -73,7 +74,7 @@ func (c *Cell) Nodes() *Nodes {
 func (n *Nodes) Record(ctx context.Context, r NodeRecord) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	v := held.Record{Node: r.Node, Held: held.Abbreviate(r.Held, n.replyPrefix()), At: content.TimeOf(time.Now()), Scripted: r.Scripted, Process: r.Process, Release: r.Release, Appends: r.Appends}
+	v := held.Record{Node: r.Node, Held: held.Abbreviate(r.Held, n.replyPrefix()), At: content.TimeOf(time.Now()), Scripted: r.Scripted, Process: r.Process, Release: r.Release, Appends: r.Appends, SealKeys: n.cell.SealRing().IDs()}
 	seq, err := n.records.Put(ctx, r.Node, v, n.last...)
 	if err == nil && n.last != nil {
 		n.last = []uint64{seq}
@@ -133,7 +134,7 @@ func (n *Nodes) Heartbeats(ctx context.Context) ([]NodeRecord, error) {
 
 func (n *Nodes) record(it bucket.Item[held.Record]) NodeRecord {
 	v := it.Value
-	r := NodeRecord{Node: v.Node, Held: v.Held, Scripted: v.Scripted, Process: v.Process, Release: v.Release, Appends: v.Appends}
+	r := NodeRecord{Node: v.Node, Held: v.Held, Scripted: v.Scripted, Process: v.Process, Release: v.Release, Appends: v.Appends, SealKeys: v.SealKeys}
 	if v.At != 0 {
 		r.Ahead, r.AheadKnown = v.At.Std().Sub(it.At), true
 	}

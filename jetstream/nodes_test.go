@@ -61,7 +61,7 @@ func TestNodesAreListedWhileTheyRecord(t *testing.T) {
 		}
 		must(t, c.Nodes().Record(t.Context(), NodeRecord{Node: "n1", Held: held}))
 		must(t, c.Nodes().Record(t.Context(), NodeRecord{Node: "n2"}))
-		want := []NodeRecord{{Node: "n1", AheadKnown: true, Held: held}, {Node: "n2", AheadKnown: true, Held: []HeldToken{}}}
+		want := []NodeRecord{{Node: "n1", AheadKnown: true, Held: held, SealKeys: []string{}}, {Node: "n2", AheadKnown: true, Held: []HeldToken{}, SealKeys: []string{}}}
 		if diff := cmp.Diff(want, nodes(t, c)); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}

@@ -117,11 +117,26 @@ func Open(signed []byte, root string) (*Directory, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrBadDirectory, err)
 	}
-	d, err := parseText(n.Text)
+	return readDirectory(n.Text)
+}
+
+// Peek reads a directory without the root's key, so whoever stored it may have made it up. It returns ErrBadDirectory for
+// anything else.
+func Peek(signed []byte) (*Directory, error) {
+	_, err := note.Open(signed, note.VerifierList())
+	unsigned, ok := errors.AsType[*note.UnverifiedNoteError](err)
+	if !ok || len(signed) > MaxDirectory {
+		return nil, fmt.Errorf("%w: %w", ErrBadDirectory, err)
+	}
+	return readDirectory(unsigned.Note.Text)
+}
+
+func readDirectory(text string) (*Directory, error) {
+	d, err := parseText(text)
 	if err == nil {
 		err = d.index()
 	}
-	if err == nil && d.text() != n.Text {
+	if err == nil && d.text() != text {
 		err = fmt.Errorf("%w: it is not written the way this release writes it", ErrBadDirectory)
 	}
 	if err != nil {

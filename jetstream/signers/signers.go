@@ -76,6 +76,23 @@ func Versions(ctx context.Context, cell *jetstream.Cell, root string, after uint
 	}
 }
 
+// Peek returns the newest directory that a cell has, whoever signed it, or nil. Only a root's key tells whether it counts: see Open.
+func Peek(ctx context.Context, cell *jetstream.Cell) (newest *keys.Directory, err error) {
+	conn, names := api.New(cell.Conn()), layout.New(cell.Namespace())
+	for m, err := range conn.AllFromLeader(ctx, names.SignersStream(), names.AllSigners(), 1) {
+		if api.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // a cell of an earlier release has none
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the keys: %w", conn.Explain(ctx, names.SignersStream(), err))
+		}
+		if d, err := keys.Peek(m.Data); err == nil && d.Cell == names.NS && (newest == nil || d.Version > newest.Version) {
+			newest = d
+		}
+	}
+	return newest, nil
+}
+
 // messages yields all messages after one. Those that are no version have no directory: anyone who may publish here
 // may publish anything.
 func messages(ctx context.Context, conn *api.Conn, names layout.Names, root string, after uint64) iter.Seq2[Version, error] {

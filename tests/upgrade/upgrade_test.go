@@ -50,6 +50,10 @@ func shell(t *testing.T, dir, name string, args ...string) {
 func TestReleasesShareADeployment(t *testing.T) {
 	t.Parallel()
 	r := build(t)
+	t.Run("move", func(t *testing.T) {
+		t.Parallel()
+		moves(t, r)
+	})
 	for name, c := range map[string]struct{ server, from, to string }{
 		"upgrade":                  {r.before, r.before, r.now},
 		"upgrade after the server": {r.now, r.before, r.now},
@@ -120,6 +124,44 @@ func replace(t *testing.T, from *clitest.Site, release, first string, r releases
 			if !regexp.MustCompile(`(?m)^turns +2$`).MatchString(out) {
 				t.Errorf("turnlog sessions show %s\n%s", session, out)
 			}
+		}
+	}
+}
+
+// moves moves a session between cells with nodes of the earlier release. Where it was, that release takes it as deleted; where it
+// went, its node goes on with it. Its observer does not know the field that says so, and judges neither journal.
+func moves(t *testing.T, r releases) {
+	t.Helper()
+	source, target := clitest.NewCell(t, r.before).Of(r.before), clitest.NewCell(t, r.before).Of(r.before)
+	for _, s := range []*clitest.Site{source, target} {
+		s.Run(0, "turnlog", "provision")
+		s.Of(r.now).Run(0, "turnlog", "provision")
+		s.Start("driver-node").Await(t, "node started")
+	}
+	script := filepath.Join(t.TempDir(), "script.yaml")
+	if err := os.WriteFile(script, []byte("replies:\n  - {text: '{{.Prompt}} is done.', repeat: true}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	source.Run(0, "turnlog", "run", "--session", "s", "--model", "scripted:"+script, "the first")
+	source.Of(r.now).Run(0, "turnlog", "sessions", "move", "s", "--to", target.NATS)
+	if out := source.Run(1, "turnlog", "send", "s", "more"); !strings.Contains(out, "session s was deleted at") {
+		t.Errorf("an earlier client at the source: %s", out)
+	}
+	for _, site := range []*clitest.Site{source, target} {
+		if out := site.Run(1, "observer", "verify", "s"); !strings.Contains(out, "a field occurs twice, or is unknown") {
+			t.Errorf("an earlier observer: %s", out)
+		}
+	}
+	target.Run(0, "turnlog", "run", "--session", "s", "the second")
+	now := target.Of(r.now)
+	now.Start("driver-node").Await(t, "node started")
+	now.Run(0, "turnlog", "run", "--session", "s", "the third")
+	now.Run(0, "observer", "verify", "s")
+	source.Of(r.now).Run(8, "observer", "verify", "s")
+	out := now.Run(0, "observer", "transcript", "s")
+	for _, reply := range []string{"the first is done.", "the second is done.", "the third is done."} {
+		if !strings.Contains(out, reply) {
+			t.Errorf("%q is not in the transcript\n%s", reply, out)
 		}
 	}
 }

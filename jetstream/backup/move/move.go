@@ -43,6 +43,10 @@ var (
 	// ErrElsewhere is returned by Move for a session that was moved to another cell, or deleted. The error says where, or when.
 	ErrElsewhere = errors.New("the session is not here")
 
+	// ErrKeys is returned by Move if nodes of the target would not read the session: their directory of keys does not have who
+	// signed its entries, or a node lacks its seal key. Nothing was changed.
+	ErrKeys = errors.New("the nodes there could not read it")
+
 	// ErrBusy is returned by Move if another process moves the session. Let it, or move again.
 	ErrBusy = errors.New("another process moves the session")
 
@@ -176,7 +180,14 @@ func (m *Mover) move(ctx context.Context, out *Moved, head journal.Head, d event
 
 // leave prepares the target, and writes the tombstone at the source.
 func (m *Mover) leave(ctx context.Context, out *Moved, last journal.Record, d events.SessionDeleted) (journal.Record, error) {
-	j, err := m.read(ctx, out.Session, last.Seq)
+	check, err := m.signatures(ctx)
+	if err != nil {
+		return last, err
+	}
+	j, err := m.read(ctx, out.Session, last.Seq, check.add)
+	if err == nil {
+		err = errors.Join(check.end(), m.opens(ctx, out.Session))
+	}
 	if err != nil {
 		return last, err
 	}
@@ -214,7 +225,7 @@ func (m *Mover) leave(ctx context.Context, out *Moved, last journal.Record, d ev
 
 // arrive completes the journal at the target.
 func (m *Mover) arrive(ctx context.Context, out *Moved, tombstone journal.Record) error {
-	j, err := m.read(ctx, out.Session, out.Entries)
+	j, err := m.read(ctx, out.Session, out.Entries, func(journal.Record) {})
 	if err != nil {
 		return err
 	}

@@ -34,8 +34,8 @@ type arrival struct {
 	events.MovedFrom
 }
 
-// read reads the first entries of the journal at the source, and verifies that they form a chain. If the source was cleared, there are none.
-func (m *Mover) read(ctx context.Context, s content.SessionID, entries uint64) (*source, error) {
+// read reads the first entries of the journal at the source, and verifies that they form a chain. Each is given to each. If the source was cleared, there are none.
+func (m *Mover) read(ctx context.Context, s content.SessionID, entries uint64, each func(journal.Record)) (*source, error) {
 	j := &source{session: s, blobs: map[string]bool{}}
 	for rec, err := range m.from.Journal().Read(ctx, s, 0) {
 		if err != nil {
@@ -47,6 +47,7 @@ func (m *Mover) read(ctx context.Context, s content.SessionID, entries uint64) (
 		if _, later := errors.AsType[*events.FormatError](rec.Err); later {
 			return nil, fmt.Errorf("%s, entry %d: %w: use a later release", s, rec.Seq, rec.Err)
 		}
+		each(rec)
 		j.add(rec)
 	}
 	if j.last.Seq != 0 && j.last.Seq != entries {

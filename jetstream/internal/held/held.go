@@ -55,6 +55,7 @@ type Record struct {
 	Process  string       `msgpack:"p,omitempty"`
 	Release  string       `msgpack:"r,omitempty"`
 	Appends  Appends      `msgpack:"w"`
+	SealKeys []string     `msgpack:"k"`
 }
 
 // Appends says how long it took to record entries.

@@ -44,7 +44,8 @@ run it again: until it succeeds, the session may be in neither. What is copied i
 for blobs, which "turnlog gc" removes.
 
 Agents, notes, policies and the history of schedules stay. The nodes there need the tools and the seal key of the
-session, and if they check signatures, their directory of keys must list the drivers of this deployment.
+session, and a directory of keys there must list the drivers of this deployment. Nothing moves if that key or a driver
+is missing.
 
 It needs the permissions of a keeper and a driver in both deployments, as a user without a name.
 docs/moving.md says more.`,

@@ -1,12 +1,21 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
 // typist is a chat at a terminal that draws.
@@ -85,6 +94,29 @@ func TestAChatAtATerminal(t *testing.T) {
 	}
 }
 
+// TestOnlyWhatWasSentAsAnAnswerIsOne sends lines around a question, as a terminal does that has not drawn it yet.
+func TestOnlyWhatWasSentAsAnAnswerIsOne(t *testing.T) {
+	t.Parallel()
+	p := prepare(t, strings.NewReader(""), nil)
+	lines := make(chan app.Line, 10)
+	p.app.IsIn, p.app.Typed, p.app.Ready = true, lines, func(bool) {}
+	script := scripted(t, "replies:\n  - calls: [{name: fs_write_file, input: {path: a.txt, content: x}}]\n  - {text: \"You said {{.Prompt}}.\", repeat: true}\n")
+	p.start(t, "chat", "--model", script, "--tools", "fs", "--allow-write", "--root", t.TempDir(), "--store", "")
+	lines <- app.Line{Text: "write"}
+	p.err.Await(t, "Run it?")
+	lines <- app.Line{Text: "yes, and then?"}
+	lines <- app.Line{Text: "y", Late: true}
+	p.err.Await(t, "that question is over")
+	lines <- app.Line{Text: "n not now", Answer: true}
+	p.err.Await(t, "✗ fs_write_file")
+	p.out.Await(t, "You said yes, and then?.")
+	lines <- app.Line{Text: "y", Answer: true} // the turn ended before
+	lines <- app.Line{Text: "/quit"}
+	if code := p.end(t); code != 0 || strings.Count(p.err.String(), "that question is over") != 2 || strings.Contains(p.out.String(), "said y.") {
+		t.Errorf("code %d, out %q, err %q", code, p.out, p.err)
+	}
+}
+
 // TestAChatReturnsTheTerminalAsItWas ends chats in every way.
 func TestAChatReturnsTheTerminalAsItWas(t *testing.T) {
 	t.Parallel()
@@ -107,5 +139,93 @@ func TestAChatReturnsTheTerminalAsItWas(t *testing.T) {
 				t.Errorf("something is kept: %v", err)
 			}
 		})
+	}
+}
+
+// TestAChatGoesOnWhenItsNodeIsKilled kills the node in the middle of a reply. Another one takes over.
+func TestAChatGoesOnWhenItsNodeIsKilled(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		say := func(text, reason string) {
+			_, _ = fmt.Fprintf(w, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":%q},"finish_reason":%s}]}`+"\n\n", text, reason)
+			_ = http.NewResponseController(w).Flush()
+		}
+		say("Half a reply", "null")
+		if calls.Add(1) == 1 {
+			<-r.Context().Done() // its node is killed
+			return
+		}
+		say(" and the rest.", `"stop"`)
+		_, _ = io.WriteString(w, "data: [DONE]\n\n")
+	}))
+	t.Cleanup(provider.Close)
+	bin, err := clitest.Build(t.Context(), "./cmd/turnlog", "./cmd/driver-node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := clitest.NewCell(t, bin, "OPENAI_BASE_URL="+provider.URL)
+	site.Run(0, "turnlog", "provision")
+	nodes := []*clitest.Program{site.Start("driver-node"), nil}
+	nodes[0].Await(t, "node started")
+	c := atTerminal(t, "--server", site.NATS, "--model", "openai:m?api=chat")
+	c.send("go", "Half a reply")
+	nodes[1] = site.Start("driver-node")
+	nodes[1].Await(t, "node started")
+	nodes[0].Kill()
+	c.err.Await(t, "[the reply starts again]")
+	c.err.Await(t, "Half a reply and the rest.")
+	before := len(c.err.String())
+	c.send("more", "> more")
+	c.err.AwaitMatch(t, `(?s)> more.*Half a reply and the rest\.`)
+	c.send("/quit", "continues this chat")
+	if code := c.end(t); code != 0 {
+		t.Errorf("exit code %d, %q", code, c.err.String()[before:])
+	}
+	id := c.err.AwaitMatch(t, `session ([0-9A-Z]{26})`)
+	if out := site.Run(0, "turnlog", "sessions", "show", id); !strings.Contains(out, "idle") {
+		t.Errorf("the session is %s", out)
+	}
+}
+
+// stalled is an output that takes nothing while it is locked.
+type stalled struct {
+	sync.Mutex
+	*clitest.Screen
+}
+
+func (s *stalled) Write(b []byte) (int, error) {
+	s.Lock()
+	defer s.Unlock()
+	return s.Screen.Write(b)
+}
+
+// TestAnOutputThatStandsStillHoldsNoSession has the output of a chat without a terminal take nothing until its turn is over. Live
+// pieces of the reply may be lost then, and it is printed once more, in whole.
+func TestAnOutputThatStandsStillHoldsNoSession(t *testing.T) {
+	t.Parallel()
+	url := cellOf(t, node())
+	text := strings.Repeat("word ", 5000) + "end"
+	p := prepare(t, strings.NewReader("go\n"), nil)
+	out := &stalled{Screen: p.out}
+	p.app.Out = out
+	out.Lock()
+	p.start(t, "chat", "--session", "s", "--model", scripted(t, "replies:\n  - {text: \""+text+"\", chunk: 5}\n"), "--server", url)
+	for end := time.Now().Add(clitest.Patience); ; { // until another client has all of it
+		w := at(t, url, "wait", "s")
+		if w.end(t) == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			out.Unlock()
+			t.Fatal("the turn did not end")
+		}
+	}
+	out.Unlock()
+	code, all := p.end(t), p.out.String()
+	if again := strings.Contains(p.err.String(), "this is the whole"); code != 0 || !strings.HasSuffix(all, text+"\n") || again == (all == text+"\n") {
+		t.Errorf("code %d, out %.100q… of %d, err %s", code, p.out, len(p.out.String()), p.err)
 	}
 }

@@ -65,6 +65,10 @@ type Line struct {
 	Text string
 	Cut  bool // the terminal may have dropped its end
 	Err  error
+
+	// Where what is sent is drawn, it says what it answers.
+	Answer bool // the question that was open
+	Late   bool // one that was no longer open
 }
 
 const (

@@ -9,14 +9,17 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 )
@@ -42,12 +45,20 @@ type Console struct {
 	once    sync.Once
 	err     error
 
-	mu      sync.Mutex // held while something is printed, so that all has its order
+	mu      sync.Mutex
 	color   bool
 	width   int    // last known
+	room    int    // how many lines can be printed at once
 	pending string // of a reply, in Markdown
 	partial string // of a note
-	asking  bool   // partial is a question
+	asked   int    // questions so far
+	asking  bool   // partial is the last one
+	ready   bool
+	lines   []string   // for the scrollback, which were not sent
+	fresh   bool       // there is something to send
+	sending bool       // it is being sent
+	closed  bool       // nothing will be sent
+	changed *sync.Cond // one of these three has changed
 }
 
 // maxAhead is how many lines a user can send before they are read.
@@ -62,19 +73,25 @@ const frames = 20
 // Open takes over a terminal.
 func Open(ctx context.Context, cfg Config) (*Console, error) {
 	lines, interrupts := make(chan app.Line, maxAhead), make(chan os.Signal, 4)
-	c := &Console{Lines: lines, Interrupts: interrupts, ended: make(chan error, 1), color: cfg.Color, width: columns}
+	c := &Console{Lines: lines, Interrupts: interrupts, ended: make(chan error, 1), color: cfg.Color, width: columns, room: 1}
+	c.changed = sync.NewCond(&c.mu)
 	m, err := newModel(cfg, lines, interrupts)
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock() // until the first frame is drawn
-	m.resized = func(width int) {
-		go c.resize(width) // it may wait for a writer, who waits for the model
-	}
-	m.answered = func() {
+	m.resized = func(width, room int) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.partial, c.asking = "", false
+		c.width, c.room = width, room
+		c.show()
+	}
+	m.answered = func(question int) (open bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if open = c.asking && c.asked == question; open {
+			c.partial, c.asking = "", false
+		}
+		return open
 	}
 	first := &outlet{to: cfg.Out, begun: make(chan struct{})}
 	out, options := tea.WithOutput(first), []tea.ProgramOption{tea.WithWindowSize(columns, rows)}
@@ -90,12 +107,76 @@ func Open(ctx context.Context, cfg Config) (*Console, error) {
 	}()
 	select {
 	case <-first.begun: // until then, the program does not know where lines above it are
-		c.mu.Unlock()
 	case err := <-c.ended:
 		return nil, fmt.Errorf("the terminal: %w", err)
 	}
+	go c.send()
 	c.Ready(false)
 	return c, nil
+}
+
+// send has the program show what was written. A terminal may be slow, or take nothing for a while: nobody but this goroutine
+// waits for it, and what comes meanwhile is shown at once.
+func (c *Console) send() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for was := false; ; {
+		for !c.fresh && !c.closed {
+			c.changed.Wait()
+		}
+		if !c.fresh {
+			return
+		}
+		lines, reply, width, room, ready := c.lines, c.pending, c.columns(), c.room, c.ready
+		next := tail{note: c.partial}
+		if c.asking {
+			next.asks = c.asked
+		}
+		c.lines, c.fresh, c.sending = nil, false, true
+		c.mu.Unlock()
+		for _, print := range printing(lines, room) {
+			c.program.Send(print())
+		}
+		if len(reply) > drawn {
+			reply = strings.ToValidUTF8(reply[len(reply)-drawn:], "")
+		}
+		next.reply = c.rendered(reply, width)
+		c.program.Send(next)
+		if was != ready {
+			c.program.Send(readiness(ready))
+		}
+		was = ready
+		c.mu.Lock()
+		c.sending = false
+		c.changed.Broadcast()
+	}
+}
+
+// printing returns what prints lines, so many at once that what is drawn below them stays on the screen: else it would be in the
+// scrollback, too.
+func printing(lines []string, room int) (all []tea.Cmd) {
+	if len(lines) == 0 {
+		return nil
+	}
+	for part := range slices.Chunk(strings.Split(strings.Join(lines, "\n"), "\n"), room) {
+		all = append(all, tea.Println(cmp.Or(strings.Join(part, "\n"), " "))) // nothing is no line
+	}
+	return all
+}
+
+// show has what was written sent. The caller holds mu.
+func (c *Console) show() {
+	c.fresh = true
+	c.changed.Broadcast()
+}
+
+// settle waits until all was sent.
+func (c *Console) settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for (c.fresh || c.sending) && !c.closed {
+		c.changed.Wait()
+	}
 }
 
 // outlet tells when the first frame was drawn.
@@ -126,10 +207,15 @@ func (f file) Write(p []byte) (int, error) { return f.outlet.Write(p) }
 func (c *Console) Close() error {
 	c.once.Do(func() {
 		c.Ready(false)
+		c.settle()
 		c.program.Send(leave{})
 		if err := <-c.ended; err != nil {
 			c.err = fmt.Errorf("the terminal: %w", err)
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.closed = true
+		c.changed.Broadcast()
 	})
 	return c.err
 }
@@ -139,14 +225,8 @@ func (c *Console) Ready(ready bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.flush()
-	c.program.Send(readiness(ready))
-}
-
-func (c *Console) resize(width int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.width = width
-	c.tail()
+	c.ready = ready
+	c.show()
 }
 
 // Replies returns the writer for replies, which are Markdown.
@@ -155,8 +235,8 @@ func (c *Console) Replies() io.Writer { return writer(c.reply) }
 // Notes returns the writer for lines of any kind.
 func (c *Console) Notes() io.Writer { return writer(func(text string) { c.note(text, false) }) }
 
-// Questions returns the writer for questions. The next line that the user sends is the answer, unless a note begins a new line
-// before.
+// Questions returns the writer for questions. The next line that the user sends while one is shown is its answer. A note that
+// begins a new line closes it.
 func (c *Console) Questions() io.Writer { return writer(func(text string) { c.note(text, true) }) }
 
 type writer func(text string)
@@ -177,10 +257,10 @@ func (c *Console) reply(text string) {
 	if begun || strings.Contains(text, "\n") { // else no block has ended
 		var complete string
 		if complete, c.pending = cut(c.pending); complete != "" {
-			c.print(c.rendered(complete) + "\n")
+			c.print(c.rendered(complete, c.columns()) + "\n")
 		}
 	}
-	c.tail()
+	c.show()
 }
 
 func (c *Console) note(text string, asks bool) {
@@ -195,46 +275,43 @@ func (c *Console) note(text string, asks bool) {
 		c.partial, c.asking = "", false
 	}
 	c.partial += text[at:]
-	c.asking = c.asking || asks
-	c.tail()
+	if asks && !c.asking {
+		c.asked, c.asking = c.asked+1, true
+	}
+	c.show()
 }
 
 // print adds lines to the scrollback. They are lost once the console is closed.
-func (c *Console) print(lines string) { c.program.Send(tea.Println(lines)()) }
+func (c *Console) print(lines string) {
+	if lines != "" {
+		c.lines = append(c.lines, lines)
+	}
+}
 
 // flush prints what has not ended.
 func (c *Console) flush() {
-	if text := c.partial + c.rendered(c.pending); text != "" {
+	if text := c.partial + c.rendered(c.pending, c.columns()); text != "" {
 		c.print(text)
 	}
 	c.partial, c.pending, c.asking = "", "", false
-	c.tail()
+	c.show()
 }
 
 // drawn is how much of a reply is rendered again with each piece: about a page.
 const drawn = 2 << 10
 
-// tail shows what has not ended, or its end.
-func (c *Console) tail() {
-	reply := c.pending
-	if len(reply) > drawn {
-		reply = strings.ToValidUTF8(reply[len(reply)-drawn:], "")
-	}
-	c.program.Send(tail{c.rendered(reply), c.partial, c.asking})
-}
-
 // maxBlock is the longest text that is parsed, since some take time that grows with the square of their length. Longer
 // ones are shown as they are.
 const maxBlock = 16 << 10
 
-func (c *Console) rendered(reply string) string {
+func (c *Console) rendered(reply string, width int) string {
 	switch {
 	case strings.TrimSpace(reply) == "":
 		return ""
 	case len(reply) > maxBlock:
-		return strings.TrimRight(reply, "\n")
+		return ansi.Hardwrap(strings.TrimRight(reply, "\n"), width, true)
 	}
-	return markdown(reply, c.columns(), c.color)
+	return markdown(reply, width, c.color)
 }
 
 // widest is how long lines of text may be and still be read with ease.

@@ -6,12 +6,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
@@ -31,7 +34,9 @@ func open(t *testing.T, cfg Config) *terminal {
 	t.Helper()
 	in, keys := io.Pipe()
 	out := clitest.NewScreen()
-	cfg.In, cfg.Out = in, out
+	if cfg.In = in; cfg.Out == nil {
+		cfg.Out = out
+	}
 	c, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +51,7 @@ func open(t *testing.T, cfg Config) *terminal {
 		}
 	})
 	c.Ready(true)
+	c.settle()
 	return &terminal{c, t, out, keys}
 }
 
@@ -113,6 +119,117 @@ func TestWhatIsPrintedKeepsItsOrder(t *testing.T) {
 	}
 	for range 2 { // these do not wait for the console
 		_, _ = io.WriteString(c.Notes(), "late\n")
+	}
+}
+
+// stalled is a terminal that takes nothing while it is locked.
+type stalled struct {
+	sync.Mutex
+	*clitest.Screen
+}
+
+func (s *stalled) Write(b []byte) (int, error) {
+	s.Lock()
+	defer s.Unlock()
+	return s.Screen.Write(b)
+}
+
+func TestASlowTerminalHoldsNobodyAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	out := &stalled{Screen: clitest.NewScreen()}
+	c := open(t, Config{Out: out})
+	c.out = out.Screen
+	out.Lock()
+	var want []string
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for i := range 100 {
+			for _, part := range []string{"reply ", strconv.Itoa(i), "\n\n"} {
+				_, _ = io.WriteString(c.Replies(), part)
+			}
+			_, _ = fmt.Fprintf(c.Notes(), "note %d\n", i)
+			c.Ready(i%2 == 0)
+		}
+	}()
+	for i := range 100 {
+		want = append(want, fmt.Sprintf("reply %d", i), fmt.Sprintf("note %d", i))
+	}
+	select {
+	case <-written:
+		out.Unlock()
+	case <-time.After(clitest.Patience):
+		out.Unlock()
+		t.Fatal("who writes waits for the terminal")
+	}
+	got := slices.DeleteFunc(c.printed(), func(line string) bool { return line == "" })
+	if !slices.Equal(got, want) {
+		t.Errorf("printed %q", got)
+	}
+}
+
+// TestATerminalIsResizedInTheMiddleOfAReply narrows it while a paragraph is written, and widens it again.
+func TestATerminalIsResizedInTheMiddleOfAReply(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	c.Ready(false)
+	resize := func(width int) {
+		c.program.Send(tea.WindowSizeMsg{Width: width, Height: 30})
+		c.program.Send(struct{}{}) // is taken after it
+	}
+	words := strings.Repeat("word ", 20)
+	_, _ = io.WriteString(c.Replies(), words+"half a")
+	c.out.Await(t, "half a")
+	resize(30)
+	_, _ = io.WriteString(c.Replies(), " sentence. "+words+"\n\n")
+	c.out.Await(t, "sentence")
+	_, _ = io.WriteString(c.Replies(), words+"half a")
+	resize(60)
+	_, _ = io.WriteString(c.Replies(), " sentence.")
+	c.Ready(true)
+	c.press("next")
+	c.expect("next")
+	got := c.printed()
+	if text := strings.Join(strings.Fields(strings.Join(got, " ")), " "); text != strings.TrimSpace(words+"half a sentence. "+words+words+"half a sentence. > next") {
+		t.Errorf("printed %q", got)
+	}
+	first, second := longest(got[:slices.Index(got, "")]), longest(got[slices.Index(got, "")+1:])
+	if first > 30 || second <= 30 || second > 60 {
+		t.Errorf("lines of %d and %d characters: %q", first, second, got)
+	}
+}
+
+func longest(lines []string) (n int) {
+	for _, l := range lines {
+		n = max(n, len(l))
+	}
+	return n
+}
+
+// TestWhatIsDrawnStaysBelowALongBlock prints more lines than the terminal has. Lines that are inserted above what is drawn must
+// leave it on the screen, or it would be in the scrollback.
+func TestWhatIsDrawnStaysBelowALongBlock(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	var want []string
+	for i := range 2 * rows {
+		want = append(want, strconv.Itoa(i))
+	}
+	text := strings.Join(want, "\n")
+	_, _ = io.WriteString(c.Replies(), "```\n"+text+"\n```\n\n")
+	_, _ = io.WriteString(c.Notes(), text+"\n")
+	c.settle()
+	c.press("\x1b[200~" + text + "\x1b[201~")
+	c.expect(text)
+	got := slices.DeleteFunc(c.printed(), func(line string) bool { return line == "" })
+	got[len(got)-len(want)] = strings.TrimPrefix(got[len(got)-len(want)], prompt)
+	if !slices.Equal(got, slices.Concat(want, want, want)) {
+		t.Errorf("printed %q", got)
+	}
+	for _, m := range regexp.MustCompile(`\x1b\[(\d+)L`).FindAllStringSubmatch(c.out.String(), -1) {
+		if n, _ := strconv.Atoi(m[1]); n > rows/2 {
+			t.Errorf("%d lines at once", n)
+		}
 	}
 }
 
@@ -201,6 +318,54 @@ func TestWhatWasBegunDoesNotAnswerAQuestion(t *testing.T) {
 	_, _ = io.WriteString(c.Notes(), "\ndecided elsewhere\n")
 	c.out.Await(t, "decided elsewhere")
 	c.expect("later")
+}
+
+// The terminal may be so slow that it never shows what was between two questions.
+func TestWhatAnswersAQuestionDoesNotAnswerTheNext(t *testing.T) {
+	t.Parallel()
+	m, err := newModel(Config{}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.editor.SetValue("begun")
+	m.take(tail{note: "Run it? ", asks: 1})
+	m.editor.SetValue("y")
+	m.take(tail{note: "Run it? ", asks: 1, reply: "more"})
+	if got := m.editor.Value(); got != "y" {
+		t.Errorf("the same question: %q", got)
+	}
+	m.take(tail{note: "Run it? ", asks: 2})
+	if got := m.editor.Value(); got != "" {
+		t.Errorf("the next question: %q", got)
+	}
+	m.take(tail{})
+	if got := m.editor.Value(); got != "begun" {
+		t.Errorf("no question: %q", got)
+	}
+}
+
+func TestALineSaysWhetherItAnswers(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	c.press("\r")
+	if got := c.line(); got.Answer || got.Late {
+		t.Errorf("without a question: %+v", got)
+	}
+	_, _ = io.WriteString(c.Questions(), "Run it? ")
+	c.settle()
+	c.press("\r")
+	if got := c.line(); !got.Answer || got.Late {
+		t.Errorf("with a question: %+v", got)
+	}
+	_, _ = io.WriteString(c.Questions(), "And it? ")
+	c.settle()
+	c.mu.Lock() // it is decided elsewhere, which the terminal does not show yet
+	c.asking = false
+	c.mu.Unlock()
+	c.press("\r")
+	if got := c.line(); got.Answer || !got.Late {
+		t.Errorf("too late: %+v", got)
+	}
 }
 
 // A table, for example, is written cell by cell.

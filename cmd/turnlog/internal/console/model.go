@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -29,7 +30,7 @@ const greeting = "chat"
 type (
 	tail struct {
 		reply, note string // what has not ended
-		asks        bool   // the note is a question
+		asks        int    // the note is the question with this number; 0: it is none
 	}
 	readiness bool
 	leave     struct{}
@@ -42,8 +43,8 @@ type model struct {
 	cfg        Config
 	lines      chan<- app.Line
 	interrupts chan<- os.Signal
-	resized    func(width int)
-	answered   func() // the question is no longer open
+	resized    func(width, room int)
+	answered   func(question int) (open bool) // it is no longer open; it may have been closed before
 
 	editor  textarea.Model
 	pasted  []string  // long texts, for which the editor has marks
@@ -56,6 +57,7 @@ type model struct {
 	since   time.Time // when it was not ready anymore
 	width   int
 	height  int
+	room    int // lines that can be printed at once
 	left    bool
 }
 
@@ -73,60 +75,69 @@ func newModel(cfg Config, lines chan<- app.Line, interrupts chan<- os.Signal) (*
 	e.SetVirtualCursor(false)
 	e.Focus()
 	h, err := openHistory(cfg.History)
-	m := &model{cfg: cfg, lines: lines, interrupts: interrupts, editor: e, history: h, tail: tail{note: greeting}, width: columns, height: rows}
+	m := &model{cfg: cfg, lines: lines, interrupts: interrupts, editor: e, history: h, tail: tail{note: greeting}, since: time.Now(), width: columns, height: rows}
 	m.editor.SetWidth(columns)
 	return m, err
 }
 
 // Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return nil }
+func (m *model) Init() tea.Cmd { return tick() }
 
 // Update implements tea.Model.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.update(msg)
+	_, resized := msg.(tea.WindowSizeMsg)
+	if room := max(m.height-m.above()-m.editor.Height()-1, 1); resized || room != m.room {
+		m.room = room
+		m.resized(m.width, room)
+	}
+	return m, cmd
+}
+
+func (m *model) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 		m.editor.SetWidth(msg.Width)
-		m.resized(msg.Width)
 	case tail:
 		m.take(msg)
 	case tea.PasteMsg:
 		if len(msg.Content) > longPaste {
 			m.paste(msg.Content)
-			return m, nil
+			return nil
 		}
-		return m, m.edit(msg)
+		return m.edit(msg)
 	case readiness:
 		if m.ready = bool(msg); !m.ready {
 			m.since = time.Now()
-			return m, tick()
+			return tick()
 		}
 	case second:
 		if !m.ready && !m.left {
-			return m, tick()
+			return tick()
 		}
 	case passed:
 		if m.sent = m.sent[1:]; len(m.sent) > 0 {
-			return m, m.sent[0]
+			return m.sent[0]
 		}
 	case leave:
 		m.left = true
-		return m, tea.Quit
+		return tea.Quit
 	case tea.KeyPressMsg:
-		return m, m.press(msg)
+		return m.press(msg)
 	default:
-		return m, m.edit(msg)
+		return m.edit(msg)
 	}
-	return m, nil
+	return nil
 }
 
 // take shows a tail. A question sets aside what is being written.
 func (m *model) take(t tail) {
 	switch text := m.editor.Value(); {
-	case t.asks && !m.tail.asks && text != "":
-		m.draft = text
+	case t.asks > 0 && t.asks != m.tail.asks && text != "":
+		m.draft = cmp.Or(m.draft, text)
 		m.editor.Reset()
-	case !t.asks && m.draft != "" && text == "":
+	case t.asks == 0 && m.draft != "" && text == "":
 		m.recall(m.draft, true)
 		m.draft = ""
 	}
@@ -217,22 +228,24 @@ func (m *model) send(text string) tea.Cmd {
 	m.found = nil
 	m.editor.Reset()
 	shown := strings.Join(indented(wrap(text, max(m.width-len(prompt), narrow)), prompt, strings.Repeat(" ", len(prompt))), "\n")
-	answers := m.tail.asks
+	question := m.tail.asks
 	whole := m.whole(text)
 	m.pasted = nil
-	if answers { // the line of the question
+	if question > 0 { // the line of the question
 		shown = m.tail.note + text
 		m.take(tail{reply: m.tail.reply})
 	} else {
 		m.history.add(whole)
 	}
-	m.sent = append(m.sent, tea.Sequence(tea.Println(shown), func() tea.Msg {
-		if answers {
-			m.answered()
+	m.sent = append(m.sent, tea.Sequence(append(printing([]string{shown}, m.room), func() tea.Msg {
+		line := app.Line{Text: whole}
+		if question > 0 {
+			line.Answer = m.answered(question)
+			line.Late = !line.Answer
 		}
-		m.queue(app.Line{Text: whole})
+		m.queue(line)
 		return passed{}
-	}))
+	})...))
 	if len(m.sent) > 1 {
 		return nil
 	}
@@ -288,6 +301,9 @@ func (m *model) complete(text string) {
 // shown is how many completions are shown.
 const shown = 8
 
+// above is how many lines are drawn above the editor.
+func (m *model) above() int { return max(m.height/2, 2) }
+
 // View implements tea.Model.
 func (m *model) View() tea.View {
 	if m.left {
@@ -297,7 +313,7 @@ func (m *model) View() tea.View {
 	var above []string
 	if m.tail.reply != "" {
 		above = strings.Split(m.tail.reply, "\n")
-		above = above[max(0, len(above)-max(m.height-m.editor.Height()-4, 1)):]
+		above = above[max(0, len(above)-m.above()+1):] // there is one line more
 	}
 	if m.tail.note != "" {
 		above = append(above, wrap(m.tail.note, max(m.width, narrow))...)

@@ -45,18 +45,18 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 			x.asking = a.ID
 			x.show.ask("  Run it? [" + answers(a) + "] ")
 		})
-		var line app.Line
-		select {
-		case line = <-v.lines():
-			x.locked(func() { x.asking, x.show.asking = "", line.Err != nil })
-		case <-ctx.Done(): // it is decided elsewhere, or the turn is cancelled
-			return false, "", context.Cause(ctx)
+		line, err := v.reply(ctx)
+		if err != nil {
+			return false, "", err
 		}
+		x.locked(func() { x.asking, x.show.asking = "", line.Err != nil })
 		word, reason, _ := strings.Cut(strings.TrimSpace(line.Text), " ")
 		switch word = strings.ToLower(word); {
 		case line.Err != nil: // end of input
 			v.asks = false
 			return false, "", session.ErrUndecided
+		case line.Late:
+			x.locked(func() { x.show.line(v.Style.Bad, "%s", errLate) })
 		case word == "y" || word == "yes":
 			return true, "", nil
 		case word == "n" || word == "no":
@@ -73,6 +73,25 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 			return false, "", err
 		case word != "":
 			x.locked(func() { x.show.line(v.Style.Bad, "that is no answer, and it was not sent") })
+		}
+	}
+}
+
+// errLate is what becomes of an answer to a question that is over.
+var errLate = errors.New("that question is over, and the answer was not sent")
+
+// reply waits for the answer to the question on the screen, until that is decided elsewhere or the turn is cancelled. What was
+// sent before the question was drawn is the next input.
+func (v *conversation) reply(ctx context.Context) (app.Line, error) {
+	for {
+		select {
+		case line := <-v.lines():
+			if input := v.Ready != nil && !line.Answer && !line.Late && line.Err == nil; !input {
+				return line, nil
+			}
+			v.ahead = append(v.ahead, line)
+		case <-ctx.Done():
+			return app.Line{}, context.Cause(ctx)
 		}
 	}
 }

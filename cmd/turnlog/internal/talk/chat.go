@@ -143,39 +143,51 @@ func fatal(err error) bool {
 	return err != nil && (!verdict || e.Code == cli.CodeApproval)
 }
 
-// readLine prompts for a line and waits for it.
+// readLine prompts for a line and waits for one that is input.
 func (v *conversation) readLine(ctx context.Context) (string, error) {
 	for {
-		if len(v.ahead) > 0 {
-			line := v.ahead[0]
-			v.ahead = v.ahead[1:]
-			if v.Ready == nil {
-				v.Hint("> %s", line.Text)
-			}
+		line, err := v.nextLine(ctx)
+		switch {
+		case err != nil:
+			return "", err
+		case line.Answer || line.Late:
+			v.Complain(errLate)
+		case line.Cut:
+			v.Complain(errors.New("the terminal may have cut off that line, and nothing was sent: break it up before 4,095 characters, or attach a file with /file"))
+		default:
 			return line.Text, line.Err
 		}
+	}
+}
+
+func (v *conversation) nextLine(ctx context.Context) (app.Line, error) {
+	if len(v.ahead) > 0 {
+		line := v.ahead[0]
+		v.ahead = v.ahead[1:]
+		if v.Ready == nil {
+			v.Hint("> %s", line.Text)
+		}
+		return line, nil
+	}
+	for {
 		v.Await(true)
 		select {
-		case t := <-v.lines():
+		case line := <-v.lines():
 			v.Await(false)
-			if t.Err != nil && v.IsIn && v.Ready == nil {
+			if line.Err != nil && v.IsIn && v.Ready == nil {
 				_, _ = io.WriteString(v.Err, "\n")
 			}
-			if t.Cut {
-				v.Complain(errors.New("the terminal may have cut off that line, and nothing was sent: break it up before 4,095 characters, or attach a file with /file"))
-				continue
-			}
-			return t.Text, t.Err
+			return line, nil
 		case s := <-v.Signals:
 			if s != os.Interrupt {
-				return "", &cli.Interrupted{Signal: s}
+				return app.Line{}, &cli.Interrupted{Signal: s}
 			}
 			if v.Ready == nil {
 				_, _ = io.WriteString(v.Err, "\n")
 			}
 			v.Hint("nothing to cancel; /quit or Ctrl-D leaves")
 		case <-ctx.Done():
-			return "", context.Cause(ctx)
+			return app.Line{}, context.Cause(ctx)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -9,18 +8,14 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/turnlog/turnlog/internal/nearest"
 	"github.com/turnlog/turnlog/internal/textfile"
-	"github.com/turnlog/turnlog/internal/wire"
-	"github.com/turnlog/turnlog/internal/yamldepth"
+	"github.com/turnlog/turnlog/internal/yamltext"
 )
 
 // maxSize limits a suite's file.
@@ -33,55 +28,36 @@ func Load(file string) (*Suite, error) {
 		return nil, fmt.Errorf("suite: %w", err)
 	}
 	s := &Suite{Folder: filepath.Dir(file)}
-	err = wire.Safely(func() error { return s.decode(file, data) })
-	if errors.Is(err, wire.ErrBroke) {
-		err = fmt.Errorf("%s: not YAML: %w", file, err)
-	}
+	err = s.decode(file, data)
 	s.Name = cmp.Or(s.Name, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
 	return s, err
 }
 
 func (s *Suite) decode(file string, data []byte) error {
-	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
-		return fmt.Errorf("%s: not UTF-8 text", file)
-	}
-	tokens := lexer.Tokenize(strings.TrimPrefix(string(data), "\ufeff"))
-	if i := slices.IndexFunc(tokens, refers); i >= 0 { // aliases of aliases take any memory
-		return wrong(file, tokens[i], "a suite has no anchors, aliases and tags: quote a text that begins with &, * or !")
-	}
-	if t := yamldepth.TooDeep(tokens); t != nil {
-		return wrong(file, t, "lists and mappings nest deeper than %d", yamldepth.Max)
-	}
-	tree, err := parser.Parse(tokens, 0)
+	root, err := yamltext.Parse(data)
 	switch {
+	case errors.Is(err, yamltext.ErrEmpty):
+		return fmt.Errorf("%s: the suite is empty: write cases: [{name: …, prompt: …, checks: […]}]", file)
 	case err != nil:
 		return located(file, err)
-	case len(tree.Docs) > 1:
-		return wrong(file, tree.Docs[1].Start, "a suite is one document, but a second one begins here")
-	case len(tree.Docs) == 0 || tree.Docs[0].Body == nil || tree.Docs[0].Body.Type() == ast.NullType:
-		return fmt.Errorf("%s: the suite is empty: write cases: [{name: …, prompt: …, checks: […]}]", file)
 	}
-	if err := yaml.NodeToValue(tree.Docs[0].Body, s, yaml.Strict()); err != nil {
+	if err := yamltext.Value(root, s, yaml.Strict()); err != nil {
 		return located(file, err)
 	}
 	var c checker
 	c.suite(s)
 	for i, err := range c {
 		p, _ := errors.AsType[Problem](err)
-		c[i] = wrong(file, at(tree, p.Path), "%w", p)
+		c[i] = wrong(file, at(root, p.Path), "%w", p)
 	}
 	return errors.Join(c...)
 }
 
-func refers(t *token.Token) bool {
-	return t.Type == token.AnchorType || t.Type == token.AliasType || t.Type == token.TagType
-}
-
 // at returns the place of a value, or of the nearest one that holds it.
-func at(tree *ast.File, path string) *token.Token {
+func at(root ast.Node, path string) *token.Token {
 	for path != "" {
 		if p, err := yaml.PathString(path); err == nil {
-			if n, err := p.FilterFile(tree); err == nil && n != nil {
+			if n, err := p.FilterNode(root); err == nil && n != nil {
 				if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 {
 					return m.Values[0].Key.GetToken()
 				}

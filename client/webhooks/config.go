@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/egress"
 	"github.com/turnlog/turnlog/internal/textfile"
+	"github.com/turnlog/turnlog/internal/yamltext"
 )
 
 // Endpoint is a receiver of webhooks.
@@ -51,7 +52,7 @@ func Parse(text []byte, getenv func(string) string) ([]Endpoint, error) {
 	var file struct {
 		Endpoints []entry `yaml:"endpoints"`
 	}
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
+	if err := yamltext.Decode(text, &file, yaml.Strict()); err != nil {
 		return nil, errors.New("endpoints: " + yaml.FormatError(err, false, false)) // without the text, which may be a secret
 	}
 	if len(file.Endpoints) == 0 {

@@ -28,6 +28,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/yamltext"
 )
 
 // Role says what a person may do.
@@ -135,7 +136,7 @@ func Parse(text []byte) (*Directory, error) {
 		People []Person `yaml:"people"`
 		OIDC   *Login   `yaml:"oidc"`
 	}
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.DisallowUnknownField()); err != nil {
+	if err := yamltext.Decode(text, &file, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("people: %w", err)
 	}
 	if file.OIDC != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/turnlog/turnlog/internal/textfile"
+	"github.com/turnlog/turnlog/internal/yamltext"
 )
 
 // All is the section of a file whose settings apply to each program that has such a flag.
@@ -41,7 +42,7 @@ func Read(path string) (*File, error) {
 		return nil, fmt.Errorf("read the settings: %w", err)
 	}
 	var raw map[string]map[string]any
-	if err := yaml.Unmarshal(text, &raw); err != nil {
+	if err := yamltext.Decode(text, &raw); err != nil && !errors.Is(err, yamltext.ErrEmpty) {
 		return nil, fmt.Errorf("%s: it is not sections of settings: %s", path, yaml.FormatError(err, false, false))
 	}
 	f := &File{Path: path, Sections: make(map[string]map[string]Value)}

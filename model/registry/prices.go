@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/textfile"
-	"github.com/turnlog/turnlog/internal/wire"
+	"github.com/turnlog/turnlog/internal/yamltext"
 	"github.com/turnlog/turnlog/model"
 )
 
@@ -59,7 +58,7 @@ func pricesIn(getenv func(string) string) func() (Prices, error) {
 }
 
 func parsePrices(data []byte) (p Prices, err error) {
-	err = wire.Safely(func() error { return yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&p) })
+	err = yamltext.Decode(data, &p, yaml.Strict())
 	switch {
 	case err != nil:
 		return p, fmt.Errorf("bad prices: %w", err)

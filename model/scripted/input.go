@@ -7,7 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/turnlog/turnlog/internal/yamldepth"
+	"github.com/turnlog/turnlog/internal/yamltext"
 )
 
 // input is the input of a call: JSON in which strings may be templates. It keeps the order
@@ -28,8 +28,8 @@ func (in *input) UnmarshalYAML(n ast.Node) error {
 }
 
 func (in *input) add(n ast.Node, depth int) error {
-	if depth > yamldepth.Max {
-		return wrong(n.GetToken(), "it nests deeper than %d", yamldepth.Max)
+	if depth > yamltext.MaxDepth {
+		return wrong(n.GetToken(), "it nests deeper than %d", yamltext.MaxDepth)
 	}
 	switch n := n.(type) {
 	case *ast.StringNode, *ast.LiteralNode:

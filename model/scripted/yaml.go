@@ -1,21 +1,17 @@
 package scripted
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/turnlog/turnlog/internal/yamldepth"
+	"github.com/turnlog/turnlog/internal/yamltext"
 )
 
 const maxSize = 1 << 20
@@ -42,48 +38,32 @@ func (s *script) decode(data []byte) error {
 	if len(data) > maxSize {
 		return fmt.Errorf("%d bytes, at most %d", len(data), maxSize)
 	}
-	for i, line := range bytes.Split(data, []byte("\n")) {
-		if !utf8.Valid(line) {
-			return fmt.Errorf("line %d is not UTF-8", i+1)
-		}
-	}
-	tokens := lexer.Tokenize(strings.TrimPrefix(string(data), "\ufeff"))
-	if t := yamldepth.TooDeep(tokens); t != nil {
-		return wrong(t, "lists and mappings nest deeper than %d", yamldepth.Max)
-	}
-	file, err := parser.Parse(tokens, 0)
+	root, err := yamltext.Parse(data)
 	switch {
-	case err != nil:
-		return err //nolint:wrapcheck // parse adds the name
-	case len(file.Docs) > 1:
-		return wrong(file.Docs[1].Start, "a script is one document, but a second one begins here")
-	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
+	case errors.Is(err, yamltext.ErrEmpty):
 		return errors.New("the file is empty: write replies: with at least one reply")
+	case err != nil:
+		return err
 	}
 	var c checker
-	if ast.Walk(&c, file.Docs[0].Body); c.err != nil {
+	if ast.Walk(&c, root); c.err != nil {
 		return c.err
 	}
-	if err := yaml.NodeToValue(file.Docs[0].Body, s, yaml.Strict()); err != nil {
-		return err //nolint:wrapcheck // parse adds the name
+	if err := yamltext.Value(root, s, yaml.Strict()); err != nil {
+		return err
 	}
-	return s.check(file.Docs[0].Body)
+	return s.check(root)
 }
 
 type checker struct{ err error }
 
 // Visit implements ast.Visitor.
 func (c *checker) Visit(n ast.Node) ast.Visitor {
-	switch n := n.(type) {
-	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
-		c.err = wrong(n.GetToken(), "a script has no anchors, aliases or tags")
-	case *ast.MappingValueNode:
+	if n, ok := n.(*ast.MappingValueNode); ok {
 		if _, ok := n.Key.(*ast.StringNode); !ok {
 			c.err = wrong(n.Key.GetToken(), "keys are strings: put %q in quotes", n.Key)
+			return nil
 		}
-	}
-	if c.err != nil {
-		return nil
 	}
 	return c
 }

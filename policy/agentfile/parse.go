@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/turnlog/turnlog/internal/textfile"
-	"github.com/turnlog/turnlog/internal/wire"
 )
 
 // maxSize limits a file and each file that it includes.
@@ -68,10 +66,7 @@ type reader struct {
 // definition reads the file in three steps: syntax, schema, and what the schema cannot
 // express. Each step reports all of its problems; the next one needs a file without them.
 func (r *reader) definition(data []byte) (*Definition, error) {
-	err := wire.Safely(func() error { return r.parse(data) })
-	if errors.Is(err, wire.ErrBroke) {
-		r.report("", "not YAML: %v", err)
-	}
+	r.parse(data)
 	if len(r.problems) == 0 {
 		r.matchSchema()
 	}

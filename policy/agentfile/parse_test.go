@@ -166,7 +166,7 @@ func TestProblemsAreReportedWithTheirLine(t *testing.T) {
 		{"hooks: [{command: x, points: [pre_llm_call], name: guardrail}]", "hooks[0]: two hooks are called guardrail"},
 		{"hooks: [{command: x, points: [pre_llm_call], timeout: x}]", `hooks[0].timeout: "x": use a positive duration`},
 		{"permissions: {}", "permissions: give at least one of paths, commands, servers and kinds"},
-		{"tools: !x y", "tools: agent files have no anchors, aliases and tags"},
+		{"tools: !x y", "a.yaml:1:8: anchors, aliases and tags of YAML are refused"},
 		{"a: &a !x y\ntools: *a", "a.yaml"},
 		{"max_parallel: !x y", "a.yaml"},
 		{"permissions: {paths: {outside: allow}}", `permissions.paths.outside: "allow": use ask or deny`},

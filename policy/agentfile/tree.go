@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/turnlog/turnlog/internal/yamldepth"
+	"github.com/turnlog/turnlog/internal/yamltext"
 )
 
 // tree is a YAML document as JSON values, with the positions of its parts by path, like
@@ -34,47 +31,30 @@ func (t *tree) position(path string) *token.Position {
 }
 
 // parse reads the file as YAML and reports syntax errors.
-func (r *reader) parse(data []byte) error {
+func (r *reader) parse(data []byte) {
 	if len(data) > maxSize {
 		r.report("", "%d bytes, more than %d", len(data), maxSize)
-		return nil
+		return
 	}
 	// Byte order marks and Windows' line ends must not change a version.
 	data = bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), []byte("\r\n"), []byte("\n"))
-	for i, line := range bytes.Split(data, []byte("\n")) {
-		if bytes.IndexByte(line, 0) >= 0 || !utf8.Valid(line) {
-			r.problemAt(&token.Position{Line: i + 1, Column: 1}, "", "not UTF-8 text: save the file as UTF-8")
-			return nil
-		}
-	}
-	tokens := lexer.Tokenize(string(data))
-	if t := yamldepth.TooDeep(tokens); t != nil {
-		r.problemAt(t.Position, "", "lists and mappings nest deeper than %d", yamldepth.Max)
-		return nil
-	}
-	file, err := parser.Parse(tokens, 0)
-	if err != nil {
-		r.syntax(err)
-		return nil
-	}
-	docs := file.Docs
-	if len(docs) > 1 {
-		r.problemAt(docs[1].Start.Position, "", "there are %d documents: put each agent into its own file", len(docs))
-		return nil
-	}
-	if len(docs) == 0 || docs[0].Body == nil || docs[0].Body.Type() == ast.NullType {
+	root, err := yamltext.Parse(data)
+	switch {
+	case errors.Is(err, yamltext.ErrEmpty):
 		r.report("", "is empty: give at least a model, as in model: demo")
-		return nil
+		return
+	case err != nil:
+		r.syntax(err)
+		return
 	}
 	r.tree = tree{values: make(map[string]*token.Position), keys: make(map[string]*token.Position)}
-	r.tree.value = r.convert(docs[0].Body, "$", 0)
-	return nil
+	r.tree.value = r.convert(root, "$", 0)
 }
 
 // convert turns a node into what encoding/json has for it.
 func (r *reader) convert(node ast.Node, path string, depth int) any {
-	if depth > yamldepth.Max {
-		r.problemAt(begin(node), path, "lists and mappings nest deeper than %d", yamldepth.Max)
+	if depth > yamltext.MaxDepth {
+		r.problemAt(begin(node), path, "lists and mappings nest deeper than %d", yamltext.MaxDepth)
 		return nil
 	}
 	if node == nil {
@@ -82,9 +62,6 @@ func (r *reader) convert(node ast.Node, path string, depth int) any {
 	}
 	r.tree.values[path] = begin(node)
 	switch n := node.(type) {
-	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
-		r.problemAt(begin(n), path, "agent files have no anchors, aliases and tags: quote a text that begins with &, * or !")
-		return nil
 	case *ast.MappingNode:
 		return r.convertMap(n, path, depth)
 	case *ast.SequenceNode:
@@ -156,7 +133,6 @@ func (r *reader) syntax(err error) {
 		{"found character '\t'", "indent with spaces, YAML allows no tabs"},
 		{"mapping value is not allowed", "if a text contains \": \", quote it; otherwise check the indentation"},
 		{"value is not allowed in this context", "check the indentation"},
-		{"undefined alias name", `quote a text that begins with *, like "*"`},
 		{"non-map value", "if this belongs to the text or list above, indent it further than its key"},
 	} {
 		if strings.Contains(message, advice.says) {

@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/wire"
+	"github.com/turnlog/turnlog/internal/yamltext"
 )
 
 // Deployment is the policy of a deployment, in a file that its nodes read, or of a program that
@@ -70,10 +69,7 @@ func ParseDeployment(data []byte, known func(pattern string) error) (Deployment,
 	if len(data) > maxDeployment {
 		return d, fmt.Errorf("%d bytes, at most %d", len(data), maxDeployment)
 	}
-	err := wire.Safely(func() error {
-		return yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&d)
-	})
-	if err != nil {
+	if err := yamltext.Decode(data, &d, yaml.Strict()); err != nil {
 		return d, fmt.Errorf("not a policy: %w", err)
 	}
 	return d, d.check(known)

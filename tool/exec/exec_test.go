@@ -252,7 +252,7 @@ func TestManifestErrorsNameTheLine(t *testing.T) {
 		head + "command: [ls]\nenv: [\"A B\"]\n":                            `:5: env: variable "A B": write NAME or NAME=value`,
 		"name: x\ndescription: X.\ninput: {type: array}\ncommand: [ls]\n":   ":3: input.type: array: the input of a tool is an object",
 		"name: x\ndescription: X.\ninput: {$ref: \"#/x\"}\ncommand: [ls]\n": ":3: input: tool x: input schema: json-pointer in \"schema:root#/x\" not found",
-		head + "command: [ls]\n---\nname: y\n":                              ": holds 2 documents, want one",
+		head + "command: [ls]\n---\nname: y\n":                              ":5: a file is one document, but a second one begins here",
 		"":                                                                  ": is empty: a name, a description and a command are needed",
 		"# only a remark\n":                                                 ": is empty: a name, a description and a command are needed",
 		"name: x\ndescription: X.\ncommand: [ls]\ninput:\n  properties:\n    type: {type: string}\n    b: {type: [strin, \"null\"]}\n": ":5: input: tool x: input schema: properties.b.type.0: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'",

@@ -1,23 +1,20 @@
 package exec
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/schema"
 	"github.com/turnlog/turnlog/internal/textfile"
-	"github.com/turnlog/turnlog/internal/wire"
+	"github.com/turnlog/turnlog/internal/yamltext"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -38,7 +35,7 @@ type manifest struct {
 	MaxOutput   int            `yaml:"max_output"`    // bytes that a result shows; zero: 1 MiB less room for notes
 
 	file, dir string
-	tree      *ast.File
+	root      ast.Node
 	command   []group
 	timeout   time.Duration
 	effects   content.Effects
@@ -66,8 +63,8 @@ func parseManifest(file string, data []byte) (*manifest, error) {
 	if len(data) > maxManifest {
 		return nil, problem(file, 0, "more than %d bytes", maxManifest)
 	}
-	if m.tree, err = parser.ParseBytes(data, 0); err == nil {
-		err = wire.Safely(func() error { return yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(m) })
+	if m.root, err = yamltext.Parse(data); err == nil {
+		err = yamltext.Value(m.root, m, yaml.Strict())
 	}
 	m.file = file
 	if e, ok := errors.AsType[yaml.Error](err); ok {
@@ -78,12 +75,10 @@ func parseManifest(file string, data []byte) (*manifest, error) {
 		return nil, problem(file, line, "%s", e.GetMessage())
 	}
 	switch {
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, yamltext.ErrEmpty):
 		return nil, problem(file, 0, "is empty: a name, a description and a command are needed")
 	case err != nil:
 		return nil, problem(file, 0, "%v", err)
-	case len(m.tree.Docs) > 1:
-		return nil, problem(file, 0, "holds %d documents, want one", len(m.tree.Docs))
 	}
 	if err := m.complete(); err != nil {
 		return nil, err
@@ -103,7 +98,7 @@ func problem(file string, line int, format string, args ...any) error {
 func (m *manifest) at(path, format string, args ...any) error {
 	line := 0
 	if p, err := yaml.PathString(path); err == nil {
-		if node, err := p.FilterFile(m.tree); err == nil && node != nil && node.GetToken() != nil {
+		if node, err := p.FilterNode(m.root); err == nil && node != nil && node.GetToken() != nil {
 			line = node.GetToken().Position.Line
 		}
 	}

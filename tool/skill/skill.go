@@ -38,7 +38,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/turnlog/turnlog/internal/textfile"
-	"github.com/turnlog/turnlog/internal/wire"
+	"github.com/turnlog/turnlog/internal/yamltext"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -183,7 +183,7 @@ func read(fsys fs.FS, folder string) (k Skill, err error) {
 		Name        string `json:"name"`
 		Description string `json:"description"`
 	}
-	if err := wire.Safely(func() error { return yaml.Unmarshal([]byte(front), &head) }); err != nil {
+	if err := yamltext.Decode([]byte(front), &head); err != nil {
 		return k, fmt.Errorf("front matter of %s: %s", file, yaml.FormatError(err, false, false))
 	}
 	k = Skill{Name: head.Name, Description: strings.Join(strings.Fields(head.Description), " "), Folder: folder, body: body}

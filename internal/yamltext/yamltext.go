@@ -1,0 +1,106 @@
+// Package yamltext reads the YAML that people write: one document, without what makes a small one large.
+//
+// The one idea: all files in YAML are read here, so all are bounded alike. Aliases of aliases take any memory, so there are no
+// anchors, aliases and tags; the parser takes minutes for a few kilobytes of nested brackets, so they are counted among the
+// tokens, before it. Nesting by indentation is harmless to the parser.
+package yamltext
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// MaxDepth is how deep brackets, and list entries on one line, may nest.
+const MaxDepth = 64
+
+// ErrEmpty is returned for a text with nothing but remarks.
+var ErrEmpty = errors.New("it is empty")
+
+// ErrBroke is returned for a text at which the parser panicked.
+var ErrBroke = errors.New("it cannot be read")
+
+// Decode reads a document into a value. Its errors are those of Parse, and those of the YAML library, which have the
+// place of what is wrong, too.
+func Decode(text []byte, into any, opts ...yaml.DecodeOption) error {
+	root, err := Parse(text)
+	if err != nil {
+		return err
+	}
+	return Value(root, into, opts...)
+}
+
+// Value is Decode for a document that was parsed.
+func Value(root ast.Node, into any, opts ...yaml.DecodeOption) (err error) {
+	defer recovered(&err)
+	return yaml.NodeToValue(root, into, opts...) //nolint:wrapcheck // documented above
+}
+
+// Parse returns the tree of a document. Its errors are ErrEmpty, ErrBroke, and those that have the place of what is
+// wrong: *yaml.SyntaxError.
+func Parse(text []byte) (root ast.Node, err error) {
+	defer recovered(&err)
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		if bytes.IndexByte(line, 0) >= 0 || !utf8.Valid(line) {
+			return nil, wrong(&token.Token{Position: &token.Position{Line: i + 1, Column: 1}}, "not UTF-8 text: save the file as UTF-8")
+		}
+	}
+	tokens := lexer.Tokenize(string(bytes.TrimPrefix(text, []byte("\ufeff"))))
+	if err := bounded(tokens); err != nil {
+		return nil, err
+	}
+	tree, err := parser.Parse(tokens, 0)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // documented above
+	}
+	switch {
+	case len(tree.Docs) > 1:
+		return nil, wrong(tree.Docs[1].Start, "a file is one document, but a second one begins here")
+	case len(tree.Docs) == 0 || tree.Docs[0].Body == nil || tree.Docs[0].Body.Type() == ast.NullType:
+		return nil, ErrEmpty
+	}
+	return tree.Docs[0].Body, nil
+}
+
+// bounded returns what is wrong with tokens that could become much more than they are.
+func bounded(tokens token.Tokens) error {
+	brackets, entries := 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case token.AnchorType, token.AliasType, token.TagType:
+			return wrong(t, "anchors, aliases and tags of YAML are refused: quote a text that begins with &, * or !")
+		case token.SequenceEntryType, token.MappingKeyType:
+			entries++
+		case token.MappingStartType, token.SequenceStartType:
+			brackets++
+			entries = 0
+		case token.MappingEndType, token.SequenceEndType:
+			brackets--
+			entries = 0
+		default:
+			entries = 0
+		}
+		if brackets > MaxDepth || entries > MaxDepth {
+			return wrong(t, "lists and mappings nest deeper than %d", MaxDepth)
+		}
+	}
+	return nil
+}
+
+// wrong returns an error without the tokens around its own, all of which it would print.
+func wrong(t *token.Token, format string, args ...any) error {
+	return &yaml.SyntaxError{Token: &token.Token{Type: t.Type, Value: t.Value, Position: t.Position}, Message: fmt.Sprintf(format, args...)}
+}
+
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: %v", ErrBroke, p)
+	}
+}

@@ -60,24 +60,6 @@ type Message struct {
 	sealed  string // the ID of the key with which the payload is sealed; "": it is not
 }
 
-// lanes returns the lanes of a session, in the order in which their commands are handled.
-func lanes() []events.Lane {
-	return []events.Lane{
-		events.LaneAsk, events.LaneAsk.Named(), events.LaneDecide, events.LaneDecide.Named(), events.LaneReport, events.LaneDue,
-	}
-}
-
-// lane returns the stream and the subjects of a session's lane.
-func (c *Cell) lane(s content.SessionID, l events.Lane) (stream, subject string) {
-	switch {
-	case l == events.LaneDue:
-		return c.names.TimersStream(), c.names.Due(s)
-	case l != l.Unnamed():
-		return c.names.NamedStream(), c.names.Cmd(s, l)
-	}
-	return c.names.InboxStream(), c.names.Cmd(s, l)
-}
-
 // LaneOf returns the lane on which Send sends a command: with the name of the connection's user, if it
 // has one.
 func (i *Inbox) LaneOf(cmd commands.Command) events.Lane { return laneOf(cmd, i.cell.user) }
@@ -119,14 +101,14 @@ func (i *Inbox) send(ctx context.Context, env commands.Envelope, user string, h 
 	if !content.IsToken(string(env.Session)) {
 		return 0, fmt.Errorf("send %s: %w: session %q", commands.NameOf(env.Command), content.ErrBadID, env.Session)
 	}
-	stream, subject := i.cell.lane(env.Session, lane)
+	to := i.cell.names.Lane(env.Session, lane)
 	if lane != lane.Unnamed() {
-		subject = i.cell.names.CmdOf(user, env.Session, lane)
+		to.Subject = i.cell.names.CmdOf(user, env.Session, lane)
 	}
-	msg := &nats.Msg{Subject: subject, Header: h}
+	msg := &nats.Msg{Subject: to.Subject, Header: h}
 	seq, err := i.cell.sendEnvelope(ctx, msg, env)
 	if err != nil {
-		return 0, fmt.Errorf("send %s to %s: %w", env.ID, env.Session, i.cell.api.Explain(ctx, stream, err))
+		return 0, fmt.Errorf("send %s to %s: %w", env.ID, env.Session, i.cell.api.Explain(ctx, to.Stream, err))
 	}
 	return seq, nil
 }
@@ -189,7 +171,7 @@ func stampOf(m api.Message) stamp { return stamp{m.Seq, content.TimeOf(m.Time)} 
 // Reader returns a reader that continues from the cursors, which name each lane at most once.
 func (i *Inbox) Reader(s content.SessionID, cursors []events.Cursor) *Reader {
 	r := &Reader{inbox: i, session: s, lanes: make(map[events.Lane]*lane)}
-	for _, l := range lanes() {
+	for _, l := range layout.Lanes() {
 		r.lanes[l] = &lane{Cursor: events.Cursor{Lane: l}}
 	}
 	r.Adopt(cursors)
@@ -208,7 +190,7 @@ func (r *Reader) Adopt(cursors []events.Cursor) {
 // Cursors returns the cursors of all lanes, in the order in which they are handled.
 func (r *Reader) Cursors() []events.Cursor {
 	out := make([]events.Cursor, 0, len(r.lanes))
-	for _, l := range lanes() {
+	for _, l := range layout.Lanes() {
 		out = append(out, r.lanes[l].Cursor)
 	}
 	return out
@@ -267,8 +249,9 @@ func (p *lane) judge(m stamp) verdict {
 // before the call. It ends each lane but that of reports after a number of commands; 0 means no limit.
 func (r *Reader) Read(ctx context.Context, most int) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		first := api.Together(lanes(), func(l events.Lane) stored { return r.first(ctx, r.lanes[l]) })
-		for n, l := range lanes() {
+		found := r.inbox.firsts(ctx, r.session)
+		first := api.Together(layout.Lanes(), func(l events.Lane) stored { return r.first(ctx, r.lanes[l], found) })
+		for n, l := range layout.Lanes() {
 			limit := most
 			if l == events.LaneReport {
 				limit = 0
@@ -292,14 +275,27 @@ type stored struct {
 
 // next returns the first message of a lane at or after a sequence.
 func (r *Reader) next(ctx context.Context, l events.Lane, seq uint64) (m stored) {
-	stream, subject := r.inbox.cell.lane(r.session, l)
-	m.Message, m.err = r.inbox.cell.api.Next(ctx, stream, subject, seq)
+	return r.inbox.next(ctx, r.inbox.cell.names.Lane(r.session, l), seq)
+}
+
+func (i *Inbox) next(ctx context.Context, from layout.Stored, seq uint64) (m stored) {
+	m.Message, m.err = i.cell.api.Next(ctx, from.Stream, from.Subject, seq)
 	return m
 }
 
-// first returns the first message after those that are known to be handled. Handled ones remain in a
-// stream until they are purged, and the last of them is enough to know that it is the same stream.
-func (r *Reader) first(ctx context.Context, p *lane) stored {
+// firsts returns the first message of a session in each stream, by stream.
+func (i *Inbox) firsts(ctx context.Context, s content.SessionID) map[string]stored {
+	all, out := i.cell.names.Commands(s), make(map[string]stored)
+	for n, m := range api.Together(all, func(p layout.Stored) stored { return i.next(ctx, p, 1) }) {
+		out[all[n].Stream] = m
+	}
+	return out
+}
+
+// first returns the first message of a lane after those that are known to be handled. Handled ones remain in a
+// stream until they are purged, and the last of them is enough to know that it is the same stream. A lane whose stream
+// has nothing for the session needs no request; found is what the streams have.
+func (r *Reader) first(ctx context.Context, p *lane, found map[string]stored) stored {
 	if p.seen.seq > 0 {
 		m := r.next(ctx, p.Lane, p.seen.seq)
 		if m.err == nil && stampOf(m.Message) == p.seen {
@@ -309,7 +305,10 @@ func (r *Reader) first(ctx context.Context, p *lane) stored {
 			return m
 		}
 	}
-	m := r.next(ctx, p.Lane, 1)
+	m := found[r.inbox.cell.names.Lane(r.session, p.Lane).Stream]
+	if l, _ := r.inbox.cell.names.SenderOf(m.Subject); m.err == nil && l != p.Lane {
+		m = r.next(ctx, p.Lane, 1)
+	}
 	if m.err != nil || m.Seq > p.Seq {
 		return m
 	}
@@ -451,7 +450,7 @@ func (i *Inbox) decode(ctx context.Context, m *Message, size int, large *blob.Bl
 // must run (the invariant inbox-empty-only-at-rest). Nothing is deleted from a lane whose last
 // handled command is not there any more: sequences may have begun again.
 func (r *Reader) Purge(ctx context.Context, keepLast bool) error {
-	err := cmp.Or(api.Together(lanes(), func(l events.Lane) error {
+	err := cmp.Or(api.Together(layout.Lanes(), func(l events.Lane) error {
 		p := r.lanes[l]
 		if p.seen.seq == 0 {
 			return nil
@@ -467,8 +466,8 @@ func (r *Reader) Purge(ctx context.Context, keepLast bool) error {
 		if keepLast {
 			end = p.seen.seq
 		}
-		stream, subject := r.inbox.cell.lane(r.session, l)
-		return r.inbox.cell.api.Purge(ctx, stream, subject, end)
+		at := r.inbox.cell.names.Lane(r.session, l)
+		return r.inbox.cell.api.Purge(ctx, at.Stream, at.Subject, end)
 	})...)
 	if err != nil {
 		return fmt.Errorf("purge inbox of %s: %w", r.session, err)
@@ -480,7 +479,7 @@ func (r *Reader) Purge(ctx context.Context, keepLast bool) error {
 // leaders.
 func (i *Inbox) HasAny(ctx context.Context, s content.SessionID) (bool, error) {
 	for _, p := range i.cell.names.Commands(s) {
-		_, err := i.cell.api.Next(ctx, p.Stream, p.Subject, 1)
+		err := i.next(ctx, p, 1).err
 		if err == nil {
 			return true, nil
 		}

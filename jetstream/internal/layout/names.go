@@ -169,6 +169,24 @@ func (n Names) Commands(s content.SessionID) []Stored {
 	return []Stored{{n.InboxStream(), n.Cmds(s)}, {n.NamedStream(), n.CmdOf("*", s, "*")}, {n.TimersStream(), n.Due(s)}}
 }
 
+// Lanes returns the lanes of a session, in the order in which their commands are handled.
+func Lanes() []events.Lane {
+	return []events.Lane{
+		events.LaneAsk, events.LaneAsk.Named(), events.LaneDecide, events.LaneDecide.Named(), events.LaneReport, events.LaneDue,
+	}
+}
+
+// Lane returns where the commands of a lane are stored.
+func (n Names) Lane(s content.SessionID, l events.Lane) Stored {
+	switch {
+	case l == events.LaneDue:
+		return Stored{n.TimersStream(), n.Due(s)}
+	case l != l.Unnamed():
+		return Stored{n.NamedStream(), n.Cmd(s, l)}
+	}
+	return Stored{n.InboxStream(), n.Cmd(s, l)}
+}
+
 func (n Names) Timer(s content.SessionID, id string) string {
 	return n.NS + ".timer." + string(s) + "." + id
 }

@@ -31,8 +31,11 @@ const (
 	// request. Before it, a client is asked within a session, which the gateway that began it has.
 	mcpStateless = "2026-07-28"
 
-	// mcpIdle is how long a session of a client lives without requests.
+	// mcpIdle is how long a session of a client lives without requests, and how long a question waits for its person.
 	mcpIdle = 30 * time.Minute
+
+	// mcpMost is how many sessions of clients a person may have. Clients that never end theirs begin another one each time.
+	mcpMost = 100
 
 	// mcpDefault is the name of the tool that runs the default model.
 	mcpDefault = "turnlog"
@@ -43,12 +46,14 @@ type mcpServers struct {
 	g               *Gateway
 	sessions, alone *mcp.StreamableHTTPHandler // for clients with a session, and without
 
-	mu     sync.Mutex
-	people map[string]*mcp.Server // by the person as JSON
+	mu      sync.Mutex
+	people  map[string]*mcp.Server // by the person as JSON
+	leaving map[*mcp.ServerSession]bool
+	left    sync.WaitGroup
 }
 
 func (g *Gateway) mcpRoutes() {
-	m := &mcpServers{g: g, people: map[string]*mcp.Server{}}
+	m := &mcpServers{g: g, people: map[string]*mcp.Server{}, leaving: map[*mcp.ServerSession]bool{}}
 	m.sessions = mcp.NewStreamableHTTPHandler(m.server, &mcp.StreamableHTTPOptions{
 		EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: mcpIdle,
 		MaxRequestBodyBytes: maxOpenAIBody, DisableLocalhostProtection: true, // guard has checked the host
@@ -88,6 +93,9 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case id != "" && !ownsMCP(jsonText(person(r.Context())), id):
 		refuse(p, r, problem.New(http.StatusNotFound, "no_mcp_session", "you have no session "+strconv.Quote(id), "initialize another one"))
 	default:
+		if id == "" && r.Method == http.MethodPost {
+			m.makeRoom(m.server(r))
+		}
 		m.sessions.ServeHTTP(p, r)
 	}
 }
@@ -103,15 +111,32 @@ func ownsMCP(person, id string) bool {
 	return of == sessionOf(person, nonce)
 }
 
+// makeRoom ends the oldest sessions of a person who has as many as there may be. Calls in them end first.
+func (m *mcpServers) makeRoom(s *mcp.Server) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := slices.DeleteFunc(slices.Collect(s.Sessions()), func(ss *mcp.ServerSession) bool { return m.leaving[ss] })
+	for _, ss := range all[:max(0, len(all)-mcpMost+1)] {
+		m.leaving[ss] = true
+		m.left.Go(func() {
+			_ = ss.Close() // its client begins another one
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			delete(m.leaving, ss)
+		})
+	}
+}
+
 // end ends all sessions.
 func (m *mcpServers) end() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	for _, s := range m.people {
 		for ss := range s.Sessions() {
 			_ = ss.Close() // its client has no stream any more
 		}
 	}
+	m.mu.Unlock()
+	m.left.Wait()
 }
 
 // server returns the server of the sender of a request.

@@ -195,9 +195,9 @@ func (g *Gateway) mcpAsk(ctx context.Context, ss *mcp.ServerSession, t *mcpTurn,
 	return err
 }
 
-// mcpElicit asks about an approval. It returns nil if that is decided elsewhere meanwhile.
+// mcpElicit asks about an approval. It returns nil if that is decided elsewhere meanwhile. A person who does not answer puts it off.
 func (g *Gateway) mcpElicit(ctx context.Context, ss *mcp.ServerSession, s seen, a events.Approval) (*mcp.ElicitResult, error) {
-	asking, stop := context.WithCancel(ctx)
+	asking, stop := context.WithTimeout(ctx, mcpIdle)
 	decided, done := false, make(chan struct{})
 	go func() {
 		defer close(done)

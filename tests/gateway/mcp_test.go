@@ -36,6 +36,7 @@ type host struct {
 
 	mu    sync.Mutex
 	lines []string // of progress
+	steps []float64
 }
 
 // bearer sends requests in the name of a person.
@@ -58,7 +59,7 @@ func (s *service) host(version, token string, answer func(*mcp.ElicitParams) *mc
 	o := &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.lines = append(h.lines, r.Params.Message)
+		h.lines, h.steps = append(h.lines, r.Params.Message), append(h.steps, r.Params.Progress)
 	}}
 	if answer != nil {
 		o.ElicitationHandler = func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return answer(r.Params), nil }

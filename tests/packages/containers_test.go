@@ -23,6 +23,7 @@ type container struct {
 	argv  []string          // the program and its arguments
 	env   map[string]string // "": of a secret
 	ports []string          // that others reach
+	sees  []string          // Secrets, whole or in part
 	grace time.Duration     // until it is killed
 }
 
@@ -99,11 +100,19 @@ type podSpec struct {
 	Grace      int `yaml:"terminationGracePeriodSeconds"`
 	Containers []struct {
 		Command, Args []string
-		Env           []struct{ Name, Value string }
-		Ports         []containerPort
-		Startup       probe `yaml:"startupProbe"`
-		Liveness      probe `yaml:"livenessProbe"`
-		Readiness     probe `yaml:"readinessProbe"`
+		EnvFrom       []struct {
+			SecretRef struct{ Name string } `yaml:"secretRef"`
+		} `yaml:"envFrom"`
+		Env []struct {
+			Name, Value string
+			ValueFrom   struct {
+				SecretKeyRef struct{ Name string } `yaml:"secretKeyRef"`
+			} `yaml:"valueFrom"`
+		}
+		Ports     []containerPort
+		Startup   probe `yaml:"startupProbe"`
+		Liveness  probe `yaml:"livenessProbe"`
+		Readiness probe `yaml:"readinessProbe"`
 	}
 }
 
@@ -143,6 +152,12 @@ func pods(all []object) map[string]container {
 			}
 			for _, e := range c.Env {
 				one.env[e.Name] = e.Value
+				if name := e.ValueFrom.SecretKeyRef.Name; name != "" {
+					one.sees = append(one.sees, name)
+				}
+			}
+			for _, e := range c.EnvFrom {
+				one.sees = append(one.sees, e.SecretRef.Name)
 			}
 			for _, p := range c.Ports {
 				one.ports = append(one.ports, strconv.Itoa(p.ContainerPort))

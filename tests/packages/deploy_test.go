@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/golden"
@@ -47,6 +49,25 @@ func output(t *testing.T, bin string, args ...string) string {
 func TestTheAccountsAreThoseOfTurnlogPermissions(t *testing.T) {
 	t.Parallel()
 	golden.Check(t, *update, accountsFile, output(t, built(t), append([]string{"turnlog", "permissions", "--accounts"}, users()...)...))
+}
+
+// TestOnlyTheGatewayHasItsToken also holds that no other container sees the Secret that it is in.
+func TestOnlyTheGatewayHasItsToken(t *testing.T) {
+	t.Parallel()
+	with := map[string]string{} // the token or its Secret, by the container that has it
+	for _, c := range allContainers(t) {
+		if _, has := c.env["TURNLOG_GATEWAY_TOKEN"]; has {
+			with[c.name] = "token"
+		} else if slices.Contains(c.sees, "turnlog-gateway") {
+			with[c.name] = "Secret"
+		}
+		if strings.HasSuffix(c.name, "-gateway") && !slices.Contains(c.sees, "turnlog-gateway") {
+			t.Errorf("%s sees %v", c.name, c.sees)
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"compose: gateway": "token", "kubernetes: turnlog-gateway": "token"}, with); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 }
 
 // TestContainersStartProgramsAsTheyAre checks flags, their values, variables, ports and the time to stop. That the

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
 // object is a stream or a durable consumer of a cell.
@@ -155,8 +156,11 @@ func (c *Cell) Check(ctx context.Context, as ...Role) error {
 	}
 	errs := api.Together(objects, func(o object) error {
 		return api.Patiently(ctx, func(ctx context.Context) error {
-			_, err := c.api.Ask(ctx, o.info, nil)
-			return noJetStream(err)
+			data, err := c.api.Ask(ctx, o.info, nil)
+			if err != nil {
+				return noJetStream(err)
+			}
+			return whole(data)
 		})
 	})
 	var missing []string
@@ -173,6 +177,23 @@ func (c *Cell) Check(ctx context.Context, as ...Role) error {
 		slices.Sort(missing)
 		return fmt.Errorf("check %s: %w: missing %s: provision the cell, or correct the namespace",
 			c.names.NS, api.ErrNotProvisioned, strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// ErrRestoring is returned by Check for a cell whose restore was interrupted. Repeat the restore.
+var ErrRestoring = errors.New("its restore is not finished")
+
+// whole returns ErrRestoring if a stream says so.
+func whole(description []byte) error {
+	var info struct {
+		Config struct{ Metadata map[string]string }
+	}
+	if err := json.Unmarshal(description, &info); err != nil {
+		return fmt.Errorf("description of a stream: %w", err)
+	}
+	if of := info.Config.Metadata[layout.MetaRestoring]; of != "" {
+		return fmt.Errorf("%w: repeat \"turnlog restore\" with the backup %s", ErrRestoring, of)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
@@ -381,25 +381,84 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFailedRestoreCanBeRepeated(t *testing.T) {
+// TestARestoreThatIsKilledAnywhereIsRepeated kills a restore before each of its steps, and begins again.
+func TestARestoreThatIsKilledAnywhereIsRepeated(t *testing.T) {
 	t.Parallel()
 	old := provisioned(t)
-	for i := range 300 {
-		write(t, old, content.SessionID(fmt.Sprintf("s%d", i)), claim(1))
-	}
+	write(t, old, "s1", claim(1), text("one"), events.Parked{})
+	write(t, old, "s2", claim(1), text("one"))
 	dir, _ := create(t, old)
-	nc := server(t)
-	cell := open(t, nc)
-	ctx, cancel := context.WithCancel(t.Context())
-	sub, err := nc.Subscribe("turnlog.live.journal.>", func(*nats.Msg) { cancel() }) // the first session is marked
+	killed := errors.New("killed")
+	steps := 0
+	_, err := Restore(t.Context(), provisioned(t), dir, Options{before: func(string) error { steps++; return nil }})
 	must(t, err)
-	must(t, nc.FlushWithContext(natstest.Within(t, time.Minute)))
-	if _, err := Restore(ctx, cell, dir, Options{}); !errors.Is(err, context.Canceled) {
-		t.Fatalf("restore: %v", err)
+	for at := range steps {
+		cell, n, step := provisioned(t), 0, ""
+		_, err := Restore(t.Context(), cell, dir, Options{before: func(name string) error {
+			if n++; n > at {
+				step = name
+				return killed
+			}
+			return nil
+		}})
+		if !errors.Is(err, killed) {
+			t.Fatalf("step %d: %v", at, err)
+		}
+		made := strings.HasPrefix(step, "mark") || step == "finish"
+		if err := admin.Of(cell).Check(t.Context()); made != errors.Is(err, admin.ErrRestoring) || err == nil && step != "delete TURNLOG_JOURNAL" {
+			t.Errorf("killed before %q, a program finds: %v", step, err)
+		}
+		if report := restoreInto(t, cell, dir); report.Sessions != 2 {
+			t.Errorf("killed before %q: %+v", step, report)
+		}
+		must(t, admin.Of(cell).Check(t.Context()))
+		if got := entries(t, cell, "s2"); len(got) != 3 || got[2].Entry.Epoch != 2 {
+			t.Errorf("killed before %q: %d entries", step, len(got))
+		}
+		if has, err := Restores(t.Context(), cell); len(has) != 1 || err != nil {
+			t.Errorf("killed before %q: restores %+v, %v", step, has, err)
+		}
 	}
-	must(t, sub.Unsubscribe())
-	if report := restoreInto(t, cell, dir); report.Sessions != 300 {
-		t.Errorf("report: %+v", report)
+}
+
+// TestWhatWasUsedAfterAnInterruptedRestoreStays also holds that the error says what to do.
+func TestWhatWasUsedAfterAnInterruptedRestoreStays(t *testing.T) {
+	t.Parallel()
+	old := provisioned(t)
+	write(t, old, "s1", claim(1), text("one"), events.Parked{})
+	dir, made := create(t, old)
+	another, _ := create(t, old)
+	killed := errors.New("killed")
+	interrupt := func(at string) *turnlog.Cell {
+		cell := open(t, server(t))
+		_, err := Restore(t.Context(), cell, dir, Options{before: func(step string) error {
+			if step == at {
+				return killed
+			}
+			return nil
+		}})
+		if !errors.Is(err, killed) {
+			t.Fatal(err)
+		}
+		return cell
+	}
+	for at, used := range map[string]string{"mark s1": "TURNLOG_INBOX", "create JOURNAL": "TURNLOG_INBOX"} {
+		cell := interrupt(at)
+		if at == "mark s1" {
+			_, err := Restore(t.Context(), cell, another, Options{})
+			if !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), "a restore of the backup "+made.ID+" was interrupted: repeat that one") {
+				t.Errorf("restore of another backup: %v", err)
+			}
+		}
+		_, err := cell.Inbox().Send(t.Context(), commands.Envelope{ID: "c1", Session: "s1", Command: commands.Cancel{}})
+		must(t, err)
+		_, err = Restore(t.Context(), cell, dir, Options{})
+		if !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), used) || !strings.Contains(err.Error(), "do nats stream rm --force $s; done") {
+			t.Errorf("%s: restore after a command: %v", at, err)
+		}
+		if some, err := cell.Inbox().HasAny(t.Context(), "s1"); !some || err != nil {
+			t.Errorf("%s: the command is gone: %v", at, err)
+		}
 	}
 }
 

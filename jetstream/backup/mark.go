@@ -95,6 +95,9 @@ func (r *Report) lost(known []Head, had map[content.SessionID]uint64) {
 
 // markOne marks, deletes or wakes one session.
 func (r *restore) markOne(ctx context.Context, s content.SessionID) (done marked, err error) {
+	if err := r.step("mark " + string(s)); err != nil {
+		return done, err
+	}
 	last, err := r.cell.Journal().Last(ctx, s)
 	switch {
 	case errors.Is(err, journal.ErrDamaged), err == nil && last.Seq == 0:

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -31,18 +30,16 @@ import (
 // Restore into another account, or stop them and delete the streams.
 var ErrNotEmpty = errors.New("the deployment is not empty")
 
-const (
-	// ahead is how far the sequences of a restored stream are beyond those of the backup. A driver that still runs
-	// guards its next entry with the sequence of its last one, so no new message may ever get a sequence of one that was lost.
-	ahead = 1 << 24
-
-	cleaning = 30 * time.Second // how long the streams of a failed restore may take to delete
-)
+// ahead is how far the sequences of a restored stream are beyond those of the backup. A driver that still runs
+// guards its next entry with the sequence of its last one, so no new message may ever get a sequence of one that was lost.
+const ahead = 1 << 24
 
 // Options are what a restore goes by, besides the backup.
 type Options struct {
 	Replicas int    // copies of each stream; 0: as many as the backup says
 	Known    []Head // heads of journals that were kept elsewhere
+
+	before func(step string) error // tests: called before each step; an error ends the restore as a crash would
 }
 
 // Head is what was known of a journal before the cell was lost.
@@ -117,15 +114,15 @@ type restore struct {
 	marks mark.Writer
 	opts  Options
 
-	id      string // of this restore
-	at      time.Time
-	gone    map[content.SessionID]events.Deletion
-	created []string // streams
-	report  *Report
+	id     string // of this restore
+	at     time.Time
+	gone   map[content.SessionID]events.Deletion
+	report *Report
 }
 
 // Restore makes a cell of a backup that Check accepts. The cell must be empty, and no node or worker may run before it is done.
-// Entries that it writes are signed with the cell's key, if it has one. A restore that fails deletes what it created.
+// Entries that it writes are signed with the cell's
+// key, if it has one. After a restore that failed or was killed, the next one begins again; meanwhile no program takes the cell.
 func Restore(ctx context.Context, cell *turnlog.Cell, dir string, opts Options) (*Report, error) {
 	has, err := Check(ctx, dir)
 	if err != nil {
@@ -168,7 +165,10 @@ func (r *restore) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, stream := range there { // provisioned, and never used
+	for _, stream := range there {
+		if err := r.step("delete " + stream); err != nil {
+			return err
+		}
 		if err := r.api.DeleteStream(ctx, stream); err != nil {
 			return fmt.Errorf("delete %s: %w", stream, err)
 		}
@@ -177,45 +177,20 @@ func (r *restore) run(ctx context.Context) error {
 	if err == nil {
 		err = r.mark(ctx)
 	}
+	if err == nil {
+		err = r.finish(ctx)
+	}
 	if err != nil {
-		return errors.Join(err, r.undo(ctx))
+		return fmt.Errorf("%w: repeat the restore, which begins again", err)
 	}
 	return nil
 }
 
-// empty returns the streams of the cell that exist. It returns ErrNotEmpty if they are in use.
-func (r *restore) empty(ctx context.Context) (there []string, err error) {
-	var used []string
-	for _, s := range r.names.Streams() {
-		end, err := r.api.End(ctx, s.Config.Name)
-		switch {
-		case errors.Is(err, api.ErrNotProvisioned):
-			continue
-		case err != nil:
-			return nil, err
-		case end.Last > 0 && s.Name != "KEYS": // provisioning makes the key of tickets
-			used = append(used, s.Config.Name)
-		}
-		there = append(there, s.Config.Name)
+func (r *restore) step(name string) error {
+	if r.opts.before == nil {
+		return nil
 	}
-	if len(used) > 0 {
-		return nil, fmt.Errorf("%w: %s have messages: a restore replaces nothing. Stop its nodes and workers, and restore into another "+
-			"account or server, or delete these streams", ErrNotEmpty, strings.Join(used, ", "))
-	}
-	return there, nil
-}
-
-// undo deletes the streams that were created, so that the restore can be repeated.
-func (r *restore) undo(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
-	defer cancel()
-	var errs []error
-	for _, stream := range r.created {
-		if err := r.api.DeleteStream(ctx, stream); err != nil && !api.IsNoStream(err) {
-			errs = append(errs, fmt.Errorf("delete %s before you repeat the restore: %w", stream, err))
-		}
-	}
-	return errors.Join(errs...)
+	return r.opts.before(name)
 }
 
 // streams creates the streams, and JOURNAL last: without it, no node drives a session.
@@ -244,13 +219,9 @@ func (r *restore) streams(ctx context.Context) error {
 			return fmt.Errorf("queue %s: %w", q.Durable, err)
 		}
 	}
-	var has jetstream.StreamConfig
-	config, err := r.api.DescribeStream(ctx, r.names.JournalStream())
-	if err == nil {
-		err = json.Unmarshal(config, &has)
-	}
+	has, err := r.journal(ctx)
 	if err != nil {
-		return fmt.Errorf("configuration of JOURNAL: %w", err)
+		return err
 	}
 	cfg.Replicas, cfg.Memory = has.Replicas, has.Storage == jetstream.MemoryStorage
 	return r.admin.Provision(ctx, cfg) // what the backup's release did not have
@@ -258,6 +229,9 @@ func (r *restore) streams(ctx context.Context) error {
 
 // stream creates one stream. Its sequences go on far beyond those of the backup.
 func (r *restore) stream(ctx context.Context, s Stream) error {
+	if err := r.step("create " + s.Name); err != nil {
+		return err
+	}
 	config, err := r.configured(s)
 	if err != nil {
 		return err
@@ -279,7 +253,6 @@ func (r *restore) stream(ctx context.Context, s Stream) error {
 		to.CloseWithError(rewrite(to, path, s.SHA256, last, func(subject string) bool { return s.Name == "SEALS" && r.erased(subject) }))
 	}()
 	name := r.names.Streams()[slices.IndexFunc(r.names.Streams(), func(l layout.Stream) bool { return l.Name == s.Name })].Config.Name
-	r.created = append(r.created, name)
 	err = r.api.CopyIn(ctx, name, api.Copied{Config: config, State: text}, from)
 	_ = from.CloseWithError(io.ErrClosedPipe) // ends the goroutine
 	return err
@@ -319,7 +292,7 @@ func (r *restore) metadata(config, has json.RawMessage) (json.RawMessage, error)
 			return nil, err //nolint:wrapcheck // likewise
 		}
 	}
-	maps.Copy(metadata, map[string]string{restoredKey: string(text)})
+	maps.Copy(metadata, map[string]string{restoredKey: string(text), layout.MetaRestoring: r.ID})
 	return json.Marshal(metadata) //nolint:wrapcheck // likewise
 }
 

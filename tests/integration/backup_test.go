@@ -14,10 +14,26 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 )
+
+// last returns the last sequence of a stream; 0: there is none.
+func (d *deployment) last(ctx context.Context, stream string) uint64 {
+	var info struct {
+		State struct {
+			Last uint64 `json:"last_seq"`
+		}
+	}
+	m, err := d.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+stream, nil)
+	if err != nil || json.Unmarshal(m.Data, &info) != nil {
+		return 0
+	}
+	return info.State.Last
+}
 
 // TestACellThatIsLostWithItsDisksComesBack backs a cell up while sessions work and a node is killed. Then sessions go on, one is
 // erased, one begins, and the server is killed and its disk is gone.
+// The first restore is killed, too.
 func TestACellThatIsLostWithItsDisksComesBack(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -117,6 +133,19 @@ replies:
 	}
 
 	e := deployIn(t, t.TempDir())
+	network := faultproxy.New()
+	t.Cleanup(network.Close)
+	slow, err := network.Listen(ctx, "127.0.0.1:0", e.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network.Throttle(50_000)
+	restoring := e.start("turnlog", "restore", nightly, "--anchor", heads, "--server", "nats://"+slow)
+	e.eventually("a stream is restored", func(ctx context.Context) bool { return e.last(ctx, "TURNLOG_INBOX") > 0 })
+	restoring.kill()
+	if _, errs, code := e.run("turnlog", "sessions", "ls", "--server", "nats://"+e.addr); code != 1 {
+		t.Errorf("an interrupted restore: sessions ls = %d %s", code, errs)
+	}
 	report := must(e, 0, "turnlog", "restore", nightly, "--anchor", heads)
 	for _, want := range []string{"lost: session later, which had ", "lost: of session load-", "again: session secret was erased at "} {
 		if !strings.Contains(report, want) {

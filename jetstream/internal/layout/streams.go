@@ -68,6 +68,9 @@ func (n Names) Streams() []Stream {
 	return streams
 }
 
+// MetaRestoring is the metadata of JOURNAL that has the backup of which the cell is being made, until that is done.
+const MetaRestoring = "turnlog_restoring"
+
 func (n Names) journalConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        n.JournalStream(),

@@ -27,7 +27,8 @@ func Restore(a *app.App) *cobra.Command {
 		Short: "Make a deployment of a backup, on a server that has none",
 		Long: `Creates the streams of a deployment as "turnlog backup" copied them. Stop all nodes and workers first, and
 start them when it is done. Nothing is replaced: if the server has streams of the deployment that were used,
-the command names them and changes nothing. A restore that fails deletes what it created.
+the command names them and changes nothing. If it fails or is killed, repeat it: it deletes what the first one made, and
+begins again. Until then no program takes the deployment.
 
 Each session gets an entry that says that it was restored, from which backup, and in a new epoch, so drivers
 from before are refused. Sessions that were at work go on; calls that ran then may have ended since, so they count

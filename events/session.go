@@ -219,7 +219,10 @@ func DeletionOf(e Entry) (Deletion, bool) {
 		return Deletion{}, false
 	}
 	d, ok := e.Events[0].(SessionDeleted)
-	return Deletion{By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased, MovedTo: d.MovedTo, At: e.At, Entries: e.Seq - 1, Last: e.Prev}, ok
+	if !ok {
+		return Deletion{}, false
+	}
+	return Deletion{By: d.By, User: d.User, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased, MovedTo: d.MovedTo, At: e.At, Entries: e.Seq - 1, Last: e.Prev}, true
 }
 
 // Config is the part of a host's configuration that a journal records: names, limits

@@ -195,16 +195,18 @@ func (d *Directory) CheckIfSigned(s content.Signature, text []byte, at content.T
 
 // valid checks the roles and dates of a key.
 func (k Key) valid(at content.Time, roles []Role) error {
-	who := fmt.Sprintf("key %s of %s", k.ID(), k.Name)
+	var err error
 	switch {
 	case !k.Has(roles...):
-		return fmt.Errorf("%s: %w: it is %s, and %s is needed", who, ErrRole, joined(k.Roles, "+"), joined(roles, " or "))
+		err = fmt.Errorf("%w: it is %s, and %s is needed", ErrRole, joined(k.Roles, "+"), joined(roles, " or "))
 	case k.Revoked != nil && at >= k.Revoked.At:
-		return fmt.Errorf("%s: %w: at %s, and it was used at %s", who, ErrRevoked, k.Revoked.At, at)
+		err = fmt.Errorf("%w: at %s, and it was used at %s", ErrRevoked, k.Revoked.At, at)
 	case at.Add(skew) < k.From:
-		return fmt.Errorf("%s: %w: it is valid from %s on, and was used at %s", who, ErrEarly, k.From, at)
+		err = fmt.Errorf("%w: it is valid from %s on, and was used at %s", ErrEarly, k.From, at)
+	default:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("key %s of %s: %w", k.ID(), k.Name, err)
 }
 
 func joined(roles []Role, by string) string {

@@ -39,8 +39,8 @@ type acts struct {
 	gate    bool // a function of a client verifies the task
 	said    map[string]uint64
 	asked   map[content.ApprovalID]events.Approval
-	remote  map[content.CallID]bool           // it was dispatched to the queue of workers last
-	calls   map[content.CallID]statement.Call // as they were dispatched last; only with every
+	remote  map[content.CallID]bool           // it was dispatched to the queue of workers last, and is not done
+	calls   map[content.CallID]statement.Call // as they were dispatched last; only with every, and only what is not done
 	signers tally
 }
 
@@ -60,7 +60,7 @@ type signedCommand struct {
 }
 
 // add checks the acts that an entry records.
-func (a *acts) add(r journal.Record) (faults []*FaultError) {
+func (a *acts) add(r *journal.Record) (faults []*FaultError) {
 	fault := func(what string, err error) {
 		faults = append(faults, &FaultError{r.Seq, r.Line, fmt.Errorf("signature of %s: %w", what, err)})
 	}
@@ -68,7 +68,7 @@ func (a *acts) add(r journal.Record) (faults []*FaultError) {
 	wrong := false      // its command is: one fault is enough
 	var caused []string // by the command
 	for i, ev := range r.Entry.Events {
-		a.note(r.Entry, ev)
+		a.note(r.Entry.Session, ev)
 		switch ev := any(ev).(type) {
 		case events.CommandSigned:
 			var err error
@@ -108,7 +108,7 @@ func (a *acts) nameOf(e events.Entry) string {
 }
 
 // note remembers what later events refer to.
-func (a *acts) note(e events.Entry, ev any) {
+func (a *acts) note(s content.SessionID, ev any) {
 	switch ev := ev.(type) {
 	case events.RunStarted:
 		a.parent = ev.Parent
@@ -119,7 +119,7 @@ func (a *acts) note(e events.Entry, ev any) {
 	case events.ToolCallRequested:
 		if a.every {
 			a.calls[ev.Call.ID] = statement.Call{
-				Session: e.Session, Call: ev.Call.ID, Place: ev.Call.Place, Tool: ev.Call.Name, Input: tool.Digest(ev.Call.Input),
+				Session: s, Call: ev.Call.ID, Place: ev.Call.Place, Tool: ev.Call.Name, Input: tool.Digest(ev.Call.Input),
 			}
 		}
 	case events.ToolDispatched:
@@ -127,12 +127,14 @@ func (a *acts) note(e events.Entry, ev any) {
 			c.Input = tool.Digest(ev.Input)
 			a.calls[ev.Call] = c
 		}
-		a.remote[ev.Call] = ev.Queue != "" && ev.Queue != task.LocalQueue
+		if delete(a.remote, ev.Call); ev.Queue != "" && ev.Queue != task.LocalQueue {
+			a.remote[ev.Call] = true
+		}
 	}
 }
 
 // command checks what the sender of an entry's cause signed.
-func (a *acts) command(r journal.Record, ev events.CommandSigned) (*signedCommand, error) {
+func (a *acts) command(r *journal.Record, ev events.CommandSigned) (*signedCommand, error) {
 	e := r.Entry
 	c, err := commands.Unmarshal(ev.Command, ev.Said)
 	if err != nil {
@@ -146,7 +148,7 @@ func (a *acts) command(r journal.Record, ev events.CommandSigned) (*signedComman
 	if err != nil {
 		return nil, err
 	}
-	if ev.At > At(r).Add(commands.SignedWindow) {
+	if ev.At > At(*r).Add(commands.SignedWindow) {
 		return nil, fmt.Errorf("%w: at %s", ErrFuture, ev.At)
 	}
 	roles := statement.Roles(c)
@@ -165,12 +167,12 @@ func (a *acts) command(r journal.Record, ev events.CommandSigned) (*signedComman
 
 // check checks a signature of a time, which an entry records. A thief may date a signature back, so what a stolen key
 // signed counts only if an entry recorded it before.
-func (a *acts) check(r journal.Record, s content.Signature, text []byte, signed content.Time, roles ...keys.Role) (keys.Key, error) {
+func (a *acts) check(r *journal.Record, s content.Signature, text []byte, signed content.Time, roles ...keys.Role) (keys.Key, error) {
 	k, err := a.keys.Check(s, text, signed, roles...)
-	if err == nil && k.Revoked != nil && k.Revoked.Stolen && At(r) >= k.Revoked.At {
-		err = fmt.Errorf("key %s of %s: %w: it was stolen, at %s, and this was recorded at %s", s.Key, k.Name, keys.ErrRevoked, k.Revoked.At, At(r))
+	if err == nil && k.Revoked != nil && k.Revoked.Stolen && At(*r) >= k.Revoked.At {
+		err = fmt.Errorf("key %s of %s: %w: it was stolen, at %s, and this was recorded at %s", s.Key, k.Name, keys.ErrRevoked, k.Revoked.At, At(*r))
 	}
-	return k, a.places.check(r, k, err)
+	return k, a.places.check(entryOf(r), k, err)
 }
 
 // text returns what the sender of an entry's cause signed: the command, or the schedule that sent it.
@@ -198,10 +200,10 @@ func (a *acts) text(e events.Entry, ev events.CommandSigned) ([]byte, error) {
 }
 
 // act counts who signed an act. It returns an error if it has the signature of another, or none although one is required.
-func (a *acts) act(r journal.Record, act act, by *signedCommand) error {
+func (a *acts) act(r *journal.Record, act act, by *signedCommand) error {
 	if by == nil {
 		a.signers.count(act.what, "", "")
-		if !act.driver && a.keys.Requires(act.role, At(r)) {
+		if !act.driver && a.keys.Requires(act.role, At(*r)) {
 			return ErrUnsigned
 		}
 		return nil
@@ -218,13 +220,18 @@ func (a *acts) act(r journal.Record, act act, by *signedCommand) error {
 
 // result checks who signed the result of a call. Only a worker knows what a call that was on its queue returned. That
 // nothing came of it, because it was cancelled, lost or refused, is for the driver to say.
-func (a *acts) result(r journal.Record, ev events.ToolResultReceived) error {
+func (a *acts) result(r *journal.Record, ev events.ToolResultReceived) error {
 	if !a.remote[ev.Result.CallID] {
 		return nil // it is signed with the entry
 	}
+	c := a.calls[ev.Result.CallID]
+	if ev.Result.Status == content.StatusOK { // no other result may follow, which audits of the calls check
+		delete(a.remote, ev.Result.CallID)
+		delete(a.calls, ev.Result.CallID)
+	}
 	if ev.Signature == nil {
 		a.signers.count("results", "", "")
-		if ev.Result.Status == content.StatusOK && a.keys.Requires(keys.Worker, At(r)) {
+		if ev.Result.Status == content.StatusOK && a.keys.Requires(keys.Worker, At(*r)) {
 			return ErrUnsigned
 		}
 		return nil
@@ -238,7 +245,6 @@ func (a *acts) result(r journal.Record, ev events.ToolResultReceived) error {
 	if !a.every && known {
 		return nil
 	}
-	c := a.calls[ev.Result.CallID]
 	c.Attempt = ev.Attempt
 	_, err := a.check(r, *ev.Signature, statement.Result(a.keys.Cell, c, ev.SignedAt, statement.ResultDigest(ev.Result)), ev.SignedAt, keys.Worker)
 	return err

@@ -36,7 +36,7 @@ func (a *Audit) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journa
 	return func(yield func(journal.Record, error) bool) {
 		for r, err := range records {
 			if err == nil {
-				a.add(r)
+				a.add(&r)
 			}
 			if !yield(r, err) {
 				return
@@ -45,8 +45,8 @@ func (a *Audit) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journa
 	}
 }
 
-func (a *Audit) add(r journal.Record) {
-	a.faults = append(append(a.faults, a.entries.Add(r)...), a.acts.add(r)...)
+func (a *Audit) add(r *journal.Record) {
+	a.faults = append(append(a.faults, a.entries.add(r)...), a.acts.add(r)...)
 	if _, tombstone := events.DeletionOf(r.Entry); tombstone && r.Signature.IsZero() {
 		a.gone = true
 		return

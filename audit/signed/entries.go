@@ -60,19 +60,35 @@ type Entries struct {
 	places  *places // nil: signatures are judged by dates alone
 	signers tally   // of entries, by the keys that claims name
 	begun   bool
-	moved   uint64         // how many entries were moved here: no later one was
-	arrives bool           // the claim of the move must follow them
-	claim   string         // the id of the epoch's key; "": it names none
-	signer  int            // its index in signers
-	last    journal.Record // signed, of the epoch, not checked yet; its Seq is 0 if there is none
+	moved   uint64 // how many entries were moved here: no later one was
+	arrives bool   // the claim of the move must follow them
+	claim   string // the id of the epoch's key; "": it names none
+	signer  int    // its index in signers
+	last    entry  // signed, of the epoch, not checked yet; its seq is 0 if there is none
 
-	open    map[string]journal.Record   // by key: the last signed entry of its last epoch before this one, not checked yet
-	covered map[string][]journal.Record // by key: those of epochs before, which the signature of the open one covers
-	checked map[string]uint64           // by key: the last entry whose signature was checked
+	open    map[string]entry   // by key: the last signed entry of its last epoch before this one, not checked yet
+	covered map[string][]entry // by key: those of epochs before, which the signature of the open one covers
+	checked map[string]uint64  // by key: the last entry whose signature was checked
+}
+
+// entry is what the signature of an entry is checked by.
+type entry struct {
+	session   content.SessionID
+	seq       uint64
+	hash      events.Hash
+	line      int
+	at        content.Time // when it was written
+	signature content.Signature
+}
+
+func entryOf(r *journal.Record) entry {
+	return entry{r.Entry.Session, r.Seq, r.Hash, r.Line, At(*r), r.Signature}
 }
 
 // Add checks the next entry.
-func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
+func (c *Entries) Add(r journal.Record) []*FaultError { return c.add(&r) }
+
+func (c *Entries) add(r *journal.Record) (faults []*FaultError) {
 	fault := func(err error) { faults = append(faults, &FaultError{r.Seq, r.Line, err}) }
 	switch {
 	case r.Moved && r.Seq != c.moved+1:
@@ -106,18 +122,18 @@ func (c *Entries) Add(r journal.Record) (faults []*FaultError) {
 		return faults
 	case r.Signature.IsZero() && c.claim != "":
 		fault(ErrStripped)
-	case r.Signature.IsZero() && c.Keys.Requires(keys.Driver, At(r)):
+	case r.Signature.IsZero() && c.Keys.Requires(keys.Driver, At(*r)):
 		fault(ErrUnsigned)
 	case r.Signature.IsZero():
 	case c.begun && !tombstone && r.Signature.Key != c.claim:
 		fault(fmt.Errorf("%w: %s, not %s", ErrOtherKey, r.Signature.Key, c.claim))
 	case c.Every || tombstone:
-		if err := c.check(r); err != nil {
+		if err := c.check(entryOf(r)); err != nil {
 			fault(err)
 		}
 		return faults
 	default:
-		c.last = r
+		c.last = entryOf(r)
 		return faults
 	}
 	if r.Signature.IsZero() {
@@ -132,15 +148,14 @@ const maxCovered = 1000
 // endEpoch leaves the last signature of the epoch to be covered by a later one of its key, or checked at the end. One of
 // a key that the directory does not have is wrong at once.
 func (c *Entries) endEpoch() (faults []*FaultError) {
-	if c.last.Seq == 0 {
+	if c.last.seq == 0 {
 		return nil
 	}
 	if c.open == nil {
-		c.open, c.covered, c.checked = map[string]journal.Record{}, map[string][]journal.Record{}, map[string]uint64{}
+		c.open, c.covered, c.checked = map[string]entry{}, map[string][]entry{}, map[string]uint64{}
 	}
-	key := c.last.Signature.Key
-	c.open[key] = bare(c.last)
-	c.last = journal.Record{}
+	key := c.last.signature.Key
+	c.open[key], c.last = c.last, entry{}
 	if _, known := c.Keys.Lookup(key); !known {
 		return c.settle(key)
 	}
@@ -155,12 +170,12 @@ func (c *Entries) continued(claim events.DriverClaimed) []*FaultError {
 	switch {
 	case !ok:
 		return nil
-	case claim.Checked != before.Seq || k.Revoked != nil && k.Revoked.Stolen || len(c.covered[claim.Key]) == maxCovered:
+	case claim.Checked != before.seq || k.Revoked != nil && k.Revoked.Stolen || len(c.covered[claim.Key]) == maxCovered:
 		return c.settle(claim.Key)
 	}
 	delete(c.open, claim.Key)
 	if err := c.checkKey(before); err != nil {
-		return []*FaultError{{before.Seq, before.Line, err}}
+		return []*FaultError{{before.seq, before.line, err}}
 	}
 	c.covered[claim.Key] = append(c.covered[claim.Key], before)
 	return nil
@@ -172,12 +187,12 @@ func (c *Entries) settle(key string) (faults []*FaultError) {
 	if err := c.check(last); err != nil {
 		for _, r := range c.covered[key] {
 			if err := c.check(r); err != nil {
-				faults = append(faults, &FaultError{r.Seq, r.Line, err})
+				faults = append(faults, &FaultError{r.seq, r.line, err})
 			}
 		}
-		faults = append(faults, &FaultError{last.Seq, last.Line, err})
+		faults = append(faults, &FaultError{last.seq, last.line, err})
 	} else {
-		c.checked[key] = last.Seq
+		c.checked[key] = last.seq
 	}
 	delete(c.open, key)
 	delete(c.covered, key)
@@ -206,25 +221,20 @@ func (c *Entries) Arrived() (faults []*FaultError) {
 // Checked returns the last entry whose signature by a key was checked; 0: there was none. Call it after End.
 func (c *Entries) Checked(key string) uint64 { return c.checked[key] }
 
-// bare returns what a signature is checked by.
-func bare(r journal.Record) journal.Record {
-	return journal.Record{Head: r.Head, Line: r.Line, Stored: r.Stored, Signature: r.Signature, Entry: events.Entry{Session: r.Entry.Session, At: r.Entry.At}}
-}
-
 // check checks a signature, and its key.
-func (c *Entries) check(r journal.Record) error {
-	k, err := c.Keys.Check(r.Signature, statement.Entry(c.Keys.Cell, r.Entry.Session, r.Seq, r.Hash), At(r), keys.Driver)
+func (c *Entries) check(r entry) error {
+	k, err := c.Keys.Check(r.signature, statement.Entry(c.Keys.Cell, r.session, r.seq, r.hash), r.at, keys.Driver)
 	return c.placed(r, k, err)
 }
 
 // checkKey checks the key of a signature that another one covers.
-func (c *Entries) checkKey(r journal.Record) error {
-	k, err := c.Keys.Valid(r.Signature.Key, At(r), keys.Driver)
+func (c *Entries) checkKey(r entry) error {
+	k, err := c.Keys.Valid(r.signature.Key, r.at, keys.Driver)
 	return c.placed(r, k, err)
 }
 
 // placed also judges a signature by its place in the log of heads, if that is known.
-func (c *Entries) placed(r journal.Record, k keys.Key, err error) error {
+func (c *Entries) placed(r entry, k keys.Key, err error) error {
 	if c.places != nil {
 		err = c.places.check(r, k, err)
 	}

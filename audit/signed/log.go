@@ -8,8 +8,6 @@ import (
 	"github.com/turnlog/turnlog/audit/keys"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
-	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/events/journal"
 )
 
 // Head is an entry that a log of heads has.
@@ -85,12 +83,12 @@ func (l *Log) has(d *keys.Directory) bool {
 }
 
 // covering returns the heads that cover an entry.
-func (l *Log) covering(r journal.Record) (out []Head) {
+func (l *Log) covering(r entry) (out []Head) {
 	if l == nil {
 		return nil
 	}
 	for _, h := range l.Heads {
-		if h.Session == r.Entry.Session && h.Seq >= r.Seq {
+		if h.Session == r.session && h.Seq >= r.seq {
 			out = append(out, h)
 		}
 	}
@@ -116,7 +114,7 @@ func (l *Log) retiredAt(k keys.Key, log string) (int64, bool) {
 
 // before reports whether a log shows that an entry was there before its key was revoked. known says that a log shows
 // where the entry is, and that it is not before.
-func (l *Log) before(r journal.Record, k keys.Key) (before, after bool) {
+func (l *Log) before(r entry, k keys.Key) (before, after bool) {
 	for _, h := range l.covering(r) {
 		size := int64(0)
 		if k.Revoked.Log == h.Log {
@@ -137,7 +135,7 @@ func (l *Log) listing(h Head) bool {
 }
 
 // listedBy reports whether the log had a key in the directory before it had an entry.
-func (l *Log) listedBy(r journal.Record, key string) bool {
+func (l *Log) listedBy(r entry, key string) bool {
 	return slices.ContainsFunc(l.covering(r), func(h Head) bool {
 		return slices.ContainsFunc(l.Listed, func(v Listed) bool {
 			_, ok := v.Directory.Lookup(key)
@@ -148,7 +146,7 @@ func (l *Log) listedBy(r journal.Record, key string) bool {
 
 // judge judges a signature of a key that was revoked, by its place in the log if that is known. byDate is what the
 // directory says by the time at which the entry was written. datedBack says that the place contradicts the dates.
-func (l *Log) judge(r journal.Record, k keys.Key, byDate error) (datedBack bool, err error) {
+func (l *Log) judge(r entry, k keys.Key, byDate error) (datedBack bool, err error) {
 	if k.Revoked == nil || byDate != nil && !errors.Is(byDate, keys.ErrRevoked) {
 		return false, byDate
 	}
@@ -179,13 +177,12 @@ type places struct {
 // use is the first use of a key.
 type use struct {
 	key keys.Key
-	at  journal.Record // without its content
+	at  entry
 }
 
 // check judges the signature of a record with a key, as the directory did.
-func (p *places) check(r journal.Record, k keys.Key, byDate error) error {
+func (p *places) check(r entry, k keys.Key, byDate error) error {
 	back, err := p.log.judge(r, k, byDate)
-	r = journal.Record{Head: r.Head, Entry: events.Entry{Session: r.Entry.Session}}
 	first := func(to *[]use) {
 		if !slices.ContainsFunc(*to, func(u use) bool { return u.key.Public == k.Public }) {
 			*to = append(*to, use{k, r})
@@ -203,7 +200,7 @@ func (p *places) check(r journal.Record, k keys.Key, byDate error) error {
 // judge adds to a verdict what the log shows about the directory, and what it does not.
 func (p *places) judge(v *verdict.Verdict) {
 	for _, u := range p.moved {
-		v.Warnings = append(v.Warnings, verdict.Fault{Kind: verdict.Forged, Seq: u.at.Seq, What: fmt.Sprintf(
+		v.Warnings = append(v.Warnings, verdict.Fault{Kind: verdict.Forged, Seq: u.at.seq, What: fmt.Sprintf(
 			"the directory of keys says that the key of %s was %s at %s, but the log had this entry, which it signed later by its date, before the directory said so: that was dated back, and the signature counts",
 			u.key.Name, u.key.Revoked, u.key.Revoked.At)})
 	}
@@ -217,7 +214,7 @@ func (p *places) judge(v *verdict.Verdict) {
 	}
 	for _, u := range p.used {
 		if len(p.log.Listed) > 0 && len(p.log.covering(u.at)) > 0 && !p.log.listedBy(u.at, u.key.ID()) {
-			v.Doubt(fmt.Sprintf("keys: that the directory had the key of %s before the log had entry %d, which it signed", u.key.Name, u.at.Seq))
+			v.Doubt(fmt.Sprintf("keys: that the directory had the key of %s before the log had entry %d, which it signed", u.key.Name, u.at.seq))
 		}
 	}
 }

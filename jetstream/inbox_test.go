@@ -181,6 +181,26 @@ func TestPurgeDeletesHandledCommands(t *testing.T) {
 	})
 }
 
+// A node that takes over thousands of sessions reads their inboxes, and most of these are empty.
+func TestALaneWhoseStreamHasNothingNeedsNoRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		requests := func(s content.SessionID) uint64 {
+			before := c.Conn().Stats().OutMsgs
+			read(t, c, s)
+			return c.Conn().Stats().OutMsgs - before
+		}
+		if n := requests("empty"); n != 3 {
+			t.Errorf("an empty inbox takes %d requests, want one for each stream", n)
+		}
+		send(t, c, submit("one", "a1", "hello"))
+		if n := requests("one"); n != 6 { // with the other two lanes of the stream, and the next command of this one
+			t.Errorf("an inbox with an input takes %d requests", n)
+		}
+	})
+}
+
 func TestHasAnyCoversEveryLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -125,7 +125,7 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 			t.Log(line)
 		}
 	} else if !crash {
-		p.forked(sc.name+" in "+sh.name, records)
+		p.forked(records)
 	}
 	return records
 }

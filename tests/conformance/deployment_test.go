@@ -77,7 +77,7 @@ func deployed(on *site, local bool, configure func(*deployment) actor.Config) fu
 		})
 		fork := func(of *loop.State, head journal.Head) (*session.Session, error) {
 			at := events.EntryRef{Session: of.Session, Seq: head.Seq, Hash: head.Hash}
-			return d.Client.Start(ctx, client.Options{ID: of.Session + "-f", From: at})
+			return d.Client.Start(ctx, client.Options{ID: of.Session + forkID(head), From: at})
 		}
 		return hosted{s, d.Cell.Journal(), fork, func() {
 			_ = s.Close(context.WithoutCancel(ctx)) // nothing to save

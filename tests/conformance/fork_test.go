@@ -2,7 +2,7 @@ package conformance
 
 import (
 	"context"
-	"hash/fnv"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -18,23 +18,23 @@ import (
 	"github.com/turnlog/turnlog/turnlogtest"
 )
 
-// forked forks the session after one of its entries, which the name of the run chooses: all entries in all shapes would take
-// a minute. The fork begins as that entry left the session, and answers another input.
-func (p *player) forked(run string, records []journal.Record) {
+// forked forks the session after each of its entries. Each fork begins as that entry left the session, and answers another
+// input.
+func (p *player) forked(records []journal.Record) {
 	p.t.Helper()
-	h := fnv.New32()
-	_, _ = h.Write([]byte(run))
-	var at []engine.Replica
 	for _, rec := range records {
 		origin, err := engine.FoldTo(p.ID(), each(records), rec.Seq)
 		if err != nil {
 			p.t.Fatal(err)
 		}
 		if origin.State.Opened {
-			at = append(at, origin)
+			p.forkedAt(origin)
 		}
 	}
-	origin := at[h.Sum32()%uint32(len(at))]
+}
+
+func (p *player) forkedAt(origin engine.Replica) {
+	p.t.Helper()
 	f, err := p.fork(origin.State, origin.Head)
 	if err != nil {
 		p.t.Fatalf("fork after entry %d: %v", origin.Head.Seq, err)
@@ -99,3 +99,6 @@ func each(records []journal.Record) func(func(journal.Record, error) bool) {
 		}
 	}
 }
+
+// forkID is what the ID of a fork ends with.
+func forkID(at journal.Head) content.SessionID { return content.SessionID(fmt.Sprint("f", at.Seq)) }

@@ -63,7 +63,7 @@ func inProcess(manager func(config) task.Manager) func(*testing.T, context.Conte
 		}
 		fork := func(of *loop.State, head journal.Head) (*session.Session, error) {
 			snap := session.SnapshotOf(of, head.Hash)
-			return a.Start(ctx, agent.SessionConfig{ID: "f", Resume: &snap})
+			return a.Start(ctx, agent.SessionConfig{ID: forkID(head), Resume: &snap})
 		}
 		return hosted{d, c.Journal, fork, func() { _ = d.Close(context.WithoutCancel(ctx)) }} // nothing to save
 	}

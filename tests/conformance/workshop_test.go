@@ -128,8 +128,12 @@ func (b bench) Propose(_ context.Context, c tool.Call) ([]tool.Request, error) {
 func (b bench) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
 	if v := (tool.Verdict{Ruling: tool.Ask, RequestKind: b.LateAsk, Scope: b.Name, Reason: content.SensitivePath}); b.LateAsk != "" &&
 		!slices.Contains(c.Approved, v.Key()) {
-		<-time.After(b.AskIn)
-		return tool.Output{}, tool.NeedsApproval(v)
+		select {
+		case <-time.After(b.AskIn):
+			return tool.Output{}, tool.NeedsApproval(v)
+		case <-ctx.Done():
+			return tool.Output{}, context.Cause(ctx)
+		}
 	}
 	b.shop.count(b.shop.began, b.Name)
 	if b.Stubborn {

@@ -153,12 +153,17 @@ func TestAChatGoesOnWhenItsNodeIsKilled(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":%q},"finish_reason":%s}]}`+"\n\n", text, reason)
 			_ = http.NewResponseController(w).Flush()
 		}
-		say("Half a reply", "null")
 		if calls.Add(1) == 1 {
-			<-r.Context().Done() // its node is killed
-			return
+			for tick := time.NewTicker(20 * time.Millisecond); ; { // who follows a turn may miss its first pieces
+				say("Half a reply ", "null")
+				select {
+				case <-tick.C:
+				case <-r.Context().Done(): // its node is killed
+					return
+				}
+			}
 		}
-		say(" and the rest.", `"stop"`)
+		say("Half a reply and the rest.", `"stop"`)
 		_, _ = io.WriteString(w, "data: [DONE]\n\n")
 	}))
 	t.Cleanup(provider.Close)

@@ -188,7 +188,11 @@ const startsAgain = "[the reply starts again]\n"
 func (v *screen) begin(a attempt) {
 	v.endLine()
 	if v.now.turn == a.turn && v.now.round == a.round && v.printed.Len() > 0 {
-		v.print(startsAgain) // also into a pipe, where the start of the reply is already
+		again := startsAgain
+		if v.Questions != nil { // it draws Markdown: this is a paragraph
+			again = "\n" + again + "\n"
+		}
+		v.print(again) // also into a pipe, where the start of the reply is already
 	}
 	v.now, v.over = a, false
 	v.printed.Reset()

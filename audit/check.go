@@ -31,6 +31,9 @@ func (c *Checker) verify(records iter.Seq2[journal.Record, error], anchors []Anc
 		}
 		c.Add(r)
 	}
+	if c.links.moved { // no reader sees a session before it has arrived
+		c.fault(verdict.Forged, c.verdict.Head.Seq, singleWriter, "it is marked as moved here, and no claim of a move follows")
+	}
 	return c.Verdict(), nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -105,6 +106,9 @@ func Check(
 		err = c.session(ctx, s, c.leaves[s])
 	}
 	c.Sessions = len(c.leaves)
+	if err == nil && c.leaves != nil {
+		err = c.unlogged(ctx)
+	}
 	if err == nil {
 		err = c.directory(ctx)
 	}
@@ -120,6 +124,8 @@ type check struct {
 	by     *headlog.Policy
 	keys   Keys
 	leaves map[content.SessionID]map[uint64]leaf
+
+	cosigned content.Time // when witnesses saw the log; 0: none did
 
 	listings []listing // of the root, in the order of the log
 	heads    []logged  // that the journals have
@@ -145,7 +151,7 @@ func (c *check) log(ctx context.Context, earlier []headlog.Proof) error {
 	if err != nil {
 		return fmt.Errorf("the published checkpoint: %w", err)
 	}
-	c.Log, c.Size, c.Root, c.Witnessed = at.Origin, at.N, at.Hash.String(), at.Quorum
+	c.Log, c.Size, c.Root, c.Witnessed, c.cosigned = at.Origin, at.N, at.Hash.String(), at.Quorum, at.By()
 	for _, w := range at.Cosignatures {
 		c.Witnesses = append(c.Witnesses, w.Witness)
 	}
@@ -214,6 +220,49 @@ func (c *check) add(l headlog.Leaf, index int64) {
 	}
 }
 
+// behind is how long before the witnesses saw the log an entry must have been stored that the log lacks. A notary logs each within a
+// minute, or as soon as it runs again.
+const behind = 10 * time.Minute
+
+// unlogged checks that no session is left out of the log.
+func (c *check) unlogged(ctx context.Context) error {
+	all, err := c.cell.Journal().Lengths(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range slices.Sorted(maps.Keys(all)) {
+		if c.leaves[s] != nil {
+			continue
+		}
+		for rec, err := range c.cell.Journal().Read(ctx, s, 0) {
+			if errors.Is(err, journal.ErrDamaged) { // or on its way here
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if c.late(s, 0, rec) {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// late reports whether the log should have an entry that follows the newest one that it has.
+func (c *check) late(s content.SessionID, newest uint64, rec journal.Record) bool {
+	if rec.Stored.IsZero() || c.cosigned.Sub(content.TimeOf(rec.Stored)) < behind {
+		return false
+	}
+	lacks := "the session"
+	if newest > 0 {
+		lacks = fmt.Sprintf("what follows entry %d", newest)
+	}
+	c.fault(s, verdict.Missing, rec.Seq, "the log does not have %s, although this entry was stored at %s and witnesses saw the log at %s: it was left out, or the notary was away until just now",
+		lacks, content.TimeOf(rec.Stored), c.cosigned)
+	return true
+}
+
 // session compares the journal of a session with its leaves.
 func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uint64]leaf) error {
 	last, err := c.cell.Journal().Last(ctx, s)
@@ -236,7 +285,8 @@ func (c *check) session(ctx context.Context, s content.SessionID, leaves map[uin
 
 // entries compares the entries of a journal with their leaves.
 func (c *check) entries(ctx context.Context, s content.SessionID, leaves map[uint64]leaf) error {
-	next := slices.Min(slices.Collect(maps.Keys(leaves)))
+	next, newest := slices.Min(slices.Collect(maps.Keys(leaves))), slices.Max(slices.Collect(maps.Keys(leaves)))
+	late := false
 	var says audit.Claims
 	for rec, err := range c.cell.Journal().Read(ctx, s, 0) {
 		d, deleted := events.DeletionOf(rec.Entry)
@@ -250,6 +300,7 @@ func (c *check) entries(ctx context.Context, s content.SessionID, leaves map[uin
 		if says.Add(rec); rec.Seq < next {
 			continue // before the first leaf
 		}
+		late = late || rec.Seq > newest && c.late(s, newest, rec)
 		switch {
 		case deleted && !d.Erased: // what was before may be gone
 			c.compare(s, leaves, d.Entries, d.Last)

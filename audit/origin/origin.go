@@ -25,10 +25,11 @@ type Reader func(ctx context.Context, s content.SessionID, seq uint64) (engine.R
 
 // Fork collects what a journal says about the session that it continues, if it continues any.
 type Fork struct {
-	from    events.EntryRef // zero: none
-	history []content.Item  // with which the fork began
-	reply   []content.Item  // of the round that it continued
-	seq     uint64          // of the entry that says so
+	from    events.EntryRef // zero: none, or it is said wrongly
+	said    string
+	history []content.Item // with which the fork began
+	reply   []content.Item // of the round that it continued
+	seq     uint64         // of the entry that says so
 	line    int
 }
 
@@ -50,10 +51,8 @@ func (f *Fork) add(r journal.Record) {
 	for _, ev := range r.Entry.Events {
 		switch ev := ev.(type) { //nolint:gochecksumtype // the others are no history
 		case events.RunStarted:
-			f.seq, f.line, f.history = r.Seq, r.Line, ev.Transcript
-			if at, err := events.ParseEntryRef(ev.From); err == nil && !at.Hash.IsZero() {
-				f.from = at
-			}
+			f.seq, f.line, f.history, f.said = r.Seq, r.Line, ev.Transcript, ev.From
+			f.from, _ = events.ParseEntryRef(ev.From) // Judge reports the error
 		case events.ReplyRecorded:
 			f.reply = ev.Items
 		}
@@ -64,10 +63,16 @@ func (f *Fork) add(r journal.Record) {
 // proved if there is no reader, or if the origin is gone. An error is one of reading.
 func (f *Fork) Judge(ctx context.Context, v *verdict.Verdict, read Reader) error {
 	if f.from.Session == "" {
+		if f.said != "" {
+			v.Add(verdict.Fault{Kind: verdict.Forged, Seq: f.seq, Line: f.line, What: fmt.Sprintf("it says that it continues %q, which names no entry", f.said)})
+			v.Settle()
+		}
 		return nil
 	}
 	unchecked := "its journal is not here"
-	if read != nil {
+	if f.from.Hash.IsZero() {
+		unchecked = "it does not say which hash that entry had"
+	} else if read != nil {
 		origin, err := contained(ctx, f.from, read)
 		switch {
 		case err != nil && ctx.Err() != nil:

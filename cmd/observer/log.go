@@ -33,7 +33,8 @@ func newLogAuditCommand(a *app) *cobra.Command {
 		Long: `Verifies the log of heads: its checkpoint against a policy, every tile and leaf against the checkpoint,
 and that it continues the log of each earlier proof. Then it compares every session that was logged with
 its journal, which must still have that entry with that hash, or a tombstone. So it finds a log that was
-rolled back or rewritten, and sessions that were left out, cut off or rewritten after they were logged.
+rolled back or rewritten, and sessions that were removed, cut off or rewritten after they were logged. It also
+finds entries that the log lacks, and that were stored ten minutes before witnesses saw it.
 
 With --keys-root it also compares the versions of the directory of keys that were logged with those that the
 deployment shows, and with the one that it showed you (--keys): none may be missing, be another one, take keys or

@@ -15,9 +15,11 @@ import (
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/audit/attached"
 	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/audit/origin"
 	"github.com/turnlog/turnlog/audit/signed"
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
@@ -162,14 +164,14 @@ func (s *stage) judge(every bool) (*verdict.Verdict, error) {
 	if _, err := s.cell.Journal().Last(s.t.Context(), "s-1"); errors.Is(err, journal.ErrNotFound) {
 		return &verdict.Verdict{}, err
 	}
-	who, files, says := signed.NewAudit(s.known, every), attached.Files{}, audit.Claims{}
-	v, err := audit.Verify(who.Watch(says.Watch(files.Watch(s.cell.Journal().Read(s.t.Context(), "s-1", 0)))))
+	who, files, says, fork := signed.NewAudit(s.known, every), attached.Files{}, audit.Claims{}, origin.Fork{}
+	v, err := audit.Verify(who.Watch(says.Watch(fork.Watch(files.Watch(s.cell.Journal().Read(s.t.Context(), "s-1", 0))))))
 	who.Judge(v)
 	for _, f := range says.Compare(s.restores) {
 		v.Add(f)
 	}
 	if err == nil {
-		err = files.Judge(s.t.Context(), v, s.cell.Blobs())
+		err = errors.Join(files.Judge(s.t.Context(), v, s.cell.Blobs()), fork.Judge(s.t.Context(), v, engine.Reader{Journal: s.cell.Journal()}.ReadTo))
 	}
 	return v, err
 }
@@ -231,6 +233,15 @@ func editedStreams() []scene {
 	flipped := func(b []byte) []byte { b[len(b)/2] ^= 1; return b }
 	otherWord := func(b []byte) []byte { return []byte(strings.Replace(string(b), "main.go", "evil.go", 1)) }
 	always := func(to string) func(string) string { return func(string) string { return to } }
+	second := func(name, value string) func(*stage) {
+		return edit(func(m []*nats.Msg) []*nats.Msg { m[4].Header.Add(name, value); return m })
+	}
+	marked := edit(func(m []*nats.Msg) []*nats.Msg {
+		for _, m := range m {
+			m.Header.Set("Turnlog-Stored", "2026-11-28T12:00:00Z")
+		}
+		return m
+	})
 	return []scene{
 		{"stream: as it was", func(*stage) {}, "", 0, 0},
 		{"stream: copied", edit(func(m []*nats.Msg) []*nats.Msg { return m }), "", 0, 0},
@@ -250,6 +261,13 @@ func editedStreams() []scene {
 		{"stream: another hash", header("Turnlog-Hash", always(strings.Repeat("ab", 32))), verdict.Tampered, 5, 1},
 		{"stream: another predecessor", header("Turnlog-Prev", always(strings.Repeat("ab", 32))), verdict.Tampered, 5, 1},
 		{"stream: no number", header("Turnlog-Seq", always("")), "", 0, 0}, // the bytes say it
+		{"stream: a second number", second("Turnlog-Seq", "7"), verdict.Tampered, 5, 1},
+		{"stream: a second hash", second("Turnlog-Hash", strings.Repeat("ab", 32)), verdict.Tampered, 5, 1},
+		{"stream: a second signature", second("Turnlog-Sig", "abc.def"), verdict.Tampered, 5, 1},
+		{"stream: a number in another case", edit(func(m []*nats.Msg) []*nats.Msg { m[4].Header["turnlog-seq"] = []string{"7"}; return m }), verdict.Tampered, 5, 1},
+		{"stream: other kinds", second("Turnlog-Kinds", "session_deleted"), verdict.Tampered, 5, 1},
+		{"stream: a payload that is a blob", second("Turnlog-Blob", strings.Repeat("ab", 32)), verdict.Missing, 5, 1},
+		{"stream: all marked as moved here", marked, verdict.Forged, 9, 1},
 		{"stream: no signature", header("Turnlog-Sig", always("")), verdict.Forged, 5, 1},
 		{"stream: no signatures", edit(func(m []*nats.Msg) []*nats.Msg {
 			for i := range m {
@@ -307,6 +325,12 @@ func forgedEntriesInStreams() []scene {
 			s.perform(list, by(s))
 		}
 	}
+	hello := []content.Item{content.UserText("hello")}
+	forkOf := func(from string) func(*stage) {
+		return rewrite(node, func(e []events.Entry) {
+			e[1].Events[0] = edited1(e[1].Events[0], func(r *events.RunStarted) { r.From = from })
+		})
+	}
 	return []scene{
 		{"forged: an entry without a signature", added(no, warning), verdict.Forged, 10, 1},
 		{"forged: an entry of a stranger", added(stranger, warning), verdict.Forged, 10, 1},
@@ -348,6 +372,19 @@ func forgedEntriesInStreams() []scene {
 		}), verdict.Forged, 7, 1},
 		{"forged: a decision that was not asked for", added(node, entry(1, events.ApprovalResolved{Approval: "a2", Call: "c1", Outcome: events.Approved, By: "ada"})), verdict.Forged, 10, 1},
 		{"forged: a snapshot of another state", added(node, entry(1, events.SnapshotTaken{Format: snapshot.Version, Digest: events.HashOf([]byte("forged"))})), verdict.Forged, 10, 1},
+		{"forged: input as a notification", added(node, entry(1, events.InputQueued{Items: hello, Origin: events.FromNotification})), verdict.Forged, 10, 1},
+		{"forged: input as a correction", added(node, entry(1, events.InputQueued{Items: hello, Origin: events.FromSchema})), verdict.Forged, 10, 1},
+		{"forged: a notification of no result", rewrite(node, func(e []events.Entry) {
+			e[7].Events = slices.Insert(e[7].Events, 2, events.Event(events.InputAccepted{Turn: "turn-1", Items: hello, Origin: events.FromNotification}))
+		}), verdict.Forged, 8, 1},
+		{"forged: notes of no task", rewrite(node, func(e []events.Entry) {
+			e[3].Events = slices.Insert(e[3].Events, 3, events.Event(events.MemoryRecalled{Items: hello}))
+		}), verdict.Forged, 4, 1},
+		{"forged: two claims in an entry", func(s *stage) {
+			s.claims(s.node, 2, events.DriverClaimed{Key: s.node.ID()}, events.DriverClaimed{Epoch: 3, Key: s.other.ID()})
+		}, verdict.Forged, 10, 1},
+		{"forged: a fork of no entry", forkOf("hello"), verdict.Forged, 2, 1},
+		{"forged: a fork of an entry of this session with another hash", forkOf("s-1@5#" + strings.Repeat("ab", 32)), verdict.Replaced, 2, 1},
 		{"forged: the history, by a stranger", rewrite(stranger, func(e []events.Entry) {}), verdict.Forged, 1, 1},
 		{"forged: a file that was attached is gone", func(s *stage) {
 			it := content.UserText("read it")

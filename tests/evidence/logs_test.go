@@ -38,6 +38,7 @@ type ledger struct {
 func (l *ledger) begin(t *testing.T) {
 	t.Helper()
 	l.prepare(t)
+	l.log.ahead = 0
 	l.ask("DELETE.KV_TURNLOG_CHECKPOINTS", "", nil)
 	natstest.Must(t, admin.Of(l.cell).Provision(t.Context(), admin.Config{Memory: true}))
 	l.state, l.number = headlog.NewState("example.com/log"), 0
@@ -100,6 +101,29 @@ func (l *ledger) overwrite(from, to string) {
 	natstest.Must(l.t, err)
 }
 
+// write appends an entry to a session.
+func (l *ledger) write(s content.SessionID) {
+	l.t.Helper()
+	head, e := journal.Head{}, entry(1, events.Warning{Code: "x"})
+	if e.Session = s; s == "s-1" {
+		head = l.end
+	} else {
+		e.Events = []events.Event{events.DriverClaimed{Epoch: 1, Node: "n1"}}
+	}
+	_, err := l.cell.Journal().Append(l.t.Context(), head, e)
+	natstest.Must(l.t, err)
+}
+
+// wait appends an entry to a session, unless it is "", and has the witnesses see the log an hour later.
+func (l *ledger) wait(s content.SessionID) {
+	l.t.Helper()
+	if s != "" {
+		l.write(s)
+	}
+	l.log.ahead = time.Hour
+	l.show(l.state, l.log.key, l.log.w1, l.log.w2)
+}
+
 // again writes the journal again, with another input.
 func (l *ledger) again() {
 	list := entries()
@@ -149,6 +173,13 @@ func TestEveryFalsifiedLogIsFound(t *testing.T) {
 			l.end = journal.Head{}
 			bury(l)
 		}, verdict.Truncated, 9, 1},
+		{"log: it lacks a session", func(l *ledger) { l.wait("s-2") }, verdict.Missing, 1, 1},
+		{"log: it lacks what follows", func(l *ledger) { l.wait("s-1") }, verdict.Missing, 10, 1},
+		{"log: it lacks a tombstone", func(l *ledger) { bury(l); l.wait("") }, verdict.Missing, 10, 1},
+		{"log: it does not have a session yet", func(l *ledger) {
+			l.write("s-3")
+			l.show(l.state, all...)
+		}, "", 0, 0},
 		{"log: rolled back", func(l *ledger) { l.show(l.before, all...) }, verdict.RolledBack, 0, 1},
 		{"log: rewritten", func(l *ledger) {
 			l.state = headlog.NewState("example.com/log")

@@ -26,6 +26,7 @@ type logWorld struct {
 	w1, w2 *headlog.Cosigner
 	state  headlog.State
 	leaf   headlog.Leaf
+	ahead  time.Duration // of the witnesses' clocks
 }
 
 func newLogWorld(tb testing.TB) *logWorld {
@@ -60,7 +61,7 @@ func (w *logWorld) witness(name string) *headlog.Cosigner {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	c, err := headlog.NewCosigner(key, func(text []byte) []byte { return ed25519.Sign(private, text) }, time.Now)
+	c, err := headlog.NewCosigner(key, func(text []byte) []byte { return ed25519.Sign(private, text) }, func() time.Time { return time.Now().Add(w.ahead) })
 	if err != nil {
 		w.tb.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"encoding/base64"
+	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,9 +54,15 @@ const (
 // complete.
 const KindArriving = "arriving"
 
-// Misdescribed returns the name of a header that says something else than the entry. Programs that read headers alone
-// rely on them.
+// Misdescribed returns the name of a header that says something else than the entry, or that different programs may read
+// differently: it is there twice, or in another case. Programs that read headers alone rely on them.
 func Misdescribed(h nats.Header, e events.Entry) string {
+	for name, values := range h {
+		plain := textproto.CanonicalMIMEHeaderKey(name)
+		if strings.HasPrefix(plain, "Turnlog-") && (name != plain || len(values) != 1) {
+			return name
+		}
+	}
 	for _, said := range [...]struct{ name, want string }{
 		{HeaderSeq, strconv.FormatUint(e.Seq, 10)},
 		{HeaderPrev, e.Prev.String()},

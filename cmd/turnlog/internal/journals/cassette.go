@@ -1,6 +1,7 @@
 package journals
 
 import (
+	"context"
 	"fmt"
 	"iter"
 
@@ -34,7 +35,7 @@ A cassette contains what people and tools wrote. --redact removes a text from it
 				return cli.Usage("--redact: give at least %d bytes: shorter texts are parts of words", record.MinSecret)
 			}
 		}
-		return with(cmd.Context(), r, args, func(records func(string) iter.Seq2[journal.Record, error]) error {
+		return with(cmd.Context(), r, args, func(_ context.Context, records func(string) iter.Seq2[journal.Record, error]) error {
 			data, err := record.FromJournal(records(args[0]), record.Config{Secrets: *redact})
 			if err != nil {
 				return fmt.Errorf("cassette of %s: %w", args[0], err)

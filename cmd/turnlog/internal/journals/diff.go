@@ -1,6 +1,7 @@
 package journals
 
 import (
+	"context"
 	"io"
 	"iter"
 
@@ -35,7 +36,7 @@ It exits with 1 if they differ.`,
 	width := cmd.Flags().Int("width", 160, "columns of -o side")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var d *compare.Diff
-		err := with(cmd.Context(), r, args, func(records func(string) iter.Seq2[journal.Record, error]) error {
+		err := with(cmd.Context(), r, args, func(_ context.Context, records func(string) iter.Seq2[journal.Record, error]) error {
 			var sides [2]compare.Reader
 			for i, arg := range args {
 				for rec, err := range records(arg) {

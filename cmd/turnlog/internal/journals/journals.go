@@ -22,9 +22,9 @@ import (
 // isFile reports whether an argument names an exported file: no session has such an ID.
 func isFile(arg string) bool { return strings.ContainsAny(arg, "./") }
 
-// with calls do with the journals of the arguments, each a session or an exported file. It connects only
-// if one is a session.
-func with(ctx context.Context, r *app.Remote, args []string, do func(func(arg string) iter.Seq2[journal.Record, error]) error) error {
+// with calls do with the journals of the arguments, each a session or an exported file, and a context that the first signal
+// ends. It connects only if one is a session.
+func with(ctx context.Context, r *app.Remote, args []string, do func(context.Context, func(arg string) iter.Seq2[journal.Record, error]) error) error {
 	local := true
 	for _, arg := range args {
 		if isFile(arg) {
@@ -36,10 +36,10 @@ func with(ctx context.Context, r *app.Remote, args []string, do func(func(arg st
 		local = false
 	}
 	if local {
-		return do(file)
+		return r.App.Interruptible(ctx, func(ctx context.Context) error { return do(ctx, file) })
 	}
 	return r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
-		return do(func(arg string) iter.Seq2[journal.Record, error] {
+		return do(ctx, func(arg string) iter.Seq2[journal.Record, error] {
 			if isFile(arg) {
 				return file(arg)
 			}

@@ -75,8 +75,8 @@ are not repeated after another reply, and are named. A session whose task is ope
 			return cli.Usage("--output-limit needs a deployment that stores outputs: a replay has none")
 		}
 		var out *replay.Result
-		err := with(cmd.Context(), r, args, func(records func(string) iter.Seq2[journal.Record, error]) (err error) {
-			out, err = f.run(cmd.Context(), r, records(args[0]))
+		err := with(cmd.Context(), r, args, func(ctx context.Context, records func(string) iter.Seq2[journal.Record, error]) (err error) {
+			out, err = f.run(ctx, r, records(args[0]))
 			return err
 		})
 		if err != nil {

@@ -97,7 +97,7 @@ func (c *Checker) drift(v *verdict.Verdict) {
 				v.Add(verdict.Fault{Kind: kind, Seq: a.Seq, Invariant: anchorsHeld, What: what})
 			} else if a.seen {
 				v.Anchors++
-				v.Prove(verdict.Proof{Level: verdict.Anchored, Through: verdict.Point{Seq: a.Seq, At: a.at}})
+				v.Prove(verdict.Proof{Level: verdict.Anchored, Through: verdict.Point{Seq: v.Covered(a.Seq, a.Hash), At: a.at}})
 			}
 		}
 	}
@@ -238,7 +238,7 @@ func (c *Claims) Compare(restores []verdict.Restore) (faults []verdict.Fault) {
 	left := slices.Clone(restores)
 	for _, says := range c.restores {
 		i := slices.IndexFunc(left, func(r verdict.Restore) bool {
-			return r.Restored == says.Restored && says.At == max(r.At, says.before)
+			return r.Restored == says.Restored && says.At == max(r.At, says.before) && says.before.Sub(r.At) <= clocks
 		})
 		if i >= 0 {
 			left = slices.Delete(left, i, i+1)

@@ -127,6 +127,10 @@ func TestAnchorsOfAMovedSessionAreHeldWhereItIs(t *testing.T) {
 			t.Errorf("%s: %v, exit code %d, want %q, %d", row.name, v.Faults, v.Exit(verdict.Anchored), row.kind, row.exit)
 		}
 	}
+	v, err := Verify(each(target), at(source, n))
+	if err != nil || v.Through.Seq != uint64(n) || v.BeyondAnchor != 2 {
+		t.Errorf("the tombstone covers what is before it: through %d, %d beyond, %v; want %d, 2", v.Through.Seq, v.BeyondAnchor, err, n)
+	}
 }
 
 func TestOnlyTheBeginningOfAJournalIsMoved(t *testing.T) {

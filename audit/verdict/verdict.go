@@ -182,6 +182,14 @@ func (v *Verdict) Prove(p Proof) {
 	}
 }
 
+// Covered returns the last entry that a head covers, which is seq unless the session left with that head: then another entry is in its place.
+func (v *Verdict) Covered(seq uint64, hash events.Hash) uint64 {
+	if slices.ContainsFunc(v.Moves, func(m Move) bool { return m.Seq == seq && m.Tombstone == hash }) {
+		return seq - 1
+	}
+	return seq
+}
+
 // Doubt adds what the evidence does not show, besides what Settle knows.
 func (v *Verdict) Doubt(what string) { v.doubts = append(v.doubts, what) }
 

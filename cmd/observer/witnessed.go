@@ -136,7 +136,7 @@ func (p proved) add(v *verdict.Verdict, cell string) {
 		v.Add(verdict.Fault{Kind: verdict.Foreign, Seq: p.leaf.Seq, What: fmt.Sprintf("the proof is of cell %s, this is %s", p.leaf.Cell, cell)})
 	case slices.ContainsFunc(v.Faults, func(f verdict.Fault) bool { return f.Kind == verdict.Restored && f.Seq == p.leaf.Seq }): // lost
 	case p.at.Quorum && p.leaf.Seq <= v.Head.Seq:
-		proof := verdict.Proof{Level: verdict.Witnessed, Through: verdict.Point{Seq: p.leaf.Seq}}
+		proof := verdict.Proof{Level: verdict.Witnessed, Through: verdict.Point{Seq: v.Covered(p.leaf.Seq, p.leaf.Hash)}}
 		for _, c := range p.at.Cosignatures {
 			proof.By = append(proof.By, c.Witness)
 			proof.Through.At = max(proof.Through.At, content.TimeOf(c.At))

@@ -123,6 +123,18 @@ func TestEveryFalseClaimIsFound(t *testing.T) {
 			restore(*restored, at)(s)
 			s.claims(s.node, 3, events.DriverClaimed{Key: s.node.ID(), Restored: restored})
 		}, verdict.Forged, 11, 1},
+		{"restore: of before the session began", func(s *stage) { // at the time of the entry before, as if that driver's clock were ahead
+			e := entry(2, events.DriverClaimed{Epoch: 2, Node: "restore", Keys: 1, Key: s.node.ID(), Restored: restored})
+			e.At = 1_700_000_000_000_000_008
+			s.extend(s.node, e)
+			s.restores = []verdict.Restore{{At: e.At.Add(-time.Hour), Restored: *restored}}
+		}, verdict.Forged, 10, 1},
+		{"restore: the clock of the last driver was ahead", func(s *stage) {
+			e := entry(2, events.DriverClaimed{Epoch: 2, Node: "restore", Keys: 1, Key: s.node.ID(), Restored: restored})
+			e.At = 1_700_000_000_000_000_008
+			s.extend(s.node, e)
+			s.restores = []verdict.Restore{{At: e.At.Add(-time.Minute), Restored: *restored}}
+		}, "", 0, 0},
 		{"restore: the deployment alone says so", unnamed, verdict.Forged, 0, 1},
 		{"restore: the deployment had it before the session began", func(s *stage) {
 			s.restores = []verdict.Restore{{At: 2, Restored: *restored}}

@@ -409,6 +409,17 @@ func tombstonesInStreams() []scene {
 		{"tombstone: of a driver", bury(func(s *stage) *keys.Signer { return s.node }, events.SessionDeleted{By: "kim"}, 9), "", 0, verdict.ExitGone},
 		{"tombstone: expired", bury(no, events.SessionDeleted{Expired: true}, 9), "", 0, verdict.ExitGone},
 		{"tombstone: signed by a stranger", bury(func(s *stage) *keys.Signer { return s.stranger }, events.SessionDeleted{By: "kim"}, 9), verdict.Forged, 10, 1},
+		{"tombstone: of a move", bury(no, events.SessionDeleted{MovedTo: &events.MovedTo{Cell: "b"}}, 9), "", 0, verdict.ExitGone},
+		{"tombstone: of a move, and an entry is missing", func(s *stage) {
+			s.extend(nil, entry(1, events.SessionDeleted{MovedTo: &events.MovedTo{Cell: "b"}}))
+			s.replay(func(m []*nats.Msg) []*nats.Msg { return slices.Delete(m, 3, 4) })
+		}, verdict.Missing, 10, 1},
+		{"tombstone: of an erasure, of a session that is not sealed", bury(no, events.SessionDeleted{Erased: true}, 0), verdict.Forged, 10, 1},
+		{"tombstone: once more, after a restore that was not", bury(no, events.SessionDeleted{By: "kim", Restored: &events.Restored{Backup: "b1", Taken: 1}}, 9), verdict.Forged, 10, 1},
+		{"tombstone: with another event", func(s *stage) {
+			s.extend(nil, entry(1, events.SessionDeleted{By: "kim"}, events.Warning{Code: "x"}))
+			s.replay(func(m []*nats.Msg) []*nats.Msg { return m[9:] })
+		}, verdict.Missing, 1, 1},
 		{"tombstone: a gap before it", func(s *stage) {
 			s.extend(nil, entry(1, events.SessionDeleted{By: "kim"}))
 			s.replay(func(m []*nats.Msg) []*nats.Msg { return slices.Delete(m, 5, 7) })

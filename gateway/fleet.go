@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/policy/agentfile"
@@ -20,6 +21,7 @@ func (g *Gateway) fleetRoutes() {
 	handle(g, op(http.MethodGet, "/api/models", "List the providers of models, and the default", http.StatusOK), g.models)
 	handle(g, op(http.MethodGet, "/api/tools", "List the tools that workers offer", http.StatusOK), g.tools)
 	handle(g, op(http.MethodGet, "/api/workers", "List the workers and their queues", http.StatusOK, 403), g.workers)
+	handle(g, op(http.MethodGet, "/api/queues", "Show what queues and nodes have to do", http.StatusOK, 403), g.queues)
 }
 
 type meOut struct {
@@ -155,5 +157,52 @@ func (g *Gateway) workers(ctx context.Context, _ *struct{}) (*workersOut, error)
 		}
 		out.Body.Workers = append(out.Body.Workers, row)
 	}
+	return out, nil
+}
+
+type queueRow struct {
+	Queue   string  `json:"queue"`
+	Waiting int     `json:"waiting" doc:"calls that no worker got yet"`
+	Running int     `json:"running"`
+	Oldest  float64 `json:"oldest_wait_seconds" doc:"how long the oldest call waits"`
+	Workers int     `json:"workers"`
+	Wanted  int     `json:"wanted_workers" doc:"that could run all calls"`
+}
+
+type queuesOut struct {
+	Body struct {
+		Queues   []queueRow `json:"queues"`
+		Nodes    int        `json:"nodes"`
+		Sessions struct {
+			Driven  int `json:"driven"`
+			Waiting int `json:"waiting" doc:"for a node"`
+			Aside   int `json:"aside" doc:"no node drives them, because they broke two"`
+			Parked  int `json:"parked"`
+		} `json:"sessions"`
+	}
+}
+
+func (g *Gateway) queues(ctx context.Context, _ *struct{}) (*queuesOut, error) {
+	if !person(ctx).MayOperate() {
+		return nil, problem.MayNot("see the queues")
+	}
+	if g.cfg.Backlog == nil {
+		return nil, problem.New(http.StatusNotFound, "not_found", "this gateway does not know the queues", "turnlog top shows them")
+	}
+	b, err := g.cfg.Backlog(ctx)
+	if _, denied := jetstream.Denied(err); denied {
+		return nil, problem.New(http.StatusForbidden, "not_permitted", "the gateway's user of NATS may not see the queues",
+			"give it the permissions of a doctor, too: turnlog permissions client approver doctor")
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &queuesOut{}
+	out.Body.Queues, out.Body.Nodes = []queueRow{}, b.Nodes
+	for _, q := range b.Queues {
+		out.Body.Queues = append(out.Body.Queues, queueRow{q.Queue, q.Waiting, q.Running, q.Oldest.Seconds(), q.Workers, q.Wanted})
+	}
+	n := &out.Body.Sessions
+	n.Driven, n.Waiting, n.Aside, n.Parked = b.Sessions.Driven, b.Sessions.Waiting, b.Sessions.Aside, b.Sessions.Parked
 	return out, nil
 }

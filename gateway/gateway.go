@@ -27,6 +27,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/traffic"
 	"github.com/turnlog/turnlog/gateway/people"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
 )
 
@@ -36,6 +37,8 @@ type Config struct {
 	Connected func() bool // whether the client has a server; nil: always
 	Logger    *zap.Logger // nil: silent
 	Version   string      // of the program
+
+	Backlog func(context.Context) (admin.Backlog, error) // what the deployment has to do; nil: unknown
 
 	// Defaults are the model or agent of a session that names neither.
 	Defaults events.Config

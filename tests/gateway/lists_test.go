@@ -1,15 +1,25 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/gateway/people"
+	"github.com/turnlog/turnlog/model"
+	"github.com/turnlog/turnlog/model/scripted"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // rows are a part of a list of sessions.
@@ -153,5 +163,39 @@ func TestAListReadsWhatHasChanged(t *testing.T) {
 		if !slices.Equal(found, []string{"s599"}) || parts != 3 {
 			t.Errorf("found %v in %d parts", found, parts)
 		}
+	})
+}
+
+// TestAnOperatorSeesWhatQueuesHaveToDo has a call wait for a worker that is gone.
+func TestAnOperatorSeesWhatQueuesHaveToDo(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		stamp, err := tool.Func("stamp", "Stamps.", func(context.Context, struct{}) (string, error) { return "", nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Offer("gone", stamp)
+		node := w.Node(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }})
+		defer node.Crash(w.T)
+		g := w.gateway(func(c *gateway.Config) {
+			c.Defaults = events.Config{Model: "m", ModelData: []byte("replies:\n  - calls: [{name: stamp, input: {}}]\n")}
+		})
+		w.Until(g.open(map[string]any{"text": "Go"}), events.KindToolDispatched)
+		<-time.After(time.Minute)
+		var out struct {
+			Nodes  int
+			Queues []struct {
+				Queue            string
+				Waiting, Running int
+				Oldest           float64 `json:"oldest_wait_seconds"`
+			}
+			Sessions struct{ Driven int }
+		}
+		g.ok(http.MethodGet, "/api/queues", nil).in(t, &out)
+		if q := out.Queues[0]; out.Nodes != 1 || q.Queue != turnlogtest.Queue || q.Waiting != 1 || q.Running != 0 || math.Round(q.Oldest) != 60 || out.Sessions.Driven != 1 {
+			t.Errorf("%+v", out)
+		}
+		g = w.gateway(func(c *gateway.Config) { c.Access = people.Access{Loopback: true, People: []byte(staff())} })
+		g.do(http.MethodGet, "/api/queues", nil, with("Authorization", "Bearer approver-token")).problem(t, http.StatusForbidden, "forbidden")
 	})
 }

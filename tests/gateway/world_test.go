@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
 	"github.com/turnlog/turnlog/gateway/people"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/turnlogtest"
@@ -67,7 +68,7 @@ func (w *world) gateway(change ...func(*gateway.Config)) *service {
 		w.T.Fatal(err)
 	}
 	cfg := gateway.Config{
-		Client: c, Connected: nc.IsConnected, Defaults: events.Config{Model: "m", ModelData: []byte(hello)},
+		Client: c, Connected: nc.IsConnected, Backlog: admin.Of(w.Open(nc)).Backlog, Defaults: events.Config{Model: "m", ModelData: []byte(hello)},
 		Access: people.Access{Token: token, Operator: "ops", Loopback: true},
 	}
 	for _, f := range change {

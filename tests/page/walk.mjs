@@ -124,13 +124,14 @@ await see('fork')
 for (const view of ['fleet', 'usage']) {
   await page.goto(`${address}#/${view}`)
   await page.waitForSelector('main td')
+  if (view === 'fleet') await page.waitForSelector('[aria-label="Queues"] td:has-text("default")')
   await see(view)
 }
 
 // A phone, at night: nothing is wider than the screen.
 const narrow = await browser.newContext({ viewport: { width: 390, height: 780 }, colorScheme: 'dark', storageState: await wide.storageState() })
 const phone = await narrow.newPage()
-for (const [view, sign] of [['sessions', 'tbody tr'], ['s/walk', '.talk .user'], ['inbox', 'h1'], ['usage', 'td']]) {
+for (const [view, sign] of [['sessions', 'tbody tr'], ['s/walk', '.talk .user'], ['inbox', 'h1'], ['fleet', 'td'], ['usage', 'td']]) {
   await phone.goto(`${address}#/${view}`)
   await phone.waitForSelector(sign)
   assert.ok(await phone.evaluate(() => document.documentElement.scrollWidth <= innerWidth), view + ' is wider than the screen')

@@ -107,6 +107,7 @@ By default only programs of this machine reach it. At another address it needs p
 			return cell.Work(ctx, server.Run, func(ctx context.Context) error {
 				return serveGateway(ctx, a, f.listen, log, gateway.Config{
 					Client: c, Connected: cell.Conn.IsConnected, Defaults: start.Config, Access: access, Limits: f.limits, Metrics: registry,
+					Backlog: admin.Of(cell.Cell).Backlog,
 				}, func(at string) { _, _ = fmt.Fprintln(a.Out, at) })
 			})
 		})
@@ -183,7 +184,7 @@ func (l Local) gatewayOf(d *cli.Cell) (gateway.Config, error) {
 	}
 	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName(l.app.Person()), client.WithSealKeys(d.SealRing()))
 	return gateway.Config{
-		Client: c, Connected: d.Conn.IsConnected, Defaults: start,
+		Client: c, Connected: d.Conn.IsConnected, Defaults: start, Backlog: admin.Of(d.Cell).Backlog,
 		Access: people.Access{Token: cmp.Or(l.app.Getenv(GatewayToken), people.NewToken()), Operator: l.app.Person(), Loopback: true},
 	}, err
 }

@@ -1,6 +1,6 @@
 // The page: its views by address, keys, and what waits.
 import { get, key, post } from './api.js'
-import { age, clip, fill, h, money } from './dom.js'
+import { age, clip, fill, h, money, span } from './dom.js'
 import { attach } from './files.js'
 import { inbox } from './inbox.js'
 import { open } from './session.js'
@@ -86,8 +86,20 @@ const views = {
   },
 
   fleet: (view) => repeat(async () => {
-    const [workers, agents, models, dead] = await Promise.all([get('/api/workers').catch(() => ({ workers: [] })), get('/api/agents'), get('/api/models'), get('/api/dead')])
+    const [workers, agents, models, dead, load] = await Promise.all([get('/api/workers').catch(() => ({ workers: [] })), get('/api/agents'), get('/api/models'), get('/api/dead'),
+      me.role === 'operator' ? get('/api/queues').catch((err) => ({ err })) : null])
     fill(view, h('h1', null, 'Fleet'),
+      load?.queues && [
+        h('h2', null, 'Nodes'),
+        h('p', null, load.nodes === 0 && h('span.tag.warn', null, 'no node'), ` ${load.nodes} nodes drive ${load.sessions.driven} sessions. ${load.sessions.waiting} sessions wait for a node, ${load.sessions.aside} are set aside, ${load.sessions.parked} have nothing to do.`),
+        h('h2', null, 'Queues'),
+        h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Queues' }, h('table', null,
+          h('thead', null, h('tr', null, h('th', null, 'Queue'), ['Waiting', 'Oldest', 'Running', 'Workers', 'Wanted'].map((t) => h('th.number', null, t)))),
+          h('tbody', null, load.queues.map((q) => h('tr', null,
+            h('td', null, q.queue, q.waiting > 0 && q.workers === 0 && [' ', h('span.tag.warn', null, 'no worker for this queue')]), h('td.number', null, q.waiting),
+            h('td.number', null, q.waiting > 0 ? span(q.oldest_wait_seconds) : ''), h('td.number', null, q.running), h('td.number', null, q.workers), h('td.number', null, q.wanted_workers)))))),
+      ],
+      load?.err && h('p.small.quiet', null, load.err.message),
       h('h2', null, 'Workers'),
       workers.workers.length === 0 && h('p', null, h('span.tag.warn', null, 'no worker'), ' Calls of tools wait until one starts: "tool-worker". A node with --tools runs those itself.'),
       h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Table' }, h('table', null, h('thead', null, h('tr', null, h('th', null, 'Queue'), h('th', null, 'Worker'), h('th', null, 'Tools'))),

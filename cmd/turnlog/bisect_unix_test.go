@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/internal/cli"
@@ -32,6 +33,7 @@ func (m marking) Call(_ context.Context, c tool.Call) (tool.Output, error) {
 func marked(t *testing.T, cfg actor.Config, args ...string) (url, dir string) {
 	t.Helper()
 	dir = t.TempDir()
+	cfg.Idle = time.Hour // a session that parks has one more entry
 	url = cellOf(t, cfg, marking{dir})
 	slow := scripted(t, `{replies: [{calls: [{name: mark}], delay: 300ms}, {text: Done.}, {text: More.}], repeat: true}`)
 	succeed(t, url, append([]string{"run", "--session", "s", "--model", slow, "hello"}, args...)...)
@@ -127,17 +129,23 @@ func TestABisectionThatCannotTellEnds(t *testing.T) {
 	cfg := node()
 	cfg.Policy = &asking
 	url, dir := marked(t, cfg, "--yes")
-	for _, v := range []struct{ check, timeout, want string }{
-		{"false", "1m", " waits: approval pending: mark {} (call call_1_1): decide with "},
-		{`sleep 300 & echo $! > ` + dir + `/pid; wait`, "50ms", " does not end within 50ms: --timeout gives it more time"},
-		{`true`, "0s", "--timeout"},
-	} {
-		p := at(t, url, "bisect", "s", "--check", v.check, "--timeout", v.timeout)
-		if code := p.end(t); code == cli.CodeOK || !strings.Contains(p.err.String(), v.want) {
-			t.Errorf("bisect --check %q --timeout %s exits with %d: %s", v.check, v.timeout, code, p.err)
+	fails := func(check, timeout, want string) {
+		t.Helper()
+		p := at(t, url, "bisect", "s", "--check", check, "--timeout", timeout)
+		if code := p.end(t); code == cli.CodeOK || !strings.Contains(p.err.String(), want) {
+			t.Errorf("bisect --check %q --timeout %s exits with %d: %s", check, timeout, code, p.err)
 		}
 	}
-	gone(t, filepath.Join(dir, "pid"))
+	fails("false", "1m", " waits: approval pending: mark {} (call call_1_1): decide with ")
+	fails("true", "0s", "--timeout")
+	pid := filepath.Join(dir, "pid")
+	for timeout := 50 * time.Millisecond; ; timeout *= 2 { // until it is enough for the shell to start
+		fails(`sleep 300 & echo $! > `+pid+`; wait`, timeout.String(), " does not end within "+timeout.String()+": --timeout gives it more time")
+		if _, err := os.Stat(pid); err == nil || t.Failed() {
+			break
+		}
+	}
+	gone(t, pid)
 	ran, err := filepath.Glob(filepath.Join(dir, "s-at-*"))
 	if err != nil || len(ran) > 0 {
 		t.Errorf("calls ran that no one approved: %v, %v", ran, err)

@@ -387,7 +387,7 @@ replies:
 		}
 	}
 	for i, text := range strings.Split(r.Text, "|")[:5] {
-		want := []string{"Tool failed: ", "Tool timed out after ", "a\uFFFDb", "yyyy", "Tool not found: unknown"}[i]
+		want := []string{"Tool failed: ", "Tool timed out ", "a\uFFFDb", "yyyy", "Tool not found: unknown"}[i]
 		if !strings.HasPrefix(text, want) {
 			t.Errorf("the model sees %q, want %q", text, want)
 		}

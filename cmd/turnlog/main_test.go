@@ -35,6 +35,7 @@ import (
 // TestMain runs more tests at once than there are CPUs: most of them wait for a session.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // there is little that lives long
+	debug.SetMemoryLimit(1 << 30)
 	natstest.FilesInMemory()
 	natstest.Parallel(8)
 	os.Exit(m.Run())

@@ -84,7 +84,12 @@ func (s *Site) Start(name string, args ...string) *Program {
 		_ = cmd.Wait()
 		close(p.ended)
 	}()
-	s.t.Cleanup(p.Stop)
+	s.t.Cleanup(func() {
+		p.Stop()
+		if s.t.Failed() {
+			s.t.Logf("%s %q printed:\n%.5000s", name, args, p)
+		}
+	})
 	return p
 }
 

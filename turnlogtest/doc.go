@@ -6,13 +6,13 @@
 //
 //	d := turnlogtest.New(t, turnlogtest.Tools(weather))
 //	s := d.Script(`replies: [{calls: [{name: weather, input: {city: Oslo}}]}, {text: It is sunny.}]`)
-//	s.Run("How is the weather in Oslo?")
+//	s.Say("How is the weather in Oslo?")
 //	s.ExpectCalls(`weather {"city":"Oslo"} → ok: sunny`)
 //	s.ExpectReply("It is sunny.")
 //
 // [Bubble] runs a test in virtual time, where an hour takes milliseconds. [EveryCrash] runs a scenario
 // there once for each entry that it appends, kills the node after that entry, and requires the same
-// outcome each time.
+// outcome each time. [Deployment.Inject] causes faults of the network by name.
 //
 // Every audit of a journal that the package reads is part of the test: a broken invariant fails it.
 //

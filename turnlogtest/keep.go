@@ -5,11 +5,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/cell"
+	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 	"github.com/turnlog/turnlog/worker"
 )
+
+// reconnect is how long a process waits before it connects again after a fault. Its default is seconds.
+const reconnect = 20 * time.Millisecond
 
 // run starts the node and the worker of New.
 func (d *Deployment) run() {
@@ -35,11 +41,17 @@ func (d *Deployment) keep(current **Process, kind string, start func(context.Con
 	d.T.Helper()
 	ctx, stop := context.WithCancel(d.Ctx)
 	next := func(n int) *Process {
-		nc, err := d.Server.Connect()
+		var network *faultproxy.Proxy
+		var opts []nats.Option
+		if d.opts.faulty {
+			network = faultproxy.New()
+			opts = append(opts, network.Option(), nats.MaxReconnects(-1), nats.ReconnectWait(reconnect), nats.ReconnectJitter(reconnect, reconnect))
+		}
+		nc, err := d.Server.Connect(opts...)
 		if err != nil {
 			d.T.Fatal(err)
 		}
-		p := &Process{cell.NewProcess(fmt.Sprintf("%s-%d", kind, n), nc, d.Open(nc), nil)}
+		p := &Process{cell.NewProcess(fmt.Sprintf("%s-%d", kind, n), nc, d.Open(nc), network)}
 		d.mu.Lock()
 		*current = p
 		d.mu.Unlock()
@@ -52,6 +64,9 @@ func (d *Deployment) keep(current **Process, kind string, start func(context.Con
 		for n := 2; ; n++ {
 			<-p.Done()
 			p.Conn.Close()
+			if p.Proxy != nil {
+				p.Proxy.Close()
+			}
 			if ctx.Err() != nil {
 				return
 			}

@@ -27,6 +27,7 @@ type options struct {
 	agents  string    // folder of agent files; "": none
 	seals   seal.Ring // of every process
 	cluster bool
+	faulty  bool // the node and the worker connect through a proxy
 }
 
 func gather(opts []Option) (o options) {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -125,14 +124,14 @@ func (g *site) dial(ctx context.Context, name string, p *faultproxy.Proxy) (*nat
 		}
 		return servers.Connect(ctx, name, g.log)
 	}
-	through := func(o *nats.Options) error {
-		if p != nil {
-			o.InProcessServer = proxied{p, o.InProcessServer}
-		}
+	opts := []nats.Option{nats.Name(name), func(o *nats.Options) error {
 		o.InboxPrefix = cmp.Or(inbox, o.InboxPrefix)
 		return nil
+	}}
+	if p != nil {
+		opts = append(opts, p.Option())
 	}
-	return g.local.Connect(nats.Name(name), through)
+	return g.local.Connect(opts...)
 }
 
 // inboxOf returns the inbox prefix of a connection, or "" for the default: every other client is a user with
@@ -143,17 +142,6 @@ func inboxOf(connection string) string {
 		return ""
 	}
 	return "_USER_" + name
-}
-
-// proxied is a server in this process behind a proxy.
-type proxied struct {
-	proxy  *faultproxy.Proxy
-	server nats.InProcessConnProvider
-}
-
-// InProcessConn connects to the server through the proxy.
-func (p proxied) InProcessConn() (net.Conn, error) {
-	return p.proxy.Join(p.server.InProcessConn)
 }
 
 // close ends the cluster, or removes the cell from the caller's servers.

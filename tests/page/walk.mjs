@@ -113,6 +113,12 @@ assert.equal(await page.locator('.user', { hasText: 'meanwhile' }).count(), 1)
 await page.click('button:has-text("Journal")')
 await page.waitForSelector('.tag:has-text("verified: chain")')
 await see('journal')
+await page.click('summary:has-text("Timeline")')
+await page.waitForSelector('.spans li:has-text("question about shell_exec")')
+assert.match(await page.textContent('.spans'), /driven by node .*model, round 1.*shell_exec .*model, round 2/s)
+await page.evaluate(() => scrollTo(0, 0))
+await see('timeline')
+await page.click('summary:has-text("Timeline")')
 
 // A fork of the session begins with its history.
 await page.click('details.entry summary >> nth=-2')

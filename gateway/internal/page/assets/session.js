@@ -4,6 +4,7 @@ import { clip, fill, h, json, money, span } from './dom.js'
 import { attach } from './files.js'
 import { card, same } from './inbox.js'
 import { markdown } from './markdown.js'
+import { timeline } from './timeline.js'
 
 // A long session comes in pages: its newest items and entries, and those before them on demand.
 const pageOfItems = 200
@@ -262,8 +263,10 @@ class Session {
     const verdict = h('div')
     const list = h('div.entries')
     const more = h('button', { onclick: () => this.before() })
-    this.entries = { list, more, first: 0, last: 0, time: 0 }
-    fill(this.journal, verdict, more, list)
+    const when = h('div')
+    const times = h('details', { ontoggle: () => this.draw() }, h('summary', null, 'Timeline'), when)
+    this.entries = { list, more, times, when, all: [], first: 0, last: 0, time: 0 }
+    fill(this.journal, verdict, times, more, list)
     try {
       const s = await get(at('sessions', this.id))
       this.entries.first = this.entries.last = Math.max(0, s.journal.seq - pageOfEntries)
@@ -301,7 +304,9 @@ class Session {
       const { entries } = await get(at('sessions', this.id, 'entries') + `?limit=${first - from}&after=${from}`)
       const { rows } = this.lines(entries, 0)
       list.prepend(...rows)
+      this.entries.all.unshift(...entries)
       this.entries.first = from
+      this.draw()
       this.allBefore()
     } catch (err) { this.tell(err) }
     more.disabled = false
@@ -309,10 +314,18 @@ class Session {
 
   // log adds entries at the end. Live ones may have come meanwhile.
   log(entries) {
-    const { rows, time } = this.lines(entries.filter((e) => e.seq > this.entries.last), this.entries.time)
+    const fresh = entries.filter((e) => e.seq > this.entries.last)
+    const { rows, time } = this.lines(fresh, this.entries.time)
     this.entries.list.append(...rows)
+    this.entries.all.push(...fresh)
     this.entries.last = Math.max(this.entries.last, entries.at(-1)?.seq ?? 0)
     this.entries.time = time
+    this.draw()
+  }
+
+  // draw draws the timeline of the entries that are shown, if it is open.
+  draw() {
+    if (this.entries.times.open) timeline(this.entries.when, this.entries.all)
   }
 
   // lines returns a row for each entry, with what it says once it is opened. Idle time is one line.

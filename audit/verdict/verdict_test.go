@@ -163,7 +163,7 @@ func TestDocsExplainEveryKind(t *testing.T) {
 	}
 	for _, k := range []verdict.Kind{
 		verdict.Tampered, verdict.Forged, verdict.Replaced, verdict.Truncated, verdict.Missing, verdict.Foreign, verdict.RolledBack, verdict.Unreadable,
-		verdict.Deleted, verdict.Erased, verdict.Expired, verdict.Newer, verdict.Sealed,
+		verdict.Deleted, verdict.Erased, verdict.Expired, verdict.Newer, verdict.Sealed, verdict.Moved,
 	} {
 		if row := "| `" + string(k) + "` | " + k.Means() + " |"; !strings.Contains(string(doc), row) {
 			t.Errorf("docs/evidence.md lacks %s", row)

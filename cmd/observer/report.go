@@ -58,7 +58,7 @@ the exit code is that of "observer verify".`,
 			if err := with.chooseKeys(cmd.Context(), in.cell); err != nil {
 				return err
 			}
-			if with.by, err = besideOf(cmd.Context(), in.cell); err != nil {
+			if with.beside, err = besideOf(cmd.Context(), in.cell); err != nil {
 				return err
 			}
 			reader := explain.NewReportReader()

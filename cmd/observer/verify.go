@@ -131,7 +131,7 @@ func (f *verifyFlags) run(cmd *cobra.Command, args []string) error {
 		if err := v.chooseKeys(cmd.Context(), nil); err != nil {
 			return err
 		}
-		v.by = v.beside()
+		v.beside = v.besideFile()
 		return v.report(v.judgeFile())
 	}
 	sessions, err := cli.ParseSessions(args)
@@ -142,7 +142,7 @@ func (f *verifyFlags) run(cmd *cobra.Command, args []string) error {
 		if err := v.chooseKeys(cmd.Context(), cell); err != nil {
 			return err
 		}
-		if v.by, err = besideOf(cmd.Context(), cell); err != nil {
+		if v.beside, err = besideOf(cmd.Context(), cell); err != nil {
 			return err
 		}
 		if f.all {
@@ -200,7 +200,7 @@ func namespaceOf(cell *cli.Cell) string {
 	return cell.Namespace()
 }
 
-// beside is what a journal refers to.
+// beside is what journals refer to, and what is known about them elsewhere.
 type beside struct {
 	files  attached.Store
 	origin origin.Reader // of the session that it is a fork of
@@ -248,8 +248,8 @@ func (by beside) judgeErasure(ctx context.Context, v *verdict.Verdict) error {
 	return nil
 }
 
-// beside returns what there is beside an exported journal.
-func (v *verifier) beside() (by beside) {
+// besideFile returns what there is beside an exported journal.
+func (v *verifier) besideFile() (by beside) {
 	if v.blobs != "" {
 		by.files = attached.Folder(v.blobs)
 	}
@@ -310,7 +310,7 @@ type verifier struct {
 
 	signatures signatureFlags
 	keys       *keys.Directory // nil: signatures are not checked
-	by         beside
+	beside     beside
 
 	log                    signed.Log // what proofs show of it
 	keyFaults, keyWarnings []verdict.Fault
@@ -410,7 +410,7 @@ func (v *verifier) judge(ctx context.Context, cell *cli.Cell, s content.SessionI
 		j.Verdict, j.err = v.verify(ctx, read(ctx, cell, s, 1), anchors)
 	}
 	if errors.Is(j.err, journal.ErrNotFound) && j.Verdict != nil {
-		if audit.Absent(j.Verdict, v.by.restores, anchors...); j.Has(verdict.Restored) {
+		if audit.Absent(j.Verdict, v.beside.restores, anchors...); j.Has(verdict.Restored) {
 			j.err = nil
 		}
 	}

@@ -63,6 +63,9 @@ type Config struct {
 	// Keys returns the directory of keys by which signatures are checked. Nil: they are not checked.
 	Keys func() *keys.Directory
 
+	// Restores returns those that the cell says it had. Nil: what journals say of restores is not compared.
+	Restores func(context.Context) ([]verdict.Restore, error)
+
 	Bytes int64 // of the entries that checkers have seen, which their memory follows, and sessionBytes for each; 0: 256 MiB
 	Heads int   // of idle sessions that are remembered, to notice that one was replaced; 0: 100,000
 }
@@ -133,7 +136,11 @@ func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 	if errors.Is(r.Err, journal.ErrArriving) {
 		return nil, nil // no entry
 	}
-	lost := w.lost(r)
+	by, false, err := w.restore(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	lost := w.lost(r, by)
 	s, alerts, err := w.session(ctx, r)
 	if errors.Is(err, journal.ErrArriving) {
 		return lost, nil // it is read when it is there
@@ -141,7 +148,7 @@ func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 	if err != nil {
 		return nil, err
 	}
-	alerts = append(lost, alerts...)
+	alerts = append(append(lost, alerts...), w.tell(s, r.Guard, false...)...)
 	_, deleted := events.DeletionOf(r.Entry)
 	deleted = deleted && r.Err == nil
 	if deleted && s.head.Seq+1 < r.Seq {
@@ -180,10 +187,30 @@ func (w *Watcher) Close(ctx context.Context) (alerts []Alert) {
 	return alerts
 }
 
-// lost looks whether the entry says that its cell was restored. Entries that were seen and that the backup need not have are
-// forgotten, since they are no fault. It tells each restore once, and what each session lost.
-func (w *Watcher) lost(r journal.Record) (alerts []Alert) {
+// restore returns the restore of the cell that the entry names, or the fault that the cell does not say the same. What an entry
+// says that was moved here is about another cell.
+func (w *Watcher) restore(ctx context.Context, r journal.Record) (*events.Restored, []verdict.Fault, error) {
 	by := events.RestoredOf(r.Entry)
+	if by == nil || r.Moved {
+		return nil, nil, nil
+	}
+	if w.cfg.Restores == nil {
+		return by, nil, nil
+	}
+	all, err := w.cfg.Restores(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("restores of the cell: %w", err)
+	}
+	if slices.ContainsFunc(all, func(is verdict.Restore) bool { return is.Restored == *by }) {
+		return by, nil, nil
+	}
+	return nil, []verdict.Fault{{Kind: verdict.Forged, Seq: r.Seq, What: fmt.Sprintf(
+		"it says that the deployment was restored from backup %s of %s, and the deployment does not", by.Backup, by.Taken)}}, nil
+}
+
+// lost looks what a restore lost of the entry's session. Entries that were seen and that the backup need not have are
+// forgotten, since they are no fault. It tells each restore once, and what each session lost.
+func (w *Watcher) lost(r journal.Record, by *events.Restored) (alerts []Alert) {
 	if by == nil {
 		return nil
 	}
@@ -225,7 +252,7 @@ func (w *Watcher) forget(id content.SessionID) {
 
 // unmarked looks whether a session goes on as if the last restore had not been: each that is older has an entry of it.
 func (w *Watcher) unmarked(s *session, r journal.Record) (faults []verdict.Fault) {
-	if by := events.RestoredOf(r.Entry); by != nil {
+	if by := events.RestoredOf(r.Entry); by != nil && !r.Moved {
 		s.restored = by.Backup
 	}
 	if s.first == 0 {

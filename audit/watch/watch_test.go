@@ -29,6 +29,8 @@ type cell struct {
 	key     *keys.Signer // of the driver; nil: it does not sign
 	epoch   uint64       // of the driver
 	lost    uint64       // messages
+
+	restores []verdict.Restore // that it says it had
 }
 
 func newCell(t *testing.T) *cell {
@@ -290,8 +292,10 @@ func (c *cell) restored(s content.SessionID, n uint64, taken content.Time) journ
 	}
 	c.records = slices.DeleteFunc(slices.Clone(c.records), func(r journal.Record) bool { return r.Entry.Session == s && r.Seq > n })
 	c.lost += 1000
+	by := events.Restored{Backup: "b1", Taken: taken}
+	c.restores = append(c.restores, verdict.Restore{Restored: by})
 	e, payload, head, err := journal.Link(c.heads[s], events.Entry{Session: s, Cause: "restore/1", At: 99, Epoch: 2, Events: []events.Event{
-		events.DriverClaimed{Epoch: 2, Node: "restore", Restored: &events.Restored{Backup: "b1", Taken: taken}},
+		events.DriverClaimed{Epoch: 2, Node: "restore", Restored: &by},
 	}})
 	if err != nil {
 		c.t.Fatal(err)
@@ -330,9 +334,19 @@ func TestAPretendedRestoreIsFound(t *testing.T) {
 			"another session was deleted": {func(c *cell) []journal.Record {
 				return []journal.Record{c.restored("a", 2, 0), c.write("b", events.SessionDeleted{})}
 			}, []string{"restored"}},
+			"the deployment does not say so": {func(c *cell) []journal.Record {
+				claim := c.restored("a", 3, 0)
+				c.restores = nil
+				return []journal.Record{claim, c.write("b", events.Warning{Code: "x"})}
+			}, []string{"forged"}},
+			"of another deployment, before the session was moved here": {func(c *cell) []journal.Record {
+				first, claim := c.write("new"), c.restored("new", 1, 0)
+				first.Moved, claim.Moved, c.restores = true, true, nil
+				return []journal.Record{first, claim, c.write("b", events.Warning{Code: "x"})}
+			}, nil},
 		} {
 			c := newCell(t)
-			w := New(Config{Read: c.read, Bytes: limit})
+			w := New(Config{Read: c.read, Bytes: limit, Restores: func(context.Context) ([]verdict.Restore, error) { return c.restores, nil }})
 			for range 3 {
 				c.write("a", events.Warning{Code: "x"})
 				c.write("b", events.Warning{Code: "x"})

@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/backup"
 )
 
 func newWatchCommand(a *app) *cobra.Command {
@@ -86,10 +87,14 @@ func (w *watching) run(cmd *cobra.Command, cell *cli.Cell) error {
 	}
 	raised := newMetrics(registry)
 	read := whole(cell)
-	watcher := watch.New(watch.Config{Keys: signers.keys, Bytes: int64(w.memory) << 20, Read: func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
-		raised.again.Inc()
-		return read(ctx, s)
-	}})
+	watcher := watch.New(watch.Config{
+		Keys: signers.keys, Bytes: int64(w.memory) << 20,
+		Read: func(ctx context.Context, s content.SessionID) iter.Seq2[journal.Record, error] {
+			raised.again.Inc()
+			return read(ctx, s)
+		},
+		Restores: func(ctx context.Context) ([]verdict.Restore, error) { return backup.Restores(ctx, cell.Cell) },
+	})
 	out := &alerts{out: bufio.NewWriter(cmd.OutOrStdout()), watcher: watcher, signers: signers, raised: raised}
 	if cli.IsTerminal(cmd.OutOrStdout()) {
 		out.out = bufio.NewWriter(render.Terminal(cmd.OutOrStdout()))

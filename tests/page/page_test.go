@@ -30,6 +30,8 @@ replies:
   - text: "That was **bold**. <img src=x onerror=alert(1)>"
   - calls: [{name: shell_exec, input: {argv: ["sh", "-c", "echo two"]}}]
   - text: "Done."
+  - calls: [{name: shell_exec, input: {argv: ["sleep", "60"]}}]
+  - text: "That was cancelled."
   - text: "You said {{.Prompt}}"
     repeat: true
 `

@@ -14,6 +14,10 @@ assert.equal(new URL(page.url()).search, '')
 // The inbox shows what will be done. The keyboard suffices to deny it with a reason.
 await see('inbox')
 assert.match(await page.textContent('article'), /\$ sh -c "echo hi"/)
+await page.click('article summary:has-text("History and context")')
+await page.waitForFunction(() => document.querySelector('article details').textContent.includes('user: Go'))
+assert.match(await page.textContent('article details'), /Who asked/)
+await see('context')
 await page.keyboard.press('j')
 await page.keyboard.press('d')
 await page.keyboard.type('not today')
@@ -88,6 +92,17 @@ await page.click('text=Approve with these')
 await page.waitForSelector('details.call .tag.good')
 await page.click('details.call:last-of-type summary >> nth=-1')
 await page.waitForFunction(() => document.querySelector('.talk').textContent.includes('edited'))
+
+// A call that takes too long is cancelled, and its turn goes on.
+await page.keyboard.press('/')
+await page.keyboard.type('slowly')
+await page.keyboard.press('Control+Enter')
+await page.click('article button:has-text("Approve")')
+await page.waitForSelector('.running:has-text("shell_exec") button:has-text("To the background")')
+await see('running')
+await page.click('.running button:has-text("Cancel the call")')
+await page.waitForSelector('.talk .text:has-text("That was cancelled.")')
+await page.waitForFunction(() => document.querySelector('.running') === null)
 
 // A file goes along with a message, and one that was chosen by mistake does not.
 await page.setInputFiles('.compose input[type=file]', ['note.txt', 'wrong.txt'].map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from('see me') })))

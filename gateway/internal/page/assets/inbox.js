@@ -1,6 +1,6 @@
 // What waits for people, in all sessions: approvals, and calls that lost their workers.
 import { at, get, parse, post } from './api.js'
-import { age, fill, h, json } from './dom.js'
+import { age, clip, fill, h, json } from './dom.js'
 import { shown, visible } from './session.js'
 
 const later = new Set() // what the person put aside in this tab: it stays pending
@@ -74,9 +74,25 @@ export function card(a, tell, done) {
   fill(node,
     h('h2', null, h('strong', null, visible(a.tool)), ' in ', h('a', { href: '#/s/' + a.session }, visible(a.title || a.session))),
     h('p.small.quiet', null, [visible(a.asks), a.agent && 'agent ' + a.agent, a.owner && 'opened by ' + a.owner, a.expires_at && 'expires ' + new Date(a.expires_at).toLocaleString()].filter(Boolean).join(' · ')),
-    shown(a), a.covers && h('p.small.quiet', null, '"Always" covers ' + visible(a.covers) + '.'), buttons, extra)
+    shown(a), a.covers && h('p.small.quiet', null, '"Always" covers ' + visible(a.covers) + '.'), buttons, extra, context(a, tell))
   ripen(node)
   return node
+}
+
+// recent is how many items of a transcript are shown before a question.
+const recent = 8
+
+// context shows what led to a question, once it is opened: the newest part of the transcript, and who asked for what.
+function context(a, tell) {
+  const inside = h('div')
+  return h('details', { ontoggle: async () => {
+    if (inside.childElementCount > 0) return
+    try {
+      const [{ items }, { text }] = await Promise.all([get(at('sessions', a.session, 'transcript') + '?limit=' + recent), get(at('sessions', a.session, 'calls', a.call))])
+      const said = items.flatMap((i) => (i.parts ?? []).map((p) => `${i.kind}: ` + (p.text ?? (p.call ? `calls ${p.call.name}` : p.result ? `${p.result.name} ${p.result.status}` : `[${p.kind}]`))))
+      fill(inside, h('pre', null, visible(said.map((line) => clip(line, 1000)).join('\n'))), h('pre', null, visible(text)))
+    } catch (err) { tell(err) }
+  } }, h('summary.small', null, 'History and context'), inside)
 }
 
 // ripen keeps the buttons of a card from being clicked before a person can have seen it: it may appear where another one was.

@@ -25,6 +25,7 @@ class Session {
   async start() {
     this.facts = h('p.bar.small.quiet')
     this.questions = h('section', { 'aria-label': 'Waits for a decision' })
+    this.running = h('section', { 'aria-label': 'Running calls' })
     this.talk = h('ol.talk', { 'aria-live': 'polite', 'aria-label': 'Transcript' })
     this.writing = h('div.text.live', { hidden: true })
     this.input = h('textarea', { rows: 2, 'aria-label': 'Message', placeholder: 'Write a message; Ctrl-Enter sends it', 'data-focus': true })
@@ -34,7 +35,7 @@ class Session {
     this.compose = h('form.compose', { onsubmit: (e) => { e.preventDefault(); this.send() }, hidden: true }, this.input, h('div.bar', null, this.actions, this.files.row))
     this.journal = h('section.journal')
     const tabs = h('div.bar', { role: 'tablist' })
-    const talking = h('div', null, this.questions, this.talk, this.writing, this.compose)
+    const talking = h('div', null, this.questions, this.talk, this.writing, this.running, this.compose)
     const tab = (name, show, on) => h('button', { role: 'tab', type: 'button', 'aria-selected': on, onclick: (e) => {
       for (const b of tabs.children) b.setAttribute('aria-selected', b === e.target)
       talking.hidden = show !== talking
@@ -68,8 +69,17 @@ class Session {
     const working = s.turn !== undefined && s.turn !== ''
     fill(this.actions, h('button.main', { type: 'submit' }, working ? 'Add to the turn' : 'Send'),
       working && h('button', { type: 'button', onclick: () => this.act('cancel', {}) }, 'Cancel the turn'))
+    const { calls } = await get(at('sessions', this.id, 'calls'))
+    const now = calls.filter((c) => c.state === 'running')
+    if (!same(this.running, [now, s.may.drive])) fill(this.running, now.map((c) => this.runs(c, s.may.drive)))
     const { approvals } = await get('/api/approvals?session=' + encodeURIComponent(this.id))
     if (!same(this.questions, approvals)) fill(this.questions, approvals.map((a) => card(a, this.tell, () => this.look())))
+  }
+
+  // runs shows a call that runs, and what may be done about it.
+  runs(c, may) {
+    const act = (what) => h('button', { type: 'button', onclick: () => this.act(['calls', c.call, what], {}) }, what === 'cancel' ? 'Cancel the call' : 'To the background')
+    return h('p.bar.running', null, h('span.tag.working', null, c.route === 'background' ? 'in the background' : 'runs'), h('strong', null, c.tool), may && [act('cancel'), c.route !== 'background' && act('detach')])
   }
 
   // read reads the newest part of the transcript.
@@ -253,7 +263,7 @@ class Session {
   }
 
   async act(what, body) {
-    try { await post(at('sessions', this.id, what), body) } catch (err) { this.tell(err) }
+    try { await post(at('sessions', this.id, ...[what].flat()), body) } catch (err) { this.tell(err) }
     this.look().catch(this.tell)
   }
 

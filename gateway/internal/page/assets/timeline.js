@@ -68,12 +68,12 @@ export function timeline(node, entries) {
   const spans = spansOf(entries).slice(-most)
   const now = Date.now() / 1000
   const place = axis(spans, now)
-  fill(node, h('ol.spans', null, spans.map((s) => {
+  fill(node, h('div.spans', { tabindex: 0, role: 'region', 'aria-label': 'Timeline' }, h('ol', null, spans.map((s) => {
     const to = s.to ?? now
     const bar = h('span.' + s.state)
     bar.style.left = place(s.from) * 100 + '%'
     bar.style.width = (place(to) - place(s.from)) * 100 + '%'
     const took = to > s.from ? span(to - s.from) + (s.to === null ? ' so far' : '') : ''
     return h('li', null, h('span.what', null, s.what, ' ', h('span.quiet', null, took)), h('span.track', { 'aria-hidden': 'true' }, bar))
-  })), h('p.small.quiet', null, `Pauses of more than ${still} s are drawn as ${still} s.`))
+  }))), h('p.small.quiet', null, `Pauses of more than ${still} s are drawn as ${still} s.`))
 }

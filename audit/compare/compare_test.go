@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/frozen"
 )
 
 // read reads a journal with one event in each entry.
@@ -102,6 +103,22 @@ func TestEachKindOfChangeIsNamed(t *testing.T) {
 		}
 		if (d.First == nil) != d.Same {
 			t.Errorf("%s: First = %v", name, d.First)
+		}
+	}
+}
+
+// TestASessionDoesNotDifferFromItself compares every frozen journal with itself.
+func TestASessionDoesNotDifferFromItself(t *testing.T) {
+	t.Parallel()
+	for name, records := range frozen.Journals(t) {
+		var sides [2]compare.Reader
+		for i := range sides {
+			for _, rec := range records {
+				sides[i].Add(rec)
+			}
+		}
+		if d := compare.Between(&sides[0], &sides[1]); !d.Same || d.First != nil || len(d.Changes) > 0 || !cmp.Equal(d.A, d.B) {
+			t.Errorf("%s: %s", name, lines(d))
 		}
 	}
 }

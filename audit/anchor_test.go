@@ -39,7 +39,7 @@ func TestADeletedSessionIsIntact(t *testing.T) {
 		"half removed":        all[n/2:],
 		"removed":             all[n:],
 	} {
-		r, err := Verify(each(records))
+		r, err := Verify(journal.All(records))
 		if err != nil || !r.OK() || r.Exit(verdict.Chain) != verdict.ExitGone || r.Level != verdict.None {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
@@ -98,7 +98,7 @@ func TestAnchorsDetectCutAndReplacedEnds(t *testing.T) {
 		{"forked, then deleted", bury(t, other)[n:], at(n - 1), verdict.Replaced, "replaced before that", verdict.ExitFault},
 		{"nothing left", nil, at(2), verdict.Missing, "the journal is gone", verdict.ExitFault},
 	} {
-		r, err := Verify(each(row.records), row.anchor)
+		r, err := Verify(journal.All(row.records), row.anchor)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestWhatARestoreLostIsNoFault(t *testing.T) {
 		{"another entry where one is kept", all, Anchor{Session: "s-1", Seq: uint64(k), Hash: original[0].Hash, At: between}, verdict.Replaced, verdict.ExitFault, verdict.None},
 		{"no restore", original[:k], anchor(n-1, between), verdict.Truncated, verdict.ExitFault, verdict.None},
 	} {
-		v, err := Verify(each(row.records), row.anchor)
+		v, err := Verify(journal.All(row.records), row.anchor)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestWhatARestoreLostIsNoFault(t *testing.T) {
 			t.Errorf("%s: %v, exit code %d, level %v; want %q, %d, %v", row.name, v.Faults, v.Exit(verdict.Chain), v.Level, row.kind, row.exit, row.level)
 		}
 	}
-	v, err := Verify(each(all), anchor(1, 0))
+	v, err := Verify(journal.All(all), anchor(1, 0))
 	if err != nil || len(v.Restores) != 1 || v.Restores[0].Seq != uint64(k)+1 || v.Restores[0].Backup != "b1" || v.Restores[0].At != at || v.Level != verdict.Anchored {
 		t.Errorf("restores: %+v, level %v, %v", v.Restores, v.Level, err)
 	}
@@ -184,7 +184,7 @@ func TestASessionThatABackupLacksIsLost(t *testing.T) {
 		"between": {at.Add(-time.Minute), verdict.Restored}, "before the backup": {at.Add(-2 * time.Hour), verdict.Missing}, "after the restore": {at.Add(1), verdict.Missing},
 	} {
 		anchor := Anchor{Session: "s-1", Seq: 3, Hash: events.HashOf([]byte("x")), At: row.at}
-		v, err := Verify(each(nil), anchor)
+		v, err := Verify(journal.All(nil), anchor)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,7 @@ func TestABreakInTheChainIsReportedAtItsEntry(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			report, err := Verify(each(row.records))
+			report, err := Verify(journal.All(row.records))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +112,7 @@ func TestABreakInTheChainIsReportedAtItsEntry(t *testing.T) {
 func TestAfterABrokenLinkOnlyTheChainIsChecked(t *testing.T) {
 	t.Parallel()
 	records := slices.Delete(tools().records(t), 4, 5)
-	report, err := Verify(each(records))
+	report, err := Verify(journal.All(records))
 	if err != nil || report.UnjudgedFrom != 6 || len(report.Faults) != 1 {
 		t.Errorf("UnjudgedFrom = %d, violations %v, error %v", report.UnjudgedFrom, report.Faults, err)
 	}
@@ -133,7 +133,7 @@ func TestACommandRepeatedMuchLaterIsAWarning(t *testing.T) {
 	}
 	entries[len(entries)-1].Cause = entries[4].Cause
 	records := linked(t, entries)
-	report, err := Verify(each(records))
+	report, err := Verify(journal.All(records))
 	if err != nil || !report.OK() || len(report.Warnings) != 1 || report.Warnings[0].Invariant != "cause-once" {
 		t.Errorf("%v, warnings %v, error %v", report.Faults, report.Warnings, err)
 	}
@@ -142,7 +142,7 @@ func TestACommandRepeatedMuchLaterIsAWarning(t *testing.T) {
 func TestAClockSetBackIsAWarning(t *testing.T) {
 	t.Parallel()
 	records := reseal(t, func(e []events.Entry) { e[5].At = 1 })
-	report, err := Verify(each(records))
+	report, err := Verify(journal.All(records))
 	if err != nil || !report.OK() {
 		t.Fatalf("%v, %v", report.Faults, err)
 	}
@@ -193,7 +193,7 @@ func TestVerifyReportsTheEntriesBeforeAReadError(t *testing.T) {
 
 func TestAnEmptyJournalIsWhole(t *testing.T) {
 	t.Parallel()
-	report, err := Verify(each(nil))
+	report, err := Verify(journal.All(nil))
 	if err != nil || !report.OK() || report.Entries != 0 || report.Head.Seq != 0 || !report.Head.Hash.IsZero() {
 		t.Errorf("Verify = %+v, %v", report, err)
 	}
@@ -206,7 +206,7 @@ func TestAnEntryThatTheCoreCannotFoldIsAViolation(t *testing.T) {
 	if !slices.ContainsFunc(found, func(v verdict.Fault) bool { return v.Invariant == replayable && v.Seq == 10 }) {
 		t.Errorf("found %v", found)
 	}
-	state, err := Replay("s-1", each(records))
+	state, err := Replay("s-1", journal.All(records))
 	if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), "s-1/10") || state == nil {
 		t.Errorf("Replay = %v", err)
 	}
@@ -216,7 +216,7 @@ func TestReplayStopsAtAnUnreadableEntry(t *testing.T) {
 	t.Parallel()
 	records := tools().records(t)
 	records[4].Err = events.ErrUnknownKind
-	if state, err := Replay("s-1", each(records)); !errors.Is(err, events.ErrUnknownKind) || state.Seq != 4 {
+	if state, err := Replay("s-1", journal.All(records)); !errors.Is(err, events.ErrUnknownKind) || state.Seq != 4 {
 		t.Errorf("Replay = %v at %d", err, state.Seq)
 	}
 	var failing iter.Seq2[journal.Record, error] = func(yield func(journal.Record, error) bool) { yield(journal.Record{}, journal.ErrDamaged) }
@@ -282,7 +282,7 @@ func TestATaskAfterALongConversationKeepsTheSystemItems(t *testing.T) {
 		d.reply("done")
 		d.do(commands.ReportMemory{Task: id})
 	}
-	report, err := Verify(each(d.records))
+	report, err := Verify(journal.All(d.records))
 	if err != nil || !report.OK() || report.Turns != 1002 {
 		t.Errorf("%+v, %v", report, err)
 	}

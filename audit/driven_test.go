@@ -169,7 +169,7 @@ func TestTheCoresJournalsKeepEveryInvariant(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := story(t)
-			report, err := Verify(each(d.records))
+			report, err := Verify(journal.All(d.records))
 			if err != nil || !report.OK() || len(report.Warnings) > 0 {
 				t.Errorf("%v, warnings %v, error %v", report.Faults, report.Warnings, err)
 				for _, r := range d.records {
@@ -205,7 +205,7 @@ func TestTheTranscriptEqualsTheCores(t *testing.T) {
 					t.Errorf("item %d is\n%+v, want\n%+v", i+1, got[i], want)
 				}
 			}
-			replayed, err := Replay("s-1", each(d.records))
+			replayed, err := Replay("s-1", journal.All(d.records))
 			if err != nil || !reflect.DeepEqual(replayed, d.state) {
 				t.Errorf("the replayed state differs, %v", err)
 			}

@@ -3,7 +3,6 @@ package audit_test
 import (
 	"bytes"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -27,16 +26,6 @@ func write(entries ...events.Entry) []journal.Record {
 		records = append(records, journal.Record{Head: head, Entry: e, Payload: payload})
 	}
 	return records
-}
-
-func all(records []journal.Record) iter.Seq2[journal.Record, error] {
-	return func(yield func(journal.Record, error) bool) {
-		for _, r := range records {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
 }
 
 func opening() []events.Entry {
@@ -66,7 +55,7 @@ func ExampleVerify() {
 	records := write(append(opening(), events.Entry{Events: []events.Event{events.Warning{Code: "note"}}})...)
 
 	var file bytes.Buffer
-	if err := audit.Export(&file, all(slices.Delete(records, 1, 2))); err != nil {
+	if err := audit.Export(&file, journal.All(slices.Delete(records, 1, 2))); err != nil {
 		fmt.Println(err)
 	}
 	report, err := audit.Verify(audit.Import(&file))
@@ -82,7 +71,7 @@ func ExampleVerify() {
 // Import compares the view in each line of an export with the entry itself.
 func ExampleImport() {
 	var file strings.Builder
-	if err := audit.Export(&file, all(write(opening()...))); err != nil {
+	if err := audit.Export(&file, journal.All(write(opening()...))); err != nil {
 		fmt.Println(err)
 	}
 	changed := strings.Replace(file.String(), `"node":"a"`, `"node":"b"`, 1)

@@ -22,7 +22,7 @@ import (
 func exported(t testing.TB, records []journal.Record) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Export(&b, each(records)); err != nil {
+	if err := Export(&b, journal.All(records)); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -276,14 +276,14 @@ func TestAnEntryOfALaterReleaseIsExportedRaw(t *testing.T) {
 func TestExportReturnsErrors(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := Export(&b, each(nil)); !errors.Is(err, ErrNothingToExport) || b.Len() > 0 {
+	if err := Export(&b, journal.All(nil)); !errors.Is(err, ErrNothingToExport) || b.Len() > 0 {
 		t.Errorf("an empty journal: %v, %d bytes", err, b.Len())
 	}
 	down := errors.New("down")
 	if err := Export(&b, func(yield func(journal.Record, error) bool) { yield(journal.Record{}, down) }); !errors.Is(err, down) {
 		t.Errorf("a failing reader: %v", err)
 	}
-	if err := Export(failingWriter{down}, each(tools().records(t))); !errors.Is(err, down) {
+	if err := Export(failingWriter{down}, journal.All(tools().records(t))); !errors.Is(err, down) {
 		t.Errorf("a failing writer: %v", err)
 	}
 	if _, err := imported(iotest.ErrReader(down)); !errors.Is(err, down) {
@@ -359,7 +359,7 @@ func TestAnEntryOfALaterFormatIsExportedAndReported(t *testing.T) {
 		if err != nil || len(back) != len(records) || back[len(back)-1].Err == nil {
 			t.Fatalf("%d records, %v", len(back), err)
 		}
-		r, err := Verify(each(back))
+		r, err := Verify(journal.All(back))
 		first, bad := r.First()
 		if err != nil || !bad || first.Seq != last.Seq || first.Invariant != wholeEntries || len(r.Faults) != 1 ||
 			!strings.Contains(first.What, "format version 9 is newer than this release, which reads up to 2") {

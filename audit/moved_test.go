@@ -47,7 +47,7 @@ func TestAMovedSessionIsWholeInBothPlaces(t *testing.T) {
 	original := tools().records(t)
 	n := len(original)
 	source, target := movedAway(t, original)
-	v, err := Verify(each(target))
+	v, err := Verify(journal.All(target))
 	if err != nil || !v.OK() || v.State != "" || v.Level != verdict.Chain || len(v.Warnings) > 0 {
 		t.Errorf("target: %v, %v, state %q, level %v, warnings %v", v.Faults, err, v.State, v.Level, v.Warnings)
 	}
@@ -55,7 +55,7 @@ func TestAMovedSessionIsWholeInBothPlaces(t *testing.T) {
 		t.Errorf("moves: %+v", v.Moves)
 	}
 	for name, records := range map[string][]journal.Record{"not cleared": source, "cleared": source[n:]} {
-		v, err := Verify(each(records))
+		v, err := Verify(journal.All(records))
 		if err != nil || !v.OK() || v.State != verdict.Moved || v.Exit(verdict.Chain) != verdict.ExitGone || v.Level != verdict.None {
 			t.Errorf("source, %s: %v, %v, state %q, level %v", name, v.Faults, err, v.State, v.Level)
 		}
@@ -119,7 +119,7 @@ func TestAnchorsOfAMovedSessionAreHeldWhereItIs(t *testing.T) {
 		{"a later one, at the source", source[n:], at(target, n+1), verdict.Moved, verdict.ExitUnjudged},
 		{"another last one, at the source", source[n:], wrong, verdict.Replaced, verdict.ExitFault},
 	} {
-		v, err := Verify(each(row.records), row.anchor)
+		v, err := Verify(journal.All(row.records), row.anchor)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestAnchorsOfAMovedSessionAreHeldWhereItIs(t *testing.T) {
 			t.Errorf("%s: %v, exit code %d, want %q, %d", row.name, v.Faults, v.Exit(verdict.Anchored), row.kind, row.exit)
 		}
 	}
-	v, err := Verify(each(target), at(source, n))
+	v, err := Verify(journal.All(target), at(source, n))
 	if err != nil || v.Through.Seq != uint64(n) || v.BeyondAnchor != 2 {
 		t.Errorf("the tombstone covers what is before it: through %d, %d beyond, %v; want %d, 2", v.Through.Seq, v.BeyondAnchor, err, n)
 	}

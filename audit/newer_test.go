@@ -62,7 +62,7 @@ func TestClaimsAreJudgedAroundEntriesOfALaterRelease(t *testing.T) {
 	} {
 		records := tt.book.ofALaterRelease(t, tt.format)
 		for from, verify := range map[string]func() (*verdict.Verdict, error){
-			"a stream": func() (*verdict.Verdict, error) { return Verify(each(records)) },
+			"a stream": func() (*verdict.Verdict, error) { return Verify(journal.All(records)) },
 			"a file": func() (*verdict.Verdict, error) {
 				return VerifyImported(Import(strings.NewReader(exported(t, records))))
 			},
@@ -85,7 +85,7 @@ func TestALaterFormatIsNoExcuseForAnEarlierEpoch(t *testing.T) {
 	b := tools().end(events.DriverClaimed{Epoch: 2})
 	records := b.records(t)
 	stale := forge(t, b.end(events.Warning{Code: "x"}).records(t)[11], func(e *events.Entry) { e.Version, e.Epoch = 9, 1 })
-	v, err := Verify(each(append(records, stale)))
+	v, err := Verify(journal.All(append(records, stale)))
 	if first, _ := v.First(); err != nil || first.Kind != verdict.Forged || first.Invariant != epochRises {
 		t.Errorf("%v, %v", v.Faults, errors.Join(err))
 	}

@@ -68,9 +68,9 @@ func TestASealedJournalIsJudged(t *testing.T) {
 		{"sealed late", sealedRecords(t, key, func(e []events.Entry) []events.Entry { e[0].Sealing = nil; return e[:2] }), verdict.ExitFault, verdict.None, "", []verdict.Kind{verdict.Forged}},
 		{"not sealed, but erased", linked(t, erased(entriesOf(tools().records(t)))), verdict.ExitFault, verdict.None, verdict.Erased, []verdict.Kind{verdict.Forged}},
 	} {
-		v, err := Verify(each(row.records), head)
+		v, err := Verify(journal.All(row.records), head)
 		if row.name == "an entry that is not sealed" || row.name == "sealed late" || strings.HasPrefix(row.name, "not sealed") || row.name == "an entry with another key" {
-			v, err = Verify(each(row.records))
+			v, err = Verify(journal.All(row.records))
 		}
 		var kinds []verdict.Kind
 		for _, f := range v.Faults {
@@ -122,7 +122,7 @@ func TestAnExportOfASealedSessionIsSealed(t *testing.T) {
 	if err != nil || len(back) != len(records) {
 		t.Fatalf("%d records, %v", len(back), err)
 	}
-	v, err := VerifyImported(each(back))
+	v, err := VerifyImported(journal.All(back))
 	if err != nil || v.Exit(verdict.Chain) != verdict.ExitGone || v.Level != verdict.Chain || v.State != verdict.Erased {
 		t.Errorf("%+v, %v", v, err)
 	}

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,19 +19,17 @@ import (
 
 // String describes the check in one line: its kind, and what it wants.
 func (c Check) String() string {
-	kind := strings.Join(c.kinds(), " ")
-	switch want := reflect.ValueOf(c).Field(max(0, slices.Index(checkNames(), kind))).Interface().(type) {
-	case *Calls:
-		return kind + " " + want.String()
+	kinds, want := c.kinds()
+	kind := strings.Join(kinds, " ")
+	switch want := want.(type) {
 	case *Judge:
 		return fmt.Sprintf("%s %q", kind, want.Question)
 	case string:
 		return fmt.Sprintf("%s %q", kind, want)
 	case map[string]any:
 		return kind
-	default:
-		return fmt.Sprintf("%s %v", kind, want)
 	}
+	return fmt.Sprintf("%s %v", kind, want)
 }
 
 // String is the tool and the arguments.

@@ -107,13 +107,13 @@ func keys(of any) (names []string) {
 
 func checkNames() []string { return keys(Check{}) }
 
-// kinds are the names of the fields that are set.
-func (c Check) kinds() (set []string) {
+// kinds are the names of the fields that are set, and the value of the last one.
+func (c Check) kinds() (set []string, want any) {
 	v := reflect.ValueOf(c)
 	for i, name := range checkNames() {
 		if !v.Field(i).IsZero() {
-			set = append(set, name)
+			set, want = append(set, name), v.Field(i).Interface()
 		}
 	}
-	return set
+	return set, want
 }

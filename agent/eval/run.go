@@ -212,13 +212,7 @@ func (r *runner) keep(id content.SessionID, records []journal.Record) error {
 		return fmt.Errorf("keep a journal: %w", err)
 	}
 	defer func() { _ = f.Cleanup() }() // nothing, once it has its name
-	err = audit.Export(f, func(yield func(journal.Record, error) bool) {
-		for _, rec := range records {
-			if !yield(rec, nil) {
-				return
-			}
-		}
-	})
+	err = audit.Export(f, journal.All(records))
 	if err == nil {
 		err = f.CloseAtomicallyReplace()
 	}

@@ -193,7 +193,7 @@ func (c *checker) count(path string, n int) {
 func (c *checker) checks(s *Suite, path string, all []Check) {
 	for i, k := range all {
 		path := fmt.Sprintf("%s[%d]", path, i)
-		switch kinds := k.kinds(); len(kinds) {
+		switch kinds, _ := k.kinds(); len(kinds) {
 		case 0:
 			c.report(path, "it checks nothing: use one of %s", strings.Join(checkNames(), ", "))
 		case 1:

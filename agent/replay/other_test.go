@@ -80,7 +80,7 @@ func TestAnotherReplyChangesNothingBeforeIt(t *testing.T) {
 				if !said(out, deviation) {
 					t.Errorf("%s, answer %d is not in the replay", name, n)
 				}
-				if bad, err := audit.Verify(each(out.Records)); err != nil || !bad.OK() {
+				if bad, err := audit.Verify(journal.All(out.Records)); err != nil || !bad.OK() {
 					t.Errorf("%s, answer %d: %v %v", name, n, bad.Faults, err)
 				}
 			}
@@ -105,7 +105,7 @@ func TestTheSameReplyOfAnotherModelCostsWhatItCosts(t *testing.T) {
 		if want := int64(7000 * len(recorded)); used.InputTokens != want {
 			t.Errorf("the turns used %+v, want %d tokens", used, want)
 		}
-		if bad, err := audit.Verify(each(out.Records)); err != nil || !bad.OK() {
+		if bad, err := audit.Verify(journal.All(out.Records)); err != nil || !bad.OK() {
 			t.Errorf("%v %v", bad.Faults, err)
 		}
 	})

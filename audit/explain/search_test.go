@@ -100,13 +100,7 @@ func cpuTime(b *testing.B) time.Duration {
 func BenchmarkSearch(b *testing.B) {
 	records := long(b, 400)
 	var file bytes.Buffer
-	if err := audit.Export(&file, func(yield func(journal.Record, error) bool) {
-		for _, r := range records {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}); err != nil {
+	if err := audit.Export(&file, journal.All(records)); err != nil {
 		b.Fatal(err)
 	}
 	sources := map[string]func() iter.Seq2[journal.Record, error]{

@@ -3,7 +3,6 @@ package signed_test
 import (
 	"bytes"
 	"errors"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,20 +101,10 @@ func (w *world) open() *keys.Directory {
 func (w *world) judge(every bool) *verdict.Verdict {
 	w.t.Helper()
 	a := signed.NewAudit(w.open(), every)
-	v, err := audit.Verify(a.Watch(each(w.journal)))
+	v, err := audit.Verify(a.Watch(journal.All(w.journal)))
 	must(w.t, v, err)
 	a.Judge(v)
 	return v
-}
-
-func each(records []journal.Record) iter.Seq2[journal.Record, error] {
-	return func(yield func(journal.Record, error) bool) {
-		for _, r := range records {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
 }
 
 func TestASignedJournalReachesItsLevel(t *testing.T) {
@@ -141,7 +130,7 @@ func TestSignaturesSurviveAnExport(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var file bytes.Buffer
-	if err := audit.Export(&file, each(w.journal)); err != nil {
+	if err := audit.Export(&file, journal.All(w.journal)); err != nil {
 		t.Fatal(err)
 	}
 	w.journal = nil
@@ -340,7 +329,7 @@ func TestAnUnsignedTombstoneIsNotSigned(t *testing.T) {
 			w.journal[len(w.journal)-1].Signature = content.Signature{}
 		}
 		a, v := signed.NewAudit(w.open(), false), &verdict.Verdict{Session: "s-1", Entries: len(w.journal)}
-		for _, err := range a.Watch(each(w.journal)) {
+		for _, err := range a.Watch(journal.All(w.journal)) {
 			if err != nil {
 				t.Fatal(err)
 			}

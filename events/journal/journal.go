@@ -80,6 +80,17 @@ type Journal interface {
 	Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[Record, error]
 }
 
+// All yields records that were read before, as a journal does.
+func All(records []Record) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for _, r := range records {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Link completes e as the successor of head. It returns the entry, its exact bytes and the new head
 // without Guard. Every implementation of Append uses it.
 func Link(head Head, e events.Entry) (events.Entry, []byte, Head, error) {

@@ -3,7 +3,6 @@ package record_test
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -54,20 +53,10 @@ func played(t *testing.T) (lines []string, records []journal.Record) {
 	return lines, records
 }
 
-func seq(records []journal.Record) iter.Seq2[journal.Record, error] {
-	return func(yield func(journal.Record, error) bool) {
-		for _, rec := range records {
-			if !yield(rec, nil) {
-				return
-			}
-		}
-	}
-}
-
 func TestAJournalBecomesACassette(t *testing.T) {
 	t.Parallel()
 	want, records := played(t)
-	cassette, err := record.FromJournal(seq(records), record.Config{Secrets: []string{"hunter2-hunter2"}})
+	cassette, err := record.FromJournal(journal.All(records), record.Config{Secrets: []string{"hunter2-hunter2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +79,12 @@ func TestAJournalBecomesACassette(t *testing.T) {
 func TestAJournalWithoutRepliesIsNoCassette(t *testing.T) {
 	t.Parallel()
 	_, records := played(t)
-	if _, err := record.FromJournal(seq(records[:2]), record.Config{}); !errors.Is(err, record.ErrNoReplies) {
+	if _, err := record.FromJournal(journal.All(records[:2]), record.Config{}); !errors.Is(err, record.ErrNoReplies) {
 		t.Errorf("error %v, want ErrNoReplies", err)
 	}
 	bad := slices.Clone(records)
 	bad[1].Err = errors.New("unreadable")
-	if _, err := record.FromJournal(seq(bad), record.Config{}); !errors.Is(err, bad[1].Err) {
+	if _, err := record.FromJournal(journal.All(bad), record.Config{}); !errors.Is(err, bad[1].Err) {
 		t.Errorf("error %v, want that of the entry", err)
 	}
 }
@@ -121,7 +110,7 @@ func TestTheNearestRequestAnswers(t *testing.T) {
 func TestFilesAreTheSameByBytesAndByDigest(t *testing.T) {
 	t.Parallel()
 	_, records := played(t)
-	cassette, err := record.FromJournal(seq(records), record.Config{})
+	cassette, err := record.FromJournal(journal.All(records), record.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 func (p *player) forked(records []journal.Record) {
 	p.t.Helper()
 	for _, rec := range records {
-		origin, err := engine.FoldTo(p.ID(), each(records), rec.Seq)
+		origin, err := engine.FoldTo(p.ID(), journal.All(records), rec.Seq)
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func (p *player) forkedAt(origin engine.Replica) {
 			}
 		}
 	}
-	began, err := engine.FoldTo(f.ID(), each(fork), until)
+	began, err := engine.FoldTo(f.ID(), journal.All(fork), until)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -88,16 +88,6 @@ func (p *player) answers(f *session.Session) bool {
 		return false
 	}
 	return true // it ended with an error of its own, such as the end of the script
-}
-
-func each(records []journal.Record) func(func(journal.Record, error) bool) {
-	return func(yield func(journal.Record, error) bool) {
-		for _, rec := range records {
-			if !yield(rec, nil) {
-				return
-			}
-		}
-	}
 }
 
 // forkID is what the ID of a fork ends with.

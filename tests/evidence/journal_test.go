@@ -113,13 +113,7 @@ func tombstone(t testing.TB, of []journal.Record, d events.SessionDeleted) journ
 func export(t testing.TB, records []journal.Record) []string {
 	t.Helper()
 	var b bytes.Buffer
-	err := audit.Export(&b, func(yield func(journal.Record, error) bool) {
-		for _, r := range records {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	})
+	err := audit.Export(&b, journal.All(records))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,13 +161,7 @@ func payloadOf(t testing.TB, line string) []byte {
 // judgeRecords verifies records with an anchor.
 func judgeRecords(t testing.TB, records []journal.Record, end journal.Head) *verdict.Verdict {
 	t.Helper()
-	v, err := audit.Verify(func(yield func(journal.Record, error) bool) {
-		for _, r := range records {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}, audit.Anchor{Session: "s-1", Seq: end.Seq, Hash: end.Hash})
+	v, err := audit.Verify(journal.All(records), audit.Anchor{Session: "s-1", Seq: end.Seq, Hash: end.Hash})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
-	"iter"
 	"strings"
 
 	"github.com/turnlog/turnlog/audit/verdict"
@@ -80,16 +79,6 @@ func asJSON(v any) string {
 		return err.Error()
 	}
 	return string(raw)
-}
-
-func each(records []journal.Record) iter.Seq2[journal.Record, error] {
-	return func(yield func(journal.Record, error) bool) {
-		for _, r := range records {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
 }
 
 func entries(records []journal.Record) []events.Entry {

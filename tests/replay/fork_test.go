@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/testing/looptest"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
@@ -35,7 +36,7 @@ func TestAForkOfEveryEntryContinues(t *testing.T) {
 		}
 		records := load(t, exported)
 		for _, rec := range records {
-			origin, err := engine.FoldTo(rec.Entry.Session, each(records), rec.Seq)
+			origin, err := engine.FoldTo(rec.Entry.Session, journal.All(records), rec.Seq)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -43,7 +43,7 @@ func replay(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	records := load(t, exported)
-	rep, err := audit.Verify(each(records))
+	rep, err := audit.Verify(journal.All(records))
 	if err != nil {
 		t.Fatalf("Verify = %v", err)
 	}
@@ -53,7 +53,7 @@ func replay(t *testing.T, file string) {
 	if rep.UnjudgedFrom != 0 {
 		t.Errorf("entries from %d on could not be judged", rep.UnjudgedFrom)
 	}
-	s, err := audit.Replay(rep.Session, each(records))
+	s, err := audit.Replay(rep.Session, journal.All(records))
 	if err != nil {
 		t.Fatalf("Replay = %v", err)
 	}
@@ -73,7 +73,7 @@ func replay(t *testing.T, file string) {
 		t.Errorf("a snapshot is not what was folded:\n%s", diff)
 	}
 	var again bytes.Buffer
-	if err := audit.Export(&again, each(records)); err != nil {
+	if err := audit.Export(&again, journal.All(records)); err != nil {
 		t.Fatal(err)
 	}
 	if back := load(t, again.Bytes()); cmp.Diff(payloads(records), payloads(back)) != "" {

@@ -206,12 +206,6 @@ func (j *judge) export(dir string, s content.SessionID) error {
 	if err != nil {
 		return fmt.Errorf("keep the journal of %s: %w", s, err)
 	}
-	err = audit.Export(file, func(yield func(journal.Record, error) bool) {
-		for _, rec := range j.records[s] {
-			if !yield(rec, nil) {
-				return
-			}
-		}
-	})
+	err = audit.Export(file, journal.All(j.records[s]))
 	return errors.Join(err, file.Close())
 }

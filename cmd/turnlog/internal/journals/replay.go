@@ -149,13 +149,7 @@ func (f *replayFlags) write(out *replay.Result) error {
 	if err != nil {
 		return cli.Usage("--export: %w", err)
 	}
-	err = audit.Export(file, func(yield func(journal.Record, error) bool) {
-		for _, rec := range out.Records {
-			if !yield(rec, nil) {
-				return
-			}
-		}
-	})
+	err = audit.Export(file, journal.All(out.Records))
 	if closed := file.Close(); err == nil {
 		err = closed
 	}

@@ -33,7 +33,6 @@ func (m marking) Call(_ context.Context, c tool.Call) (tool.Output, error) {
 func marked(t *testing.T, cfg actor.Config, args ...string) (url, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	cfg.Idle = time.Hour // a session that parks has one more entry
 	url = cellOf(t, cfg, marking{dir})
 	slow := scripted(t, `{replies: [{calls: [{name: mark}], delay: 300ms}, {text: Done.}, {text: More.}], repeat: true}`)
 	succeed(t, url, append([]string{"run", "--session", "s", "--model", slow, "hello"}, args...)...)

@@ -35,7 +35,6 @@ import (
 // TestMain runs more tests at once than there are CPUs: most of them wait for a session.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // there is little that lives long
-	debug.SetMemoryLimit(1 << 30)
 	natstest.FilesInMemory()
 	natstest.Parallel(8)
 	os.Exit(m.Run())
@@ -195,5 +194,5 @@ func hostOn(t testing.TB, d *cli.Cell, cfg actor.Config, tools ...tool.Tool) (st
 // defaultQueue is the queue of workers that name none.
 const defaultQueue = "default"
 
-// node is the default configuration of a deployment's node.
-func node() actor.Config { return actor.Config{Models: registry.New(nil).Open} }
+// node is the default configuration of a deployment's node. Its sessions do not park, which is an entry, while a test runs.
+func node() actor.Config { return actor.Config{Models: registry.New(nil).Open, Idle: time.Hour} }

@@ -319,6 +319,31 @@ func TestWhatWasMovedHereComesFirst(t *testing.T) {
 	}
 }
 
+func TestVersionsOfADirectoryAreThoseOfOneDeployment(t *testing.T) {
+	t.Parallel()
+	for moved, want := range map[bool]error{true: nil, false: signed.ErrOlder} {
+		w := newWorld(t)
+		w.journal = w.write(w.one)
+		head := w.journal[len(w.journal)-1].Head
+		w.extend(&w.journal, &head, w.two, events.DriverClaimed{Epoch: 2, Key: w.two.ID(), Keys: 9}, 2)
+		if moved {
+			for i := range w.journal {
+				w.journal[i].Moved, w.journal[i].Stored = true, time.Time{}
+			}
+			w.extend(&w.journal, &head, w.two, events.DriverClaimed{Epoch: 3, Key: w.two.ID(), MovedFrom: &events.MovedFrom{Cell: "a"}}, 3)
+		}
+		w.extend(&w.journal, &head, w.two, events.DriverClaimed{Epoch: 4, Key: w.two.ID(), Keys: 1}, 4)
+		c, faults := signed.Entries{Keys: w.open()}, []*signed.FaultError(nil)
+		for _, r := range w.journal {
+			faults = append(faults, c.Add(r)...)
+		}
+		faults = append(faults, c.End()...)
+		if (len(faults) > 0) != (want != nil) || len(faults) > 0 && !errors.Is(faults[0], want) || moved && c.Version != 1 {
+			t.Errorf("moved %t: %v, version %d, want %v", moved, faults, c.Version, want)
+		}
+	}
+}
+
 func TestAnUnsignedTombstoneIsNotSigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

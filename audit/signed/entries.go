@@ -32,6 +32,7 @@ var (
 	ErrLate     = errors.New("it is marked as moved here, after an entry that was written here")
 	ErrUnsaid   = errors.New("it is marked as moved here, and no claim of a move follows what was")
 	ErrOtherKey = errors.New("it is signed by another key than the claim of its driver names")
+	ErrOlder    = errors.New("its driver went by an older directory of keys than one before, which was rolled back")
 )
 
 // FaultError is a wrong signature of an entry, or of something that it records.
@@ -54,7 +55,7 @@ type Entries struct {
 	Keys  *keys.Directory
 	Every bool // check every signature, not only the last of each key
 
-	Version  uint64 // of the directory by which the drivers went, at most
+	Version  uint64 // the newest one of the directory by which drivers went, since the session was moved here
 	Unsigned uint64 // entries without a signature, but tombstones
 
 	places  *places // nil: signatures are judged by dates alone
@@ -106,6 +107,12 @@ func (c *Entries) add(r *journal.Record) (faults []*FaultError) {
 	if claim, ok := events.ClaimOf(r.Entry); ok {
 		faults = append(faults, c.endEpoch()...)
 		faults = append(faults, c.continued(claim)...)
+		if claim.MovedFrom != nil { // the other deployment has another directory
+			c.Version = 0
+		}
+		if claim.Keys > 0 && claim.Keys < c.Version { // nodes refuse that
+			fault(fmt.Errorf("%w: version %d after version %d", ErrOlder, claim.Keys, c.Version))
+		}
 		c.begun, c.claim, c.Version = true, claim.Key, max(c.Version, claim.Keys)
 		k, _ := c.Keys.Lookup(claim.Key)
 		c.signer = c.signers.index("entries", k.Name, claim.Key)

@@ -86,6 +86,22 @@ func TestEveryFalseClaimIsFound(t *testing.T) {
 			s.claims(s.other, 2, events.DriverClaimed{Key: s.other.ID(), Checked: 9})
 		}, verdict.Forged, 10, 1},
 		{"claim: unsigned, and it checked one", func(s *stage) { s.claims(nil, 2, events.DriverClaimed{Checked: 9}) }, verdict.Forged, 10, 1},
+		{"claim: by an older directory of keys than the driver before", func(s *stage) {
+			s.dir.Version = 3
+			s.known = s.opened(&s.dir)
+			s.extend(s.node, entry(2, events.DriverClaimed{Epoch: 2, Node: "n1", Key: s.node.ID(), Keys: 3, Checked: 9}))
+			e := entry(3, events.DriverClaimed{Epoch: 3, Node: "n1", Key: s.node.ID(), Keys: 2, Checked: 10})
+			e.Cause = "claim/3"
+			s.extend(s.node, e)
+		}, verdict.Forged, 11, 1},
+		{"claim: by a newer directory of keys, then by none", func(s *stage) {
+			s.dir.Version = 3
+			s.known = s.opened(&s.dir)
+			s.extend(s.node, entry(2, events.DriverClaimed{Epoch: 2, Node: "n1", Key: s.node.ID(), Keys: 3, Checked: 9}))
+			e := entry(3, events.DriverClaimed{Epoch: 3, Node: "restore", Key: s.node.ID(), Checked: 10})
+			e.Cause = "claim/3"
+			s.extend(s.node, e)
+		}, "", 0, 0},
 		{"claim: in the name of a driver", pretends, verdict.Forged, 10, 1},
 		{"claim: in the name of a driver that goes on from a snapshot", func(s *stage) {
 			pretends(s)

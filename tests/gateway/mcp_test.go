@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -82,7 +83,9 @@ func (s *service) host(version, token string, answer func(*mcp.ElicitParams) *mc
 
 func (h *host) close() { _ = h.session.Close() }
 
+// progress returns what a host was told. Its notifications may come to it after the result that they are before.
 func (h *host) progress() []string {
+	synctest.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.lines)

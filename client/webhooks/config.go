@@ -53,7 +53,7 @@ func Parse(text []byte, getenv func(string) string) ([]Endpoint, error) {
 		Endpoints []entry `yaml:"endpoints"`
 	}
 	if err := yamltext.Decode(text, &file, yaml.Strict()); err != nil {
-		return nil, errors.New("endpoints: " + yaml.FormatError(err, false, false)) // without the text, which may be a secret
+		return nil, fmt.Errorf("endpoints: %w", err)
 	}
 	if len(file.Endpoints) == 0 {
 		return nil, errors.New("endpoints: there are none: give each a name, a url, and a secret_file or a secret_env")

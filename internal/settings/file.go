@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/turnlog/turnlog/internal/textfile"
 	"github.com/turnlog/turnlog/internal/yamltext"
 )
@@ -43,7 +41,7 @@ func Read(path string) (*File, error) {
 	}
 	var raw map[string]map[string]any
 	if err := yamltext.Decode(text, &raw); err != nil && !errors.Is(err, yamltext.ErrEmpty) {
-		return nil, fmt.Errorf("%s: it is not sections of settings: %s", path, yaml.FormatError(err, false, false))
+		return nil, fmt.Errorf("%s: it is not sections of settings: %w", path, err)
 	}
 	f := &File{Path: path, Sections: make(map[string]map[string]Value)}
 	for _, section := range slices.Sorted(maps.Keys(raw)) {

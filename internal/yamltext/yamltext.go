@@ -40,11 +40,11 @@ func Decode(text []byte, into any, opts ...yaml.DecodeOption) error {
 // Value is Decode for a document that was parsed.
 func Value(root ast.Node, into any, opts ...yaml.DecodeOption) (err error) {
 	defer recovered(&err)
-	return yaml.NodeToValue(root, into, opts...) //nolint:wrapcheck // documented above
+	return placed(yaml.NodeToValue(root, into, opts...))
 }
 
 // Parse returns the tree of a document. Its errors are ErrEmpty, ErrBroke, and those that have the place of what is
-// wrong: *yaml.SyntaxError.
+// wrong: they wrap a *yaml.SyntaxError.
 func Parse(text []byte) (root ast.Node, err error) {
 	defer recovered(&err)
 	for i, line := range bytes.Split(text, []byte("\n")) {
@@ -58,7 +58,7 @@ func Parse(text []byte) (root ast.Node, err error) {
 	}
 	tree, err := parser.Parse(tokens, 0)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // documented above
+		return nil, placed(err)
 	}
 	switch {
 	case len(tree.Docs) > 1:
@@ -94,10 +94,22 @@ func bounded(tokens token.Tokens) error {
 	return nil
 }
 
-// wrong returns an error without the tokens around its own, all of which it would print.
 func wrong(t *token.Token, format string, args ...any) error {
-	return &yaml.SyntaxError{Token: &token.Token{Type: t.Type, Value: t.Value, Position: t.Position}, Message: fmt.Sprintf(format, args...)}
+	return placed(&yaml.SyntaxError{Token: t, Message: fmt.Sprintf(format, args...)})
 }
+
+// placed returns an error of the YAML library with its place, and without the text around it, which may be long, or a secret.
+func placed(err error) error {
+	if _, ok := errors.AsType[yaml.Error](err); !ok {
+		return err
+	}
+	return &terse{err}
+}
+
+type terse struct{ err error }
+
+func (t *terse) Error() string { return yaml.FormatError(t.err, false, false) }
+func (t *terse) Unwrap() error { return t.err }
 
 func recovered(err *error) {
 	if p := recover(); p != nil {

@@ -34,7 +34,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/turnlog/turnlog/internal/textfile"
@@ -184,7 +183,7 @@ func read(fsys fs.FS, folder string) (k Skill, err error) {
 		Description string `json:"description"`
 	}
 	if err := yamltext.Decode([]byte(front), &head); err != nil {
-		return k, fmt.Errorf("front matter of %s: %s", file, yaml.FormatError(err, false, false))
+		return k, fmt.Errorf("front matter of %s: %w", file, err)
 	}
 	k = Skill{Name: head.Name, Description: strings.Join(strings.Fields(head.Description), " "), Folder: folder, body: body}
 	return k, k.check()

@@ -127,6 +127,7 @@ assert.equal(await page.locator('.user', { hasText: 'meanwhile' }).count(), 1)
 // The journal, with its verdict.
 await page.click('button:has-text("Journal")')
 await page.waitForSelector('.tag:has-text("verified: chain")')
+assert.equal(await page.locator('.entry .badge .tag.good').count(), await page.locator('.entry').count())
 await see('journal')
 await page.click('summary:has-text("Timeline")')
 await page.waitForSelector('.spans li:has-text("question about shell_exec")')

@@ -349,17 +349,33 @@ class Session {
         if (row.open && row.children.length === 1) {
           row.append(h('pre', null, json(e.events)), h('div.bar', null, h('button', { onclick: () => this.fork(e.seq) }, 'Fork after this entry')))
         }
-      } }, h('summary', null, h('span.seq', null, e.seq), h('span.quiet.small.wide', null, new Date(e.at).toLocaleTimeString()), h('span', null, e.kinds.join(', '))))
+      } }, h('summary', null, h('span.seq', null, e.seq), h('span.quiet.small.wide', null, new Date(e.at).toLocaleTimeString()), h('span', null, e.kinds.join(', ')), h('span.badge')))
+      row.seq = e.seq
       rows.push(row)
     }
+    this.badge(rows)
     return { rows, time }
+  }
+
+  // badge shows what the verdict says about each entry. Those that came after it have no badge.
+  badge(rows) {
+    const v = this.entries.verdict
+    if (!v) return
+    for (const row of rows.filter((r) => r.seq)) {
+      const faults = v.faults.filter((f) => f.seq === row.seq)
+      const proved = faults.length === 0 && row.seq <= v.through.seq
+      fill(row.querySelector('.badge'),
+        proved && h('span.tag.good', { title: 'verified: ' + v.level }, 'verified'),
+        faults.map((f) => h('span.tag.bad', { title: f.what }, f.kind)))
+    }
   }
 
   // verify has the whole journal audited.
   async verify(node) {
     const again = h('button', { onclick: () => this.verify(node).catch(this.tell) }, 'Verify again')
     fill(node, h('p.quiet', null, 'Verifying…'))
-    const v = (await get(at('sessions', this.id, 'verify'))).verdict
+    const v = this.entries.verdict = (await get(at('sessions', this.id, 'verify'))).verdict
+    this.badge([...this.entries.list.children])
     fill(node,
       h('p.bar', null, h('span.tag.' + (v.faults.length === 0 ? 'good' : 'bad'), null, v.faults.length === 0 ? 'verified: ' + v.level : 'broken'),
         h('span', null, `${v.entries} entries. `, v.faults.map((f) => `Entry ${f.seq}: ${f.kind}, ${f.what}. `)), again),

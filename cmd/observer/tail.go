@@ -120,9 +120,14 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 func entries(
 	ctx context.Context, sources *sync.WaitGroup, cell *cli.Cell, s content.SessionID, from jetstream.Cursor, out chan<- update,
 ) (ended <-chan error) {
+	return source(ctx, sources, cell.Journal().Observe(ctx, s, from), out)
+}
+
+// source is entries of a sequence.
+func source(ctx context.Context, sources *sync.WaitGroup, all iter.Seq2[journal.Record, error], out chan<- update) (ended <-chan error) {
 	why := make(chan error, 1) // its reader may be gone
 	sources.Go(func() {
-		for rec, err := range cell.Journal().Observe(ctx, s, from) {
+		for rec, err := range all {
 			if err != nil || !pass(ctx, update{rec: rec}, out) {
 				why <- err
 				return

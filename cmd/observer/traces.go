@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/audit/traces"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/cli/otlp"
@@ -119,12 +121,33 @@ func (t *tracing) follow(ctx context.Context, cell *cli.Cell, out *collector) (e
 		},
 	})
 	all := make(chan update)
-	ended := entries(ctx, &sources, cell, jetstream.AllSessions, at, all)
+	ended := source(ctx, &sources, batched(ctx, cell.Journal(), at), all)
 	err = export(ctx, all, ended, end.Position, tracer, out, &t.cursor)
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Cause(ctx))) {
 		return t.stopped(ctx)
 	}
 	return err
+}
+
+// batched yields the entries after a cursor, and again and again those that were written meanwhile. To follow them live would wake
+// the server and this process for each, which sessions on the same machine would notice.
+func batched(ctx context.Context, j *jetstream.Journal, at jetstream.Cursor) iter.Seq2[journal.Record, error] {
+	return func(yield func(journal.Record, error) bool) {
+		for first := true; first || pause.For(ctx, maxDelay); first = false {
+			end, known := j.End(ctx, jetstream.AllSessions) // if the server is away, Observe waits for it
+			if known == nil && end.Position == at.Position && end.Hash == at.Hash {
+				continue
+			}
+			for rec, err := range j.Observe(ctx, jetstream.AllSessions, at) {
+				if !yield(rec, err) || err != nil {
+					return
+				}
+				if at = jetstream.CursorAt(rec); known != nil || rec.Guard >= end.Position {
+					break
+				}
+			}
+		}
+	}
 }
 
 // export exports the spans of updates until ended receives why there are no more, or until the entry at a position, if it
@@ -194,9 +217,13 @@ func newCollector(ctx context.Context, registry *prometheus.Registry, log *zap.L
 	if err != nil {
 		return nil, cli.Usage("%w", err)
 	}
+	patience, err := otlp.Traces.Timeout()
+	if err != nil {
+		return nil, cli.Usage("%w", err)
+	}
 	status := &lastStatus{to: http.DefaultTransport}
 	options := []otlptracehttp.Option{
-		otlptracehttp.WithHTTPClient(&http.Client{Transport: status}), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // flush retries
+		otlptracehttp.WithHTTPClient(&http.Client{Transport: status, Timeout: patience}), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // flush retries
 	}
 	if at != "" {
 		options = append(options, otlptracehttp.WithEndpointURL(at))

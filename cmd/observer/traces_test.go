@@ -115,6 +115,34 @@ func TestTracesWaitForTheirCollector(t *testing.T) {
 	}
 }
 
+// TestTracesOfASlowCollectorComeLater has one that takes a request and does not answer.
+func TestTracesOfASlowCollectorComeLater(t *testing.T) {
+	b := collect(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "200")
+	hold := make(chan struct{})
+	var first sync.Once
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		held := false
+		first.Do(func() { held = true })
+		if held {
+			<-hold
+			return
+		}
+		b.ServeHTTP(w, r)
+	}))
+	defer slow.Close()
+	defer close(hold)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", slow.URL)
+	d := deploy(t)
+	d.session("s-42").turn()
+	if code, _, errs := d.observe("traces", "--once", "--from", "1"); code != 0 || !strings.Contains(errs, "spans not exported yet") {
+		t.Errorf("code %d, %s", code, errs)
+	}
+	if got := b.names(); got != turnSpans {
+		t.Errorf("exported: %s", got)
+	}
+}
+
 // TestInterruptedTracesAreNotDone interrupts while the collector is away. Only with --once was there an end to reach.
 func TestInterruptedTracesAreNotDone(t *testing.T) {
 	b := collect(t)

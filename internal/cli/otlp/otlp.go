@@ -11,7 +11,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/bridges/otelzap"
@@ -76,6 +78,21 @@ func (s Signal) Endpoint() (string, error) {
 		return "", nil
 	}
 	return "http://localhost:4318/v1/" + strings.ToLower(string(s)), nil
+}
+
+// Timeout returns how long a collector may take for a request, for an HTTP client that is not the exporter's own.
+func (s Signal) Timeout() (time.Duration, error) {
+	const prefix = "OTEL_EXPORTER_OTLP_"
+	for _, name := range []string{prefix + string(s) + "_TIMEOUT", prefix + "TIMEOUT"} {
+		if text := os.Getenv(name); text != "" {
+			ms, err := strconv.Atoi(text)
+			if err != nil || ms <= 0 {
+				return 0, fmt.Errorf("%s=%s: a number of milliseconds is expected", name, text)
+			}
+			return time.Duration(ms) * time.Millisecond, nil
+		}
+	}
+	return 10 * time.Second, nil
 }
 
 // Resource describes the process of a service. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES change it.

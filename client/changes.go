@@ -58,7 +58,24 @@ func (c *Client) changed(ctx context.Context, after jetstream.Cursor, to uint64)
 // Changes finds out which sessions have changed. What it costs depends on their number, and not on that of all. The zero
 // Changes knows nothing.
 type Changes struct {
-	at jetstream.Cursor
+	At jetstream.Cursor // the last entry of which it knows
+}
+
+// Hold reports whether the journal has the last entry of which x knows. If it does not, it is another journal, or went back.
+func (x *Changes) Hold(ctx context.Context, c *Client) (bool, error) {
+	end, err := c.journal.End(ctx, jetstream.AllSessions)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("list sessions: %w", err)
+	case x.At.Position == 0 || x.At.Position > end.Position:
+		return false, nil
+	case x.At.Position == end.Position:
+		return x.At.Hash == end.Hash, nil
+	}
+	if _, err = c.changed(ctx, x.At, x.At.Position+1); err != nil && !errors.Is(err, jetstream.ErrCursor) {
+		return false, fmt.Errorf("list sessions: %w", err)
+	}
+	return err == nil, nil
 }
 
 // mostChanges is how many entries Next reads at most: what lists all sessions costs less than more.
@@ -71,8 +88,8 @@ func (x *Changes) Next(ctx context.Context, c *Client) (ids []content.SessionID,
 	if err != nil {
 		return nil, false, fmt.Errorf("list sessions: %w", err)
 	}
-	last := x.at
-	x.at = end
+	last := x.At
+	x.At = end
 	if last.Position == end.Position {
 		return nil, last.Hash == end.Hash && end.Position > 0, nil
 	}
@@ -84,7 +101,7 @@ func (x *Changes) Next(ctx context.Context, c *Client) (ids []content.SessionID,
 	case errors.Is(err, jetstream.ErrCursor):
 		return nil, false, nil
 	case err != nil:
-		x.at = last
+		x.At = last
 		return nil, false, fmt.Errorf("list sessions: %w", err)
 	}
 	return ids, true, nil

@@ -50,6 +50,9 @@ type Config struct {
 	Access people.Access
 	Limits Limits
 
+	// Index is a file in which the gateway keeps its list of sessions, so that it need not read all of them after a restart; "": none.
+	Index string
+
 	Metrics prometheus.Registerer // where the gateway registers its metrics; nil: nowhere
 }
 
@@ -206,6 +209,7 @@ const (
 
 // Serve serves connections until ctx ends. Streams are told to reconnect then, to another gateway.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	defer g.index.Kept(ctx, g.client, g.cfg.Index, g.complain)()
 	srv := &http.Server{
 		Handler: g, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: g.limits.Answer + writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: zap.NewStdLog(g.log.Named("http")),

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -176,7 +177,7 @@ func fill(b *testing.B, site *clitest.Site, n int, entries []events.Entry) {
 // look lists and searches, as the gateway does for its page: at first, and then again.
 func look(b *testing.B, c *client.Client, n int) {
 	b.Helper()
-	var index report.Index
+	index, file := new(report.Index), filepath.Join(b.TempDir(), "index")
 	list := func(unit string, q report.Query, want int) {
 		began := time.Now()
 		p, err := index.List(b.Context(), c, q, func(err error) { b.Error(err) })
@@ -189,6 +190,24 @@ func look(b *testing.B, c *client.Client, n int) {
 	list("ms/list", report.Query{Sort: "age", Limit: 50}, 50)
 	list("ms/search", report.Query{Sort: "age", Search: string(idOf(n / 2)), Limit: 50}, 1)
 	list("ms/tool-search", report.Query{Sort: "age", Tool: "shell_*", Limit: 50}, 50)
+	ctx, stop := context.WithCancel(b.Context())
+	var keeping sync.WaitGroup
+	keeping.Go(func() { index.Keep(ctx, c, file, func(err error) { b.Error(err) }) })
+	for {
+		if _, err := os.Stat(file); err == nil {
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	stop()
+	keeping.Wait()
+	began := time.Now()
+	index = new(report.Index)
+	if err := index.Open(b.Context(), c, file); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, "ms/open-kept")
+	list("ms/first-kept", report.Query{Sort: "age", Limit: 50}, 50)
 }
 
 // wake reports how long parked sessions take to answer.

@@ -36,11 +36,11 @@ const (
 
 // gatewayFlags are those of a gateway.
 type gatewayFlags struct {
-	listen, people string
-	hosts          []string
-	insecure       bool
-	limits         gateway.Limits
-	start          flags.Session
+	listen, people, index string
+	hosts                 []string
+	insecure              bool
+	limits                gateway.Limits
+	start                 flags.Session
 }
 
 // Gateway returns the command that serves a deployment over HTTP.
@@ -69,11 +69,13 @@ By default only programs of this machine reach it. At another address it needs p
 	fs := cmd.Flags()
 	fs.StringVar(&f.listen, "listen", defaultGateway, "`address` for HTTP clients; port 0 takes any free one")
 	fs.StringVar(&f.people, "people", "", "`file` with the people who may use the gateway; default: one operator with a token")
+	fs.StringVar(&f.index, "index", "", "`file` that keeps the list of sessions over restarts; default: none, and all sessions are read for the first list")
 	fs.StringArrayVar(&f.hosts, "host", nil, "`name` by which clients reach the gateway; may be repeated")
 	fs.Float64Var(&f.limits.Requests, "max-requests", 0, "how many requests per `second` a person may send; 0: any number")
 	fs.IntVar(&f.limits.Open, "max-open", 0, "how `many` requests and streams a person may have open at once; 0: any number")
 	fs.BoolVar(&f.insecure, "insecure", false, "let everybody who reaches the address do everything")
 	_ = cmd.MarkFlagFilename("people", "yaml", "yml") // the flag exists
+	_ = cmd.MarkFlagFilename("index")
 	f.start.RegisterStart(cmd)
 	address := ops.AddressFlag(cmd)
 	settings.Lasts(cmd)
@@ -95,6 +97,9 @@ By default only programs of this machine reach it. At another address it needs p
 				return err
 			}
 			defer cell.Close()
+			if f.index != "" && len(cell.SealRing()) > 0 {
+				return cli.Usage("--index: the file would have titles of sealed sessions in the clear: leave out --index or --seal-key")
+			}
 			c, err := r.Client(cell)
 			if err != nil {
 				return err
@@ -107,7 +112,7 @@ By default only programs of this machine reach it. At another address it needs p
 			return cell.Work(ctx, server.Run, func(ctx context.Context) error {
 				return serveGateway(ctx, a, f.listen, log, gateway.Config{
 					Client: c, Connected: cell.Conn.IsConnected, Defaults: start.Config, Access: access, Limits: f.limits, Metrics: registry,
-					Backlog: admin.Of(cell.Cell).Backlog,
+					Backlog: admin.Of(cell.Cell).Backlog, Index: f.index,
 				}, func(at string) { _, _ = fmt.Fprintln(a.Out, at) })
 			})
 		})

@@ -91,6 +91,7 @@ type Node struct {
 	drivers *quiet.Drivers // those that wait
 
 	takeovers *semaphore.Weighted // sessions whose last driver may have died
+	began     content.Time        // when this process began to be the node
 }
 
 // NewNode returns a node that is not yet running.
@@ -109,7 +110,7 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
 		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity),
-		takeovers: semaphore.NewWeighted(maxTrials),
+		takeovers: semaphore.NewWeighted(maxTrials), began: content.TimeOf(time.Now()),
 	}
 	n.tokens = tokens.New(cell.Nodes(), jetstream.NodeRecord{Node: cfg.Name, Scripted: cfg.Scripted, Process: ulid.Make().String(), Release: release.Version()}, n.log)
 	n.firing = firing.New(cell, n.runs, n.read, n.log)

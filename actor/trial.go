@@ -78,10 +78,12 @@ func (t *trial) look(ctx context.Context) (aside bool) {
 		t.node.sparse.Line(t.log, zap.WarnLevel, "notes about the session not read", zap.Error(err))
 		return false
 	}
+	if note.Node == t.node.cfg.Name && note.Since >= t.node.began { // this process has survived, and could not remove the note
+		note.Node, t.seq = "", note.Seq
+	}
 	broken := note.Node != ""
 	if broken {
-		note.Broke = append(note.Broke, jetstream.Breakage{Node: note.Node, At: note.Since, Shared: note.Shared})
-		note.Node = ""
+		note.Node, note.Broke = "", append(note.Broke, jetstream.Breakage{Node: note.Node, At: note.Since, Shared: note.Shared})
 	}
 	if note.Seq > 0 {
 		t.again(ctx, &note)
@@ -281,12 +283,11 @@ func (t *trial) unmark(ctx context.Context) {
 func (t *trial) put(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
-	seq, err := t.node.trials.Put(ctx, t.note)
-	if err != nil {
+	if seq, err := t.node.trials.Put(ctx, t.note); err != nil {
 		t.node.sparse.Line(t.log, zap.WarnLevel, "session is driven without a note about it", zap.Error(err))
-		return
+	} else {
+		t.seq = seq
 	}
-	t.seq = seq
 }
 
 // wakeOrphans wakes sessions that have commands and no token, unless they are set aside.
@@ -296,8 +297,7 @@ func (n *Node) wakeOrphans(ctx context.Context, orphans []content.SessionID) {
 		first = rand.N(len(orphans) - maxWoken + 1) //nolint:gosec // no secret
 	}
 	for _, s := range orphans[first:min(first+maxWoken, len(orphans))] {
-		note, err := n.trials.Get(ctx, s)
-		if err == nil && note.Aside() {
+		if note, err := n.trials.Get(ctx, s); err == nil && note.Aside() {
 			continue
 		}
 		if err := n.runs.Wake(ctx, s); err != nil {

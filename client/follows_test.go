@@ -128,6 +128,7 @@ func TestReadersOfASessionGetEachEntryOnceAtTheCostOfOne(t *testing.T) {
 			r.await(uint64(len(b.heads)), 1)
 			r.end()
 		}
+		synctest.Wait()
 		if n := nc.NumSubscriptions() - idle; n != 0 {
 			t.Errorf("%d subscriptions without readers", n)
 		}

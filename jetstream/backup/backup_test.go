@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -390,11 +391,19 @@ func TestARestoreThatIsKilledAnywhereIsRepeated(t *testing.T) {
 	dir, _ := create(t, old)
 	killed := errors.New("killed")
 	steps := 0
-	_, err := Restore(t.Context(), provisioned(t), dir, Options{before: func(string) error { steps++; return nil }})
+	var mu sync.Mutex // some steps are taken at the same time
+	_, err := Restore(t.Context(), provisioned(t), dir, Options{before: func(string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		steps++
+		return nil
+	}})
 	must(t, err)
 	for at := range steps {
 		cell, n, step := provisioned(t), 0, ""
 		_, err := Restore(t.Context(), cell, dir, Options{before: func(name string) error {
+			mu.Lock()
+			defer mu.Unlock()
 			if n++; n > at {
 				step = name
 				return killed

@@ -100,7 +100,7 @@ func TestThePageShowsMuchInParts(t *testing.T) {
 			Config: events.Config{Model: "m"}, Metadata: content.Metadata{}.With("owner", fmt.Sprint("person-", i%7)),
 			Transcript: []content.Item{content.UserText(fmt.Sprint("Number ", i)), content.NewItem(content.Assistant, content.CallPart(content.ToolCall{ID: "c", Name: fmt.Sprint("tool_", i%5), Input: []byte("{}")}))},
 		}
-		e := events.Entry{Session: content.SessionID(fmt.Sprint("n-", i)), Cause: "test", At: content.TimeOf(time.Now()), Epoch: 1, Events: []events.Event{events.DriverClaimed{Epoch: 1}, state}}
+		e := events.Entry{Session: content.SessionID(fmt.Sprint("n-", i)), Cause: "test", At: content.TimeOf(time.Now()), Epoch: 1, Events: []events.Event{events.DriverClaimed{Epoch: 1}, state, events.Parked{}}}
 		if _, err := cell.Journal().Append(t.Context(), journal.Head{}, e); err != nil {
 			t.Fatal(err)
 		}

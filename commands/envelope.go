@@ -23,7 +23,7 @@ type Envelope struct {
 	Signed *events.CommandSigned // what the sender signed, which the host has checked; nil: nothing
 
 	User     string                // the sender, which the NATS server verified; "": none
-	Baggage  string                // of the sender, beside the command: a W3C baggage that nobody has checked; "": none
+	Baggage  string                // of the sender, beside the command: a W3C baggage, not checked; "": none
 	Catalog  *events.Catalog       // of the host's tool sources, if it differs from the session's
 	Checks   []Check               // of the patched call of a ResolveApproval with input
 	Policy   *events.Policy        // of the host, for this session; nil: the host has none

@@ -35,6 +35,9 @@ type Approval struct {
 	Asker       Asker                  `msgpack:"as,omitempty" json:"asker,omitempty"`
 }
 
+// CallSummary is the summary of a question that asks about nothing but a call: its tool and its input.
+func CallSummary(tool string, input json.RawMessage) string { return tool + " " + string(input) }
+
 // Asker is the source of a question about a call. The zero value is a policy of the
 // host or the worker.
 type Asker string

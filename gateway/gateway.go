@@ -209,7 +209,7 @@ const (
 
 // Serve serves connections until ctx ends. Streams are told to reconnect then, to another gateway.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
-	defer g.index.Kept(ctx, g.client, g.cfg.Index, g.complain)()
+	defer g.index.Keep(ctx, g.client, g.cfg.Index, g.complain)()
 	srv := &http.Server{
 		Handler: g, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: g.limits.Answer + writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: zap.NewStdLog(g.log.Named("http")),

@@ -49,7 +49,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 			refuse(w, r, problem.NoNATS())
 			return
 		}
-		ctx := tracing.With(context.WithValue(r.Context(), personKey{}, p), r.Header.Get("Traceparent"), strings.Join(r.Header.Values("Baggage"), ","))
+		ctx := tracing.With(context.WithValue(r.Context(), personKey{}, p), r.Header.Get(tracing.HeaderParent), strings.Join(r.Header.Values(tracing.HeaderBaggage), ","))
 		if !p.Until.IsZero() { // streams end, too
 			var stop context.CancelFunc
 			ctx, stop = context.WithDeadline(ctx, p.Until)

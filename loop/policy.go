@@ -54,7 +54,7 @@ func (d *decision) mayStart(c Call) bool {
 	case action == events.RuleAsk:
 		d.ask(c, commands.Question{
 			RequestKind: events.QuestionCall, Scope: c.Digest, Reason: content.PolicyRequiresConfirmation,
-			Summary: c.Name + " " + string(c.EffectiveInput()), Asker: events.AskedByRules,
+			Summary: events.CallSummary(c.Name, c.EffectiveInput()), Asker: events.AskedByRules,
 		}, c.Digest)
 		return d.approvedCall(c)
 	}

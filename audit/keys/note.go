@@ -120,7 +120,7 @@ func Open(signed []byte, root string) (*Directory, error) {
 	return readDirectory(n.Text)
 }
 
-// Peek reads a directory without the root's key, so whoever stored it may have made it up. It returns ErrBadDirectory for
+// Peek reads a directory without the root's key, so it may be made up. It returns ErrBadDirectory for
 // anything else.
 func Peek(signed []byte) (*Directory, error) {
 	_, err := note.Open(signed, note.VerifierList())

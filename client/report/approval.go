@@ -39,7 +39,7 @@ func QuestionOf(a events.Approval) string { return ApprovalOf(a).Question() }
 
 // Question says what the approval is about, in full.
 func (a Approval) Question() string {
-	if a.Summary != "" && a.Summary != a.Tool+" "+string(a.Input) {
+	if a.Summary != "" && a.Summary != events.CallSummary(a.Tool, a.Input) {
 		return render.Style{Full: true}.Line(a.Summary)
 	}
 	return strings.ReplaceAll(string(a.Reason), "_", " ")

@@ -40,9 +40,8 @@ type keptRow struct {
 	Tools   []string
 }
 
-// Keep reads what has changed, and writes the index to a file, now and then and when ctx ends. The file has titles, owners and
-// costs of sessions, in the clear.
-func (x *Index) Keep(ctx context.Context, c *client.Client, file string, complain func(error)) {
+// keep reads what has changed, and writes the index to a file, now and then and when ctx ends.
+func (x *Index) keep(ctx context.Context, c *client.Client, file string, complain func(error)) {
 	var saved client.Changes
 	save := func() {
 		at, err := x.save(file, saved)
@@ -63,26 +62,27 @@ func (x *Index) Keep(ctx context.Context, c *client.Client, file string, complai
 	}
 }
 
-// Kept opens an index and keeps it in a file until the function that it returns is called; "": nowhere.
-func (x *Index) Kept(ctx context.Context, c *client.Client, file string, complain func(error)) (end func()) {
+// Keep reads an index that has listed nothing from a file, and keeps it there until the function that it returns is called; "":
+// nowhere. The file has titles, owners and costs of sessions, in the clear.
+func (x *Index) Keep(ctx context.Context, c *client.Client, file string, complain func(error)) (end func()) {
 	if file == "" {
 		return func() {}
 	}
-	if err := x.Open(ctx, c, file); err != nil {
+	if err := x.open(ctx, c, file); err != nil {
 		complain(err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var keeping sync.WaitGroup
-	keeping.Go(func() { x.Keep(ctx, c, file, complain) })
+	keeping.Go(func() { x.keep(ctx, c, file, complain) })
 	return func() {
 		stop()
 		keeping.Wait()
 	}
 }
 
-// Open reads the index from a file that Keep wrote, before the first list. A file that is not there, that another release wrote in
+// open reads the index from a file that keep wrote. A file that is not there, that another release wrote in
 // another format, or that is of another journal counts for nothing.
-func (x *Index) Open(ctx context.Context, c *client.Client, file string) error {
+func (x *Index) open(ctx context.Context, c *client.Client, file string) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	f, err := os.Open(file) //nolint:gosec // the operator names it

@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,19 +50,13 @@ func keep(t *testing.T, d *turnlogtest.Deployment, file string, complain func(er
 	t.Helper()
 	before := d.Conn.Stats().OutMsgs
 	var x report.Index
-	ctx, stop := context.WithCancel(d.Ctx)
-	done := make(chan struct{})
-	if err := x.Open(ctx, d.Client, file); err != nil {
-		complain(err)
-	}
-	go func() { defer close(done); x.Keep(ctx, d.Client, file, complain) }()
+	end := x.Keep(d.Ctx, d.Client, file, complain)
 	synctest.Wait()
 	p, err := x.List(d.Ctx, d.Client, q, complain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop()
-	<-done
+	end()
 	return p, d.Conn.Stats().OutMsgs - before
 }
 

@@ -142,7 +142,7 @@ func (s *source) events(ctx context.Context, rec journal.Record) (out []event, e
 			if a := ev.Approval; !slices.Contains(settled, a.ID) {
 				p.Type, p.Data.Turn = ApprovalNeeded, a.Turn
 				p.Data.Approval = &Approval{a.ID, a.CallID, a.Tool, a.Reason, a.Digest, a.ExpiresAt, "", s.input(a.Input)}
-				if a.Summary != a.Tool+" "+string(a.Input) { // it says no more than these
+				if a.Summary != events.CallSummary(a.Tool, a.Input) { // it says no more than these
 					p.Data.Approval.Summary = s.text(a.Summary)
 				}
 			}

@@ -21,7 +21,7 @@ type existing struct {
 	last uint64
 }
 
-// empty returns the streams of the cell that exist and may be deleted: nobody used them since they were provisioned, or since a
+// empty returns the streams of the cell that exist and may be deleted: they were not used since they were provisioned, or since a
 // restore of this backup was interrupted. Otherwise it returns ErrNotEmpty.
 func (r *restore) empty(ctx context.Context) (there []string, err error) {
 	var all []existing

@@ -76,7 +76,7 @@ func Versions(ctx context.Context, cell *jetstream.Cell, root string, after uint
 	}
 }
 
-// Peek returns the newest directory that a cell has, whoever signed it, or nil. Only a root's key tells whether it counts: see Open.
+// Peek returns the newest directory that a cell has, or nil, without checking who signed it. Only a root's key tells whether it counts: see Open.
 func Peek(ctx context.Context, cell *jetstream.Cell) (newest *keys.Directory, err error) {
 	conn, names := api.New(cell.Conn()), layout.New(cell.Namespace())
 	for m, err := range conn.AllFromLeader(ctx, names.SignersStream(), names.AllSigners(), 1) {

@@ -76,7 +76,7 @@ func (l *ledger) show(s headlog.State, by ...note.Signer) {
 	l.publishCheckpoint(l.log.signed(s.Checkpoint().Text(), by...))
 }
 
-// commit stores a state that nobody has signed yet.
+// commit stores a state that is not signed yet.
 func (l *ledger) commit(s headlog.State) {
 	l.t.Helper()
 	var err error
@@ -259,7 +259,7 @@ func TestEveryFalsifiedLogIsFound(t *testing.T) {
 	}
 }
 
-// TestNoNotarySignsAFalseLeaf has an operator who adds a leaf to the log that nobody has signed yet, and may write to the journal.
+// TestNoNotarySignsAFalseLeaf has an operator who adds a leaf to the log that is not signed yet, and may write to the journal.
 func TestNoNotarySignsAFalseLeaf(t *testing.T) {
 	t.Parallel()
 	l := &ledger{stage: newStage(t), log: newLogWorld(t)}

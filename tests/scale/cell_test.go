@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -190,22 +189,17 @@ func look(b *testing.B, c *client.Client, n int) {
 	list("ms/list", report.Query{Sort: "age", Limit: 50}, 50)
 	list("ms/search", report.Query{Sort: "age", Search: string(idOf(n / 2)), Limit: 50}, 1)
 	list("ms/tool-search", report.Query{Sort: "age", Tool: "shell_*", Limit: 50}, 50)
-	ctx, stop := context.WithCancel(b.Context())
-	var keeping sync.WaitGroup
-	keeping.Go(func() { index.Keep(ctx, c, file, func(err error) { b.Error(err) }) })
+	end := index.Keep(b.Context(), c, file, func(err error) { b.Error(err) })
 	for {
 		if _, err := os.Stat(file); err == nil {
 			break
 		}
 		<-time.After(10 * time.Millisecond)
 	}
-	stop()
-	keeping.Wait()
+	end()
 	began := time.Now()
 	index = new(report.Index)
-	if err := index.Open(b.Context(), c, file); err != nil {
-		b.Fatal(err)
-	}
+	defer index.Keep(b.Context(), c, file, func(err error) { b.Error(err) })()
 	b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, "ms/open-kept")
 	list("ms/first-kept", report.Query{Sort: "age", Limit: 50}, 50)
 }

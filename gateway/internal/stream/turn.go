@@ -256,8 +256,8 @@ func (t *Turn) decide(e events.ApprovalResolved, yield func(Step)) bool {
 	t.open = slices.Delete(slices.Clone(t.open), i, i+1)
 	for i, a := range t.open {
 		if len(e.Input) > 0 && a.CallID == e.Call { // the other questions about the call are about its new arguments
-			if a.Summary == a.Tool+" "+string(a.Input) {
-				t.open[i].Summary = a.Tool + " " + string(e.Input)
+			if a.Summary == events.CallSummary(a.Tool, a.Input) {
+				t.open[i].Summary = events.CallSummary(a.Tool, e.Input)
 			}
 			t.open[i].Input, t.open[i].Digest = e.Input, e.Digest
 		}

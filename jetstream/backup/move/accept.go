@@ -22,7 +22,7 @@ type signatures struct {
 	fault error  // the first one
 }
 
-// signatures returns what judges the entries of a session. The directory counts whoever signed it: a false one stops a move
+// signatures returns what judges the entries of a session. The directory is not checked against a root: a false one stops a move
 // and lets nothing pass, since nodes go by the root's.
 func (m *Mover) signatures(ctx context.Context) (*signatures, error) {
 	d, err := signers.Peek(ctx, m.to.Cell.Cell)

@@ -159,9 +159,7 @@ func (m *Mover) move(ctx context.Context, out *Moved, head journal.Head, d event
 			return err
 		}
 		gone, _ = events.DeletionOf(last.Entry)
-	case gone.MovedTo == nil:
-		return fmt.Errorf("%w: it %s", ErrElsewhere, gone)
-	case gone.MovedTo.Cell != m.to.id:
+	case gone.MovedTo == nil || gone.MovedTo.Cell != m.to.id:
 		return fmt.Errorf("%w: it %s", ErrElsewhere, gone)
 	}
 	out.Deletion = gone
@@ -212,7 +210,7 @@ func (m *Mover) leave(ctx context.Context, out *Moved, last journal.Record, d ev
 	}
 	d.MovedTo = &events.MovedTo{Cell: m.to.id, Place: m.to.Place}
 	_, err = m.from.marks().Append(ctx, last, events.Entry{
-		Cause: "move/" + held.id, At: content.TimeOf(time.Now()), Epoch: last.Entry.Epoch, Events: []events.Event{d},
+		Cause: "move/" + held.Move, At: content.TimeOf(time.Now()), Epoch: last.Entry.Epoch, Events: []events.Event{d},
 	})
 	if api.IsConflict(err) {
 		return last, errors.Join(ErrChanged, m.remove(ctx, out.Session, at, held))

@@ -26,7 +26,6 @@ type reservation struct {
 	From  string `json:"from"` // the ID of the source
 	Place string `json:"place"`
 
-	id  string // Move
 	seq uint64 // in the stream
 }
 
@@ -120,7 +119,6 @@ func (m *Mover) reserve(ctx context.Context, j *source, at target) (reservation,
 		return reservation{}, err
 	}
 	held := reservation{Move: ulid.Make().String(), From: m.from.id, Place: m.from.Place}
-	held.id = held.Move
 	data, err := json.Marshal(held)
 	if err != nil {
 		return held, fmt.Errorf("encode: %w", err)

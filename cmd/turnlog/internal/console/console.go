@@ -115,7 +115,7 @@ func Open(ctx context.Context, cfg Config) (*Console, error) {
 	return c, nil
 }
 
-// send has the program show what was written. A terminal may be slow, or take nothing for a while: nobody but this goroutine
+// send has the program show what was written. A terminal may be slow, or take nothing for a while: only this goroutine
 // waits for it, and what comes meanwhile is shown at once.
 func (c *Console) send() {
 	c.mu.Lock()

@@ -3,8 +3,6 @@ package journals
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -93,8 +91,7 @@ type bisection struct {
 
 // digest is what stands for texts in names.
 func digest(texts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(texts, "\x00")))
-	return hex.EncodeToString(sum[:4])
+	return events.HashOf([]byte(strings.Join(texts, "\x00"))).String()[:8]
 }
 
 // claim keeps others from the same search at the same time: what one sends to a fork, the check of the other would see.

@@ -21,28 +21,27 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// Agents makes the agents of sessions; agentfile.Host does. Implementations are safe for
-// concurrent use.
+// Agents makes the agents of sessions. agentfile.Host implements it. Implementations are safe for concurrent
+// use.
 type Agents interface {
-	// Begin completes the configuration of a new session that names an agent, and returns
-	// the start of its transcript. It returns a *commands.Rejection if the session cannot be
-	// opened.
+	// Begin completes the configuration of a new session that names an agent, and returns the start of its
+	// transcript. It returns a *commands.Rejection if the session cannot be opened.
 	Begin(ctx context.Context, asked events.Config) (events.Config, []content.Item, error)
 	// Equip returns what the session's agent adds to its node.
 	Equip(c events.Config) (engine.Equipment, error)
 }
 
-// agentRuntime performs the effects of one agent's sessions, or of sessions without an agent.
+// agentRuntime performs the effects of the sessions of one agent, or of sessions without an agent.
 type agentRuntime struct {
 	engine.Equipment
 
 	runner *engine.Runner
 	own    ownConfig
 	digest string // of own
-	terms  string // identifies the terms of the agent's tools; "": it has none
+	terms  string // identifies the terms of the agent's tools; "": there are none
 }
 
-// ownConfig is the part of a session's configuration that the node and the agent decide.
+// ownConfig is the part of a session's configuration that the node and the agent set.
 type ownConfig struct {
 	Hooks    []events.Registration `json:"hooks,omitempty"`
 	Mutators []events.Registration `json:"mutators,omitempty"`
@@ -71,8 +70,7 @@ func newAgentRuntime(node Config, e engine.Equipment) (*agentRuntime, error) {
 	return a, nil
 }
 
-// changed returns the new configuration of a session that moves to this node, or nil if it
-// stays the same.
+// changed returns the new configuration of a session that moves to this node, or nil if nothing changes.
 func (a *agentRuntime) changed(s *loop.State) *events.Config {
 	if s.Config.Digest == a.digest {
 		return nil
@@ -82,14 +80,14 @@ func (a *agentRuntime) changed(s *loop.State) *events.Config {
 	return &c
 }
 
-// register adds the client's hooks and mutators to those of the node and the agent. A client
-// cannot leave any of those out.
+// register adds the hooks and mutators of the node and the agent to the client's. A client cannot leave any
+// of them out.
 func (a *agentRuntime) register(c *events.Config) {
 	c.Digest = a.digest
 	c.Hooks, c.Mutators = union(a.own.Hooks, c.Hooks), union(a.own.Mutators, c.Mutators)
 }
 
-// union lists own registrations, then the others.
+// union returns own, then those of others that are not in own.
 func union(own, others []events.Registration) []events.Registration {
 	own = slices.Clip(own)
 	for _, r := range others {
@@ -100,12 +98,12 @@ func union(own, others []events.Registration) []events.Registration {
 	return own
 }
 
-// errUnmade ends a driver whose session's agent cannot be made on its node, for example because
-// a later release wrote it.
+// errUnmade ends a driver if its node cannot make the session's agent, for example because a later release
+// wrote the agent.
 var errUnmade = errors.New("the session's agent cannot be made on this node")
 
-// agentOf returns the runtime for sessions with that configuration, one per version of an agent.
-// It returns errUnmade if the node cannot make the agent.
+// agentOf returns the runtime for sessions with that configuration. There is one per version of an agent. It
+// returns errUnmade if the node cannot make the agent.
 func (n *Node) agentOf(c events.Config) (*agentRuntime, error) {
 	if c.Agent == nil {
 		return n.noAgent, nil
@@ -123,8 +121,8 @@ func (n *Node) agentOf(c events.Config) (*agentRuntime, error) {
 	})
 }
 
-// bind gives the driver the runtime of the session's agent, which changes only with the session's
-// model. Effects that run keep the earlier one.
+// bind gives the driver the runtime of the session's agent. The runtime changes only when the session's model
+// does. Effects that are already running keep the earlier one.
 func (d *driver) bind(c events.Config) error {
 	a, err := d.node.agentOf(c)
 	if err == nil {
@@ -133,12 +131,12 @@ func (d *driver) bind(c events.Config) error {
 	return err
 }
 
-// checkModel refuses another model that no node could open, or with which this node cannot make the
+// checkModel refuses a change to a model that no node can open, or with which this node cannot make the
 // session's agent.
 func (d *driver) checkModel(_ context.Context, env *commands.Envelope) error {
 	c, ok := env.Command.(commands.SwitchModel)
 	if !ok || !d.State.Opened {
-		return nil // or it will be refused
+		return nil // the core refuses it
 	}
 	_, err := d.node.openModel(c.Model, c.Data)
 	if other, ok := errors.AsType[elsewhere](err); ok && other.Elsewhere() {
@@ -155,14 +153,14 @@ func (d *driver) checkModel(_ context.Context, env *commands.Envelope) error {
 	return nil
 }
 
-// openWithAgent completes the ask that opens a session: with the history that it continues, and with the
-// configuration, the transcript and the extensions of its agent.
+// openWithAgent completes the command that opens a session. It adds the history that the session continues,
+// and the configuration, transcript and extensions of its agent.
 func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) error {
 	c, ok := env.Command.(commands.OpenSession)
 	if !ok || d.State.Opened {
-		return nil // or it will be refused
+		return nil // the core refuses it
 	}
-	named := c.Config.Agent != nil // otherwise a fork has its origin's
+	named := c.Config.Agent != nil // a fork without a name keeps its origin's agent
 	if at, fork := c.Origin(); fork {
 		var err error
 		if c, err = d.node.fork(ctx, at, c); err != nil {
@@ -195,7 +193,7 @@ func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) erro
 	return nil
 }
 
-// fork completes the ask that opens a session as a fork.
+// fork completes the command that opens a session as a fork.
 func (n *Node) fork(ctx context.Context, at events.EntryRef, c commands.OpenSession) (commands.OpenSession, error) {
 	sealed, err := n.cell.IsSealed(ctx, at.Session)
 	switch {
@@ -240,9 +238,8 @@ const codeNotHere = "model_not_here"
 // errNotHere ends a driver whose session needs another node.
 var errNotHere = errors.New("the session's model cannot be opened on this node")
 
-// unopened returns the report for a model that cannot be opened. If another node may open it, the
-// failure is temporary: the session is handed over and the call retried there, until its attempts are
-// used up.
+// unopened reports a model that cannot be opened. If another node may be able to open it, the failure is
+// temporary: the session is handed over, and the call is retried there until its attempts are used up.
 func (d *driver) unopened(e loop.CallModel, err error) commands.Command {
 	failed := commands.ReportModelFailed{
 		ModelCall: e.ModelCall, Class: content.ClassInvalid, Code: "unknown_model", Message: err.Error(),
@@ -261,8 +258,8 @@ type elsewhere interface {
 	Elsewhere() bool
 }
 
-// notHere reports whether a report means that the session must move to another node, and there
-// is still work to do.
+// notHere reports whether a command says that the session must move to another node, and there is still work
+// to do.
 func (d *driver) notHere(c commands.Command) bool {
 	f, ok := c.(commands.ReportModelFailed)
 	return ok && f.Code == codeNotHere && d.State.Turn != nil

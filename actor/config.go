@@ -25,41 +25,41 @@ type Config struct {
 	// open the model: the session is handed over, and the call retried there.
 	Models func(name string, data []byte) (model.Model, error)
 
-	// Scripted says that Models opens scripted models. Doctor warns of that in production: their
-	// scripts come from those who start sessions.
+	// Scripted says that Models opens scripted models. Doctor warns about them in production: the user who starts
+	// a session writes its script.
 	Scripted bool
 
 	Name     string        // "": a new ULID; one token
 	Capacity int           // sessions at once; 0: 1,000
 	Idle     time.Duration // how long an idle session is held before it parks; 0: 2 s
-	Sweep    time.Duration // between two searches for sessions that were not woken; 0: 5 s
+	Sweep    time.Duration // time between two searches for sessions whose wake was lost; 0: 5 s
 	Snapshot uint64        // entries between two snapshots; 0: 500
-	// WorkerPatience is how long the tools of a worker that left are still offered, and how long a
-	// call waits while its queue has no worker, before it counts as lost; 0: 1 min.
+	// WorkerPatience is how long a node keeps offering the tools of a worker that left, and how long a call
+	// waits for a worker of its queue before it counts as lost; 0: 1 min.
 	WorkerPatience time.Duration
 
-	// Local is the queue of a worker in this process, whose tools the node's sessions use before those of
-	// other workers. Run that worker beside the node, with Local as its Queue and its Offers. Nil: none.
+	// Local is the queue of a worker in this process. The node's sessions prefer its tools to those of other
+	// workers. Run that worker beside the node, with Local as its Queue and its Offers. Nil: none.
 	Local *task.Local
-	// Drain is how long the node waits for the calls of Local when it stops, as the worker's DrainTimeout
-	// says; 0: 10 s.
+	// Drain is how long a node that stops waits for the calls of Local, as the worker's DrainTimeout says; 0:
+	// 10 s.
 	Drain time.Duration
 
 	Effects engine.Config // permissions, hooks, mutators, notes
-	// Agents makes the sessions' agents, whose hooks and mutators run after those of
-	// Effects; nil: a session that names an agent is refused.
+	// Agents makes the sessions' agents. Their hooks and mutators run after those of Effects. Nil: a session
+	// that names an agent is refused.
 	Agents Agents
-	// Policy is what the node allows its sessions, agents and turns, which only narrow it.
-	// Sessions record what applies to them. Nil: permission.Default.
+	// Policy limits what sessions, agents and turns may do; they can only narrow it. Sessions record the part
+	// that applies to them. Nil: permission.Default.
 	Policy *permission.Deployment
-	// Version names the version of Effects.Permissions. A session that moves to a node with
-	// another name, or with other hooks or mutators, records the change. "": all versions are the same.
+	// Version names the version of Effects.Permissions. A session that moves to a node with another version, or
+	// with other hooks or mutators, records the change. "": all versions are the same.
 	Version string
 	// Key signs what the node writes: entries and commands to other sessions. Nil: nothing is signed.
 	Key *keys.Signer
 	// Root is the public key of the root that signs the cell's directory of keys. The node then refuses
-	// entries, commands and results that are signed wrongly, or are not although the directory
-	// requires it. "": nothing is checked.
+	// entries, commands and results with a wrong signature, or without one where the directory requires it. "":
+	// nothing is checked.
 	Root    string
 	Logger  *zap.Logger // nil: silent
 	Metrics Metrics     // nil: none
@@ -69,24 +69,25 @@ type Config struct {
 type Metrics interface {
 	// SessionTaken counts taken run tokens.
 	SessionTaken()
-	// SessionLeft counts how sessions were left: parked, drained, handed (to another node),
-	// fenced, lost, broken, aside (no node drives it), absent (there is no such session), and while many
-	// tokens wait, discarded (it has no command) or postponed (its senders have their share of the node).
+	// SessionLeft counts how sessions were left: parked, drained, handed (to another node), fenced, lost,
+	// broken, aside (set aside, so that no node drives it) or absent (it does not exist). While many tokens
+	// wait, also discarded (it has no command) or postponed (its senders have used their share of the node).
 	SessionLeft(how string)
 	// CommandHandled counts commands by name and outcome.
 	CommandHandled(name, outcome string)
-	// EntryAppended measures appends. With over, the entry takes over a session that its last driver did not park.
+	// EntryAppended measures appends. If over is true, the entry takes over a session that its last driver did
+	// not park.
 	EntryAppended(e events.Entry, over bool, took time.Duration)
 	// EffectStarted counts model calls and tool calls.
 	EffectStarted(kind string)
 }
 
-// The causes with which a driver's context ends.
+// Causes that end a driver's context.
 var (
 	// ErrDrain ends the drivers of a node that shuts down. They hand their tokens over.
 	ErrDrain = errors.New("node is draining")
-	// ErrFenced ends a driver that found another driver's entry, so its token is no longer
-	// its own, or whose append has an unknown outcome.
+	// ErrFenced ends a driver that found another driver's entry, so that the token is no longer its own, or
+	// that does not know whether its append succeeded.
 	ErrFenced = errors.New("driver is fenced")
 	// ErrLeaseLost ends a driver that may no longer hold its token.
 	ErrLeaseLost = errors.New("run token is lost")

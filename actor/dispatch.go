@@ -21,12 +21,12 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// dispatchAgain is the pause after a failure to reach a queue.
+// dispatchAgain is the pause before a queue that could not be reached is tried again.
 const dispatchAgain = 500 * time.Millisecond
 
-// RunTool publishes a call; its outcome arrives as a command. If it is uncertain whether the
-// call is on its queue, the queue is asked. A call that is not there may have been there and
-// have ended, so the driver reads the inbox before it tries again.
+// RunTool publishes a call. Its outcome arrives as a command. If it is uncertain whether the call is on its
+// queue, RunTool asks the queue. A call that is not there may have been there and ended, so the driver reads
+// the inbox before it tries again.
 func (d *driver) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) commands.Command {
 	d.node.cfg.Metrics.EffectStarted("tool")
 	c := e.Call
@@ -67,7 +67,7 @@ func (d *driver) taskFor(e loop.RunTool, v *engine.View) task.Task {
 	t.Turn, t.Call, t.Tool, t.Input = c.Turn, c.ID, c.Name, c.EffectiveInput()
 	t.Effects, t.Declared = c.Routing.Effects, c.Routing.DeclaredEffects()
 	t.Deadline, t.Timeout, t.MaxOutput = c.Deadline, c.Routing.Timeout, c.Routing.MaxOutput
-	if c.Name != loop.VerifierTool { // a verifier is the user's command, not a model's call
+	if c.Name != loop.VerifierTool { // a verifier is a command of the user, not a call of the model
 		t.Policy = d.agent.Load().Policy
 	}
 	t.Wake = c.InBackground() || c.Routing.Route != content.Foreground
@@ -77,7 +77,7 @@ func (d *driver) taskFor(e loop.RunTool, v *engine.View) task.Task {
 	return t
 }
 
-// taskOf returns as much of a call's task as identifies it.
+// taskOf returns a task with only what identifies the call.
 func (d *driver) taskOf(e loop.RunTool) task.Task {
 	c := e.Call
 	return task.Task{Session: d.token.Session(), Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Approved: c.Approved}
@@ -91,24 +91,24 @@ func unrunnable(c loop.Call, code, format string, args ...any) commands.Command 
 	}
 }
 
-// runsHere reports whether a call is of a node's own tools.
+// runsHere reports whether a call uses one of the node's own tools.
 func runsHere(c loop.Call) bool { return c.Routing.Queue == task.LocalQueue }
 
-// runLocal runs a call on the worker of this process. It returns nil if the call is lost with this
-// driver: the next one records that.
+// runLocal runs a call on the worker of this process. It returns nil if the call is lost with this driver;
+// the next driver records that.
 func runLocal(ctx context.Context, local *task.Local, c loop.Call, t task.Task) commands.Command {
 	r, err := local.Run(ctx, t)
 	switch {
 	case err == nil:
 		_, report := jetstream.CommandOf(r, t)
 		return report
-	case errors.Is(err, task.ErrClosed) && !t.Effects.Retryable(): // it was not taken, or would be lost
+	case errors.Is(err, task.ErrClosed) && !t.Effects.Retryable(): // the call did not start; nil would count it as lost
 		return unrunnable(c, worker.CodeNotRun, "its node was stopped before the call began; nothing was done")
 	}
 	return nil
 }
 
-// callsHere returns the calls that run in this process, or did in that of the last driver.
+// callsHere returns the calls that run in this process, or ran in that of the last driver.
 func (d *driver) callsHere() []loop.RunTool {
 	var out []loop.RunTool
 	for _, e := range d.pending() {
@@ -119,17 +119,17 @@ func (d *driver) callsHere() []loop.RunTool {
 	return out
 }
 
-// busyHere reports whether a call runs in this process, even if it was canceled, or has a report that was
-// not handled.
+// busyHere reports whether a call runs in this process, even if it was canceled, or has a report that was not
+// handled yet.
 func (d *driver) busyHere() bool {
 	return d.performer.Stopping(isCall) || slices.ContainsFunc(d.callsHere(), func(e loop.RunTool) bool { return !d.performer.Done(e.Identity()) })
 }
 
-// errUnsettled ends a driver whose task may still arrive on its queue, later than another task of
-// the same call. The next driver fences off all tasks of this one.
+// errUnsettled ends a driver whose task may still arrive on its queue, after another task of the same call.
+// The next driver fences off all of this one's tasks.
 var errUnsettled = errors.New("a call that must not run twice may still arrive on its queue")
 
-// reportMissing reports a call to the driver that is not on its queue, but may have been.
+// reportMissing reports to the driver that a call is not on its queue, although it may have been.
 func (d *driver) reportMissing(ctx context.Context, id string) {
 	select {
 	case d.missing <- id:
@@ -137,8 +137,8 @@ func (d *driver) reportMissing(ctx context.Context, id string) {
 	}
 }
 
-// StopTool ends the session that works for a call, if there is one, and stops the call's worker. It
-// retries until both have received that.
+// StopTool ends the session that works for a call, if there is one, and stops the call's worker. It retries
+// until both have received the request.
 func (d *driver) StopTool(ctx context.Context, e loop.StopTool, _ *engine.View) commands.Command {
 	var report commands.Command
 	err := d.until(ctx, e.Place, "end of a call not forwarded", func() (err error) {
@@ -181,12 +181,12 @@ type unmanned struct {
 	told  periodic
 }
 
-// tellUnmanned is how often those who follow a session hear that a call waits for a worker.
+// tellUnmanned is how often the followers of a session are told that a call waits for a worker.
 const tellUnmanned = 10 * time.Second
 
-// awaitWorkers tells those who follow the session which calls wait for a worker, and gives up those that
-// have waited too long: they are lost, and a person decides about them. A worker that restarts is back
-// by then, and so is its replacement.
+// awaitWorkers tells the followers of the session which calls wait for a worker. Calls that have waited too
+// long are lost, and a person decides about them. By then a worker that restarts is back, and so is its
+// replacement.
 func (d *driver) awaitWorkers(ctx context.Context, now time.Time) error {
 	before, lost := d.unmanned, false
 	if len(before) == 0 && d.callsNothing() {
@@ -199,7 +199,7 @@ func (d *driver) awaitWorkers(ctx context.Context, now time.Time) error {
 			continue
 		}
 		u, known := before[id]
-		if !known { // it is told at the next beat, when its dispatch has reached those who follow
+		if !known { // reported at the next beat, once followers have received its dispatch
 			u = &unmanned{since: now, told: periodic{period: tellUnmanned}}
 		}
 		patience := d.node.cfg.WorkerPatience

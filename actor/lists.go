@@ -13,13 +13,12 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// The cell lists the sessions with something for a person to decide: open approvals, and dead
-// letters. A session enters a list before the entry with the first of them is written, so none
-// is ever missing, and leaves it after the entry that settles the last. After a crash in between it
-// stays listed until its next driver checks. Readers of a list also read the journals, so an extra
-// name does no harm.
+// The cell lists the sessions that wait for a person's decision: open approvals and dead letters. A session
+// enters a list before the first such entry is written, so no session is ever missing. It leaves the list
+// after the entry that settles the last one. After a crash in between, it stays listed until its next driver
+// checks. An extra name does no harm, since readers of a list also read the journals.
 
-// listing is the driver's session on one list.
+// listing is the session's place on one list.
 type listing struct {
 	list    *jetstream.List
 	name    string
@@ -52,7 +51,7 @@ func opensApproval(evs []events.Event) bool {
 	return len(open) > 0
 }
 
-// losesAttempt reports whether the events include a lost attempt, which may leave a dead letter.
+// losesAttempt reports whether the events include a lost attempt, which may become a dead letter.
 func losesAttempt(evs []events.Event) bool {
 	return slices.ContainsFunc(evs, func(ev events.Event) bool {
 		_, lost := ev.(events.ToolAttemptLost)
@@ -86,14 +85,14 @@ func (d *driver) leaveLists(ctx context.Context) {
 	}
 }
 
-// settleLists corrects the lists after a claim: the previous driver may have died, or be of a
-// release without lists.
+// settleLists corrects the lists after a claim: the last driver may have died, or be from a release without
+// lists.
 func (d *driver) settleLists(ctx context.Context) (err error) {
 	for _, l := range d.listings {
 		switch {
 		case l.belongs(d.State):
 			l.note, err = l.list.Note(ctx, d.State.Session)
-		case !d.Parked && d.State.Turns > 0: // a driver that parks has already taken the session off
+		case !d.Parked && d.State.Turns > 0: // a driver that parked has already taken the session off
 			l.note, err = l.list.Noted(ctx, d.State.Session)
 		}
 		if err != nil {

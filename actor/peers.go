@@ -18,11 +18,11 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// Nodes watch each other. The record of each names the tokens that it holds; see package tokens. A node that finds
-// another dead hands its tokens on before their leases expire.
+// Nodes watch each other. Each node's record names the tokens that it holds; see package tokens. A node that
+// finds another one dead returns that node's tokens before their leases expire, so that others take them.
 
-// The pause between two looks at the other nodes, and as much again at random. The more nodes
-// there are, the more look at each. A node that is alone looks only for new ones.
+// The pause between two looks at the other nodes, plus up to as much again at random. The more nodes there
+// are, the longer each one pauses. A node that is alone looks only for new ones.
 const (
 	guardPause = 250 * time.Millisecond
 	guardShare = 25 * time.Millisecond // for each node
@@ -31,17 +31,17 @@ const (
 	unheldFor = 15 * time.Second // longer than a lease
 )
 
-// guard looks for dead nodes. Of the nodes that find one, the first by name hands its tokens on at
-// once, and the others in a later round if it did not: a token that another node has taken in the
-// meantime must not be taken away again.
+// guard looks for dead nodes. Of the nodes that find one, the first by name returns its tokens at once. The
+// others do so in a later round if the first did not: a token that another node has taken in the meantime
+// must not be taken away again.
 func (n *Node) guard(ctx context.Context) error {
-	answers := make(map[string][]jetstream.HeldToken) // the last one of each node
-	rounds := make(map[string]int)                    // for how many each node was dead; its record may stay
+	answers := make(map[string][]jetstream.HeldToken) // the last answer of each node
+	rounds := make(map[string]int)                    // rounds for which each node was dead; its record may stay
 	suspects := make(tokens.Suspects)
 	var lost unheld
 	wait := guardPause
 	for pause.For(ctx, wait+rand.N(wait)) { //nolint:gosec // jitter
-		taken := lost.taken(ctx, n) // before the nodes are asked, so those that live know of it
+		taken := lost.taken(ctx, n) // before the nodes are asked, so that living nodes know of these tokens
 		suspects.Left(n.tokens.Left())
 		c, err := n.census(ctx, answers, len(suspects) > 0 || !lost.since.IsZero())
 		if err != nil {
@@ -78,20 +78,21 @@ func (n *Node) guard(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// unheld finds the tokens that a dead node took and could not tell of: it died within milliseconds of
-// taking them, or it hung, and the server gave them to its pending requests. Such a token is with none
-// of the living nodes. One that is so in several rounds in a row is not on its way to one of them.
+// unheld finds the tokens that a dead node took but did not record: it died within milliseconds of taking
+// them, or it hung, and the server gave them to its pending requests. No living node has such a token. If
+// that is so for several rounds in a row, the token is not on its way to one either.
 type unheld struct {
 	since  time.Time // when a node was last found dead; zero: never
 	known  map[content.SessionID]uint64
 	rounds map[content.SessionID]int
 }
 
-// unheldRounds is for how many rounds the first node by name finds a token with nobody. The others take
-// one more.
+// unheldRounds is after how many rounds without a holder the first node by name returns a token. The others
+// wait one round more.
 const unheldRounds = 2
 
-// taken lists the tokens that no node is known to hold, for as long after a death as the leases last.
+// taken lists the tokens that the server has given out. It does so only for as long after a death as the
+// leases last.
 func (u *unheld) taken(ctx context.Context, n *Node) []jetstream.HeldToken {
 	if u.since.IsZero() || time.Since(u.since) > unheldFor {
 		u.since, u.rounds = time.Time{}, nil
@@ -104,7 +105,7 @@ func (u *unheld) taken(ctx context.Context, n *Node) []jetstream.HeldToken {
 	return taken
 }
 
-// again returns the tokens that no living node had in enough rounds.
+// again returns the tokens that no living node had for enough rounds.
 func (u *unheld) again(taken []jetstream.HeldToken, c census) (out []jetstream.HeldToken) {
 	was := u.rounds
 	u.known, u.rounds = c.living, make(map[content.SessionID]int)
@@ -122,22 +123,22 @@ func (u *unheld) again(taken []jetstream.HeldToken, c census) (out []jetstream.H
 // census is the result of a look at all nodes.
 type census struct {
 	nodes   int
-	living  map[content.SessionID]uint64 // the sessions of living nodes, with the last delivery of each one's token
+	living  map[content.SessionID]uint64 // sessions of living nodes, with the number of the last delivery of their tokens
 	dead    []jetstream.NodeRecord       // with the tokens of their last answers
-	turn    int                          // the round in which this node hands a dead node's tokens on
-	earlier bool                         // living nodes are of an earlier release
+	turn    int                          // the round in which this node returns a dead node's tokens
+	earlier bool                         // some living nodes run an earlier release
 }
 
-// holder returns the number of the delivery that a living node has of a session's token, or 0.
+// holder returns the number of the delivery of a session's token that a living node has, or 0.
 func (c census) holder(s content.SessionID) uint64 { return c.living[s] }
 
 func (c census) has(t jetstream.HeldToken) {
 	c.living[t.Session] = max(c.living[t.Session], t.Delivery(), 1)
 }
 
-// census separates the sessions of living nodes from the dead nodes, and updates answers. The probe
-// of a dead node takes a while, in which other nodes may take its sessions, so it looks again until
-// it finds no other dead node. Without a dead one, the lists of tokens are only read if they matter.
+// census separates the sessions of living nodes from the dead nodes, and updates answers. A dead node takes a
+// while to probe, and other nodes may take its sessions meanwhile. So census looks again until it finds no
+// more dead nodes. If no node is dead, it reads the lists of tokens only if lists is true.
 func (n *Node) census(ctx context.Context, answers map[string][]jetstream.HeldToken, lists bool) (census, error) {
 	nodes := n.cell.Nodes()
 	for dead := make(map[string]bool); ; {
@@ -157,8 +158,8 @@ func (n *Node) census(ctx context.Context, answers map[string][]jetstream.HeldTo
 	}
 }
 
-// probe asks all other nodes at once, except the dead ones, for the tokens that they have not
-// recorded, and adds those that do not answer to dead.
+// probe asks all other nodes that are not dead at once for the tokens that they have not recorded. It adds
+// those that do not answer to dead.
 func (n *Node) probe(ctx context.Context, records []jetstream.NodeRecord, dead map[string]bool, answers map[string][]jetstream.HeldToken) {
 	type answer struct {
 		alive      bool
@@ -197,7 +198,7 @@ func (n *Node) count(records []jetstream.NodeRecord, dead map[string]bool, answe
 				n.clock.compared(r.Ahead)
 				continue
 			}
-			for _, h := range r.Held { // of the process before, or that took this one for dead and has what was delivered later
+			for _, h := range r.Held { // tokens of the process before, or of a node that took this one for dead and has later deliveries
 				c.living[h.Session] = max(c.living[h.Session], h.Delivery()-1)
 			}
 			continue
@@ -220,13 +221,13 @@ func (n *Node) count(records []jetstream.NodeRecord, dead map[string]bool, answe
 		}
 	}
 	n.tokens.Beside(c.earlier)
-	if !recorded { // another node considered this one dead
+	if !recorded { // another node took this one for dead
 		n.tokens.Unrecorded()
 	}
 	return c
 }
 
-// handOn returns tokens that no living node has.
+// handOn returns tokens that no living node has to the server.
 func (n *Node) handOn(tokens []jetstream.HeldToken) {
 	for _, h := range tokens {
 		if n.tokens.Has(h.Session) {
@@ -238,20 +239,20 @@ func (n *Node) handOn(tokens []jetstream.HeldToken) {
 	}
 }
 
-// clock tracks whether the node's clock agrees with the servers'. A worker compares the two to tell how
-// long a task was on its way; with a clock that is ahead, a late task would seem to be in time. So a
-// node whose clock differs, or is not known to agree, puts no time on its tasks, and workers always
-// look for a fence. It is safe for concurrent use.
+// clock tracks whether the node's clock agrees with the servers'. A worker compares the two to tell how long
+// a task was on its way. If the node's clock were ahead, a late task would seem to be in time. So a node
+// whose clock differs, or is not known to agree, puts no time on its tasks, and workers always look for a
+// fence. It is safe for concurrent use.
 type clock struct {
-	agreed atomic.Pointer[time.Time] // when it last did; with the monotonic clock
+	agreed atomic.Pointer[time.Time] // when it last agreed; with the monotonic clock
 }
 
 const (
 	clockOff   = 50 * time.Millisecond // half of the delay that a worker tolerates
-	clockKnown = 15 * time.Second      // some records
+	clockKnown = 15 * time.Second      // a few records
 )
 
-// compared records how far ahead the clock was when the node's record was made.
+// compared records how far ahead the clock was when the node wrote its record.
 func (c *clock) compared(ahead time.Duration) {
 	if ahead.Abs() > clockOff {
 		c.agreed.Store(nil)
@@ -261,8 +262,8 @@ func (c *clock) compared(ahead time.Duration) {
 	c.agreed.Store(&now)
 }
 
-// comparable returns the time of an entry of this node or an earlier one, or zero if it must not
-// be compared with the servers' clocks.
+// comparable returns the time of an entry by this node or an earlier one, or zero if it must not be compared
+// with the servers' clocks.
 func (c *clock) comparable(at content.Time) content.Time {
 	agreed := c.agreed.Load()
 	if now := time.Now(); agreed == nil || now.Sub(*agreed) > clockKnown || at.Std().After(now) {

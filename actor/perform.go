@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// maxOpenTasks bounds a session's calls on one queue, so that a session with thousands of calls
-// does not hold up the others. The rest stays pending.
+// maxOpenTasks limits a session's calls on one queue, so that a session with thousands of calls does not hold
+// up the others. The rest stay pending.
 const maxOpenTasks = 16
 
 // sync makes the running effects equal to the owed ones. Before anything that costs or acts,
@@ -66,24 +66,24 @@ func (d *driver) owed() []loop.Effect {
 	})
 }
 
-// atRest reports whether nothing needs this process: no work, nothing to dispatch, no call that runs
-// here, even if it was canceled, and none that is lost unless a worker comes.
+// atRest reports whether nothing needs this process: no work, nothing to dispatch, no call that runs here
+// (even a canceled one), and none that is lost unless a worker comes.
 func (d *driver) atRest() bool {
 	return d.State.Parkable() && len(d.unmanned) == 0 && !d.performer.Stopping(isCall) && !slices.ContainsFunc(d.owed(), func(e loop.Effect) bool {
 		return isCall(e.Identity()) && !d.performer.Done(e.Identity())
 	})
 }
 
-// isCall reports whether an effect is about a task queue, by its identity.
+// isCall reports whether an effect is about a task queue, given its identity.
 func isCall(id string) bool {
 	return strings.HasPrefix(id, "tool/") || strings.HasPrefix(id, "stop/tool/")
 }
 
-// perform performs one effect, in its own goroutine. The driver is the host: tools run on
-// workers, and models are opened by name.
+// perform performs one effect in its own goroutine. The driver is the host: tools run on workers, and models
+// are opened by name.
 func (d *driver) perform(ctx context.Context, e loop.Effect, v *engine.View) commands.Command {
 	runner := d.agent.Load().runner
-	switch e.(type) { //nolint:gochecksumtype // the others are not about notes
+	switch e.(type) { //nolint:gochecksumtype // other effects are not about notes
 	case loop.Recall, loop.StoreMemory: // notes of a sealed session would outlive it
 		if sealed, err := d.node.cell.IsSealed(ctx, d.token.Session()); sealed || err != nil {
 			runner = runner.WithoutNotes()
@@ -102,7 +102,7 @@ func (d *driver) OpenModel(e loop.CallModel, v *engine.View) (model.Model, comma
 	return m, nil
 }
 
-// Verifier returns none: verifiers run on workers, as calls, or in the clients that started the tasks.
+// Verifier returns none. Verifiers run as calls on workers, or in the clients that started the tasks.
 func (*driver) Verifier() (extension.Verifier, string) { return nil, "" }
 
 // Due returns when to report a timer.

@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// addPolicy attaches what the node's policy allows the session.
+// addPolicy adds the part of the node's policy that applies to the session.
 func (d *driver) addPolicy(ctx context.Context, env *commands.Envelope) error {
 	if d.State.Opened {
 		if d.policy == nil {
@@ -42,8 +42,8 @@ func (d *driver) addPolicy(ctx context.Context, env *commands.Envelope) error {
 	return nil
 }
 
-// subjectOf is what the policy knows about a session with that configuration and opener. A user whom the
-// server verified cannot take another name.
+// subjectOf returns what the policy knows about a session with that configuration and opener. A user that the
+// server verified cannot claim another name.
 func subjectOf(c events.Config, opener commands.Envelope) events.Subject {
 	s := events.Subject{Opener: cmp.Or(opener.User, opener.By)}
 	s.OpenerClaimed = opener.User == "" && s.Opener != ""
@@ -53,7 +53,7 @@ func subjectOf(c events.Config, opener commands.Envelope) events.Subject {
 	return s
 }
 
-// subjects lists a session and those that it works for, which it may not exceed.
+// subjects lists a session and the sessions that it works for, whose permissions it may not exceed.
 func (d *driver) subjects(ctx context.Context, own events.Subject, parent content.SessionID) ([]events.Subject, error) {
 	out := []events.Subject{own}
 	if parent == "" {

@@ -15,17 +15,16 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// verifierWait is how long a verifier waits for a worker: a restarted one makes three offers in
-// that time.
+// verifierWait is how long a verifier waits for a worker. A restarted worker makes three offers in that time.
 const verifierWait = 30 * time.Second
 
-// pending returns what the session owes, with the verifier of its task as a call, which is
-// dispatched, recovered after a crash and stopped like any other. A verifier that is no longer
-// owed but has no verdict must be stopped.
+// pending returns what the session owes, with the verifier of its task as a call. The call is dispatched,
+// recovered after a crash and stopped like any other. A verifier that is no longer owed but has no verdict
+// must be stopped.
 func (d *driver) pending() []loop.Effect {
 	owed := slices.DeleteFunc(loop.Pending(d.State), func(e loop.Effect) bool {
 		v, ok := e.(loop.Verify)
-		return ok && len(v.Command) == 0 // a function of the client that started the task, which reports
+		return ok && len(v.Command) == 0 // a function in the client that started the task; the client reports
 	})
 	runs := false
 	for i, e := range owed {
@@ -33,7 +32,7 @@ func (d *driver) pending() []loop.Effect {
 		case loop.Verify:
 			d.placeVerifier(e)
 			owed[i], runs = loop.RunTool{Session: d.State.Session, Call: d.verifier}, true
-		case loop.StopVerify: // perhaps of another driver's
+		case loop.StopVerify: // perhaps another driver's
 			if d.State.Task.Spec.VerifierFunc {
 				continue // its client sees the cancel
 			}
@@ -56,7 +55,7 @@ func (d *driver) placeVerifier(v loop.Verify) {
 // unplaced reports whether a call is a verifier that no worker would run now.
 func unplaced(c loop.Call) bool { return c.Name == loop.VerifierTool && c.Routing.Queue == "" }
 
-// awaitVerifiers waits for a worker that runs verifiers, then has the call dispatched.
+// awaitVerifiers waits for a worker that runs verifiers, then lets the call be dispatched.
 func (d *driver) awaitVerifiers(ctx context.Context, e loop.RunTool) commands.Command {
 	for end := time.Now().Add(verifierWait); d.node.offers.Verifiers() == ""; {
 		if time.Now().After(end) {
@@ -70,7 +69,7 @@ func (d *driver) awaitVerifiers(ctx context.Context, e loop.RunTool) commands.Co
 	return nil
 }
 
-// takeVerdict turns the report of a verifier's call into the report of the verifier.
+// takeVerdict turns the report of a verifier's call into the verifier's verdict.
 func (d *driver) takeVerdict(_ context.Context, env *commands.Envelope) error {
 	t := d.State.Task
 	if t == nil || !t.Running || d.State.Turn == nil {
@@ -78,7 +77,7 @@ func (d *driver) takeVerdict(_ context.Context, env *commands.Envelope) error {
 	}
 	f := events.VerifyFinished{Attempt: t.Attempts, Exit: -1}
 	var of content.Place
-	switch r := env.Command.(type) { //nolint:gochecksumtype // the others are not about calls
+	switch r := env.Command.(type) { //nolint:gochecksumtype // other commands are not about calls
 	case commands.ReportResult:
 		of, f = r.Place, engine.Verdict(t.Attempts, r.Outcome)
 	case commands.ReportAttemptLost:
@@ -93,8 +92,8 @@ func (d *driver) takeVerdict(_ context.Context, env *commands.Envelope) error {
 	return nil
 }
 
-// checkVerdict refuses a client's verdict unless its own function verifies the task, and records who
-// sent it.
+// checkVerdict refuses a client's verdict unless a function of the client verifies the task. It records who
+// sent the verdict.
 func (d *driver) checkVerdict(env *commands.Envelope) error {
 	v, ok := env.Command.(commands.ReportVerify)
 	switch {
@@ -110,7 +109,7 @@ func (d *driver) checkVerdict(env *commands.Envelope) error {
 	return nil
 }
 
-// addVerifier gives a task without a verifier the one of the session's agent.
+// addVerifier gives a task without a verifier the verifier of the session's agent.
 func (d *driver) addVerifier(_ context.Context, env *commands.Envelope) error {
 	c, ok := env.Command.(commands.StartTask)
 	if ok && len(c.Spec.Verifier) == 0 && !c.Spec.VerifierFunc && len(d.agent.Load().Verifier) > 0 {

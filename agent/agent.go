@@ -59,7 +59,7 @@ func New(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// digested returns the configuration with its digest, which tells it from others.
+// digested returns the configuration with its digest, which identifies it.
 func digested(c events.Config) (events.Config, error) {
 	c.Digest = ""
 	raw, err := json.Marshal(c)
@@ -73,28 +73,27 @@ func digested(c events.Config) (events.Config, error) {
 
 // SessionConfig describes the session to start.
 type SessionConfig struct {
-	ID       content.SessionID   // "": a new one; one that the journal knows is continued
+	ID       content.SessionID   // "": a new one; a session in the journal is continued
 	Metadata content.Metadata    // nil: none
 	Cache    *model.CacheRequest // nil: Config.Cache
-	Parent   content.SessionID   // "": none; recorded with a new session that works for another
-	// Resume is the snapshot that a new session begins with, or nil: its transcript,
-	// pending input and cache override replace Config.Transcript and Config.Input. A round that was
-	// open goes on: calls that waited, for an approval or for others, are checked by this agent's
-	// policies, which ask again, and a yield is returned again. Running calls, the usage of limits
-	// and an open task stay with the snapshot's own session; such calls get the result unknown.
-	// Start refuses a session that is in the journal already: start it without Resume.
+	Parent   content.SessionID   // "": none; the session that a new session works for; recorded
+	// Resume is the snapshot that a new session begins with, or nil. Its transcript, pending input
+	// and cache override replace Config.Transcript and Config.Input. An open round goes on: calls that
+	// waited, for an approval or for others, are checked by this agent's policies, which ask again, and
+	// a yield is returned again. Running calls, the usage of limits and an open task stay with the
+	// snapshot's own session; running calls get the result unknown. Start refuses a session that is in
+	// the journal already: start it without Resume.
 	Resume *session.Snapshot
-	Tools  tool.Source // nil: none; of this session alone; they replace the agent's of the same name, and a *tool.Registry may change between steps
+	Tools  tool.Source // nil: none; tools for this session only; they replace the agent's tools of the same names; a *tool.Registry may change between steps
 }
 
-// Start takes the session and returns it. The process that drove it before is fenced: its
-// next write fails. Start opens a session that is not in the journal, and resumes one that
-// is.
+// Start claims the session and returns it. The process that drove it before is fenced: its next
+// write fails. Start opens a session that is not in the journal, and resumes one that is.
 func (a *Agent) Start(ctx context.Context, s SessionConfig) (*session.Session, error) {
 	return a.start(ctx, s, nil)
 }
 
-// start is Start for a session that works for a caller, or for nil.
+// start is Start for a session that works for a caller; nil: none.
 func (a *Agent) start(ctx context.Context, s SessionConfig, caller session.Parent) (*session.Session, error) {
 	d, err := a.drive(ctx, s, caller)
 	if err != nil {
@@ -103,9 +102,8 @@ func (a *Agent) start(ctx context.Context, s SessionConfig, caller session.Paren
 	return session.New(d, session.Config{Approver: a.cfg.Approver}), nil
 }
 
-// drive takes the session and returns its driver. The session may use no more than the caller
-// has left, in addition to its own limits, and may do nothing that the policy does not allow the
-// caller.
+// drive claims the session and returns its driver. Besides its own limits, the session may use no
+// more than the caller has left, and may do only what the policy allows the caller.
 func (a *Agent) drive(ctx context.Context, s SessionConfig, caller session.Parent) (*driver, error) {
 	if s.ID == "" {
 		s.ID = content.SessionID(ulid.Make().String())
@@ -143,7 +141,7 @@ func (a *Agent) drive(ctx context.Context, s SessionConfig, caller session.Paren
 	return d, nil
 }
 
-// narrowed returns an agent's configuration as it holds for one session.
+// narrowed returns the agent's configuration for one session.
 func narrowed(c events.Config, s SessionConfig, within events.Limits) (events.Config, error) {
 	if s.Cache != nil {
 		c.Cache = s.Cache
@@ -155,7 +153,7 @@ func narrowed(c events.Config, s SessionConfig, within events.Limits) (events.Co
 	return digested(c)
 }
 
-// begins takes the session, unless a hook refuses it.
+// begins claims the session, unless a hook refuses it.
 func (d *driver) begins(ctx context.Context, s SessionConfig) error {
 	if err := d.hydrate(ctx, s.ID); err != nil {
 		return err
@@ -219,8 +217,8 @@ func (d *driver) open(ctx context.Context, s SessionConfig) error {
 	return nil
 }
 
-// resumed lists the commands that open a new session, which begins with a snapshot if
-// there is one.
+// resumed returns the commands that open a new session, which begins with the snapshot if there is
+// one.
 func resumed(open commands.OpenSession, from *session.Snapshot) []commands.Command {
 	if from == nil {
 		return []commands.Command{open}

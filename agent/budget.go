@@ -14,11 +14,11 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// callBudget passes what binds a caller to the sub-agents of one call, and collects their
-// usage.
+// callBudget passes the limits and policy subjects of a caller to the sub-agents of one call, and
+// collects their usage.
 type callBudget struct {
-	left    events.Limits       // of the calling turn
-	of      []events.Subject    // the calling session, and those that it works for
+	left    events.Limits       // what the calling turn has left
+	of      []events.Subject    // the calling session, and the sessions that it works for
 	settled *content.ToolResult // nil: the call is open
 
 	mu     sync.Mutex
@@ -29,10 +29,10 @@ type callBudget struct {
 // Left returns the calling turn's remaining limits.
 func (b *callBudget) Left() events.Limits { return b.left }
 
-// Subjects are those of the calling session's policy.
+// Subjects returns what the policy knows about the calling session and the sessions that it works for.
 func (b *callBudget) Subjects() []events.Subject { return b.of }
 
-// Settled is the call's result if it has one already.
+// Settled returns the call's result if it has one already.
 func (b *callBudget) Settled() *content.ToolResult { return b.settled }
 
 // Spend records the usage so far.
@@ -52,9 +52,9 @@ func (b *callBudget) charged(out tool.Result) tool.Result {
 	return out
 }
 
-// decline ends the session that works for a call that is over: its question was denied or
-// expired, or its host died and the call was ended. It reports the session's usage.
-// Other tools have nothing to undo.
+// decline ends the session that works for a finished call: the call's question was denied or expired,
+// or its host died and the call was ended. It reports the session's usage. Calls of other tools need
+// nothing undone.
 func (d *driver) decline(ctx context.Context, e loop.StopTool, c loop.Call, left events.Limits, tools *engine.Catalog) commands.Command {
 	o, ok := tools.Lookup(c.Name)
 	asks := slices.ContainsFunc(c.Asked, func(k content.QuestionKey) bool { return strings.HasPrefix(k.Kind, loop.KindChild) })
@@ -73,7 +73,7 @@ func (d *driver) decline(ctx context.Context, e loop.StopTool, c loop.Call, left
 	return d.outlived(ctx, e, c.ID, commands.ReportResult{Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Outcome: out})
 }
 
-// works reports whether the journal knows a session that works for a call of this one.
+// works reports whether the journal has a session that works for a call of this one.
 func (d *driver) works(ctx context.Context, p content.Place) bool {
 	for rec, err := range d.agent.cfg.Journal.Read(ctx, engine.ChildID(d.ID(), p), 0) {
 		if err != nil || rec.Err != nil {

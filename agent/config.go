@@ -21,25 +21,25 @@ import (
 // Config configures an Agent. Only Model is required.
 type Config struct {
 	Model        model.Model    // required
-	SystemPrompt string         // "": none; else one System item before Transcript
+	SystemPrompt string         // "": none; otherwise one System item before Transcript
 	Transcript   []content.Item // nil: empty; passive: not merged, not observed
-	Input        []content.Item // nil: the first Next is AwaitingInput; else queued in every new session
+	Input        []content.Item // nil: the first Next returns AwaitingInput; otherwise queued in every new session
 
-	Tools     []tool.Source  // nil: the model can call nothing; walked in order
+	Tools     []tool.Source  // nil: the model can call nothing; searched in order
 	Offered   []string       // name patterns of the Tools to use, see engine.Offered; nil: all
 	Collision tool.Collision // zero: tool.FirstWins
-	// Policy is what this program allows its sessions; see docs/permissions.md. They record what
-	// applies to them. Nil: permission.Default, so calls that only read run, and a person is asked about
-	// all others. A program that wants no questions says permission.AllowAll().
+	// Policy is what this program allows its sessions; see docs/permissions.md. Each session records
+	// what applies to it. Nil: permission.Default, so calls that only read run, and a person is asked
+	// about all others. For no questions, use permission.AllowAll().
 	Policy      *permission.Deployment
 	Permissions tool.Permissions   // nil: tool.AllowAll
-	Rules       []events.Rule      // nil: none; recorded with the session; they only narrow Policy, as Permissions do
-	Routes      []events.RouteRule // nil: as each tool asks; recorded with the session; needs task.Async
-	Resources   any                // nil: none; handed to every tool call
+	Rules       []events.Rule      // nil: none; recorded with the session; they only restrict Policy, as Permissions do
+	Routes      []events.RouteRule // nil: as each tool declares; recorded with the session; needs task.Async
+	Resources   any                // nil: none; passed to every tool call
 	TaskManager task.Manager       // nil: task.Simple(), inline and in call order
 	MaxParallel int                // 0, 1: one at a time; n: at most n; negative: the whole round; more than one needs task.Async
 	OnToolError ToolErrorPolicy    // zero: ReportToModel
-	ApprovalTTL time.Duration      // 0: approvals do not expire; else the default for questions that set no time of their own
+	ApprovalTTL time.Duration      // 0: approvals do not expire; otherwise the default for questions without their own time
 
 	Mutators            []extension.Mutator            // nil: none; in order
 	Compaction          extension.Mutator              // nil: the transcript grows without bound; runs after Mutators
@@ -49,14 +49,14 @@ type Config struct {
 	Approver            extension.Approver             // nil: facades stop with *ApprovalPendingError; Next never asks it
 	Memory              extension.Notes                // nil: tasks recall and store nothing
 	Durable             extension.Durable              // nil: model and tools are called directly
-	Blobs               engine.Blobs                   // nil: none; holds what input refers to, see content.BlobPart
+	Blobs               engine.Blobs                   // nil: none; the blobs that input refers to, see content.BlobPart
 	Root                string                         // "": the process's working directory; where verifiers run
 
 	Limits        events.Limits       // per turn; zero: none
 	SessionLimits events.Limits       // over the session's life; zero: none
 	Retry         events.Retry        // zero: repeatable errors of models for 5 minutes; ModelAttempts 1: never
 	Cache         *model.CacheRequest // nil: none; default of every model call
-	Output        *events.Output      // nil: answers are free text; else they fit a schema, or the turn ends with *OutputError
+	Output        *events.Output      // nil: answers are free text; otherwise they fit a schema, or the turn ends with *OutputError
 	Journal       journal.Journal     // nil: journal.NewMemory()
 	Logger        *zap.Logger         // nil: silent
 
@@ -79,8 +79,8 @@ type ConfigError struct{ Field, Problem string }
 // Error names the field and its problem.
 func (e *ConfigError) Error() string { return fmt.Sprintf("agent config: %s: %s", e.Field, e.Problem) }
 
-// TranscriptError is returned by New for a transcript in which a tool call has no result
-// or two, or a result has no call.
+// TranscriptError is returned by New for a transcript in which a tool call has no result or several,
+// or a result has no call.
 type TranscriptError struct {
 	Index   int
 	Call    content.CallID

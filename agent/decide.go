@@ -19,8 +19,8 @@ func (d *driver) decide(ctx context.Context, cause string, c commands.Command) e
 	return d.decideLocked(ctx, cause, c)
 }
 
-// decideLocked handles a command. After an append that is not certainly written, or a panic,
-// the driver is dead: a fresh one reads what became of it.
+// decideLocked handles a command. After an append with an unknown outcome, or a panic, the driver
+// handles no more commands: a new one reads the outcome from the journal.
 func (d *driver) decideLocked(ctx context.Context, cause string, c commands.Command) error {
 	before := engine.See(d.state)
 	entry, err := d.session.Handle(ctx, commands.Envelope{ID: cause, Session: d.state.Session, Command: c})
@@ -39,7 +39,7 @@ func (d *driver) decideLocked(ctx context.Context, cause string, c commands.Comm
 	return nil
 }
 
-// newSession prepares the session that was read for its commands.
+// newSession makes a session that can handle commands from one that was read.
 func (d *driver) newSession(read engine.Replica) {
 	d.session = engine.Session{Replica: read, Log: d.log, Append: d.append}
 	d.session.Steps = []engine.Step{
@@ -54,7 +54,7 @@ func (d *driver) newSession(read engine.Replica) {
 	d.state = read.State
 }
 
-// keepModel refuses another model: that of a session in this process is a value of its agent.
+// keepModel refuses another model: a session in this process uses the model value of its agent.
 func keepModel(_ context.Context, env *commands.Envelope) error {
 	if _, ok := env.Command.(commands.SwitchModel); ok {
 		return commands.Refuse(commands.ReasonInvalidInput, "the model belongs to the agent: resume the session with an agent that has another one")
@@ -62,8 +62,8 @@ func keepModel(_ context.Context, env *commands.Envelope) error {
 	return nil
 }
 
-// addPolicy attaches what the program's policy allows the session. The program's own agents are
-// what they say, unlike those that a client of a deployment sends.
+// addPolicy attaches what the program's policy allows the session. The program's own agents are trusted
+// to name themselves, unlike agents that a client of a deployment sends.
 func (d *driver) addPolicy(_ context.Context, env *commands.Envelope) error {
 	if d.policy == nil {
 		of := d.state.Policy.Subjects
@@ -80,7 +80,7 @@ func (d *driver) addPolicy(_ context.Context, env *commands.Envelope) error {
 	return nil
 }
 
-// append writes an entry. The end of ctx, the caller's patience, must not leave the outcome of
+// append writes an entry. It ignores the caller's cancellation of ctx, which would leave the outcome of
 // a write unknown.
 func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
 	return d.agent.cfg.Journal.Append(context.WithoutCancel(ctx), head, e)

@@ -19,28 +19,28 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// driver runs one session in this process. It is the backend of a session.Session:
-// effects run while a Next waits, calls in the background always.
+// driver runs one session in this process. It is the backend of a session.Session. Effects run
+// while a Next waits; calls in the background always run.
 type driver struct {
 	agent     *Agent
 	facts     events.Config
-	callers   []events.Subject // what the policy knows of the sessions that this one works for
+	callers   []events.Subject // what the policy knows about the sessions that this one works for
 	sources   []tool.Source
 	log       *zap.Logger
 	performer *engine.Performer
 	news      chan struct{}   // something was decided outside of Next; one is enough
-	policy    *events.Policy  // of the program, for this session; nil: no command was decided yet
-	held      []engine.Report // could not be decided yet; Next's alone
+	policy    *events.Policy  // the program's, for this session; nil: no command was decided yet
+	held      []engine.Report // reports that could not be decided yet; only Next uses it
 
 	mu       sync.Mutex // guards what follows; held while a command is decided
 	session  engine.Session
 	state    *loop.State            // the session's
 	dead     error                  // why nothing can be decided any more
 	driving  bool                   // a Next is running
-	gaveUp   bool                   // effects were given up: the next Next reports them lost
+	gaveUp   bool                   // effects were abandoned: the following Next reports them as lost
 	lost     []content.Place        // the calls among them
 	ended    bool                   // the hooks of the session's end were asked
-	verifier extension.Verifier     // of the task that this driver started, or nil
+	verifier extension.Verifier     // verifies the task that this driver started, or nil
 	begun    map[content.Place]bool // the calls that ran here: they report their own usage
 	watcher  session.Watcher
 
@@ -82,7 +82,7 @@ func (d *driver) Ask(ctx context.Context, id string, c commands.Command) error {
 	return err
 }
 
-// SetVerifier sets the verifier of the task that is open, or started next.
+// SetVerifier sets the verifier of the open task, or else the next one.
 func (d *driver) SetVerifier(v extension.Verifier) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,8 +107,8 @@ func (d *driver) Enter(context.Context) (leave func(), err error) {
 	}, nil
 }
 
-// Sync reports the effects that were given up as lost, decides on the reports that have
-// arrived, starts the owed effects, and stops the others.
+// Sync reports abandoned effects as lost, decides on the reports that have arrived, starts the
+// owed effects, and stops the others.
 func (d *driver) Sync(ctx context.Context) error {
 	if err := d.reclaim(ctx); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (d *driver) Read(ctx context.Context) iter.Seq2[journal.Record, error] {
 	return d.agent.cfg.Journal.Read(ctx, d.ID(), 0)
 }
 
-// wake lets a Next that waits look again.
+// wake makes a waiting Next check again.
 func (d *driver) wake() {
 	select {
 	case d.news <- struct{}{}:
@@ -185,8 +185,8 @@ func (d *driver) take(ctx context.Context, r engine.Report) error {
 	return err
 }
 
-// Close stops driving. The session stays as it is and can be started again. Close
-// waits for stopped effects to report their usage.
+// Close stops driving. The session does not change and can be started again. Close waits for
+// stopped effects to report their usage.
 func (d *driver) Close(ctx context.Context) error {
 	d.end(ctx)
 	d.mu.Lock()
@@ -226,5 +226,5 @@ func (d *driver) end(ctx context.Context) {
 	}
 }
 
-// ID is the session's id. Effects ask for it while a command is decided, which writes the state.
+// ID is the session's id. Effects read it while a command is decided, so it must not come from the state.
 func (d *driver) ID() content.SessionID { return d.observers.Session }

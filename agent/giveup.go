@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// reclaim reports the given-up effects as lost.
+// reclaim reports abandoned effects as lost.
 func (d *driver) reclaim(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -31,8 +31,8 @@ func (d *driver) reclaim(ctx context.Context) error {
 	return nil
 }
 
-// giveUp stops local effects; background calls continue. The following Next reports
-// the others lost.
+// giveUp stops local effects; background calls continue. The following Next reports the stopped
+// effects as lost.
 func (d *driver) giveUp(cause error) error {
 	background, places := d.running()
 	stopped := d.performer.Stop(cause, func(id string) bool { return background[id] })
@@ -68,8 +68,8 @@ func (d *driver) die(err error) {
 	d.wake() // no report will
 }
 
-// running lists the tool calls that are owed, by identity: those in the background,
-// and the places of the others.
+// running returns the owed tool calls by identity: the calls in the background, and the places of
+// the others.
 func (d *driver) running() (background map[string]bool, places map[string]content.Place) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

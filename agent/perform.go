@@ -18,7 +18,7 @@ func (d *driver) perform(ctx context.Context, e loop.Effect, v *engine.View) com
 	return d.agent.runner.Perform(ctx, e, v, host{d})
 }
 
-// host performs the effects of this process: it runs tools itself.
+// host performs effects in this process, including tools.
 type host struct{ d *driver }
 
 // OpenModel returns the agent's model.
@@ -31,8 +31,8 @@ func (h host) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) comma
 	return h.d.runTool(ctx, e, v)
 }
 
-// StopTool ends the session of a call's sub-agent, if no tool runs here that does. A tool that
-// runs here was stopped by the performer.
+// StopTool ends the session of a call's sub-agent, unless the tool runs here: then the performer has
+// stopped the tool, which ends the session.
 func (h host) StopTool(ctx context.Context, e loop.StopTool, v *engine.View) commands.Command {
 	h.d.mu.Lock()
 	left := loop.Remaining(h.d.state)
@@ -78,8 +78,8 @@ func (d *driver) runTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 	return d.outlived(ctx, e, e.Call.ID, rep)
 }
 
-// outlived records the outcome of an answered call at once, whether or not a Next is
-// running. It returns the report if Next has to decide on it.
+// outlived records the outcome of an answered call at once, even if no Next is running. It returns
+// the report if Next must decide on it.
 func (d *driver) outlived(ctx context.Context, e loop.Effect, id content.CallID, rep commands.Command) commands.Command {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,16 +15,16 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// Anchor is an earlier head of a journal. Stored where writers of journals cannot change it, it
-// detects changes that leave a valid chain: entries that were cut off at the end, and an end that
-// was replaced.
+// Anchor is an earlier head of a journal. If it is stored where writers of journals cannot change
+// it, it detects changes that leave a valid chain: entries that were cut off at the end, and an end
+// that was replaced.
 type Anchor struct {
 	Session content.SessionID `json:"session"`
 	Seq     uint64            `json:"seq"`
 	Hash    events.Hash       `json:"hash"`
 
-	At       content.Time     `json:"at,omitempty"`       // of the entry; 0: unknown
-	Deletion *events.Deletion `json:"deletion,omitempty"` // the entry is this tombstone; nil: it is none, or that is unknown
+	At       content.Time     `json:"at,omitempty"`       // time of the entry; 0: unknown
+	Deletion *events.Deletion `json:"deletion,omitempty"` // the entry is this tombstone; nil: it is not a tombstone, or that is unknown
 }
 
 // ErrBadAnchor is returned by ReadAnchors for input that is not an anchor.
@@ -44,7 +44,7 @@ func ReadAnchors(in io.Reader) (all []Anchor, err error) {
 		}
 		a := line.Anchor
 		if json.Unmarshal(line.At, &a.At) != nil {
-			a.At = 0 // of another program
+			a.At = 0 // another program wrote it
 		}
 		if err == nil && (!content.IsToken(string(a.Session)) || a.Seq == 0 || a.Hash.IsZero()) {
 			err = errors.New("session, seq and hash are required, and session is an id")
@@ -56,7 +56,7 @@ func ReadAnchors(in io.Reader) (all []Anchor, err error) {
 	}
 }
 
-// Anchored adds anchors to check. Those of other sessions are ignored. Call it before the first
+// Anchored adds anchors to check. Anchors of other sessions are ignored. Call it before the first
 // Add.
 func (c *Checker) Anchored(anchors ...Anchor) {
 	if c.anchors == nil {
@@ -67,7 +67,7 @@ func (c *Checker) Anchored(anchors ...Anchor) {
 	}
 }
 
-// anchored is an anchor, and the journal's entry with its number.
+// anchored is an anchor, and the journal's entry with the same number.
 type anchored struct {
 	Anchor
 
@@ -85,8 +85,8 @@ func (c *Checker) pass(seq uint64, at content.Time) {
 	}
 }
 
-// drift adds to v what became of the session's anchors: they are held, contradicted, or covered by
-// the tombstone.
+// drift adds to v the results for the session's anchors: held, contradicted, or covered by the
+// tombstone.
 func (c *Checker) drift(v *verdict.Verdict) {
 	for _, seq := range slices.Sorted(maps.Keys(c.anchors)) {
 		for _, a := range c.anchors[seq] {
@@ -103,7 +103,7 @@ func (c *Checker) drift(v *verdict.Verdict) {
 	}
 }
 
-// fate returns what is wrong with the anchored entry, and "" if it is held, or was not read because of
+// fate returns what is wrong with the anchored entry, or "" if it is held, or was not read because of
 // another fault.
 func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 	d := v.Tombstone
@@ -112,7 +112,7 @@ func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 	}
 	held := a.seen && a.is == a.Hash
 	if i := slices.IndexFunc(v.Moves, func(m verdict.Move) bool { return m.Seq == a.Seq && m.Tombstone == a.Hash }); i >= 0 && a.seen {
-		// A claim may name any hash. Only the tombstone says that it continues this journal.
+		// A claim can name any hash. Only the tombstone proves that the claim continues this journal.
 		if held = v.Moves[i].Proved || a.Deletion != nil && a.Deletion.MovedTo != nil && a.Deletion.Last == v.Moves[i].Last; !held {
 			return verdict.Moved, "the journal says that this was the tombstone with which the session left another deployment, and does not have it"
 		}
@@ -144,12 +144,13 @@ func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 	return v.State, "the tombstone covers it: whether it still was as the anchor says cannot be known"
 }
 
-// elsewhere says where an entry is that a moved session has.
+// elsewhere says where the entry of a moved session is.
 func elsewhere(d *events.Deletion) string {
 	return fmt.Sprintf("the session was moved to %s, which has its journal: verify it there", d.MovedTo)
 }
 
-// LostIn returns the restore that explains that an entry is gone, if one does. A backup has everything that was recorded before it began.
+// LostIn returns the restore that explains why an entry is gone, if there is one. A backup has everything that was recorded
+// before it began.
 func (a Anchor) LostIn(restores []verdict.Restore) (by verdict.Restore, lost bool) {
 	for _, r := range restores {
 		if a.Seq < r.Seq || a.At > r.At || a.At > 0 && r.Taken.Sub(a.At) > clocks {
@@ -160,7 +161,7 @@ func (a Anchor) LostIn(restores []verdict.Restore) (by verdict.Restore, lost boo
 	return by, false
 }
 
-// lostBy says how a restore explains that an entry is gone.
+// lostBy says how a restore explains why an entry is gone.
 func (a Anchor) lostBy(r verdict.Restore) string {
 	has := "does not have the session"
 	if r.Seq > 1 {
@@ -169,8 +170,8 @@ func (a Anchor) lostBy(r verdict.Restore) string {
 	return fmt.Sprintf("it existed, with hash %s, and was lost: the deployment was restored at %s from backup %s of %s, which %s", a.Hash, r.At, r.Backup, r.Taken, has)
 }
 
-// Absent judges the anchors of a journal that does not exist, in a deployment that says that it was restored: they are lost, or missing
-// for another reason. Call it after Verify has found no entry.
+// Absent judges the anchors of a journal that does not exist, given the restores of its deployment: a restore explains the loss, or
+// the entries are missing. Call it after Verify has found no entry.
 func Absent(v *verdict.Verdict, restores []verdict.Restore, anchors ...Anchor) {
 	v.Restores = restores
 	for i, f := range v.Faults {
@@ -183,22 +184,22 @@ func Absent(v *verdict.Verdict, restores []verdict.Restore, anchors ...Anchor) {
 	v.Settle()
 }
 
-// Claims is what a journal says about its deployment: that it was restored from backups. A deployment says so itself, too.
+// Claims is what a journal says about restores of its deployment from backups. The deployment itself also records them.
 type Claims struct {
-	began, last content.Time // of the first and the latest entry
+	began, last content.Time // times of the first and the latest entry
 	arrived     content.Time // when the session was moved to the deployment; 0: it was always there
-	restores    []claimed    // since then
+	restores    []claimed    // restores since then
 	partial     bool         // it was deleted, or not read to its end
 }
 
-// claimed is a restore as an entry has it.
+// claimed is a restore that an entry records.
 type claimed struct {
 	verdict.Restore
 
-	before content.Time // of the entry before it
+	before content.Time // time of the entry before it
 }
 
-// Watch yields the records as they are, and adds them.
+// Watch yields the records unchanged, and adds them.
 func (c *Claims) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		for r, err := range records {
@@ -223,7 +224,7 @@ func (c *Claims) Add(r journal.Record) {
 	if _, deleted := events.DeletionOf(e); deleted {
 		c.partial = true
 	}
-	if events.MovedFromOf(e) != nil { // what the deployment was restored from before that, it alone says
+	if events.MovedFromOf(e) != nil { // earlier restores belong to the other deployment
 		c.arrived, c.restores = e.At, nil
 	}
 	if by := events.RestoredOf(e); by != nil {
@@ -232,8 +233,8 @@ func (c *Claims) Add(r journal.Record) {
 	c.began, c.last = min(c.began, e.At), e.At
 }
 
-// Compare returns a fault for each restore that only the journal names, or only the deployment. Every session that is in a backup has
-// one entry of its restore.
+// Compare returns a fault for each restore that only the journal names, or only the deployment. A restore writes one entry in every
+// session of the backup.
 func (c *Claims) Compare(restores []verdict.Restore) (faults []verdict.Fault) {
 	left := slices.Clone(restores)
 	for _, says := range c.restores {

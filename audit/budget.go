@@ -5,9 +5,9 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// budgetHeld: the limits in force at that time count, those of the turn and of the session. Rounds
-// and attempts count when they start, calls when they are requested, tokens and cost when they are
-// recorded. Wall clock is not checked, because journals do not record all waits.
+// budgetHeld: the limits of the turn and the session at that time count. Rounds and attempts count
+// when they start, calls when they are requested, tokens and cost when they are recorded. Wall-clock
+// time is not checked, because journals do not record all waits.
 func budgetHeld() rule {
 	var b budget
 	return func(f *fact) {
@@ -65,12 +65,12 @@ func spending() []events.LimitKind {
 	return []events.LimitKind{events.LimitInputTokens, events.LimitOutputTokens, events.LimitTotalTokens, events.LimitCost}
 }
 
-// budget is the limits in force and what was used of them.
+// budget has the limits in force and their usage.
 type budget struct {
 	config        events.Config
 	options       *events.TurnOptions
 	turn, session events.Limits // used
-	overspent     bool          // by the round's reply
+	overspent     bool          // the round's reply exceeded a limit
 	overcalled    bool
 	reached       *events.LimitReached
 }
@@ -80,7 +80,7 @@ func (b *budget) count(k events.LimitKind, n int64) {
 	*b.session.Of(k) += n
 }
 
-// exceeded returns the first limit beyond which something was used, or "".
+// exceeded returns the first exceeded limit, or "".
 func (b *budget) exceeded(kinds ...events.LimitKind) string {
 	turn := b.config.Limits
 	if b.options != nil && b.options.Limits != nil {

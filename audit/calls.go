@@ -93,9 +93,10 @@ func lateResult(f *fact, c *call) {
 	}
 }
 
-// dispatchBeforeResult: attempts of a call are numbered from 1. The next one starts only after the
-// previous one is lost, the same one again only after a late question, and none after the answer,
-// unless a person retries a dead letter. A result that only a run can produce belongs to an attempt.
+// dispatchBeforeResult: attempts of a call are numbered from 1. The next attempt starts only after
+// the previous one is lost. The same attempt starts again only after a late question. No attempt
+// starts after the answer, unless a person retries a dead letter. A result that only a run can
+// produce belongs to an attempt.
 func dispatchBeforeResult() rule {
 	return func(f *fact) {
 		switch ev := f.event.(type) {

@@ -19,24 +19,24 @@ type links struct {
 	hash    events.Hash
 	intact  bool // the latest record follows the previous one, unchanged, and was decoded completely
 	at      content.Time
-	apart   bool          // the driver's time and the store's
+	apart   bool          // the driver's time and the store's differ too much
 	kinds   []events.Kind // of the latest record, up to the first that this release does not know
 	later   bool          // the latest record has a later format: its events are unknown
 	epoch   uint64
-	parked  bool              // by the host of the epoch
-	key     string            // of the host of the epoch
-	signed  map[string]uint64 // by key of a host: the last entry of its last epoch before this one; nil: a part is unknown
+	parked  bool              // the host of the epoch parked the session
+	key     string            // key of the host of the epoch
+	signed  map[string]uint64 // by key of a host: the last entry of its last epoch before this one; nil: partly unknown
 	cursors map[events.Lane]events.Cursor
 	removed *verdict.Fault // about missing entries at the beginning, unless a tombstone says why
 
 	moved bool // the latest record was moved here
 	here  bool // a record was written here
 
-	sealed *events.Sealing // of the first entry; nil: it is not sealed
-	closed uint64          // the first entry whose events are sealed with a key that is not here; 0: none
+	sealed *events.Sealing // sealing of the first entry; nil: it is not sealed
+	closed uint64          // the first entry whose events are sealed with an unavailable key; 0: none
 }
 
-// chain checks that the next record follows the one before it, and returns its entry.
+// chain checks that the next record follows the previous one, and returns its entry.
 func (c *Checker) chain(r journal.Record) (e events.Entry, intact bool) {
 	c.links.intact = true
 	e, readable := c.read(r)
@@ -67,12 +67,12 @@ func (c *Checker) bury(d events.Deletion) {
 	if d.MovedTo != nil {
 		c.verdict.State = verdict.Moved
 	}
-	if d.Erased && c.links.removed == nil && c.verdict.Entries > 0 { // its entries are there
+	if d.Erased && c.links.removed == nil && c.verdict.Entries > 0 { // its entries still exist
 		c.verdict.State = verdict.Erased
 	}
 }
 
-// moved checks that what was moved here is the beginning of the journal, and that the claim of its move follows.
+// moved checks that the moved entries are the beginning of the journal, and that the claim of the move follows.
 func (c *Checker) moved(r journal.Record, e events.Entry) {
 	from := events.MovedFromOf(e)
 	switch {
@@ -91,8 +91,8 @@ func (c *Checker) moved(r journal.Record, e events.Entry) {
 	}
 }
 
-// sealing checks that a session is sealed from its beginning, with one key: only then is its content gone with that
-// key. The tombstone is for everyone.
+// sealing checks that a session is sealed from its beginning, with one key: only then does destroying the key erase its
+// content. The tombstone is not sealed.
 func (c *Checker) sealing(e events.Entry, tombstone bool) {
 	first := c.links.sealed
 	switch {
@@ -111,7 +111,7 @@ func (c *Checker) sealing(e events.Entry, tombstone bool) {
 	}
 }
 
-// closedContent adds what the missing key of a sealed session means for its verdict.
+// closedContent adds to the verdict that the content could not be judged, if the key of a sealed session is missing.
 func (c *Checker) closedContent(v *verdict.Verdict) {
 	if c.links.closed == 0 || v.State != "" {
 		return
@@ -188,7 +188,7 @@ func (c *Checker) link(r journal.Record, e events.Entry) {
 		c.links.removed = &gap
 	case e.Seq > want:
 		c.broken(verdict.Missing, e.Seq, singleWriter, "entry %d is expected here: %s", want, missing(want, e.Seq-1))
-		c.links.epoch, c.links.signed = e.Epoch, nil // claimed in one of the missing entries
+		c.links.epoch, c.links.signed = e.Epoch, nil // a missing entry claimed it
 	case e.Seq < want:
 		c.broken(verdict.Tampered, e.Seq, singleWriter, "entry %d is expected here: this one is a repetition or out of order", want)
 	case e.Prev != c.verdict.Head.Hash:
@@ -206,12 +206,12 @@ func (c *Checker) link(r journal.Record, e events.Entry) {
 	c.move(e)
 }
 
-// clocks is how far the clocks of a driver and of the store may differ, and how long an append may take.
+// clocks is the maximum difference between the clocks of a driver and the store, including the time of an append.
 const clocks = 5 * time.Minute
 
-// timed compares the entry's time with the store's. A difference is only a warning, once for entries in a row:
-// both times are the word of someone who could write another one, clocks are set wrong, and a stream that was
-// copied has new times.
+// timed compares the entry's time with the store's. A difference is only a warning, once for consecutive entries.
+// Neither time is proved: either side can write a different one, clocks can be wrong, and a copied stream has new
+// times.
 func (c *Checker) timed(r journal.Record, e events.Entry) {
 	apart := !r.Stored.IsZero() && e.At.Std().Sub(r.Stored).Abs() > clocks
 	if apart && !c.links.apart {
@@ -230,7 +230,7 @@ func missing(from, to uint64) string {
 // claims checks that every writer has claimed the session. An epoch begins with a DriverClaimed as
 // the first event of its entry.
 func (c *Checker) claims(e events.Entry) {
-	if c.links.later && e.Epoch >= c.links.epoch { // it may claim the session, or be of its host
+	if c.links.later && e.Epoch >= c.links.epoch { // it may claim the session, or belong to its host
 		c.links.epoch, c.links.parked, c.links.signed = e.Epoch, false, nil
 		return
 	}
@@ -262,7 +262,7 @@ func (c *Checker) claims(e events.Entry) {
 	}
 }
 
-// checked checks which entry a claim names as the last one with a signature by its key.
+// checked checks the entry that a claim names as the last one with a signature by its key.
 func (c *Checker) checked(seq uint64, claim events.DriverClaimed) {
 	if c.links.signed == nil && seq == 1 {
 		c.links.signed = map[string]uint64{}
@@ -280,7 +280,7 @@ func (c *Checker) move(e events.Entry) {
 		c.links.cursors = map[events.Lane]events.Cursor{}
 	}
 	for _, cur := range e.Cursors {
-		// In a stream that lost messages, sequences begin again, but time goes on.
+		// In a stream that lost messages, sequences start again, but times still rise.
 		if last := c.links.cursors[cur.Lane]; cur.Seq < last.Seq && cur.At <= last.At {
 			c.fault(verdict.Forged, e.Seq, cursorsRise, "the cursor of lane %q falls from %d to %d", cur.Lane, last.Seq, cur.Seq)
 		}

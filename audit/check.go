@@ -12,8 +12,8 @@ import (
 )
 
 // Verify checks a journal while reading it, and the anchors of its session. A fault that ends the
-// reading is in the verdict, as are [journal.ErrDamaged] and [ErrBadExport]. Another error comes from
-// the reader; the verdict covers the records before it, and is none.
+// reading is in the verdict, as are [journal.ErrDamaged] and [ErrBadExport]. Any other error comes
+// from the reader; then the verdict covers only the records before it and does not count.
 func Verify(records iter.Seq2[journal.Record, error], anchors ...Anchor) (*verdict.Verdict, error) {
 	return NewChecker().verify(records, anchors)
 }
@@ -37,7 +37,7 @@ func (c *Checker) verify(records iter.Seq2[journal.Record, error], anchors []Anc
 	return c.Verdict(), nil
 }
 
-// VerifyImported is [Verify] for the records of [Import], in less time: what Import decoded is not decoded again.
+// VerifyImported is a faster [Verify] for the records of [Import]: it does not decode again what Import has decoded.
 func VerifyImported(records iter.Seq2[journal.Record, error], anchors ...Anchor) (*verdict.Verdict, error) {
 	c := NewChecker()
 	c.decoded = true
@@ -46,14 +46,14 @@ func VerifyImported(records iter.Seq2[journal.Record, error], anchors ...Anchor)
 
 // Checker checks one journal entry by entry. It is not safe for concurrent use.
 type Checker struct {
-	verdict  verdict.Verdict // without what only the end of the journal shows
-	line     int             // of the record
+	verdict  verdict.Verdict // without findings that only the end of the journal shows
+	line     int             // line of the record
 	stopped  bool            // a fault ended the reading
 	decoded  bool            // records are decoded from their payloads
 	links    links
 	rules    []checkedRule
-	entry    events.Entry // that they judge
-	fact     fact         // of it
+	entry    events.Entry // the entry that the rules judge
+	fact     fact         // the current event of it
 	ledger   ledger
 	script   transcript
 	replay   replayer
@@ -88,7 +88,7 @@ func (c *Checker) Add(r journal.Record) {
 	c.line = r.Line
 	e, linked := c.chain(r)
 	c.pass(r.Seq, e.At)
-	for i := range c.verdict.Restores { // what follows a restore is later, whatever time it claims
+	for i := range c.verdict.Restores { // entries after a restore are later, whatever times they have
 		c.verdict.Restores[i].At = min(c.verdict.Restores[i].At, e.At)
 	}
 	if by := events.RestoredOf(e); by != nil {
@@ -108,7 +108,7 @@ func (c *Checker) Add(r journal.Record) {
 
 // judge applies every rule to every event of the entry.
 func (c *Checker) judge(e events.Entry) {
-	c.ledger.continues, c.ledger.resumed = false, false // only the entry that opens a session has what another one recorded
+	c.ledger.continues, c.ledger.resumed = false, false // only the entry that opens a session has content from another one
 	c.entry = e
 	f := &c.fact
 	*f = fact{checker: c, entry: &c.entry, ledger: &c.ledger, transcript: &c.script}
@@ -136,7 +136,7 @@ func (c *Checker) judge(e events.Entry) {
 	}
 }
 
-// stop records the fault that ended the reading. It returns an error that is none.
+// stop records the fault that ended the reading. It returns err if it is not a fault.
 func (c *Checker) stop(err error) error {
 	next := c.verdict.Head.Seq + 1
 	bad, isFault := errors.AsType[*verdict.FaultError](err)
@@ -153,7 +153,7 @@ func (c *Checker) stop(err error) error {
 	return nil
 }
 
-// DamageOf returns the kind of fault that a [journal.ErrDamaged] is.
+// DamageOf returns the kind of fault of a [journal.ErrDamaged].
 func DamageOf(err error) verdict.Kind {
 	for kind, is := range map[verdict.Kind]error{
 		verdict.Missing: journal.ErrMissing, verdict.Replaced: journal.ErrReplaced, verdict.Foreign: journal.ErrForeign,
@@ -171,7 +171,7 @@ func (c *Checker) fault(kind verdict.Kind, seq uint64, invariant, format string,
 	c.verdict.Add(c.about(kind, seq, invariant, format, args...))
 }
 
-// warn records what is suspicious, but can happen.
+// warn records something that is suspicious, but can happen.
 func (c *Checker) warn(kind verdict.Kind, seq uint64, invariant, format string, args ...any) {
 	c.verdict.Warnings = append(c.verdict.Warnings, c.about(kind, seq, invariant, format, args...))
 }
@@ -180,12 +180,12 @@ func (c *Checker) about(kind verdict.Kind, seq uint64, invariant, format string,
 	return verdict.Fault{Kind: kind, Seq: seq, Line: c.line, Invariant: invariant, What: fmt.Sprintf(format, args...)}
 }
 
-// Faults returns the faults found so far, without those that only the end of a journal shows. It costs
-// nothing, and what it returns must not be changed.
+// Faults returns the faults found so far, without faults that only the end of a journal shows. It does
+// not copy, so the caller must not change the result.
 func (c *Checker) Faults() []verdict.Fault { return c.verdict.Faults }
 
-// Verdict returns the findings so far, including those that only the end of a journal shows. It may be
-// called again later.
+// Verdict returns the findings so far, including findings that only the end of a journal shows. It may
+// be called again later.
 func (c *Checker) Verdict() *verdict.Verdict {
 	v := c.verdict.Clone()
 	if gap := c.links.removed; gap != nil && v.Tombstone == nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// digestsFit: every digest is computed again from what it stands for: the arguments that a call was
-// requested with, that approvers were shown, that they put in their place, and that ran; and the
-// definition of the agent; and what a mutator put in the place of the transcript. Digests of what no journal holds, such as policies and specs of tools, are
-// only compared with each other.
+// digestsFit: every digest is computed again. This covers the arguments with which a call was requested,
+// shown to approvers, patched and run, the definition of the agent, and the transcript that a mutator
+// produced. Digests of values that no journal holds, such as policies and tool specs, are only compared
+// with each other.
 func digestsFit() rule {
 	var d digests
 	return func(f *fact) {
@@ -44,7 +44,7 @@ func digestsFit() rule {
 	}
 }
 
-// digests remembers what the latest digests were computed from.
+// digests remembers the values from which the latest digests were computed.
 type digests struct {
 	catalog string // in force
 
@@ -52,7 +52,7 @@ type digests struct {
 	digest string
 }
 
-// fits checks the digest of arguments. An empty one says that the host computes none.
+// fits checks the digest of arguments. An empty digest means that the host computes none.
 func (d *digests) fits(f *fact, call content.CallID, what string, input json.RawMessage, digest string) {
 	if digest == "" {
 		return
@@ -81,8 +81,9 @@ func (d *digests) offered(f *fact, catalog string) {
 	}
 }
 
-// replaced checks that a mutator reports another transcript if and only if it replaced it, and that of its
-// replacement. A host that computes no digests leaves both empty, and those of earlier releases can only be compared.
+// replaced checks that a mutator reports different digests before and after if and only if it replaced the transcript, and
+// that the second one is the digest of the replacement. A host that computes no digests leaves both empty. Digests of
+// earlier releases can only be compared.
 func replaced(f *fact, ev events.MutationFinished) {
 	if ev.Before == "" && ev.After == "" {
 		return
@@ -99,7 +100,7 @@ func replaced(f *fact, ev events.MutationFinished) {
 	}
 }
 
-// effective returns the arguments that a call runs with.
+// effective returns the arguments with which a call runs.
 func (l *ledger) effective(ev events.ToolDispatched) json.RawMessage {
 	c := l.of(ev.Call)
 	switch {

@@ -11,7 +11,7 @@
 // was cut off is still intact. To detect that, compare the head in the [Report] with an
 // [Anchor] that is stored elsewhere.
 //
-// [Check] and [Verify] check a whole journal, and a [Checker] one that is still growing.
+// [Check] and [Verify] check a whole journal, and a [Checker] checks one that is still growing.
 // [Export] writes a journal as lines of JSON that can be verified without a server, and
 // [Import] reads them. [Replay] folds a journal.
 //

@@ -47,7 +47,7 @@ func endsHaveCauses() rule {
 	}
 }
 
-// causes are those that the open turn has recorded.
+// causes are the recorded causes that can end the open turn or a call.
 type causes struct {
 	cancel, limit, terminate bool
 	calls                    map[content.CallID]content.Status
@@ -60,7 +60,7 @@ func (c *causes) call(id content.CallID, s content.Status) {
 	c.calls[id] = s
 }
 
-// explain reports whether something on record explains a result that no worker sent.
+// explain reports whether something recorded explains a result that no worker sent.
 func (c *causes) explain(r content.ToolResult) bool {
 	switch r.Status {
 	case content.StatusCancelled:

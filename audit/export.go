@@ -29,10 +29,9 @@ type header struct {
 	Session content.SessionID `json:"session"`
 }
 
-// Export writes a journal as lines of JSON: one that names the format, then one per entry, with the
-// exact bytes that were stored. They suffice to verify the journal without a server, but cannot show
-// whether it continues. If reading the records fails, the entries before the error are still
-// written.
+// Export writes a journal as lines of JSON: one line with the format, then one line per entry, with the
+// exact stored bytes. They suffice to verify the journal without a server, but cannot show whether it
+// continues. If reading the records fails, the entries before the error are still written.
 func Export(w io.Writer, records iter.Seq2[journal.Record, error]) error {
 	out := bufio.NewWriter(w)
 	err := export(out, records)

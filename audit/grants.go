@@ -15,8 +15,8 @@ type question struct {
 	turn  content.TurnID
 }
 
-// same reports whether an approval of q for always answers o. It answers a question of a turn's own
-// rules only within that turn.
+// same reports whether a lasting approval of q answers o. It answers a question of a turn's own rules
+// only within that turn.
 func (q question) same(o question) bool {
 	return q.tool == o.tool && q.key == o.key && (o.asker != events.AskedByTurn || q.turn == o.turn)
 }
@@ -28,7 +28,7 @@ func questionOf(a *approval) question {
 	return question{a.Tool, content.QuestionKey{Kind: a.RequestKind, Scope: a.Scope}, a.Asker, a.Turn}
 }
 
-// grant is an approval that was given for always.
+// grant is a lasting approval.
 type grant struct {
 	question
 	given events.ApprovalResolved

@@ -19,8 +19,8 @@ import (
 	"github.com/turnlog/turnlog/internal/textfile"
 )
 
-// ErrBadExport is returned by Import if the lines are not an export, or one was changed or truncated, with
-// a [verdict.FaultError] that names the line. The views of the entries before that line are true.
+// ErrBadExport is returned by Import if the lines are not an export, or if a line was changed or truncated,
+// with a [verdict.FaultError] that names the line. The views of the entries before that line are correct.
 var ErrBadExport = errors.New("bad export")
 
 // maxLine bounds the length of a line.
@@ -46,10 +46,9 @@ func ImportFile(name string) iter.Seq2[journal.Record, error] {
 	}
 }
 
-// Import reads the output of Export line by line. The view in each line must be exactly what its payload
-// says, each key once, so it detects a changed view as well as a changed record. An error ends the sequence.
-// [Verify] checks the chain. An export that was cut off at the end of a line looks like a shorter
-// journal.
+// Import reads the output of Export line by line. The view in each line must match its payload exactly, with
+// each key once, so Import detects a changed view as well as a changed record. An error ends the sequence.
+// [Verify] checks the chain. An export that was cut off at the end of a line looks like a shorter journal.
 func Import(r io.Reader) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		in := importer{lines: bufio.NewScanner(r)}

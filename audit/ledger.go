@@ -15,8 +15,8 @@ import (
 // transcript as they were before the event.
 type rule func(f *fact)
 
-// fact is one event and its context, for as long as a rule looks at it. Rules look only at some kinds and ignore those of
-// later releases, so the event is an any: switches over an events.Event must be complete.
+// fact is one event and its context, while a rule examines it. Rules examine only some kinds and ignore kinds of later
+// releases, so the type of the event is any: a switch over an events.Event must be complete.
 type fact struct {
 	checker    *Checker
 	invariant  string // of the rule
@@ -44,7 +44,7 @@ type ledger struct {
 	decided   int         // how many of asked, from the first, hold no round
 
 	continues bool // the session began with another one's snapshot
-	resumed   bool // so did the open round: its reply and the results that were known are that session's
+	resumed   bool // the open round began in that session, with its reply and known results
 }
 
 func newLedger() ledger {
@@ -59,7 +59,7 @@ type call struct {
 	attempt int             // of the last dispatch; zero: never dispatched
 	running bool            // an attempt is running
 	asked   bool            // a question was raised after its dispatch
-	digest  string          // of its current arguments, as approvers saw them
+	digest  string          // digest of its current arguments, as approvers saw them
 	patch   json.RawMessage // the arguments that an approver gave it
 	status  content.Status  // of its one terminal result
 	waits   bool            // a placeholder answered it
@@ -67,7 +67,7 @@ type call struct {
 	dead    bool            // a dead letter: its workers were lost, and its outcome is undecided
 	again   bool            // a person retried it
 
-	questions []*approval // about it, of those in ledger.asked
+	questions []*approval // the questions of ledger.asked about it
 }
 
 // approval is a question and its answer.

@@ -90,8 +90,8 @@ func (r *replayer) safely(e events.Entry) (problem string) {
 	return ""
 }
 
-// shed drops the content of compared items from the core's transcript, and the items of the facts, so that the memory of
-// a long journal is that of its shape. What digests of snapshots need of it is in the chunks of its encoder by then.
+// shed drops the content of compared items from the core's transcript, and the items of the facts, so that a long journal
+// needs little memory. The chunks of its encoder then have what digests of snapshots need.
 type shed struct {
 	encoder   snapshot.Encoder
 	rewritten int            // of the state's transcript
@@ -105,7 +105,7 @@ type shed struct {
 // shedAfter is how many items collect before their content is dropped.
 const shedAfter = 512
 
-// contents drops what is not needed any more. It returns a problem if the state cannot be encoded.
+// contents drops content that is no longer needed. It returns a problem if the state cannot be encoded.
 func (d *shed) contents(s *loop.State, facts *transcript) string {
 	if d.mark == nil {
 		d.mark = new(content.Usage)

@@ -129,7 +129,7 @@ func (c *ruledCall) judgeByPolicy(f *fact, p events.Policy) {
 	}
 }
 
-// judgeGrounds reports what a start names as its grounds, but was not so.
+// judgeGrounds reports false grounds of a start.
 func (r *ruled) judgeGrounds(f *fact, ev events.ToolDispatched) {
 	for _, g := range ev.Because {
 		switch g.By {

@@ -7,8 +7,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Transcript returns what a model would see after the entries. Its fold is independent of the
-// core's. Items are as recorded; those for results and placeholders have no ID.
+// Transcript returns what a model would see after the entries. Its fold is independent of the core's.
+// Items are as recorded; items for results and placeholders have no ID.
 func Transcript(entries []events.Entry) []content.Item {
 	var t transcript
 	for _, e := range entries {
@@ -22,7 +22,7 @@ func Transcript(entries []events.Entry) []content.Item {
 // len returns how many items the transcript has.
 func (t *transcript) len() int { return t.before + len(t.items) }
 
-// forget drops the items before the nth, but for what a task keeps of them: how many system items there are.
+// forget drops the items before the nth. It keeps empty system items, because a task counts them.
 func (t *transcript) forget(n int) {
 	if n <= t.before {
 		return
@@ -40,8 +40,8 @@ func (t *transcript) forget(n int) {
 // transcript is the conversation as the events produce it.
 type transcript struct {
 	before  int            // how many items were dropped
-	systems []content.Item // of those: the system items, without content
-	items   []content.Item // the others
+	systems []content.Item // the system items among them, without content
+	items   []content.Item // the items that were not dropped
 
 	round []answer // the calls of the round, in order
 	at    map[content.CallID]int
@@ -94,8 +94,8 @@ func (t *transcript) apply(ev any, at content.Time) {
 	}
 }
 
-// answer records a call's answer, and appends all answers that are next in order: one enters
-// the transcript as soon as all earlier calls have theirs.
+// answer records a call's answer, and appends all answers that are next in order: an answer enters
+// the transcript once all earlier calls have theirs.
 func (t *transcript) answer(id content.CallID, r content.ToolResult, at content.Time) {
 	if i, known := t.at[id]; known && t.round[i].result == nil {
 		t.round[i].result = &r

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// causeOnce: earlier releases remembered only the latest causes of asks, so that an older ID was another command. A
+// causeOnce: earlier releases remembered only the latest causes of asks, so an older ID could name another command. A
 // journal does not say which release wrote it.
 func causeOnce() rule {
 	return func(f *fact) {
@@ -29,9 +29,9 @@ func causeOnce() rule {
 	}
 }
 
-// causers are the last entries that causes had, by two hashes of the cause: a journal has as many causes as entries, and
-// whole ones would be most of what is kept of it. That two causes have the same hashes is out of reach, also for who
-// makes them up: the seeds are those of the process.
+// causers has the last entry of each cause, by two hashes of the cause: a journal has as many causes as entries, and
+// complete causes would take most of the memory. Two causes with the same hashes are practically impossible, even if
+// they are made up, because the seeds are chosen at random by the process.
 type causers struct {
 	seeds   [2]maphash.Seed
 	entries map[[2]uint64]uint64
@@ -181,7 +181,7 @@ func turnOf(f *fact) (turn content.TurnID, after, ok bool) {
 	case events.MutationFinished:
 		return ev.Turn, true, true
 	case events.ToolDispatched:
-		// A background call is retried whatever turn is open.
+		// A background call is retried regardless of which turn is open.
 		c, known := f.ledger.calls[ev.Call]
 		if !known || f.ledger.background(ev.Call) {
 			return "", false, false

@@ -19,45 +19,45 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// remote is the backend of a session that a driver of the deployment drives: commands go
-// to its inbox, entries come from its journal.
+// remote is the backend of a session that a driver of the deployment drives. Commands go to the session's
+// inbox, and entries come from its journal.
 type remote struct {
 	client *Client
 	id     content.SessionID
 	cancel context.CancelFunc
-	done   chan struct{} // following has ended
-	news   chan struct{} // something arrived; one is enough
+	done   chan struct{} // closed when following has ended
+	news   chan struct{} // has a value if something arrived
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the rest
 	state   *loop.State
 	head    journal.Head
 	failed  error // why nothing more arrives
 	asks    []*ask
-	cursors map[events.Lane]uint64 // up to where the session has handled its inbox
+	cursors map[events.Lane]uint64 // how far the session has handled each lane of its inbox
 	watcher session.Watcher
 	verify  verifying
 
 	observers engine.Observers
 }
 
-// ask is a command whose outcome is awaited.
+// ask is a command that waits for its outcome.
 type ask struct {
 	id      string
 	lane    events.Lane
 	seq     uint64 // on its lane; 0: not yet known
 	outcome chan error
-	refused *refusal    // whose entries have not arrived yet; nil: none
-	silence *time.Timer // until the refusal counts as lost; nil: the command may still be handled
+	refused *refusal    // set while the entries before the refusal have not arrived
+	silence *time.Timer // fires when the refusal counts as lost; nil: the command may still be handled
 }
 
 // refusal is the outcome of a command that caused no entry.
 type refusal struct {
-	after uint64 // the last entry when it was refused: it comes over another subscription
+	after uint64 // the last entry when the command was refused; entries come over another subscription
 	err   error
 }
 
-// attach joins a session in the state that it is in at from.Head. It listens to live
-// events before anything is asked, so that it misses no refusal.
+// attach joins a session in the state that it has at from.Head. It subscribes to live events before any
+// command is sent, so that it misses no refusal.
 func (c *Client) attach(ctx context.Context, from engine.Replica) (*session.Session, error) {
 	id := from.State.Session
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -77,10 +77,10 @@ func (c *Client) attach(ctx context.Context, from engine.Replica) (*session.Sess
 	return s, nil
 }
 
-// Watch registers the watcher.
+// Watch sets the watcher.
 func (r *remote) Watch(w session.Watcher) { r.watcher = w }
 
-// View calls f with the session as far as its entries have arrived.
+// View calls f with the session as of the last entry that arrived.
 func (r *remote) View(f func(*loop.State, journal.Head)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *remote) View(f func(*loop.State, journal.Head)) error {
 	return r.failed
 }
 
-// Enter begins a Next. The session goes on without it.
+// Enter begins a Next. It does nothing, since the driver runs the session.
 func (r *remote) Enter(context.Context) (leave func(), err error) { return func() {}, nil }
 
 // Sync does nothing: entries are folded as they arrive.
@@ -99,7 +99,7 @@ func (r *remote) Wait(ctx context.Context) error {
 	select {
 	case <-r.news:
 		return nil
-	case <-r.done: // what has arrived before the end still counts
+	case <-r.done: // entries that arrived before the end still count
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -111,7 +111,7 @@ func (r *remote) Read(ctx context.Context) iter.Seq2[journal.Record, error] {
 	return r.client.journal.Read(ctx, r.id, 0)
 }
 
-// Close stops following the session, which goes on.
+// Close stops following the session. The session goes on.
 func (r *remote) Close(context.Context) error {
 	r.mu.Lock()
 	r.cancel() // so that no verification starts
@@ -127,7 +127,7 @@ func (r *remote) failure() error {
 	return r.failed
 }
 
-// follow handles updates and answers the asks that wait for them.
+// follow handles updates and answers the commands that wait for them.
 func (r *remote) follow(updates iter.Seq2[Update, error]) {
 	defer close(r.done)
 	err := r.takeAll(updates)
@@ -158,8 +158,7 @@ func (r *remote) takeAll(updates iter.Seq2[Update, error]) error {
 	return session.ErrClosed
 }
 
-// hear handles a live event. A refusal without a reason means that the command would have
-// changed nothing.
+// hear handles a live event. A refusal without a reason means that the command would have changed nothing.
 func (r *remote) hear(ev events.Event) {
 	if refused, ok := ev.(events.Refused); ok {
 		var err error
@@ -172,12 +171,12 @@ func (r *remote) hear(ev events.Event) {
 	r.observers.ShowLive(ev)
 }
 
-// take folds an entry. A command that its cursors pass without an entry of its own was
-// refused, or changed nothing, and the live event that said so was lost.
+// take folds an entry. If the entry's cursors pass a command that has no entry of its own, the command was
+// refused or changed nothing, and the live event that said so was lost.
 func (r *remote) take(rec journal.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if d, ok := events.DeletionOf(rec.Entry); ok { // a session without anything is not idle
+	if d, ok := events.DeletionOf(rec.Entry); ok { // a deleted session has no state, so it is not idle
 		r.fail(&session.DeletedError{Session: r.id, Deletion: d})
 	}
 	before := engine.See(r.state)
@@ -207,13 +206,13 @@ func (r *remote) moveCursors(cursors []events.Cursor) {
 	}
 }
 
-// refusalDelay is how long to wait for a refusal after a later entry has arrived: the two
-// come over different subscriptions.
+// refusalDelay is how long to wait for a refusal after a later entry has arrived. The two come over different
+// subscriptions.
 const refusalDelay = 250 * time.Millisecond
 
 func (r *remote) passOver(a *ask) {
 	switch {
-	case r.state.Handled(a.id): // when it was asked before
+	case r.state.Handled(a.id): // it was sent before
 		r.answerLocked(a.id, nil)
 	case a.refused == nil && a.seq != 0 && a.seq <= r.cursors[a.lane] && a.silence == nil:
 		a.silence = time.AfterFunc(refusalDelay, func() {
@@ -222,7 +221,7 @@ func (r *remote) passOver(a *ask) {
 	}
 }
 
-// refuse answers a command once everything has arrived that the session knew when it refused it.
+// refuse answers a command once the client has every entry that the session had when it refused the command.
 func (r *remote) refuse(id string, why refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,7 +263,7 @@ func (r *remote) Ask(ctx context.Context, id string, c commands.Command) error {
 	r.mu.Lock()
 	a.seq = seq
 	if seq <= before && r.cursors[a.lane] == before {
-		r.cursors[a.lane] = 0 // the stream lost commands, and its sequences began again
+		r.cursors[a.lane] = 0 // the stream lost commands, and its sequences started again
 	}
 	r.passOver(a)
 	r.mu.Unlock()
@@ -275,7 +274,7 @@ func (r *remote) Ask(ctx context.Context, id string, c commands.Command) error {
 	case <-r.done:
 	}
 	select {
-	case err := <-a.outcome: // at the last moment
+	case err := <-a.outcome: // it arrived at the last moment
 		return err
 	case <-r.done:
 		return fmt.Errorf("%s: %w", commands.NameOf(c), r.failure())
@@ -293,8 +292,8 @@ func (r *remote) forget(a *ask) {
 	r.asks = slices.DeleteFunc(r.asks, func(b *ask) bool { return a == b })
 }
 
-// asShown has a decision that is signed name the question that it answers, and what was asked, unless it says what its
-// sender was shown: that may have changed since.
+// asShown completes a decision that will be signed: it names the question and what was asked. If the caller
+// has already set what the user was shown, that stays, since the question may have changed since.
 func (r *remote) asShown(c commands.Command) commands.Command {
 	decision, ok := c.(commands.ResolveApproval)
 	if !ok || r.client.cell.Key() == nil {

@@ -15,34 +15,33 @@ import (
 // Update is one thing that happened in a session: an entry, or something live.
 type Update struct {
 	Record *journal.Record // an entry; or
-	Live   events.Event    // a delta, progress, a refusal: may be lost, and is superseded by entries
+	Live   events.Event    // a delta, progress or refusal; it may be lost, and entries supersede it
 }
 
-// Follow yields a session's entries after a sequence number, each once and in
-// order, going on with new ones until ctx ends; live events come between them. It
-// ends with an error, or with ctx.
+// Follow yields a session's entries after a sequence number, each once and in order, and continues with new
+// ones as they are written. Live events come between them. It ends with an error or when ctx ends.
 func (c *Client) Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[Update, error] {
 	return c.follow(ctx, s, func(ctx context.Context) records { return c.journal.Follow(ctx, s, after) })
 }
 
-// FollowFrom is Follow after the end of a journal that was read before. It does not pass over earlier entries,
-// so it costs the same wherever it begins.
+// FollowFrom is Follow after an entry that was read before. It does not scan earlier entries, so its cost
+// does not depend on where it begins.
 func (c *Client) FollowFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[Update, error] {
 	return c.follow(ctx, s, func(ctx context.Context) records { return c.journal.FollowFrom(ctx, s, head) })
 }
 
-// Records yields a session's entries so far, after a sequence number.
+// Records yields a session's current entries after a sequence number.
 func (c *Client) Records(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
 	return c.journal.Read(ctx, s, after)
 }
 
-// RecordsFrom is Records after an entry that was read before. It does not pass over earlier entries.
+// RecordsFrom is Records after an entry that was read before. It does not scan earlier entries.
 func (c *Client) RecordsFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
 	return c.journal.ReadFrom(ctx, s, head)
 }
 
-// EntryFrom returns the first entry of a session at or after a position: the Guard of a head is that of its entry. It
-// returns session.ErrNotFound if there is none.
+// EntryFrom returns the first entry of a session at or after a position in the journal; an entry's position
+// is the Guard of its head. It returns session.ErrNotFound if there is none.
 func (c *Client) EntryFrom(ctx context.Context, s content.SessionID, position uint64) (journal.Record, error) {
 	return c.journal.From(ctx, s, position)
 }
@@ -60,8 +59,8 @@ func (c *Client) follow(ctx context.Context, s content.SessionID, entries func(c
 
 type records = iter.Seq2[journal.Record, error]
 
-// feed yields entries with live events between them, until ctx ends. It subscribes to live
-// events at once. The sequence can be iterated once.
+// feed yields entries with live events between them, until ctx ends. It subscribes to live events at once.
+// The sequence can be iterated only once.
 func (c *Client) feed(
 	ctx context.Context, s content.SessionID, entries func(context.Context) records,
 ) (iter.Seq2[Update, error], error) {
@@ -118,7 +117,7 @@ func endedIn(rec *journal.Record) (n int) {
 	return n
 }
 
-// feed merges two sequences.
+// feed merges entries and live events.
 type feed struct {
 	out  chan Update
 	quit chan struct{}

@@ -12,44 +12,45 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// maxLag is how many updates may wait for a slow reader. After one more it follows the session by itself.
+// maxLag is how many updates may wait for a slow reader. If there are more, the reader follows the session on
+// its own.
 const maxLag = 1024
 
-// Follows has many readers follow sessions, all of one session at the cost of one.
+// Follows lets many readers follow sessions. All readers of a session share the cost of one.
 type Follows struct {
 	client *Client
 
-	mu  sync.Mutex // guards what follows, and what is in it
+	mu  sync.Mutex // guards all, and the fields of its values
 	all map[content.SessionID]*followed
 }
 
-// NewFollows returns what follows sessions for the readers of a client.
+// NewFollows returns a Follows for the readers of a client.
 func NewFollows(c *Client) *Follows {
 	return &Follows{client: c, all: map[content.SessionID]*followed{}}
 }
 
-// followed is a session that somebody follows.
+// followed is a session that has readers.
 type followed struct {
-	updates iter.Seq2[Update, error] // after at; they are subscribed to already
+	updates iter.Seq2[Update, error] // the updates after at; the subscription has begun
 	stop    context.CancelFunc
 	readers int
 	started bool
 	at      journal.Head
-	last    *link         // the one to come
-	newest  atomic.Uint64 // its number
+	last    *link         // the next update, still to come
+	newest  atomic.Uint64 // the number of last
 	ended   chan struct{}
 }
 
-// link is an update that readers get, in a list that ends with one to come.
+// link is one update in the list that readers walk. The last link has not arrived yet.
 type link struct {
 	n    uint64
 	came chan struct{} // closed when the rest is set
 	Update
 	err  error
-	next *link // nil: this is no update, following has ended
+	next *link // nil: not an update; following has ended
 }
 
-// FollowFrom is Client.FollowFrom for one of the readers. A reader that is slow loses live events, but no entry.
+// FollowFrom is Client.FollowFrom for one of the readers. A slow reader may lose live events, but no entry.
 func (f *Follows) FollowFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		r := reader{at: head, yield: yield}
@@ -67,7 +68,7 @@ func (f *Follows) FollowFrom(ctx context.Context, s content.SessionID, head jour
 	}
 }
 
-// share gives a reader what all of a session get, until it has enough or goes on alone.
+// share gives a reader the shared updates of a session, until it wants no more or goes on alone.
 func (f *Follows) share(ctx context.Context, s content.SessionID, r *reader) error {
 	of, next, err := f.join(ctx, s)
 	if err != nil {
@@ -98,7 +99,7 @@ func (f *Follows) share(ctx context.Context, s content.SessionID, r *reader) err
 		case of.newest.Load()-next.n > maxLag, rec != nil && !r.continues(*rec):
 			r.alone = true
 			return nil
-		case rec != nil && rec.Seq <= r.at.Seq: // the reader has it
+		case rec != nil && rec.Seq <= r.at.Seq: // the reader has it already
 		case !r.take(next.Update):
 			return nil
 		}
@@ -106,7 +107,7 @@ func (f *Follows) share(ctx context.Context, s content.SessionID, r *reader) err
 	}
 }
 
-// join adds a reader, who gets what comes from now on.
+// join adds a reader, which gets all updates from now on.
 func (f *Follows) join(ctx context.Context, s content.SessionID) (*followed, *link, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +126,7 @@ func (f *Follows) join(ctx context.Context, s content.SessionID) (*followed, *li
 	return of, of.last, nil
 }
 
-// start begins to follow a session after an entry, with the first reader that has come to the end.
+// start starts to follow a session after an entry. The first reader that has read that far starts it.
 func (f *Follows) start(s content.SessionID, of *followed, at journal.Head) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +136,7 @@ func (f *Follows) start(s content.SessionID, of *followed, at journal.Head) {
 	}
 }
 
-// leave ends the following of a session with its last reader.
+// leave removes a reader. With the last one, following ends.
 func (f *Follows) leave(s content.SessionID, of *followed) {
 	f.mu.Lock()
 	of.readers--
@@ -152,7 +153,7 @@ func (f *Follows) leave(s content.SessionID, of *followed) {
 	}
 }
 
-// forget has the next reader of a session follow it without those that there are.
+// forget makes later readers of a session follow it separately from its current ones.
 func (f *Follows) forget(s content.SessionID, of *followed) {
 	if f.all[s] == of {
 		delete(f.all, s)
@@ -186,10 +187,10 @@ type reader struct {
 	at    journal.Head // the last entry that it has
 	over  int          // the number of the last turn that ended
 	yield func(Update, error) bool
-	alone bool // it goes on by itself
+	alone bool // it follows the session on its own
 }
 
-// continues reports whether a record is the next one, or one that the reader has.
+// continues reports whether a record is the reader's next one, or one that it already has.
 func (r *reader) continues(rec journal.Record) bool {
 	switch rec.Seq {
 	case r.at.Seq:

@@ -7,11 +7,11 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// ErrForbidden is returned when the server denies this user something: asks, decisions and
-// schedules are a permission each. The *jetstream.DeniedError in it says which is missing.
+// ErrForbidden is returned when the server denies this user an operation. Commands, decisions and schedules
+// each need a permission. The wrapped *jetstream.DeniedError says which one is missing.
 var ErrForbidden = errors.New("forbidden")
 
-// forbidden returns err as ErrForbidden if it is because the server denies it.
+// forbidden wraps err in ErrForbidden if the server denied the operation.
 func forbidden(err error) error {
 	if _, denied := jetstream.Denied(err); denied {
 		return fmt.Errorf("%w: %w", ErrForbidden, err)

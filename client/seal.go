@@ -14,22 +14,23 @@ import (
 
 // Errors of sealed sessions.
 var (
-	// ErrNoSealKey is returned by Start for a sealed session if the client has no seal keys. Give it some, see
+	// ErrNoSealKey is returned by Start for a sealed session if the client has no seal keys. Pass them with
 	// WithSealKeys.
 	ErrNoSealKey = errors.New("a sealed session needs a seal key (--seal-key FILE; \"turnlog seal init\" makes one)")
 
-	// ErrStoredFile is returned for input with a stored file (StoreFile) to a sealed session: files are stored as they
-	// are, and would stay readable. Put the bytes into the input, see content.FilePart.
+	// ErrStoredFile is returned for input with a stored file (StoreFile) to a sealed session: stored files are
+	// not encrypted, and would stay readable. Put the bytes into the input instead: see content.FilePart.
 	ErrStoredFile = errors.New("a sealed session takes no stored files, which are not sealed: put their bytes into the input")
 
-	// ErrSealedFork is returned by Start for a fork of a sealed session: the fork would have its content under another key.
+	// ErrSealedFork is returned by Start for a fork of a sealed session: the fork would have the same content
+	// under another key.
 	ErrSealedFork = errors.New("a sealed session has no forks: its content stays under its key")
 
-	// ErrSealedSchedule is returned by Schedule for a sealed session: what is scheduled is stored as it is.
+	// ErrSealedSchedule is returned by Schedule for a sealed session: schedules are not encrypted.
 	ErrSealedSchedule = errors.New("a sealed session has no schedules, which are not sealed")
 )
 
-// seal makes a session sealed that is about to start, if it is to be.
+// seal creates the key of a session that is about to start, if it is to be sealed.
 func (c *Client) seal(ctx context.Context, o Options) (err error) {
 	if o.Parent != "" && !o.Sealed {
 		if o.Sealed, err = c.IsSealed(ctx, o.Parent); err != nil {
@@ -49,9 +50,9 @@ func (c *Client) seal(ctx context.Context, o Options) (err error) {
 	return forbidden(err)
 }
 
-// mayBeSealed reports whether a session exists, and is sealed: this may be a retry, which its driver recognizes. It returns
-// an error for every other one that exists. A key for it would have others seal what they send to it, which its driver
-// could not open.
+// mayBeSealed reports whether a session exists and is sealed: this may be a retry, which its driver
+// recognizes. It returns an error if the session exists and is not sealed. If it got a key, others would seal
+// what they send to it, and its driver could not open that.
 func (c *Client) mayBeSealed(ctx context.Context, id content.SessionID) (there bool, err error) {
 	last, err := c.journal.Last(ctx, id)
 	if errors.Is(err, journal.ErrNotFound) {
@@ -71,7 +72,7 @@ func (c *Client) mayBeSealed(ctx context.Context, id content.SessionID) (there b
 	}
 }
 
-// IsSealed reports whether a session is sealed, as far as the client's seal keys tell.
+// IsSealed reports whether a session is sealed, as far as the client can tell.
 func (c *Client) IsSealed(ctx context.Context, s content.SessionID) (bool, error) {
 	sealed, err := c.cell.IsSealed(ctx, s)
 	return sealed, forbidden(err)
@@ -80,7 +81,7 @@ func (c *Client) IsSealed(ctx context.Context, s content.SessionID) (bool, error
 // checkFiles refuses stored files for a sealed session.
 func (c *Client) checkFiles(ctx context.Context, s content.SessionID, cmd commands.Command) error {
 	var items []content.Item
-	switch cmd := cmd.(type) { //nolint:gochecksumtype // the others have no files
+	switch cmd := cmd.(type) { //nolint:gochecksumtype // other commands have no files
 	case commands.OpenSession:
 		items = slices.Concat(cmd.Transcript, cmd.Input)
 	case commands.SubmitInput:

@@ -16,10 +16,10 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// verdictAgain is the pause between attempts to send a verdict, for example while an inbox is full.
+// verdictAgain is the pause before a verdict is sent again, for example while an inbox is full.
 const verdictAgain = time.Second
 
-// verifying runs the function that verifies a task, in this process. The session waits for it.
+// verifying runs the function that verifies a task, in this process. The session waits for its verdict.
 type verifying struct {
 	ctx  context.Context //nolint:containedctx // ends with Close
 	runs sync.WaitGroup
@@ -29,7 +29,7 @@ type verifying struct {
 	stop    context.CancelFunc // ends it; nil: none is running
 }
 
-// SetVerifier sets the function that verifies the task that is open, or started next.
+// SetVerifier sets the function that verifies the open task, or the next one.
 func (r *remote) SetVerifier(v extension.Verifier) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,8 +37,7 @@ func (r *remote) SetVerifier(v extension.Verifier) {
 	r.verifyLocked()
 }
 
-// verifyLocked starts the verification that the session waits for, and stops one that it no longer
-// waits for.
+// verifyLocked starts the verification that the session waits for, and stops one that it no longer waits for.
 func (r *remote) verifyLocked() {
 	v, owed := &r.verify, loop.Verify{}
 	if s := r.state; s.Phase() == events.Verifying && s.Task.Spec.VerifierFunc && s.Turn.Cancel == nil {
@@ -59,7 +58,7 @@ func (r *remote) verifyLocked() {
 		if report == nil {
 			return
 		}
-		for again := true; again; again = pause.For(ctx, verdictAgain) { // the session waits for it
+		for again := true; again; again = pause.For(ctx, verdictAgain) { // the session waits for the verdict
 			err := r.Ask(ctx, owed.Identity(), report)
 			if _, refused := errors.AsType[*commands.Rejection](err); err == nil || refused || r.failure() != nil || ctx.Err() != nil {
 				return

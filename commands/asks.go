@@ -18,11 +18,11 @@ type Claim struct {
 	Tickets bool `msgpack:"tk,omitempty"` // the host issues and requires tickets for dispatches
 
 	Key  string `msgpack:"k,omitempty"`  // the id of the key that signs the host's entries
-	Keys uint64 `msgpack:"kv,omitempty"` // the version of the directory of keys that the host goes by
+	Keys uint64 `msgpack:"kv,omitempty"` // the version of the directory of keys that the host uses
 
 	Checked uint64 `msgpack:"ck,omitempty"` // the last entry that this key signed, whose signature the host checked
 
-	RetriedBy string `msgpack:"rb,omitempty"` // who had the session tried again, which was set aside
+	RetriedBy string `msgpack:"rb,omitempty"` // who retried the session, which was set aside
 	User      string `msgpack:"us,omitempty"` // the same, verified
 }
 
@@ -38,8 +38,8 @@ type OpenSession struct {
 	Resume     bool              `msgpack:"re,omitempty"` // Transcript ends in a round that goes on: see content.OpenRound
 }
 
-// Origin returns the entry of another session that the session continues, if the command leaves the history up to
-// there to the driver.
+// Origin returns the entry of another session that the session continues, if the driver must read the history up to
+// that entry.
 func (c OpenSession) Origin() (events.EntryRef, bool) {
 	at, err := events.ParseEntryRef(c.From)
 	return at, err == nil && !at.Hash.IsZero() && len(c.Transcript) == 0
@@ -58,9 +58,9 @@ type Wait string
 // The waits. Continue ends WaitReady and WaitYield.
 const (
 	WaitWorking  Wait = "working"  // an effect is pending or running
-	WaitApproval Wait = "approval" // for a person's decision
+	WaitApproval Wait = "approval" // a person must decide
 	WaitYield    Wait = "yield"    // a round is complete
-	WaitReady    Wait = "ready"    // for Continue
+	WaitReady    Wait = "ready"    // a stepped session can go on
 	WaitInput    Wait = "input"    // nothing to do
 )
 
@@ -80,7 +80,7 @@ type ResolveApproval struct {
 	Reason   string             `msgpack:"r,omitempty"`
 	By       string             `msgpack:"b,omitempty"`
 	Input    json.RawMessage    `msgpack:"in,omitempty"` // patched input; only with Approve
-	Shown    string             `msgpack:"sh,omitempty"` // the digest of what was asked; the decision is refused if something else is pending
+	Shown    string             `msgpack:"sh,omitempty"` // the digest of the question that the sender saw; the decision is refused if another one is pending
 	Always   bool               `msgpack:"al,omitempty"` // with Approve, without Input: do not ask the same question about the same tool again
 }
 
@@ -113,7 +113,7 @@ type Cancel struct {
 	Scope  string         `msgpack:"s"`
 	Call   content.CallID `msgpack:"c,omitempty"`
 	Reason string         `msgpack:"r,omitempty"` // empty: user_cancelled
-	Turn   content.TurnID `msgpack:"t,omitempty"` // of ScopeTurn: only this one; empty: the open one
+	Turn   content.TurnID `msgpack:"t,omitempty"` // with ScopeTurn: only this turn; empty: the open one
 }
 
 // DetachCall moves a running foreground call to the background.
@@ -126,7 +126,7 @@ type SetNextTurnCache struct {
 	Cache content.CacheRequest `msgpack:"c"`
 }
 
-// SwitchModel gives the session another model, from its next call on.
+// SwitchModel changes the session's model, from its next call on.
 type SwitchModel struct {
 	Model string `msgpack:"m"`
 	Data  []byte `msgpack:"d,omitempty"` // what opens it, in addition to its name

@@ -3,7 +3,7 @@
 //
 // There are two sorts of commands. An ask (SubmitInput, Cancel, ResolveApproval, …)
 // may be refused with a [*Rejection]. [Validate] refuses what no session accepts; the
-// rest depends on where the session stands. A report (ReportReply, ReportResult, …)
+// rest depends on the state of the session. A report (ReportReply, ReportResult, …)
 // describes the outcome of an effect. It is never refused, and a late or repeated one
 // has no effect.
 //

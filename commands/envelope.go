@@ -13,27 +13,27 @@ import (
 type Envelope struct {
 	ID          string // a command with the id of an earlier one has no effect
 	Session     content.SessionID
-	By          string       // the sender's name, as it says
+	By          string       // the sender's name, not verified
 	At          content.Time // when the sender signed it; then set by the driver when it handles the command
 	TraceParent string
 	Command     Command
 
 	// The host attaches the following fields. They are not encoded.
 
-	Signed *events.CommandSigned // what the sender signed, which the host has checked; nil: nothing
+	Signed *events.CommandSigned // what the sender signed, checked by the host; nil: nothing
 
 	User     string                // the sender, which the NATS server verified; "": none
-	Baggage  string                // of the sender, beside the command: a W3C baggage, not checked; "": none
-	Catalog  *events.Catalog       // of the host's tool sources, if it differs from the session's
-	Checks   []Check               // of the patched call of a ResolveApproval with input
-	Policy   *events.Policy        // of the host, for this session; nil: the host has none
-	Hooks    []HookAnswer          // of the session's start for OpenSession, of its end for Close
-	Routing  []content.Routing     // of the calls of an OpenSession that resumes a round
-	Snapshot *events.SnapshotTaken // of the state on which the command is decided; nil: none is due
-	Also     []ReportResult        // more results, of other running calls: they are decided after Command, for the same entry
+	Baggage  string                // the sender's W3C baggage, not checked; "": none
+	Catalog  *events.Catalog       // the catalog of the host's tool sources, if it differs from the session's
+	Checks   []Check               // checks of the patched call of a ResolveApproval with input
+	Policy   *events.Policy        // the host's policy for this session; nil: the host has none
+	Hooks    []HookAnswer          // answers of the session-start hooks for OpenSession, of the session-end hooks for Close
+	Routing  []content.Routing     // routing of the calls of an OpenSession that resumes a round
+	Snapshot *events.SnapshotTaken // snapshot of the state on which the command is decided; nil: none is due
+	Also     []ReportResult        // results of other running calls, decided after Command for the same entry
 }
 
-// String returns the name and the ID of the command. That is all that logs may show: its content may be sealed.
+// String returns the name and the ID of the command. Logs may show nothing else: the content may be sealed.
 func (e Envelope) String() string { return NameOf(e.Command) + " " + e.ID }
 
 // Command is an ask or a report. It is sealed: only the structs of this package are
@@ -122,7 +122,7 @@ func (e *Envelope) decode(r *wire.Reader, belongs func(content.SessionID, Comman
 
 const maxIDLen = 256
 
-// Marshal returns a command alone in its wire format.
+// Marshal returns a command without an envelope in its wire format.
 func Marshal(c Command) ([]byte, error) {
 	b, err := wire.Marshal(c, wire.Command)
 	if err != nil {

@@ -10,22 +10,22 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Handled holds the signed commands that a session has handled lately. Others who saw a signed command can send it
-// again, and a host refuses it for its age only after a while.
+// Handled holds the signed commands that a session has handled lately. Anyone who has seen a signed command can send it
+// again, and a host refuses a command because of its age only after a while.
 type Handled struct {
 	Latest []Said       // in the order of their entries
-	Before content.Time // of the commands that were signed until then, Latest may lack some: refuse them
+	Before content.Time // refuse commands that were signed until then: Latest may lack some of them
 	Fired  []Said       // the last command of each schedule
 }
 
-// Said is a command and when it was signed. For the command of a schedule it is when the schedule was due.
+// Said is a command and the time when it was signed, or for the command of a schedule, when the schedule was due.
 type Said struct {
 	ID string
 	At content.Time
 }
 
-// Remember adds an ask to those that a session has handled, with the entry that it caused. Others are reports, and what
-// a host does for itself: their IDs have slashes, and they are not sent again long after.
+// Remember adds an ask to the asks that a session has handled, with the entry that it caused. It ignores reports and
+// commands of the host itself, whose IDs have slashes: they are not sent again much later.
 func Remember(asks *content.CallSet, id string, entry uint64) {
 	if content.IsToken(id) {
 		asks.Add(content.CallID(strconv.AppendUint(append(make([]byte, 0, 64), id+" "...), entry, entryBase)))
@@ -35,18 +35,18 @@ func Remember(asks *content.CallSet, id string, entry uint64) {
 // Recall returns the entry that an ask caused, or 0 if Remember did not add it.
 func Recall(asks *content.CallSet, id string) uint64 {
 	_, text, found := strings.Cut(asks.Named(id), " ")
-	if !found { // as mostly: an error of ParseUint would take memory
+	if !found { // the usual case: an error of ParseUint would allocate memory
 		return 0
 	}
 	entry, _ := strconv.ParseUint(text, entryBase, 64)
 	return entry
 }
 
-// entryBase is that of the numbers of entries, which a session keeps for ever.
+// entryBase is the base of the entry numbers. It is large because a session keeps them forever.
 const entryBase = 36
 
-// SignedWindow is how far the time at which a command was signed and that at which it arrived may be apart. A session
-// remembers the commands for longer, since clocks differ.
+// SignedWindow is the maximum difference between the times when a command was signed and when it arrived. A session
+// remembers commands for longer, since clocks differ.
 const SignedWindow content.Duration = 300e9
 
 const (
@@ -66,7 +66,8 @@ func (h *Handled) Repeats(env Envelope) bool {
 	return slices.ContainsFunc(h.Fired, func(f Said) bool { return f.of() == next.of() && !f.before(next) })
 }
 
-// of returns what the IDs of a schedule's commands have in common: all but when it was due, and the command's number.
+// of returns the part that the IDs of a schedule's commands share: everything before the due time and the command's
+// number.
 func (f Said) of() string {
 	id := f.ID[:max(0, strings.LastIndexByte(f.ID, '/'))]
 	return id[:max(0, strings.LastIndexByte(id, '/'))]
@@ -76,7 +77,7 @@ func (f Said) before(o Said) bool {
 	return f.At < o.At || f.At == o.At && (len(f.ID) < len(o.ID) || len(f.ID) == len(o.ID) && f.ID < o.ID)
 }
 
-// Add adds the signed command with an ID, which is handled now. It leaves copies of h alone.
+// Add adds the signed command with an ID, which is handled now. It does not change copies of h.
 func (h *Handled) Add(id string, c events.CommandSigned, now content.Time) {
 	next := Said{id, c.At}
 	if c.Schedule != nil {

@@ -37,7 +37,7 @@ const (
 	ReasonSeveralPending    = "several_pending"
 	ReasonUnknownCall       = "unknown_call"
 	ReasonAlreadyDecided    = "already_decided"
-	ReasonChanged           = "changed" // something else is asked than the sender of a decision was shown
+	ReasonChanged           = "changed" // the question differs from the one that the sender of a decision saw
 	ReasonExpired           = "expired"
 	ReasonInvalidInput      = "invalid_input"
 	ReasonNothingToCancel   = "nothing_to_cancel"

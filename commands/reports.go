@@ -28,7 +28,7 @@ type ReportReply struct {
 	Routing      []content.Routing    `msgpack:"ro,omitempty"` // one per call of the reply, in order
 	Checks       []Check              `msgpack:"ch,omitempty"` // nil: preflight is pending
 	Hooks        []HookAnswer         `msgpack:"h,omitempty"`
-	Warnings     []events.Warning     `msgpack:"w,omitempty"` // about content that the model was not shown
+	Warnings     []events.Warning     `msgpack:"w,omitempty"` // about content that the model did not see
 }
 
 // Check is the preflight of one call: lookup, patch, schema, permissions.
@@ -46,7 +46,7 @@ type Refusal struct {
 	Message string         `msgpack:"m"` // for the model
 }
 
-// Question is a question that a person has to answer before a call runs.
+// Question is a question that a person must answer before a call runs.
 type Question struct {
 	RequestKind string                 `msgpack:"k"`
 	Scope       string                 `msgpack:"sc,omitempty"` // limits a lasting approval, in addition to tool and kind
@@ -103,7 +103,7 @@ type ReportAttemptLost struct {
 	Attempt int           `msgpack:"a"`
 	Queue   string        `msgpack:"q,omitempty"`
 	Reason  string        `msgpack:"r,omitempty"`
-	Last    bool          `msgpack:"l,omitempty"` // no other attempt: no worker is there to make it
+	Last    bool          `msgpack:"l,omitempty"` // make no other attempt: there is no worker for it
 }
 
 // ReportOvertaken reports that a worker skipped a task because the driver that
@@ -128,7 +128,7 @@ type ReportPreflight struct {
 type ReportQuestion struct {
 	Place    content.Place `msgpack:"p"`
 	Attempt  int           `msgpack:"a"`
-	N        int           `msgpack:"n,omitempty"` // approvals that the attempt already had
+	N        int           `msgpack:"n,omitempty"` // number of approvals that the attempt already had
 	Question Question      `msgpack:"g"`
 	Also     []Question    `msgpack:"al,omitempty"` // further questions
 }
@@ -167,7 +167,7 @@ type ReportRecall struct {
 	Error string         `msgpack:"e,omitempty"`
 }
 
-// ReportVerify reports the outcome of a verifier. A client sends it for a function of its own.
+// ReportVerify reports the outcome of a verifier. A client sends it for its own function.
 type ReportVerify struct {
 	Task     string                `msgpack:"t"`
 	Finished events.VerifyFinished `msgpack:"f"`

@@ -18,7 +18,7 @@ const (
 	maxPatience   = 7 * 24 * time.Hour
 )
 
-// Validate refuses an ask that has no meaning in any session, with a *Rejection.
+// Validate refuses an ask that no session can accept, with a *Rejection.
 func Validate(c Command) error {
 	switch c := any(c).(type) {
 	case OpenSession:
@@ -82,7 +82,7 @@ func Validate(c Command) error {
 	return nil
 }
 
-// CheckConfig refuses the configuration of a session that has too much to match each tool against.
+// CheckConfig refuses a session's configuration if it has too many patterns to match each tool against.
 func CheckConfig(c events.Config) error {
 	for what, n := range map[string]int{
 		"patterns of tools": len(c.Tools), "rules": len(c.Rules), "routes": len(c.Routes), "hooks": len(c.Hooks), "mutators": len(c.Mutators),
@@ -128,7 +128,7 @@ func ValidateInput(items []content.Item) error {
 	return nil
 }
 
-// checkRetry refuses what would repeat failing work without a pause or without an end.
+// checkRetry refuses settings that would repeat failing work without a pause or without an end.
 func checkRetry(r events.Retry) error {
 	for _, n := range []int{r.ModelAttempts, r.ToolAttempts, r.LostAttempts} {
 		if n < 0 || n > maxAttempts {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// CallSet holds the IDs of all calls that a session ever made. Copies share it: runs never change, and
+// CallSet holds the IDs of all calls that a session ever made. Copies share memory: runs never change, and
 // Recent only grows.
 type CallSet struct {
 	Runs   [][]CallID // each is sorted, and more than twice as long as the next
@@ -25,7 +25,8 @@ func (c *CallSet) Has(id CallID) bool {
 	return slices.Contains(c.Recent, id)
 }
 
-// Named returns the ID that begins with a name and a space, or "". A name has no space, nor what sorts before one.
+// Named returns the ID that begins with a name and a space, or "". A name must have no character that sorts at or
+// before a space.
 func (c *CallSet) Named(name string) string {
 	for _, run := range c.Runs {
 		i, found := slices.BinarySearchFunc(run, name, func(id CallID, name string) int { return strings.Compare(id.name(), name) })
@@ -44,8 +45,8 @@ func (id CallID) name() string {
 	return name
 }
 
-// Add adds the ID of a new call. An ID is moved a few times while the set grows: if all were in one run, each
-// call would be dearer than the last.
+// Add adds the ID of a new call. An ID is copied a few times while the set grows. With a single run, each call would
+// cost more than the last one.
 func (c *CallSet) Add(id CallID) {
 	c.Recent = append(c.Recent, id)
 	if len(c.Recent) < recentCalls {

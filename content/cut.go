@@ -2,8 +2,8 @@ package content
 
 import "unicode/utf8"
 
-// Cut returns the beginning of s, at most n bytes of it, without splitting a character.
-// Bytes that are no text are cut anywhere.
+// Cut returns at most the first n bytes of s without splitting a character. Bytes that are not
+// text are cut anywhere.
 func Cut[T ~string | ~[]byte](s T, n int) T {
 	if len(s) <= n {
 		return s
@@ -24,8 +24,8 @@ func Clip(s string, n int) string {
 	return Cut(s, n) + "…"
 }
 
-// Boundary returns where the next character of s begins, at i or after it. Bytes that are
-// no text have none, so it looks no further than the length of a character.
+// Boundary returns where the next character of s begins, at i or after it. Bytes that are not text
+// may have no boundary, so it searches only the length of one character.
 func Boundary[T ~string | ~[]byte](s T, i int) int {
 	for n := i; n < len(s) && n < i+utf8.UTFMax; n++ {
 		if utf8.RuneStart(s[n]) {

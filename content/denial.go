@@ -2,11 +2,11 @@ package content
 
 import "strings"
 
-// denied begins the text of the result of a call that was denied.
+// denied is the prefix of the result of a denied call.
 const denied = "Permission denied: "
 
-// DenialText is the text of the result of a call that was denied.
+// DenialText returns the text of the result of a denied call.
 func DenialText(reason string) string { return denied + reason }
 
-// DenialReason is why a call was denied, by the text of its result.
+// DenialReason returns why a call was denied, from the text of its result.
 func (r ToolResult) DenialReason() string { return strings.TrimPrefix(r.Text(), denied) }

@@ -99,8 +99,8 @@ func ParsePlace(s string) (turn, round, call int, err error) {
 }
 
 // CallIDFor returns the id of a call: the provider's if it is a token, not taken, and does not begin like a place;
-// otherwise the place. A model that chose the place of another call, or an approval's id, would have people decide
-// about the wrong one.
+// otherwise the place. If a model could choose the place of another call, or an approval's id, people might decide
+// about the wrong call.
 func CallIDFor(provider string, p Place, taken func(CallID) bool) CallID {
 	if IsToken(provider) && !taken(CallID(provider)) && !likePlace(provider) {
 		return CallID(provider)
@@ -115,8 +115,8 @@ func likePlace(s string) bool {
 	return ok && len(rest) < len(turn) && (strings.HasPrefix(rest, "-r") || strings.HasPrefix(rest, "-v"))
 }
 
-// Sender returns for people who sent something: the user, if the NATS server verified one, and the name
-// that the sender gave if it says something else. People must not take such a claim for a fact.
+// Sender says for people who sent something. It returns the user, if the NATS server verified one, and marks a
+// different name that the sender gave as a claim.
 func Sender(user, claim string) string {
 	switch {
 	case user == "" && claim == "":
@@ -129,10 +129,10 @@ func Sender(user, claim string) string {
 	return user + " (claims to be " + claim + ")"
 }
 
-// maxOrdinal keeps an invented ID from using up the numbers.
+// maxOrdinal keeps a made-up ID from exhausting the numbers.
 const maxOrdinal = 1 << 30
 
-// Ordinal is N of an ID iN, as sessions number items, and zero for any other.
+// Ordinal returns N for an ID of the form iN, with which sessions number items, and zero for any other ID.
 func (id ItemID) Ordinal() int {
 	digits, ok := strings.CutPrefix(string(id), "i")
 	n, err := strconv.Atoi(digits)

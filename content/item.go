@@ -91,7 +91,7 @@ func (it Item) Calls() []ToolCall {
 	return calls
 }
 
-// MaxCalls is how many tools a reply may call. A round looks at all of its calls with each result.
+// MaxCalls is how many tools a reply may call. It is limited because each result makes the round examine all its calls.
 const MaxCalls = 1000
 
 // CountCalls returns how many tools the items call.
@@ -155,7 +155,7 @@ type Part struct {
 	Name      string          `msgpack:"n,omitempty" json:"name,omitempty"`      // file name, schema of a structured part, kind of a custom part, provider of reasoning
 	Data      json.RawMessage `msgpack:"d,omitempty" json:"data,omitempty"`      // structured, custom
 	Media     *Media          `msgpack:"m,omitempty" json:"media,omitempty"`     // media, file
-	Reasoning *Reasoning      `msgpack:"r,omitempty" json:"reasoning,omitempty"` // of a reasoning part, text or call
+	Reasoning *Reasoning      `msgpack:"r,omitempty" json:"reasoning,omitempty"` // for a reasoning part, text or call
 	Call      *ToolCall       `msgpack:"c,omitempty" json:"call,omitempty"`      // tool_call
 	Result    *ToolResult     `msgpack:"rs,omitempty" json:"result,omitempty"`   // tool_result
 	Metadata  Metadata        `msgpack:"md,omitempty" json:"metadata,omitempty"`
@@ -173,7 +173,7 @@ func ResultPart(r ToolResult) Part { return Part{Kind: ToolResultKind, Result: &
 // StructuredPart returns a part that contains a JSON value.
 func StructuredPart(data json.RawMessage) Part { return Part{Kind: StructuredKind, Data: data} }
 
-// Weight is about how many bytes items take in memory.
+// Weight returns approximately how many bytes items take in memory.
 func Weight(items ...Item) (n int64) {
 	for _, it := range items {
 		n += 128 + it.Metadata.weight() + weightOf(it.Parts)
@@ -236,8 +236,8 @@ const (
 	CommitPart DeltaOp = "commit"
 )
 
-// CloneItems returns a copy of items with copies of their slices of parts. What parts
-// point to is shared.
+// CloneItems returns a copy of items with copies of their slices of parts. Values that parts point
+// to are shared.
 func CloneItems(items []Item) []Item {
 	out := slices.Clone(items)
 	for i := range out {
@@ -286,7 +286,7 @@ func detach[T any](p *T) *T {
 	return &v
 }
 
-// Stripped returns the items without what only the core sets.
+// Stripped returns the items without the fields that only the core sets.
 func Stripped(items []Item) []Item {
 	out := slices.Clone(items)
 	for i := range out {
@@ -296,7 +296,7 @@ func Stripped(items []Item) []Item {
 	return out
 }
 
-// OfReply is why a reply with calls ended. Turns end for more reasons than replies do.
+// OfReply converts the reason to one that a reply can have. Turns end for more reasons than replies do.
 func (r FinishReason) OfReply(calls int) FinishReason {
 	known := []FinishReason{Completed, ToolCalls, MaxTokens, Blocked, Compaction, Cancelled}
 	switch {
@@ -310,11 +310,11 @@ func (r FinishReason) OfReply(calls int) FinishReason {
 	return r
 }
 
-// DigestForm begins the digests of transcripts that can be computed again from journals. Those of earlier releases
-// have no form, and were computed from other bytes.
+// DigestForm is the prefix of digests of transcripts that can be computed again from journals. Digests of earlier
+// releases have no prefix and were computed from other bytes.
 const DigestForm = "items/v1:"
 
-// Digest returns the digest of a transcript, of the bytes that journals have: a model's output need not be
+// Digest returns the digest of a transcript. It covers the bytes as in journals, since a model's output need not be
 // valid JSON.
 func Digest(items []Item) (string, error) {
 	raw, err := msgpack.Marshal(items)

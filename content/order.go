@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Order holds indexes of a slice, sorted by the names of its elements: it finds one of many in a time that
-// hardly grows with them. Its methods get a function that returns the name of an element.
+// Order holds indexes of a slice, sorted by the names of its elements, so an element is found by binary search.
+// Its methods take a function that returns the name of an element.
 type Order []int32
 
 // Find returns the index of the element with that name, or -1.
@@ -18,7 +18,7 @@ func (o Order) Find(name string, of func(i int) string) int {
 	return int(o[at])
 }
 
-// Add adds the index of an element. Of two with one name the first one counts.
+// Add adds the index of an element. Of two elements with the same name, the first one counts.
 func (o *Order) Add(i int, of func(i int) string) {
 	if at, twice := o.at(of(i), of); !twice {
 		*o = slices.Insert(*o, at, int32(i)) //nolint:gosec // no message holds so many elements

@@ -42,8 +42,8 @@ func Unpaired(items []Item) (index int, call CallID, problem string) {
 	return index, call, problem
 }
 
-// OpenRound finds the round that a transcript ends in: a reply with calls, and those of their
-// results that are known. Without one, reply is empty.
+// OpenRound finds an open round at the end of a transcript: a reply with calls, and their known
+// results. If there is none, reply is empty.
 func OpenRound(items []Item) (before, reply, results []Item) {
 	to := len(items)
 	for to > 0 && items[to-1].Kind == Tool {

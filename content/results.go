@@ -2,8 +2,8 @@ package content
 
 import "slices"
 
-// ResultItem is the item of a transcript that answers a call. Its metadata says how a call
-// that did not end well ended.
+// ResultItem returns the transcript item that answers a call. For a call that did not succeed, its
+// metadata says how it ended.
 func ResultItem(r ToolResult) Item {
 	it := NewItem(Tool, ResultPart(r))
 	if r.Status == StatusOK {
@@ -21,7 +21,7 @@ func ResultItem(r ToolResult) Item {
 	return it
 }
 
-// LateResult is the item that tells a model of an outcome that arrived after its call was
+// LateResult returns the item that tells a model about an outcome that arrived after its call was
 // answered.
 func LateResult(r ToolResult) Item {
 	verb := "completed"
@@ -32,7 +32,7 @@ func LateResult(r ToolResult) Item {
 	return NewItem(Notification, head, ResultPart(r))
 }
 
-// Runnable reports whether a model has something to answer in a transcript.
+// Runnable reports whether a transcript ends with something that a model can answer.
 func Runnable(items []Item) bool {
 	if len(items) == 0 {
 		return false
@@ -42,8 +42,8 @@ func Runnable(items []Item) bool {
 		last.Kind == Assistant && last.FinishReason == Compaction
 }
 
-// Reported returns a worker's result of a call as it is recorded. A worker may report only the statuses of
-// a call that ran, and may set two of the reserved keys.
+// Reported returns a worker's result in the form in which it is recorded. A worker may report only the
+// statuses of a call that ran, and may set two of the reserved keys.
 func (r ToolResult) Reported(id CallID, name string) ToolResult {
 	switch r.Status {
 	case StatusOK, StatusError, StatusDenied, StatusCancelled, StatusUnknown:

@@ -18,7 +18,7 @@ const (
 	Idempotent Effects = "idempotent" // safe to repeat; retried
 )
 
-// ParseEffects parses what a description of a tool says: read_only, idempotent, or none, which an empty text means too.
+// ParseEffects parses the effects in a description of a tool: read_only, idempotent or none. Empty text means none.
 func ParseEffects(text string) (Effects, error) {
 	switch e := Effects(text); e {
 	case Once, ReadOnly, Idempotent:
@@ -32,7 +32,7 @@ func ParseEffects(text string) (Effects, error) {
 // Retryable reports whether a lost call may run again.
 func (e Effects) Retryable() bool { return e == ReadOnly || e == Idempotent }
 
-// Or returns the effects of a tool that may have either. What only reads is safe to repeat, too.
+// Or returns the effects of a tool that may have either. A tool that only reads is also safe to repeat.
 func (e Effects) Or(other Effects) Effects {
 	switch {
 	case e == other || other == ReadOnly:
@@ -80,7 +80,7 @@ type Routing struct {
 	Source      string        `msgpack:"s,omitempty" json:"source,omitempty"`
 	Queue       string        `msgpack:"q,omitempty" json:"queue,omitempty"`
 	Effects     Effects       `msgpack:"e,omitempty" json:"effects,omitempty"`
-	Declared    *Effects      `msgpack:"ed,omitempty" json:"declared,omitempty"` // by the tool itself; nil: as Effects, which the agent's terms may set
+	Declared    *Effects      `msgpack:"ed,omitempty" json:"declared,omitempty"` // by the tool itself; nil: same as Effects, which the agent's terms may set
 	Route       Route         `msgpack:"r,omitempty" json:"route,omitempty"`
 	DetachAfter time.Duration `msgpack:"da,omitempty" json:"detach_after_ns,omitempty"`
 	Quiet       bool          `msgpack:"qt,omitempty" json:"quiet,omitempty"`    // a later outcome does not start a turn
@@ -92,7 +92,7 @@ type Routing struct {
 	Digest      string        `msgpack:"d,omitempty" json:"input_digest,omitempty"` // SHA-256 of the canonical input
 }
 
-// DeclaredEffects returns the effects that the tool itself declares, by which policies judge.
+// DeclaredEffects returns the effects that the tool itself declares. Policies judge by them.
 func (r Routing) DeclaredEffects() Effects {
 	if r.Declared != nil {
 		return *r.Declared

@@ -17,7 +17,7 @@ type Signature struct {
 // IsZero reports whether there is no signature.
 func (s Signature) IsZero() bool { return s.Key == "" && len(s.Bytes) == 0 }
 
-// String returns the signature as headers have it: the key's id, a dot, and the bytes in URL-safe base64.
+// String returns the signature in its form for headers: the key's id, a dot, and the bytes in URL-safe base64.
 // It is empty for the zero Signature.
 func (s Signature) String() string {
 	return string(s.Append(nil))
@@ -31,7 +31,7 @@ func (s Signature) Append(b []byte) []byte {
 	return base64.RawURLEncoding.AppendEncode(append(append(b, s.Key...), '.'), s.Bytes)
 }
 
-// ErrBadSignature is returned by ParseSignature for text of another form.
+// ErrBadSignature is returned by ParseSignature for text in any other form.
 var ErrBadSignature = errors.New("bad signature")
 
 // ParseSignature decodes the result of String.

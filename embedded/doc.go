@@ -2,7 +2,7 @@
 //
 // It is the real server. A one-shot command, a development setup, a test and a testing/synctest
 // bubble all use the JetStream that a deployment uses, so there is no second implementation to
-// keep in step. It starts in a few milliseconds and needs no configuration.
+// maintain. It starts in a few milliseconds and needs no configuration.
 //
 // A [Server] owns its store directory from Start to Close and holds a lock file in it, which the
 // operating system releases if the process is killed. It also owns the connections made with

@@ -53,8 +53,9 @@ func openStore(dir string) (*store, error) {
 	return &store{dir: dir, lock: lock}, nil
 }
 
-// privateDir makes a directory for what a server in memory keeps in files: about a hundred directories and the settings of
-// streams. On Linux that is a file system in memory, too, where they cost a tenth, unless TMPDIR names another one.
+// privateDir makes a directory for the files that even a server in memory needs: about a hundred directories and the
+// settings of streams. On Linux it is in a memory file system, which takes a tenth of the time, unless TMPDIR names another
+// place.
 func privateDir() (string, error) {
 	if os.TempDir() == "/tmp" {
 		if dir, err := os.MkdirTemp("/dev/shm", "turnlog-"); err == nil {

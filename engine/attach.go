@@ -15,11 +15,11 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// MaxAttached bounds how many bytes of blobs a model sees in one call: the newest ones that
-// fit. Providers take no larger requests.
+// MaxAttached bounds how many bytes of blobs a model sees in one call. The newest blobs that fit
+// are sent. Providers do not accept larger requests.
 const MaxAttached = 32 << 20
 
-// Blobs are the bytes that input refers to. It is safe for concurrent use.
+// Blobs reads the blobs that input refers to. It is safe for concurrent use.
 type Blobs interface {
 	// CopyTo writes the blob with that SHA-256, in hexadecimal, to w and verifies the sum
 	// at the end. ok is false if there is no such blob.
@@ -29,8 +29,8 @@ type Blobs interface {
 // codeBlobMissing is the code of the warning about a missing blob.
 const codeBlobMissing = "blob_missing"
 
-// attached remembers which items of a transcript have media, so that a model call does not look at all
-// of them. A transcript only grows, or is replaced by another one.
+// attached remembers which items of a transcript have media, so a model call need not scan the whole
+// transcript. This works because a transcript only grows, or is replaced by another one.
 type attached struct {
 	transcript []content.Item
 	items      []int
@@ -55,14 +55,14 @@ func hasMedia(p content.Part) bool {
 	return p.Media != nil || p.Result != nil && slices.ContainsFunc(p.Result.Output, hasMedia)
 }
 
-// attachments replaces the references in a transcript by their blobs, for one model call. Input
-// refers to blobs, and results to blobs that their workers kept: tool.Invoker lets no other
-// reference of a tool through. References in a model's own output stay, so no model can make
-// the host read anything.
+// attachments replaces the references in a transcript with their blobs, for one model call. Input
+// refers to blobs, and results refer to blobs that their workers stored: tool.Invoker rejects any
+// other reference of a tool. References in a model's own output are not replaced, so no model can
+// make the host read anything.
 type attachments struct {
 	blobs   Blobs
 	items   []int // that may refer to blobs
-	media   bool  // the model takes more than text
+	media   bool  // the model accepts more than text
 	left    int64
 	missing []events.Warning
 }
@@ -185,7 +185,7 @@ const (
 	tooLarge = "it is too large: at most 32 MiB are shown at a time, the newest first"
 )
 
-// asText shows a file to a model that takes only text.
+// asText shows a file to a model that accepts only text.
 func asText(p content.Part, data []byte) content.Part {
 	if !content.Textual(p.Media.MIME) || !utf8.Valid(data) {
 		return notShown(p, textOnly)
@@ -202,7 +202,7 @@ func notShown(p content.Part, why string) content.Part {
 	return content.TextPart(fmt.Sprintf("[attached: %s; not shown: %s]", strings.Join(what, ", "), why))
 }
 
-// bounded is a buffer that takes at most left more bytes, whatever size was declared.
+// bounded is a buffer that accepts at most left more bytes, regardless of the declared size.
 type bounded struct {
 	buf  bytes.Buffer
 	left int64

@@ -10,12 +10,12 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Catalog is what the tool sources offer a session at one moment, and where its calls go. It
+// Catalog lists the tools that the sources offer a session at one moment, and where calls of them go. It
 // is immutable.
 type Catalog struct {
 	tool.Catalog
 	facts  events.Catalog
-	remote bool // calls go to the queue with their source's name, else they run in this process
+	remote bool // calls go to the queue with their source's name; otherwise they run in this process
 }
 
 // NewCatalog samples the sources. A session may use only the allowed tools, as [Offered]
@@ -47,8 +47,8 @@ func NewCatalog(ctx context.Context, sources []tool.Source, policy tool.Collisio
 // Facts returns what the journal records of the catalog.
 func (c *Catalog) Facts() *events.Catalog { return &c.facts }
 
-// Route returns where a call goes and how it may be treated. The session's rules, if one
-// matches, decide how the loop waits for the call; else its tool does.
+// Route returns where a call goes and how it may be treated. If a rule of the session matches, it
+// decides how the loop waits for the call. Otherwise the tool decides.
 func (c *Catalog) Route(call content.ToolCall, rules []events.RouteRule) content.Routing {
 	r := content.Routing{Digest: tool.Digest(call.Input)}
 	o, ok := c.Lookup(call.Name)
@@ -66,15 +66,15 @@ func (c *Catalog) Route(call content.ToolCall, rules []events.RouteRule) content
 		r.Declared = &declared
 	}
 	i := slices.IndexFunc(rules, func(rule events.RouteRule) bool { return content.Matches(rule.Tool, s.Name) })
-	if i >= 0 && rules[i].Check() == nil { // else the rule is of a later release
+	if i >= 0 && rules[i].Check() == nil { // otherwise a later release wrote the rule
 		r.Route, r.DetachAfter = rules[i].Route, rules[i].DetachAfter
 	}
 	return r
 }
 
 // Offered reports whether a session with these patterns may use a tool. The first pattern that
-// matches its name counts, and a ! before it excludes the tool; without a match the tool is not
-// offered. * matches any characters.
+// matches its name counts; a ! before it excludes the tool. A tool without a match is not offered.
+// * matches any characters.
 func Offered(patterns []string, s tool.Spec) bool {
 	for _, p := range patterns {
 		name, excludes := strings.CutPrefix(p, "!")

@@ -9,13 +9,13 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// ErrUnclaimed is returned by readers, with journal.ErrDamaged, for an entry that its writer cannot have
-// written: no host claimed the session in its epoch, or that host had given it up or been followed by another one.
-// Do not act on it. `observer verify` says more.
+// ErrUnclaimed is returned by readers, with journal.ErrDamaged, for an entry whose writer did not hold the
+// session: no host claimed it in that epoch, that host had parked it, or another host had claimed it since. Do
+// not act on such an entry. `observer verify` says more.
 var ErrUnclaimed = errors.New("its writer does not hold the session")
 
-// follows returns an error if the next entry was not written by the host that holds the session, as far as a
-// reader without keys can know. parked says that the last entry parks the session.
+// follows returns an error if the host that holds the session did not write the next entry, as far as a reader
+// without keys can tell. parked says that the last entry parks the session.
 func follows(s *loop.State, parked bool, e events.Entry) error {
 	unclaimed := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s, entry %d: %w: %s", journal.ErrForged, s.Session, e.Seq, ErrUnclaimed, fmt.Sprintf(format, args...))

@@ -36,8 +36,8 @@ func (r *Runner) HasHooks(p extension.Point) bool {
 	return slices.ContainsFunc(r.cfg.Hooks, func(h extension.Hook) bool { return slices.Contains(h.Points(), p) })
 }
 
-// Hooks asks the hooks of one point, in order. The first Terminate ends the row, and so does
-// a Skip before a tool runs.
+// Hooks asks the hooks of one point, in order. It stops at the first Terminate, and at the first Skip
+// before a tool runs.
 func (r *Runner) Hooks(ctx context.Context, e extension.HookEvent) commands.HookAnswer {
 	a := commands.HookAnswer{Point: string(e.Point), Action: extension.Continue.String()}
 	if e.Call != nil {
@@ -136,7 +136,7 @@ func lastReply(in *View) *model.Reply {
 	return rep
 }
 
-// Recall asks the notes for what helps to plan a task. It returns nil if ctx ended.
+// Recall gets the notes that help to plan a task. It returns nil if ctx ended.
 func (r *Runner) Recall(ctx context.Context, e loop.Recall) commands.Command {
 	c := commands.ReportRecall{Task: e.Task}
 	if r.cfg.Notes == nil {

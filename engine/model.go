@@ -19,7 +19,7 @@ import (
 
 // CallModel makes one attempt and returns its report: a reply, a failure, or what had arrived
 // when the attempt was stopped. The reply's calls are routed and, unless a hook must see the
-// reply first, checked. CallModel returns nil if ctx ended for another cause than ErrStop: the
+// reply first, checked. CallModel returns nil if ctx ended with a cause other than ErrStop: the
 // attempt is lost.
 func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, m model.Model, v *View, emit func(events.Event)) commands.Command {
 	var partial partial
@@ -35,7 +35,7 @@ func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, m model.Model,
 		Transcript: v.Transcript[:e.TranscriptLen:e.TranscriptLen], Tools: v.Catalog.Specs(), Cache: e.Cache, Schema: e.Schema,
 	}, m, &files, show)
 	if err == nil && !seen && r.cfg.Durable != nil {
-		_ = deltas.Stream(ctx, reply.Items, 0, show) // the wrapper knew the reply; it counts even if it is not shown
+		_ = deltas.Stream(ctx, reply.Items, 0, show) // the wrapper had the reply already; it counts even if it is not shown
 	}
 	switch {
 	case err == nil:

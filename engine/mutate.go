@@ -14,7 +14,7 @@ import (
 )
 
 // Mutate runs one mutator on a copy of the transcript, which it may edit freely. A stopped
-// mutator reports what it spent. Mutate returns nil if ctx ended for another cause than
+// mutator reports what it used. Mutate returns nil if ctx ended with a cause other than
 // ErrStop: the mutator is owed again.
 func (r *Runner) Mutate(ctx context.Context, e loop.RunMutator, v *View) commands.Command {
 	f := events.MutationFinished{Mutator: e.Mutator, Point: e.Point}

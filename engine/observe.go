@@ -13,8 +13,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Observers shows a session to those who observe it, one event at a time. A panic in an
-// observer is logged and changes nothing.
+// Observers shows a session to its observers, one event at a time. A panic in an observer is
+// logged and changes nothing.
 type Observers struct {
 	Session content.SessionID
 	Events  []extension.Observer           // see every entry's events, and live ones
@@ -25,17 +25,17 @@ type Observers struct {
 	ended int // the number of the last turn that ended
 }
 
-// Seen is the part of a session that entries are compared with.
+// Seen is the state of a session before an entry, to which Show compares it.
 type Seen struct {
 	transcript []content.Item
 	phase      events.Phase
 }
 
-// See returns what is known of a session before an entry is folded.
+// See returns what Show needs of a session before an entry is folded.
 func See(s *loop.State) Seen { return Seen{s.Transcript, s.Phase()} }
 
 // Show shows an entry's events, then the task's phase if it changed, then the items that the
-// entry appended. s is the session with the entry folded.
+// entry appended. s is the session after the entry was folded.
 func (o *Observers) Show(e events.Entry, before Seen, s *loop.State) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -58,9 +58,9 @@ func (o *Observers) Show(e events.Entry, before Seen, s *loop.State) {
 	}
 }
 
-// known returns how many of the transcript's first items an entry did not append: the earlier
-// items, those that a session begins with, and those that a mutator rewrote. A mutator that only
-// appended rewrote nothing.
+// known returns how many of the transcript's first items were not appended by the entry: earlier
+// items, the items that a session begins with, and rewritten items. A mutator that only appends
+// rewrites nothing.
 func known(e events.Entry, before []content.Item) int {
 	n := len(before)
 	for _, ev := range e.Events {
@@ -89,8 +89,8 @@ func (o *Observers) ShowLive(ev events.Event) {
 	}
 }
 
-// Late reports whether a live event is a delta of a turn that has ended: deltas may arrive by
-// another way than entries, and nothing of a turn follows its end.
+// Late reports whether a live event is a delta of a turn that has ended. Deltas may arrive on
+// another path than entries, and nothing of a turn may follow its end.
 func Late(ev events.Event, ended int) bool {
 	d, ok := ev.(events.ContentDelta)
 	return ok && d.Turn.Number() <= ended

@@ -16,10 +16,10 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// View is a session as effects see it: values that later entries do not change.
+// View is what effects see of a session: values that later entries do not change.
 type View struct {
 	Session    content.SessionID
-	Seq        uint64 // of the last entry
+	Seq        uint64 // sequence of the last entry
 	At         content.Time
 	Epoch      uint64
 	Config     events.Config
@@ -27,10 +27,10 @@ type View struct {
 	Attached   []int // the items of Transcript that may refer to blobs
 	Catalog    *Catalog
 	Turn       *loop.Turn            // nil unless hooks are pending
-	Cache      *content.CacheRequest // of the next model call
+	Cache      *content.CacheRequest // for the next model call
 }
 
-// View returns the session for effects that start now.
+// View returns the view for effects that start now.
 func (s *Session) View(pending []loop.Effect) *View {
 	v := &View{
 		Session: s.State.Session, Seq: s.Head.Seq, At: s.State.At, Epoch: s.State.Epoch, Config: s.State.Config,
@@ -103,7 +103,7 @@ func (r *Runner) Perform(ctx context.Context, e loop.Effect, v *View, h Host) co
 	return nil
 }
 
-// stops returns the effect that e stops, if that one reports its own end.
+// stops returns the effect that e stops, if that effect reports its own end.
 func stops(e loop.Effect) loop.Effect {
 	switch e := e.(type) { //nolint:gochecksumtype // the others stop nothing, or send a report
 	case loop.StopModel:

@@ -17,8 +17,8 @@ type Report struct {
 }
 
 // Performer keeps the running effects equal to the owed ones: Sync starts effects that are owed
-// and stops those that no longer are. A finished effect stays known until it is no longer owed,
-// so nothing is done twice. Only one goroutine at a time may call its methods, except Cancel.
+// and stops the others. A finished effect stays known until it is no longer owed, so nothing is
+// done twice. Only one goroutine at a time may call its methods, except Cancel.
 type Performer struct {
 	perform  func(context.Context, loop.Effect, *View) commands.Command
 	panicked func(*PanicError)
@@ -63,9 +63,9 @@ func NewPerformer(
 // Reports delivers the effects' reports.
 func (p *Performer) Reports() <-chan Report { return p.reports }
 
-// Sync starts and stops effects. Before it starts the first one it calls ready for the view of
-// the session, and returns its error. An effect that stops another one is not started if this
-// performer began that one, which reports its own end.
+// Sync starts and stops effects. Before it starts the first one, it calls ready for the view of
+// the session, and returns its error. It does not start an effect that stops another one if this
+// performer began the other one: that one reports its own end.
 func (p *Performer) Sync(owed []loop.Effect, ready func() (*View, error)) error {
 	p.round++
 	view := &View{}
@@ -122,8 +122,8 @@ func (p *Performer) Settle(ctx context.Context) {
 	p.handBack(kept)
 }
 
-// await waits for an effect, or until enough is closed, and returns the reports that arrived in the
-// meantime.
+// await waits for an effect, or until enough is closed, and returns the reports that arrived
+// meanwhile.
 func (p *Performer) await(r *run, enough <-chan struct{}) (got []Report) {
 	for {
 		select {
@@ -164,11 +164,11 @@ func (p *Performer) start(id string, e loop.Effect, v *View) *run {
 	return r
 }
 
-// linger is how long a goroutine waits for another effect. A new one has to grow its stack first, which
-// costs as much as many an effect.
+// linger is how long a goroutine waits for another effect. A new goroutine must first grow its stack,
+// which can cost as much as an effect.
 const linger = time.Second
 
-// serve performs an effect, then others that come soon.
+// serve performs an effect, then more effects until none arrives for a while.
 func (p *Performer) serve(x effect) {
 	next := time.NewTimer(linger)
 	defer next.Stop()
@@ -211,7 +211,7 @@ func (p *Performer) Has(id string) bool { return p.running[id] != nil }
 // Done reports whether an effect is done and was owed at the last Sync.
 func (p *Performer) Done(id string) bool { return p.Has(id) && p.running[id].over() }
 
-// Stopping reports whether an effect with such an identity was stopped by Sync and has not ended.
+// Stopping reports whether Sync has stopped an effect with a matching identity that has not ended.
 func (p *Performer) Stopping(such func(id string) bool) bool {
 	return slices.ContainsFunc(p.ending, func(r *run) bool { return such(r.id) && !r.over() })
 }
@@ -219,8 +219,8 @@ func (p *Performer) Stopping(such func(id string) bool) bool {
 // Forget lets a finished effect start again if it is still owed.
 func (p *Performer) Forget(id string) { delete(p.running, id) }
 
-// Stop ends the effects that keep does not name, waits for them, and returns their identities.
-// Their reports are dropped, and they are owed again afterwards.
+// Stop ends the effects for which keep returns false, waits for them, and returns their
+// identities. Their reports are dropped, and they are owed again.
 func (p *Performer) Stop(cause error, keep func(id string) bool) (stopped []string) {
 	var ending []*run
 	for id, r := range p.running {

@@ -43,8 +43,9 @@ func firstToRun(checks []commands.Check) int {
 	return slices.IndexFunc(checks, func(k commands.Check) bool { return k.Refusal == nil })
 }
 
-// CheckInput returns the step that checks what a command itself says about calls: what the sender of a decision was
-// shown, which another decision may have changed since, the arguments that an approval gives one, and the open calls of a round that a session begins with.
+// CheckInput returns the step that checks what a command itself says about calls: the call that the sender of a
+// decision saw, which another decision may have changed since, the new arguments of an approval, and the open calls
+// of a round that a session begins with.
 func (s *Session) CheckInput(by func() *Runner) Step {
 	return Step{"input", func(ctx context.Context, env *commands.Envelope) error {
 		if o, ok := env.Command.(commands.OpenSession); ok && o.Resume {
@@ -104,9 +105,9 @@ func (r *Runner) check(ctx context.Context, e loop.Preflight, v *View) []command
 	return out
 }
 
-// checkOne looks the tool up, validates the input, and asks the policies about every request
-// of the call: the policy, the rules of the session and of the turn, and the host. A denial of
-// any request wins over all questions.
+// checkOne looks up the tool, validates the input, and evaluates every request of the call: by the
+// policy, the rules of the session and the turn, and the host. A denial of any request overrides
+// all questions.
 func (r *Runner) checkOne(ctx context.Context, e loop.Preflight, v *View, c content.ToolCall, queue string) (k commands.Check) {
 	o, ok := v.Catalog.Lookup(c.Name)
 	if !ok {
@@ -140,7 +141,7 @@ func refused(s content.Status, code, message string) commands.Check {
 }
 
 // recordingPolicy is the host's policy. It records whether it asked about a call as a whole, as
-// rules do. It judges by what the tool declares, not by the terms of the session's agent.
+// rules do. It judges by what the tool declares and ignores the terms of the session's agent.
 type recordingPolicy struct {
 	tool.Permissions
 
@@ -158,8 +159,8 @@ func (p *recordingPolicy) Evaluate(ctx context.Context, r tool.Request) (tool.Ve
 	return v, err
 }
 
-// asker returns who asks about a call as a whole: the turn before anything else, the policy's and
-// the session's rules only if nothing else does.
+// asker returns what asks about a call as a whole. The turn comes first; the rules of the policy and
+// the session are named only if nothing else asks.
 func (p *recordingPolicy) asker(ctx context.Context, rules tool.Permissions, turn [][]events.Rule, about tool.Request) events.Asker {
 	asks := func(p tool.Permissions) bool {
 		v, err := p.Evaluate(ctx, about)
@@ -174,7 +175,7 @@ func (p *recordingPolicy) asker(ctx context.Context, rules tool.Permissions, tur
 	return ""
 }
 
-// narrowing is a turn's rules as a policy.
+// narrowing returns a turn's rules as a policy.
 func narrowing(lists [][]events.Rule) tool.Permissions {
 	all := make([]tool.Permissions, len(lists))
 	for i, l := range lists {

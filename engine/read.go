@@ -22,7 +22,7 @@ import (
 type Snapshots interface {
 	// Get returns the newest snapshot of a session, and false if there is none.
 	Get(ctx context.Context, s content.SessionID) (journal.Snapshot, bool, error)
-	// Chunks returns those of the chunks that are there.
+	// Chunks returns the chunks that exist.
 	Chunks(ctx context.Context, s content.SessionID, digests []events.Hash) (map[events.Hash][]byte, error)
 }
 
@@ -30,7 +30,7 @@ type Snapshots interface {
 type Reader struct {
 	Journal   journal.Journal
 	Snapshots Snapshots   // nil: none; used only if Journal can read from a head
-	Signed    bool        // only a signed entry confirms a snapshot; Journal checks the signature
+	Signed    bool        // only signed entries confirm a snapshot; Journal checks the signatures
 	Logger    *zap.Logger // nil: silent; warns about each unusable snapshot
 }
 
@@ -39,10 +39,10 @@ type Replica struct {
 	State   *loop.State
 	Head    journal.Head      // zero: the session has no journal
 	Base    uint64            // the sequence of the snapshot that it started from; 0: none
-	Encoder *snapshot.Encoder // of the state, which knows the chunks of that snapshot; nil: it knows none
+	Encoder *snapshot.Encoder // encodes the state and knows the chunks of that snapshot; nil: none is known
 	Parked  bool              // the last entry parks the session
 
-	Restored bool // a restore of the deployment claimed the session last: calls that ran may have ended since its backup
+	Restored bool // a restore of the deployment claimed the session last: calls may have ended after its backup was made
 }
 
 // errUnconfirmed is returned for a snapshot that the journal does not confirm.
@@ -72,8 +72,8 @@ func (r Reader) Read(ctx context.Context, id content.SessionID) (Replica, error)
 	return from, err
 }
 
-// ReadTo returns a session as it was after an entry, or as it is now if it has no later one. A deleted session is so at
-// every entry.
+// ReadTo returns a session as it was after an entry, or as it is now if it has no later one. A deleted session is
+// deleted at every entry.
 func (r Reader) ReadTo(ctx context.Context, id content.SessionID, seq uint64) (Replica, error) {
 	if gone, deleted := r.tombstone(ctx, id); deleted {
 		return gone, nil
@@ -85,7 +85,7 @@ func (r Reader) ReadTo(ctx context.Context, id content.SessionID, seq uint64) (R
 	return FoldTo(id, records, seq)
 }
 
-// toEntry is a journal that checks what it reads as a whole, and so must know where that ends.
+// toEntry is a journal that checks what it reads as a whole, so it must know the last entry in advance.
 type toEntry interface {
 	ReadTo(ctx context.Context, s content.SessionID, seq uint64) iter.Seq2[journal.Record, error]
 }
@@ -117,9 +117,9 @@ func (r Reader) tombstone(ctx context.Context, id content.SessionID) (gone Repli
 	return gone, deleted
 }
 
-// resume reads a session from its newest snapshot on. Without one there is no state and no error; after an error,
-// the whole journal says more. It decodes nothing before the journal confirms it: a process that can store snapshots
-// could make a state that cannot be folded.
+// resume reads a session from its newest snapshot on. Without a snapshot it returns no state and no error; after an
+// error, read the whole journal. It decodes a snapshot only after the journal has confirmed it: otherwise a process
+// that can store snapshots could supply a state that cannot be folded.
 func (r Reader) resume(ctx context.Context, id content.SessionID) (to Replica, err error) {
 	snap, ok, err := r.Snapshots.Get(ctx, id)
 	if err != nil || !ok {
@@ -147,8 +147,8 @@ func (r Reader) resume(ctx context.Context, id content.SessionID) (to Replica, e
 	return to, err
 }
 
-// start sets the state to that of a snapshot, if the next entry confirms it. After a tombstone, which may follow
-// any entry, there is no state to start from.
+// start sets the state from a snapshot, if the next entry confirms it. If that entry is a tombstone, which may
+// follow any entry, it sets no state.
 func (r Reader) start(ctx context.Context, to *Replica, id content.SessionID, snap journal.Snapshot, next journal.Record) error {
 	if _, deleted := events.DeletionOf(next.Entry); deleted {
 		to.State = loop.New(id)
@@ -189,7 +189,7 @@ func (r Reader) Update(ctx context.Context, to *Replica) error {
 	return nil
 }
 
-// follow folds the next record, if it was read and can follow.
+// follow folds the next record, unless reading it failed or it cannot follow.
 func (to *Replica) follow(rec journal.Record, err error) error {
 	if err = cmp.Or(err, rec.Err); err == nil {
 		err = follows(to.State, to.Parked, rec.Entry)
@@ -209,7 +209,7 @@ func (to *Replica) fold(rec journal.Record) {
 	}
 }
 
-// Parks reports whether an entry parks its session. If it is the last one, the session is at rest.
+// Parks reports whether an entry parks its session. The session is at rest if that is its last entry.
 func Parks(e events.Entry) bool {
 	return slices.ContainsFunc(e.Events, func(ev events.Event) bool {
 		_, ok := ev.(events.Parked)
@@ -217,7 +217,7 @@ func Parks(e events.Entry) bool {
 	})
 }
 
-// fromHead is a journal that reads on from a head without the earlier entries, and checks that
+// fromHead is a journal that can read from a head on, without the earlier entries. It checks that
 // the next entry continues the head's chain.
 type fromHead interface {
 	ReadFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error]

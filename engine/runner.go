@@ -18,23 +18,22 @@ import (
 // The effect reports what it had.
 var ErrStop = errors.New("stopped by the session")
 
-// abandoned reports whether the host gave an effect up. Its outcome does not count, and the
+// abandoned reports whether the host abandoned an effect. Its outcome does not count, and the
 // effect is owed again.
 func abandoned(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrStop)
 }
 
-// Config is what a Runner works with. The zero Config allows every call and has
-// no extensions.
+// Config configures a Runner. The zero Config allows every call and has no extensions.
 type Config struct {
 	Permissions tool.Permissions    // nil: tool.AllowAll
-	Resources   any                 // handed to tools that run in this process
+	Resources   any                 // passed to tools that run in this process
 	Hooks       []extension.Hook    // in order
 	Mutators    []extension.Mutator // in order
 	Notes       extension.Notes     // nil: tasks recall and store nothing
 	Durable     extension.Durable   // nil: models and tools are called directly
 	Manager     task.Manager        // nil: each tool's own route; calls of this process run as they are owed
-	Blobs       Blobs               // the bytes that input refers to; nil: none are found
+	Blobs       Blobs               // the blobs that input refers to; nil: none are found
 	Logger      *zap.Logger         // nil: silent
 }
 
@@ -46,11 +45,11 @@ type Equipment struct {
 	Terms    []tool.Terms        // of the tools that the session uses
 	Policy   json.RawMessage     // a permission.Policy for the workers that run the calls; nil: none
 	Verifier []string            // the command for tasks without a verifier; nil: none
-	Retries  int                 // of a task with that verifier
+	Retries  int                 // retries of a task with that verifier
 }
 
-// With returns the configuration for sessions with that equipment. The host's hooks and
-// mutators run first.
+// With returns the configuration for sessions with the equipment. The host's hooks and mutators
+// run first.
 func (c Config) With(e Equipment) Config {
 	c.Hooks = slices.Concat(c.Hooks, e.Hooks)
 	c.Mutators = slices.Concat(c.Mutators, e.Mutators)

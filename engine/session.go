@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Session is a session as its only writer has it: its state, the head of its journal, and
-// the one way to change either. It belongs to one goroutine at a time.
+// Session is the writer's view of a session: its state, the head of its journal, and the only way
+// to change them. It belongs to one goroutine at a time.
 type Session struct {
 	Replica
 
@@ -26,8 +26,8 @@ type Session struct {
 
 	// Steps complete a command before it is decided, in order.
 	Steps []Step
-	// Append writes an entry after the head. A canceled ctx must not make the outcome of a
-	// write unknown.
+	// Append writes an entry after the head. A canceled ctx must not make the outcome of a write
+	// unknown.
 	Append func(context.Context, journal.Head, events.Entry) (journal.Head, error)
 	// Cursors returns the cursors for the next entry to record; nil: the host has none.
 	Cursors func() []events.Cursor
@@ -43,9 +43,9 @@ type Step struct {
 	Do   func(ctx context.Context, env *commands.Envelope) error
 }
 
-// Handle is the whole life of a command: complete it, decide, append, fold. It returns the
+// Handle handles a command from start to end: complete it, decide, append, fold. It returns the
 // entry that the command caused, or one without a sequence if there was nothing to do. A
-// refusal is a *commands.Rejection. Afterwards loop.Pending says what the session owes.
+// refusal is a *commands.Rejection. Afterwards loop.Pending returns what the session owes.
 func (s *Session) Handle(ctx context.Context, env commands.Envelope) (entry events.Entry, err error) {
 	defer s.Contain(commands.NameOf(env.Command), &err)
 	if err := s.complete(ctx, &env); err != nil {
@@ -144,7 +144,7 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic in session %s at %d, during %s: %v", e.Session, e.Seq, e.During, e.Value)
 }
 
-// Contain is deferred. It turns a panic into a *PanicError, which ends the session here.
+// Contain must be deferred. It turns a panic into a *PanicError, which ends the session in this process.
 func (s *Session) Contain(during string, err *error) {
 	if p := recover(); p != nil {
 		s.failed = &PanicError{Session: s.State.Session, Seq: s.Head.Seq, During: during, Value: p, Stack: debug.Stack()}

@@ -20,8 +20,8 @@ import (
 const MaxVerdict = 16 << 10
 
 // Verify runs a task's verifier in workdir: the task's command or, without one, the function
-// fn, which is nil in a process that did not start the task. It returns nil if ctx ended for
-// another cause than ErrStop: the verifier is owed again.
+// fn, which is nil in a process that did not start the task. It returns nil if ctx ended with a
+// cause other than ErrStop: the verifier is owed again.
 func (r *Runner) Verify(ctx context.Context, e loop.Verify, fn extension.Verifier, workdir string) commands.Command {
 	if len(e.Command) > 0 {
 		fn = extension.Command(e.Command...)
@@ -74,8 +74,8 @@ func (in verifierInput) Describe() (kind, summary string, about any) {
 	}{in.Argv, "."}
 }
 
-// NewVerifierTool returns the tool that runs verifiers in the directory root, as v does but for
-// its Argv. Its output is the verdict.
+// NewVerifierTool returns the tool that runs verifiers in the directory root, with the settings of v
+// except Argv. Its output is the verdict.
 func NewVerifierTool(root string, v extension.CommandVerifier) (tool.Tool, error) {
 	dir, err := tool.OpenRoot(root)
 	if err != nil {

@@ -34,8 +34,7 @@ type ToolCatalogChanged struct {
 	Digest  string    `msgpack:"d" json:"digest"` // of the whole catalog after the change
 }
 
-// Changes returns what leads from c to now: a change per source, those of removed sources
-// last.
+// Changes returns the changes from c to now, one per changed source. Removed sources come last.
 func (c Catalog) Changes(now Catalog) []ToolCatalogChanged {
 	if c.Digest == now.Digest {
 		return nil

@@ -18,8 +18,8 @@ import (
 
 // The entry formats that this release reads and writes.
 const (
-	Version       = 1 // its events are as they are
-	VersionSealed = 2 // its events are sealed, but those of drivers
+	Version       = 1 // events are not sealed
+	VersionSealed = 2 // events are sealed, except those of drivers
 
 	newestVersion = VersionSealed
 )
@@ -89,25 +89,25 @@ const (
 	LaneLocal  Lane = ""       // the host itself
 )
 
-// anyUser ends the lane of the commands of users with names, after the lane without.
+// anyUser is the suffix of lanes for commands of users with verified names.
 const anyUser = ".*"
 
 // Named returns the lane of the same commands from users whose names the NATS server verifies.
 func (l Lane) Named() Lane { return l + anyUser }
 
-// Unnamed returns the lane of the same commands from users without such names.
+// Unnamed returns the lane of the same commands from users without verified names.
 func (l Lane) Unnamed() Lane { return Lane(strings.TrimSuffix(string(l), anyUser)) }
 
-// Cursor says how far a lane is handled. A sequence alone names a command only as long as the stream
-// keeps what it acknowledged. A stream that was rolled back or created again gives a sequence a second
-// time, but not a time of storage.
+// Cursor says how far a lane is handled. A sequence alone identifies a command only while the stream keeps
+// what it has acknowledged. A stream that was rolled back or created again uses a sequence a second time,
+// but its time of storage is different.
 type Cursor struct {
 	Lane Lane         `msgpack:"l" json:"lane"`
-	Seq  uint64       `msgpack:"s" json:"seq"`                    // of the last handled command
+	Seq  uint64       `msgpack:"s" json:"seq"`                    // sequence of the last handled command
 	At   content.Time `msgpack:"t,omitempty" json:"at,omitempty"` // the latest time at which a handled command was stored; 0: not recorded
 }
 
-// Advance replaces the cursors of lanes that moved on. It changes all, and may return it with more.
+// Advance replaces the cursors of lanes that moved. It changes all and returns it, with any new lanes appended.
 func Advance(all, moved []Cursor) []Cursor {
 	for _, c := range moved {
 		if i := slices.IndexFunc(all, func(d Cursor) bool { return d.Lane == c.Lane }); i >= 0 {
@@ -192,7 +192,7 @@ func (e *Entry) encodeHead(w *wire.Writer) error {
 	return w.Value(e.Cursors)
 }
 
-// IsExactly reports whether Encode returns the payload, which Decode accepted. It takes less time than Encode.
+// IsExactly reports whether Encode would return the payload, which Decode accepted. It is faster than Encode.
 func (e Entry) IsExactly(payload []byte) bool {
 	if e.Version == VersionSealed {
 		b, err := e.encodeSealed()
@@ -201,8 +201,8 @@ func (e Entry) IsExactly(payload []byte) bool {
 	return wire.Writes(payload, e.encode)
 }
 
-// IsPartOf reports whether the payload says what e says, and more in fields that this release does not know: a later
-// one wrote it.
+// IsPartOf reports whether the payload has the contents of e, and more in fields that this release does not know. A later
+// release wrote such a payload.
 func (e Entry) IsPartOf(payload []byte) bool {
 	known, err := e.Encode()
 	return err == nil && wire.Extends(payload, known)
@@ -263,7 +263,7 @@ func DecodeHead(payload []byte) (e Entry, err error) {
 	return e, nil
 }
 
-// decodeEvents returns with an error the events before it.
+// decodeEvents returns the events before an error together with the error.
 func decodeEvents(r *wire.Reader) ([]Event, error) {
 	n, err := r.Array()
 	if err != nil || n < 0 || n%2 != 0 {
@@ -285,7 +285,7 @@ func decodeEvents(r *wire.Reader) ([]Event, error) {
 }
 
 // decodeHead decodes the fields before the events. In every format, an entry is an array that begins with
-// the version. Of a later format, it decodes the head if that has not changed.
+// the version. If a later format has not changed the head, decodeHead decodes it too.
 func (e *Entry) decodeHead(r *wire.Reader) error {
 	n, err := r.Array()
 	if err != nil {
@@ -328,9 +328,9 @@ func EncodeLive(ev Event) ([]byte, error) {
 	return b, nil
 }
 
-// DecodeLive decodes the result of EncodeLive. It returns [ErrBadEntry] or
-// [ErrUnknownKind] for anything else, which the caller can skip, also for an event that belongs in a
-// journal: more users may send live events than write journals.
+// DecodeLive decodes the result of EncodeLive. It returns [ErrBadEntry] or [ErrUnknownKind] for anything
+// else, which the caller can skip. That includes events that belong in a journal: more users may send live
+// events than write journals.
 func DecodeLive(b []byte) (ev Event, err error) {
 	err = wire.Decode(b, wire.Entry, func(r *wire.Reader) error {
 		if n, err := r.Array(); err != nil || n != 2 {

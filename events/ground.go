@@ -6,19 +6,19 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Ground is one thing that let a call start.
+// Ground is one reason why a call may start.
 type Ground struct {
 	By GroundKind `msgpack:"b" json:"by"`
 
 	Name   string `msgpack:"n,omitempty" json:"name,omitempty"`   // the pattern of a rule, the id of an approval, the name of a hook, the effects
-	Action Action `msgpack:"a,omitempty" json:"action,omitempty"` // of a rule
-	Queue  string `msgpack:"q,omitempty" json:"queue,omitempty"`  // of a rule: its pattern
+	Action Action `msgpack:"a,omitempty" json:"action,omitempty"` // action of a rule
+	Queue  string `msgpack:"q,omitempty" json:"queue,omitempty"`  // queue pattern of a rule
 }
 
 // GroundKind is the kind of a Ground.
 type GroundKind string
 
-// The kinds of grounds. A rule that asks is one together with the approval that answers it.
+// The kinds of grounds. A rule that asks is a ground together with the approval that answers it.
 const (
 	ByPolicy   GroundKind = "policy"   // a rule of the policy of the session's host
 	ByRule     GroundKind = "rule"     // a rule of the session, from its agent or the flags that opened it
@@ -26,7 +26,7 @@ const (
 	ByApproval GroundKind = "approval" // an approval of the call
 	ByHook     GroundKind = "hook"     // a hook of the host that could have stopped the call
 	ByEffects  GroundKind = "effects"  // an attempt was lost, and the tool's effects permit another one
-	ByRetry    GroundKind = "retry"    // a person had a dead letter run again
+	ByRetry    GroundKind = "retry"    // a person retried a dead letter
 )
 
 // GroundOf returns the ground for a call that a rule allows.
@@ -34,8 +34,8 @@ func GroundOf(by GroundKind, r Rule) Ground {
 	return Ground{By: by, Name: r.Tool, Action: r.Action, Queue: r.Queue}
 }
 
-// GroundsOf lists the rules of a policy, a session and a turn that are about a call. Those of the turn
-// only restrict, so only rules that name the tool are among them.
+// GroundsOf lists the rules of a policy, a session and a turn that apply to a call. The rules of a turn
+// only restrict, so only those that name the tool are listed.
 func GroundsOf(p Policy, session []Rule, turn [][]Rule, tool string, routing content.Routing) (all []Ground) {
 	if len(p.Rules) > 0 {
 		_, rule := p.Ruling(tool, routing.Queue, routing.DeclaredEffects())

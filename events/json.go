@@ -33,8 +33,8 @@ func AppendEvent(b []byte, e Event) ([]byte, error) {
 	return b, nil
 }
 
-// MarshalView returns as JSON what contains values of events, also those that are not JSON: models may write
-// anything as arguments. Structs must have only exported fields.
+// MarshalView returns the JSON of a value that contains values of events. They need not be valid JSON: models
+// may write anything as arguments. Structs must have only exported fields.
 func MarshalView(v any) (json.RawMessage, error) { return appendView(nil, v) }
 
 func appendView(b []byte, v any) ([]byte, error) {

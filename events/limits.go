@@ -79,7 +79,7 @@ type Counters struct {
 	Rounds    int64
 	Requests  int64
 	ToolCalls int64
-	Worked    time.Duration // by finished turns
+	Worked    time.Duration // working time of finished turns
 	Usage     content.Usage
 }
 
@@ -90,7 +90,7 @@ func (c *Counters) Add(u UsageUpdated) {
 	c.ToolCalls += u.ToolCalls
 }
 
-// Spent returns the counters, each in the place of its limit.
+// Spent returns each counter in the field of its limit.
 func (c Counters) Spent() Limits {
 	return Limits{
 		MaxRounds: c.Rounds, Requests: c.Requests, ToolCalls: c.ToolCalls, WallClock: c.Worked,
@@ -99,8 +99,8 @@ func (c Counters) Spent() Limits {
 	}
 }
 
-// Over returns the first of some limits that is exceeded, or would be by one round or request. Its scope
-// is not set.
+// Over returns the first limit of the given kinds that is exceeded, or would be by one more round or
+// request. Its scope is not set.
 func (c Counters) Over(l Limits, kinds ...LimitKind) (reached LimitReached, over bool) {
 	spent := c.Spent()
 	for _, k := range kinds {
@@ -120,7 +120,7 @@ func (c Counters) Over(l Limits, kinds ...LimitKind) (reached LimitReached, over
 	return LimitReached{}, false
 }
 
-// Left returns what is left of limits.
+// Left returns what is left of the limits.
 func (c Counters) Left(l Limits) Limits {
 	spent := c.Spent()
 	for _, k := range LimitKinds() {

@@ -39,8 +39,8 @@ type ContentDelta struct {
 	Attempt int            `msgpack:"a" json:"attempt"`
 	Delta   content.Delta  `msgpack:"d" json:"delta"`
 
-	// After is one more than the bytes of the part's text before the fragment, so that a reader sees what it
-	// missed. 0: the sender is of a release that does not count them.
+	// After is one more than the number of bytes of the part's text before the fragment, so that a reader
+	// notices what it missed. 0: the sender's release does not count them.
 	After int `msgpack:"af,omitempty" json:"after,omitempty"`
 }
 
@@ -64,13 +64,13 @@ type UsageUpdated struct {
 	Round  int            `msgpack:"r" json:"round"`
 	Usage  content.Usage  `msgpack:"u" json:"usage"`
 	Source string         `msgpack:"s" json:"source"`                   // model, compaction or child
-	Call   content.CallID `msgpack:"c,omitempty" json:"call,omitempty"` // of a child that reported after its call was answered
+	Call   content.CallID `msgpack:"c,omitempty" json:"call,omitempty"` // call of a child that reported after the call was answered
 
 	Requests  int64 `msgpack:"rq,omitempty" json:"requests,omitempty"`   // of a child: model call attempts
 	ToolCalls int64 `msgpack:"tc,omitempty" json:"tool_calls,omitempty"` // of a child
 }
 
-// Own returns the usage without that of sub-agents, whose own sessions record it.
+// Own returns the usage without sub-agents: their own sessions record theirs.
 func (u UsageUpdated) Own() content.Usage {
 	if u.Source == "child" {
 		return content.Usage{}
@@ -91,8 +91,8 @@ type HookDecided struct {
 	Notes      []HookNote     `msgpack:"no,omitempty" json:"notes,omitempty"` // in the order of the hooks
 }
 
-// HookNote is the comment of a hook that let the session continue: its reason, or its
-// error if it fails open.
+// HookNote is the comment of a hook that let the session continue: its reason, or the error of a hook
+// that fails open.
 type HookNote struct {
 	Hook string `msgpack:"h" json:"hook"`
 	Text string `msgpack:"t" json:"text"`

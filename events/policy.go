@@ -13,13 +13,13 @@ type PolicyApplied struct {
 	Policy Policy `msgpack:"p" json:"policy"`
 }
 
-// Policy is what a deployment, or the program that runs an agent, allows a session. The
-// rules of sessions, agents and turns only narrow it.
+// Policy is what a deployment, or the program that runs an agent, allows a session. The rules of
+// sessions, agents and turns only restrict it.
 type Policy struct {
-	Name     string    `msgpack:"n,omitempty" json:"name,omitempty"`     // of the document, for people
-	Digest   string    `msgpack:"d" json:"digest"`                       // of the document
-	Subjects []Subject `msgpack:"s,omitempty" json:"subjects,omitempty"` // the session, then those that it works for
-	Rules    [][]Rule  `msgpack:"r" json:"rules"`                        // that apply to the subjects; the strictest list counts
+	Name     string    `msgpack:"n,omitempty" json:"name,omitempty"`     // name of the document, for people
+	Digest   string    `msgpack:"d" json:"digest"`                       // digest of the document
+	Subjects []Subject `msgpack:"s,omitempty" json:"subjects,omitempty"` // the session, then the sessions that it works for
+	Rules    [][]Rule  `msgpack:"r" json:"rules"`                        // lists that apply to the subjects; the strictest one counts
 }
 
 // Subject is what a policy knows about a session.
@@ -27,15 +27,15 @@ type Subject struct {
 	Agent  string `msgpack:"a,omitempty" json:"agent,omitempty"`
 	Opener string `msgpack:"o,omitempty" json:"opener,omitempty"`
 
-	// An agent or an opener that only the opener names, so that rules about it only narrow. Without the
-	// claim, the server verified the opener.
+	// The claims say that only the opener names the agent or itself, so rules about the name only restrict.
+	// Without the claim, the server verified the opener.
 	AgentClaimed  bool `msgpack:"ac,omitempty" json:"agent_claimed,omitempty"`
 	OpenerClaimed bool `msgpack:"oc,omitempty" json:"opener_claimed,omitempty"`
 }
 
-// Ruling returns the strictest ruling of the lists about a call, and the rule that says so: the
-// first list's if all allow the call. A policy without lists, as of a session from before
-// policies, allows every call, by no rule.
+// Ruling returns the strictest ruling of the lists about a call, and its rule. If all lists allow the
+// call, that is the rule of the first list. A policy without lists, as in sessions of releases without
+// policies, allows every call and returns no rule.
 func (p Policy) Ruling(tool, queue string, effects content.Effects) (Action, Rule) {
 	action, rule := RuleAllow, Rule{}
 	for i, list := range p.Rules {
@@ -49,7 +49,7 @@ func (p Policy) Ruling(tool, queue string, effects content.Effects) (Action, Rul
 	return action, rule
 }
 
-// Equal reports whether both are the same policy, of the same document.
+// Equal reports whether both are the same policy, from the same document.
 func (p Policy) Equal(o Policy) bool {
 	return p.Name == o.Name && p.Digest == o.Digest && slices.Equal(p.Subjects, o.Subjects) &&
 		slices.EqualFunc(p.Rules, o.Rules, slices.Equal[[]Rule])

@@ -9,17 +9,17 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// ErrBadRef is returned by ParseEntryRef for a text that names no entry.
+// ErrBadRef is returned by ParseEntryRef for a text that does not name an entry. Its text shows the syntax.
 var ErrBadRef = errors.New("names no entry: write SESSION@SEQ, such as plan-7@12")
 
-// EntryRef names an entry of a session. The one in RunStarted.From is that after which another session continues.
+// EntryRef names an entry of a session. RunStarted.From names the entry after which another session continues.
 type EntryRef struct {
 	Session content.SessionID
 	Seq     uint64
-	Hash    Hash // of the entry; zero: not known, as in journals of earlier releases
+	Hash    Hash // hash of the entry; zero: not known, as in journals of earlier releases
 }
 
-// ParseEntryRef returns the reference with that text.
+// ParseEntryRef parses a reference in the form that String returns. It returns ErrBadRef for any other text.
 func ParseEntryRef(text string) (r EntryRef, err error) {
 	name, hash, hashed := strings.Cut(text, "#")
 	session, seq, _ := strings.Cut(name, "@")
@@ -36,7 +36,7 @@ func ParseEntryRef(text string) (r EntryRef, err error) {
 	return r, nil
 }
 
-// String is the entry, and its hash if that is known: plan-7@12#5f2c….
+// String returns the entry, with its hash if that is known: plan-7@12#5f2c….
 func (r EntryRef) String() string {
 	if r.Hash.IsZero() {
 		return r.Place()
@@ -44,5 +44,5 @@ func (r EntryRef) String() string {
 	return r.Place() + "#" + r.Hash.String()
 }
 
-// Place is the entry without its hash: plan-7@12.
+// Place returns the entry without its hash: plan-7@12.
 func (r EntryRef) Place() string { return string(r.Session) + "@" + strconv.FormatUint(r.Seq, 10) }

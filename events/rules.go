@@ -9,8 +9,8 @@ import (
 )
 
 // Rule decides about calls of the tools that match a pattern. The first matching rule
-// of a list counts. An implicit last rule is {*, guard}. All lists that apply to a call
-// count: a denial by any wins, then a question by any.
+// of a list counts. An implicit last rule is {*, guard}. All lists that apply to a call count: a
+// denial by any list wins, then a question by any.
 type Rule struct {
 	Tool   string `msgpack:"t" json:"tool"` // name pattern, see content.Matches
 	Action Action `msgpack:"a" json:"action"`
@@ -51,9 +51,9 @@ func (r Rule) Check() error {
 	return nil
 }
 
-// Ruling returns what the first rule that matches a call says, and the rule: allow, ask or
-// deny. Guard becomes one of the first two by the effects. The queue is empty if it is not
-// known yet; then rules about queues count only if they ask or deny.
+// Ruling returns the decision of the first rule that matches a call, and the rule: allow, ask or
+// deny. Guard becomes allow or ask, depending on the effects. The queue is empty if it is not known
+// yet; then rules about queues count only if they ask or deny.
 func Ruling(rules []Rule, tool, queue string, effects content.Effects) (Action, Rule) {
 	rule := Rule{Tool: "*", Action: RuleGuard}
 	for _, r := range rules {
@@ -77,8 +77,8 @@ func Ruling(rules []Rule, tool, queue string, effects content.Effects) (Action, 
 	return RuleDeny, rule
 }
 
-// RouteRule sets the route of the tools that match a pattern, instead of the route
-// that a tool asks for. The first matching rule of a session counts.
+// RouteRule sets the route of the tools that match a pattern, instead of the route that the tool
+// declares. The first matching rule of a session counts.
 type RouteRule struct {
 	Tool        string        `msgpack:"t" json:"tool"` // name pattern, see content.Matches
 	Route       content.Route `msgpack:"r,omitempty" json:"route,omitempty"`

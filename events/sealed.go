@@ -9,14 +9,14 @@ import (
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// Sealing is how the events of an entry are sealed. The head of the entry, the kinds of its events, and the
-// events of drivers are not: they say who wrote which entry, and hold nothing of the conversation. So a reader
-// without the key still checks the chain, the signatures, and the proofs of a log.
+// Sealing says how the events of an entry are sealed. The head of the entry, the kinds of its events, and the
+// events of drivers are not sealed: they say who wrote which entry, and contain nothing of the conversation. So
+// a reader without the key can still check the chain, the signatures, and the proofs of a log.
 type Sealing struct {
-	ID    seal.ID    // of the key, which commits to it
-	Key   *seal.Key  // nil: it is not here, and the entry has only the events that are not sealed
-	Nonce seal.Nonce // of this entry alone
-	Kinds []Kind     // of all events, in order; set by Decode
+	ID    seal.ID    // ID of the key, which commits to it
+	Key   *seal.Key  // nil: not available, so the entry has only the events that are not sealed
+	Nonce seal.Nonce // for this entry only
+	Kinds []Kind     // kinds of all events, in order; set by Decode
 }
 
 // NewSealing returns how to seal another entry with a key.
@@ -24,13 +24,14 @@ func NewSealing(k *seal.Key) *Sealing {
 	return &Sealing{ID: k.ID(), Key: k, Nonce: seal.NewNonce()}
 }
 
-// SealedError is returned for an entry whose events are sealed with a key that is not here. The entry is not
-// damaged, and its head is true. A SealedError is an [ErrUnknownKind], so whoever needs the events refuses it.
+// SealedError is returned for an entry whose events are sealed with a key that is not available. The entry is not
+// damaged, and its head is valid. A SealedError is an [ErrUnknownKind], so code that needs the events refuses the
+// entry.
 type SealedError struct {
 	Session content.SessionID
-	Seq     uint64  // of the entry; 0: it is no entry
-	ID      seal.ID // of the key, if it is known
-	Why     error   // the key is not here; nil: none was given
+	Seq     uint64  // the entry; 0: not an entry
+	ID      seal.ID // ID of the key, if it is known
+	Why     error   // why the key is not available; nil: no keys were given
 }
 
 // Error says which key is missing, and why.
@@ -48,15 +49,15 @@ func (e *SealedError) Error() string {
 // Is makes the error an [ErrUnknownKind].
 func (e *SealedError) Is(target error) bool { return target == ErrUnknownKind }
 
-// Unwrap returns why the key is not here.
+// Unwrap returns why the key is not available.
 func (e *SealedError) Unwrap() error { return e.Why }
 
 // inTheClear reports whether events of a kind are not sealed.
 func inTheClear(k Kind) bool { return k == KindDriverClaimed || k == KindParked }
 
-// sealingFields come after those of the head: the ID of the key, the nonce, the kinds, the events that are not sealed,
-// and the others, sealed. What comes before the sealed bytes is bound to them.
-const sealingFields = 4 // more than without
+// The fields after the head are the ID of the key, the nonce, the kinds, the events that are not sealed, and the sealed
+// events. Everything before the sealed bytes is bound to them.
+const sealingFields = 4 // how many more fields than an entry that is not sealed
 
 // encodeSealed encodes the entry with its events sealed. The result has no sealed bytes if there is nothing to seal.
 func (e Entry) encodeSealed() ([]byte, error) {
@@ -166,8 +167,8 @@ func (e *Entry) open(head, box []byte, key *seal.Key) error {
 	return errors.Join(e.order(evs, unknown != nil), unknown)
 }
 
-// order puts the events that were not sealed and those that were in the order of the kinds. If only the first ones
-// could be read, the rest is left out.
+// order puts the events, sealed and not, in the order of the kinds. If only the events that are not sealed could be read,
+// the others are left out.
 func (e *Entry) order(closed []Event, cut bool) error {
 	open, all := e.Events, make([]Event, 0, len(e.Sealing.Kinds))
 	for _, k := range e.Sealing.Kinds {

@@ -19,19 +19,19 @@ type DriverClaimed struct {
 	Tickets bool `msgpack:"tk,omitempty" json:"tickets,omitempty"` // reports about later dispatches need their tickets
 
 	Key  string `msgpack:"k,omitempty" json:"key,omitempty"`           // the id of the key that signs the owner's entries
-	Keys uint64 `msgpack:"kv,omitempty" json:"keys_version,omitempty"` // the version of the directory of keys that the owner goes by
+	Keys uint64 `msgpack:"kv,omitempty" json:"keys_version,omitempty"` // the version of the directory of keys that the owner uses
 
-	// Checked is the last entry before this one that has a signature by the same key. The owner checked it, so the key's
-	// next valid signature covers it. 0: there is none, or the owner did not read it.
+	// Checked is the last earlier entry with a signature by the same key. The owner checked it, so the key's next valid
+	// signature covers it. 0: there is none, or the owner did not read it.
 	Checked uint64 `msgpack:"ck,omitempty" json:"checked,omitempty"`
 
-	RetriedBy string `msgpack:"rb,omitempty" json:"retried_by,omitempty"` // who had the session tried again, which was set aside
+	RetriedBy string `msgpack:"rb,omitempty" json:"retried_by,omitempty"` // who retried the session, which was set aside
 	User      string `msgpack:"us,omitempty" json:"user,omitempty"`       // the same, verified, see content.Sender
 
-	// Restored says that the owner is a restore of the session's deployment, which owes no effect. nil: it is a host.
+	// Restored says that the owner is a restore of the session's deployment, which performs no effects. nil: it is a host.
 	Restored *Restored `msgpack:"rs,omitempty" json:"restored,omitempty"`
 
-	// MovedFrom says that the owner is a move of the session, which owes no effect. nil: it is a host, or a restore.
+	// MovedFrom says that the owner is a move of the session, which performs no effects. nil: it is a host, or a restore.
 	MovedFrom *MovedFrom `msgpack:"mf,omitempty" json:"moved_from,omitempty"`
 }
 
@@ -39,12 +39,12 @@ type DriverClaimed struct {
 type MovedFrom struct {
 	Cell      string `msgpack:"c" json:"cell"`                      // the ID of the cell, see package jetstream/backup/move
 	Place     string `msgpack:"p,omitempty" json:"place,omitempty"` // where the mover reached it; for people
-	Tombstone Hash   `msgpack:"h" json:"tombstone"`                 // of the entry that ended the journal there, in the place of this one
+	Tombstone Hash   `msgpack:"h" json:"tombstone"`                 // hash of the entry that ended the journal there, at this entry's place
 	Entry     []byte `msgpack:"e,omitempty" json:"entry,omitempty"` // its bytes
 }
 
-// Proves reports whether the claim in e has the tombstone that it names: of the same session, after the same entry. So an earlier
-// head that is this tombstone is a head of this journal.
+// Proves reports whether the claim in e contains the tombstone that it names: of the same session, after the same entry. If so, an
+// earlier head that is this tombstone is also a head of this journal.
 func (m *MovedFrom) Proves(e Entry) bool {
 	left, err := Decode(m.Entry)
 	d, deleted := DeletionOf(left)
@@ -52,13 +52,13 @@ func (m *MovedFrom) Proves(e Entry) bool {
 		left.Session == e.Session && left.Seq == e.Seq && left.Prev == e.Prev
 }
 
-// MovedTo says where a session is that was moved.
+// MovedTo says where a moved session is.
 type MovedTo struct {
 	Cell  string `msgpack:"c" json:"cell"`                      // the ID of the cell, see package jetstream/backup/move
 	Place string `msgpack:"p,omitempty" json:"place,omitempty"` // where the mover reached it; for people
 }
 
-// ClaimOf returns the claim that begins e and its epoch, if it has one.
+// ClaimOf returns the claim with which e begins, if it has one. It starts the epoch of e.
 func ClaimOf(e Entry) (claim DriverClaimed, ok bool) {
 	if len(e.Events) > 0 {
 		claim, ok = e.Events[0].(DriverClaimed)
@@ -72,11 +72,11 @@ func MovedFromOf(e Entry) *MovedFrom {
 	return claim.MovedFrom
 }
 
-// Restored says that a session continues as a backup had it. What was recorded after the backup is lost, unless it is
-// before this entry.
+// Restored says that a session continues from its state in a backup. Entries recorded after the backup are lost, unless
+// they come before this one.
 type Restored struct {
 	Backup string       `msgpack:"b" json:"backup"` // the ID of the backup
-	Taken  content.Time `msgpack:"t" json:"taken"`  // when the backup began: what was recorded by then is in it
+	Taken  content.Time `msgpack:"t" json:"taken"`  // when the backup began; it has everything that was recorded by then
 }
 
 // RestoredOf returns the restore that wrote e, or nil.
@@ -95,21 +95,21 @@ type Parked struct {
 	Calls int  `msgpack:"c,omitempty" json:"calls,omitempty"` // calls on their queues, whose workers will wake it
 }
 
-// SnapshotTaken records the digest of the session's state before this entry, as the driver computed it. So a
-// host may start from a snapshot that has this digest, and from no other.
+// SnapshotTaken records the digest of the session's state before this entry, as the driver computed it. A host
+// may start only from a snapshot with this digest.
 type SnapshotTaken struct {
-	Format int  `msgpack:"f" json:"format"` // of the snapshot, which decides its bytes
+	Format int  `msgpack:"f" json:"format"` // format of the snapshot, which determines its bytes
 	Digest Hash `msgpack:"d" json:"digest"`
 }
 
 // CommandSigned records what the sender of an entry's cause signed. It precedes everything that the command
-// caused, so an audit compares the two.
+// caused, so an audit can compare the two.
 type CommandSigned struct {
 	Command   string            `msgpack:"n" json:"command"`                       // its name
 	Said      []byte            `msgpack:"s,omitempty" json:"said,omitempty"`      // as it was sent, but without input, which the entry has
 	At        content.Time      `msgpack:"t" json:"signed_at"`                     // by the sender's clock
 	Signature content.Signature `msgpack:"sg" json:"signature"`                    // of the sender
-	Schedule  []byte            `msgpack:"sc,omitempty" json:"schedule,omitempty"` // the schedule that sent it, whose sender signed that instead
+	Schedule  []byte            `msgpack:"sc,omitempty" json:"schedule,omitempty"` // the schedule that sent it; the signature is for the schedule
 }
 
 // RunStarted opens a session: once, never on resume.
@@ -129,7 +129,7 @@ type ConfigChanged struct {
 	Config Config `msgpack:"c" json:"config"`
 }
 
-// ModelSwitched records that the session has another model, from its next call on.
+// ModelSwitched records that the session uses another model from its next call on.
 type ModelSwitched struct {
 	Model string `msgpack:"m" json:"model"`
 	Data  []byte `msgpack:"d,omitempty" json:"data,omitempty"` // what opens it, in addition to its name
@@ -145,9 +145,9 @@ type SessionClosed struct {
 }
 
 // SessionDeleted is the tombstone of a deleted session: the last entry of its journal,
-// and the only one after the others are purged. Those of an erased session stay, but
-// nobody can open them any more. Nothing follows it, so the session's id is never used
-// again, unless a session that was moved comes back with all of its journal.
+// and the only one after the others are purged. The entries of an erased session stay, but
+// can no longer be opened. Nothing follows a tombstone, so the session's id is never used
+// again, unless a moved session comes back with its complete journal.
 type SessionDeleted struct {
 	By      string `msgpack:"b,omitempty" json:"by,omitempty"`
 	User    string `msgpack:"us,omitempty" json:"user,omitempty"` // verified, see content.Sender
@@ -155,7 +155,7 @@ type SessionDeleted struct {
 	Expired bool   `msgpack:"x,omitempty" json:"expired,omitempty"` // by the retention policy
 	Erased  bool   `msgpack:"er,omitempty" json:"erased,omitempty"` // the key of its content is destroyed, and its entries stay
 
-	// Restored says that a restore deleted the session once more, as it was before. nil: it was not.
+	// Restored says that a restore deleted the session again, because it was deleted before. nil: it did not.
 	Restored *Restored `msgpack:"rs,omitempty" json:"restored,omitempty"`
 
 	// MovedTo says that the session was not deleted, but goes on in another cell. nil: it was deleted.
@@ -236,8 +236,8 @@ type Config struct {
 
 	Catalog     Catalog        `msgpack:"ca,omitempty" json:"catalog"`          // the tools offered at the start
 	Tools       []string       `msgpack:"tl,omitempty" json:"tools,omitempty"`  // name patterns of the tools to use: the first match decides, ! excludes; nil: all
-	Rules       []Rule         `msgpack:"ru,omitempty" json:"rules,omitempty"`  // permissions of calls, which narrow the policy; nil: as the policy says
-	Routes      []RouteRule    `msgpack:"rt,omitempty" json:"routes,omitempty"` // how the loop waits for calls; nil: as each tool asks
+	Rules       []Rule         `msgpack:"ru,omitempty" json:"rules,omitempty"`  // permissions of calls, which restrict the policy; nil: as the policy says
+	Routes      []RouteRule    `msgpack:"rt,omitempty" json:"routes,omitempty"` // how the loop waits for calls; nil: as each tool declares
 	MaxParallel int            `msgpack:"mp,omitempty" json:"max_parallel,omitempty"`
 	FailRun     bool           `msgpack:"fr,omitempty" json:"fail_run,omitempty"` // a failed tool call ends the turn
 	Hooks       []Registration `msgpack:"h,omitempty" json:"hooks,omitempty"`
@@ -252,11 +252,11 @@ type Config struct {
 	NotifyOnly    bool                  `msgpack:"no,omitempty" json:"notify_only,omitempty"`     // notifications do not start a turn
 }
 
-// AgentRef identifies the agent of a session and its version. A session keeps the
-// definition that it started with, even if the file changes.
+// AgentRef identifies the agent of a session and its version. A session keeps the definition with
+// which it started, even if the file changes.
 type AgentRef struct {
 	Name    string          `msgpack:"n" json:"name"`
-	Version string          `msgpack:"v,omitempty" json:"version,omitempty"` // of the definition; empty in a command: the latest
+	Version string          `msgpack:"v,omitempty" json:"version,omitempty"` // version of the definition; empty in a command: the latest
 	Data    json.RawMessage `msgpack:"d,omitempty" json:"data,omitempty"`    // the canonical definition; empty in a command: the node finds it
 	Local   bool            `msgpack:"l,omitempty" json:"local,omitempty"`   // from a folder of the node, so nodes run its commands; ignored in a command
 	Known   bool            `msgpack:"k,omitempty" json:"known,omitempty"`   // from a folder of the node, or published, and not changed by the opener; ignored in a command

@@ -35,7 +35,7 @@ type Approval struct {
 	Asker       Asker                  `msgpack:"as,omitempty" json:"asker,omitempty"`
 }
 
-// CallSummary is the summary of a question that asks about nothing but a call: its tool and its input.
+// CallSummary returns the summary of a question about a call as a whole: its tool and its input.
 func CallSummary(tool string, input json.RawMessage) string { return tool + " " + string(input) }
 
 // Asker is the source of a question about a call. The zero value is a policy of the
@@ -85,7 +85,7 @@ type ApprovalResolved struct {
 	Signature *content.Signature `msgpack:"sg,omitempty" json:"signature,omitempty"` // not written: see CommandSigned
 }
 
-// Decider describes who decided. An approval that a grant answers has the names of the grant's own decision.
+// Decider describes who decided. An approval that a grant answers names the person who decided the grant.
 func (e ApprovalResolved) Decider() string { return content.Sender(e.User, e.By) }
 
 // ToolDispatched records that a call may start, before it does.
@@ -103,7 +103,7 @@ type ToolDispatched struct {
 	Deadline content.Time `msgpack:"dl,omitempty" json:"deadline,omitempty"`
 	DetachAt content.Time `msgpack:"da,omitempty" json:"detach_at,omitempty"`
 
-	Because []Ground `msgpack:"bc,omitempty" json:"because,omitempty"` // what let it start; none: not recorded, or nothing restricts the session
+	Because []Ground `msgpack:"bc,omitempty" json:"because,omitempty"` // why it may start; none: not recorded, or nothing restricts the session
 }
 
 // ToolAttemptLost records that the worker of an attempt was lost.

@@ -32,8 +32,8 @@ const (
 	Reject    OnBusy = "reject"    // refuses it
 )
 
-// TurnOptions restrict one turn. Only routes override those of the session. The
-// options of a command are as requested, those of a turn are effective.
+// TurnOptions restrict one turn. Only its routes override the session's. A command has the requested options, a turn
+// has the effective ones.
 type TurnOptions struct {
 	Limits     *Limits     `msgpack:"l,omitempty" json:"limits,omitempty"`      // nil: the session's per-turn limits
 	Sequential bool        `msgpack:"sq,omitempty" json:"sequential,omitempty"` // one call at a time
@@ -41,8 +41,8 @@ type TurnOptions struct {
 	Routes     []RouteRule `msgpack:"rt,omitempty" json:"routes,omitempty"`     // before those of the session
 }
 
-// And returns the options of a turn that both submissions join: all rules, the tighter limits,
-// and the later routes first.
+// And returns the options of a turn that both inputs join: all rules, the tighter limits, and the
+// later routes first.
 func (o *TurnOptions) And(later *TurnOptions) *TurnOptions {
 	if o == nil || later == nil {
 		return cmp.Or(o, later)
@@ -179,8 +179,8 @@ type TaskSpec struct {
 	MaxRetries   int      `msgpack:"mr,omitempty" json:"max_retries,omitempty"`
 }
 
-// TaskStarted opens a task. Of earlier items, models see only System items from here
-// on.
+// TaskStarted opens a task. From here on, models see only the System items of the earlier
+// transcript.
 type TaskStarted struct {
 	Task     string   `msgpack:"t" json:"task"`
 	Spec     TaskSpec `msgpack:"s" json:"spec"`

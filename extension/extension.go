@@ -1,9 +1,9 @@
 // Package extension defines the code a host plugs into a session: hooks, mutators,
 // observers, an approver, a verifier, notes, and a durable wrapper.
 //
-// They are separate because they have different powers. A [Hook] may veto at named points,
-// and its decision is recorded. A [Mutator] edits the transcript, whole or not at all. An
-// [Observer] sees every fact and can change nothing. The same values serve a session in
+// They are separate because they have different powers. A [Hook] may veto at named points, and its
+// decision is recorded. A [Mutator] edits the transcript; its edits apply as a whole or not at all.
+// An [Observer] sees every event and can change nothing. The same values work for a session in
 // process (package agent) and in a deployment (package actor).
 package extension
 
@@ -19,7 +19,7 @@ import (
 // Point names a point in a session at which hooks or mutators run.
 type Point string
 
-// The points. The last three are those of mutators.
+// The points. Mutators run at the last three, hooks at the others.
 const (
 	LoopIteration     Point = "loop_iteration"
 	PreLlmCall        Point = "pre_llm_call"
@@ -111,7 +111,7 @@ type Mutator interface {
 	Mutate(ctx context.Context, m *Mutation) error
 }
 
-// Placed is a Mutator that runs at some of the points only. The others record nothing of it.
+// Placed is a Mutator that runs only at some of the points. At the others, nothing is recorded about it.
 type Placed interface {
 	Mutator
 	// Points lists where the mutator runs; none: everywhere.
@@ -131,7 +131,7 @@ type Mutation struct {
 	Point   Point
 	Session content.SessionID
 	Turn    content.TurnID
-	Items   []content.Item // the candidate, to be edited or replaced
+	Items   []content.Item // the candidate, to edit or replace
 
 	// For the record.
 	OldTokens, NewTokens int64
@@ -162,7 +162,7 @@ type TranscriptObserver interface {
 
 // Approver decides approvals on a person's behalf.
 type Approver interface {
-	// Approve decides. The reason is recorded; the model sees that of a denial. An error
+	// Approve decides. The reason is recorded; the model sees the reason of a denial. An error
 	// decides nothing: the approval stays open.
 	Approve(ctx context.Context, a events.Approval) (approve bool, reason string, err error)
 }
@@ -176,8 +176,8 @@ type Verifier interface {
 
 // Notes recalls and stores what tasks learned.
 type Notes interface {
-	// Recall returns items that may help with the goal. With an error, it returns those it
-	// found nevertheless.
+	// Recall returns items that may help with the goal. With an error, it still returns the items
+	// that it found.
 	Recall(ctx context.Context, goal string) ([]content.Item, error)
 	// Remember stores a task's outcome.
 	Remember(ctx context.Context, goal, summary string) error

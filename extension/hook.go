@@ -22,7 +22,7 @@ import (
 type HookCommand struct {
 	Name    string
 	Points  []Point
-	Tools   []string      // only calls of these tools, in which * stands for any characters; none: all
+	Tools   []string      // only calls of these tools; * stands for any characters; none: all
 	Argv    []string      // found in this process's PATH, or relative to Dir
 	Dir     string        // working directory; "": this process's
 	Env     []string      // nil: this process's
@@ -33,7 +33,7 @@ const (
 	defaultHookTimeout = 30 * time.Second
 	hookGrace          = time.Second
 	vetoCode           = 2        // exit code of a veto
-	maxAnswer          = 64 << 10 // bytes of output that are read; the middle of more is cut
+	maxAnswer          = 64 << 10 // bytes of output that are read; longer output loses its middle
 	maxReason          = 2000     // bytes of output that are recorded
 )
 
@@ -77,7 +77,7 @@ func HookPoints() []Point {
 	}
 }
 
-// ConcernsCall reports whether what happens at the point is about one call.
+// ConcernsCall reports whether the point is about one call.
 func (p Point) ConcernsCall() bool { return p == PreToolExecution || p == PostToolExecution }
 
 type hookCommand struct{ HookCommand }
@@ -118,7 +118,7 @@ func (h hookCommand) concerns(e HookEvent) bool {
 	return e.Call != nil && slices.ContainsFunc(h.Tools, func(p string) bool { return content.Matches(p, e.Call.Name) })
 }
 
-// vetoAt returns the action of a veto: a skip where there is a call to skip.
+// vetoAt returns the action of a veto: Skip if there is a call to skip, otherwise Terminate.
 func vetoAt(p Point) ActionKind {
 	if p == PreToolExecution {
 		return Skip

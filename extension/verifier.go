@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// verifierGrace is how long a verifier's command may take to exit once it is asked to.
+// verifierGrace is how long a verifier's command may take to exit after SIGTERM.
 const verifierGrace = 2 * time.Second
 
 // maxOutput is how many bytes of a verifier's output are kept. Its last 4,000 characters
@@ -45,11 +45,11 @@ type ExitError struct {
 // Error says how the command ended.
 func (e *ExitError) Error() string { return e.State }
 
-// CommandVerifier is the verifier of [Command], with what a host adds to it.
+// CommandVerifier is the verifier of [Command] with a host's additions.
 type CommandVerifier struct {
 	Argv []string
 	Env  []string                                     // KEY=value, in addition; the last of equal keys wins
-	Wrap func(argv []string, workdir string) []string // returns the command line that runs another one, for example in a sandbox; nil: itself
+	Wrap func(argv []string, workdir string) []string // returns the command line that runs argv, for example in a sandbox; nil: argv itself
 }
 
 // Verify runs the command.

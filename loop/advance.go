@@ -9,13 +9,13 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// advance carries the session on until it owes an effect or must wait.
+// advance moves the session forward until it owes an effect or must wait.
 func (d *decision) advance() {
 	for d.step() {
 	}
 }
 
-// step does what the position requires without the outside world, if anything.
+// step does what the position requires. It returns false if the session owes an effect or must wait.
 func (d *decision) step() bool {
 	p, hook := d.where()
 	switch p {
@@ -66,7 +66,7 @@ func (d *decision) step() bool {
 	return true
 }
 
-// passes reports whether the session may pass a stepped wait. Continue pays for one.
+// passes reports whether a stepped session may go on. Each Continue allows one wait to pass.
 func (d *decision) passes() bool {
 	if d.Stepped && !d.pass {
 		return false
@@ -75,7 +75,7 @@ func (d *decision) passes() bool {
 	return true
 }
 
-// start opens a queued task, whose notes are recalled before its goal is merged, or a turn.
+// start opens a queued task or a turn. A task's notes are recalled before its goal is merged.
 func (d *decision) start() {
 	i := d.queuedTask()
 	if d.Task != nil || i < 0 {
@@ -87,7 +87,7 @@ func (d *decision) start() {
 	d.emit(events.TaskStarted{Task: name, Spec: *q.Task, Baseline: q.Baseline})
 }
 
-// startTurn opens a turn: a task's with its goal alone, any other with the pending input.
+// startTurn opens a turn. A task's turn starts with its goal alone, any other with the pending input.
 func (d *decision) startTurn() {
 	pending := d.pendingInput(false)
 	if d.Task != nil {
@@ -104,9 +104,9 @@ func (d *decision) startTurn() {
 	}
 }
 
-// pendingInput returns what joins a turn now: queued input, and notifications that waited for
-// it. Those that start turns by themselves take turns with input instead: after a merge of input
-// that left some pending, they come first.
+// pendingInput returns what joins a turn now: queued input, and the notifications that waited for it.
+// Notifications that start turns by themselves alternate with input: if the last merge took input and left some
+// pending, they come first.
 func (d *decision) pendingInput(steering bool) []events.InputAccepted {
 	var in events.InputAccepted
 	for _, q := range d.Queue {
@@ -129,8 +129,8 @@ func (d *decision) pendingInput(steering bool) []events.InputAccepted {
 	return slices.DeleteFunc(all, func(in events.InputAccepted) bool { return len(in.Items) == 0 })
 }
 
-// boundary passes a complete round: queued input joins, then the next round may start. A
-// stepped session yields here, but not after a provider's compaction.
+// boundary ends a complete round: queued input joins, then the next round may start. A stepped session yields
+// here, except after a provider's compaction.
 func (d *decision) boundary() bool {
 	if d.Turn.Reply != content.Compaction && !d.passes() {
 		return false
@@ -140,7 +140,7 @@ func (d *decision) boundary() bool {
 	return true
 }
 
-// steer merges what joins an open turn. Its options narrow the rest of the turn.
+// steer merges pending input into the open turn. The input's options restrict the rest of the turn.
 func (d *decision) steer() {
 	for _, in := range d.pendingInput(true) {
 		in.Turn = d.Turn.ID
@@ -151,8 +151,8 @@ func (d *decision) steer() {
 	}
 }
 
-// startRound starts a round if the limits allow one. The limit on rounds comes first: of N
-// allowed ones, the last one's tools do run.
+// startRound starts a round if the limits allow one. The limit on rounds is checked first, so the tools of the
+// last allowed round still run.
 func (d *decision) startRound() {
 	if d.limited(events.LimitRounds) || d.limited(consumed(events.LimitRequests)...) {
 		return
@@ -168,7 +168,7 @@ func (d *decision) finishRound() {
 	d.emit(events.RoundFinished{Turn: d.Turn.ID, Round: d.Turn.Round, TranscriptLen: len(d.Transcript)})
 }
 
-// callModel records a model call, after the catalog changes that its request shows.
+// callModel records a model call, after the catalog changes that the request includes.
 func (d *decision) callModel(attempt int) {
 	t := d.Turn
 	cache := t.Cache

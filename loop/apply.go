@@ -9,11 +9,11 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Fold applies the next entry of the journal to the state. It never fails: an entry that
-// cannot follow is a broken journal, and Fold panics with its place.
+// Fold applies the next entry of the journal to the state. It returns no error: an entry that cannot follow means
+// that the journal is broken, and Fold panics with its position.
 func (s *State) Fold(e events.Entry) {
 	if d, ok := events.DeletionOf(e); ok && e.Session == s.Session && e.Seq > s.Seq {
-		// The tombstone counts whether or not all entries before it could be read.
+		// The tombstone counts even if earlier entries could not be read.
 		*s = State{
 			Session: e.Session, Seq: e.Seq, At: e.At, Epoch: e.Epoch, Causes: []string{e.Cause},
 			Opened: true, Closed: true, Deleted: &d,
@@ -27,7 +27,7 @@ func (s *State) Fold(e events.Entry) {
 	}
 }
 
-// follow takes over the head of the next entry.
+// follow checks that the entry continues the journal and makes it the head.
 func (s *State) follow(e events.Entry) {
 	if e.Session != s.Session || e.Seq != s.Seq+1 {
 		panic(fmt.Sprintf("loop: fold %s/%d into %s/%d", e.Session, e.Seq, s.Session, s.Seq))
@@ -36,7 +36,7 @@ func (s *State) follow(e events.Entry) {
 	s.Cursors = events.Advance(s.Cursors, e.Cursors)
 }
 
-// begin is what every entry does before its events.
+// begin updates what every entry changes, before its events are applied.
 func (s *State) begin(seq uint64, cause string, at content.Time) {
 	s.At, s.Ends = at, nil
 	if s.Causes = append(s.Causes, cause); len(s.Causes) > CausesKept {
@@ -45,7 +45,7 @@ func (s *State) begin(seq uint64, cause string, at content.Time) {
 	}
 }
 
-// apply applies one event. It holds no policy.
+// apply applies one event. It contains no policy.
 func (s *State) apply(ev events.Event) {
 	s.require(ev)
 	switch ev := ev.(type) {
@@ -153,8 +153,7 @@ func (s *State) apply(ev events.Event) {
 	}
 }
 
-// require panics if the event needs an open turn or task and there is none: Decide did not
-// write this journal. It ignores kinds that may come at any time.
+// require panics if the event needs an open turn or task and none is open: Decide did not write this journal.
 func (s *State) require(ev events.Event) {
 	turn, task := true, false
 	switch ev := any(ev).(type) {
@@ -258,7 +257,7 @@ func (s *State) applyReply(ev events.ReplyRecorded) {
 	t.Items = append(t.Items, s.Transcript[from:]...)
 }
 
-// applyUsage counts usage. A call that reports it after its answer has stopped for good.
+// applyUsage counts usage. A call that reports usage after its answer has stopped for good.
 func (s *State) applyUsage(ev events.UsageUpdated) {
 	s.Used.Add(ev)
 	stopped := func(c *Call) { c.Dispatched, c.Asked = false, nil }
@@ -294,7 +293,7 @@ func (s *State) applyHookDecided(ev events.HookDecided) {
 	}
 }
 
-// mutating is the progress of the mutators of a point; without a turn, of those after it.
+// mutating returns the progress of the mutators at a point. Without an open turn, that is After.
 func (s *State) mutating(point string) *Mutating {
 	if s.Turn == nil || point == pointAfterTurn {
 		return &s.After
@@ -326,7 +325,7 @@ func (s *State) applyMutationFinished(ev events.MutationFinished) {
 	s.Rewritten++
 }
 
-// failure finds what a failure is about. Only those of a model have a class.
+// failure finds what failed: a model call, a mutator or a tool call. Only failures of a model have a class.
 func (t *Turn) failure(ev events.RunFailed) Failure {
 	switch {
 	case ev.Class != "":
@@ -343,7 +342,7 @@ func (t *Turn) failure(ev events.RunFailed) Failure {
 	return Failure{}
 }
 
-// ended is the record of the turn that is about to end. Forks share the one before.
+// ended returns the record of the turn that is about to end. It is a new value because forks share the previous one.
 func (s *State) ended() *Ended {
 	e := Ended{Turn: s.Turn.ID, N: s.Turn.N}
 	if s.Last != nil && s.Last.Turn == s.Turn.ID {

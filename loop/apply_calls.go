@@ -58,7 +58,7 @@ func (s *State) applyApprovalResolved(ev events.ApprovalResolved) {
 	}
 }
 
-// concerned returns the questions of the turn that a decision may be about.
+// concerned returns the list of questions that a decision may be about.
 func (s *State) concerned(ev events.ApprovalResolved) []Approval {
 	all := s.Turn.Approvals
 	i := s.Turn.Undecided.Find(string(ev.Approval), s.Turn.approvalID)
@@ -68,8 +68,8 @@ func (s *State) concerned(ev events.ApprovalResolved) []Approval {
 	return all[i : i+1]
 }
 
-// resolve applies a decision to the questions it may be about. One with other arguments
-// patches the call, and its pending questions are about those.
+// resolve applies a decision to the questions it may be about. A decision with new arguments patches the call and
+// makes its pending questions about the new arguments.
 func (s *State) resolve(all []Approval, ev events.ApprovalResolved) {
 	patched := len(ev.Input) > 0
 	for i := range all {
@@ -92,8 +92,8 @@ func (s *State) resolve(all []Approval, ev events.ApprovalResolved) {
 	}
 }
 
-// approved keeps what an approval answers, for its call and, if it is lasting, for the
-// session. An allowance does not answer the call's runner.
+// approved records that a question is answered, for its call and, if the approval is lasting, for the session.
+// The call's runner does not accept an allowance as an answer.
 func (s *State) approved(a Approval, always bool) {
 	if c, ok := s.Call(a.CallID); ok && !a.Allowed {
 		c.Approved = append(slices.Clip(c.Approved), a.key())
@@ -142,7 +142,7 @@ func (s *State) applyToolResult(ev events.ToolResultReceived) {
 		s.Task.Changed = slices.Compact(changed)
 	}
 	if ev.Attempt == c.Attempt {
-		c.Dispatched = false // else the answer is the core's or an earlier attempt's, and this one runs on
+		c.Dispatched = false // otherwise the core or an earlier attempt answered, and this attempt keeps running
 	}
 	c.Letter = NoLetter
 	if r.Status == content.StatusUnknown && ev.Attempt == 0 && c.Attempt > 0 && c.Lost == c.Attempt {
@@ -153,14 +153,14 @@ func (s *State) applyToolResult(ev events.ToolResultReceived) {
 		return
 	}
 	if c.Attempt == 0 && s.Turn.Attempt > 0 && (r.Status == content.StatusError || r.Status == content.StatusDenied) {
-		s.Turn.Checked = true // only its preflight ends a call like that, unless it came with a resumed round
+		s.Turn.Checked = true // only the preflight ends a call like that, unless it came with a resumed round
 	}
 	c.Status, c.Result = r.Status, &r
 	s.place()
 }
 
-// applyLate applies the outcome of a call that was answered before. The model gets a notice,
-// unless a worker confirms a cancel or the outcome goes to the host.
+// applyLate applies the outcome of a call that already has an answer. The model gets a notice, unless a worker
+// confirms a cancel or the outcome goes to the host.
 func (s *State) applyLate(c *Call, r content.ToolResult) {
 	cancelled := r.Status == content.StatusCancelled
 	confirms := cancelled && c.Status == content.StatusCancelled
@@ -193,8 +193,8 @@ func (s *State) applyDeadLetterSettled(ev events.DeadLetterSettled) {
 	}
 }
 
-// keepBackground keeps the round's calls that outlive it: those whose real outcome may
-// still arrive, and those that run although their outcome no longer matters.
+// keepBackground keeps the calls that outlive their round: calls whose real outcome may still arrive, and calls
+// that still run although their outcome no longer matters.
 func (s *State) keepBackground() {
 	for _, c := range s.Turn.Calls {
 		switch {

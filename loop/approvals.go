@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// KindChild starts the kind of a question that a sub-agent's session asks.
+// KindChild is the prefix of the kinds of questions that a sub-agent's session asks.
 const KindChild = "subagent."
 
 func (d *decision) preflight(c commands.ReportPreflight) {
@@ -44,8 +44,8 @@ func (d *decision) checkCalls() bool {
 	if len(d.events) > before {
 		return true
 	}
-	// Every call may run, which left no event. So one follows now: a hook's decision about
-	// the first call, or its dispatch.
+	// That every call may run is not recorded as an event. So another event must follow now: a hook's
+	// decision about the first call, or its dispatch.
 	if h := (HookPoint{pointPreTool, d.Turn.Calls[d.nextCall()].ID}); d.owesHook(h) {
 		return d.useAnswer(h)
 	}
@@ -53,7 +53,7 @@ func (d *decision) checkCalls() bool {
 	return true
 }
 
-// check records the outcome of a preflight. A call that may run shows in its dispatch only.
+// check records the outcome of a preflight. For a call that may run, its dispatch is the only record.
 func (d *decision) check(c Call, k commands.Check) {
 	if r := k.Refusal; r != nil {
 		status := content.StatusError
@@ -69,8 +69,8 @@ func (d *decision) check(c Call, k commands.Check) {
 	}
 }
 
-// ask records a question about a call, unless it is pending or answered already. One that a
-// lasting approval answers is recorded as approved at once.
+// ask records a question about a call, unless it is pending or answered already. If a lasting approval answers it,
+// it is recorded as approved at once.
 func (d *decision) ask(c Call, q commands.Question, digest string) {
 	for _, a := range d.approvals() {
 		same := a.CallID == c.ID && a.RequestKind == q.RequestKind && a.Scope == q.Scope && q.RequestKind != KindRetry
@@ -102,7 +102,7 @@ func (d *decision) ask(c Call, q commands.Question, digest string) {
 	d.emit(events.ApprovalRequired{Approval: a})
 }
 
-// lateQuestion handles a question that came up while a call ran.
+// lateQuestion handles a question that a call's runner asked.
 func (d *decision) lateQuestion(c commands.ReportQuestion) {
 	call, ok := d.CallAt(c.Place)
 	if !ok || !call.Running() || call.Attempt != c.Attempt || len(call.Approved) != c.N {
@@ -128,9 +128,9 @@ func (d *decision) lateQuestion(c commands.ReportQuestion) {
 	d.resumeBackground()
 }
 
-// wrongQuestions says what is wrong with the questions of a worker, or "". An approval of a kind that
-// the session asks itself would decide something else than the call, and each approval records the
-// call's arguments.
+// wrongQuestions says what is wrong with a worker's questions, or returns "". If a worker could ask a kind of question
+// that only sessions ask, its approval would decide something other than the call. The number of questions is
+// limited because each approval records the call's arguments.
 func (c *Call) wrongQuestions(asked []commands.Question) string {
 	for _, q := range asked {
 		if q.RequestKind == KindVerifier || q.RequestKind == KindRetry {
@@ -143,7 +143,7 @@ func (c *Call) wrongQuestions(asked []commands.Question) string {
 	return ""
 }
 
-// expire records that an approval was not decided in time, which is never a denial.
+// expire records that an approval was not decided in time. That is not a denial.
 func (d *decision) expire(id content.ApprovalID) {
 	for _, a := range d.approvals() {
 		if a.ID != id || a.Outcome != "" {
@@ -157,8 +157,8 @@ func (d *decision) expire(id content.ApprovalID) {
 	}
 }
 
-// Grant is a question that a person approved for the rest of the session. It answers the
-// same question about the same tool and nothing wider: kind and scope must be equal.
+// Grant is a question that a person approved for the rest of the session. It answers only the same question about
+// the same tool: kind and scope must be equal.
 type Grant struct {
 	Approval content.ApprovalID // the one that was approved
 	By, User string
@@ -174,9 +174,8 @@ type Allowance struct {
 	Tools    []string // names, in which * stands for any characters
 }
 
-// preapproved returns the resolution of a question that need not be asked: a grant answers
-// it, or an allowance if the session's rules alone ask. A turn that asks by itself wants an
-// answer, so for it only grants from the same turn count.
+// preapproved returns the resolution of a question that need not be asked: a grant answers it, or an allowance if
+// only the session's rules ask. If the turn's own rules ask, only grants from the same turn count.
 func (s *State) preapproved(a events.Approval) (events.ApprovalResolved, bool) {
 	ev := events.ApprovalResolved{Approval: a.ID, Call: a.CallID, Outcome: events.Approved, Digest: a.Digest}
 	for _, g := range s.Grants {
@@ -267,7 +266,7 @@ func (d *decision) resolve(c commands.ResolveApproval) error {
 	return nil
 }
 
-// deny denies one question and with it the call: the other questions about it are moot.
+// deny denies one question and with it the call, which makes the other questions about it moot.
 func (d *decision) deny(ev events.ApprovalResolved) {
 	ev.Outcome = events.Denied
 	d.emit(ev)
@@ -281,9 +280,8 @@ func (d *decision) deny(ev events.ApprovalResolved) {
 	}
 }
 
-// resolvePatched approves a question with other arguments. The host has checked the patched
-// call: its new questions are asked, an approved one is not asked again. What is approved
-// is the question's scope for the new arguments.
+// resolvePatched approves a question and gives the call new arguments, which the host has checked. The approval
+// covers the question's scope for the new arguments. New questions are asked; an approved one is not asked again.
 func (d *decision) resolvePatched(ev events.ApprovalResolved, kind string, c commands.ResolveApproval) error {
 	call, _ := d.Call(ev.Call)
 	i := slices.IndexFunc(d.env.Checks, func(k commands.Check) bool { return k.Place == call.Place })
@@ -308,7 +306,7 @@ func (d *decision) resolvePatched(ev events.ApprovalResolved, kind string, c com
 	return nil
 }
 
-// findApproval finds the oldest pending approval that the command names, or its outcome.
+// findApproval finds the oldest pending approval that the command names. Otherwise the error says why there is none.
 func (d *decision) findApproval(c commands.ResolveApproval) (a Approval, err error) {
 	open := d.PendingApprovals()
 	what, match := "", func(a Approval) bool { return a.Outcome == "" }

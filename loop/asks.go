@@ -29,15 +29,15 @@ func (d *decision) claim(c commands.Claim) {
 	}
 }
 
-// switchModel changes the model of the next call. A call that runs is not stopped.
+// switchModel changes the model for the next call. A running call is not stopped.
 func (d *decision) switchModel(c commands.SwitchModel) {
 	if c.Model != d.Config.Model || !bytes.Equal(c.Data, d.Config.ModelData) {
 		d.emit(events.ModelSwitched{Model: c.Model, Data: c.Data, By: d.env.By, User: d.env.User})
 	}
 }
 
-// Brackets returns the point whose hooks a host runs before the command is decided: that of
-// the session's start or end, if the command would open or close the session.
+// Brackets returns the hook point that a host must run before the command is decided: the start or the end of the
+// session, if the command would open or close it.
 func Brackets(s *State, env commands.Envelope) string {
 	switch c := any(env.Command).(type) {
 	case commands.OpenSession:
@@ -96,9 +96,8 @@ func (d *decision) open(c commands.OpenSession) error {
 	return nil
 }
 
-// resumeRound opens a turn in the middle of a round. Its reply, and the results that are known,
-// come from another session, so none of its own attempts precede them: this is attempt 0. The
-// other calls are checked here, and run.
+// resumeRound opens a turn in the middle of a round. The reply and the known results come from another session.
+// No attempt of this session came before them, so this is attempt 0. The other calls are checked and run here.
 func (d *decision) resumeRound(reply, results []content.Item) {
 	turn := content.TurnIDFor(d.Turns + 1)
 	d.emit(
@@ -137,7 +136,7 @@ func (d *decision) submit(c commands.SubmitInput) error {
 	return nil
 }
 
-// passWait lets a stepped session pass the wait it is in, if the command names that wait.
+// passWait lets a stepped session go on from its current wait, if the command names that wait.
 func (d *decision) passWait(c commands.Continue) {
 	w, t := Waiting(&d.State), d.Turn
 	if c.Wait != w || w != commands.WaitReady && w != commands.WaitYield {
@@ -181,9 +180,8 @@ func (s *State) openTurn() content.TurnID {
 	return ""
 }
 
-// cancelTurn records the cancel. A model, mutator or verifier that runs is stopped first,
-// and its report ends the turn; anything else ends at once. A task that is still being
-// planned gets a turn so that it can end in it.
+// cancelTurn records the cancel. A running model, mutator or verifier is stopped first, and its report ends the
+// turn. Otherwise the turn ends at once. A task that is still being planned gets a turn to end in.
 func (d *decision) cancelTurn(scope, reason string) {
 	if d.Turn == nil && d.Task != nil {
 		d.startTurn()
@@ -225,8 +223,8 @@ func (d *decision) park(c commands.Park) error {
 	return nil
 }
 
-// joins reports whether queued input is merged now: at a round boundary only what steers,
-// at the start of a turn everything but tasks, which get turns of their own.
+// joins reports whether queued input is merged now: at a round boundary only steering input, at the start of a turn
+// everything except tasks, which get their own turns.
 func joins(q events.InputQueued, steering bool) bool {
 	return q.Task == nil && (!steering || q.OnBusy == events.Steer)
 }

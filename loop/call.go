@@ -14,7 +14,7 @@ type Call struct {
 	Turn    content.TurnID
 	Round   int
 	Routing content.Routing
-	Rules   [][]events.Rule // of its turn
+	Rules   [][]events.Rule // rules of its turn
 
 	Input      []byte                // the effective input, if patched
 	Digest     string                // of the effective input
@@ -74,7 +74,7 @@ func (c Call) DeadLetter() bool { return c.Letter == LetterDead }
 // Retried reports whether the call is a dead letter that a person retried.
 func (c Call) Retried() bool { return c.Letter == LetterRetried }
 
-// EffectiveInput returns what the tool gets.
+// EffectiveInput returns the input for the tool: the patched one, if there is one.
 func (c Call) EffectiveInput() []byte {
 	if c.Input != nil {
 		return c.Input
@@ -85,8 +85,8 @@ func (c Call) EffectiveInput() []byte {
 // beside reports whether questions about the call are kept apart from the turn's.
 func (c Call) beside() bool { return c.Placeholder != "" || c.Retried() }
 
-// awaited reports whether a late outcome of an answered call would still count: after a
-// placeholder, after unknown, after a cancel while it ran, and for a retried dead letter.
+// awaited reports whether a late outcome of an answered call still counts: after a placeholder, after an unknown
+// outcome, after a cancel while it ran, and for a retried dead letter.
 func (c Call) awaited() bool {
 	switch {
 	case c.Retried():
@@ -104,8 +104,8 @@ func (c Call) stopping() bool {
 	return c.Status != "" && !c.Retried() && (c.Dispatched || len(c.Asked) > 0)
 }
 
-// expendable reports whether a call in State.Stops may be forgotten after a whole turn. A
-// sub-agent's may not: refused a question, it may ask again until it reports its usage.
+// expendable reports whether a call in State.Stops may be forgotten after a whole turn. A sub-agent's call may not:
+// it can ask a refused question again until it reports its usage.
 func (c Call) expendable() bool {
 	return !slices.ContainsFunc(c.Asked, func(k content.QuestionKey) bool { return strings.HasPrefix(k.Kind, KindChild) })
 }
@@ -118,7 +118,7 @@ func (c Call) overdueAt() content.Time {
 	return c.Deadline.Add(deadlineGrace)
 }
 
-// failsRun reports whether the call fails its turn, where the session says failures do.
+// failsRun reports whether the call fails its turn, in a session that is configured so.
 func (c Call) failsRun() bool {
 	switch {
 	case c.Result == nil:
@@ -187,7 +187,7 @@ func (s *State) DeadLetters() []Call {
 	return s.callsWhere(Call.DeadLetter)
 }
 
-// StoppingCall finds by place a call that must stop.
+// StoppingCall finds a call that must stop, by its place.
 func (s *State) StoppingCall(p content.Place) (Call, bool) {
 	for _, c := range slices.Concat(s.roundCalls(), s.Background, s.Stops) {
 		if c.Place == p && c.stopping() {

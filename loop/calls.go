@@ -9,8 +9,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// dispatchNext starts the next call that may run. Without one, all that was left was
-// refused: the wait is over and the round goes on.
+// dispatchNext starts the next call that may run. If there is none, all remaining calls were refused, so the
+// wait is over and the round goes on.
 func (d *decision) dispatchNext() {
 	i := d.nextCall()
 	if i < 0 {
@@ -19,7 +19,7 @@ func (d *decision) dispatchNext() {
 	}
 	c := d.Turn.Calls[i]
 	if !d.mayStart(c) {
-		if !d.undecided(c.ID) { // it is denied, and what is left needs no second Continue
+		if !d.undecided(c.ID) { // it is denied, and the rest needs no second Continue
 			d.dispatchNext()
 		}
 		return
@@ -34,7 +34,7 @@ func (d *decision) dispatchNext() {
 	}
 }
 
-// dispatched is the record of a call that starts, or starts again.
+// dispatched returns the event for a call that starts, or starts again.
 func (d *decision) dispatched(c Call) events.ToolDispatched {
 	ev := events.ToolDispatched{
 		Call: c.ID, Place: c.Place, Attempt: c.Lost + 1, Route: c.Routing.Route, Queue: c.Routing.Queue,
@@ -55,7 +55,7 @@ func (d *decision) resumeBackground() {
 	}
 }
 
-// result handles a call's outcome: its first, or a late one that its answer left open.
+// result handles the outcome of a call: its first one, or a late one that still counts.
 func (d *decision) result(c commands.ReportResult) {
 	call, ok := d.CallAt(c.Place)
 	if !ok || call.Attempt == 0 || c.Queue != call.Routing.Queue || call.Answered() && !call.awaited() {
@@ -66,7 +66,7 @@ func (d *decision) result(c commands.ReportResult) {
 	r := out.Result.Reported(call.ID, call.Name)
 	switch {
 	case c.Attempt < call.Attempt && (r.Status == content.StatusUnknown || r.Status == content.StatusCancelled):
-		return // an abandoned attempt reports that it gave up
+		return // an abandoned attempt reports that it stopped
 	case r.Status == content.StatusUnknown && call.Status == r.Status:
 		if call.Running() {
 			d.loseAttempt(*call, r.Text(), true)
@@ -93,8 +93,7 @@ func (d *decision) result(c commands.ReportResult) {
 	d.warnTool(r.CallID, r.Status, r.Text())
 }
 
-// wasted records the usage of a call that was answered before it reported: it was stopped,
-// or it waited for an approval. Its outcome no longer matters.
+// wasted records the usage of a call that was answered before it reported. Its outcome no longer matters.
 func (d *decision) wasted(c commands.ReportResult) {
 	call, ok := d.StoppingCall(c.Place)
 	if !ok || c.Attempt != call.Attempt || c.Queue != call.Routing.Queue {
@@ -106,7 +105,7 @@ func (d *decision) wasted(c commands.ReportResult) {
 	}
 }
 
-// billed records what others used while they worked for a call.
+// billed returns the event for the usage of others that worked for a call, such as sub-agents.
 func billed(c Call, r commands.ReportResult) (ev events.UsageUpdated, ok bool) {
 	out := r.Outcome
 	ev = events.UsageUpdated{
@@ -116,7 +115,7 @@ func billed(c Call, r commands.ReportResult) (ev events.UsageUpdated, ok bool) {
 	return ev, ev.Usage != (content.Usage{}) || ev.Requests != 0 || ev.ToolCalls != 0
 }
 
-// warnTool records a tool's error that was reported to the model.
+// warnTool records that the model received a tool's error.
 func (d *decision) warnTool(id content.CallID, s content.Status, text string) {
 	if s == content.StatusError {
 		d.warn("tool_error", content.Clip(text, maxWarning), id)
@@ -130,8 +129,8 @@ func (d *decision) attemptLost(c commands.ReportAttemptLost) {
 	}
 }
 
-// loseAttempt records that a call's runner is gone, and does what the tool's declared
-// effects allow: another attempt, if there may be one, or an unknown outcome.
+// loseAttempt records that a call's runner is lost. Depending on the tool's declared effects, another attempt
+// follows or the outcome is unknown.
 func (d *decision) loseAttempt(c Call, reason string, again bool) {
 	d.emit(events.ToolAttemptLost{Call: c.ID, Attempt: c.Attempt, Reason: reason})
 	attempts := cmp.Or(d.Config.Retry.ToolAttempts, defaultToolAttempts)
@@ -190,8 +189,8 @@ func (d *decision) callCancelled(c Call) {
 	d.answer(c, content.StatusCancelled, "", textCancelled)
 }
 
-// settleDead decides about a dead letter. A retry runs in the background: its outcome arrives
-// as a notification, and if its worker is lost again, the call is a dead letter as before.
+// settleDead applies a decision about a dead letter. A retry runs in the background: its outcome arrives as a
+// notification. If its worker is lost again, the call becomes a dead letter again.
 func (d *decision) settleDead(c commands.SettleDeadLetter) error {
 	call, ok := d.Call(c.Call)
 	switch {

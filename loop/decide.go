@@ -13,16 +13,16 @@ import (
 // ErrWrongSession is returned by Decide for another session's envelope: a bug in the host.
 var ErrWrongSession = errors.New("envelope for another session")
 
-// Decide returns the events that follow from a command. It changes nothing: the events
-// become fact when their entry is appended and folded. It may refuse an ask with a
-// *commands.Rejection. No events and no error: the command was handled before, or came too late.
+// Decide returns the events that follow from a command. It changes nothing: the events become facts when their
+// entry is appended and folded. It may refuse an ask with a *commands.Rejection. It returns no events and no error
+// for a command that was handled before or came too late.
 func Decide(s *State, env commands.Envelope) ([]events.Event, error) {
 	evs, _, err := DecideAhead(s, env)
 	return evs, err
 }
 
-// DecideAhead is Decide for the owner of s. Once the entry of the events is written, fold makes s what folding
-// the entry would, without applying them a second time.
+// DecideAhead is Decide for the owner of s. Once the entry with the events is written, fold sets s to the decided
+// state, which saves applying the events a second time.
 func DecideAhead(s *State, env commands.Envelope) (evs []events.Event, fold func(events.Entry), err error) {
 	switch {
 	case env.Session != s.Session:
@@ -56,7 +56,7 @@ func DecideAhead(s *State, env commands.Envelope) (evs []events.Event, fold func
 // confirm records what the sender signed, and the digest of the state before the entry.
 func (d *decision) confirm() {
 	if d.env.Snapshot != nil {
-		at := 1 + slices.Index(events.Entry{Events: d.events[:1]}.Kinds(), events.KindDriverClaimed) // a claim is the first event
+		at := 1 + slices.Index(events.Entry{Events: d.events[:1]}.Kinds(), events.KindDriverClaimed) // a claim stays the first event
 		d.events = slices.Insert(d.events, at, events.Event(*d.env.Snapshot))
 	}
 	if d.env.Signed != nil {
@@ -89,7 +89,7 @@ func (d *decision) take(c commands.Command) error {
 	if err := d.admit(c); err != nil {
 		return err
 	}
-	if _, claims := c.(commands.Claim); !claims { // the claim is the first event of its entry
+	if _, claims := c.(commands.Claim); !claims { // a claim must be the first event of its entry
 		d.govern()
 	}
 	switch c := c.(type) {

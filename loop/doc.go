@@ -1,12 +1,11 @@
 // Package loop is the pure core of an agent session: a state machine that decides what follows from each
 // command.
 //
-// The one idea: a session is a value, [State], folded from its journal, and the agent loop is four verbs
-// over it:
+// A session is a value, [State], folded from its journal. The agent loop consists of four functions on it:
 //
 //	Decide(*State, commands.Envelope) ([]events.Event, error) // what becomes fact
 //	(*State).Fold(events.Entry)                               // facts become state
-//	Pending(*State) []Effect                                  // what the session owes to the world
+//	Pending(*State) []Effect                                  // the effects that the session owes
 //	Waiting(*State) commands.Wait                             // what the session waits for
 //
 // A host decides a command, appends the events to the journal as one entry, folds the entry, and performs
@@ -20,34 +19,34 @@
 //     earlier events. A decision that is never written leaves no trace.
 //  3. Policy lives in Decide, its outcome in events. Fold has no policy and never fails, so Decide may
 //     change with any release while old journals still replay.
-//  4. Effects are a function of state, never of the last command: a host that has just replayed owes what
-//     the dead one owed. An effect's identity is computed from its place, so a repetition is detectable.
-//  5. One function, where, says where a session stands. Decide advances from some positions, Pending owes
-//     effects at the others; they cannot disagree.
+//  4. Effects are a function of state, never of the last command: a host that has just replayed owes the same
+//     effects as the one that died. An effect's identity is computed from its place, so a repetition is detectable.
+//  5. One function, where, returns the position of a session. Decide advances from some positions, Pending owes
+//     effects at the others, so they cannot disagree.
 //  6. An ask may be refused with a [*commands.Rejection]. A report is never refused: late or repeated, it
 //     decides to no events. So the results of several calls may be decided together, for one entry.
 //
 // # Vocabulary
 //
 // A turn answers input. It is a sequence of rounds: one model call, then the tool calls of its reply. A
-// question is what an approval asks about a call. A task is a turn with a goal, whose work a verifier
-// checks. A call moves to the background when the model gets a placeholder for its result; its outcome
-// arrives later as a notification. A dead letter is a call whose workers were lost. Hooks may veto at named
-// points, mutators edit the transcript between rounds.
+// question is what an approval asks about a call. A task is a turn with a goal; a verifier checks its work. A
+// call moves to the background when the model gets a placeholder for its result; its outcome arrives later as a
+// notification. A dead letter is a call whose workers were lost. Hooks may veto at named points, and mutators
+// edit the transcript between rounds.
 //
 // # Reading order
 //
 // decide.go takes a command to the function that handles it: asks.go (session and input), model.go
-// (replies), calls.go and approvals.go (tools and questions), tasks.go, hooks.go, policy.go. advance.go
-// then carries the session on from position to position (position.go) until it must wait, within limits.go,
-// and finish.go ends turns. apply.go, apply_calls.go and transcript.go fold what was decided into state.go
-// and call.go. pending.go derives the effects (effect.go) and timers.
+// (replies), calls.go and approvals.go (tools and questions), tasks.go, hooks.go, policy.go. advance.go then
+// moves the session from position to position (position.go) until it must wait, within the limits of limits.go.
+// finish.go ends turns. apply.go, apply_calls.go and transcript.go fold the decided events into state.go and
+// call.go. pending.go derives the effects (effect.go) and timers.
 //
 // # Ownership
 //
-// One owner folds a State; everyone else gets a Fork. The package performs nothing: packages agent and
-// actor host it, package engine performs the effects, package snapshot stores a State, and package audit
-// checks the invariants of any journal.
+// One owner folds a State; others get a Fork. This package performs no effects. Packages agent and actor are its
+// hosts, package engine performs the effects, package snapshot stores a State, and package audit checks the
+// invariants of any journal.
 //
 // # Testing
 //

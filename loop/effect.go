@@ -9,9 +9,9 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Effect is something the session owes to the world. It is sealed: the kinds are the
-// structs of this package. Its identity is computed from its place, so a host recognizes
-// an effect that it already performs.
+// Effect is work outside the core that the session owes. The interface is sealed: only structs of this package
+// implement it. An effect's identity is computed from its place, so a host recognizes an effect that it already
+// performs.
 //
 //sumtype:decl
 type Effect interface {
@@ -56,7 +56,7 @@ type StopTool struct {
 	Call    content.CallID
 	Place   content.Place
 	Queue   string
-	Attempt int // the one that may run
+	Attempt int // the attempt that may still run
 	Reason  string
 	Held    *Call // set if the attempt does not run but waited for an approval
 }

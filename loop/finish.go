@@ -66,7 +66,7 @@ func (d *decision) repair() {
 	d.steer()
 }
 
-// endTurn ends a turn that is done; a task's goes to its verifier first.
+// endTurn ends a turn that is done. A task's work goes to its verifier first.
 func (d *decision) endTurn(reason content.FinishReason) {
 	if !d.verify(reason) {
 		d.finished(ending{reason: reason})
@@ -97,8 +97,8 @@ func (d *decision) fail(code string, class content.ErrorClass, message string) {
 	}})
 }
 
-// finish is the only early end of a turn: questions are settled, calls answered, a task
-// closed, the failure named, the turn finished.
+// finish ends a turn early; nothing else does. It settles the questions, answers the calls, closes the task,
+// records the failure and finishes the turn.
 func (d *decision) finish(e ending) {
 	t := d.Turn
 	if m := t.Mut; m.Open {
@@ -153,7 +153,7 @@ func (d *decision) interrupted() string {
 	return "model"
 }
 
-// interruption adds to md that a cancel interrupted it.
+// interruption adds to md what the cancel interrupted, and why.
 func (d *decision) interruption(md content.Metadata) content.Metadata {
 	return md.With(content.MetaInterrupted, true).
 		With(content.MetaInterruptReason, d.Turn.Cancel.Reason).
@@ -169,7 +169,7 @@ func (d *decision) finished(e ending) {
 	d.emit(ev)
 }
 
-// settle resolves the pending questions about a call; without a call, all of the turn's.
+// settle resolves the pending questions about a call, or all of the turn's if call is empty.
 func (d *decision) settle(call content.CallID, o events.Outcome) {
 	for _, a := range d.approvals() {
 		if a.Outcome == "" && (a.CallID == call || call == "" && !d.asksBeside(a.CallID)) {
@@ -178,7 +178,7 @@ func (d *decision) settle(call content.CallID, o events.Outcome) {
 	}
 }
 
-// answer records a result of the core's own. An attempt that is running still runs.
+// answer records a result that the core itself gives. It does not stop a running attempt.
 func (d *decision) answer(c Call, s content.Status, code, text string) {
 	r := content.NewResult(c.ID, c.Name, s, text)
 	r.Code = code

@@ -66,8 +66,8 @@ func (d *decision) bracketHooks(point string) {
 	}
 }
 
-// sessionHooks records what the hooks decided about a host that starts or ends with the
-// session. Nothing follows from it here: a host that may not start has not started.
+// sessionHooks records what the hooks decided about a host's start or end. Nothing follows from it here: a host
+// that must not start has not started.
 func (d *decision) sessionHooks(a commands.HookAnswer) {
 	if d.Opened && !d.Closed && d.hasHook(a.Point) {
 		d.recordHook(hookDecided(a), a)
@@ -137,7 +137,7 @@ func (d *decision) mutation(c commands.ReportMutation) {
 		f.Error = d.broken(f.Replacement)
 	}
 	if f.Error != "" {
-		f.Dirty, f.Replacement, f.After = false, nil, f.Before // the candidate was not taken
+		f.Dirty, f.Replacement, f.After = false, nil, f.Before // the candidate is discarded
 	}
 	d.emit(f)
 	d.used(f.Usage, "compaction")
@@ -154,7 +154,7 @@ func (d *decision) mutation(c commands.ReportMutation) {
 	}
 }
 
-// broken says why a candidate cannot become the transcript; empty: it can.
+// broken says why a candidate cannot become the transcript, or returns "".
 func (d *decision) broken(items []content.Item) string {
 	if _, call, problem := content.Unpaired(items); problem != "" {
 		return "call " + string(call) + " " + problem

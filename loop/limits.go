@@ -8,20 +8,19 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Bounds of what the session keeps of commands.
+// Bounds on what the session keeps from commands.
 const (
 	maxQueued     = 256       // submissions in the queue
-	maxWaiting    = 64 << 20  // bytes of the queue, beyond the first input
-	maxTranscript = 256 << 20 // bytes of what a model is shown
-	maxQuestions  = 32        // of a worker about one call
-	maxWarnings   = 8         // of one reply
+	maxWaiting    = 64 << 20  // bytes in the queue, after the first input
+	maxTranscript = 256 << 20 // bytes of the transcript
+	maxQuestions  = 32        // from a worker about one call
+	maxWarnings   = 8         // from one reply
 	maxWarning    = 500       // bytes
 	maxProblem    = 2000      // bytes of why an answer violates the schema
 	maxOutput     = 4000      // characters of a verifier's output, from its end
 )
 
-// roomFor refuses input that the session has no room for. Every node that drives the session holds all
-// of it in memory.
+// roomFor refuses input that the session has no room for, because a node holds a whole session in memory.
 func (d *decision) roomFor(items []content.Item) error {
 	waiting := int64(0)
 	for _, q := range d.Queue {
@@ -51,20 +50,20 @@ func (d *decision) limited(kinds ...events.LimitKind) bool {
 	return true
 }
 
-// consumed lists the limits on what a turn consumes as it goes, after those to check first.
+// consumed returns first, then the limits on what a turn consumes while it runs.
 func consumed(first ...events.LimitKind) []events.LimitKind {
 	return append(first, events.LimitInputTokens, events.LimitOutputTokens, events.LimitTotalTokens, events.LimitCost, events.LimitWallClock)
 }
 
-// scope is a set of limits, the turn's or the session's, and what counts against it. Zero
-// is unlimited, negative allows nothing.
+// scope is a set of limits, of the turn or the session, and what counts against it. Zero is unlimited; a negative
+// limit allows nothing.
 type scope struct {
 	name   string
 	limits events.Limits
 	used   events.Counters
 }
 
-// scopes returns the sets that limit anything.
+// scopes returns the scopes that have a limit.
 func (s *State) scopes() (all []scope) {
 	var worked content.Duration
 	add := func(name string, l events.Limits, used events.Counters) {
@@ -92,8 +91,8 @@ func (d *decision) over(kinds ...events.LimitKind) *events.LimitReached {
 	return nil
 }
 
-// Remaining is what the open turn may still use, by its own limits and the session's: bounds
-// for work on its behalf. Rounds and time are not passed on.
+// Remaining returns what the open turn may still use under its own limits and the session's. It bounds work on
+// behalf of the turn. It leaves out rounds and time.
 func Remaining(s *State) events.Limits {
 	var left events.Limits
 	for _, sc := range s.scopes() {
@@ -104,7 +103,7 @@ func Remaining(s *State) events.Limits {
 	return left
 }
 
-// wallClock is when the turn will have worked too long; zero while it waits, is being cancelled or has no limit.
+// wallClock is when the turn reaches its time limit; zero while it waits, is being cancelled or has no limit.
 func (s *State) wallClock() content.Time {
 	t := s.Turn
 	if t.Since != 0 || t.Cancel != nil {
@@ -123,7 +122,7 @@ func (s *State) wallClock() content.Time {
 	return first
 }
 
-// worked is how long the open turn has been going on, less its waits.
+// worked is how long the open turn has run, without its waits.
 func (s *State) worked() content.Duration {
 	t := s.Turn
 	waited := t.Waited
@@ -133,7 +132,7 @@ func (s *State) worked() content.Duration {
 	return s.At.Sub(t.Started) - waited
 }
 
-// within bounds options by the session's limits, so the journal records what holds.
+// within bounds options by the session's limits, so the journal records the limits that apply.
 func (d *decision) within(o *events.TurnOptions) *events.TurnOptions {
 	if o == nil || o.Limits == nil {
 		return o

@@ -80,7 +80,7 @@ func (d *decision) replyItems(c commands.ReportReply) ([]content.Item, []content
 			call.Place = content.PlaceOf(d.Turn.N, d.Turn.Round, len(calls)+1)
 			call.ProviderID = cmp.Or(call.ProviderID, string(call.ID))
 			call.ID = content.CallIDFor(call.ProviderID, call.Place, taken)
-			for n := 2; taken(call.ID); n++ { // a model or an earlier session used the place as an ID
+			for n := 2; taken(call.ID); n++ { // a model or an earlier session may have used the place as an ID
 				call.ID = content.CallID(string(call.Place) + "-" + strconv.Itoa(n))
 			}
 			p.Call = &call
@@ -146,8 +146,8 @@ func (d *decision) backoff(attempt int) content.Duration {
 	return min(b, limit)
 }
 
-// jitter returns a share of a pause, so sessions that failed together do not retry
-// together. The share is a hash of the attempt's place.
+// jitter returns part of a pause, so sessions that failed together do not retry together. It is computed from a
+// hash of the attempt's place.
 func (d *decision) jitter(pause content.Duration) content.Duration {
 	const shares = 1000
 	hash := fnv.New32a()

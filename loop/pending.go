@@ -8,8 +8,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Pending lists what the session owes to the world now, as a function of its state alone:
-// a host that has just replayed owes exactly what the dead one owed.
+// Pending lists the effects that the session owes now. They depend on its state alone, so a host that has just
+// replayed owes exactly the same effects as the one that died.
 func Pending(s *State) []Effect {
 	var out []Effect
 	p, hook := s.where()
@@ -77,8 +77,8 @@ func (s *State) pendingTools() []Effect {
 	return out
 }
 
-// deadlineGrace is how long after a call's deadline the core answers it: twice the five
-// seconds that its runner gives the tool to clean up.
+// deadlineGrace is how long after a call's deadline the core answers it: twice the five seconds that a runner gives
+// a tool to clean up.
 const deadlineGrace = 10_000_000_000
 
 // pendingTimers are the times at which the core decides by itself.
@@ -109,7 +109,7 @@ func (s *State) pendingTimers() []Effect {
 	return out
 }
 
-// timer handles a timer that fired, if Pending still owes it and its time has come.
+// timer handles a fired timer, if Pending still owes it and it is due.
 func (d *decision) timer(c commands.ReportTimer) {
 	due := slices.ContainsFunc(Pending(&d.State), func(e Effect) bool {
 		t, ok := e.(ArmTimer)
@@ -137,7 +137,7 @@ func (d *decision) timer(c commands.ReportTimer) {
 	}
 }
 
-// Waiting says what the session waits for. It is all that a host's Next looks at.
+// Waiting returns what the session waits for. A host's Next depends on nothing else.
 func Waiting(s *State) commands.Wait {
 	switch p, _ := s.where(); p {
 	case atNothing, atInput:
@@ -149,7 +149,7 @@ func Waiting(s *State) commands.Wait {
 		return commands.WaitApproval
 	case atWaitTools:
 		if s.undecided("") {
-			return commands.WaitApproval // beside calls that still run
+			return commands.WaitApproval // even while calls still run
 		}
 	case atYield:
 		return commands.WaitYield
@@ -160,7 +160,7 @@ func Waiting(s *State) commands.Wait {
 	return commands.WaitWorking
 }
 
-// Parkable reports whether the session needs no process: a command will wake it.
+// Parkable reports whether the session needs no process until the next command.
 func (s *State) Parkable() bool {
 	working := func(c Call) bool { return c.Running() && !c.Answered() }
 	return Waiting(s) != commands.WaitWorking && !slices.ContainsFunc(s.roundCalls(), working)

@@ -17,12 +17,12 @@ type Rules struct {
 	Turn    [][]events.Rule
 }
 
-// RulesFor returns the rules for a call. Those of its turn outlive the turn.
+// RulesFor returns the rules for a call. The rules of its turn apply even after the turn.
 func (s *State) RulesFor(c Call) Rules {
 	return Rules{Policy: s.Policy, Session: s.Config.Rules, Turn: c.Rules}
 }
 
-// rules are those for calls that the open turn makes now.
+// rules returns the rules for calls that the open turn makes now.
 func (s *State) rules() Rules {
 	return Rules{Policy: s.Policy, Session: s.Config.Rules, Turn: s.turnOptions().Rules}
 }
@@ -43,9 +43,9 @@ func (d *decision) govern() {
 	}
 }
 
-// mayStart reports whether the policy lets an attempt at the call start. The policy may have
-// changed since the call was checked: what it now denies is answered, what it now asks about
-// waits for a person. What a person approved before stays approved.
+// mayStart reports whether the policy lets an attempt at the call start. The policy may have changed since the
+// call was checked: a call that it now denies is answered, one that it now asks about waits for a person. What a
+// person has approved stays approved.
 func (d *decision) mayStart(c Call) bool {
 	action, rule := d.Policy.Ruling(c.Name, c.Routing.Queue, c.Routing.DeclaredEffects())
 	switch {
@@ -67,8 +67,8 @@ func (d *decision) mayStart(c Call) bool {
 	return false
 }
 
-// because lists what lets a call start now. What a worker's own policies and the host's allow is
-// not among it: they judge what the call does, and record only questions and denials.
+// because lists the grounds on which a call may start now. It leaves out what a worker's and the host's policies
+// allow: they judge what the call does, and only their questions and denials are recorded.
 func (d *decision) because(c Call) []events.Ground {
 	all := events.GroundsOf(d.Policy, d.Config.Rules, c.Rules, c.Name, c.Routing)
 	for _, a := range d.approvals() {
@@ -105,13 +105,13 @@ func (d *decision) grantable(tool string) error {
 	return nil
 }
 
-// mayVerify reports whether the policy lets the task's verifier run, whose command the task's
-// opener chose. If a person must decide first, it is asked about once per task.
+// mayVerify reports whether the policy lets the task's verifier run. The user who opened the task chose its command.
+// If a person must decide first, the question is asked once per task.
 func (d *decision) mayVerify() (now bool, denied string) {
 	argv := d.Task.Spec.Verifier
 	action, rule := d.Policy.Ruling(VerifierTool, "", content.Once)
 	switch {
-	case len(argv) == 0, action == events.RuleAllow: // without a command it is a function of the host
+	case len(argv) == 0, action == events.RuleAllow: // without a command the verifier is a function of the host
 		return true, ""
 	case action == events.RuleDeny:
 		return false, policyDenies(rule, VerifierTool)
@@ -139,7 +139,7 @@ func (s *State) verifierApproval() (a Approval, asked bool) {
 }
 
 func (d *decision) askVerifier(argv []string) {
-	input, _ := json.Marshal(map[string][]string{"argv": argv}) // strings always can be
+	input, _ := json.Marshal(map[string][]string{"argv": argv}) // strings never fail
 	place := content.VerifierPlace(d.Turn.N, d.Task.Attempts+1)
 	c := Call{
 		ToolCall: content.ToolCall{ID: content.CallID(place), Place: place, Name: VerifierTool, Input: input},

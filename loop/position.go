@@ -7,8 +7,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// position says where a session stands. advance emits events at some positions and Pending
-// owes effects at others; both ask where, so they cannot disagree.
+// position is the place that a session has reached. advance emits events at some positions and Pending owes effects
+// at the others. Both call where, so they cannot disagree.
 type position int
 
 const (
@@ -23,7 +23,7 @@ const (
 	atYield                      // a round is complete
 	atMutate                     // a mutator of the round is due
 	atCall                       // the model may be called
-	atDeadTail                   // the transcript ends in nothing a model could answer
+	atDeadTail                   // the transcript ends with nothing that a model could answer
 	atModel                      // a model call is open
 	atRetry                      // a model call waits for its next attempt
 	atStopping                   // a cancel waits for the model or the verifier
@@ -39,13 +39,13 @@ const (
 	atReport                     // a task's summary is owed
 )
 
-// where returns the session's position, and at atHooks the point that is owed.
+// where returns the session's position, and for atHooks the point that is owed.
 func (s *State) where() (position, HookPoint) {
 	f := search{State: s}
 	return f.position(), f.hook
 }
 
-// search finds a position. hook is the point it looked at last.
+// search finds a position. hook is the last point that it looked at.
 type search struct {
 	*State
 	hook HookPoint
@@ -80,7 +80,7 @@ func (f *search) position() position {
 	return atReport
 }
 
-// owes reports whether hooks have yet to decide at a point of the round.
+// owes reports whether the hooks of a point of the round must still decide.
 func (f *search) owes(point string, call content.CallID) bool {
 	f.hook = HookPoint{Point: point, Call: call}
 	return f.owesHook(f.hook)
@@ -170,8 +170,8 @@ func (s *State) unanswered() bool {
 	return slices.ContainsFunc(s.Turn.Calls, func(c Call) bool { return !c.Answered() })
 }
 
-// dispatching says what may start now. The hooks of the next call come before the wait of a
-// stepped session: that wait leaves no event, and the hooks' decision does.
+// dispatching returns the position of a round whose calls are being dispatched. The hooks of the next call run
+// before a stepped session waits: the wait leaves no event, but the hooks' decision does.
 func (f *search) dispatching() position {
 	t := f.Turn
 	i := f.nextCall()
@@ -188,9 +188,9 @@ func (f *search) dispatching() position {
 	return atTools
 }
 
-// nextCall is the index of the next call that may be dispatched, or -1: calls start in
-// order, as many at a time as parallel allows, an exclusive one alone. A call in the
-// background takes no slot, but an exclusive one does not run beside it.
+// nextCall returns the index of the next call that may be dispatched, or -1. Calls start in order, as many at a time
+// as parallel allows; an exclusive call runs alone. A call in the background takes no slot, but no exclusive call
+// runs at the same time.
 func (s *State) nextCall() int {
 	slots, others, exclusive := s.parallel(), false, false
 	for i, c := range s.Turn.Calls {
@@ -221,7 +221,7 @@ func (s *State) parallel() int {
 	return s.Config.MaxParallel
 }
 
-// mutators is the position among the mutators of a point; atNothing: none is due.
+// mutators returns the position at the mutators of a point, or atNothing if none is due.
 func (f *search) mutators(point string) position {
 	m := f.Turn.Mut.at(point)
 	switch {
@@ -236,8 +236,8 @@ func (f *search) mutators(point string) position {
 	return atNothing
 }
 
-// nextMutator is the index of the next mutator of a point, or -1. A mutator that names no
-// points runs at all of them. The list may have changed since the first one ran.
+// nextMutator returns the index of the next mutator of a point, or -1. A mutator that names no points runs at all of
+// them. The list may have changed since the first one ran.
 func (s *State) nextMutator(m Mutating) int {
 	return slices.IndexFunc(s.Config.Mutators, func(r events.Registration) bool {
 		here := len(r.Points) == 0 || slices.Contains(r.Points, m.Point)

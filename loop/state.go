@@ -8,36 +8,36 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// State is everything a session is, folded from its journal. One owner calls Fold;
-// others may read a State only while it is not being folded.
+// State is the complete state of a session, folded from its journal. One owner calls Fold; others may read a State
+// only while it is not being folded.
 type State struct {
 	Session content.SessionID
-	Seq     uint64 // of the last entry
+	Seq     uint64 // sequence of the last entry
 	At      content.Time
 	Epoch   uint64
 	Cursors []events.Cursor
-	Causes  []string        // of the last entries, oldest first
-	Asks    content.CallSet // asks that caused entries before those, see commands.Recall
+	Causes  []string        // causes of the last entries, oldest first
+	Asks    content.CallSet // asks that caused earlier entries, see commands.Recall
 	Signed  commands.Handled
 
 	Opened     bool
 	Closed     bool
-	Deleted    *events.Deletion // nil: not deleted; else the session is closed and holds nothing
+	Deleted    *events.Deletion // nil: not deleted; otherwise the session is closed and empty
 	Stepped    bool
 	Config     events.Config
 	Policy     events.Policy
 	Metadata   content.Metadata
 	Parent     content.SessionID
-	From       string // the entry after which it continues another session, as an events.EntryRef; "": none
+	From       string // the entry of another session that this one continues, as an events.EntryRef; "": none
 	Catalog    events.Catalog
 	Transcript []content.Item // append-only between rewrites, so forks share it
-	Bytes      int64          // that the transcript takes, about
-	Appended   int            // number of the last item that got its ID here
+	Bytes      int64          // approximate size of the transcript
+	Appended   int            // number of the last item that got its ID in this session
 	Rewritten  int            // how often the transcript was replaced or changed, instead of growing
 
 	Queue         []events.InputQueued // not yet in the transcript
 	Notices       []Notice
-	NoticesFirst  bool // the last merge took input and left notices pending
+	NoticesFirst  bool // the last merge took input and left notices pending, which now come first
 	CacheOverride *content.CacheRequest
 
 	Turns      int   // turns ever started
@@ -46,7 +46,7 @@ type State struct {
 	Ends       []Ended    // turns that ended in the last entry, up to Last
 	After      Mutating   // the mutators that run after a turn
 	Background []Call     // answered calls whose real outcome may still arrive, and dead letters
-	Beside     []Approval // questions about calls in the background: they hold no round and outlive turns
+	Beside     []Approval // questions about calls in the background: they block no round and outlive turns
 	Stops      []Call     // answered calls that may still run and must be stopped; kept until the next turn ends
 	CallIDs    content.CallSet
 	Grants     []Grant // lasting approvals, oldest first
@@ -82,7 +82,7 @@ type Turn struct {
 	Trigger events.Origin
 	Options *events.TurnOptions
 	Started content.Time
-	Waited  content.Duration // for people, and for Continue in a stepped session
+	Waited  content.Duration // time spent waiting for people, and for Continue in a stepped session
 	Since   content.Time     // start of the current wait; zero: the turn works
 	Stage   Stage
 	Stale   int // how many of State.Stops are older than the turn
@@ -94,24 +94,24 @@ type Turn struct {
 
 	// The round.
 	Round      int
-	Attempt    int // of the model call
+	Attempt    int // attempt of the model call
 	Calling    bool
-	RetryAt    content.Time     // of the next attempt; zero: none is scheduled
+	RetryAt    content.Time     // time of the next attempt; zero: none is scheduled
 	RetryUntil content.Time     // no attempt starts later; zero: the call has not failed yet
 	Waits      content.Duration // what the provider asked for when the last attempt failed
 	Lost       int              // model attempts that died with their host
 	Cache      *content.CacheRequest
 	Reply      content.FinishReason
 	Invalid    string // why the reply violates the session's schema
-	Replied    int    // items of the reply
+	Replied    int    // number of items in the reply
 	Calls      []Call
-	ByID       content.Order // of Calls
+	ByID       content.Order // order of Calls by ID
 	Checked    bool          // the round's preflight is done
 	Held       bool          // the last question was just decided; a stepped session waits for Continue
 	Hooks      []HookPoint
 	Mut        Mutating
 	Approvals  []Approval
-	Undecided  content.Order // of those Approvals that are pending, by ID
+	Undecided  content.Order // order of the pending Approvals by ID
 }
 
 // HookPoint is a point of a round at which hooks decide, and the call in question.
@@ -132,7 +132,7 @@ type Mutating struct {
 // current is the mutator that runs, or ran last.
 func (m Mutating) current() string { return m.Ran[len(m.Ran)-1] }
 
-// at is m if it is about the point, else the start of that point.
+// at returns m if it is about the point. Otherwise no mutator of the point has run yet.
 func (m Mutating) at(point string) Mutating {
 	if m.Point != point {
 		return Mutating{Point: point}
@@ -147,7 +147,7 @@ type Approval struct {
 	Outcome events.Outcome // empty: pending
 
 	By, User string // who decided, see content.Sender
-	Allowed  bool   // by an allowance, which answers only what the session's rules ask
+	Allowed  bool   // approved by an allowance, which answers only what the session's rules ask
 }
 
 // key names the approval's question.
@@ -175,7 +175,7 @@ type Ended struct {
 // Failure says where a turn failed: in which call, which mutator, or after how many attempts.
 type Failure struct {
 	Call       content.CallID
-	Tool, Code string // the tool and its own code
+	Tool, Code string // the tool, and the error code that it returned
 	Mutator    string
 	Point      string
 	Attempts   int
@@ -187,7 +187,7 @@ type Task struct {
 	Name     string
 	Spec     events.TaskSpec
 	Recalled bool
-	Attempts int  // verifications
+	Attempts int  // number of verifications
 	Running  bool // a verification is running
 	Verify   string
 	Output   string // the last output of the verifier
@@ -195,14 +195,14 @@ type Task struct {
 	Changed  []string
 }
 
-// CausesKept bounds how many entries back a redelivered report is recognized without its
-// cursor. One that is sent again later has come too late anyway. Asks are recognized for ever.
+// CausesKept is how many entries back a redelivered report is recognized without its cursor. A report that is sent
+// again later is too late anyway. Asks are always recognized.
 const CausesKept = 64
 
 // New returns the state of a session without a journal.
 func New(id content.SessionID) *State { return &State{Session: id} }
 
-// Fork returns a copy to decide on or to read. Do not fold it once s is folded further.
+// Fork returns a copy to decide on or to read. Do not fold the copy after s was folded further.
 func (s *State) Fork() State {
 	f := *s
 	f.Cursors = slices.Clone(s.Cursors)
@@ -238,7 +238,7 @@ func (s *State) Cursor(l events.Lane) uint64 {
 	return 0
 }
 
-// Handled reports whether the cause is among those of the last entries, or is of an ask that caused an earlier one.
+// Handled reports whether the cause is known: from one of the last entries, or as an ask that caused an earlier one.
 func (s *State) Handled(cause string) bool {
 	return slices.Contains(s.Causes, cause) || commands.Recall(&s.Asks, cause) > 0
 }
@@ -252,7 +252,7 @@ func (s *State) idle() bool {
 // cancelling reports whether the open turn is being cancelled.
 func (s *State) cancelling() bool { return s.Turn != nil && s.Turn.Cancel != nil }
 
-// here returns the open turn and its round, or the last ones.
+// here returns the open turn and its round, or the last turn and round.
 func (s *State) here() (content.TurnID, int) {
 	if s.Turn != nil {
 		return s.Turn.ID, s.Turn.Round

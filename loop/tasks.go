@@ -64,7 +64,7 @@ func (d *decision) verify(reason content.FinishReason) bool {
 	return true
 }
 
-// verified handles the verdict: notes follow, or another round with the output, or the end.
+// verified handles the verdict. Notes follow, or another round with the verifier's output, or the end of the task.
 func (d *decision) verified(c commands.ReportVerify) {
 	f := c.Finished
 	if d.Task == nil || !d.Task.Running || c.Task != d.Task.Name || f.Attempt != d.Task.Attempts || d.cancelled() {

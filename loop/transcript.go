@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// add appends items to the transcript and gives them their ID and time.
+// add appends items to the transcript and sets their IDs and times.
 func (s *State) add(items ...content.Item) {
 	for _, it := range items {
 		if it.ID == "" {
@@ -24,8 +24,8 @@ func (s *State) add(items ...content.Item) {
 	}
 }
 
-// place appends the answers of the round's calls to the transcript, each once all earlier
-// calls have theirs, so that transcript order is call order.
+// place appends the answers of the round's calls to the transcript. Each waits for the answers of all earlier
+// calls, so the transcript has them in the order of the calls.
 func (s *State) place() {
 	placed := sort.Search(len(s.Turn.Calls), func(i int) bool { return !s.Turn.Calls[i].Placed })
 	for i := placed; i < len(s.Turn.Calls); i++ {

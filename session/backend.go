@@ -22,7 +22,7 @@ type Backend interface {
 	// reason.
 	View(f func(s *loop.State, head journal.Head)) error
 
-	// Ask has the session decide a command and returns once it is recorded. A refusal
+	// Ask sends a command to the session and returns once it is recorded. A refusal
 	// is a *commands.Rejection. The id makes the command idempotent.
 	Ask(ctx context.Context, id string, c commands.Command) error
 
@@ -35,10 +35,10 @@ type Backend interface {
 	// Read yields the session's entries so far, from the first one on.
 	Read(ctx context.Context) iter.Seq2[journal.Record, error]
 
-	// Wait waits for something to arrive. When ctx ends first, it returns its cause.
+	// Wait waits for something to arrive. If ctx ends first, it returns its cause.
 	Wait(ctx context.Context) error
 
-	// SetVerifier sets the function that verifies the task that is open, or started next.
+	// SetVerifier sets the function that verifies the open task, or else the next one.
 	SetVerifier(v extension.Verifier)
 
 	// Close stops driving or following. The session can be opened again.
@@ -52,6 +52,6 @@ type Watcher struct {
 	Applied func(s *loop.State, rec journal.Record)
 	// Live is called with events that are not recorded: deltas, progress, refusals.
 	Live func(ev events.Event)
-	// Stopped is called when the backend cannot go on, under the rules of Applied.
+	// Stopped is called when the backend cannot go on. The rules of Applied hold for it.
 	Stopped func()
 }

@@ -20,8 +20,8 @@ type Calls struct{ s *Session }
 // Calls returns the handle on the session's open and background calls.
 func (s *Session) Calls() *Calls { return &Calls{s} }
 
-// List returns the open calls: those of the open round that have no result yet, in call
-// order, then those in the background.
+// List returns the open calls: first the calls of the open round without a result, in call order,
+// then the calls in the background.
 func (c *Calls) List() (all []task.Info) {
 	c.s.view(func(st *loop.State) { all = openCalls(st) })
 	return all
@@ -58,9 +58,9 @@ func (c *Calls) Detach(ctx context.Context, id content.CallID) error {
 	return c.s.ask(ctx, ulid.Make().String(), id, commands.DetachCall{Call: id})
 }
 
-// WaitIdle waits until no call is running. The results are recorded by then: Drain
-// returns them, or the following Next. In process, calls in the foreground end only while
-// a Next runs.
+// WaitIdle waits until no call is running. The results are recorded by then: Drain or the
+// following Next returns them. For a session in this process, calls in the foreground end only
+// while a Next runs.
 func (c *Calls) WaitIdle(ctx context.Context) error {
 	for {
 		var running bool

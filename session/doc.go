@@ -1,10 +1,9 @@
 // Package session is Turnlog's API for one session: submit input, step through turns, and
 // decide approvals.
 //
-// The one idea: a session is the same thing wherever it runs. Package agent runs one
-// inside the caller's process, package client joins one in a deployment, and both
-// return a [Session] over a small [Backend]. A program moves from one to the other by
-// changing its constructor.
+// A session is the same wherever it runs. Package agent runs one inside the caller's
+// process, package client joins one in a deployment, and both return a [Session] over a
+// small [Backend]. To move a program from one to the other, change its constructor.
 //
 // There are three ways to drive a session, each a loop over the one before:
 //
@@ -13,12 +12,12 @@
 //   - [Session.Submit] submits input and returns the [Turn] that will accept it, which may
 //     be the open one or a later one. [Turn.Next] steps through that turn only;
 //     [Turn.Updates] yields everything that happens until its end.
-//   - [Session.Run], [Session.RunText], [Session.Stream] and [Session.RunTask] carry such
-//     a turn to its end, with approvals answered by Config.Approver.
+//   - The facades [Session.Run], [Session.RunText], [Session.Stream] and [Session.RunTask] run such
+//     a turn to its end. Config.Approver answers approvals.
 //
-// A Session shows state that is folded from the journal. By itself it only remembers which
-// steps it has returned: after a restart, Next returns each undecided approval once more,
-// but no turn that has ended.
+// A Session shows state that is folded from the journal. Only the steps that it has returned are
+// remembered in memory: after a restart, Next returns each undecided approval once more, but no
+// turn that has ended.
 //
 // Next, Turn.Next and the facades belong to one goroutine. All other methods are safe for
 // concurrent use.

@@ -34,7 +34,7 @@ var ErrNoAnswer = errors.New("no driver answered")
 // ErrLeft is returned by the methods of a Turn after its Close. The turn goes on.
 var ErrLeft = errors.New("left before the turn's end")
 
-// ErrUndecided is the error of an Approver that leaves the decision to others: the facade
+// ErrUndecided is returned by an Approver that leaves the decision to others. The facade then
 // stops with *ApprovalPendingError, as without an Approver.
 var ErrUndecided = errors.New("undecided")
 
@@ -48,7 +48,7 @@ type DeletedError struct {
 	events.Deletion
 }
 
-// Error says when it was deleted, by whom and why.
+// Error says when the session was deleted, by whom and why.
 func (e *DeletedError) Error() string { return fmt.Sprintf("session %s %s", e.Session, e.Deletion) }
 
 // InvalidStateError says why a call does not fit the session's state.
@@ -83,7 +83,7 @@ type ProviderError struct {
 	Partial    *RunResult
 }
 
-// Error renders class and message.
+// Error contains the class and the message.
 func (e *ProviderError) Error() string {
 	return fmt.Sprintf("model call failed (%s): %s", e.Class, e.Message)
 }
@@ -91,8 +91,8 @@ func (e *ProviderError) Error() string {
 // ToolError ends a turn whose tool failed, under FailRun.
 type ToolError struct {
 	Call          content.CallID
-	Name          string // of the tool
-	Code, Message string // of its result
+	Name          string // name of the tool
+	Code, Message string // from its result
 	Partial       *RunResult
 }
 
@@ -121,7 +121,7 @@ type OutputError struct {
 	Partial *RunResult
 }
 
-// Error renders the message.
+// Error contains the message.
 func (e *OutputError) Error() string { return "the answer does not fit its schema: " + e.Message }
 
 // MaxTurnsError is returned by the facades when the limit on rounds ended the turn.
@@ -185,8 +185,7 @@ func (e *ApprovalPendingError) Error() string {
 	return fmt.Sprintf("approval pending: %s (call %s)", e.Approvals[0].Summary, e.Approvals[0].CallID)
 }
 
-// step returns the end of a turn as Next does: a *Finished, or the typed error of a turn
-// that failed.
+// step returns the end of a turn as Next does: a *Finished, or the typed error of a failed turn.
 func (e *turnEnd) step() (Step, error) {
 	fin := &Finished{Result: resultOf(&e.Ended), transcript: e.transcript}
 	if e.FinishReason != content.Errored {
@@ -195,7 +194,7 @@ func (e *turnEnd) step() (Step, error) {
 	return nil, e.failure(fin.run())
 }
 
-// failure returns the typed error of a turn that failed.
+// failure returns the typed error of a failed turn.
 func (e *turnEnd) failure(partial *RunResult) error {
 	f, at := e.Error, e.Failure
 	switch {

@@ -10,13 +10,14 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Fork completes the command that opens a fork: origin is the session that it continues, after the entry that head is
-// about. The fork gets the origin's transcript up to there, see Snapshot.Continuation, and its configuration; of the
-// command's own configuration, only the model and the agent count. Another agent has its own prompt and settings.
+// Fork completes the command that opens a fork. origin is the session that the fork continues, after the entry of
+// head. The fork gets the origin's transcript up to that entry (see Snapshot.Continuation) and its configuration.
+// From the command's own configuration, only the model and the agent count; another agent brings its own prompt and
+// settings.
 //
-// In the middle of a round, the fork continues that round. Input that the origin was about to answer is not in the
-// transcript: the command has it, see ForkInput. What the origin used of its limits, its queued input, tools that were
-// allowed for always, calls in the background and an open task stay with the origin.
+// If the entry is in the middle of a round, the fork continues that round. Input that the origin was about to answer
+// is in the command, not in the transcript: see ForkInput. The fork does not inherit the origin's usage, queued input,
+// lasting approvals, calls in the background or open task.
 func Fork(c commands.OpenSession, origin *loop.State, head journal.Head) (commands.OpenSession, error) {
 	at, _ := c.Origin()
 	switch {
@@ -34,21 +35,21 @@ func Fork(c commands.OpenSession, origin *loop.State, head journal.Head) (comman
 		return c, nil
 	}
 	c.Config = origin.Config
-	c.Config.Digest, c.Config.Catalog, c.Config.Hooks, c.Config.Mutators = "", events.Catalog{}, nil, nil // the host's
+	c.Config.Digest, c.Config.Catalog, c.Config.Hooks, c.Config.Mutators = "", events.Catalog{}, nil, nil // the host sets these
 	if asked.Model != "" {
 		c.Config.Model, c.Config.ModelData, c.Config.Agent = asked.Model, asked.ModelData, c.Config.Agent.Claimed()
 	}
 	return c, nil
 }
 
-// ForkInput returns the input that a session is about to answer: the first input of a fork.
+// ForkInput returns the input that a session is about to answer. It becomes the first input of a fork.
 func ForkInput(origin *loop.State) []content.Item {
 	_, waiting, _ := history(origin)
 	return waiting
 }
 
-// history returns what a fork begins with: a transcript, which may end in a round that goes on, and the input after it
-// that was about to be answered.
+// history returns what a fork begins with: a transcript, whose last round may still be open, and the input that was
+// about to be answered.
 func history(origin *loop.State) (transcript, waiting []content.Item, open bool) {
 	snap := project(origin, events.Hash{})
 	transcript, open = snap.Continuation()

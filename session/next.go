@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Next advances the session to its next step. In a deployment the session advances without
-// it, except that a stepped session waits for Next. It returns the ends of the last 256 turns.
+// Next advances the session to its next step. A session of a deployment advances by itself,
+// unless it is stepped: then it waits for Next. Next returns the ends of the last 256 turns.
 //
 // When ctx ends, Next returns its cause and the turn stays open. Effects in this process are
 // stopped, and the following Next resumes as after a crash. A turn that ended with an error
@@ -28,8 +28,8 @@ func (s *Session) Next(ctx context.Context) (Step, error) {
 	return step, err
 }
 
-// next returns the next step, or the end of a turn. The end of over, which the facades
-// pass, cancels the turn t if it is open.
+// next returns the next step, or the end of a turn. When over ends, which the facades pass, the
+// turn t is cancelled if it is open.
 func (s *Session) next(ctx, over context.Context, t *Turn) (Step, *turnEnd, error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
@@ -69,8 +69,8 @@ func (s *Session) next(ctx, over context.Context, t *Turn) (Step, *turnEnd, erro
 	}
 }
 
-// pass ends a wait of a stepped session, once. A Continue that came too late is no error.
-// The end of over limits how long a driver may take to accept it.
+// pass ends a wait of a stepped session, once. A Continue that comes too late is not an error.
+// When over ends, a driver has a limited time to accept the Continue.
 func (s *Session) pass(ctx, over context.Context, p *position) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -81,7 +81,7 @@ func (s *Session) pass(ctx, over context.Context, p *position) error {
 	if e, ok := errors.AsType[*InvalidStateError](err); ok && e.Reason == ReasonPassedOver {
 		err = nil
 	}
-	if err == nil || errors.Is(err, ErrNoAnswer) { // it is in the inbox; one is enough
+	if err == nil || errors.Is(err, ErrNoAnswer) { // the command is in the inbox: do not send it again
 		s.view(func(*loop.State) { s.stepper.passed = *p })
 	}
 	return err
@@ -170,7 +170,7 @@ func (s *Session) complete(step Step) Step {
 	return step
 }
 
-// errDecided is the cause that ends an approver's context when the approval was decided
+// errDecided is the cause with which an approver's context ends when the approval was decided
 // elsewhere.
 var errDecided = &InvalidStateError{Op: "approve", Reason: "already_decided"}
 
@@ -180,8 +180,8 @@ type asking struct {
 	cancel   context.CancelCauseFunc
 }
 
-// approve asks Config.Approver, whose context ends when the approval is decided
-// elsewhere, or the turn is left. The end of ctx cancels the turn, and the approval with it.
+// approve asks Config.Approver. The approver's context ends when the approval is decided elsewhere,
+// or when the turn is left. When ctx ends, the turn is cancelled, and the approval with it.
 func (t *Turn) approve(ctx context.Context, r *ApprovalRequest) error {
 	s := t.s
 	if s.config.Approver == nil {

@@ -11,8 +11,8 @@ import (
 // RunResult is what Run returns.
 type RunResult struct {
 	Response string        // text of the turn's last Assistant item
-	Usage    content.Usage // of the turn
-	Turns    int           // model calls of the turn
+	Usage    content.Usage // usage of the turn
+	Turns    int           // number of model calls in the turn
 	Turn     TurnResult
 
 	transcript []content.Item
@@ -32,13 +32,13 @@ func (f *Finished) run() *RunResult {
 	return &RunResult{Response: r.Text(), Usage: r.Usage, Turns: r.Rounds, Turn: r, transcript: f.transcript}
 }
 
-// RunText runs one turn with a text from the user to its end.
+// RunText submits a user's text and runs the turn to its end.
 func (s *Session) RunText(ctx context.Context, text string) (*RunResult, error) {
 	return s.Run(ctx, content.UserText(text))
 }
 
 // Run submits items and runs the turn that accepts them to its end; Config.Approver decides
-// approvals. Without items it continues the open turn. The end of ctx cancels the turn.
+// approvals. Without items it continues the open turn. When ctx ends, the turn is cancelled.
 // If the turn did not complete, Run returns a *CancelledError, *MaxTurnsError,
 // *UsageLimitError, *HookTerminatedError, *ApprovalPendingError, *ProviderError, *ToolError,
 // *MutatorError or *OutputError with the partial result. When Run returns ErrInvalidState,

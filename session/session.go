@@ -34,13 +34,13 @@ type Session struct {
 
 	// Guarded by the backend: used within View and Watcher.Applied only.
 	stepper stepper
-	turns   []*Turn // whose end is not known yet
+	turns   []*Turn // turns whose end is not known yet
 	open    content.TurnID
 	manual  []content.CallID // calls whose late results the host fetches with Calls.Drain
-	drained []content.Item   // such results that were not fetched yet
+	drained []content.Item   // late results that were not fetched yet
 	driving bool             // a Next is running
 	changed chan struct{}    // closed and replaced with every entry
-	asking  *asking          // the approver at work, or nil
+	asking  *asking          // the running call of the approver, or nil
 
 	live      sync.Mutex // guards what follows; one event at a time reaches the streams
 	streams   []*Turn
@@ -48,7 +48,7 @@ type Session struct {
 	ended     int          // the number of the last turn that ended
 }
 
-// New returns the session of a backend. Packages agent and client call it.
+// New returns the session that runs on a backend. Packages agent and client call it.
 func New(b Backend, c Config) *Session {
 	s := &Session{backend: b, config: c, ready: make(chan struct{}, 1), changed: make(chan struct{})}
 	_ = b.View(func(st *loop.State, _ journal.Head) {
@@ -113,21 +113,21 @@ func (s *Session) IsClosed() (closed bool) {
 	return closed
 }
 
-// PendingApprovals returns the approvals that have to be decided, in the order in which
-// they were asked for.
+// PendingApprovals returns the approvals that must be decided, in the order in which they were
+// asked for.
 func (s *Session) PendingApprovals() (all []events.Approval) {
 	s.view(func(st *loop.State) { all = st.PendingApprovals() })
 	return all
 }
 
-// Close stops driving or following the session, which stays as it is and can be opened
+// Close stops driving or following the session. The session does not change and can be opened
 // again. A session of a deployment goes on by itself.
 func (s *Session) Close(ctx context.Context) error { return s.backend.Close(ctx) }
 
-// Ask has the session decide a command, and returns once it is recorded. A refusal is an
-// *InvalidStateError; a command that would change nothing succeeds. In a deployment, Ask
-// returns ErrNoAnswer when ctx ends before a driver took the command, which may still be
-// handled later.
+// Ask sends a command to the session and returns once it is recorded. A refusal is an
+// *InvalidStateError; a command that would change nothing succeeds. In a deployment, Ask returns
+// ErrNoAnswer if ctx ends before a driver takes the command. The command may still be handled
+// later.
 func (s *Session) Ask(ctx context.Context, c commands.Command) error {
 	return s.ask(ctx, ulid.Make().String(), "", c)
 }
@@ -162,42 +162,43 @@ func (s *Session) Send(ctx context.Context, b OnBusy, items ...content.Item) err
 	return s.Ask(ctx, commands.SubmitInput{Items: items, OnBusy: b})
 }
 
-// Cancel ends the open turn: the one that OpenTurn returns and no later one, so a cancel that
-// comes too late returns ErrInvalidState, as it does without an open turn. An empty reason
-// means user_cancelled.
+// Cancel ends the turn that OpenTurn returns now, never a later one. If that turn has ended
+// meanwhile, or no turn is open, Cancel returns ErrInvalidState. An empty reason means
+// user_cancelled.
 func (s *Session) Cancel(ctx context.Context, reason string) error {
 	return s.Ask(ctx, commands.Cancel{Scope: commands.ScopeTurn, Reason: reason, Turn: s.OpenTurn()})
 }
 
 // Decision decides an approval.
 type Decision struct {
-	Call    content.CallID // whose oldest undecided approval; "": the only one of the session
+	Call    content.CallID // decides the oldest undecided approval of this call; "": the session's only one
 	Approve bool
 	Always  bool            // with Approve: the same question about the same tool is not asked again
-	Input   json.RawMessage // with Approve: the call runs with these arguments; nil: with the model's
+	Input   json.RawMessage // with Approve: the call runs with these arguments; nil: with the model's arguments
 	Reason  string
 	By      string // "": Config.By
 }
 
-// ResolveApproval decides an approval. The transcript keeps the model's arguments even if
-// the decision has others. ResolveApproval returns ErrInvalidState, and the approval stays
-// open, if the arguments do not match the tool's schema, or if the decision names no call and
-// not exactly one approval is undecided.
+// ResolveApproval decides an approval. The transcript keeps the model's arguments even if the
+// decision has others. If the arguments do not match the tool's schema, or if the decision names no
+// call and the number of undecided approvals is not one, ResolveApproval returns ErrInvalidState
+// and the approval stays open.
 func (s *Session) ResolveApproval(ctx context.Context, v Decision) error {
 	return s.ask(ctx, ulid.Make().String(), v.Call, commands.ResolveApproval{
 		Call: v.Call, Approve: v.Approve, Always: v.Always, Input: v.Input, Reason: v.Reason, By: cmp.Or(v.By, s.config.By),
 	})
 }
 
-// Grant lets calls of the tools that match the patterns run for the rest of the session
-// where the session's rules would ask. Policies still apply.
+// Grant allows the tools that match the patterns for the rest of the session: the session's rules
+// no longer ask about their calls. Policies still apply.
 func (s *Session) Grant(ctx context.Context, patterns ...string) error {
 	return s.Ask(ctx, commands.AllowTools{Tools: patterns, By: s.config.By})
 }
 
-// SwitchModel gives the session another model, from its next call on. Data is what opens it in
-// addition to its name, as of [registry.Data]. SwitchModel returns ErrInvalidState if the host
-// cannot use the model. A session in this process has the model of its agent, so it refuses.
+// SwitchModel changes the session's model, from its next model call on. Data is what opening the
+// model needs besides its name, as from [registry.Data]. SwitchModel returns ErrInvalidState if
+// the host cannot use the model, and always for a session in this process: it uses the model of
+// its agent.
 //
 // [registry.Data]: https://pkg.go.dev/github.com/turnlog/turnlog/model/registry#Data
 func (s *Session) SwitchModel(ctx context.Context, name string, data []byte) error {
@@ -214,11 +215,11 @@ func (s *Session) view(f func(st *loop.State)) {
 	_ = s.backend.View(func(st *loop.State, _ journal.Head) { f(st) })
 }
 
-// Ready returns a channel that holds an element while Next would return more than
-// AwaitingInput: something arrived while no Next was running.
+// Ready returns a channel that holds an element while Next would return something other than
+// AwaitingInput, because something arrived while no Next was running.
 func (s *Session) Ready() <-chan struct{} { return s.ready }
 
-// signal keeps what Ready says true. It is called within View or Applied.
+// signal updates the channel of Ready. It is called within View or Applied.
 func (s *Session) signal(st *loop.State) {
 	if s.driving {
 		return
@@ -236,7 +237,7 @@ func (s *Session) signal(st *loop.State) {
 	}
 }
 
-// applied takes note of an entry. The backend calls it.
+// applied records what a new entry means for steps, turns and streams. The backend calls it.
 func (s *Session) applied(st *loop.State, rec journal.Record) {
 	s.live.Lock()
 	if st.Last != nil {
@@ -259,7 +260,7 @@ func (s *Session) applied(st *loop.State, rec journal.Record) {
 	s.signal(st)
 }
 
-// stir wakes Calls.WaitIdle, which looks again.
+// stir wakes Calls.WaitIdle, which checks again.
 func (s *Session) stir() {
 	close(s.changed)
 	s.changed = make(chan struct{})

@@ -21,20 +21,20 @@ type Snapshot struct {
 	Transcript       []content.Item      `json:"transcript"`
 	PendingInput     []content.Item      `json:"pending_input,omitempty"`
 	PendingApprovals []events.Approval   `json:"pending_approvals,omitempty"`
-	Results          []content.Item      `json:"results,omitempty"` // of the open round, which follow in the transcript once an earlier call has one
+	Results          []content.Item      `json:"results,omitempty"` // results of the open round that are not in the transcript yet: an earlier call has none
 	Turn             content.TurnID      `json:"turn,omitempty"`
 	Round            int                 `json:"round,omitempty"`
-	Phase            events.Phase        `json:"phase"`           // of the open task; idle: there is none
+	Phase            events.Phase        `json:"phase"`           // phase of the open task; idle: there is none
 	Calls            []task.Info         `json:"calls,omitempty"` // open and in the background
 	Usage            content.Usage       `json:"usage"`
 	Requests         int64               `json:"requests"` // model calls over the session's life
 	ToolCalls        int64               `json:"tool_calls"`
 	Rounds           int64               `json:"rounds"`
-	Worked           time.Duration       `json:"worked_ns,omitempty"`  // by the turns that are over
+	Worked           time.Duration       `json:"worked_ns,omitempty"`  // by finished turns
 	TurnUsed         *Used               `json:"turn_used,omitempty"`  // of the open turn's limits; nil: no turn is open
 	NextCache        *model.CacheRequest `json:"next_cache,omitempty"` // of the next model call only
 	LastTurn         *TurnResult         `json:"last_turn,omitempty"`
-	State            []byte              `json:"state,omitempty"` // all of it, as package loop/snapshot writes it
+	State            []byte              `json:"state,omitempty"` // the complete state, as package loop/snapshot encodes it
 }
 
 // Used says how much of its limits a turn has used.
@@ -59,7 +59,7 @@ func pendingInput(s *loop.State) []content.Item {
 	return items
 }
 
-// unplaced returns the results that wait for that of an earlier call.
+// unplaced returns the results that wait for the result of an earlier call.
 func unplaced(calls []loop.Call) (items []content.Item) {
 	for _, c := range calls {
 		if !c.Placed {
@@ -69,10 +69,10 @@ func unplaced(calls []loop.Call) (items []content.Item) {
 	return content.DetachItems(items)
 }
 
-// SnapshotOf projects a state.
+// SnapshotOf returns the snapshot of a state.
 func SnapshotOf(s *loop.State, hash events.Hash) Snapshot {
 	snap := project(s, hash)
-	if raw, err := snapshot.Encode(s); err == nil { // it fails only for state that no journal can hold
+	if raw, err := snapshot.Encode(s); err == nil { // fails only for a state that no journal can produce
 		snap.State = raw
 	}
 	return snap
@@ -103,9 +103,9 @@ func (s *Snapshot) From() string {
 	return events.EntryRef{Session: s.SessionID, Seq: s.Seq, Hash: s.Hash}.String()
 }
 
-// Continuation returns the transcript with which another session goes on. Calls that are running
-// stay with the original session, and get a result that says so. If a turn is open in the middle
-// of a round, or between two, that round is the transcript's end, and open is set: see
+// Continuation returns the transcript with which another session can go on. Running calls stay with
+// the original session, and get a result that says so. If a turn is open in the middle of a round,
+// or between two, that round ends the transcript, and open is true: see
 // commands.OpenSession.Resume.
 func (s *Snapshot) Continuation() (items []content.Item, open bool) {
 	items = slices.Clone(s.Transcript)

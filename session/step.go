@@ -21,7 +21,7 @@ type Step interface{ step() }
 // Interrupt is a step that returns control before a turn has ended: all but *Finished.
 type Interrupt interface {
 	Step
-	// IsBlocking reports whether Next refuses to go on until the step is answered:
+	// IsBlocking reports whether Next refuses to go on until the step is answered. It is
 	// true for *ApprovalRequest only.
 	IsBlocking() bool
 }
@@ -114,7 +114,7 @@ type AfterToolResult struct {
 	Round         int
 	Calls         []content.ToolCall
 	Results       []content.ToolResult // in call order; a placeholder for a call in the background
-	Compactions   []Compaction         // of the transcript, since the step before
+	Compactions   []Compaction         // compactions of the transcript since the previous step
 	handle        handle
 }
 
@@ -130,10 +130,10 @@ func (r *AfterToolResult) IsBlocking() bool { return false }
 // provider did it.
 type Compaction struct{ OldTokens, NewTokens int64 }
 
-// Finished is a turn's end, for every reason but error, which Next returns as an error.
+// Finished is a turn's end. Next returns a failed turn as an error instead.
 type Finished struct {
 	Result      TurnResult
-	Compactions []Compaction // of the transcript, since the step before
+	Compactions []Compaction // compactions of the transcript since the previous step
 	transcript  []content.Item
 }
 

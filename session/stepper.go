@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// stepper turns a session's state into steps. It remembers which it returned.
+// stepper turns a session's state into steps. It remembers which steps it has returned.
 type stepper struct {
 	s        *Session
 	turns    int        // the number of the last turn that ended here
@@ -42,7 +42,7 @@ type position struct {
 	wait    commands.Continue
 }
 
-// advance is what Next does: return the step or the end of a turn, pass a wait, or, if
+// advance is what Next must do: return the step or the end of a turn, pass a wait, or, if
 // all are nil, wait for something to arrive.
 type advance struct {
 	step Step
@@ -58,7 +58,7 @@ func newStepper(s *Session, st *loop.State) stepper {
 	return out
 }
 
-// begin ends the life of the last step's handles.
+// begin invalidates the last step's handles.
 func (p *stepper) begin() {
 	p.blocking = ""
 	p.stale.Store(true)
@@ -115,8 +115,8 @@ func (p *stepper) advance(st *loop.State) advance {
 	return advance{step: &AwaitingInput{SessionID: st.Session, Reason: "driver is waiting for input", handle: p.handle()}}
 }
 
-// endsKept limits how many ends wait for a Next, which a session that is only followed never
-// calls.
+// endsKept limits how many ends wait for a Next. A caller that only follows a session never calls
+// Next.
 const endsKept = 256
 
 // collect notes the turns that ended with the last entry.
@@ -134,7 +134,7 @@ func (p *stepper) takeEnd(st *loop.State) *turnEnd {
 	end := p.ended[0]
 	p.ended = p.ended[1:]
 	end.returned = true
-	if st.Turns == end.N { // mutators may have rewritten it since
+	if st.Turns == end.N { // otherwise mutators may have rewritten the transcript since
 		end.transcript = slices.Clip(st.Transcript)
 	}
 	return end
@@ -157,7 +157,7 @@ func (p *stepper) more(st *loop.State) bool {
 	return len(p.ended) > 0 || loop.Waiting(st) != commands.WaitInput
 }
 
-// approval returns the first undecided approval that was not returned yet, else the first.
+// approval returns the first undecided approval that was not returned yet, or else the first one.
 func (p *stepper) approval(st *loop.State) Step {
 	a, ok := p.unasked(st)
 	if !ok {
@@ -201,8 +201,8 @@ func answer(c loop.Call) content.ToolResult {
 	return content.NewResult(c.ID, c.Name, content.StatusOK, c.Placeholder)
 }
 
-// pass returns the wait that holds the session, or nil if it was passed already but the
-// entry that says so has not arrived.
+// pass returns the wait that stops the session, or nil if it was passed already but the entry that
+// says so has not arrived.
 func (p *stepper) pass(st *loop.State, w commands.Wait) *position {
 	here := position{turns: st.Turns, wait: commands.Continue{Wait: w}}
 	if t := st.Turn; t != nil {

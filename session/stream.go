@@ -43,11 +43,11 @@ func (ToolDone) streamEvent()        {}
 func (UsageUpdate) streamEvent()     {}
 func (MessageComplete) streamEvent() {}
 
-// stream translates the updates of a turn. Deltas and records arrive by different ways, so it
-// follows the model's attempts in both.
+// stream translates the updates of a turn. Deltas and records arrive on different paths, so it
+// tracks the model's attempts in both.
 type stream struct{ round, attempt int }
 
-// next returns what an event is in the stream; most are not part of it.
+// next translates an event into stream events; most events have none.
 func (s *stream) next(ev any) (out []StreamEvent) {
 	switch ev := ev.(type) {
 	case events.ModelCallStarted:
@@ -76,7 +76,7 @@ func (s *stream) next(ev any) (out []StreamEvent) {
 	return out
 }
 
-// attempted reports whether an attempt is the latest, and returns the Retry if it repeats another.
+// attempted reports whether an attempt is the latest one, and returns a Retry if it repeats another one.
 func (s *stream) attempted(round, attempt int) (latest bool, again []StreamEvent) {
 	switch {
 	case round < s.round || round == s.round && attempt < s.attempt:
@@ -88,8 +88,8 @@ func (s *stream) attempted(round, attempt int) (latest bool, again []StreamEvent
 	return true, again
 }
 
-// Stream runs one turn like Run and yields its events as they happen, with tools run one
-// at a time. An error is the last pair. Leaving the loop cancels the turn.
+// Stream runs one turn like Run and yields its events as they happen. Tools run one at a time. An
+// error is the last pair. Leaving the loop cancels the turn.
 func (s *Session) Stream(ctx context.Context, items ...content.Item) iter.Seq2[StreamEvent, error] {
 	return func(yield func(StreamEvent, error) bool) {
 		t, err := s.turn(ctx, Input{Items: items, Options: &events.TurnOptions{Sequential: true}})

@@ -26,26 +26,26 @@ type Parent interface {
 	tool.Caller
 	// Left returns what remains of the calling turn's limits.
 	Left() events.Limits
-	// Subjects are what a policy knows of the calling session and of those that it works for.
+	// Subjects returns what a policy knows about the calling session and the sessions that it works for.
 	Subjects() []events.Subject
-	// Settled is nil while the call is open; else the result that the call got while its
-	// sub-agent's question was open.
+	// Settled returns the result that the call got while its sub-agent's question was open, or nil
+	// while the call is open.
 	Settled() *content.ToolResult
 }
 
-// OpenChild opens the session of a sub-agent's call, which [engine.ChildID] names, or joins it if an
-// earlier attempt at the call opened it.
+// OpenChild opens the session of a sub-agent's call, with the ID from [engine.ChildID], or joins it if
+// an earlier attempt at the call opened it.
 type OpenChild func(ctx context.Context, c tool.Call, prompt string) (*Session, error)
 
 // NewTool returns a tool with which the model of one session delegates work to another.
-// Each call has its own session, whose answer is the call's result. A call that is repeated
-// because its host was lost resumes its session, so no work is done twice.
+// Each call has its own session, whose answer is the call's result. If the call is repeated because
+// its host was lost, it resumes that session, so no work is done twice.
 //
-// The end of the call ends the session: cancelling the call, or exceeding its deadline,
-// cancels everything that the session started. If only the call's host stops, the session
-// stays open. Approvals of the session are asked for in the calling one; a denial there is a
-// denial here, and the turn continues to its end. The session's usage counts in the calling
-// one too, even if it was stopped.
+// When the call ends, so does the session: cancelling the call, or exceeding its deadline, cancels
+// everything that the session started. If only the call's host stops, the session stays open. The
+// calling session asks for the approvals of the session. If one is denied there, it is denied here,
+// and the turn continues to its end. The session's usage also counts in the calling session, even if
+// it was stopped.
 func NewTool(name, description string, open OpenChild, opts ...tool.Option) (tool.Tool, error) {
 	return tool.CallFunc(name, description, func(ctx context.Context, c tool.Call, in Delegation) (tool.Output, error) {
 		patience, stop := withGrace(ctx)
@@ -59,16 +59,16 @@ func NewTool(name, description string, open OpenChild, opts ...tool.Option) (too
 	}, opts...)
 }
 
-// withGrace returns a context for the session of a call. It goes on for a while after the end of the call: the session
-// may be working already, also while it is joined. It is to be canceled, and what it has used must be counted.
+// withGrace returns a context for the session of a call that lasts for a while after the call ends. The session may
+// already be working, even while it is being joined. There must be time to cancel it and count its usage.
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	patience, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		if endReason(ctx) == "" { // the host is going away: the turn stays open
+		if endReason(ctx) == "" { // the host is stopping: the turn stays open
 			end(context.Cause(ctx))
 			return
 		}
-		time.AfterFunc(endWithin, func() { end(context.Cause(ctx)) }) // also if no driver takes the cancel
+		time.AfterFunc(endWithin, func() { end(context.Cause(ctx)) }) // even if no driver takes the cancel
 	})
 	return patience, func() {
 		stop()
@@ -76,14 +76,14 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// ChildQuestion is the question that the calling session asks for a child's approval. Other
-// children have approvals with the same ids, so the scope says what it is about.
+// ChildQuestion returns the question that the calling session asks for a child's approval. Other
+// children have approvals with the same ids, so the scope identifies the question.
 func ChildQuestion(a events.Approval) content.QuestionKey {
 	return content.QuestionKey{Kind: loop.KindChild + string(a.ID) + "." + a.RequestKind, Scope: a.Tool + " " + a.Scope}
 }
 
-// endWithin limits how long a call that has ended waits for its session to end. It is a
-// little less than worker and core wait for the call.
+// endWithin limits how long an ended call waits for its session to end. It is a little shorter than
+// the time that worker and core wait for the call.
 const endWithin = 4 * time.Second
 
 // child is the session of one call.
@@ -93,8 +93,8 @@ type child struct {
 	prompt string
 }
 
-// serve runs the session to its answer, or to a question for the calling session. It has as long as patience, which
-// goes on for a while after ctx.
+// serve runs the session until it answers, or has a question for the calling session. It stops when patience ends,
+// a while after ctx.
 func (c *child) serve(ctx, patience context.Context) (tool.Output, error) {
 	over, end := context.WithCancelCause(patience)
 	defer end(nil)
@@ -125,8 +125,8 @@ func endReason(ctx context.Context) CancelReason {
 	return ""
 }
 
-// cancel cancels the session and everything that it started. It may be sent before the turn
-// has begun, since commands are handled in order.
+// cancel cancels the session and everything that it started. The turn need not have begun, since
+// commands are handled in order.
 func (c *child) cancel(ctx context.Context, reason CancelReason) {
 	_ = c.ask(ctx, engine.ChildCancel(c.call.Session, c.call.Place), "", commands.Cancel{Scope: commands.ScopeSession, Reason: string(reason)})
 }
@@ -190,9 +190,9 @@ func (c *child) decide(ctx context.Context, r *ApprovalRequest) error {
 	return tool.NeedsApproval(v)
 }
 
-// settle answers the session's question for a caller that has settled the call. If the
-// question was denied or expired, the answer is no, and the turn continues to its end;
-// otherwise the turn is cancelled.
+// settle answers the session's question when the caller has settled the call. If the caller's
+// question was denied or expired, the session's question is denied and the turn continues to its
+// end. Otherwise the turn is cancelled.
 func (c *child) settle(patience, over context.Context, end context.CancelCauseFunc, r content.ToolResult) error {
 	if c.before() != nil {
 		return nil

@@ -17,15 +17,15 @@ import (
 // Task is a goal and how its work is verified.
 type Task struct {
 	Goal string // "": RunTask goes on with the open task
-	// Verifier checks the work; nil: it is not verified. A verifier of extension.Command is
-	// recorded and can run after a restart. A Go function runs in this process, also for a
-	// session of a deployment, which waits for it; after a restart, pass it again without a goal.
+	// Verifier checks the work; nil: the work is not verified. A verifier from extension.Command is
+	// recorded and can run after a restart. A Go function runs in this process, and a session of a
+	// deployment waits for it. After a restart, pass the function again, without a goal.
 	Verifier   extension.Verifier
 	MaxRetries int    // 0: one verification
-	Baseline   string // recorded with the task: what its files were like before
+	Baseline   string // recorded with the task: the state of its files before
 
 	Files   []content.Part      // attached to the goal
-	Options *events.TurnOptions // nil: none; they narrow the task's turn
+	Options *events.TurnOptions // nil: none; they restrict the task's turn
 }
 
 // Statuses of tasks.
@@ -43,7 +43,7 @@ type TaskResult struct {
 	VerifyStatus string // passed, failed, denied (by the policy or an approver), skipped, cancelled, or empty: not verified yet
 	Verified     bool   // the verifier passed, or there is none
 	Cancelled    bool
-	Attempts     int         // verifications
+	Attempts     int         // number of verifications
 	FilesChanged []string    // sorted
 	Turn         *TurnResult `json:"-"` // nil if no turn was started
 }
@@ -55,7 +55,7 @@ type VerifyExhaustedError struct {
 	Output string // of the last verification, or why there was none
 }
 
-// Error holds the output of the last verification.
+// Error contains the output of the last verification.
 func (e *VerifyExhaustedError) Error() string {
 	if e.Result.VerifyStatus == "denied" {
 		return "the work is not verified: " + e.Output
@@ -67,11 +67,11 @@ func (e *VerifyExhaustedError) Error() string {
 	return fmt.Sprintf("verification failed after %d %s: %s", e.Result.Attempts, attempts, e.Output)
 }
 
-// RunTask works on a goal until its verifier passes: notes are recalled, the model works in
-// a context of its own, one tool at a time, and gets the verifier's output until the retries
-// are used up, which is a *VerifyExhaustedError. The end of ctx cancels the task; a cancelled
-// task is a result, not an error. Other errors are those of Run. With an error, the result
-// is nil only if the task was not started.
+// RunTask works on a goal until its verifier passes. Notes are recalled, then the model works in its
+// own context, one tool at a time. If the verifier fails, the model gets its output and tries again.
+// When no retries are left, RunTask returns a *VerifyExhaustedError. When ctx ends, the task is
+// cancelled; a cancelled task is a result, not an error. Other errors are the same as for Run. The
+// result is nil only if the task was not started.
 func (s *Session) RunTask(ctx context.Context, t Task) (*TaskResult, error) {
 	if ctx.Err() != nil {
 		return &TaskResult{Status: TaskCancelled, Cancelled: true}, nil //nolint:nilerr // a cancelled task is a result
@@ -88,7 +88,7 @@ func (t *Turn) WaitTask(ctx context.Context) (*TaskResult, error) {
 	_, err := t.Wait(ctx)
 	end := t.ended()
 	if end == nil || end.Task == nil {
-		return nil, err // it is still open, or it was none
+		return nil, err // the turn is still open, or had no task
 	}
 	out := resultOf(&end.Ended)
 	res := out.Task

@@ -19,8 +19,8 @@ import (
 type Input struct {
 	Items   []content.Item
 	OnBusy  OnBusy              // zero: Steer
-	Options *events.TurnOptions // nil: none; they narrow the turn that accepts the input
-	ID      string              // "": a new one; under the same id the input counts once
+	Options *events.TurnOptions // nil: none; they restrict the turn that accepts the input
+	ID      string              // "": a new one; input with the same id counts once
 }
 
 // Turn is the turn that accepted an input, or will. It belongs to one goroutine, except
@@ -35,7 +35,7 @@ type Turn struct {
 	replay uint64 // Updates begin with the turn's entries up to this one; 0: none
 
 	// Guarded by the backend.
-	cause  string // of the entry that queues the input; "": any input
+	cause  string // cause of the entry that queues the input; "": any input
 	task   bool   // the input is a goal
 	steers bool   // the input may join an open turn
 	queued bool   // the input was recorded
@@ -83,9 +83,9 @@ func (s *Session) begin(ctx context.Context, t *Turn, id string, c commands.Comm
 	return t, nil
 }
 
-// Open returns the open turn, or the one that queued input will open, or the one that ended
-// last if Next has not returned its end. Without any, its Next and Wait return
-// ErrInvalidState. If the turn has begun, its Updates start with its first entry.
+// Open returns the open turn, or the turn that queued input will open, or the last turn if Next has
+// not returned its end. If there is none of them, Next and Wait of the result return ErrInvalidState.
+// If the turn has begun, its Updates start with its first entry.
 func (s *Session) Open() *Turn {
 	t := s.newTurn()
 	t.queued, t.steers, t.past = true, true, true
@@ -93,8 +93,8 @@ func (s *Session) Open() *Turn {
 	return t
 }
 
-// Turn returns the turn with an ID: an open or future one, or the one that ended last. Its
-// Updates start with its first entry.
+// Turn returns the turn with an ID: an open or future turn, or the last one that ended. Its Updates
+// start with its first entry.
 func (s *Session) Turn(id content.TurnID) *Turn {
 	t := s.newTurn()
 	t.id, t.queued, t.past = id, true, true
@@ -102,8 +102,8 @@ func (s *Session) Turn(id content.TurnID) *Turn {
 	return t
 }
 
-// Latest returns the turn that is open or will open, like Open, or else the one that ended
-// last, even if that was before the session was opened here. Without any, it returns nil.
+// Latest returns the turn that is open or will open, like Open, or else the last one that ended, even
+// if that was before the session was opened here. Without any turn, it returns nil.
 func (s *Session) Latest() *Turn {
 	var ended content.TurnID
 	var idle bool
@@ -149,14 +149,14 @@ func (s *Session) adopt(t *Turn, st *loop.State) {
 	}
 }
 
-// Close leaves the turn, which continues: a running Next, Wait or Updates, and any later
-// one, returns ErrLeft, unless the turn had ended. It may be called from any goroutine.
+// Close leaves the turn, which goes on. A running Next, Wait or Updates, and any later one, returns
+// ErrLeft unless the turn has ended. Close may be called from any goroutine.
 func (t *Turn) Close() {
 	t.leave()
 	t.unfollow()
 }
 
-// followed returns a copy of ctx that Close ends, too.
+// followed returns a copy of ctx that Close ends as well.
 func (t *Turn) followed(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(t.left, func() { end(ErrLeft) })
@@ -190,10 +190,10 @@ func (t *Turn) ID() (id content.TurnID) {
 	return id
 }
 
-// Next advances the turn to its next step: the end of a round of tools, an approval, or its
-// own end. It skips the ends of earlier turns. The end of ctx cancels the turn, but input
-// that is queued after another turn stays queued. If no driver takes the cancel, Next returns
-// ErrNoAnswer. A turn that failed is an error, as for Session.Next.
+// Next advances the turn to its next step: the end of a round of tools, an approval, or its own
+// end. It skips the ends of earlier turns. When ctx ends, the turn is cancelled, but input that is
+// queued behind another turn stays queued. If no driver takes the cancel, Next returns ErrNoAnswer.
+// A failed turn is an error, as for Session.Next.
 func (t *Turn) Next(ctx context.Context) (Step, error) {
 	patience, leave := t.followed(context.WithoutCancel(ctx))
 	cancelled := make(chan struct{})
@@ -209,7 +209,7 @@ func (t *Turn) Next(ctx context.Context) (Step, error) {
 	}()
 	for {
 		switch end := t.ended(); {
-		case end != nil && (end.returned || t.isClosed()): // Session.Next was faster
+		case end != nil && (end.returned || t.isClosed()): // Session.Next has returned it
 			return t.s.finish(end)
 		case t.isClosed():
 			return nil, ErrLeft
@@ -238,9 +238,9 @@ func (t *Turn) Next(ctx context.Context) (Step, error) {
 // cancelWithin limits how long a driver may take to accept a cancel.
 const cancelWithin = 10 * time.Second
 
-// giveUp cancels the turn, whose context, over, has ended. If the turn is not open yet, next
-// cancels it later. giveUp leaves a turn that is queued after another one, and a session
-// without a driver. It asks until the turn has ended: the driver that took the cancel may die.
+// giveUp cancels the turn because its context, over, has ended. If the turn is not open yet, next
+// cancels it later. If the turn is queued behind another one, or the session has no driver, giveUp
+// leaves the turn. It repeats the cancel until the turn has ended: the driver that took it may die.
 func (t *Turn) giveUp(over, patience context.Context, leave context.CancelCauseFunc) {
 	var held bool
 	t.s.view(func(st *loop.State) {
@@ -261,8 +261,8 @@ func (t *Turn) giveUp(over, patience context.Context, leave context.CancelCauseF
 	}
 }
 
-// cancel cancels the turn if it is open, for the reason that its context, over, ended. A turn
-// that was cancelled before is cancelled only if again is set.
+// cancel cancels the turn if it is open. The reason is the cause with which its context, over, ended.
+// A turn that was cancelled before is cancelled again only if again is set.
 func (t *Turn) cancel(ctx, over context.Context, again bool) error {
 	var open bool
 	c := commands.Cancel{Scope: commands.ScopeTurn, Reason: contextReason(over)}
@@ -280,7 +280,7 @@ func (t *Turn) cancel(ctx, over context.Context, again bool) error {
 	return err
 }
 
-// isOpen reports whether cancelling the open turn cancels this one, which was not left.
+// isOpen reports whether cancelling the open turn cancels this one. It is false after Close.
 func (t *Turn) isOpen(st *loop.State) bool {
 	if t.end != nil || t.isClosed() || t.isQueued(st) {
 		return false
@@ -362,8 +362,8 @@ func contextReason(ctx context.Context) string {
 	return "context_done"
 }
 
-// track notes which turn took an input in, and returns whether the event is one of a
-// turn's. It is called within Applied, as settle is.
+// track notes which turn accepted an input. The function that it returns reports whether the event
+// belongs to a turn. Like settle, it is called within Applied.
 func (s *Session) track(cause string, ev any) func(*Turn) bool {
 	before := s.open
 	s.open = openAfter(s.open, ev)
@@ -388,8 +388,8 @@ func (s *Session) track(cause string, ev any) func(*Turn) bool {
 	}
 }
 
-// openAfter returns the turn that is open after an event, or "". A turn begins with the
-// input that it takes in, before its TurnStarted.
+// openAfter returns the turn that is open after an event, or "". A turn begins with the input that
+// it accepts, before its TurnStarted.
 func openAfter(open content.TurnID, ev any) content.TurnID {
 	switch ev := ev.(type) {
 	case events.InputAccepted:
@@ -402,9 +402,8 @@ func openAfter(open content.TurnID, ev any) content.TurnID {
 	return open
 }
 
-// takes reports whether a merge takes the turn's input in. Input that steers joins at
-// the end of a round; between turns all input that is queued is taken. A goal has a turn
-// to itself.
+// takes reports whether a merge includes the turn's input. Steering input joins at the end of a
+// round; between turns, all queued input joins. A goal gets its own turn.
 func (t *Turn) takes(ev events.InputAccepted, open bool) bool {
 	switch ev.Origin {
 	case events.FromTask:
@@ -416,7 +415,7 @@ func (t *Turn) takes(ev events.InputAccepted, open bool) bool {
 	return t.cause == "" && !open
 }
 
-// settle hands the ends that are known to the turns that wait for them.
+// settle passes the known ends to the turns that wait for them.
 func (s *Session) settle() {
 	s.turns = slices.DeleteFunc(s.turns, func(t *Turn) bool {
 		if t.id != "" && t.end == nil {

@@ -15,14 +15,14 @@ import (
 type Update struct {
 	Record *journal.Record // the entry that holds Event; nil: Event is live only, and may be lost
 	Event  events.Event
-	Own    bool // a recorded event of the turn that is followed
+	Own    bool // a recorded event of the followed turn
 	Last   bool // the last event of its entry
 }
 
-// Updates runs the turn to its end like Wait, and yields everything that happens in the
-// session until then: since Submit, or, for a turn of Open, Turn and Latest, since the turn's
-// first entry. An error is the last pair. After the turn's end, Wait returns its result.
-// Leaving the loop cancels the turn, except after Close.
+// Updates runs the turn to its end like Wait, and yields everything that happens in the session
+// until then. It starts at Submit or, for a turn from Open, Turn or Latest, with the turn's first
+// entry. An error is the last pair. After the turn's end, Wait returns its result. Leaving the loop
+// cancels the turn, except after Close.
 func (t *Turn) Updates(ctx context.Context) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -58,8 +58,8 @@ func (t *Turn) Updates(ctx context.Context) iter.Seq2[Update, error] {
 	}
 }
 
-// box returns where the turn's updates arrive. They are collected from the first use on, and
-// after a Wait or Updates that closed the box, from the next use on.
+// box returns the mailbox for the turn's updates. Collecting starts with the first use, and again
+// with the next use after a Wait or Updates has closed the box.
 func (t *Turn) box() (box *mailbox) {
 	s := t.s
 	s.live.Lock()
@@ -87,8 +87,8 @@ func (t *Turn) box() (box *mailbox) {
 	return box
 }
 
-// yieldPast yields what the journal held of the turn when it was first followed, once. It
-// reports whether to go on.
+// yieldPast yields the entries of the turn that the journal had when the turn was first followed,
+// once. It reports whether to go on.
 func (t *Turn) yieldPast(ctx context.Context, yield func(Update, error) bool) bool {
 	if t.replay == 0 {
 		return true
@@ -112,8 +112,8 @@ func (t *Turn) yieldPast(ctx context.Context, yield func(Update, error) bool) bo
 	return true
 }
 
-// History yields what the journal holds of a turn so far, together with what led to it
-// after the end of the turn before. It reads the journal.
+// History yields the entries of a turn so far, and the entries between the end of the previous turn
+// and its start. It reads the journal.
 func (s *Session) History(ctx context.Context, turn content.TurnID) iter.Seq2[Update, error] {
 	return s.history(ctx, turn, s.Head().Seq)
 }
@@ -153,21 +153,21 @@ func (s *Session) history(ctx context.Context, turn content.TurnID, upTo uint64)
 	}
 }
 
-// mailbox holds the updates that the consumer has not taken yet, so that a slow consumer
-// does not block the session. Events that are live only are dropped while too many wait:
-// workers send them, and may send any number.
+// mailbox holds the updates that the consumer has not taken yet, so that a slow consumer does not
+// block the session. If too many live events wait, more are dropped, because workers can send any
+// number of them.
 type mailbox struct {
 	news chan struct{}
 
 	mu    sync.Mutex
 	items []Update
-	live  int // about how many bytes of live events are in items
+	live  int // approximate size of the live events in items, in bytes
 }
 
-// maxLive is how many bytes of live events wait for a consumer.
+// maxLive limits how many bytes of live events wait for a consumer.
 const maxLive = 8 << 20
 
-// liveSize is about how much memory a live event takes.
+// liveSize returns approximately how much memory a live event takes.
 func liveSize(ev events.Event) int {
 	const own = 256
 	switch ev := ev.(type) { //nolint:gochecksumtype // the others are small

@@ -20,16 +20,15 @@ type Offer struct {
 	Digest string // of the spec
 }
 
-// Catalog is what a set of sources offers at one moment. A model sees the same
-// offers that its calls reach.
+// Catalog is what a set of sources offers at one moment. The offers that a model sees are the ones
+// that its calls reach.
 type Catalog struct {
 	Offers []Offer // sorted by name, without duplicates
-	Digest string  // equal if names, sources and specs are
+	Digest string  // equal if names, sources and specs are equal
 }
 
-// Sample lists the tools of every source. If several offer a tool of the same name,
-// policy decides which offer counts. It returns an error if a source does, or if a
-// source offers an invalid name.
+// Sample lists the tools of every source. If several offer a tool of the same name, policy decides
+// which offer counts. Sample returns an error if a source fails or offers an invalid name.
 func Sample(ctx context.Context, sources []Source, policy Collision) (Catalog, error) {
 	var all []Offer
 	for _, s := range sources {
@@ -106,7 +105,7 @@ func digestOffers(offers []Offer) string {
 }
 
 // Canonical returns an input's canonical form (RFC 8785). Inputs that differ only in spacing, field order or number
-// format have the same one. Empty input counts as {}. Input without a canonical form is returned as it is; such
+// format have the same form. Empty input counts as {}. Input without a canonical form is returned unchanged; such
 // bytes are never the canonical form of anything else.
 func Canonical(input json.RawMessage) json.RawMessage {
 	input = orEmpty(input)

@@ -8,8 +8,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Clip keeps the beginning and the end of its input and counts the rest, so that it takes
-// any amount of output in bounded memory. It is not safe for concurrent use.
+// Clip keeps the beginning and the end of its input and counts the rest, so that it accepts any
+// amount of output in bounded memory. It is not safe for concurrent use.
 type Clip struct {
 	half int    // bytes kept at each end
 	head []byte // the first half
@@ -20,13 +20,13 @@ type Clip struct {
 // NewClip returns a clip that keeps about limit bytes.
 func NewClip(limit int) *Clip { return &Clip{half: max(limit, 2) / 2} }
 
-// Write takes all of p and never fails.
+// Write accepts all of p and never fails.
 func (c *Clip) Write(p []byte) (int, error) {
 	take(c, p)
 	return len(p), nil
 }
 
-// WriteString takes all of s and never fails. It copies only what it keeps.
+// WriteString accepts all of s and never fails. It copies only what it keeps.
 func (c *Clip) WriteString(s string) (int, error) {
 	take(c, s)
 	return len(s), nil
@@ -47,8 +47,8 @@ func take[T []byte | string](c *Clip, p T) {
 // holds reports whether n more bytes would fit without a cut.
 func (c *Clip) holds(n int) bool { return c.size+int64(n) <= int64(2*c.half) }
 
-// Text returns the kept bytes as valid UTF-8, with a note in place of the cut, and the
-// number of bytes cut.
+// Text returns the kept bytes as valid UTF-8, with a note where bytes were cut, and the number of
+// bytes cut.
 func (c *Clip) Text() (text string, cut int64) {
 	tail := c.tail[max(0, len(c.tail)-c.half):]
 	cut = c.size - int64(len(c.head)) - int64(len(tail))

@@ -17,7 +17,7 @@ const (
 	CodeTimeout          = "timeout"           // the deadline passed
 	CodePanic            = "panic"             // the tool panicked
 	CodeDenied           = "permission_denied" // a policy or the tool forbids it
-	CodeNeedsApproval    = "needs_approval"    // a person has to decide first, and the host cannot ask one
+	CodeNeedsApproval    = "needs_approval"    // a person must decide first, and the host cannot ask
 	CodeNoFile           = "no_such_file"      // there is nothing at the path
 	CodeFileSystem       = "file_system"       // the operating system refuses
 )
@@ -30,7 +30,7 @@ type Error struct {
 	Question *Verdict        // CodeNeedsApproval: the question
 
 	Usage  content.Usage // of models that the tool called before it failed
-	Counts Counts        // of sessions that worked for the call
+	Counts Counts        // what sessions that worked for the call used
 
 	Forbidden bool // a policy denied the call: its status is denied, not error
 }
@@ -54,10 +54,10 @@ func Forbidden(code, message string) error {
 	return &Error{Code: code, Message: message, Forbidden: true}
 }
 
-// NeedsApproval returns the error of a tool that finds, before it has done anything,
-// that a person has to decide first, for example about a path that resolves only
-// where the tool runs. Once the question is approved, the call is made again and
-// [Call].Approved lists it; the tool must check there before it asks.
+// NeedsApproval returns the error of a tool that finds, before it has done anything, that a person
+// must decide first, for example about a path that can be resolved only where the tool runs. After
+// the question is approved, the call is made again and [Call].Approved lists the question; the tool
+// must check that list before it asks.
 func NeedsApproval(v Verdict) error {
 	return &Error{Code: CodeNeedsApproval, Message: "a person has to approve it: " + v.Summary, Question: &v}
 }
@@ -82,7 +82,7 @@ type AuthRequest struct {
 	Challenge json.RawMessage `json:"challenge,omitempty"`
 }
 
-// AuthOperation is what failed for lack of authorization.
+// AuthOperation is the operation that failed because authorization is missing.
 type AuthOperation struct {
 	Kind   string `json:"kind"` // connect, tool_call, resource_read, prompt_get, other
 	Server string `json:"server,omitempty"`

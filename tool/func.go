@@ -91,7 +91,7 @@ func ReadOnly() Option { return WithSpec(func(s *Spec) { s.Effects = content.Rea
 // Idempotent declares that running a call twice has the effect of running it once.
 func Idempotent() Option { return WithSpec(func(s *Spec) { s.Effects = content.Idempotent }) }
 
-// WithSpec edits the spec: its effects, timeout, route and so on.
+// WithSpec edits the spec: effects, timeout, route and so on.
 func WithSpec(edit func(s *Spec)) Option { return func(d *definition) { edit(&d.spec) } }
 
 // WithSchema edits the inferred input schema, to add what types cannot express, such

@@ -35,8 +35,8 @@ const (
 	defaultGrace     = 5 * time.Second
 )
 
-// ErrCancelled is the cause that a call's context ends with when the call was cancelled.
-// The reason may follow it.
+// ErrCancelled is the cause with which a call's context ends when the call was cancelled. The cause
+// may wrap it to add the reason.
 var ErrCancelled = errors.New("call cancelled")
 
 // TimeoutError is the cause of a call's context when its deadline passes. A host that
@@ -49,7 +49,7 @@ type TimeoutError struct {
 // Error names the timeout.
 func (e *TimeoutError) Error() string { return fmt.Sprintf("the timeout of %s has passed", e.After) }
 
-// Unwrap makes it a context.DeadlineExceeded.
+// Unwrap makes the error match context.DeadlineExceeded.
 func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 
 // Invoke runs one call of t with the zero [Invoker].
@@ -57,10 +57,10 @@ func Invoke(ctx context.Context, t Tool, c Call) Result { return Invoker{}.Invok
 
 // Invoke runs one call of t. It always returns a result.
 //
-// It checks the input first. An Exclusive tool then waits until no call of any
-// session is running in it, if it is compiled, as the tools of a [Registry] are. Only
-// then does the spec's timeout start. A tool that does not return within the grace
-// after its deadline is abandoned: its goroutine keeps running, the result has
+// It checks the input first. A call of an Exclusive tool then waits until no call of any
+// session is running in it, if the tool is compiled, as the tools of a [Registry] are.
+// Only then does the spec's timeout start. A tool that does not return within the grace
+// period after its deadline is abandoned: its goroutine keeps running, the result has
 // [MetaAbandoned], and whatever the tool returns later is dropped.
 //
 // A panic becomes a result too. os.Exit and fatal errors of the Go runtime still end
@@ -146,7 +146,7 @@ var (
 	errExited    = &Error{Code: CodePanic, Message: "its goroutine ended without a result"}
 )
 
-// run waits for the call, but no longer than ctx and the grace.
+// run waits for the call, but no longer than ctx and the grace period.
 func (v Invoker) run(ctx context.Context, t Tool, c Call) (Output, error) {
 	type outcome struct {
 		out Output

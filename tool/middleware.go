@@ -15,8 +15,8 @@ type Handler func(ctx context.Context, c Call) (Output, error)
 // or of a tool that is not offered.
 type Middleware func(ctx context.Context, c Call, next Handler) (Output, error)
 
-// Wrap returns t with middleware around its calls, the first outermost. Models and
-// permissions see no difference.
+// Wrap returns t with middleware around its calls. The first one is outermost. Models and permissions
+// see no difference.
 func Wrap(t Tool, around ...Middleware) Tool {
 	if len(around) == 0 {
 		return t

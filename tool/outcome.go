@@ -81,7 +81,7 @@ func asError(err error) *Error {
 	return &Error{Code: CodeFailed, Message: err.Error()}
 }
 
-// text is what the model sees.
+// text returns the text that the model sees.
 func (e *Error) text() string {
 	if e.Forbidden {
 		return content.DenialText(e.Code + ": " + e.Message)
@@ -163,8 +163,8 @@ func (c *cleaner) dropped(parts []content.Part) content.Part {
 	return content.TextPart(fmt.Sprintf("\n[… %d more parts were left out …]", len(parts)))
 }
 
-// part returns p as it may be recorded. It returns an error for a part that a result
-// cannot hold.
+// part returns p in a form that may be recorded. It returns an error for a part that a result cannot
+// hold.
 func (c *cleaner) part(p content.Part) (content.Part, error) {
 	p.Name = c.short(p.Name)
 	p.Metadata = c.metadata(p.Metadata)
@@ -212,8 +212,8 @@ func (c *cleaner) data(p content.Part) (content.Part, error) {
 	return content.Part{Kind: p.Kind, Name: p.Name, Data: data, Metadata: p.Metadata}, nil
 }
 
-// media keeps bytes whole or leaves them out. It leaves out references to blobs of
-// other calls: a tool must not make the host read those to a model.
+// media keeps bytes whole or leaves them out. It leaves out references to blobs of other calls: a tool
+// must not make the host show those to a model.
 func (c *cleaner) media(p content.Part) (content.Part, error) {
 	if p.Media == nil {
 		return p, errors.New("it has no content")
@@ -233,7 +233,7 @@ func (c *cleaner) media(p content.Part) (content.Part, error) {
 	return content.Part{Kind: p.Kind, Name: p.Name, Text: c.short(p.Text), Media: &m, Metadata: p.Metadata}, nil
 }
 
-// short makes s valid. It is for texts that are not worth cutting.
+// short makes s valid. It is for texts that are too short to cut.
 func (c *cleaner) short(s string) string {
 	fixed := strings.ToValidUTF8(s, "\uFFFD")
 	c.replaced = c.replaced || fixed != s

@@ -10,8 +10,8 @@ import (
 
 // Permissions decide what a call may do, before any call of its round starts.
 type Permissions interface {
-	// Evaluate rules on one request of a call. An error counts as a denial. Calls that run ask
-	// again about what they do (Call.Permit), so it may be called from several goroutines.
+	// Evaluate rules on one request of a call. An error counts as a denial. Running calls ask again
+	// about what they do (Call.Permit), so Evaluate may be called from several goroutines.
 	Evaluate(ctx context.Context, r Request) (Verdict, error)
 }
 
@@ -28,7 +28,7 @@ type Request struct {
 // Proposer is a tool that lists what a call will do, for policies to rule on. Any
 // other tool makes one request without a kind.
 type Proposer interface {
-	// Propose lists the requests of a call, or fails if its input makes no sense.
+	// Propose lists the requests of a call. It returns an error if the input is not usable.
 	Propose(ctx context.Context, c Call) ([]Request, error)
 }
 

@@ -12,7 +12,7 @@ import (
 // sooner is delayed and replaced by later ones, so the last is never lost.
 const progressEvery = 100 * time.Millisecond
 
-// progress limits how often a tool reports, and drops what it reports after the call.
+// progress limits how often a tool reports, and drops reports after the call.
 type progress struct {
 	send func(text string, share float64) // nil: the host does not listen
 

@@ -21,8 +21,8 @@ func IsReference(value string) bool {
 	return strings.HasPrefix(value, refEnv) && value != refEnv || strings.HasPrefix(value, refFile) && value != refFile
 }
 
-// ResolveReference returns what a value refers to, or the value itself. Errors contain the
-// reference, never the secret.
+// ResolveReference returns the secret to which a value refers, or the value itself. Errors contain
+// the reference, never the secret.
 func ResolveReference(value string, getenv func(string) string) (string, error) {
 	if name, ok := strings.CutPrefix(value, refEnv); ok {
 		secret := getenv(name)

@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/internal/tracing"
 )
 
-// Codes of calls that a service in another process should have run.
+// Codes of failed calls of a service in another process.
 const (
 	CodeUnavailable = "unavailable"     // the service cannot be reached, or refuses; nothing was done
 	CodeUnknown     = "outcome_unknown" // the service may have run the call, which must not run twice
@@ -33,7 +33,7 @@ const (
 	HeaderAttempt = "Turnlog-Attempt" // 1, 2, …
 )
 
-// Headers returns what a service gets with a call, besides its input.
+// Headers returns the headers that a service gets with a call.
 func Headers(ctx context.Context, c Call) map[string]string {
 	out := map[string]string{
 		HeaderKey: c.IdempotencyKey, HeaderSession: string(c.Session), HeaderCall: string(c.ID), HeaderAttempt: strconv.Itoa(c.Attempt),
@@ -53,11 +53,11 @@ type Description struct {
 	Input        json.RawMessage `json:"input"`         // JSON schema of an object; none: no properties
 	OutputSchema json.RawMessage `json:"output_schema"` // JSON schema of structured output; none: any
 	Effects      string          `json:"effects"`       // read_only, idempotent or none
-	Exclusive    bool            `json:"exclusive"`     // never at the same time as another call of its round
-	Timeout      string          `json:"timeout"`       // of a call, such as 30s
+	Exclusive    bool            `json:"exclusive"`     // never runs at the same time as another call of its round
+	Timeout      string          `json:"timeout"`       // timeout of a call, such as 30s
 }
 
-// Spec returns the spec of the tool under a name. timeout is that of a call if the description has none.
+// Spec returns the spec of the tool under a name. timeout applies if the description has none.
 func (d Description) Spec(name string, timeout time.Duration) (Spec, error) {
 	s := Spec{Name: name, Description: d.Description, InputSchema: d.Input, OutputSchema: d.OutputSchema, Exclusive: d.Exclusive, Timeout: timeout}
 	if strings.TrimSpace(d.Description) == "" {
@@ -81,26 +81,26 @@ func (d Description) Spec(name string, timeout time.Duration) (Spec, error) {
 // InterruptedError is the error of an attempt at a call that got no answer from its service.
 type InterruptedError struct {
 	Sent  bool          // the service may have run the call
-	After time.Duration // when the service wants to be asked again; zero: it does not say
+	After time.Duration // how long the service asks to wait before a retry; zero: it does not say
 	Err   error
 }
 
-// Error says why.
+// Error returns the text of the cause.
 func (e *InterruptedError) Error() string { return e.Err.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e *InterruptedError) Unwrap() error { return e.Err }
 
-// The attempts at a call whose service does not answer, and the pauses between them.
+// How often a call is attempted if its service does not answer, and the pauses in between.
 const (
 	attempts   = 4
 	firstPause = 200 * time.Millisecond
 	mostPause  = 30 * time.Second
 )
 
-// Attempt calls try until it ends without an [InterruptedError], with pauses, a few times at most. What a service may have run
-// is tried again only if its effects allow that. If they do not, the call ends with [CodeUnknown], which
-// a worker reports as the loss of the call: it becomes a dead letter. Any other call ends with [CodeUnavailable].
+// Attempt calls try until it returns without an [InterruptedError], a few times at most, with pauses. A call that the
+// service may have run is tried again only if its effects allow that. If they do not, the call ends with [CodeUnknown],
+// which a worker reports as a lost call, and the call becomes a dead letter. Any other call ends with [CodeUnavailable].
 func Attempt(ctx context.Context, effects content.Effects, try func(ctx context.Context) (Output, error)) (Output, error) {
 	for n := 1; ; n++ {
 		out, err := try(ctx)
@@ -124,7 +124,8 @@ func Attempt(ctx context.Context, effects content.Effects, try func(ctx context.
 	}
 }
 
-// Answer returns the output for bytes that a service answered, by their media type; "": text, unless they are none.
+// Answer returns the output for a service's answer, by its media type. Without a media type it is text, if it is valid
+// text.
 func Answer(mediaType string, data []byte) Output {
 	kind, _, err := mime.ParseMediaType(mediaType)
 	if err != nil {

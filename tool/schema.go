@@ -12,9 +12,9 @@ import (
 	"github.com/turnlog/turnlog/internal/schema"
 )
 
-// compiled is a tool with its spec, read once, what is computed from it, and the
-// functions that run it. Tools of other kinds are compiled before their input is
-// checked, so no tool can bypass the check.
+// compiled is a tool with its spec, which is read only once, values computed from the spec, and the
+// functions that run the tool. Tools of other kinds are compiled before their input is checked, so no
+// tool can bypass the check.
 type compiled struct {
 	spec     Spec
 	declared Spec // what the tool itself declares
@@ -27,10 +27,9 @@ type compiled struct {
 	propose func(ctx context.Context, c Call) ([]Request, error)
 }
 
-// Compile returns t with its spec read once, its input schema compiled and its
-// digest computed. Tools made by [Func] and tools in a [Registry] are compiled
-// already and are returned as they are. It returns an error if the schema is
-// invalid; every call of the returned tool then fails with that error.
+// Compile returns t with its spec read, its input schema compiled and its digest computed. Tools from
+// [Func] and tools in a [Registry] are compiled already and are returned unchanged. Compile returns an
+// error if the schema is invalid; every call of the returned tool then fails with that error.
 func Compile(t Tool) (Tool, error) {
 	c := compile(t)
 	return c, c.err
@@ -67,7 +66,7 @@ func (t *compiled) Spec() Spec { return t.spec }
 // Call runs the tool.
 func (t *compiled) Call(ctx context.Context, c Call) (Output, error) { return t.call(ctx, c) }
 
-// Propose asks the tool. A tool that is no [Proposer] makes one request without a kind.
+// Propose calls the tool's Propose. A tool that is not a [Proposer] makes one request without a kind.
 func (t *compiled) Propose(ctx context.Context, c Call) ([]Request, error) { return t.propose(ctx, c) }
 
 // MaxInput is the size of the largest arguments of a call, in bytes.

@@ -18,8 +18,7 @@ type Source interface {
 	Tools(ctx context.Context) ([]Tool, error)
 }
 
-// Collision says which source wins when two offer a tool of the same name, both in
-// what models see and in what calls reach.
+// Collision says which source wins if two offer a tool of the same name, for models and for calls.
 type Collision int
 
 // The collision policies.
@@ -29,8 +28,7 @@ const (
 	ErrorOnCollision // nothing is offered: sampling fails with a *CollisionError
 )
 
-// CollisionError is returned when two tools have the same name and that is not
-// allowed.
+// CollisionError is returned when two tools have the same name and the policy does not allow it.
 type CollisionError struct {
 	Tool          string
 	First, Second string // the sources, in order
@@ -96,7 +94,7 @@ func (r *Registry) Add(t Tool) {
 	r.tools = tools
 }
 
-// Remove removes the named tool and reports whether it was there.
+// Remove removes the named tool and reports whether it was registered.
 func (r *Registry) Remove(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,10 +11,9 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Spool takes any amount of a call's output. In memory it keeps only the beginning and
-// the end, which the result shows. If the call has a [Stash], a long output also goes
-// to an unnamed file, up to the stash's limit, and from there to the stash. It is not
-// safe for concurrent use.
+// Spool accepts any amount of a call's output. In memory it keeps only the beginning and the end,
+// which the result shows. If the call has a [Stash], a long output also goes to an unnamed file, up to
+// the stash's limit, and from there to the stash. It is not safe for concurrent use.
 type Spool struct {
 	stash Stash
 	most  int64 // limit of the file, in bytes
@@ -38,7 +37,7 @@ func (c Call) Spool(limit int) *Spool {
 	return s
 }
 
-// Write takes all of p and never fails. Part reports what could not be kept.
+// Write accepts all of p and never fails. Part reports what could not be kept.
 func (s *Spool) Write(p []byte) (int, error) {
 	if s.stash != nil && s.err == nil {
 		s.err = s.save(p)
@@ -46,7 +45,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 	return s.clip.Write(p)
 }
 
-// save writes to the file. The first time, it writes what the clip holds first.
+// save writes to the file. The first time, it first writes the content of the clip.
 func (s *Spool) save(p []byte) error {
 	if s.file == nil {
 		if s.clip.holds(len(p)) {

@@ -10,12 +10,12 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Stash stores what does not fit in a result. It reads its sources piece by piece, so
-// they need not be in memory. The host's middleware gives one to each call; see package
-// output. It is safe for concurrent use.
+// Stash stores output that does not fit in a result. It reads its sources piece by piece, so they need
+// not be in memory. The host's middleware provides one for each call; see package output. It is safe
+// for concurrent use.
 type Stash interface {
-	// Room returns how many bytes of text a result should show, and how many bytes of
-	// one output are kept at most.
+	// Room returns how many bytes of text a result should show, and the maximum bytes kept of one
+	// output.
 	Room() (shown int, kept int64)
 	// Text stores src from its start and returns the part for the result: the shown text
 	// and how to read the rest. src may hold only the first of total bytes. A failure is

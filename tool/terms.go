@@ -10,14 +10,13 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Terms override what tools declare about themselves. The host answers for them: a
-// tool that it declares read-only runs without a question and is run again when
-// its worker is lost.
+// Terms override what tools declare about themselves. The host is responsible for them: a tool that it
+// declares read-only runs without a question, and runs again if its worker is lost.
 type Terms struct {
 	Tool      string           `json:"tool"`                 // the tool's name; * matches any characters
 	Effects   *content.Effects `json:"effects,omitempty"`    // nil: as the tool declares
 	Exclusive *bool            `json:"exclusive,omitempty"`  // nil: likewise; an exclusive tool still runs one call at a time
-	Timeout   time.Duration    `json:"timeout,omitempty"`    // of a call, unless the tool's own is shorter; zero: the tool's own
+	Timeout   time.Duration    `json:"timeout,omitempty"`    // timeout of a call, unless the tool's own is shorter; zero: the tool's own
 	MaxOutput int              `json:"max_output,omitempty"` // bytes of output, likewise
 }
 
@@ -30,8 +29,8 @@ func Under(s Source, terms ...Terms) Source {
 	return derived{s, under(slices.Clone(terms))}
 }
 
-// under returns a function that puts tools under terms. Sources are listed at every model
-// call, so it remembers what it derived.
+// under returns a function that puts tools under terms. Sources are listed at every model call, so the
+// function remembers the tools that it derived.
 func under(terms []Terms) func([]Tool) ([]Tool, error) {
 	type derivation struct{ inner, outer *compiled }
 	var mu sync.Mutex
@@ -58,8 +57,8 @@ func under(terms []Terms) func([]Tool) ([]Tool, error) {
 	}
 }
 
-// respecced returns a tool with another spec, which policies see too. before is the previous
-// derivation, or nil.
+// respecced returns a tool with another spec, which policies see as well. before is the previous
+// result, or nil.
 func respecced(inner *compiled, spec Spec, before *compiled) *compiled {
 	outer := *inner
 	outer.spec, outer.digest = spec, SpecDigest(spec)
@@ -107,7 +106,7 @@ func Declared(t Tool) Spec {
 	return t.Spec()
 }
 
-// tighter is the smaller of two limits. Zero is no limit.
+// tighter returns the smaller of two limits. Zero is no limit.
 func tighter[N int | time.Duration](a, b N) N {
 	if a == 0 || b != 0 && b < a {
 		return b

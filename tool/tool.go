@@ -26,10 +26,10 @@ type Spec struct {
 	InputSchema  json.RawMessage `msgpack:"is,omitempty" json:"input_schema,omitempty"`  // JSON Schema; empty: any object
 	OutputSchema json.RawMessage `msgpack:"os,omitempty" json:"output_schema,omitempty"` // JSON Schema of structured output
 
-	Effects   content.Effects `msgpack:"e,omitempty" json:"effects,omitempty"`     // zero: running it twice may do harm
+	Effects   content.Effects `msgpack:"e,omitempty" json:"effects,omitempty"`     // zero: unsafe to run twice
 	Writes    bool            `msgpack:"w,omitempty" json:"writes,omitempty"`      // writes or edits files
-	Exclusive bool            `msgpack:"x,omitempty" json:"exclusive,omitempty"`   // never at the same time as another call of its round
-	Exact     bool            `msgpack:"ex,omitempty" json:"exact,omitempty"`      // what it does is up to its input: an approval for always covers the same input only
+	Exclusive bool            `msgpack:"x,omitempty" json:"exclusive,omitempty"`   // never runs at the same time as another call of its round
+	Exact     bool            `msgpack:"ex,omitempty" json:"exact,omitempty"`      // the input determines what it does: a lasting approval covers only the same input
 	Timeout   time.Duration   `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // zero: the worker's default
 	MaxOutput int             `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of output in a result; zero: the host's limit
 
@@ -47,14 +47,14 @@ type Call struct {
 	Input          json.RawMessage
 	Attempt        int                   // 1, 2, …
 	IdempotencyKey string                // the same for every attempt of this call
-	Approved       []content.QuestionKey // what a person approved for this call; see NeedsApproval
+	Approved       []content.QuestionKey // questions that a person approved for this call; see NeedsApproval
 	Resources      any                   // what the host shares with its tools; nil on a remote worker unless it sets some
 	Caller         Caller                // nil on a remote worker
-	Stash          Stash                 // stores what does not fit in a result; nil if the host stores nothing
+	Stash          Stash                 // stores output that does not fit in a result; nil if the host stores nothing
 
-	// Permit judges a request that only the running tool can make, such as where a path led
-	// when it was opened; nil if no policy judges the call. An error ends the call. Questions
-	// are asked before a call runs, so here only a denial counts.
+	// Permit judges a request that only the running tool can make, such as where a path leads when
+	// it is opened; nil if no policy judges the call. An error ends the call. Questions are asked
+	// before a call runs, so here only a denial counts.
 	Permit func(ctx context.Context, kind, summary string, target any) error
 
 	// Progress reports what the tool is doing; never nil inside Call. share is
@@ -63,15 +63,15 @@ type Call struct {
 	Progress func(text string, share float64)
 }
 
-// Caller is the session that makes a call, for tools that work in a session of their
-// own. A host's own tools may assert it to a larger interface.
+// Caller is the session that makes a call, for tools that run their own session. A host's own tools
+// may assert it to a larger interface.
 type Caller interface {
-	// Spend records what the call has used so far, in case it ends without an output.
-	// Each call replaces the one before.
+	// Spend records what the call has used so far, in case it ends without an output. Each record
+	// replaces the previous one.
 	Spend(u content.Usage, n Counts)
 }
 
-// Counts is what sessions did on behalf of a call, besides the tokens that they used.
+// Counts is what sessions did on behalf of a call, in addition to the tokens that they used.
 type Counts struct {
 	Requests  int64 `msgpack:"rq,omitempty" json:"requests,omitempty"` // attempts at model calls
 	ToolCalls int64 `msgpack:"tc,omitempty" json:"tool_calls,omitempty"`
@@ -83,7 +83,7 @@ type Output struct {
 	ChangedPaths []string // relative to the tool's root; ignored unless the Spec says Writes
 	Metadata     content.Metadata
 	Usage        content.Usage // of models that the tool called; counts toward the session's limits
-	Counts       Counts        // of sessions that worked for the call; likewise
+	Counts       Counts        // counts of sessions that worked for the call; likewise
 	Stashed      []string      // SHA-256 of blobs in the host's [Stash]; parts may refer only to these
 }
 

@@ -9,12 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// EveryCrash plays a scenario in virtual time, and then again once for each entry that its sessions
-// appended. There the node is killed after that entry, and another one takes over. The test fails if a run
-// ends with other transcripts than the first one, breaks an invariant, or fails by itself.
+// EveryCrash runs a scenario in virtual time, and then once more for each entry that its sessions
+// appended. In each of these runs the node is killed after that entry, and another node takes over. The
+// test fails if a run ends with transcripts that differ from the first run, breaks an invariant, or fails
+// by itself.
 //
-// Calls that the scenario's tools run may run again, if their tools declare that this is safe, and a
-// scenario can check how often they did.
+// Tool calls of the scenario may run again if their tools declare that this is safe. A scenario can check
+// how often they ran.
 func EveryCrash(t *testing.T, scenario func(*testing.T, *Deployment), opts ...Option) {
 	t.Helper()
 	var want string

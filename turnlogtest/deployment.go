@@ -44,9 +44,9 @@ type Deployment struct {
 	appends atomic.Int64 // entries that nodes appended
 
 	mu       sync.Mutex
-	node     *Process // the current one that New started; nil: none
+	node     *Process // the current node that New started; nil: none
 	worker   *Process
-	sessions []*Session // that the test opened, in order
+	sessions []*Session // opened by the test, in order
 }
 
 // Queue is the task queue of every deployment.
@@ -100,8 +100,8 @@ func (o options) start(ctx context.Context) (server, error) {
 	return embedded.Start(ctx)
 }
 
-// On returns a deployment without a node and a worker on an existing server, with streams of that
-// configuration.
+// On returns a deployment without a node and a worker on an existing server. cfg configures its
+// streams.
 func On(ctx context.Context, t testing.TB, srv Connector, cfg admin.Config) *Deployment {
 	t.Helper()
 	return on(ctx, t, srv, cfg, options{})
@@ -144,8 +144,8 @@ func (d *Deployment) Open(nc *nats.Conn) *jetstream.Cell {
 	return cell.Sealing(d.opts.seals)
 }
 
-// Script opens a session whose model follows a script (package model/scripted), or what the changed
-// options say.
+// Script opens a session whose model follows a script (package model/scripted). change can set other
+// options.
 func (d *Deployment) Script(script string, change ...func(*client.Options)) *Session {
 	d.T.Helper()
 	s := &Session{Session: d.Start("", script, change...), d: d}
@@ -155,7 +155,7 @@ func (d *Deployment) Script(script string, change ...func(*client.Options)) *Ses
 	return s
 }
 
-// Start is Script for a test that uses the session itself, under an ID of its own.
+// Start is like Script, for a test that chooses the session's ID and uses the session directly.
 func (d *Deployment) Start(id content.SessionID, script string, change ...func(*client.Options)) *session.Session {
 	d.T.Helper()
 	o := client.Options{ID: id, Config: events.Config{Model: "scripted:test", ModelData: []byte(script)}}
@@ -170,7 +170,7 @@ func (d *Deployment) Start(id content.SessionID, script string, change ...func(*
 	return s
 }
 
-// Until follows a journal up to an event of the kind.
+// Until follows a journal up to an event of a kind.
 func (d *Deployment) Until(id content.SessionID, k events.Kind) {
 	d.T.Helper()
 	for rec, err := range d.Cell.Journal().Follow(d.Ctx, id, 0) {
@@ -215,7 +215,7 @@ func Facts[E events.Event](d *Deployment, id content.SessionID) (out []E) {
 	return out
 }
 
-// Advance lets time pass in a bubble, and then waits until everything has reacted.
+// Advance lets time pass in a bubble, and then waits until every goroutine waits again.
 func (d *Deployment) Advance(by time.Duration) {
 	d.T.Helper()
 	if !d.bubble {

@@ -2,7 +2,7 @@
 // worker and a client, in one process, with models that follow scripts.
 //
 // [New] returns a running [Deployment], which ends with the test. [Deployment.Script] opens a session
-// whose model follows a script, and a [Session] has what a test says about it:
+// whose model follows a script. A test talks to the [Session] and checks it:
 //
 //	d := turnlogtest.New(t, turnlogtest.Tools(weather))
 //	s := d.Script(`replies: [{calls: [{name: weather, input: {city: Oslo}}]}, {text: It is sunny.}]`)
@@ -14,8 +14,8 @@
 // there once for each entry that it appends, kills the node after that entry, and requires the same
 // outcome each time. [Deployment.Inject] causes faults of the network by name.
 //
-// Every audit of a journal that the package reads is part of the test: a broken invariant fails it.
+// The package audits every journal that it reads: a broken invariant fails the test.
 //
-// The node and the worker are those of a deployment, so [Node] and [Worker] configure everything that
-// they have: hooks, policies, agent files, models of your own.
+// The node and the worker are the same as in a deployment, so [Node] and [Worker] can configure all of
+// it: hooks, policies, agent files, your own models.
 package turnlogtest

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("turnlogtest.update", false, "rewrite golden transcripts; review the diff") //nolint:gochecknoglobals // flags are
 
-// ExpectReply fails the test if the last turn did not end with that text.
+// ExpectReply fails the test if the last turn did not end with the text.
 func (s *Session) ExpectReply(text string) {
 	s.d.T.Helper()
 	if s.reply != text {
@@ -24,7 +24,7 @@ func (s *Session) ExpectReply(text string) {
 	}
 }
 
-// ExpectApproval ends the test if the turn does not wait for an approval of a call of that tool.
+// ExpectApproval ends the test if the turn does not wait for an approval of a call of the tool.
 func (s *Session) ExpectApproval(tool string) {
 	s.d.T.Helper()
 	switch {
@@ -36,7 +36,7 @@ func (s *Session) ExpectApproval(tool string) {
 }
 
 // ExpectCalls compares the tool calls of the session, in the order in which the model asked for them, with
-// lines such as `weather {"city":"Oslo"} → ok: sunny`, or without the result if there is none yet.
+// lines such as `weather {"city":"Oslo"} → ok: sunny`. A call without a result has no arrow.
 func (s *Session) ExpectCalls(want ...string) {
 	s.d.T.Helper()
 	s.same("calls", want, s.calls())
@@ -75,7 +75,7 @@ func (s *Session) calls() (lines []string) {
 	at := make(map[content.CallID]int)
 	for _, rec := range s.d.Records(s.ID()) {
 		for _, ev := range rec.Entry.Events {
-			switch ev := ev.(type) { //nolint:gochecksumtype // the others are of no call
+			switch ev := ev.(type) { //nolint:gochecksumtype // the others are not about calls
 			case events.ToolCallRequested:
 				at[ev.Call.ID] = len(lines)
 				lines = append(lines, call(ev.Call))
@@ -108,5 +108,5 @@ func Lines(items []content.Item) []string {
 	return out
 }
 
-// call shows a call with its arguments in one form, whatever the model wrote.
+// call shows a call with its arguments in canonical form.
 func call(c content.ToolCall) string { return c.Name + " " + string(tool.Canonical(c.Input)) }

@@ -7,15 +7,15 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/faultproxy"
 )
 
-// Fault is what can go wrong with the node or the worker that New started, by its name.
+// Fault is the name of a fault of the node or the worker that New started.
 type Fault string
 
 // The faults. All but a kill last until they are ended.
 const (
 	NodeKilled Fault = "node_killed" // it is cut off for good, and another one takes over
-	NodeFrozen Fault = "node_frozen" // what it sends and what it would get waits, and then arrives at once
+	NodeFrozen Fault = "node_frozen" // messages in both directions wait, and then arrive at once
 	NodeCut    Fault = "node_cut"    // its connection breaks, and it cannot connect
-	NodeDeaf   Fault = "node_deaf"   // what it sends arrives, and nothing arrives at it: an entry is stored, and it does not know
+	NodeDeaf   Fault = "node_deaf"   // it can send but not receive: an entry is stored, and the node does not know
 
 	WorkerKilled Fault = "worker_killed"
 	WorkerFrozen Fault = "worker_frozen"
@@ -28,11 +28,11 @@ func Faults() []Fault {
 	return []Fault{NodeKilled, NodeFrozen, NodeCut, NodeDeaf, WorkerKilled, WorkerFrozen, WorkerCut, WorkerDeaf}
 }
 
-// Faulty has the node and the worker connect through a network with faults, which [Deployment.Inject] causes.
+// Faulty connects the node and the worker through a proxy, so that [Deployment.Inject] can cause faults.
 func Faulty() Option { return func(o *options) { o.faulty = true } }
 
-// Inject causes a fault, and returns how to end it. All but a kill need [Faulty]. After a cut and after being deaf, a process
-// connects again, which works only outside of bubbles.
+// Inject causes a fault and returns a function that ends it. All faults except a kill need [Faulty]. After it was cut off or
+// deaf, a process connects again, which works only outside of bubbles.
 func (d *Deployment) Inject(f Fault) (end func()) {
 	d.T.Helper()
 	if !slices.Contains(Faults(), f) {

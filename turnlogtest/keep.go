@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// reconnect is how long a process waits before it connects again after a fault. Its default is seconds.
+// reconnect is how long a process waits before it connects again after a fault. The NATS client's default takes seconds.
 const reconnect = 20 * time.Millisecond
 
 // run starts the node and the worker of New.
@@ -36,7 +36,7 @@ func (d *Deployment) run() {
 	})
 }
 
-// keep starts a process, and another one whenever it was killed, until the test ends.
+// keep starts a process, and starts another one each time it is killed, until the test ends.
 func (d *Deployment) keep(current **Process, kind string, start func(context.Context, *Process)) {
 	d.T.Helper()
 	ctx, stop := context.WithCancel(d.Ctx)
@@ -93,15 +93,14 @@ func (p *Process) killed() bool {
 	}
 }
 
-// KillNode cuts off the node that New started, so that nothing it does reaches the server. Another one
+// KillNode cuts off the node that New started, so that nothing it does reaches the server. Another node
 // takes over.
 func (d *Deployment) KillNode() {
 	d.T.Helper()
 	d.kill(&d.node)
 }
 
-// KillWorker cuts off the worker that New started: what its tools had not done yet is never done. Another
-// one starts.
+// KillWorker cuts off the worker that New started. Its tools do nothing more. Another worker starts.
 func (d *Deployment) KillWorker() {
 	d.T.Helper()
 	d.kill(&d.worker)
@@ -127,7 +126,7 @@ func (d *Deployment) watched(m actor.Metrics) actor.Metrics {
 	return &watch{Metrics: m, d: d}
 }
 
-// watch kills the node after the append that CrashAfter says.
+// watch kills the node after the append that CrashAfter sets.
 type watch struct {
 	actor.Metrics
 

@@ -22,7 +22,7 @@ type options struct {
 	node   []func(*actor.Config)
 	worker []func(*worker.Config)
 	lease  time.Duration
-	crash  int // append after which the node is killed; 0: none
+	crash  int // the append after which the node is killed; 0: none
 
 	agents  string    // folder of agent files; "": none
 	seals   seal.Ring // of every process
@@ -37,7 +37,7 @@ func gather(opts []Option) (o options) {
 	return o
 }
 
-// Tools are those that the worker runs. Without any, New starts no worker.
+// Tools are the tools that the worker runs. Without tools, New starts no worker.
 func Tools(tools ...tool.Tool) Option {
 	return func(o *options) { o.tools = append(o.tools, tools...) }
 }
@@ -52,32 +52,32 @@ func Worker(change func(*worker.Config)) Option {
 	return func(o *options) { o.worker = append(o.worker, change) }
 }
 
-// Agents has the node run the agents of a folder of agent files, with their hooks. [Agent] opens a
-// session with one.
+// Agents makes the node run the agents of a folder of agent files, with their hooks. [Agent] opens a
+// session with one of them.
 func Agents(folder string) Option { return func(o *options) { o.agents = folder } }
 
-// Agent is for [Deployment.Script]: the session is of that agent, and follows the script instead of the
+// Agent is for [Deployment.Script]: the session has that agent, but follows the script instead of the
 // agent's model.
 func Agent(name string) func(*client.Options) {
 	return func(o *client.Options) { o.Config.Agent = &events.AgentRef{Name: name} }
 }
 
-// Lease is how long a call is not given to another worker when its worker shows no sign of life. The
-// default is that of a deployment.
+// Lease is how long a worker may show no sign of life before its call goes to another worker. The
+// default is the default of a deployment.
 func Lease(d time.Duration) Option { return func(o *options) { o.lease = d } }
 
-// CrashAfter kills the node when the deployment has appended that many entries, of all sessions. Another
+// CrashAfter kills the node when the deployment has appended that many entries in all sessions. Another
 // node takes over, as in a deployment.
 func CrashAfter(entries int) Option { return func(o *options) { o.crash = entries } }
 
-// SealKeys gives every process the keys that open sealed sessions. [Sealed] opens a session that is sealed.
+// SealKeys gives every process the keys that open sealed sessions. [Sealed] starts a sealed session.
 func SealKeys(ring seal.Ring) Option { return func(o *options) { o.seals = ring } }
 
 // Sealed is for [Deployment.Script]: the content of the session is sealed. It needs [SealKeys].
 func Sealed(o *client.Options) { o.Sealed = true }
 
-// Fork has a session continue another one after an entry, 0 for its newest, with the script of that session unless there
-// is another one.
+// Fork makes a session continue another session after an entry. 0 is its newest entry. The fork follows the script of that
+// session, unless it has a script.
 func Fork(of *Session, seq uint64) func(*client.Options) {
 	return func(o *client.Options) {
 		o.From = events.EntryRef{Session: of.ID(), Seq: seq}
@@ -91,7 +91,7 @@ func Fork(of *Session, seq uint64) func(*client.Options) {
 // only outside of bubbles.
 func Cluster() Option { return func(o *options) { o.cluster = true } }
 
-// nodeConfig is the configuration of the node that New starts.
+// nodeConfig returns the configuration of the node that New starts.
 func (o options) nodeConfig(name string) actor.Config {
 	cfg := actor.Config{Name: name, Models: scripts}
 	for _, change := range o.node {
@@ -105,5 +105,5 @@ func (o options) nodeConfig(name string) actor.Config {
 	return cfg
 }
 
-// scripts opens models that follow the script with which their session was opened.
+// scripts opens a model that follows the script of its session.
 func scripts(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }

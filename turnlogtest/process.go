@@ -13,10 +13,10 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// Process is a node or a worker. Its connection is its own.
+// Process is a node or a worker with a separate connection.
 type Process struct{ *cell.Process }
 
-// process returns a process that has a connection of its own.
+// process returns a process with a separate connection.
 func (d *Deployment) process(name string) *Process {
 	nc := d.Connect()
 	return &Process{cell.NewProcess(name, nc, d.Open(nc), nil)}
@@ -61,7 +61,7 @@ func (d *Deployment) drive(ctx context.Context, p *Process, cfg actor.Config, ch
 	d.ready(ctx, p, n, n.Run)
 }
 
-// NodeWithTools runs a node with a worker beside it, in one process, and waits until it is ready.
+// NodeWithTools runs a node and a worker in one process, and waits until the node is ready.
 func (d *Deployment) NodeWithTools(cfg actor.Config, beside worker.Config, tools ...tool.Tool) *Process {
 	d.T.Helper()
 	p := d.process(cfg.Name)
@@ -73,7 +73,7 @@ func (d *Deployment) NodeWithTools(cfg actor.Config, beside worker.Config, tools
 	return p
 }
 
-// ready runs the process of a node and waits until the node is ready.
+// ready runs a node's process and waits until the node is ready.
 func (d *Deployment) ready(ctx context.Context, p *Process, n *actor.Node, run func(context.Context) error) {
 	d.T.Helper()
 	p.Run(ctx, run)
@@ -86,8 +86,8 @@ func (d *Deployment) ready(ctx context.Context, p *Process, n *actor.Node, run f
 	}
 }
 
-// Worker runs a worker on the deployment's queue, with tools that may use its connection. They
-// are on offer when it returns.
+// Worker runs a worker on the deployment's queue, with tools that may use its connection. The
+// tools are in the catalog when it returns.
 func (d *Deployment) Worker(name string, cfg worker.Config, tools func(*nats.Conn) []tool.Tool) *Process {
 	d.T.Helper()
 	p := d.process(name)

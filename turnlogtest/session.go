@@ -9,25 +9,25 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// patience is how long a session may go without a step. In a bubble, calls may take days.
+// Limits on how long a session may take for one step. In a bubble, calls may take days.
 const (
 	patience        = time.Minute
 	virtualPatience = 30 * 24 * time.Hour
 )
 
-// Session is a session that a test talks to. Its methods that take no context fail the test when
+// Session is a session that a test talks to. Its methods without a context parameter fail the test if
 // something goes wrong.
 type Session struct {
 	*session.Session
 
 	d     *Deployment
-	turn  *session.Turn            // that the last input opened or joined; nil: none
+	turn  *session.Turn            // the turn that the last input opened or joined; nil: none
 	asks  *session.ApprovalRequest // what the turn waits for; nil: nothing
-	reply string                   // of the last turn that ended
+	reply string                   // the reply of the last turn that ended
 }
 
-// Say sends a text and returns the reply, when its turn has ended. It returns "" when the turn needs an
-// approval: go on with [Session.Approve] or [Session.Deny].
+// Say sends a text and returns the reply when its turn has ended. It returns "" when the turn needs an
+// approval: continue with [Session.Approve] or [Session.Deny].
 func (s *Session) Say(text string) string {
 	s.d.T.Helper()
 	ctx, stop := s.patient()
@@ -40,7 +40,7 @@ func (s *Session) Say(text string) string {
 	return s.step(ctx)
 }
 
-// Approve approves what the turn waits for, which must be a call of that tool, and returns what Say returns.
+// Approve approves what the turn waits for, which must be a call of the tool. It returns the same as Say.
 func (s *Session) Approve(tool string) string {
 	s.d.T.Helper()
 	return s.decide(tool, session.Decision{Approve: true})
@@ -79,7 +79,7 @@ func (s *Session) step(ctx context.Context) string {
 		if err != nil {
 			s.d.T.Fatalf("the turn of session %s: %v", s.ID(), err)
 		}
-		switch st := st.(type) { //nolint:gochecksumtype // the others are steps on the way
+		switch st := st.(type) { //nolint:gochecksumtype // the others are intermediate steps
 		case *session.ApprovalRequest:
 			s.asks = st
 			return ""

@@ -21,8 +21,8 @@ import (
 // workers is not redelivered forever.
 const maxDeliveries = 3
 
-// CodeNotRun marks the failure of a call that its worker had no time to begin. It is safe to
-// make the call again.
+// CodeNotRun marks the failure of a call that its worker had no time to begin. It is safe to make
+// the call again.
 const CodeNotRun = "not_run"
 
 // job is a claim that a worker handles.
@@ -38,7 +38,7 @@ func (j *job) log() *zap.Logger {
 	return j.worker.log.With(logfield.Session(t.Session), logfield.Call(t.Place), logfield.Attempt(t.Attempt), logfield.Tool(t.Tool))
 }
 
-// handle is the whole life of a claim. It ends with ctx at the latest; the call is stopped when
+// handle handles a claim from start to end. It ends with ctx at the latest; the call is stopped when
 // stopping ends.
 func (w *Worker) handle(ctx, stopping context.Context, c task.Claim) {
 	j := &job{c, w}
@@ -84,7 +84,7 @@ func lost(t task.Task, reason string) ending {
 	return e
 }
 
-// failure is the outcome of a call that did not run.
+// failure returns the ending of a call that did not run.
 func failure(t task.Task, s content.Status, code, text string) ending {
 	r := content.NewResult(t.Call, t.Tool, s, text)
 	r.Code = code
@@ -117,7 +117,7 @@ func (w *Worker) run(ctx context.Context, j *job) ending {
 	if !ok {
 		return outcome(t, tool.Failed(tool.Call{ID: t.Call, Name: t.Tool}, tool.NotFound(t.Tool)))
 	}
-	if own := o.Spec.Effects; own.Or(t.Declared) != t.Declared { // another worker of the queue said so
+	if own := o.Spec.Effects; own.Or(t.Declared) != t.Declared { // another worker of the queue declared other effects
 		return failure(t, content.StatusError, CodeNotRun, fmt.Sprintf(
 			"Tool failed: policies judged it as %s, which it is not on this worker; nothing was done", t.Declared))
 	}
@@ -141,7 +141,7 @@ func (w *Worker) run(ctx context.Context, j *job) ending {
 	return lost(t, "its worker was stopped in the middle of the call")
 }
 
-// codeBegun is the code of the failure with which a call ends that began before.
+// codeBegun is the failure code of a call that began before.
 const codeBegun = "begun_before"
 
 // once keeps a call that must not run twice from beginning twice, after permissions were checked.
@@ -214,8 +214,8 @@ func (w *Worker) guarded(t task.Task, x tool.Tool) tool.Tool {
 	return tool.Wrap(x, permission.Guard(permission.All(policies...), x))
 }
 
-// limit bounds a call by the task's deadline, which follows from the tool's timeout, or else by
-// the default.
+// limit bounds a call by the task's deadline, which is computed from the tool's timeout, or else by
+// the default timeout.
 func (w *Worker) limit(ctx context.Context, t task.Task, s tool.Spec) (context.Context, context.CancelFunc) {
 	switch {
 	case t.Deadline != 0 && cmp.Or(t.Timeout, s.Timeout) > 0:

@@ -22,9 +22,9 @@ const (
 	retries  = 4
 )
 
-// hold renews a claim until end is called, which waits for the renewals to stop. The first context that it
-// returns ends with ctx and with the lease. The second is that of the call: it ends with stopping, with the
-// lease, or when the claim is canceled. If the lease is lost, the cause of both is task.ErrGone.
+// hold renews a claim until end is called, which waits for the renewals to stop. alive ends with ctx and with
+// the lease. call is the context of the call: it ends with stopping, with the lease, or when the claim is
+// canceled. If the lease is lost, the cause of both is task.ErrGone.
 func hold(ctx, stopping context.Context, j *job) (alive, call context.Context, end func()) {
 	alive, lose := context.WithCancelCause(ctx)
 	call, stop := context.WithCancelCause(stopping)
@@ -76,10 +76,10 @@ func extend(ctx context.Context, c task.Claim, limit time.Duration) error {
 	return c.Extend(ctx)
 }
 
-// gone reports whether the lease of a context of hold was lost.
+// gone reports whether a context from hold ended because the lease was lost.
 func gone(ctx context.Context) bool { return errors.Is(context.Cause(ctx), task.ErrGone) }
 
-// canceled reports whether the call of a context of hold was canceled.
+// canceled reports whether the call's context from hold ended because the call was canceled.
 func canceled(call context.Context) bool { return errors.Is(context.Cause(call), tool.ErrCancelled) }
 
 // backoff is the pause between attempts. It doubles each time, with jitter, so that many workers do

@@ -15,7 +15,7 @@ type Observer interface {
 	Started(t task.Task)
 	// Finished reports the result of the tool, which is not always the report.
 	Finished(t task.Task, r tool.Result)
-	// Settled reports the fate of the claim.
+	// Settled reports how the claim ended.
 	Settled(t task.Task, f Fate)
 	// Forged reports a task that the queue removed because no driver signed it, although one must.
 	Forged()

@@ -42,12 +42,12 @@ func (w *Worker) lookup(ctx context.Context, name string) (tool.Offer, bool) {
 
 const (
 	advertiseEvery = 3 * time.Second
-	offerTimeout   = 2 * time.Second // for one listing of the sources, and for one request to the Offers
+	offerTimeout   = 2 * time.Second // for listing the sources once, and for one request to the Offers
 )
 
-// advertise keeps the tools and the offer current until ctx ends. From then on it offers nothing, so
-// that drivers send no more calls, and know that those that run are not lost. When the last one is
-// over, it withdraws the offer.
+// advertise keeps the tools and the offer current until ctx ends. Then it makes an empty offer: drivers
+// send no more calls, and know that running calls are not lost. When the last call has ended, it
+// withdraws the offer.
 func (w *Worker) advertise(ctx, idle context.Context) {
 	tick := time.NewTicker(advertiseEvery)
 	defer tick.Stop()

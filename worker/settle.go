@@ -55,14 +55,14 @@ func settle(ctx context.Context, j *job, e ending) Fate {
 	return e.fate
 }
 
-// done takes a task off its queue. It gives up after a lease, although the claim is extended: a queue
-// that was rolled back confirms that for any task, but never that a task is done that it does not have.
+// done takes a task off its queue. It gives up after one lease, although the lease can still be extended: a
+// queue that was rolled back confirms an extension for any task, but confirms Done only for tasks that it has.
 func done(ctx context.Context, j *job) error {
 	return persist(ctx, j, "done", j.Lease(), attemptTimeout, j.Done)
 }
 
 // ask removes a task from its queue and then reports its question: dispatching the call again is
-// safe, redelivering it is not. If the question is lost, the next dispatch asks it.
+// safe, redelivering it is not. If the question is lost, the next dispatch asks it again.
 func ask(ctx context.Context, j *job, e ending) Fate {
 	err := persist(ctx, j, "unbegin", forever, attemptTimeout, j.Unbegin)
 	if err == nil {

@@ -24,8 +24,8 @@ type Config struct {
 	Logger *zap.Logger
 
 	Slots          int           // calls at a time; 0: four for each CPU
-	Waiters        int           // more calls at a time, if some wait for others, as those of sub-agents do
-	DefaultTimeout time.Duration // of a call if neither task nor tool sets one; 0: 2 min
+	Waiters        int           // additional calls at a time, for calls that wait for others, such as calls of sub-agents
+	DefaultTimeout time.Duration // timeout of a call if neither task nor tool sets one; 0: 2 min
 	DrainTimeout   time.Duration // for running calls, after Run's context ended; 0: 10 s
 
 	// Permissions check each call again just before its tool runs, because only the worker
@@ -112,7 +112,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer giveUp(nil)
 	idle, rest := context.WithCancel(context.WithoutCancel(ctx)) // ends when no call runs any more
 	defer rest()
-	stopping, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // ends when calls must end
+	stopping, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // ends when calls must stop
 	defer stop(nil)
 
 	w.log.Info("worker started", zap.Int("slots", w.cfg.Slots), zap.Int("tools", len(w.tools.Load().Specs())))

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// facts are what checks read of a session.
+// facts are what checks read about a session.
 type facts struct {
 	compare.Side
 
@@ -22,7 +22,7 @@ type facts struct {
 	took   time.Duration
 }
 
-// read reads a journal. A fork has the calls and the usage of its own turns only.
+// read reads a journal. For a fork, only the calls and the usage of its own turns count.
 func read(records []journal.Record) (f facts) {
 	var side compare.Reader
 	var first content.Time

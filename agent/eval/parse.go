@@ -53,7 +53,7 @@ func (s *Suite) decode(file string, data []byte) error {
 	return errors.Join(c...)
 }
 
-// at returns the place of a value, or of the nearest one that holds it.
+// at returns the place of a value, or of the nearest value that contains it.
 func at(root ast.Node, path string) *token.Token {
 	for path != "" {
 		if p, err := yaml.PathString(path); err == nil {
@@ -77,7 +77,7 @@ func wrong(file string, t *token.Token, format string, args ...any) error {
 	return fmt.Errorf("%s:%d:%d: %w", file, t.Position.Line, t.Position.Column, err)
 }
 
-// located words an error of the YAML library.
+// located returns an error of the YAML library with its place in the file.
 func located(file string, err error) error {
 	y, ok := errors.AsType[yaml.Error](err)
 	if !ok {
@@ -95,7 +95,7 @@ func located(file string, err error) error {
 	return wrong(file, y.GetToken(), "%s", message)
 }
 
-// keys are the names of a struct's fields in YAML.
+// keys returns the YAML names of a struct's fields.
 func keys(of any) (names []string) {
 	for _, f := range reflect.VisibleFields(reflect.TypeOf(of)) {
 		if name := f.Tag.Get("yaml"); name != "-" {
@@ -107,7 +107,7 @@ func keys(of any) (names []string) {
 
 func checkNames() []string { return keys(Check{}) }
 
-// kinds are the names of the fields that are set, and the value of the last one.
+// kinds returns the names of the fields that are set, and the value of the last one.
 func (c Check) kinds() (set []string, want any) {
 	v := reflect.ValueOf(c)
 	for i, name := range checkNames() {

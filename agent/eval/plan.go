@@ -22,21 +22,21 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// MetaCase is the key of a session's metadata that has the suite and the case that it is a result of.
+// MetaCase is the metadata key under which a session names its suite and case.
 const MetaCase = "eval"
 
 // plan is what a result runs.
 type plan struct {
-	key []any // what makes it another session
+	key []any // what identifies the session
 	run func(ctx context.Context, id content.SessionID) (records []journal.Record, kept bool, err error)
 }
 
-// id is the session of a result.
+// id returns the ID of a result's session.
 func (p plan) id(r *runner, c Case, n int) content.SessionID {
 	return content.SessionID(fmt.Sprintf("eval-%s-%s-%d", slug(c.Name), digest(r.suite.Name, r.Run, c.Name, p.key), n))
 }
 
-// slug is the beginning of a name as a part of an ID.
+// slug returns the beginning of a name in a form that an ID allows.
 func slug(name string) string {
 	out := []byte(name)
 	for i, b := range out {
@@ -48,14 +48,14 @@ func slug(name string) string {
 	return string(out[:min(len(out), longest)])
 }
 
-// digest identifies values by the first 10 digits of the SHA-256 of their JSON.
+// digest returns the first 10 digits of the SHA-256 of the values' JSON.
 func digest(of ...any) string {
-	raw, _ := json.Marshal(of) // texts, numbers and options of sessions always can be
+	raw, _ := json.Marshal(of) // texts, numbers and session options never fail
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:5])
 }
 
-// plan says what a case runs.
+// plan returns what a case runs.
 func (r *runner) plan(ctx context.Context, c Case) (plan, error) {
 	name := c.Model
 	if c.Replies != "" {
@@ -67,7 +67,7 @@ func (r *runner) plan(ctx context.Context, c Case) (plan, error) {
 	return r.live(c, name)
 }
 
-// again is the plan of a replay.
+// again returns the plan of a replay.
 func (r *runner) again(ctx context.Context, c Case, name string) (p plan, err error) {
 	cfg := r.Replay
 	if name != "" {
@@ -106,8 +106,8 @@ func (r *runner) again(ctx context.Context, c Case, name string) (p plan, err er
 	return p, nil
 }
 
-// lastDecision returns the last entry that is more than a driver that came or left: such entries are added to an idle
-// session at any time, and another replay would be the same.
+// lastDecision returns the last entry that does more than record that a driver claimed or parked the session. An idle
+// session can get such entries at any time, and they do not change a replay.
 func lastDecision(records []journal.Record) journal.Record {
 	for _, rec := range slices.Backward(records) {
 		for _, ev := range rec.Entry.Events {
@@ -121,8 +121,8 @@ func lastDecision(records []journal.Record) journal.Record {
 	return records[0]
 }
 
-// offered returns the tools of sources that the session of a journal had: with others, its model would make calls that no
-// journal answers.
+// offered returns the tools of sources that the recorded session had. With other tools, its model would make calls that
+// the journal cannot answer.
 func offered(records []journal.Record, sources []tool.Source) (out []tool.Source) {
 	var names []string
 	add := func(tools []events.ToolRef) {
@@ -148,7 +148,7 @@ func offered(records []journal.Record, sources []tool.Source) (out []tool.Source
 	return out
 }
 
-// live is the plan of a session of the deployment.
+// live returns the plan of a session in the deployment.
 func (r *runner) live(c Case, name string) (p plan, err error) {
 	o := r.Start
 	if c.Fork != "" {
@@ -170,7 +170,7 @@ func (r *runner) live(c Case, name string) (p plan, err error) {
 	return p, nil
 }
 
-// with replaces the model of a configuration.
+// with returns the configuration with another model.
 func (r *runner) with(c events.Config, name string) (_ events.Config, err error) {
 	c.Model, c.ModelData = name, nil
 	if r.Data != nil {
@@ -181,7 +181,8 @@ func (r *runner) with(c events.Config, name string) (_ events.Config, err error)
 	return c, nil
 }
 
-// converse takes a session through the inputs, from where it is, and returns its journal. It is kept if it was complete.
+// converse sends a session the inputs that it has not had yet, and returns its journal. kept is true if the session was
+// complete already.
 func (r *runner) converse(ctx context.Context, o client.Options, id content.SessionID, inputs []string) (all []journal.Record, kept bool, err error) {
 	o.ID, o.Command = id, string(id)+"-open"
 	s, err := r.open(ctx, o)
@@ -205,7 +206,7 @@ func (r *runner) converse(ctx context.Context, o client.Options, id content.Sess
 			if t, err = s.Submit(ctx, in); err != nil {
 				return nil, false, fmt.Errorf("submit: %w", err)
 			}
-		case s.OpenTurn() != "": // of this input, or of an earlier one that is known, too
+		case s.OpenTurn() != "": // the turn of this input, or of an earlier input that is known as well
 			t = s.Open()
 		default:
 			continue
@@ -221,7 +222,7 @@ func (r *runner) converse(ctx context.Context, o client.Options, id content.Sess
 	return all, kept, err
 }
 
-// open opens the session, or joins it if an earlier run opened it.
+// open starts the session, or joins it if an earlier run started it.
 func (r *runner) open(ctx context.Context, o client.Options) (*session.Session, error) {
 	s, err := r.Client.Attach(ctx, o.ID)
 	if errors.Is(err, session.ErrNotFound) {
@@ -233,8 +234,8 @@ func (r *runner) open(ctx context.Context, o client.Options) (*session.Session, 
 	return s, err
 }
 
-// wait waits for the end of a turn, which the journal describes. A turn that takes too long is canceled. When ctx ends, the
-// turn is left: it goes on, and a later run finds it.
+// wait waits for the end of a turn; the journal says how it ended. A turn that takes too long is canceled. When ctx ends,
+// the turn goes on, and a later run finds it.
 func (r *runner) wait(ctx context.Context, t *session.Turn) error {
 	stop := context.AfterFunc(ctx, t.Close)
 	defer stop()
@@ -269,7 +270,7 @@ func verdictOf(f facts) (v verdict, given bool) {
 	return v, err == nil && f.Outcome == string(content.Completed)
 }
 
-// judge asks a model about a result, in a session of its own. It returns what is wrong, or "".
+// judge asks a model about a result, in its own session. It returns what is wrong, or "".
 func (r *runner) judge(ctx context.Context, j Judge, of content.SessionID, f facts) (string, error) {
 	name := j.Model
 	if name == "" {
@@ -283,7 +284,7 @@ func (r *runner) judge(ctx context.Context, j Judge, of content.SessionID, f fac
 	for i, c := range f.calls {
 		calls[i] = c.Name + " " + string(c.Input)
 	}
-	data, err := json.Marshal(map[string]any{"told": f.inputs, "calls": calls, "answer": f.answer}) // which no answer gets out of
+	data, err := json.Marshal(map[string]any{"told": f.inputs, "calls": calls, "answer": f.answer}) // JSON, so that no answer can pass as the question
 	if err != nil {
 		return "", fmt.Errorf("ask a judge: %w", err)
 	}

@@ -9,30 +9,30 @@ import (
 	"github.com/turnlog/turnlog/internal/textfile"
 )
 
-// version is that of the JSON of reports.
+// version is the version of the JSON of reports.
 const version = 1
 
-// Report is what came of a suite. Its JSON is what a baseline is read from.
+// Report is the outcome of a suite. Its JSON can be read as a baseline.
 type Report struct {
 	Version int    `json:"version"`
 	Suite   string `json:"suite"`
-	Passed  Rate   `json:"passed"` // of the cases
+	Passed  Rate   `json:"passed"` // how many of the cases passed
 	Cases   []Done `json:"cases"`
 
-	// Of a comparison with a baseline, see Compare.
+	// Results of a comparison with a baseline, see Compare.
 	Baseline    bool     `json:"baseline"`
 	Regressions []Change `json:"regressions"`
 	Improved    []string `json:"improved"` // cases that failed and pass
 	Missing     []string `json:"missing"`  // cases that only the baseline has
 }
 
-// Done is what came of a case.
+// Done is the outcome of a case.
 type Done struct {
 	Name    string   `json:"name"`
 	Passed  bool     `json:"passed"`
-	Need    float64  `json:"pass_rate"` // of its repeats
+	Need    float64  `json:"pass_rate"` // the rate of repeats that must pass
 	Rate    Rate     `json:"rate"`
-	Low     float64  `json:"low"` // the 95 % interval of the rate, see Rate.Interval
+	Low     float64  `json:"low"` // lower end of the rate's 95 % interval, see Rate.Interval
 	High    float64  `json:"high"`
 	Results []Result `json:"results"` // by number
 }
@@ -40,7 +40,7 @@ type Done struct {
 // Result is one run of a case.
 type Result struct {
 	Session    content.SessionID `json:"session"`
-	Journal    string            `json:"journal,omitempty"` // the file that has it, if it was kept
+	Journal    string            `json:"journal,omitempty"` // the file with its journal, if it was kept
 	Replay     bool              `json:"replay"`            // the session was in memory, so the deployment does not have it
 	Kept       bool              `json:"kept"`              // it had run before
 	Passed     bool              `json:"passed"`
@@ -94,8 +94,8 @@ func (d Done) sum(of func(Result) int64) (n int64) {
 	return n
 }
 
-// Failed reports whether a pipeline should stop: because of a regression or a new case that fails if there is a baseline,
-// else because a case fails.
+// Failed reports whether the pipeline should fail: with a baseline if there is a regression, which includes a new case
+// that fails; without one if any case fails.
 func (r *Report) Failed() bool {
 	if r.Baseline {
 		return len(r.Regressions) > 0
@@ -125,9 +125,9 @@ func LoadReport(file string) (*Report, error) {
 	return &r, nil
 }
 
-// Compare compares the report with an earlier one, by the names of the cases. A case is a regression if it passed and
-// fails, if it is new and fails, or if its rate is lower by more than chance explains: the 95 % interval of the difference
-// of the rates is below zero, see Rate.Difference. A case that failed before and fails now is none.
+// Compare compares the report with an earlier one, by the names of the cases. A case is a regression if it passed before
+// and fails now, if it is new and fails, or if its rate is lower by more than chance explains: the 95 % interval of the
+// difference of the rates is below zero, see Rate.Difference. A case that failed before and fails now is not a regression.
 func (r *Report) Compare(base *Report) {
 	r.Baseline, r.Regressions, r.Improved, r.Missing = true, []Change{}, []string{}, []string{}
 	for _, d := range r.Cases {
@@ -160,7 +160,7 @@ func (r *Report) regress(d Done, why string, args ...any) {
 	r.Regressions = append(r.Regressions, Change{d.Name, fmt.Sprintf(why, args...)})
 }
 
-// String is the rate with its interval, as in 4/5 (38–96 %).
+// String returns the rate with its interval, as in 4/5 (38–96 %).
 func (r Rate) String() string {
 	low, high := r.Interval()
 	return fmt.Sprintf("%d/%d (%.0f–%.0f %%)", r.Passed, r.Of, 100*low, 100*high)

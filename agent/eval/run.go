@@ -25,18 +25,18 @@ import (
 
 // Config says where a suite runs, and with what.
 type Config struct {
-	Client *client.Client // of the deployment. It decides about approvals: without an approver, a result that needs one fails
-	Start  client.Options // how sessions start; a case's own model replaces its own
-	Fork   events.Config  // the model or the agent of forks in place of their origin's; zero: none
-	Replay replay.Config  // what is different about replays; a case's own model replaces its own
+	Client *client.Client // connected to the deployment; without an approver, a result that needs an approval fails
+	Start  client.Options // how sessions start; a case's own model takes precedence
+	Fork   events.Config  // the model or agent of forks, instead of their origin's; zero: the origin's
+	Replay replay.Config  // what replays change; a case's own model takes precedence
 
-	Data func(name string) ([]byte, error)      // what a session records of a model besides its name
+	Data func(name string) ([]byte, error)      // what a session records about a model besides its name
 	Open func(name string) (model.Model, error) // opens the model of a replay; nil: cases from journals have no model of their own
 
-	Run      string        // part of the IDs of sessions: another one runs everything again
-	Repeats  int           // of each case; 0: as the suite says
+	Run      string        // part of the IDs of sessions: a new value runs everything again
+	Repeats  int           // repeats of each case; 0: as the suite says
 	Parallel int           // results at once; 0: 4
-	Timeout  time.Duration // of a result, whose turn is canceled then, of a command and of a judge; 0: 10 minutes
+	Timeout  time.Duration // for a result, whose turn is then canceled, for a command and for a judge; 0: 10 minutes
 	Journals string        // a folder for the journals of results, from which a later run reads them; "": none
 
 	Progress func(c Case, r Result) // called for each result, in any order and one at a time; nil: never
@@ -48,8 +48,8 @@ const (
 	timeout  = 10 * time.Minute
 )
 
-// Run runs what a suite has not run yet, and checks all of it. It returns an error if something cannot be run, not if a
-// check fails. What has run by then is kept, and when ctx ends, turns that are open go on in their deployment.
+// Run runs the results of a suite that do not exist yet, and checks all results. It returns an error if something cannot
+// be run, not if a check fails. Finished results are kept. When ctx ends, open turns go on in their deployment.
 func Run(ctx context.Context, s *Suite, cfg Config) (*Report, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func (r *runner) kept(id content.SessionID, replay bool) ([]journal.Record, bool
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
-	if err == nil && (!read(records).ended() || !replay && records[0].Entry.Session != id) { // a replay has the name of its origin
+	if err == nil && (!read(records).ended() || !replay && records[0].Entry.Session != id) { // a replay has the ID of its origin
 		err = fmt.Errorf("%s is no journal of this result", r.file(id))
 	}
 	if err != nil {
@@ -211,7 +211,7 @@ func (r *runner) keep(id content.SessionID, records []journal.Record) error {
 	if err != nil {
 		return fmt.Errorf("keep a journal: %w", err)
 	}
-	defer func() { _ = f.Cleanup() }() // nothing, once it has its name
+	defer func() { _ = f.Cleanup() }() // does nothing once the file has its name
 	err = audit.Export(f, journal.All(records))
 	if err == nil {
 		err = f.CloseAtomicallyReplace()

@@ -5,7 +5,7 @@ import "math"
 // z is the quantile of the normal distribution for a two-sided interval of 95 %.
 const z = 1.959963984540054
 
-// Rate is how many of a number of trials passed.
+// Rate says how many of a number of trials passed.
 type Rate struct {
 	Passed int `json:"passed"`
 	Of     int `json:"of"`

@@ -16,14 +16,14 @@ import (
 	"github.com/turnlog/turnlog/internal/schema"
 )
 
-// Suite is a list of cases with their checks. In YAML, its fields have the names of their tags.
+// Suite is a list of cases with their checks. The tags are the names of its fields in YAML.
 type Suite struct {
-	Name    string  `yaml:"name"`    // "": that of the file
-	Agent   string  `yaml:"agent"`   // the file of an agent, or its name; who runs the suite starts sessions with it, as with
+	Name    string  `yaml:"name"`    // "": the name of the file
+	Agent   string  `yaml:"agent"`   // an agent's file or name; the caller of Run puts it into Config, like
 	Model   string  `yaml:"model"`   // this model and
 	System  string  `yaml:"system"`  // this system prompt
-	Judge   string  `yaml:"judge"`   // the model of judges that name none
-	Repeats int     `yaml:"repeats"` // of each case; 0: 1
+	Judge   string  `yaml:"judge"`   // the default model of judges
+	Repeats int     `yaml:"repeats"` // repeats of each case; 0: 1
 	Checks  []Check `yaml:"checks"`  // of every case, besides its own
 	Cases   []Case  `yaml:"cases"`
 
@@ -33,21 +33,21 @@ type Suite struct {
 // Case is one thing to try. It has a Prompt, or a Journal.
 type Case struct {
 	Name    string  `yaml:"name"`
-	Prompt  Prompts `yaml:"prompt"`   // a turn for each
+	Prompt  Prompts `yaml:"prompt"`   // one turn for each
 	Fork    string  `yaml:"fork"`     // SESSION@SEQ: the prompt continues that session there
 	Journal string  `yaml:"journal"`  // an exported file, or a session: its input runs again, with its recorded results
-	Model   string  `yaml:"model"`    // in place of the suite's
+	Model   string  `yaml:"model"`    // instead of the suite's
 	Replies string  `yaml:"cassette"` // a file: the model is the cassette, which answers like its most similar request
 
 	Repeats  int     `yaml:"repeats"`   // 0: as the suite
-	PassRate float64 `yaml:"pass_rate"` // of the repeats, more than 0 and up to 1; 0: 1, all of them
+	PassRate float64 `yaml:"pass_rate"` // the rate of repeats that must pass, more than 0 and up to 1; 0: all of them
 	Checks   []Check `yaml:"checks"`
 }
 
-// Prompts is one input for each turn. In YAML, a text is one of them.
+// Prompts is one input for each turn. In YAML, a single text is also allowed.
 type Prompts []string
 
-// UnmarshalYAML reads a text or a list of them.
+// UnmarshalYAML reads a text or a list of texts.
 func (p *Prompts) UnmarshalYAML(decode func(any) error) error {
 	var one string
 	if decode(&one) == nil {
@@ -61,28 +61,28 @@ func (p *Prompts) UnmarshalYAML(decode func(any) error) error {
 type Check struct {
 	Calls       *Calls         `yaml:"calls"`        // the model makes such calls
 	NoCalls     *Calls         `yaml:"no_calls"`     // it makes none
-	Contains    string         `yaml:"contains"`     // the answer, in any case
-	NotContains string         `yaml:"not_contains"` // the answer, in any case
-	Matches     string         `yaml:"matches"`      // a regular expression of package regexp finds something in the answer
+	Contains    string         `yaml:"contains"`     // the answer contains it, ignoring case
+	NotContains string         `yaml:"not_contains"` // the answer does not contain it, ignoring case
+	Matches     string         `yaml:"matches"`      // the answer matches a regular expression of package regexp
 	Schema      map[string]any `yaml:"schema"`       // the answer is JSON that fits the JSON Schema
 	MaxTokens   int64          `yaml:"max_tokens"`   // input and output tokens of the session
-	MaxCost     float64        `yaml:"max_cost"`     // of the session, in the currency of its prices
+	MaxCost     float64        `yaml:"max_cost"`     // cost of the session, in the currency of its prices
 	MaxRounds   int            `yaml:"max_rounds"`   // replies of the model
-	Command     string         `yaml:"command"`      // a shell's exit code is 0; the answer is its stdin
+	Command     string         `yaml:"command"`      // a shell runs it and exits with 0; its stdin is the answer
 	Judge       *Judge         `yaml:"judge"`        // another model says yes
 }
 
 // Calls selects calls that a model makes, whether or not they are allowed to run.
 type Calls struct {
-	Tool string         `yaml:"tool"` // in which * stands for any characters
-	With map[string]any `yaml:"with"` // arguments that the call has, besides others
-	Min  int            `yaml:"min"`  // of such calls; 0: 1 without Max, else none
+	Tool string         `yaml:"tool"` // name; * stands for any characters
+	With map[string]any `yaml:"with"` // arguments that the call must have; it may have others
+	Min  int            `yaml:"min"`  // 0: 1 without Max, otherwise 0
 	Max  int            `yaml:"max"`  // 0: any number
 }
 
 // Judge asks another model about the answer.
 type Judge struct {
-	Question string `yaml:"question"` // that yes answers if all is well
+	Question string `yaml:"question"` // whose answer is yes if the check passes
 	Model    string `yaml:"model"`    // "": the suite's
 }
 
@@ -92,7 +92,7 @@ type Problem struct { //nolint:errname // it is one of several
 	Message string
 }
 
-// Error returns both.
+// Error returns the path and the problem.
 func (p Problem) Error() string {
 	if p.Path == "$" {
 		return p.Message
@@ -100,7 +100,7 @@ func (p Problem) Error() string {
 	return strings.TrimPrefix(p.Path, "$.") + ": " + p.Message
 }
 
-// Check returns an error that has a [Problem] for everything that is wrong with the suite.
+// Check returns an error with a [Problem] for everything that is wrong with the suite.
 func (s *Suite) Check() error {
 	var c checker
 	c.suite(s)
@@ -181,7 +181,7 @@ func (c *checker) file(s *Suite, path, name, from string) {
 	}
 }
 
-// maxRepeats bounds a suite that someone mistyped.
+// maxRepeats limits the damage of a typing error.
 const maxRepeats = 1000
 
 func (c *checker) count(path string, n int) {
@@ -255,5 +255,5 @@ func (s *Suite) in(name string) string {
 	return filepath.Join(s.Folder, name)
 }
 
-// IsFile reports whether a journal is an exported file: no session has such an ID.
+// IsFile reports whether a journal is an exported file. The ID of a session has none of these characters.
 func IsFile(journal string) bool { return strings.ContainsAny(journal, `./\`) }

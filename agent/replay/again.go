@@ -12,18 +12,18 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// shown returns events as they are compared.
+// shown returns events in the form in which they are compared.
 func shown(evs []events.Event) (b []byte) {
 	for _, ev := range evs {
 		var err error
-		if b, err = events.AppendEvent(b, ev); err != nil { // no journal has it
+		if b, err = events.AppendEvent(b, ev); err != nil { // no journal has such an event
 			b = fmt.Append(b, err)
 		}
 	}
 	return b
 }
 
-// entry is an entry of a journal whose command is looked for.
+// entry is an entry of a journal, from which its command is reconstructed.
 type entry struct {
 	was  *loop.State
 	evs  []events.Event // without what a host adds to every command
@@ -31,8 +31,8 @@ type entry struct {
 	owed []loop.Effect
 }
 
-// causeOf returns the command that an entry follows from. A journal has the events alone: what a command asks or reports is in
-// the first of them, and what the session waited for says the rest.
+// causeOf returns the command that caused an entry. A journal has only the events: the first one says what the command
+// asks or reports, and what the session waited for says the rest.
 func causeOf(was *loop.State, e events.Entry) commands.Envelope {
 	after := was.Fork()
 	after.Fold(e)
@@ -64,7 +64,7 @@ func causeOf(was *loop.State, e events.Entry) commands.Envelope {
 		x.env.Command = x.command()
 	}
 	if x.env.Command == nil {
-		x.env.Command = commands.Continue{} // of no wait: nothing follows
+		x.env.Command = commands.Continue{} // it names no wait, so nothing follows
 	}
 	return x.env
 }
@@ -170,7 +170,7 @@ func (x *entry) open(e events.RunStarted) commands.Command {
 	if in, ok := first[events.InputQueued](x); ok {
 		c.Input = in.Items
 	}
-	if reply, ok := first[events.ReplyRecorded](x); ok { // it goes on with the round of another session
+	if reply, ok := first[events.ReplyRecorded](x); ok { // it continues the round of another session
 		c.Resume = true
 		c.Transcript = slices.Concat(c.Transcript, reply.Items)
 		x.env.Routing = x.routing()
@@ -204,7 +204,7 @@ func (x *entry) decision(e events.ApprovalResolved) commands.Command {
 	return c
 }
 
-// reply returns the report of a reply, or of the part of one that was stopped.
+// reply returns the report of a reply, or of the part that had arrived when it was stopped.
 func (x *entry) reply(e events.ReplyRecorded) commands.Command {
 	at := commands.ModelCall{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt}
 	usage, _ := first[events.UsageUpdated](x)
@@ -241,7 +241,7 @@ func (x *entry) routing() (all []content.Routing) {
 	return all
 }
 
-// checked reports whether the entry has what follows from checks of calls.
+// checked reports whether the entry has events that follow from checks of calls.
 func (x *entry) checked() bool {
 	return slices.ContainsFunc(x.evs, func(ev events.Event) bool {
 		switch ev.(type) { //nolint:gochecksumtype // the others follow from something else
@@ -252,7 +252,7 @@ func (x *entry) checked() bool {
 	})
 }
 
-// check returns what the check of a call found.
+// check returns the result of the check of a call.
 func (x *entry) check(c loop.Call) commands.Check {
 	k := commands.Check{Place: c.Place, Digest: c.Digest}
 	for _, ev := range x.evs {
@@ -291,7 +291,7 @@ func (x *entry) answers() (all []commands.HookAnswer) {
 	return all
 }
 
-// timer returns the report of the timer that the entry follows from, or nil.
+// timer returns the report of the timer that caused the entry, or nil.
 func (x *entry) timer() commands.Command {
 	var kind string
 	switch e := x.evs[0].(type) { //nolint:gochecksumtype // no timer leads to the others
@@ -324,7 +324,7 @@ func (x *entry) timer() commands.Command {
 	return nil
 }
 
-// about reports whether a timer is of what the first event is about.
+// about reports whether a timer and the first event are about the same thing.
 func (x *entry) about(t loop.ArmTimer) bool {
 	var of content.CallID
 	switch e := x.evs[0].(type) { //nolint:gochecksumtype // the other timers are the only ones of their kind
@@ -439,7 +439,7 @@ func (x *entry) lateQuestion(a events.Approval) commands.Command {
 	return c
 }
 
-// results returns the report of the results that the entry has, or nil.
+// results returns the report of the entry's results, or nil.
 func (x *entry) results() commands.Command {
 	var all []commands.ReportResult
 	for i, ev := range x.evs {
@@ -470,7 +470,7 @@ func (x *entry) results() commands.Command {
 	return all[0]
 }
 
-// wasted returns the report of a call that only says what it used, since it was answered before.
+// wasted returns the report of a call that was answered before, so that only its usage counts.
 func (x *entry) wasted(u events.UsageUpdated) commands.Command {
 	for _, o := range x.owed {
 		s, ok := o.(loop.StopTool)

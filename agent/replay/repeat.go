@@ -18,10 +18,10 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// repeat decides the commands of the journal again, up to the first reply that the model gives otherwise.
+// repeat decides the commands of the journal again, up to the model's first different reply.
 func (r *replay) repeat(ctx context.Context) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // no host wrote it
+		if p := recover(); p != nil { // no host wrote this journal
 			err = fmt.Errorf("the journal cannot be folded; \"observer verify\" says why: %v", p)
 		}
 	}()
@@ -55,7 +55,7 @@ func (r *replay) repeat(ctx context.Context) (err error) {
 	return nil
 }
 
-// check reports whether there is something to replay, and gives the tape what is recorded.
+// check returns an error if there is nothing to replay, and reads the journal into the tape.
 func (r *replay) check() error {
 	if len(r.records) == 0 {
 		return ErrNoSession
@@ -99,7 +99,7 @@ func (r *replay) append(ctx context.Context, of events.Entry, evs []events.Event
 	return nil
 }
 
-// changed gives the session the other system prompt.
+// changed replaces the system prompt in commands that set the transcript.
 func (r *replay) changed(env commands.Envelope) commands.Envelope {
 	if r.cfg.System == "" {
 		return env
@@ -124,8 +124,8 @@ func (r *replay) prompted(items []content.Item) []content.Item {
 	return slices.Concat([]content.Item{content.SystemText(r.cfg.System)}, items)
 }
 
-// asked asks the model, if there is another one, where a record has a reply or a failure. It returns the report of what came,
-// or nil if the model was not asked, and whether the reply says something else.
+// asked calls the model, if there is another one, in place of a recorded reply or failure. It returns the model's report, or
+// nil if the model was not called, and whether the reply differs.
 func (r *replay) asked(ctx context.Context, rec journal.Record) (got commands.Command, differs bool, err error) {
 	if r.cfg.Model == nil || rec.Seq <= r.cfg.From {
 		return nil, false, nil
@@ -162,7 +162,7 @@ func (r *replay) asked(ctx context.Context, rec journal.Record) (got commands.Co
 	return got, !same, nil
 }
 
-// priced returns the report of a recorded reply with what it cost when it was given again.
+// priced returns the report of a recorded reply with the cost of the new one.
 func priced(recorded, again commands.Command) commands.Command {
 	was, ok := recorded.(commands.ReportReply)
 	now, replied := again.(commands.ReportReply)
@@ -173,7 +173,7 @@ func priced(recorded, again commands.Command) commands.Command {
 	return was
 }
 
-// said is what a reply says and calls, as it is compared.
+// said returns the text and the calls of a reply, in the form in which they are compared.
 func said(items []content.Item) string {
 	var b strings.Builder
 	for _, it := range items {
@@ -185,8 +185,8 @@ func said(items []content.Item) string {
 	return b.String()
 }
 
-// goOn has the session go on with the other reply, in place of a record. Calls in the background that run by then get their
-// results now, since nothing else says when.
+// goOn continues the session with the other reply, in place of a record. Calls that run in the background get their results
+// now, since no record says when they ended.
 func (r *replay) goOn(ctx context.Context, rec journal.Record, other commands.Command) error {
 	allow := permission.AllowAll().For(events.Subject{})
 	e := rec.Entry
@@ -209,7 +209,7 @@ func (r *replay) goOn(ctx context.Context, rec journal.Record, other commands.Co
 	return nil
 }
 
-// decided decides a command of the replay's own, which comes at the time of an entry.
+// decided decides a command that the replay itself adds, at the time of an entry.
 func (r *replay) decided(ctx context.Context, of events.Entry, env commands.Envelope) error {
 	env.ID, env.Session, env.At = of.Cause, of.Session, of.At
 	evs, err := loop.Decide(r.state, env)

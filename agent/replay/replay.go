@@ -1,13 +1,13 @@
-// Package replay runs a journal again, with the results that it records: what would have happened with another model,
+// Package replay runs a journal again with its recorded results. It shows what would have happened with another model,
 // prompt or set of tools.
 //
-// The one idea: everything that came from outside is recorded, so the core can decide every command again, with its recorded
-// reply, result, decision of a person or of a hook, cancel, compaction or verdict. Nothing runs for that, and the same events
-// follow, unless this release of the core decides otherwise. Another model is asked for each recorded reply. From its first
-// other reply on the session is another one: it goes on in this process, its calls get the recorded results and decisions of
-// the same calls (the same tool and canonical arguments), and each of its turns the recorded input.
+// Everything that came from outside is recorded: replies, results, decisions of people and hooks, cancels, compactions and
+// verdicts. So the core can decide every command again. Nothing runs for that, and the same events follow, unless this
+// release of the core decides differently. Another model is called in place of each recorded reply. From its first different
+// reply on, the session goes on in this process. Its calls get the recorded results and decisions of the same calls (the same
+// tool and canonical arguments), and each turn gets the recorded input.
 //
-// A replay is a session in memory. Nothing of the journal's deployment is needed or changed.
+// A replay is a session in memory. It needs nothing from the journal's deployment and changes nothing there.
 package replay
 
 import (
@@ -28,10 +28,10 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// ErrNoSession is returned for an entry at which there is no session to replay, or none left. Name another entry.
+// ErrNoSession is returned for an entry before the session opened or after it ended. Name another entry.
 var ErrNoSession = errors.New("there is no session to replay")
 
-// Config says what is different about a replay. The zero Config changes nothing.
+// Config says what a replay changes. The zero Config changes nothing.
 type Config struct {
 	Model  model.Model   // nil: the recorded replies
 	System string        // the system prompt, which Model gets; "": the recorded one
@@ -39,32 +39,32 @@ type Config struct {
 	From   uint64        // the entry after which the model is asked; 0: from the beginning
 	Stop   bool          // end after the first turn that differs; false: continue with the journal's next input
 
-	// Live has calls run that are not recorded, which otherwise fail. Those that do more than read need an approval.
+	// Live runs calls that are not recorded, which otherwise fail. Calls that do more than read need an approval.
 	Live     bool
 	Approver extension.Approver // decides about live calls; nil: they are denied
 }
 
-// Result is what a replay came to.
+// Result is the outcome of a replay.
 type Result struct {
-	Diff     *compare.Diff    `json:"diff"`     // of the journal and the replay
-	Records  []journal.Record `json:"-"`        // of the replay
+	Diff     *compare.Diff    `json:"diff"`     // between the journal and the replay
+	Records  []journal.Record `json:"-"`        // the replay's journal
 	Recorded int64            `json:"recorded"` // calls that got their recorded result
 	Live     int64            `json:"live"`     // calls that ran
 	Missing  int64            `json:"missing"`  // calls that failed because they are not recorded
 
-	// Otherwise are the entries from which other events follow now, although the same happened: an earlier release wrote them.
+	// Otherwise lists the entries that an earlier release wrote and this one decides differently, although the same happened.
 	Otherwise []uint64 `json:"otherwise,omitempty"`
-	// Unrepeated names what the journal has after the first other reply and no replay repeats there, such as cancels.
+	// Unrepeated names what the journal has after the first different reply and a replay cannot repeat, such as cancels.
 	Unrepeated []string `json:"unrepeated,omitempty"`
 }
 
-// errUndecided ends a replay where the journal waits for a decision.
+// errUndecided ends a replay at a decision that the journal does not have.
 var errUndecided = errors.New("the journal ends before a decision")
 
 // ErrNoModel is returned for another prompt without a model: recorded replies do not depend on it.
 var ErrNoModel = errors.New("another prompt needs a model: recorded replies do not depend on it")
 
-// id is the session of a replay.
+// id is the ID of a replay's session.
 const id content.SessionID = "replay"
 
 // Run replays the journal of a session. It returns an error if the journal cannot be replayed, not if the replay differs.
@@ -76,14 +76,14 @@ func Run(ctx context.Context, records []journal.Record, cfg Config) (*Result, er
 	if err := r.repeat(ctx); err != nil {
 		return nil, err
 	}
-	if r.differs == len(records) || r.state.Task != nil { // a verifier says nothing about other work
+	if r.differs == len(records) || r.state.Task != nil { // a recorded verdict says nothing about other work
 		return r.result(ctx, 0)
 	}
 	s, err := r.start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }() // a session in memory
+	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }() // the session is in memory
 	for _, t := range r.turns {
 		err := r.turn(ctx, s, t)
 		if errors.Is(err, errUndecided) {
@@ -107,11 +107,11 @@ type replay struct {
 	cfg     Config
 	records []journal.Record
 	tape    *tape
-	journal *journal.Memory // of the replay
-	state   *loop.State     // likewise, up to the first other reply
+	journal *journal.Memory // the replay's journal
+	state   *loop.State     // the replay's state, up to the first different reply
 	head    journal.Head    // likewise
-	differs int             // the index of the record in whose place another reply came; len(records): of none
-	turns   []turn          // from there on
+	differs int             // index of the record that a different reply replaced; len(records): none
+	turns   []turn          // turns of the journal from there on
 
 	recorded   int64
 	otherwise  []uint64
@@ -122,13 +122,13 @@ type replay struct {
 type turn struct {
 	inputs []input
 	open   bool   // it is open when the replay gets to it, or opens by itself
-	ends   uint64 // the entry; 0: it does not end
+	ends   uint64 // the entry that ends it; 0: it does not end
 }
 
 // input is what a turn accepted.
 type input struct {
 	items []content.Item
-	after int // rounds of the turn that the replay has
+	after int // the round of the turn after which the replay submits it
 }
 
 // all yields the records of the journal.
@@ -140,10 +140,10 @@ func (r *replay) all(yield func(journal.Record, error) bool) {
 	}
 }
 
-// follow reads what happened after the first other reply: the turns, their inputs, and what no replay repeats.
+// follow reads what happened after the first different reply: the turns, their inputs, and what a replay cannot repeat.
 func (r *replay) follow() {
 	open, rounds, queued := true, 0, 0
-	for _, q := range r.state.Queue { // the replay has it, too
+	for _, q := range r.state.Queue { // the replay has it as well
 		queued += len(q.Items)
 	}
 	r.turns = []turn{{open: true}}
@@ -179,7 +179,7 @@ func (r *replay) follow() {
 	}
 }
 
-// unrepeated says what an event is that no replay repeats after another reply, or "".
+// unrepeated describes an event that a replay cannot repeat after a different reply, or returns "".
 func unrepeated(ev events.Event) string {
 	switch ev := ev.(type) { //nolint:gochecksumtype // the others are repeated, or follow
 	case events.CancelRequested:
@@ -207,7 +207,7 @@ func unrepeated(ev events.Event) string {
 	return ""
 }
 
-// start starts the session that goes on after the other reply.
+// start starts the session that goes on after the different reply.
 func (r *replay) start(ctx context.Context) (*session.Session, error) {
 	c := r.state.Config
 	a, err := agent.New(agent.Config{
@@ -231,8 +231,8 @@ func onError(c events.Config) agent.ToolErrorPolicy {
 	return agent.ReportToModel
 }
 
-// turn replays one turn: its inputs at the rounds at which it accepted them, and its decisions. Input for rounds that the
-// replay does not have is the next turn's.
+// turn replays one turn: its inputs in the rounds in which it accepted them, and its decisions. Input for rounds that the
+// replay does not reach goes to the next turn.
 func (r *replay) turn(ctx context.Context, s *session.Session, t turn) error {
 	rounds := 0
 	var running *session.Turn
@@ -276,7 +276,7 @@ func (r *replay) turn(ctx context.Context, s *session.Session, t turn) error {
 	}
 }
 
-// decide decides as the journal did, or asks about a live call.
+// decide repeats the recorded decision, or asks about a live call.
 func (r *replay) decide(ctx context.Context, s *session.Session, a events.Approval) error {
 	switch d, recorded, err := r.tape.decision(a); {
 	case err != nil:
@@ -294,7 +294,7 @@ func (r *replay) decide(ctx context.Context, s *session.Session, a events.Approv
 	return s.ResolveApproval(ctx, d)
 }
 
-// result compares the journal, up to an entry or all of it, with the replay so far.
+// result compares the journal, up to an entry or to its end, with the replay so far.
 func (r *replay) result(ctx context.Context, to uint64) (*Result, error) {
 	var was, is compare.Reader
 	for _, rec := range r.records {

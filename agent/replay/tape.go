@@ -13,23 +13,23 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// tape has the calls of a journal. It asks what was asked about a call and returns what came of it, and is what a
-// session has for that: permissions, and a wrapper of its tools.
+// tape has the calls of a journal. It asks the recorded questions about a call and returns its recorded result. A session
+// uses it as permissions and as the wrapper of its model and tools.
 type tape struct {
 	cfg   Config
 	calls map[content.CallID]*call
-	same  map[string]*same // by what was called, see keyOf
+	same  map[string]*same // by tool and arguments, see keyOf
 
 	recorded, ran, missing atomic.Int64
 
-	mu sync.Mutex // of what same counts, and of what was asked
+	mu sync.Mutex // guards the counts of same, and what was asked
 }
 
-// same are the calls of a journal that are the same, in order.
+// same has the calls of a journal with the same tool and arguments, in order.
 type same struct {
 	calls  []*call
-	judged int // by Evaluate, which is asked before a call has its ID
-	ended  int // by CallTool
+	judged int // how many Evaluate has judged; it runs before a call has its ID
+	ended  int // how many CallTool has ended
 }
 
 // call is a call of the journal.
@@ -38,11 +38,12 @@ type call struct {
 	input     []byte
 	asked     []events.Approval
 	decisions []events.ApprovalResolved
-	result    *content.ToolResult // nil: the journal ends before
+	result    *content.ToolResult // nil: the journal ends before it
 	patched   bool                // this is how an approved call ran, with other arguments
 }
 
-// refused reports whether the session itself answered the call, as it would again: a limit was reached, for example.
+// refused reports whether the session itself answered the call, for example because a limit was reached. The replay's
+// session does so again.
 func (c *call) refused() bool {
 	return c.result != nil && c.result.Reported(c.result.CallID, c.name).Status != c.result.Status
 }
@@ -51,7 +52,7 @@ func newTape(cfg Config) *tape {
 	return &tape{cfg: cfg, calls: map[content.CallID]*call{}, same: map[string]*same{}}
 }
 
-// keyOf is what calls have in common that are the same.
+// keyOf returns the key of calls with the same tool and arguments.
 func keyOf(name string, input []byte) string { return name + "\x00" + string(tool.Canonical(input)) }
 
 func (t *tape) put(name string, input []byte, c *call) {
@@ -87,12 +88,12 @@ func (t *tape) add(ev events.Event) {
 			t.put(c.name, ev.Input, ran)
 		}
 	case events.ToolResultReceived:
-		of(ev.Result.CallID).result = &ev.Result // the last one: that of a call in the background follows its placeholder
+		of(ev.Result.CallID).result = &ev.Result // the last result counts: in the background it follows a placeholder
 	}
 }
 
-// passed counts an event of the replay that the journal has, too: what was asked and what came of it is not the answer to a
-// later call.
+// passed counts an event that the replay and the journal share, so that its question or result is not used for a later
+// call.
 func (t *tape) passed(ev events.Event) {
 	switch ev := ev.(type) { //nolint:gochecksumtype // the others are about no call, or say how it ran
 	case events.ToolCallRequested:
@@ -104,7 +105,7 @@ func (t *tape) passed(ev events.Event) {
 	}
 }
 
-// next returns the next of the calls that are the same, or nil: counting those that were judged, or those that ended.
+// next returns the next call with the same tool and arguments, or nil. count selects the counter: calls judged or ended.
 func (t *tape) next(name string, input []byte, count func(*same) *int) *call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,7 +121,7 @@ func (t *tape) next(name string, input []byte, count func(*same) *int) *call {
 	return s.calls[*n-1]
 }
 
-// Evaluate asks what was asked about the recorded call, and about live calls that do more than read.
+// Evaluate asks the recorded questions about a recorded call. It asks about every live call that does more than read.
 func (t *tape) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error) {
 	was := t.next(r.Call.Name, r.Call.Input, func(s *same) *int { return &s.judged })
 	if was == nil {
@@ -143,8 +144,8 @@ func (t *tape) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error)
 	return ask, nil
 }
 
-// decision returns the recorded decision of a question. It returns errUndecided if the journal ends before one, and
-// false for a live call.
+// decision returns the recorded decision of a question. It returns errUndecided if the journal ends before the decision,
+// and false for a live call.
 func (t *tape) decision(a events.Approval) (d session.Decision, recorded bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,7 +204,7 @@ func (t *tape) CallTool(
 	return content.NewResult(c.ID, c.Name, content.StatusError, "Not run: this call is not in the journal that is replayed"), nil
 }
 
-// source has a tool in place of each that the session had and that the replay may not have.
+// source returns a placeholder for each tool of the session, since the replay may not have the tool.
 func (t *tape) source() tool.Source {
 	var names []string
 	for _, c := range t.calls {
@@ -216,10 +217,10 @@ func (t *tape) source() tool.Source {
 	return placeholders(names)
 }
 
-// placeholders are tools of which only the names are known.
+// placeholders is a source of tools whose names are all that is known.
 type placeholders []string
 
-// Name names the source.
+// Name returns the name of the source.
 func (placeholders) Name() string { return "recorded" }
 
 // Tools lists the tools.
@@ -234,7 +235,7 @@ func (p placeholders) Tools(context.Context) ([]tool.Tool, error) {
 // placeholder is a tool that only has recorded results.
 type placeholder string
 
-// Spec has the name. A journal has no descriptions and schemas.
+// Spec returns only the name. A journal has no descriptions and schemas.
 func (p placeholder) Spec() tool.Spec {
 	return tool.Spec{Name: string(p), Description: "A tool of the session that is replayed.", Effects: content.ReadOnly}
 }

@@ -1,8 +1,8 @@
-// Package attached checks the files that a journal refers to: those that people attached, and those in which tools
-// left what no result can hold.
+// Package attached checks the files to which a journal refers: files that people attached, and files in which tools
+// stored output that does not fit in a result.
 //
-// The one idea: a journal names a file by the hash of its bytes, so the chain covers the file too. A reader with the bytes,
-// in a deployment or in a folder beside an export, can check them.
+// A journal names a file by the hash of its bytes, so the chain covers the file too. A reader with the bytes, in a
+// deployment or in a folder next to an export, can check them.
 package attached
 
 import (
@@ -29,8 +29,8 @@ type Store interface {
 type File struct {
 	ID   string // the SHA-256 of its bytes, in hexadecimal
 	Name string
-	Seq  uint64 // of the first entry that refers to it
-	Line int    // of that entry in an export
+	Seq  uint64 // sequence of the first entry that refers to it
+	Line int    // line of that entry in an export
 }
 
 // Files collects the files that a journal refers to.
@@ -42,7 +42,7 @@ type Files struct {
 // All returns the files, each once, in the order of their first entries.
 func (f *Files) All() []File { return f.all }
 
-// Watch yields the records as they are, and notes their files.
+// Watch yields the records unchanged, and notes their files.
 func (f *Files) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		for r, err := range records {
@@ -64,7 +64,7 @@ func (f *Files) add(r journal.Record) {
 	}
 }
 
-// partsOf yields what an event contains of a conversation.
+// partsOf yields the parts of the conversation that an event contains.
 func partsOf(ev any) iter.Seq[[]content.Part] {
 	var items []content.Item
 	switch ev := ev.(type) {
@@ -113,8 +113,8 @@ func (f *Files) parts(r journal.Record, parts []content.Part) {
 	}
 }
 
-// Judge adds to a verdict on the journal which of its files are missing or have other bytes, and settles it again.
-// Without a store it only counts them. An error is one of reading.
+// Judge adds faults to a verdict on the journal for files that are missing or have other bytes, and settles it again.
+// Without a store it only counts the files. It returns an error if reading fails.
 func (f *Files) Judge(ctx context.Context, v *verdict.Verdict, from Store) error {
 	if from == nil {
 		v.UncheckedFiles = len(f.all)

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/internal/textfile"
 )
 
-// digest hashes, and counts what it got.
+// digest hashes and counts bytes.
 type digest struct {
 	hash.Hash
 
@@ -25,7 +25,7 @@ func (d *digest) Write(b []byte) (int, error) {
 	return d.Hash.Write(b) //nolint:wrapcheck // it returns no error
 }
 
-// Folder is a Store with one file for each, which has its ID as a name.
+// Folder is a Store in a folder. The name of each file is its ID.
 type Folder string
 
 // CopyTo writes a file to w.
@@ -44,7 +44,7 @@ func (d Folder) CopyTo(_ context.Context, id string, w io.Writer) (ok bool, err 
 	return true, nil
 }
 
-// Save copies files from a store into the folder, which it makes. It returns those that the store does not have; the
+// Save creates the folder and copies files from a store into it. It returns the files that the store does not have; the
 // others are in the folder.
 func (d Folder) Save(ctx context.Context, files []File, from Store) (missing []File, err error) {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
@@ -67,7 +67,7 @@ func (d Folder) save(ctx context.Context, id string, from Store) (ok bool, err e
 	if err != nil {
 		return false, fmt.Errorf("write: %w", err)
 	}
-	defer func() { _ = os.Remove(out.Name()) }() // it fails once the file is in its place
+	defer func() { _ = os.Remove(out.Name()) }() // fails once the file was renamed
 	ok, err = from.CopyTo(ctx, id, out)
 	if err = errors.Join(err, out.Close()); err != nil || !ok {
 		return false, err

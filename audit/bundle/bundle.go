@@ -1,9 +1,8 @@
-// Package bundle makes the file of proofs that a session takes with it.
+// Package bundle makes the file of proofs for a session that leaves its deployment.
 //
-// The one idea: its verifier has no server, so the file has all that a verifier of signatures may need: the newest
-// version of the directory of keys that was logged, the one before the head of the session, and if a key of the
-// session was revoked, the version that says so for the first time, the one before that, and the last head that the log
-// had by then.
+// The verifier has no server, so the file has everything that is needed to verify signatures: the newest logged version
+// of the directory of keys, and the last one before the head of the session. For each revoked key of the session, it
+// also has the first version with the revocation, the version before that, and the last head that the log had by then.
 package bundle
 
 import (
@@ -22,10 +21,10 @@ import (
 	"github.com/turnlog/turnlog/jetstream/signers"
 )
 
-// Signers are the ids of the keys that signed what a journal has.
+// Signers has the ids of the keys that signed parts of a journal.
 type Signers map[string]bool
 
-// Watch yields the records of a journal as they are, and notes the keys.
+// Watch yields the records of a journal unchanged, and notes the keys.
 func (s Signers) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		for r, err := range records {
@@ -47,11 +46,10 @@ func (s Signers) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journ
 	}
 }
 
-// ErrHidden is returned by Of if the deployment does not have a version of the directory of keys that was logged. Have
-// the log audited.
+// ErrHidden is returned by Of if the deployment does not have a logged version of the directory of keys. Audit the log.
 var ErrHidden = errors.New("the deployment does not show a version of the directory of keys that was logged")
 
-// Of returns a proof with all that belongs to it.
+// Of returns a proof with everything that is needed to verify it.
 func Of(ctx context.Context, cell *jetstream.Cell, p headlog.Proof, by Signers) (headlog.File, error) {
 	b := bundle{File: headlog.File{Heads: []headlog.Proof{p}}, by: by}
 	if err := b.read(ctx, cell, p); err != nil || len(b.listings) == 0 {
@@ -69,13 +67,13 @@ type bundle struct {
 	by       Signers
 	log      *headlog.Reader
 	origin   string
-	listings []headlog.Listing // of the root that signed the last one, in the order of the log
+	listings []headlog.Listing // by the root that signed the last one, in the order of the log
 	at       []int64
 	signed   map[events.Hash]signers.Version
 	wanted   map[int]bool // listings
 }
 
-// read reads what the tree of a proof has.
+// read reads the leaves in the tree of a proof.
 func (b *bundle) read(ctx context.Context, cell *jetstream.Cell, p headlog.Proof) error {
 	store := heads.Of(cell)
 	state, _, err := store.State(ctx)
@@ -115,7 +113,7 @@ func (b *bundle) read(ctx context.Context, cell *jetstream.Cell, p headlog.Proof
 	return nil
 }
 
-// ended returns which version ends a key first as it is ended now.
+// ended returns the first version that ends a key in the same way as the newest one.
 func (b *bundle) ended(k keys.Key) int {
 	return slices.IndexFunc(b.listings, func(l headlog.Listing) bool {
 		is, ok := b.signed[l.Hash].Lookup(k.ID())
@@ -123,7 +121,7 @@ func (b *bundle) ended(k keys.Key) int {
 	})
 }
 
-// heads adds the heads that the log had before keys of the session were revoked, and wants what they need.
+// heads adds the heads that the log had before keys of the session were revoked, and marks the listings that they need.
 func (b *bundle) heads(p headlog.Proof) error {
 	var sizes []int64
 	for _, k := range b.signed[b.listings[len(b.listings)-1].Hash].Keys {

@@ -44,8 +44,8 @@ func Between(a, b *Reader) *Diff {
 	return d
 }
 
-// gap adds what is between two steps that both sessions have. Steps of one kind and tool are a change of
-// each other, in their order.
+// gap adds the steps between two steps that both sessions have. Steps of the same kind and tool count as
+// changes, in order.
 func (d *Diff) gap(x, y []Step) {
 	for i := range x {
 		s := &x[i]
@@ -76,7 +76,7 @@ type match struct{ a, b int }
 // maxEdits bounds the work. Sessions with more differences share only their beginning and their end.
 const maxEdits = 1_000
 
-// common returns a longest sequence of steps that both have, by Myers's greedy algorithm.
+// common returns a longest common subsequence of steps, by Myers's greedy algorithm.
 func common(x, y []Step) []match {
 	var head, tail []match
 	for len(head) < min(len(x), len(y)) && x[len(head)].same(y[len(head)]) {
@@ -91,7 +91,7 @@ func common(x, y []Step) []match {
 	return slices.Concat(head, middle(x[:n], y[:m], len(head)), tail)
 }
 
-// middle is common for steps from the index from on.
+// middle is common for the steps from index from on.
 func middle(x, y []Step, from int) []match {
 	n, m := len(x)-from, len(y)-from
 	if n == 0 || m == 0 {
@@ -127,7 +127,7 @@ func reach(far []int, limit, k, edits int) int {
 	return far[limit+k-1] + 1
 }
 
-// back follows the shortest path back and collects what it has in common.
+// back follows the shortest path back and collects the common steps.
 func back(trace [][]int, limit, i, j, from int) (out []match) {
 	for edits, far := range slices.Backward(trace) {
 		k := i - j

@@ -16,28 +16,28 @@ type Kind string
 
 // The kinds of steps.
 const (
-	Prompt   Kind = "prompt" // of the system
+	Prompt   Kind = "prompt" // the system prompt
 	Input    Kind = "input"
 	Reply    Kind = "reply"  // the text of a reply
-	Call     Kind = "call"   // that a reply asks for
-	Result   Kind = "result" // of a call
+	Call     Kind = "call"   // a call in a reply
+	Result   Kind = "result" // the result of a call
 	Decision Kind = "decision"
-	End      Kind = "end" // of a turn
+	End      Kind = "end" // the end of a turn
 )
 
 // Step is one thing that happened.
 type Step struct {
 	Kind Kind         `json:"kind"`
-	Tool string       `json:"tool,omitempty"` // of a call, its result and its decision
-	Line string       `json:"line"`           // what it says
-	Seq  uint64       `json:"seq"`            // of the entry
+	Tool string       `json:"tool,omitempty"` // tool of a call, its result and its decision
+	Line string       `json:"line"`           // the text that is compared
+	Seq  uint64       `json:"seq"`            // sequence of the entry
 	At   content.Time `json:"at"`
 }
 
 // same reports whether two steps say the same.
 func (s Step) same(t Step) bool { return s.Kind == t.Kind && s.Tool == t.Tool && s.Line == t.Line }
 
-// Side is what is compared of one session.
+// Side is one session of a comparison.
 type Side struct {
 	Session content.SessionID `json:"session"`
 	Entries uint64            `json:"entries"`
@@ -112,7 +112,8 @@ func (r *Reader) fold(rec journal.Record, ev events.Event) {
 	}
 }
 
-// history adds what a session begins with, such as the history of a fork. It has no decisions, and no ends of turns that failed.
+// history adds the content with which a session begins, such as the history of a fork. It has no decisions, and no ends of
+// failed turns.
 func (r *Reader) history(items []content.Item, step func(k Kind, tool, line string)) {
 	for _, it := range items {
 		said := text(it)
@@ -139,7 +140,7 @@ func (r *Reader) history(items []content.Item, step func(k Kind, tool, line stri
 	}
 }
 
-// result adds a result: before those of later calls, since which of several calls ends first is a matter of time.
+// result adds a result before the results of later calls, since the order in which calls end depends on timing.
 func (r *Reader) result(s Step, call int) {
 	i := len(r.calls)
 	for i > 0 && r.calls[i-1] > call {

@@ -1,9 +1,8 @@
-// Package completeness checks that everything that the log of heads ever said is still true: the log itself, and
-// the journals of a cell compared with it.
+// Package completeness checks that everything that the log of heads ever stated is still true. It checks the log
+// itself, and compares the journals of a cell with it.
 //
-// The one idea: a chain cannot show what is missing, but the log can. Every session that was logged still has
-// that entry with that hash, or the tombstone of its deletion. And the log still has everything that an earlier
-// proof says it had.
+// A chain cannot show what is missing, but the log can. Every logged session must still have the logged entry with
+// its hash, or the tombstone of its deletion. And the log must still have everything that an earlier proof shows.
 package completeness
 
 import (
@@ -44,19 +43,19 @@ func (f Fault) String() string {
 // Report is what an audit of the log found.
 type Report struct {
 	Log       string   `json:"log"`       // its origin
-	Size      int64    `json:"size"`      // of the published checkpoint
+	Size      int64    `json:"size"`      // size of the published checkpoint
 	Root      string   `json:"root"`      // in base64
-	Witnesses []string `json:"witnesses"` // that cosigned it
-	Witnessed bool     `json:"witnessed"` // they suffice for the policy
-	Sessions  int      `json:"sessions"`  // that the log names
-	Deleted   int      `json:"deleted"`   // of these, with a tombstone
+	Witnesses []string `json:"witnesses"` // the witnesses that cosigned it
+	Witnessed bool     `json:"witnessed"` // the witnesses suffice for the policy
+	Sessions  int      `json:"sessions"`  // how many sessions the log names
+	Deleted   int      `json:"deleted"`   // how many of these have a tombstone
 	Directory uint64   `json:"directory"` // the newest version of the directory of keys that the log has; 0: none, or it was not compared
 	Faults    []Fault  `json:"faults"`    // what cannot be judged comes last
 
-	Restores []verdict.Restore `json:"restores,omitempty"` // of the deployment from backups, as it says itself
+	Restores []verdict.Restore `json:"restores,omitempty"` // restores from backups that the deployment itself records
 }
 
-// Judged reports whether there is a fault, and not only something that cannot be judged.
+// Judged reports whether there is a real fault, not only something that cannot be judged.
 func (r *Report) Judged() bool {
 	return slices.ContainsFunc(r.Faults, func(f Fault) bool { return f.Kind.Judged() })
 }
@@ -65,7 +64,7 @@ func (r *Report) fault(s content.SessionID, kind verdict.Kind, seq uint64, forma
 	r.Faults = append(r.Faults, Fault{s, verdict.Fault{Kind: kind, Seq: seq, What: fmt.Sprintf(format, args...)}})
 }
 
-// KindOf returns the kind of fault that an error of package headlog or heads is; "" if it is none.
+// KindOf returns the kind of fault for an error of package headlog or heads, or "" if it is not a fault.
 func KindOf(err error) verdict.Kind {
 	is := func(any ...error) bool {
 		return slices.ContainsFunc(any, func(e error) bool { return errors.Is(err, e) })
@@ -83,11 +82,12 @@ func KindOf(err error) verdict.Kind {
 	return ""
 }
 
-// Check audits the log of a cell. earlier are proofs that were made before, of any session, and with is the directory of
-// keys, whose versions the log has. An error is one of
-// reading, or heads.ErrNoLog if there is no log and no earlier proof; what is wrong is in the report.
+// Check audits the log of a cell. earlier has proofs that were made before, for any session, and with is the directory of
+// keys, whose versions the log has. Faults are in the report. The error is heads.ErrNoLog if there is no log and no earlier
+// proof; otherwise it means that reading failed.
 //
-// restores are those that the deployment says it had. That the log lost what witnesses saw only after the backup began is no fault then.
+// restores has the restores that the deployment records. They excuse the log for losing what witnesses saw only after the
+// backup began.
 func Check(
 	ctx context.Context, cell *jetstream.Cell, by *headlog.Policy, earlier []headlog.Proof, with Keys, restores []verdict.Restore,
 ) (*Report, error) {
@@ -127,11 +127,11 @@ type check struct {
 
 	cosigned content.Time // when witnesses saw the log; 0: none did
 
-	listings []listing // of the root, in the order of the log
-	heads    []logged  // that the journals have
+	listings []listing // the root's listings, in the order of the log
+	heads    []logged  // logged heads that the journals have
 }
 
-// leaf is where the log has an entry, at first.
+// leaf is the first place where the log has an entry.
 type leaf struct {
 	hash  events.Hash
 	index int64
@@ -170,7 +170,7 @@ func (c *check) log(ctx context.Context, earlier []headlog.Proof) error {
 	}
 	c.leaves = map[content.SessionID]map[uint64]leaf{}
 	return r.Leaves(0, func(i int64, text []byte) error {
-		if l, err := headlog.ParseLeaf(text); err == nil && l.Cell == c.cell.Namespace() { // else it is of another kind
+		if l, err := headlog.ParseLeaf(text); err == nil && l.Cell == c.cell.Namespace() { // ignores other kinds of leaves
 			c.add(l, i)
 		}
 		if l, err := headlog.ParseListing(text); err == nil && l.Cell == c.cell.Namespace() && l.Root == c.keys.Root {
@@ -180,7 +180,7 @@ func (c *check) log(ctx context.Context, earlier []headlog.Proof) error {
 	})
 }
 
-// continues checks that the log continues the one of an earlier proof.
+// continues checks that the log continues the log of an earlier proof.
 func (c *check) continues(r *headlog.Reader, now headlog.Witnessed, p headlog.Proof) error {
 	was, err := p.Verify(c.by)
 	switch {
@@ -206,7 +206,7 @@ func (c *check) continues(r *headlog.Reader, now headlog.Witnessed, p headlog.Pr
 	return err
 }
 
-// add adds a leaf. A session that has two hashes for one entry has one too many.
+// add adds a leaf. Two different hashes for one entry of a session are a fault.
 func (c *check) add(l headlog.Leaf, index int64) {
 	if c.leaves[l.Session] == nil {
 		c.leaves[l.Session] = map[uint64]leaf{}
@@ -220,7 +220,7 @@ func (c *check) add(l headlog.Leaf, index int64) {
 	}
 }
 
-// behind is how long before the witnesses saw the log an entry must have been stored that the log lacks. A notary logs each within a
+// behind is how long an entry may be stored before it must be in the log that the witnesses saw. A notary logs an entry within a
 // minute, or as soon as it runs again.
 const behind = 10 * time.Minute
 
@@ -235,7 +235,7 @@ func (c *check) unlogged(ctx context.Context) error {
 			continue
 		}
 		for rec, err := range c.cell.Journal().Read(ctx, s, 0) {
-			if errors.Is(err, journal.ErrDamaged) { // or on its way here
+			if errors.Is(err, journal.ErrDamaged) { // or being moved here
 				break
 			}
 			if err != nil {
@@ -298,7 +298,7 @@ func (c *check) entries(ctx context.Context, s content.SessionID, leaves map[uin
 			return err
 		}
 		if says.Add(rec); rec.Seq < next {
-			continue // before the first leaf
+			continue // no leaf covers it yet
 		}
 		late = late || rec.Seq > newest && c.late(s, newest, rec)
 		switch {

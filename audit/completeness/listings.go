@@ -19,20 +19,20 @@ import (
 // Keys are the directory of keys with which the log is compared.
 type Keys struct {
 	Root  string          // the public key of its root; "": it is not compared
-	Shown *keys.Directory // the version that somebody showed the auditor; nil: none
+	Shown *keys.Directory // the version that the auditor was shown; nil: none
 }
 
-// skew is how far clocks may differ, so that a key that was retired in time does not seem to be dated back.
+// skew is the accepted difference between clocks, so that a key that was retired in time does not look backdated.
 const skew = 5 * time.Minute
 
-// listing is a version of the directory of keys as the log has it.
+// listing is a logged version of the directory of keys.
 type listing struct {
 	headlog.Listing
 
 	index int64
 }
 
-// logged is a head as its journal has it.
+// logged is a logged head with its entry in the journal.
 type logged struct {
 	headlog.Leaf
 
@@ -40,7 +40,7 @@ type logged struct {
 	at    content.Time // of the entry
 }
 
-// directory compares the versions of the directory of keys that the log has with those that the cell has.
+// directory compares the versions of the directory of keys in the log with the versions in the cell.
 func (c *check) directory(ctx context.Context) error {
 	if c.keys.Root == "" {
 		return nil
@@ -54,7 +54,7 @@ func (c *check) directory(ctx context.Context) error {
 	}
 	seen := map[uint64]listing{}
 	var newest listing
-	var before *keys.Directory // the newest version that the cell has, too
+	var before *keys.Directory // the newest version that the cell has as well
 	last := uint64(0)
 	for _, l := range c.listings {
 		if l.Before != last {
@@ -91,7 +91,7 @@ func (c *check) directory(ctx context.Context) error {
 		case logged:
 		case d.Version < newest.Version:
 			c.wrong(verdict.Missing, d.Version, "the deployment shows it, and the log has only later ones")
-		default: // the log gets it yet
+		default: // it will be logged later
 			if err := d.Follows(before); err != nil {
 				c.wrong(verdict.RolledBack, d.Version, "%v", err)
 			}
@@ -107,7 +107,7 @@ func (c *check) wrong(kind verdict.Kind, version uint64, format string, args ...
 	c.fault("", kind, 0, "version %d of the directory of keys: %s", version, fmt.Sprintf(format, args...))
 }
 
-// shown compares the version that the auditor was shown with those that the log has.
+// shown compares the version that the auditor was shown with the logged versions.
 func (c *check) shown(seen map[uint64]listing, newest listing) {
 	d := c.keys.Shown
 	if d == nil {
@@ -124,8 +124,8 @@ func (c *check) shown(seen map[uint64]listing, newest listing) {
 	}
 }
 
-// revocations checks what a version says for the first time. The version before is leaf since, and it is leaf index:
-// what was logged between them was logged before it was published.
+// revocations checks the revocations that are new in a version. The version is leaf index and the previous version is leaf
+// since: everything between them was logged before the version was published.
 func (c *check) revocations(d, before *keys.Directory, since, index int64) {
 	for _, k := range d.Keys {
 		r := k.Revoked

@@ -7,14 +7,14 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// At is the entry that records something, and its time by the driver's clock.
+// At names the entry that records something, and its time by the driver's clock.
 type At struct {
 	Seq  uint64       `json:"seq"`
 	Time content.Time `json:"at"`
 }
 
-// Key is the id of the key by which something is signed, as the journal says: package audit/signed checks it. It is
-// empty if nothing is signed.
+// Key is the id of the key that signed something, as the journal states it: package audit/signed checks the
+// signature. It is empty if nothing is signed.
 type Key string
 
 // keyOf returns the key of a signature that an event records.
@@ -25,16 +25,16 @@ func keyOf(s *content.Signature) Key {
 	return Key(s.Key)
 }
 
-// Person is who sent or decided something.
+// Person is someone who sent or decided something.
 type Person struct {
 	User string `json:"user,omitempty"` // verified by the NATS server
-	By   string `json:"by,omitempty"`   // what the sender wrote about itself
+	By   string `json:"by,omitempty"`   // the name that the sender gave, not verified
 	Key  Key    `json:"key,omitempty"`
 
-	Owner string `json:"owner,omitempty"` // of the key, as the directory of keys says; empty: there is none, or it is unknown
+	Owner string `json:"owner,omitempty"` // owner of the key according to the directory of keys; empty: no key, or unknown
 }
 
-// String names the person: as the directory of keys does, else as content.Sender does. It may be empty.
+// String returns the person's name from the directory of keys, or else from content.Sender. It may be empty.
 func (p Person) String() string {
 	if p.Owner != "" {
 		return p.Owner
@@ -42,16 +42,15 @@ func (p Person) String() string {
 	return content.Sender(p.User, p.By)
 }
 
-// Owners names the owners of keys, by the ids of the keys; empty: it does not know one. The caller checks the
-// signatures.
+// Owners returns the name of a key's owner by the key's id; empty: unknown. The caller checks the signatures.
 type Owners func(id string) string
 
-// person is who sent or decided something that may be signed.
+// person returns who sent or decided something that may be signed.
 func (o Owners) person(user, by string, key Key) Person {
 	return Person{User: user, By: by, Key: key, Owner: o.of(key)}
 }
 
-// of returns the owner of a key, "" if it is not known.
+// of returns the owner of a key, or "" if it is not known.
 func (o Owners) of(key Key) string {
 	if o == nil || key == "" {
 		return ""
@@ -59,7 +58,7 @@ func (o Owners) of(key Key) string {
 	return o(string(key))
 }
 
-// Call is everything that a journal says about one tool call.
+// Call is everything that a journal records about one tool call.
 type Call struct {
 	Session  content.SessionID `json:"session"`
 	ID       content.CallID    `json:"call"`
@@ -73,7 +72,7 @@ type Call struct {
 
 	Asked     Asked           `json:"asked"`
 	Written   json.RawMessage `json:"written"`       // its arguments as the model wrote them
-	Ran       json.RawMessage `json:"ran,omitempty"` // the arguments that an approver put in their place
+	Ran       json.RawMessage `json:"ran,omitempty"` // the arguments with which an approver replaced them
 	Questions []Question      `json:"questions,omitempty"`
 	Hooks     []Hook          `json:"hooks,omitempty"`
 	Policy    *Policy         `json:"policy,omitempty"` // in force when it last started, or when it was refused
@@ -83,23 +82,23 @@ type Call struct {
 	Seen      []Sight         `json:"seen,omitempty"`
 }
 
-// Asked is where a call comes from: from input, by a turn and a model's reply.
+// Asked is the origin of a call: the input, the turn and the model's reply.
 type Asked struct {
-	Opener  Person        `json:"opener"` // of the session
+	Opener  Person        `json:"opener"` // who opened the session
 	Agent   string        `json:"agent,omitempty"`
-	Trigger events.Origin `json:"trigger,omitempty"` // of the turn
-	Inputs  []Input       `json:"inputs,omitempty"`  // of the turn until then
+	Trigger events.Origin `json:"trigger,omitempty"` // what started the turn
+	Inputs  []Input       `json:"inputs,omitempty"`  // the turn's input until then
 	Reply   At            `json:"reply"`
-	Model   string        `json:"model,omitempty"` // as the provider reported it, else as it was configured
+	Model   string        `json:"model,omitempty"` // as the provider reported it, or else as configured
 	ID      string        `json:"response_id,omitempty"`
 	Writer  Writer        `json:"writer"`
 }
 
-// Host is a node, and the key with which it signs.
+// Host is a node and its signing key.
 type Host struct {
 	Node  string `json:"node,omitempty"`
 	Key   Key    `json:"key,omitempty"`
-	Owner string `json:"owner,omitempty"` // of the key, as of a Person
+	Owner string `json:"owner,omitempty"` // owner of the key, see Person
 }
 
 // Writer is the driver that wrote something into the journal.
@@ -139,7 +138,7 @@ type Decision struct {
 	Decider Person             `json:"decider"`
 	Reason  string             `json:"reason,omitempty"`
 	Always  bool               `json:"always,omitempty"`  // for the rest of the session
-	Input   json.RawMessage    `json:"input,omitempty"`   // the arguments that the decider put in place
+	Input   json.RawMessage    `json:"input,omitempty"`   // the decider's new arguments
 	Grant   content.ApprovalID `json:"grant,omitempty"`   // what answered instead of a person
 	Allowed []string           `json:"allowed,omitempty"` // the tools that the grant allows; none: it is an approval for always
 }
@@ -173,7 +172,7 @@ type Attempt struct {
 	Queue        string          `json:"queue,omitempty"` // empty: the node's own tools
 	Writer       Writer          `json:"writer"`
 	Worker       Key             `json:"worker,omitempty"`
-	Runner       string          `json:"worker_owner,omitempty"` // of the worker's key, as of a Person
+	Runner       string          `json:"worker_owner,omitempty"` // owner of the worker's key, see Person
 	Digest       string          `json:"input_digest,omitempty"`
 	Because      []events.Ground `json:"because"`                // nil: not recorded
 	Unrestricted bool            `json:"unrestricted,omitempty"` // no policy and no rules applied
@@ -187,8 +186,8 @@ type Loss struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Order is what a person ordered about a call: to cancel it, to leave it in the background, to run a dead
-// letter again or to drop it.
+// Order is a person's order about a call: cancel it, move it to the background, or retry or drop a dead
+// letter.
 type Order struct {
 	At
 
@@ -198,38 +197,38 @@ type Order struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Result is what came back.
+// Result is the result of a call.
 type Result struct {
 	At
 
 	Status    content.Status `json:"status"`
 	Code      string         `json:"code,omitempty"`
 	Text      string         `json:"text"`
-	Bytes     int            `json:"bytes"`             // of the text
-	Others    int            `json:"others,omitempty"`  // parts that are no text
+	Bytes     int            `json:"bytes"`             // size of the text
+	Others    int            `json:"others,omitempty"`  // number of parts that are not text
 	Attempt   int            `json:"attempt,omitempty"` // 0: the core answered, no attempt reported
 	Took      int64          `json:"duration_ns,omitempty"`
 	Late      bool           `json:"late,omitempty"`      // the call had been answered already
 	Cut       bool           `json:"truncated,omitempty"` // its worker cut the output
 	Changed   []string       `json:"changed_paths,omitempty"`
 	Worker    Key            `json:"worker,omitempty"`
-	Runner    string         `json:"worker_owner,omitempty"` // as of an Attempt
+	Runner    string         `json:"worker_owner,omitempty"` // see Attempt
 	Responder Writer         `json:"writer"`
 }
 
-// Form is what the transcript has of a call's result.
+// Form is the form in which the transcript has a call's result.
 type Form string
 
 // The forms.
 const (
-	FormFull        Form = "full"        // as it came back
-	FormPlaceholder Form = "placeholder" // that it runs in the background
+	FormFull        Form = "full"        // unchanged
+	FormPlaceholder Form = "placeholder" // a note that the call runs in the background
 	FormNotice      Form = "notice"      // a notification, after a placeholder or another answer
-	FormChanged     Form = "changed"     // a mutator put other text in its place
-	FormGone        Form = "gone"        // removed, such as by a compaction
+	FormChanged     Form = "changed"     // a mutator replaced its text
+	FormGone        Form = "gone"        // removed, for example by a compaction
 )
 
-// Sight is a model call that saw a call's result in another form than the model calls before it.
+// Sight is a model call that saw a call's result in a different form than the previous model call.
 type Sight struct {
 	At
 

@@ -31,7 +31,7 @@ func (f *fold) noteCall(ev any) {
 	case events.DeadLetterSettled:
 		f.order(ev.Call, "", string(ev.Outcome), f.owners.person(ev.User, ev.By, f.sender), ev.Reason)
 	case events.ToolDetached:
-		if ev.By+ev.User != "" { // else its route or its time detached it
+		if ev.By+ev.User != "" { // otherwise its route or its time limit detached it
 			f.order(ev.Call, "", "detached", f.owners.person(ev.User, ev.By, f.sender), "")
 		}
 	case events.CancelRequested:
@@ -73,7 +73,7 @@ func (f *fold) decide(ev events.ApprovalResolved) {
 		return
 	}
 	sender := f.sender
-	if ev.Grant != "" { // the entry is that of something else
+	if ev.Grant != "" { // the entry is not the decision's own
 		sender = ""
 	}
 	c.Questions[i].Decision = &Decision{
@@ -118,7 +118,7 @@ func (f *fold) order(id content.CallID, scope, action string, from Person, reaso
 	}
 }
 
-// cancel notes a cancel with each call that it is about.
+// cancel adds a cancel to each call that it affects.
 func (f *fold) cancel(ev events.CancelRequested) {
 	from := f.owners.person(ev.User, ev.By, f.sender)
 	if ev.Scope == commands.ScopeCall {
@@ -162,7 +162,7 @@ func (f *fold) answer(ev events.ToolResultReceived) {
 	})
 }
 
-// verified notes the verdict of a verifier, or that it may not run.
+// verified records the verdict of a verifier, or that it may not run.
 func (f *fold) verified(ev events.VerifyFinished) {
 	c := f.verifier
 	if c == nil || ev.Status == "skipped" {

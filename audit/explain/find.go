@@ -21,24 +21,25 @@ var (
 	ErrSeveral = errors.New("several calls have that name")
 )
 
-// CallReader explains the call that a name means.
+// CallReader explains the call with a given name.
 type CallReader struct {
 	name string
 	fold fold
 	seen sights
 }
 
-// NewCallReader returns a reader that looks for a call by any name that Turnlog prints: its id, its place, the
-// id of one of its approvals, or the id that the provider gave it.
+// NewCallReader returns a reader that finds a call by any name that Turnlog prints: its id, its place, the id of
+// one of its approvals, or the provider's id.
 func NewCallReader(name string) *CallReader {
 	return &CallReader{name: name, fold: newFold(func(c content.ToolCall) bool { return meant(name, c) != byNothing })}
 }
 
-// Named has the reader name people as the owners of their keys. Call it before the first Add.
+// Named makes the reader name people by the owners of their keys. Call it before the first Add.
 func (r *CallReader) Named(by Owners) { r.fold.owners = by }
 
-// Resume has the reader continue with a record further on, of a host that claimed the session in a given one. The model is
-// that of replies that name theirs, no policy may ever have applied, and allowed are the tools that grants allow.
+// Resume makes the reader skip records and continue later. claim is the record in which the current host claimed the session,
+// and allowed has the tools that grants allow. The model is known only for replies that name it. Use Resume only if no policy
+// ever applied.
 func (r *CallReader) Resume(claim journal.Record, allowed map[content.ApprovalID][]string) {
 	f := &r.fold
 	f.queue, f.inputs, f.turn, f.open, f.model, f.allowed, f.resumed = nil, nil, "", false, "", allowed, true
@@ -47,13 +48,13 @@ func (r *CallReader) Resume(claim journal.Record, allowed map[content.ApprovalID
 	}
 }
 
-// Whole reports whether the reader knows where the calls come from that were found: not if it resumed too late for some
-// input of their turns, or their replies do not name their models.
+// Whole reports whether the reader knows the origin of the calls that it found. It does not if it resumed too late for some
+// input of their turns, or if their replies do not name their models.
 func (r *CallReader) Whole() bool {
 	return !slices.ContainsFunc(r.fold.calls, func(c *Call) bool { return r.fold.short[c] })
 }
 
-// Seen reports whether models have seen the results of the calls that were found as they are now.
+// Seen reports whether models have seen the results of the calls that were found in their current form.
 func (r *CallReader) Seen() bool {
 	for _, s := range r.seen.calls {
 		if late := slices.ContainsFunc(s.call.Results, func(r Result) bool { return r.Late }); s.shown != s.now || late && s.now != FormNotice {
@@ -80,7 +81,7 @@ func (r *CallReader) Add(rec journal.Record) error {
 	return nil
 }
 
-// Call returns the call. An id wins over the ids that providers gave, which they may give again.
+// Call returns the call. A call's own id wins over a provider's id, which a provider may use again.
 func (r *CallReader) Call() (Call, error) {
 	var found []*Call
 	best := byNothing
@@ -106,7 +107,7 @@ func (r *CallReader) Call() (Call, error) {
 	return Call{}, fmt.Errorf("%w: %s means %s", ErrSeveral, r.name, strings.Join(all, " and "))
 }
 
-// meaning is how a name means a call.
+// meaning says how a name matches a call.
 type meaning int
 
 const (

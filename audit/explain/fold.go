@@ -11,13 +11,13 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// fold is the state that readers share: where the session stands, and the calls that they keep.
+// fold is the state that readers share: the position of the session, and the calls that they keep.
 type fold struct {
 	keep func(content.ToolCall) bool
 
-	at      At // of the entry
+	at      At // the current entry
 	writer  Writer
-	sender  Key // of the entry's cause
+	sender  Key // key that signed the entry's cause
 	session content.SessionID
 	opener  Person
 	agent   string
@@ -30,17 +30,17 @@ type fold struct {
 	turn     content.TurnID // the last one
 	open     bool           // it has not ended
 	trigger  events.Origin
-	inputs   []Input // of the turn
+	inputs   []Input // the turn's input
 	unknown  bool    // some input of the turn was queued before the reader resumed
 	narrowed bool    // the turn has rules
-	reply    Asked   // the last reply, with only the fields that say which
+	reply    Asked   // the last reply, with only the fields that identify it
 
 	owners   Owners
 	resumed  bool           // the reader skipped entries
-	short    map[*Call]bool // calls of which not all that was before is known
+	short    map[*Call]bool // calls whose earlier history is partly unknown
 	calls    []*Call
 	byID     map[content.CallID]*Call
-	argv     []string // of the open task's verifier
+	argv     []string // command of the open task's verifier
 	verifier *Call    // the last one
 }
 
@@ -70,7 +70,7 @@ func (f *fold) begin(r journal.Record) {
 	}
 }
 
-// note folds an event. Switches over an events.Event must be complete, so it comes as any.
+// note folds an event. Its type is any because a switch over an events.Event must be complete.
 func (f *fold) note(ev any) {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
@@ -119,7 +119,7 @@ func (f *fold) noteTurn(ev any) {
 	}
 }
 
-// accept moves queued input into the turn, as the core does: a task's own, or what may join the turn now.
+// accept moves queued input into the turn, as the core does: the task's goal, or the input that may join the turn now.
 func (f *fold) accept(ev events.InputAccepted) {
 	if ev.Turn != f.turn || !f.open {
 		f.turn, f.inputs, f.unknown = ev.Turn, nil, false
@@ -149,7 +149,7 @@ func (f *fold) accept(ev events.InputAccepted) {
 	f.queue = slices.DeleteFunc(f.queue, taken)
 }
 
-// textOf is the text of items, without other parts.
+// textOf returns the text of items, without other parts.
 func textOf(items []content.Item) (text string) {
 	for _, it := range items {
 		if t := it.Text(); t != "" && text != "" {
@@ -161,7 +161,7 @@ func textOf(items []content.Item) (text string) {
 	return text
 }
 
-// add keeps a call that was requested or, of a verifier, is about to run.
+// add keeps a requested call, or the call of a verifier that is about to run.
 func (f *fold) add(c content.ToolCall, turn content.TurnID, round int, effects content.Effects) *Call {
 	asked := f.reply
 	asked.Opener, asked.Agent, asked.Trigger, asked.Writer = f.opener, f.agent, f.trigger, f.writer
@@ -184,7 +184,7 @@ func (f *fold) verify(place content.Place) *Call {
 	if c := f.byID[content.CallID(place)]; c != nil {
 		return c
 	}
-	input, _ := json.Marshal(map[string][]string{"argv": f.argv}) // strings always can be
+	input, _ := json.Marshal(map[string][]string{"argv": f.argv}) // strings never fail
 	c := content.ToolCall{ID: content.CallID(place), Place: place, Name: loop.VerifierTool, Input: input}
 	if !f.keep(c) {
 		return nil

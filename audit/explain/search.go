@@ -13,18 +13,18 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// Query says which events to find. All of its parts must fit the same event; an empty part fits every one. In
-// patterns * stands for any characters.
+// Query says which events to find. All of its parts must match the same event; an empty part matches every event.
+// In patterns, * stands for any characters.
 type Query struct {
 	Tool   string       // pattern of the tool that the event is about
 	Person string       // pattern of the person who did it: a verified name, or a claimed one
-	Status string       // of a result, a decision, a hook, a turn or a task; also as people see it, such as denied
-	Text   string       // part of any text of the event; ASCII letters fit in both cases
-	From   content.Time // of the entry; 0: any
+	Status string       // status of a result, a decision, a hook, a turn or a task; also in its public form, such as denied
+	Text   string       // part of any text of the event, ignoring the case of ASCII letters
+	From   content.Time // earliest time of the entry; 0: any
 	To     content.Time // before this time; 0: any
 }
 
-// Hit is an event that fits a query.
+// Hit is an event that matches a query.
 type Hit struct {
 	Session content.SessionID `json:"session"`
 	Seq     uint64            `json:"seq"`
@@ -34,13 +34,13 @@ type Hit struct {
 	Tool    string            `json:"tool,omitempty"`
 	Person  Person            `json:"person,omitzero"`
 	Status  string            `json:"status,omitempty"`
-	Text    string            `json:"text,omitempty"` // around the place that fits, or what the event says
+	Text    string            `json:"text,omitempty"` // the text around the match, or what the event says
 }
 
 // Limits of what a search remembers and shows.
 const (
 	toolsKept = 4096 // calls whose tool is known
-	around    = 80   // bytes of a text before and after the place that fits
+	around    = 80   // bytes of text before and after a match
 )
 
 // Searcher searches one journal. It keeps the tools of its last calls and nothing else.
@@ -86,8 +86,8 @@ func (s *Searcher) inTime(at content.Time) bool {
 	return at >= s.query.From && (s.query.To == 0 || at < s.query.To)
 }
 
-// contains reports whether a payload may have the text. Texts are stored as they are, so most entries need no
-// closer look.
+// contains reports whether a payload may have the text. Texts are stored unchanged, so most entries need not be
+// decoded.
 func (s *Searcher) contains(payload []byte) bool {
 	if len(s.needle) == 0 {
 		return true
@@ -147,7 +147,7 @@ func (s *Searcher) text(ev events.Event, a about) (string, bool) {
 	return found, ok
 }
 
-// clip returns a part of a text, without halves of characters.
+// clip returns a part of a text without splitting characters.
 func clip(text string, from, to int) string {
 	to = min(to, len(text))
 	for from > 0 && from < len(text) && !utf8.RuneStart(text[from]) {
@@ -166,7 +166,7 @@ func clip(text string, from, to int) string {
 	return out
 }
 
-// walk passes the texts in a value to use, until that returns false.
+// walk passes the texts in a value to use, until use returns false.
 func walk(v reflect.Value, use func(string) bool) bool {
 	switch v.Kind() {
 	case reflect.String:
@@ -193,13 +193,13 @@ func walk(v reflect.Value, use func(string) bool) bool {
 	return true
 }
 
-// about is what a query asks of an event.
+// about has the properties of an event that a query matches.
 type about struct {
 	call   content.CallID
 	tool   string
 	person Person
 	status string
-	result bool // status is that of a result
+	result bool // status is the status of a result
 	text   string
 }
 

@@ -5,8 +5,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// sights follows what models see of the results of some calls. Answers enter the transcript in the order of
-// the calls, all of them before the next model call, so it is enough to note what they are by then.
+// sights tracks the form in which models see the results of some calls. Answers enter the transcript in the order
+// of the calls, and all of them before the next model call, so it is enough to note their form at that time.
 type sights struct {
 	calls map[content.CallID]*sight
 }
@@ -14,10 +14,10 @@ type sights struct {
 // sight is a call's result in the transcript.
 type sight struct {
 	call    *Call
-	text    string // of the result
+	text    string // text of the result
 	now     Form
 	through string
-	shown   Form // to the last model call
+	shown   Form // the form that the last model call saw
 }
 
 // note folds an event that follows those of a call.
@@ -63,7 +63,7 @@ func (s *sights) set(id content.CallID, form Form, text string) {
 	}
 }
 
-// replace puts another transcript in place of the present one.
+// replace replaces the transcript.
 func (s *sights) replace(items []content.Item, through string) {
 	found := map[content.CallID]string{}
 	for _, it := range items {
@@ -83,7 +83,7 @@ func (s *sights) replace(items []content.Item, through string) {
 	}
 }
 
-// show notes what a model call sees, if the one before saw something else.
+// show records what a model call sees, if the previous one saw something else.
 func (s *sights) show(at At, ev events.ModelCallStarted) {
 	for _, c := range s.calls {
 		if c.now != c.shown {

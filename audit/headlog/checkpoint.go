@@ -21,7 +21,7 @@ type Checkpoint struct {
 	Origin string // names the log; its key has the same name
 	tlog.Tree
 
-	extra string // lines after the first three, which other logs may have
+	extra string // lines after the first three; other logs may have them
 }
 
 // Text returns the text that is signed.
@@ -34,8 +34,8 @@ func (c Checkpoint) String() string {
 	return fmt.Sprintf("%s, size %d, root %s", c.Origin, c.N, c.Hash)
 }
 
-// ParseCheckpoint reverses Text. The error of a checkpoint with no leaves and a root that is not that of an empty
-// tree is also ErrInconsistent.
+// ParseCheckpoint reverses Text. If a checkpoint has no leaves, but not the root of an empty tree, the error also
+// matches ErrInconsistent.
 func ParseCheckpoint(text string) (Checkpoint, error) {
 	var is formats.Checkpoint
 	rest, err := is.Unmarshal([]byte(text))
@@ -61,7 +61,7 @@ func ParseCheckpoint(text string) (Checkpoint, error) {
 	return c, nil
 }
 
-// Sign returns the checkpoint as a note with the signature of its log. Only sign checkpoints of one tree.
+// Sign returns the checkpoint as a note with the signature of its log. Sign only checkpoints of one tree.
 func (c Checkpoint) Sign(log note.Signer) ([]byte, error) {
 	if log.Name() != c.Origin {
 		return nil, fmt.Errorf("sign checkpoint of %s: the key is that of %s", c.Origin, log.Name())
@@ -104,7 +104,7 @@ func Unverified(signed []byte) (Checkpoint, error) {
 	return ParseCheckpoint(n.Text)
 }
 
-// open verifies the signatures of the known keys on a note, which must be at least one.
+// open verifies the signatures by known keys on a note. There must be at least one.
 func open(signed []byte, known ...note.Verifier) (*note.Note, error) {
 	n, err := note.Open(signed, note.VerifierList(known...))
 	if bad, ok := errors.AsType[*note.InvalidSignatureError](err); ok {

@@ -23,8 +23,8 @@ type Cosigner struct {
 	now  func() time.Time
 }
 
-// NewCosigner returns a cosigner. key is the verifier key of an Ed25519 key as that of a log, sign signs a text
-// with it, and now is the clock.
+// NewCosigner returns a cosigner. key is the verifier key of an Ed25519 key in the form for logs, sign signs a text
+// with that key, and now is the clock.
 func NewCosigner(key string, sign func([]byte) []byte, now func() time.Time) (*Cosigner, error) {
 	key, err := cosignatures.VKeyToCosignatureV1(key)
 	if err != nil {
@@ -45,8 +45,8 @@ func (c *Cosigner) Sign(text []byte) ([]byte, error) {
 	return c.signAt(c.now().Unix(), text)
 }
 
-// NotBefore returns the witness as one whose signatures have no earlier time than its signature of a note has, if
-// there is one.
+// NotBefore returns a signer for the witness whose signatures are never earlier than its signature on the given
+// note, if there is one.
 func (c *Cosigner) NotBefore(signed []byte) note.Signer {
 	n, err := note.Open(signed, note.VerifierList(c))
 	if err != nil {

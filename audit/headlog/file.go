@@ -10,9 +10,9 @@ import (
 	"github.com/turnlog/turnlog/audit/keys"
 )
 
-// File is what a file of proofs has: heads of one session, the newest first, and the versions of the directory of keys
-// that say whose keys signed it, and when they were revoked. With one head alone it is a tlog-proof. Further proofs
-// follow it, each as a file of its own would have it, and each of a version is followed by the directory.
+// File is the contents of a file of proofs: heads of one session, the newest first, and the versions of the directory of
+// keys that say whose keys signed it, and when they were revoked. With a single head it is a tlog-proof. More proofs may
+// follow, each in the form of a separate file. The proof of a version is followed by the directory.
 type File struct {
 	Heads  []Proof
 	Listed []ListedProof
@@ -55,7 +55,7 @@ func (f File) Text() []byte {
 	return bytes.Join(out, nil)
 }
 
-// begins says how the parts of a file begin.
+// begins returns the prefixes of the parts of a file.
 func begins() [][]byte { return [][]byte{[]byte("c2sp.org/tlog-proof@v1\n"), []byte(keys.Begins)} }
 
 // parts cuts a file into proofs and directories.

@@ -1,18 +1,18 @@
 // Package headlog is a transparency log of the heads of sessions: an append-only Merkle tree (RFC 6962) whose
 // leaves say which entry was the last one of a session.
 //
-// The one idea: anyone who holds a checkpoint of the log, a signed root, can later demand that everything below it
-// is still there. A checkpoint covers every head that was logged before, so one line that was kept elsewhere
-// exposes a journal that was rewritten, cut off or left out, and also a log that was. Witnesses of other
-// organizations cosign a checkpoint only if it continues the last one that they saw. So a log that shows two
-// histories finds no witness for the second one.
+// Anyone who has a checkpoint of the log, which is a signed root, can later check that everything below it still
+// exists. A checkpoint covers every head that was logged before it. So one line that was kept elsewhere reveals that
+// a journal was rewritten, cut off or removed, and also that the log itself was. Witnesses of other organizations
+// cosign a checkpoint only if it continues the last one that they saw. So a log that shows two histories gets no
+// witness for the second one.
 //
-// The formats are those of C2SP, so that other implementations read and verify them: tlog-tiles, tlog-checkpoint,
-// tlog-cosignature, tlog-proof and tlog-policy. The hashing is that of golang.org/x/mod/sumdb/tlog.
+// The formats are defined by C2SP, so that other implementations can read and verify them: tlog-tiles,
+// tlog-checkpoint, tlog-cosignature, tlog-proof and tlog-policy. golang.org/x/mod/sumdb/tlog computes the hashes.
 //
-// A [Tree] appends leaves and is what its one writer stores, with the [Tile]s that it fills. A [Reader] makes
-// proofs from both and verifies every tile that it reads against the root. A [Proof] is what one session takes
-// with it, and a [Policy] says which log and which witnesses a verifier trusts.
+// A [Tree] appends leaves. Its only writer stores it, with the [Tile]s that it fills. A [Reader] makes proofs from
+// both and verifies every tile that it reads against the root. A [Proof] goes with a session that leaves its
+// deployment, and a [Policy] says which log and which witnesses a verifier trusts.
 //
 // The package does no I/O and reads no clock.
 package headlog
@@ -30,10 +30,10 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// leafType begins each leaf of this kind. A log may also hold leaves of other kinds.
+// leafType is the prefix of each leaf of this kind. A log may also hold leaves of other kinds.
 const leafType = "turnlog-head/v1"
 
-// Leaf is the head of a session at some time: its entry with a number and a hash, which covers all earlier
+// Leaf is the head of a session at some time: the number of an entry and its hash, which covers all earlier
 // entries.
 type Leaf struct {
 	Cell    string            `json:"cell"` // the namespace of the cell

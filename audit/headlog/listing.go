@@ -14,24 +14,24 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// listingType begins the leaf of a version of the directory of keys.
+// listingType is the prefix of a leaf with a version of the directory of keys.
 const listingType = "turnlog-directory/v1"
 
-// Listing is a version of the directory of keys of a cell, as the log has it. Its index is the size of the log when
-// the version took effect: all that the log has below it was there before. Numbers of versions may have gaps, since not
-// each version is published, so a leaf names the version before it in the log: between them there is none.
+// Listing is a logged version of the directory of keys of a cell. Its index is the size of the log when the version
+// took effect: everything below it was logged before. Version numbers may have gaps, since not every version is
+// published. So a leaf names the previous version in the log, which shows that there is none in between.
 type Listing struct {
 	Cell    string      `json:"cell"` // the namespace of the cell
 	Root    string      `json:"root"` // the public key that signed it
 	Version uint64      `json:"version"`
 	Hash    events.Hash `json:"hash"`   // of the text of the directory, without signatures
-	Before  uint64      `json:"before"` // the version of the leaf before, by the same root; 0: it is the first one
+	Before  uint64      `json:"before"` // the previous version in the log, by the same root; 0: this is the first one
 }
 
 // ErrNotAListing is returned by ParseListing for a leaf of another kind, and for a malformed one.
 var ErrNotAListing = errors.New("not a version of a directory of keys")
 
-// ListingOf returns the leaf of a directory that a root signed, after that of another version.
+// ListingOf returns the leaf of a directory that a root signed. before is the previous version.
 func ListingOf(d *keys.Directory, root string, before uint64) Listing {
 	return Listing{Cell: d.Cell, Root: root, Version: d.Version, Hash: d.Digest(), Before: before}
 }

@@ -35,7 +35,7 @@ type part struct {
 	grouped bool // it is a member already
 }
 
-// none is the quorum of a policy that requires no witness.
+// none is the quorum of a policy without required witnesses.
 const none = "none"
 
 // ParsePolicy parses a policy.
@@ -105,7 +105,7 @@ func add(to *[]note.Verifier, key string, parse func(string) (note.Verifier, err
 	if err != nil { // parse has decoded it
 		return fmt.Errorf("key %q: %w", content.Clip(key, 80), err)
 	}
-	public = string(raw[1:])                                                                                // without its type
+	public = string(raw[1:])                                                                                // without the type
 	if slices.ContainsFunc(*to, func(other note.Verifier) bool { return other.(keyed).public == public }) { //nolint:forcetypeassert // only add adds to it
 		return fmt.Errorf("key %q is there twice", content.Clip(key, 80))
 	}
@@ -145,7 +145,7 @@ func (p *Policy) group(name, needs string, members []string) error {
 	return p.define(name, g)
 }
 
-// Cosignature is that of a witness of the policy on a checkpoint.
+// Cosignature is the signature of a witness of the policy on a checkpoint.
 type Cosignature struct {
 	Witness string // the name of its key
 	At      time.Time
@@ -169,7 +169,7 @@ func (w Witnessed) By() (first content.Time) {
 	return first
 }
 
-// Open verifies a note with a checkpoint. A missing quorum is no error. The error is ErrUnknownLog, ErrForged or
+// Open verifies a note with a checkpoint. A missing quorum is not an error. The error is ErrUnknownLog, ErrForged or
 // ErrBadCheckpoint.
 func (p *Policy) Open(signed []byte) (Witnessed, error) {
 	n, err := open(signed, slices.Concat(p.logs, p.witnesses)...)

@@ -12,7 +12,7 @@ import (
 
 // What is wrong with a proof, besides its checkpoint.
 var (
-	// ErrBadProof is returned for text that is no proof of the head of a session.
+	// ErrBadProof is returned for text that is not a proof of the head of a session.
 	ErrBadProof = errors.New("bad proof")
 
 	// ErrNotIncluded is returned if the tree of the checkpoint does not have the leaf at the index: the leaf,

@@ -12,7 +12,7 @@ import (
 // changed, or is damaged.
 var ErrInconsistent = errors.New("the log does not fit its root")
 
-// Reader reads a tree up to a size and makes proofs. It checks all that it reads against the root.
+// Reader reads a tree up to a size and makes proofs. It checks everything that it reads against the root.
 // It is safe for concurrent use if the function that returns full tiles is.
 type Reader struct {
 	at   tlog.Tree
@@ -22,8 +22,8 @@ type Reader struct {
 	upper sync.Map // data of the tiles above the lowest level, by path; all proofs need the same few
 }
 
-// NewReader returns a reader of the tree that has the root at. edge is of that size or a later one, and full
-// returns the full tile with a path.
+// NewReader returns a reader of the tree with the root at. edge has that size or a later one, and full returns
+// the full tile with a path.
 func NewReader(at tlog.Tree, edge *Tree, full func(path string) ([]byte, error)) (*Reader, error) {
 	if at.N > edge.Size {
 		return nil, fmt.Errorf("%w: it has %d leaves, and the root is that of %d", ErrInconsistent, edge.Size, at.N)
@@ -40,7 +40,7 @@ func (r *Reader) Prove(index int64) (tlog.RecordProof, error) {
 	return p, nil
 }
 
-// ProveConsistency returns the proof that the tree continues that of an earlier size. The proof is empty for
+// ProveConsistency returns the proof that the tree continues the tree of an earlier size. The proof is empty for
 // size 0, which every tree continues.
 func (r *Reader) ProveConsistency(size int64) (tlog.TreeProof, error) {
 	if size == 0 {
@@ -123,7 +123,7 @@ type storeError struct{ error }
 // Unwrap returns the error of the function.
 func (e storeError) Unwrap() error { return e.error }
 
-// inconsistent says what an error of package tlog means: it has no sentinels.
+// inconsistent translates an error of package tlog, which has no sentinels.
 func inconsistent(err error) error {
 	if from, ok := errors.AsType[storeError](err); ok {
 		return from.error
@@ -131,7 +131,7 @@ func inconsistent(err error) error {
 	return fmt.Errorf("%w: %w", ErrInconsistent, err)
 }
 
-// tiles is a Reader as package tlog reads tiles.
+// tiles implements tlog.TileReader for a Reader.
 type tiles struct{ r *Reader }
 
 func (tiles) Height() int                     { return height }
@@ -152,7 +152,7 @@ func (t tiles) ReadTiles(list []tlog.Tile) ([][]byte, error) {
 	return out, nil
 }
 
-// read returns a tile, or a wider one: a tile that is partial in the tree of the reader may be full by now.
+// read returns a tile, possibly wider than requested: a tile that is partial in the reader's tree may be full by now.
 func (t tiles) read(tile tlog.Tile) ([]byte, error) {
 	edge := t.r.edge
 	if tile.N < edge.Size>>(height*(tile.L+1)) {

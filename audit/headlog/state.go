@@ -9,14 +9,14 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// State is what the writer of a log stores with each append, as one value, guarded against another writer. So
-// there is one tree, and nothing of it depends on a second write.
+// State is what the writer of a log stores with each append, as one value, guarded against other writers. So
+// there is only one tree, and it never depends on a second write.
 type State struct {
 	Origin   string          `json:"origin"`
 	Root     tlog.Hash       `json:"root"`
 	Tree     Tree            `json:"tree"`
 	Due      []Tile          `json:"due,omitempty"`      // tiles that this append filled, to store before the next one
-	Indexed  int64           `json:"indexed,omitempty"`  // the leaves below it can be found by their sessions
+	Indexed  int64           `json:"indexed,omitempty"`  // leaves below this index can be found by session
 	Listed   []ListedAt      `json:"listed,omitempty"`   // where the versions of the directory of keys are
 	Position json.RawMessage `json:"position,omitempty"` // from which the writer continues, if it is restarted
 }
@@ -30,7 +30,8 @@ func NewState(origin string) State {
 	return State{Origin: origin, Root: root}
 }
 
-// Append returns the state after leaves, at most Room of them, so that it fills one bundle.
+// Append returns the state with the leaves appended. There may be at most Room of them, so that they fill at most one
+// bundle.
 func (s State) Append(leaves [][]byte) (State, error) {
 	next := s
 	next.Due, next.Tree = nil, s.Tree.clone()
@@ -46,7 +47,7 @@ func (s State) Append(leaves [][]byte) (State, error) {
 	return next, err
 }
 
-// clone returns a copy that shares nothing that Append changes.
+// clone returns a copy. It shares only data that Append does not change.
 func (t *Tree) clone() Tree {
 	out := Tree{Size: t.Size, Leaves: append([][]byte(nil), t.Leaves...)}
 	for _, tile := range t.Edge {
@@ -72,7 +73,7 @@ func (s State) Reader(at tlog.Tree, full func(path string) ([]byte, error)) (*Re
 	})
 }
 
-// Encode returns the state as it is stored.
+// Encode returns the stored form of the state.
 func (s State) Encode() ([]byte, error) {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s State) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// ParseState reverses Encode and checks that the root is that of the tree.
+// ParseState reverses Encode and checks that the root belongs to the tree.
 func ParseState(data []byte) (s State, err error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("%w: %w", ErrBadState, err)

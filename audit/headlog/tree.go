@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	height = 8           // of tiles, as tlog-tiles requires
-	width  = 1 << height // of a full tile
+	height = 8           // height of tiles, as tlog-tiles requires
+	width  = 1 << height // width of a full tile
 
 	// MaxLeaf is the size limit of a leaf. It keeps a bundle of them within one message of a NATS server.
 	MaxLeaf = 1 << 10
@@ -23,15 +23,15 @@ var ErrLeafTooLarge = errors.New("leaf is too large")
 
 // Tile is a full tile: 256 hashes, or the bundle of the 256 leaves below them. It never changes.
 type Tile struct {
-	Path string `json:"path"` // as tlog-tiles has it, for example tile/0/000 or tile/entries/000
+	Path string `json:"path"` // as in tlog-tiles, for example tile/0/000 or tile/entries/000
 	Data []byte `json:"data"`
 }
 
-// Tree is the right edge of a log's tree: what is not in full tiles. It suffices to append leaves. The zero
-// Tree is that of an empty log. Its owner stores the tiles that Append fills.
+// Tree is the right edge of a log's tree: everything that is not in full tiles. It suffices to append leaves. The
+// zero Tree is an empty log. Its owner stores the tiles that Append fills.
 type Tree struct {
 	Size   int64    `json:"size"`
-	Leaves [][]byte `json:"leaves"` // of the last bundle, fewer than 256
+	Leaves [][]byte `json:"leaves"` // leaves of the last bundle, fewer than 256
 	Edge   [][]byte `json:"edge"`   // the last tile of each level, partial, its hashes one after the other
 }
 
@@ -71,7 +71,7 @@ func (t *Tree) push(level int, hash tlog.Hash) {
 	t.Edge[level] = append(t.Edge[level], hash[:]...)
 }
 
-// rootOf returns the hash of a full tile, or of half of one, and so on.
+// rootOf returns the hash of a full tile, or recursively of a half.
 func rootOf(hashes []byte) tlog.Hash {
 	if len(hashes) == tlog.HashSize {
 		return tlog.Hash(hashes)
@@ -104,7 +104,7 @@ func (t *Tree) Root() (tlog.Tree, error) {
 
 var errEdge = errors.New("the edge of the tree does not fit its size")
 
-// path returns where tlog-tiles has a tile. Package tlog puts the height into it.
+// path returns the path of a tile in tlog-tiles. The path of package tlog also contains the height.
 func path(t tlog.Tile) string {
 	rest := strings.TrimPrefix(t.Path(), "tile/"+strconv.Itoa(height)+"/")
 	if t.L < 0 {

@@ -14,14 +14,14 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Role is what a key may sign. The names are those of the roles of permissions.
+// Role says what a key may sign. The names are the same as for the roles of permissions.
 type Role string
 
 // The roles of keys.
 const (
 	Driver   Role = "driver"   // entries
 	Worker   Role = "worker"   // results of calls
-	Client   Role = "client"   // input, and whatever else is asked of a session
+	Client   Role = "client"   // input and all other asks
 	Approver Role = "approver" // decisions
 )
 
@@ -54,11 +54,11 @@ type Key struct {
 
 // Revocation ends a key. What it signed before stays valid.
 //
-// A key that is retired was its owner's until then, so the time is one that its owner learns of before: it stops to
-// sign by then. The time at which a key was stolen may be long ago, and what was signed since does not count.
+// A retired key belonged to its owner until that time. The owner learns of the time in advance and stops signing by
+// then. A key may have been stolen long ago, and nothing that was signed since then counts.
 //
-// Size, if it is not zero, is the size of a log of heads at which the revocation took effect. What the log had before
-// is judged by that, whatever dates say. Sizes of other logs mean nothing.
+// Size, if it is not zero, is the size of a log of heads at which the revocation took effect. Signatures that were
+// logged before are judged by it, regardless of dates. Sizes of other logs mean nothing.
 type Revocation struct {
 	At     content.Time `json:"at"`
 	Size   int64        `json:"log_size,omitempty"`
@@ -67,7 +67,7 @@ type Revocation struct {
 	Reason string       `json:"reason,omitempty"`
 }
 
-// extends reports whether a key was stolen when an earlier version says so, or before.
+// extends reports whether the key was stolen at the time in an earlier version, or before it.
 func (r *Revocation) extends(old Revocation) bool {
 	return r.Stolen && r.At <= old.At && (old.Size == 0 || 0 < r.Size && r.Size <= old.Size && r.Log == old.Log)
 }
@@ -86,8 +86,7 @@ func (r *Revocation) String() string {
 	return retired
 }
 
-// Notice is how long before a key is retired a directory that says so must be published, at least, so that everyone
-// who signs has read it.
+// Notice is how long before a key is retired the directory must say so, so that all signers have read it.
 const Notice = 30 * time.Second
 
 // ID returns the id of the key, which signatures name.
@@ -98,15 +97,14 @@ func (k Key) Has(any ...Role) bool {
 	return slices.ContainsFunc(any, func(r Role) bool { return slices.Contains(k.Roles, r) })
 }
 
-// Directory says whose the keys of a cell are. The root signs every version of it. A later version has all
-// keys of the earlier ones. [Directory.Sign] makes it the text that [Open] reads. A Directory that Open
-// returned is safe for concurrent use as long as no caller changes it.
+// Directory says who owns the keys of a cell. The root signs every version of it. A later version has all
+// keys of the earlier ones. [Directory.Sign] returns the text that [Open] reads. A Directory from Open is
+// safe for concurrent use if no caller changes it.
 type Directory struct {
 	Cell    string       `json:"cell"`    // the namespace of the cell
 	Version uint64       `json:"version"` // 1, 2, 3, …
 	At      content.Time `json:"at"`      // when it was signed
-	// Required says from when on everything must be signed that keys of a role sign. A role without a time
-	// need not sign.
+	// Required has the times from which the roles must sign. A role without a time need not sign.
 	Required []Requirement `json:"required,omitempty"`
 	Keys     []Key         `json:"keys"`
 
@@ -125,13 +123,13 @@ type verifier struct {
 	public ed25519.PublicKey
 }
 
-// Requires reports whether what keys of a role sign must be signed at a time.
+// Requires reports whether a role must sign at a time.
 func (d *Directory) Requires(r Role, at content.Time) bool {
 	return d != nil && slices.ContainsFunc(d.Required, func(q Requirement) bool { return q.Role == r && at >= q.From })
 }
 
-// Require makes signatures of a role required from a time on, in place of an earlier requirement. The zero
-// time removes it.
+// Require requires signatures of a role from a time on. It replaces an earlier requirement. The zero time
+// removes it.
 func (d *Directory) Require(r Role, from content.Time) {
 	d.Required = slices.DeleteFunc(d.Required, func(q Requirement) bool { return q.Role == r })
 	if from != 0 {
@@ -146,7 +144,7 @@ func (d *Directory) Lookup(id string) (Key, bool) {
 	return v.Key, ok
 }
 
-// What is wrong with a signature. A node refuses what has such a signature, and an audit reports it.
+// Errors about a signature. A node refuses content with such a signature, and an audit reports it.
 var (
 	ErrUnsigned = errors.New("it is not signed, and signatures are required")
 	ErrForged   = errors.New("the signature is not by this key over this content")
@@ -159,7 +157,7 @@ var (
 // ErrNotice is returned by CheckNotice. Retire the key at a later time, or say that it was stolen.
 var ErrNotice = errors.New("the key would be retired before its owner can know")
 
-// skew is how far the clocks of those who sign may be behind that of the root.
+// skew is how far the clocks of signers may be behind the root's clock.
 const skew = 5 * time.Minute
 
 // Check checks a signature over a text that was made at a time, by a key that must have one of the roles. It
@@ -184,7 +182,7 @@ func (d *Directory) Valid(id string, at content.Time, roles ...Role) (Key, error
 	return k, k.valid(at, roles)
 }
 
-// CheckIfSigned is Check of what must be signed only if the directory requires it of the first role.
+// CheckIfSigned is Check, but accepts a missing signature unless the directory requires one of the first role.
 func (d *Directory) CheckIfSigned(s content.Signature, text []byte, at content.Time, roles ...Role) error {
 	if s.IsZero() && !d.Requires(roles[0], at) {
 		return nil
@@ -217,8 +215,8 @@ func joined(roles []Role, by string) string {
 	return strings.Join(names, by)
 }
 
-// Text returns the text that is signed for a purpose, such as turnlog-entry/v1: the purpose and the fields,
-// one a line. Backslashes and line breaks in fields are escaped, so different fields have different texts.
+// Text returns the text to sign for a purpose, such as turnlog-entry/v1: the purpose and the fields, one per
+// line. Backslashes and line breaks in fields are escaped, so different fields have different texts.
 func Text(purpose string, fields ...string) []byte {
 	size := len(purpose) + 1
 	for _, f := range fields {
@@ -264,8 +262,7 @@ func (d *Directory) index() error {
 	return nil
 }
 
-// CheckNotice returns ErrNotice if d retires a key, which the version before did not at that time, too soon for its
-// owner to learn of it.
+// CheckNotice returns ErrNotice if d newly retires a key, or moves the time, too soon for the owner to learn of it.
 func (d *Directory) CheckNotice(before *Directory, now content.Time) error {
 	for _, k := range d.Keys {
 		if k.Revoked == nil || k.Revoked.Stolen || k.Revoked.At >= now.Add(Notice) {
@@ -282,9 +279,9 @@ func (d *Directory) CheckNotice(before *Directory, now content.Time) error {
 	return nil
 }
 
-// Follows returns an error if d cannot replace an earlier version: it must have a higher version, and all of
-// the earlier keys with their owners and roles. It may move the time at which a key is retired, and say later that the
-// key was stolen, or earlier than was known, but it takes no theft back.
+// Follows returns an error if d cannot replace an earlier version. It must have a higher version, and all of
+// the earlier keys with their owners and roles. It may move the time at which a key is retired. It may report that a
+// key was stolen, or was stolen earlier than known, but it cannot withdraw a theft.
 func (d *Directory) Follows(before *Directory) error {
 	if before == nil {
 		return nil

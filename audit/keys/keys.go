@@ -1,15 +1,15 @@
 // Package keys holds the keys with which nodes, workers and people sign what they do, and the directory
-// that says whose a key is.
+// that says who owns each key.
 //
-// The one idea: a key says who, and an offline root says whose. Each signer has an Ed25519 key of its own
-// in a file, which is never the key of its connection to NATS: a NATS client signs whatever the server
-// sends it. The root signs the [Directory], a text with every key, its owner, its roles and its dates.
-// Anyone who has the root's public key can check the directory, so it may be stored anywhere. The root's own
-// key is needed only to change the directory and belongs on no machine of the deployment.
+// Each signer has its own Ed25519 key in a file. It is never the key of the signer's NATS connection: a NATS
+// client signs whatever the server sends. An offline root signs the [Directory], a text with every key, its
+// owner, its roles and its dates. Anyone who has the root's public key can check the directory, so it may be
+// stored anywhere. The root's private key is needed only to change the directory, and does not belong on any
+// machine of the deployment.
 //
-// A signature covers a text that begins with its purpose, see [Text], so no signature can be taken for one
-// of another purpose, cell or session. A directory keeps every key that it ever had, with the dates of its
-// revocation, so old signatures can be checked for as long as the journals exist.
+// A signature covers a text that begins with its purpose, see [Text], so it cannot be used for another
+// purpose, cell or session. A directory keeps every key that it ever had, with the dates of its revocation,
+// so old signatures can be checked for as long as the journals exist.
 //
 // Private keys and their public halves have the text form of nkeys: a root's key begins with SO and O, any
 // other with SU and U.
@@ -30,7 +30,7 @@ import (
 	"github.com/turnlog/turnlog/internal/textfile"
 )
 
-// ErrBadKey is returned for text that is no key of the kind that is needed. The error says which it is.
+// ErrBadKey is returned for text that is not a key of the required kind. The error names the kind.
 var ErrBadKey = errors.New("bad key")
 
 // Signer is a private key. It is immutable and safe for concurrent use. A nil *Signer signs nothing.
@@ -94,7 +94,7 @@ func (s *Signer) Sign(text []byte) content.Signature {
 const maxFile = 64 << 10
 
 // Read reads the private key of a node, a worker or a person from a file. It returns ErrBadKey for a file
-// without one, and for one that other users of the machine can read.
+// without a key, and for a file that other users of the machine can read.
 func Read(file string) (*Signer, error) { return read(file, nkeys.PrefixByteUser) }
 
 // ReadRoot reads the private key of a root, like Read.

@@ -15,16 +15,16 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// ErrBadDirectory is returned for text that is no directory of keys, or is not signed by the root.
+// ErrBadDirectory is returned for text that is not a directory of keys, or that the root did not sign.
 var ErrBadDirectory = errors.New("bad directory of keys")
 
-// ErrRolledBack is returned for a directory that is older than one that was seen. Keep the newer one.
+// ErrRolledBack is returned for a directory that is older than one seen before. Keep the newer one.
 var ErrRolledBack = errors.New("directory of keys was rolled back")
 
 const (
 	purpose = "turnlog-keys/v1" // the first line of a directory
 
-	// Begins is how each directory begins.
+	// Begins is the prefix of each directory.
 	Begins = purpose + "\n"
 
 	// MaxDirectory is the size limit of a directory, in bytes.
@@ -93,7 +93,7 @@ func (d *Directory) Sign(root *Signer) ([]byte, error) {
 }
 
 // Open reads a directory that the root with a public key signed. It returns ErrBadDirectory for anything
-// else, and ErrBadKey if root is no public key of a root.
+// else, and ErrBadKey if root is not the public key of a root.
 func Open(signed []byte, root string) (*Directory, error) {
 	public, err := decodePublic(nkeys.PrefixByteOperator, root)
 	if err != nil {
@@ -172,7 +172,7 @@ func (d *Directory) text() string {
 	return b.String()
 }
 
-// stamp is exact: rounded down, a requirement would cover entries of the same second that came before it.
+// stamp formats a time exactly. Rounded down, a requirement would cover earlier entries of the same second.
 func stamp(t content.Time) string { return t.Std().UTC().Format(time.RFC3339Nano) }
 
 // parseText reads the result of text. Its caller compares, so it accepts more than that.

@@ -14,11 +14,11 @@ import (
 	"github.com/turnlog/turnlog/jetstream/signers"
 )
 
-// ErrNeedsRoot is returned by Run if the log has versions of the directory of keys, and n has no root of them. A notary
-// that logged heads but no versions would make later ones seem dated back.
+// ErrNeedsRoot is returned by Run if the log has versions of the directory of keys, but the notary does not know their root. If
+// it logged heads without versions, later versions would look backdated.
 var ErrNeedsRoot = errors.New("the log has the directory of keys: give the notary the public key of its root (--keys-root)")
 
-// listings are the versions of the directory of keys that the cell has.
+// listings tracks the versions of the directory of keys in the cell.
 type listings struct {
 	read     uint64 // the last message of the stream with them
 	unlogged []headlog.Listing
@@ -36,7 +36,7 @@ func (l *listings) logged(some ...headlog.Listing) {
 	l.unlogged = slices.DeleteFunc(slices.Clone(l.unlogged), func(s headlog.Listing) bool { return l.known[s.Hash] })
 }
 
-// next returns some versions that are to be logged, each after the one before.
+// next returns the next versions to log, in order.
 func (l *listings) next(room int) []headlog.Listing {
 	out, before := slices.Clone(l.unlogged[:min(len(l.unlogged), room)]), l.last
 	for i := range out {
@@ -45,7 +45,7 @@ func (l *listings) next(room int) []headlog.Listing {
 	return out
 }
 
-// followKeys tells when there may be another version of the directory of keys.
+// followKeys signals when there may be another version of the directory of keys.
 func (n *Notary) followKeys(ctx context.Context, signed chan<- struct{}) error {
 	for {
 		select {
@@ -92,8 +92,8 @@ func (n *Notary) relist(r *headlog.Reader, state headlog.State) error {
 	return nil
 }
 
-// confirmListing compares a leaf that is not the head of a session with the published directories: what is signed must
-// have been there.
+// confirmListing compares a leaf that is not the head of a session with the published directories: only existing versions
+// may be signed.
 func (n *Notary) confirmListing(ctx context.Context, leaf []byte) error {
 	l, err := headlog.ParseListing(leaf)
 	if err != nil || l.Root != n.KeysRoot {

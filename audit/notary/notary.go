@@ -1,15 +1,14 @@
 // Package notary writes the log of heads of a cell.
 //
-// A [Notary] follows the journals of all sessions, without a consumer, and appends a leaf for a session when a
-// turn ended, when it parked, when it was deleted, and otherwise a minute after it moved at the latest. Then it
-// stores the tiles that are full, has witnesses cosign the checkpoint, publishes that, and notes where the
+// A [Notary] follows the journals of all sessions, without a consumer. It appends a leaf for a session when a turn
+// ends, when the session parks or is deleted, and otherwise at most a minute after a new entry. Then it stores the
+// full tiles, gets cosignatures of witnesses for the checkpoint, publishes the checkpoint, and records where the
 // newest leaf of each session is.
 //
-// The one idea: only the append is guarded, and it is one message. A notary that stops anywhere is continued by
-// the next one, which finds in the log what is still to be done and from where to read the journals. Several
-// notaries may run: one append wins, and the others read what it logged and continue from there. A notary never
-// continues a log that does not continue what it, or the published checkpoint, has shown before. So there is one
-// tree.
+// Only the append is guarded, and it is one message. If a notary stops at any point, the next one finds in the log
+// what remains to be done and where to continue reading the journals. Several notaries may run: one append wins, and
+// the others read what it logged and continue from there. A notary never continues a log that does not continue what
+// it, or the published checkpoint, has shown before. So there is only one tree.
 //
 // A [Notary] is owned by the goroutine that calls Run. Heads of the last minute may be logged twice after a
 // restart; nothing is left out.
@@ -35,10 +34,10 @@ import (
 )
 
 const (
-	// Within is how long an entry waits at most until it is logged, if its session comes to no rest.
+	// Within is how long an entry waits at most until it is logged, if its session does not come to rest.
 	Within = time.Minute
 
-	gather   = time.Second      // how long what is due waits for more, so that they share a checkpoint
+	gather   = time.Second      // how long due heads wait for more heads, so that they share a checkpoint
 	retry    = 5 * time.Second  // after an error, and for what another notary may have left undone
 	recent   = 1 << 12          // leaves that are read back, to log none of them twice
 	patience = 15 * time.Second // to read the log when Run begins
@@ -59,8 +58,8 @@ type Config struct {
 	Witnesses []*witness.Client
 	Quorum    int // how many witnesses must cosign a checkpoint before it is published
 
-	// KeysRoot is the public key of the root of the directory of keys, whose versions are logged before the heads
-	// that rest on them. Empty: they are not logged.
+	// KeysRoot is the public key of the root of the directory of keys. Its versions are logged before the heads
+	// that depend on them. Empty: they are not logged.
 	KeysRoot string
 
 	Report func(Status) // called after each attempt to log and publish; nil: no report
@@ -143,7 +142,7 @@ func (n *Notary) begin(ctx context.Context) (from jetstream.Cursor, err error) {
 	return from, nil
 }
 
-// permanent reports whether an error will not pass.
+// permanent reports whether retrying cannot help.
 func permanent(err error) bool {
 	for _, e := range []error{ErrRewritten, ErrFalseLeaf, ErrOtherLog, ErrNeedsRoot, heads.ErrDamaged, jetstream.ErrNotProvisioned, jetstream.ErrNoJetStream} {
 		if errors.Is(err, e) {
@@ -211,11 +210,11 @@ func (n *Notary) due(at time.Time) {
 	}
 }
 
-// append logs the heads that are due. When another notary is faster, it continues from there.
+// append logs the heads that are due. If another notary was faster, it continues from that one's state.
 func (n *Notary) append(ctx context.Context) error {
 	for {
 		due := n.pending.due(time.Now())
-		// After the heads are known: what a driver went by when it wrote them is read.
+		// This follows the choice of heads, so it reads every version that a driver used when it wrote them.
 		if err := n.readKeys(ctx); err != nil {
 			return err
 		}
@@ -242,7 +241,7 @@ func (n *Notary) commit(ctx context.Context, due []head) (again bool, err error)
 		if err != nil {
 			n.due(time.Now().Add(retry)) // the other notary may stop before it has settled that
 			conflict := errors.Is(err, heads.ErrConflict)
-			// Also after an unknown outcome the log says whether it happened.
+			// After an unknown outcome, the log says whether the append happened.
 			if loadErr := n.reload(ctx); loadErr != nil || !conflict {
 				return false, errors.Join(err, loadErr)
 			}
@@ -281,7 +280,7 @@ func (n *Notary) after(listed []headlog.Listing, batch []head) (headlog.State, e
 
 // reload reads the state of the log, which must continue the one that n knows and the published checkpoint.
 func (n *Notary) reload(ctx context.Context) error {
-	// The checkpoint first: the state that is read after it continues it, also if another notary writes meanwhile.
+	// Read the checkpoint first: the state that is read later continues it, even if another notary writes meanwhile.
 	signed, published, err := n.store.Checkpoint(ctx)
 	if err != nil {
 		return err
@@ -315,7 +314,7 @@ func (n *Notary) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What others logged needs no second leaf, if it is true.
+	// Heads that other notaries logged correctly need no second leaf.
 	err = r.Leaves(min(signedTo, max(n.state.Tree.Size, state.Tree.Size-recent)), func(i int64, text []byte) error {
 		l, err := headlog.ParseLeaf(text)
 		switch {

@@ -17,8 +17,8 @@ var ErrFalseLeaf = errors.New("the log of heads has a leaf that the journal cont
 // errAhead is a leaf that no journal has yet. Nothing is signed until one has it.
 var errAhead = errors.New("no journal has the entry of a leaf of the log")
 
-// confirm compares a leaf that somebody logged with the journal: what is signed must have been there. What a
-// deleted session had, only its tombstone says.
+// confirm compares a leaf that another process logged with the journal: only existing entries may be signed. For a
+// deleted session, only its tombstone is left to compare.
 func (n *Notary) confirm(ctx context.Context, l headlog.Leaf) error {
 	if l.Cell != n.cell.Namespace() {
 		return fmt.Errorf("%w: it is of cell %s", ErrFalseLeaf, l.Cell)

@@ -70,17 +70,17 @@ type head struct {
 
 	before jetstream.Cursor // before the first entry that was not logged
 	due    time.Time
-	resume jetstream.Cursor // from where a notary finds all heads but this one and those that are due before it
+	resume jetstream.Cursor // where to continue to find all heads except this one and earlier due ones
 }
 
 func (h head) leaf(cell string) headlog.Leaf {
 	return headlog.Leaf{Cell: cell, Session: h.at.Session, Seq: h.at.Seq, Hash: h.at.Hash}
 }
 
-// maxNewest is of how many sessions the newest leaf is remembered. It prevents most second leaves.
+// maxNewest is the number of sessions whose newest leaf is remembered, which prevents most duplicate leaves.
 const maxNewest = 1 << 16
 
-// pending is what is to be logged.
+// pending has the heads to log.
 type pending struct {
 	heads  map[content.SessionID]head
 	newest map[content.SessionID]uint64 // the newest leaf of sessions that were logged lately

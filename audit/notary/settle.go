@@ -109,8 +109,8 @@ func (n *Notary) cosign(ctx context.Context, at headlog.Checkpoint, signed []byt
 	return out, nil
 }
 
-// compare finds out whether a witness that refuses has seen another history of this log. It believes only what
-// has the signature of the log.
+// compare finds out whether a witness that refuses has seen another history of this log. It trusts only content
+// that the log has signed.
 func (n *Notary) compare(ctx context.Context, w *witness.Client) error {
 	seen, err := w.Last(ctx, n.Key)
 	if err != nil || seen == nil {

@@ -1,7 +1,7 @@
 // Package origin checks that a fork begins with the history of the session that it continues.
 //
-// The one idea: a fork's journal has the history itself, and the hash of the origin's entry up to which it goes. So anyone who
-// has the origin's journal can fold it to that entry and compare; without it, the fork is still whole.
+// A fork's journal has the history itself, and the hash of the origin's entry where it ends. So anyone with the origin's
+// journal can fold it to that entry and compare. Without the origin, the fork is still complete.
 package origin
 
 import (
@@ -25,15 +25,15 @@ type Reader func(ctx context.Context, s content.SessionID, seq uint64) (engine.R
 
 // Fork collects what a journal says about the session that it continues, if it continues any.
 type Fork struct {
-	from    events.EntryRef // zero: none, or it is said wrongly
+	from    events.EntryRef // zero: none, or it is invalid
 	said    string
-	history []content.Item // with which the fork began
-	reply   []content.Item // of the round that it continued
-	seq     uint64         // of the entry that says so
+	history []content.Item // the history with which the fork began
+	reply   []content.Item // the reply of the round that it continued
+	seq     uint64         // the entry that says so
 	line    int
 }
 
-// Watch yields the records as they are, and notes how the session began.
+// Watch yields the records unchanged, and notes how the session began.
 func (f *Fork) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		for r, err := range records {
@@ -59,8 +59,8 @@ func (f *Fork) add(r journal.Record) {
 	}
 }
 
-// Judge adds to a verdict on the journal whether its history is that of its origin, and settles it again. It is not
-// proved if there is no reader, or if the origin is gone. An error is one of reading.
+// Judge adds to a verdict on the journal whether its history matches its origin, and settles it again. Without a reader, or
+// if the origin is gone, that is not proved. Judge returns an error if reading fails.
 func (f *Fork) Judge(ctx context.Context, v *verdict.Verdict, read Reader) error {
 	if f.from.Session == "" {
 		if f.said != "" {
@@ -94,7 +94,7 @@ func (f *Fork) Judge(ctx context.Context, v *verdict.Verdict, read Reader) error
 	return nil
 }
 
-// compare adds a fault if the fork did not begin with what its origin had.
+// compare adds a fault if the fork did not begin with its origin's history.
 func (f *Fork) compare(v *verdict.Verdict, origin engine.Replica) {
 	fault := func(kind verdict.Kind, format string, args ...any) {
 		v.Add(verdict.Fault{Kind: kind, Seq: f.seq, Line: f.line, What: fmt.Sprintf(format, args...)})
@@ -121,8 +121,8 @@ func (f *Fork) compare(v *verdict.Verdict, origin engine.Replica) {
 	}
 }
 
-// ends reports whether a history is that of an origin, or ends with it without its system items: then another agent
-// brought its own prompt.
+// ends reports whether a history equals the origin's, or ends with it apart from system items: another agent brings its
+// own prompt.
 func ends(got, want []content.Item) bool {
 	if statement.Items(got) == statement.Items(want) {
 		return true
@@ -137,7 +137,7 @@ func ends(got, want []content.Item) bool {
 	return prompt >= 0 && statement.Items(got[prompt:]) == statement.Items(rest)
 }
 
-// contained reads the origin. A journal that no host wrote may be one that cannot be folded.
+// contained reads the origin and recovers a panic: a journal that no host wrote may be impossible to fold.
 func contained(ctx context.Context, at events.EntryRef, read Reader) (r engine.Replica, err error) {
 	defer func() {
 		if p := recover(); p != nil {

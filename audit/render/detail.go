@@ -12,7 +12,7 @@ func (s Style) detail(ev events.Event) string {
 	return cmp.Or(s.ofSession(ev), s.ofTurn(ev), s.ofModel(ev), s.ofCall(ev), s.ofTask(ev))
 }
 
-// ofSession is detail for what a session is, who has it, and what it gets to do.
+// ofSession is detail for events about the session itself, its hosts and its input.
 func (s Style) ofSession(ev any) string {
 	switch ev := ev.(type) {
 	case events.DriverClaimed:
@@ -74,7 +74,7 @@ func (s Style) ofTurn(ev any) string {
 	return ""
 }
 
-// ofModel is detail for model calls, and what surrounds them.
+// ofModel is detail for model calls, hooks and mutators.
 func (s Style) ofModel(ev any) string {
 	switch ev := ev.(type) {
 	case events.ModelCallStarted:

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Explain writes in sentences what a journal says about a call.
+// Explain writes in sentences what a journal records about a call.
 func Explain(w io.Writer, style Style, c explain.Call) error {
 	p := phrases{
 		quote: func(text string) phrase { return phrase(`"` + strings.ReplaceAll(style.Line(text), `"`, `\"`) + `"`) },

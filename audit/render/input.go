@@ -8,9 +8,8 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// Input returns the arguments of a tool call as safe lines, nothing left out: what a person must
-// see to decide about the call. A text of several lines is a block. The arguments old and new
-// of an edit are shown as what changes.
+// Input returns all arguments of a tool call as safe lines, for a person who decides about the call. A
+// text of several lines is a block. The arguments old and new of an edit are shown as a change.
 func Input(style Style, raw json.RawMessage) string {
 	s := Style{Color: style.Color, Full: true}
 	fields, ok := fieldsOf(raw)

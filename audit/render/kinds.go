@@ -40,7 +40,7 @@ func rules(lists [][]events.Rule) string {
 	return strings.Join(all, "; and ")
 }
 
-// grounds lists what let a call start.
+// grounds lists why a call may start.
 func grounds(all []events.Ground) []string {
 	out := make([]string, len(all))
 	for i, g := range all {

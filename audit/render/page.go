@@ -29,7 +29,7 @@ type page struct {
 	Foot     phrase
 }
 
-// line is a name and what is said about it.
+// line is a name and its value.
 type line struct {
 	Name, Text phrase
 }
@@ -150,7 +150,7 @@ func (p phrases) judge(out *page, v *verdict.Verdict) {
 	}
 }
 
-// facts are the record in numbers. Those of a record that cannot be read as a whole are the least that there was.
+// facts returns the record in numbers. If a part of it cannot be read, they are minimums.
 func (p phrases) facts(r explain.Report, part bool) (out []line) {
 	add := func(name phrase, words []string) {
 		if len(words) > 0 {
@@ -219,7 +219,7 @@ func (p phrases) turn(t explain.Turn) block {
 	return b
 }
 
-// act says in short what a call did, and what let it run.
+// act says briefly what a call did, and why it could run.
 func (p phrases) act(c explain.Call) block {
 	b := block{Name: p.say("%s in %s (%s)", c.Tool, c.Turn, c.Place), Status: "no result", Rating: "plain"}
 	if c.Status != "" {
@@ -261,7 +261,7 @@ func (p phrases) act(c explain.Call) block {
 	return b
 }
 
-// reason says in short what let a call run, or denied it.
+// reason says briefly why a call could run, or was denied.
 func (p phrases) reason(c explain.Call) phrase {
 	var out []string
 	for _, q := range c.Questions {

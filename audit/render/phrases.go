@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// phrases says in sentences what package explain found. Everything in a journal may have been written by
-// models, tools and forgers. So quote marks such a text, and only phrases come into a sentence unquoted.
+// phrases says in sentences what package explain found. Models, tools and forgers may have written any text in a
+// journal. So quote marks such text, and only phrases appear in a sentence unquoted.
 type phrases struct {
 	quote func(text string) phrase
 	code  func(text string) phrase // of arguments, which are JSON
@@ -92,7 +92,7 @@ func (p phrases) keyOf(k explain.Key, owner string) phrase {
 	return p.key(k) + " of " + p.word(owner)
 }
 
-// host is the name of a node, and whose it is if the owner of its key has another one.
+// host returns the name of a node, and the owner of its key if the names differ.
 func (p phrases) host(h explain.Host) phrase {
 	if h.Owner == "" || h.Owner == h.Node {
 		return p.word(h.Node)
@@ -149,7 +149,7 @@ func (p phrases) input(in explain.Input) phrase {
 	return "Input of the origin " + p.quote(string(in.Origin)) + " arrived " + p.at(in.At) + what
 }
 
-// arguments says with what the call ran.
+// arguments says with which arguments the call ran.
 func (p phrases) arguments(c explain.Call) (out []phrase) {
 	written := "The model wrote " + p.args(c.Written) + "."
 	if c.Asked.Reply.Seq == 0 {
@@ -171,7 +171,7 @@ func (p phrases) arguments(c explain.Call) (out []phrase) {
 	return out
 }
 
-// allowed says what let the call start, or refused it.
+// allowed says why the call could start, or was refused.
 func (p phrases) allowed(c explain.Call) (out []phrase) {
 	for _, q := range c.Questions {
 		out = append(out, p.question(q))
@@ -255,7 +255,7 @@ func (p phrases) grounds(c explain.Call, a explain.Attempt) []phrase {
 	return out
 }
 
-// ground says what a ground of a call means. A rule that asks lets a call start that was approved.
+// ground says what a ground of a call means. A rule that asks lets an approved call start.
 func (p phrases) ground(c explain.Call, g events.Ground, approved bool) phrase {
 	effect := phrase("let it start.")
 	asks := g.Action == events.RuleAsk || g.Action == events.RuleGuard && c.Effects != string(content.ReadOnly)

@@ -15,8 +15,8 @@ import (
 // clipReport bounds each text of a report, in characters.
 const clipReport = 400
 
-// Markdown writes a report and its verdict as Markdown. Texts that others wrote are code spans, in which nothing
-// has a meaning.
+// Markdown writes a report and its verdict as Markdown. Untrusted texts are code spans, in which no markup is
+// interpreted.
 func Markdown(w io.Writer, r explain.Report, v *verdict.Verdict) error {
 	code := func(text string) phrase { return codeSpan(reportText(text)) }
 	p := phrases{code, code, func(text string) bool { return content.IsToken(text) && !strings.Contains(text, "_") }}.page(r, v)
@@ -79,7 +79,8 @@ func (p page) sections() []section {
 	}
 }
 
-// none is what a part without content says. A record that cannot be read as a whole does not show that there is nothing.
+// none returns the text of a part without content. If the record cannot be read completely, it does not show that there is
+// nothing.
 func (p page) none(text phrase) phrase {
 	if p.Unread != "" {
 		return p.Unread
@@ -116,7 +117,7 @@ func codeSpan(text string) phrase {
 var pageText string
 
 // HTML writes a report and its verdict as one HTML page, which needs no other file and runs no script. All texts
-// are escaped where they stand.
+// are escaped for their context.
 func HTML(w io.Writer, r explain.Report, v *verdict.Verdict) error {
 	p := phrases{
 		quote: func(text string) phrase {

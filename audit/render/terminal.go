@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// Terminal returns a writer to a terminal. It escapes what could do more than appear there: all
-// control characters but tabs, line breaks and the colors of a [Style]. So no name, text or error
-// that comes from a model, a tool or a file can set the title, write to the clipboard or hide lines,
-// wherever it is printed. Each Write has whole characters and colors.
+// Terminal returns a writer to a terminal. It escapes all control characters except tabs, line breaks
+// and the colors of a [Style]. So no name, text or error from a model, a tool or a file can set the
+// title, write to the clipboard or hide lines. Each Write must have whole characters and colors.
 func Terminal(w io.Writer) io.Writer {
 	return terminal{w, regexp.MustCompile(`\n|\x1b\[(?:[0-2]|3[1-6])m`)}
 }

@@ -27,10 +27,10 @@ var (
 	ErrFuture    = errors.New("it was signed after the entry")
 )
 
-// acts checks what people and workers signed, from what the journal records of it.
+// acts checks what people and workers signed against what the journal records.
 //
-// The one idea: an act is judged by its event, whatever the journal says about signatures. Each event that only a
-// sender causes needs a command that its sender signed, and that says the same. What has none is unsigned.
+// An act is judged by its event, whatever the journal states about signatures. Each event that only a sender can cause
+// needs a matching command that its sender signed. Without one, it is unsigned.
 type acts struct {
 	keys    *keys.Directory
 	places  *places
@@ -39,8 +39,8 @@ type acts struct {
 	gate    bool // a function of a client verifies the task
 	said    map[string]uint64
 	asked   map[content.ApprovalID]events.Approval
-	remote  map[content.CallID]bool           // it was dispatched to the queue of workers last, and is not done
-	calls   map[content.CallID]statement.Call // as they were dispatched last; only with every, and only what is not done
+	remote  map[content.CallID]bool           // calls that are not done and were last dispatched to a queue of workers
+	calls   map[content.CallID]statement.Call // calls that are not done, as last dispatched; only with every
 	signers tally
 }
 
@@ -51,7 +51,7 @@ func newActs(d *keys.Directory, p *places, every bool) acts {
 	}
 }
 
-// signedCommand is the command that an entry's cause is, as its sender signed it.
+// signedCommand is the command that caused an entry, as its sender signed it.
 type signedCommand struct {
 	commands.Command
 
@@ -65,7 +65,7 @@ func (a *acts) add(r *journal.Record) (faults []*FaultError) {
 		faults = append(faults, &FaultError{r.Seq, r.Line, fmt.Errorf("signature of %s: %w", what, err)})
 	}
 	var by *signedCommand
-	wrong := false      // its command is: one fault is enough
+	wrong := false      // the command has a fault; report only one
 	var caused []string // by the command
 	for i, ev := range r.Entry.Events {
 		a.note(r.Entry.Session, ev)
@@ -97,7 +97,7 @@ func (a *acts) add(r *journal.Record) (faults []*FaultError) {
 	return faults
 }
 
-// nameOf returns what the acts of an entry are called.
+// nameOf returns the name of an entry's acts.
 func (a *acts) nameOf(e events.Entry) string {
 	for _, ev := range e.Events {
 		if act := a.actOf(ev); act.what != "" {
@@ -165,8 +165,8 @@ func (a *acts) command(r *journal.Record, ev events.CommandSigned) (*signedComma
 	return by, nil
 }
 
-// check checks a signature of a time, which an entry records. A thief may date a signature back, so what a stolen key
-// signed counts only if an entry recorded it before.
+// check checks a signature that was made at a time and that an entry records. A thief can backdate a signature, so a signature
+// by a stolen key counts only if an entry recorded it before the theft.
 func (a *acts) check(r *journal.Record, s content.Signature, text []byte, signed content.Time, roles ...keys.Role) (keys.Key, error) {
 	k, err := a.keys.Check(s, text, signed, roles...)
 	if err == nil && k.Revoked != nil && k.Revoked.Stolen && At(*r) >= k.Revoked.At {
@@ -199,7 +199,7 @@ func (a *acts) text(e events.Entry, ev events.CommandSigned) ([]byte, error) {
 	return statement.Schedule(a.keys.Cell, ev.Schedule), nil
 }
 
-// act counts who signed an act. It returns an error if it has the signature of another, or none although one is required.
+// act counts who signed an act. It returns an error if someone else signed it, or if a required signature is missing.
 func (a *acts) act(r *journal.Record, act act, by *signedCommand) error {
 	if by == nil {
 		a.signers.count(act.what, "", "")
@@ -218,8 +218,8 @@ func (a *acts) act(r *journal.Record, act act, by *signedCommand) error {
 	return nil
 }
 
-// result checks who signed the result of a call. Only a worker knows what a call that was on its queue returned. That
-// nothing came of it, because it was cancelled, lost or refused, is for the driver to say.
+// result checks who signed the result of a call. Only a worker can report what a call on its queue returned. The driver
+// may report that a call was cancelled, lost or refused.
 func (a *acts) result(r *journal.Record, ev events.ToolResultReceived) error {
 	if !a.remote[ev.Result.CallID] {
 		return nil // it is signed with the entry

@@ -17,15 +17,15 @@ import (
 
 // act is an event that only a sender causes.
 type act struct {
-	what     string    // "": the event is none
-	role     keys.Role // whose keys sign it
-	by, user string    // in whose name the journal has it
+	what     string    // "": the event is not an act
+	role     keys.Role // the role of keys that sign it
+	by, user string    // the names in the journal
 	named    bool      // it has a name
 	driver   bool      // a driver may do the same by itself
 	agrees   func(commands.Command) bool
 }
 
-// said returns what has a command of type C agree with an event.
+// said returns a function that checks whether a command of type C agrees with an event.
 func said[C commands.Command](agrees func(C) bool) func(commands.Command) bool {
 	return func(c commands.Command) bool {
 		of, ok := c.(C)
@@ -80,7 +80,7 @@ func (a *acts) actOf(ev any) act {
 	return act{}
 }
 
-// verdict is the act of the verifier of a task: a function of a client, else a worker or the node itself.
+// verdict returns the act of a task's verifier: a client's function, or else a worker or the node itself.
 func (a *acts) verdict(ev events.VerifyFinished) act {
 	reached := ev.Status == "passed" || ev.Status == "failed"
 	agrees := func(f events.VerifyFinished) bool {
@@ -98,8 +98,7 @@ func (a *acts) verdict(ev events.VerifyFinished) act {
 	}}
 }
 
-// fromSender reports whether somebody sent input. Any other origin is that of a driver, whose words follow from other
-// events.
+// fromSender reports whether a sender sent the input. Otherwise a driver did, whose input follows from other events.
 func fromSender(o events.Origin) bool {
 	return o != events.FromVerifier && o != events.FromNotification && o != events.FromSchema
 }
@@ -133,8 +132,8 @@ func cancelled(c commands.Command, ev events.CancelRequested) bool {
 	return false
 }
 
-// decided compares a decision, and what its sender was shown with the question that the journal has. Who denies for a
-// parent was shown nothing.
+// decided compares a decision, and the question that its sender saw, with the journal. The sender of a denial for a parent
+// saw no question.
 func (a *acts) decided(c commands.ResolveApproval, ev events.ApprovalResolved) bool {
 	approve := c.Approve || len(c.Input) > 0
 	shown := c.Shown == statement.Shown(a.asked[ev.Approval]) || c.Shown == "" && !approve
@@ -142,8 +141,8 @@ func (a *acts) decided(c commands.ResolveApproval, ev events.ApprovalResolved) b
 		c.Always == ev.Always && bytes.Equal(c.Input, ev.Input) && c.Reason == ev.Reason
 }
 
-// opened compares what a session was opened with. An agent adds its prompt and its settings, and a node its tools and
-// its hooks. A fork has the history of its origin and, but for its model and agent, its settings: its sender signed
+// opened compares the command with the session that it opened. An agent adds its prompt and settings, and a node adds its
+// tools and hooks. A fork has the history and, except for model and agent, the settings of its origin: its sender signed
 // the hash of the entry, and audit/origin compares the two.
 func opened(c commands.OpenSession, ev events.RunStarted) bool {
 	if _, fork := c.Origin(); fork {

@@ -21,17 +21,17 @@ type Audit struct {
 	gone    bool          // there is an unsigned tombstone
 }
 
-// NewAudit returns an Audit that goes by a directory of keys. It checks the signatures of people, and the last
-// one of each epoch of entries; with every, also those of all entries and of workers.
+// NewAudit returns an Audit that uses a directory of keys. It checks the signatures of people, and the last
+// signature of each epoch of entries. With every, it also checks the signatures of all entries and of workers.
 func NewAudit(d *keys.Directory, every bool) *Audit {
 	p := &places{keys: d}
 	return &Audit{places: p, entries: Entries{Keys: d, Every: every, places: p}, acts: newActs(d, p, every)}
 }
 
-// In has signatures by keys that were revoked judged by their places in a log of heads. Call it before Watch.
+// In makes the audit judge signatures by revoked keys by their places in a log of heads. Call it before Watch.
 func (a *Audit) In(l *Log) { a.places.log = l }
 
-// Watch yields the records of a journal from its first entry on, as they are, and checks them.
+// Watch yields the records of a journal from its first entry on, unchanged, and checks them.
 func (a *Audit) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		for r, err := range records {

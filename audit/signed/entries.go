@@ -1,15 +1,16 @@
-// Package signed checks who signed what a journal records.
+// Package signed checks who signed the contents of a journal.
 //
-// The one idea: entries form a chain, so one signature over the last entry of an epoch covers all of its
-// entries. [Entries] checks that signature, and that no entry of the epoch lacks one: the claim that begins an epoch
-// names the key of its driver inside the chain, so signatures cannot be stripped. Nodes check the journals that they read this way, and audits those that they verify.
+// Entries form a chain, so one signature over the last entry of an epoch covers all of its entries. [Entries] checks
+// that signature, and that every entry of the epoch has one: the claim that begins an epoch names the key of its
+// driver inside the chain, so signatures cannot be stripped. Nodes check the journals that they read this way, and
+// so do audits.
 //
-// A claim also names the last entry before it with a signature by the same key, if its driver checked that signature. It
-// says so in an entry that the key signs, so the last signature of the key covers all of its epochs that are linked this way. No
-// driver is believed about the key of another.
+// A claim also names the last earlier entry with a signature by the same key, if its driver checked that signature.
+// The key signs the entry with the claim, so the last signature of the key covers all of its epochs that are linked
+// this way. No driver is trusted about another driver's key.
 //
-// An epoch whose claim names no key is unsigned. That is a fault only from the time on from which the
-// directory of keys requires signatures of drivers.
+// An epoch whose claim names no key is unsigned. That is a fault only after the time from which the directory of keys
+// requires signatures of drivers.
 package signed
 
 import (
@@ -48,31 +49,31 @@ func (f *FaultError) Error() string { return fmt.Sprintf("entry %d: %v", f.Seq, 
 // Unwrap returns what is wrong.
 func (f *FaultError) Unwrap() error { return f.Err }
 
-// Entries checks the signatures of one journal's entries, which are added in order. It may begin in the
-// middle of an epoch. Then the first entry says whose key the others of the epoch need: a node starts from a snapshot
-// that this entry confirms.
+// Entries checks the signatures of one journal's entries, which are added in order. It may begin in the middle of an
+// epoch. Then the key that signed the first entry must sign the rest of the epoch: a node starts from a snapshot that
+// this entry confirms.
 type Entries struct {
 	Keys  *keys.Directory
 	Every bool // check every signature, not only the last of each key
 
-	Version  uint64 // the newest one of the directory by which drivers went, since the session was moved here
-	Unsigned uint64 // entries without a signature, but tombstones
+	Version  uint64 // the newest version of the directory that drivers used, since the session was moved here
+	Unsigned uint64 // entries without a signature, except tombstones
 
 	places  *places // nil: signatures are judged by dates alone
 	signers tally   // of entries, by the keys that claims name
 	begun   bool
-	moved   uint64 // how many entries were moved here: no later one was
+	moved   uint64 // how many entries were moved here; they come first
 	arrives bool   // the claim of the move must follow them
 	claim   string // the id of the epoch's key; "": it names none
 	signer  int    // its index in signers
 	last    entry  // signed, of the epoch, not checked yet; its seq is 0 if there is none
 
 	open    map[string]entry   // by key: the last signed entry of its last epoch before this one, not checked yet
-	covered map[string][]entry // by key: those of epochs before, which the signature of the open one covers
+	covered map[string][]entry // by key: entries of earlier epochs that the open signature covers
 	checked map[string]uint64  // by key: the last entry whose signature was checked
 }
 
-// entry is what the signature of an entry is checked by.
+// entry has what is needed to check the signature of an entry.
 type entry struct {
 	session   content.SessionID
 	seq       uint64
@@ -152,8 +153,8 @@ func (c *Entries) add(r *journal.Record) (faults []*FaultError) {
 // maxCovered is how many signatures of a key another one may cover, so that a session of any length needs little memory.
 const maxCovered = 1000
 
-// endEpoch leaves the last signature of the epoch to be covered by a later one of its key, or checked at the end. One of
-// a key that the directory does not have is wrong at once.
+// endEpoch keeps the last signature of the epoch: a later signature of its key covers it, or it is checked at the end. A
+// signature by a key that the directory does not have is a fault at once.
 func (c *Entries) endEpoch() (faults []*FaultError) {
 	if c.last.seq == 0 {
 		return nil
@@ -188,7 +189,7 @@ func (c *Entries) continued(claim events.DriverClaimed) []*FaultError {
 	return nil
 }
 
-// settle checks the open signature of a key, and if it is wrong, those that it would have covered.
+// settle checks the open signature of a key and, if it is wrong, the signatures that it would have covered.
 func (c *Entries) settle(key string) (faults []*FaultError) {
 	last := c.open[key]
 	if err := c.check(last); err != nil {
@@ -216,8 +217,8 @@ func (c *Entries) End() (faults []*FaultError) {
 	return faults
 }
 
-// Arrived returns a fault if the last entry was moved here: the claim of the move must follow. The time of what was moved is the
-// word of its drivers, so only a driver that may sign when the claim is stored can vouch for it. Call it after End.
+// Arrived returns a fault if the last entry was moved here: the claim of the move must follow. Only the drivers of moved entries
+// state their times, so a driver that may sign when the claim is stored must confirm them. Call it after End.
 func (c *Entries) Arrived() (faults []*FaultError) {
 	if c.arrives {
 		return []*FaultError{{Seq: c.moved, Err: ErrUnsaid}}
@@ -251,7 +252,7 @@ func (c *Entries) placed(r entry, k keys.Key, err error) error {
 	return nil
 }
 
-// At returns when an entry was written: by the store's clock, if there is one, else by the driver's.
+// At returns when an entry was written, by the store's clock or, if there is none, by the driver's.
 func At(r journal.Record) content.Time {
 	if !r.Stored.IsZero() {
 		return content.TimeOf(r.Stored)

@@ -10,15 +10,15 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Head is an entry that a log of heads has.
+// Head is an entry in a log of heads.
 type Head struct {
 	Log     string // its origin
 	Session content.SessionID
 	Seq     uint64
-	Index   int64 // of its leaf
+	Index   int64 // index of its leaf
 }
 
-// Listed is a version of the directory of keys that a log of heads has.
+// Listed is a version of the directory of keys in a log of heads.
 type Listed struct {
 	Log       string
 	Index     int64
@@ -26,19 +26,19 @@ type Listed struct {
 	Directory *keys.Directory
 }
 
-// Log is what proofs say about the places of entries and of directories in logs of heads, all of which witnesses
-// cosigned. A nil *Log says nothing.
+// Log has the places of entries and directories in logs of heads, according to proofs that witnesses cosigned. A nil
+// *Log has none.
 //
-// The one idea: of two leaves of a log, the one with the lower index was there before, whatever dates their texts have.
-// So an entry that was logged before the version of the directory that retires its key was signed before, and one that was
-// logged below the size at which a key was stolen was signed before that.
+// Of two leaves of a log, the one with the lower index was logged first, whatever dates their texts have. So an entry
+// that was logged before the version of the directory that retires its key was signed before, and an entry that was
+// logged below the size at which a key was stolen was signed before the theft.
 type Log struct {
 	Heads  []Head
 	Listed []Listed
 }
 
-// Newest returns the newest version of the directory, given or logged. What contradicts it is a fault, and a warning says
-// that what was given is older.
+// Newest returns the newest version of the directory, given or logged. Contradicting versions are a fault. If the given
+// version is older, there is a warning.
 func (l *Log) Newest(given []*keys.Directory) (newest *keys.Directory, faults, warnings []verdict.Fault) {
 	if l == nil {
 		l = &Log{}
@@ -95,8 +95,8 @@ func (l *Log) covering(r entry) (out []Head) {
 	return out
 }
 
-// retiredAt returns where a log has the first version that ends a key as d does. It is known only if the log has the
-// version before, too.
+// retiredAt returns where a log has the first version that ends a key in the same way. That is known only if the log also has
+// the version before.
 func (l *Log) retiredAt(k keys.Key, log string) (int64, bool) {
 	for _, v := range l.Listed {
 		is, ok := v.Directory.Lookup(k.ID())
@@ -112,8 +112,8 @@ func (l *Log) retiredAt(k keys.Key, log string) (int64, bool) {
 	return 0, false
 }
 
-// before reports whether a log shows that an entry was there before its key was revoked. known says that a log shows
-// where the entry is, and that it is not before.
+// before reports whether a log shows that an entry was logged before its key was revoked. after reports whether a log shows
+// that it was not.
 func (l *Log) before(r entry, k keys.Key) (before, after bool) {
 	for _, h := range l.covering(r) {
 		size := int64(0)
@@ -129,7 +129,7 @@ func (l *Log) before(r entry, k keys.Key) (before, after bool) {
 	return before, after && !before
 }
 
-// listing reports whether the log had versions of the directory before a head, so that it would have had another one.
+// listing reports whether the log had versions of the directory before a head, so that it would also have had a newer one.
 func (l *Log) listing(h Head) bool {
 	return slices.ContainsFunc(l.Listed, func(v Listed) bool { return v.Log == h.Log && v.Index < h.Index })
 }
@@ -144,8 +144,8 @@ func (l *Log) listedBy(r entry, key string) bool {
 	})
 }
 
-// judge judges a signature of a key that was revoked, by its place in the log if that is known. byDate is what the
-// directory says by the time at which the entry was written. datedBack says that the place contradicts the dates.
+// judge judges a signature by a revoked key, by its place in the log if that is known. byDate is the directory's judgment by
+// the time at which the entry was written. datedBack says that the place contradicts the dates.
 func (l *Log) judge(r entry, k keys.Key, byDate error) (datedBack bool, err error) {
 	if k.Revoked == nil || byDate != nil && !errors.Is(byDate, keys.ErrRevoked) {
 		return false, byDate
@@ -165,7 +165,7 @@ func (l *Log) judge(r entry, k keys.Key, byDate error) (datedBack bool, err erro
 	return false, byDate
 }
 
-// places says by which log the signatures of one journal are judged, and what it does not show.
+// places has the log by which the signatures of one journal are judged, and what it does not show.
 type places struct {
 	log  *Log
 	keys *keys.Directory

@@ -13,34 +13,34 @@ import (
 	"github.com/turnlog/turnlog/internal/tracing"
 )
 
-// From is what the sender of a command passes on.
+// From is the trace context that the sender of a command passes on.
 type From struct {
 	Span    trace.SpanContext // invalid: it was not traced
 	Baggage string            // a W3C baggage; "": none
 }
 
-// FromContext returns what the sender of the command that a context is for passes on.
+// FromContext returns the trace context in a context, for a command that is sent with it.
 func FromContext(ctx context.Context) From {
 	return From{trace.SpanContextFromContext(ctx), tracing.Baggage(ctx)}
 }
 
-// Lineage follows in whose traces the turns of a session are. It takes the session's events in order.
+// Lineage tracks the traces to which the turns of a session belong. It gets the session's events in order.
 type Lineage struct {
 	queued []queued
-	joined []From              // of the input of the turn that starts next
-	turn   content.TurnID      // that is open
+	joined []From              // senders of input for the turn that starts next
+	turn   content.TurnID      // the open turn
 	in     From                // its first traced sender, and the first baggage
-	links  []trace.SpanContext // of the others whose input it took in, since they were last asked for
+	links  []trace.SpanContext // its other senders, since the links were last taken
 }
 
-// queued is input that no turn has taken in.
+// queued is input that has not joined a turn.
 type queued struct {
 	from  From
 	task  bool
 	steer bool
 }
 
-// Take takes an event of an entry. from returns what the sender of the command that caused it passes on.
+// Take processes an event of an entry. from returns the trace context of the sender of the causing command.
 func (l *Lineage) Take(e events.Event, from func() From) {
 	switch e := e.(type) { //nolint:gochecksumtype // others have no senders
 	case events.InputQueued:
@@ -54,7 +54,7 @@ func (l *Lineage) Take(e events.Event, from func() From) {
 	}
 }
 
-// accept takes input into the turn that is open, or into the one that starts.
+// accept adds input to the open turn, or to the turn that starts.
 func (l *Lineage) accept(e events.InputAccepted) {
 	if e.Origin != events.FromHost && e.Origin != events.FromParent && e.Origin != events.FromTask {
 		return
@@ -74,7 +74,7 @@ func (l *Lineage) accept(e events.InputAccepted) {
 	})
 }
 
-// start begins a turn in the trace of the first input with one, and with the first baggage.
+// start begins a turn in the trace of the first traced input, with the first baggage.
 func (l *Lineage) start(e events.TurnStarted) {
 	l.turn, l.in, l.links = e.Turn, From{}, nil
 	for _, from := range l.joined {
@@ -89,7 +89,7 @@ func (l *Lineage) start(e events.TurnStarted) {
 	l.joined = nil
 }
 
-// Sender returns the sender of the turn that is open, or nil if it passes nothing on.
+// Sender returns the sender of the open turn, or nil if it passes nothing on.
 func (l *Lineage) Sender() *Sender {
 	if l.turn == "" || !l.in.Span.IsValid() && l.in.Baggage == "" {
 		return nil
@@ -103,7 +103,7 @@ type Sender struct {
 	in   From
 }
 
-// Of returns the traceparent of a task, whose parent is the span of that attempt at a call, and its baggage. Both are "" for a
+// Of returns the traceparent and the baggage of a task. The parent is the span of the attempt at the call. Both are "" for a
 // call of another turn.
 func (s *Sender) Of(session content.SessionID, turn content.TurnID, p content.Place, attempt int) (parent, baggage string) {
 	if s == nil || s.turn != turn {

@@ -7,7 +7,7 @@ import (
 )
 
 // The names of operations and attributes, from OpenTelemetry's semantic conventions for generative AI, which are
-// still in development. Every name that a trace has is here.
+// still in development. All names in traces are here.
 const (
 	opAgent = "invoke_agent"
 	opChat  = "chat"
@@ -33,12 +33,12 @@ const (
 	keyCall         = attribute.Key("gen_ai.tool.call.id")
 	keyError        = attribute.Key("error.type")
 
-	// Only with Config.Content.
+	// Only with Config.Content:
 	keyArguments = attribute.Key("gen_ai.tool.call.arguments")
 	keyResult    = attribute.Key("gen_ai.tool.call.result")
 	keyMessages  = attribute.Key("gen_ai.output.messages")
 
-	// What has no name in the conventions.
+	// Not in the conventions:
 	keyTurn     = attribute.Key("turnlog.turn")
 	keyRound    = attribute.Key("turnlog.round")
 	keyAttempt  = attribute.Key("turnlog.attempt")
@@ -54,7 +54,7 @@ const (
 	eventClaimed = "driver claimed"
 )
 
-// modelOf splits the name of a model into the provider, as the conventions name it, and its name there.
+// modelOf splits the name of a model into the provider, as named in the conventions, and the provider's name for it.
 func modelOf(ref string) (provider, name string) {
 	provider, name, _ = strings.Cut(ref, ":")
 	name, _, _ = strings.Cut(name, "?")

@@ -30,11 +30,11 @@ type session struct {
 
 	lineage Lineage
 	turn    *turn             // nil: none is open
-	last    trace.SpanContext // the last span of the turn before
+	last    trace.SpanContext // the last span of the previous turn
 	calls   map[content.CallID]*call
 
-	at    time.Time // of the entry at hand
-	spans []Span    // that it ended
+	at    time.Time // time of the current entry
+	spans []Span    // spans that it ended
 }
 
 // turn is the turn that is open.
@@ -132,7 +132,7 @@ func (s *session) take(e events.Event) {
 	}
 }
 
-// claim marks in the turn's span that a driver took the session over.
+// claim marks in the turn's span that another driver claimed the session.
 func (s *session) claim(e events.DriverClaimed) {
 	s.node = e.Node
 	if s.turn != nil && len(s.turn.waits) == 0 {
@@ -154,7 +154,7 @@ func (s *session) start(e events.TurnStarted) {
 	s.link()
 }
 
-// link links the turn's span to those whose input the turn took in.
+// link links the turn's span to the spans of commands whose input joined the turn.
 func (s *session) link() {
 	for _, from := range s.lineage.links {
 		s.turn.link(from)
@@ -278,7 +278,7 @@ func (s *session) dispatch(e events.ToolDispatched) {
 	c.running, c.background = &run, c.background || e.Route == content.Background
 }
 
-// stop ends the attempt that runs. class is "" if nothing failed.
+// stop ends the running attempt. class is "" if nothing failed.
 func (s *session) stop(c *call, class, why string) {
 	if c.running == nil {
 		return
@@ -290,7 +290,7 @@ func (s *session) stop(c *call, class, why string) {
 	c.running = nil
 }
 
-// question ends what must not last until people have decided.
+// question ends the spans that must not include the wait for a decision.
 func (s *session) question(a events.Approval) {
 	c := s.calls[a.CallID]
 	if c != nil && c.running != nil {
@@ -309,7 +309,7 @@ func (s *session) question(a events.Approval) {
 	t.waits[a.ID] = true
 }
 
-// decided begins another span of the turn when nothing holds it anymore.
+// decided begins another span of the turn when no question blocks it any more.
 func (s *session) decided(e events.ApprovalResolved) {
 	t := s.turn
 	if t == nil || !t.waits[e.Approval] {
@@ -320,7 +320,7 @@ func (s *session) decided(e events.ApprovalResolved) {
 	}
 }
 
-// resume begins another span of the turn, which links to the one before.
+// resume begins another span of the turn, which links to the previous one.
 func (s *session) resume() {
 	before := s.turn.span.SpanContext
 	s.begin()

@@ -26,7 +26,7 @@ type Config struct {
 	Sample func(trace.TraceID) bool
 
 	Content  bool // spans have arguments, results and replies
-	Sessions int  // that are remembered at a time; 0: 10,000
+	Sessions int  // how many sessions are remembered at a time; 0: 10,000
 }
 
 const defaultSessions = 10_000
@@ -45,8 +45,8 @@ func New(cfg Config) *Tracer {
 	return &Tracer{cfg: cfg}
 }
 
-// Add takes the next entry of the deployment and returns the spans that end with it. An error comes from reading a
-// journal again; the entry must then be added once more.
+// Add processes the next entry of the deployment and returns the spans that end with it. It returns an error if reading
+// a journal again fails; then add the entry once more.
 func (t *Tracer) Add(ctx context.Context, r journal.Record) ([]Span, error) {
 	id := r.Entry.Session
 	s, ok := t.open.Get(id)

@@ -10,10 +10,10 @@
 //     whatever anchors and witnesses say. Without keys, the level signed is passed over, and what was not proved
 //     includes who wrote the entries.
 //   - A level covers the journal through one entry ([Verdict.Through]): chain through its end, signed through its last
-//     entry that is no unsigned tombstone, anchored and witnessed through the last head that was kept elsewhere. What
-//     follows that is counted in [Verdict.BeyondAnchor].
+//     entry that is not an unsigned tombstone, anchored and witnessed through the last head that was kept elsewhere.
+//     [Verdict.BeyondAnchor] counts the entries after that.
 //
-// The package imports no evidence: chains are checked by package audit.
+// The package checks no evidence itself: package audit checks chains.
 package verdict
 
 import (
@@ -50,15 +50,15 @@ type Head struct {
 type Verdict struct {
 	Level        Level             `json:"level"`
 	Session      content.SessionID `json:"session"`
-	Entries      int               `json:"entries"`       // read
-	Through      Point             `json:"through"`       // what Level covers
-	Witnesses    []string          `json:"witnesses"`     // that cosigned
+	Entries      int               `json:"entries"`       // number of entries read
+	Through      Point             `json:"through"`       // the last entry that Level covers
+	Witnesses    []string          `json:"witnesses"`     // the witnesses that cosigned
 	Faults       []Fault           `json:"faults"`        // the first real one first
 	OpenTurn     content.TurnID    `json:"open_turn"`     // the journal ends inside it; empty: between turns
-	BeyondAnchor uint64            `json:"beyond_anchor"` // entries after the last anchored one; without anchors all
+	BeyondAnchor uint64            `json:"beyond_anchor"` // number of entries after the last anchored one; without anchors, all
 	NotProved    []string          `json:"not_proved"`
 
-	// State is Deleted, Expired, Erased or Moved, or empty. With State and without faults the proof of it is intact.
+	// State is Deleted, Expired, Erased or Moved, or empty. Without faults, the proof of the state is intact.
 	State     Kind             `json:"state,omitempty"`
 	Tombstone *events.Deletion `json:"tombstone,omitempty"`
 
@@ -82,13 +82,13 @@ type Verdict struct {
 	// an earlier one cannot be interpreted. Zero: everything was checked.
 	UnjudgedFrom uint64 `json:"unjudged_from,omitempty"`
 
-	// UncheckedFiles counts the files that the journal refers to and whose bytes were not checked.
+	// UncheckedFiles counts the referenced files whose bytes were not checked.
 	UncheckedFiles int `json:"unchecked_files,omitempty"`
 
-	// UncheckedOrigin is the entry of another session with whose history this one began, and why it was not compared.
+	// UncheckedOrigin names the entry of the origin of a fork, and why the histories were not compared.
 	UncheckedOrigin string `json:"unchecked_origin,omitempty"`
 
-	// UnjudgedSnapshots counts the digests of snapshots that were not computed again.
+	// UnjudgedSnapshots counts the snapshots whose digests were not computed again.
 	UnjudgedSnapshots int `json:"unjudged_snapshots,omitempty"`
 
 	// Keys says that the verifier has keys, so that a journal that is not signed stays at the level chain.
@@ -99,17 +99,17 @@ type Verdict struct {
 	doubts []string
 }
 
-// Restore is a restore of the deployment from a backup. What was recorded between the two is lost.
+// Restore is a restore of the deployment from a backup. Entries recorded between the backup and the restore are lost.
 type Restore struct {
-	Seq uint64       `json:"seq,omitempty"` // of the entry that says so; 0: the deployment says so, of all its sessions
-	At  content.Time `json:"at"`            // of the restore, at the latest
+	Seq uint64       `json:"seq,omitempty"` // the entry that records it; 0: the deployment records it for all its sessions
+	At  content.Time `json:"at"`            // latest possible time of the restore
 
 	events.Restored
 }
 
 // Move is a move of the session from another deployment. All entries before it were recorded there.
 type Move struct {
-	Seq uint64       `json:"seq"` // of the entry that says so
+	Seq uint64       `json:"seq"` // the entry that records it
 	At  content.Time `json:"at"`
 
 	Last   events.Hash `json:"-"` // of the entry before it
@@ -118,11 +118,11 @@ type Move struct {
 	events.MovedFrom
 }
 
-// Signer is how much of one kind is signed with one key.
+// Signer says how much of one kind is signed with one key.
 type Signer struct {
 	What  string `json:"what"`   // entries, input, decisions or results
-	Name  string `json:"signer"` // the owner of the key; "": unknown, or it is unsigned
-	Key   string `json:"key"`    // its id; "": it is unsigned
+	Name  string `json:"signer"` // the owner of the key; "": unknown, or not signed
+	Key   string `json:"key"`    // id of the key; "": not signed
 	Count uint64 `json:"count"`
 }
 
@@ -144,7 +144,7 @@ type Proof struct {
 	By      []string // the witnesses
 }
 
-// Clone returns a copy that shares nothing with v.
+// Clone returns a deep copy.
 func (v *Verdict) Clone() *Verdict {
 	c := *v
 	c.Faults, c.Warnings, c.proofs = slices.Clone(v.Faults), slices.Clone(v.Warnings), maps.Clone(v.proofs)
@@ -172,7 +172,7 @@ func (v *Verdict) End(seq uint64, hash events.Hash, at content.Time) {
 	v.Head, v.last = Head{seq, hash}, at
 }
 
-// Prove adds evidence. Of several proofs of one level, the one that covers most counts.
+// Prove adds evidence. Among several proofs of one level, the one that covers the most entries counts.
 func (v *Verdict) Prove(p Proof) {
 	if v.proofs == nil {
 		v.proofs = map[Level]Proof{}
@@ -182,7 +182,8 @@ func (v *Verdict) Prove(p Proof) {
 	}
 }
 
-// Covered returns the last entry that a head covers, which is seq unless the session left with that head: then another entry is in its place.
+// Covered returns the last entry that a head covers. That is seq, unless the session left with that head as its tombstone: then another
+// entry is at that place.
 func (v *Verdict) Covered(seq uint64, hash events.Hash) uint64 {
 	if slices.ContainsFunc(v.Moves, func(m Move) bool { return m.Seq == seq && m.Tombstone == hash }) {
 		return seq - 1
@@ -190,7 +191,7 @@ func (v *Verdict) Covered(seq uint64, hash events.Hash) uint64 {
 	return seq
 }
 
-// Doubt adds what the evidence does not show, besides what Settle knows.
+// Doubt adds something that the evidence does not show, to what Settle itself lists.
 func (v *Verdict) Doubt(what string) { v.doubts = append(v.doubts, what) }
 
 // Settle decides the level from the faults and proofs, and lists what is not proved. Call it again after
@@ -213,8 +214,8 @@ func (v *Verdict) Settle() {
 	v.NotProved = v.notProved()
 }
 
-// holds reports whether nothing is wrong with what the levels are about. That content is sealed, or that later entries were
-// lost in a restore, says nothing about the chain, the signatures and the proofs.
+// holds reports whether no fault affects the levels. Sealed content, or later entries lost in a restore, do not affect the
+// chain, the signatures and the proofs.
 func (v *Verdict) holds() bool {
 	return !slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Kind != Sealed && f.Kind != Restored })
 }
@@ -224,7 +225,7 @@ func (v *Verdict) Has(k Kind) bool {
 	return slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Kind == k })
 }
 
-// Order has slices.SortStableFunc sort what cannot be judged after what was found.
+// Order compares faults for slices.SortStableFunc: real faults come before things that cannot be judged.
 func Order(a, b Fault) int { return unjudged(a) - unjudged(b) }
 
 func unjudged(f Fault) int {
@@ -248,7 +249,7 @@ func (v *Verdict) climb() {
 	}
 }
 
-// notProved lists what a reader might believe, but the evidence does not show.
+// notProved lists what a reader might assume, but the evidence does not show.
 func (v *Verdict) notProved() (out []string) {
 	switch {
 	case v.Level < Anchored:

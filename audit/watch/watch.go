@@ -1,9 +1,9 @@
 // Package watch verifies journals while they are written, and raises alerts.
 //
-// The one idea: a [Watcher] gets the entries of all sessions in the order in which they were stored, and has a
-// checker of package audit for each session in use. Its memory is bounded: the checkers of sessions that are idle
-// are dropped, after a last look. When such a session continues, its journal is read from the start and verified
-// again, up to the entry at hand.
+// A [Watcher] gets the entries of all sessions in the order in which they were stored, and has a checker of package
+// audit for each active session. Its memory is bounded: the checkers of idle sessions are dropped, after a final
+// check. When such a session continues, its journal is read from the start and verified again, up to the current
+// entry.
 //
 // Each fault is reported at least once. A watcher that starts again does not know what was reported, so the faults
 // of a session may be reported once more when that session continues. Nothing is reported about sessions that
@@ -47,10 +47,10 @@ func Kinds() []Kind { return []Kind{Fault, Unsigned, Widened, Restored} }
 type Alert struct {
 	Kind     Kind              `json:"alert"`
 	Session  content.SessionID `json:"session"`
-	Seq      uint64            `json:"seq"`             // of the entry
-	At       content.Time      `json:"at"`              // of the entry, by its driver's clock
-	Position uint64            `json:"position"`        // of the entry at which it was found
-	Fault    *verdict.Fault    `json:"fault,omitempty"` // of a fault
+	Seq      uint64            `json:"seq"`             // sequence of the entry
+	At       content.Time      `json:"at"`              // time of the entry, by its driver's clock
+	Position uint64            `json:"position"`        // position of the entry at which it was found
+	Fault    *verdict.Fault    `json:"fault,omitempty"` // set if Kind is Fault
 	Policy   string            `json:"policy,omitempty"`
 	What     string            `json:"what"`
 }
@@ -63,21 +63,21 @@ type Config struct {
 	// Keys returns the directory of keys by which signatures are checked. Nil: they are not checked.
 	Keys func() *keys.Directory
 
-	// Restores returns those that the cell says it had. Nil: what journals say of restores is not compared.
+	// Restores returns the restores that the cell records. Nil: the restores in journals are not compared with them.
 	Restores func(context.Context) ([]verdict.Restore, error)
 
-	Bytes int64 // of the entries that checkers have seen, which their memory follows, and sessionBytes for each; 0: 256 MiB
-	Heads int   // of idle sessions that are remembered, to notice that one was replaced; 0: 100,000
+	Bytes int64 // limit on the bytes of entries that the checkers have seen, plus sessionBytes for each checker; bounds their memory; 0: 256 MiB
+	Heads int   // number of idle sessions whose heads are remembered, to notice a replaced one; 0: 100,000
 }
 
 const (
 	defaultBytes = 256 << 20
 	defaultHeads = 100_000
-	maxFaults    = 20 // of a session; then it is no longer judged until it is verified again
+	maxFaults    = 20 // faults of a session; then it is not judged until it is verified again
 )
 
-// sessionBytes is what a checker takes for a session of a few entries. So there is no bound on how many sessions have
-// one but that on memory: with another one, as many and one more in turns would each be read again for every entry.
+// sessionBytes is the memory of a checker for a session of a few entries. Only memory bounds the number of checkers. A
+// fixed number would mean that one session more than that, active in turns, reads a journal again for every entry.
 const sessionBytes = 16 << 10
 
 // Watcher verifies the entries of all sessions.
@@ -87,7 +87,7 @@ type Watcher struct {
 	bytes int64
 	heads recent.Map[content.SessionID, seen] // of sessions without a checker
 
-	restored string // the backup of the last restore that was told
+	restored string // the backup of the last reported restore
 	since    uint64 // the position of the first entry that it wrote
 }
 
@@ -112,7 +112,7 @@ type session struct {
 
 	unsigned uint64 // the last epoch with an entry that is not signed
 	first    uint64 // the position of its first entry
-	before   uint64 // the position of its last entry before its journal was read again for the entry at hand; 0: it was not
+	before   uint64 // the position of its last entry before its journal was read again for the current entry; 0: not read again
 	restored string // the backup of the last restore that it records
 }
 
@@ -130,8 +130,8 @@ func New(cfg Config) *Watcher {
 // Open returns how many sessions have a checker.
 func (w *Watcher) Open() int { return w.open.Len() }
 
-// Add verifies the next entry of the cell and returns the alerts that it raises. An error comes from reading a
-// journal again; the entry must then be added once more.
+// Add verifies the next entry of the cell and returns the alerts that it raises. It returns an error if reading a
+// journal again fails; then add the entry once more.
 func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 	if errors.Is(r.Err, journal.ErrArriving) {
 		return nil, nil // no entry
@@ -143,7 +143,7 @@ func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 	lost := w.lost(r, by)
 	s, alerts, err := w.session(ctx, r)
 	if errors.Is(err, journal.ErrArriving) {
-		return lost, nil // it is read when it is there
+		return lost, nil // it is read once it has arrived
 	}
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 	_, deleted := events.DeletionOf(r.Entry)
 	deleted = deleted && r.Err == nil
 	if deleted && s.head.Seq+1 < r.Seq {
-		s.checker = audit.NewChecker() // the entries in between went with the session, before they were seen
+		s.checker = audit.NewChecker() // the entries in between were deleted with the session before the watcher saw them
 	}
 	alerts = append(alerts, w.judge(s, r, r.Guard)...)
 	if deleted {
@@ -167,9 +167,9 @@ func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 	return alerts, nil
 }
 
-// least returns the session that needs its checker least: the one that is idle for longest, unless the session at hand was
-// idle for longer before its journal was read again. So of more sessions in turns than have room, only those without room
-// are read again and again.
+// least returns the session whose checker to drop: the one that was idle longest, unless the current session was idle even
+// longer before its journal was read again. So if more sessions take turns than there is room for, only the sessions without
+// room are read repeatedly.
 func (w *Watcher) least(s *session) *session {
 	_, oldest := w.open.Oldest()
 	if s.before > 0 && s.before < oldest.head.Guard {
@@ -178,7 +178,7 @@ func (w *Watcher) least(s *session) *session {
 	return oldest
 }
 
-// Close takes the last look at the sessions in use.
+// Close does a final check of the active sessions.
 func (w *Watcher) Close(ctx context.Context) (alerts []Alert) {
 	for w.open.Len() > 0 {
 		_, oldest := w.open.Oldest()
@@ -187,8 +187,8 @@ func (w *Watcher) Close(ctx context.Context) (alerts []Alert) {
 	return alerts
 }
 
-// restore returns the restore of the cell that the entry names, or the fault that the cell does not say the same. What an entry
-// says that was moved here is about another cell.
+// restore returns the restore of the cell that the entry names, or a fault if the cell does not record it. An entry that was
+// moved here is about another cell.
 func (w *Watcher) restore(ctx context.Context, r journal.Record) (*events.Restored, []verdict.Fault, error) {
 	by := events.RestoredOf(r.Entry)
 	if by == nil || r.Moved {
@@ -208,8 +208,8 @@ func (w *Watcher) restore(ctx context.Context, r journal.Record) (*events.Restor
 		"it says that the deployment was restored from backup %s of %s, and the deployment does not", by.Backup, by.Taken)}}, nil
 }
 
-// lost looks what a restore lost of the entry's session. Entries that were seen and that the backup need not have are
-// forgotten, since they are no fault. It tells each restore once, and what each session lost.
+// lost finds out what the entry's session lost in a restore. It forgets seen entries that the backup need not have, since
+// their loss is not a fault. It reports each restore once, and the loss of each session.
 func (w *Watcher) lost(r journal.Record, by *events.Restored) (alerts []Alert) {
 	if by == nil {
 		return nil
@@ -250,7 +250,7 @@ func (w *Watcher) forget(id content.SessionID) {
 	w.heads.Remove(id)
 }
 
-// unmarked looks whether a session goes on as if the last restore had not been: each that is older has an entry of it.
+// unmarked reports a fault if a session has no entry of the last restore: each older session must have one.
 func (w *Watcher) unmarked(s *session, r journal.Record) (faults []verdict.Fault) {
 	if by := events.RestoredOf(r.Entry); by != nil && !r.Moved {
 		s.restored = by.Backup
@@ -293,7 +293,7 @@ func (w *Watcher) session(ctx context.Context, r journal.Record) (*session, []Al
 	return s, alerts, nil
 }
 
-// again verifies the entries before one. seen is what was the last of them when the session was in use.
+// again verifies the entries before the current one. seen is the last of them that the watcher saw earlier.
 func (w *Watcher) again(ctx context.Context, s *session, r journal.Record, seen journal.Head) (alerts []Alert, err error) {
 	for old, err := range w.cfg.Read(ctx, s.id) {
 		switch {
@@ -315,7 +315,7 @@ func (w *Watcher) again(ctx context.Context, s *session, r journal.Record, seen 
 	return alerts, nil
 }
 
-// judge checks an entry. position is that of the entry at hand.
+// judge checks an entry. position is the position of the current entry.
 func (w *Watcher) judge(s *session, r journal.Record, position uint64) (alerts []Alert) {
 	s.head, s.at = r.Head, r.Entry.At
 	s.bytes += int64(len(r.Payload))
@@ -349,13 +349,13 @@ func (w *Watcher) judge(s *session, r journal.Record, position uint64) (alerts [
 	return alerts
 }
 
-// sign checks the signature of an entry. Of entries before the one at hand, the last of each driver covers the
+// sign checks the signature of an entry. For entries before the current one, the last signature of each driver covers the
 // others.
 func (w *Watcher) sign(s *session, r journal.Record, position uint64) (alerts []Alert) {
 	before := s.signed.Unsigned
 	s.signed.Keys, s.signed.Every = w.cfg.Keys(), r.Guard == position
 	faults := forged(s.signed.Add(r))
-	if s.signed.Every { // what was read before it ends here
+	if s.signed.Every { // earlier entries end here
 		faults = append(faults, forged(s.signed.End())...)
 	}
 	if s.signed.Unsigned > before && len(faults) == 0 && s.unsigned != r.Entry.Epoch {
@@ -370,7 +370,7 @@ func (w *Watcher) sign(s *session, r journal.Record, position uint64) (alerts []
 	return append(alerts, w.tell(s, position, faults...)...)
 }
 
-// forged returns faults of signatures, without those that say that there is none.
+// forged returns the faults of signatures, except for missing signatures.
 func forged(faults []*signed.FaultError) (out []verdict.Fault) {
 	for _, f := range faults {
 		if !errors.Is(f.Err, signed.ErrUnsigned) {
@@ -380,7 +380,7 @@ func forged(faults []*signed.FaultError) (out []verdict.Fault) {
 	return out
 }
 
-// tell returns alerts for the faults that were not told yet.
+// tell returns alerts for the faults that were not reported yet.
 func (w *Watcher) tell(s *session, position uint64, faults ...verdict.Fault) (alerts []Alert) {
 	for _, f := range faults {
 		if s.given && len(s.told) >= maxFaults || slices.Contains(s.told, f) {
@@ -397,13 +397,13 @@ func (w *Watcher) tell(s *session, position uint64, faults ...verdict.Fault) (al
 	return alerts
 }
 
-// evict takes a last look at a session, and keeps only its head.
+// evict does a final check of a session, and keeps only its head.
 func (w *Watcher) evict(ctx context.Context, s *session) (alerts []Alert) {
 	id := s.id
 	if !s.given {
 		last := append(slices.Clip(s.checker.Verdict().Faults), forged(s.signed.End())...)
 		if alerts = w.tell(s, s.head.Guard, last...); len(alerts) > 0 && w.deleted(ctx, id) {
-			alerts = nil // what is missing went with the session
+			alerts = nil // the missing entries were deleted with the session
 		}
 	}
 	w.drop(s)
@@ -415,7 +415,7 @@ func (w *Watcher) evict(ctx context.Context, s *session) (alerts []Alert) {
 	return alerts
 }
 
-// deleted reports whether a session was deleted, which the watcher has not come to yet.
+// deleted reports whether a session was deleted in an entry that the watcher has not reached yet.
 func (w *Watcher) deleted(ctx context.Context, id content.SessionID) bool {
 	for r, err := range w.cfg.Read(ctx, id) {
 		if _, deleted := events.DeletionOf(r.Entry); err != nil || deleted {

@@ -12,8 +12,8 @@ import (
 // maxNames bounds the names by which policies are compared.
 const maxNames = 1 << 14
 
-// widened says what a policy allows that the one before did not. It compares both for tools and queues whose
-// names fit the patterns of either, one pattern and any two. It reports whether there is such a call.
+// widened says what a policy allows that the previous one did not, and reports whether there is anything. It compares
+// both policies for tools and queues whose names match one pattern, or any two patterns, of either policy.
 func widened(before, now events.Policy) (what string, wider bool) {
 	var tools, queues []string
 	for _, r := range slices.Concat(slices.Concat(before.Rules...), slices.Concat(now.Rules...)) {
@@ -41,7 +41,7 @@ func widened(before, now events.Policy) (what string, wider bool) {
 	return "", false
 }
 
-// names returns names that fit one of the patterns or two of them, after one that fits only *.
+// names returns names that match one or two of the patterns, after a name that matches only *.
 func names(first string, patterns []string) []string {
 	slices.Sort(patterns)
 	patterns = slices.Compact(patterns)

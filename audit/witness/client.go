@@ -26,10 +26,10 @@ type Client struct {
 	key  note.Verifier
 	http *http.Client
 
-	size int64 // of the last checkpoint that the witness cosigned, as far as it is known
+	size int64 // size of the last checkpoint that the witness cosigned, as far as known
 }
 
-// NewClient returns a client of the witness at a URL, to whose path it adds those of the protocol.
+// NewClient returns a client of the witness at a URL. It appends the paths of the protocol to the URL.
 func NewClient(address, key string, via *http.Client) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -48,7 +48,7 @@ func (c *Client) Name() string { return c.key.Name() }
 // RefusedError is returned if a witness does not cosign a checkpoint.
 type RefusedError struct {
 	Status int   // of HTTP
-	Size   int64 // with the status 409: of the last checkpoint that the witness cosigned, larger than this one
+	Size   int64 // with status 409: size of the last checkpoint that the witness cosigned, larger than this one
 	Reason string
 }
 

@@ -98,7 +98,7 @@ func status(err error) int {
 
 var errRequest = errors.New("bad request")
 
-// errInternal is what clients get to know of errors that name files of the witness.
+// errInternal is what clients see instead of errors that name files of the witness.
 var errInternal = errors.New("the witness cannot use its directory: its log says why")
 
 // add reads a request and returns the signature line.

@@ -1,10 +1,9 @@
 // Package witness cosigns the checkpoints of logs that only grow, and asks witnesses to do so, in the protocol of
 // C2SP tlog-witness.
 //
-// The one idea: a witness remembers the last checkpoint of each log that it cosigned, and cosigns another one
-// only with a proof that its tree continues that one. So a log whose history was rewritten, or which shows
-// different histories to different people, gets no cosignature for the second one. What a witness remembers is
-// on disk before it answers.
+// A witness remembers the last checkpoint of each log that it cosigned, and cosigns another one only with a proof
+// that its tree continues that one. So a log whose history was rewritten, or that shows different histories to
+// different people, gets no cosignature for the second one. A witness stores a checkpoint on disk before it answers.
 //
 // A [Witness] is the server's side and owns its directory. A [Client] is the log's side.
 package witness
@@ -47,8 +46,8 @@ var (
 	ErrBadState = errors.New("not a checkpoint that this witness cosigned")
 )
 
-// Open returns a witness of logs that keeps its state in a directory. Close it. It returns an error if no log has a file
-// that can be used; a log with a bad file does not stop the others, see Broken.
+// Open returns a witness of logs that keeps its state in a directory. The caller must Close it. Open returns an error if
+// no log has a usable file. A log with a bad file does not stop the others, see Broken.
 func Open(dir string, by *headlog.Cosigner, logs []note.Verifier) (*Witness, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open witness: %w", err)
@@ -120,7 +119,7 @@ func originHash(origin string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// What is wrong with a checkpoint that is to be cosigned, besides its form.
+// Errors about a well-formed checkpoint to cosign.
 var (
 	ErrUnknown      = errors.New("unknown log")
 	ErrUnsigned     = errors.New("no valid signature of the log")
@@ -128,8 +127,8 @@ var (
 	ErrInconsistent = errors.New("it does not continue the last checkpoint")
 )
 
-// SizeError is returned for an old size that is not that of the last checkpoint that was cosigned. Try again
-// with a proof from that size.
+// SizeError is returned if the old size differs from the last cosigned checkpoint. Try again with a proof from the
+// size in the error.
 type SizeError struct{ Size int64 }
 
 // Error says which size it is.
@@ -175,7 +174,7 @@ func (w *Witness) Add(old int64, proof tlog.TreeProof, signed []byte) ([]byte, e
 	return w.cosign(at, signed, before, log)
 }
 
-// cosign signs a checkpoint and stores it. A clock that was set back does not make it older than the one before.
+// cosign signs a checkpoint and stores it. Even if the clock was set back, it is not older than the previous one.
 func (w *Witness) cosign(at headlog.Checkpoint, signed, before []byte, log note.Verifier) ([]byte, error) {
 	n, err := note.Open(signed, note.VerifierList(log)) // drops other signatures
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// Explain says all that the journal does about the call that a name means, as explain.CallReader does. It reads the entry
-// that opened the session, and on from a turn before the call's. It reads all entries where only they say what was
-// before: if a policy ever applied, or the name is only a provider's ID.
+// Explain returns everything the journal says about the call with that name, as explain.CallReader does. It
+// reads the entry that opened the session, and continues from a turn before the call's. It reads all entries
+// only if it must: if a policy ever applied, or if the name is a provider's ID.
 func (c Calls) Explain(ctx context.Context, name string) (explain.Call, error) {
 	turn, round, ok := c.roundOf(content.CallID(name))
 	if ok && round > 0 && turn <= c.State.Turns && c.State.Policy.Digest == "" {
@@ -40,7 +40,8 @@ func (c Calls) Explain(ctx context.Context, name string) (explain.Call, error) {
 	return reader.Call()
 }
 
-// explainFrom reads the opening of the session, and then from a turn on. It returns false if that is not enough.
+// explainFrom reads the opening of the session, and then the entries from a turn on. It returns false if that
+// is not enough.
 func (c Calls) explainFrom(ctx context.Context, reader *explain.CallReader, name string, turn int) (bool, error) {
 	start, err := seek.Turn(ctx, c.From, c.State.Session, c.Head, turn)
 	if err != nil {
@@ -81,7 +82,7 @@ func (c Calls) explainFrom(ctx context.Context, reader *explain.CallReader, name
 	return true, c.explainOn(ctx, reader, name, seek.Before(start))
 }
 
-// explainOn reads on until later entries say nothing about the call.
+// explainOn reads on until no later entry can say more about the call.
 func (c Calls) explainOn(ctx context.Context, reader *explain.CallReader, name string, at journal.Head) error {
 	compacted := func(it content.Item) bool { return it.FinishReason == content.Compaction }
 	kept := c.State.Rewritten == 0 && !slices.ContainsFunc(c.State.Transcript, compacted) // the models see all results

@@ -1,8 +1,8 @@
-// Package report says what a deployment's sessions are and wait for: lists of them, their open calls and
-// pending approvals, and what was asked about a call.
+// Package report describes a deployment's sessions: lists of them, their open calls and pending approvals,
+// and what was asked about a call.
 //
-// The one idea: a report is computed from a session's state or journal and has the same JSON wherever it is
-// shown, on a command line or over HTTP. Nothing here changes a session.
+// The one idea: a report is computed from a session's state or journal and has the same JSON everywhere, on a
+// command line or over HTTP. Nothing here changes a session.
 package report
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// Read reads a session that was not deleted: else it returns a *session.DeletedError.
+// Read reads a session. It returns a *session.DeletedError for a deleted one.
 func Read(ctx context.Context, c *client.Client, id content.SessionID) (*loop.State, journal.Head, error) {
 	state, head, err := c.Read(ctx, id)
 	if err == nil && state.Deleted != nil {

@@ -1,10 +1,10 @@
-// Package seek finds entries of a long journal without reading what is before them.
+// Package seek finds entries of a long journal without reading the entries before them.
 //
-// The one idea: a store returns the first entry of a session at or after a position, and the positions of a journal rise
-// with its entries. So whatever rises along a journal, like the numbers of its entries and turns, can be searched for
-// by halves: for an entry among millions, some thirty requests.
+// The one idea: a store returns the first entry of a session at or after a position, and positions rise with
+// the entries of a journal. So anything that rises along a journal, such as the numbers of entries and turns,
+// can be found by binary search: about thirty requests for an entry among millions.
 //
-// What it returns is a place from which a reader continues, who verifies the chain from there on.
+// Readers continue from the place that it returns, and verify the chain from there on.
 package seek
 
 import (
@@ -25,8 +25,8 @@ type Store interface {
 	EntryFrom(ctx context.Context, s content.SessionID, position uint64) (journal.Record, error)
 }
 
-// Entry returns the entry with a number of a session that was read up to a head. It returns session.ErrNotFound if
-// there is none.
+// Entry returns the entry with a sequence number, from a session that was read up to head. It returns
+// session.ErrNotFound if there is none.
 func Entry(ctx context.Context, from Store, s content.SessionID, head journal.Head, seq uint64) (journal.Record, error) {
 	if seq == 0 || seq > head.Seq {
 		return journal.Record{}, session.ErrNotFound
@@ -42,20 +42,20 @@ func Entry(ctx context.Context, from Store, s content.SessionID, head journal.He
 	})
 }
 
-// Turn returns the entry that starts the n-th turn of a session that was read up to a head. It returns
-// session.ErrNotFound if none does.
+// Turn returns the entry that starts the n-th turn of a session that was read up to head. It returns
+// session.ErrNotFound if there is none.
 func Turn(ctx context.Context, from Store, s content.SessionID, head journal.Head, n int) (journal.Record, error) {
 	return Round(ctx, from, s, head, n, 0)
 }
 
-// Round returns the entry that starts a round of the n-th turn, or the turn itself if the round is 0. It returns
-// session.ErrNotFound if none does.
+// Round returns the entry that starts a round of the n-th turn, or the turn itself if round is 0. It returns
+// session.ErrNotFound if there is none.
 func Round(ctx context.Context, from Store, s content.SessionID, head journal.Head, n, round int) (journal.Record, error) {
 	return search(ctx, from, s, head, func(rec journal.Record) side { return sideOf(rec, n, round) })
 }
 
-// Claim returns the entry in which the host of an epoch claimed a session that was read up to a head. It returns
-// session.ErrNotFound if none did.
+// Claim returns the entry with which the host of an epoch claimed a session that was read up to head. It
+// returns session.ErrNotFound if there is none.
 func Claim(ctx context.Context, from Store, s content.SessionID, head journal.Head, epoch uint64) (journal.Record, error) {
 	return search(ctx, from, s, head, func(rec journal.Record) side {
 		claim, _ := events.ClaimOf(rec.Entry)
@@ -69,7 +69,7 @@ func Claim(ctx context.Context, from Store, s content.SessionID, head journal.He
 	})
 }
 
-// Before returns the place before an entry.
+// Before returns the place just before an entry.
 func Before(rec journal.Record) journal.Head {
 	if rec.Seq <= 1 {
 		return journal.Head{}
@@ -77,7 +77,7 @@ func Before(rec journal.Record) journal.Head {
 	return journal.Head{Seq: rec.Seq - 1, Hash: rec.Entry.Prev, Guard: rec.Guard - 1}
 }
 
-// side says where something is, seen from an entry.
+// side says where the wanted entry is, relative to another one.
 type side int
 
 const (
@@ -87,9 +87,9 @@ const (
 	later
 )
 
-// search returns the entry that is here.
+// search finds the entry for which look returns here.
 func search(ctx context.Context, from Store, s content.SessionID, head journal.Head, look func(journal.Record) side) (journal.Record, error) {
-	low, high := uint64(0), head.Guard // it is after low, and not after high
+	low, high := uint64(0), head.Guard // the entry is after low and not after high
 	for low < high {
 		middle := low + (high-low)/2
 		rec, at, err := known(ctx, from, s, middle+1, high, look)
@@ -107,7 +107,8 @@ func search(ctx context.Context, from Store, s content.SessionID, head journal.H
 	return journal.Record{}, session.ErrNotFound
 }
 
-// known returns the first entry between two positions that says where it is; unknown if none does.
+// known returns the first entry between two positions whose side is known. It returns unknown if there is
+// none.
 func known(ctx context.Context, from Store, s content.SessionID, position, last uint64, look func(journal.Record) side) (journal.Record, side, error) {
 	for position <= last {
 		rec, err := from.EntryFrom(ctx, s, position)
@@ -125,8 +126,8 @@ func known(ctx context.Context, from Store, s content.SessionID, position, last 
 	return journal.Record{}, unknown, nil
 }
 
-// sideOf returns where a round of a turn starts, or the turn itself if that is 0. Only what a turn does while it is open
-// counts: results and questions may be of earlier turns.
+// sideOf returns where the start of a turn is, or of one of its rounds if round is not 0. Only events of the
+// open turn count: results and questions may belong to earlier turns.
 func sideOf(rec journal.Record, n, round int) side {
 	out := unknown
 	for _, ev := range rec.Entry.Events {
@@ -155,7 +156,7 @@ func sideOf(rec journal.Record, n, round int) side {
 			return here
 		case at < 0:
 			out = later
-		default: // its start is in an entry before
+		default: // it started in an earlier entry
 			out = earlier
 		}
 	}

@@ -21,20 +21,21 @@ import (
 
 // Endpoint is a receiver of webhooks.
 type Endpoint struct {
-	Name     string   // under which the cell stores how far it is
+	Name     string   // identifies the endpoint's stored position
 	URL      string   // where messages are posted
-	Types    []Type   // that it gets; none: all
-	Agents   []string // patterns of the agents whose sessions it is about; none: all sessions
-	Sessions []string // patterns of the sessions that it is about; none: all
-	Details  bool     // messages have content: arguments of calls, and texts of questions and errors
+	Types    []Type   // types of messages that it gets; none: all
+	Agents   []string // patterns of the agents whose sessions it gets; none: all sessions
+	Sessions []string // patterns of the sessions that it gets; none: all
+	Details  bool     // messages include content: arguments of calls, and texts of questions and errors
 
 	Private []netip.Prefix // addresses that may be dialed although they are not public
 
-	// Secrets returns the keys that sign messages. It is called for each attempt, so keys are replaced without a restart.
+	// Secrets returns the keys that sign messages. It is called for each attempt, so keys can be replaced
+	// without a restart.
 	Secrets func() ([][]byte, error)
 }
 
-// entry is an endpoint as a file has it.
+// entry is an endpoint as it is written in a file.
 type entry struct {
 	Name       string   `yaml:"name"`
 	URL        string   `yaml:"url"`
@@ -47,7 +48,7 @@ type entry struct {
 	Private    []string `yaml:"private"`
 }
 
-// Parse reads a file of endpoints. Secrets are in other files, or in environment variables.
+// Parse reads a file of endpoints. Their secrets are in other files, or in environment variables.
 func Parse(text []byte, getenv func(string) string) ([]Endpoint, error) {
 	var file struct {
 		Endpoints []entry `yaml:"endpoints"`
@@ -128,8 +129,8 @@ const (
 	maxSecrets   = 4 << 10 // bytes of a file
 )
 
-// ParseSecrets reads the secrets of an endpoint, separated by spaces or lines. With more than one, each message has a signature
-// of each, so that its receiver can change from one to the next.
+// ParseSecrets reads the secrets of an endpoint, separated by spaces or lines. If there are several, each
+// message has a signature for each, so that its receiver can change from one to the next.
 func ParseSecrets(text string) (out [][]byte, err error) {
 	for word := range strings.FieldsSeq(text) {
 		encoded, ok := strings.CutPrefix(word, secretPrefix)

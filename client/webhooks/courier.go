@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	saveEvery = 3 * time.Second  // also how often others see that this process sends
-	takeover  = 10 * time.Second // after which another one may
+	saveEvery = 3 * time.Second  // how often the state is stored, so that others see that this process sends
+	takeover  = 10 * time.Second // pause after which another process may take over
 )
 
-// courier delivers the messages of one endpoint. It is owned by the goroutine that calls run.
+// courier delivers the messages of one endpoint. The goroutine that calls run owns it.
 type courier struct {
 	Endpoint
 
@@ -29,13 +29,13 @@ type courier struct {
 	source *source
 
 	state   store.State
-	number  uint64 // of the state in the store
+	number  uint64 // of the stored state
 	waiting []*delivery
 	sending int
-	quiet   time.Time // no attempt starts before, because the endpoint asked for a pause
+	quiet   time.Time // no attempt starts before this, because the endpoint asked for a pause
 }
 
-// run delivers until ctx ends, or until a permanent error.
+// run delivers until ctx ends or a permanent error occurs.
 func (c *courier) run(ctx context.Context) error {
 	defer c.client.CloseIdleConnections()
 	for ctx.Err() == nil {
@@ -57,13 +57,14 @@ func (c *courier) run(ctx context.Context) error {
 	return nil
 }
 
-// permanent reports whether an error will not pass.
+// permanent reports whether an error will not go away by itself.
 func permanent(err error) bool {
 	_, denied := jetstream.Denied(err)
 	return denied || errors.Is(err, jetstream.ErrNotProvisioned) || errors.Is(err, jetstream.ErrNoJetStream)
 }
 
-// acquire waits until no other process sends to the endpoint, and claims it. The first one begins at the end of the journal.
+// acquire waits until no other process sends to the endpoint, and claims it. The first claim starts at the
+// end of the journal.
 func (c *courier) acquire(ctx context.Context) error {
 	var seen uint64
 	var since time.Time
@@ -105,10 +106,10 @@ func (c *courier) release(ctx context.Context) error {
 	return c.save(ctx)
 }
 
-// save stores the state as it is now.
+// save stores the current state.
 func (c *courier) save(ctx context.Context) error {
 	number, err := c.store.Save(ctx, c.Name, c.state, c.number)
-	if errors.Is(err, store.ErrConflict) { // unless the answer to an earlier attempt was lost
+	if errors.Is(err, store.ErrConflict) { // unless an earlier attempt succeeded, and its answer was lost
 		now, there, loadErr := c.store.Load(ctx, c.Name)
 		if loadErr == nil && now.Sender == c.id && c.state.Sender != "" && there > c.number {
 			number, err = c.store.Save(ctx, c.Name, c.state, there)

@@ -26,9 +26,9 @@ type Type string
 // The types of messages.
 const (
 	ApprovalNeeded Type = "approval.needed"   // a call waits for a person's decision
-	TurnFinished   Type = "turn.finished"     // a turn ended, for whatever reason
+	TurnFinished   Type = "turn.finished"     // a turn ended, for any reason
 	SessionFailed  Type = "session.failed"    // a turn ended because of an error; a turn.finished follows
-	DeadLetter     Type = "dead_letter.added" // the workers of a call were lost, and its outcome is unknown
+	DeadLetter     Type = "dead_letter.added" // the workers of a call were lost, so its outcome is unknown
 )
 
 // Types returns all types.
@@ -41,15 +41,15 @@ type Payload struct {
 	Data      Data         `json:"data"`
 }
 
-// Data says what happened where. Of the last four fields it has the one of its type.
+// Data says what happened and where. Only one of its last four fields is set, by type.
 type Data struct {
 	Deployment string            `json:"deployment"`
 	Session    content.SessionID `json:"session"`
-	Seq        uint64            `json:"seq"`              // of the entry in the session's journal
-	Agent      string            `json:"agent,omitempty"`  // with which the session started
+	Seq        uint64            `json:"seq"`              // of the entry, in the session's journal
+	Agent      string            `json:"agent,omitempty"`  // the agent that the session started with
 	Parent     content.SessionID `json:"parent,omitempty"` // the session that it works for
 	Turn       content.TurnID    `json:"turn,omitempty"`
-	Sealed     bool              `json:"sealed,omitempty"` // nothing else is known: the sender has no key of the session
+	Sealed     bool              `json:"sealed,omitempty"` // if set, nothing more is known: the sender does not have the session's key
 
 	Approval *Approval `json:"approval,omitempty"`
 	Finished *Finished `json:"finished,omitempty"`
@@ -57,7 +57,8 @@ type Data struct {
 	Call     *Call     `json:"call,omitempty"`
 }
 
-// Approval is the question of ApprovalNeeded. Digest is what a decision shows that it is about the same arguments.
+// Approval is the question of ApprovalNeeded. A decision includes Digest to show that it is about the same
+// arguments.
 type Approval struct {
 	ID        content.ApprovalID     `json:"id"`
 	Call      content.CallID         `json:"call"`
@@ -66,7 +67,7 @@ type Approval struct {
 	Digest    string                 `json:"digest,omitempty"`
 	ExpiresAt content.Time           `json:"expires_at,omitzero"`
 
-	Summary string          `json:"summary,omitempty"` // only with details, and if it is not too long
+	Summary string          `json:"summary,omitempty"` // only with details, and if not too long
 	Input   json.RawMessage `json:"input,omitempty"`   // likewise
 }
 
@@ -80,7 +81,7 @@ type Finished struct {
 type Failure struct {
 	Code    string             `json:"code"`
 	Class   content.ErrorClass `json:"class,omitempty"`
-	Message string             `json:"message,omitempty"` // only with details, and if it is not too long
+	Message string             `json:"message,omitempty"` // only with details, and if not too long
 }
 
 // Call is the call of a dead letter.
@@ -89,26 +90,26 @@ type Call struct {
 	Tool     string         `json:"tool"`
 	Attempts int            `json:"attempts"`
 
-	Input json.RawMessage `json:"input,omitempty"` // only with details, and if it is not too long
+	Input json.RawMessage `json:"input,omitempty"` // only with details, and if not too long
 }
 
-// maxDetail is the longest input or text that a message has, in bytes. Receivers expect small messages.
+// maxDetail is the longest input or text in a message, in bytes. Receivers expect small messages.
 const maxDetail = 16 << 10
 
-// event is an event that messages are about.
+// event is an event that a message reports.
 type event struct {
-	index int // in its entry
+	index int // of the event in its entry
 	Payload
 }
 
-// source finds events in the journals of a cell for one endpoint. It is owned by the goroutine of that.
+// source finds events in a cell's journals for one endpoint. The goroutine of the endpoint owns it.
 type source struct {
 	cell    *jetstream.Cell
 	details bool
 	about   map[content.SessionID]subject
 }
 
-// subject is what filters and messages say about a session.
+// subject is what filters and messages need to know about a session.
 type subject struct {
 	agent  string
 	parent content.SessionID
@@ -118,7 +119,7 @@ func (c *courier) newSource() *source {
 	return &source{cell: c.cell, details: c.Details, about: make(map[content.SessionID]subject)}
 }
 
-// maxKnown is of how many sessions the subjects are remembered.
+// maxKnown is how many sessions' subjects are remembered.
 const maxKnown = 1 << 12
 
 // events returns the events of an entry.
@@ -137,12 +138,12 @@ func (s *source) events(ctx context.Context, rec journal.Record) (out []event, e
 	}
 	for i, ev := range rec.Entry.Events {
 		p := s.at(rec.Entry)
-		switch ev := ev.(type) { //nolint:gochecksumtype // the others are no messages
+		switch ev := ev.(type) { //nolint:gochecksumtype // other events cause no messages
 		case events.ApprovalRequired:
 			if a := ev.Approval; !slices.Contains(settled, a.ID) {
 				p.Type, p.Data.Turn = ApprovalNeeded, a.Turn
 				p.Data.Approval = &Approval{a.ID, a.CallID, a.Tool, a.Reason, a.Digest, a.ExpiresAt, "", s.input(a.Input)}
-				if a.Summary != events.CallSummary(a.Tool, a.Input) { // it says no more than these
+				if a.Summary != events.CallSummary(a.Tool, a.Input) { // otherwise it only repeats these two
 					p.Data.Approval.Summary = s.text(a.Summary)
 				}
 			}
@@ -177,7 +178,7 @@ func (s *source) at(e events.Entry) Payload {
 	return Payload{Timestamp: e.At, Data: Data{Deployment: s.cell.Namespace(), Session: e.Session, Seq: e.Seq}}
 }
 
-// input returns what a message has of the input of a call.
+// input returns the part of a call's input that a message includes.
 func (s *source) input(in json.RawMessage) json.RawMessage {
 	if !s.details || len(in) > maxDetail {
 		return nil
@@ -188,7 +189,8 @@ func (s *source) input(in json.RawMessage) json.RawMessage {
 // text is input for a text.
 func (s *source) text(in string) string { return string(s.input([]byte(in))) }
 
-// sealed returns the events of an entry that is sealed with a key that is not here. Only their kinds are known.
+// sealed returns the events of an entry that is sealed with a key that this process does not have. Only their
+// kinds are known.
 func (s *source) sealed(e events.Entry) (out []event) {
 	types := map[events.Kind]Type{
 		events.KindApprovalRequired: ApprovalNeeded, events.KindTurnFinished: TurnFinished, events.KindRunFailed: SessionFailed,
@@ -202,7 +204,8 @@ func (s *source) sealed(e events.Entry) (out []event) {
 	return out
 }
 
-// deadLetter completes a payload if a call is a dead letter after an entry. Only the whole journal tells.
+// deadLetter completes a payload if a call is a dead letter after an entry. Only the whole journal shows
+// that.
 func (s *source) deadLetter(ctx context.Context, rec journal.Record, id content.CallID, p *Payload) error {
 	state, err := audit.Replay(rec.Entry.Session, s.upTo(ctx, rec))
 	if err != nil {
@@ -216,7 +219,7 @@ func (s *source) deadLetter(ctx context.Context, rec journal.Record, id content.
 	return nil
 }
 
-// upTo yields the entries of a session up to one.
+// upTo yields the entries of a session through last.
 func (s *source) upTo(ctx context.Context, last journal.Record) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		for rec, err := range s.cell.Journal().Read(ctx, last.Entry.Session, 0) {
@@ -227,7 +230,7 @@ func (s *source) upTo(ctx context.Context, last journal.Record) iter.Seq2[journa
 	}
 }
 
-// subjectOf returns what the journal says about a session when it opened; nothing, if it is deleted.
+// subjectOf returns what a session's journal says about it at its opening, or nothing if it was deleted.
 func (s *source) subjectOf(ctx context.Context, id content.SessionID) (subject, error) {
 	if known, ok := s.about[id]; ok {
 		return known, nil
@@ -259,7 +262,7 @@ func (s *source) subjectOf(ctx context.Context, id content.SessionID) (subject, 
 // errGone is returned by body for an event whose session was deleted.
 var errGone = errors.New("the event is no longer in the journal")
 
-// body returns what a message says.
+// body returns the body of a message.
 func (s *source) body(ctx context.Context, m store.Message) ([]byte, error) {
 	rec, err := s.cell.Journal().From(ctx, m.Session, m.Position)
 	switch {
@@ -299,7 +302,8 @@ func (e Endpoint) wants(p Payload) bool {
 	return (len(e.Types) == 0 || slices.Contains(e.Types, p.Type)) && matches(e.Agents, p.Data.Agent) && matches(e.Sessions, string(p.Data.Session))
 }
 
-// idOf names the message about an event for all time: a receiver that knows it has the message. The hash covers the session.
+// idOf returns the permanent ID of a message about an event, by which a receiver recognizes duplicates. The
+// hash covers the session.
 func idOf(rec journal.Record, index int) string {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64(rec.Hash[:], uint64(index))) //nolint:gosec // an index is positive
 	return "msg_" + hex.EncodeToString(sum[:16])

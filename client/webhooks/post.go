@@ -17,12 +17,13 @@ import (
 
 const (
 	dialTimeout = 5 * time.Second
-	postTimeout = 15 * time.Second // of one attempt
-	maxPause    = time.Hour        // that an endpoint may ask for
-	maxAnswer   = 4 << 10          // bytes of an answer that are read, so that its connection can be used again
+	postTimeout = 15 * time.Second // for one attempt
+	maxPause    = time.Hour        // the longest pause that an endpoint may ask for
+	maxAnswer   = 4 << 10          // bytes of an answer that are read, so that its connection can be reused
 )
 
-// newTransport returns how an endpoint is reached. There is no proxy, which would dial instead of this process.
+// newTransport returns a transport to an endpoint. It uses no proxy, which would choose the address instead
+// of this process.
 func newTransport(e Endpoint) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		return egress.Check(address, e.Private)
@@ -33,11 +34,11 @@ func newTransport(e Endpoint) *http.Transport {
 	}
 }
 
-// answer is what an endpoint says to a message.
+// answer is how an endpoint answered a message.
 type answer struct {
-	failure string        // why it did not take the message; "": it did
+	failure string        // why it did not accept the message; "": it did
 	gone    bool          // it wants no more messages
-	pause   time.Duration // it wants none for this long
+	pause   time.Duration // it wants no messages for this long
 }
 
 // post makes one attempt to deliver a message.
@@ -60,7 +61,7 @@ func (c *courier) post(ctx context.Context, id string, body []byte) answer {
 		return answer{failure: failureOf(err)}
 	}
 	defer func() { _ = res.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // the status says it all
+	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // only the status matters
 	out := answer{failure: fmt.Sprintf("the endpoint answered %d", res.StatusCode)}
 	switch res.StatusCode / 100 {
 	case 2:
@@ -74,7 +75,7 @@ func (c *courier) post(ctx context.Context, id string, body []byte) answer {
 	return out
 }
 
-// failureOf says why a request failed, without the URL, which may have a token of the receiver.
+// failureOf says why a request failed. It omits the URL, which may contain a token of the receiver.
 func failureOf(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("the endpoint did not answer within %v", postTimeout)
@@ -85,7 +86,7 @@ func failureOf(err error) string {
 	return err.Error()
 }
 
-// pauseOf reads the header Retry-After: seconds, or a time.
+// pauseOf parses a Retry-After header: seconds, or a time.
 func pauseOf(value string, now time.Time) time.Duration {
 	d := time.Duration(0)
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {

@@ -1,17 +1,19 @@
-// Package webhooks tells receivers over HTTP what happens in the sessions of a deployment: approvals that are needed, turns that
-// finished, sessions that failed, and dead letters. Messages are those of Standard Webhooks.
+// Package webhooks tells receivers over HTTP what happens in the sessions of a deployment: needed approvals,
+// finished turns, failed sessions, and dead letters. Messages follow Standard Webhooks.
 //
-// The one idea: journals are the queue. An endpoint has a position in the journal of the cell, which advances when each message
-// before it is acknowledged, or is kept because it waits for another attempt, or could not be delivered for a day. So nothing is
-// lost when a process is killed, nothing is buffered for a slow endpoint, and none delays another.
+// The one idea: journals are the queue. An endpoint has a position in the cell's journal. The position
+// advances past a message once the message is acknowledged, is stored for another attempt, or could not be
+// delivered for a day. So nothing is lost when a process is killed, nothing is buffered for a slow endpoint,
+// and no endpoint delays another.
 //
-// Each message arrives at least once. Its ID follows from the journal, so receivers know one that they have. Messages may arrive
-// in another order than their events; they have the number of their entry.
+// Each message arrives at least once. Its ID follows from the journal, so receivers recognize duplicates.
+// Messages may arrive in another order than their events; each has the number of its entry.
 //
-// Any number of processes may send for one cell: how far an endpoint is is stored with a guard (package jetstream/webhooks), so
-// one of them sends to it, and another one continues ten seconds after that is gone.
+// Any number of processes may send for one cell. An endpoint's position is stored with a guard (package
+// jetstream/webhooks), so only one process sends to an endpoint. If that process stops, another one takes
+// over after ten seconds.
 //
-// To test against it, give Endpoint.Private the addresses of a httptest.Server.
+// To test against it, set Endpoint.Private to the addresses of a httptest.Server.
 package webhooks
 
 import (
@@ -26,24 +28,24 @@ import (
 	store "github.com/turnlog/turnlog/jetstream/webhooks"
 )
 
-// Outcome is what became of an attempt or a message.
+// Outcome is the outcome of an attempt or a message.
 type Outcome string
 
-// The outcomes.
+// Outcomes of attempts and messages.
 const (
 	Delivered Outcome = "delivered" // the endpoint has the message
 	Failed    Outcome = "failed"    // the attempt failed
-	Dead      Outcome = "dead"      // the message is sent no more, unless someone retries it
+	Dead      Outcome = "dead"      // the message is not sent any more unless someone retries it
 )
 
 // Outcomes returns all outcomes.
 func Outcomes() []Outcome { return []Outcome{Delivered, Failed, Dead} }
 
-// Status is how far an endpoint is.
+// Status is the state of an endpoint.
 type Status struct {
 	Endpoint string
 	Sending  bool // this process sends to it
-	Disabled bool // it wants no more messages, or its position is not in the journal
+	Disabled bool // it wants no more messages, or the journal no longer has its position
 	Waiting  int  // messages that are not acknowledged
 }
 
@@ -51,8 +53,8 @@ type Status struct {
 type Config struct {
 	Endpoints []Endpoint
 
-	Report    func(Status)                     // called every few seconds, by several goroutines; nil: no report
-	Attempted func(endpoint string, o Outcome) // called after each attempt, likewise
+	Report    func(Status)                     // called every few seconds, by several goroutines; nil: no reports
+	Attempted func(endpoint string, o Outcome) // called after each attempt, by several goroutines; nil: not called
 }
 
 // Sender sends to the endpoints of a cell.
@@ -62,7 +64,7 @@ type Sender struct {
 	cell  *jetstream.Cell
 	store *store.Store
 	log   *zap.Logger
-	id    string // of the process
+	id    string // of this process
 
 	transport func(Endpoint) http.RoundTripper
 }
@@ -75,7 +77,7 @@ func New(cell *jetstream.Cell, cfg Config, log *zap.Logger) *Sender {
 	}
 }
 
-// Run sends until ctx ends, or until a permanent error.
+// Run sends until ctx ends or a permanent error occurs.
 func (s *Sender) Run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
 	for _, e := range s.Endpoints {

@@ -27,8 +27,8 @@ func (f flags) checkAgents() error {
 	return nil
 }
 
-// knownAgents is what this program knows about agents whose files are in a folder. Their
-// delegates are offered by workers.
+// knownAgents returns what this program knows about agents whose files are in a folder.
+// Workers offer their delegates.
 func knownAgents(dir string, known *registry.Registry) agentfile.Known {
 	return agentfile.Known{Models: known.In(dir).Check, Tools: toolset.CheckPattern, Held: true}
 }

@@ -1,14 +1,14 @@
 // Command driver-node hosts the drivers of a deployment's sessions.
 //
-// The one idea: any number of nodes run side by side without knowing one another.
-// Each takes sessions as they wake, up to its capacity, and hands them over when it
-// stops; the sessions of a killed node are taken over by the others.
+// Any number of nodes run side by side without knowing one another. Each node takes
+// sessions as they wake, up to its capacity, and hands them over when it stops. Other
+// nodes take over the sessions of a killed node.
 //
 // This package is wiring: flags, metrics and the list of models ([models]). The
-// node itself is package actor.
+// node itself is in package actor.
 //
-// To test against it, execute newRootCommand with a context that ends; the tests
-// of this package do, over an embedded server.
+// To test against it, execute newRootCommand with a context that ends, as the tests
+// of this package do with an embedded server.
 package main
 
 import (

@@ -65,7 +65,7 @@ func (f *ownTools) start(ctx context.Context, getenv func(string) string, log *z
 
 func (s *startedTools) close() { s.tools.Close() }
 
-// worker returns what runs the worker beside the node, if there is one.
+// worker returns the function that runs the worker next to the node, if there is one.
 func (s *startedTools) worker(cell *jetstream.Cell, log *zap.Logger) (run func(context.Context) error, err error) {
 	if s.queue == nil {
 		return func(context.Context) error { return nil }, nil

@@ -30,7 +30,7 @@ type bookmark struct {
 	due   <-chan time.Time // when to store; nil: nothing to store
 	moved bool
 
-	position *atomic.Uint64 // of the cursor, for others; nil: not needed
+	position *atomic.Uint64 // position of the cursor for other goroutines; nil: not needed
 }
 
 // page is the content of the file.
@@ -86,8 +86,8 @@ func (b *bookmark) move(to jetstream.Cursor) {
 	}
 }
 
-// follow uses updates and moves the cursor behind them, until ended receives why there are no more, or use
-// returns an error. The caller stores the cursor once more.
+// follow passes updates to use and moves the cursor past them, until ended receives the reason for the end, or use
+// returns an error. The caller must store the cursor once more.
 func (b *bookmark) follow(ctx context.Context, all <-chan update, ended <-chan error, use func(update) error) error {
 	for {
 		select {

@@ -37,8 +37,8 @@ func (v *verifier) report(j judgment) error {
 	return j.outcome(v)
 }
 
-// outcome returns the first fault, or what else keeps the verdict from what was required, as an error with
-// an exit code.
+// outcome returns the first fault, or another reason why the verdict does not reach what was required, as an error
+// with an exit code.
 func (j judgment) outcome(v *verifier) error {
 	code := j.Exit(v.require)
 	first, bad := j.First()
@@ -175,7 +175,7 @@ func (j judgment) scope() string {
 func (j judgment) json(w io.Writer, _ render.Style) error {
 	out := struct {
 		*verdict.Verdict
-		Error string `json:"error,omitempty"` // why it was not read to its end
+		Error string `json:"error,omitempty"` // the reason why it was not read to its end
 	}{Verdict: j.Verdict}
 	if j.err != nil {
 		out.Error = j.err.Error()

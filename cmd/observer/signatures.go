@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/signers"
 )
 
-// signatureFlags say by which keys signatures are checked.
+// signatureFlags say with which keys signatures are checked.
 type signatureFlags struct {
 	file  string
 	root  string
@@ -57,8 +57,8 @@ func (f *signatureFlags) check(offline bool) error {
 	return nil
 }
 
-// directories returns the directory of keys: all versions that a deployment has, or that of the file. There is none if
-// signatures are not checked, and perhaps none without a deployment: then a proof may have it.
+// directories returns the directory of keys: all versions that a deployment has, or the version in the file. It returns
+// none if signatures are not checked. It may return none without a deployment: then a proof may have it.
 func (f *signatureFlags) directories(ctx context.Context, cell *cli.Cell) (all []*keys.Directory, err error) {
 	if f.root == "" || f.file == "" && cell == nil {
 		return nil, nil
@@ -109,8 +109,8 @@ type currentKeys struct {
 	read time.Time              // when the directory of the cell was read
 }
 
-// current returns the directory of keys as it is from now on. With keys.ErrRolledBack the root has contradicted itself, and
-// the version before counts.
+// current returns the current directory of keys, which follows changes. With keys.ErrRolledBack the root has contradicted
+// itself, and the previous version counts.
 func (f *signatureFlags) current(ctx context.Context, cell *cli.Cell) (k currentKeys, err error) {
 	switch {
 	case f.root == "":
@@ -126,9 +126,9 @@ func (f *signatureFlags) current(ctx context.Context, cell *cli.Cell) (k current
 	return k, err
 }
 
-// follow reads the directory again before a record is checked, if what is known is seconds old, or if a driver goes by a
-// newer version. A thief of a key goes by the version that did not revoke it. follow returns keys.ErrRolledBack, once, if
-// the root contradicts itself: the earlier version still counts then.
+// follow reads the directory again before a record is checked, if the known version is some seconds old, or if a driver uses
+// a newer one. A thief of a key uses the version that did not revoke it. follow returns keys.ErrRolledBack, once, if the root
+// contradicts itself: then the earlier version still counts.
 func (k *currentKeys) follow(ctx context.Context, r journal.Record) error {
 	if k.cell == nil {
 		return nil
@@ -145,8 +145,8 @@ func (k *currentKeys) follow(ctx context.Context, r journal.Record) error {
 	return k.cell.Refresh(ctx)
 }
 
-// verify verifies records, if there are keys their signatures, and with what is beside the journal the files, the
-// origin and the deployment that they refer to.
+// verify verifies records. With keys, it verifies their signatures. It also checks the files, the origin and the
+// deployment to which they refer, as far as these are available.
 func (v *verifier) verify(ctx context.Context, records iter.Seq2[journal.Record, error], anchors []audit.Anchor) (*verdict.Verdict, error) {
 	check := audit.Verify
 	if v.file != "" {

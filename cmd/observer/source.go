@@ -29,7 +29,7 @@ type input struct {
 	name    string    // for errors
 	cell    *cli.Cell // nil: it is from a file
 	records iter.Seq2[journal.Record, error]
-	args    []string // that follow
+	args    []string // the arguments after the session
 }
 
 // onJournal runs do with the journal of the session that the first argument names, or of an exported file.
@@ -119,7 +119,7 @@ func readAll(name string, records iter.Seq2[journal.Record, error], add func(jou
 	return nil
 }
 
-// last returns the last entry of a session, or an error that says where none was found.
+// last returns the last entry of a session, or an error that says where it looked.
 func last(ctx context.Context, cell *cli.Cell, s content.SessionID) (journal.Record, error) {
 	rec, err := cell.Journal().Last(ctx, s)
 	if errors.Is(err, journal.ErrNotFound) {
@@ -128,7 +128,7 @@ func last(ctx context.Context, cell *cli.Cell, s content.SessionID) (journal.Rec
 	return rec, err
 }
 
-// read yields a session's entries from a sequence on, up to its present end.
+// read yields a session's entries from a sequence on, up to its current end.
 func read(ctx context.Context, cell *cli.Cell, s content.SessionID, from uint64) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		if _, err := last(ctx, cell, s); err != nil && !errors.Is(err, journal.ErrDamaged) {

@@ -115,8 +115,8 @@ func (t *tail) run(cmd *cobra.Command, cell *cli.Cell) (err error) {
 	return t.cursor.follow(ctx, all, ended, out.update)
 }
 
-// entries passes entries after a cursor to out, in a goroutine of sources, until ctx ends. ended then
-// receives why.
+// entries passes entries after a cursor to out, in a goroutine of sources, until ctx ends. Then ended
+// receives the reason.
 func entries(
 	ctx context.Context, sources *sync.WaitGroup, cell *cli.Cell, s content.SessionID, from jetstream.Cursor, out chan<- update,
 ) (ended <-chan error) {
@@ -148,7 +148,7 @@ func pass(ctx context.Context, u update, out chan<- update) bool {
 	}
 }
 
-// begin returns where to start: at the stored cursor, or where the flags say.
+// begin returns where to start: at the stored cursor, or as the flags say.
 func (t *tail) begin(ctx context.Context, cell *cli.Cell) (jetstream.Cursor, error) {
 	t.cursor.Namespace, t.cursor.Of = cell.Namespace(), t.session
 	at, stored, err := t.cursor.load()
@@ -178,7 +178,7 @@ func (t *tail) first(ctx context.Context, cell *cli.Cell) (jetstream.Cursor, err
 	return jetstream.Cursor{Session: t.session, Seq: t.from - 1}, nil
 }
 
-// following is where a command begins that follows all sessions, and whether it ends.
+// following says where a command that follows all sessions begins, and whether it ends.
 type following struct {
 	from   uint64 // 0: the end
 	cursor bookmark
@@ -193,7 +193,8 @@ func (f *following) register(cmd *cobra.Command, once string) {
 	cmd.Flags().BoolVar(&f.once, "once", false, once)
 }
 
-// begin returns where to start, and with --once the present end. It returns ErrCursor if the entry of the cursor is gone.
+// begin returns where to start, and with --once the current end. It returns ErrCursor if the entry of the cursor no longer
+// exists.
 func (f *following) begin(ctx context.Context, cell *cli.Cell) (at, end jetstream.Cursor, err error) {
 	t := tail{session: jetstream.AllSessions, from: f.from, cursor: f.cursor}
 	at, err = t.begin(ctx, cell)
@@ -214,7 +215,7 @@ func (f *following) begin(ctx context.Context, cell *cli.Cell) (at, end jetstrea
 // lagTimeout bounds the request for the end of the journal.
 const lagTimeout = 2 * time.Second
 
-// measure registers how many entries the command has still to read.
+// measure registers a metric for how many entries the command must still read.
 func (f *following) measure(ctx context.Context, cell *cli.Cell, registry *prometheus.Registry) {
 	f.cursor.position = &atomic.Uint64{}
 	at := f.cursor.position
@@ -232,7 +233,8 @@ func (f *following) measure(ctx context.Context, cell *cli.Cell, registry *prome
 	})
 }
 
-// stopped returns how a command ends whose context has ended: with --once it has not done what it was asked for.
+// stopped returns the result of a command whose context has ended. With --once that is an error: the command has not
+// finished.
 func (f *following) stopped(ctx context.Context) error {
 	if !f.once {
 		return nil

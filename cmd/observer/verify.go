@@ -157,7 +157,7 @@ func (f *verifyFlags) run(cmd *cobra.Command, args []string) error {
 	})
 }
 
-// checkBeside returns an error if what should be beside a file is not there, also if the journal turns out to need none.
+// checkBeside returns an error if a given folder of files or origin does not exist, even if the journal does not need it.
 func checkBeside(blobs, of string) error {
 	if blobs != "" {
 		info, err := os.Stat(blobs)
@@ -200,16 +200,16 @@ func namespaceOf(cell *cli.Cell) string {
 	return cell.Namespace()
 }
 
-// beside is what journals refer to, and what is known about them elsewhere.
+// beside has what journals refer to, and what is known about them elsewhere.
 type beside struct {
 	files  attached.Store
 	origin origin.Reader // of the session that it is a fork of
 
-	seals    *seals.Keys       // of sealed sessions; nil: there is no deployment
-	restores []verdict.Restore // that the deployment says it had
+	seals    *seals.Keys       // keys of sealed sessions; nil: there is no deployment
+	restores []verdict.Restore // restores that the deployment records
 }
 
-// besideOf returns what a deployment has beside its journals: nothing without one.
+// besideOf returns what a deployment has besides its journals, or nothing without a deployment.
 func besideOf(ctx context.Context, cell *cli.Cell) (beside, error) {
 	if cell == nil {
 		return beside{}, nil
@@ -218,8 +218,8 @@ func besideOf(ctx context.Context, cell *cli.Cell) (beside, error) {
 	return beside{cell.Blobs(), engine.Reader{Journal: cell.Journal()}.ReadTo, seals.Of(cell.Cell), restores}, err
 }
 
-// judgeClaims compares the restores that a journal names with those of the deployment. Whether a session was moved there, the marks of its
-// entries say, which an export does not have.
+// judgeClaims compares the restores that a journal names with the restores that the deployment records. Only the marks of entries show
+// whether a session was moved there, and an export does not have them.
 func (by beside) judgeClaims(v *verdict.Verdict, says *audit.Claims) {
 	switch {
 	case by.seals != nil:
@@ -231,7 +231,7 @@ func (by beside) judgeClaims(v *verdict.Verdict, says *audit.Claims) {
 	}
 }
 
-// judgeErasure looks whether the key of an erased session is gone. Without a deployment its tombstone is all that there is.
+// judgeErasure checks that the key of an erased session no longer exists. Without a deployment, only its tombstone can be checked.
 func (by beside) judgeErasure(ctx context.Context, v *verdict.Verdict) error {
 	if v.State != verdict.Erased || by.seals == nil {
 		return nil
@@ -248,7 +248,7 @@ func (by beside) judgeErasure(ctx context.Context, v *verdict.Verdict) error {
 	return nil
 }
 
-// besideFile returns what there is beside an exported journal.
+// besideFile returns what is available besides an exported journal.
 func (v *verifier) besideFile() (by beside) {
 	if v.blobs != "" {
 		by.files = attached.Folder(v.blobs)
@@ -259,8 +259,8 @@ func (v *verifier) besideFile() (by beside) {
 	return by
 }
 
-// readOrigin folds an exported origin. It verifies it first: the hash of an entry says nothing about others in the
-// file, unless they are chained to it.
+// readOrigin folds an exported origin. It verifies the chain first: otherwise the hash of one entry proves nothing about
+// the other entries in the file.
 func (v *verifier) readOrigin(_ context.Context, s content.SessionID, seq uint64) (to engine.Replica, err error) {
 	err = v.importOrigin(func(records iter.Seq2[journal.Record, error]) error { //nolint:contextcheck // the command has it
 		out, err := audit.VerifyImported(records)
@@ -303,7 +303,7 @@ type verifier struct {
 	blobs   string // the folder with the files that the exported journal refers to; "": there is none
 	json    bool
 	require verdict.Level
-	anchors map[content.SessionID][]audit.Anchor // also of proofs
+	anchors map[content.SessionID][]audit.Anchor // includes the heads of proofs
 	proofs  []proved
 	single  bool                // one journal was named, so every proof is about it
 	listed  []content.SessionID // with --all: the sessions of the deployment
@@ -353,7 +353,7 @@ func (v *verifier) anchored(all ...audit.Anchor) {
 	}
 }
 
-// allAnchors returns the earlier heads of all sessions: whose journal a file is shows only when it is read.
+// allAnchors returns the earlier heads of all sessions. Which session a file belongs to is known only when it is read.
 func (v *verifier) allAnchors() (all []audit.Anchor) {
 	for _, s := range slices.Sorted(maps.Keys(v.anchors)) {
 		all = append(all, v.anchors[s]...)
@@ -361,8 +361,8 @@ func (v *verifier) allAnchors() (all []audit.Anchor) {
 	return all
 }
 
-// sessions returns those that the deployment listed, and those that anchors and proofs name: a session that is gone
-// is in no list.
+// sessions returns the sessions that the deployment listed, and the sessions that anchors and proofs name: a session
+// that no longer exists is in no list.
 func (v *verifier) sessions() []content.SessionID {
 	all := slices.Clone(v.listed)
 	for s := range v.anchors {
@@ -375,12 +375,12 @@ func (v *verifier) sessions() []content.SessionID {
 	return slices.Compact(all)
 }
 
-// fileMemory is how much memory the program uses before it collects garbage more often: a journal of 505,000
-// entries has less than half of it in use.
+// fileMemory is how much memory the program may use before it collects garbage more often. A journal of 505,000
+// entries needs less than half of it.
 const fileMemory = 400 << 20
 
-// fileGarbage is how much garbage there may be below that, in percent of what is in use: collecting it less often
-// takes a tenth less time.
+// fileGarbage is how much garbage is allowed below fileMemory, in percent of the memory in use. Collecting it less
+// often saves a tenth of the time.
 const fileGarbage = 200
 
 // judgeFile verifies the file.
@@ -414,7 +414,7 @@ func (v *verifier) judge(ctx context.Context, cell *cli.Cell, s content.SessionI
 			j.err = nil
 		}
 	}
-	if errors.Is(j.err, journal.ErrNotFound) && slices.Contains(v.listed, s) { // nor is its tombstone there any more
+	if errors.Is(j.err, journal.ErrNotFound) && slices.Contains(v.listed, s) { // its tombstone no longer exists either
 		j.err, j.State = nil, verdict.Deleted
 		j.Settle()
 	}

@@ -21,14 +21,14 @@ func (v *verifier) judgeAll(ctx context.Context, cell *cli.Cell, sessions []cont
 	return v.reportAll(ctx, v.progress(len(sessions)), sessions, func(s content.SessionID) judgment { return v.judge(ctx, cell, s) })
 }
 
-// reportAll is judgeAll with what judges a session. It ends with ctx.
+// reportAll is judgeAll with a function that judges a session. It ends with ctx.
 func (v *verifier) reportAll(ctx context.Context, bar *progressBar, sessions []content.SessionID, judge func(content.SessionID) judgment) error {
 	judged := make([]chan judgment, len(sessions))
 	for i := range judged {
 		judged[i] = make(chan judgment, 1) // the worker need not wait until it is reported
 	}
 	var work errgroup.Group
-	work.SetLimit(runtime.GOMAXPROCS(0) + 1) // one only starts the others
+	work.SetLimit(runtime.GOMAXPROCS(0) + 1) // one goroutine only starts the others
 	work.Go(func() error {
 		for i, s := range sessions {
 			work.Go(func() error {
@@ -82,8 +82,8 @@ func (b *progressBar) clear() {
 	}
 }
 
-// worst joins the errors of several sessions. The exit code is that of the gravest: a fault, then what cannot be
-// judged, then what is gone, then what is below the required level.
+// worst joins the errors of several sessions. The exit code is the one of the most serious error: first a fault, then a
+// journal that cannot be judged, then a deleted session, then one below the required level.
 func worst(errs []error) error {
 	gravity := []int{cli.CodeFailed, cli.CodeUnjudged, cli.CodeGone, cli.CodeBelow}
 	rank := func(err error) int {

@@ -24,8 +24,8 @@ type proved struct {
 	fault *verdict.Fault // why it does not count
 }
 
-// readProofs reads and verifies proofs. Those that hold are anchors too. A proof that names no session is a fault of
-// the one journal that was named, or else ends the program.
+// readProofs reads and verifies proofs. Valid proofs are also anchors. A proof that names no session is a fault of the
+// journal if only one was named, and otherwise ends the program.
 func (v *verifier) readProofs(files *proofFiles) error {
 	by, texts, err := files.read()
 	if err != nil {
@@ -46,8 +46,8 @@ func (v *verifier) readProofs(files *proofFiles) error {
 	return nil
 }
 
-// addProofs adds what the proofs show to the verdict on a journal, which was checked with their anchors. The cell is
-// that of the journal, "" if it is not known.
+// addProofs adds what the proofs show to the verdict on a journal, which was checked with their anchors. cell is the cell
+// of the journal, or "" if it is not known.
 func (v *verifier) addProofs(j judgment, cell string) {
 	if len(v.proofs) == 0 || j.err != nil {
 		return
@@ -61,7 +61,7 @@ func (v *verifier) addProofs(j judgment, cell string) {
 	j.Settle()
 }
 
-// prove verifies the proofs of a file. What witnesses saw of the directory of keys judges signatures.
+// prove verifies the proofs of a file. Signatures are judged by the versions of the directory of keys that witnesses saw.
 func (v *verifier) prove(by *headlog.Policy, name string, text []byte) {
 	file, err := headlog.ParseFile(text)
 	one := proved{}
@@ -105,8 +105,8 @@ func (v *verifier) prove(by *headlog.Policy, name string, text []byte) {
 	}
 }
 
-// chooseKeys decides by which version of the directory of keys signatures are judged: the newest one, of those that were
-// given or are in proofs.
+// chooseKeys chooses the version of the directory of keys for judging signatures: the newest one that was given or is in a
+// proof.
 func (v *verifier) chooseKeys(ctx context.Context, cell *cli.Cell) error {
 	given, err := v.signatures.directories(ctx, cell)
 	hidden := errors.Is(err, signers.ErrNone)
@@ -147,8 +147,8 @@ func (p proved) add(v *verdict.Verdict, cell string) {
 	}
 }
 
-// disagree returns faults of the log that only several proofs show: two trees of one size. That a witness cosigned a
-// tree after a larger one is a warning, since its clock may have been set back.
+// disagree returns faults of the log that only several proofs show: two trees of one size. If a witness cosigned a tree
+// after a larger one, that is only a warning, since its clock may have been set back.
 func disagree(all []proved) (out, warnings []verdict.Fault) {
 	for i, a := range all {
 		for _, b := range all[i+1:] {

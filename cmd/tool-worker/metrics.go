@@ -10,7 +10,7 @@ import (
 )
 
 // metrics counts the claims and calls of a worker. It implements worker.Observer. The
-// labels include tool names, but only of the worker's own tools: models cannot add labels.
+// labels include only the names of the worker's own tools, so models cannot add labels.
 type metrics struct {
 	claims    prometheus.Counter
 	again     prometheus.Counter

@@ -144,8 +144,8 @@ func run(ctx context.Context, f flags, roles []admin.Role, tools *toolset.Tools,
 	})
 }
 
-// directory returns the directory of keys by which the worker checks what drivers send, and has the cell check it; nil:
-// it checks nothing.
+// directory returns the directory of keys with which the worker checks what drivers send, and makes the cell check it.
+// If it is nil, nothing is checked.
 func (f flags) directory(ctx context.Context, cell *cli.Cell) (*signers.Directory, error) {
 	if f.root == "" {
 		return nil, nil //nolint:nilnil // nothing is checked

@@ -70,7 +70,7 @@ type sent struct {
 type openCall struct {
 	Call     content.CallID `json:"call"`
 	Tool     string         `json:"tool"`
-	State    string         `json:"state"` // waiting, approval, running, background or lost
+	State    string         `json:"state"` // waiting, approval, running or background
 	Route    string         `json:"route"`
 	Turn     content.TurnID `json:"turn"`
 	Attempts int            `json:"attempts"`

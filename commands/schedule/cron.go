@@ -44,7 +44,7 @@ func parseCron(expr string, zone *time.Location) (crontab, error) {
 	return crontab{spec, server}, nil
 }
 
-// withoutSeven replaces 7, the other number of Sunday, which neither parser knows.
+// withoutSeven replaces 7, the other number for Sunday, which neither parser accepts.
 func withoutSeven(weekdays string) string {
 	parts := strings.Split(weekdays, ",")
 	for i, part := range parts {

@@ -7,7 +7,7 @@
 //
 // The package is pure: it has no clock and no state. The NATS server stores the
 // definitions and keeps time (jetstream/schedules), and nodes act on what is due (actor).
-// The times of crontab expressions are the server's; a test there compares the two.
+// The server also computes the times of crontab expressions; a test there compares the two.
 //
 // It does not support seconds in crontab expressions, holiday calendars, or random delays.
 package schedule

@@ -21,20 +21,20 @@ const (
 
 // How long the outcome of a one-time schedule is kept.
 const (
-	keptStarted = time.Hour // its session may still refuse it; else that is the record
+	keptStarted = time.Hour // its session may still refuse it; afterwards the session is the record
 	kept        = 7 * 24 * time.Hour
 )
 
-// Outcome is what happened to a schedule's last firing. A node stores it before it acts on
-// the firing, and again, with Done, afterwards. A node that finds one that is not done acts
-// on it.
+// Outcome is what happened to a schedule's last firing. A node stores it before it acts on the
+// firing, and again, with Done, afterwards. A node that finds an outcome without Done acts on the
+// firing.
 type Outcome struct {
-	Created time.Time // of the schedule
+	Created time.Time // when the schedule was created
 	Due     time.Time
 	Fired   uint64 // the firing's sequence in its stream
 	Result  Result
 	Detail  string            // why, unless it started
-	Session content.SessionID // the last one that it started
+	Session content.SessionID // the last session that it started
 	Done    bool
 }
 

@@ -34,11 +34,11 @@ type Schedule struct {
 	Commands []commands.Command
 	Overlap  Overlap       // "": Skip
 	Late     time.Duration // a firing that is later than this is skipped; 0: none is
-	By       string        // who added it, as it says
+	By       string        // who added it, not verified
 	User     string        // the same, if the NATS server verified it; not in the stored form
-	Created  time.Time     // when; distinguishes it from earlier schedules of that name
+	Created  time.Time     // distinguishes it from earlier schedules of that name
 
-	Signature content.Signature // of who added it; zero: it is not signed
+	Signature content.Signature // signature of who added it; zero: not signed
 }
 
 // ErrBadSchedule is returned for an invalid schedule. The text says why; correct it.
@@ -103,7 +103,7 @@ func is[C commands.Command](c commands.Command) bool {
 	return ok
 }
 
-// Key identifies s: the schedules of each user with a name are apart from all others.
+// Key identifies s. Each user with a verified name has separate schedules.
 func (s Schedule) Key() string {
 	if s.User != "" {
 		return s.Name + "." + s.User
@@ -148,7 +148,7 @@ const (
 	idParts     = 4 // after it: the key, when it was created, when it was due, and the number of the command
 )
 
-// causeOf is what the IDs of a firing's commands begin with.
+// causeOf returns the prefix of the IDs of a firing's commands.
 func causeOf(key string, created, due time.Time) string {
 	return fmt.Sprintf("%s%s/%d/%d/", causePrefix, key, created.UnixMilli(), due.Unix())
 }
@@ -180,14 +180,14 @@ type stored struct {
 	Signature *content.Signature `msgpack:"sg,omitempty"`
 }
 
-// Definition returns the stored form of s without its signature, which is what is signed.
+// Definition returns the stored form of s without its signature. These are the signed bytes.
 func (s Schedule) Definition() ([]byte, error) {
 	s.Signature = content.Signature{}
 	return s.Encode()
 }
 
-// Sent returns what a schedule sends to a session under an ID, and when it was due. The definition is that of
-// Definition. It returns ErrBadSchedule if the schedule sends nothing such, or is not due at that time.
+// Sent returns the command that a schedule sends to a session under an ID, and when it was due. definition is the
+// result of Definition. Sent returns ErrBadSchedule if the schedule does not send that, or is not due at that time.
 func Sent(definition []byte, session content.SessionID, id string) (c commands.Command, due time.Time, err error) {
 	s, err := Decode(definition)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	_ "time/tzdata" // for machines without a time zone database
+	_ "time/tzdata" // some machines have no time zone database
 )
 
 // Timing says when a schedule fires: at a time, at intervals, or by a crontab

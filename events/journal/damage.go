@@ -9,26 +9,26 @@ import (
 // damage is a kind of ErrDamaged.
 type damage string
 
-// Error returns the text of ErrDamaged: what follows it says the rest.
+// Error returns the text of ErrDamaged. The text that follows it says what is damaged.
 func (damage) Error() string { return ErrDamaged.Error() }
 
 // Unwrap returns ErrDamaged.
 func (damage) Unwrap() error { return ErrDamaged }
 
-// What is damaged, for audits. Each is ErrDamaged too. An error that is none of them says that what is stored was changed.
+// Kinds of damage, for audits. Each matches ErrDamaged too. An ErrDamaged of no such kind means that stored data was changed.
 const (
-	ErrMissing    = damage("missing")    // an entry or its payload is not there
-	ErrReplaced   = damage("replaced")   // another entry was before
-	ErrForeign    = damage("foreign")    // an entry is of another session
+	ErrMissing    = damage("missing")    // an entry or its payload does not exist
+	ErrReplaced   = damage("replaced")   // a different entry came before
+	ErrForeign    = damage("foreign")    // an entry belongs to another session
 	ErrForged     = damage("forged")     // an entry follows the tombstone
-	ErrUnreadable = damage("unreadable") // the bytes of an entry are none
+	ErrUnreadable = damage("unreadable") // the stored bytes are not an entry
 
-	// ErrArriving is no damage: the session is being moved here. Read again when that is done.
+	// ErrArriving is not damage: the session is being moved here. Read again when the move is done.
 	ErrArriving = damage("arriving")
 )
 
-// Follows returns ErrDamaged if an entry does not follow the head of its session. A tombstone may follow later: what is
-// missing was deleted.
+// Follows returns ErrDamaged if an entry does not follow the head of its session. A tombstone may leave a gap: the
+// missing entries were deleted.
 func Follows(head Head, e events.Entry) error {
 	_, deletes := events.DeletionOf(e)
 	switch next := head.Seq + 1; {

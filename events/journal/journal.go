@@ -32,17 +32,17 @@ var ErrDamaged = errors.New("journal damaged")
 // ErrNotFound is returned by Last for a session without a journal.
 var ErrNotFound = errors.New("no such session")
 
-// Head is the end of a journal. The zero Head is that of an empty journal.
+// Head is the end of a journal. The zero Head is the end of an empty journal.
 type Head struct {
-	Seq   uint64      // of the last entry
-	Hash  events.Hash // of the last entry
+	Seq   uint64      // sequence of the last entry
+	Hash  events.Hash // hash of the last entry
 	Guard uint64      // the store's position of the last entry; opaque
 }
 
 // Snapshot is a session's state after an entry, as package loop/snapshot encodes it. It saves reading the
-// entries before; all of it follows from them. It counts only if the next entry has its digest.
+// earlier entries, from which it is computed. It counts only if the next entry has its digest.
 type Snapshot struct {
-	Head         // of the entry
+	Head         // the entry
 	State []byte // the index, which names the chunks
 }
 
@@ -51,14 +51,14 @@ type Record struct {
 	Head
 	Entry   events.Entry
 	Payload []byte    // the exact bytes
-	Err     error     // events.ErrUnknownKind: Entry has only the head of the entry, and what is not sealed
+	Err     error     // events.ErrUnknownKind: Entry has only the head, and the events that are not sealed
 	Stored  time.Time // by the store's clock; zero if it has none, or if the entry was moved here
-	Moved   bool      // with its session from another cell, where it was stored first
-	Line    int       // in the file that it was read from; 0: none
+	Moved   bool      // the entry was first stored in another cell, and moved here with its session
+	Line    int       // line in the file from which it was read; 0: none
 
-	TraceParent string // of the command that caused the entry, beside the entry; "": none
+	TraceParent string // trace context of the causing command, stored next to the entry; "": none
 
-	// Signature is the driver's, beside the entry, or zero. Readers do not check it.
+	// Signature is the driver's, stored next to the entry, or zero. Readers do not check it.
 	Signature content.Signature
 }
 
@@ -72,7 +72,7 @@ type Journal interface {
 	// the call. It yields nothing for a session without a journal. An error ends the sequence.
 	Read(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[Record, error]
 
-	// Last returns the last entry. No replica may answer that lacks acknowledged appends.
+	// Last returns the last entry. A replica that lacks acknowledged appends must not answer.
 	Last(ctx context.Context, s content.SessionID) (Record, error)
 
 	// Follow yields the entries after a sequence number, then new ones as they are written, without gap
@@ -80,7 +80,7 @@ type Journal interface {
 	Follow(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[Record, error]
 }
 
-// All yields records that were read before, as a journal does.
+// All yields records that were read before, in the way a journal does.
 func All(records []Record) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for _, r := range records {

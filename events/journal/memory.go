@@ -12,13 +12,13 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Memory keeps journals in the process, for tests and for agents whose sessions need not outlive them.
+// Memory keeps journals in memory, for tests and for agents whose sessions need not outlive the process.
 // It stores bytes and decodes them for each reader, so writers and readers share nothing. Its Append
 // never returns ErrUnknown.
 type Memory struct {
 	mu       sync.Mutex
 	sessions map[content.SessionID]*memoryLog
-	guard    uint64 // of the last entry written, over all sessions
+	guard    uint64 // guard of the last entry written in any session
 }
 
 // memoryLog is one session's journal. Guarded by Memory.mu.

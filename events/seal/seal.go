@@ -1,15 +1,15 @@
-// Package seal encrypts what a session holds, so that it can be erased by destroying one small key.
+// Package seal encrypts the content of a session, so that it can be erased by destroying one small key.
 //
-// The one idea: each sealed session has a [Key] of its own, under which all of its content is encrypted before
-// it is sent anywhere. The key is stored beside the session, but only wrapped: encrypted by a [Wrapper], whose
-// own key is kept outside of NATS. So nobody reads the content without both, and whoever destroys the wrapped key
-// erases the content wherever copies of it are.
+// Each sealed session has its own [Key], which encrypts all of its content before it is sent anywhere. The key is
+// stored with the session, but only wrapped: encrypted by a [Wrapper], whose own key is outside of NATS. Reading the
+// content takes both keys. Destroying the wrapped key erases the content in all copies.
 //
-// Guarantees: content is encrypted with XChaCha20-Poly1305 under random nonces of 192 bits, so no nonce occurs
-// twice, also if two drivers seal entries at the same place. What is sealed for one purpose opens for no other.
-// The [ID] of a key commits to it: no other key has the same, so no bytes can be shown to mean two things.
+// Guarantees: content is encrypted with XChaCha20-Poly1305 under random 192-bit nonces, so no nonce occurs twice,
+// even if two drivers seal entries at the same place. Bytes that are sealed for one purpose open for no other. The
+// [ID] of a key commits to it: no other key has the same ID, so sealed bytes have only one meaning.
 //
-// The package knows no NATS and no session. A [Ring] has the wrappers of a process; [Read] reads one from a file.
+// The package does not depend on NATS or sessions. A [Ring] holds the wrappers of a process; [Read] reads one from a
+// file.
 package seal
 
 import (
@@ -28,13 +28,13 @@ import (
 const (
 	KeySize   = chacha20poly1305.KeySize
 	NonceSize = chacha20poly1305.NonceSizeX
-	Overhead  = chacha20poly1305.Overhead // of sealed bytes, beside the nonce
+	Overhead  = chacha20poly1305.Overhead // added to the plain bytes, in addition to the nonce
 )
 
-// ErrNotOpened is returned for bytes that were not sealed with the key for the purpose, or were changed since.
+// ErrNotOpened is returned for bytes that were not sealed with this key for this purpose, or were changed since.
 var ErrNotOpened = errors.New("the sealed bytes do not open")
 
-// ID names a key. It is a hash of the key, from which the key does not follow.
+// ID names a key. It is a hash of the key, which does not reveal the key.
 type ID [sha256.Size]byte
 
 // String returns the ID in hexadecimal.
@@ -43,10 +43,10 @@ func (i ID) String() string { return hex.EncodeToString(i[:]) }
 // Short returns the start of the ID, for people.
 func (i ID) Short() string { return hex.EncodeToString(i[:8]) }
 
-// Nonce is a random number that is used for one sealing.
+// Nonce is a random number for one sealing.
 type Nonce [NonceSize]byte
 
-// NewNonce returns a nonce that no one has used.
+// NewNonce returns a nonce that was never used.
 func NewNonce() (n Nonce) {
 	_, _ = rand.Read(n[:]) // it never fails
 	return n
@@ -79,7 +79,7 @@ func KeyOf(secret []byte) (*Key, error) {
 // ID returns the name of the key.
 func (k *Key) ID() ID { return k.id }
 
-// Digest returns a digest that only who has the key can compute.
+// Digest returns a digest that only holders of the key can compute.
 func (k *Key) Digest(what []byte) [sha256.Size]byte {
 	h := hmac.New(sha256.New, append([]byte("turnlog-seal-digest/v1\n"), k.secret[:]...))
 	_, _ = h.Write(what) // it never fails
@@ -91,12 +91,12 @@ func (k *Key) Equal(other *Key) bool {
 	return k == other || k != nil && other != nil && k.id == other.id
 }
 
-// Seal appends the sealed plain to dst. bound is not encrypted, but the bytes open only with it.
+// Seal appends the sealed form of plain to dst. bound is not included, but the bytes open only with the same bound.
 func (k *Key) Seal(dst []byte, n Nonce, plain, bound []byte) []byte {
 	return k.aead.Seal(dst, n[:], plain, bound)
 }
 
-// Open reverses Seal. It returns ErrNotOpened.
+// Open reverses Seal. It returns ErrNotOpened for any other bytes.
 func (k *Key) Open(n Nonce, sealed, bound []byte) ([]byte, error) {
 	plain, err := k.aead.Open(nil, n[:], sealed, bound)
 	if err != nil {
@@ -105,13 +105,13 @@ func (k *Key) Open(n Nonce, sealed, bound []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// Box returns plain sealed under a new nonce, which comes first.
+// Box returns a new nonce, followed by plain sealed under it.
 func (k *Key) Box(plain, bound []byte) []byte {
 	n := NewNonce()
 	return k.Seal(append(make([]byte, 0, NonceSize+len(plain)+Overhead), n[:]...), n, plain, bound)
 }
 
-// Unbox reverses Box. It returns ErrNotOpened.
+// Unbox reverses Box. It returns ErrNotOpened for any other bytes.
 func (k *Key) Unbox(box, bound []byte) ([]byte, error) {
 	if len(box) < NonceSize+Overhead {
 		return nil, ErrNotOpened

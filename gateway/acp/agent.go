@@ -24,13 +24,13 @@ import (
 // Host is a deployment, and how sessions start there.
 type Host struct {
 	Client *client.Client
-	Start  client.Options // without ID and metadata
-	Lacks  string         // why it may not have sessions of the folder; "": it has all
+	Start  client.Options // options of new sessions, without ID and metadata
+	Lacks  string         // why it may not have all sessions of the folder; "": it has all
 }
 
 // Config configures an Agent.
 type Config struct {
-	// Open returns the host of the sessions of a folder; "" is the usual one.
+	// Open returns the host of the sessions of a folder; "" is the default folder.
 	Open    func(ctx context.Context, folder string) (*Host, error)
 	Version string        // of this program
 	Answer  time.Duration // how long a node may take to accept a command
@@ -41,14 +41,14 @@ type Config struct {
 type Agent struct {
 	cfg  Config
 	conn *sdk.Connection // set before the first message is read
-	end  <-chan struct{} // of the connection, or of this program
+	end  <-chan struct{} // closed when the connection or this program ends
 
 	mu      sync.Mutex
 	threads map[content.SessionID]*thread
 	indexes map[*client.Client]*report.Index
-	over    bool           // no request begins anymore
+	over    bool           // no more requests begin
 	running sync.WaitGroup // requests
-	prompts sync.WaitGroup // that no session has taken
+	prompts sync.WaitGroup // prompts that no session has received yet
 }
 
 // Why work for an editor ends.
@@ -57,7 +57,7 @@ var (
 	errClosed = errors.New("the editor has closed the session, or shows it again: its turn goes on")
 )
 
-// Serve serves an editor until it closes the connection, which is no error, or ctx ends.
+// Serve serves an editor until it closes the connection or ctx ends. A closed connection is not an error.
 func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 	life, end := context.WithCancelCause(ctx)
 	a := &Agent{cfg: cfg, end: life.Done(), threads: map[content.SessionID]*thread{}, indexes: map[*client.Client]*report.Index{}}
@@ -66,7 +66,7 @@ func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 	a.conn = sdk.NewConnection(func(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
 		return a.serve(life, ctx, method, params)
 	}, to, &lines{ready: opened, from: in, refuse: to.refuse, prompts: &a.prompts})
-	a.conn.SetLogger(slog.New(slog.DiscardHandler)) // what it would log is answered or logged here
+	a.conn.SetLogger(slog.New(slog.DiscardHandler)) // the agent answers or logs the same itself
 	close(opened)
 	select {
 	case <-a.conn.Done():
@@ -83,7 +83,7 @@ func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 	return context.Cause(ctx)
 }
 
-// gone reports whether the editor is, or this program ends.
+// gone reports whether the editor is gone or this program ends.
 func (a *Agent) gone() bool {
 	select {
 	case <-a.conn.Done():
@@ -95,7 +95,7 @@ func (a *Agent) gone() bool {
 	}
 }
 
-// serve answers a request, or takes a notification.
+// serve answers a request or handles a notification.
 func (a *Agent) serve(life, ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
 	taken := func() {}
 	if method == sdk.AgentMethodSessionPrompt {
@@ -121,7 +121,7 @@ func (a *Agent) serve(life, ctx context.Context, method string, params json.RawM
 	return result, nil
 }
 
-// handle does what a method asks. What is not here does not exist for a session. It calls taken when a session has the prompt.
+// handle runs a method. Methods that sessions do not support are missing. It calls taken when a session has received the prompt.
 func (a *Agent) handle(ctx context.Context, method string, params json.RawMessage, taken func()) (any, error) {
 	switch method {
 	case sdk.AgentMethodInitialize:
@@ -180,8 +180,7 @@ func (a *Agent) initialize(_ context.Context, r *sdk.InitializeRequest) (*sdk.In
 	}, nil
 }
 
-// host returns the host of a folder. The MCP servers of an editor are not used: what tools there are is a matter of
-// the host.
+// host returns the host of a folder. The MCP servers of an editor are not used: the host decides which tools there are.
 func (a *Agent) host(ctx context.Context, folder string, servers []sdk.McpServer) (*Host, error) {
 	if folder != "" && !filepath.IsAbs(folder) {
 		return nil, &sdk.RequestError{Code: codeParams, Message: "cwd " + strconv.Quote(folder) + " is not an absolute path"}
@@ -211,7 +210,7 @@ func (a *Agent) open(ctx context.Context, r *sdk.NewSessionRequest) (*sdk.NewSes
 	return &sdk.NewSessionResponse{SessionId: sdk.SessionId(s.ID())}, nil
 }
 
-// load shows all that happened in a session, and what follows.
+// load shows everything that happened in a session, and what follows.
 func (a *Agent) load(ctx context.Context, r *sdk.LoadSessionRequest) (*sdk.LoadSessionResponse, error) {
 	return &sdk.LoadSessionResponse{}, a.attach(ctx, r.SessionId, r.Cwd, r.McpServers, true)
 }
@@ -240,7 +239,7 @@ func (a *Agent) attach(ctx context.Context, name sdk.SessionId, folder string, s
 	return a.show(ctx, h, s, folder, past)
 }
 
-// show begins to show a session, in place of what showed it before. It returns when its past has been sent.
+// show begins to show a session and replaces an earlier thread of the session. With past, it returns when the past has been sent.
 func (a *Agent) show(ctx context.Context, h *Host, s *session.Session, folder string, past bool) error {
 	t := newThread(a, h.Client, s, folder, past)
 	a.mu.Lock()
@@ -254,10 +253,10 @@ func (a *Agent) show(ctx context.Context, h *Host, s *session.Session, folder st
 	return t.await(ctx)
 }
 
-// listed is how many sessions a page of a list has.
+// listed is the number of sessions on a page of a list.
 const listed = 50
 
-// list lists the sessions of a folder, the latest first. A cursor is the number of those in the pages before.
+// list lists the sessions of a folder, the latest first. A cursor is the number of sessions on the previous pages.
 func (a *Agent) list(ctx context.Context, r *sdk.ListSessionsRequest) (*sdk.ListSessionsResponse, error) {
 	folder, skip := "", 0
 	if r.Cwd != nil {
@@ -294,7 +293,7 @@ func (a *Agent) list(ctx context.Context, r *sdk.ListSessionsRequest) (*sdk.List
 	return out, nil
 }
 
-// indexOf returns what is remembered of the sessions of a deployment.
+// indexOf returns the index of the sessions of a deployment.
 func (a *Agent) indexOf(c *client.Client) *report.Index {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -334,7 +333,7 @@ func (a *Agent) cancel(ctx context.Context, r *sdk.CancelNotification) (struct{}
 	return struct{}{}, t.cancel(ctx)
 }
 
-// leave stops what a session does, as the protocol says, and stops showing it. The session can be loaded again.
+// leave cancels the work of a session, as the protocol requires, and stops showing it. The session can be loaded again.
 func (a *Agent) leave(ctx context.Context, r *sdk.CloseSessionRequest) (*sdk.CloseSessionResponse, error) {
 	t, err := a.threadOf(r.SessionId)
 	if err != nil {

@@ -12,23 +12,23 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 )
 
-// maxMessage bounds a message, which the SDK bounds at 10 MiB.
+// maxMessage bounds a message. It is below the SDK's limit of 10 MiB.
 const maxMessage = 10<<20 - 1<<10
 
-// lines reads messages, one per line, and answers those that the SDK would only log: what is no message, and what is
-// too large to be one.
+// lines reads messages, one per line. It answers lines that the SDK would only log: lines that are not messages or are
+// too large.
 type lines struct {
-	ready   <-chan struct{} // nothing is read before it is closed
+	ready   <-chan struct{} // reading starts when it is closed
 	from    io.Reader
 	refuse  func(id json.RawMessage, e *sdk.RequestError)
-	prompts *sync.WaitGroup // that were passed on, and that no session has taken
+	prompts *sync.WaitGroup // prompts that were passed on and that no session has received yet
 
 	in   *bufio.Reader
-	line []byte // of what was read, the rest that was not passed on
+	line []byte // the rest of the line that was not passed on yet
 }
 
-// Read reads a part of a message. The SDK handles each request in a goroutine of its own, so a cancel waits here until sessions
-// have taken the prompts before it: else it would find nothing to cancel.
+// Read reads a part of a message. The SDK handles each request in a separate goroutine. So a cancel waits here until sessions
+// have received the prompts before it. Otherwise it would find nothing to cancel.
 func (l *lines) Read(b []byte) (int, error) {
 	if l.in == nil {
 		<-l.ready
@@ -64,9 +64,9 @@ func (l *lines) next() (line []byte, whole bool, err error) {
 	}
 }
 
-// check reports whether a line is a message, and answers it if not.
+// check reports whether a line is a message, and answers it if it is not.
 func (l *lines) check(line []byte, whole bool) bool {
-	var m struct { // as the SDK reads it
+	var m struct { // the same fields as the SDK reads
 		Version string            `json:"jsonrpc"`
 		ID      json.RawMessage   `json:"id"`
 		Method  string            `json:"method"`

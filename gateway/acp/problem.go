@@ -27,7 +27,7 @@ func noSession(id, because string) error {
 	return &sdk.RequestError{Code: codeMissing, Message: "there is no session " + strconv.Quote(id) + " here: " + because}
 }
 
-// problem returns an error for an editor, whose message says everything: editors show nothing else.
+// problem returns an error for an editor. Its message says everything, since editors show nothing else.
 func problem(err error) *sdk.RequestError {
 	if e, ok := errors.AsType[*sdk.RequestError](err); ok {
 		return e

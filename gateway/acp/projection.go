@@ -15,15 +15,15 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// projection projects a stream that begins with the session onto what its editor gets: a sdk.SessionUpdate, or what
-// belongs to a request: a stream.Heard, an events.Approval, an events.ApprovalResolved, a turnEnd or an events.Deletion.
+// projection projects a stream that begins with the session onto what its editor gets. It yields sdk.SessionUpdate, and
+// for requests stream.Heard, events.Approval, events.ApprovalResolved, turnEnd and events.Deletion.
 type projection struct {
 	folder string
 
 	turns stream.Turns
 	named bool            // the session has a title
-	said  bool            // text or reasoning in this attempt
-	begun []content.Place // calls of this attempt
+	said  bool            // this attempt has text or reasoning
+	begun []content.Place // the calls of this attempt
 }
 
 // turnEnd is the end of a turn.
@@ -32,7 +32,7 @@ type turnEnd struct {
 	stream.Ended
 }
 
-// again says that what an attempt said so far does not count.
+// again tells the user that the text of the attempt so far does not count.
 const again = "\n\n(The reply starts again.)\n\n"
 
 // show takes an event of the stream.
@@ -94,7 +94,7 @@ func (p *projection) step(s stream.Step, yield func(any)) {
 	}
 }
 
-// hear passes on input. The first of a user is the title of the session, as in lists.
+// hear passes on input. The first input of a user is the title of the session, as in lists.
 func (p *projection) hear(h stream.Heard, yield func(any)) {
 	yield(h)
 	if title := report.Title(h.Item.Text()); h.Item.Kind == content.User && !p.named && title != "" {
@@ -136,7 +136,7 @@ func (p *projection) void(yield func(any)) {
 	p.said, p.begun = false, nil
 }
 
-// rest shows what a reply has besides its pieces.
+// rest shows the parts of a reply that have no pieces.
 func (p *projection) rest(items []content.Item, yield func(any)) {
 	for _, it := range items {
 		for _, part := range it.Parts {
@@ -150,7 +150,7 @@ func (p *projection) rest(items []content.Item, yield func(any)) {
 	}
 }
 
-// progress shows what a tool says about a call that runs.
+// progress shows what a tool says about a running call.
 func (p *projection) progress(e events.ToolProgress, yield func(any)) {
 	for _, c := range p.turns.Calls() {
 		if c.ID == e.Call && e.Text != "" {
@@ -160,7 +160,7 @@ func (p *projection) progress(e events.ToolProgress, yield func(any)) {
 	}
 }
 
-// answer completes an update with the result of a call. What changed is shown in place of what an editing tool says.
+// answer completes an update with the result of a call. For an editing tool it shows the changes instead of the result's text.
 func (p *projection) answer(u *sdk.SessionToolCallUpdate, tool, input string, r content.ToolResult) {
 	u.Status, u.RawOutput = new(sdk.ToolCallStatusCompleted), outputOf(r)
 	diffs := viewOf(tool, input, p.folder).diffs
@@ -172,7 +172,7 @@ func (p *projection) answer(u *sdk.SessionToolCallUpdate, tool, input string, r 
 	}
 }
 
-// before shows the transcript with which a session began, as a fork does.
+// before shows the transcript with which a session began, for example a fork.
 func (p *projection) before(items []content.Item, yield func(any)) {
 	calls := map[content.CallID]content.ToolCall{}
 	for _, it := range items {
@@ -188,7 +188,7 @@ func (p *projection) before(items []content.Item, yield func(any)) {
 	}
 }
 
-// earlier shows a part of a reply or of results from before the session. Its calls have the places of another session.
+// earlier shows a part of a reply or of results from before the session. Its calls have places of another session.
 func (p *projection) earlier(part content.Part, calls map[content.CallID]content.ToolCall, yield func(any)) {
 	id := func(id content.CallID) sdk.ToolCallId { return "before-" + sdk.ToolCallId(id) }
 	switch {
@@ -214,7 +214,7 @@ func (p *projection) earlier(part content.Part, calls map[content.CallID]content
 	}
 }
 
-// response is what the prompts of the turn get.
+// response returns the response to the prompts of the turn.
 func (e turnEnd) response() (*sdk.PromptResponse, error) {
 	u := e.Usage
 	out := &sdk.PromptResponse{StopReason: sdk.StopReasonEndTurn, Usage: &sdk.Usage{
@@ -261,7 +261,7 @@ func blocksOf(parts []content.Part) (all []sdk.ContentBlock) {
 	return all
 }
 
-// contentOf returns what an editor can show of the output of a tool. Data beside a text is for programs: see outputOf.
+// contentOf returns what an editor can show of the output of a tool. Data next to a text is for programs: see outputOf.
 func contentOf(parts []content.Part) (all []sdk.ToolCallContent) {
 	is := func(k content.PartKind) func(content.Part) bool {
 		return func(p content.Part) bool { return p.Kind == k }
@@ -285,7 +285,7 @@ func outputOf(r content.ToolResult) any {
 	return jsonOr(r.Text())
 }
 
-// jsonOr returns a text as JSON if it is, and else as a text.
+// jsonOr returns a text as JSON if it is valid JSON, otherwise as text.
 func jsonOr(text string) any {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)

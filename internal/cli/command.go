@@ -24,7 +24,7 @@ func prepare(cmd *cobra.Command, began *bool) {
 	}
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args, cmd.SuggestionsMinimumDistance = subcommand, 2
-		// Its usage lists its commands, although it can be run.
+		// The usage of a runnable command with subcommands lists the subcommands.
 		cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), "{{if .Runnable}}", "{{if not .HasSubCommands}}", 1))
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
@@ -51,7 +51,7 @@ const (
 // grouped marks the flags of a group with its title.
 const grouped = "turnlog_group"
 
-// Group has a usage list the flags that add adds under a title.
+// Group makes a usage list the flags that add adds under a title.
 func Group(fs *pflag.FlagSet, title string, add func()) {
 	others := make(map[string]bool)
 	fs.VisitAll(func(f *pflag.Flag) { others[f.Name] = true })

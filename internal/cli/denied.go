@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// Permitted runs do, which sends requests, and stops it as soon as the server denies one.
+// Permitted runs do, which sends requests, and stops it as soon as the server denies a request.
 // Nothing else may use the connection meanwhile. The error says what to do.
 func (c *Cell) Permitted(ctx context.Context, do func(context.Context) error) error {
 	ctx, stop := untilDenied(ctx, c.Conn)
@@ -62,8 +62,8 @@ func (c *Cell) Advise(err error) error {
 	return err
 }
 
-// refused says what to do about a denial. The user needs the permissions of all the roles, or without roles
-// those of any that is permitted.
+// refused says what to do about a denial. The user needs the permissions of all the roles, or if none are given,
+// of any permitted role.
 func (c *Cell) refused(err error, d *jetstream.DeniedError, as []admin.Role) error {
 	if d.Hearing && strings.HasPrefix(d.Subject, strings.TrimSuffix(cmp.Or(c.Conn.Opts.InboxPrefix, nats.InboxPrefix), ".")+".") {
 		return fmt.Errorf(`%w: it cannot receive replies there: give the --inbox-prefix that "turnlog permissions" prints with the user's role or name`, err)

@@ -167,8 +167,7 @@ func (d *Deployment) connect(ctx context.Context, program string, log *zap.Logge
 	}
 }
 
-// complete checks that the cell is complete, and creates missing parts if the program
-// does that.
+// complete checks that the cell is complete. It creates missing parts if the program provisions.
 func (d *Deployment) complete(ctx context.Context, cell *Cell, log *zap.Logger, as []admin.Role) error {
 	if d.provision {
 		as = nil // check everything
@@ -194,8 +193,8 @@ func (c *Cell) Provision(ctx context.Context, cfg admin.Config) error {
 	return c.Permitted(ctx, func(ctx context.Context) error { return admin.Of(c.Cell).Provision(ctx, cfg) })
 }
 
-// explain adds the server to an error, and what to do. as is the role whose permissions
-// suffice, if that is known.
+// explain adds the server to an error, and what to do. as has the roles whose permissions suffice, if
+// that is known.
 func (c *Cell) explain(err error, as []admin.Role) error {
 	at := c.Conn.ConnectedUrlRedacted()
 	_, differs := errors.AsType[*admin.MismatchError](err)
@@ -238,9 +237,9 @@ func (c *Cell) Lasting(ctx context.Context) (context.Context, context.CancelFunc
 	}
 }
 
-// Work runs the work of a program, and serves its endpoints until the work returns. ctx
-// ends the work; a signal is its regular end. So does the permanent loss of the
-// connection, which is an error.
+// Work runs the work of a program, and serves its endpoints until the work returns. The work ends
+// when ctx ends; a signal is the regular end. It also ends when the connection is lost permanently,
+// which is an error.
 func (c *Cell) Work(ctx context.Context, serve, work func(context.Context) error) error {
 	ctx, stop := c.Lasting(ctx)
 	defer stop()

@@ -61,8 +61,8 @@ func Usage(format string, args ...any) error {
 // busy node's time. The environment's GOGC overrides it.
 const gcPercent = 300
 
-// ConcealSecrets hides the environment and the memory of this process from the commands that
-// it runs. It is the first statement of main: it starts the program again.
+// ConcealSecrets hides the environment and the memory of this process from the commands that it
+// runs. It must be the first statement of main, because it may start the program again.
 func ConcealSecrets() {
 	if err := conceal.Secrets(); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "warning:", err) // the program still works
@@ -80,8 +80,8 @@ func Main(root *cobra.Command) int {
 	return Execute(ctx, root)
 }
 
-// Execute runs root and returns the exit code. If that is not 0, one line on the command's
-// standard error says why. An error that is a list gets a line for each element.
+// Execute runs root and returns the exit code. If it is not 0, one line on the command's standard
+// error says why. A list of errors gets one line for each element.
 func Execute(ctx context.Context, root *cobra.Command) int {
 	began := false
 	root.AddCommand(manual())
@@ -104,7 +104,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	return code
 }
 
-// end ends what flags of a command have begun.
+// end stops what the flags of a command have started.
 func end(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if begun, ok := f.Value.(interface{ Ended() }); ok {

@@ -20,7 +20,7 @@ type badValue interface {
 	Unwrap() error
 }
 
-// flagError rewords the parser's error about a flag: it says what the flag takes.
+// flagError replaces the parser's error about a flag with one that says which values the flag accepts.
 func flagError(cmd *cobra.Command, err error) error {
 	if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown {
 		if near := similarFlag(cmd, name); near != "" {
@@ -53,7 +53,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %q: %s", name, bad.GetValue(), takes)
 }
 
-// similarFlag returns the flag of cmd that is most like a name, or "".
+// similarFlag returns the flag of cmd that is most similar to a name, or "".
 func similarFlag(cmd *cobra.Command, name string) string {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

@@ -80,8 +80,8 @@ func ParseSessions(args []string) (ids []content.SessionID, err error) {
 	return ids, nil
 }
 
-// AgentHooksFlag adds the flag with which the operator of a node lets it run the hooks of
-// every agent.
+// AgentHooksFlag adds the flag with which the operator of a node allows the hooks of every agent to
+// run there.
 func AgentHooksFlag(cmd *cobra.Command, hooks *bool) {
 	cmd.Flags().BoolVar(hooks, "agent-hooks", false,
 		"run the hooks of every agent, also of published ones: opening a session then means running commands here")

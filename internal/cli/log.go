@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/otlp"
 )
 
-// Log is the logging flags of a command.
+// Log holds the logging flags of a command.
 type Log struct {
 	level, format *Choice
 	least         zap.AtomicLevel
@@ -36,7 +36,7 @@ func (l level) Set(word string) error {
 	return l.log.least.UnmarshalText([]byte(word)) //nolint:wrapcheck // it is one of the words
 }
 
-// Reloaded implements settings.Live: it logs what a program that read its settings again has done.
+// Reloaded implements settings.Live: it logs that the program has read its settings again.
 func (l level) Reloaded(restart []string, err error) {
 	switch log := l.log.made.Load(); {
 	case log == nil:
@@ -47,17 +47,17 @@ func (l level) Reloaded(restart []string, err error) {
 	}
 }
 
-// lastExport is how long the end of a program waits for a collector to take the last of its log.
+// lastExport is how long an ending program waits for a collector to accept the rest of its log.
 const lastExport = 2 * time.Second
 
-// Ended exports the last of the log.
+// Ended exports the rest of the log.
 func (l level) Ended() {
 	if l.log.stop == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastExport)
 	defer cancel()
-	_ = l.log.stop(ctx) // what goes wrong is logged
+	_ = l.log.stop(ctx) // errors are logged
 }
 
 // NewLog adds the flags --log-level and --log-format to cmd and its subcommands. level is

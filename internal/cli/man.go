@@ -17,7 +17,7 @@ func manual() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
 		Short:  "Write the manual pages of all commands into a folder",
-		Hidden: true, // it is for those who make packages
+		Hidden: true, // it is for packagers
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // pages are for everybody
 				return fmt.Errorf("write manual pages: %w", err)
@@ -33,12 +33,12 @@ func manual() *cobra.Command {
 	}
 }
 
-// plain escapes what the generator would take for Markdown.
+// plain escapes text that the generator would interpret as Markdown.
 func plain(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "#", `\#`).Replace(text)
 }
 
-// literal makes the help of a command and of those below it show in a manual page as it does in a terminal.
+// literal makes the help of a command and its subcommands look the same in a manual page as in a terminal.
 func literal(cmd *cobra.Command) {
 	cmd.DisableAutoGenTag = true
 	cmd.InitDefaultHelpFlag()

@@ -16,8 +16,8 @@ import (
 // monitoring port.
 const syncAlways = "always"
 
-// Durability is the profile that a deployment must have, and facts about its servers that
-// NATS does not report to clients.
+// Durability holds the profile that a deployment must have, and facts about its servers that NATS
+// does not report to clients.
 type Durability struct {
 	profile  *Choice
 	monitors []string
@@ -95,8 +95,8 @@ func (d *Durability) Judge(ctx context.Context, seen admin.Inspection) Verdict {
 	return v
 }
 
-// Health returns what the servers report of their streams on their monitoring ports. Judge reports a port
-// that cannot be read.
+// Health returns what the servers report about their streams on their monitoring ports. Judge reports a
+// port that cannot be read.
 func (d *Durability) Health(ctx context.Context) (all []admin.StreamTrouble) {
 	for _, url := range d.monitors {
 		if found, err := admin.ReadHealth(ctx, url); err == nil {

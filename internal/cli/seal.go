@@ -24,7 +24,7 @@ func (k *SealKey) Register(cmd *cobra.Command, getenv func(string) string) {
 	_ = cmd.MarkPersistentFlagFilename("seal-key") // the flag exists
 }
 
-// Ring reads the keys. Without a file there are none. Its errors are usage errors.
+// Ring reads the keys. Without a file it returns none. Its errors are usage errors.
 func (k *SealKey) Ring() (seal.Ring, error) {
 	file := cmp.Or(k.file, k.getenv(envSealKey))
 	if file == "" {

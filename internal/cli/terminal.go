@@ -19,7 +19,8 @@ func Colored(w io.Writer, getenv func(string) string) bool {
 	return IsTerminal(w) && getenv("NO_COLOR") == "" && Understands(getenv)
 }
 
-// Understands reports whether a terminal understands more than text, as TERM says. Without TERM only those of Windows do.
+// Understands reports whether the terminal handles more than plain text, according to TERM. Without TERM, only Windows
+// terminals do.
 func Understands(getenv func(string) string) bool {
 	term := getenv("TERM")
 	return term != "dumb" && (term != "" || runtime.GOOS == "windows")

@@ -1,7 +1,7 @@
-// Package egress says which addresses a program may dial whose destinations others choose.
+// Package egress says which addresses a program may dial when others choose the destination.
 //
-// The one idea: the address of a connection is checked when it is dialed, so neither a name nor a redirect leads to an address
-// that would have been refused. Only addresses of the public internet may be dialed, and those that are named in addition.
+// The address of a connection is checked when it is dialed, so neither a name nor a redirect can lead to a refused address. Only
+// addresses of the public internet may be dialed, and additional ones that are listed.
 package egress
 
 import (
@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// ErrPrivate is returned by Check for an address that is not public. Name it among those that may be dialed, or use another one.
+// ErrPrivate is returned by Check for an address that is not public. List it as one that may be dialed, or use another one.
 var ErrPrivate = errors.New("is not public")
 
 // Check returns ErrPrivate unless an address with a port is public, or is among the private ones that may be dialed. It fits the

@@ -1,8 +1,7 @@
 // Package hostenv makes the environment of the commands that tools run.
 //
-// The one idea: a command sees only variables that are passed on purpose, so no secret
-// in this process's environment leaks by default. Every command gets PATH, HOME, LANG
-// and TMPDIR.
+// A command sees only variables that are passed explicitly, so no secret in this
+// process's environment leaks by default. Every command gets PATH, HOME, LANG and TMPDIR.
 package hostenv
 
 import (

@@ -44,8 +44,8 @@ func appendStruct(fields []field) appender {
 	}
 }
 
-// fieldsOf lists the fields of a struct in the order in which they are written. ok is false for what only
-// encoding/json knows.
+// fieldsOf lists the fields of a struct in the order in which they are written. ok is false for types that only
+// encoding/json can write.
 func fieldsOf(t reflect.Type) (fields []field, ok bool) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -89,7 +89,7 @@ func fieldsOf(t reflect.Type) (fields []field, ok bool) {
 	return fields, true
 }
 
-// isScalar reports whether values of a type contain no others: nothing needs to be looked up for them.
+// isScalar reports whether values of a type contain no other values.
 func isScalar(t reflect.Type) bool {
 	switch t.Kind() { //nolint:exhaustive // the others contain some, or are for encoding/json
 	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint, reflect.Uint64, reflect.String:
@@ -100,7 +100,7 @@ func isScalar(t reflect.Type) bool {
 	return false
 }
 
-// emptyOf returns how to tell that a field is left out.
+// emptyOf returns the function that reports whether a field is left out.
 func emptyOf(t reflect.Type) func(reflect.Value) bool {
 	switch t.Kind() { //nolint:exhaustive // the others are never left out
 	case reflect.Map, reflect.Slice, reflect.String, reflect.Array:

@@ -1,7 +1,7 @@
 // Package jsontext appends values as encoding/json writes them, in a fraction of the time.
 //
-// The one idea is that of package wire: an appender is made once for a type, and knows its fields. What it
-// does not know, it leaves to encoding/json, so the bytes are always the same.
+// As in package wire, an appender is made once for a type and knows its fields. It leaves everything else to
+// encoding/json, so the bytes are always the same.
 package jsontext
 
 import (
@@ -15,7 +15,7 @@ import (
 
 type appender func(b []byte, v reflect.Value) ([]byte, error)
 
-var appenders sync.Map //nolint:gochecknoglobals // of each type; the same for everyone
+var appenders sync.Map //nolint:gochecknoglobals // by type; the same for all callers
 
 // Append appends v as json.Marshal writes it.
 func Append(b []byte, v any) ([]byte, error) {

@@ -10,7 +10,7 @@ type Cache[K comparable, V any] struct {
 	values map[K]func() (V, error)
 }
 
-// Max is how many values a cache has at most.
+// Max is the maximum number of values in a cache.
 const Max = 256
 
 // Get returns the value of a key. If there is none it calls build, once for all callers that wait

@@ -16,8 +16,8 @@ type Shared[T any] struct {
 // NewShared returns a Shared without an answer.
 func NewShared[T any]() *Shared[T] { return &Shared[T]{asking: make(chan struct{}, 1)} }
 
-// Get returns the last answer, or asks for another one if it is older than age. An error is an answer, too,
-// unless it is that of the caller's ctx.
+// Get returns the last answer, or asks for a new one if that is older than age. An error is also an answer,
+// unless it is the error of the caller's ctx.
 func (s *Shared[T]) Get(ctx context.Context, age time.Duration, ask func(context.Context) (T, error)) (is T, err error) {
 	select {
 	case s.asking <- struct{}{}:

@@ -23,15 +23,15 @@ const (
 	reconnectWait = 250 * time.Millisecond
 )
 
-// Connect opens a connection that shows up as name on the server, and logs what
-// happens to it. It reconnects forever, and refuses to publish while disconnected,
+// Connect opens a connection that the server shows under name, and logs what happens
+// to it. It reconnects forever, and refuses to publish while disconnected,
 // since a late append is worse than a failed one. ctx bounds the first connect only;
 // if it ends first, its cause is returned. Errors are [ErrNoServer] if no server
 // answers and [ErrSettings] if the settings are wrong.
 func (f *Flags) Connect(ctx context.Context, name string, log *zap.Logger) (*nats.Conn, error) {
 	m := f.merged()
 	d := &dialer{via: f.Dial, ctx: ctx}
-	var used *nats.Options // nil until the settings turn out to be good
+	var used *nats.Options // nil until the settings were checked
 	last := func(o *nats.Options) error {
 		if err := m.apply(o); err != nil {
 			return err

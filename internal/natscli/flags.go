@@ -1,13 +1,13 @@
-// Package natscli connects our programs to NATS the way the nats command does, so
-// a machine that is set up for one is set up for the other.
+// Package natscli connects programs to NATS in the same way as the nats command, so a
+// machine that is set up for one is set up for the other.
 //
-// Flags, environment variables and contexts mean what they mean to the nats command.
+// Flags, environment variables and contexts mean the same as for the nats command.
 // The command line wins over the environment, which wins over the selected context;
 // the default is nats://127.0.0.1:4222. Two deliberate differences keep credentials
 // from reaching the wrong server: a context named on the command line is not mixed
 // with the environment, and the selected context is used only if no server is named.
-// One addition: a server that this user runs on this machine has its token in a context
-// of its own, see [Local], which is found without being named.
+// One addition: a server that this user runs on this machine has its token in its own
+// context, which is found without being named, see [Local].
 //
 // Errors are one line each. Neither they nor the log contain a password, token or key.
 //
@@ -89,7 +89,7 @@ func (f *Flags) Register(fs FlagSet, getenv func(string) string) {
 	fs.StringVarP(&f.InboxPrefix, "inbox-prefix", "", f.InboxPrefix, "`prefix` of reply subjects, as the user's permissions require")
 }
 
-// merged adds what the environment and the selected context say to the command line.
+// merged completes the command line from the environment and the selected context.
 func (f *Flags) merged() Flags {
 	m := *f
 	if m.Context != "" || m.getenv == nil {
@@ -115,8 +115,8 @@ func (f *Flags) merged() Flags {
 	return m
 }
 
-// Repeat returns the flags on the command line that name the server, to be repeated in another command that may
-// be another user's: without credentials.
+// Repeat returns the flags on the command line that name the server, to repeat in another command. It leaves out
+// credentials, since another user may run that command.
 func (f *Flags) Repeat() (flags string) {
 	if f.Context != "" {
 		flags += " --context " + f.Context

@@ -24,12 +24,12 @@ import (
 // server's address, which must be the same: another address of this machine, and even "localhost", may
 // lead to the server of another user. For the nats command it is a context like any other.
 type Local struct {
-	Name  string // of the context
+	Name  string // name of the context
 	File  string
 	Login Login
 }
 
-// Login is how programs identify themselves to a server: with its token, or as one of its users.
+// Login says how programs identify themselves to a server: with its token, or as one of its users.
 type Login struct {
 	Token       string `json:"token,omitempty"`
 	User        string `json:"user,omitempty"`
@@ -37,7 +37,7 @@ type Login struct {
 	InboxPrefix string `json:"inbox_prefix,omitempty"`
 }
 
-// localContext is as much of a context file as a server of this machine needs.
+// localContext has the fields of a context file that a server of this machine needs.
 type localContext struct {
 	Description string `json:"description"`
 	URL         string `json:"url"`
@@ -47,8 +47,8 @@ type localContext struct {
 // NewSecret returns a token or password that cannot be guessed.
 func NewSecret() string { return rand.Text() }
 
-// KeptPassword returns the password of a user of a server on a port, as a former start of the server
-// left it in the user's context; "" if there is no such context. A file that is no context of that user
+// KeptPassword returns the password of a user of a server on a port, which an earlier start of the server
+// left in the user's context, or "" if there is no such context. A file that is not a context of that user
 // is an error: saving the user's context would replace it.
 func KeptPassword(getenv func(string) string, port, user string) (string, error) {
 	file := (&Flags{getenv: getenv}).file("context", LocalName(port, user)+".json")
@@ -69,8 +69,8 @@ func KeptPassword(getenv func(string) string, port, user string) (string, error)
 
 var errNoHome = errors.New("context file with credentials: HOME is not set")
 
-// SaveLocal writes the context of a server at a URL. Each start of a server has another token: one
-// that a killed server left behind opens nothing.
+// SaveLocal writes the context of a server at a URL. Each start of a server uses a new token, so a token
+// that a killed server left behind is useless.
 func SaveLocal(getenv func(string) string, at string, login Login) (Local, error) {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -126,9 +126,9 @@ func readLocal(file string) (c localContext, err error) {
 	return c, nil
 }
 
-// localToken returns what reads the token of a server of this user, and the server's address; nil if there
-// is none. The token is read for each connection: after a restart, the server has another. "localhost" becomes
-// the address in the context.
+// localToken returns a function that reads the token of a server of this user, and the server's address. It
+// returns nil if there is no such server. The token is read for each connection, since a restarted server has a
+// new one. "localhost" becomes the address in the context.
 func (f *Flags) localToken(servers []string) (token func() string, address string) {
 	if len(servers) != 1 || strings.Contains(servers[0], "@") {
 		return nil, ""

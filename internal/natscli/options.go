@@ -50,7 +50,7 @@ func (f *Flags) open(opts ...nats.Option) (*nats.Conn, error) {
 // maxFile is the size limit of a context, a key or a certificate in a file.
 const maxFile = 1 << 20
 
-// check reads files that the client reads later. The client says less about them, and would
+// check reads files that the client reads later. The client's errors about them say less, and it would
 // wait for the writer of a pipe.
 func check(kind string, files ...string) error {
 	for _, file := range files {
@@ -110,7 +110,7 @@ func (f *Flags) apply(o *nats.Options) error {
 	return nil
 }
 
-// identify sets the one kind of credentials that the flags hold.
+// identify sets the kind of credentials that the flags have.
 func (f *Flags) identify(o *nats.Options) error {
 	user, token := f.User, f.Token
 	if user != "" && f.Password == "" && token == "" {

@@ -1,7 +1,7 @@
-// Package presence follows a service that comes and goes.
+// Package presence follows a service that is not always available.
 //
-// The one idea: a [Watch] asks the service again and again what it offers, and keeps the last answer. While the service
-// does not answer there is no offer, only the reason. Users of the offer never wait for the service.
+// A [Watch] asks the service periodically what it offers, and keeps the last answer. While the service does not answer, there
+// is no offer, only the reason. Users of the offer never wait for the service.
 //
 // The owner runs [Watch.Run] on one goroutine; the other methods are safe for concurrent use.
 package presence
@@ -15,7 +15,7 @@ import (
 
 // Config says how often a [Watch] asks.
 type Config struct {
-	Every time.Duration // while the service is there
+	Every time.Duration // while the service is available
 	First time.Duration // after a failure
 	Most  time.Duration // First doubles up to this while the failures go on
 }
@@ -34,15 +34,15 @@ type Watch[T any] struct {
 	err   error
 }
 
-// New returns a watch that has not started. ask asks the service; last is what it offered before, or the zero T. changed is
-// called when the service comes, when it goes, and when it is away for another reason.
+// New returns a watch that has not started. ask asks the service; last is its previous offer, or the zero T. changed is called
+// when the service becomes available or unavailable, and when the reason changes.
 func New[T any](cfg Config, ask func(ctx context.Context, last T) (T, error), changed func(offer T, err error)) *Watch[T] {
 	return &Watch[T]{cfg: cfg, ask: ask, changed: changed, hurry: make(chan struct{}, 1), settled: make(chan struct{})}
 }
 
 // Run asks until ctx ends. There is no offer after that.
 func (w *Watch[T]) Run(ctx context.Context) {
-	var away time.Duration // the last pause, while the service is away
+	var away time.Duration // the last pause, while the service is unavailable
 	last := "nothing yet"
 	for {
 		before, _ := w.Offer()

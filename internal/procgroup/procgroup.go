@@ -1,10 +1,9 @@
 // Package procgroup runs a command together with everything that it starts, and
 // leaves no process running.
 //
-// The one idea: a command leads its own process group, and its children inherit that
-// group. When the command or its context ends, the whole group is terminated and,
-// after a grace period, killed. Only Unix has process groups; elsewhere Run returns an
-// error.
+// A command leads its own process group, and its children inherit that group. When the
+// command or its context ends, the whole group is terminated and, after a grace period,
+// killed. Only Unix has process groups; elsewhere Run returns an error.
 //
 // A host that is itself killed with SIGKILL cannot do this. On Linux, the kernel then
 // kills the command, unless it runs as another user, but not the command's children:
@@ -51,7 +50,7 @@ type Command struct {
 func Run(ctx context.Context, c Command) (*os.ProcessState, error) {
 	if c.Path == "" {
 		c.Path = c.Args[0]
-		if !strings.ContainsRune(c.Path, os.PathSeparator) { // else the path is relative to Dir
+		if !strings.ContainsRune(c.Path, os.PathSeparator) { // otherwise the path is relative to Dir
 			path, err := exec.LookPath(c.Path)
 			if err != nil {
 				return nil, err //nolint:wrapcheck // it names the command
@@ -97,7 +96,7 @@ func start(cmd *exec.Cmd, exited chan<- struct{}) error {
 	started := make(chan error, 1)
 	go func() {
 		defer close(exited)
-		runtime.LockOSThread() // for good: no other goroutine gets a thread with less capabilities
+		runtime.LockOSThread() // never unlocked: no other goroutine may get a thread with fewer capabilities
 		withoutTracing()
 		err := cmd.Start()
 		started <- err

@@ -1,5 +1,5 @@
-// Package provider holds what adapters for model providers over HTTP share: the
-// [Endpoint] that requests go to, the [Reply] under construction, the options of a
+// Package provider holds the code that adapters for model providers over HTTP share:
+// the [Endpoint] for requests, the [Reply] under construction, the options of a
 // configuration ([SetOptions]), and the classes of failures.
 //
 // It knows no particular provider. An adapter keeps only the mapping to its API: how
@@ -40,7 +40,7 @@ type Settings struct {
 	BaseURL         string
 	Key             string        // removed from errors; KeyHeader contains it, unless it is empty
 	KeyHeader       string        // the name of a header
-	KeyPrefix       string        // of the header's value
+	KeyPrefix       string        // prefix of the header's value
 	HTTP            *http.Client  // nil: the default client
 	Silence         time.Duration // fails a call that receives nothing for this long; zero: 5 minutes, negative: never
 

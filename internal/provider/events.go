@@ -37,8 +37,8 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("status %d %s", e.Status, http.StatusText(e.Status))
 }
 
-// maxReply limits the bytes of a reply, or of a response that is not streamed. The longest replies
-// of models have about one percent of it.
+// maxReply limits the bytes of a reply, or of a response that is not streamed. The longest replies of
+// models reach about one percent of it.
 const maxReply = 64 << 20
 
 // endless returns the error of a reply that exceeds maxReply.

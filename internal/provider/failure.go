@@ -34,7 +34,7 @@ func ClassOf(status int) content.ErrorClass {
 		return content.ClassRateLimit
 	case http.StatusServiceUnavailable, statusOverloaded:
 		return content.ClassOverloaded
-	case http.StatusConflict: // of concurrent requests
+	case http.StatusConflict: // concurrent requests conflict
 		return content.ClassServer
 	}
 	switch {
@@ -79,10 +79,10 @@ func Invalid(code, format string, args ...any) *model.Error {
 	return &model.Error{Class: content.ClassInvalid, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// failure returns the error that a call ends with: the cause of ctx if that has
-// ended, otherwise a *model.Error. An err that is not yet one is a failure of the
-// transport. The message is shortened and does not contain the key. An error
-// without usage gets the usage that the provider has reported so far.
+// failure returns the error with which a call ends: the cause of ctx if that has ended,
+// otherwise a *model.Error. If err is not a *model.Error yet, it is a failure of the
+// transport. The message is shortened and does not contain the key. An error without
+// usage gets the usage that the provider has reported so far.
 func failure(ctx context.Context, err error, used content.Usage, key string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -8,8 +8,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Placeholder returns the text that replaces media which the model cannot take. A
-// part that makes every request fail would end the session.
+// Placeholder returns the text that replaces media that the model does not accept. A part that makes
+// every request fail would end the session.
 func Placeholder(p content.Part) string {
 	what := cmp.Or(p.Media.MIME, p.Media.Modality, "data")
 	if p.Name != "" {

@@ -28,7 +28,7 @@ type Reply struct {
 	emit func(content.Delta)
 
 	parts   []part
-	growing int // index of the part that Grow appends to; -1: none
+	growing int // index of the part to which Grow appends; -1: none
 	size    int // of all parts
 }
 
@@ -48,8 +48,8 @@ func NewReply(ctx context.Context, emit func(content.Delta)) *Reply {
 	return &Reply{ctx: ctx, emit: emit, growing: -1}
 }
 
-// Grow appends the text of p to the latest part if Grow began that one, too, and it has
-// the same kind. Otherwise it begins p. It returns the index of the part.
+// Grow appends the text of p to the latest part if Grow began that part and it has the
+// same kind. Otherwise it begins p. It returns the index of the part.
 func (r *Reply) Grow(p content.Part) (int, error) {
 	if i := r.growing; i >= 0 && r.parts[i].part.Kind == p.Kind {
 		return i, r.Append(i, p.Text)
@@ -59,8 +59,8 @@ func (r *Reply) Grow(p content.Part) (int, error) {
 	return i, err
 }
 
-// Begin adds a part and returns its index. Text or arguments that the part has
-// already are emitted as its first piece. A part that Grow began ends.
+// Begin adds a part and returns its index. Text or arguments that the part already has are
+// emitted as its first piece. A part that Grow began ends.
 func (r *Reply) Begin(p content.Part) (int, error) {
 	if i := r.growing; i >= 0 {
 		r.growing = -1
@@ -102,7 +102,7 @@ func (r *Reply) Append(i int, text string) error {
 	return r.send(content.Delta{Part: i, Op: content.AppendPart, Kind: g.part.Kind, Text: text})
 }
 
-// partSize is what a part counts besides its text: about the memory that it takes.
+// partSize is what a part counts in addition to its text: approximately the memory that it takes.
 const partSize = 512
 
 // grown counts what was added and ends an endless reply.

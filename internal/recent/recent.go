@@ -1,4 +1,4 @@
-// Package recent keeps values by key, and knows which was used longest ago.
+// Package recent keeps values by key, and knows which was least recently used.
 package recent
 
 import "container/list"
@@ -43,7 +43,7 @@ func (m *Map[K, V]) Remove(key K) {
 	}
 }
 
-// Oldest returns what was used before everything else. There must be a value.
+// Oldest returns the least recently used value. There must be a value.
 func (m *Map[K, V]) Oldest() (K, V) {
 	u := m.order.Front().Value.(used[K, V]) //nolint:forcetypeassert // nothing else is in the list
 	return u.key, u.value

@@ -1,13 +1,14 @@
 // Package sandbox confines the commands that tools run, on machines that can.
 //
-// The one idea: never pretend. [Open] returns a sandbox that has been tried, or says
-// that there is none and why; [Sandbox.Name] says what commands get. The only kind so
-// far is bubblewrap (the program bwrap) on Linux.
+// [Open] returns a sandbox only after it has tried it, or says why there is none.
+// [Sandbox.Name] says what commands get. The only kind so far is bubblewrap (the program
+// bwrap) on Linux.
 //
 // A confined command can write below the root of its tool and in its own /tmp, and
 // nowhere else. It has no network unless allowed, sees no other processes, and ends
-// with the process that started it. It can still read what the host's user can read,
-// except for /tmp, /run and what its tool hides: a sandbox prevents damage, not reading.
+// with the process that started it. It can still read everything that the host's user can
+// read, except /tmp, /run and the paths that its tool hides: a sandbox prevents damage, not
+// reading.
 //
 // To test a caller, check the command line that [Sandbox.Wrap] returns.
 package sandbox
@@ -82,7 +83,7 @@ func openBubblewrap(ctx context.Context, name string, network bool) (*Sandbox, e
 	s := &Sandbox{program: program, network: network, cache: cacheDir()}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	runtime.LockOSThread() // the kernel takes the end of this thread for the end of bwrap's parent
+	runtime.LockOSThread() // when this thread ends, the kernel considers bwrap's parent dead
 	defer runtime.UnlockOSThread()
 	argv := s.Wrap(Command{Root: "/", Dir: "/", Argv: []string{"/bin/sh", "-c", ":"}})
 	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
@@ -106,7 +107,8 @@ func cacheDir() string {
 	return dir
 }
 
-// cacheOf returns the directory for the caches of a root's commands, which another root's could poison.
+// cacheOf returns the directory for the caches of a root's commands. Each root has its own, because commands of another
+// root could poison it.
 func (s *Sandbox) cacheOf(root string) string {
 	if s.cache == "" {
 		return ""
@@ -117,10 +119,10 @@ func (s *Sandbox) cacheOf(root string) string {
 
 var idPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// linkSuffix ends the name of the link beside a cache that leads to its root.
+// linkSuffix is the suffix of the link next to a cache that leads to its root.
 const linkSuffix = ".root"
 
-// removeCaches removes the caches of roots that are gone: a compiler's takes 100 MB and more.
+// removeCaches removes the caches of roots that no longer exist: a compiler's cache takes 100 MB or more.
 func (s *Sandbox) removeCaches() {
 	entries, _ := os.ReadDir(s.cache)
 	for _, e := range entries {
@@ -156,8 +158,8 @@ type Paths struct {
 	Hidden   []string // are empty
 }
 
-// Env returns the variables that a root's commands need in the sandbox: those that name places
-// where they can write.
+// Env returns the variables that a root's commands need in the sandbox. They name places where the
+// commands can write.
 func (s *Sandbox) Env(root string) []string {
 	if s.Name() == None {
 		return nil
@@ -224,7 +226,7 @@ func (s *Sandbox) Wrap(c Command) []string {
 	return append(append(out, "--chdir", c.Dir, "--"), argv...)
 }
 
-// existing returns where those paths lead that exist: only they can be mounted on.
+// existing returns the targets of the paths that exist. Only existing paths can be mounted on.
 func existing(paths []string) []string {
 	var out []string
 	for _, p := range paths {
@@ -235,9 +237,9 @@ func existing(paths []string) []string {
 	return out
 }
 
-// above returns the directories between the paths and those that a command may write in, the outer ones
-// first. A directory that is mounted cannot be renamed, and so what is in it keeps its name: a process that can
-// rename a folder could otherwise read what is hidden in it under another name.
+// above returns the directories between the paths and the directories in which a command may write, outermost
+// first. They are mounted too, because a mounted directory cannot be renamed. Otherwise a process could rename a
+// folder and read its hidden content under another name.
 func above(paths, writable []string) []string {
 	var out []string
 	for _, p := range paths {

@@ -8,12 +8,11 @@ import (
 // ErrNested is returned by CheckJSON. Do not decode the value.
 var ErrNested = errors.New("it nests too deeply")
 
-// JSONDepth is how deep JSON from others may nest before it is decoded. Schemas and
-// arguments of tools nest a tenth of that.
+// JSONDepth is how deep untrusted JSON may nest. Schemas and arguments of tools nest a tenth of that.
 const JSONDepth = 128
 
-// CheckJSON returns ErrNested for JSON, or YAML in brackets, whose arrays and objects nest
-// deeper than JSONDepth. It allocates nothing and accepts bytes that are no JSON at all.
+// CheckJSON returns ErrNested for JSON, or YAML in brackets, whose arrays and objects nest deeper than
+// JSONDepth. It allocates nothing and accepts bytes that are not JSON.
 func CheckJSON(b []byte) error {
 	depth, quoted := 0, false
 	for i := 0; i < len(b); i++ {

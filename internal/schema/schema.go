@@ -1,10 +1,10 @@
 // Package schema checks JSON values against JSON schemas and names every place
 // that does not fit.
 //
-// Schemas come from anywhere, so nothing is fetched: a reference stays within its
-// schema or names a published draft. A schema that applies itself without end is
-// an error, not a stack overflow, and a check ends after a number of steps: a few
-// references that double each other would take years. Formats are annotations and are not checked.
+// Schemas are untrusted, so nothing is fetched: a reference stays within its schema or
+// names a published draft. A schema that applies itself without end is an error, not a
+// stack overflow. A check ends after a number of steps, because a few references that
+// double each other would take years. Formats are annotations and are not checked.
 package schema
 
 import (
@@ -31,7 +31,7 @@ type Schema struct {
 	steps *budget
 }
 
-// The bounds of schemas. Those of tools have about a hundredth of them.
+// The bounds of schemas. Schemas of tools need about a hundredth of them.
 const (
 	maxSize    = 256 << 10 // bytes of a schema
 	maxSteps   = 300_000   // schemas that a check applies to values
@@ -44,9 +44,8 @@ var (
 	errPattern = fmt.Errorf("a pattern has at most %d bytes", maxPattern)
 )
 
-// Compile parses a schema and checks it against its draft. A schema that names no
-// published draft is one of 2020-12, or of 2019-09 if only that allows it: many
-// that describe tuples are.
+// Compile parses a schema and checks it against its draft. The default draft is 2020-12, or
+// 2019-09 if only that allows the schema, as for many schemas that describe tuples.
 func Compile(raw []byte) (*Schema, error) {
 	if len(raw) > maxSize {
 		return nil, errSize
@@ -194,7 +193,7 @@ func (s *Schema) Check(v any) error {
 	return explain(err)
 }
 
-// maxProblems is how many problems an error names. More would bury the first.
+// maxProblems is how many problems an error names. More would hide the first one.
 const maxProblems = 5
 
 // explain turns the library's tree of errors into one line: its leaves, in an

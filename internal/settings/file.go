@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/internal/yamltext"
 )
 
-// All is the section of a file whose settings apply to each program that has such a flag.
+// All is the section of a file whose settings apply to every program that has the flag.
 const All = "all"
 
 // File is a file of settings: for each program, by the words of its command, the values of its flags.
@@ -21,7 +21,7 @@ type File struct {
 	Sections map[string]map[string]Value
 }
 
-// Value is the value of a setting, or several of a flag that may be repeated.
+// Value is the value of a setting, or several values of a repeatable flag.
 type Value struct {
 	Texts []string
 	List  bool
@@ -30,7 +30,8 @@ type Value struct {
 // maxFile is how many bytes a file may have.
 const maxFile = 64 << 10
 
-// isSecret reports whether no file may set a flag: files of settings are copied and stored in many places.
+// isSecret reports whether files may not set a flag because its value is a secret: files of settings are copied and stored
+// in many places.
 func isSecret(flag string) bool { return flag == "password" || flag == "token" }
 
 // Read reads a file. It does not check whether programs have such flags.
@@ -103,7 +104,7 @@ func textOf(name string, raw any) (string, error) {
 	return "", fmt.Errorf("%v is no text, number, true, false or list of those", raw)
 }
 
-// Of returns what the file says about a flag of a program.
+// Of returns the value of a program's flag in the file.
 func (f *File) Of(program, flag string) (Value, bool) {
 	if f == nil {
 		return Value{}, false

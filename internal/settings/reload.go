@@ -16,8 +16,8 @@ import (
 type Live interface {
 	pflag.Value
 
-	// Reloaded is called after a file was read again, with the settings that need a restart to change, or with
-	// what is wrong with the file.
+	// Reloaded is called after a file was read again, with the changed settings that need a restart, or with an
+	// error if the file is invalid.
 	Reloaded(restart []string, err error)
 }
 
@@ -39,7 +39,7 @@ func reloadOnHangup(cmd *cobra.Command, file *File, given map[string]bool) {
 	}()
 }
 
-// reload sets the live flags that the file changed, and returns the file as it is now. If it is wrong, nothing
+// reload sets the live flags that the file changed, and returns the current file. If the file is invalid, nothing
 // changes.
 func reload(cmd *cobra.Command, before *File, given map[string]bool) *File {
 	now, err := readFor(cmd)

@@ -1,8 +1,8 @@
-// Package sparselog bounds how much a process logs about what others send.
+// Package sparselog bounds how much a process logs about messages from others.
 //
-// The one idea: a sender of invalid messages must not fill the disk of the process that skips
-// them. Each message has its share of lines per minute. The first line after others were left
-// out has their number.
+// A sender of invalid messages must not be able to fill the disk of the process that skips
+// them. So each log message has a limit of lines per minute. If lines were left out, the next
+// line has their number.
 package sparselog
 
 import (

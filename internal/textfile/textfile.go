@@ -1,8 +1,8 @@
 // Package textfile reads the files that people name and write: regular files, up to a size.
 //
-// The one idea: a name may lead to anything, also to a pipe without a writer, which would
-// hold a plain open forever, or to a device without an end. Only regular files are read,
-// the open never waits, and what was opened is checked, not what the name led to before.
+// A name can lead to anything: a pipe without a writer would block a plain open forever,
+// and a device may have no end. So only regular files are read, the open never waits, and
+// the check is on the opened file, not on the name.
 package textfile
 
 import (

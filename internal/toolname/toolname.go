@@ -1,4 +1,4 @@
-// Package toolname makes names for models from the names that others give their tools.
+// Package toolname makes names for models from the names that servers give their tools.
 package toolname
 
 import (
@@ -16,7 +16,7 @@ const (
 // All returns the names that models see for the tools of a server, in order, each with the prefix. It keeps
 // valid names. If two names would be equal, or one is too long, the changed ones end in a
 // hash of the original, so a name does not depend on the order or on other tools. The
-// first own names are the server's tools; the others are ours and give way.
+// first own names are the server's tools and keep theirs; the others are changed.
 func All(prefix string, names []string, own int) []string {
 	out := make([]string, len(names))
 	exact := make(map[string]bool)

@@ -1,5 +1,4 @@
-// Package tracing carries the trace that a context belongs to, and its baggage, through messages, as a W3C traceparent and a
-// W3C baggage.
+// Package tracing carries the trace of a context and its baggage through messages, as a W3C traceparent and W3C baggage.
 package tracing
 
 import (
@@ -49,7 +48,7 @@ func carried() propagation.TextMapPropagator {
 
 // Parent returns the traceparent of a context, or "" if it belongs to no trace.
 func Parent(ctx context.Context) string {
-	if !trace.SpanContextFromContext(ctx).IsValid() { // as for nearly all appends
+	if !trace.SpanContextFromContext(ctx).IsValid() { // the usual case for appends
 		return ""
 	}
 	c := propagation.MapCarrier{}
@@ -67,8 +66,8 @@ func Baggage(ctx context.Context) string {
 	return c[HeaderBaggage]
 }
 
-// With returns a context that belongs to the trace of a traceparent and has a baggage. Anything that is not one is ignored:
-// others choose it, and it may be of any size. A baggage has 64 members and 8192 bytes at most, as its specification says.
+// With returns a context with the trace of a traceparent and a baggage. The values are untrusted and may have any size, so
+// invalid ones are ignored. As specified, a baggage has at most 64 members and 8192 bytes.
 func With(ctx context.Context, parent, baggage string) context.Context {
 	if parent == "" && baggage == "" {
 		return ctx

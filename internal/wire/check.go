@@ -1,10 +1,10 @@
 // Package wire protects decoders from untrusted bytes.
 //
-// The one idea: a msgpack header is a promise of what follows, and a decoder that trusts it
-// allocates four billion elements because of five bytes. [Check] walks the bytes first,
-// without allocating. It accepts only true lengths, bounded nesting, and as many values as
-// the bytes may hold, so any decoder may read accepted bytes. [Encode] and [Decode] check
-// what they write and read. [Memory] bounds what decoding takes, before the bytes are there.
+// A msgpack header announces what follows. A decoder that trusts it may allocate four billion
+// elements because of five bytes. So [Check] walks the bytes first, without allocating. It
+// accepts only true lengths, bounded nesting, and as many values as the bytes may hold, so any
+// decoder may read accepted bytes. [Encode] and [Decode] check what they write and read.
+// [Memory] bounds the memory for decoding before the bytes arrive.
 //
 // [Safely] runs decoders of other formats that may panic on hostile input.
 package wire
@@ -16,7 +16,7 @@ import (
 	"math"
 )
 
-// Payload is a kind of payload. It decides how deep the payload may nest and what it may hold.
+// Payload is a kind of payload. It determines how deep the payload may nest and how much it may hold.
 type Payload int
 
 // The kinds of payloads. Entries may nest deeper than commands, so that any command can be
@@ -49,19 +49,19 @@ func (p Payload) values(n int) int {
 	return most
 }
 
-// valueMemory is the most memory that decoding takes for one array element or map: the
+// valueMemory is the maximum memory that decoding takes for one array element or map: the
 // largest structs of transcripts, and the growth of the slice that holds them.
 const valueMemory = 256
 
-// Memory returns the most bytes that it takes to read and decode n bytes of a payload.
+// Memory returns the maximum number of bytes that reading and decoding n bytes of a payload takes.
 func Memory(n int, p Payload) int64 { return 2*int64(n) + valueMemory*int64(p.values(n)) }
 
 // ErrMalformed is returned for bytes that no encoder of this module writes. Do not decode
 // them.
 var ErrMalformed = errors.New("malformed msgpack")
 
-// Check reports whether b is exactly one msgpack value within the bounds of its kind,
-// without extension types, and whose lengths are true.
+// Check reports whether b is exactly one msgpack value within the bounds of its kind, with true
+// lengths and without extension types.
 func Check(b []byte, p Payload) error { return check(b, p.depth(), p.values(len(b))) }
 
 func check(b []byte, depth, values int) error {

@@ -2,9 +2,9 @@ package wire
 
 import "bytes"
 
-// Encode returns what write writes, in the compact forms. It returns ErrMalformed for a
-// value that Decode would refuse. In a snapshot, empty slices are nil: a state that was folded from decoded
-// entries has the bytes of one that was folded live.
+// Encode returns the bytes that write writes, in the compact forms. It returns ErrMalformed for a value
+// that Decode would refuse. In a snapshot, empty slices are written as nil, so a state that was folded from
+// decoded entries has the same bytes as one that was folded live.
 func Encode(p Payload, write func(*Writer) error) ([]byte, error) {
 	w := idle.Get().(*Writer) //nolint:forcetypeassert // it has no others
 	defer w.release()
@@ -28,7 +28,7 @@ func Marshal(v any, p Payload) ([]byte, error) {
 	return Encode(p, func(w *Writer) error { return w.Value(v) })
 }
 
-// Decode calls read with a reader of b, if Check accepts b. The reader is good until read returns.
+// Decode calls read with a reader of b, if Check accepts b. The reader is valid until read returns.
 func Decode(b []byte, p Payload, read func(*Reader) error) error {
 	if err := Check(b, p); err != nil {
 		return err

@@ -2,8 +2,8 @@ package wire
 
 import "bytes"
 
-// Extends reports whether a is what an encoder writes for b and more fields, at least one, that b's does not know.
-// Both must be accepted by Check.
+// Extends reports whether a is the encoding of b with at least one additional field that the encoder of b does not
+// know. Check must accept both.
 func Extends(a, b []byte) bool {
 	x := extension{a: checker{in: a, values: len(a)}, b: checker{in: b, values: len(b)}}
 	return x.value() && x.a.at == len(a) && x.b.at == len(b) && x.more

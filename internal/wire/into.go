@@ -8,8 +8,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// reader reads a value as the library does, and leaves to the library what it does not know. Like a writer, it is made
-// once for a type.
+// reader reads a value in the same way as the library, and leaves types that it does not know to the library. Like a
+// writer, it is made once for a type.
 type reader func(r *Reader, v reflect.Value) error
 
 // typed is what reads values of a type.
@@ -18,7 +18,7 @@ type typed struct {
 	scratch sync.Pool // of pointers to zero values
 }
 
-var readers sync.Map //nolint:gochecknoglobals // of each type; the same for everyone
+var readers sync.Map //nolint:gochecknoglobals // by type; the same for all callers
 
 // Value reads a value into what to points to.
 func (r *Reader) Value(to any) error {
@@ -177,7 +177,7 @@ func readStruct(fields []field) reader {
 	}
 }
 
-// find returns the field with a name, or nil, and where the next one is, if they are in the order in which they are written.
+// find returns the field with a name, or nil, and the index of the next field in the order in which encoders write them.
 func find(fields []field, name []byte, from int) (*field, int) {
 	for i := range fields {
 		if at := (from + i) % len(fields); fields[at].name == string(name) {

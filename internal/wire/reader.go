@@ -11,16 +11,16 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// Reader reads msgpack that Check accepts, and as much as the library accepts: nil is the zero of every type, bytes
-// are also text. What it returns does not refer to what it reads.
+// Reader reads msgpack that Check accepts, and accepts the same as the library: nil is the zero value of every type, and
+// bytes can be read as text. Its results do not refer to the bytes that it reads.
 type Reader struct {
 	in   []byte
 	at   int               // bytes read
 	kept [keptTexts]string // short texts that were read before
 }
 
-// Ids, names and states come again and again, in an entry and from one to the next. A reader keeps the last ones, each in
-// one place by some of its bytes, so that they take memory once.
+// Ids, names and states are repeated within an entry and from one entry to the next. A reader keeps the last ones, each in
+// a slot computed from some of its bytes, so that they take memory only once.
 const (
 	keptTexts = 128
 	maxKept   = 64 // bytes
@@ -145,7 +145,7 @@ func (r *Reader) Bytes() ([]byte, error) {
 	return append(make([]byte, 0, len(b)), b...), nil
 }
 
-// Fixed reads as many bytes as fit in to, or returns an error.
+// Fixed reads exactly len(to) bytes, or returns an error.
 func (r *Reader) Fixed(to []byte) error {
 	b, err := r.content()
 	if err == nil && len(b) != len(to) {
@@ -188,7 +188,7 @@ func (r *Reader) Array() (int, error) {
 // Map reads the beginning of a map, and returns how many keys follow, each before its value; -1 for nil.
 func (r *Reader) Map() (int, error) { return r.container(isMap, codeFixedMap, maxFixedMap, "a map") }
 
-// container reads the size of an array or a map. That of a small one is in its first byte, after fixed.
+// container reads the size of an array or a map. The size of a small one is in its first byte, after fixed.
 func (r *Reader) container(is func(byte) bool, fixed, small byte, want string) (int, error) {
 	code, err := r.code()
 	switch {
@@ -213,7 +213,7 @@ func (r *Reader) Skip() error {
 	return err
 }
 
-// library has the library decode the next value.
+// library lets the library decode the next value.
 func (r *Reader) library(decode func(*msgpack.Decoder) error) error {
 	from := r.at
 	if err := r.Skip(); err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// The library allocates for every field that may be left out, since it asks each for its IsZero method,
-// and looks up the encoder of every element. A writer is made once for a type, and knows. It writes the
-// bytes that the library writes, which a test compares, and leaves to the library what it does not know.
+// The library allocates for every field that may be left out, since it checks each for an IsZero method,
+// and looks up the encoder of every element. A writer is made once for a type and knows both. It writes the
+// same bytes as the library, which a test checks, and leaves types that it does not know to the library.
 
 type writer func(w *Writer, v reflect.Value) error
 
 var (
-	writers sync.Map //nolint:gochecknoglobals // of each type; the same for everyone
+	writers sync.Map //nolint:gochecknoglobals // by type; the same for all callers
 
 	zeroer = reflect.TypeFor[interface{ IsZero() bool }]() //nolint:gochecknoglobals // constant
 	custom = []reflect.Type{                               //nolint:gochecknoglobals // constant
@@ -130,7 +130,7 @@ func (f *field) of(v reflect.Value) reflect.Value {
 	return v
 }
 
-// most is how many fields a struct may have: their number is known before the first is written.
+// most is how many fields a struct may have. The number of fields is written first, and must take one byte.
 const most = 64
 
 func newStruct(t reflect.Type) writer {
@@ -159,7 +159,7 @@ func newStruct(t reflect.Type) writer {
 	}
 }
 
-// fieldsOf lists the fields of a struct. ok is false for what only the library knows.
+// fieldsOf lists the fields of a struct. ok is false for types that only the library can write.
 func fieldsOf(t reflect.Type) (fields []field, ok bool) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("msgpack"), ",")
@@ -206,7 +206,7 @@ func fieldsOf(t reflect.Type) (fields []field, ok bool) {
 	return fields, true
 }
 
-// isScalar reports whether values of a type contain no others: nothing needs to be looked up for them.
+// isScalar reports whether values of a type contain no other values.
 func isScalar(t reflect.Type) bool {
 	switch t.Kind() { //nolint:exhaustive // the others contain some, or are for the library
 	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint, reflect.Uint64, reflect.String:
@@ -217,7 +217,7 @@ func isScalar(t reflect.Type) bool {
 	return false
 }
 
-// emptyOf returns how to tell that a field is left out; nil if only the library knows.
+// emptyOf returns the function that reports whether a field is left out, or nil if only the library can tell.
 func emptyOf(t reflect.Type) func(reflect.Value) bool {
 	if t.Implements(zeroer) {
 		if t.Kind() == reflect.Interface {

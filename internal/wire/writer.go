@@ -22,7 +22,7 @@ const maxIdle = 64 << 10
 
 var idle = sync.Pool{New: func() any { return new(Writer) }} //nolint:gochecknoglobals // buffers
 
-// written returns what was written. A small buffer is copied and kept, a large one is handed over.
+// written returns the written bytes. A small buffer is copied and kept; a large one is returned itself.
 func (w *Writer) written() []byte {
 	if cap(w.b) <= maxIdle {
 		return bytes.Clone(w.b)
@@ -150,7 +150,7 @@ func (w *Writer) Map(n int) {
 	}
 }
 
-// length writes a length in its shortest form. Not all types have the one of a byte.
+// length writes a length in its shortest form. Not all types have a one-byte form.
 func (w *Writer) length(n int, code8, code16, code32 byte) {
 	switch {
 	case n <= math.MaxUint8 && code8 != 0:

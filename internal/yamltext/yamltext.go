@@ -1,8 +1,8 @@
-// Package yamltext reads the YAML that people write: one document, without what makes a small one large.
+// Package yamltext reads the YAML that people write: one document, without features that can make a small document large.
 //
-// The one idea: all files in YAML are read here, so all are bounded alike. Aliases of aliases take any memory, so there are no
-// anchors, aliases and tags; the parser takes minutes for a few kilobytes of nested brackets, so they are counted among the
-// tokens, before it. Nesting by indentation is harmless to the parser.
+// All YAML files are read here, so all have the same bounds. Aliases of aliases can take any amount of memory, so anchors,
+// aliases and tags are refused. The parser takes minutes for a few kilobytes of nested brackets, so brackets are counted among
+// the tokens first. Nesting by indentation is no problem for the parser.
 package yamltext
 
 import (
@@ -21,14 +21,14 @@ import (
 // MaxDepth is how deep brackets, and list entries on one line, may nest.
 const MaxDepth = 64
 
-// ErrEmpty is returned for a text with nothing but remarks.
+// ErrEmpty is returned for a text that has only comments.
 var ErrEmpty = errors.New("it is empty")
 
 // ErrBroke is returned for a text at which the parser panicked.
 var ErrBroke = errors.New("it cannot be read")
 
-// Decode reads a document into a value. Its errors are those of Parse, and those of the YAML library, which have the
-// place of what is wrong, too.
+// Decode reads a document into a value. It returns the errors of Parse, and errors of the YAML library, which also have
+// the place of the problem.
 func Decode(text []byte, into any, opts ...yaml.DecodeOption) error {
 	root, err := Parse(text)
 	if err != nil {
@@ -43,8 +43,8 @@ func Value(root ast.Node, into any, opts ...yaml.DecodeOption) (err error) {
 	return placed(yaml.NodeToValue(root, into, opts...))
 }
 
-// Parse returns the tree of a document. Its errors are ErrEmpty, ErrBroke, and those that have the place of what is
-// wrong: they wrap a *yaml.SyntaxError.
+// Parse returns the tree of a document. It returns ErrEmpty, ErrBroke, or an error that wraps a *yaml.SyntaxError, which
+// has the place of the problem.
 func Parse(text []byte) (root ast.Node, err error) {
 	defer recovered(&err)
 	for i, line := range bytes.Split(text, []byte("\n")) {
@@ -69,7 +69,7 @@ func Parse(text []byte) (root ast.Node, err error) {
 	return tree.Docs[0].Body, nil
 }
 
-// bounded returns what is wrong with tokens that could become much more than they are.
+// bounded returns an error for tokens that could expand to much more data.
 func bounded(tokens token.Tokens) error {
 	brackets, entries := 0, 0
 	for _, t := range tokens {
@@ -98,7 +98,7 @@ func wrong(t *token.Token, format string, args ...any) error {
 	return placed(&yaml.SyntaxError{Token: t, Message: fmt.Sprintf(format, args...)})
 }
 
-// placed returns an error of the YAML library with its place, and without the text around it, which may be long, or a secret.
+// placed returns an error of the YAML library with its place, and without the text around it, which may be long or secret.
 func placed(err error) error {
 	if _, ok := errors.AsType[yaml.Error](err); !ok {
 		return err

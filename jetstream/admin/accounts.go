@@ -10,8 +10,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// accountInfo is a request that every role imports. Otherwise the server answers requests to the API in
-// the account of the sender, where there are no streams, before those that are imported.
+// accountInfo is a request that every role imports. Without that import, the server answers API requests in
+// the sender's account, which has no streams, before it looks at imported ones.
 const accountInfo = "$JS.API.INFO"
 
 // User is a user of a cell.
@@ -20,11 +20,11 @@ type User struct {
 	Grant
 }
 
-// Account is a NATS account of a deployment: the cell's own, or that of the users with the same roles.
+// Account is a NATS account of a deployment: the cell's own, or that of all users with the same roles.
 type Account struct {
 	Name    string
 	Users   []User
-	Exports map[Import][]string // of the cell, with the accounts that may import it; nil: another account
+	Exports map[Import][]string // of the cell, with the accounts that may import each; nil: another account
 	Imports []Import            // from the cell
 }
 
@@ -32,13 +32,13 @@ type Account struct {
 type Import struct {
 	Subject string
 	Stream  bool // its users subscribe; otherwise they publish
-	Many    bool // a request has any number of answers
+	Many    bool // a request may have any number of answers
 }
 
 // Accounts returns a layout in which users have no more power than their roles. The cell's account has the
-// streams and the users who are trusted with all of them: drivers, keepers and provisioners. Every
-// other user is in an account of its roles, which imports what PermissionsOf lists. The server
-// replaces the reply subject of an imported request, so no user can direct a reply at the cell.
+// streams, and the users that are trusted with all of them: drivers, keepers and provisioners. Each other
+// user is in the account of its roles, which imports what PermissionsOf lists. The server replaces the
+// reply subject of an imported request, so no user can direct a reply at the cell.
 func Accounts(users []User) ([]Account, error) {
 	byName, taken := make(map[string]*Account), make(map[string]bool)
 	cell := &Account{Exports: make(map[Import][]string)}
@@ -77,13 +77,13 @@ func Accounts(users []User) ([]Account, error) {
 	return out, nil
 }
 
-// trusted reports whether a user belongs into the cell's account.
+// trusted reports whether a user belongs in the cell's account.
 func (g Grant) trusted() bool {
 	return slices.ContainsFunc(g.Roles, func(r Role) bool { return r == RoleDriver || r == RoleKeeper || r == RoleProvisioner })
 }
 
-// account returns the name of the account of the users with the same roles. No part contains a slash. A
-// service is in that of its workers.
+// account returns the name of the account of all users with the same roles. Its parts contain no slashes. A
+// service is in the account of its workers.
 func (g Grant) account(namespace string) string {
 	if slices.Contains(g.Roles, RoleService) {
 		g.Roles = []Role{RoleWorker}
@@ -101,8 +101,8 @@ func (g Grant) account(namespace string) string {
 	return name
 }
 
-// imports returns what the account of a user with the permissions imports. It imports what users of all
-// names send; the user's own permissions say which one is the user's.
+// imports returns what the account of a user with these permissions imports. The account imports what users
+// of all names send; the user's own permissions limit it to one name.
 func (g Grant) imports(namespace string, p Permissions) []Import {
 	out := []Import{{Subject: accountInfo}}
 	var ofUsers []string
@@ -129,7 +129,7 @@ func (g Grant) imports(namespace string, p Permissions) []Import {
 	return out
 }
 
-// kind returns the word for what i imports.
+// kind returns the configuration keyword for an import.
 func (i Import) kind() string {
 	if i.Stream {
 		return "stream"

@@ -40,7 +40,7 @@ func (n names) stream(name string) string {
 
 // Of returns the operators' view of a cell.
 func Of(c *turnlog.Cell) *Cell {
-	js, _ := jetstream.New(c.Conn()) // only options can be wrong
+	js, _ := jetstream.New(c.Conn()) // fails only for invalid options
 	a := &Cell{nc: c.Conn(), js: js, api: api.New(c.Conn()), names: names{layout.New(c.Namespace())}, cell: c}
 	a.blobs = blob.NewStore(a.api, a.names.Names)
 	return a

@@ -10,8 +10,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Change says how to resolve a difference: a command of the nats tool where there is one, which
-// leaves all other settings alone.
+// Change says how to resolve a difference. If possible it returns a command of the nats tool, which leaves
+// all other settings unchanged.
 func (c *Cell) Change(d Difference) string {
 	if server, ok := strings.CutPrefix(d.Object, serverObject); ok {
 		return fmt.Sprintf("in the configuration of server %s set jetstream { %s: %s }, and restart it", server, d.Setting, d.Want)
@@ -27,7 +27,7 @@ func (c *Cell) Change(d Difference) string {
 			"stop everything, nats stream rm %[2]s --force, and turnlog provision%s", d.Setting, d.Object, c.flag())
 	}
 	rows := Topology(c.names.NS, Config{})
-	i := slices.IndexFunc(rows, func(r Row) bool { return r.Stream == d.Object }) // all differences are of them
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Stream == d.Object }) // all differences are of these rows
 	if slices.Contains(rows[i].object().free, d.Setting) {
 		flag := map[string]string{"discard": "--discard new", "discard_new_per_subject": "--discard-per-subject"}
 		return fmt.Sprintf("nats stream edit %s %s --force", d.Object, cmp.Or(flag[d.Setting], "--max-msgs-per-subject "+d.Want))
@@ -36,8 +36,8 @@ func (c *Cell) Change(d Difference) string {
 		d.Object, assignment(rows[i], d.Setting))
 }
 
-// changeConsumer says how to recreate a consumer. Consumers hold no messages of their own, but a
-// new one delivers again what was delivered and not acknowledged, so its users must stop first.
+// changeConsumer says how to recreate a consumer. Consumers hold no messages, but a new one delivers
+// unacknowledged messages again, so its users must stop first.
 func (c *Cell) changeConsumer(stream, consumer string) string {
 	rm := fmt.Sprintf("nats consumer rm %s %s --force", stream, consumer)
 	if queue, ok := strings.CutPrefix(consumer, c.names.QueueConsumer("")); ok {
@@ -46,7 +46,7 @@ func (c *Cell) changeConsumer(stream, consumer string) string {
 	return "stop the nodes, " + rm + ", turnlog provision" + c.flag() + ", and start them again"
 }
 
-// flag returns the flag that names the cell, unless it is the default one.
+// flag returns the flag that selects the cell, or "" for the default one.
 func (c *Cell) flag() string {
 	if c.names.NS == layout.DefaultNamespace {
 		return ""

@@ -12,12 +12,12 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// KeyFunc returns a pair of keys, for every call with one name the same: operator, system, accounts/NAME,
-// scopes/USER and users/USER. The prefix says which kind they are. A scope is a key of an account that signs
-// only users with the permissions of that user.
+// KeyFunc returns a pair of keys, always the same one for a name: operator, system, accounts/NAME,
+// scopes/USER and users/USER. The prefix says which kind of key it is. A scope is a key of an account that
+// signs only users with the permissions of that user.
 type KeyFunc func(kind nkeys.PrefixByte, name string) (nkeys.KeyPair, error)
 
-// Claims are accounts as JWTs: what a server in operator mode trusts, in place of its configuration.
+// Claims are accounts as JWTs, which a server in operator mode trusts instead of its configuration.
 type Claims struct {
 	Operator Claim
 	System   Claim
@@ -35,8 +35,8 @@ type AccountClaims struct {
 	Users []Claim // as in the account
 }
 
-// Sign returns accounts as JWTs of an operator. Each import has a token of the cell's account, without which
-// the cell exports nothing: no other account of the operator can import what a role may do.
+// Sign returns accounts as JWTs of an operator. Each import has a token of the cell's account, and the cell
+// exports nothing without one. So no other account of the operator can import what a role may do.
 func Sign(accounts []Account, keys KeyFunc) (*Claims, error) {
 	s := signer{keys: keys}
 	operator, operatorKey := s.key(nkeys.PrefixByteOperator, "operator")
@@ -87,10 +87,10 @@ func Sign(accounts []Account, keys KeyFunc) (*Claims, error) {
 	return out, s.err
 }
 
-// accountKeys begins the names of the keys of accounts.
+// accountKeys is the start of the names of accounts' keys.
 const accountKeys = "accounts/"
 
-// claimName returns the name of an account in its JWT, which tools use as the name of a file.
+// claimName returns the name of an account in its JWT, which tools use as a file name.
 func claimName(account string) string { return strings.ReplaceAll(account, "/", ".") }
 
 func (i Import) claimName() string { return i.kind() + " " + i.Subject }
@@ -102,7 +102,7 @@ func (i Import) claimType() jwt.ExportType {
 	return jwt.Service
 }
 
-// signer signs until an error.
+// signer signs until an error occurs.
 type signer struct {
 	keys KeyFunc
 	err  error
@@ -124,8 +124,8 @@ func (s *signer) key(kind nkeys.PrefixByte, name string) (nkeys.KeyPair, string)
 	return nil, ""
 }
 
-// user adds the permissions of a user to its account, and signs the user. They are not in the JWT of the
-// user, which a server refuses if it has more than 4 KB: that of a driver would.
+// user adds the permissions of a user to its account, and signs the user. The permissions are not in the
+// user's JWT: a server refuses one of more than 4 KB, and a driver's would be larger.
 func (s *signer) user(u User, account *jwt.AccountClaims) Claim {
 	p, err := PermissionsOf(u.Grant)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *signer) user(u User, account *jwt.AccountClaims) Claim {
 	return s.sign(c, u.Name, scope)
 }
 
-// sign names and signs claims that are valid.
+// sign names and signs claims, if they are valid.
 func (s *signer) sign(c jwt.Claims, name string, by nkeys.KeyPair) Claim {
 	if s.err != nil {
 		return Claim{}

@@ -18,17 +18,16 @@ import (
 
 // Collected is the result of a collection of blobs.
 type Collected struct {
-	Blobs   int    // that were stored
-	Removed int    // that nothing references; in a dry run, that would be removed
-	Bytes   uint64 // of the removed ones
-	Young   int    // that nothing references, but that are within the grace period
-	Parts   int    // of blobs that were not completely stored or removed
+	Blobs   int    // stored blobs
+	Removed int    // unreferenced blobs that were removed, or in a dry run would be
+	Bytes   uint64 // size of the removed blobs
+	Young   int    // unreferenced blobs within the grace period
+	Parts   int    // blobs that were not stored or removed completely
 }
 
-// Collect removes the blobs that nothing has referenced for the grace period: no message of the
-// cell names them, and no payload that is itself a blob. A name counts anywhere, even in text. grace
-// is how long a writer may take between storing a blob and naming it in a message. A dry run removes
-// nothing.
+// Collect removes the blobs that nothing has referenced for the grace period: neither a message of the cell
+// names them, nor a payload that is itself a blob. A name counts anywhere, even in text. grace is how long
+// a writer may take between storing a blob and naming it in a message. A dry run removes nothing.
 func (c *Cell) Collect(ctx context.Context, grace time.Duration, dry bool) (Collected, error) {
 	x := collection{cell: c, before: time.Now().Add(-grace), dry: dry, taken: make(map[string]bool)}
 	err := x.mark(ctx)
@@ -45,7 +44,7 @@ func (c *Cell) Collect(ctx context.Context, grace time.Duration, dry bool) (Coll
 // rest.
 type collection struct {
 	cell   *Cell
-	before time.Time // younger ones stay
+	before time.Time // younger blobs stay
 	dry    bool
 	blobs  map[string]*kept
 	taken  map[string]bool // chunks of blobs that stay, even if other blobs claim them
@@ -56,15 +55,15 @@ type collection struct {
 type kept struct {
 	name    string
 	size    uint64
-	chunks  []string // of each description that counts
+	chunks  []string // of each valid description
 	first   uint64   // sequence of the first description
-	last    uint64   // and of the last one
+	last    uint64   // sequence of the last description
 	at      time.Time
-	retired bool // by the last description
+	retired bool // the last description retires it
 	meta    blob.Meta
-	renewed bool // the last description repeats the first one that counts, meta
+	renewed bool // the last description repeats the first valid one, which is meta
 	live    bool // something references it
-	read    bool // as a payload
+	read    bool // its content was searched for names
 }
 
 // blobMetas returns all blobs by name. It must not miss one, or its chunks would count as unused.
@@ -129,8 +128,8 @@ func (x *collection) mark(ctx context.Context) (err error) {
 	return nil
 }
 
-// mayName returns the streams whose messages may name blobs, in the order in which names move:
-// schedules before the commands that they send, and journals last.
+// mayName returns the streams whose messages may name blobs, in the order in which names move: schedules
+// before the commands that they send, and journals last.
 func (n names) mayName() []Row {
 	on := []string{"SCHEDULES", "NAMED_SCHEDULES"}
 	for _, h := range headers() {
@@ -144,8 +143,8 @@ func (n names) mayName() []Row {
 	return rows
 }
 
-// message marks what a message names, and what its payload names if that is a blob. A snapshot
-// names nothing that its journal does not.
+// message marks the blobs that a message names, and if its payload is a blob, those that the payload names.
+// A snapshot names nothing that its journal does not.
 func (x *collection) message(ctx context.Context, from string, msg api.Message) error {
 	x.names(msg.Data)
 	b := x.blobs[msg.Header.Get(layout.HeaderBlob)]
@@ -164,10 +163,10 @@ func (x *collection) message(ctx context.Context, from string, msg api.Message) 
 	return err
 }
 
-// mentions marks the blobs that are named in what is written to it. A payload may be of any size.
+// mentions marks the blobs named in what is written to it. A payload may be of any size.
 type mentions struct {
 	in   *collection
-	tail []byte // of what was written, shorter than a name
+	tail []byte // the end of what was written, shorter than a name
 }
 
 // Write never fails.
@@ -214,8 +213,7 @@ func (x *collection) sweep(ctx context.Context) error {
 
 func (x *collection) young(b *kept) bool { return !b.at.Before(x.before) }
 
-// purge deletes the messages on a subject before a sequence; 0 means all. In a dry run it does
-// nothing.
+// purge deletes the messages on a subject before a sequence; 0 means all. In a dry run it does nothing.
 func (x *collection) purge(ctx context.Context, subject string, before uint64) error {
 	if x.dry {
 		return nil
@@ -223,8 +221,8 @@ func (x *collection) purge(ctx context.Context, subject string, before uint64) e
 	return x.cell.api.Purge(ctx, x.cell.names.BlobStream(), subject, before)
 }
 
-// tidy deletes repeated descriptions of a blob, but for the last one. Anyone may have written that: if it
-// says something else, nobody could read the blob by it.
+// tidy deletes repeated descriptions of a blob, except the last one. Anyone may have written the last one:
+// if it differs, it would make the blob unreadable, so the first one stays, too.
 func (x *collection) tidy(ctx context.Context, b *kept) error {
 	if b.last == b.first || len(b.chunks) != 1 || !b.renewed {
 		return nil
@@ -252,8 +250,8 @@ func (x *collection) remove(ctx context.Context, b *kept) error {
 	return nil
 }
 
-// parts removes chunks that no description names: their writer was killed or lost a race, or a
-// removal was interrupted.
+// parts removes chunks that no description names: their writer was killed or lost a race, or a removal was
+// interrupted.
 func (x *collection) parts(ctx context.Context) error {
 	n := x.cell.names
 	subjects, err := x.cell.api.Subjects(ctx, n.BlobStream(), n.BlobChunks("*"))
@@ -262,7 +260,7 @@ func (x *collection) parts(ctx context.Context) error {
 	}
 	for subject := range subjects {
 		id := strings.TrimPrefix(subject, n.BlobChunks(""))
-		if _, named := x.taken[id]; named || !content.IsToken(id) { // "*" would stand for all chunks
+		if _, named := x.taken[id]; named || !content.IsToken(id) { // "*" would match all chunks
 			continue
 		}
 		m, err := x.cell.api.Last(ctx, n.BlobStream(), subject)

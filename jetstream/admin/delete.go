@@ -22,10 +22,10 @@ import (
 // ErrNotDeleted is returned by Clear for a session without a tombstone. Delete it first.
 var ErrNotDeleted = errors.New("session is not deleted")
 
-// Delete appends the tombstone to a session, which is then deleted; Clear removes its data. For a user with
-// a name a node does it, or Delete returns tombstones.ErrNoNode. It returns journal.ErrConflict if last is no
-// longer the last entry, and ErrNotProvisioned if the cell lacks a stream that Clear needs. After each of
-// these the session is unchanged.
+// Delete appends the tombstone to a session, which is then deleted; Clear removes its data. A named user
+// asks a node to do it; if none answers, Delete returns tombstones.ErrNoNode. It returns
+// journal.ErrConflict if last is no longer the last entry, and ErrNotProvisioned if the cell lacks a stream
+// that Clear needs. After each of these errors the session is unchanged.
 func (c *Cell) Delete(ctx context.Context, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
 	err := c.tryPurges(ctx)
 	if err == nil {
@@ -37,18 +37,17 @@ func (c *Cell) Delete(ctx context.Context, last journal.Record, d events.Session
 	return events.Deletion{}, fmt.Errorf("delete %s: %w", last.Entry.Session, err)
 }
 
-// tryPurges purges a subject without messages from every stream that Clear purges. It verifies that
-// they exist and needs no permission beyond those of Clear.
+// tryPurges purges an unused subject from every stream that Clear purges. That verifies that the streams
+// exist, and needs no permissions beyond those of Clear.
 func (c *Cell) tryPurges(ctx context.Context) error {
 	return cmp.Or(api.Together(c.names.purged(), func(stream string) error { //nolint:wrapcheck // the errors are our own
 		return c.api.Purge(ctx, stream, c.names.NS+".nothing", 0)
 	})...)
 }
 
-// Clear removes the data of a deleted session: its commands, timers, calls, run token, snapshot and
-// notes, and last its entries except the tombstone. An interrupted Clear can be repeated. Collect
-// removes the blobs that only this session referenced. Clear returns the number of entries that it
-// removed.
+// Clear removes the data of a deleted session: its commands, timers, calls, run token, snapshot and notes,
+// and last its entries except the tombstone. An interrupted Clear can be repeated. Collect removes the
+// blobs that only this session referenced. Clear returns the number of entries that it removed.
 func (c *Cell) Clear(ctx context.Context, s content.SessionID) (entries uint64, err error) {
 	if !content.IsToken(string(s)) {
 		return 0, fmt.Errorf("clear %q: %w", s, content.ErrBadID)
@@ -73,7 +72,7 @@ func (c *Cell) clear(ctx context.Context, s content.SessionID) (uint64, error) {
 	return c.clearJournal(ctx, last)
 }
 
-// clearJournal removes the entries of a session but for the last one.
+// clearJournal removes the entries of a session except the last one.
 func (c *Cell) clearJournal(ctx context.Context, last journal.Record) (uint64, error) {
 	stream, subject := c.names.JournalStream(), c.names.Journal(last.Entry.Session)
 	there, err := c.api.Subjects(ctx, stream, subject)
@@ -83,8 +82,9 @@ func (c *Cell) clearJournal(ctx context.Context, last journal.Record) (uint64, e
 	return there[subject] - 1, c.api.Purge(ctx, stream, subject, last.Guard)
 }
 
-// ClearMoved is Clear for a session that was moved, with this tombstone, and may come back at any time: it removes only what
-// was there while the tombstone was the last entry. It needs the permissions of a driver, too.
+// ClearMoved is Clear for a session that was moved away with this tombstone, and may come back at any time.
+// It removes only what was there while the tombstone was the last entry. It also needs the permissions of a
+// driver.
 func (c *Cell) ClearMoved(ctx context.Context, s content.SessionID, tombstone events.Hash) (uint64, error) {
 	entries, err := c.clearMoved(ctx, s, tombstone)
 	if err != nil {
@@ -123,9 +123,10 @@ func (c *Cell) clearMoved(ctx context.Context, s content.SessionID, tombstone ev
 	return c.clearJournal(ctx, last)
 }
 
-// Erase makes the content of an erased session, one whose tombstone says so, unreadable: it destroys its key, and removes
-// its commands, timers, calls, run token and snapshot. Its entries stay, sealed. An interrupted Erase can be repeated.
-// It also erases a session that never started, and returns ErrNotDeleted for one without a tombstone.
+// Erase makes the content of a session unreadable whose tombstone says that it is erased. It destroys the
+// session's key, and removes its commands, timers, calls, run token and snapshot. The entries stay, sealed.
+// An interrupted Erase can be repeated. It also erases a session that never started. It returns
+// ErrNotDeleted for a session without a tombstone.
 func (c *Cell) Erase(ctx context.Context, s content.SessionID) error {
 	last, err := c.cell.Journal().Last(ctx, s)
 	if _, deleted := events.DeletionOf(last.Entry); err == nil && !deleted {
@@ -140,7 +141,8 @@ func (c *Cell) Erase(ctx context.Context, s content.SessionID) error {
 	return nil
 }
 
-// clearExceptJournal first destroys the key of a sealed session: a purge would not overwrite its bytes.
+// clearExceptJournal destroys the key of a sealed session first, since a purge would not overwrite its
+// bytes.
 func (c *Cell) clearExceptJournal(ctx context.Context, s content.SessionID) error {
 	if err := seals.Of(c.cell).Destroy(ctx, s); err != nil {
 		return err
@@ -148,7 +150,8 @@ func (c *Cell) clearExceptJournal(ctx context.Context, s content.SessionID) erro
 	return c.purgeSession(ctx, s, nil)
 }
 
-// purgeSession purges what streams have of a session, but for its journal, up to their ends; nil: all.
+// purgeSession purges a session's data, except its journal, from all streams up to their ends; nil:
+// everything.
 func (c *Cell) purgeSession(ctx context.Context, s content.SessionID, ends map[string]uint64) error {
 	for _, row := range c.names.ofSessions() {
 		if row.Kept == "JOURNAL" {
@@ -162,14 +165,14 @@ func (c *Cell) purgeSession(ctx context.Context, s content.SessionID, ends map[s
 	return nil
 }
 
-// ofSessions returns the stored subjects that name a session.
+// ofSessions returns the stored subjects that include a session.
 func (n names) ofSessions() []SubjectRow {
 	return slices.DeleteFunc(Subjects(n.NS), func(r SubjectRow) bool {
 		return r.Kept == "" || !strings.Contains(r.Subject, "<session>")
 	})
 }
 
-// purged returns the streams with data of sessions, and that of the blobs.
+// purged returns the streams with data of sessions, and the stream of blobs.
 func (n names) purged() []string {
 	out := []string{n.BlobStream()}
 	for _, row := range n.ofSessions() {
@@ -178,8 +181,8 @@ func (n names) purged() []string {
 	return tidy(out)
 }
 
-// Unlist removes deleted sessions from the lists of pending approvals and dead letters, where a
-// replaced driver may have noted one. It returns the number of removed notes.
+// Unlist removes deleted sessions from the lists of pending approvals and dead letters, where a replaced
+// driver may have put them. It returns the number of removed notes.
 func (c *Cell) Unlist(ctx context.Context) (notes int, err error) {
 	for _, b := range []layout.Bucket{c.names.Approvals(), c.names.Dead()} {
 		all, err := c.api.Subjects(ctx, b.Stream(), b.Key(">"))
@@ -215,11 +218,11 @@ type Holding struct {
 	Bytes   uint64    // of the entries, including those that are blobs
 	Changed time.Time // when the last entry was written, by the server's clock
 	Deleted bool      // the last entry is the tombstone
-	Erased  bool      // likewise, and the other entries stay: only their content is gone
+	Erased  bool      // the session is erased: the other entries stay, and only their content is gone
 }
 
-// Holdings returns the stored entries of all sessions, in the order in which these last changed. It
-// reads the whole journal stream once, but no blobs.
+// Holdings returns the stored entries of all sessions, ordered by when the sessions last changed. It reads
+// the whole journal stream once, but no blobs.
 func (c *Cell) Holdings(ctx context.Context) ([]Holding, error) {
 	blobs, err := c.blobMetas(ctx)
 	if err != nil {
@@ -242,7 +245,7 @@ func (c *Cell) Holdings(ctx context.Context) ([]Holding, error) {
 			h.Bytes += b.size
 		}
 		if h.Deleted = m.Header.Get(layout.HeaderKinds) == string(events.KindSessionDeleted); h.Deleted {
-			e, _ := events.Decode(m.Data) // what cannot be read is no erasure
+			e, _ := events.Decode(m.Data) // an unreadable entry is not an erasure
 			d, _ := events.DeletionOf(e)
 			h.Erased = d.Erased
 		}

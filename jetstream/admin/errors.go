@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// Difference is one setting that is not as the cell needs it.
+// Difference is one setting that differs from what the cell needs.
 type Difference struct {
 	Object  string // the stream, or stream and consumer
 	Setting string
@@ -16,8 +16,8 @@ type Difference struct {
 	Want    string
 }
 
-// MismatchError is returned by Provision for a stream or a consumer that has the cell's name and
-// other settings. Nothing was changed. Change the settings, or use another namespace.
+// MismatchError is returned by Provision for a stream or a consumer that has the cell's name but other
+// settings. Nothing was changed. Change the settings, or use another namespace.
 type MismatchError struct {
 	Differences []Difference
 }
@@ -35,9 +35,9 @@ func (e *MismatchError) Error() string {
 // OverlapError is returned by Provision when another stream has a subject of the cell. Nothing
 // was created. Delete that stream, or use another namespace.
 type OverlapError struct {
-	Stream  string // the cell's, which cannot be created
-	Subject string // of it
-	Other   string // the stream that has it
+	Stream  string // the cell's stream, which cannot be created
+	Subject string // of the cell's stream
+	Other   string // the stream that has the subject
 }
 
 // Error names both streams.
@@ -45,8 +45,8 @@ func (e *OverlapError) Error() string {
 	return fmt.Sprintf("stream %s cannot be created: its subject %s is one of stream %s", e.Stream, e.Subject, e.Other)
 }
 
-// joinErrors joins mismatches into one. Any other error takes precedence: the first one, since
-// all of them tend to have one reason.
+// joinErrors joins mismatches into one error. Any other error takes precedence. Only the first of those is
+// returned, since they usually have the same cause.
 func joinErrors(errs []error) error {
 	var all MismatchError
 	for _, err := range errs {
@@ -64,7 +64,7 @@ func joinErrors(errs []error) error {
 	return nil
 }
 
-// noJetStream marks errors that mean that JetStream is not enabled.
+// noJetStream adds ErrNoJetStream to errors that mean that.
 func noJetStream(err error) error {
 	if api.IsNoJetStream(err) || api.IsNoResponders(err) {
 		return fmt.Errorf("%w: %w", api.ErrNoJetStream, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Permissions are the subjects that a user may publish and subscribe to, and how many replies it may send to
-// each request, on any subject.
+// Permissions are the subjects that a user may publish and subscribe to, and how many replies it may send
+// to each request, on any subject.
 type Permissions struct {
 	Publish   []string
 	Subscribe []string
@@ -24,16 +24,16 @@ type Permissions struct {
 type Grant struct {
 	Namespace string   // "": DefaultNamespace
 	Roles     []Role   // one or more
-	Queue     string   // of a worker, which gets permissions for one queue only
-	Services  []string // microservices that a worker calls, or that a service is
-	Inbox     string   // prefix of replies to this user, to which no other user may subscribe; "": that of User
+	Queue     string   // of a worker, whose permissions are for this one queue only
+	Services  []string // microservices that a worker calls, or that a service provides
+	Inbox     string   // prefix for replies to this user, where no other user may subscribe; "": that of User
 
-	// User is the name under which the user sends commands, and no other user of the cell may. Journals
-	// record it as verified. "": none, and the name in a command is a claim.
+	// User is the name that the user sends commands under, which no other user of the cell may use. Journals
+	// record it as verified. "": no name, and the name in a command is a claim.
 	User string
 }
 
-// Prefix returns the prefix of replies to the user. Its programs connect with it.
+// Prefix returns the prefix for replies to the user. The user's programs connect with it.
 func (g Grant) Prefix() string {
 	if g.User != "" {
 		return layout.InboxOf(g.User)
@@ -44,13 +44,14 @@ func (g Grant) Prefix() string {
 // ErrBadGrant is returned for an invalid grant. Correct it.
 var ErrBadGrant = errors.New("invalid grant")
 
-// Grantable returns the roles in a cell that permissions can be granted for. RoleService is granted by itself.
+// Grantable returns the roles in a cell that permissions can be granted for. RoleService is granted
+// separately.
 func Grantable() []Role {
 	return []Role{RoleClient, RoleApprover, RoleDriver, RoleWorker, RoleObserver, RoleScheduler, RoleKeeper, RoleProvisioner, RoleDoctor, RoleNotary, RoleMessenger}
 }
 
-// PermissionsOf returns the permissions that the code of the roles needs in a cell: the subjects that
-// they write and hear according to Subjects, and the requests to the server's API that read streams.
+// PermissionsOf returns the permissions that the code of the roles needs in a cell: the subjects that they
+// write and read according to Subjects, and the requests to the server's API that read streams.
 func PermissionsOf(g Grant) (Permissions, error) {
 	ns, err := g.check()
 	if err != nil {
@@ -61,7 +62,7 @@ func PermissionsOf(g Grant) (Permissions, error) {
 		publish, hear := names{layout.New(ns)}.grant(role, g.Queue, g.User)
 		p.Publish, p.Subscribe = append(p.Publish, publish...), append(p.Subscribe, hear...)
 		if role == RoleDriver {
-			p.Responses = 1 // to probes of other nodes
+			p.Responses = 1 // to other nodes' probes
 		}
 	}
 	publish, hear := g.local()
@@ -76,18 +77,19 @@ func PermissionsOf(g Grant) (Permissions, error) {
 // MaxCall is how long a microservice may answer a call.
 const MaxCall = 24 * time.Hour
 
-// maxProgress is how many answers to a call a microservice may send. All but the last are progress.
+// maxProgress is how many answers to a call a microservice may send. All but the last report progress.
 const maxProgress = 10_000
 
-// local returns the subjects of microservices, which are between a worker and its services and no part of the cell: a worker asks what
-// they offer and calls them, and a service hears that, whichever of its instances is asked.
+// local returns the subjects of microservices. They are between a worker and its services, outside the
+// cell: a worker asks what the services offer and calls them, and every instance of a service receives
+// that.
 func (g Grant) local() (publish, hear []string) {
 	for _, name := range g.Services {
 		if !slices.Contains(g.Roles, RoleService) {
 			publish = append(publish, "$SRV.INFO."+name, name+".>")
 			continue
 		}
-		publish = append(publish, name+".>") // a list that is empty would allow everything
+		publish = append(publish, name+".>") // an empty list would allow everything
 		hear = append(hear, name+".>")
 		for _, verb := range []string{"PING", "INFO", "STATS"} {
 			hear = append(hear, "$SRV."+verb, "$SRV."+verb+"."+name, "$SRV."+verb+"."+name+".*")
@@ -96,11 +98,12 @@ func (g Grant) local() (publish, hear []string) {
 	return publish, hear
 }
 
-// ofUser ends the subject of what a user with a name sends.
+// ofUser is the end of the subjects that a named user sends on.
 const ofUser = ".<user>"
 
-// grant returns what a role publishes and subscribes to, except its inbox. A user with a name sends
-// commands, schedules and deletions only under it. A driver passes on what a schedule sends, in the name of any user.
+// grant returns what a role publishes and subscribes to, except its inbox. A named user sends commands,
+// schedules and deletions only under its name. A driver forwards what schedules send, under any user's
+// name.
 func (n names) grant(role Role, queue, user string) (publish, hear []string) {
 	rows := Subjects(n.NS)
 	for _, row := range rows {
@@ -108,7 +111,7 @@ func (n names) grant(role Role, queue, user string) (publish, hear []string) {
 		if slices.Contains(row.Writers, role) {
 			_, named := strings.CutSuffix(row.Subject, ofUser)
 			hasNamed := slices.ContainsFunc(rows, func(r SubjectRow) bool { return r.Subject == row.Subject+ofUser }) ||
-				role == RoleKeeper && row.Kept == "JOURNAL" // a node writes the tombstones of a named keeper
+				role == RoleKeeper && row.Kept == "JOURNAL" // for a named keeper, a node writes the tombstone
 			switch {
 			case named && role == RoleDriver:
 				publish = append(publish, subject)
@@ -185,10 +188,10 @@ func tidy(list []string) []string {
 	return slices.Compact(list)
 }
 
-// streamRequests returns the requests to the server's API about streams that each role's code makes:
-// look describes a stream and lists its subjects, read asks its leader for a message, scan asks any
-// replica for many, purge deletes messages. The subjects of a stream are in the body of a request,
-// so a user who may read one subject may read all of them.
+// streamRequests returns the requests about streams that each role's code makes to the server's API: look
+// describes a stream and lists its subjects, read asks its leader for a message, scan asks any replica for
+// many, and purge deletes messages. The subjects within a stream are in the body of a request, so a user
+// who may read one subject may read all of them.
 func streamRequests() []streamRequest {
 	return []streamRequest{
 		{RoleClient, "look read scan", "JOURNAL"},
@@ -260,7 +263,7 @@ func (n names) requests(role Role, queue, user string) []string {
 			out = append(out, api.MsgGet+r.Stream)
 		}
 		out = append(out, api.MsgDelete+n.SealsStream())
-	case RoleScheduler: // a purge has no name
+	case RoleScheduler: // a named user cannot purge
 		if user == "" {
 			out = append(out, api.StreamPurge+n.SchedulesStream(), api.StreamPurge+n.NamedSchedulesStream())
 		}
@@ -277,23 +280,23 @@ func (n names) requests(role Role, queue, user string) []string {
 	return out
 }
 
-// claims returns the subjects for pulling from a durable consumer. Answers to deliveries have two
-// forms: the newer one names the server's domain and account, and may grow. The server tells them
-// apart by the number of tokens alone. So the permissions fix that number, or "*.*.<stream>.<consumer>"
-// would match an answer of the older form to any other consumer.
+// claims returns the subjects for pulling from a durable consumer. Answers to deliveries have two forms;
+// the newer one includes the server's domain and account, and may grow. The server distinguishes them only
+// by the number of tokens. So the permissions fix that number: otherwise "*.*.<stream>.<consumer>" would
+// match an answer of the older form to any other consumer.
 func claims(stream, consumer string) []string {
 	of := stream + "." + consumer
 	return []string{api.ConsumerInfo + of, api.MsgNext + of, api.AckPrefix + of + ".*.*.*.*.*", api.AckPrefix + "*.*." + of + ".*.*.*.*.>"}
 }
 
-// watches returns the subjects for following keys of a bucket with the client's watcher: it creates
-// and deletes a consumer, and answers flow control, again in two forms.
+// watches returns the subjects for following keys of a bucket with the client's watcher. It creates and
+// deletes a consumer, and answers flow control, which also has two forms.
 func watches(stream, keys string) []string {
 	const create, drop, pace = "$JS.API.CONSUMER.CREATE.", "$JS.API.CONSUMER.DELETE.", "$JS.FC."
 	return []string{create + stream + ".*." + keys, drop + stream + ".*", pace + stream + ".*.*", pace + "*.*." + stream + ".*.*"}
 }
 
-// streamNames finds the stream that has a subject.
+// streamNames is the request that finds the stream with a subject.
 const streamNames = "$JS.API.STREAM.NAMES"
 
 // maintenance returns the subjects for creating, maintaining, copying and restoring the cell.
@@ -348,7 +351,7 @@ func (c *Cell) Allowed(d *api.DeniedError) []Role {
 	})
 }
 
-// covers reports whether a pattern of subjects includes a subject, which may be a pattern.
+// covers reports whether a pattern of subjects includes a subject, which may itself be a pattern.
 func covers(pattern, subject string) bool {
 	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, token := range p {

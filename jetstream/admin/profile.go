@@ -16,12 +16,11 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// Profile names how much a cell must survive. A cell may be stronger than its profile, never
-// weaker.
+// Profile says how much a cell must survive. A cell may be stronger than its profile, but not weaker.
 type Profile string
 
-// The profiles. All of them keep everything on disk; docs/operations.md says what an
-// acknowledgement guarantees in each.
+// The profiles. All of them keep everything on disk. docs/operations.md says what an acknowledgment
+// guarantees in each.
 const (
 	ProfileDev      Profile = "dev"      // one copy, synced to disk periodically
 	ProfileStandard Profile = "standard" // three copies, synced to disk periodically
@@ -39,8 +38,8 @@ func (p Profile) Replicas() int {
 	return 3
 }
 
-// Weaker returns the settings that are weaker than the profile requires, as far as the streams
-// could be described.
+// Weaker returns the settings that are weaker than the profile requires, for the streams that could be
+// described.
 func (i Inspection) Weaker(p Profile) []Difference {
 	var out []Difference
 	for _, s := range i.Streams {
@@ -69,16 +68,15 @@ func (i Inspection) Servers() []string {
 	return slices.Compact(out)
 }
 
-// ServerSync is when a server syncs to disk. It is a setting of the server, not of a stream, and
-// ordinary clients cannot see it: the server shows it on its monitoring port and to its system
-// account.
+// ServerSync says when a server syncs to disk. It is a setting of the server, not of a stream, and ordinary
+// clients cannot see it: the server shows it on its monitoring port and to its system account.
 type ServerSync struct {
 	Server   string        `json:"server"`
 	Always   bool          `json:"always"`   // before a write is acknowledged
-	Interval time.Duration `json:"interval"` // otherwise this often
+	Interval time.Duration `json:"interval"` // otherwise, how often
 }
 
-// String renders the setting as the server's configuration has it.
+// String formats the setting as in the server's configuration.
 func (s ServerSync) String() string {
 	if s.Always {
 		return "always"
@@ -86,8 +84,8 @@ func (s ServerSync) String() string {
 	return s.Interval.String()
 }
 
-// WeakSync compares the sync settings of servers with what the profile requires. It returns the
-// servers that do not sync, and those whose setting is unknown.
+// WeakSync compares the sync settings of servers with what the profile requires. It returns the servers
+// that sync too rarely, and those whose setting is unknown.
 func (p Profile) WeakSync(servers []string, seen []ServerSync) (lazy []Difference, unseen []string) {
 	if p != ProfileAudit {
 		return nil, nil
@@ -105,17 +103,17 @@ func (p Profile) WeakSync(servers []string, seen []ServerSync) (lazy []Differenc
 }
 
 const (
-	serverObject = "server " // precedes the name of a server in a Difference
+	serverObject = "server " // before the name of a server in a Difference
 	settingSync  = "sync_interval"
 
 	monitorTimeout = 5 * time.Second
-	monitorBytes   = 1 << 20 // bounds the page of a server that is not a NATS server
+	monitorBytes   = 1 << 20 // limit for the page of a server that is not a NATS server
 )
 
 // errNoAddress does not repeat the address, which may contain a password.
 var errNoAddress = errors.New("not an address such as http://127.0.0.1:8222")
 
-// CheckMonitor returns an error if its argument cannot be the address of a monitoring port.
+// CheckMonitor returns an error if monitor cannot be the address of a monitoring port.
 func CheckMonitor(monitor string) error {
 	_, err := monitorURL(monitor)
 	return err
@@ -159,14 +157,15 @@ func ReadSync(ctx context.Context, monitor string) (ServerSync, error) {
 	return ServerSync{Server: varz.Name, Always: varz.JetStream.Config.Always, Interval: varz.JetStream.Config.Interval}, nil
 }
 
-// StreamTrouble is what a server reports of one of its streams.
+// StreamTrouble is what a server reports about one of its streams.
 type StreamTrouble struct {
 	Stream string `json:"stream"`
 	What   string `json:"error"`
 }
 
-// ReadHealth reads from a server's monitoring port what keeps its streams from working, such as that one
-// takes no writes since its disk was full. A server of a cluster reports nothing of streams with one copy.
+// ReadHealth reads from a server's monitoring port what keeps its streams from working. For example, a
+// stream takes no writes after its disk was full. A server of a cluster reports nothing about streams with
+// one copy.
 func ReadHealth(ctx context.Context, monitor string) ([]StreamTrouble, error) {
 	var health struct {
 		Errors []StreamTrouble `json:"errors"`
@@ -189,7 +188,7 @@ func readPage(ctx context.Context, monitor, page string, read func(status int, p
 	err = func() error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 		if err != nil {
-			return err //nolint:wrapcheck // it gets the address below
+			return err //nolint:wrapcheck // the address is added below
 		}
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {

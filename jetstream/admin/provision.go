@@ -16,13 +16,13 @@ import (
 
 // object is a stream or a durable consumer of a cell.
 type object struct {
-	name   string // of a consumer: the stream's, " > ", and its own
+	name   string // of a consumer: its stream, " > ", and its own name
 	stream string
-	info   string   // the subject of requests for its description
+	info   string   // the subject for requests of its description
 	config any      // a jetstream.StreamConfig or a jetstream.ConsumerConfig
-	free   []string // settings that may have any value, or what caps allows
+	free   []string // settings that may have any value, or any that caps accepts
 
-	caps func(stream string, have jetstream.StreamConfig) []Difference // nil: no free setting has conditions
+	caps func(stream string, have jetstream.StreamConfig) []Difference // nil: free settings have no conditions
 }
 
 func (r Row) object() object {
@@ -31,18 +31,18 @@ func (r Row) object() object {
 	case "INBOX":
 		o.free = []string{"max_msgs", "max_bytes", "max_msgs_per_subject", "discard", "discard_new_per_subject"}
 		o.caps = inboxCaps
-	case "TASKS": // it refuses new messages anyway
+	case "TASKS": // it rejects new messages anyway
 		o.free = []string{"max_msgs", "max_bytes"}
 	}
 	return o
 }
 
-// minPerLane is the smallest cap on the commands of one lane: a busy session keeps some hundred handled
-// ones.
+// minPerLane is the smallest cap on the commands of one lane. A busy session keeps several hundred handled
+// commands.
 const minPerLane = 1000
 
-// inboxCaps checks the caps that an operator has set on INBOX: when it is full, it must refuse new
-// commands, and not lose old ones.
+// inboxCaps checks the caps that an operator has set on INBOX: when it is full, it must reject new commands
+// and not lose old ones.
 func inboxCaps(stream string, have jetstream.StreamConfig) (out []Difference) {
 	must := func(setting string, have, want any) {
 		out = append(out, Difference{Object: stream, Setting: setting, Have: render(have), Want: render(want)})
@@ -78,10 +78,10 @@ func (o object) differences(config any) (out []Difference) {
 	return out
 }
 
-// Provision creates the missing streams, buckets and consumers of the cell, and the key of its tickets. It may be called any
-// number of times, also by several processes at once. It never changes what exists: if settings
-// differ, it creates nothing and returns a *MismatchError that lists every difference. It returns an
-// *OverlapError if another stream has a subject of the cell, and ErrNoJetStream if the server has no
+// Provision creates the missing streams, buckets and consumers of the cell, and its key of tickets. It may
+// be called any number of times, even by several processes at once. It never changes what exists: if
+// settings differ, it creates nothing and returns a *MismatchError that lists every difference. It returns
+// an *OverlapError if another stream has a subject of the cell, and ErrNoJetStream if the server has no
 // JetStream.
 func (c *Cell) Provision(ctx context.Context, cfg Config) error {
 	if err := c.provision(ctx, cfg); err != nil {
@@ -133,8 +133,8 @@ func (c *Cell) hasNoStreams(ctx context.Context) (bool, error) {
 	return names.Total == 0, nil
 }
 
-// EnsureQueue creates the queue unless it exists. Settings of q that are not zero must then be those
-// of the queue, or EnsureQueue returns a *MismatchError.
+// EnsureQueue creates the queue unless it exists. If it exists, the nonzero settings of q must match, or
+// EnsureQueue returns a *MismatchError.
 func (c *Cell) EnsureQueue(ctx context.Context, q QueueConfig) error {
 	err := q.validate()
 	if err == nil {
@@ -146,9 +146,9 @@ func (c *Cell) EnsureQueue(ctx context.Context, q QueueConfig) error {
 	return nil
 }
 
-// Check returns ErrNotProvisioned, with the names of the missing streams and consumers, unless
-// everything exists that Provision creates; it ignores queues and all settings. It retries while
-// servers elect a leader. With roles it covers only the streams that these may describe.
+// Check returns ErrNotProvisioned, with the names of the missing streams and consumers, unless everything
+// exists that Provision creates. It ignores queues and all settings. It retries while servers elect a
+// leader. With roles it covers only the streams that users with those roles may describe.
 func (c *Cell) Check(ctx context.Context, as ...Role) error {
 	var objects []object
 	for _, r := range c.names.visible(as) {
@@ -184,7 +184,7 @@ func (c *Cell) Check(ctx context.Context, as ...Role) error {
 // ErrRestoring is returned by Check for a cell whose restore was interrupted. Repeat the restore.
 var ErrRestoring = errors.New("its restore is not finished")
 
-// whole returns ErrRestoring if a stream says so.
+// whole returns ErrRestoring if a stream's description says so.
 func whole(description []byte) error {
 	var info struct {
 		Config struct{ Metadata map[string]string }
@@ -209,8 +209,8 @@ func (n names) visible(as []Role) []Row {
 	})
 }
 
-// compareRow verifies that a stream and its consumers have the right settings, as far as they exist,
-// and that the missing ones can be created.
+// compareRow verifies that a stream and its consumers have the right settings if they exist, and can be
+// created if they do not.
 func (c *Cell) compareRow(ctx context.Context, r Row) error {
 	err := c.compare(ctx, r.object())
 	_, differs := errors.AsType[*MismatchError](err)
@@ -277,8 +277,8 @@ func (c *Cell) overlap(ctx context.Context, r Row) error {
 	return nil
 }
 
-// create creates an object or finds one with the same settings. For the server, creating an equal
-// object again succeeds.
+// create creates an object or finds one with the same settings. The server accepts it if an equal object is
+// created again.
 func (c *Cell) create(ctx context.Context, o object) error {
 	err := api.Patiently(ctx, func(ctx context.Context) error {
 		if config, ok := o.config.(jetstream.ConsumerConfig); ok {

@@ -59,7 +59,7 @@ func render(value any) string {
 		if n := fmt.Sprint(v); n != "0" && n != "-1" {
 			return n
 		}
-		return "unlimited" // the server has two values for it
+		return "unlimited" // the server has two values for this
 	}
 	if text := strings.Trim(inJSON(value), `"`); text != "null" {
 		return text

@@ -10,18 +10,17 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Config is the layout of a cell. The zero value means one copy of everything, on disk, and no task
-// queues.
+// Config is the layout of a cell. The zero value means one copy of everything on disk, and no task queues.
 type Config struct {
 	Memory   bool          // keep everything in memory instead of on disk
 	Replicas int           // copies of everything; 0: 1
 	Queues   []QueueConfig // task queues to create; none: each worker creates its own
 }
 
-// QueueConfig is a class of tools with its own queue of tasks.
+// QueueConfig configures a class of tools with its own queue of tasks.
 type QueueConfig struct {
 	Name        string
-	Concurrency int           // calls that run at once, over all workers; 0: unchanged, 1,000 for a new queue
+	Concurrency int           // calls running at once, over all workers; 0: unchanged, 1,000 for a new queue
 	AckWait     time.Duration // a worker's lease on a call; 0: unchanged, 30 s for a new queue
 }
 
@@ -51,7 +50,7 @@ func (q QueueConfig) validate() error {
 
 // Row is one stream of a cell, as Provision creates it.
 type Row struct {
-	Name   string // in this project, for example JOURNAL
+	Name   string // the same in every cell, such as JOURNAL
 	Stream string // on the server
 
 	config    jetstream.StreamConfig

@@ -14,15 +14,15 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Work says which sessions have work, and where their calls are. It is read from the indexes of
-// the streams, so its cost does not depend on what the sessions hold.
+// Work says which sessions have work, and on which queues their calls are. It is read from the streams'
+// indexes, so its cost does not depend on the content of sessions.
 type Work struct {
-	Active map[content.SessionID]bool           // have a command, handled or not: a turn is open
-	Tokens map[content.SessionID]bool           // have a run token
-	Calls  map[string]map[content.SessionID]int // of these sessions, by queue: pending and running calls
+	Active map[content.SessionID]bool           // sessions with a command, handled or not: a turn is open
+	Tokens map[content.SessionID]bool           // sessions with a run token
+	Calls  map[string]map[content.SessionID]int // these sessions' pending and running calls, by queue
 }
 
-// Work lists the sessions with work, those with tokens last.
+// Work lists the sessions with work. It lists tokens last.
 func (c *Cell) Work(ctx context.Context) (w Work, err error) {
 	calls, err := c.api.Subjects(ctx, c.names.TasksStream(), c.names.AllTasks())
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Cell) Work(ctx context.Context) (w Work, err error) {
 	return w, err
 }
 
-// call records the call of a subject: <ns>.task.<queue>.<session>.<place>.
+// call counts the call of a subject: <ns>.task.<queue>.<session>.<place>.
 func (w Work) call(subject string) {
 	tokens := strings.Split(subject, ".")
 	if len(tokens) != len(strings.Split(layout.Names{}.AllTasks(), ".")) {
@@ -52,7 +52,7 @@ func (w Work) call(subject string) {
 	w.Calls[queue][session]++
 }
 
-// Mark is the position of a message, which tells since when a state holds.
+// Mark is the position of a message, which shows since when a state holds.
 type Mark struct {
 	Seq uint64    // in its stream
 	At  time.Time // by the server's clock
@@ -68,9 +68,8 @@ func (c *Cell) Command(ctx context.Context, s content.SessionID) (Mark, bool, er
 	return Mark{}, false, nil
 }
 
-// Waiting returns the sessions with a command, handled or not, that was sent before a time by
-// the server's clock. It reads at most limit messages and reports whether there may be more
-// sessions.
+// Waiting returns the sessions with a command, handled or not, that was sent before a time by the server's
+// clock. It reads at most limit messages and reports whether there may be more sessions.
 func (c *Cell) Waiting(ctx context.Context, before time.Time, limit int) (sessions []content.SessionID, more bool, err error) {
 	for _, l := range c.names.Commands(layout.AllSessions) {
 		for seq := uint64(1); ; limit-- {
@@ -93,8 +92,8 @@ func (c *Cell) Waiting(ctx context.Context, before time.Time, limit int) (sessio
 	return sessions, false, nil
 }
 
-// TokenOf returns the run token of a session and whether it has one. A token stays the same from
-// the wake on, through all its holders.
+// TokenOf returns the run token of a session, and whether it has one. A token stays the same from the wake
+// on, whoever holds it.
 func (c *Cell) TokenOf(ctx context.Context, s content.SessionID) (Mark, bool, error) {
 	return c.mark(ctx, layout.Stored{Stream: c.names.RunStream(), Subject: c.names.Run(s)})
 }
@@ -110,8 +109,8 @@ func (c *Cell) mark(ctx context.Context, of layout.Stored) (Mark, bool, error) {
 	return Mark{Seq: m.Seq, At: m.Time}, true, nil
 }
 
-// Clocks compares the clock of each recorded node with the server's, as of the time of its
-// record. The time that the record took to arrive is part of the difference.
+// Clocks compares the clock of each recorded node with the server's, at the time of the node's record. The
+// time that the record took to arrive is part of the difference.
 func (c *Cell) Clocks(ctx context.Context) (map[string]time.Duration, error) {
 	records, err := c.cell.Nodes().List(ctx)
 	if err != nil {

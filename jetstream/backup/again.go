@@ -21,8 +21,8 @@ type existing struct {
 	last uint64
 }
 
-// empty returns the streams of the cell that exist and may be deleted: they were not used since they were provisioned, or since a
-// restore of this backup was interrupted. Otherwise it returns ErrNotEmpty.
+// empty returns the cell's existing streams, if all of them may be deleted: they are unused since they were
+// provisioned, or since a restore of this backup was interrupted. Otherwise it returns ErrNotEmpty.
 func (r *restore) empty(ctx context.Context) (there []string, err error) {
 	var all []existing
 	for _, s := range r.names.Streams() {
@@ -36,7 +36,7 @@ func (r *restore) empty(ctx context.Context) (there []string, err error) {
 		all = append(all, existing{s, end.Last})
 		there = append(there, s.Config.Name)
 	}
-	used := names(all, func(s existing) bool { return s.last > 0 && s.Name != "KEYS" }) // provisioning makes the key of tickets
+	used := names(all, func(s existing) bool { return s.last > 0 && s.Name != "KEYS" }) // provisioning creates the key of tickets
 	if len(used) == 0 {
 		return there, nil
 	}
@@ -68,8 +68,8 @@ func names(all []existing, which func(existing) bool) (out []string) {
 	return out
 }
 
-// usedSince reports whether a stream has something that no restore of this backup wrote. marking: JOURNAL is there, so a restore may have
-// marked, deleted and woken sessions.
+// usedSince returns a function that reports whether a stream has messages that no restore of this backup
+// wrote. marking says that JOURNAL exists, so a restore may have marked, deleted and woken sessions.
 func (r *restore) usedSince(marking bool) func(existing) bool {
 	wrote := []string{"JOURNAL", "RUN", "DEAD", "APPROVALS", "SEALS", "KEYS"}
 	return func(s existing) bool {
@@ -84,7 +84,7 @@ func (r *restore) usedSince(marking bool) func(existing) bool {
 	}
 }
 
-// interrupted reports whether JOURNAL has anything, and which backup it is being made of; "": none.
+// interrupted reports whether JOURNAL has messages, and which backup is being restored; "": none.
 func (r *restore) interrupted(ctx context.Context, all []existing) (backup string, made bool, err error) {
 	if !slices.ContainsFunc(all, func(s existing) bool { return s.Name == "JOURNAL" && s.last > 0 }) {
 		return "", false, nil
@@ -105,7 +105,7 @@ func (r *restore) journal(ctx context.Context) (has jetstream.StreamConfig, err 
 	return has, nil
 }
 
-// finish lets programs take the cell.
+// finish lets programs use the cell.
 func (r *restore) finish(ctx context.Context) error {
 	if err := r.step("finish"); err != nil {
 		return err

@@ -22,8 +22,8 @@ import (
 // atOnce is how many sessions are marked concurrently.
 const atOnce = 64
 
-// mark adds an entry to each session that says that it was restored, deletes those that had been deleted since, and wakes
-// those that have something to do.
+// mark adds an entry to each session that says that it was restored, deletes the sessions that were deleted
+// after the backup, and wakes those that have something to do.
 func (r *restore) mark(ctx context.Context) error {
 	lengths, err := r.cell.Journal().Lengths(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *restore) mark(ctx context.Context) error {
 
 // marked is what was done with a session.
 type marked struct {
-	had      uint64 // the last entry of the backup
+	had      uint64 // the last entry in the backup
 	claimed  bool
 	woken    bool
 	again    *events.Deletion
@@ -77,7 +77,7 @@ func (r *Report) add(s content.SessionID, m marked) {
 	}
 }
 
-// lost adds the sessions of which more is known than the backup has, and sorts the lists.
+// lost reports the sessions for which more entries are known than the backup has, and sorts the lists.
 func (r *Report) lost(known []Head, had map[content.SessionID]uint64) {
 	most, deleted := map[content.SessionID]uint64{}, map[content.SessionID]bool{}
 	for _, h := range known {
@@ -119,7 +119,7 @@ func (r *restore) markOne(ctx context.Context, s content.SessionID) (done marked
 		if err != nil || !left || !d.Erased {
 			return done, err
 		}
-		done.again = &d // its key was still there when the backup was made
+		done.again = &d // its key still existed when the backup was made
 		return done, r.admin.Erase(ctx, s)
 	}
 	if again {
@@ -142,8 +142,9 @@ func (r *restore) markOne(ctx context.Context, s content.SessionID) (done marked
 	return done, err
 }
 
-// rests reports whether nothing is to be done for a session until a command arrives. The restored cell has no timers and no
-// calls on queues, and of a session that was at work during the backup it may lack a command.
+// rests reports whether a session has nothing to do until a command arrives. The restored cell has no
+// timers and no calls on queues. It may also lack a command of a session that was at work during the
+// backup.
 func (r *restore) rests(last journal.Record) bool {
 	i := slices.IndexFunc(last.Entry.Events, func(ev events.Event) bool { return events.KindOf(ev) == events.KindParked })
 	if i < 0 || last.Guard > r.Active {
@@ -152,7 +153,7 @@ func (r *restore) rests(last journal.Record) bool {
 	return last.Entry.Events[i] == events.Event(events.Parked{})
 }
 
-// delete deletes or erases a session once more.
+// delete deletes or erases a session again.
 func (r *restore) delete(ctx context.Context, last journal.Record, d events.Deletion) error {
 	_, err := r.marks.Append(ctx, last, events.Entry{
 		Cause: "restore/" + r.id, At: content.TimeOf(r.at), Epoch: last.Entry.Epoch, Events: []events.Event{events.SessionDeleted{
@@ -170,7 +171,8 @@ func (r *restore) delete(ctx context.Context, last journal.Record, d events.Dele
 	}
 }
 
-// alone explains a conflict: a restore is the only writer, since without run tokens no driver has the session.
+// alone explains a conflict: a restore is the only writer, since no driver can take a session without a run
+// token.
 func alone(err error) error {
 	if api.IsConflict(err) {
 		return fmt.Errorf("another process writes to it: stop all nodes, then repeat the restore: %w", err)
@@ -178,7 +180,7 @@ func alone(err error) error {
 	return err
 }
 
-// wake has a node take the session.
+// wake makes a node take the session.
 func (r *restore) wake(ctx context.Context, s content.SessionID) error {
 	_, err := r.api.Publish(ctx, &nats.Msg{Subject: r.names.Run(s)})
 	if api.IsAlreadyThere(err) {

@@ -1,12 +1,12 @@
 // Package heads keeps the log of heads of a cell (package headlog) in its streams.
 //
-// The one idea: the state of the log is one message, replaced with a guard. It has the root, the leaves and
-// hashes that are not in full tiles, and the tiles that the last append filled. So an append happens as a whole
-// or not at all, and of two writers one conflicts. Everything else follows from that message and can be written
-// again by any writer that finds it missing: full tiles, which the server never replaces, the published checkpoint, and
-// where the newest head of each session is.
+// The state of the log is one message, which is replaced with a guarded write. It has the root, the leaves
+// and hashes that are not in full tiles, and the tiles that the last append filled. So an append is atomic,
+// and of two concurrent writers one gets a conflict. Everything else follows from that message, and any
+// writer that finds it missing can write it again: full tiles, which the server never replaces, the
+// published checkpoint, and the place of each session's newest head.
 //
-// A notary writes here, an observer reads.
+// A notary writes here, and an observer reads.
 package heads
 
 import (
@@ -32,16 +32,17 @@ import (
 )
 
 var (
-	// ErrConflict is returned by Commit and Publish if another notary wrote since. Read again.
+	// ErrConflict is returned by Commit and Publish if another notary has written in the meantime. Read
+	// again.
 	ErrConflict = errors.New("another notary wrote to the log")
 
-	// ErrNoLog is returned if the cell has no log, or none that is published yet. Start a notary.
+	// ErrNoLog is returned if the cell has no log, or no published one. Start a notary.
 	ErrNoLog = errors.New("there is no log of heads")
 
 	// ErrNotLogged is returned for a session without a published leaf.
 	ErrNotLogged = errors.New("the log has no head of this session yet")
 
-	// ErrDamaged is returned if what is stored is not what a notary stores.
+	// ErrDamaged is returned if the stored data is not what a notary writes.
 	ErrDamaged = errors.New("the log of heads is damaged")
 )
 
@@ -69,8 +70,8 @@ func Of(c *turnlog.Cell) *Store {
 	}
 }
 
-// State returns the state of the log and its number, which guards the next Commit. The number is 0 if there is
-// no log.
+// State returns the state of the log and its number, which guards the next Commit. The number is 0 if there
+// is no log.
 func (s *Store) State(ctx context.Context) (headlog.State, uint64, error) {
 	it, ok, err := s.values.Get(ctx, layout.TreeKey)
 	if err != nil || !ok {
@@ -80,7 +81,7 @@ func (s *Store) State(ctx context.Context) (headlog.State, uint64, error) {
 	return state, it.Seq, damaged(err)
 }
 
-// damaged marks errors that say that something else is stored.
+// damaged marks errors that mean that other data is stored.
 func damaged(err error) error {
 	if errors.Is(err, headlog.ErrBadState) || errors.Is(err, headlog.ErrInconsistent) || errors.Is(err, api.ErrSpoofed) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -88,8 +89,8 @@ func damaged(err error) error {
 	return err
 }
 
-// Commit replaces the state with the number last and returns the new number. It returns ErrConflict if there is
-// another state by now: perhaps this one, by an earlier attempt whose answer was lost.
+// Commit replaces the state with the number last and returns the new number. It returns ErrConflict if that
+// state was already replaced, perhaps by an earlier attempt of this Commit whose answer was lost.
 func (s *Store) Commit(ctx context.Context, state headlog.State, last uint64) (uint64, error) {
 	data, err := state.Encode()
 	if err != nil {
@@ -106,7 +107,7 @@ func (s *Store) put(ctx context.Context, key string, data []byte, last uint64) (
 	return seq, err
 }
 
-// Checkpoint returns the newest published checkpoint, a signed note, and its number, 0 for none.
+// Checkpoint returns the newest published checkpoint, a signed note, and its number; 0: none.
 func (s *Store) Checkpoint(ctx context.Context) (signed []byte, seq uint64, err error) {
 	it, _, err := s.values.Get(ctx, layout.CheckpointKey)
 	return it.Value, it.Seq, damaged(err)
@@ -118,7 +119,8 @@ func (s *Store) Publish(ctx context.Context, signed []byte, last uint64) error {
 	return err
 }
 
-// PutTile stores a full tile unless it is there. It returns ErrDamaged if another one has its path.
+// PutTile stores a full tile unless it is stored already. It returns ErrDamaged if another tile has its
+// path.
 func (s *Store) PutTile(ctx context.Context, t headlog.Tile) error {
 	sum := sha256.Sum256(t.Data)
 	id := hex.EncodeToString(sum[:])
@@ -142,7 +144,7 @@ func (s *Store) PutTile(ctx context.Context, t headlog.Tile) error {
 	return err
 }
 
-// once stores a message unless its subject has one, which the server does not replace.
+// once stores a message unless its subject has one already, which the server does not replace.
 func (s *Store) once(ctx context.Context, subject string, data []byte) error {
 	err := api.Patiently(ctx, func(ctx context.Context) error {
 		_, err := s.api.Publish(ctx, &nats.Msg{Subject: subject, Data: data})
@@ -191,13 +193,13 @@ func (s *Store) Tile(ctx context.Context, path string) ([]byte, error) {
 	return m.Data, nil
 }
 
-// Reader returns a reader of the tree with a root, which is that of the state or an earlier one.
+// Reader returns a reader of the tree at a root: the state's, or an earlier one.
 func (s *Store) Reader(ctx context.Context, state headlog.State, at tlog.Tree) (*headlog.Reader, error) {
 	r, err := state.Reader(at, func(path string) ([]byte, error) { return s.Tile(ctx, path) })
 	return r, damaged(err)
 }
 
-// Record notes where the newest leaf of a session is. An older leaf does not replace a newer one.
+// Record records where the newest leaf of a session is. An older leaf does not replace a newer one.
 func (s *Store) Record(ctx context.Context, index int64, l headlog.Leaf) error {
 	key := string(l.Session)
 	for {
@@ -255,7 +257,7 @@ func (s *Store) prove(ctx context.Context, id content.SessionID) (p headlog.Proo
 	return p, damaged(err)
 }
 
-// Published returns the published checkpoint, of which no signature is verified, or ErrNoLog.
+// Published returns the published checkpoint, without verifying its signatures, or ErrNoLog.
 func (s *Store) Published(ctx context.Context) (signed []byte, at headlog.Checkpoint, err error) {
 	signed, seq, err := s.Checkpoint(ctx)
 	if err == nil && seq == 0 {

@@ -1,4 +1,4 @@
-// Package memory keeps the notes that tasks leave for later ones, for all nodes of a cell.
+// Package memory keeps the notes that tasks leave for later tasks, for all nodes of a cell.
 package memory
 
 import (
@@ -29,7 +29,7 @@ func Of(c *jetstream.Cell) *Memory {
 	return &Memory{bucket.OfValues[notes.Note](api.New(c.Conn()), "note", names.Memory(), "", 2, layout.MarkerTTL)}
 }
 
-// Put stores a note and replaces the scope's note of the same goal.
+// Put stores a note. It replaces the scope's note with the same goal.
 func (m *Memory) Put(ctx context.Context, scope string, n notes.Note, ttl time.Duration) error {
 	b := m.bucket
 	b.TTL = ttl
@@ -61,12 +61,12 @@ func (m *Memory) Notes(ctx context.Context, scope string) ([]notes.Note, error) 
 	return out, nil
 }
 
-// Forget deletes the scope's note of a goal, if there is one.
+// Forget deletes the scope's note with a goal, if there is one.
 func (m *Memory) Forget(ctx context.Context, scope, goal string) error {
 	return m.bucket.Delete(ctx, noteKey(scope, goal))
 }
 
-// noteKey returns the key of a scope's note of a goal, which may be any text.
+// noteKey returns the key of a scope's note. The goal may be any text.
 func noteKey(scope, goal string) string {
 	sum := sha256.Sum256([]byte(goal))
 	return scope + "." + hex.EncodeToString(sum[:16])

@@ -1,10 +1,10 @@
 // Package schedules keeps schedules in the streams of a cell. The server keeps the time: when a schedule is
-// due it stores a firing, at most one pending per schedule. A node that receives the alarm, or sweeps, then
-// acts on it.
+// due, it stores a firing. A schedule has at most one pending firing. A node that receives the alarm, or
+// finds the firing in a sweep, then acts on it.
 //
-// A user with a name stores schedules on a subject that ends in it, to which only that user may publish.
-// They are in a stream of their own. So a schedule is identified by a key: its name, and for one of a
-// named user a dot and that user.
+// A named user stores schedules on a subject that ends in the user's name, where only that user may
+// publish. These schedules are in a stream of their own. So a schedule is identified by a key: its name,
+// followed for a named user's schedule by a dot and the user.
 package schedules
 
 import (
@@ -30,22 +30,21 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// ErrExists is returned by Add if a schedule has the name. Replace or remove that one, or use another
-// name.
+// ErrExists is returned by Add if the name is taken. Replace or remove that schedule, or use another name.
 var ErrExists = errors.New("a schedule has this name")
 
 // ErrNotFound is returned for a schedule that does not exist. List returns those that do.
 var ErrNotFound = errors.New("no such schedule")
 
-// ErrHandled is returned by Record when another node recorded an outcome. Leave the firing to it.
+// ErrHandled is returned by Record if another node has recorded an outcome. Leave the firing to that node.
 var ErrHandled = errors.New("another node handles the firing")
 
 // Store holds the schedules of a cell. It is safe for concurrent use.
 type Store struct {
 	api           *api.Conn
 	names         layout.Names
-	user          string       // under whose name schedules are added; "": none
-	key           *keys.Signer // that signs schedules; nil: none
+	user          string       // the user that schedules are added for; "": none
+	key           *keys.Signer // signs schedules; nil: not signed
 	shared, named shelf
 }
 
@@ -74,7 +73,7 @@ func (s *Store) shelf(stream string, tokens int) shelf {
 	}}
 }
 
-// of returns the shelf of a key, and the user in it.
+// of returns the stream of a key, and the user in the key.
 func (s *Store) of(key string) (on shelf, user string) {
 	_, user, named := strings.Cut(key, ".")
 	if named {
@@ -88,8 +87,8 @@ func (s *Store) keyOf(name string) string {
 	return schedule.Schedule{Name: name, User: s.user}.Key()
 }
 
-// look returns what is stored under a key. A schedule may have any subject of its stream as its target, so
-// what the server made of another one is none.
+// look returns the schedule under a key. A schedule may target any subject of its stream, so what the
+// server stored for another schedule is not one.
 func (x shelf) look(ctx context.Context, key string) (it bucket.Item[schedule.Schedule], there bool, err error) {
 	it, there, err = x.schedules.Look(ctx, key)
 	if _, it.Value.User, _ = strings.Cut(key, "."); len(it.Header[jetstream.SchedulerHeader]) > 0 {
@@ -101,9 +100,9 @@ func (x shelf) look(ctx context.Context, key string) (it bucket.Item[schedule.Sc
 	return it, there, err
 }
 
-// Add stores a schedule, under the name of the connection's user if it has one. It returns ErrExists if
-// one has the name, unless it is this user's and replace is true, and schedule.ErrBadSchedule for an invalid
-// one.
+// Add stores a schedule, under the name of the connection's user if it has one. It returns ErrExists if the
+// name is taken, unless the schedule is this user's and replace is true. It returns schedule.ErrBadSchedule
+// for an invalid schedule.
 func (s *Store) Add(ctx context.Context, p schedule.Schedule, replace bool) error {
 	p.User = s.user
 	err := s.add(ctx, p, replace)
@@ -144,7 +143,7 @@ func (s *Store) add(ctx context.Context, p schedule.Schedule, replace bool) erro
 		if err != nil {
 			return err
 		}
-		if pending && (there || old.Seq == 0) { // else it was removed, and so is its firing
+		if pending && (there || old.Seq == 0) { // otherwise the schedule was removed with its firing
 			return ErrExists
 		}
 		h = bucket.Guard(0)
@@ -163,13 +162,14 @@ func (s *Store) add(ctx context.Context, p schedule.Schedule, replace bool) erro
 	}
 	stored, err := s.api.Last(ctx, on.schedules.Stream, on.schedules.Prefix+key)
 	if err == nil && bytes.Equal(stored.Data, data) {
-		return nil // by an earlier attempt whose answer was lost
+		return nil // stored by an earlier attempt whose answer was lost
 	}
 	return ErrExists
 }
 
-// others returns ErrExists if another user's schedule has the name, since sessions are named after it.
-// Two users who add one at the same time may both succeed: then the second session of that name is refused.
+// others returns ErrExists if another user has a schedule with that name, since sessions are named after
+// it. If two users add one at the same time, both may succeed. The second session with that name is then
+// refused.
 func (s *Store) others(ctx context.Context, p schedule.Schedule) error {
 	keys, err := s.keys(ctx, p.Name)
 	for _, key := range keys {
@@ -186,9 +186,9 @@ func (s *Store) others(ctx context.Context, p schedule.Schedule) error {
 	return err
 }
 
-// Remove deletes a schedule, its pending firing, and its outcome. The effects of a firing continue. A user
-// with a name removes only its own, and nodes then delete the rest; one without a name removes all of that
-// name. It returns ErrNotFound if there is none.
+// Remove deletes a schedule, its pending firing, and its outcome. What a firing has started goes on. A
+// named user removes only its own schedule, and nodes then delete the rest; a user without a name removes
+// all schedules with that name. It returns ErrNotFound if there is none.
 func (s *Store) Remove(ctx context.Context, name string) error {
 	keys, err := s.keys(ctx, name)
 	removed := 0
@@ -217,7 +217,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 func (s *Store) clear(ctx context.Context, key string, before uint64) error {
 	on, _ := s.of(key)
 	subjects := []string{s.names.Schedule(key), s.names.Fired(key), s.names.Outcome(key)}
-	if before > 0 { // what says that it is removed goes last
+	if before > 0 { // the record of the removal goes last
 		slices.Reverse(subjects)
 	}
 	for _, subject := range subjects {
@@ -228,7 +228,7 @@ func (s *Store) clear(ctx context.Context, key string, before uint64) error {
 	return nil
 }
 
-// keys returns the keys that have anything stored, of the schedules with a name or, with "*", of all.
+// keys returns the keys of schedules with a name that have anything stored, or with "*", of all schedules.
 func (s *Store) keys(ctx context.Context, name string) ([]string, error) {
 	var out []string
 	if name != "*" && !content.IsToken(name) {
@@ -256,17 +256,17 @@ type Standing struct {
 	schedule.Schedule
 
 	Added   time.Time        // by the server's clock
-	Pending time.Time        // when it fired, if that is not handled yet; else zero
+	Pending time.Time        // when it fired, if that is not handled yet; otherwise zero
 	Last    schedule.Outcome // of the last handled firing; zero if there is none
-	Over    bool             // it fired once and is handled: only name, time and Last are known
-	Removed bool             // by its user, and not cleared yet: only its name is known
+	Over    bool             // it fired for the last time and was handled: only its name, time and Last are known
+	Removed bool             // its user removed it, and it is not cleared yet: only its name is known
 	Err     error            // this release cannot decode it: only its name is known
 
-	record uint64 // the number of Last's record, or of what says that it is removed
+	record uint64 // the number of Last's record, or of the record of the removal
 }
 
-// List returns all schedules, by name, including those that fired for the last time until their
-// outcome expires.
+// List returns all schedules by name. A schedule that fired for the last time is included until its outcome
+// expires.
 func (s *Store) List(ctx context.Context) ([]Standing, error) {
 	keys, err := s.keys(ctx, "*")
 	if err != nil {
@@ -278,7 +278,7 @@ func (s *Store) List(ctx context.Context) ([]Standing, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list schedules: %w", err)
 		}
-		if ok { // else it was removed meanwhile
+		if ok { // otherwise it was removed meanwhile
 			out = append(out, one)
 		}
 	}
@@ -305,7 +305,7 @@ func (s *Store) standing(ctx context.Context, key string) (out Standing, ok bool
 	case there:
 	case kept.Seq > 0:
 		return Standing{Schedule: bare, Added: kept.At, Removed: true, record: kept.Seq}, true, nil
-	case pending: // the last time
+	case pending: // it fired for the last time
 		kept = fired
 		kept.Value.User = user
 	case record > 0:
@@ -318,7 +318,7 @@ func (s *Store) standing(ctx context.Context, key string) (out Standing, ok bool
 	if kept.Err != nil {
 		out.Schedule = bare
 	}
-	if kept.Err != nil || last.Created.Equal(out.Created) { // else it is of an earlier schedule with this name
+	if kept.Err != nil || last.Created.Equal(out.Created) { // otherwise it belongs to an earlier schedule with this name
 		out.Last = last
 	}
 	return out, true, nil
@@ -339,7 +339,7 @@ type Firing struct {
 	Schedule schedule.Schedule
 	Seq      uint64
 	At       time.Time
-	Err      error // this release cannot act on it, or ErrNotFound, if its user has removed or replaced it: settle it
+	Err      error // this release cannot act on it, or ErrNotFound if its user removed or replaced it: settle it
 }
 
 // Firing returns the pending firing of a schedule, and whether there is one.
@@ -367,7 +367,7 @@ func (s *Store) Firing(ctx context.Context, key string) (Firing, bool, error) {
 	return f, true, err
 }
 
-// Outcome returns the outcome of a schedule's last firing and the number of its record, 0 for none.
+// Outcome returns the outcome of a schedule's last firing and the number of its record; 0: none.
 func (s *Store) Outcome(ctx context.Context, key string) (schedule.Outcome, uint64, error) {
 	on, _ := s.of(key)
 	it, _, err := on.outcomes.Get(ctx, key)
@@ -377,8 +377,8 @@ func (s *Store) Outcome(ctx context.Context, key string) (schedule.Outcome, uint
 	return it.Value, it.Seq, err
 }
 
-// Record stores the outcome of a firing after the record with the number last. It returns the number
-// of the new record, or ErrHandled if another one was stored meanwhile.
+// Record stores the outcome of a firing after the record with the number last. It returns the number of the
+// new record, or ErrHandled if another one was stored in the meantime.
 func (s *Store) Record(ctx context.Context, key string, o schedule.Outcome, last uint64) (uint64, error) {
 	data, err := o.Encode()
 	if err != nil {
@@ -398,14 +398,14 @@ func (s *Store) Settle(ctx context.Context, key string, seq uint64) error {
 	return on.fired.Purge(ctx, key, seq)
 }
 
-// Forget deletes the record with a number, of a schedule that fires no more. A newer one stays.
+// Forget deletes the record with that number, of a schedule that will not fire again. A newer record stays.
 func (s *Store) Forget(ctx context.Context, key string, record uint64) error {
 	on, _ := s.of(key)
 	return on.outcomes.Purge(ctx, key, record)
 }
 
-// Expire deletes what is left of a schedule that its user removed, and the outcome of one that ended long
-// ago.
+// Expire deletes what is left of a schedule that its user removed, and the outcome of a schedule that ended
+// long ago.
 func (s *Store) Expire(ctx context.Context, p Standing, now time.Time) error {
 	switch {
 	case p.Removed:

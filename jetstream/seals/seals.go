@@ -1,7 +1,7 @@
-// Package seals keeps the keys of sealed sessions: it lists them, wraps them with another seal key, and destroys
-// them, which erases the content of their sessions.
+// Package seals manages the keys of sealed sessions: it lists them, wraps them with another seal key, and
+// destroys them, which erases the content of their sessions.
 //
-// A cell has the keys only wrapped, in its stream SEALS. Destroying one does not need the seal key.
+// A cell has these keys only wrapped, in its stream SEALS. Destroying one does not need the seal key.
 package seals
 
 import (
@@ -36,8 +36,8 @@ func (k *Keys) Children(ctx context.Context, of content.SessionID) ([]content.Se
 	return sealing.Children(all, of), err
 }
 
-// Left reports whether the cell has a wrapped key of a session: of one that was erased, because the erasure was interrupted,
-// or a backup brought the key back.
+// Left reports whether the cell has a wrapped key of a session. An erased session may still have one if the
+// erasure was interrupted, or if a backup brought the key back.
 func (k *Keys) Left(ctx context.Context, s content.SessionID) (bool, error) {
 	all, err := k.stored.Stored(ctx, s)
 	return len(all) > 0, err
@@ -48,7 +48,7 @@ func (k *Keys) Destroy(ctx context.Context, s content.SessionID) error {
 	return k.stored.Destroy(ctx, s)
 }
 
-// Wrapped are stored keys of one session.
+// Wrapped are the wrapped keys of one session.
 type Wrapped []sealing.Stored
 
 // Wrapped returns the wrapped keys that a session has now.
@@ -56,19 +56,20 @@ func (k *Keys) Wrapped(ctx context.Context, s content.SessionID) (Wrapped, error
 	return k.stored.Stored(ctx, s)
 }
 
-// DestroyThese is Destroy for keys that were there earlier: those that were stored since stay.
+// DestroyThese is Destroy for keys that Wrapped returned earlier. Keys that were stored since then stay.
 func (k *Keys) DestroyThese(ctx context.Context, s content.SessionID, these Wrapped) error {
 	return k.stored.Erase(ctx, s, these)
 }
 
 // Rewrapped says what Rewrap did.
 type Rewrapped struct {
-	Sessions int `json:"sessions"`  // whose keys are there
-	Done     int `json:"rewrapped"` // of these, now
+	Sessions int `json:"sessions"`  // sessions that have keys
+	Done     int `json:"rewrapped"` // keys of these that were wrapped now
 }
 
-// Rewrap wraps the keys of all sessions with the first seal key of the ring that are wrapped with another one. An
-// interrupted Rewrap can be repeated. It destroys keys of erased sessions. Its error names the sessions whose keys it could not wrap; it wraps the others.
+// Rewrap wraps the keys of all sessions that are not wrapped with the ring's first seal key. An interrupted
+// Rewrap can be repeated. It destroys keys of erased sessions. Its error names the sessions whose keys it
+// could not wrap; it wraps all others.
 func (k *Keys) Rewrap(ctx context.Context) (out Rewrapped, err error) {
 	all, err := k.stored.Stored(ctx, jetstream.AllSessions)
 	if err != nil {
@@ -95,8 +96,8 @@ func (k *Keys) Rewrap(ctx context.Context) (out Rewrapped, err error) {
 	return out, errors.Join(slices.Clip(failed)...)
 }
 
-// stayErased destroys the key of a session again that was erased while it was wrapped: the copies that an erasure destroys
-// are those that there are after its tombstone.
+// stayErased destroys the key of a session that was erased while its key was wrapped: an erasure destroys
+// only the copies that exist after its tombstone.
 func (k *Keys) stayErased(ctx context.Context, s content.SessionID) error {
 	last, err := k.cell.Journal().Last(ctx, s)
 	d, gone := events.DeletionOf(last.Entry)

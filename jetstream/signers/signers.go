@@ -1,8 +1,8 @@
 // Package signers keeps the directory of keys in a stream of a cell, one message for each version.
 //
-// The stream keeps what it gets first and deletes nothing, so a version can be neither replaced nor removed
-// without deleting the stream. Only the root's signature makes a version count. Readers take the highest
-// version that has it, and skip everything else.
+// The stream keeps the first message on each subject and deletes nothing, so a version can be neither
+// replaced nor removed without deleting the stream. Only the root's signature makes a version count.
+// Readers take the highest version that has it, and skip everything else.
 package signers
 
 import (
@@ -24,14 +24,15 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// ErrNone is returned if a cell has no directory that the root signed. Publish one.
+// ErrNone is returned if a cell has no directory signed by the root. Publish one.
 var ErrNone = errors.New("the cell has no directory of keys that the root signed")
 
-// ErrTaken is returned by Publish if the cell has another directory under this version. Sign a higher
+// ErrTaken is returned by Publish if the cell has another directory with this version. Sign a higher
 // version.
 var ErrTaken = errors.New("the cell has another directory with this version")
 
-// Publish stores a version of the directory, as Directory.Sign returned it. Publishing it again has no effect.
+// Publish stores a version of the directory as Directory.Sign returned it. Publishing it again has no
+// effect.
 func Publish(ctx context.Context, cell *jetstream.Cell, version uint64, signed []byte) error {
 	conn, names := api.New(cell.Conn()), layout.New(cell.Namespace())
 	subject := names.Signers(version)
@@ -64,8 +65,8 @@ type Version struct {
 	Seq    uint64 // of its message
 }
 
-// Versions yields the versions that the root with a public key signed, after a message, 0 for all. They are in the
-// order in which they were published, and may contradict each other.
+// Versions yields the versions signed by the root with a public key, after a message; 0: all. They are in
+// the order in which they were published, and may contradict each other.
 func Versions(ctx context.Context, cell *jetstream.Cell, root string, after uint64) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		for v, err := range messages(ctx, api.New(cell.Conn()), layout.New(cell.Namespace()), root, after) {
@@ -76,7 +77,8 @@ func Versions(ctx context.Context, cell *jetstream.Cell, root string, after uint
 	}
 }
 
-// Peek returns the newest directory that a cell has, or nil, without checking who signed it. Only a root's key tells whether it counts: see Open.
+// Peek returns the newest directory that a cell has, or nil. It does not check who signed the directory;
+// Open does.
 func Peek(ctx context.Context, cell *jetstream.Cell) (newest *keys.Directory, err error) {
 	conn, names := api.New(cell.Conn()), layout.New(cell.Namespace())
 	for m, err := range conn.AllFromLeader(ctx, names.SignersStream(), names.AllSigners(), 1) {
@@ -93,8 +95,8 @@ func Peek(ctx context.Context, cell *jetstream.Cell) (newest *keys.Directory, er
 	return newest, nil
 }
 
-// messages yields all messages after one. Those that are no version have no directory: anyone who may publish here
-// may publish anything.
+// messages yields all messages after one. A message that is not a version has no directory: anyone who may
+// publish here may publish anything.
 func messages(ctx context.Context, conn *api.Conn, names layout.Names, root string, after uint64) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		for m, err := range conn.AllFromLeader(ctx, names.SignersStream(), names.AllSigners(), after+1) {
@@ -113,7 +115,7 @@ func messages(ctx context.Context, conn *api.Conn, names layout.Names, root stri
 	}
 }
 
-// Directory is the newest directory of a cell, as far as it was read. It is safe for concurrent use.
+// Directory is the newest directory of a cell that was read so far. It is safe for concurrent use.
 type Directory struct {
 	api   *api.Conn
 	names layout.Names
@@ -125,9 +127,9 @@ type Directory struct {
 	read uint64 // the last message
 }
 
-// Open reads the directory of a cell that the root with a public key signed. It returns ErrNone if there is
-// none, and keys.ErrBadKey for another text than a root's public key. With keys.ErrRolledBack it also returns the
-// directory, as of before the root contradicted itself.
+// Open reads the directory of a cell, signed by the root with a public key. It returns ErrNone if there is
+// none, and keys.ErrBadKey if root is not a root's public key. With keys.ErrRolledBack it also returns the
+// directory as it was before the root contradicted itself.
 func Open(ctx context.Context, cell *jetstream.Cell, root string) (*Directory, error) {
 	if err := keys.CheckRoot(root); err != nil {
 		return nil, fmt.Errorf("root of the keys: %w", err)
@@ -145,7 +147,7 @@ func Open(ctx context.Context, cell *jetstream.Cell, root string) (*Directory, e
 	return d, nil
 }
 
-// None returns an error that says what to do about ErrNone.
+// None adds what to do to ErrNone.
 func None(cell *jetstream.Cell, root string) error {
 	return fmt.Errorf("keys of cell %s: %w: turnlog keys publish does that (root %s)", cell.Namespace(), ErrNone, root)
 }
@@ -153,11 +155,11 @@ func None(cell *jetstream.Cell, root string) error {
 // Newest returns the newest version that was read.
 func (d *Directory) Newest() *keys.Directory { return d.newest.Load() }
 
-// Refreshed is the pause between two looks for a newer version.
+// Refreshed is the pause between two reads of newer versions.
 const Refreshed = 5 * time.Second
 
-// Follow reads newer versions until ctx ends. After each look it calls seen with an error, if there was one, and ends
-// with the error that seen returns. Otherwise it returns the cause.
+// Follow reads newer versions until ctx ends. After each read it calls seen with the error, or nil, and
+// ends with the error that seen returns. Otherwise it returns the cause of ctx's end.
 func (d *Directory) Follow(ctx context.Context, seen func(error) error) error {
 	for pause.For(ctx, Refreshed) {
 		err := d.Refresh(ctx)
@@ -171,8 +173,8 @@ func (d *Directory) Follow(ctx context.Context, seen func(error) error) error {
 	return context.Cause(ctx)
 }
 
-// Refresh reads the versions that were published meanwhile. It returns keys.ErrRolledBack, and keeps what it
-// has, if the root signed a version that contradicts an earlier one.
+// Refresh reads the versions that were published since the last read. It returns keys.ErrRolledBack, and
+// keeps what it has, if the root signed a version that contradicts an earlier one.
 func (d *Directory) Refresh(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,7 +1,8 @@
 // Package tombstones ends the journals of sessions that are deleted or erased.
 //
-// The entries of a journal are on one subject, where permissions cannot tell who wrote which name. So a keeper
-// with a name asks a node, on a subject that ends in the name, and the node writes the tombstone with it.
+// The entries of a journal are on one subject, where permissions cannot show which name wrote them. So a
+// named keeper sends a request to a node, on a subject that ends in the keeper's name, and the node writes
+// a tombstone with that name.
 package tombstones
 
 import (
@@ -23,15 +24,15 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// ErrNoNode is returned by Write when no node does it for a user with a name. Start one, or let a keeper
-// without a name do it.
+// ErrNoNode is returned by Write for a named user if no node answers. Start a node, or let a keeper without
+// a name do it.
 var ErrNoNode = errors.New("no node answers, which would write the tombstone of a keeper with a name")
 
 const (
 	deletionTimeout = 10 * time.Second // how long a node may take to write a tombstone
-	answerTime      = time.Second      // then another node is asked: the server may take a long time to notice that one is gone
+	answerTime      = time.Second      // after which another node is asked: the server may take long to notice that one is gone
 
-	tries    = 3 // to reach a node
+	tries    = 3 // attempts to reach a node
 	tryPause = 250 * time.Millisecond
 )
 
@@ -44,15 +45,15 @@ type deletion struct {
 	Erased  bool   `msgpack:"er,omitempty"`
 }
 
-// deleted is the answer. An empty one says that the tombstone is written.
+// deleted is the answer. An empty one says that the tombstone was written.
 type deleted struct {
 	Conflict bool   `msgpack:"c,omitempty"`
-	Error    string `msgpack:"e,omitempty"` // it may or may not be written
+	Error    string `msgpack:"e,omitempty"` // the tombstone may or may not be written
 }
 
-// Write appends the tombstone to a session. A user with a name has a node do it, which records the name as
-// verified. It returns journal.ErrConflict if last is no longer the last entry, and ErrNoNode. After both, this has not changed
-// the session.
+// Write appends the tombstone to a session. For a named user a node does it, and records the name as
+// verified. Write returns journal.ErrConflict if last is no longer the last entry, and ErrNoNode. After
+// both, it has not changed the session.
 func Write(ctx context.Context, cell *jetstream.Cell, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
 	s, subject := last.Entry.Session, layout.New(cell.Namespace()).Deletion(last.Entry.Session, cell.User())
 	if cell.User() == "" {
@@ -77,7 +78,7 @@ func Write(ctx context.Context, cell *jetstream.Cell, last journal.Record, d eve
 		done, is = events.DeletionOf(rec.Entry)
 	}
 	switch {
-	case is: // also after a conflict: a node may have written it and not answered
+	case is: // also after a conflict: a node may have written it without answering
 		return done, nil
 	case err == nil && answer.Conflict:
 		return events.Deletion{}, journal.ErrConflict
@@ -87,7 +88,8 @@ func Write(ctx context.Context, cell *jetstream.Cell, last journal.Record, d eve
 	return events.Deletion{}, fmt.Errorf("%w: %w", journal.ErrUnknown, err)
 }
 
-// ask has a node write a tombstone. If none answers, others are asked: only one of them can write it.
+// ask asks a node to write a tombstone. If it does not answer, others are asked. Only one of them can write
+// it.
 func ask(ctx context.Context, cell *jetstream.Cell, subject string, data []byte) (answer deleted, err error) {
 	within, cancel := context.WithTimeout(ctx, deletionTimeout)
 	defer cancel()
@@ -99,7 +101,7 @@ func ask(ctx context.Context, cell *jetstream.Cell, subject string, data []byte)
 		switch {
 		case err == nil:
 			return answer, wire.Unmarshal(msg.Data, wire.Command, &answer)
-		case api.IsNoResponders(err): // a node may start, or be about to connect again
+		case api.IsNoResponders(err): // a node may be starting or reconnecting
 			if refused++; refused > tries || !pause.For(within, tryPause) {
 				if silent {
 					return answer, errors.New("a node does not answer")
@@ -133,7 +135,7 @@ func bury(ctx context.Context, cell *jetstream.Cell, last journal.Record, d even
 func Serve(ctx context.Context, cell *jetstream.Cell) error {
 	names := layout.New(cell.Namespace())
 	sub, err := cell.Conn().QueueSubscribe(names.Deletion(layout.AllSessions, "*"), "nodes", func(msg *nats.Msg) {
-		answer, _ := wire.Marshal(serve(ctx, cell, names, msg), wire.Command) // without it the keeper looks for itself
+		answer, _ := wire.Marshal(serve(ctx, cell, names, msg), wire.Command) // without an answer, the keeper checks for itself
 		_ = msg.Respond(answer)
 	})
 	if err != nil {

@@ -1,10 +1,12 @@
-// Package webhooks keeps how far the webhooks of a cell are delivered, for all processes that send them.
+// Package webhooks stores how far the webhooks of a cell are delivered, for all processes that send them.
 //
-// The one idea: what an endpoint still has to get is one value, replaced with a guard: the position up to which the journals
-// were read, and the messages before it that are not acknowledged. So of several processes one sends to an endpoint, and
-// whichever continues leaves nothing out. A message is a reference to an event; what it says is read from the journal.
+// The one idea: what an endpoint still has to receive is one value, replaced with a guarded write. It has
+// the position up to which the journals were read, and the earlier messages that are not acknowledged. So
+// only one of several processes sends to an endpoint, and the next one to do so misses nothing. A message
+// refers to an event; its content is read from the journal.
 //
-// Messages that could not be delivered are values of their own, until someone has them sent again, or drops them.
+// Messages that could not be delivered are separate values, until someone has them sent again or drops
+// them.
 package webhooks
 
 import (
@@ -23,33 +25,33 @@ import (
 )
 
 var (
-	// ErrConflict is returned by Save if another process has saved since. Load again.
+	// ErrConflict is returned by Save if another process has saved in the meantime. Load again.
 	ErrConflict = errors.New("another process sends to this endpoint")
 
-	// ErrNotFound is returned for an endpoint that no process has sent to, and for a message that is not among those that could
-	// not be delivered. Endpoints and Dead list them.
+	// ErrNotFound is returned for an endpoint that no process has sent to, and for a message that is not
+	// among the undeliverable ones. Endpoints and Dead list them.
 	ErrNotFound = errors.New("not found")
 )
 
 // Message is one event for one endpoint.
 type Message struct {
-	ID       string            `json:"id"` // the same at each attempt
+	ID       string            `json:"id"` // the same for each attempt
 	Type     string            `json:"type"`
 	Session  content.SessionID `json:"session"`
-	Position uint64            `json:"position"` // of the event's entry, in the journal of the cell
+	Position uint64            `json:"position"` // of the event's entry, in the cell's journal
 	Event    int               `json:"event"`    // the event's index in its entry
 
-	Attempts int          `json:"attempts,omitempty"` // that failed
-	First    content.Time `json:"first,omitzero"`     // when it was to be sent first
-	Next     content.Time `json:"next,omitzero"`      // when it is sent next; zero: at once
+	Attempts int          `json:"attempts,omitempty"` // failed attempts
+	First    content.Time `json:"first,omitzero"`     // when it was first due
+	Next     content.Time `json:"next,omitzero"`      // when it is due next; zero: now
 	Failure  string       `json:"failure,omitempty"`  // why the last attempt failed
 }
 
-// State is how far an endpoint is.
+// State is how far messages to an endpoint are delivered.
 type State struct {
 	At       turnlog.Cursor `json:"at"`                 // entries up to here were read
-	Waiting  []Message      `json:"waiting,omitempty"`  // of these entries, not acknowledged
-	Disabled string         `json:"disabled,omitempty"` // why nothing is sent; "": the endpoint is not disabled
+	Waiting  []Message      `json:"waiting,omitempty"`  // messages from these entries that are not acknowledged
+	Disabled string         `json:"disabled,omitempty"` // why nothing is sent; "": the endpoint is enabled
 	Sender   string         `json:"sender,omitempty"`   // the process that sends; "": any may
 }
 
@@ -85,8 +87,8 @@ func values[T any](conn *api.Conn, in layout.Bucket, what, prefix string, tokens
 // Endpoints lists the endpoints that were sent to, sorted.
 func (s *Store) Endpoints(ctx context.Context) ([]string, error) { return s.states.Keys(ctx, "*") }
 
-// Load returns how far an endpoint is, and the number of that state, which guards the next Save. It returns ErrNotFound with
-// the number 0 if no process has sent to it.
+// Load returns the state of an endpoint and its number, which guards the next Save. It returns ErrNotFound
+// and the number 0 if no process has sent to the endpoint.
 func (s *Store) Load(ctx context.Context, endpoint string) (State, uint64, error) {
 	it, ok, err := s.states.Get(ctx, endpoint)
 	if err == nil && !ok {
@@ -95,8 +97,8 @@ func (s *Store) Load(ctx context.Context, endpoint string) (State, uint64, error
 	return it.Value, it.Seq, err
 }
 
-// Save replaces the state with the number last and returns the new number. It returns ErrConflict if there is another state by
-// now: perhaps this one, by an earlier attempt whose answer was lost.
+// Save replaces the state with the number last and returns the new number. It returns ErrConflict if that
+// state was already replaced, perhaps by an earlier attempt of this Save whose answer was lost.
 func (s *Store) Save(ctx context.Context, endpoint string, state State, last uint64) (uint64, error) {
 	number, err := s.states.Put(ctx, endpoint, state, last)
 	if api.IsConflict(err) {
@@ -105,8 +107,8 @@ func (s *Store) Save(ctx context.Context, endpoint string, state State, last uin
 	return number, err
 }
 
-// Enable has messages sent to an endpoint that was disabled, from where it stopped; or, to skip what it missed, only those about
-// what follows.
+// Enable resumes sending to a disabled endpoint from where it stopped. If skip is true, it skips the
+// messages that the endpoint missed.
 func (s *Store) Enable(ctx context.Context, endpoint string, skip bool) error {
 	state, number, err := s.Load(ctx, endpoint)
 	if err != nil || state.Disabled == "" {
@@ -123,8 +125,8 @@ func (s *Store) Enable(ctx context.Context, endpoint string, skip bool) error {
 	return err
 }
 
-// Dead returns the messages to an endpoint that could not be delivered, oldest first. Any replica may answer, so the latest may
-// be missing.
+// Dead returns the messages to an endpoint that could not be delivered, oldest first. Any replica may
+// answer, so the latest may be missing.
 func (s *Store) Dead(ctx context.Context, endpoint string) (out []Message, err error) {
 	items, err := s.dead.Scan(ctx)
 	for _, it := range items {
@@ -135,13 +137,13 @@ func (s *Store) Dead(ctx context.Context, endpoint string) (out []Message, err e
 	return out, err
 }
 
-// Bury puts a message among those that could not be delivered.
+// Bury adds a message to those that could not be delivered.
 func (s *Store) Bury(ctx context.Context, endpoint string, m Message) error {
 	_, err := s.dead.Put(ctx, endpoint+"."+m.ID, m)
 	return err
 }
 
-// Retry has a message sent again that could not be delivered.
+// Retry makes a process send an undeliverable message again.
 func (s *Store) Retry(ctx context.Context, endpoint, id string) error {
 	key := endpoint + "." + id
 	it, ok, err := s.dead.Get(ctx, key)
@@ -156,7 +158,7 @@ func (s *Store) Retry(ctx context.Context, endpoint, id string) error {
 	if err != nil {
 		return err
 	}
-	return remove(ctx, s.dead, key) // after: the message is in one list at least
+	return remove(ctx, s.dead, key) // last, so that the message is always in at least one list
 }
 
 // Drop removes a message that could not be delivered.
@@ -172,7 +174,7 @@ func (s *Store) Drop(ctx context.Context, endpoint, id string) error {
 	return remove(ctx, s.dead, key)
 }
 
-// Again returns messages to an endpoint that are to be sent again, up to a number.
+// Again returns up to most messages to an endpoint that are to be sent again.
 func (s *Store) Again(ctx context.Context, endpoint string, most int) (out []Message, err error) {
 	keys, err := s.again.Keys(ctx, endpoint+".*")
 	for _, key := range keys {

@@ -10,12 +10,12 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Encoder encodes the states of one session, from older to newer ones. It knows the chunks that it has encoded,
-// so each snapshot costs what is new in it. The zero Encoder knows none. It is not safe for concurrent use.
+// Encoder encodes the states of one session in order. It remembers the chunks that it has encoded, so each snapshot
+// costs only what is new in it. The zero Encoder remembers none. It is not safe for concurrent use.
 type Encoder struct {
-	rewritten  int // of the transcript, and with it the items of the turns
+	rewritten  int // State.Rewritten: if it differs, all chunks of items are invalid
 	transcript sealed
-	turns      []turn // the open one and the last one
+	turns      []turn // the open turn and the last one
 	runs       []known
 }
 
@@ -30,20 +30,20 @@ type turn struct {
 	items sealed
 }
 
-// known is a run whose chunks are encoded. Runs never change, and as long as this one is held no other is in its
-// place.
+// known is a run whose chunks are encoded. A run never changes. Holding it keeps its memory from being reused, so
+// its address identifies it.
 type known struct {
 	ids    []content.CallID
 	chunks []events.Hash
 	sealed int // how many of the IDs are in the chunks
 }
 
-// Keep keeps a chunk under its digest, which it may have been given before.
+// Keep stores a chunk under its digest. It may be called again with the same chunk.
 type Keep func(digest events.Hash, chunk []byte) error
 
-// Encode returns the index of s, after keeping the chunks that are new to the encoder. After an error, encoding
-// the same or a later state tries again. What happened to turns in the last entry (Ends) is not part of a
-// snapshot, since another entry follows.
+// Encode returns the index of s, after keeping the chunks that are new to the encoder. After an error, call it again
+// with the same or a later state. A snapshot leaves out the turns that ended in the last entry (Ends), since
+// another entry follows.
 func (e *Encoder) Encode(s *loop.State, keep Keep) ([]byte, error) {
 	b, err := e.encode(s, keep)
 	if err != nil {
@@ -52,8 +52,8 @@ func (e *Encoder) Encode(s *loop.State, keep Keep) ([]byte, error) {
 	return b, nil
 }
 
-// Seal encodes the chunks of the transcript that are complete, after which their items are not read again
-// unless the transcript is rewritten.
+// Seal encodes the complete chunks of the transcript. Their items are not read again unless the transcript is
+// rewritten.
 func (e *Encoder) Seal(s *loop.State, keep Keep) error {
 	e.follow(s)
 	_, err := e.transcript.grow(s.Transcript, keep)
@@ -159,7 +159,7 @@ func once(all []events.Hash) []events.Hash {
 	return slices.Compact(all)
 }
 
-// turn returns what is sealed of the items of a turn.
+// turn returns the sealed part of a turn's items.
 func (e *Encoder) turn(n int) *sealed {
 	i := slices.IndexFunc(e.turns, func(t turn) bool { return t.n == n })
 	if i < 0 {
@@ -168,7 +168,7 @@ func (e *Encoder) turn(n int) *sealed {
 	return &e.turns[i].items
 }
 
-// chunkSize is about how many bytes a chunk takes: a message, and no blob.
+// chunkSize is the approximate size of a chunk in bytes. It fits in a message and needs no blob.
 const chunkSize = 48 << 10
 
 // grow seals the chunks that are complete, and returns the list.
@@ -207,7 +207,7 @@ func (e *Encoder) calls(runs [][]content.CallID, keep Keep) (out []run, err erro
 	return out, nil
 }
 
-// runSize is about how many bytes a chunk of IDs takes. There are several runs, each with a rest.
+// runSize is the approximate size of a chunk of IDs in bytes. It is smaller because each of several runs has a rest.
 const runSize = 16 << 10
 
 func (k *known) seal(keep Keep) error {
@@ -252,7 +252,7 @@ func resumed(p *parts) *Encoder {
 
 func (l *list) sealed() sealed { return sealed{slices.Clip(l.Chunks), l.Sealed} }
 
-// sizeOf is about how many bytes an item takes when it is encoded. It decides where lists are cut.
+// sizeOf returns the approximate encoded size of an item in bytes. It decides where lists are cut.
 func sizeOf(it *content.Item) int { return 48 + sizeOfMetadata(it.Metadata) + sizeOfParts(it.Parts) }
 
 func sizeOfParts(parts []content.Part) (n int) {

@@ -1,15 +1,14 @@
-// Package snapshot encodes a loop.State, so a host need not fold a long journal from its
-// start.
+// Package snapshot encodes a loop.State, so a host need not fold a long journal from its start.
 //
 // A snapshot is an index and chunks. The index has the state without its long lists: the transcript, the items
-// of turns, the IDs of calls. Of these it has the last few values, and the digests of the chunks with the rest.
-// A list only grows, so its chunks never change, and an [Encoder] encodes each once: what a snapshot costs does
-// not depend on how long the session is. The digest of the index is that of the whole state.
+// of turns, the IDs of calls. For each list it has the last few values, and the digests of the chunks with the
+// others. A list only grows, so its chunks never change and an [Encoder] encodes each of them once. The cost of a
+// snapshot does not depend on the length of the session. The digest of the index identifies the whole state.
 //
 // A snapshot is a cache: it may be lost or refused at any time, and folding the journal gives the same state. It
-// counts only if the journal confirms it (events.SnapshotTaken). Equal states have equal bytes, so an audit
-// computes the digest again. An index starts with its format, and a release that does not know that format
-// folds the journal instead.
+// counts only if the journal confirms it (events.SnapshotTaken). Equal states have equal bytes, so an audit can
+// compute the digest again. An index starts with its format; a release that does not know the format folds the
+// journal instead.
 package snapshot
 
 import (
@@ -24,8 +23,8 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Version is the format of this release. It changes with the fields of loop.State, and with how lists are cut
-// into chunks.
+// Version is the format of this release. It changes when the fields of loop.State change, or how lists are cut into
+// chunks.
 const Version = 24
 
 // ErrUnusable is returned for an index of another format, and for chunks that do not fit. Fold the journal
@@ -89,8 +88,8 @@ func (x *Index) Chunks() []events.Hash {
 	return once(all)
 }
 
-// State returns the state, whose chunks it finds by their digests, and an encoder that continues from it. It
-// returns ErrUnusable if a chunk is missing or has another digest. It is called once.
+// State returns the state and an encoder that continues from it. chunks maps digests to chunks. State returns
+// ErrUnusable if a chunk is missing or has another digest. Call it only once.
 func (x *Index) State(chunks map[events.Hash][]byte) (*loop.State, *Encoder, error) {
 	p, d := &x.parts, decoding{chunks: chunks}
 	transcript := parallel[content.Item](&d, p.Transcript.Chunks)

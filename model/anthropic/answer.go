@@ -18,7 +18,7 @@ import (
 type answer struct {
 	reply *provider.Reply
 	usage usage
-	input []byte // of the current custom block
+	input []byte // input of the current custom block
 	end   ending
 	done  bool
 }
@@ -50,7 +50,7 @@ type refusal struct {
 
 // Event implements provider.Handler.
 func (a *answer) Event(name string, data []byte) (bool, error) {
-	switch name { // the data of other servers may have no type
+	switch name { // compatible servers may leave the type out of the data
 	case "ping":
 		return false, nil
 	case "error":
@@ -78,7 +78,7 @@ func (a *answer) Event(name string, data []byte) (bool, error) {
 	case "error":
 		return false, apiError(0, data, "")
 	}
-	return false, nil // the API may add event types
+	return false, nil // the API may add event types; ignore them
 }
 
 func (a *answer) begin(i int, raw json.RawMessage) error {

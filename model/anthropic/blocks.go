@@ -43,8 +43,8 @@ func text(s string) []any {
 	return []any{object{"type": "text", "text": s}}
 }
 
-// reasoning returns a thinking block, if this provider wrote it and it is complete:
-// thinking that was cut off has no signature.
+// reasoning returns a thinking block, if this provider wrote it and it is complete: thinking that was
+// cut off has no signature.
 func reasoning(k content.Kind, p content.Part) []any {
 	r := p.Reasoning
 	switch {

@@ -78,8 +78,8 @@ const (
 	firstMessage
 )
 
-// spots returns all spots, in the order of the prompt. Thinking and verbatim blocks are
-// none, and of the tools only the last counts.
+// spots returns all spots, in the order of the prompt. Thinking and verbatim blocks cannot hold a
+// breakpoint, and of the tools only the last one can.
 func (t *transcript) spots(tools []object) []spot {
 	var all []spot
 	if n := len(tools); n > 0 {

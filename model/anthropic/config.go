@@ -19,7 +19,7 @@ const (
 
 // Config configures a [Model].
 type Config struct {
-	Model   string // the API's name for it; required
+	Model   string // its name in the API; required
 	APIKey  string // required unless BaseURL is set
 	BaseURL string // empty: Anthropic
 
@@ -29,7 +29,7 @@ type Config struct {
 	MaxTokens   int64    `option:"max_tokens" want:"at least 1"` // of a reply, thinking included; zero: 32,000 plus the thinking budget
 	Temperature *float64 `option:"temperature" want:"0 to 1"`    // nil: the model's
 
-	Thinking        string `option:"thinking"`                                    // empty: the model's; off, adaptive, between_tools, or a budget in tokens, at least 1024
+	Thinking        string `option:"thinking"`                                    // empty: the model's default; off, adaptive, between_tools, or a budget in tokens, at least 1024
 	ThinkingDisplay string `option:"thinking_display" want:"summarized, omitted"` // empty: the model's; with adaptive or a budget
 	Effort          string `option:"effort" want:"low, medium, high, xhigh, max"` // empty: the model's
 

@@ -1,9 +1,9 @@
 // Package anthropic adapts Claude models: the Messages API, streamed.
 //
-// Whatever the API wants back is kept unchanged. Thinking is a reasoning part named
-// "anthropic" with its signature; redacted thinking is one with the encrypted
-// bytes. A block that only this API knows, such as a compaction, is a custom part
-// named "anthropic.<type>" with the JSON of the block. Requests leave out the
+// Everything that the API wants back is kept unchanged. Thinking is a reasoning part
+// named "anthropic" with its signature; redacted thinking is a reasoning part with the
+// encrypted bytes. A block that only this API has, such as a compaction, is a custom
+// part named "anthropic.<type>" with the JSON of the block. Requests leave out the
 // reasoning and custom parts of other providers.
 //
 // How a transcript becomes a request:
@@ -33,8 +33,7 @@
 // Config.CompactAt asks for more compactions, its trigger is out of reach. A
 // compaction without a summary fails the attempt.
 //
-// Input tokens include cache reads and writes. The tokens of compactions count,
-// too.
+// Input tokens include cache reads and writes. The tokens of compactions also count.
 //
 // To test code that calls this package, set Config.BaseURL to a modeltest.Server.
 package anthropic

@@ -23,7 +23,7 @@ func apiError(status int, raw []byte, request string) *model.Error {
 		RequestID string `json:"request_id"`
 	}
 	if json.Unmarshal(raw, &body) != nil || body.Error.Message == "" {
-		body.Error.Message = cmp.Or(provider.Brief(string(raw)), "no message") // such as a proxy's page
+		body.Error.Message = cmp.Or(provider.Brief(string(raw)), "no message") // for example a proxy's error page
 	}
 	e := &model.Error{
 		Class:   classOf(status, body.Error.Type, body.Error.Message),

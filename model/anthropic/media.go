@@ -8,13 +8,13 @@ import (
 	"github.com/turnlog/turnlog/internal/provider"
 )
 
-// media returns the block of an image or a document, inline or by URL, or a
-// placeholder for what the model cannot take.
+// media returns the block of an image or a document, inline or by URL, or a placeholder if the model
+// does not accept it.
 func media(k content.Kind, p content.Part) []any {
 	if p.Media == nil {
 		return nil
 	}
-	if k != content.System && k != content.Developer && k != content.Assistant { // those take only text
+	if k != content.System && k != content.Developer && k != content.Assistant { // these accept only text
 		if kind, source := mediaSource(p.Media); source != nil {
 			b := object{"type": kind, "source": source}
 			if kind == "document" {

@@ -16,7 +16,7 @@ func enforceable(schema any) any {
 	if !ok { // true or false
 		return schema
 	}
-	if ref, ok := s["$ref"]; ok { // the API takes nothing beside it
+	if ref, ok := s["$ref"]; ok { // the API accepts nothing next to it
 		return object{"$ref": ref}
 	}
 	out, rest := map[string]any{}, map[string]any{}
@@ -80,8 +80,8 @@ func formats() []string {
 	return []string{"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 }
 
-// closeObject forbids properties that the schema of an object does not name, which
-// the API requires. A map, whose values have a schema instead, stays one.
+// closeObject forbids properties that the schema of an object does not name, as the API requires. It
+// does not change a map, whose values have a schema instead.
 func closeObject(s map[string]any) {
 	kinds, _ := s["type"].([]any) // a list, as in ["object", "null"]
 	if s["type"] != "object" && !slices.Contains(kinds, any("object")) {

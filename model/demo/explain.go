@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// explained says what a file does, as far as the part of it in r tells.
+// explained says what a file does, as far as the part of it in r shows.
 func explained(file string, r content.ToolResult) string {
 	if r.IsError {
 		return failures([]content.ToolResult{r})

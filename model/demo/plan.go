@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	headLines = 150 // read of each ranked file
-	pageLines = 60  // shown of one file
-	mostFiles = 5   // ranked
+	headLines = 150 // lines read of each ranked file
+	pageLines = 60  // lines shown of one file
+	mostFiles = 5   // files ranked
 
 	vendored = "{vendor,node_modules,third_party}"
 )
 
-// A plan goes on with a question. It gets the results of the rounds so far; in the
-// last one at least one call has succeeded.
+// A plan returns the next step for a question. It gets the results of the rounds so far; in the last
+// round at least one call has succeeded.
 
 // rank names the longest files and, if asked, reads their first lines to say what
 // they do.
@@ -57,7 +57,7 @@ type counts struct {
 	Total struct{ Files, Lines int }
 }
 
-// counted reads the first result; output of another shape counts as no files.
+// counted reads the first result. Output in another form counts as no files.
 func counted(round []content.ToolResult) counts {
 	var c counts
 	if json.Unmarshal([]byte(round[0].Text()), &c) != nil {
@@ -124,7 +124,7 @@ func number(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// indent sets every line of text off by two spaces.
+// indent indents every line of text by two spaces.
 func indent(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

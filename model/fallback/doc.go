@@ -4,8 +4,8 @@
 // [Model] calls its models in order. If one fails before its first delta, with a class
 // in [Config.On], the next model is called within the same attempt. If one fails after its
 // first delta, the attempt fails, because only the next attempt can supersede what was
-// emitted. Each attempt begins with the model after the one that the attempt before began
-// with, and the first model follows the last.
+// emitted. Each attempt begins with the next model after the one with which the previous
+// attempt began; after the last model comes the first one.
 //
 // So an attempt makes at most one request to each model. The usage of a reply or a
 // failure includes the failed requests. Reply.Model names the model that replied. If

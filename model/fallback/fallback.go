@@ -191,7 +191,7 @@ func (f *failures) main() *model.Error {
 	return f.list[len(f.list)-1].err
 }
 
-// Name returns the name of a fallback model in registries: of one model, that model's
+// Name returns the name of a fallback model in registries. For a single model, that is the model's own
 // name.
 func Name(names ...string) string {
 	if len(names) == 1 {

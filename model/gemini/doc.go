@@ -1,6 +1,6 @@
 // Package gemini adapts Google's Gemini models: the Gemini API with an API key.
 //
-// Whatever the API wants back is kept unchanged. A thought is a reasoning part named
+// Everything that the API wants back is kept unchanged. A thought is a reasoning part named
 // "gemini". A thought signature stays with its text or call, in the part's
 // Reasoning.Signature; a signature without either is a reasoning part without text.
 // Consecutive pieces of text are joined, but never across a signature. A part of an

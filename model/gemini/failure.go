@@ -20,8 +20,7 @@ type statusError struct {
 	Details []map[string]any `json:"details"`
 }
 
-// statusFailure translates the error of a response. That of a gateway may have another
-// form.
+// statusFailure translates the error of a response. Errors from gateways may have another form.
 func statusFailure(s *provider.StatusError) *model.Error {
 	var body struct{ Error statusError }
 	if json.Unmarshal(s.Body, &body) != nil {
@@ -45,7 +44,7 @@ func (e statusError) failure() *model.Error {
 	case e.Code == http.StatusBadRequest && e.Status == "FAILED_PRECONDITION":
 		f.Class = content.ClassBilling // no free tier in the caller's country
 	case e.Code == http.StatusBadRequest && strings.Contains(e.Message, "exceeds the maximum number of tokens"):
-		f.Class = content.ClassTooLong // it has no code
+		f.Class = content.ClassTooLong // the API has no code for it
 	}
 	return f
 }

@@ -21,7 +21,7 @@ const (
 
 // Config configures a [Model]. Model and APIKey are required.
 type Config struct {
-	Model  string // the API's name for it, such as gemini-flash-latest
+	Model  string // its name in the API, such as gemini-flash-latest
 	APIKey string // never printed
 
 	BaseURL string        // empty: Google

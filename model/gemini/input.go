@@ -47,8 +47,8 @@ func textOf(p content.Part) string {
 	return ""
 }
 
-// media converts an image, audio, video or document. Text or a placeholder replaces
-// what the model cannot take.
+// media converts an image, audio, video or document. Text or a placeholder replaces media that the
+// model does not accept.
 func media(p content.Part) object {
 	m := p.Media
 	mime := content.MediaType(m.MIME)

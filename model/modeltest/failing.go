@@ -56,7 +56,7 @@ func (s suite) keptSecret(t testing.TB) {
 	}
 }
 
-// hides checks that no printed form of v or of what it wraps contains the secret.
+// hides checks that no printed form of v, or of anything that it wraps, contains the secret.
 func (s suite) hides(t testing.TB, what string, v any) {
 	t.Helper()
 	forms := []string{fmt.Sprintf("%v", v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v), fmt.Sprintf("%q", v)}

@@ -40,7 +40,7 @@ func (s *chatStream) detail(list []map[string]json.RawMessage) error {
 		switch {
 		case piece == nil:
 			continue // not an object
-		case n == 0: // the list belongs to the reasoning with its text
+		case n == 0: // the list belongs to the reasoning part with its text
 			i, err := s.grow(content.ReasoningKind, "", "")
 			if err != nil {
 				return err

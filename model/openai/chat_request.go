@@ -159,9 +159,8 @@ func (w *chatWriter) assistant(it content.Item) {
 	}
 }
 
-// thoughts returns the reasoning to send back with a message, in its original field:
-// signed details always, plain text only with calls. Servers that want it want it
-// there, and the others ignore it.
+// thoughts returns the reasoning to send back with a message, in its original field: signed details
+// always, plain text only with calls. Some servers require it there; the others ignore it.
 func (m *Model) thoughts(it content.Item) object {
 	extra, calls := object{}, len(it.Calls()) > 0
 	for _, p := range it.Parts {

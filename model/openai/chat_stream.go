@@ -197,8 +197,8 @@ func contents(raw json.RawMessage) []said {
 	return all
 }
 
-// Reason translates the server's finish reason. Some servers say "stop" when there are
-// calls, or use a reason of their own.
+// Reason translates the server's finish reason. Some servers say "stop" when there are calls, or use
+// their own reasons.
 func (s *chatStream) Reason() (content.FinishReason, error) {
 	if s.reason == "" && !s.ended {
 		return "", nil

@@ -17,12 +17,12 @@
 //   - A tool is strict only if its schema is in the strict subset. No schema is
 //     changed.
 //   - Requests to compatible servers through Chat contain nothing that only OpenAI
-//     has: cache, storage, strict tools, the developer role. Such servers may omit
+//     supports: cache, storage, strict tools, the developer role. Such servers may omit
 //     usage, ids and indexes of calls, and the end mark.
 //
-// The package does not run the provider's own tools and does not look for reasoning
-// inside text. The provider chooses cache breakpoints; of a cache request, only the
-// key and the retention are sent.
+// The package does not run the provider's own tools and does not search for reasoning
+// inside text. The provider chooses cache breakpoints; only the key and the retention of
+// a cache request are sent.
 //
 // To test code that calls this package, set Config.BaseURL to a modeltest.Server.
 package openai

@@ -13,7 +13,7 @@ import (
 
 type object = provider.Object
 
-// request returns what the requests of both APIs have in common.
+// request returns the fields that requests of both APIs share.
 func (m *Model) request(r model.Request) object {
 	o := object{"model": m.cfg.Model, "stream": true}
 	o.Opt("temperature", m.cfg.Temperature)
@@ -64,8 +64,8 @@ func (m *Model) cache(o object, r model.Request) {
 	o["prompt_cache_key"] = cmp.Or(c.Key, string(r.Session))
 }
 
-// optsOutOfCache reports whether requests to a model can turn the cache off, as
-// those since gpt-5.6 can.
+// optsOutOfCache reports whether requests to a model can turn the cache off. Models since gpt-5.6
+// support that.
 func optsOutOfCache(name string) bool {
 	m := regexp.MustCompile(`^gpt-(\d+)(?:\.(\d+))?`).FindStringSubmatch(bare(name))
 	if m == nil {

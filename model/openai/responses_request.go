@@ -105,7 +105,7 @@ func readable(all []piece) any {
 	return list
 }
 
-// assistant converts a reply to output items. Those of this server keep their ids.
+// assistant converts a reply to output items. Items of this server keep their ids.
 func (w *inputWriter) assistant(it content.Item) {
 	parts := it.Parts
 	last := len(parts) - 1

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/internal/provider"
 )
 
-// Custom parts hold output items that only this provider has, unchanged.
+// Names of custom parts. They hold output items that only this provider has, unchanged.
 const (
 	customPrefix   = Provider + "."
 	compactionPart = customPrefix + "compaction"

@@ -14,8 +14,8 @@ const (
 
 // strict reports whether the provider can enforce a schema: every property is
 // required, there are no others, and all keywords are supported. Any other schema is
-// sent unchanged and not enforced, because changing it would change the meaning of
-// the tool. In doubt, strict returns false.
+// sent unchanged and not enforced, because changing it would change the meaning of the
+// tool. If that is unclear, strict returns false.
 func strict(schema json.RawMessage) bool {
 	var root map[string]any
 	if json.Unmarshal(schema, &root) != nil || root["type"] != "object" || root["anyOf"] != nil {
@@ -101,7 +101,7 @@ func closed(s map[string]any) bool {
 	return len(named) == len(properties)
 }
 
-// fields returns a schema with what some servers require. It keeps the order of the
+// fields returns a schema with the fields that some servers require. It keeps the order of the
 // properties, which models follow.
 func fields(schema json.RawMessage) map[string]json.RawMessage {
 	var raw map[string]json.RawMessage

@@ -52,8 +52,8 @@ func (m *Model) canonical(r model.Request) (request, error) {
 	return request{key: "sha256:" + hex.EncodeToString(sum[:]), canonical: raw}, nil
 }
 
-// plain returns a transcript without what differs between sessions. Calls are numbered
-// in order.
+// plain returns a transcript without the values that differ between sessions. Calls are numbered in
+// order.
 func plain(items []content.Item) []content.Item {
 	calls := make(map[content.CallID]content.CallID)
 	number := func(id content.CallID) content.CallID {

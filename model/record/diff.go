@@ -17,8 +17,8 @@ const (
 	maxWidth = 160 // bytes of a line
 )
 
-// nearest returns the number of the most similar recorded request, which is the one with the shortest
-// difference, and that difference. 0: the cassette is empty.
+// nearest returns the number of the most similar recorded request, which has the shortest difference, and
+// that difference. 0: the cassette is empty.
 func (t *tape) nearest(asked request) (number int, difference []string) {
 	for i, x := range t.exchanges {
 		if d := differences(x.Request, asked.canonical); number == 0 || len(d) < len(difference) {

@@ -1,5 +1,5 @@
-// Package record records the replies of a model in a file, a cassette, and replays them
-// without the model.
+// Package record records the replies of a model in a file, called a cassette, and replays
+// them without the model.
 //
 // A recorded reply belongs to the part of its request that the model sees: the
 // transcript, the tools and the answer schema, without ids, times, usage and metadata.
@@ -13,8 +13,8 @@
 // A cassette consists of JSON lines: a header, then the exchanges in the order of
 // recording. Each recorded call replaces the whole file, so readers never see half of
 // one. The secrets in [Config] are removed from cassettes and from requests before they
-// are looked up. Requests do not contain provider keys. What tools read and people
-// write is recorded unchanged.
+// are looked up. Requests do not contain provider keys. Text from tools and people is
+// recorded unchanged.
 //
 // For tests, record a scripted model.
 package record

@@ -19,9 +19,9 @@ var ErrNoReplies = errors.New("no model has answered in this session yet")
 
 // FromJournal returns a cassette with the replies and failures that a session's journal records.
 //
-// A journal has the digests of tools, not their descriptions and schemas, and files by their digest. So the
-// requests of such a cassette are the same with other tools, and a file by its bytes or its digest. Replies
-// that were cut short are left out.
+// A journal has digests instead of the descriptions and schemas of tools, and instead of files. So in such a
+// cassette, requests match even with other tools, and a file matches by its bytes or its digest. Replies that
+// were cut short are left out.
 func FromJournal(records iter.Seq2[journal.Record, error], cfg Config) ([]byte, error) {
 	r := reader{form: &Model{secrets: secrets(cfg.Secrets), tape: tape{header: header{Version: version, WithoutTools: true}}}}
 	for rec, err := range records {
@@ -46,7 +46,7 @@ func FromJournal(records iter.Seq2[journal.Record, error], cfg Config) ([]byte, 
 	return conceal(data, r.form.secrets), nil
 }
 
-// reader folds a journal and keeps the request of the model call that runs.
+// reader folds a journal and keeps the request of the running model call.
 type reader struct {
 	form  *Model
 	state *loop.State
@@ -71,7 +71,7 @@ func (r *reader) add(e events.Entry) error {
 				reply.Reply.Usage = ev.Usage
 			}
 		case events.ModelCallFailed:
-			if r.runs(ev.Turn, ev.Round, ev.Attempt) && ev.Class != content.ClassLost { // that its host died is no answer
+			if r.runs(ev.Turn, ev.Round, ev.Attempt) && ev.Class != content.ClassLost { // a lost host is not an answer
 				r.keep(&exchange{Failure: &model.Error{Class: ev.Class, Code: ev.Code, Message: ev.Message, RetryAfter: ev.RetryAfter}})
 			}
 		}
@@ -83,7 +83,7 @@ func (r *reader) add(e events.Entry) error {
 	return r.ask()
 }
 
-// runs reports whether an answer is of the call whose request is known.
+// runs reports whether an answer belongs to the call whose request is known.
 func (r *reader) runs(turn content.TurnID, round, attempt int) bool {
 	return r.asked.key != "" && r.call.Turn == turn && r.call.Round == round && r.call.Attempt == attempt
 }
@@ -107,7 +107,7 @@ func (r *reader) ask() error {
 	return nil
 }
 
-// byDigest replaces the bytes of files by what a journal has of them.
+// byDigest replaces the bytes of files with the digests that a journal has.
 func byDigest(items []content.Item) {
 	for i := range items {
 		for j := range items[i].Parts {

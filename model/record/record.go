@@ -32,7 +32,7 @@ type Model struct {
 	name    string
 	inner   model.Model // nil: replay
 	file    string      // "": parsed
-	source  []byte      // of a replay
+	source  []byte      // bytes of a replayed cassette
 	secrets []secret
 	nearest bool
 
@@ -81,7 +81,7 @@ func (m *Model) Name() string { return m.name }
 // Source returns the bytes of the replayed cassette, or nil when recording.
 func (m *Model) Source() []byte { return bytes.Clone(m.source) }
 
-// Capabilities returns those of the recorded model.
+// Capabilities returns the capabilities of the recorded model.
 func (m *Model) Capabilities() model.Capabilities {
 	if m.inner != nil {
 		return m.inner.Capabilities()

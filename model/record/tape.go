@@ -19,7 +19,7 @@ const version = 1
 type tape struct {
 	header    header
 	exchanges []exchange
-	seen      map[place]bool // while it is parsed
+	seen      map[place]bool // used during parsing
 }
 
 // place is where an exchange is found.
@@ -33,7 +33,7 @@ type header struct {
 	Version      int                `json:"turnlog_cassette"`
 	Model        string             `json:"model"`
 	Capabilities model.Capabilities `json:"capabilities"`
-	WithoutTools bool               `json:"without_tools,omitempty"` // requests have no tools, and files by their digest; see FromJournal
+	WithoutTools bool               `json:"without_tools,omitempty"` // requests have no tools, and digests instead of files; see FromJournal
 }
 
 // exchange is one request and its reply or failure.
@@ -97,7 +97,7 @@ func (t *tape) read(line []byte) error {
 		return nil
 	}
 	var x exchange
-	_, err := jcs.Transform(line) // which is one value, and has no key twice
+	_, err := jcs.Transform(line) // checks that it is one value without duplicate keys
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(line))
 		d.DisallowUnknownFields()

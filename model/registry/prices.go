@@ -20,10 +20,10 @@ const PricesVariable = "TURNLOG_PRICES"
 
 const maxPrices = 256 << 10 // bytes of the file
 
-// Prices are what models cost. Providers report tokens, and few of them costs.
+// Prices are what models cost. Providers report tokens, but few of them report costs.
 type Prices struct {
 	Currency string           `yaml:"currency"`
-	Models   map[string]Price `yaml:"models"` // by the pattern of provider:model, where * stands for any characters
+	Models   map[string]Price `yaml:"models"` // by pattern of provider:model; * stands for any characters
 }
 
 // Price is the price of a million tokens.
@@ -34,9 +34,9 @@ type Price struct {
 	CacheWrite *float64 `yaml:"cache_write"` // of input tokens; nil: as Input
 }
 
-// Prices returns the prices in the file that [PricesVariable] names; none without it. It reads
-// the file once. Models do not open if it is wrong, so a program that runs long calls Prices
-// when it starts.
+// Prices returns the prices in the file that [PricesVariable] names, or none if it is not set. It reads
+// the file once. Models do not open if the file is invalid, so a long-running program calls Prices when
+// it starts.
 func (r *Registry) Prices() (Prices, error) { return r.prices() }
 
 func pricesIn(getenv func(string) string) func() (Prices, error) {
@@ -84,8 +84,8 @@ func or(v *float64, otherwise float64) float64 {
 	return *v
 }
 
-// Of returns the price of a model, provider:model without options. Of the patterns that match, the
-// longest counts.
+// Of returns the price of a model, provider:model without options. If several patterns match, the longest
+// one counts.
 func (p Prices) Of(name string) (Price, bool) {
 	longest, found := "", false
 	for pattern := range p.Models {
@@ -97,8 +97,8 @@ func (p Prices) Of(name string) (Price, bool) {
 	return p.Models[longest], found
 }
 
-// Unpriced returns the models of a name whose cost is unknown unless their provider reports it: those without
-// a price. It returns nil for a name that is invalid.
+// Unpriced returns the models of a name that have no price. Their cost is unknown unless the provider reports
+// it. Unpriced returns nil for an invalid name.
 func (r *Registry) Unpriced(name string) []string {
 	ref, p, err := r.find(name)
 	if err != nil {
@@ -142,7 +142,7 @@ type priced struct {
 	currency string
 }
 
-// Call adds the cost of what the provider bills, also of an attempt that failed.
+// Call adds the cost of what the provider bills, even for a failed attempt.
 func (m priced) Call(ctx context.Context, r model.Request, emit func(content.Delta)) (model.Reply, error) {
 	reply, err := m.Model.Call(ctx, r, emit)
 	m.charge(&reply.Usage)

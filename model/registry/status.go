@@ -12,7 +12,7 @@ const ModelVariable = "TURNLOG_MODEL"
 // Demo is the name of the offline model, which is used if nothing names another one.
 const Demo = "demo"
 
-// Status is whether the models of a provider can be opened.
+// Status says whether the models of a provider can be opened.
 type Status struct {
 	Provider string   `json:"provider"`
 	Usage    string   `json:"usage"`
@@ -62,7 +62,7 @@ func (r *Registry) Default() (name, variable string) {
 	return "", ""
 }
 
-// DefaultName returns the name of the default model, or that of the offline model.
+// DefaultName returns the name of the default model, or of the offline model.
 func (r *Registry) DefaultName() string {
 	name, _ := r.Default()
 	return cmp.Or(name, Demo)

@@ -9,7 +9,7 @@ import (
 	tree "text/template/parse"
 )
 
-// What the templates of one reply may do. Scripts of tests and demos need a thousandth of it.
+// Limits of the templates of one reply. Scripts of tests and demos need a thousandth of them.
 const (
 	maxWork     = 16 << 20 // bytes of prompt, results and output
 	maxTemplate = 16 << 10 // bytes of a text with actions
@@ -24,7 +24,7 @@ var (
 // not cost its node more than a reply of a model does.
 type budget struct {
 	ctx  context.Context //nolint:containedctx // templates have no context
-	work int             // left, in bytes
+	work int             // bytes left
 }
 
 func newBudget(ctx context.Context) *budget { return &budget{ctx, maxWork} }
@@ -58,8 +58,8 @@ func (s *output) Write(p []byte) (int, error) {
 	return s.buf.Write(p) //nolint:wrapcheck // never fails
 }
 
-// compile parses a template. What it can do is limited: it has no variables, no templates of its
-// own and no functions that make text, and it repeats only once for each result.
+// compile parses a template. A template is limited: it has no variables, no nested templates and no
+// functions that make text, and it can repeat only once per result.
 func compile(name, source string) (*template.Template, error) {
 	if len(source) > maxTemplate {
 		return nil, errTemplate
@@ -74,13 +74,13 @@ func compile(name, source string) (*template.Template, error) {
 	return t, permit(t.Root, false)
 }
 
-// functions are those that templates may call.
+// functions returns the names of the functions that templates may call.
 func functions() []string {
 	return []string{"and", "eq", "ge", "gt", "index", "le", "len", "lt", "ne", "not", "or", "slice"}
 }
 
-// permit returns an error for a node, or one in it, that scripts cannot have. repeated nodes are
-// those in a range.
+// permit returns an error if a node, or a node in it, is not allowed in scripts. repeated says that the
+// node is in a range.
 func permit(n tree.Node, repeated bool) error {
 	switch n := n.(type) {
 	case *tree.ListNode:

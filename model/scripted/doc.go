@@ -27,9 +27,10 @@
 // User item. .Results are the tool results since then, each with .Name, .Text, .JSON
 // and .IsError. Integers in .JSON are ints, so {{if gt .JSON.total 3}} works.
 //
-// Templates have if, with and range, which goes over .Results only, and the functions and, eq,
-// ge, gt, index, le, len, lt, ne, not, or and slice; no variables and no templates of their own.
-// Those of one reply read and write at most 16 MiB; a text has at most 1 MiB, and 16 KiB with templates.
+// Templates may use if, with and range (over .Results only) and the functions and, eq, ge, gt,
+// index, le, len, lt, ne, not, or and slice. They have no variables and no nested templates. The
+// templates of one reply read and write at most 16 MiB; a text has at most 1 MiB, and 16 KiB with
+// templates.
 //
 // An error in a script names the line and column, and often the field, as in
 // replies[0].text. Unknown fields, wrong types, duplicate keys, anchors, aliases and

@@ -112,11 +112,11 @@ func assistants(transcript []content.Item) (all, turn int) {
 	return all, turn
 }
 
-// maxRounds is how often a reply with calls is repeated without new input. Such a turn has no other end: not
-// even failing calls end it, for example of a tool that is missing.
+// maxRounds is how often a reply with calls is repeated without new input. Nothing else ends such a turn, not
+// even failing calls, for example if the tool is missing.
 const maxRounds = 200
 
-// pick returns the reply after the given ones, of which some are since the last input.
+// pick returns the reply after given replies in all, turn of them since the last input.
 func (m *Model) pick(given, turn int) (reply, error) {
 	all := m.script.Replies
 	if given < len(all) {
@@ -136,7 +136,7 @@ func (m *Model) pick(given, turn int) (reply, error) {
 	return reply{}, &model.Error{Class: content.ClassExhausted, Message: m.name + ": " + why}
 }
 
-// item renders reply number of a session.
+// item renders a reply, which has this number in its session.
 func (r reply) item(b *budget, number int, data view) (content.Item, error) {
 	item := content.Item{Kind: content.Assistant}
 	if r.Reasoning != "" {

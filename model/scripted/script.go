@@ -49,7 +49,7 @@ type failure struct {
 	Attempts   count              `yaml:"attempts"` // 0: all
 }
 
-// check rejects what can never be returned, and completes the script.
+// check rejects replies that can never be returned, and completes the script.
 func (s *script) check(root ast.Node) error {
 	if len(s.Replies) == 0 {
 		return errors.New("no replies: write replies: with at least one reply")
@@ -63,7 +63,7 @@ func (s *script) check(root ast.Node) error {
 		if problem != "" {
 			at := root
 			if path, err := yaml.PathString(fmt.Sprintf("$.replies[%d]", i)); err == nil {
-				at, _ = path.FilterNode(root) // which holds the reply
+				at, _ = path.FilterNode(root) // the node of the reply
 			}
 			return wrong(at.GetToken(), "replies[%d]: %s", i, problem)
 		}

@@ -75,7 +75,7 @@ func wrong(t *token.Token, format string, args ...any) error {
 // place names the field of a node in errors, as in replies[0].text.
 func place(n ast.Node) string { return strings.TrimPrefix(n.GetPath(), "$.") }
 
-// str is a string in the script. Numbers and the like need quotes.
+// str is a string in the script. Other values, such as numbers, need quotes.
 type str string
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.

@@ -20,12 +20,12 @@ import (
 
 // Kit configures agents that run in the caller's process. Only Models is required.
 type Kit struct {
-	Models      func(name string, data []byte) (model.Model, error) // such as the Open of a registry
-	Tools       []tool.Source                                       // each agent uses those that its file names, including its MCP servers
+	Models      func(name string, data []byte) (model.Model, error) // for example the Open of a registry
+	Tools       []tool.Source                                       // each agent uses the tools that its file names, including its MCP servers
 	Policy      *permission.Deployment                              // what the program allows them; nil: permission.Default
 	Permissions tool.Permissions                                    // nil: only what the agents' files say
 	Root        string                                              // the folder they work in; "": the working directory
-	Folder      string                                              // of their files, where hooks start; "": the working directory
+	Folder      string                                              // the folder of their files, where hooks start; "": the working directory
 	Notes       notes.Store                                         // nil: each agent keeps its notes in memory
 	Find        FindFunc                                            // finds agents that they delegate to; nil: none
 	Journal     journal.Journal                                     // nil: each agent has one in memory
@@ -38,7 +38,7 @@ func (d *Definition) Agent(ctx context.Context, k Kit) (agent.Config, error) {
 	return d.agent(ctx, k, nil)
 }
 
-// agent is Agent for one that callers, by name, delegate to.
+// agent is Agent for an agent to which callers, by name, delegate.
 func (d *Definition) agent(ctx context.Context, k Kit, callers []string) (agent.Config, error) {
 	if slices.Contains(callers, d.Name) {
 		return agent.Config{}, fmt.Errorf("agents delegate in a circle: %s → %s", strings.Join(callers, " → "), d.Name)
@@ -142,8 +142,7 @@ func (d *Definition) own(ctx context.Context, k Kit, callers []string, out *agen
 	return nil
 }
 
-// Delegations returns the source of the tools that delegate to these agents. toTool makes
-// each of them.
+// Delegations returns the source of the tools that delegate to these agents. toTool makes each tool.
 func Delegations(toTool func(*Definition) (tool.Tool, error), to ...*Definition) (tool.Source, error) {
 	var tools []tool.Tool
 	for _, d := range to {

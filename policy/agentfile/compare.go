@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/internal/nearest"
 )
 
-// compare checks references within the file and those to models, tools and agents.
+// compare checks references within the file, and references to models, tools and agents.
 func (r *reader) compare(d *Definition) {
 	for i, t := range d.Tools {
 		r.pattern(at("$.tools", i)+".name", t.Name, d)

@@ -121,7 +121,7 @@ type Step struct {
 	Summarise         *Summarise `json:"summarise,omitempty"`
 }
 
-// Summarise has a model summarize older items.
+// Summarise says that a model summarizes older items.
 type Summarise struct {
 	Model     string `json:"model,omitempty"`
 	KeepItems int    `json:"keep_items,omitempty"`
@@ -159,7 +159,7 @@ type Verifier struct {
 	MaxRetries int    `json:"max_retries,omitempty"`
 }
 
-// Memory is about the notes that tasks leave for later ones.
+// Memory configures the notes that tasks leave for later ones.
 type Memory struct {
 	Scope string `json:"scope,omitempty"`
 	TTL   string `json:"ttl,omitempty"`
@@ -200,7 +200,7 @@ func (d *Definition) Version() (string, error) {
 	return ref.Version, nil
 }
 
-// Ref returns the definition as a session holds it.
+// Ref returns the definition in the form that a session records.
 func (d *Definition) Ref() (*events.AgentRef, error) {
 	data, err := d.Encode()
 	if err != nil {

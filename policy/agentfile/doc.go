@@ -1,10 +1,10 @@
 // Package agentfile reads agents from files: one YAML file defines an agent, and every
 // host makes the same agent from it.
 //
-// A file becomes a [Definition] that is complete: it includes the files that the agent
-// file names (prompts, schemas), and its [Definition.Version] is the digest of it all. So
-// a journal can hold the definition that its session began with, and a later edit does
-// not change a running session.
+// A file becomes a complete [Definition]: it includes the files that the agent file names
+// (prompts, schemas), and its [Definition.Version] is the digest of everything. So a
+// journal can hold the definition with which its session began, and a later edit does not
+// change a running session.
 //
 // [Definition.Agent] is for a program that runs an agent itself, with package agent.
 // [Host] is for the nodes of a deployment; it finds agents by name, in a [Folder] or with
@@ -17,9 +17,8 @@
 // checks that only the program can make, such as of models and tools.
 //
 // Every host applies a definition's overrides of tools ([Definition.Terms]). Permissions
-// about paths, programs and servers are enforced where calls run. Its hooks
-// are commands, so a [Host] runs only hooks from its operator's files unless it is
-// configured otherwise.
+// about paths, programs and servers are enforced where calls run. Hooks are commands, so a
+// [Host] runs only hooks from its operator's files unless it is configured otherwise.
 //
 // A definition contains nothing about a machine: a worker's own limits still apply.
 // Secrets are references (env:NAME, file:PATH), never values.

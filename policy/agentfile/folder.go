@@ -87,8 +87,8 @@ func (f Folder) List() ([]*Definition, error) {
 	return all, nil
 }
 
-// Delegates returns the agents that these delegate to, directly or through others, each
-// once, by name.
+// Delegates returns the agents to which these delegate, directly or through others, each once,
+// sorted by name.
 func Delegates(ctx context.Context, find FindFunc, of ...*Definition) ([]*Definition, error) {
 	var all []*Definition
 	for len(of) > 0 {

@@ -49,7 +49,7 @@ func checkDuration(s string) error {
 	return fmt.Errorf("%q: use a positive duration like 90s or 24h; the units are ms, s, m and h", s)
 }
 
-// span returns the duration that a validated text stands for; "" is zero.
+// span returns the duration of a validated text; "" is zero.
 func span(s string) time.Duration {
 	d, _ := time.ParseDuration(s) // checkDuration parsed it
 	return d
@@ -77,7 +77,7 @@ func checkExpression(s string) error {
 	return nil
 }
 
-// checkFolder accepts relative paths that stay in the folder they start in.
+// checkFolder accepts relative paths that stay in the folder in which they start.
 func checkFolder(s string) error {
 	if s == "" || !fs.ValidPath(path.Clean(strings.ReplaceAll(s, `\`, "/"))) {
 		return fmt.Errorf("%q: use a folder below the one that the agent works in, as a relative path that does not go up", s)

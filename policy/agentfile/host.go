@@ -34,7 +34,7 @@ type Host struct {
 	Models  func(name string, data []byte) (model.Model, error) // for summaries; required
 	Notes   notes.Store                                         // nil: agents keep no notes
 	Sources func(*Definition) []notes.Source                    // additional sources for planning; nil: none
-	Model   string                                              // of agents and sessions that name none; "": one of them must
+	Model   string                                              // the model for agents and sessions that name none; "": one of them must
 
 	// Own reports whether the node's operator provides this version of an agent, in a
 	// folder of agent files. The hooks of such agents run here and on every other node.
@@ -45,7 +45,7 @@ type Host struct {
 	Data func(model string) ([]byte, error)
 	// Commands runs the hooks of every agent here, not only those of Own.
 	Commands bool
-	// Folder is where hooks start, that of the agent files; "": the working directory.
+	// Folder is the folder of the agent files, where hooks start; "": the working directory.
 	Folder string
 	// Root is the folder that agents work in, if the node has it; "": it does not.
 	Root string
@@ -96,7 +96,7 @@ func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []
 	return c, d.Prompt(), nil
 }
 
-// widens reports whether a rule of an opener may run what the agent's own rules ask about.
+// widens reports whether a rule of an opener may allow calls that the agent's own rules ask about.
 func widens(r events.Rule) bool { return r.Action == events.RuleAllow || r.Action == events.RuleGuard }
 
 // knows reports whether the deployment has this version of an agent. A definition that an
@@ -144,10 +144,10 @@ func (d *Definition) Prompt() []content.Item {
 	return []content.Item{content.SystemText(d.System)}
 }
 
-// Merge returns the configuration of a session of the agent, with what its opener asks
-// for: a model and a model's patience replace the agent's; rules and routes come before
-// the agent's, but tools that the agent denies are not offered; the tighter limits count.
-// It returns an error if the opener asks for anything else.
+// Merge returns the configuration of a session of the agent with the settings of its opener. The
+// opener's model and patience replace the agent's. Its rules and routes come before the agent's, but
+// tools that the agent denies are not offered. The tighter limits count. Merge returns an error if
+// the opener sets anything else.
 func (d *Definition) Merge(asked events.Config) (events.Config, error) {
 	if asked.Tools != nil || asked.MaxParallel != 0 || asked.FailRun || asked.Retry != (events.Retry{ModelPatience: asked.Retry.ModelPatience}) ||
 		asked.Cache != nil || asked.Output != nil || asked.ApprovalTTL != 0 {
@@ -170,8 +170,8 @@ func (d *Definition) Merge(asked events.Config) (events.Config, error) {
 	return c, nil
 }
 
-// Recorded returns the definition that a session holds; nil if it has no agent. It was
-// checked when the session opened: what a later release refuses must not stop it.
+// Recorded returns the definition that a session recorded, or nil if it has no agent. The definition
+// was checked when the session opened: stricter checks of a later release must not stop the session.
 func Recorded(c events.Config) (*Definition, error) {
 	if c.Agent == nil {
 		return nil, nil //nolint:nilnil // most sessions have none
@@ -226,7 +226,7 @@ func (h Host) Equip(c events.Config) (engine.Equipment, error) {
 	return e, err
 }
 
-// recall returns the notes and sources for planning a task; nil: those of the host.
+// recall returns the notes and sources for planning a task, or nil for the host's.
 func (d *Definition) recall(store notes.Store, sources []notes.Source) (notes.Keeper, error) {
 	var keeper notes.Keeper
 	if m := d.Memory; m != nil && store != nil {
@@ -246,8 +246,8 @@ func (d *Definition) recall(store notes.Store, sources []notes.Source) (notes.Ke
 	return notes.Plan(keeper, sources...), nil
 }
 
-// onDemand returns a model that opens on its first call: a node that lacks the key of a
-// model must not hold up sessions that never call it.
+// onDemand returns a model that opens on its first call. A node that lacks the key of a model must
+// still run sessions that never call it.
 func (h Host) onDemand(name string, data []byte) model.Model {
 	return &onDemand{name: name, open: sync.OnceValues(func() (model.Model, error) { return h.Models(name, data) })}
 }
@@ -260,7 +260,7 @@ type onDemand struct {
 // Name returns the model's name.
 func (m *onDemand) Name() string { return m.name }
 
-// Capabilities returns the model's; none if it cannot be opened.
+// Capabilities returns the model's capabilities, or none if it cannot be opened.
 func (m *onDemand) Capabilities() model.Capabilities {
 	opened, err := m.open()
 	if err != nil {

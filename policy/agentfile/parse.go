@@ -27,8 +27,8 @@ type Known struct {
 // ReadFunc returns the content of a file that an agent file names.
 type ReadFunc func(name string) ([]byte, error)
 
-// Load reads an agent file and the files that it names. An agent without a name takes
-// the name of its file. It returns [Problems] for a file that cannot be used.
+// Load reads an agent file and the files that it names. An agent without a name gets the name of its
+// file. Load returns [Problems] for a file that cannot be used.
 func Load(file string) (*Definition, error) { return Known{}.Load(file) }
 
 // Load is [Load], and checks the references of the file.
@@ -147,7 +147,7 @@ type Problem struct { //nolint:errname // it is one of several
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`   // from 1; 0: the whole file
 	Column  int    `json:"column,omitempty"` // from 1
-	Path    string `json:"path,omitempty"`   // of the value, like $.tools[0].route; "": unknown
+	Path    string `json:"path,omitempty"`   // path of the value, like $.tools[0].route; "": unknown
 	Message string `json:"message"`
 }
 
@@ -180,8 +180,8 @@ func (p Problems) Lines() []string {
 	return lines
 }
 
-// sorted returns the problems by line, and at each place only the first: the others
-// follow from it.
+// sorted returns the problems by line, and at each place only the first one: the others are its
+// consequences.
 func (p Problems) sorted() Problems {
 	slices.SortStableFunc(p, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

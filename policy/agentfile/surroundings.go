@@ -103,8 +103,8 @@ func Skills(root string, of ...*Definition) (*skill.Source, error) {
 	return s, nil
 }
 
-// Missing describes each reference of the definition that matches none of the tools on
-// offer: entries of tools, unless they deny, servers and agents.
+// Missing describes each reference in the definition that matches no tool on offer. It checks entries
+// of tools that do not deny, servers and agents.
 func (d *Definition) Missing(offered []string) []string {
 	var all []string
 	fits := func(pattern string) bool {

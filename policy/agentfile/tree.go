@@ -22,7 +22,7 @@ type tree struct {
 	keys   map[string]*token.Position
 }
 
-// position returns where a value is, or the nearest value that holds it; nil: unknown.
+// position returns the position of a value, or of the nearest value that contains it; nil: unknown.
 func (t *tree) position(path string) *token.Position {
 	for path != "" && t.values[path] == nil {
 		path = path[:max(0, strings.LastIndexAny(path, ".["))]
@@ -51,7 +51,7 @@ func (r *reader) parse(data []byte) {
 	r.tree.value = r.convert(root, "$", 0)
 }
 
-// convert turns a node into what encoding/json has for it.
+// convert turns a node into the value that encoding/json would decode.
 func (r *reader) convert(node ast.Node, path string, depth int) any {
 	if depth > yamltext.MaxDepth {
 		r.problemAt(begin(node), path, "lists and mappings nest deeper than %d", yamltext.MaxDepth)

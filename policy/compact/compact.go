@@ -78,7 +78,7 @@ func check(s Strategy) error {
 // Name returns the configured name.
 func (c *Compactor) Name() string { return c.cfg.Name }
 
-// Points returns BeforeModel, where a transcript has all that the model is about to read.
+// Points returns BeforeModel, where a transcript has everything that the model is about to read.
 func (c *Compactor) Points() []extension.Point { return []extension.Point{extension.BeforeModel} }
 
 // Mutate compacts the transcript if the trigger fires and the result is smaller.

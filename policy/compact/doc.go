@@ -22,7 +22,7 @@
 //   - is deterministic, except for a summarizing model.
 //
 // Sizes are estimates: four bytes of text, calls, results and text files per token, 4 tokens
-// per item, and for media about what providers document. An image costs 1,600 tokens; a
+// per item, and for media approximately what providers document. An image costs 1,600 tokens; a
 // document 1,500 per page of 50 KiB, for at most a hundred pages; audio and video one per
 // 500 bytes. A reference to anything larger than 32 MiB costs 50. If a reply reports what
 // its model counted, only the later items are estimated.

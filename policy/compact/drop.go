@@ -41,9 +41,9 @@ func edit(items []content.Item, drop func(item int, p content.Part) bool) []cont
 	return out
 }
 
-// DropFailedResults drops failed calls with their results, except those of the newest reply,
-// which the model has not seen yet. It drops a reply that has nothing else. It keeps calls
-// that a person refused and calls that may have had an effect: a model must remember them.
+// DropFailedResults drops failed calls with their results, except for the newest reply, whose
+// results the model has not seen yet. It drops a reply that has nothing else. It keeps calls that a
+// person refused and calls that may have had an effect: a model must remember them.
 type DropFailedResults struct{}
 
 // Name returns drop_failed_results.

@@ -8,17 +8,17 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// What an estimate assumes; the doc of the package says it for users.
+// Assumptions of an estimate. The package documentation states them for users.
 const (
 	bytesPerToken = 4 // suits English and code
 	itemTokens    = 4 // a provider's overhead per item
 
-	imageTokens = 1600 // the most that an image costs
+	imageTokens = 1600 // the maximum that an image costs
 	pageBytes   = 50 << 10
 	pageTokens  = 1500
 	maxPages    = 100 // no provider accepts more
 
-	streamBytes     = 500      // of audio or video per token
+	streamBytes     = 500      // bytes of audio or video per token
 	otherTokens     = 500      // for anything else
 	maxShown        = 32 << 20 // bytes; models get only a reference to larger media
 	referenceTokens = 50

@@ -80,7 +80,7 @@ func (o outline) cutBefore(i int) int {
 	return i
 }
 
-// opening returns the run of input that the items from s on answer, if it is before s.
+// opening returns the run of input to which the items from s on respond, if it is before s.
 func (o outline) opening(s int) (from, to int) {
 	first := s
 	for first < len(o.items) && o.pinned[first] {

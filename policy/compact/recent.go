@@ -12,9 +12,9 @@ import (
 // KeepRecent keeps the newest items and drops older ones. It keeps more if a cut would
 // separate a call from its result, or an answer from its question. Set one field.
 type KeepRecent struct {
-	Items  int   // at least this many, not counting those that are always kept
+	Items  int   // at least this many, not counting items that are always kept
 	Turns  int   // each run of input begins a turn
-	Tokens int64 // as many as fit, with those that are always kept; at least the last item
+	Tokens int64 // as many as fit together with the items that are always kept; at least the last item
 }
 
 // Name returns window for a limit in tokens, otherwise keep_recent.

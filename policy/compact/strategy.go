@@ -35,9 +35,9 @@ func newJob(m *extension.Mutation) *Job {
 	return &Job{Items: m.Items, Session: m.Session, Turn: m.Turn, counted: count(m.Items), estimated: estimate(m.Items)}
 }
 
-// Tokens returns the size of a part of the transcript. The estimate may be off by a factor,
-// or by what the model sees besides the transcript; Tokens returns the larger of both
-// corrections.
+// Tokens returns the size of a part of the transcript. The estimate may be wrong by a factor, or by
+// what the model sees besides the transcript. Tokens applies the correction that gives the larger
+// size.
 func (j *Job) Tokens(left []content.Item) int64 {
 	sum := estimate(left)
 	difference := j.counted + sum - j.estimated
@@ -83,8 +83,8 @@ func (j *Job) run(ctx context.Context, s Strategy) ([]content.Item, error) {
 	return left, nil
 }
 
-// Pipeline applies strategies in order, each to the result of the one before, until the
-// target is met. Put cheap and harmless ones first.
+// Pipeline applies strategies in order, each to the result of the previous one, until the target is
+// met. Put strategies that cost and lose little first.
 type Pipeline struct {
 	Steps  []Strategy
 	Target int64 // tokens; 0: every step is applied

@@ -17,8 +17,8 @@ const MetaSummary = "summary_of"
 
 const maxSummaries = 8
 
-// Summarise replaces older items with one Context item, a summary by a model. It makes one
-// model call. A summary is never summarized again; of more than eight, the oldest is dropped.
+// Summarise replaces older items with one Context item, a summary by a model. It makes one model
+// call. A summary is never summarized again; if there are more than eight, the oldest is dropped.
 type Summarise struct {
 	Model     model.Model // required; may be a cheaper one than the session's
 	Keep      KeepRecent  // which items are not older; zero: the 10 newest
@@ -57,8 +57,8 @@ func (s Summarise) check() error {
 	return s.withDefaults().Keep.check()
 }
 
-// fit returns what to keep and the items to summarize. A model with a small window gets only
-// the oldest part; a later compaction does the rest.
+// fit returns the items to keep and the items to summarize. A model with a small window gets only the
+// oldest part; a later compaction summarizes the rest.
 func (s Summarise) fit(j *Job) (keep []bool, older []content.Item) {
 	o := j.outline()
 	at := s.Keep.cut(j, o)
@@ -74,7 +74,7 @@ func (s Summarise) fit(j *Job) (keep []bool, older []content.Item) {
 	return keep, older
 }
 
-// readable returns how many of the first items fit into so many tokens of a request.
+// readable returns how many of the first items fit into a request with this many tokens.
 func (o outline) readable(tokens int64) int {
 	for i, it := range o.items {
 		if o.pinned[i] {

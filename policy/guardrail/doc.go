@@ -5,9 +5,9 @@
 // but never changes it, so the journal holds the text, its cost, and the reason for the end
 // of the turn.
 //
-//   - Input checks read the newest input of the user, once, before the model does. A failure
-//     ends the turn without a model call. The input stays in the transcript and is not
-//     checked again with later input.
+//   - Input checks read the user's newest input, once, before the model does. A failure ends
+//     the turn without a model call. The input stays in the transcript and is not checked
+//     again with later input.
 //   - Output checks read the text of each reply. A failure ends the turn: the reply stays
 //     recorded, marked as withheld, and its calls do not run.
 //   - Result checks read the text of each tool result. A failure ends the turn before the
@@ -20,5 +20,5 @@
 // The journal records a failure under the guard's name, with the check's name and the
 // problem. A check with Warn only adds its problem to the decision to continue.
 //
-// [MaxLength] and [Deny] return checks; a [Check] with your own Judge does anything else.
+// [MaxLength] and [Deny] return checks. For anything else, write a [Check] with your own Judge.
 package guardrail

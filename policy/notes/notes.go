@@ -1,15 +1,15 @@
-// Package notes keeps what tasks learned for later ones: it is an extension.Notes over
+// Package notes keeps what tasks learned for later tasks. It implements extension.Notes on
 // a [Store].
 //
-// A note is a goal and its outcome, in one line each. Planning a task recalls the notes
-// of its scope whose goals are most similar to its own. Finishing the task leaves a note,
-// which expires after a while and replaces an earlier note of the same goal.
+// A note is a goal and its outcome, in one line each. Planning a task recalls the notes in
+// its scope with the most similar goals. Finishing the task stores a note, which expires
+// after a while and replaces an earlier note for the same goal.
 //
 // [Local] keeps notes in this process; package jetstream has a Store that all nodes of a
 // cell share. Code that uses notes can be tested with [Local]. [Plan] adds other
 // sources, such as workspace.Specs.
 //
-// Nothing depends on notes: a failure is recorded as a warning, and the task continues.
+// A failure does not stop a task: it is recorded as a warning, and the task continues.
 package notes
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/turnlog/turnlog/internal/relevance"
 )
 
-// Note is what one task left.
+// Note is what one task stored.
 type Note struct {
 	Goal    string    `msgpack:"g"`
 	Summary string    `msgpack:"s"`
@@ -45,7 +45,7 @@ type Store interface {
 // Config configures [Notes]. Only Store is required.
 type Config struct {
 	Store Store
-	Scope string        // a token shared by those who share notes; "": all
+	Scope string        // a token; tasks with the same scope share notes; "": all
 	TTL   time.Duration // how long a note is kept; 0: 7 days
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Source recalls what may help with a goal.
 type Source interface {
-	// Recall returns the items, best first; with an error, those found nevertheless.
+	// Recall returns the items, best first. With an error, it still returns the items that it found.
 	Recall(ctx context.Context, goal string) ([]content.Item, error)
 }
 
@@ -20,8 +20,8 @@ type Keeper interface {
 	Remember(ctx context.Context, goal, summary string) error
 }
 
-// Plan returns notes that recall from all of the sources, then from n, and store in n; a nil
-// n stores nothing. An error of one source does not stop the others.
+// Plan returns notes that recall from all sources, then from n, and store in n. A nil n stores
+// nothing. An error from one source does not stop the others.
 func Plan(n Keeper, sources ...Source) Keeper {
 	if n != nil {
 		sources = append(sources, n)

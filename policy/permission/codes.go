@@ -52,8 +52,8 @@ func ask(kind, scope string, reason content.ApprovalReason, summary string) tool
 	return tool.Verdict{Ruling: tool.Ask, RequestKind: kind, Scope: scope, Reason: reason, Summary: summary}
 }
 
-// refuse returns the verdict on a request that a policy does not allow: the question, if its word is
-// ask or empty; otherwise a denial.
+// refuse returns the verdict on a request that a policy does not allow: the question if word is ask or
+// empty, otherwise a denial.
 func refuse(word string, question tool.Verdict, code, format string, args ...any) tool.Verdict {
 	if word == "" || word == wordAsk {
 		return question

@@ -13,37 +13,37 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// CommandRules say which commands calls may run. Programs are names, git, or absolute
-// paths, /usr/bin/git; * in Allow is any program on the search path. In the names of
-// environment variables * stands for any characters.
+// CommandRules say which commands calls may run. A program is a name such as git, or an absolute
+// path such as /usr/bin/git; * in Allow is any program on the search path. In the names of
+// environment variables, * stands for any characters.
 type CommandRules struct {
-	Allow    []string `json:"allow,omitempty"`     // programs; none, with Ask or Deny: those that only read files and print
+	Allow    []string `json:"allow,omitempty"`     // programs; none, with Ask or Deny: programs that only read files and print
 	Ask      []string `json:"ask,omitempty"`       // programs to ask about even if they are allowed
 	Deny     []string `json:"deny,omitempty"`      // programs
 	Dirs     []string `json:"dirs,omitempty"`      // directories in which, or below which, commands may start; none: any
-	AllowEnv []string `json:"allow_env,omitempty"` // variables that a call may set; none: those that are known to be harmless
+	AllowEnv []string `json:"allow_env,omitempty"` // variables that a call may set; none: variables that are known to be harmless
 	DenyEnv  []string `json:"deny_env,omitempty"`  // variables that no call may set
-	Outside  string   `json:"outside,omitempty"`   // what happens to the rest: ask (the default) or deny
-	Code     string   `json:"code,omitempty"`      // what happens to code for an interpreter: allow, ask (the default) or deny
+	Outside  string   `json:"outside,omitempty"`   // for everything else: ask (the default) or deny
+	Code     string   `json:"code,omitempty"`      // for code in an interpreter's arguments: allow, ask (the default) or deny
 }
 
 // Commands is a policy for requests of the kind shell.command. It asks separately about
 // the command, code for an interpreter, the directory, and the environment: permission for
 // one covers none of the others, and no other command.
 //
-// A program allowed by name must be called by that name, so that it is the one that the
-// search path finds; one called by a path must be allowed by that path. Programs to ask
-// about and denied programs are recognized under any path, in any case, through a link, and
-// as an argument of a launcher.
+// A program allowed by name must be called by that name, so that the search path finds it. A
+// program called by a path must be allowed by that path. Programs to ask about and denied
+// programs are recognized under any path, in upper or lower case, through a link, and as an
+// argument of a launcher.
 //
-// Commands asks about code for an interpreter (sh -c, python -c) and about arguments that
-// are commands (env, xargs, git -c, tar --to-command), even if the program is allowed; also
+// Commands asks about code for an interpreter (sh -c, python -c) and about arguments that are
+// commands (env, xargs, git -c, tar --to-command), even if the program is allowed. It also asks
 // about variables that are not known to be harmless, unless AllowEnv names them.
 //
 // This is a filter on the command line that a model writes, not a sandbox. An allowed program
-// does what its files and configuration say, and the model may have written those: a build
-// runs the code that it builds, and a version control system its hooks and aliases. To
-// confine what commands do, run them in a sandbox.
+// does what its files and configuration say, and the model may have written those: a build runs
+// the code that it builds, and a version control system runs its hooks and aliases. To confine
+// what commands do, run them in a sandbox.
 type Commands struct {
 	rules CommandRules
 	root  string
@@ -111,7 +111,7 @@ func aboutCommand(r tool.Request, c command) tool.Verdict {
 	return ask(kindCommand, c.scope(), content.SensitiveCommand, summary(r))
 }
 
-// isAllowed reports whether a program may run, as it is called.
+// isAllowed reports whether a program may run under the name by which it is called.
 func (p *Commands) isAllowed(name string) bool {
 	named := !strings.ContainsAny(name, `/\`)
 	if len(p.rules.Allow) == 0 {

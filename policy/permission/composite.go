@@ -9,9 +9,9 @@ import (
 // composite is several policies as one.
 type composite []tool.Permissions
 
-// All evaluates the policies in order. The first Deny wins; else any Ask beats Allow, and
-// each question is asked separately; else any Allow allows. If no policy has an opinion
-// the result has none either, and the call runs. An error of a policy counts as a denial.
+// All evaluates the policies in order. The first Deny wins. Without one, any Ask beats Allow, and
+// each question is asked separately. Otherwise any Allow allows. If no policy has an opinion, the
+// result has none either, and the call runs. An error from a policy counts as a denial.
 func All(policies ...tool.Permissions) tool.Permissions { return composite(policies) }
 
 // Evaluate judges the request.
@@ -40,13 +40,13 @@ func combine(verdicts ...tool.Verdict) tool.Verdict {
 	return all.verdict()
 }
 
-// combined is what some verdicts are together, as All says.
+// combined combines verdicts by the rules of All.
 type combined struct {
 	out       tool.Verdict // the denial, or the last that allows
 	questions []tool.Verdict
 }
 
-// add adds a verdict. An unknown ruling, of a later release, denies.
+// add adds a verdict. An unknown ruling, from a later release, denies.
 func (c *combined) add(v tool.Verdict) {
 	switch v.Ruling {
 	case tool.NoOpinion:

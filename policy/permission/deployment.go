@@ -15,10 +15,10 @@ import (
 	"github.com/turnlog/turnlog/internal/yamltext"
 )
 
-// Deployment is the policy of a deployment, in a file that its nodes read, or of a program that
-// runs agents itself. Sessions, agents and turns only narrow it. The first rule that is about a session and matches a call counts.
-// A call that no rule matches is guarded: it runs if its tool only reads, else a person is
-// asked. The zero Deployment has no rules.
+// Deployment is the policy of a deployment, in a file that its nodes read, or of a program that runs
+// agents itself. Sessions, agents and turns only restrict it. The first rule that applies to the
+// session and matches the call counts. A call that no rule matches is guarded: it runs if its tool
+// only reads, otherwise a person is asked. The zero Deployment has no rules.
 type Deployment struct {
 	Name  string       `json:"name,omitempty" yaml:"name"` // for people
 	Rules []ScopedRule `json:"rules" yaml:"rules"`
@@ -31,7 +31,7 @@ type ScopedRule struct {
 
 	Queue  string `json:"queue,omitempty" yaml:"queue"`   // pattern of the queue that runs the call; empty: any
 	Agent  string `json:"agent,omitempty" yaml:"agent"`   // pattern of the session's agent; empty: any session
-	Opener string `json:"opener,omitempty" yaml:"opener"` // pattern of who opened the session, which only narrows; empty: any
+	Opener string `json:"opener,omitempty" yaml:"opener"` // pattern of who opened the session; only restricts; empty: any
 }
 
 // Bounds of a policy, which every session records.
@@ -40,20 +40,20 @@ const (
 	maxScoped     = 200      // rules
 )
 
-// Default is the policy of a node or a program that states none: calls that only read run, and so do
-// calls that hand work to another agent, whose own calls are judged. Everything else asks.
+// Default is the policy of a node or a program without one. Calls that only read run, and so do calls that
+// delegate work to another agent, whose own calls are judged. All other calls need an approval.
 func Default() Deployment {
 	return Deployment{Name: "default", Rules: []ScopedRule{
 		{Tool: "agent_*", Action: events.RuleAllow}, {Tool: "*", Action: events.RuleGuard},
 	}}
 }
 
-// AllowAll is the policy of a program or a deployment that wants no approvals: every call runs.
+// AllowAll is the policy of a program or a deployment without approvals: every call runs.
 func AllowAll() *Deployment {
 	return new(Deploy("allow-all", events.Rule{Tool: "*", Action: events.RuleAllow}))
 }
 
-// Deploy is a policy with these rules for all sessions.
+// Deploy returns a policy with these rules for all sessions.
 func Deploy(name string, rules ...events.Rule) Deployment {
 	d := Deployment{Name: name}
 	for _, r := range rules {
@@ -62,8 +62,8 @@ func Deploy(name string, rules ...events.Rule) Deployment {
 	return d
 }
 
-// ParseDeployment reads a policy from YAML or JSON. It returns an error that names what is
-// wrong with it. A function that is not nil checks each pattern of tools.
+// ParseDeployment reads a policy from YAML or JSON. Its error says what is wrong with the policy. If
+// known is not nil, it checks each pattern of tools.
 func ParseDeployment(data []byte, known func(pattern string) error) (Deployment, error) {
 	var d Deployment
 	if len(data) > maxDeployment {
@@ -94,15 +94,15 @@ func (d Deployment) check(known func(pattern string) error) error {
 
 // Digest identifies the policy: the SHA-256 of its JSON, in hexadecimal.
 func (d Deployment) Digest() string {
-	raw, _ := json.Marshal(d) // strings always can be
+	raw, _ := json.Marshal(d) // strings never fail
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
 }
 
-// For returns what the policy allows the session of the first subject, which works for the
-// sessions of the others: what it allows each of them. What only a claim would allow, it
-// does not. Nor does it allow what only the opener may do, since every client may send input
-// to a session: rules about openers narrow.
+// For returns what the policy allows the session of the first subject, which works for the sessions
+// of the other subjects: only what it allows all of them. A rule that would apply only because of an
+// unverified claim allows nothing. Neither do rules about openers, since every client may send input
+// to a session: they only restrict.
 func (d Deployment) For(subjects ...events.Subject) events.Policy {
 	p := events.Policy{Name: d.Name, Digest: d.Digest(), Subjects: subjects}
 	if len(subjects) == 0 {
@@ -116,7 +116,7 @@ func (d Deployment) For(subjects ...events.Subject) events.Policy {
 	}
 	for _, s := range subjects {
 		anyone, unnamed := s, s
-		anyone.Opener, unnamed.Agent = "", "" // others may send it input, too
+		anyone.Opener, unnamed.Agent = "", "" // other clients may send it input as well
 		add(s)
 		add(anyone)
 		if s.AgentClaimed {
@@ -128,7 +128,7 @@ func (d Deployment) For(subjects ...events.Subject) events.Policy {
 	return p
 }
 
-// about lists the rules about sessions of a subject.
+// about returns the rules that apply to sessions of a subject.
 func (d Deployment) about(s events.Subject) []events.Rule {
 	is := func(pattern, name string) bool { return pattern == "" || name != "" && content.Matches(pattern, name) }
 	list := []events.Rule{}

@@ -28,7 +28,7 @@ func Guard(p tool.Permissions, t tool.Tool) tool.Middleware {
 	}
 }
 
-// Permit returns what a call of t may ask p while it runs; see [tool.Call].
+// Permit returns the function with which a running call of t asks p; see [tool.Call].
 func Permit(p tool.Permissions, t tool.Tool, c tool.Call) func(ctx context.Context, kind, summary string, target any) error {
 	return func(ctx context.Context, kind, summary string, target any) (err error) {
 		r := tool.RequestFor(t.Spec(), c)
@@ -40,11 +40,11 @@ func Permit(p tool.Permissions, t tool.Tool, c tool.Call) func(ctx context.Conte
 	}
 }
 
-// Judge asks t what the call will do, and p about each of those requests, before anything
-// runs. It returns the questions to ask before the call may run, or a *[tool.Error]: a
-// policy denies a request, or t cannot say what it would do. A Deny of any request wins
-// before any question is asked. Questions that approved answers are omitted, and equal ones
-// are merged. Judge does not recover from panics.
+// Judge asks t what the call will do, and p about each of those requests, before anything runs. It
+// returns the questions to ask before the call may run. It returns a *[tool.Error] if a policy denies
+// a request, or if t cannot say what the call would do. A denial of any request overrides all
+// questions. Questions that approved answers are omitted, and equal ones are merged. Judge does not
+// recover from panics.
 func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, approved ...content.QuestionKey) ([]tool.Verdict, error) {
 	p = All(p)
 	requests := []tool.Request{tool.RequestFor(t.Spec(), c)}

@@ -12,9 +12,9 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Kinds is a policy by the kind of the request. An entry matches its kind and every kind
-// below it: mail matches mail and mail.send. The longest match counts; of equal ones, deny
-// before ask before allow. Without a match it has no opinion.
+// Kinds is a policy by the kind of the request. An entry matches its kind and every kind below it:
+// mail matches mail and mail.send. The longest match counts. If several are equally long, deny comes
+// before ask, and ask before allow. Without a match it has no opinion.
 type Kinds struct {
 	Allow []string `json:"allow,omitempty"`
 	Ask   []string `json:"ask,omitempty"`
@@ -49,8 +49,8 @@ func longest(entries []string, kind string) int {
 	return n
 }
 
-// RequestKinds returns the kinds of requests of Turnlog's tools, also of earlier releases. Other tools may have their
-// own.
+// RequestKinds returns the kinds of requests of Turnlog's tools, including those of earlier releases. Other tools may
+// have their own.
 func RequestKinds() []string {
 	return []string{
 		"filesystem.delete", "filesystem.edit", "filesystem.list", "filesystem.mkdir", "filesystem.read", "filesystem.write",
@@ -59,8 +59,8 @@ func RequestKinds() []string {
 	}
 }
 
-// CheckKind returns an error for an entry of [Kinds] that probably matches no request: it is
-// not written like a kind, or it is like one of [RequestKinds] but none of them.
+// CheckKind returns an error for an entry of [Kinds] that probably matches no request: it does not have
+// the form of a kind, or it is similar to one of [RequestKinds] but not equal.
 func CheckKind(entry string) error {
 	if strings.ContainsAny(entry, "* \t,") {
 		return fmt.Errorf("%q: write a kind like filesystem.read; filesystem matches all below it", entry)

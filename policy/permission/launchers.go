@@ -13,8 +13,8 @@ type launcher struct {
 	code  string // arguments that are, or announce, a command or code; see [announces]
 }
 
-// launchers lists what is known about programs that start others. A program that is not
-// listed may do so, too: see [readers].
+// launchers lists what is known about programs that start others. A program that is not listed may do
+// so as well: see [readers].
 func launchers() []launcher {
 	return []launcher{
 		// Everything after their own options is a command or code.
@@ -66,17 +66,16 @@ func launcherOf(program string) (launcher, bool) {
 	return all[i], true
 }
 
-// readers are the programs that only read files and print, unless one of the arguments in
-// the table of launchers is present. They run without a question where no program is
-// allowed by name.
+// readers returns the programs that only read files and print, unless one of the arguments in the
+// table of launchers is present. They run without a question if no program is allowed by name.
 func readers() []string {
 	return strings.Fields("ls cat head tail wc grep egrep fgrep cut tr comm cmp diff stat basename dirname realpath readlink pwd echo printf true false " +
 		"test [ expr seq date df du id whoami groups uname nproc arch cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum sum " +
 		"base64 base32 od hexdump nl fold fmt paste join tac rev expand unexpand sort find rg tree jq ps sleep printenv")
 }
 
-// passesCode reports whether the command passes code or another command to its program. In
-// doubt it returns true, so a person decides.
+// passesCode reports whether the command passes code or another command to its program. If that is
+// unclear it returns true, so that a person decides.
 func (c command) passesCode() bool {
 	l, _ := launcherOf(c.Argv[0])
 	return slices.ContainsFunc(strings.Fields(l.code), func(pattern string) bool {
@@ -87,9 +86,9 @@ func (c command) passesCode() bool {
 	})
 }
 
-// announces reports whether an argument matches a pattern, in which * stands for any
-// characters, since short flags come in clusters, and ^ for the first argument, without a
-// dash. GNU programs accept the beginning of a long flag.
+// announces reports whether an argument matches a pattern. In a pattern, * stands for any characters,
+// because short flags can be combined, and ^ stands for the first argument, without a dash. GNU
+// programs accept the beginning of a long flag.
 func announces(pattern, arg string) bool {
 	if strings.HasPrefix(arg, "--") && strings.HasPrefix(pattern, "-") {
 		name, _, _ := strings.Cut(arg, "=")
@@ -98,8 +97,8 @@ func announces(pattern, arg string) bool {
 	return content.Matches(pattern, arg)
 }
 
-// harmlessEnv are the environment variables that say how a program prints, or what it
-// builds, and cannot make it run, load or write another file.
+// harmlessEnv returns the environment variables that say how a program prints or what it builds. They
+// cannot make it run, load or write another file.
 func harmlessEnv() []string {
 	return []string{
 		"CI", "DEBUG", "VERBOSE", "QUIET", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "TZ", "LANG", "LC_*",

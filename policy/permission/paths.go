@@ -19,23 +19,22 @@ type PathRules struct {
 	Protect  []string `json:"protect,omitempty"`   // these, and everything in them, may not be touched
 	ReadOnly []string `json:"read_only,omitempty"` // these, and everything in them, may only be read
 	Allow    []string `json:"allow,omitempty"`     // these may be read and written; none: no opinion about other paths
-	Outside  string   `json:"outside,omitempty"`   // what happens to paths outside of Allow: ask (the default) or deny
+	Outside  string   `json:"outside,omitempty"`   // for paths outside of Allow: ask (the default) or deny
 }
 
 // Paths is a policy for requests of the kinds filesystem.…. It judges where a path leads,
 // not how it is written: it follows symbolic links, even to targets that do not exist yet,
-// and resolves each .. both lexically and the way the operating system does. It recognizes
-// a file under another name, by a hard link or in another case. It asks about a file with
-// several names if there are protected or read-only paths: one of its names may be in there.
+// and resolves each .. both lexically and the way the operating system does. It recognizes a
+// file under another name, through a hard link or in upper or lower case. If there are protected
+// or read-only paths, it asks about a file with several names: one of them may be in such a path.
 //
 // Read-only paths may be read and listed; every other kind changes something. Deleting
 // concerns everything below the path, and the link itself, not its target. Reading a
 // directory that contains a protected path counts as outside Allow, since a search would
 // see it. A path that cannot be resolved is denied.
 //
-// Evaluate reads the file system, so the policy belongs where the files are, as close to
-// the call as possible. It does not replace a root that cannot be left, like that of
-// tool/fs.
+// Evaluate reads the file system, so use the policy where the files are, as close to the call as
+// possible. It does not replace a root that cannot be left, like the one of tool/fs.
 type Paths struct {
 	rules                        PathRules
 	root                         string
@@ -80,7 +79,7 @@ func absolute(root string, paths []string) []string {
 	return out
 }
 
-// lasting returns the paths, and where those lead now that have links in them: a link may be changed later.
+// lasting returns the paths and, for paths with links, where they lead now. A link may change later.
 func lasting(root string, paths []string) []string {
 	out := absolute(root, paths)
 	for _, p := range out {
@@ -154,7 +153,7 @@ func (p *Paths) places(name, kind string, a access) ([]string, error) {
 	return leads(p.root, name, resolve)
 }
 
-// leads returns where a path below root leads as it is written, and in its shortest form.
+// leads returns where a path below root leads, both as it is written and in its shortest form.
 func leads(root, name string, resolve func(string) (string, error)) ([]string, error) {
 	full := filepath.FromSlash(name)
 	if !filepath.IsAbs(full) {

@@ -11,8 +11,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Policy is a set of policies as files contain them, and as they travel to the process
-// that runs the calls. Every part and every list is optional; the schema of agent files
+// Policy is a set of policies in the form in which files contain them and in which they are sent to
+// the process that runs the calls. Every part and every list is optional; the schema of agent files
 // documents each key.
 type Policy struct {
 	Paths    *PathRules    `json:"paths,omitempty"`
@@ -64,9 +64,8 @@ func checkWord(key, word string, words ...string) error {
 	return nil
 }
 
-// Read returns the policy from its JSON, for calls of tools that work in a folder. A
-// policy that cannot be read, such as one of a later release, denies every call: its
-// author wanted some limit.
+// Read returns the policy from its JSON, for calls of tools that work in a folder. A policy that
+// cannot be read, such as one from a later release, denies every call: its author wanted a limit.
 func Read(written json.RawMessage, root string) tool.Permissions {
 	var p Policy
 	d := json.NewDecoder(bytes.NewReader(written))
@@ -88,7 +87,7 @@ func Read(written json.RawMessage, root string) tool.Permissions {
 	return made
 }
 
-// unreadable stands for a policy that cannot be read.
+// unreadable replaces a policy that cannot be read.
 type unreadable struct{ err error }
 
 // Evaluate denies.

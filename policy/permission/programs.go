@@ -22,8 +22,8 @@ func readCommand(target json.RawMessage) (command, bool) {
 	return c, err == nil && len(c.Argv) > 0 && c.Argv[0] != ""
 }
 
-// scope returns the scope of an approval: exactly this command, with its arguments, directory
-// and variables. What a program does is up to its arguments.
+// scope returns the scope of an approval: exactly this command, with its arguments, directory and
+// variables. The arguments determine what a program does.
 func (c command) scope() string {
 	raw, _ := json.Marshal(c) //nolint:errchkjson // texts can always be encoded
 	return tool.Digest(raw)

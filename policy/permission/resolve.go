@@ -81,9 +81,9 @@ func resolveParent(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), nil
 }
 
-// within reports whether the path is dir or below it, by its names or because one of its
-// parents is the same file. It follows no links; both must be resolved. If loose, names that
-// differ only in case are equal.
+// within reports whether the path is dir or below it, by its names or because one of its parents is
+// the same file. It follows no links; both must be resolved. If loose is set, names that differ only
+// in case are equal.
 func within(dir, path string, loose bool) bool {
 	want, missing := os.Lstat(dir)
 	for {

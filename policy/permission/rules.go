@@ -10,12 +10,12 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Rules judge calls by the name of the tool. The first rule whose pattern matches counts.
-// An empty list has no opinion; otherwise a tool that no rule matches is guarded: it is
-// allowed if its spec says that it only reads, and asked about if not.
+// Rules judge calls by the name of the tool. The first rule whose pattern matches counts. An empty
+// list has no opinion. Otherwise a tool that no rule matches is guarded: it is allowed if its spec
+// says that it only reads; if not, a person is asked.
 //
-// A question is about the tool itself, so a permanent approval covers all later calls of
-// the tool; of a tool that runs commands, those of the same command.
+// A question is about the tool itself, so a permanent approval covers all later calls of the tool. For
+// a tool that runs commands, it covers only calls with the same command.
 type Rules []events.Rule
 
 var _ tool.Permissions = Rules(nil)
@@ -48,7 +48,7 @@ func verdict(a events.Action, rule events.Rule, what, name string) tool.Verdict 
 	case rule.Action == events.RuleDeny:
 		return deny(CodeRule, "%s %s denies calls of %s", what, rule.Tool, name)
 	}
-	return deny(CodeRule, "%s %s has the unknown action %s", what, rule.Tool, rule.Action) // of a later release
+	return deny(CodeRule, "%s %s has the unknown action %s", what, rule.Tool, rule.Action) // a later release wrote it
 }
 
 // Applied is the policy that applies to a session, for calls that run on a queue. It judges by
@@ -70,8 +70,8 @@ func (p Applied) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, erro
 	return verdict(action, rule, "the policy's rule", r.Call.Name), nil
 }
 
-// Narrowing are rules that only restrict: they have no opinion about what they allow and
-// about tools that no rule matches. The first rule whose pattern matches counts.
+// Narrowing rules only restrict: they have no opinion about what they allow, or about tools that no
+// rule matches. The first rule whose pattern matches counts.
 type Narrowing []events.Rule
 
 var _ tool.Permissions = Narrowing(nil)

@@ -13,8 +13,8 @@ import (
 // covers nothing else. It applies to policies that set no scope:
 //
 //   - a command: exactly this command, in this directory, with these variables
-//   - the call itself ([KindCall]) of a tool whose input decides what it does: that input,
-//     which a node knows, too
+//   - the call itself ([KindCall]) of a tool whose input determines what it does: that input,
+//     which a node also knows
 //   - the call itself of any other tool: nothing more than the tool
 //   - a path: that path
 //   - anything else with a target: that target

@@ -16,7 +16,7 @@ type Servers struct {
 	Trust   []string `json:"trust,omitempty"`   // servers that may be called; none: all that are not denied
 	Deny    []string `json:"deny,omitempty"`    // servers that may not
 	Scopes  []string `json:"scopes,omitempty"`  // allowed scopes; none: any
-	Outside string   `json:"outside,omitempty"` // what happens to other servers and scopes: ask (the default) or deny
+	Outside string   `json:"outside,omitempty"` // for other servers and scopes: ask (the default) or deny
 }
 
 var _ tool.Permissions = Servers{}

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/internal/textfile"
 )
 
-// agentsFile is the conventional name of such files.
+// agentsFile is the conventional name of instructions for agents.
 const agentsFile = "AGENTS.md"
 
 // Which says which AGENTS.md files to read.
@@ -21,8 +21,8 @@ type Which string
 
 // The choices.
 const (
-	Nearest Which = "nearest" // the one in the folder, or in its nearest parent that has one
-	All     Which = "all"     // that one and those of its parents, outermost first
+	Nearest Which = "nearest" // the file in the folder, or in its nearest parent that has one
+	All     Which = "all"     // that file and the files of its parents, outermost first
 )
 
 // AgentsMD returns the AGENTS.md files for a folder, each as one Context item; none if there

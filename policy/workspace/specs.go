@@ -22,9 +22,9 @@ const (
 	maxFiles = 10000 // in one folder
 )
 
-// Specs are folders of specifications: Markdown files. A task recalls the three whose names
-// and titles are most similar to its goal. If a specification has sections called Purpose,
-// Invariants, Public API or Error Cases, only those are returned.
+// Specs are folders of specifications in Markdown. A task recalls the three files whose names and
+// titles are most similar to its goal. If a specification has sections called Purpose, Invariants,
+// Public API or Error Cases, only those sections are returned.
 type Specs struct {
 	Root    string   // contains the folders
 	Folders []string // relative to Root

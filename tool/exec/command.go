@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// group is arguments that belong together, such as an option and its value. An argument
-// is fixed text or a placeholder for a property of the input. If a placeholder has no
-// value, the whole group is left out.
+// group is a list of arguments that belong together, such as an option and its value. An argument is
+// fixed text or a placeholder for a property of the input. If a placeholder has no value, the whole
+// group is left out.
 type group []string
 
-// placeholder returns the name in an argument that is nothing but {name}.
+// placeholder returns the name in an argument that is exactly {name}.
 func placeholder(text string) (name string, ok bool) {
 	if match := regexp.MustCompile(`^\{([\w.-]+)\}$`).FindStringSubmatch(text); match != nil {
 		return match[1], true
@@ -107,7 +107,7 @@ func readInput(raw json.RawMessage) (values, error) {
 
 func (v values) has(name string) bool { return len(v[name]) > 0 && string(v[name]) != "null" }
 
-// texts is a value as arguments: one, or one for each element of a list.
+// texts returns a value as arguments: one, or one for each element of a list.
 func (v values) texts(name string) []string {
 	list := []json.RawMessage{v[name]}
 	if v[name][0] == '[' {
@@ -122,7 +122,7 @@ func (v values) texts(name string) []string {
 	return out
 }
 
-// argv is the command with the values in place of the placeholders.
+// argv returns the command with the placeholders replaced by values.
 func (m *manifest) argv(in values) ([]string, error) {
 	var out []string
 	options := true // until the manifest itself says --
@@ -151,7 +151,7 @@ func (m *manifest) argv(in values) ([]string, error) {
 	return out, nil
 }
 
-// input is what the program reads from stdin.
+// input returns what the program reads from stdin.
 func (m *manifest) input(in values, raw json.RawMessage) []byte {
 	switch m.Stdin {
 	case "none":

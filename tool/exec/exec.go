@@ -1,21 +1,22 @@
 // Package exec runs commands as tools: shell_exec, for commands that a model writes, and
 // tools for the executables that manifests describe.
 //
-// The one idea: a call owns every process that it started. A command runs in its own
-// process group, and when the call ends the whole group has ended, whether the call
-// was canceled, timed out, or finished and left something in the background. Only a
-// process that starts its own session survives; the call does not wait for it.
+// A call owns every process that it started. A command runs in its own process group,
+// and when the call ends, the whole group has ended, whether the call was canceled,
+// timed out, or finished and left something in the background. Only a process that
+// starts its own session survives; the call does not wait for it.
 //
-// Output is taken in bounded memory: a result shows its beginning and its end, and the
-// host may store all of it (see [tool.Stash]). A command sees a small environment,
+// Output is collected in bounded memory: a result shows its beginning and its end, and
+// the host may store all of it (see [tool.Stash]). A command sees a small environment,
 // without the host's secrets, and starts in a directory below the root. It is not
-// confined to that: it may do what the host's user may do. Let [tool.Permissions] decide
-// on the requests that the tools propose (kinds shell.command and exec.run). That is a
-// filter: what confines commands is a sandbox, see [Options].Sandbox.
+// confined to that directory: it may do whatever the host's user may do. Let
+// [tool.Permissions] decide on the requests that the tools propose (kinds shell.command
+// and exec.run). That is only a filter; to confine commands, use a sandbox, see
+// [Options].Sandbox.
 //
-// [NewShell] returns shell_exec. Stdout and stderr are one stream, and a command that ran
-// is a success of the tool, whatever its exit status, which is part of the output for the
-// model to judge.
+// [NewShell] returns shell_exec. Stdout and stderr are one stream. A command that ran is a
+// success of the tool, whatever its exit status: the status is part of the output, and the
+// model judges it.
 //
 // [New] and [Load] return the tools of manifests. A manifest in YAML or JSON names the
 // tool, its input and its command; the program needs to know nothing about Turnlog. There
@@ -69,12 +70,12 @@ const (
 	maxOutput      = 1<<20 - 4096 // bytes that a result shows by default; leaves room for notes
 )
 
-// host is what the commands of a tool have in common.
+// host has what the commands of a tool share.
 type host struct {
 	root  *tool.Root
 	env   []string
 	box   *sandbox.Sandbox
-	files []string // that commands in the sandbox may write
+	files []string // files that commands in the sandbox may write
 	paths sandbox.Paths
 	grace time.Duration
 }
@@ -107,8 +108,8 @@ type command struct {
 	stderr  io.Writer
 }
 
-// run runs a command. stopped reports that its timeout passed first. The error is why it
-// did not start, or the cause of ctx, if that ended first.
+// run runs a command. stopped reports that its timeout passed first. The error says why the command
+// did not start, or is the cause of ctx if that ended first.
 func (h host) run(ctx context.Context, c command) (state *os.ProcessState, stopped bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)

@@ -21,7 +21,7 @@ func Load(root, name string, opts Options) ([]tool.Tool, error) {
 		return nil, err
 	}
 	var tools []tool.Tool
-	fileOf := map[string]string{} // by tool name
+	fileOf := map[string]string{} // by name of the tool
 	for _, f := range files {
 		m, err := readManifest(f)
 		if err != nil {

@@ -29,7 +29,7 @@ type manifest struct {
 	Cwd         string         `yaml:"cwd"`           // relative to the root
 	Env         []string       `yaml:"env"`           // NAME, taken from the worker's environment, or NAME=value
 	Effects     string         `yaml:"effects"`       // read_only, idempotent or none
-	Exclusive   bool           `yaml:"exclusive"`     // never at the same time as another call of its round
+	Exclusive   bool           `yaml:"exclusive"`     // never runs at the same time as another call of its round
 	Timeout     string         `yaml:"timeout"`       // zero: 2m
 	Output      string         `yaml:"output"`        // text or json; zero: text
 	MaxOutput   int            `yaml:"max_output"`    // bytes that a result shows; zero: 1 MiB less room for notes
@@ -86,7 +86,7 @@ func parseManifest(file string, data []byte) (*manifest, error) {
 	return m, m.parseCommand()
 }
 
-// problem is an error about a line of a file. Line 0 is the whole file.
+// problem returns an error about a line of a file. Line 0 is the whole file.
 func problem(file string, line int, format string, args ...any) error {
 	if line > 0 {
 		file = fmt.Sprintf("%s:%d", file, line)
@@ -94,7 +94,7 @@ func problem(file string, line int, format string, args ...any) error {
 	return fmt.Errorf("%s: "+format, append([]any{file}, args...)...)
 }
 
-// at is an error about the value at a path of the manifest.
+// at returns an error about the value at a path of the manifest.
 func (m *manifest) at(path, format string, args ...any) error {
 	line := 0
 	if p, err := yaml.PathString(path); err == nil {

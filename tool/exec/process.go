@@ -71,7 +71,7 @@ type sink struct {
 // lastLineRoom is how much of the latest output is searched for its last line.
 const lastLineRoom = 500
 
-// Write takes all of b.
+// Write accepts all of b.
 func (s *sink) Write(b []byte) (int, error) {
 	s.last = append(s.last, b[max(0, len(b)-lastLineRoom):]...)
 	s.last = append(s.last[:0], s.last[max(0, len(s.last)-lastLineRoom):]...)

@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-const maxTimeout = 10 * time.Minute // that a call of shell_exec can ask for
+const maxTimeout = 10 * time.Minute // the longest timeout that a call of shell_exec can ask for
 
 type shell struct {
 	host
@@ -139,8 +139,8 @@ func (s *shell) exec(ctx context.Context, c tool.Call, in input) (tool.Output, e
 	return s.once(ctx, c, cmd)
 }
 
-// lookPath finds a program in the PATH of env, as the command would. A name with a
-// slash is used as is, relative to the directory in which the command starts.
+// lookPath finds a program in the PATH of env, as the command would. A name with a slash is used
+// unchanged, relative to the directory in which the command starts.
 func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil

@@ -7,9 +7,9 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// NewVerifier returns the tool that runs the verifiers of tasks in the directory root. They
-// run code that the model wrote, so they get the environment and the sandbox of any other
-// command. It returns an error if root or the sandbox cannot be used.
+// NewVerifier returns the tool that runs the verifiers of tasks in the directory root. They run code
+// that the model wrote, so they get the same environment and sandbox as any other command. It
+// returns an error if root or the sandbox cannot be used.
 func NewVerifier(root string, opts Options) (tool.Tool, error) {
 	h, err := newHost(root, opts)
 	if err != nil {

@@ -1,13 +1,13 @@
 // Package fetch offers one tool that reads from the web: http_fetch.
 //
-// The one idea: a model chooses where to go, so this package checks twice where it may
-// go. The host of a URL, and of each redirect, must be allowed; and the address that is
-// dialed must be public, whatever the name resolved to. The second check is on the
-// connection itself, so a name that resolves differently the second time gains nothing.
-// Addresses of this machine, private networks, link-local addresses with the metadata
-// services of clouds, and everything else outside the public internet are refused
-// unless [Options].Private names them. Proxies from the environment are not used,
-// because they would dial instead.
+// The model chooses the URL, so this package checks it twice. The host of the URL, and of
+// each redirect, must be allowed; and the address that is dialed must be public, whatever
+// the name resolves to. The second check is on the connection itself, so a name that
+// resolves differently the second time cannot bypass it. Addresses of this machine,
+// private networks, link-local addresses with the metadata services of clouds, and
+// everything else outside the public internet are refused unless [Options].Private names
+// them. Proxies from the environment are not used, because the proxy would dial the
+// address.
 //
 // Bodies are read up to a limit in size and time and shown as text: HTML without its
 // markup, JSON and other text unchanged. Other content is described, not shown. If the
@@ -53,7 +53,7 @@ type Options struct {
 	Private []netip.Prefix // addresses that may be dialed although they are not public
 
 	Timeout  time.Duration // of a fetch with its redirects; zero: 30 s
-	MaxBytes int64         // read of a body; the rest is read only if the host keeps it; zero: 1 MiB
+	MaxBytes int64         // bytes of a body to read; the rest is read only if the host keeps it; zero: 1 MiB
 
 	Resolver *net.Resolver // nil: the system's
 }
@@ -213,6 +213,6 @@ func (f *fetcher) exchange(ctx context.Context, c tool.Call, in input, u *url.UR
 	if err != nil {
 		return tool.Output{}, err //nolint:wrapcheck // explain wraps it
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read as far as needed
+	defer func() { _ = resp.Body.Close() }() // everything needed was read
 	return f.show(ctx, c, resp, in.Raw)
 }

@@ -57,7 +57,7 @@ func parseHost(entry string) (hostRule, error) {
 	return r, nil
 }
 
-// plainHost returns a name as it is looked up: in lower case and ASCII, without a
+// plainHost returns a name in the form in which it is looked up: in lower case and ASCII, without a
 // trailing dot. An address is in its shortest form.
 func plainHost(name string) string {
 	if addr, err := netip.ParseAddr(name); err == nil {
@@ -105,7 +105,7 @@ func (f *fetcher) newClient() *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, Resolver: f.opts.Resolver, ControlContext: f.dialed}
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: nil, DialContext: dialer.DialContext, // a proxy would dial instead of us
+			Proxy: nil, DialContext: dialer.DialContext, // with a proxy, the address check would not see the target
 			TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 			DisableKeepAlives: true, // leaves nothing open when the tool is no longer used
 		},

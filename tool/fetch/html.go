@@ -10,9 +10,9 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// textOf returns the text of a page without markup: headings with #, list items with
-// -, and links followed by their address. It reads tokens and builds no tree, so no
-// page is nested too deep for it.
+// textOf returns the text of a page without markup: headings with #, list items with -, and links
+// followed by their address. It reads tokens and builds no tree, so deeply nested pages are no
+// problem.
 func textOf(page []byte) string {
 	var p prose
 	z := html.NewTokenizer(bytes.NewReader(page))
@@ -52,7 +52,7 @@ type prose struct {
 	links  []string
 }
 
-// silent reports whether the text of an element is not for readers.
+// silent reports whether an element's text is invisible, as in scripts.
 func silent(a atom.Atom) bool {
 	switch a { //nolint:exhaustive // a list
 	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Math, atom.Iframe, atom.Object:
@@ -127,7 +127,7 @@ func gap(a atom.Atom) int {
 	return 0
 }
 
-// block makes sure that the next text begins after as many newlines.
+// block makes sure that at least this many newlines come before the next text.
 func (p *prose) block(breaks int) {
 	if breaks > 0 {
 		p.breaks, p.space = max(p.breaks, breaks), false

@@ -57,9 +57,9 @@ func viewable(kind string) bool {
 	return kind == "application/pdf"
 }
 
-// decoded converts text to UTF-8 from the charset of its byte order mark, else the one
-// that the server states, else, for HTML, the one that the page states or that browsers
-// assume. Other content is returned unchanged.
+// decoded converts text to UTF-8. The charset is that of the byte order mark, or else the one that the
+// server states, or else, for HTML, the one that the page states or that browsers assume. Other
+// content is returned unchanged.
 func decoded(body []byte, kind, header string, cut bool) []byte {
 	if !content.Textual(kind) {
 		return body

@@ -1,11 +1,11 @@
 // Package fs offers the files below a directory as tools: list, find, read, search
 // and count and, optionally, write, edit, patch and delete.
 //
-// The one idea: nothing outside the root can be reached. Every file is opened
-// through a [tool.Root], so neither .. nor an absolute path nor a symbolic link leads
-// out, even if the tree changes meanwhile. Paths are relative to the root, with
-// slashes; an absolute path within the root works too. Policies that judge a call judge each
-// place again when it is opened, so links that change meanwhile get around no denial.
+// Nothing outside the root can be reached. Every file is opened through a [tool.Root], so
+// neither .. nor an absolute path nor a symbolic link leads out, even if the tree changes
+// meanwhile. Paths are relative to the root, with slashes; an absolute path within the
+// root works too. Policies that judge a call judge each place again when it is opened, so
+// links that change meanwhile cannot bypass a denial.
 //
 // Writes are atomic: a temporary file is renamed. A replaced file keeps its
 // permissions, and a write through a symbolic link changes the link's target. Edits
@@ -20,8 +20,8 @@
 // Results are short text for a model, with the numbers that it needs to continue;
 // fs_count returns JSON. Errors say what to do. Binary files are refused, the folders
 // of version control are not searched, and walks follow no symbolic links to
-// directories. Walks also leave out what .gitignore files below the root
-// exclude, unless the call includes it or starts there, and report how much that was.
+// directories. Walks also leave out what .gitignore files below the root exclude, unless
+// the call includes it or starts there, and report how much they left out.
 package fs
 
 import (
@@ -120,8 +120,8 @@ func (d *dir) regular(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// open opens a regular file. What a path leads to may change, so it checks again after the
-// open, which does not wait for the writer of a pipe.
+// open opens a regular file. The file at a path may change, so it checks again after the open. The open
+// does not wait for the writer of a pipe.
 func (d *dir) open(name string) (*os.File, fs.FileInfo, error) {
 	if _, err := d.regular(name); err != nil {
 		return nil, nil, err

@@ -35,9 +35,8 @@ type ignoreRule struct {
 
 func (d *dir) ignores() *ignores { return &ignores{dir: d, known: make(map[string]ignoreRules)} }
 
-// match reports whether an entry is ignored. It does not check the directories above
-// it: a walk does not enter those that are ignored, and one that starts in an ignored
-// directory was asked to.
+// match reports whether an entry is ignored. It does not check the directories above it: a walk does
+// not enter ignored directories, unless it was asked to start in one.
 func (g *ignores) match(name string, isDir bool) bool {
 	for at := path.Dir(name); ; at = path.Dir(at) {
 		r := g.rules(at)
@@ -131,8 +130,8 @@ func parseIgnore(line string) (r ignoreRule, ok bool) {
 	return r, doublestar.ValidatePattern(r.pattern)
 }
 
-// translate rewrites what git and doublestar read differently: braces, brackets at
-// the start of a class, and named classes.
+// translate rewrites the syntax that git and doublestar read differently: braces, brackets at the
+// start of a class, and named classes.
 func translate(pattern string) string {
 	return strings.NewReplacer(
 		`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, `\[`, `\[`, `{`, `\{`, `}`, `\}`,

@@ -43,7 +43,7 @@ func (d *dir) resolve(name string) (string, error) {
 		if links++; links > maxLinks {
 			return "", tool.Failure(tool.CodeFileSystem, "%s goes through more than %d symbolic links", show(name), maxLinks)
 		}
-		if filepath.IsAbs(link) { // os.Root follows none, wherever it leads
+		if filepath.IsAbs(link) { // os.Root follows no absolute link
 			return "", out
 		}
 		left = append(strings.Split(filepath.ToSlash(link), "/"), left...)

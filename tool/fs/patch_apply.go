@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// same compares a line of the file with one of the patch, which does not show the
-// file's line endings.
+// same compares a line of the file with a line of the patch, which may lack the file's line ending.
 func same(have, want string) bool { return have == want || strings.TrimSuffix(have, "\r") == want }
 
 func (f filePatch) apply(content string) (string, error) {
@@ -33,7 +32,7 @@ func (f filePatch) apply(content string) (string, error) {
 			case l.op == '+':
 				out = append(out, l.text)
 			case l.op == ' ':
-				out = append(out, lines[from]) // as the file has it
+				out = append(out, lines[from]) // with the file's line ending
 				from++
 			default:
 				from++
@@ -50,8 +49,8 @@ func (f filePatch) apply(content string) (string, error) {
 	return text, nil
 }
 
-// find returns where the hunk applies: at the only place where it matches, or at the
-// first place after the lines that it says precede it.
+// find returns where the hunk applies: the only place where it matches, or the first place after the
+// lines that must precede it.
 func (h *hunk) find(lines []string, from int) (int, error) {
 	start, err := h.after(lines, from)
 	if err != nil {

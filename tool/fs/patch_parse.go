@@ -198,7 +198,7 @@ func (p *patchParser) hunk() (hunk, error) {
 	return h, nil
 }
 
-// Change is what a patch does to a file, as far as the patch itself says.
+// Change is what a patch does to a file, as far as the patch itself shows.
 type Change struct {
 	Path    string
 	Created bool

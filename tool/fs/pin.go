@@ -14,9 +14,9 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Policies judge the paths of a call before it runs. A command that runs at the same time may
-// change symbolic links after that. So a call with policies asks again about each place, by the
-// name that no link is part of, and then walks there through directories only.
+// Policies judge the paths of a call before it runs. A command that runs at the same time may then
+// change symbolic links. So a call with policies asks again about each place, by its name without
+// symbolic links, and then walks there through directories only.
 
 // bind makes a handler of a method. The method gets a dir that asks the policies of its call.
 func bind[In, Out any](d *dir, f func(*dir, context.Context, In) (Out, error)) func(context.Context, tool.Call, In) (Out, error) {
@@ -46,8 +46,8 @@ func (p *place) close() {
 	}
 }
 
-// pin returns the place of a name that has no symbolic links, for requests of a kind. With create,
-// it makes the directories that are missing.
+// pin returns the place of a name without symbolic links, for requests of a kind. With create, it
+// makes missing directories.
 func (d *dir) pin(kind, name string, create bool) (*place, error) {
 	if d.permit == nil {
 		if create {
@@ -99,7 +99,7 @@ func enter(r *os.Root, name string, create bool) (*os.Root, error) {
 	return to, nil
 }
 
-// unmoved returns an error unless a name is that of what was opened, without a link between them.
+// unmoved returns an error unless the name still leads to the opened file, without a link in between.
 func unmoved(r *os.Root, name string, opened fs.FileInfo) error {
 	info, err := r.Lstat(name)
 	if err == nil && !os.SameFile(info, opened) {
@@ -108,7 +108,7 @@ func unmoved(r *os.Root, name string, opened fs.FileInfo) error {
 	return err
 }
 
-// reach opens what a name leads to, for requests of a kind.
+// reach opens the file that a name leads to, for requests of a kind.
 func (d *dir) reach(kind, name string, open func(*os.Root, string) (*os.File, error)) (*os.File, fs.FileInfo, error) {
 	var err error
 	if d.permit != nil {
@@ -146,8 +146,8 @@ type tree struct {
 // Stat follows links.
 func (t tree) Stat(name string) (fs.FileInfo, error) { return t.dir.Stat(name) } //nolint:wrapcheck // explain does
 
-// ReadDir returns the entries of a directory, sorted by name. Results are text, so a name that is
-// none is not entered.
+// ReadDir returns the entries of a directory, sorted by name. Results are text, so a directory whose name
+// is not text is not entered.
 func (t tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrInvalid

@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// The most that one call reads.
+// The maximum that one call reads.
 const (
 	maxReadLines = 2000
 	maxReadBytes = 256 << 10
@@ -118,7 +118,7 @@ const maxEdit = 16 << 20
 
 var errTooLarge = errors.New("too large")
 
-// whole reads a text file that is to be edited.
+// whole reads a text file for editing.
 func (d *dir) whole(ctx context.Context, name string) (string, error) {
 	var content strings.Builder
 	err := d.text(ctx, name, newBuffer(), func(_ string, r *bufio.Reader, _ int64) error {

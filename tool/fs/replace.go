@@ -112,8 +112,8 @@ func (in replaceInput) notFound(name, content string) string {
 	return text + ": read the file again and copy the text exactly, with its spaces and line breaks. Nothing was changed."
 }
 
-// similar returns the line from which on content equals old except for white space
-// within and around lines, or 0.
+// similar returns the line where content equals old except for white space within and around lines,
+// or 0.
 func similar(content, old string) int {
 	have, want := squeezed(content), squeezed(strings.Trim(old, "\n"))
 	if strings.Join(want, "") == "" {

@@ -14,13 +14,13 @@ import (
 // so a caller can prove to any worker that it has read the file, and no worker keeps a
 // record.
 
-// versionBytes is how much of the digest a version shows: too much to guess, and short
-// enough to copy.
+// versionBytes is how many bytes of the digest a version shows: too many to guess, and few enough to
+// copy.
 const versionBytes = 8
 
 func versionIn(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)[:versionBytes]) }
 
-// versioned returns the note that names a version, if changes will need it.
+// versioned returns the note that names a version, if changes need it.
 func (d *dir) versioned(sum hash.Hash) string {
 	if !d.readFirst {
 		return ""

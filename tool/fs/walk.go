@@ -158,8 +158,8 @@ const binaryProbe = 8000
 
 func newBuffer() *bufio.Reader { return bufio.NewReaderSize(nil, 64<<10) }
 
-// text reads a text file through buffer. A problem with the file becomes a
-// [tool.Error]; other errors from read are returned unchanged.
+// text reads a text file through buffer. A problem with the file becomes a [tool.Error]; other errors
+// from read are returned unchanged.
 func (d *dir) text(ctx context.Context, name string, buffer *bufio.Reader, read readFunc) error {
 	f, info, err := d.open(name)
 	if err != nil {

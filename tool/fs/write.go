@@ -34,7 +34,7 @@ func newWrite(d *dir) (tool.Tool, error) {
 // write and read the same file take effect in order.
 func writing(s *tool.Spec) { s.Writes, s.Exclusive = true, true }
 
-// versions drops an argument that matters only if files must be read first.
+// versions drops an argument that is useful only if files must be read first.
 func (d *dir) versions(argument string) tool.Option {
 	if d.readFirst {
 		return tool.Without()
@@ -90,7 +90,7 @@ func changed(text, name string) tool.Output {
 // file is a file that a call changes.
 type file struct {
 	name   string
-	given  string // the name before symbolic links were followed
+	given  string // the name before following symbolic links
 	exists bool
 	size   int64
 	mode   fs.FileMode // its permissions; zero, if it does not exist: the usual ones
@@ -118,7 +118,7 @@ func (d *dir) file(path string) (f file, err error) {
 	return f, nil
 }
 
-// current reads a file that is to be edited, which must have the version.
+// current reads a file for editing. The file must have the version.
 func (d *dir) current(ctx context.Context, f file, version string) (string, error) {
 	if !f.exists {
 		return "", d.explain(f.name, fs.ErrNotExist)

@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// maxAnswer is how many bytes an answer may have.
+// maxAnswer limits the bytes of an answer.
 const maxAnswer = 16 << 20
 
 var errTooLong = fmt.Errorf("its answer has more than %d MiB", maxAnswer>>20)
@@ -47,7 +47,7 @@ func (e *endpoint) cut(err error) error {
 	return &tool.InterruptedError{Sent: true, Err: fmt.Errorf("%s: the answer broke off: %w", e.service.cfg.Name, err)}
 }
 
-// refused returns the error for an answer that is no success.
+// refused returns the error for an answer that is not a success.
 func (e *endpoint) refused(resp *http.Response, text string) error {
 	name := e.service.cfg.Name
 	why := fmt.Errorf("%s: %s", name, content.Clip(strings.TrimSuffix(resp.Status+": "+text, ": "), 2000))
@@ -100,7 +100,7 @@ func (e *endpoint) stream(from io.Reader, progress func(string, float64)) (tool.
 	}
 }
 
-// outcome returns the output for a value: text for a string, else JSON.
+// outcome returns the output for a value: text for a string, otherwise JSON.
 func outcome(value json.RawMessage) tool.Output {
 	var text string
 	if json.Unmarshal(value, &text) == nil && string(value) != "null" {

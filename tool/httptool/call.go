@@ -22,10 +22,10 @@ type endpoint struct {
 	service *service
 	spec    tool.Spec
 	method  string
-	path    *url.URL // of a manifest's tool; that which template follows
+	path    *url.URL // URL of a manifest's tool, or the base to which template is appended
 	whole   bool     // the input is the body
 
-	// Of an operation.
+	// For an operation:
 	about      tool.Description
 	template   string // with {name} for each parameter in it
 	parameters []parameter
@@ -49,7 +49,7 @@ func (e *endpoint) Call(ctx context.Context, c tool.Call) (tool.Output, error) {
 	return out, err
 }
 
-// send sends one request and reads its answer.
+// send sends one request and reads the answer.
 func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	req, err := e.request(ctx, c)
 	if err != nil {
@@ -64,7 +64,7 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	case err != nil:
 		return tool.Output{}, &tool.InterruptedError{Sent: sent.Load(), Err: fmt.Errorf("%s: %w", e.service.cfg.Name, err)}
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read as far as needed
+	defer func() { _ = resp.Body.Close() }() // everything needed was read
 	return e.read(resp, c.Progress)
 }
 
@@ -96,7 +96,7 @@ func (e *endpoint) request(ctx context.Context, c tool.Call) (*http.Request, err
 	return req, nil
 }
 
-// fill puts the input of an operation where it belongs.
+// fill puts the properties of an operation's input into the path, the query, the headers and the body.
 func (e *endpoint) fill(input json.RawMessage, header http.Header) (at *url.URL, payload io.Reader, err error) {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(input, &values); err != nil {
@@ -133,7 +133,7 @@ func (e *endpoint) fill(input json.RawMessage, header http.Header) (at *url.URL,
 	return at, payload, nil
 }
 
-// texts returns the value of a parameter as text, several of a list. It reports whether there is a value.
+// texts returns the value of a parameter as text, one for each element of a list. ok is false if there is no value.
 func texts(raw json.RawMessage) (out []string, ok bool) {
 	var list []json.RawMessage
 	if len(raw) == 0 || string(raw) == "null" {

@@ -40,7 +40,7 @@ type Config struct {
 
 const maxName = 32
 
-// Parse reads a service as command lines have it: NAME=URL.
+// Parse parses a service in the form of command lines: NAME=URL.
 func Parse(text string) (Service, error) {
 	name, at, ok := strings.Cut(text, "=")
 	if !ok {
@@ -80,7 +80,7 @@ func (s Service) check() error {
 	return nil
 }
 
-// reserved reports whether a header is for this package to set.
+// reserved reports whether only this package may set a header.
 func reserved(key string) bool {
 	return slices.Contains([]string{
 		"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type", "Accept", "User-Agent", "If-None-Match", "Traceparent", "Baggage", tool.HeaderKey,
@@ -111,7 +111,7 @@ func (c Config) Check() error {
 // clash reports whether a tool of the service short could have the name of a tool of long.
 func clash(short, long string) bool { return strings.HasPrefix(long, short+"_") }
 
-// named returns the addresses that a URL names itself, which may be dialed.
+// named returns the addresses that a URL itself contains, which may be dialed.
 func named(at *url.URL) []netip.Prefix {
 	if addr, err := netip.ParseAddr(at.Hostname()); err == nil {
 		addr = addr.WithZone("").Unmap()

@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// The limits of what a service says about itself.
+// The limits of a service's description.
 const (
 	maxDocument = 4 << 20   // bytes of a manifest or document
 	maxSpecs    = 256 << 10 // bytes of all descriptions and schemas
@@ -29,7 +29,7 @@ const (
 
 // offer is what a service offers.
 type offer struct {
-	tag   string // of the description, by which the service says that it is the same
+	tag   string // ETag of the description, with which the service says that it has not changed
 	body  []byte
 	tools []tool.Tool // sorted
 }
@@ -40,7 +40,7 @@ func (s *service) describe(ctx context.Context, last offer) (offer, error) {
 	defer cancel()
 	now, err := s.read(ctx, last)
 	if errors.Is(err, context.DeadlineExceeded) && last.tools != nil && s.calls.Load() > 0 {
-		return last, nil // it may do one thing at a time
+		return last, nil // the service may handle only one request at a time
 	}
 	return now, err
 }
@@ -61,7 +61,7 @@ func (s *service) read(ctx context.Context, last offer) (offer, error) {
 	if err != nil {
 		return offer{}, plain(err)
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read as far as needed
+	defer func() { _ = resp.Body.Close() }() // everything needed was read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	switch {
 	case err != nil:
@@ -185,7 +185,7 @@ func (s *service) operations(doc document, body []byte) ([]*endpoint, error) {
 	return out, nil
 }
 
-// base returns the URL that the paths of a document follow.
+// base returns the URL to which the paths of a document are appended.
 func (s *service) base(doc document) (*url.URL, error) {
 	server := "/"
 	if len(doc.Servers) > 0 {

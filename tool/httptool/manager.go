@@ -34,8 +34,8 @@ const (
 	dialTimeout    = 5 * time.Second
 )
 
-// Open starts to follow the services and returns at once. It does so until Close, even if ctx ends, since draining calls
-// need them. It returns an error for an invalid Config, never because of a service.
+// Open starts to follow the services and returns at once. It follows them until Close, even if ctx ends, since draining
+// calls need them. Open returns an error for an invalid Config, never because of a service.
 func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, fmt.Errorf("open HTTP tools: %w", err)
@@ -106,8 +106,9 @@ func newService(all Config, cfg Service) *service {
 	return s
 }
 
-// transport dials only addresses that may be dialed. Each request has a connection of its own: closing it cancels the
-// call, and no request meets one that its service is just closing, after which it would be unknown whether it was seen.
+// transport returns a transport that dials only allowed addresses. Each request has its own connection. Closing it cancels
+// the call. And no request reuses a connection that the service is just closing, which would leave unknown whether the
+// service received the request.
 func transport(private []netip.Prefix) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		return egress.Check(address, private)

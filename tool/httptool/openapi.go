@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// document is what tells an OpenAPI document from a manifest, and what is read of it.
+// document is the part of an OpenAPI document that is read. Its first field distinguishes it from a manifest.
 type document struct {
 	OpenAPI string `json:"openapi"`
 	Servers []struct {
@@ -39,7 +39,7 @@ type operation struct {
 // String returns the operation's name if it has no ID.
 func (o operation) String() string { return strings.ToLower(o.method) + strings.TrimRight(o.path, "/") }
 
-// methods lists the methods of operations, with what they do unless an operation says otherwise.
+// methods returns the methods of operations with their default effects.
 func methods() map[string]string {
 	return map[string]string{
 		http.MethodGet: "read_only", http.MethodPut: "idempotent", http.MethodDelete: "idempotent", http.MethodPost: "none", http.MethodPatch: "none",
@@ -91,10 +91,10 @@ type body struct {
 	} `json:"content"`
 }
 
-// tree is a whole document, in which references lead.
+// tree is a whole document, with which references are resolved.
 type tree struct {
 	root any
-	old  bool // version 3.0, whose schemas are no JSON schemas
+	old  bool // version 3.0, whose schemas are not JSON schemas
 }
 
 func newTree(raw []byte, version string) (*tree, error) {
@@ -121,7 +121,7 @@ func (t *tree) endpoint(o operation) (*endpoint, error) {
 			return nil, fmt.Errorf("a parameter: %w", err)
 		}
 		if key := http.CanonicalHeaderKey(p.Name); p.In == "header" && (reserved(key) || key == "Authorization") {
-			continue // they say nothing, by OpenAPI
+			continue // OpenAPI says to ignore them
 		}
 		switch {
 		case p.In != "path" && p.In != "query" && p.In != "header" && p.Required:
@@ -230,7 +230,7 @@ func (t *tree) read(part, into any) error {
 // maxReferences is how many references may follow one another.
 const maxReferences = 16
 
-// follow returns what a reference leads to.
+// follow returns the value to which a reference leads.
 func (t *tree) follow(to string) (any, error) {
 	at, ok := strings.CutPrefix(to, "#/")
 	if !ok {
@@ -246,7 +246,7 @@ func (t *tree) follow(to string) (any, error) {
 	return part, nil
 }
 
-// bundle makes a schema independent of the document: it copies what references lead to into $defs.
+// bundle makes a schema independent of the document: it copies the targets of references into $defs.
 func (t *tree) bundle(schema map[string]any) error {
 	defs := map[string]any{}
 	adapted, err := t.adapt(schema, defs)
@@ -260,7 +260,7 @@ func (t *tree) bundle(schema map[string]any) error {
 	return nil
 }
 
-// adapt returns a part of a schema whose references lead to defs, to which it adds what they led to.
+// adapt returns a part of a schema with its references changed to lead to defs, to which it adds their targets.
 func (t *tree) adapt(part any, defs map[string]any) (any, error) {
 	switch part := part.(type) {
 	case []any:
@@ -302,7 +302,7 @@ func (t *tree) adapt(part any, defs map[string]any) (any, error) {
 	return part, nil
 }
 
-// modernize turns what OpenAPI 3.0 writes in its own way into a JSON schema.
+// modernize turns the special syntax of OpenAPI 3.0 into a JSON schema.
 func modernize(schema map[string]any) {
 	if nullable, ok := schema["nullable"].(bool); ok {
 		delete(schema, "nullable")

@@ -21,11 +21,11 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Resolution answers a server's demand for authorization: with a token, with a handler
-// that obtains one, or by cancelling.
+// Resolution answers a server's demand for authorization: with a token, with a handler that gets one,
+// or by cancelling.
 type Resolution struct {
 	Token     string            // a bearer token
-	Handler   auth.OAuthHandler // of the SDK; it may send a person to a browser and wait
+	Handler   auth.OAuthHandler // from the SDK; it may send a person to a browser and wait
 	Cancelled bool              // calls continue to fail
 }
 
@@ -40,13 +40,13 @@ type authTransport struct {
 	limit  int
 	base   *http.Transport
 
-	answers atomic.Int64 // to the server's requests, on their way
+	answers atomic.Int64 // answers to the server's requests that are being sent
 
 	mu      sync.Mutex
 	token   string            // from ResolveAuth, until it is refused
 	handler auth.OAuthHandler // may be nil
 	refusal *http.Response    // the last one, for the handler; nil once another token is accepted
-	refused string            // the token of that request
+	refused string            // the token of the refused request
 }
 
 // newAuthTransport returns nil for a command.
@@ -168,7 +168,7 @@ func (a *authTransport) bearer(ctx context.Context) (string, error) {
 			if t, err := source.Token(); err == nil {
 				return t.AccessToken, nil
 			}
-			return "", nil // expired: the server will say so
+			return "", nil // the token has expired, which the server reports
 		}
 	}
 	if a.server.Token == "" {
@@ -184,11 +184,11 @@ func (a *authTransport) bearer(ctx context.Context) (string, error) {
 // renew gets a better token than the refused one, if there is one now or one can be had
 // without a person. Otherwise it records the refusal and returns the error.
 func (a *authTransport) renew(r *http.Request, resp *http.Response, bearer string, retry bool) error {
-	defer func() { // so that its connection can be reused
+	defer func() { // drains the body, so that the connection can be reused
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 		_ = resp.Body.Close()
 	}()
-	challenges, _ := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate")) // an invalid one says nothing
+	challenges, _ := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate")) // an invalid one is ignored
 	if resp.StatusCode == http.StatusForbidden && !slices.ContainsFunc(challenges, func(c oauthex.Challenge) bool {
 		return c.Params["error"] == "insufficient_scope"
 	}) {
@@ -224,7 +224,7 @@ func (a *authTransport) renew(r *http.Request, resp *http.Response, bearer strin
 	return nil
 }
 
-// resolve takes the answer to a refusal.
+// resolve uses the answer to a refusal.
 func (a *authTransport) resolve(ctx context.Context, r Resolution) error {
 	switch {
 	case a == nil:

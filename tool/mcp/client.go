@@ -17,8 +17,8 @@ import (
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// client returns our end of a connection: its capabilities, and its answers to requests
-// and notifications of the server.
+// client returns the client side of a connection: its capabilities, and its handlers for requests and
+// notifications from the server.
 func (l *link) client() *sdk.Client {
 	opts := &sdk.ClientOptions{
 		Capabilities:           &sdk.ClientCapabilities{},
@@ -52,9 +52,8 @@ func (l *link) client() *sdk.Client {
 	return c
 }
 
-// survive handles what a server sends. The SDK runs its handlers on goroutines of its own, so a
-// message that it does not expect, such as an end of an elicitation without its id, would end
-// the process.
+// survive recovers panics in the SDK's handlers. The SDK runs them on its own goroutines, so an
+// unexpected message, such as the end of an elicitation without its id, would end the process.
 func (l *link) survive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (answer sdk.Result, err error) {
 		err = wire.Safely(func() (err error) {
@@ -70,8 +69,8 @@ func (l *link) survive(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// uncached has the SDK keep no resource that it would return again. It keeps the last result of each
-// URI without a limit, so readResource empties it.
+// uncached keeps the SDK from returning cached resources. The SDK keeps the last result of each URI
+// without a limit, so readResource empties the result.
 func uncached(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		answer, err := next(ctx, method, r)

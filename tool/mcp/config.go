@@ -29,16 +29,16 @@ type Server struct {
 	Command []string          // a program and its arguments
 	Env     map[string]string // its environment in addition to PATH and HOME; values may be references
 
-	URL     string            // of a server that speaks streamable HTTP
+	URL     string            // address of a server that speaks streamable HTTP
 	Headers map[string]string // sent to its host only; values may be references
 	Token   string            // a reference to a bearer token; "": none
 	OAuth   auth.OAuthHandler // authorizes without a person, such as with client credentials; nil: none
-	Scopes  []string          // of its credentials, for policies to judge
+	Scopes  []string          // scopes of its credentials, for policies to judge
 
 	Timeout        time.Duration // of a call; 0: 2 min
 	ConnectTimeout time.Duration // to connect and list tools; 0: 30 s, for a command 2 min
 
-	// IgnoreHints treats every tool as one that may do harm, whatever the server says.
+	// IgnoreHints treats every tool as unsafe to repeat, whatever the server says.
 	IgnoreHints bool
 }
 
@@ -54,14 +54,14 @@ type Config struct {
 
 	Backoff Backoff                  // between attempts to connect
 	Getenv  func(name string) string // nil: os.Getenv
-	Version string                   // of this program, sent to servers
+	Version string                   // version of this program, sent to servers
 	Logger  *zap.Logger              // nil: silent
 
-	maxMessage int           // bytes of one message of a server; 0: 16 MiB
+	maxMessage int           // maximum bytes of one message from a server; 0: 16 MiB
 	checkEvery time.Duration // how often to ask an idle server what it offers; 0: 1 min
 }
 
-// Backoff is the wait between attempts to connect: First, doubled each time up to Most.
+// Backoff is the pause between attempts to connect: First, doubled each time up to Most.
 type Backoff struct {
 	First time.Duration // 0: 500 ms
 	Most  time.Duration // 0: 30 s
@@ -118,7 +118,7 @@ func (s Server) checkHeaders() error {
 func (s Server) withDefaults() Server {
 	connect := 30 * time.Second
 	if len(s.Command) > 0 {
-		connect = 2 * time.Minute // npx and the like may download the program first
+		connect = 2 * time.Minute // commands such as npx may download the program first
 	}
 	s.Timeout, s.ConnectTimeout = cmp.Or(s.Timeout, 2*time.Minute), cmp.Or(s.ConnectTimeout, connect)
 	return s

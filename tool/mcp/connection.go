@@ -106,7 +106,7 @@ func (c *connection) lose(cause error) {
 
 // close ends the connection and the program, and waits for both.
 func (c *connection) close() {
-	if c.program != nil { // which may hold the answers that the session would wait for
+	if c.program != nil { // ended first: the session would wait for answers that the program may never read
 		_ = c.program.Close()
 	}
 	_ = c.session.Close() // the connection is gone either way
@@ -121,7 +121,7 @@ func (c *connection) whyGone() error {
 	return unwrapped(err)
 }
 
-// discover lists all that is on offer.
+// discover lists everything that the server offers.
 func (l *link) discover(ctx context.Context, session *sdk.ClientSession) ([]tool.Tool, error) {
 	var offers []*remoteTool
 	var caps sdk.ServerCapabilities
@@ -131,7 +131,7 @@ func (l *link) discover(ctx context.Context, session *sdk.ClientSession) ([]tool
 	if caps.Tools != nil {
 		seen := 0
 		for t, err := range pages(ctx, toolsOf(session)) {
-			seen++ // also those that are listed twice
+			seen++ // counts tools that are listed twice, too
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("list tools: %w", unwrapped(err))

@@ -34,8 +34,8 @@ const methodConnect = "initialize"
 
 // operation is one request to a server.
 type operation struct {
-	kind   string // of an authorization request, and after mcp. of a permission request
-	method string // of the protocol
+	kind   string // kind of an authorization request; with the prefix mcp. that of a permission request
+	method string // method of the protocol
 	about  string // the name of the tool or prompt, or the URI of the resource; "": a list
 }
 
@@ -146,8 +146,8 @@ func urls(e *jsonrpc.Error) string {
 	return strings.Join(all, ", ")
 }
 
-// unwrapped removes what lower layers added to an error, such as the URL, which may
-// contain secrets.
+// unwrapped removes what lower layers have added to an error, such as the URL, which may contain
+// secrets.
 func unwrapped(err error) error {
 	if e, ok := errors.AsType[*authError](err); ok {
 		return e

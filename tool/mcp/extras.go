@@ -51,12 +51,12 @@ func (l *link) extra(kind, method, name, about, schema, argument string, do doFu
 type resourceList struct {
 	Resources []listed `json:"resources"`
 	Templates []listed `json:"templates,omitempty"`
-	More      bool     `json:"more,omitempty"` // than are shown
+	More      bool     `json:"more,omitempty"` // there are more than are shown
 }
 
 type promptList struct {
 	Prompts []listed `json:"prompts"`
-	More    bool     `json:"more,omitempty"` // than are shown
+	More    bool     `json:"more,omitempty"` // there are more than are shown
 }
 
 // listed is a resource, a template, a prompt or an argument of one.
@@ -133,7 +133,7 @@ func readResource(ctx context.Context, s *sdk.ClientSession, c tool.Call, token 
 	return out, nil
 }
 
-// getPrompt returns the messages in order, each after its role.
+// getPrompt returns the messages in order, each preceded by its role.
 func getPrompt(ctx context.Context, s *sdk.ClientSession, c tool.Call, token string) (tool.Output, error) {
 	var in struct {
 		Name      string            `json:"name"`

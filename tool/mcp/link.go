@@ -28,7 +28,7 @@ type link struct {
 	news     chan struct{} // has an element when the server announced a change
 	calls    atomic.Int64  // in flight
 	progress listeners
-	noise    sync.Once // logs what is no message, or none that can be handled
+	noise    sync.Once // logs the first line that is not a message or cannot be handled
 	legacy   bool      // owned by run: the last attempt timed out, so the next one uses the older handshake
 
 	mu      sync.Mutex
@@ -44,7 +44,7 @@ func newLink(all Config, s Server) *link {
 	}
 }
 
-// signal leaves an element in a channel for one.
+// signal puts an element into a channel that has room for one, unless it has one already.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -114,8 +114,8 @@ func (l *link) join(c *connection) {
 	l.log.Info("MCP server connected", zap.Int("tools", len(c.tools)))
 }
 
-// leave removes it from the catalog. The tools of a server that only lacks credentials
-// stay, since a call is what gets them.
+// leave removes it from the catalog. The tools of a server that only lacks credentials stay, since a
+// call must ask for them.
 func (l *link) leave(err error) {
 	before := l.current()
 	var tools []tool.Tool
@@ -151,9 +151,9 @@ func (l *link) hold(ctx context.Context, c *connection) error {
 	}
 }
 
-// refresh lists what the server offers and publishes it. If it fails because the server is gone,
-// the connection is lost. An error from the server does not mean that, and neither does
-// a timeout during a call: it may do one thing at a time.
+// refresh lists what the server offers and publishes it. If it fails because the server is gone, the
+// connection is lost. An error from the server does not mean that. Neither does a timeout during a
+// call: the server may handle only one request at a time.
 func (l *link) refresh(ctx context.Context, c *connection) {
 	limited, cancel := context.WithTimeout(ctx, l.cfg.ConnectTimeout)
 	defer cancel()

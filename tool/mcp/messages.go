@@ -18,9 +18,9 @@ import (
 // maxNoise is the number of bytes kept of a line that is not a message.
 const maxNoise = 500
 
-// messages reads a program's stdout without the lines that are not messages, such as
-// greetings and stray prints. A message is an object on its own line. Lists of them, which only
-// one old version of the protocol had, are none: 16 MiB of them decode to more than 1 GB.
+// messages reads a program's stdout without the lines that are not messages, such as greetings and
+// stray prints. A message is an object on its own line. Lists of messages, which only one old version
+// of the protocol had, do not count as messages: 16 MiB of them decode to more than 1 GB.
 type messages struct {
 	io.Closer
 	from   *bufio.Reader
@@ -135,7 +135,7 @@ func (c *counted) Read(b []byte) (int, error) {
 const (
 	maxAsked      = 1000
 	maxAskedBytes = 16 << 20
-	// maxAnswers limits the answers that are on their way to a URL, each with its request.
+	// maxAnswers limits the answers that are being sent to a URL, each with its request.
 	maxAnswers    = 8
 	answerTimeout = 5 * time.Second
 )

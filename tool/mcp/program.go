@@ -41,7 +41,7 @@ type program struct {
 
 	ended chan struct{} // closed when all its processes have ended
 	state *os.ProcessState
-	err   error // why it did not start
+	err   error // the reason why it did not start
 }
 
 // start starts the server's program, which may outlive ctx.

@@ -15,13 +15,13 @@ import (
 // metaKey is the key of a call's idempotency key in _meta.
 const metaKey = "turnlog/idempotency-key"
 
-// remoteTool is a tool of a server, or one of ours for its resources and prompts. It
+// remoteTool is a tool of a server, or a tool of this package for its resources and prompts. It
 // outlives connections.
 type remoteTool struct {
 	l *link
 	operation
 	name     string // the server's
-	argument string // which names what the operation is about; "": none
+	argument string // the argument that names what the operation is about; "": none
 	spec     tool.Spec
 	do       doFunc
 }
@@ -124,7 +124,7 @@ func title(t *sdk.Tool) string {
 	return t.Title
 }
 
-// schema returns a server's schema as it is; nil: it has none.
+// schema returns a server's schema unchanged, or nil if it has none.
 func schema(s any) json.RawMessage {
 	raw, err := json.Marshal(s)
 	if err != nil || string(raw) == "null" || string(raw) == "{}" {

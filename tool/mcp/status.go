@@ -65,7 +65,7 @@ func (l *link) update(edit func(*snapshot)) {
 	l.changed = make(chan struct{})
 }
 
-// await waits until done says so, and returns its error.
+// await waits until done returns true, and returns its error.
 func (l *link) await(ctx context.Context, done func(snapshot) (bool, error)) (snapshot, error) {
 	for {
 		l.mu.Lock()
@@ -90,9 +90,9 @@ func (l *link) settled(ctx context.Context) (snapshot, error) {
 	return l.await(ctx, func(s snapshot) (bool, error) { return s.state != Connecting || s.ended > 0, nil })
 }
 
-// connected returns a connection other than lost: at once if there is one, else after one
-// attempt to connect, which it starts early. With anew, an attempt that has already begun does
-// not count: it does not have the credentials that were just given.
+// connected returns a connection other than lost: at once if there is one, otherwise after one attempt
+// to connect, which it starts early. With anew, an attempt that has already begun does not count: it
+// does not use the new credentials.
 func (l *link) connected(ctx context.Context, lost *connection, anew bool) (*connection, error) {
 	now, hurried := l.current(), false
 	last := now.ended

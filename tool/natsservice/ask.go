@@ -28,7 +28,7 @@ type offer struct {
 	tools []tool.Tool
 }
 
-// The limits of what services say about themselves.
+// The limits of services' descriptions.
 const (
 	firstAnswer  = 5 * time.Second
 	nextAnswers  = 200 * time.Millisecond // since the last one
@@ -93,9 +93,9 @@ func next(ctx context.Context, inbox *nats.Subscription, wait time.Duration) (*n
 	return inbox.NextMsgWithContext(ctx) //nolint:wrapcheck // its callers wrap it
 }
 
-// The metadata of an endpoint, which are those of a tool.Description.
+// The metadata keys of an endpoint. They match the fields of tool.Description.
 const (
-	metaInput       = "input" // without it, an endpoint is no tool
+	metaInput       = "input" // without it, an endpoint is not a tool
 	metaDescription = "description"
 	metaOutput      = "output_schema"
 	metaEffects     = "effects"

@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// progressHeader marks an answer that is progress. Its value is the share of the work that is done, if it is a number.
+// progressHeader marks an answer as progress. Its value is the share of the work that is done, if it is a number.
 const progressHeader = "Turnlog-Progress"
 
 // endpoint is a tool. It outlives the service's offers.
@@ -61,7 +61,7 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	if err := nc.PublishMsg(m); err != nil {
 		return tool.Output{}, e.interrupted(false, err)
 	}
-	var gone time.Time // since when no instance answers
+	var gone time.Time // when instances stopped answering
 	for {
 		answer, err := next(ctx, inbox, e.service.all.every)
 		switch {
@@ -87,7 +87,7 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	}
 }
 
-// since returns since when no instance of the service answers, given what it returned before; zero: one does.
+// since returns when the instances of the service stopped answering, or zero if one answers. before is its last result.
 func (s *service) since(before time.Time) time.Time {
 	switch _, err := s.watch.Offer(); {
 	case !errors.Is(err, errNoInstance):

@@ -22,8 +22,8 @@ import (
 type Config struct {
 	Conn     *nats.Conn
 	Services []string      // names
-	Reserved string        // the namespace of the deployment, whose subjects no service has
-	Timeout  time.Duration // of a call whose endpoint has none; 0: 2 min
+	Reserved string        // the namespace of the deployment, whose subjects no service may use
+	Timeout  time.Duration // timeout of a call whose endpoint has none; 0: 2 min
 	Logger   *zap.Logger   // nil: silent
 
 	every time.Duration // how often to ask for a service; 0: 1 s
@@ -58,8 +58,8 @@ type Manager struct {
 	done     sync.WaitGroup
 }
 
-// Open starts to follow the services and returns at once. It does so until Close, even if ctx ends, since draining calls
-// need them. It returns an error for an invalid Config, never because of a service.
+// Open starts to follow the services and returns at once. It follows them until Close, even if ctx ends, since draining
+// calls need them. Open returns an error for an invalid Config, never because of a service.
 func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, fmt.Errorf("open NATS services: %w", err)

@@ -74,7 +74,7 @@ func (k *keeper) File(ctx context.Context, name, mime string, src io.ReadSeeker)
 	return content.BlobPart(name, mime, id, size), nil
 }
 
-// refer stores the bytes of a part and returns it with a reference in their place.
+// refer stores the bytes of a part and returns the part with a reference instead.
 func (k *keeper) refer(ctx context.Context, p content.Part) (content.Part, error) {
 	m := *p.Media
 	if int64(len(m.Bytes)) > k.most {
@@ -100,7 +100,7 @@ type joined struct {
 	readers   []io.ReadSeeker
 	most      int64 // bytes that are read; 0: all
 	size      int64
-	newline   bool // the last one ends with one
+	newline   bool // the last source ends with a newline
 }
 
 // add appends the text of a part on a new line.

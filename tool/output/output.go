@@ -1,14 +1,14 @@
 // Package output stores tool output that is too long for a conversation and lets
 // models read it in pieces.
 //
-// The one idea: cutting output loses nothing. [Keep] is middleware around tools. If an
-// output is longer than the limit, all of its text goes to a [Store], and the result
-// has the beginning, the end, and how to read the rest with output_read, the tool that
-// [NewReader] returns. Images and files that do not fit in a result go there too, and
-// the result refers to them.
+// Cutting output loses nothing. [Keep] is middleware around tools. If an output is longer
+// than the limit, all of its text goes to a [Store], and the result has the beginning,
+// the end, and how to read the rest with output_read, the tool that [NewReader] returns.
+// Images and files that do not fit in a result go there too, and the result refers to
+// them.
 //
-// Nothing of that is held in memory. A tool that reads its output from somewhere passes
-// it on as it arrives, see [tool.Call.Spool] and [tool.Call.Attach].
+// Long output is not held in memory. A tool that reads its output from somewhere passes it
+// on as it arrives, see [tool.Call.Spool] and [tool.Call.Attach].
 //
 // A store is addressed by content. The ID of a text is the digest of its bytes and of
 // its session, so a session reads only its own outputs, and a repeated call stores its
@@ -55,7 +55,7 @@ type Options struct {
 	Limit int   // bytes of text in a result; zero: 32 KiB
 	Most  int64 // bytes stored of one output; zero: 100 MiB
 
-	// Refuse returns why nothing is stored of a session's outputs, and nil for the others. It may be nil.
+	// Refuse returns why a session's outputs are not stored, or nil if they are. It may be nil.
 	Refuse func(ctx context.Context, s content.SessionID) error
 }
 
@@ -104,8 +104,7 @@ func (r refusing) CopyTo(context.Context, string, io.Writer) (ok bool, err error
 	return false, r.why
 }
 
-// output shortens an output whose total text is too long and moves out media that does
-// not fit.
+// output shortens an output whose total text is too long, and stores media that does not fit.
 func (k *keeper) output(ctx context.Context, out tool.Output) tool.Output {
 	var text joined
 	var rest []content.Part

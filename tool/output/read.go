@@ -101,7 +101,7 @@ type window struct {
 	piece      []byte
 }
 
-// Write takes all of p and never fails.
+// Write accepts all of p and never fails.
 func (w *window) Write(p []byte) (int, error) {
 	begin := max(0, w.from-w.at)
 	end := min(len(p), w.from+w.room+2*utf8.UTFMax-w.at) // and room for characters at both ends
@@ -112,8 +112,7 @@ func (w *window) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// answer returns the piece, in whole characters, and its position in an output of that
-// size.
+// answer returns the piece, in whole characters, and its position in an output of the given size.
 func (w *window) answer(size int) string {
 	begin := 0
 	if w.from > 0 {

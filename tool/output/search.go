@@ -17,24 +17,23 @@ const (
 	overlap    = 1 << 10   // of consecutive pieces of a longer line
 )
 
-// search finds matching lines in its input. It holds one line, or a piece of
-// one that is too long.
+// search finds matching lines in its input. It holds one line, or a piece of a line that is too long.
 type search struct {
 	re   *regexp.Regexp
 	from int // where it starts
 
 	at    int    // position of the next byte
 	line  []byte // the current line so far
-	start int    // its position
-	known int    // bytes of it that were searched with the previous piece
+	start int    // position of line
+	known int    // bytes of line that were searched with the previous piece
 
 	found int
 	full  bool // there are more matches
-	next  int  // position of the first of these
+	next  int  // position of the first of them
 	out   strings.Builder
 }
 
-// Write takes all of p and never fails.
+// Write accepts all of p and never fails.
 func (s *search) Write(p []byte) (int, error) {
 	n := len(p)
 	skip := min(max(0, s.from-s.at), n)

@@ -1,10 +1,10 @@
-// Package skill offers skills as a tool: folders with a SKILL.md file, whose text a
-// model gets when it asks for it.
+// Package skill offers skills as a tool: folders with a SKILL.md file, whose text a model
+// gets on request.
 //
-// The one idea: a model sees the name and description of each skill in the tool's
-// description, and pays for the text only when it activates the skill. The folders are
-// read whenever tools are listed, so a new or changed skill is available at the next
-// model call. Without skills there is no tool.
+// A model sees the name and description of each skill in the tool's description, and uses
+// tokens for the text only when it activates the skill. The folders are read whenever tools
+// are listed, so a new or changed skill is available at the next model call. Without skills
+// there is no tool.
 //
 // A skill is a subfolder with a file SKILL.md that begins with YAML front matter:
 //

@@ -1,14 +1,14 @@
 // Package tooltest checks any tool against the contract of package tool.
 //
-// [Run] checks what models, drivers and workers rely on: the spec is fit for a model,
-// invalid input never reaches the tool, every call ends with its deadline, no input
-// that the schema allows causes a panic, and output can be recorded. The cases say what
-// the tool is for.
+// [Run] checks what models, drivers and workers rely on: the spec suits a model, invalid
+// input never reaches the tool, every call ends with its deadline, no input that the
+// schema allows causes a panic, and output can be recorded. The cases show what the tool
+// does.
 //
 //	tooltest.Run(t, weather, tooltest.Case{Name: "Paris", Input: `{"city":"Paris"}`, Text: "°C"})
 //
-// The suite calls the tool a few hundred times, also with random input, so give it a
-// tool that works in a temporary folder.
+// The suite calls the tool a few hundred times, partly with random input, so give it a tool
+// that works in a temporary folder.
 package tooltest
 
 import (
@@ -66,7 +66,7 @@ type suite struct {
 	patience time.Duration
 }
 
-// patience is how long a tool has to notice that its time is over.
+// patience is how long a tool may take to notice that its context has ended.
 const patience = 5 * time.Second
 
 func (s suite) checkSpec(t *testing.T) {
@@ -224,7 +224,7 @@ func (s suite) endedContext(t *testing.T) {
 	}
 }
 
-// concurrent is for the race detector.
+// concurrent runs calls at the same time, for the race detector.
 func (s suite) concurrent(t *testing.T) {
 	if s.spec.Exclusive {
 		return
@@ -241,8 +241,8 @@ func (s suite) concurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// madeUp calls the tool with random input that its schema allows. Calls that block
-// until their deadline are expensive and alike, so a few of them are enough.
+// madeUp calls the tool with random input that its schema allows. Calls that block until their deadline
+// are slow and similar, so a few of them are enough.
 func (s suite) madeUp(t *testing.T) {
 	schema := s.inputSchema(t)
 	g := generator{rng: rand.New(rand.NewPCG(1, 2)), root: schema}

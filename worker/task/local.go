@@ -49,7 +49,7 @@ func NewLocal() *Local {
 const largeInput = 64 << 10
 
 // Run waits until the worker has ended the task, and returns its report. When ctx ends, the call is
-// canceled. It returns ErrClosed if the worker stopped before it took the task, or gave it back.
+// canceled. Run returns ErrClosed if the worker stopped before it took the task, or released it.
 func (l *Local) Run(ctx context.Context, t Task) (Report, error) {
 	if size := int64(len(t.Input)); size > largeInput {
 		if err := l.memory.Acquire(ctx, MemoryOf(size)); err != nil {
@@ -132,11 +132,11 @@ func (l *Local) Changed() <-chan struct{} { return l.changed }
 // Ready is closed when the tools were first advertised.
 func (l *Local) Ready() <-chan struct{} { return l.ready }
 
-// localLease is how often a worker looks after a claim that cannot be taken away.
+// localLease is the lease of a claim that is never lost. It only determines how often the worker renews it.
 const localLease = 24 * time.Hour
 
 // localClaim is a task that the worker of this process runs. It ends with its report, or when it is
-// given back.
+// released.
 type localClaim struct {
 	task  Task
 	ended chan end // has room for the only one

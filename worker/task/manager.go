@@ -74,7 +74,7 @@ type RouteFunc func(c content.ToolCall, r content.Routing) (route content.Route,
 type AsyncConfig struct {
 	Route  RouteFunc // nil: each tool's own route
 	Quiet  bool      // a late outcome waits for input instead of starting a turn
-	Manual bool      // a late outcome goes to the host, which drains it, and never to the model
+	Manual bool      // a late outcome goes to the host, through Calls.Drain, and never to the model
 }
 
 // Async returns the manager that runs calls in parallel, as far as the session allows, and lets

@@ -1,20 +1,21 @@
 // Package task carries tool calls from drivers to workers.
 //
-// The one idea: a [Task] is one dispatch of a call, named by its place. A queue
-// refuses a duplicate, so recovery can publish again without running anything twice.
-// [Dispatcher] is the driver's side, [Queue] the worker's.
+// A [Task] is one dispatch of a call, named by its place. A queue refuses a duplicate,
+// so recovery can publish again without running anything twice. [Dispatcher] is the
+// driver's side, [Queue] the worker's.
 //
 // A call may be dispatched again: as a later attempt after its worker was lost, and
-// under the same attempt once a person approved what the tool asked for. Dispatches of
-// a call have an order, see [Task.Supersedes]. A later one replaces an earlier one,
-// whose holder loses it, and an earlier one never replaces a later one. So a driver
-// need not know whether the previous worker finished, is slow, or died.
+// as the same attempt after a person approved what the tool asked. Dispatches of a call
+// have an order, see [Task.Supersedes]. A later one replaces an earlier one, whose
+// holder loses it; an earlier one never replaces a later one. So a driver need not know
+// whether the previous worker finished, is slow, or died.
 //
-// A worker reports first and acknowledges afterwards: a crash in between repeats a
+// A worker reports first and acknowledges afterwards. A crash in between repeats the
 // report, which has no effect, and a driver that finds no task finds the report. A
-// question is acknowledged first: nothing was done, so a crash in between only loses
-// the question, and the call is dispatched and asks again. Reported first, its task
-// could reach a second worker, which would have to consider the call lost.
+// question is acknowledged first. Nothing was done, so a crash in between only loses
+// the question: the call is dispatched again and asks again. If the question were
+// reported first, a second worker could get the task and would have to consider the
+// call lost.
 //
 // Package jetstream implements the contract, and package tasktest tests it.
 package task
@@ -40,31 +41,31 @@ type Task struct {
 	Tool           string                `msgpack:"n" json:"tool"`
 	Input          json.RawMessage       `msgpack:"in,omitempty" json:"input,omitempty"`
 	Effects        content.Effects       `msgpack:"e,omitempty" json:"effects,omitempty"`
-	Declared       content.Effects       `msgpack:"ed,omitempty" json:"declared,omitempty"` // by which policies judged the call
+	Declared       content.Effects       `msgpack:"ed,omitempty" json:"declared,omitempty"` // the effects by which policies judged the call
 	Deadline       content.Time          `msgpack:"dl,omitempty" json:"deadline,omitempty"` // zero: the worker's default timeout
 	Wake           bool                  `msgpack:"w,omitempty" json:"wake,omitempty"`      // the session may be parked when the result comes
 	IdempotencyKey string                `msgpack:"k" json:"idempotency_key"`
-	Timeout        time.Duration         `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // that Deadline follows from; zero: unknown
+	Timeout        time.Duration         `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // from which Deadline was computed; zero: unknown
 	MaxOutput      int                   `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of the result's output; zero: the worker's own limit
-	Policy         json.RawMessage       `msgpack:"po,omitempty" json:"policy,omitempty"`     // of the session's agent, a permission.Policy for the worker; empty: none
-	Approved       []content.QuestionKey `msgpack:"ap,omitempty" json:"approved,omitempty"`   // for this call or for always
+	Policy         json.RawMessage       `msgpack:"po,omitempty" json:"policy,omitempty"`     // permission.Policy of the session's agent, for the worker; empty: none
+	Approved       []content.QuestionKey `msgpack:"ap,omitempty" json:"approved,omitempty"`   // questions approved for this call or for always
 	TraceParent    string                `msgpack:"tp,omitempty" json:"traceparent,omitempty"`
-	Baggage        string                `msgpack:"bg,omitempty" json:"baggage,omitempty"` // of who sent the input of the turn, as W3C Baggage
-	Epoch          uint64                `msgpack:"ep,omitempty" json:"epoch,omitempty"`   // of the driver that dispatches it; zero: there is only one
-	Decided        content.Time          `msgpack:"da,omitempty" json:"decided,omitempty"` // when that driver wrote the entry that caused the dispatch, by a clock that agrees with the servers'; zero: none does
+	Baggage        string                `msgpack:"bg,omitempty" json:"baggage,omitempty"` // W3C baggage from the sender of the turn's input
+	Epoch          uint64                `msgpack:"ep,omitempty" json:"epoch,omitempty"`   // epoch of the driver that dispatches it; zero: there is only one
+	Decided        content.Time          `msgpack:"da,omitempty" json:"decided,omitempty"` // when that driver wrote the entry that caused the dispatch, by a clock that agrees with the servers'; zero: no such clock
 	Ticket         string                `msgpack:"-" json:"-"`                            // proves that a report is about this dispatch; a header of the task
 }
 
-// CallMemory is the memory that the calls of a worker with large tasks may take together, from the
-// fetch of a task until its claim ends.
+// CallMemory limits the memory that a worker's calls with large tasks may take together. A call counts from
+// the fetch of its task until its claim ends.
 const CallMemory = 256 << 20
 
-// taskMemory is how many bytes a call takes for each byte of its task: the bytes as they are fetched
-// and decoded, the arguments as they are checked, and what the tool makes of them.
+// taskMemory is how many bytes a call takes for each byte of its task: for fetching and decoding it,
+// checking the arguments, and the tool's own copies.
 const taskMemory = 16
 
-// MemoryOf returns how much of CallMemory a call takes whose task has that size. One that may take more
-// has all of it to itself.
+// MemoryOf returns how much of CallMemory a call takes, given the size of its task. A call that may take
+// more gets all of CallMemory alone.
 func MemoryOf(size int64) int64 { return min(taskMemory*size, CallMemory) }
 
 // Supersedes reports whether t was dispatched after another task of the same call:
@@ -100,8 +101,8 @@ var errOneByOne = errors.New("the simple task manager runs one call at a time; u
 // later dispatch replaced it. Stop, and report nothing more.
 var ErrGone = errors.New("task is gone")
 
-// ErrBegun is returned for a claim whose call began before, by whatever claim, and must not run twice.
-// Report it as lost.
+// ErrBegun is returned for a claim whose call must not run twice and began before, under this claim or another.
+// Report the call as lost.
 var ErrBegun = errors.New("the call began before")
 
 // ErrForged is returned by Claim for a task that no driver signed, although one must. The queue has removed it.
@@ -117,7 +118,7 @@ type Dispatcher interface {
 	// deliver the earlier one for a moment longer, as if it had been claimed just before.
 	Dispatch(ctx context.Context, t Task) error
 	// Queued reports whether t, or a task that supersedes it, is on its queue, waiting or
-	// running: whether Dispatch would return ErrQueued. It never reads a copy that lags.
+	// running: whether Dispatch would return ErrQueued. It never reads from a lagging replica.
 	Queued(ctx context.Context, t Task) (bool, error)
 	// Cancel stops the worker that runs the call, or removes the call from the queue if
 	// none does. It is best effort: the core ignores the call's report.
@@ -156,12 +157,12 @@ type Claim interface {
 	Unbegin(ctx context.Context) error
 	// Report sends the end of the attempt. It may be called again.
 	Report(ctx context.Context, r Report) error
-	// Done takes the task off the queue. It waits for the confirmation, but for a call that has reported
-	// its outcome and may run again.
+	// Done takes the task off the queue. It waits for the confirmation, unless the call has reported its outcome
+	// and may run again.
 	Done(ctx context.Context) error
 	// Release returns the task at once, for another worker.
 	Release(ctx context.Context) error
-	// OnCancel has stop called when the call must stop, or at once if it must already, with the reason.
-	// A claim has one such function. It must not block.
+	// OnCancel sets the function that is called, with the reason, when the call must stop, or at once if it
+	// must stop already. A claim has one such function. It must not block.
 	OnCancel(stop func(reason string))
 }

@@ -1,4 +1,4 @@
-// Package firing handles what fires when its time comes: it wakes the sessions of timers, and sends the
+// Package firing handles timers and schedules that fire: it wakes the sessions of timers, and sends the
 // commands of schedules.
 package firing
 
@@ -22,7 +22,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// maxFiring bounds the schedules that are handled at once when they fire. The sweep finds the rest.
+// maxFiring limits how many fired schedules are handled at once. The sweep finds the rest.
 const maxFiring = 64
 
 // Handler handles what fires. It is safe for concurrent use, except for Sweep.
@@ -35,16 +35,16 @@ type Handler struct {
 	sweeps int
 }
 
-// New returns the handler of a node that reads sessions with read, which returns journal.ErrNotFound for one
-// without a journal.
+// New returns the handler of a node. The node reads sessions with read, which returns journal.ErrNotFound for
+// a session without a journal.
 func New(
 	c *jetstream.Cell, runs *jetstream.Runs, read func(context.Context, content.SessionID) (*loop.State, error), log *zap.Logger,
 ) *Handler {
 	return &Handler{cell: c, runs: runs, store: schedules.Of(c), read: read, log: log}
 }
 
-// Follow wakes the sessions whose timers fire, and handles the schedules that do, until ctx ends. It returns
-// the cause. The sweep finds what it misses.
+// Follow wakes the sessions whose timers fire, and handles the schedules that fire, until ctx ends. It
+// returns the cause. The sweep finds what Follow misses.
 func (h *Handler) Follow(ctx context.Context) error {
 	alarms, err := h.cell.Alarms(ctx)
 	if err != nil {
@@ -66,8 +66,8 @@ func (h *Handler) Follow(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Sweep handles the firings that were missed or not finished. Now and then it also looks for schedules that
-// should have fired.
+// Sweep handles the firings that were missed or not finished. Every few sweeps, it also looks for schedules
+// that should have fired.
 func (h *Handler) Sweep(ctx context.Context) {
 	keys, err := h.store.Fired(ctx)
 	for _, key := range keys {
@@ -91,14 +91,13 @@ func (h *Handler) Sweep(ctx context.Context) {
 }
 
 const (
-	// lostAfter is how late a firing may be before it counts as lost, as happens if the
-	// server is killed.
+	// lostAfter is how late a firing may be before it counts as lost, as happens if the server is killed.
 	lostAfter = 30 * time.Second
-	// sweepsToAll is the number of sweeps between two looks at every schedule.
+	// sweepsToAll is the number of sweeps between two checks of every schedule.
 	sweepsToAll = 6
 )
 
-// fireOverdue handles a firing that should have arrived. If it arrives later, it counts as repeated.
+// fireOverdue handles a firing that should have arrived. If it arrives later, it counts as a duplicate.
 func (h *Handler) fireOverdue(ctx context.Context, s schedules.Standing) {
 	if s.Err != nil || s.Over || s.Removed || !s.Pending.IsZero() {
 		return
@@ -122,22 +121,22 @@ func (h *Handler) fire(ctx context.Context, key string) {
 	f.warn(ctx, f.settle(ctx))
 }
 
-// firing is a schedule's firing on one node. Several nodes may handle the same one: its outcome is
-// recorded once, and all nodes send the same commands.
+// firing is a schedule's firing on one node. Several nodes may handle the same one. Its outcome is recorded
+// once, and all nodes send the same commands.
 type firing struct {
 	*Handler
 
 	key    string // of the schedule
 	log    *zap.Logger
 	last   schedule.Outcome
-	number uint64 // of its record
+	number uint64 // of the schedule's last recorded outcome
 }
 
 func (h *Handler) firing(key string) *firing {
 	return &firing{Handler: h, key: key, log: h.log.With(zap.String("schedule", key))}
 }
 
-// warn logs that the next sweep has to retry.
+// warn logs an error that leaves the firing for the next sweep.
 func (f *firing) warn(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil && !errors.Is(err, schedules.ErrHandled) {
 		f.log.Warn("schedule not handled yet", zap.Error(err))
@@ -161,12 +160,12 @@ func (f *firing) settle(ctx context.Context) error {
 	return f.store.Settle(ctx, f.key, pending.Seq)
 }
 
-// Refused changes the outcome of the firing that sent a command to failed, since its session
-// refused the command.
+// Refused changes the outcome of the firing that sent a command to failed, because its session refused the
+// command.
 func (h *Handler) Refused(ctx context.Context, command string, why *commands.Rejection) {
 	f := h.firing(schedule.KeyOf(command))
 	err := schedules.ErrHandled
-	for errors.Is(err, schedules.ErrHandled) { // the node that sent it has recorded that
+	for errors.Is(err, schedules.ErrHandled) { // until the sending node's own record is read
 		if f.last, f.number, err = f.store.Outcome(ctx, f.key); err != nil || !f.last.Sent(f.key, command) {
 			break
 		}
@@ -178,13 +177,13 @@ func (h *Handler) Refused(ctx context.Context, command string, why *commands.Rej
 	f.warn(ctx, err)
 }
 
-// handle decides the outcome of a firing, records it, carries it out, and records that it is done. If
-// this node dies in between, the next one continues from the record.
+// handle decides the outcome of a firing, records it, carries it out, and records that it is done. If this
+// node dies in between, the next one continues from the record.
 func (f *firing) handle(ctx context.Context, s schedule.Schedule, due time.Time, seq uint64) (err error) {
 	if f.last, f.number, err = f.store.Outcome(ctx, f.key); err != nil && f.number == 0 {
 		return err
 	}
-	if err != nil || !f.last.Created.Equal(s.Created) { // unreadable, or of an earlier schedule of that name
+	if err != nil || !f.last.Created.Equal(s.Created) { // unreadable, or of an earlier schedule with that name
 		f.last = schedule.Outcome{}
 	}
 	if err := f.finish(ctx, s); err != nil {
@@ -215,8 +214,8 @@ func (f *firing) handle(ctx context.Context, s schedule.Schedule, due time.Time,
 	return nil
 }
 
-// sent reports whether a late firing is in the journal of its session: the stream may come from an old
-// backup, and have forgotten the outcome.
+// sent reports whether a late firing is already in its session's journal. The outcome may be missing although
+// the commands were sent, if the stream came from an old backup.
 func (f *firing) sent(ctx context.Context, s schedule.Schedule, due time.Time) (bool, error) {
 	if time.Since(due) < lostAfter {
 		return false, nil
@@ -233,9 +232,9 @@ func (f *firing) sent(ctx context.Context, s schedule.Schedule, due time.Time) (
 	return false, nil
 }
 
-// finish sends the commands of a started outcome, unless they were sent. They bear the name of the schedule's
-// user only if that is part of the subject that it fired on: the server verified it there. They have the signature of
-// the schedule, which the sessions check: a driver cannot sign for people.
+// finish sends the commands of a started outcome, unless they were sent. They carry the name of the
+// schedule's user only if it is part of the subject that the schedule fired on, where the server verified it.
+// They carry the schedule's signature, which the sessions check, since a driver cannot sign for people.
 func (f *firing) finish(ctx context.Context, s schedule.Schedule) error {
 	if f.last.Result == "" || f.last.Done {
 		return nil
@@ -264,12 +263,12 @@ func (f *firing) record(ctx context.Context, o schedule.Outcome) (err error) {
 	return err
 }
 
-// judge decides the result of a firing, with the reason if it starts nothing.
+// judge decides the result of a firing. If nothing is started, it also returns why.
 func (f *firing) judge(ctx context.Context, s schedule.Schedule, due time.Time) (r schedule.Result, detail string, err error) {
 	if late := time.Since(due); s.Late > 0 && late > s.Late {
 		return schedule.Skipped, fmt.Sprintf("it fired %v late", late.Round(time.Second)), nil
 	}
-	before := f.last.Session // must not be busy
+	before := f.last.Session // the session that must not be busy
 	if s.Session != "" {
 		before = s.Session
 		switch state, err := f.peek(ctx, s.Session); {
@@ -289,8 +288,8 @@ func (f *firing) judge(ctx context.Context, s schedule.Schedule, due time.Time) 
 	return schedule.Started, "", nil
 }
 
-// busy reports whether a session has work or waits for a person's decision. A session without a
-// journal is busy while a command in its inbox may still start it.
+// busy reports whether a session has work or waits for a person's decision. A session without a journal is
+// busy while a command in its inbox may still open it.
 func (h *Handler) busy(ctx context.Context, s content.SessionID) (bool, error) {
 	state, err := h.peek(ctx, s)
 	if errors.Is(err, journal.ErrNotFound) {
@@ -302,8 +301,8 @@ func (h *Handler) busy(ctx context.Context, s content.SessionID) (bool, error) {
 	return !state.Closed && (loop.Waiting(state) != commands.WaitInput || len(state.Queue) > 0), nil
 }
 
-// peek reads a session without taking it. It returns journal.ErrNotFound for one that has no
-// journal or was deleted.
+// peek reads a session without claiming it. It returns journal.ErrNotFound for a session that has no journal
+// or was deleted.
 func (h *Handler) peek(ctx context.Context, s content.SessionID) (*loop.State, error) {
 	state, err := h.read(ctx, s)
 	if err == nil && state.Deleted != nil {

@@ -25,35 +25,35 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// refreshEvery is how often the offers are read at most: a worker may change its own as fast as it can.
+// refreshEvery is how often the offers are read at most. A worker may change its own much faster.
 const refreshEvery = 50 * time.Millisecond
 
-// Offers are the tools that are offered now, or were until recently, with one source per queue. Follow is for
-// one goroutine; the rest is safe for concurrent use.
+// Offers are the tools that are offered now, or were until recently, with one source per queue. Only one
+// goroutine may call Follow. The rest is safe for concurrent use.
 type Offers struct {
 	view    *jetstream.CatalogView
 	local   *task.Local   // nil: the node has no tools of its own
-	away    time.Duration // how long the tools of a worker that left stay
+	away    time.Duration // how long a node keeps the tools of a worker that left
 	log     *zap.Logger
 	sparse  *sparselog.Log
 	current atomic.Pointer[offered]
 
-	// of the goroutine that refreshes
+	// These belong to the goroutine that refreshes.
 	last     map[string]jetstream.Offer      // of each worker
-	left     map[string]time.Time            // when those left that are away
-	compiled map[[sha256.Size]byte]tool.Tool // by the digest of the spec; nil: it does not compile
+	left     map[string]time.Time            // when each absent worker left
+	compiled map[[sha256.Size]byte]tool.Tool // by the digest of the spec; nil: the spec does not compile
 }
 
-// offered is one state of the offers, with the catalogs made from it.
+// offered is the offers at one time, with the catalogs made from them.
 type offered struct {
 	sources   []tool.Source
 	manned    map[string]bool // the queues that have workers
-	verifiers string          // the queue whose workers run verifiers: the node's own, or the first by name; "": none
+	verifiers string          // the queue whose workers run verifiers: the node's own, or else the first by name; "": none
 	catalogs  memo.Cache[string, *engine.Catalog]
 }
 
-// New returns what the view of the catalog and the node's own queue, nil for none, offer now. The tools of a
-// worker that leaves stay for a while.
+// New returns what the view of the catalog and the node's own queue (nil for none) offer now. The tools of a
+// worker that leaves are kept for a while.
 func New(view *jetstream.CatalogView, local *task.Local, away time.Duration, log *zap.Logger, sparse *sparselog.Log) *Offers {
 	o := &Offers{
 		view: view, local: local, away: away, log: log, sparse: sparse,
@@ -61,7 +61,7 @@ func New(view *jetstream.CatalogView, local *task.Local, away time.Duration, log
 	}
 	if o.local != nil {
 		select {
-		case <-o.local.Changed(): // it counts now, and does not delay what follows
+		case <-o.local.Changed(): // this change is read now; it must not delay the next
 		default:
 		}
 	}
@@ -69,7 +69,7 @@ func New(view *jetstream.CatalogView, local *task.Local, away time.Duration, log
 	return o
 }
 
-// Follow follows what is offered until ctx ends, and returns its cause.
+// Follow updates the offers until ctx ends, and returns the cause.
 func (o *Offers) Follow(ctx context.Context) error {
 	var local <-chan struct{}
 	if o.local != nil {
@@ -95,8 +95,9 @@ func (o *Offers) Follow(ctx context.Context) error {
 	}
 }
 
-// standing returns the node's own offer, then those of the workers that are there, then those of the workers that left not
-// long ago, and the queues that have workers. A worker that drains offers nothing, but runs its calls.
+// standing returns the node's own offer, then those of present workers, then those of workers that left
+// recently. It also returns the queues that have workers. A worker that drains offers nothing, but still runs
+// its calls.
 func (o *Offers) standing() (all []jetstream.Offer, manned map[string]bool) {
 	there, held := make(map[string]bool), 0
 	manned = make(map[string]bool)
@@ -105,7 +106,7 @@ func (o *Offers) standing() (all []jetstream.Offer, manned map[string]bool) {
 	}
 	for _, offer := range o.view.Snapshot() {
 		if offer.Queue == task.LocalQueue {
-			continue // of another node, for its own sessions
+			continue // another node's own tools
 		}
 		manned[offer.Queue] = true
 		if len(offer.Tools) == 0 {
@@ -154,9 +155,9 @@ func (o *Offers) refresh() {
 	o.current.Store(next)
 }
 
-// group groups the offers by queue. Workers of one queue are interchangeable, so the first one's spec of
-// a tool counts, with the strictest effects that any of them states: the effects decide what runs without
-// a question, and a worker chooses the queue that it names. What exceeds the bounds is left out.
+// group groups the offers by queue. Workers of one queue are interchangeable, so the first worker's spec of a
+// tool is used, with the strictest effects that any of them declares: effects decide what runs without a
+// question, and a worker chooses which queue it names. Tools beyond the limits are left out.
 func (o *Offers) group(all []jetstream.Offer) *offered {
 	next := &offered{}
 	queues := make(map[string]*queueTools)
@@ -181,7 +182,7 @@ func (o *Offers) group(all []jetstream.Offer) *offered {
 	return next
 }
 
-// compile compiles the tools that changed since the last time.
+// compile compiles the tools that changed since it last ran.
 func (o *Offers) compile(queues map[string]*queueTools) {
 	compiled := make(map[[sha256.Size]byte]tool.Tool)
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
@@ -204,14 +205,15 @@ func (o *Offers) compile(queues map[string]*queueTools) {
 	o.compiled = compiled
 }
 
-// Verifiers returns the queue of the workers that run verifiers, the node's own first; "": there are none.
+// Verifiers returns the queue of the workers that run verifiers. The node's own comes first. "": there is
+// none.
 func (o *Offers) Verifiers() string { return o.current.Load().verifiers }
 
 // Manned reports whether a queue has a worker.
 func (o *Offers) Manned(queue string) bool { return o.current.Load().manned[queue] }
 
-// Catalog returns the offers that a session with a list of allowed tools may use, nil for all, under the terms
-// of its agent. The key identifies the terms.
+// Catalog returns the offers that a session may use, under the terms of its agent. allowed lists the allowed
+// tools; nil allows all. key identifies the terms.
 func (o *Offers) Catalog(ctx context.Context, allowed []string, terms []tool.Terms, key string) (*engine.Catalog, error) {
 	now := o.current.Load()
 	names := "*"
@@ -227,23 +229,23 @@ func (o *Offers) Catalog(ctx context.Context, allowed []string, terms []tool.Ter
 	})
 }
 
-// Bounds of what workers offer.
+// Limits of what workers offer.
 const (
 	maxOffered      = 1024     // tools of one queue
 	maxOfferedBytes = 16 << 20 // of their descriptions and schemas
-	maxStanding     = 64 << 20 // bytes of all offers, beyond which those of workers that left are forgotten
+	maxStanding     = 64 << 20 // bytes of all offers, beyond which the offers of workers that left are dropped
 )
 
-// queueTools are the tools that the workers of one queue offer; several may offer the same.
+// queueTools are the tools that the workers of one queue offer. Several workers may offer the same tool.
 type queueTools struct {
 	queue string
 	specs []tool.Spec
-	at    map[string]int // where a tool is in specs
+	at    map[string]int // the index of each tool in specs
 	bytes int
 	tools []tool.Tool // compiled
 }
 
-// add adds what a worker offers. It returns false if the queue has no room for it.
+// add adds a tool that a worker offers. It returns false if the queue has no room for it.
 func (q *queueTools) add(spec tool.Spec) bool {
 	if i, known := q.at[spec.Name]; known {
 		have := &q.specs[i]

@@ -1,5 +1,5 @@
-// Package proof has a node refuse what is signed wrongly, or not at all although it must be: entries
-// that it reads, and commands and reports that it is sent.
+// Package proof makes a node refuse entries, commands and reports that are signed wrongly, or not signed
+// although they must be.
 //
 // The one idea: it stands between the cell and everything that folds or decides, so nothing forged has an
 // effect. It needs the root of the cell's keys, and follows the directory that the root signs. Without a root
@@ -33,11 +33,11 @@ type Guard struct {
 	forged    func(what string)
 }
 
-// ErrNotListed is returned by Open for a node whose own key the directory does not have as a driver's.
+// ErrNotListed is returned by Open if the directory does not list the node's own key as a driver's.
 var ErrNotListed = errors.New("the node's own key signs no entries")
 
-// Open returns the guard of a node, which goes by the keys of a root. own is the node's key, or nil. forged
-// counts what is refused, by what it is.
+// Open returns the guard of a node, which trusts the keys that root signed. own is the node's key, or nil.
+// forged counts what is refused, by kind.
 func Open(ctx context.Context, cell *jetstream.Cell, root string, own *keys.Signer, log *zap.Logger, forged func(what string)) (*Guard, error) {
 	if root == "" {
 		return nil, nil //nolint:nilnil // it checks nothing
@@ -50,7 +50,8 @@ func Open(ctx context.Context, cell *jetstream.Cell, root string, own *keys.Sign
 	return g, g.checkOwn()
 }
 
-// checkOwn returns an error if others would refuse what this node signs, now or before the next look.
+// checkOwn returns an error if others would refuse what this node signs, now or before the directory is read
+// again.
 func (g *Guard) checkOwn() error {
 	if g.own == nil {
 		return nil
@@ -80,7 +81,7 @@ func (g *Guard) Follow(ctx context.Context) error {
 	})
 }
 
-// Version returns the version of the directory that the guard goes by, or 0.
+// Version returns the version of the directory that the guard uses, or 0.
 func (g *Guard) Version() uint64 {
 	if g == nil {
 		return 0
@@ -88,8 +89,8 @@ func (g *Guard) Version() uint64 {
 	return g.directory.Newest().Version
 }
 
-// Journal returns the cell's journal. Reading it ends with journal.ErrDamaged at an entry that is not signed
-// as it must be.
+// Journal returns the cell's journal with checks. A read ends with journal.ErrDamaged at an entry that is not
+// signed as it must be.
 func (g *Guard) Journal(j *jetstream.Journal) journal.Journal {
 	if g == nil {
 		return j
@@ -97,8 +98,8 @@ func (g *Guard) Journal(j *jetstream.Journal) journal.Journal {
 	return &guarded{Journal: j, guard: g}
 }
 
-// Checked returns the last entry with a signature by the node's key that a journal of a guard was read to, and checked. Only
-// the goroutine that reads it may ask. It returns 0 if there is none.
+// Checked returns the last entry, among those that a guarded journal has read and checked, with a signature
+// by the node's key. Only the goroutine that reads the journal may call it. It returns 0 if there is none.
 func Checked(j journal.Journal) uint64 {
 	if g, ok := j.(*guarded); ok {
 		return g.own
@@ -110,10 +111,10 @@ type guarded struct {
 	*jetstream.Journal
 
 	guard *Guard
-	own   uint64 // see Checked; of the session that was read last
+	own   uint64 // see Checked; for the session that was read last
 }
 
-// Read yields the entries after a sequence number. The signatures of those before are checked, too.
+// Read yields the entries after a sequence number. The signatures of earlier entries are checked, too.
 func (j *guarded) Read(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		for r, err := range j.ReadFrom(ctx, s, journal.Head{}) {
@@ -124,12 +125,12 @@ func (j *guarded) Read(ctx context.Context, s content.SessionID, after uint64) i
 	}
 }
 
-// ReadFrom yields the entries after head. An error after the last one may be about any of them.
+// ReadFrom yields the entries after head. An error after the last entry may be about any of them.
 func (j *guarded) ReadFrom(ctx context.Context, s content.SessionID, head journal.Head) iter.Seq2[journal.Record, error] {
 	return j.read(ctx, s, head, math.MaxUint64)
 }
 
-// ReadTo yields the entries through a sequence number, and checks the last signatures of those.
+// ReadTo yields the entries through a sequence number, and checks their last signatures.
 func (j *guarded) ReadTo(ctx context.Context, s content.SessionID, seq uint64) iter.Seq2[journal.Record, error] {
 	return j.read(ctx, s, journal.Head{}, seq)
 }
@@ -148,7 +149,7 @@ func (j *guarded) read(ctx context.Context, s content.SessionID, head journal.He
 		}
 		faults := check.End()
 		if faults = append(faults, check.Arrived()...); to < math.MaxUint64 && len(faults) > 0 && errors.Is(faults[0], signed.ErrUnsaid) {
-			for _, err := range j.read(ctx, s, journal.Head{}, math.MaxUint64) { // the claim of the move is later
+			for _, err := range j.read(ctx, s, journal.Head{}, math.MaxUint64) { // the claim of the move may come later
 				if err != nil {
 					yield(journal.Record{}, err)
 					return
@@ -208,7 +209,7 @@ func (j *guarded) refuse(s content.SessionID, faults []*signed.FaultError) error
 	return fmt.Errorf("%w: %s, %w", journal.ErrDamaged, s, faults[0])
 }
 
-// knows returns an error if a driver went by a later version of the directory than the cell has.
+// knows returns an error if a driver used a later version of the directory than the cell has.
 func (g *Guard) knows(ctx context.Context, version uint64) error {
 	if version > g.Version() {
 		if err := g.directory.Refresh(ctx); err != nil {

@@ -27,8 +27,8 @@ var (
 	errOther    = errors.New("its schedule does not send this")
 )
 
-// Sent checks the signature of a command or a report that a session with this state was sent, before it is
-// decided. It returns the envelope with the sender's name from the directory, and what the sender signed, or an error
+// Sent checks the signature of a command or a report before the session with this state decides it. It
+// returns the envelope, with the sender's name from the directory and what the sender signed, or an error
 // that says why the command must have no effect.
 func (g *Guard) Sent(m jetstream.Message, s *loop.State) (commands.Envelope, error) {
 	env := m.Envelope
@@ -47,7 +47,7 @@ func (g *Guard) Sent(m jetstream.Message, s *loop.State) (commands.Envelope, err
 	return env, err
 }
 
-// said checks what a sender says, by the one list of who may say what.
+// said checks that the sender may say what it says. One list defines who may say what.
 func (g *Guard) said(env *commands.Envelope, m jetstream.Message, s *loop.State) error {
 	d, roles := g.directory.Newest(), statement.Roles(env.Command)
 	if m.Signature.IsZero() {
@@ -64,7 +64,7 @@ func (g *Guard) said(env *commands.Envelope, m jetstream.Message, s *loop.State)
 	switch {
 	case err != nil:
 		return err
-	case !k.Has(roles[0]): // a driver's, for a call of the parent
+	case !k.Has(roles[0]): // signed by a driver, for a call of the parent
 		if s.Parent == "" {
 			return errNoParent
 		}
@@ -84,7 +84,7 @@ func (g *Guard) said(env *commands.Envelope, m jetstream.Message, s *loop.State)
 	return nil
 }
 
-// text sets what the sender signed, and returns its text: the command itself, or the schedule that sent it.
+// text stores and returns the text that the sender signed: the command itself, or the schedule that sent it.
 func (g *Guard) text(env *commands.Envelope, m jetstream.Message, s *loop.State) ([]byte, error) {
 	cell := g.directory.Newest().Cell
 	said, input := statement.Outline(env.Command)
@@ -116,9 +116,9 @@ func equal(a, b commands.Command) (bool, error) {
 	return bytes.Equal(one, two), errors.Join(err, err2)
 }
 
-// by puts the owner of a key in the place of the name that a decision claims.
+// by replaces the name that a decision claims with the owner of the key.
 func by(c commands.Command, name string) commands.Command {
-	switch c := c.(type) { //nolint:gochecksumtype // the others have the name of their envelope
+	switch c := c.(type) { //nolint:gochecksumtype // other commands have the name of their envelope
 	case commands.ResolveApproval:
 		c.By = name
 		return c
@@ -132,7 +132,8 @@ func by(c commands.Command, name string) commands.Command {
 	return c
 }
 
-// isVerdict reports whether a result is that of a verifier, which is signed as a command: the journal keeps no call of it.
+// isVerdict reports whether a result is that of a verifier. A verdict is signed as a command, since the
+// journal has no call for it.
 func isVerdict(r commands.ReportResult, s *loop.State) bool {
 	return s.Task != nil && s.Turn != nil && r.Place == content.VerifierPlace(s.Turn.N, s.Task.Attempts)
 }

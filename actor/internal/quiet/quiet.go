@@ -1,8 +1,8 @@
-// Package quiet looks for drivers that wait, so that thousands of them can sleep.
+// Package quiet checks for drivers that wait whether anything changed, so that thousands of them can sleep.
 //
-// Two things may change without a message to a driver. Commands arrive without live copies, which may be lost when a
-// stream's leader changes; and a stream loses the driver's token. The node looks for both at once, and wakes only the
-// drivers that have to look themselves.
+// Two things may change without a message to a driver. Commands may arrive without live copies, which can be
+// lost when a stream's leader changes. And a stream may lose the driver's token. The node checks both for all
+// drivers at once, and wakes only those that have to look themselves.
 package quiet
 
 import (
@@ -21,23 +21,24 @@ import (
 const (
 	lookEvery  = 4 * time.Second
 	proveEvery = 12 * time.Second // a lease
-	steps      = 40               // in which drivers are woken, since each may ask the server
+	steps      = 40               // in which drivers are woken, since each may query the server
 	step       = 50 * time.Millisecond
-	maxWait    = time.Second // of a step for drivers of earlier ones
+	maxWait    = time.Second // how long a step waits for the drivers of earlier steps
 
-	// manyHeld is how many sessions of a node are worth a list of all tokens, of which most may be with other nodes.
+	// manyHeld is how many sessions a node must hold before it lists all tokens, most of which other nodes may
+	// hold.
 	manyHeld = 128
 )
 
-// Drivers are those of a node. It is safe for concurrent use.
+// Drivers are the drivers of a node. It is safe for concurrent use.
 type Drivers struct {
-	busy atomic.Int64 // were woken and are not done
+	busy atomic.Int64 // drivers that were woken and are not done
 
 	mu  sync.Mutex
 	all map[*Driver]bool
 }
 
-// Driver is one that waits.
+// Driver is a driver that waits.
 type Driver struct {
 	of         *Drivers
 	session    content.SessionID
@@ -48,7 +49,8 @@ type Driver struct {
 // New returns no drivers.
 func New() *Drivers { return &Drivers{all: make(map[*Driver]bool)} }
 
-// Wait adds the driver of a session, until leave. It looks once, since a command may have arrived after it read them.
+// Wait adds the driver of a session, until leave is called. It wakes the driver to look once, since a command
+// may have arrived after the driver read them.
 func (d *Drivers) Wait(s content.SessionID) (w *Driver, leave func()) {
 	w = &Driver{of: d, session: s, woken: make(chan struct{}, 1)}
 	w.LookAgain()
@@ -67,22 +69,22 @@ func (d *Drivers) Wait(s content.SessionID) (w *Driver, leave func()) {
 	}
 }
 
-// Woken receives when the driver is to do something: see Looks and Proves. Then call Done.
+// Woken receives when the driver has something to do: see Looks and Proves. Then call Done.
 func (w *Driver) Woken() <-chan struct{} { return w.woken }
 
-// Looks reports, once, whether commands may have arrived.
+// Looks reports whether commands may have arrived since it was last called.
 func (w *Driver) Looks() bool { return w.look.Swap(false) }
 
-// Proves reports, once, whether the driver is to prove that it has its token.
+// Proves reports, once for each wake, whether the driver must prove that it has its token.
 func (w *Driver) Proves() bool { return w.seek.Swap(false) }
 
-// LookAgain wakes the driver at the next look, too: it was busy.
+// LookAgain makes the next check wake the driver, too, because it was busy.
 func (w *Driver) LookAgain() { w.look.Store(true) }
 
-// Done lets others be woken.
+// Done ends the work that the driver was woken for, so that others can be woken.
 func (w *Driver) Done() { w.of.busy.Add(-1) }
 
-// wake wakes a driver unless it has left: then nothing would take it from those that are busy.
+// wake wakes a driver unless it has left: a driver that left would count as busy forever.
 func (d *Drivers) wake(w *Driver) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +94,7 @@ func (d *Drivers) wake(w *Driver) {
 	select {
 	case w.woken <- struct{}{}:
 		d.busy.Add(1)
-	default: // it wakes
+	default: // already woken
 	}
 }
 
@@ -102,7 +104,8 @@ func (d *Drivers) list() []*Driver {
 	return slices.Collect(maps.Keys(d.all))
 }
 
-// Watch wakes the drivers until ctx ends. It gets the ends of the streams of commands and all tokens from the functions.
+// Watch wakes the drivers until ctx ends. ends returns the ends of the streams of commands, and tokens
+// returns all tokens.
 func (d *Drivers) Watch(ctx context.Context, ends func(context.Context) (jetstream.Ends, error), tokens func(context.Context) (map[content.SessionID]bool, error)) error {
 	var last jetstream.Ends
 	proved := time.Now()
@@ -138,7 +141,7 @@ func (d *Drivers) Watch(ctx context.Context, ends func(context.Context) (jetstre
 	return context.Cause(ctx)
 }
 
-// doubt finds the drivers whose tokens no list shows. Without a list that is all of them.
+// doubt finds the drivers whose tokens are not in the list of tokens. Without a list, those are all drivers.
 func doubt(ctx context.Context, all []*Driver, tokens func(context.Context) (map[content.SessionID]bool, error)) {
 	var listed map[content.SessionID]bool
 	if len(all) >= manyHeld {

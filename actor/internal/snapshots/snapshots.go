@@ -1,10 +1,10 @@
-// Package snapshots takes snapshots of a session beside its driver.
+// Package snapshots takes snapshots of a session in the background.
 //
-// The one idea: the journal speaks first. A goroutine encodes the state after an entry and stores its chunks. If
-// it is done before the next entry, that entry records the digest (events.SnapshotTaken), at no append of its
-// own. Only then the snapshot replaces the one before. So whatever is stored for long is confirmed, a crash
-// between any two steps leaves the snapshot before. No command waits for a store, nor, but in a session without any
-// pause, for an encoding.
+// The one idea: the journal confirms a snapshot before it is kept. A goroutine encodes the state after an
+// entry and stores its chunks. If it is done before the next entry, that entry records the digest
+// (events.SnapshotTaken), so no extra append is needed. Only then does the snapshot replace the one before.
+// So every kept snapshot is confirmed, and a crash between any two steps leaves the previous snapshot. No
+// command waits for the store. A command waits for an encoding only in a session that never pauses.
 //
 // A [Taker] belongs to its driver's goroutine.
 package snapshots
@@ -37,13 +37,13 @@ type Taker struct {
 	now     *attempt
 	missed  uint64            // attempts since then that were not done before the next entry
 	again   uint64            // the entry after which the next attempt begins
-	encoder *snapshot.Encoder // belongs to the attempt while it is not done
+	encoder *snapshot.Encoder // belongs to the current attempt until that is done
 	stored  []events.Hash     // the chunks of the stored snapshot
-	storing chan struct{}     // closed when the last one is stored; nil: there was none
+	storing chan struct{}     // closed when the last snapshot is stored; nil: none was taken
 	resting bool              // the session parks: only a claim may follow
 }
 
-// attempt is a snapshot after one entry.
+// attempt is a snapshot of the state after one entry.
 type attempt struct {
 	head  journal.Head
 	done  chan struct{} // closed when the rest is set
@@ -51,12 +51,12 @@ type attempt struct {
 	err   error
 }
 
-// New returns the taker of a session. It takes a snapshot every so many entries.
+// New returns the taker of a session, which takes a snapshot each time that every entries were appended.
 func New(store *jetstream.Snapshots, every uint64, log *zap.Logger) *Taker {
 	return &Taker{store: store, every: every, log: log, encoder: new(snapshot.Encoder)}
 }
 
-// Adopt continues from a session as it was read.
+// Adopt continues from a session that was just read.
 func (t *Taker) Adopt(r engine.Replica) {
 	t.Close()
 	t.taken, t.now, t.encoder, t.resting = r.Base, nil, r.Encoder, false
@@ -67,11 +67,12 @@ func (t *Taker) Adopt(r engine.Replica) {
 }
 
 const (
-	// patience is how many attempts in a row may come too late. A session that never pauses then waits.
+	// patience is how many attempts in a row may come too late. After that, a session that never pauses waits
+	// for one.
 	patience = 6
-	// pause is for how long it waits: an encoding takes less.
+	// pause is how long it waits. An encoding takes less.
 	pause = 2 * time.Millisecond
-	// settling is for how long a session that parks waits for the store.
+	// settling is how long a session that parks waits for the store.
 	settling = 500 * time.Millisecond
 )
 
@@ -91,8 +92,8 @@ func (t *Taker) Offer(head journal.Head) *events.SnapshotTaken {
 	return &events.SnapshotTaken{Format: snapshot.Version, Digest: events.HashOf(a.index)}
 }
 
-// Appended is called after an entry, which recorded what was offered, if anything was. It stores a snapshot
-// that is confirmed now, and begins the next one if it is due.
+// Appended is called after each entry. recorded says that the entry recorded what Offer returned. Appended
+// then stores the confirmed snapshot. It begins the next snapshot if one is due.
 func (t *Taker) Appended(ctx context.Context, s *loop.State, head journal.Head, recorded bool) {
 	a := t.now
 	switch {
@@ -114,7 +115,7 @@ func (t *Taker) Appended(ctx context.Context, s *loop.State, head journal.Head, 
 	}
 }
 
-// begin encodes a state if a snapshot is due.
+// begin starts to encode the state if a snapshot is due.
 func (t *Taker) begin(ctx context.Context, s *loop.State, head journal.Head) {
 	if t.resting || t.now != nil || head.Seq-t.taken < t.every || !within(t.storing, 0) {
 		return
@@ -130,7 +131,7 @@ func (t *Taker) begin(ctx context.Context, s *loop.State, head journal.Head) {
 	}()
 }
 
-// keep stores a snapshot that the journal confirms, and then removes the chunks that only the one before has.
+// keep stores a confirmed snapshot, and then removes the chunks that only the previous one used.
 func (t *Taker) keep(ctx context.Context, s content.SessionID, a *attempt) {
 	before, now, done := t.stored, t.encoder.Chunks(), make(chan struct{})
 	t.stored, t.storing = now, done
@@ -155,12 +156,12 @@ func contain(err *error) {
 	}
 }
 
-// Rest is called before an entry that parks the session, and with false if there was none. No later snapshot is
-// taken.
+// Rest says that the next entry parks the session, so no later snapshot is taken. It is called with false if
+// that entry was not written.
 func (t *Taker) Rest(parks bool) { t.resting = parks }
 
-// Settle takes a snapshot that is due and waits a little until it is done, or stored. A session that parks does so
-// before its last entry, which then confirms the snapshot, and after it.
+// Settle takes a snapshot if one is due, and waits a little until it is done or stored. A session that parks
+// calls it before its last entry, which then confirms the snapshot, and again after it.
 func (t *Taker) Settle(ctx context.Context, s *loop.State, head journal.Head) {
 	if a := t.now; a != nil && a.head != head && within(a.done, settling) {
 		t.now = nil
@@ -172,7 +173,7 @@ func (t *Taker) Settle(ctx context.Context, s *loop.State, head journal.Head) {
 	within(t.storing, settling)
 }
 
-// Close waits for what was begun, whose context has ended.
+// Close waits for what was started. Its context must have ended.
 func (t *Taker) Close() {
 	if t.now != nil {
 		<-t.now.done
@@ -182,7 +183,7 @@ func (t *Taker) Close() {
 	}
 }
 
-// within waits for something that may have been begun, and reports whether it is done.
+// within waits up to limit for done, and reports whether done is closed. A nil channel counts as closed.
 func within(done <-chan struct{}, limit time.Duration) bool {
 	if done == nil {
 		return true

@@ -1,10 +1,11 @@
 // Package tokens keeps the run tokens that a node holds.
 //
-// The one idea: the lease of a node stands for those of its sessions. A node's record is a heartbeat, and a list
-// names its tokens. While both are confirmed, the server keeps the tokens that the list names for a long time, and
-// nothing is sent for a session. A node that finds another dead returns the tokens that its list names, as they
-// returned before by themselves. A token that no confirmed list names has the short lease, as do all while the
-// record cannot be written, while a node of an earlier release runs, and while the node drains.
+// The one idea: one lease of the node stands for the leases of its sessions. A node writes a record as its
+// heartbeat, and a list that names its tokens. While both are confirmed, the server keeps the listed tokens
+// for a long time, and the node sends nothing for single sessions. If another node finds this one dead, it
+// returns the listed tokens, which once returned on their own when their leases expired. A token that no
+// confirmed list names has the short lease. So do all tokens while the record cannot be written, while a node
+// of an earlier release runs, and while the node drains.
 package tokens
 
 import (
@@ -26,19 +27,19 @@ const (
 	// BeatEvery is how often the record is written.
 	BeatEvery = 4 * time.Second
 
-	beatLost  = 5 * time.Second                                         // after that a record renews nothing that is not confirmed again: before a lease is stale
-	beatTries = 2                                                       // without success, before all leases become short
-	listEvery = 30 * time.Second                                        // the same list
-	listLost  = jetstream.NodeTTL - jetstream.LongLease - 5*time.Second // after that an unconfirmed list names nothing: it must outlive the leases
-	doubtFor  = 15 * time.Second                                        // after the node was taken for dead: others record what they have taken
+	beatLost  = 5 * time.Second                                         // after that, a record renews nothing until it is confirmed again: before a lease is stale
+	beatTries = 2                                                       // failed writes before all leases become short
+	listEvery = 30 * time.Second                                        // how often the list is written
+	listLost  = jetstream.NodeTTL - jetstream.LongLease - 5*time.Second // after that, an unconfirmed list names nothing: it must outlive the leases
+	doubtFor  = 15 * time.Second                                        // after the node was taken for dead: by then others have recorded what they took
 
 	renewEvery = 2 * time.Second
-	renewAgain = 250 * time.Millisecond // after a failure: connections return within seconds
+	renewAgain = 250 * time.Millisecond // pause after a failure: connections return within seconds
 )
 
-// A taken token that no list names waits for its lease if the node dies, so it is listed at once. A list names all
-// tokens: the more there are, the longer the pause after it. Tokens that could not be listed yet, for example because
-// the records have no leader, are in the node's answer to each probe.
+// If the node dies, a token that no list names has to wait for its lease, so new tokens are listed at once. A
+// list names all tokens; the more there are, the longer the pause after it. A token that could not be listed
+// yet, for example because the records have no leader, is in the node's answer to each probe.
 const (
 	listPause    = 20 * time.Millisecond
 	listShare    = 100 * time.Microsecond // for each token
@@ -50,37 +51,39 @@ type Held struct {
 	nodes *jetstream.Nodes
 	self  jetstream.NodeRecord // without tokens
 	log   *zap.Logger
-	moved chan struct{} // holds one if the tokens have changed since they were listed
+	moved chan struct{} // has a value if the tokens changed since they were listed
 
 	mu      sync.Mutex // guards the rest
 	all     map[*Lease]bool
-	leases  map[content.SessionID]*Lease // the last one of each session
+	leases  map[content.SessionID]*Lease // the last lease of each session
 	left    []Left
 	earlier bool                 // nodes of an earlier release run, which read no lists
-	missing bool                 // a node does not see the record
+	missing bool                 // a node reports that it does not see the record
 	fewer   bool                 // a token was left since the list was written
-	appends [2]jetstream.Appends // in the period before, and in this one
+	appends [2]jetstream.Appends // in the last period, and in this one
 	since   time.Time            // when this period began
 
-	// Of the goroutine that writes the record.
-	entered bool               // the name is this process's
-	leave   context.CancelFunc // ends the answers to probes
-	asked   time.Time          // when another process last answered to the name
-	tried   time.Time          // when the last record was sent
-	beaten  time.Time          // the same of the last confirmed one; with the monotonic clock
-	wrote   time.Time          // the same of the last confirmed list
+	// These belong to the goroutine that writes the record.
+	entered bool               // this process has the node's name
+	leave   context.CancelFunc // stops answering probes
+	asked   time.Time          // when another process last answered for this name
+	tried   time.Time          // when the record was last sent
+	beaten  time.Time          // when the last confirmed record was sent; with the monotonic clock
+	wrote   time.Time          // when the last confirmed list was sent
 	doubted time.Time          // when the node was last taken for dead
 	empty   bool               // the list names nothing
-	failed  int                // writes in a row that were not confirmed
+	failed  int                // unconfirmed writes in a row
 }
 
-// Left is a token that a driver left without a confirmed answer, and that the server may keep for a long time.
+// Left is a token that a driver gave up without a confirmed answer, and that the server may keep for a long
+// time.
 type Left struct {
 	jetstream.HeldToken
-	At time.Time // when it is to be with another driver
+	At time.Time // when another driver should have it
 }
 
-// New returns the tokens of a node, which are none. The record has its name and what else does not change.
+// New returns a node without tokens. self has the node's name and the other fields of its record that do not
+// change.
 func New(nodes *jetstream.Nodes, self jetstream.NodeRecord, log *zap.Logger) *Held {
 	return &Held{
 		nodes: nodes, self: self, log: log, moved: make(chan struct{}, 1), earlier: true, empty: true,
@@ -88,7 +91,7 @@ func New(nodes *jetstream.Nodes, self jetstream.NodeRecord, log *zap.Logger) *He
 	}
 }
 
-// Hold keeps a token that was just given, until Leave.
+// Hold keeps a new token until Leave.
 func (h *Held) Hold(t Token) *Lease {
 	l := newLease(t)
 	h.mu.Lock()
@@ -98,7 +101,7 @@ func (h *Held) Hold(t Token) *Lease {
 	return l
 }
 
-// Appended counts an entry of a session that was recorded, for the record.
+// Appended counts an entry that was written, for the record.
 func (h *Held) Appended(took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +118,7 @@ func (h *Held) recent(now time.Time) jetstream.Appends {
 	return h.appends[0].And(h.appends[1])
 }
 
-// Leave ends a lease, whose driver has ended.
+// Leave ends a lease whose driver has ended.
 func (h *Held) Leave(l *Lease) {
 	l.Stop()
 	h.mu.Lock()
@@ -123,7 +126,7 @@ func (h *Held) Leave(l *Lease) {
 	delete(h.all, l)
 	h.fewer = true
 	s := l.token.Session()
-	if h.leases[s] == l { // else another driver of this node has the session
+	if h.leases[s] == l { // otherwise another driver of this node has the session
 		delete(h.leases, s)
 	}
 	if at, gone := l.token.Back(); !gone && l.isLong() {
@@ -141,14 +144,14 @@ func (h *Held) Sessions() []content.SessionID {
 	return slices.Collect(maps.Keys(h.leases))
 }
 
-// Len returns how many sessions these are.
+// Len returns the number of sessions whose tokens the node holds.
 func (h *Held) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.leases)
 }
 
-// Has reports whether the session is one of them.
+// Has reports whether the node holds the session's token.
 func (h *Held) Has(s content.SessionID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -163,7 +166,7 @@ func (h *Held) Left() (left []Left) {
 	return left
 }
 
-// Beside reports whether nodes of an earlier release run.
+// Beside says whether nodes of an earlier release run.
 func (h *Held) Beside(earlier bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,10 +176,10 @@ func (h *Held) Beside(earlier bool) {
 	}
 }
 
-// IsOwn reports whether a record is that of this process.
+// IsOwn reports whether this process wrote a record.
 func (h *Held) IsOwn(r jetstream.NodeRecord) bool { return r.Process == h.self.Process }
 
-// Unrecorded has the record written again: a node does not see it.
+// Unrecorded makes the node write its record again, because another node does not see it.
 func (h *Held) Unrecorded() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -191,8 +194,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Run keeps the record, answers probes and renews the leases until ctx ends. Then no record names the tokens, and
-// they have the short lease.
+// Run writes the record, answers probes and renews the leases until ctx ends. After that no record names the
+// tokens, and they have the short lease.
 func (h *Held) Run(ctx context.Context) error {
 	for changed := true; ; {
 		ok := h.write(ctx, changed)
@@ -240,8 +243,9 @@ func (h *Held) Keep(ctx context.Context) {
 
 var errNamesake = errors.New("another process answers to this node's name: give each its own")
 
-// enter takes the node's name. The record may be that of an earlier process, whose tokens are returned. While that
-// one is alive, this one has no record: by the name others ask whether it is alive and what it holds.
+// enter takes the node's name. If the record is from an earlier process, its tokens are returned. While that
+// process is alive, this one writes no record: other nodes use the name to ask whether a process is alive and
+// what it holds.
 func (h *Held) enter(ctx context.Context) error {
 	if time.Since(h.asked) < BeatEvery {
 		return errNamesake
@@ -270,7 +274,7 @@ func (h *Held) enter(ctx context.Context) error {
 	return nil
 }
 
-// write writes the record and the list if they changed or it is time, and reports whether the last ones are
+// write writes the record and the list if they changed or are due, and reports whether the last ones are
 // confirmed.
 func (h *Held) write(ctx context.Context, changed bool) bool {
 	err := h.tryWrite(ctx, changed)
@@ -304,7 +308,7 @@ func (h *Held) tryWrite(ctx context.Context, changed bool) error {
 		h.setListed(held)
 		return h.unlist(ctx)
 	}
-	var held []jetstream.HeldToken // if there is no list, the record names them
+	var held []jetstream.HeldToken // without a list, the record names them
 	var err error
 	if since := time.Since(h.wrote); changed || h.empty || h.failed > 0 || since >= listEvery || fewer && since >= BeatEvery {
 		if err = h.list(ctx); err != nil {
@@ -342,7 +346,7 @@ func (h *Held) unlist(ctx context.Context) error {
 	return err
 }
 
-// beat writes the record. If another process has changed it, the node was taken for dead.
+// beat writes the record. If another process changed it, this node was taken for dead.
 func (h *Held) beat(ctx context.Context, held []jetstream.HeldToken) error {
 	r, at := h.self, time.Now()
 	r.Held, h.tried = held, at
@@ -364,8 +368,8 @@ func (h *Held) beat(ctx context.Context, held []jetstream.HeldToken) error {
 
 var errReplaced = errors.New("another process has this node's name, since this one seemed to be dead")
 
-// replaced finds out who changed the record: this process, whose write was not acknowledged; a node that took it for
-// dead; or another process that took its name, and returned its tokens.
+// replaced finds out who changed the record: this process, whose write was not acknowledged; a node that took
+// it for dead; or another process that took its name and returned its tokens.
 func (h *Held) replaced(ctx context.Context) error {
 	now, stands, err := h.nodes.Standing(ctx, h.self.Node)
 	switch {
@@ -383,10 +387,10 @@ func (h *Held) replaced(ctx context.Context) error {
 	if earlier, _, _ := h.state(); earlier {
 		return nil
 	}
-	return h.list(ctx) // it may be gone, too
+	return h.list(ctx) // the list may be gone, too
 }
 
-// loseAll leaves the name to another process, which returned the tokens of this one.
+// loseAll gives the name up to another process, which has returned this one's tokens.
 func (h *Held) loseAll() {
 	h.mu.Lock()
 	all := slices.Collect(maps.Keys(h.all))
@@ -398,7 +402,7 @@ func (h *Held) loseAll() {
 	h.entered = false
 }
 
-// giveUp ends the leases of sessions that other nodes have taken later.
+// giveUp ends the leases of sessions that other nodes took later.
 func (h *Held) giveUp(ctx context.Context) {
 	records, err := h.nodes.List(ctx)
 	if err != nil {
@@ -420,7 +424,7 @@ func (h *Held) giveUp(ctx context.Context) {
 	}
 }
 
-// footing returns what renewals rest on now.
+// footing returns what renewals are based on now.
 func (h *Held) footing() (f footing) {
 	h.mu.Lock()
 	earlier := h.earlier
@@ -429,12 +433,12 @@ func (h *Held) footing() (f footing) {
 		at := h.beaten
 		f.confirmed = &at
 	}
-	// The first failure may be that of a process that was suspended, and others may have its tokens.
+	// The first failed write may mean that the process was suspended, and that others have its tokens.
 	f.shorten = earlier || h.failed >= beatTries
 	return f
 }
 
-// renew renews the leases, and reports whether none failed.
+// renew renews the leases, and reports whether all succeeded.
 func (h *Held) renew(f footing) bool {
 	type entry struct {
 		*Lease
@@ -458,7 +462,7 @@ func (h *Held) renew(f footing) bool {
 	return failed == nil
 }
 
-// All lists the tokens, first those that are listed already: the server may keep them for a long time.
+// All lists the tokens. The listed ones come first, since the server may keep those for a long time.
 func (h *Held) All() []jetstream.HeldToken {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -474,7 +478,7 @@ func (h *Held) unlisted() []jetstream.HeldToken {
 	return rest
 }
 
-// split lists the tokens that a confirmed list names, and the others. The lock is held.
+// split returns the tokens that a confirmed list names, and the others. The caller holds mu.
 func (h *Held) split() (listed, rest []jetstream.HeldToken) {
 	for _, l := range h.leases {
 		if l.listed {
@@ -486,7 +490,7 @@ func (h *Held) split() (listed, rest []jetstream.HeldToken) {
 	return listed, rest
 }
 
-// setListed notes which tokens the list names.
+// setListed marks the tokens that the list names.
 func (h *Held) setListed(named []jetstream.HeldToken) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -500,8 +504,8 @@ func (h *Held) setListed(named []jetstream.HeldToken) {
 	}
 }
 
-// state reports whether nodes of an earlier release run, whether the record was missed since the last call, and
-// whether the list names tokens that were left.
+// state reports whether nodes of an earlier release run, whether a node missed the record since the last
+// call, and whether the list names tokens that were left.
 func (h *Held) state() (earlier, missing, fewer bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

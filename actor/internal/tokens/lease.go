@@ -12,32 +12,32 @@ import (
 
 // Token is the part of a run token that a lease needs.
 type Token interface {
-	// Session is the session that it is for.
+	// Session returns the session that the token is for.
 	Session() content.SessionID
-	// Reply is the subject of answers.
+	// Reply returns the subject for acknowledgments.
 	Reply() string
 	// Extend renews the token.
 	Extend() error
-	// ExtendFor renews it for another time.
+	// ExtendFor renews the token for another duration.
 	ExtendFor(d time.Duration) error
-	// AckWait is how long the token lasts.
+	// AckWait returns how long the token lasts without a renewal.
 	AckWait() time.Duration
-	// Back is when the token was to return, and whether it is gone.
+	// Back returns when the token was to return, and whether it is gone.
 	Back() (at time.Time, gone bool)
 }
 
-// dueAfter is after which part of its time a token is renewed.
-const dueAfter = 4 // with renewals every two seconds, before it is half over
+// dueAfter says after which part of its lifetime a token is renewed.
+const dueAfter = 4 // with renewals every two seconds, that is before half of it has passed
 
-// Lease is the right to drive one session. Any goroutine may call its methods, but Start.
+// Lease is the right to drive one session. Any goroutine may call its methods, except Start.
 type Lease struct {
 	token   Token
-	renewed atomic.Pointer[time.Time] // with the monotonic clock: when the node last vouched for the token
+	renewed atomic.Pointer[time.Time] // when the node last vouched for the token; with the monotonic clock
 
 	mu   sync.Mutex // held while the token is renewed
 	lost func()
 	over bool
-	long time.Time // when it was last renewed for a long time; zero: the server gives it the usual time
+	long time.Time // when it was last renewed for a long time; zero: the server keeps it for the usual time
 
 	listed bool // a confirmed list names it; guarded by Held
 }
@@ -48,8 +48,8 @@ func newLease(t Token) *Lease {
 	return l
 }
 
-// Start has lost called if no renewal succeeds for as long as the token lasts: another driver may have the token by
-// then, and a renewal would steal it. The lease stops with ctx.
+// Start makes the lease call lost if no renewal succeeds for the token's lifetime: by then another driver may
+// have the token, and a renewal would steal it. The lease stops when ctx ends.
 func (l *Lease) Start(ctx context.Context, lost func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,25 +57,26 @@ func (l *Lease) Start(ctx context.Context, lost func()) {
 	l.lost = lost
 }
 
-// Stop ends the renewals. Once it has returned, the token may be given away.
+// Stop ends the renewals. Once it returns, the token may be given up.
 func (l *Lease) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.over = true
 }
 
-// Fresh reports whether the last renewal is younger than half of the token's lifetime: that of the token, or the
-// confirmed record of the node, which names it. Without a fresh lease nothing that costs or acts may start: the
-// process may have been suspended for longer than the lease.
+// Fresh reports whether the last renewal is younger than half of the token's lifetime. A renewal is one of
+// the token itself, or a confirmed record of a node whose list names it. Nothing that costs or acts may start
+// without a fresh lease: the process may have been suspended for longer than the lease lasts.
 func (l *Lease) Fresh() bool { return time.Since(*l.renewed.Load()) < l.token.AckWait()/2 }
 
-// footing is what a renewal rests on.
+// footing is what a renewal is based on.
 type footing struct {
-	confirmed *time.Time // when the last confirmed record was sent, while it renews the tokens that are listed
-	shorten   bool       // the server must no longer keep a token for a long time
+	confirmed *time.Time // when the last confirmed record was sent, while it renews the listed tokens
+	shorten   bool       // the server must stop keeping tokens for a long time
 }
 
-// renew renews the token if it is time. The record renews it, too, and the server hears of it seldom.
+// renew renews the token if it is due. A confirmed record also renews a listed token, so the server is told
+// rarely.
 func (l *Lease) renew(f footing, listed bool) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +101,7 @@ func (l *Lease) renew(f footing, listed bool) (err error) {
 	return err
 }
 
-// replaced ends a lease whose session another node drives.
+// replaced ends a lease because another node drives its session.
 func (l *Lease) replaced() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +110,7 @@ func (l *Lease) replaced() {
 	}
 }
 
-// lose ends the lease. The lock is held.
+// lose ends the lease. The caller holds mu.
 func (l *Lease) lose() {
 	l.over = true
 	l.lost()

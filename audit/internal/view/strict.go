@@ -48,7 +48,7 @@ func Signature(line []byte) []byte {
 	return []byte(text)
 }
 
-// SignatureAt is Signature for a line that begins with head, as AppendHead writes it. Of another line, it may miss it.
+// SignatureAt is Signature for a line that begins with head, as AppendHead writes it. In any other line it may miss the signature.
 func SignatureAt(line, head []byte) []byte {
 	rest, _ := bytes.CutPrefix(line, head)
 	text, _ := bytes.CutPrefix(rest, []byte(markSignature))
@@ -193,14 +193,14 @@ func (p *parser) object(depth int) (any, error) {
 	return out, err
 }
 
-// keys are those of a line, in the order in which differences are reported.
+// keys returns the keys of a line, in the order in which differences are reported.
 func keys() []string {
 	return []string{"hash", "seq", "session", "prev", "at", "epoch", "cause", keySignature, "unread", "kinds", "sealed", "events", keyPayload}
 }
 
-// Difference says where the line that is shown differs from the real one, and "" if both say the same. An
-// entry of a later release is shown by the release that wrote it in ways that this one cannot: of such an
-// entry, loose compares only what does not depend on its events.
+// Difference says where the shown line differs from the real one, or returns "" if both are the same. This
+// release cannot show all fields of an entry from a later release. For such an entry, loose compares only
+// what does not depend on its events.
 func Difference(shown, real []byte, loose bool) string {
 	if bytes.Equal(shown, real) {
 		return ""

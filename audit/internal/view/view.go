@@ -1,8 +1,8 @@
 // Package view shows entries as lines of JSON, and says where a line differs from its entry.
 //
-// The one idea: a line is not parsed into an entry and believed. The payload in it is decoded and shown
-// again, and both lines must be equal. Only if their bytes differ are they parsed, strictly: each key once,
-// in its exact case, and no others.
+// A line is not simply parsed and trusted. Its payload is decoded and shown again, and both lines must be
+// equal. Only if their bytes differ are they parsed, strictly: each key once, in its exact case, and no
+// other keys.
 package view
 
 import (
@@ -27,8 +27,8 @@ const (
 )
 
 // Append appends a record as one line of an export, without the newline. The payload is the record; the
-// other fields are a view of it. Of a sealed entry, the view has only what is not sealed, also if its key is here: what
-// is erased must not stay in exports.
+// other fields are a view of it. For a sealed entry, the view has only the parts that are not sealed, even if
+// the key is available: erased content must not stay in exports.
 func Append(b []byte, r journal.Record) ([]byte, error) {
 	if r.Entry.Sealing != nil {
 		r.Entry, r.Err = events.Decode(r.Payload)

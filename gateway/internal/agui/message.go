@@ -14,12 +14,12 @@ import (
 // growing is a part of a reply that is open.
 type growing struct {
 	kind   content.PartKind
-	id     string // of its message, or of the call
-	parent string // of a call: the message that has it
+	id     string // ID of its message or of the call
+	parent string // for a call, the ID of its message
 	tool   string
 	text   strings.Builder
-	within Event  // has its text
-	key    string // of the text in it
+	within Event  // the event that holds its text
+	key    string // the key of the text in within
 }
 
 // find returns the message with an ID; nil: there is none.
@@ -37,7 +37,7 @@ func (r *Run) add(m Event) Event {
 	return m
 }
 
-// grow takes a piece of a reply. The protocol has its text, reasoning and calls.
+// grow handles a piece of a reply. The protocol supports text, reasoning and calls.
 func (r *Run) grow(e stream.Grown) {
 	p := e.Piece
 	switch p.Op {
@@ -50,7 +50,7 @@ func (r *Run) grow(e stream.Grown) {
 	}
 }
 
-// begin begins a part. The calls of an attempt are in one message, and the first text, if it comes before them.
+// begin begins a part. One message holds the calls of an attempt, and also the first text if it comes before them.
 func (r *Run) begin(p stream.Piece, call *stream.ToolCall) {
 	id := fmt.Sprintf("t%d-r%d-a%d", p.Turn.Number(), p.Round, p.Attempt)
 	m := r.find(id)
@@ -79,7 +79,7 @@ func (r *Run) begin(p stream.Piece, call *stream.ToolCall) {
 	r.announce()
 }
 
-// announce yields that the open part begins, or goes on.
+// announce yields the event for the beginning or the continuation of the open part.
 func (r *Run) announce() {
 	switch g := r.growing; {
 	case g.parent != "":
@@ -127,7 +127,7 @@ func (r *Run) close() {
 	}
 }
 
-// answer takes the result of a call. Results follow the message that has the call.
+// answer handles the result of a call. Results follow the message with the call.
 func (r *Run) answer(c *stream.ToolCall, text string) {
 	m := Event{"id": string(c.Place) + "-result", "role": "tool", "toolCallId": c.Place, "content": text}
 	has := func(m Event) bool {
@@ -142,7 +142,7 @@ func (r *Run) answer(c *stream.ToolCall, text string) {
 	r.put("TOOL_CALL_RESULT", Event{"messageId": m["id"], "toolCallId": c.Place, "content": text, "role": "tool"})
 }
 
-// hear takes what users said before a turn.
+// hear handles what users said before a turn.
 func (r *Run) hear(e events.InputAccepted, cause string, before int) (said []Event) {
 	for i, it := range e.Items {
 		if it.Kind == content.User {
@@ -152,7 +152,7 @@ func (r *Run) hear(e events.InputAccepted, cause string, before int) (said []Eve
 	return said
 }
 
-// join takes what a user said while the turn ran.
+// join handles what a user said while the turn ran.
 func (r *Run) join(e stream.Joined) {
 	for _, m := range r.hear(e.Input, e.Cause, e.Before) {
 		text, ok := m["content"].(string)

@@ -12,14 +12,14 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// Request is what the messages of a client have that counts.
+// Request is the part of a client's messages that counts.
 type Request struct {
 	Said  []string // what the user said before the last message, in texts
-	ID    string   // of the last message, if it is of the user
+	ID    string   // ID of the last message, if the user sent it
 	Input *content.Item
 }
 
-// message is a message that a client sends. Most of what it has is in the journal and is not read.
+// message is a message that a client sends. Most of its content is in the journal and is not read.
 type message struct {
 	ID      string          `json:"id"`
 	Role    string          `json:"role"`
@@ -96,10 +96,10 @@ type Answer struct {
 	Payload   json.RawMessage `json:"payload,omitempty" doc:"with resolved: approved, and reason or editedArgs"`
 }
 
-// interruptID returns the ID of the interrupt that asks: it says which question it is, and about which arguments.
+// interruptID returns the ID of the interrupt for an approval. It identifies the question and the arguments.
 func interruptID(a events.Approval) string { return string(a.ID) + "." + a.Digest }
 
-// Decision returns the decision that an answer is. Who abandons a question denies it.
+// Decision returns the decision in an answer. An abandoned question counts as denied.
 func (a Answer) Decision() (stream.Decision, error) {
 	id, shown, ok := strings.Cut(a.Interrupt, ".")
 	if !ok || shown == "" {

@@ -22,29 +22,29 @@ type Run struct {
 	thread content.SessionID
 	id     string
 
-	turn        int // the run is parts of this turn; or, if it is 0,
+	turn        int // the run shows parts of this turn; if it is 0,
 	first, last int
-	after       uint64 // what follows this entry
+	after       uint64 // it shows what follows this entry
 
-	n        int          // number of the turn that is open, or was last
+	n        int          // number of the open turn or the last turn
 	current  *stream.Turn // nil: none
 	open     []events.Approval
 	messages []Event
 	base     int      // messages before the attempt in flight
 	growing  *growing // the part of a reply that is open; nil: none
-	step     string   // that the client has open; "": none
+	step     string   // the step that is open at the client; "": none
 
 	on, over bool
 	usage    content.Usage
 	yield    func(Event)
 }
 
-// NewRun returns the run that is the parts first to last of the n-th turn.
+// NewRun returns the run that shows the parts first to last of the n-th turn.
 func NewRun(thread content.SessionID, id string, n, first, last int) *Run {
 	return &Run{thread: thread, id: id, turn: n, first: first, last: last, messages: []Event{}}
 }
 
-// Rejoin returns the run of a client that has what the session had at an entry or less: snapshots, then what follows
+// Rejoin returns the run of a client that has the session up to an entry, or less: snapshots, then what follows
 // until the open turn waits or ends.
 func Rejoin(thread content.SessionID, id string, after uint64) *Run {
 	return &Run{thread: thread, id: id, after: after, messages: []Event{}}
@@ -65,7 +65,7 @@ func (r *Run) Show(ev stream.Event, yield func(Event)) (over bool) {
 	return r.over
 }
 
-// record takes what an entry says about other turns than the open one.
+// record handles what an entry says about turns other than the open one.
 func (r *Run) record(rec journal.Record, ev stream.Event) {
 	accepted := 0
 	for _, e := range rec.Entry.Events {
@@ -109,7 +109,7 @@ func (r *Run) start() {
 	r.put("RUN_STARTED", Event{"threadId": r.thread, "runId": r.id, "protocolVersion": version})
 }
 
-// rejoin starts the run with snapshots. What is being written in this moment goes on in the snapshot's messages.
+// rejoin starts the run with snapshots. A reply that is being written continues in the snapshot's messages.
 func (r *Run) rejoin() {
 	r.start()
 	r.snapshots()
@@ -201,7 +201,7 @@ func (r *Run) interrupt() {
 	for _, a := range r.open {
 		e := Event{
 			"id": interruptID(a), "reason": "tool_call", "toolCallId": a.TaskID, "responseSchema": responseSchema(),
-			"metadata": Event{"arguments": a.Input}, // messages have those of the model, which a person may have changed
+			"metadata": Event{"arguments": a.Input}, // messages have the model's arguments, which a person may have changed
 		}
 		if a.Summary != "" {
 			e["message"] = a.Summary

@@ -1,8 +1,8 @@
-// Package feed writes what a session does to one reader, in the words of a protocol.
+// Package feed writes the events of a session to one reader, in the format of a protocol.
 //
-// The one idea: a protocol is a [Dialect], and all else is the same for each: what has arrived goes out at once, comments say
-// that the stream is alive, and a reader that is too slow, or whose gateway stops, gets an event that says to reconnect. So no
-// reader delays another, and each costs bounded memory.
+// Each protocol is a [Dialect]; everything else is shared. Events are sent as soon as they arrive. Comments show that the
+// stream is alive. A reader that is too slow, or whose gateway stops, gets an event that tells it to reconnect. So readers
+// do not delay each other, and each uses bounded memory.
 package feed
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// Following is what a session does after a place.
+// Following is the events of a session after a place.
 type Following struct {
 	Stream  *stream.Stream
 	Updates func(context.Context) Updates
 	Place   stream.Cursor // where it begins
 }
 
-// Updates are those of a session, until the context ends.
+// Updates yields the updates of a session until the context ends.
 type Updates = func(yield func(client.Update, error) bool)
 
-// Dialect is how a protocol says what happens in a session.
+// Dialect writes the events of a session in the format of a protocol.
 type Dialect interface {
 	// Begin writes where the stream begins. A reader that leaves before the first event continues there.
 	Begin(w *Writer, at stream.Cursor)
@@ -35,17 +35,17 @@ type Dialect interface {
 	// Event writes an event of the stream and reports whether it was the last one.
 	Event(w *Writer, ev stream.Event) (last bool)
 
-	// Trouble writes why nothing comes for now.
+	// Trouble writes why no events come at the moment.
 	Trouble(w *Writer, p *problem.Problem)
 
 	// Stop writes why the stream stops here.
 	Stop(w *Writer, p *problem.Problem)
 
-	// Reconnect writes that the reader is to continue at once, here or at another gateway.
+	// Reconnect tells the reader to reconnect at once, here or at another gateway.
 	Reconnect(w *Writer, why string)
 }
 
-// Silent is the part of a dialect that has no words for what is not of the session.
+// Silent is for dialects that write only the events of the session.
 type Silent struct{}
 
 // Begin writes nothing.
@@ -56,7 +56,7 @@ func (Silent) Trouble(*Writer, *problem.Problem) {}
 
 // Server writes streams.
 type Server struct {
-	Patience  time.Duration // for a reader that does not read
+	Patience  time.Duration // how long a write may wait for its reader
 	Heartbeat time.Duration // between comments
 	Closing   <-chan struct{}
 	Connected func() bool        // whether there is a server
@@ -66,7 +66,7 @@ type Server struct {
 	Problem func(context.Context, error) *problem.Problem
 }
 
-// heard is an update of a session, or why there are no more.
+// heard is an update of a session, or the reason why there are no more.
 type heard struct {
 	update client.Update
 	err    error
@@ -120,7 +120,7 @@ func (s *Server) Serve(ctx context.Context, w http.ResponseWriter, f Following, 
 	<-done
 }
 
-// reconnect tells the reader to continue at once, here or at another gateway.
+// reconnect tells the reader to reconnect at once, here or at another gateway.
 func (e *writing) reconnect(why string) {
 	e.Begin()
 	e.speaks.Reconnect(e.Writer, why)
@@ -148,7 +148,7 @@ func (e *writing) write(ctx context.Context, all <-chan heard) {
 			if e.take(ctx, h) {
 				return
 			}
-			for more := true; more && e.Room(); { // what has arrived meanwhile goes with it
+			for more := true; more && e.Room(); { // also write what has arrived meanwhile
 				select {
 				case h := <-all:
 					if e.take(ctx, h) {

@@ -9,24 +9,24 @@ import (
 // CutAfter is how many times its patience a write may take before the connection is cut.
 const CutAfter = 3
 
-// Writer writes server-sent events to one reader, and sees whether it keeps up. Flush reports the errors of all.
+// Writer writes server-sent events to one reader and checks that the reader keeps up. Flush returns the errors of all writes.
 //
-// A reader that does not read must not hold who writes. What is written between Begin and Flush has a deadline, after which the
-// connection is cut. A reader that makes Flush wait long before that is slow: see Late.
+// A reader that does not read must not block the writer. Everything written between Begin and Flush has a deadline, after
+// which the connection is cut. A reader that delays Flush, but less than that, is slow: see Late.
 type Writer struct {
-	out  http.ResponseWriter // which has buffers
+	out  http.ResponseWriter // it is buffered
 	rc   *http.ResponseController
-	slow time.Duration // when a reader counts as slow
+	slow time.Duration // delay from which a reader counts as slow
 
-	began time.Time // of what was written since the last Flush
-	size  int       // of it
+	began time.Time // of the writes since the last Flush
+	size  int       // bytes of these writes
 	late  bool
 }
 
 // roomFor is how much is written before something is sent.
 const roomFor = 4 << 10
 
-// newWriter returns a writer for a reader that may take a time for what is written at once.
+// newWriter returns a writer. patience is how long the reader may take for one flush.
 func newWriter(w http.ResponseWriter, patience time.Duration) *Writer {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -36,17 +36,17 @@ func newWriter(w http.ResponseWriter, patience time.Duration) *Writer {
 	return e
 }
 
-// Begin begins to write. A reader that does not read at all is cut off.
+// Begin begins a write and sets its deadline. A reader that does not read at all is cut off.
 func (e *Writer) Begin() {
 	e.began, e.size = time.Now(), 0
 	_ = e.rc.SetWriteDeadline(e.began.Add(CutAfter * e.slow)) // every connection has deadlines
 }
 
-// Flush sends what was written since Begin. A reader that made that wait is slow.
+// Flush sends what was written since Begin. If that took long, the reader is slow.
 func (e *Writer) Flush() error {
 	err := e.rc.Flush()
 	e.late = time.Since(e.began) > e.slow
-	return err //nolint:wrapcheck // only whether there is one counts
+	return err //nolint:wrapcheck // callers only check whether it is nil
 }
 
 // Late reports whether the reader was slow at the last Flush.

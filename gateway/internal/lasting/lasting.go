@@ -1,7 +1,7 @@
-// Package lasting keeps responses open that others write, event by event, for as long as that takes.
+// Package lasting keeps long responses open that are written event by event.
 //
-// The one idea: a deadline for a whole response cuts off long ones, and none lets a reader that does not read hold its
-// writer for ever. So each event has its own time, and while there are none, comments say that the stream is alive.
+// A deadline for the whole response would cut off long responses. Without a deadline, a reader that does not read would
+// block its writer forever. So each event has a deadline, and comments between events show that the stream is alive.
 package lasting
 
 import (
@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Response is a response that lasts. It may be written by several goroutines, until End.
+// Response is a long response. Several goroutines may write to it, until End.
 type Response struct {
 	http.ResponseWriter
 
 	rc    *http.ResponseController
-	write time.Duration // for an event
+	write time.Duration // deadline of an event
 	every time.Duration // between comments
 
 	mu    sync.Mutex
@@ -23,8 +23,8 @@ type Response struct {
 	ended bool
 }
 
-// New returns a response whose reader has a time for each event. Comments come in a stream of events, after its first one.
-// The request must have been read.
+// New returns a response. write is how long the reader may take for each event, and every the time between comments, which
+// start after the first event of a stream. The request must have been read.
 func New(w http.ResponseWriter, write, every time.Duration) *Response {
 	r := &Response{ResponseWriter: w, rc: http.NewResponseController(w), write: write, every: every}
 	_ = r.rc.SetReadDeadline(time.Time{}) // it would end the request

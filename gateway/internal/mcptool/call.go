@@ -1,10 +1,10 @@
-// Package mcptool speaks the Model Context Protocol about sessions: an agent is a tool, and a call of it is a turn.
+// Package mcptool implements the Model Context Protocol for sessions: an agent is a tool, and a call of it is a turn.
 //
-// The one idea: a [Call] is a projection of the stream of a session onto one turn, as what the client of the tool sees:
-// progress in lines, then what the turn came to, or what it waits for. Everything in it follows from the journal, so a
-// client that lost its call calls again without a prompt, at any gateway.
+// A [Call] projects the stream of a session onto one turn, as the client of the tool sees it: lines of progress, then
+// the outcome of the turn, or what it waits for. All of it follows from the journal, so a client that lost its call can
+// call again without a prompt, at any gateway.
 //
-// A [Form] asks a person of the client about an approval, and reads the answer. Neither has state that another gateway
+// A [Form] asks a person at the client about an approval, and reads the answer. Neither has state that another gateway
 // would need. A Call is owned by one goroutine.
 package mcptool
 
@@ -25,7 +25,7 @@ type Input struct {
 	Session string `json:"session,omitempty" jsonschema:"the session to go on with; without it, a new one"`
 }
 
-// Result is what a call came to, as structured content.
+// Result is the outcome of a call, as structured content.
 type Result struct {
 	Session content.SessionID `json:"session" jsonschema:"give it to go on with the session"`
 	Turn    content.TurnID    `json:"turn"`
@@ -34,7 +34,7 @@ type Result struct {
 	Pending []Pending         `json:"pending,omitempty"`
 }
 
-// Pending is a question that waits for a person.
+// Pending is a question that a person must answer.
 type Pending struct {
 	Approval content.ApprovalID `json:"approval"`
 	Tool     string             `json:"tool"`
@@ -42,7 +42,7 @@ type Pending struct {
 	Asks     string             `json:"asks"`
 }
 
-// waiting is the state of a turn that questions hold.
+// waiting is the state of a turn that waits for answers to questions.
 const waiting = "waiting"
 
 // Call projects a stream onto one turn. It is done when the turn is over, or waits for decisions.
@@ -50,30 +50,30 @@ type Call struct {
 	session content.SessionID
 	turn    *stream.Turn
 	id      content.TurnID
-	told    uint64 // what happens up to this entry is no news
-	known   uint64 // what the turn waited for before this entry, it does not wait for any more
-	entry   uint64 // the last one that was taken
+	told    uint64 // progress up to this entry was already reported
+	known   uint64 // questions before this entry are no longer open
+	entry   uint64 // the last one that was shown
 
 	tell   func(string)
 	line   strings.Builder // of the text that is being written
 	text   string          // of the last reply
-	output any             // of it
+	output any             // structured output of the last reply
 	open   []events.Approval
 	ended  *stream.Ended
 	gone   string // why the session was deleted
 	done   bool
 }
 
-// NewCall returns the projection onto the n-th turn, whose progress was told up to an entry. The journal has more: what
-// counts is what the turn waits for at its entry known, or later.
+// NewCall returns the projection onto the n-th turn. Its progress was already reported up to the entry told. The journal has
+// entries up to known, so only what the turn waits for at known or later counts.
 func NewCall(session content.SessionID, n int, told, known uint64) *Call {
 	return &Call{session: session, id: content.TurnIDFor(n), turn: stream.NewTurn(n), told: told, known: known}
 }
 
-// Entry returns the last entry that the call has taken.
+// Entry returns the last entry that the call was shown.
 func (c *Call) Entry() uint64 { return c.entry }
 
-// Open returns the questions that hold the turn.
+// Open returns the questions that the turn waits for.
 func (c *Call) Open() []events.Approval {
 	if c.turn.Waits() {
 		return c.open
@@ -106,7 +106,7 @@ func (c *Call) Show(ev stream.Event, yield func(string)) {
 	}
 }
 
-// progress tells what a tool says about a call that runs.
+// progress reports what a tool says about a running call.
 func (c *Call) progress(p events.ToolProgress) {
 	for _, call := range c.turn.Calls() {
 		if call.ID == p.Call && p.Text != "" {
@@ -153,7 +153,7 @@ func (c *Call) take(step stream.Step) {
 	}
 }
 
-// grow tells the text of replies, line by line.
+// grow reports the text of replies, line by line.
 func (c *Call) grow(p stream.Piece) {
 	if p.Kind != content.TextKind {
 		return
@@ -176,7 +176,7 @@ func (c *Call) grow(p stream.Piece) {
 	c.line.WriteString(text)
 }
 
-// Result returns what the call came to: a text, the same as data, and whether it failed.
+// Result returns the outcome of the call: as text, as data, and whether it failed.
 func (c *Call) Result() (text string, r Result, failed bool) {
 	r = Result{Session: c.session, Turn: c.id, Output: c.output}
 	switch {
@@ -209,7 +209,7 @@ func (c *Call) Result() (text string, r Result, failed bool) {
 	return strings.TrimSpace(c.text + "\n\n" + why), r, failed
 }
 
-// asks says what the turn waits for, and how that is decided.
+// asks says what the turn waits for, and how to decide it.
 func (c *Call) asks() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Session %s waits for a decision of a person.\n", c.session)

@@ -70,8 +70,8 @@ func AnswerOf(action string, form map[string]any) (a Answer, decided bool, err e
 	return a, true, nil
 }
 
-// State is what a client keeps between the parts of a call: the turn that it waits for, what it was told, and the digests
-// of the arguments that it was asked about.
+// State is what a client keeps between the parts of a call: the turn that it waits for, how much progress was reported, and
+// the digests of the arguments that it was asked about.
 type State struct {
 	Session content.SessionID             `json:"session"`
 	Turn    int                           `json:"turn"`
@@ -86,5 +86,5 @@ func AsksForms(s *mcp.ServerSession) bool {
 		return false
 	}
 	e := p.Capabilities.Elicitation
-	return e.Form != nil || e.URL == nil // with neither it has forms, as before there were others
+	return e.Form != nil || e.URL == nil // older clients name neither and support forms
 }

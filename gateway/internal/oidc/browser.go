@@ -42,7 +42,8 @@ func (p *Provider) Begin(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// End has a browser that the provider sent back keep who its person is, and sends it to the page.
+// End completes a login when the provider sends the browser back: it sets the cookie of the session and sends the browser to
+// the page.
 func (p *Provider) End(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var a attempt
@@ -67,7 +68,7 @@ func (p *Provider) End(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// exchange gets the ID token for a code, and returns who it is about and until when.
+// exchange gets the ID token for a code. It returns the person that the token is about and when it expires.
 func (p *Provider) exchange(ctx context.Context, a attempt, code string) (k known, until time.Time, err error) {
 	d, err := p.discover(ctx)
 	if err != nil {
@@ -93,7 +94,7 @@ func (p *Provider) exchange(ctx context.Context, a attempt, code string) (k know
 	return k, t.Expiry, err
 }
 
-// Browser returns the person of a browser that has logged in. The roles are those of now.
+// Browser returns the person of a browser that has logged in. It applies the current roles.
 func (p *Provider) Browser(r *http.Request) (*people.Person, error) {
 	var k known
 	until, err := p.take(r, session, &k)

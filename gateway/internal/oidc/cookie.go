@@ -13,7 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// kind is what a cookie is for, and its name. One is not taken for the other.
+// kind is the purpose of a cookie, and its name. A cookie of one kind is not accepted as another kind.
 type kind string
 
 const (
@@ -24,7 +24,7 @@ const (
 // minKey is the length of the shortest line of a file of keys.
 const minKey = 32
 
-// keysOf reads the keys of cookies: the first line makes them, and each reads them, so that a key can be replaced.
+// keysOf reads the keys of cookies. The first line encrypts cookies, and every line can decrypt them, so that a key can be replaced.
 func keysOf(file string) (keys [][]byte, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -43,7 +43,7 @@ func keysOf(file string) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// put has the browser keep values until a time.
+// put stores values in a cookie until a time.
 func (p *Provider) put(w http.ResponseWriter, k kind, values any, until time.Time) error {
 	enc, err := jose.NewEncrypter(jose.A256GCM, jose.Recipient{Algorithm: jose.DIRECT, Key: p.keys[0]}, nil)
 	if err != nil {
@@ -58,18 +58,18 @@ func (p *Provider) put(w http.ResponseWriter, k kind, values any, until time.Tim
 	return nil
 }
 
-// set sets a cookie. A page of another site may lead to the gateway with it, as the provider does, but can send nothing
-// else with it.
+// set sets a cookie. A link on another site, such as the provider's, may open the gateway with it, but other requests from
+// that site do not carry it.
 func (p *Provider) set(w http.ResponseWriter, k kind, text string, age int) {
 	http.SetCookie(w, &http.Cookie{
 		Name: string(k), Value: text, Path: "/", HttpOnly: true, Secure: strings.HasPrefix(p.login.URL, "https:"), SameSite: http.SameSiteLaxMode, MaxAge: age,
 	})
 }
 
-// ErrNoCookie is returned for a browser that keeps nothing that counts.
+// ErrNoCookie is returned for a browser without a valid cookie.
 var ErrNoCookie = errors.New("no cookie of a gateway")
 
-// take reads what a browser keeps, and until when that counts.
+// take reads the values of a cookie and when it expires.
 func (p *Provider) take(r *http.Request, k kind, values any) (until time.Time, err error) {
 	c, err := r.Cookie(string(k))
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package oidc admits people whom a provider of OpenID Connect knows: browsers after a login, and programs with a token
+// Package oidc admits people whom an OpenID Connect provider knows: browsers after a login, and programs with a token
 // of the provider.
 //
-// The one idea: no gateway stores a login. What a login needs until the browser comes back, and then who the person
-// is, are in cookies that only gateways with the same key can read or make. So any number of gateways serve one login.
+// No gateway stores a login. The state of a login in progress, and then the identity of the person, are in cookies that
+// only gateways with the same key can read or make. So any number of gateways can serve one login.
 //
-// A login is an authorization code flow with PKCE, a state and a nonce. It is over when the ID token is: then the browser
-// goes to the provider again, which has the longer memory, and can refuse.
+// A login is an authorization code flow with PKCE, a state and a nonce. It ends when the ID token expires. The browser
+// then goes to the provider again, whose session may last longer, and which can refuse.
 package oidc

@@ -21,41 +21,41 @@ import (
 	"github.com/turnlog/turnlog/gateway/people"
 )
 
-// Provider is a provider of OpenID Connect, as gateways use it.
+// Provider is an OpenID Connect provider, as gateways use it.
 type Provider struct {
 	login  people.Login
 	secret string
-	keys   [][]byte // of cookies
+	keys   [][]byte // they encrypt cookies
 	client *http.Client
 
 	found  atomic.Pointer[discovered] // nil: not yet
 	asking singleflight.Group
 }
 
-// discovered is what the provider says about itself.
+// discovered is the result of the provider's discovery.
 type discovered struct {
 	oauth oauth2.Config
 	keys  oidc.KeySet
 }
 
 var (
-	// ErrDown is returned if the provider does not answer, or not as it should.
+	// ErrDown is returned if the provider does not answer, or gives an invalid answer.
 	ErrDown = errors.New("the OpenID provider does not answer")
 
 	// ErrRefused is returned for a token or a login that proves nothing.
 	ErrRefused = errors.New("refused")
 )
 
-// Limits of what is asked of the provider.
+// Limits of requests to the provider.
 const (
-	patience = 10 * time.Second // with one answer
-	maxBody  = 1 << 20          // of an answer
+	patience = 10 * time.Second // for one answer
+	maxBody  = 1 << 20          // bytes of an answer
 	perTime  = time.Second      // between requests for keys or about the provider: any client can send a token that names an unknown key
 	burst    = 5
 )
 
-// New returns a provider. It reads the files that login names, in a folder if their names are relative. It does not ask the
-// provider: gateways start without it.
+// New returns a provider. It reads the files that login names; relative names are below dir. It sends no request to the
+// provider, so gateways can start without it.
 func New(login people.Login, dir string, through http.RoundTripper) (*Provider, error) {
 	in := func(name string) string {
 		if filepath.IsAbs(name) {
@@ -82,7 +82,7 @@ func New(login people.Login, dir string, through http.RoundTripper) (*Provider, 
 	return p, nil
 }
 
-// careful bounds what the provider is asked, and what it answers. An answer that is none is an error.
+// careful limits the requests to the provider and its answers. An answer that is not successful is an error.
 type careful struct {
 	http.RoundTripper
 
@@ -107,16 +107,16 @@ func (c *careful) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// discover returns what the provider says about itself. It is asked until it has answered once.
+// discover returns the result of the provider's discovery. It asks until the provider has answered once.
 func (p *Provider) discover(ctx context.Context) (*discovered, error) {
 	if d := p.found.Load(); d != nil {
 		return d, nil
 	}
-	d, err, _ := p.asking.Do("", func() (any, error) { return p.ask(context.WithoutCancel(ctx)) }) // its answer is for others, too
+	d, err, _ := p.asking.Do("", func() (any, error) { return p.ask(context.WithoutCancel(ctx)) }) // other requests share its answer
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is of ask
+		return nil, err //nolint:wrapcheck // ask wraps it
 	}
-	return d.(*discovered), nil //nolint:forcetypeassert // it is of ask
+	return d.(*discovered), nil //nolint:forcetypeassert // ask returns it
 }
 
 func (p *Provider) ask(ctx context.Context) (*discovered, error) {
@@ -143,24 +143,24 @@ func (p *Provider) ask(ctx context.Context) (*discovered, error) {
 	return d, nil
 }
 
-// checked is the keys of the provider during one verification.
+// checked holds the provider's keys for one verification.
 type checked struct {
 	oidc.KeySet
 
 	down error
 }
 
-// VerifySignature says why a token was not verified: its signature is wrong, or the keys could not be had.
+// VerifySignature verifies the signature of a token. Its error tells a wrong signature from keys that could not be fetched.
 func (c *checked) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	payload, err := c.KeySet.VerifySignature(ctx, token)
 	if errors.Is(err, ErrDown) {
 		c.down = err
 	}
-	return payload, err //nolint:wrapcheck // the verifier does
+	return payload, err //nolint:wrapcheck // the verifier wraps it
 }
 
-// verify returns the claims of a token that the provider signed for an audience. An algorithm with a shared secret, or
-// none, proves nothing.
+// verify returns the claims of a token that the provider signed for an audience. It accepts no algorithm with a shared
+// secret and no unsigned token, since these prove nothing.
 func (p *Provider) verify(ctx context.Context, d *discovered, token, audience string) (*oidc.IDToken, error) {
 	keys := &checked{KeySet: d.keys}
 	t, err := oidc.NewVerifier(p.login.Issuer, keys, &oidc.Config{ClientID: audience, SupportedSigningAlgs: []string{
@@ -195,20 +195,20 @@ func (p *Provider) Person(ctx context.Context, token string) (*people.Person, er
 	return p.login.Person(k.Name, k.Values, t.Expiry)
 }
 
-// known is what the cookie of a session has.
+// known is the content of a session's cookie.
 type known struct {
 	Name   string   `json:"name"`
 	Values []string `json:"values,omitempty"`
 }
 
-// known returns what decides who a person is, out of their claims. The rest does not count.
+// known returns the claims that identify a person and decide their role. It drops the others.
 func (p *Provider) known(t *oidc.IDToken) (known, error) {
 	var claims map[string]json.RawMessage
 	if err := t.Claims(&claims); err != nil {
 		return known{}, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	var k known
-	_ = json.Unmarshal(claims[p.login.Name], &k.Name) // "" is no name
+	_ = json.Unmarshal(claims[p.login.Name], &k.Name) // "" is rejected as a name
 	if verified := string(claims["email_verified"]); p.login.Name == "email" && verified != "true" && verified != `"true"` {
 		return known{}, fmt.Errorf("%w: the provider has not verified the email address %q", people.ErrNoRole, k.Name)
 	}

@@ -20,8 +20,8 @@ type Chat struct {
 
 	text   strings.Builder
 	round  int    // of the last text
-	sent   int    // bytes of text before the attempt in flight
-	again  string // text that the next attempt has to repeat
+	sent   int    // bytes of text sent before the attempt in flight
+	again  string // text that the next attempt must repeat
 	reason string
 	usage  content.Usage
 	failed *Error
@@ -47,7 +47,7 @@ func (c *Chat) Show(ev stream.Event, yield func(map[string]any)) (over bool) {
 			c.say(ev.Piece.Round, ev.Piece.Text, yield)
 		case content.ReasoningKind:
 			yield(c.chunk(object{"reasoning_content": ev.Piece.Text}, nil))
-		default: // a chat has no calls that its client does not make
+		default: // a chat shows only calls that its client makes
 		}
 	case ev.Void != nil && ev.Void.Turn == c.turn && ev.Void.Round == c.round:
 		c.again = c.text.String()[c.sent:]
@@ -55,7 +55,7 @@ func (c *Chat) Show(ev stream.Event, yield func(map[string]any)) (over bool) {
 	return c.over
 }
 
-// say takes text of a reply. Replies of several rounds are paragraphs.
+// say handles text of a reply. The reply of each round is a separate paragraph.
 func (c *Chat) say(round int, text string, yield func(map[string]any)) {
 	if c.again != "" {
 		switch {

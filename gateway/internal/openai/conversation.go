@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// History projects a stream that begins before a turn onto the items of a conversation. Items of answers have the IDs
-// that they have in responses.
+// History projects a stream that begins before a turn onto the items of a conversation. Items of replies have the same IDs
+// as in responses.
 type History struct {
 	session content.SessionID
 	said    []said
@@ -27,7 +27,7 @@ type History struct {
 // said is an item.
 type said struct {
 	id   string
-	json func() map[string]any // as it is when it is asked for
+	json func() map[string]any // returns its current state
 }
 
 // NewHistory returns the projection of a session onto the items that follow.
@@ -53,7 +53,7 @@ func (h *History) index(id string) int {
 	return slices.IndexFunc(h.said, func(s said) bool { return s.id == id })
 }
 
-// allParts is a part that no turn has, so that a projection goes through all of them.
+// allParts is a part number that no turn reaches, so that a projection goes through all parts.
 const allParts = 1 << 20
 
 // Show takes an event of the stream.
@@ -73,7 +73,7 @@ func (h *History) Show(ev stream.Event) {
 	}
 }
 
-// follow takes what a turn says.
+// follow handles an event of a turn.
 func (h *History) follow(ev stream.Event) {
 	if h.turn == nil {
 		return
@@ -87,10 +87,10 @@ func (h *History) follow(ev stream.Event) {
 	}
 }
 
-// inputPrefix begins the ID of what a user said, which goes on with the number of its entry.
+// inputPrefix begins the ID of what a user said. The number of its entry follows.
 const inputPrefix = "msg_in_"
 
-// hear takes what users say.
+// hear handles what users say.
 func (h *History) hear(e events.InputAccepted, id string) {
 	for i, it := range e.Items {
 		if it.Kind != content.User {
@@ -101,7 +101,7 @@ func (h *History) hear(e events.InputAccepted, id string) {
 	}
 }
 
-// PlaceOfItem returns the turn that an item is of, or the entry that has it. Both are 0 if the text is no ID of an item.
+// PlaceOfItem returns the turn of an item, or the entry that has it. Both are 0 if the text is not the ID of an item.
 func PlaceOfItem(id string) (turn int, entry uint64) {
 	if rest, ok := strings.CutPrefix(id, inputPrefix); ok {
 		text, _, _ := strings.Cut(rest, "_")
@@ -140,7 +140,7 @@ func inputOf(it content.Item) []object {
 	return out
 }
 
-// ParseConversationBody reads the metadata of a conversation that is to be created.
+// ParseConversationBody reads the metadata of a conversation to create.
 func ParseConversationBody(body []byte) (map[string]string, *Error) {
 	var in struct {
 		Items    []json.RawMessage `json:"items"`
@@ -157,7 +157,7 @@ func ParseConversationBody(body []byte) (map[string]string, *Error) {
 	return in.Metadata, nil
 }
 
-// Paging is which items of a conversation are asked for.
+// Paging says which items of a conversation are requested.
 type Paging struct {
 	after string
 	limit int
@@ -170,7 +170,7 @@ const (
 	maxItems     = 100
 )
 
-// ParsePaging reads what a query asks for.
+// ParsePaging reads the paging parameters of a query.
 func ParsePaging(q url.Values) (Paging, *Error) {
 	p := Paging{after: q.Get("after"), limit: defaultItems, asc: q.Get("order") == "asc"}
 	if text := q.Get("limit"); text != "" {
@@ -188,7 +188,7 @@ func ParsePaging(q url.Values) (Paging, *Error) {
 // After returns the item after which the page begins; "": none.
 func (p Paging) After() string { return p.after }
 
-// Limit returns how many items the page has at most.
+// Limit returns the maximum number of items of the page.
 func (p Paging) Limit() int { return p.limit }
 
 // Ascending reports whether the oldest item is the first one.
@@ -208,7 +208,7 @@ func (p Paging) Full(h *History) bool {
 	return at > p.limit
 }
 
-// Of returns the page of a history, which is full or has all.
+// Of returns the page of a history that is full or has everything.
 func (p Paging) Of(h *History) (map[string]any, *Error) {
 	all := slices.Clone(h.said)
 	if !p.asc {
@@ -231,7 +231,7 @@ func (p Paging) Of(h *History) (map[string]any, *Error) {
 	return page, nil
 }
 
-// NoItem says that a conversation has no item with an ID, which a parameter names.
+// NoItem returns the error for a conversation without an item of that ID. param is the parameter that names it.
 func NoItem(param, id string) *Error {
 	return NewError(http.StatusNotFound, "item_not_found", param, "the conversation has no item "+strconv.Quote(id)+": use the ID of an item of this conversation")
 }

@@ -14,7 +14,7 @@ type Error struct {
 	Code    string `json:"code"`
 }
 
-// NewError returns an error with the type that its status has.
+// NewError returns an error. Its type follows from its status.
 func NewError(status int, code, param, message string) *Error {
 	kind := "invalid_request_error"
 	switch {
@@ -33,7 +33,8 @@ func NewError(status int, code, param, message string) *Error {
 // Error returns what was wrong.
 func (e *Error) Error() string { return e.Message }
 
-// Write writes the error as a response. Clients retry some errors by themselves; a conflict stays one.
+// Write writes the error as a response. OpenAI's clients retry some statuses by themselves. A retry does not solve a
+// conflict, so Write tells them not to.
 func (e *Error) Write(w http.ResponseWriter) {
 	if e.Status == http.StatusConflict {
 		w.Header().Set("X-Should-Retry", "false")

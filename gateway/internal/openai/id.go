@@ -21,7 +21,7 @@ const (
 	conversationPrefix = "conv_"
 )
 
-// ErrBadID is returned for a text that names no response or conversation.
+// ErrBadID is returned for a text that does not name a response or a conversation.
 var ErrBadID = errors.New("not an ID of this gateway")
 
 // String returns the ID as one word.
@@ -51,7 +51,7 @@ func ParseID(text string) (id ID, err error) {
 	return id, nil
 }
 
-// Conversation returns the ID of the conversation that a session is.
+// Conversation returns the ID of a session as a conversation.
 func Conversation(s content.SessionID) string { return conversationPrefix + string(s) }
 
 // ParseConversation returns the session of a conversation.

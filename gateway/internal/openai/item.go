@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// Server is the name under which the tools of a deployment appear, as those of an MCP server.
+// Server is the name of the MCP server as whose tools the tools of a deployment appear.
 const Server = "turnlog"
 
 // item is an item of a response's output.
@@ -21,7 +21,7 @@ type item struct {
 
 	text   strings.Builder  // or arguments
 	call   *stream.ToolCall // nil: none
-	asked  events.Approval  // of a request
+	asked  events.Approval  // for an approval request
 	output string
 	failed string
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Response returns the response as far as it goes.
+// Response returns the current state of the response.
 func (r *Responses) Response() map[string]any {
 	out := []object{}
 	for _, it := range r.output {
@@ -57,7 +57,7 @@ func incompleteReason(r content.FinishReason) string {
 	}
 }
 
-// seconds returns a time as these protocols have it.
+// seconds returns a time in the format of these protocols.
 func seconds(t content.Time) int64 {
 	if t == 0 {
 		return 0

@@ -27,12 +27,13 @@ type Request struct {
 	Conversation string
 }
 
-// auxiliary begins the prompts with which chat UIs ask for titles, tags and the like.
+// auxiliary has the beginnings of prompts with which chat UIs ask for titles, tags and similar things.
 var auxiliary = []string{"### Task:", "Provide a concise, 5-word-or-less title", "Please generate a concise, 5-word-or-less title", "Write a concise title for this conversation"} //nolint:gochecknoglobals,lll // a constant
 
 type fields map[string]json.RawMessage
 
-// parse reads the fields of a request. known are those that count; of others only values that change nothing pass.
+// parse reads the fields of a request. Only the fields in known have an effect. Other fields may only have values that
+// change nothing.
 func parse(body []byte, known []string) (fields, *Error) {
 	var f fields
 	if err := json.Unmarshal(body, &f); err != nil {
@@ -46,7 +47,7 @@ func parse(body []byte, known []string) (fields, *Error) {
 	return f, nil
 }
 
-// changesNothing reports whether a field has a value that asks for what happens anyway.
+// changesNothing reports whether a field's value asks for what happens anyway.
 func changesNothing(name, value string) bool {
 	neutral := map[string][]string{
 		"n": {"1"}, "temperature": {"1", "1.0"}, "top_p": {"1", "1.0"}, "frequency_penalty": {"0"}, "presence_penalty": {"0"},
@@ -275,7 +276,7 @@ func partsOf(raw json.RawMessage) ([]content.Part, error) {
 	return parts, nil
 }
 
-// ChatKey returns the name that a client gives a chat in a header; "": none.
+// ChatKey returns the name that a client gives a chat in a header, or "".
 func ChatKey(h http.Header) string {
 	for _, name := range []string{"X-Turnlog-Chat-Id", "X-OpenWebUI-Chat-Id", "X-LibreChat-Conversation-Id"} {
 		if v := h.Get(name); v != "" && v != "new" && v != "null" && v != "undefined" && !strings.Contains(v, "{{") {

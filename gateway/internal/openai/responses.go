@@ -13,16 +13,16 @@ import (
 type Event struct {
 	Type     string
 	Sequence int64
-	Data     map[string]any // all of it, also the type and the number
+	Data     map[string]any // the whole event, including the type and the number
 }
 
-// A sequence number is an entry, counted from that with which the turn starts, and a place after it: the numbers of
-// what the entry says come before those of the pieces of a reply whose attempt it starts. Other entries may follow
-// while the pieces come: the numbers do not depend on them, since in the journal they are before the whole reply.
+// A sequence number consists of an entry, counted from the first entry of the turn, and a place after it. The events of
+// the entry come first, then the pieces of the reply whose attempt the entry starts. Other entries may follow while the
+// pieces arrive. The numbers do not depend on them, since in the journal they come before the whole reply.
 const (
 	entryShift  = 33
 	pieceStart  = 1 << 20
-	pieceFactor = 8 // how many events a piece can have at most
+	pieceFactor = 8 // the maximum number of events of a piece
 )
 
 // Responses projects the stream of a session onto one response. Its stream begins at or before the response.
@@ -32,18 +32,18 @@ type Responses struct {
 	after int64 // nothing is yielded up to this number
 
 	turn    *stream.Turn
-	first   uint64 // entry that starts the turn; 0: not seen
+	first   uint64 // the entry that starts the turn; 0: not seen
 	entry   uint64 // the last one
 	number  int64  // of the next event
-	ended   bool   // the part that ran last ended
+	ended   bool   // the last part has ended
 	over    bool   // the response is complete
 	created content.Time
 
 	output  []*item
-	asked   []events.Approval          // with which the response ended
-	calls   map[*stream.ToolCall]*item // of the round, in all parts
-	held    int                        // items of output before the attempt in flight
-	attempt uint64                     // entry that starts the last attempt
+	asked   []events.Approval          // the questions with which the response ended
+	calls   map[*stream.ToolCall]*item // the calls of the round, in all parts
+	held    int                        // number of output items before the attempt in flight
+	attempt uint64                     // the entry that starts the last attempt
 	flight  bool                       // that attempt has neither ended nor been taken back
 	usage   content.Usage
 	status  string
@@ -52,8 +52,8 @@ type Responses struct {
 	yield   func(Event)
 }
 
-// NewResponses returns the projection onto a response, without the events up to a sequence number. model is what
-// the response says about who answers.
+// NewResponses returns the projection onto a response, without the events up to a sequence number. model is the name
+// of the model in the response.
 func NewResponses(id ID, model string, after int64) *Responses {
 	return &Responses{id: id, turn: stream.NewTurn(id.Turn), model: model, after: after, status: "queued"}
 }
@@ -64,13 +64,13 @@ func (r *Responses) Begun() bool { return r.turn.Part() >= r.id.Part }
 // Over reports whether the response is complete.
 func (r *Responses) Over() bool { return r.over }
 
-// Part returns the part of the turn that runs, or ended last.
+// Part returns the current part of the turn, or the last one.
 func (r *Responses) Part() int { return r.turn.Part() }
 
 // ID returns the ID of the response.
 func (r *Responses) ID() ID { return r.id }
 
-// mine reports whether the part that runs is that of the response.
+// mine reports whether the current part belongs to the response.
 func (r *Responses) mine() bool { return r.turn.Part() == r.id.Part && !r.over }
 
 // Show takes an event of the stream, yields what follows from it, and reports whether the response is complete.
@@ -106,7 +106,7 @@ func (r *Responses) at(entry uint64, place int64) {
 	r.number = int64(entry-r.first)<<entryShift | place //nolint:gosec // a turn has fewer than 2^20 entries
 }
 
-// record takes the place of an entry.
+// record stores the place of an entry.
 func (r *Responses) record(rec journal.Record) {
 	r.entry = rec.Seq
 	for _, ev := range rec.Entry.Events {
@@ -158,7 +158,7 @@ func (r *Responses) begin() {
 	r.ended, r.status, r.output, r.held, r.usage = false, inProgress, nil, 0, content.Usage{}
 	r.emit("response.created", object{"response": r.Response()})
 	r.emit("response.in_progress", object{"response": r.Response()})
-	for _, c := range r.turn.Calls() { // what was asked about goes on
+	for _, c := range r.turn.Calls() { // calls that were asked about continue
 		if it := r.calls[c]; it != nil && it.status == incomplete {
 			it.status = inProgress
 			r.add(it)
@@ -246,7 +246,7 @@ func (r *Responses) end(reason content.FinishReason) {
 	r.over = true // no later part follows
 }
 
-// piece takes a piece of a reply.
+// piece handles a piece of a reply.
 func (r *Responses) piece(e stream.Grown) {
 	switch p := e.Piece; p.Op {
 	case content.BeginPart:
@@ -282,7 +282,7 @@ func (r *Responses) last() *item {
 	return r.output[len(r.output)-1]
 }
 
-// grow yields what a piece adds. A client that has its beginning gets the rest.
+// grow yields what a piece adds. A client that has the beginning of the piece gets the rest.
 func (r *Responses) grow(it *item, text string) {
 	if begin := r.number - int64(len(text))*pieceFactor; r.after > begin && r.after < r.number {
 		text = text[(r.after-begin)/pieceFactor:]
@@ -317,13 +317,13 @@ func (r *Responses) commit(it *item) {
 	r.done(it)
 }
 
-// void takes the pieces of an attempt back, which ends with the next entry.
+// void takes back the pieces of an attempt. The attempt ends with the next entry.
 func (r *Responses) void(c stream.Call) {
 	r.output, r.flight = r.output[:min(r.held, len(r.output))], false
 	r.emit("turnlog.void", object{"output_index": r.held, "round": c.Round, "attempt": c.Attempt})
 }
 
-// missed tells a client about a void attempt of which it got pieces before it came here.
+// missed tells a client about a void attempt whose pieces it received from an earlier stream.
 func (r *Responses) missed(c stream.Call) {
 	if !r.flight {
 		return

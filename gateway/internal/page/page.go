@@ -1,9 +1,9 @@
-// Package page serves the page of a gateway: sessions, their transcripts as they are written, and one inbox for what
-// waits for people.
+// Package page serves the page of a gateway: sessions, their transcripts as they are written, and one inbox for
+// everything that waits for people.
 //
-// The one idea: the page is a client of the gateway's public API, in the browser. Its files are part of the binary, need
-// no build and load nothing from elsewhere. Text of models and tools only ever becomes text nodes, never HTML, and the
-// Content-Security-Policy permits no script but that of the page.
+// The page is a client of the gateway's public API, in the browser. Its files are part of the binary, need no build, and
+// load nothing from other servers. Text from models and tools becomes text nodes, never HTML, and the
+// Content-Security-Policy permits only the page's own script.
 package page
 
 import (
@@ -28,7 +28,7 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // Prefix begins the paths of the files that the page loads.
 const Prefix = "/page/"
 
-// typeOf returns the type of a file by its name. That of the standard library depends on the machine.
+// typeOf returns the type of a file by its name. The result of the standard library depends on the machine.
 func typeOf(name string) string {
 	switch path.Ext(name) {
 	case ".js":
@@ -53,9 +53,9 @@ func Serve(w http.ResponseWriter, r *http.Request) bool {
 	return serve(w, r, name)
 }
 
-// Door is what a browser is shown that may not come in.
+// Door is the content of the page for a browser that is not logged in.
 type Door struct {
-	Login  bool   // there is a provider to log in at
+	Login  bool   // there is a provider for the login
 	Tokens bool   // people have tokens
 	Failed string // why the last attempt failed
 	Status int

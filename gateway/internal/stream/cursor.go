@@ -13,10 +13,10 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// ErrBadCursor is returned by ParseCursor for a text that is no cursor.
+// ErrBadCursor is returned by ParseCursor for a text that is not a cursor.
 var ErrBadCursor = errors.New("not a cursor")
 
-// Call names an attempt at a model call. The zero Call is none.
+// Call names an attempt at a model call. The zero Call means no attempt.
 type Call struct {
 	Turn    content.TurnID `json:"turn"`
 	Round   int            `json:"round"`
@@ -34,21 +34,21 @@ func (c Call) before(d Call) bool {
 	return c.Attempt < d.Attempt
 }
 
-// Cursor is a place in the stream of a session: after an entry, and after some of the reply that is in flight
-// then. Everything in the stream up to there has been received.
+// Cursor is a place in the stream of a session: after an entry, and after some of the reply in flight at that
+// entry. Everything in the stream up to the cursor has been received.
 //
 // Entry and Offset are the place. The rest lets any process continue from it at once: where the entry is
 // stored, the start of its hash, which shows whether it is the same journal, and the state of the reply.
 type Cursor struct {
-	Entry  uint64 // 0: before the first one
-	Offset int    // of the reply in flight, see package; 0: before it
+	Entry  uint64 // 0: before the first entry
+	Offset int    // in the reply in flight, see the package doc; 0: before it
 
 	Position uint64  // of the entry in the store, the Guard of its head; 0: unknown
 	Hash     [8]byte // the first bytes of the entry's hash
-	Call     Call    // in flight after the entry
-	Part     int     // of the reply, to which Offset leads
-	In       int     // how far Offset leads into the part
-	Sum      uint32  // of what is before Offset; 0 with an Offset: unknown
+	Call     Call    // the call in flight after the entry
+	Part     int     // the part of the reply at Offset
+	In       int     // the place of Offset within the part
+	Sum      uint32  // checksum of everything before Offset; 0 with an Offset: unknown
 }
 
 // at returns the cursor after an entry.
@@ -56,7 +56,7 @@ func at(h journal.Head) Cursor {
 	return Cursor{Entry: h.Seq, Position: h.Guard, Hash: [8]byte(h.Hash[:8])}
 }
 
-// After returns the cursor after the end of a journal, with a call that is in flight, or none.
+// After returns the cursor at the end of a journal, with the call in flight, if there is one.
 func After(h journal.Head, c Call) Cursor {
 	out := at(h)
 	out.Call = c
@@ -87,7 +87,7 @@ func (c Cursor) String() string {
 	return string(base64.RawURLEncoding.AppendEncode(append(text, '.'), rest))
 }
 
-// ParseCursor parses the result of String, and also what people write: an entry, or an entry and an offset.
+// ParseCursor parses the result of String, and also the short forms that people write: an entry, or an entry and an offset.
 func ParseCursor(text string) (c Cursor, err error) {
 	words := strings.Split(text, ".")
 	if len(words) > 3 {
@@ -127,7 +127,7 @@ func (c *Cursor) decode(b []byte) bool {
 	}
 	var n [5]int
 	for i := range n {
-		n[i] = int(number() & (1<<31 - 1)) //nolint:gosec // it has 31 bits
+		n[i] = int(number() & (1<<31 - 1)) //nolint:gosec // masked to 31 bits
 	}
 	c.Call = Call{Turn: content.TurnIDFor(n[0]), Round: n[1], Attempt: n[2]}
 	c.Part, c.In = n[3], n[4]

@@ -1,11 +1,11 @@
-// Package stream projects a session, its journal and the live fragments of replies, onto one sequence of
-// events that a reader can leave and join anywhere.
+// Package stream projects the journal of a session and the live fragments of replies onto one sequence of
+// events that a reader can leave and join at any place.
 //
-// The one idea: a reader's place is an entry, and an offset into the reply that is in flight after that entry.
-// Both follow from the journal alone. Offsets count what a reply consists of, part by part: one for the
-// beginning of a part, one for each byte of its text or arguments, and one for its end. Live fragments and the
-// pieces that are cut from the recorded reply have the same offsets, wherever they are cut. So a fragment that
-// is lost, late or false costs nothing but time: its text comes with the recorded reply.
+// A reader's place is an entry, and an offset into the reply in flight after that entry. Both follow from the
+// journal alone. Offsets count the content of a reply, part by part: one for the beginning of a part, one for
+// each byte of its text or arguments, and one for its end. Live fragments and pieces of the recorded reply have
+// the same offsets, no matter where they are cut. So a fragment that is lost, late or false only costs time: its
+// text comes with the recorded reply.
 //
 //   - Every entry comes once, in order.
 //   - The pieces of a reply come before the entry that records it, and add up to exactly its parts.

@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Piece is a fragment of a reply: a part begins, goes on, or is complete.
+// Piece is a fragment of a reply: a part begins, continues, or is complete.
 type Piece struct {
 	Call
 	Part int              `json:"part"` // index of the part in the reply
@@ -21,28 +21,28 @@ type Piece struct {
 }
 
 const (
-	// maxPiece is about how many bytes of text a piece has that is cut from a recorded reply.
+	// maxPiece is the approximate size in bytes of a piece cut from a recorded reply.
 	maxPiece = 8 << 10
 
-	// maxHeld and maxHeldPieces bound the fragments that wait for others before them.
+	// maxHeld and maxHeldPieces bound the fragments that wait for earlier fragments.
 	maxHeld       = 1 << 20
 	maxHeldPieces = 4096
 )
 
-// reply is a reply in flight, as far as the reader has it: place is in a Cursor.
+// reply is a reply in flight, as far as the reader has received it.
 type reply struct {
-	place Cursor // Call, Offset, Part, In and Sum
-	known bool   // Sum is
+	place Cursor // only Call, Offset, Part, In and Sum
+	known bool   // Sum is known
 
-	lost bool                  // fragments are missing: the rest is cut from the recorded reply
-	half string                // the beginning of a character, whose end has not arrived
+	lost bool                  // fragments are missing: the rest comes from the recorded reply
+	half string                // the beginning of a character whose end has not arrived
 	held []events.ContentDelta // of later parts
 	size int                   // of held
 }
 
 func newReply(c Call) *reply { return &reply{place: Cursor{Call: c}, known: true} }
 
-// table is that of the sums.
+// table returns the CRC table of the sums.
 func table() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // Marks of the beginning and the end of a part in sums. No text in UTF-8 has them.
@@ -51,7 +51,7 @@ const (
 	markEnd   = "\xfe"
 )
 
-// begin, grow and end move the place and return the piece that leads there.
+// begin, grow and end move the place and return the piece that leads to it.
 func (r *reply) begin(kind content.PartKind, call *content.ToolCall) Piece {
 	p := Piece{Call: r.place.Call, Part: r.place.Part, Op: content.BeginPart, Kind: kind}
 	mark := markBegin + string(kind)
@@ -77,7 +77,7 @@ func (r *reply) end(kind content.PartKind) Piece {
 	return p
 }
 
-// textOf returns what the pieces of a part add up to.
+// textOf returns the whole text of the pieces of a part.
 func textOf(p content.Part) string {
 	switch {
 	case p.Call != nil:
@@ -88,7 +88,7 @@ func textOf(p content.Part) string {
 	return "" // the part is in the entry only
 }
 
-// hear takes a fragment and yields the pieces that now follow.
+// hear handles a fragment and yields the pieces that now follow.
 func (r *reply) hear(d events.ContentDelta, yield func(Piece)) {
 	switch {
 	case r.lost || d.Delta.Part < r.place.Part:
@@ -119,7 +119,7 @@ func (r *reply) hold(d events.ContentDelta) {
 	}
 }
 
-// take takes a fragment of the part that the place is in, of which before bytes came before it.
+// take handles a fragment of the part at the place. before is the number of bytes of the part before the fragment.
 func (r *reply) take(d content.Delta, before int, yield func(Piece)) {
 	if d.Op == content.BeginPart {
 		if r.place.In == 0 {
@@ -150,7 +150,7 @@ func (r *reply) take(d content.Delta, before int, yield func(Piece)) {
 		}
 	case content.CommitPart:
 		rest := r.half
-		if d.Call != nil { // it has the arguments as they will be recorded
+		if d.Call != nil { // it has the arguments in their recorded form
 			if len(d.Call.Input) < r.place.In-1 {
 				r.lose()
 				return
@@ -182,8 +182,8 @@ func wholeRunes(s string) int {
 	return len(s)
 }
 
-// rest yields the pieces from the place to the end of the recorded reply. It returns false and yields nothing
-// if what was yielded before is not the beginning of that reply.
+// rest yields the pieces from the place to the end of the recorded reply. If the pieces yielded before are not the
+// beginning of that reply, it returns false and yields nothing.
 func (r *reply) rest(items []content.Item, yield func(Piece)) bool {
 	again := newReply(r.place.Call)
 	met := false
@@ -193,7 +193,7 @@ func (r *reply) rest(items []content.Item, yield func(Piece)) bool {
 			pieces = append(pieces, p)
 		}
 	}
-	// meet notes that the place is reached. It returns false if it was reached with other pieces.
+	// meet records that the place is reached. It returns false if it was reached with different pieces.
 	meet := func() bool {
 		if met || again.place.Offset < r.place.Offset {
 			return true

@@ -22,13 +22,13 @@ type Stream struct {
 	skip   Cursor // nothing is yielded up to here
 	reply  *reply // in flight; nil: none
 
-	over  Call                  // the last call that ended
-	early []events.ContentDelta // of calls whose start has not arrived
-	size  int                   // of early
+	over  Call                  // the last attempt that ended
+	early []events.ContentDelta // fragments of attempts whose start has not arrived
+	size  int                   // bytes of early
 }
 
-// New returns the stream after a cursor: its first entry is the one after the cursor's. A cursor that does not
-// know where its entry is needs Replay.
+// New returns the stream after a cursor. Its first entry is the entry after the cursor's. For a cursor without the
+// position of its entry, use Replay.
 func New(c Cursor) *Stream {
 	s := &Stream{cursor: Cursor{Entry: c.Entry, Position: c.Position, Hash: c.Hash}}
 	if c.Call != (Call{}) {
@@ -37,14 +37,14 @@ func New(c Cursor) *Stream {
 	return s
 }
 
-// Replay returns the stream after a cursor, for a reader of the journal from its first entry on: those up to
-// the cursor's are not yielded again.
+// Replay returns the stream after a cursor, when the journal is read from its first entry. Entries up to the
+// cursor's are not yielded.
 func Replay(c Cursor) *Stream { return &Stream{skip: c} }
 
 // Seq returns the number of the last entry.
 func (s *Stream) Seq() uint64 { return s.cursor.Entry }
 
-// place returns the cursor after what was yielded last.
+// place returns the cursor after the last yielded event.
 func (s *Stream) place() Cursor {
 	c := s.cursor
 	if s.reply != nil {
@@ -54,7 +54,7 @@ func (s *Stream) place() Cursor {
 	return c
 }
 
-// Entry takes the next entry and yields the events that end with it.
+// Entry handles the next entry and yields the events that end with it.
 func (s *Stream) Entry(rec journal.Record, yield func(Event)) {
 	if rec.Seq <= s.skip.Entry {
 		s.pass(rec)
@@ -68,7 +68,7 @@ func (s *Stream) Entry(rec journal.Record, yield func(Event)) {
 	s.flush(yield)
 }
 
-// pass folds an entry that the reader has.
+// pass folds an entry that the reader already has.
 func (s *Stream) pass(rec journal.Record) {
 	for _, ev := range rec.Entry.Events {
 		s.follow(ev, func(Event) {})
@@ -76,11 +76,11 @@ func (s *Stream) pass(rec journal.Record) {
 	s.cursor = at(rec.Head)
 	if r := s.reply; r != nil && rec.Seq == s.skip.Entry && s.skip.Offset > 0 {
 		r.place.Offset, r.known = s.skip.Offset, false
-		r.lose() // it is not known which part that is
+		r.lose() // the part at the place is unknown
 	}
 }
 
-// follow takes an event of an entry that is not yielded yet. It comes as any, since a switch over
+// follow handles an event of an entry that is not yielded yet. Its type is any, since a switch over
 // events.Event must have all kinds.
 func (s *Stream) follow(ev any, yield func(Event)) {
 	switch ev := ev.(type) {
@@ -129,11 +129,11 @@ func (s *Stream) void(yield func(Event)) {
 	}
 	c := s.reply.place.Call
 	s.reply = newReply(c)
-	s.reply.lose() // what still arrives of it is void, too
+	s.reply.lose() // later fragments of it are void, too
 	yield(Event{Cursor: s.place(), Void: &c})
 }
 
-// Live takes an event that is not recorded.
+// Live handles an event that is not recorded.
 func (s *Stream) Live(ev events.Event, yield func(Event)) {
 	d, ok := ev.(events.ContentDelta)
 	if !ok {
@@ -154,7 +154,7 @@ func (s *Stream) hear(d events.ContentDelta, yield func(Event)) {
 	s.reply.hear(d, func(p Piece) { yield(Event{Cursor: s.place(), Piece: &p}) })
 }
 
-// flush takes the fragments that arrived before the entry that starts their call.
+// flush handles the fragments that arrived before the entry that starts their attempt.
 func (s *Stream) flush(yield func(Event)) {
 	if s.reply == nil || len(s.early) == 0 {
 		return

@@ -11,16 +11,16 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// Turn projects a stream onto one turn, in the steps that protocols show. Questions that hold the turn end a part
-// of it, and the next part begins with a decision, or with the end of the turn.
+// Turn projects a stream onto the steps of one turn that protocols show. Questions that the turn waits for end a
+// part of it. The next part begins with a decision, or with the end of the turn.
 type Turn struct {
 	id     content.TurnID
-	part   int  // that runs, or ended last; 0: the turn has not begun
+	part   int  // the current or last part; 0: the turn has not begun
 	waits  bool // the part ended with questions
 	over   bool
-	calls  []*ToolCall       // of the round
-	linked int               // calls of the round whose IDs are known
-	open   []events.Approval // undecided
+	calls  []*ToolCall       // the calls of the round
+	linked int               // number of calls of the round whose IDs are known
+	open   []events.Approval // undecided questions
 	failed *events.RunFailed
 }
 
@@ -29,12 +29,12 @@ type Decision struct {
 	Approval content.ApprovalID
 	Approve  bool
 	Reason   string
-	Input    json.RawMessage // with Approve: the arguments that the tool gets instead of the model's; nil: those
-	Shown    string          // the digest of the arguments that the person was shown; "": the client does not say
+	Input    json.RawMessage // with Approve: the arguments that replace the model's; nil: the model's
+	Shown    string          // the digest of the arguments shown to the person; "": unknown
 }
 
-// MessageID returns the ID of the i-th item that an entry accepts, counted from 0, as a message of a user. The ID that a
-// client gave to a message is that of its command (CommandID), which is the cause of the entry.
+// MessageID returns the ID of the i-th item that an entry accepts, counted from 0, as a user's message. cause is the cause
+// of the entry: the command. Its ID follows from the ID that the client gave to the message, see CommandID.
 func MessageID(cause string, i int) string {
 	cause = strings.TrimLeft(cause, pad)
 	if i > 0 {
@@ -43,7 +43,7 @@ func MessageID(cause string, i int) string {
 	return cause
 }
 
-// SaidBy returns what users said.
+// SaidBy returns the texts of user input.
 func SaidBy(items []content.Item) (texts []string) {
 	for _, it := range items {
 		if it.Kind == content.User {
@@ -56,8 +56,8 @@ func SaidBy(items []content.Item) (texts []string) {
 // pad makes short IDs of messages long enough for commands.
 const pad = "_"
 
-// CommandID returns the ID of the command that a message with an ID is, with at least min characters. ok is false if it
-// cannot be one.
+// CommandID turns the ID of a message into the ID of a command, with at least min characters. ok is false if that is not
+// possible.
 func CommandID(message string, min int) (id string, ok bool) {
 	return strings.Repeat(pad, max(0, min-len(message))) + message, message != "" && content.IsToken(message)
 }
@@ -65,9 +65,9 @@ func CommandID(message string, min int) (id string, ok bool) {
 // NewTurn returns the projection onto the n-th turn.
 func NewTurn(n int) *Turn { return &Turn{id: content.TurnIDFor(n)} }
 
-// ToolCall is a call of the round that runs.
+// ToolCall is a call of the current round.
 type ToolCall struct {
-	Place    content.Place  // its name, which is known from its beginning on
+	Place    content.Place  // identifies the call from its beginning
 	ID       content.CallID // "" until the reply is recorded
 	Tool     string
 	Asked    content.ApprovalID // the last question about it
@@ -90,13 +90,13 @@ type Step interface{ step() }
 
 // The steps of a turn.
 type (
-	// PartBegan begins a part of the turn, the first one with the turn.
+	// PartBegan begins a part of the turn. The first part begins with the turn.
 	PartBegan struct{ Part int }
 
-	// PartPaused ends a part with all questions that are open.
+	// PartPaused ends a part with all open questions.
 	PartPaused struct{ Open []events.Approval }
 
-	// RoundBegan begins a model call and what it asks for.
+	// RoundBegan begins a round: a model call and the tool calls that it asks for.
 	RoundBegan struct{ Round int }
 
 	// RoundEnded says that all calls of a round are answered.
@@ -108,10 +108,10 @@ type (
 	// AttemptFailed ends an attempt. A Voided comes before it if pieces of it were received.
 	AttemptFailed struct{ Call Call }
 
-	// Grown is a piece of a reply. Call is set if it is of a call.
+	// Grown is a piece of a reply. Call is set for a piece of a call.
 	Grown struct {
 		Piece Piece
-		At    Cursor // the place after it
+		At    Cursor // the place after the piece
 		Call  *ToolCall
 	}
 
@@ -124,16 +124,16 @@ type (
 	// Decided is the outcome of a question.
 	Decided struct {
 		Outcome events.ApprovalResolved
-		Call    *ToolCall // nil: of an earlier round
+		Call    *ToolCall // nil: the call is in an earlier round
 	}
 
-	// CallStarted lets a call start. Patched says that it gets other arguments than the reply has.
+	// CallStarted says that a call starts. Patched says that its arguments differ from the reply.
 	CallStarted struct {
 		Call    *ToolCall
 		Patched bool
 	}
 
-	// CallAnswered is the result of a call, or the placeholder of one that goes on in the background.
+	// CallAnswered is the result of a call, or the placeholder for a call that continues in the background.
 	CallAnswered struct {
 		Call     *ToolCall
 		Result   content.ToolResult
@@ -144,17 +144,17 @@ type (
 	Joined struct {
 		Input  events.InputAccepted
 		Cause  string // of the entry
-		Before int    // items that the entry accepts before these
+		Before int    // number of items that the entry accepts before this one
 	}
 
-	// Used is what a model call used.
+	// Used is the usage of a model call.
 	Used struct{ Usage content.Usage }
 
 	// Ended ends the turn.
 	Ended struct {
 		Reason content.FinishReason
 		Usage  content.Usage
-		Failed *events.RunFailed // nil: the reason says all
+		Failed *events.RunFailed // nil: the reason says everything
 	}
 )
 
@@ -174,10 +174,10 @@ func (Joined) step()        {}
 func (Used) step()          {}
 func (Ended) step()         {}
 
-// Part returns the part that runs, or ended last. 0: the turn has not begun.
+// Part returns the current part, or the last one. It returns 0 if the turn has not begun.
 func (t *Turn) Part() int { return t.part }
 
-// Waits reports whether questions hold the turn.
+// Waits reports whether the turn waits for answers to questions.
 func (t *Turn) Waits() bool { return t.waits }
 
 // Over reports whether the turn has ended.
@@ -186,10 +186,10 @@ func (t *Turn) Over() bool { return t.over }
 // Calls returns the calls of the round.
 func (t *Turn) Calls() []*ToolCall { return t.calls }
 
-// Skip takes an event of the stream, only for where it leads.
+// Skip handles an event of the stream without yielding steps.
 func (t *Turn) Skip(ev Event) { t.Show(ev, func(Step) {}) }
 
-// Show takes an event of the stream and yields the steps that follow.
+// Show handles an event of the stream and yields the steps that follow from it.
 func (t *Turn) Show(ev Event, yield func(Step)) {
 	switch {
 	case t.over:
@@ -235,7 +235,7 @@ func (t *Turn) begin(yield func(Step)) {
 	yield(PartBegan{t.part})
 }
 
-// ask takes a question, unless it is about a call in the background, which does not hold the turn.
+// ask handles a question, unless it is about a call in the background: the turn does not wait for that.
 func (t *Turn) ask(a events.Approval) bool {
 	c := t.callOf(a.CallID)
 	if a.Turn != t.id || t.part == 0 || c != nil && c.Answered {
@@ -255,7 +255,7 @@ func (t *Turn) decide(e events.ApprovalResolved, yield func(Step)) bool {
 	}
 	t.open = slices.Delete(slices.Clone(t.open), i, i+1)
 	for i, a := range t.open {
-		if len(e.Input) > 0 && a.CallID == e.Call { // the other questions about the call are about its new arguments
+		if len(e.Input) > 0 && a.CallID == e.Call { // other questions about the call now concern its new arguments
 			if a.Summary == events.CallSummary(a.Tool, a.Input) {
 				t.open[i].Summary = events.CallSummary(a.Tool, e.Input)
 			}
@@ -278,7 +278,7 @@ func (t *Turn) callOf(id content.CallID) *ToolCall {
 	return nil
 }
 
-// fold takes a fact. It comes as any, since a switch over events.Event must have all kinds.
+// fold handles an event. Its type is any, since a switch over events.Event must have all kinds.
 func (t *Turn) fold(ev any, yield func(Step)) {
 	switch e := ev.(type) {
 	case events.TurnStarted:

@@ -7,32 +7,32 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Turns projects a stream that begins with the session onto all of its turns, in the steps of [Turn]. In place of
-// Joined there is a Heard for each item of input. A call in the background is answered again when its result arrives,
-// however many turns later.
+// Turns projects a stream that begins with the session onto all of its turns, in the steps of [Turn]. Instead of
+// Joined, it yields a Heard for each item of input. A call in the background is answered again when its result
+// arrives, even many turns later.
 type Turns struct {
 	turn       *Turn // the last one; nil: none
 	queue      []waiting
 	background []*ToolCall
 }
 
-// waiting is input that no turn has taken in.
+// waiting is input that is not part of a turn yet.
 type waiting struct {
 	events.InputQueued
 
 	command string
 }
 
-// Heard is an item of input that a turn takes in.
+// Heard is an item of input that becomes part of a turn.
 type Heard struct {
 	Turn    content.TurnID
 	Item    content.Item
-	Command string // whose input it is; "": of none
+	Command string // the command that sent the input; "": none
 }
 
 func (Heard) step() {}
 
-// Turn returns the ID of the turn that is open, or ended last. "": there is none.
+// Turn returns the ID of the open turn, or of the last one, or "".
 func (t *Turns) Turn() content.TurnID {
 	if t.turn == nil {
 		return ""
@@ -40,7 +40,7 @@ func (t *Turns) Turn() content.TurnID {
 	return t.turn.id
 }
 
-// Calls returns the calls of the round that runs, and those in the background.
+// Calls returns the calls of the current round and the calls in the background.
 func (t *Turns) Calls() []*ToolCall {
 	if t.turn == nil {
 		return nil
@@ -48,7 +48,7 @@ func (t *Turns) Calls() []*ToolCall {
 	return append(slices.Clone(t.background), t.turn.Calls()...)
 }
 
-// Show takes an event of the stream and yields the steps that follow.
+// Show handles an event of the stream and yields the steps that follow from it.
 func (t *Turns) Show(ev Event, yield func(Step)) {
 	if ev.Entry != nil {
 		for _, e := range ev.Entry.Entry.Events {

@@ -1,4 +1,4 @@
-// Package streamtest has a turn whose first attempt fails in the middle of its text, as tests of protocols read it.
+// Package streamtest has a turn whose first attempt fails in the middle of its text, for tests of protocols.
 package streamtest
 
 import (
@@ -8,10 +8,10 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// Text is what the turn says in the end.
+// Text is the final text of the turn.
 const Text = "Grüße an alle"
 
-// Entries are the journal of the turn.
+// Entries returns the journal of the turn.
 func Entries() (all []journal.Record) {
 	turn := content.TurnIDFor(1)
 	for i, list := range [][]events.Event{
@@ -28,7 +28,7 @@ func Entries() (all []journal.Record) {
 	return all
 }
 
-// Live shows what a reader receives that is there from the beginning. The first attempt says Hal.
+// Live shows the events that a reader receives who is there from the beginning. The first attempt says Hal.
 func Live(show func(stream.Event)) {
 	all, st := Entries(), stream.New(stream.Cursor{})
 	say := func(attempt, after int, op content.DeltaOp, text string) {

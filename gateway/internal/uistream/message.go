@@ -24,7 +24,7 @@ type History struct {
 	messages []*Message
 	said     []string
 	turn     *Stream  // the last one; nil: none
-	open     *Message // of the assistant
+	open     *Message // the assistant's open message
 }
 
 // NewHistory returns the projection of a session that has no entries yet.
@@ -33,7 +33,7 @@ func NewHistory(s content.SessionID) *History { return &History{session: s, mess
 // Messages returns the messages so far.
 func (h *History) Messages() []*Message { return h.messages }
 
-// Said returns what users said, one text for each message of theirs.
+// Said returns what users said, one text for each of their messages.
 func (h *History) Said() []string { return h.said }
 
 // Show takes an event of the stream.
@@ -60,7 +60,7 @@ func (h *History) Show(ev stream.Event) {
 	}
 }
 
-// hear takes input. What joins a turn that runs is a part of that turn's message.
+// hear handles input. Input that joins a running turn is a part of that turn's message.
 func (h *History) hear(e events.InputAccepted, cause string, before int) {
 	joins := h.turn != nil && h.turn.id == e.Turn
 	for i, it := range e.Items {
@@ -96,7 +96,7 @@ func partsOf(it content.Item) []Chunk {
 	return out
 }
 
-// take changes the message as clients do when they get a chunk.
+// take applies a chunk to the message, as clients do.
 func (m *Message) take(c Chunk) {
 	switch kind := c["type"]; kind {
 	case "start", "finish":

@@ -13,13 +13,13 @@ import (
 
 // Request is what the messages of a client ask for: input or decisions.
 type Request struct {
-	Said      []string     // what the user said before
-	ID        string       // of the message with the input
+	Said      []string     // what the user said earlier
+	ID        string       // ID of the message with the input
 	Input     content.Item // without parts if there are decisions
 	Decisions []stream.Decision
 }
 
-// message is a message that a client sends. Most of what it has is in the journal and is not read.
+// message is a message that a client sends. Most of its content is in the journal and is not read.
 type message struct {
 	ID    string `json:"id"`
 	Role  string `json:"role"`
@@ -42,7 +42,7 @@ type part struct {
 	} `json:"approval"`
 }
 
-// Parse reads the messages of a request. decides is the ID of the message that has decisions; "": the last one.
+// Parse reads the messages of a request. decides is the ID of the message with the decisions; "": the last message.
 func Parse(raw []json.RawMessage, decides string) (*Request, error) {
 	if len(raw) == 0 {
 		return nil, errors.New("messages: there are none")

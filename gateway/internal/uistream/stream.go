@@ -48,7 +48,7 @@ func (s *Stream) Show(ev stream.Event, yield func(Chunk)) (over bool) {
 	return s.over
 }
 
-// put yields a chunk if it is of the parts that are asked for.
+// put yields a chunk if it belongs to the requested parts.
 func (s *Stream) put(kind string, c Chunk) {
 	if p := s.turn.Part(); !s.over && p >= s.first && p <= s.last {
 		c["type"] = kind
@@ -105,7 +105,7 @@ func (s *Stream) step(step stream.Step) {
 	}
 }
 
-// decide shows a decision. Without a call it is about an earlier round, which clients have left behind.
+// decide shows a decision. Without a call it is about an earlier round, which clients no longer show.
 func (s *Stream) decide(e stream.Decided) {
 	if e.Call == nil {
 		return
@@ -175,7 +175,7 @@ func (s *Stream) available(c *stream.ToolCall) {
 	})
 }
 
-// jsonOf returns a text as the value that it is in JSON, or else as a string.
+// jsonOf parses a text as JSON, or returns it as a string if it is not JSON.
 func jsonOf(text string) any {
 	switch {
 	case text == "":
@@ -237,7 +237,7 @@ func (s *Stream) end(e stream.Ended) {
 	}
 }
 
-// fail shows why a turn failed, after all else: clients read no further.
+// fail shows why a turn failed. It comes last: clients stop reading after it.
 func (s *Stream) fail(e stream.Ended) {
 	text := "the turn ended: " + string(e.Reason)
 	if e.Failed != nil {

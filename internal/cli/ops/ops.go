@@ -1,12 +1,12 @@
 // Package ops serves the health, readiness and metrics of a long-running program over
 // HTTP.
 //
-// The one idea: it is off unless an address is given, or the environment says that metrics are
-// exported (package otlp), and the program does not depend on it. Each program has its own registry of metrics, so two programs in one process
-// do not share a global one.
+// It is off unless an address is given, or the environment says that metrics are exported
+// (package otlp), and the program does not depend on it. Each program has its own registry
+// of metrics, so two programs in one process do not share a global one.
 //
-//	/healthz  200 as long as the process answers
-//	/readyz   200 when it can do its work, else 503 and why
+//	/healthz  200 while the process answers
+//	/readyz   200 if it can do its work, otherwise 503 and why
 //	/metrics  for Prometheus
 //
 // The program owns the [Server] and runs it with [Server.Run]. The endpoints expose no
@@ -68,7 +68,7 @@ func Listen(ctx context.Context, address string, registry *prometheus.Registry, 
 	case err != nil:
 		return nil, fmt.Errorf("metrics: %w", err)
 	case address == "" && exports == nil:
-		return nil, nil //nolint:nilnil // a nil server is one that is off
+		return nil, nil //nolint:nilnil // a nil server is off
 	case address == "":
 		return &Server{log: log, exports: exports}, nil
 	}
@@ -142,5 +142,5 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) export(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	_ = s.exports(ctx) // what goes wrong is logged
+	_ = s.exports(ctx) // errors are logged
 }

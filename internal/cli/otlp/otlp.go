@@ -1,8 +1,8 @@
 // Package otlp exports the metrics and logs of a program to an OpenTelemetry collector, over OTLP and HTTP.
 //
-// The one idea: the standard variables of OpenTelemetry decide, so it needs no flags, and it is off unless
-// OTEL_METRICS_EXPORTER or OTEL_LOGS_EXPORTER is otlp. The program never waits for a collector: what the collector does not
-// take is lost. Metrics are those that the program also serves for Prometheus, under the same names.
+// The standard variables of OpenTelemetry configure it, so it needs no flags. It is off unless OTEL_METRICS_EXPORTER or
+// OTEL_LOGS_EXPORTER is otlp. The program never waits for a collector: data that the collector does not accept is lost. The
+// metrics are the same as the ones for Prometheus, with the same names.
 package otlp
 
 import (
@@ -33,10 +33,10 @@ import (
 	"github.com/turnlog/turnlog/internal/tracing"
 )
 
-// Scope is the instrumentation scope of all that Turnlog exports.
+// Scope is the instrumentation scope of everything that Turnlog exports.
 const Scope = "github.com/turnlog/turnlog"
 
-// Signal is a kind of what is exported, as the variables name it.
+// Signal is a kind of telemetry, as named in the variables.
 type Signal string
 
 // The signals.
@@ -58,8 +58,8 @@ func (s Signal) on() (bool, error) {
 	return true, nil
 }
 
-// Endpoint returns where a signal goes if no variable names a collector, else "". An exporter would use TLS there. It returns an
-// error for variables that an exporter would ignore.
+// Endpoint returns the default endpoint of a signal, or "" if a variable names a collector. It exists because an exporter's own
+// default uses TLS. It returns an error for variables that an exporter would ignore.
 func (s Signal) Endpoint() (string, error) {
 	const prefix = "OTEL_EXPORTER_OTLP_"
 	given := false
@@ -80,7 +80,7 @@ func (s Signal) Endpoint() (string, error) {
 	return "http://localhost:4318/v1/" + strings.ToLower(string(s)), nil
 }
 
-// Timeout returns how long a collector may take for a request, for an HTTP client that is not the exporter's own.
+// Timeout returns how long a collector may take for a request, for an HTTP client other than the exporter's own.
 func (s Signal) Timeout() (time.Duration, error) {
 	const prefix = "OTEL_EXPORTER_OTLP_"
 	for _, name := range []string{prefix + string(s) + "_TIMEOUT", prefix + "TIMEOUT"} {
@@ -106,8 +106,8 @@ func Resource(ctx context.Context, service string) (*resource.Resource, error) {
 	return r, nil
 }
 
-// Propagators has this process carry what OTEL_PROPAGATORS names: tracecontext and baggage, unless it is set. It returns an error
-// for others.
+// Propagators sets the propagators of this process from OTEL_PROPAGATORS; the default is tracecontext and baggage. It returns an
+// error for other propagators.
 func Propagators() error {
 	const name = "OTEL_PROPAGATORS"
 	list := os.Getenv(name)
@@ -120,11 +120,11 @@ func Propagators() error {
 	return nil
 }
 
-// Stop exports what is there, until its context ends. Then nothing more is exported.
+// Stop exports the remaining data, until its context ends. Then nothing more is exported.
 type Stop func(context.Context) error
 
-// ExportMetrics exports what a registry has, once a minute or as OTEL_METRIC_EXPORT_INTERVAL says. Without a collector for metrics, it returns no Stop. log gets what
-// goes wrong with an export.
+// ExportMetrics exports the metrics of a registry, once a minute or as OTEL_METRIC_EXPORT_INTERVAL says. If metrics are not
+// exported, it returns a nil Stop. It logs errors of exports to log.
 func ExportMetrics(ctx context.Context, registry prometheus.Gatherer, log *zap.Logger) (Stop, error) {
 	of, at, err := begin(ctx, Metrics, log)
 	if of == nil || err != nil {
@@ -142,8 +142,8 @@ func ExportMetrics(ctx context.Context, registry prometheus.Gatherer, log *zap.L
 	return metric.NewMeterProvider(metric.WithResource(of), metric.WithReader(metric.NewPeriodicReader(to, metric.WithProducer(all)))).Shutdown, nil
 }
 
-// ExportLogs returns a core whose entries are exported. Without a collector for logs, it returns none. plain, which does not use
-// the core, gets what goes wrong with an export.
+// ExportLogs returns a core whose entries are exported, or nil if logs are not exported. It logs errors of exports to plain, which
+// must not use the core.
 func ExportLogs(ctx context.Context, least zapcore.LevelEnabler, plain *zap.Logger) (zapcore.Core, Stop, error) {
 	of, at, err := begin(ctx, Logs, plain)
 	if of == nil || err != nil {
@@ -165,7 +165,7 @@ func ExportLogs(ctx context.Context, least zapcore.LevelEnabler, plain *zap.Logg
 	return core, provider.Shutdown, nil
 }
 
-// begin returns the resource of a signal that is exported, and where it goes unless variables say so.
+// begin returns the resource of an exported signal, and its default endpoint.
 func begin(ctx context.Context, s Signal, log *zap.Logger) (of *resource.Resource, at string, err error) {
 	if on, err := s.on(); !on || err != nil {
 		return nil, "", err

@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/tool/mcp"
 )
 
-// Flags choose the tools of a worker and what their calls may do.
+// Flags select the tools of a worker, and what their calls may do.
 type Flags struct {
 	Options
 
@@ -41,7 +41,7 @@ type Flags struct {
 	remote      []httptool.Service
 }
 
-// Register adds the flags to a command. The sets are those that it has unless --tools names others.
+// Register adds the flags to a command. sets is the default of --tools.
 func (f *Flags) Register(cmd *cobra.Command, sets ...string) {
 	fs := cmd.Flags()
 	f.flags = fs
@@ -81,7 +81,7 @@ func completeSets(_ *cobra.Command, _ []string, typed string) ([]cobra.Completio
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// FlagNames lists the flags, which only apply where a worker starts.
+// FlagNames lists the flags. They apply only where a worker starts.
 func FlagNames() (names []string) {
 	var cmd cobra.Command
 	new(Flags).Register(&cmd, DefaultSet)
@@ -197,7 +197,7 @@ func (f *Flags) parsePrivate() error {
 	return nil
 }
 
-// Sandbox returns what commands run in, after Start, and why that is no sandbox.
+// Sandbox returns the sandbox in which commands run, after Start, or why there is none.
 func (f *Flags) Sandbox() string {
 	if f.noSandbox != "" {
 		return f.Commands.Sandbox + ": " + f.noSandbox
@@ -205,7 +205,7 @@ func (f *Flags) Sandbox() string {
 	return f.Commands.Sandbox
 }
 
-// SandboxNote returns a line about what --sandbox auto chose, or "" if nothing was to choose.
+// SandboxNote returns a line about what --sandbox auto chose, or "" if another value was given.
 func (f *Flags) SandboxNote() string {
 	switch {
 	case f.sandbox != sandbox.Auto || !f.runsCommands():
@@ -216,11 +216,11 @@ func (f *Flags) SandboxNote() string {
 	return "commands run in a sandbox: " + f.Commands.Sandbox
 }
 
-// Absent returns a line for each path of --protect and --read-only that does not exist, which commands
-// are not kept from. The sandbox cannot mount on it, and file tools refuse it by its name.
+// Absent returns a line for each path of --protect and --read-only that does not exist. Commands can create
+// and change such a path, because the sandbox cannot mount on it. File tools refuse it by its name.
 func (f *Flags) Absent() []string { return f.absent }
 
-// Fields are what a program logs of the tools when it starts.
+// Fields returns the log fields about the tools for a program that starts.
 func (f *Flags) Fields() []zap.Field {
 	return []zap.Field{
 		zap.Strings("tools", f.Sets()), zap.String("root", f.Root), zap.Bool("allow_write", f.AllowWrite),

@@ -11,8 +11,8 @@ import (
 	"github.com/turnlog/turnlog/tool/skill"
 )
 
-// toolNames lists every tool that our binaries can show to a model, under any flags,
-// except those of MCP servers and those that delegate.
+// toolNames lists every tool that the binaries can show to a model, under any flags, except tools of
+// MCP servers and tools that delegate.
 func toolNames() []string {
 	return []string{
 		"fs_count", "fs_delete", "fs_find", "fs_list_directory", "fs_patch", "fs_read_file",

@@ -1,8 +1,8 @@
-// Package toolset lists the tools of our binaries, their flags, and the policy that the
+// Package toolset lists the tools of the binaries, their flags, and the policy that the
 // flags set.
 //
-// The one idea: a set is a group of tools that a command line enables by one name, and
-// [Sets] returns all of them as a slice. Nothing registers itself.
+// A set is a group of tools that a command line enables by one name. [Sets] returns all
+// of them as a slice. Nothing registers itself.
 //
 // A program registers its [Flags], calls [Flags.Start] once, and gives its worker the
 // configuration that [Tools.Worker] returns.
@@ -38,8 +38,8 @@ type Options struct {
 	Fetch    fetch.Options
 }
 
-// Sets lists the sets of our binaries. To add one, add a line, list its tools in toolNames,
-// and describe it in docs/tools.md.
+// Sets lists the sets of the binaries. To add a set, add a line, list its tools in toolNames, and
+// describe it in docs/tools.md.
 func Sets() []Set {
 	return []Set{
 		{"fs", "fs_*", "list, find, read, search and count files; with --allow-write also write, edit, patch and delete them", func(o Options) ([]tool.Tool, error) {

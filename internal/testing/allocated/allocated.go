@@ -13,5 +13,5 @@ func By(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc) //nolint:gosec // far from the limits
 }
 
-// Slack is what a decoder may allocate besides what its input demands, such as its first use.
+// Slack is what a decoder may allocate in addition to what its input requires, for example on first use.
 const Slack = 1 << 20

@@ -1,8 +1,8 @@
 // Package bench measures durable tool round trips. "turnlog bench" runs it.
 //
-// The one idea: a number means something only next to its lower bound. So the benchmark
-// also measures its floor, in the same run and on the same machine: the same JetStream
-// operations without any of Turnlog's logic.
+// A number is meaningful only next to its lower bound. So the benchmark also measures its
+// floor, in the same run and on the same machine: the same JetStream operations without
+// any of Turnlog's logic.
 package bench
 
 import (
@@ -19,10 +19,10 @@ import (
 
 // Config says what to measure.
 type Config struct {
-	Sessions int  // concurrent ones
+	Sessions int  // number of concurrent sessions
 	Rounds   int  // tool round trips of each session
-	Runs     int  // of Turnlog and of the floors, in turn
-	TCP      bool // connect by sockets, and not in the process
+	Runs     int  // runs of Turnlog and of the floors, in turn
+	TCP      bool // connect through sockets instead of in the process
 	Sync     bool // sync every write to disk
 	Local    bool // the node runs the tool itself
 
@@ -30,7 +30,7 @@ type Config struct {
 	MemProfile string // file for a profile of the allocations until the end of that run; "": none
 }
 
-// Result has the medians of the runs, and Turnlog's as multiples of each floor's.
+// Result has the medians of the runs, and Turnlog's medians as multiples of each floor's.
 type Result struct {
 	Sessions int     `json:"sessions"`
 	Rounds   int     `json:"rounds"`
@@ -61,7 +61,7 @@ func (r Result) Print(w io.Writer) error {
 	return err
 }
 
-// bench is a benchmark that runs.
+// bench is a running benchmark.
 type bench struct{ Config }
 
 func (b bench) run(ctx context.Context) (Result, error) {
@@ -101,8 +101,7 @@ func (b bench) run(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// onServer measures one side on a server of its own, with a connection for each of three
-// processes.
+// onServer measures one side on its own server, with a connection for each of three processes.
 func (b bench) onServer(ctx context.Context, m *meter, side func(context.Context, *meter) error) error {
 	dir, err := os.MkdirTemp("", "turnlog-bench-")
 	if err != nil {

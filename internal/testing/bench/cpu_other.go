@@ -4,5 +4,5 @@ package bench
 
 import "time"
 
-// cpuTime returns 0: this system has no common way to tell.
+// cpuTime returns 0: this system has no common way to measure it.
 func cpuTime() time.Duration { return 0 }

@@ -50,7 +50,7 @@ func sampleOf(ctx context.Context, cell *jetstream.Cell, id content.SessionID) (
 // leanSize is the size of the lean floor's entries.
 const leanSize = 400
 
-// lean returns entries that are as small as those of a round trip can be, without headers.
+// lean returns the smallest possible entries of a round trip, without headers.
 func lean() sample {
 	entry := bytes.Repeat([]byte("x"), leanSize)
 	return sample{reply: entry, result: entry}

@@ -20,8 +20,8 @@ type Figures struct {
 	P99us     float64 `json:"p99_us"`
 	CPUus     float64 `json:"cpu_us,omitempty"` // user and system time of the process, with the server; 0: unknown
 	Allocs    float64 `json:"allocs"`           // likewise
-	Messages  float64 `json:"messages"`         // that the processes send and receive
-	Bytes     float64 `json:"bytes"`            // of those messages, with their headers
+	Messages  float64 `json:"messages"`         // messages that the processes send and receive
+	Bytes     float64 `json:"bytes"`            // bytes of these messages, with headers
 }
 
 // fields lists the figures in the order of the output.
@@ -84,7 +84,7 @@ func (m *meter) used() usage {
 	return u
 }
 
-// start begins to measure. Garbage of what came before does not count.
+// start begins to measure. Earlier garbage does not count.
 func (m *meter) start() error {
 	runtime.GC()
 	if err := m.profiles.start(); err != nil {
@@ -160,7 +160,7 @@ func (p *profiles) stop() error {
 }
 
 func writeAllocations(f io.WriteCloser) error {
-	runtime.GC() // the profile is as of the last collection
+	runtime.GC() // the profile shows the state at the last collection
 	if err := pprof.Lookup("allocs").WriteTo(f, 0); err != nil {
 		_ = f.Close() // the first error says what is wrong
 		return err

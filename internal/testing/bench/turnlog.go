@@ -138,7 +138,7 @@ type benchModel struct {
 	*meter
 
 	rounds int
-	done   chan error // the end: of the last session, or a call that failed; one is enough
+	done   chan error // receives the end of the last session, or a failed call; holds one
 
 	mu    sync.Mutex
 	open  int // unfinished sessions
@@ -148,7 +148,7 @@ type benchModel struct {
 // Name is bench.
 func (m *benchModel) Name() string { return "bench" }
 
-// Capabilities are those of a model that calls tools.
+// Capabilities says that the model calls tools.
 func (m *benchModel) Capabilities() model.Capabilities { return model.Capabilities{Tools: true} }
 
 // Call requests the tool until the rounds are over.

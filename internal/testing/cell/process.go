@@ -114,8 +114,8 @@ func (p *Process) Node(cfg actor.Config) (*actor.Node, error) {
 	return actor.NewNode(p.Cell, cfg)
 }
 
-// Worker returns a worker on the process's connection, which claims from one queue and
-// offers its tools there, unless the configuration has a queue and offers of its own.
+// Worker returns a worker on the process's connection. It claims from one queue and offers its
+// tools there, unless the configuration has its own queue and offers.
 func (p *Process) Worker(ctx context.Context, queue string, cfg worker.Config, tools ...tool.Tool) (*worker.Worker, error) {
 	if cfg.Queue == nil {
 		q, err := p.Cell.Queue(ctx, queue)
@@ -135,8 +135,8 @@ func (p *Process) Worker(ctx context.Context, queue string, cfg worker.Config, t
 	return worker.New(cfg)
 }
 
-// NodeWithTools returns a node as Node does, and a function that runs it with a worker beside it, which
-// runs the tools in this process.
+// NodeWithTools returns a node like Node, and a function that runs it together with a worker for the tools
+// in this process.
 func (p *Process) NodeWithTools(
 	ctx context.Context, cfg actor.Config, beside worker.Config, tools ...tool.Tool,
 ) (n *actor.Node, run func(context.Context) error, err error) {

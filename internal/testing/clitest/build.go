@@ -15,10 +15,10 @@ import (
 // lockPause is the pause between two tries to build while another test builds.
 const lockPause = 50 * time.Millisecond
 
-// Build builds commands of this module, named by patterns like ./cmd/..., and returns
-// the folder that holds them. All test packages share that folder, so the go command
-// links a command only if it has changed since any of them built it. They build one after
-// another, or each would link what another one is linking.
+// Build builds commands of this module, named by patterns like ./cmd/..., and returns their
+// folder. All test packages share that folder, so the go command links a command only if it
+// has changed since the last build. Test packages build one at a time, since otherwise several
+// would link the same command.
 func Build(ctx context.Context, patterns ...string) (dir string, err error) {
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {

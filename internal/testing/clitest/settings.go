@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/internal/settings"
 )
 
-// Settings returns what the list of settings must say about a command and its subcommands: the files, for a test two
-// folders below the repository's root, and their content.
+// Settings returns the expected files of the list of settings for a command and its subcommands. Their paths are for a test two
+// folders below the repository's root.
 func Settings(t testing.TB, root *cobra.Command) map[string]string {
 	t.Helper()
 	files := make(map[string]string)

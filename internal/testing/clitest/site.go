@@ -18,11 +18,11 @@ type Site struct {
 	bin    string
 	env    []string
 	store  string   // the server's
-	server *Program // nil: this site is not the one that started it
+	server *Program // nil: another site started the server
 }
 
-// NewSite builds the binaries and starts a server, a worker with a shell, and a node, which last until the test ends. Its
-// programs have these variables too.
+// NewSite builds the binaries and starts a server, a worker with a shell, and a node, which run until the test ends. env has
+// additional variables for its programs.
 func NewSite(t testing.TB, env ...string) *Site {
 	t.Helper()
 	bin, err := Build(t.Context(), "./cmd/...")
@@ -35,7 +35,7 @@ func NewSite(t testing.TB, env ...string) *Site {
 	return s
 }
 
-// NewCell starts a site that has only a server, with the programs in a folder.
+// NewCell starts a site with only a server, and the programs in the folder bin.
 func NewCell(t testing.TB, bin string, env ...string) *Site {
 	t.Helper()
 	s := &Site{t: t, bin: bin, env: append(os.Environ(), env...), store: t.TempDir()}
@@ -44,20 +44,20 @@ func NewCell(t testing.TB, bin string, env ...string) *Site {
 	return s
 }
 
-// Serve starts the server of a site that has none, or one that has ended, with what it stored.
+// Serve starts the server of a site, or restarts one that has ended with its stored data.
 func (s *Site) Serve(address string) {
 	s.t.Helper()
 	s.server = s.Start("turnlog", "server", "--open", "--listen", address, "--store", s.store)
 	s.NATS = s.server.AwaitMatch(s.t, `nats://127\.0\.0\.1:\d+`)
 }
 
-// Server returns the server's program, and where it stores.
+// Server returns the server's program, and its store directory.
 func (s *Site) Server() (p *Program, store string) { return s.server, s.store }
 
-// Of returns the same site with the programs in another folder.
+// Of returns the same site with the programs in the folder bin.
 func (s *Site) Of(bin string) *Site { return &Site{NATS: s.NATS, t: s.t, bin: bin, env: s.env} }
 
-// Program is a running program, with what it has printed.
+// Program is a running program with its output.
 type Program struct {
 	*Screen
 
@@ -120,7 +120,8 @@ func (s *Site) Run(code int, name string, args ...string) string {
 	return string(out)
 }
 
-// Follow runs a script of Node to its end. A line "please X" asks for help X, and is answered by a line when that is done.
+// Follow runs a Node script to its end. When the script prints a line "please X", Follow calls help X, and then answers with
+// a line.
 func Follow(t testing.TB, help map[string]func(), script string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "node", append([]string{script}, args...)...)

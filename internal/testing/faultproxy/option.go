@@ -6,7 +6,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Option has a client connect through the proxy, in this process or over TCP.
+// Option makes a client connect through the proxy, in this process or over TCP.
 func (p *Proxy) Option() nats.Option {
 	return func(o *nats.Options) error {
 		switch {

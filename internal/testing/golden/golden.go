@@ -1,4 +1,4 @@
-// Package golden compares what a test produced with a file, and rewrites the file on request.
+// Package golden compares the output of a test with a file, and rewrites the file on request.
 package golden
 
 import (

@@ -1,6 +1,6 @@
-// Package issuertest is a provider of OpenID Connect for tests: it has keys, signs tokens, and logs people in with codes and PKCE.
+// Package issuertest is an OpenID Connect provider for tests: it has keys, signs tokens, and logs people in with codes and PKCE.
 //
-// It is an http.Handler, so that a test serves it as it likes: without a network, or at a port where a browser finds it.
+// It is an http.Handler, so that a test can serve it without a network, or at a port for a browser.
 package issuertest
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Secret is that of the client, whose ID is turnlog.
+// Secret is the secret of the client, whose ID is turnlog.
 const Secret = "the-secret-of-the-client-of-32-or-more"
 
 // Issuer is a provider.
@@ -32,11 +32,11 @@ type Issuer struct {
 	URL string
 	Key jose.JSONWebKey
 
-	// Form has people say who they are, by their address, and which role they have. Without it everybody is Ada, a writer.
+	// Form shows a form in which people give their address and their role. Without it, everyone is Ada, a writer.
 	Form bool
 
 	Down   atomic.Bool
-	Asks   atomic.Int64 // for its keys
+	Asks   atomic.Int64 // number of requests for its keys
 	Claims func(jwt map[string]any)
 	Sign   func(claims map[string]any) string
 
@@ -47,13 +47,13 @@ type Issuer struct {
 	codes map[string]login
 }
 
-// login is what a code stands for.
+// login is the login that a code represents.
 type login struct {
 	asked  url.Values
 	claims map[string]any
 }
 
-// New returns a provider that is reached at an address.
+// New returns a provider with an address.
 func New(t testing.TB, address string) *Issuer {
 	t.Helper()
 	p := &Issuer{URL: address, t: t, mux: http.NewServeMux(), codes: map[string]login{}, Claims: func(map[string]any) {}}
@@ -90,7 +90,7 @@ func (p *Issuer) json(w http.ResponseWriter, v any) {
 	}
 }
 
-// Rotate has the provider sign with a new key.
+// Rotate makes the provider sign with a new key.
 func (p *Issuer) Rotate(id string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -112,14 +112,14 @@ func (p *Issuer) Signed(key jose.SigningKey, claims map[string]any) string {
 	return text
 }
 
-// Another returns a provider that says it is this one, with a key of the same name.
+// Another returns a provider that claims to be this one, with a different key of the same name.
 func (p *Issuer) Another() *Issuer {
 	other := New(p.t, p.URL)
 	other.Rotate(p.Key.KeyID)
 	return other
 }
 
-// Ada is what the provider says about a person, with changes.
+// Ada returns the claims about a person, with changes.
 func (p *Issuer) Ada(change map[string]any) map[string]any {
 	c := map[string]any{
 		"iss": p.URL, "aud": "turnlog", "sub": "1", "email": "ada@example.com", "email_verified": true, "iat": time.Now().Unix(),
@@ -129,7 +129,7 @@ func (p *Issuer) Ada(change map[string]any) map[string]any {
 	return c
 }
 
-// form is where people say who they are.
+// form is the page on which people say who they are.
 const form = `<!doctype html><html lang="en"><title>Provider</title><main><h1>Provider</h1><form method="post" action="/authorize?{{.}}">
 <label>Address <input name="email"></label><label>Role <input name="role"></label><button>Continue</button></form></main></html>`
 

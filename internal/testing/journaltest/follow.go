@@ -39,8 +39,8 @@ func followFirstEntry(t *testing.T, j *bench) {
 	later.end(t)
 }
 
-// followOnce has writers compete for one session while followers start at
-// different times and positions.
+// followOnce makes writers compete for one session while followers start at different times and
+// positions.
 func followOnce(t *testing.T, j *bench) {
 	const writers, entries = 4, 120
 	ctx, cancel := context.WithCancel(t.Context())

@@ -65,8 +65,8 @@ func collect(t *testing.T, records iter.Seq2[journal.Record, error]) []journal.R
 	return out
 }
 
-// checkRecords checks that records are the entries of all heads but the first, each complete
-// and equal to its bytes.
+// checkRecords checks that records are the entries of all heads except the first, each complete and
+// equal to its bytes.
 func checkRecords(t *testing.T, records []journal.Record, heads []journal.Head) {
 	t.Helper()
 	if len(records) != len(heads)-1 {
@@ -124,7 +124,7 @@ const patience = time.Minute
 // follower follows a session in its own goroutine.
 type follower struct {
 	records chan journal.Record
-	ended   chan error // the error that the sequence ended with
+	ended   chan error // the error with which the sequence ended
 }
 
 func follow(ctx context.Context, j journal.Journal, s content.SessionID, after uint64) *follower {

@@ -11,7 +11,7 @@ import (
 // Features describes how a journal may differ from others. The zero value requires everything.
 type Features struct {
 	NoClock bool // the store has no clock: Record.Stored is zero
-	Shared  bool // the cases share a store, so each uses session IDs of its own
+	Shared  bool // the cases share a store, so each uses its own session IDs
 }
 
 // Case is one requirement. Run gets a journal without the sessions that it uses.

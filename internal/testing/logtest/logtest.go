@@ -1,5 +1,5 @@
-// Package logtest has a cell with two sessions, a log of their heads, and a directory of keys: for tests of what audits
-// read of them, with whatever a notary would never write.
+// Package logtest has a cell with two sessions, a log of their heads, and a directory of keys, for tests of audits. A test
+// can write logs that a notary never would.
 package logtest
 
 import (
@@ -137,7 +137,7 @@ func (w *World) Publish(some ...*keys.Directory) {
 // List logs versions of the directory.
 func (w *World) List(some ...*keys.Directory) { w.ListAfter(w.listed, some...) }
 
-// ListAfter is List with leaves that name another version as the one before.
+// ListAfter is List with leaves that name before as the previous version.
 func (w *World) ListAfter(before uint64, some ...*keys.Directory) {
 	w.Helper()
 	var texts [][]byte

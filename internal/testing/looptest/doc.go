@@ -1,10 +1,11 @@
 // Package looptest runs scripts against the core: what a session receives, and exactly which
 // events follow.
 //
-// A script is text, so people can read it before they run it, and paste one that a simulation
-// found among those that people wrote. It is a list of blocks that end with an empty line:
-// statements, a line of four dashes, and what followed. A long statement continues in indented
-// lines. [Play] runs a script and returns it with what happened, to compare or to keep.
+// A script is text, so people can read it before they run it, and can add one that a
+// simulation found to the scripts in testdata. It is a list of blocks that end with an empty
+// line: statements, a line of four dashes, and what followed. A long statement continues in
+// indented lines. [Play] runs a script and returns it with what happened, to compare or to
+// keep.
 //
 // Most statements are short, because attempts, effects and waits default to those of the
 // state. Three are complete, for scripts that programs write: tell is any command in JSON;
@@ -13,6 +14,6 @@
 // failure of a simulation or a deployment can be reproduced without either.
 //
 // A [Session] checks what must hold in every script: Decide does not change the state, a
-// replay of the journal knows the same, a repeated command does nothing, a session is never
-// stuck, and package audit finds no violation.
+// replay of the journal gives the same state, a repeated command does nothing, a session is
+// never stuck, and package audit finds no violation.
 package looptest

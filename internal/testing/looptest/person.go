@@ -8,8 +8,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Person makes up what people ask of a session: mostly what its state allows, sometimes not.
-// Each choice is a number that Throw returns, below its argument.
+// Person makes up commands of people: mostly ones that the session's state allows, sometimes not.
+// For each choice, Throw returns a number below its argument.
 type Person struct {
 	Throw func(n int) int
 }

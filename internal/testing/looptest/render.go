@@ -15,8 +15,8 @@ import (
 // Epoch is the start of every script. Times are shown relative to it.
 const Epoch = content.Time(1_700_000_000_000_000_000)
 
-// Render shows the fields of a value that are not zero, on one line. Two values that render
-// alike are equal, except that nil and empty slices look the same, as on the wire.
+// Render shows the nonzero fields of a value on one line. Two values with the same rendering are
+// equal, except that nil and empty slices look the same, as on the wire.
 func Render(v any) string {
 	var p printer
 	p.value(reflect.ValueOf(v))

@@ -19,7 +19,7 @@ import (
 // previous entry, and compares them.
 type Session struct {
 	Live   *loop.State
-	At     content.Time          // of the next envelope
+	At     content.Time          // time of the next envelope
 	Sent   int                   // number of envelopes
 	Offers *events.Catalog       // attached to every envelope, or nil
 	Policy *events.Policy        // likewise
@@ -173,7 +173,7 @@ func (s *Session) index(t testing.TB, e *snapshot.Encoder, state *loop.State) st
 	return string(b)
 }
 
-// compare checks that a replay knows the same, that a repeated command does nothing, and that
+// compare checks that a replay gives the same state, that a repeated command does nothing, and that
 // the session is not stuck.
 func (s *Session) compare(t testing.TB, env commands.Envelope) {
 	t.Helper()

@@ -43,7 +43,7 @@ func (r *runner) tell(t testing.TB, st statement) commands.Envelope {
 	return env
 }
 
-// clock sets the time to that of a statement, which may be earlier.
+// clock sets the time from a statement. It may be earlier than before.
 func (r *runner) clock(t testing.TB, st statement) {
 	t.Helper()
 	if st.has("at") {

@@ -161,7 +161,7 @@ func (r *runner) continueOf(t testing.TB, st statement) commands.Continue {
 	return c
 }
 
-// resolution addresses an approval if the word looks like its ID, else a call, else nothing.
+// resolution addresses an approval if the word looks like its ID, otherwise a call, or nothing without a word.
 func (r *runner) resolution(st statement) commands.ResolveApproval {
 	c := commands.ResolveApproval{Approve: st.verb == "approve", Reason: st.opt["reason"], By: st.opt["by"], Always: st.has("always")}
 	switch id := st.arg(0); {

@@ -11,9 +11,9 @@ const (
 	room   = 2 << 30 // bytes that must be free: the largest tests write a few hundred MB
 )
 
-// FilesInMemory puts the temporary files of this process, and of those that it starts, into a file system in memory. Call it
-// from TestMain. Servers with stores make thousands of small files and directories, and most of the time of the system went
-// there. No test asks what a disk does. It changes nothing if TMPDIR is set, or if that file system is small or runs no programs.
+// FilesInMemory puts the temporary files of this process and its children into a memory file system. Call it from TestMain.
+// Servers with stores make thousands of small files and directories, which took most of the system time. No test depends on a
+// real disk. It changes nothing if TMPDIR is set, or if the file system is too small or does not allow programs.
 func FilesInMemory() {
 	var fs unix.Statfs_t
 	if os.Getenv("TMPDIR") != "" || unix.Statfs(memory, &fs) != nil || unix.Access(memory, unix.W_OK) != nil ||

@@ -17,7 +17,7 @@ type Backup struct {
 	chunks [][]byte
 }
 
-// about is what a request to restore a stream says of it.
+// about describes a stream in a request to restore it.
 type about struct {
 	Config json.RawMessage `json:"config"`
 	State  json.RawMessage `json:"state"`
@@ -58,7 +58,7 @@ func Keep(ctx context.Context, nc *nats.Conn, stream string) (*Backup, error) {
 	}
 }
 
-// Restore replaces the stream with the backup. What was stored since is lost.
+// Restore replaces the stream with the backup. Messages that were stored since are lost.
 func (b *Backup) Restore(ctx context.Context, nc *nats.Conn) error {
 	if err := b.restore(ctx, nc); err != nil {
 		return fmt.Errorf("restore %s: %w", b.stream, err)

@@ -83,7 +83,7 @@ func (b *bench) prompt(virtual time.Duration) time.Duration {
 	return virtual
 }
 
-// Canceled returns what receives the reason when a claim's call must stop.
+// Canceled returns a channel that receives the reason when a claim's call must stop.
 func Canceled(c task.Claim) <-chan string {
 	reason := make(chan string, 1)
 	c.OnCancel(func(r string) { reason <- r })

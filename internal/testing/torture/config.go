@@ -20,10 +20,9 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// Config configures a run. The zero value runs for half a minute on a cluster in this
-// process. The faults begin when as many turns have begun as there are sessions at once. After
-// them, sessions come and go until as many calls have had results, so that every run proves
-// something.
+// Config configures a run. The zero value runs for half a minute on a cluster in this process. The
+// faults begin once as many turns have begun as there are concurrent sessions. After the faults,
+// sessions start and end until as many calls have had results, so that every run tests something.
 type Config struct {
 	Seed     uint64        // decides faults and workload
 	Duration time.Duration // of the faults; 0: 30 s
@@ -36,7 +35,7 @@ type Config struct {
 
 	// Kinds of faults; nil: all possible ones.
 	Kinds   []Kind
-	Streams []string      // that may go back; nil: all of INBOX, NAMED, TIMERS, RUN, TASKS, SCHEDULES and NAMED_SCHEDULES
+	Streams []string      // streams that may be rolled back; nil: all of INBOX, NAMED, TIMERS, RUN, TASKS, SCHEDULES and NAMED_SCHEDULES
 	Gap     time.Duration // between two faults, on average; 0: 750 ms
 
 	// Servers are the caller's own; nil: a cluster in this process. A run creates a namespace

@@ -8,17 +8,17 @@
 // [Run] sets up a cell on a cluster of three servers in this process with files on disk, or
 // on the caller's servers. With [Config.Server] a run works in a bubble of testing/synctest:
 // tests/sim runs its sessions that way, in virtual time. Nodes, workers, clients and
-// observers each have connections of their own, through a proxy. Sessions come and go while
-// a plan of faults is carried out; then all faults end and everything is checked.
+// observers each have their own connections, through a proxy. Sessions start and end while a
+// plan of faults is carried out; then all faults end and everything is checked.
 //
 // The seed decides the plan of faults (their order, times, lengths and targets) and the
 // workload (every session's script, tools, rules and what its user does). It cannot decide
 // how goroutines, sockets and disks interleave, so it may take several runs of a seed to
 // see a violation again.
 //
-// A rollback takes back what the server acknowledged. Users therefore note when each command was sent
-// and acknowledged, and repeat those that were not handled and that a stream may have lost in that
-// time. Every other one must have been handled without that.
+// A rollback removes what the server has acknowledged. So users note when each command was sent and
+// acknowledged, and repeat the commands that were not handled and that a stream may have lost in that
+// time. All other commands must be handled without being repeated.
 //
 // [Kind] says what each fault is. A killed node is not a killed process: its connections are
 // cut for good, but it shares this process's clock and heap. Servers are stopped and

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// hostilePrefix begins the ID of everything that a hostile sender sends to the sessions of others.
-	// None of it may cause an entry.
+	// hostilePrefix is the prefix of the IDs of everything that a hostile sender sends to other users'
+	// sessions. None of it may cause an entry.
 	hostilePrefix = "hostile/"
 	// forged is the text of forged results and inputs. No journal may hold it.
 	forged = "forged by a hostile sender"
@@ -31,8 +31,7 @@ const (
 	uselessWakes = 20 // between two pauses
 )
 
-// sender is a hostile client or worker. It has a connection of its own, and publishes only where its
-// role may.
+// sender is a hostile client or worker. It has its own connection, and publishes only where its role may.
 type sender struct {
 	role      admin.Role
 	namespace string
@@ -41,7 +40,7 @@ type sender struct {
 	sent      int
 }
 
-// hostile lets a client or a worker be hostile to one of the sessions, as long as the fault lasts.
+// hostile runs a hostile client or worker against one of the sessions while the fault lasts.
 func (f *injector) hostile(ctx context.Context, x Fault) (string, bool) {
 	w := f.world
 	s := &sender{role: admin.RoleClient, namespace: w.site.namespace, victim: w.crowd.pick(x.Pick), dice: rand.New(rand.NewPCG(x.Pick, 0))} //nolint:gosec // repeatable, not secret
@@ -86,8 +85,8 @@ func (w *world) addHostile(s content.SessionID) {
 	w.hostile = append(w.hostile, s)
 }
 
-// huge returns what a client does to a session of its own: it opens it and sends inputs that take much
-// memory.
+// huge returns the commands of a client for its own session: it opens the session and sends inputs that take
+// much memory.
 func (s *sender) huge(own content.SessionID) []commands.Envelope {
 	open := commands.OpenSession{Config: events.Config{Model: "scripted:torture", ModelData: []byte("replies: [{text: well}]\nrepeat: true\n")}}
 	text := commands.SubmitInput{Items: []content.Item{content.UserText(strings.Repeat("so it goes. ", hugeInput/12))}}
@@ -187,7 +186,7 @@ func (s *sender) random(n int) string {
 	return string(out)
 }
 
-// forgeries lists what hostile senders achieved in a session.
+// forgeries lists the effects of hostile senders in a session.
 func forgeries(rec events.Entry) (out []string) {
 	if strings.HasPrefix(rec.Cause, hostilePrefix) {
 		out = append(out, fmt.Sprintf("%s caused %v", rec.Cause, rec.Kinds()))

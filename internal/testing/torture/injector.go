@@ -29,8 +29,8 @@ type injector struct {
 	losses []loss
 }
 
-// inject carries out all of the plan, which takes the length of the run or more. The end of
-// ctx ends it early, and undoes all faults.
+// inject carries out the whole plan, which takes at least the length of the run. When ctx ends, it
+// stops early and undoes all faults.
 func (f *injector) inject(ctx context.Context) {
 	began := time.Now()
 	for _, fault := range f.plan {

@@ -155,7 +155,7 @@ func (j *judge) journal(ctx context.Context, id content.SessionID, accepted []st
 	return state
 }
 
-// traces describes what the streams hold of a stuck session.
+// traces describes what the streams hold for a stuck session.
 func (j *judge) traces(ctx context.Context, id content.SessionID) string {
 	_, token, tokenErr := admin.Of(j.world.site.cell).TokenOf(ctx, id)
 	_, command, commandErr := admin.Of(j.world.site.cell).Command(ctx, id)

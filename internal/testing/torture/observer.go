@@ -75,8 +75,8 @@ func (o *observer) of(s content.SessionID) *sightings {
 // writerSession is the journal that the writers share. No driver owns it.
 const writerSession content.SessionID = "writers"
 
-// writer appends to a journal in competition with another one, and records what was
-// acknowledged: what a driver's appends rely on, observed directly.
+// writer appends to a journal in competition with another writer, and records what was acknowledged.
+// It tests the guarantees on which a driver's appends depend.
 type writer struct {
 	name string
 	log  *findings

@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// pool holds processes of one kind that come and go. It is safe for concurrent use.
+// pool holds the current processes of one kind. It is safe for concurrent use.
 type pool struct {
 	mu      sync.Mutex
 	all     []*cell.Process
@@ -58,7 +58,7 @@ func (c *pool) take(pick uint64) *cell.Process {
 	return p
 }
 
-// one returns the process of a list that a number decides, or nil if there is none.
+// one returns the process that a number selects from a list, or nil if the list is empty.
 func one(all []*cell.Process, pick uint64) *cell.Process {
 	if len(all) == 0 {
 		return nil
@@ -66,7 +66,7 @@ func one(all []*cell.Process, pick uint64) *cell.Process {
 	return all[pick%uint64(len(all))]
 }
 
-// newProcess connects a process. It retries until ctx ends, since servers come and go.
+// newProcess connects a process. It retries until ctx ends, since servers stop and restart.
 func (g *site) newProcess(ctx context.Context, name string) (*cell.Process, error) {
 	proxy := faultproxy.New()
 	for {

@@ -10,12 +10,12 @@ import (
 // Result is the outcome of a run. Its JSON is stable, for programs.
 type Result struct {
 	Seed             uint64         `json:"seed"`
-	Faults           map[Kind]int   `json:"faults"`            // that happened
-	Commands         int            `json:"commands"`          // acknowledged
-	Repeated         int            `json:"commands_repeated"` // since a rollback may have lost them
-	SessionsFinished int            `json:"sessions_finished"` // that came to rest
+	Faults           map[Kind]int   `json:"faults"`            // faults that happened
+	Commands         int            `json:"commands"`          // acknowledged commands
+	Repeated         int            `json:"commands_repeated"` // commands repeated because a rollback may have lost them
+	SessionsFinished int            `json:"sessions_finished"` // sessions that came to rest
 	SessionsTotal    int            `json:"sessions_total"`
-	SetAside         int            `json:"sessions_set_aside"` // and retried, since nodes were killed just while they took them over
+	SetAside         int            `json:"sessions_set_aside"` // sessions set aside and retried, because nodes were killed while they claimed them
 	Entries          int            `json:"entries"`
 	Calls            int            `json:"calls"`
 	Violations       map[string]int `json:"violations"` // by invariant

@@ -11,21 +11,20 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// rollback is one return of a stream to an earlier state. What was stored in between is lost, and
-// only that may be.
+// rollback is one return of a stream to an earlier state. Only messages stored in between may be lost.
 type rollback struct {
 	stream   string // its name in the cell, such as INBOX
 	from, to time.Time
 }
 
-// rolling lists the streams that may go back. A journal that goes back is a loss that nothing can
-// repair, and buckets and blobs are not logs.
+// rolling lists the streams that may be rolled back. Nothing can repair the rollback of a journal, and
+// buckets and blobs are not logs.
 func rolling() []string {
 	return []string{"INBOX", "NAMED", "TIMERS", "RUN", "TASKS", "SCHEDULES", "NAMED_SCHEDULES"}
 }
 
-// begin reserves all servers for a rollback, which needs them. It reports whether they run, and no
-// other rollback.
+// begin reserves all servers for a rollback, which needs them. It reports whether all of them are running
+// and no other rollback is.
 func (g *site) begin() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -46,7 +45,7 @@ func (g *site) ended(r ...rollback) {
 	g.rolling = false
 }
 
-// mayHaveLost reports whether a stream went back so that it lost what was stored in this time.
+// mayHaveLost reports whether a rollback of a stream may have lost messages stored in this time.
 func (g *site) mayHaveLost(stream string, from, to time.Time) bool {
 	g.lost.Lock()
 	defer g.lost.Unlock()
@@ -130,8 +129,8 @@ func (g *site) persist(ctx context.Context, steps ...func(context.Context) error
 	return nil
 }
 
-// whole returns nil when all copies of a stream are up to date, so that a server may stop. It sets the
-// time at which the stream is there.
+// whole returns nil if all copies of a stream are up to date, so that a server may stop. It sets the time
+// at which the stream is available.
 func (g *site) whole(ctx context.Context, stream string, there *time.Time) error {
 	if there.IsZero() {
 		*there = time.Now()

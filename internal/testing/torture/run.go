@@ -144,7 +144,7 @@ func (w *world) run(ctx context.Context, dir string) Result {
 	return j.result(f.done, users.all, dir)
 }
 
-// await waits until n have happened, so that a run proves something however slow the machine is.
+// await waits until n have happened, so that a run tests something even on a slow machine.
 func (w *world) await(ctx context.Context, c *counter, n int) {
 	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// scenario is a session that the seed decides: what its model replies and what its user does.
+// scenario is a session computed from the seed: what its model replies and what its user does.
 type scenario struct {
 	id     content.SessionID
 	config events.Config
@@ -21,8 +21,8 @@ type scenario struct {
 // turn is one input and what happens to it.
 type turn struct {
 	text      string
-	think     time.Duration // before it is sent
-	impatient bool          // it is sent without waiting for the turn before
+	think     time.Duration // pause before it is sent
+	impatient bool          // it is sent without waiting for the previous turn
 	busy      events.OnBusy // what it asks for then
 	cancel    time.Duration // after it was sent, the user cancels; 0: never
 }
@@ -89,7 +89,7 @@ func script(dice *rand.Rand, turns int) string {
 	return b.String()
 }
 
-// reply is what every reply has. Some take a while to begin, and some fail first.
+// reply writes what every reply has. Some replies start late, and some fail first.
 func reply(b *strings.Builder, dice *rand.Rand) {
 	fmt.Fprintf(b, "  - text: %q\n", strings.Repeat("so it goes. ", 1+dice.IntN(20)))
 	fmt.Fprintf(b, "    usage: {input: %d, output: %d}\n    chunk: %d\n", dice.IntN(500), dice.IntN(200), 2+dice.IntN(10))

@@ -48,7 +48,7 @@ type site struct {
 
 	mu      sync.Mutex // guards the next group, and is held while a server starts
 	down    int        // the stopped server; -1: none
-	rolling bool       // a stream is going back
+	rolling bool       // a stream is being rolled back
 
 	lost      sync.Mutex // guards rollbacks
 	rollbacks []rollback
@@ -163,7 +163,7 @@ func (g *site) close(ctx context.Context) error {
 	return g.remove(ctx)
 }
 
-// remove deletes the streams of the namespace, which belongs to this run alone.
+// remove deletes the streams of the namespace, which belongs only to this run.
 func (g *site) remove(ctx context.Context) error {
 	var failed []error
 	for _, row := range admin.Topology(g.namespace, admin.Config{}) {

@@ -44,7 +44,7 @@ type user struct {
 type sent struct {
 	id       string
 	command  commands.Command
-	must     bool      // it has to cause an entry
+	must     bool      // it must cause an entry
 	from, to time.Time // it was stored in this time
 }
 
@@ -153,7 +153,7 @@ func (u *user) atRest() bool {
 	return u.rests
 }
 
-// await waits for news, for 100 ms at most, or for a second if only a rollback could be new. A run has
+// await waits for news, for at most 100 ms, or for a second if only a rollback can change anything: a run has
 // hundreds of users at rest.
 func (u *user) await(ctx context.Context, rests bool) bool {
 	wait := 100 * time.Millisecond
@@ -213,7 +213,7 @@ func (u *user) decide(ctx context.Context, dice *rand.Rand, settled map[string]b
 			return false
 		}
 		yes := dice.IntN(4) != 0
-		always := yes && dice.IntN(4) == 0 && a.RequestKind != loop.KindRetry // each lost run has a question of its own
+		always := yes && dice.IntN(4) == 0 && a.RequestKind != loop.KindRetry // each lost run has its own question
 		u.send(ctx, "decide-"+string(a.ID), false, commands.ResolveApproval{
 			Approval: a.ID, Approve: yes, Always: always, By: "torture",
 		})
@@ -303,8 +303,8 @@ func (u *user) submitted(ctx context.Context, s *sent) bool {
 	}
 }
 
-// repeat sends the first command again that a rollback may have lost before it was handled, and
-// reports whether there is one. Any other is never sent twice.
+// repeat resends the first command that a rollback may have lost before it was handled, and reports whether
+// there is one. Other commands are never sent twice.
 func (u *user) repeat(ctx context.Context) bool {
 	u.mu.Lock()
 	i := slices.IndexFunc(u.accepted, func(s *sent) bool {

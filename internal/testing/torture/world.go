@@ -29,8 +29,8 @@ type world struct {
 	writerProcs    []*cell.Process
 	callers        []*cell.Process // run the caller's clients
 
-	results counter // of calls that succeeded, as users saw them arrive
-	aside   counter // of sessions that were set aside, and retried
+	results counter // successful calls, as users saw the results arrive
+	aside   counter // sessions that were set aside and retried
 	crowd   crowd
 
 	mu      sync.Mutex // guards the rest
@@ -176,8 +176,8 @@ func (c *counter) await(ctx context.Context, n int) {
 	}
 }
 
-// operate does what an operator does until ctx ends: it has nodes try the sessions again that they have
-// set aside. That happens to a harmless one if two nodes in a row are killed just while they take it over.
+// operate acts as an operator until ctx ends: it retries the sessions that nodes have set aside. A harmless
+// session is set aside if two nodes in a row are killed while they claim it.
 func (w *world) operate(ctx context.Context) {
 	trials := w.site.cell.Trials()
 	for pause.For(ctx, time.Second) {
@@ -262,8 +262,8 @@ func (c *crowd) settle(ctx context.Context, tail time.Duration) {
 	}
 }
 
-// endTimeout is how long processes have to end, besides the time that their calls have. A killed one may
-// wait for answers that never come.
+// endTimeout is how long processes may take to end, in addition to the time of their calls. A killed process
+// may wait for answers that never come.
 const endTimeout = 30 * time.Second
 
 // leave ends processes as SIGTERM does.

@@ -1,4 +1,4 @@
-// Package wiretest tests that values are written and read as the msgpack library does.
+// Package wiretest tests that values are written and read in the same way as by the msgpack library.
 package wiretest
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/turnlog/turnlog/internal/wire"
 )
 
-// Same fails the test unless a value has the bytes that the library writes, and is read as the library reads them. Of a struct it also tests the
-// zero value, and the value without each of its fields, and without each field of those.
+// Same fails the test unless a value is written and read in the same way as by the library. For a struct, it also tests the zero
+// value, and the value without each of its fields and without each of their fields.
 func Same(t *testing.T, v any) {
 	t.Helper()
 	r := reflect.New(reflect.TypeOf(v)).Elem()
@@ -65,7 +65,7 @@ func compare(t *testing.T, v any) {
 	}
 }
 
-// SameRead fails the test unless bytes are read into a value of a type exactly if the library does so, and into an equal one.
+// SameRead fails the test unless reading bytes into a type succeeds exactly if the library succeeds, with an equal value.
 func SameRead(t *testing.T, typ reflect.Type, b []byte) {
 	t.Helper()
 	want, got := reflect.New(typ), reflect.New(typ)

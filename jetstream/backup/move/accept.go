@@ -14,16 +14,16 @@ import (
 	"github.com/turnlog/turnlog/jetstream/signers"
 )
 
-// signatures judges entries by the directory of keys that the target has, as nodes there do once the session is there.
+// signatures checks entries against the target's directory of keys, as nodes there will do.
 type signatures struct {
 	signed.Entries
 
-	own   string // the key of the mover; "": it has none
-	fault error  // the first one
+	own   string // the mover's key; "": it has none
+	fault error  // the first fault
 }
 
-// signatures returns what judges the entries of a session. The directory is not checked against a root: a false one stops a move
-// and lets nothing pass, since nodes go by the root's.
+// signatures returns a checker for the entries of a session. The directory is not checked against a root. A
+// false directory can only stop a move, not let anything pass, since nodes trust only the root's.
 func (m *Mover) signatures(ctx context.Context) (*signatures, error) {
 	d, err := signers.Peek(ctx, m.to.Cell.Cell)
 	return &signatures{Entries: signed.Entries{Keys: d}, own: m.to.Key().ID()}, err
@@ -43,7 +43,7 @@ func (c *signatures) note(faults []*signed.FaultError) {
 	}
 }
 
-// end returns ErrKeys if a node would refuse the entries, or the claim that follows them.
+// end returns ErrKeys if a node would reject the entries, or the claim that follows them.
 func (c *signatures) end() error {
 	if c.Keys == nil {
 		return nil
@@ -67,7 +67,8 @@ func (c *signatures) end() error {
 	return fmt.Errorf("%w: they go by version %d of their directory of keys: %w", ErrKeys, c.Keys.Version, what)
 }
 
-// opens returns ErrKeys if the session is sealed, and a node of the target has none of the seal keys that open it.
+// opens returns ErrKeys if the session is sealed and a node of the target lacks every seal key that opens
+// it.
 func (m *Mover) opens(ctx context.Context, s content.SessionID) error {
 	var wrappers []string
 	for msg, err := range m.from.api.AllFromLeader(ctx, m.from.names.SealsStream(), m.from.names.Seal(s, "*"), 0) {

@@ -1,15 +1,16 @@
-// Package move moves a session from one cell to another, with its journal as it is.
+// Package move moves a session from one cell to another, with its journal unchanged.
 //
-// The one idea: the tombstone at the source decides where the session lives, and it is one guarded entry. Nothing at the
-// target can be read before the tombstone is there and all entries are copied. So a mover may be killed between any two
-// writes, and another one that begins again sees in both cells how far it came. ADR 24 has the steps.
+// The tombstone at the source, a single guarded entry, decides where the session lives. Nothing at the
+// target can be read before the tombstone exists and all entries are copied. So a mover may be killed
+// between any two writes. Another mover sees in both cells how far it came, and continues. ADR 24 has the
+// steps.
 //
-// The cells differ in their IDs, which follow from their keys of tickets. They have the same namespace, since signatures,
-// wrapped keys and the log of heads name it.
+// The cells have different IDs, which are derived from their keys of tickets. They have the same namespace,
+// since signatures, wrapped keys and the log of heads include it.
 //
-// A mover copies what journals name: entries, blobs, the wrapped key of a sealed session. What follows from the journal is
-// not copied, as in a backup. The content of a session may be gone from the source when Move returns: its blobs are
-// collected there later.
+// A mover copies the entries, the blobs that they name, and the wrapped key of a sealed session. As in a
+// backup, it does not copy state that is derived from the journal. When Move returns, the session is
+// removed from the source, except for its blobs, which are collected later.
 package move
 
 import (
@@ -29,12 +30,12 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/signing"
 )
 
-// Errors of moves. After each, the session lives where it did.
+// Errors of moves. After each of them, the session still lives where it did.
 var (
 	// ErrCells is returned by New for two cells between which no session can move.
 	ErrCells = errors.New("no session can be moved between these deployments")
 
-	// ErrChanged is returned by Move if the session has other entries than the caller has seen. Look again.
+	// ErrChanged is returned by Move if the session has entries that the caller has not seen. Read it again.
 	ErrChanged = errors.New("the session has just changed")
 
 	// ErrTaken is returned by Move if the target has another session with that ID, or had one. Nothing was changed.
@@ -43,25 +44,26 @@ var (
 	// ErrElsewhere is returned by Move for a session that was moved to another cell, or deleted. The error says where, or when.
 	ErrElsewhere = errors.New("the session is not here")
 
-	// ErrKeys is returned by Move if nodes of the target would not read the session: their directory of keys does not have who
-	// signed its entries, or a node lacks its seal key. Nothing was changed.
+	// ErrKeys is returned by Move if nodes of the target could not read the session: their directory of keys
+	// lacks a signer of its entries, or a node lacks its seal key. Nothing was changed.
 	ErrKeys = errors.New("the nodes there could not read it")
 
-	// ErrBusy is returned by Move if another process moves the session. Let it, or move again.
+	// ErrBusy is returned by Move if another process moves the session. Wait for it, or move again.
 	ErrBusy = errors.New("another process moves the session")
 
-	// ErrLost is returned by Move if neither cell has the session, which had been moved: the target lost it. Restore the target.
+	// ErrLost is returned by Move if neither cell has the session although it was moved: the target lost it.
+	// Restore the target.
 	ErrLost = errors.New("the session was moved, and the target does not have it")
 )
 
-// Cell is one of the cells, and how people call the place where it is.
+// Cell is one of the two cells, with a readable name for its place.
 type Cell struct {
 	*jetstream.Cell
 	Place string
 }
 
-// ID returns what identifies a cell among others, also after it was restored from a backup. It is a keyed hash, under the key
-// of tickets and of no dispatch: sessions have names.
+// ID returns what identifies a cell, even after it was restored from a backup. It is a keyed hash, with the
+// key of tickets, of a dispatch that cannot exist, since its session has no name.
 func ID(ctx context.Context, c *jetstream.Cell) (string, error) {
 	tickets, err := c.Tickets(ctx)
 	if err != nil {
@@ -84,11 +86,11 @@ type end struct {
 type Mover struct {
 	from, to end
 
-	before func(step string) error // tests: called before each write; an error ends the move as a crash would
+	before func(step string) error // for tests: called before each write; an error ends the move as a crash would
 }
 
-// New returns a mover. The cells need the permissions of a keeper and of a driver without a name. Entries that it writes are
-// signed with the keys of the cells, if they have some.
+// New returns a mover. It needs the permissions of a keeper and of a driver without a name in both cells.
+// Entries that it writes are signed with the cells' keys, if they have any.
 func New(ctx context.Context, from, to Cell) (*Mover, error) {
 	m := &Mover{before: func(string) error { return nil }}
 	if a, b := from.Namespace(), to.Namespace(); a != b {
@@ -118,7 +120,7 @@ func open(ctx context.Context, c Cell) (end, error) {
 	return end{c, id, api.New(c.Conn()), layout.New(c.Namespace())}, nil
 }
 
-// marks returns what writes entries.
+// marks returns the writer of the mover's own entries.
 func (e end) marks() mark.Writer {
 	keys := signing.Keys{Cell: e.Namespace(), Own: e.Key()}
 	return mark.Writer{API: e.api, Names: e.names, Key: keys.Own.ID(), Sign: keys.Entry}
@@ -128,14 +130,15 @@ func (e end) marks() mark.Writer {
 type Moved struct {
 	Session         content.SessionID `json:"session"`
 	events.Deletion                   // the tombstone at the source
-	Copied          uint64            `json:"copied_entries"` // by this move; others had copied the rest
-	Blobs           int               `json:"blobs"`          // that its entries name
+	Copied          uint64            `json:"copied_entries"` // by this move; an earlier mover may have copied the rest
+	Blobs           int               `json:"blobs"`          // blobs that its entries name
 	Sealed          bool              `json:"sealed"`         // the nodes of the target need its seal key
 	Removed         uint64            `json:"removed_entries"`
 }
 
-// Move moves a session that is at rest after its last entry, or continues a move that was interrupted, whatever last is then. d says who
-// moves it. After an error that is none of this package, whether the session was moved is unknown: move it again.
+// Move moves a session that is at rest after the entry last. If a move was interrupted, it continues that
+// move, whatever last is. d says who moves the session. After any error that is not of this package, it is
+// unknown whether the session was moved: move it again.
 func (m *Mover) Move(ctx context.Context, s content.SessionID, last journal.Head, d events.SessionDeleted) (Moved, error) {
 	out := Moved{Session: s}
 	err := m.move(ctx, &out, last, d)
@@ -240,7 +243,7 @@ func (m *Mover) arrive(ctx context.Context, out *Moved, tombstone journal.Record
 	if err := m.take(ctx, out, j); err != nil {
 		return err
 	}
-	if !at.copied { // the mover that reserved it may yet give it up
+	if !at.copied { // the mover that reserved it may still give up
 		if at.held, err = m.reserve(ctx, j, at); err != nil {
 			return err
 		}
@@ -258,7 +261,8 @@ func (m *Mover) arrive(ctx context.Context, out *Moved, tombstone journal.Record
 	return m.settle(ctx, out)
 }
 
-// settle reads the journal at the target, before the source is cleared, and notes there what nodes and people must know.
+// settle reads the journal at the target before the source is cleared, and records there what nodes and
+// people must know.
 func (m *Mover) settle(ctx context.Context, out *Moved) error {
 	var hash events.Hash
 	for rec, err := range m.to.Journal().Read(ctx, out.Session, 0) {
@@ -279,7 +283,7 @@ func (m *Mover) settle(ctx context.Context, out *Moved) error {
 	if err == nil && note > 0 {
 		_, err = m.to.DeadLetters().Note(ctx, out.Session)
 	}
-	if err == nil { // nodes that could not read it may have noted that it breaks them
+	if err == nil { // nodes that could not read it may have noted a breakage
 		err = m.to.api.Purge(ctx, m.to.names.Dead().Stream(), m.to.names.Dead().Key(layout.TrialKeys+string(out.Session)), 0)
 	}
 	return err

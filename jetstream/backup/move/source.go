@@ -19,12 +19,12 @@ import (
 // source is what the journal at the source says, up to its tombstone.
 type source struct {
 	session   content.SessionID
-	last      journal.Record // the last entry that moves; zero: the entries are gone
+	last      journal.Record // the last entry to move; zero: the entries are gone
 	tombstone events.Hash    // zero: there is none yet
-	left      []byte         // its bytes
+	left      []byte         // the tombstone's bytes
 
-	blobs   map[string]bool // that payloads may name
-	cursors []events.Cursor // of lanes, as they are after last
+	blobs   map[string]bool // possible names of blobs in payloads
+	cursors []events.Cursor // of the lanes after last
 	moves   []arrival
 }
 
@@ -34,7 +34,8 @@ type arrival struct {
 	events.MovedFrom
 }
 
-// read reads the first entries of the journal at the source, and verifies that they form a chain. Each is given to each. If the source was cleared, there are none.
+// read reads the first entries of the journal at the source, and verifies that they form a chain. It calls
+// each for every entry. If the source was cleared, there are none.
 func (m *Mover) read(ctx context.Context, s content.SessionID, entries uint64, each func(journal.Record)) (*source, error) {
 	j := &source{session: s, blobs: map[string]bool{}}
 	for rec, err := range m.from.Journal().Read(ctx, s, 0) {
@@ -71,10 +72,11 @@ func (j *source) add(rec journal.Record) {
 	j.last.Payload = nil
 }
 
-// inline is the size from which on the payload of an entry may be a blob, which the hash of the entry names.
+// inline is the size from which the payload of an entry may be a blob, named by the hash of the entry.
 const inline = 32 << 10
 
-// take copies the blobs that entries name and the wrapped keys of the session. What is there already stays.
+// take copies the blobs that entries name, and the wrapped keys of the session. What the target already has
+// stays.
 func (m *Mover) take(ctx context.Context, out *Moved, j *source) error {
 	if err := m.before("blobs"); err != nil {
 		return err
@@ -101,12 +103,13 @@ func (m *Mover) take(ctx context.Context, out *Moved, j *source) error {
 	return nil
 }
 
-// blob copies a blob, if the source has it. It is stored again at the target even if it is there, which keeps collectors from it.
+// blob copies a blob, if the source has it. It stores the blob again even if the target has it, so that it
+// is not collected.
 func (m *Mover) blob(ctx context.Context, name string) (there bool, err error) {
 	var f spool
 	defer f.remove()
 	ok, err := m.from.Blobs().CopyTo(ctx, name, &f)
-	if err != nil || !ok { // most digests name no blob
+	if err != nil || !ok { // most digests do not name a blob
 		return false, err
 	}
 	if f.File == nil {
@@ -120,7 +123,7 @@ func (m *Mover) blob(ctx context.Context, name string) (there bool, err error) {
 	return true, err
 }
 
-// spool is a temporary file, once something is written to it.
+// spool is a temporary file that is created by the first write.
 type spool struct{ *os.File }
 
 // Write writes to the file.
@@ -135,7 +138,7 @@ func (s *spool) Write(p []byte) (n int, err error) {
 
 func (s *spool) remove() {
 	if s.File != nil {
-		_, _ = s.Close(), os.Remove(s.Name()) // the directory is for such files
+		_, _ = s.Close(), os.Remove(s.Name()) // a file left behind is in the directory for temporary files
 	}
 }
 

@@ -29,16 +29,16 @@ type reservation struct {
 	seq uint64 // in the stream
 }
 
-// target is what the target's journal of a session has.
+// target is what the target's journal of a session contains.
 type target struct {
-	there  bool        // the session arrived, whatever became of it since
-	held   reservation // the last one; seq is 0: there is none
+	there  bool        // the session has arrived, whatever happened to it since
+	held   reservation // the last reservation; its seq is 0 if there is none
 	left   bool        // the session left there earlier: its tombstone is the first message
-	copied bool        // something is behind it
-	end    uint64      // the last sequence on the subject; 0: it is free
+	copied bool        // entries follow the reservation
+	end    uint64      // the last sequence on the subject; 0: none
 }
 
-// look looks what the target has. It returns ErrTaken for anything that no move of this session wrote.
+// look finds out what the target has. It returns ErrTaken for anything that no move of this session wrote.
 func (m *Mover) look(ctx context.Context, j *source) (at target, err error) {
 	subject := m.to.names.Journal(j.session)
 	msg, err := m.to.api.Next(ctx, m.to.names.JournalStream(), subject, 1)
@@ -81,8 +81,8 @@ func (m *Mover) look(ctx context.Context, j *source) (at target, err error) {
 	return at, err
 }
 
-// tombstone judges a tombstone that is the first message at the target. Either this session was there before, and left with it; then it may
-// come back. Or it arrived and was deleted, or left, since.
+// tombstone judges a tombstone that is the first message at the target. If this session was there before
+// and left with that tombstone, it may come back. Otherwise it arrived, and was deleted or left since.
 func (m *Mover) tombstone(ctx context.Context, j *source, msg api.Message) (there bool, err error) {
 	rec, err := m.to.Journal().From(ctx, j.session, msg.Seq)
 	if err != nil {
@@ -100,7 +100,7 @@ func (m *Mover) tombstone(ctx context.Context, j *source, msg api.Message) (ther
 	return false, fmt.Errorf("%w: it %s", ErrTaken, d)
 }
 
-// arrived reports whether a journal that can be read is that of the session, after the move.
+// arrived reports whether a readable journal is that of the session, after the move.
 func (m *Mover) arrived(ctx context.Context, j *source) (bool, error) {
 	for rec, err := range m.to.Journal().Read(ctx, j.session, 0) {
 		if err != nil {
@@ -113,7 +113,7 @@ func (m *Mover) arrived(ctx context.Context, j *source) (bool, error) {
 	return false, ErrTaken
 }
 
-// reserve puts a reservation of this move behind what the target has.
+// reserve appends a reservation of this move to what the target has.
 func (m *Mover) reserve(ctx context.Context, j *source, at target) (reservation, error) {
 	if err := m.before("reserve"); err != nil {
 		return reservation{}, err
@@ -133,8 +133,8 @@ func (m *Mover) reserve(ctx context.Context, j *source, at target) (reservation,
 	return held, err
 }
 
-// remove removes a reservation of this move, behind which nothing is: others would have put their own one behind it first. Behind
-// a tombstone it stays, which does no harm: only this session can come there.
+// remove removes a reservation of this move that nothing follows; another mover would first have appended
+// its own. After a tombstone the reservation stays, which does no harm: only this session can come there.
 func (m *Mover) remove(ctx context.Context, s content.SessionID, at target, held reservation) error {
 	if at.left {
 		return nil
@@ -145,7 +145,8 @@ func (m *Mover) remove(ctx context.Context, s content.SessionID, at target, held
 	return m.to.api.Purge(ctx, m.to.names.JournalStream(), m.to.names.Journal(s), held.seq+1)
 }
 
-// copy copies the entries behind the reservation, from where another mover has left off, and appends the claim. It returns the sequence of the first copy.
+// copy copies the entries after the reservation, from where another mover left off, and appends the claim.
+// It returns the sequence of the first copy.
 func (m *Mover) copy(ctx context.Context, out *Moved, j *source, held reservation) (first uint64, err error) {
 	subject := m.to.names.Journal(j.session)
 	guard, there := held.seq, true
@@ -217,7 +218,7 @@ func (m *Mover) publish(ctx context.Context, j *source, of api.Message, guard ui
 	return seq, err
 }
 
-// claim appends the entry that says where the session is from, unless it is there.
+// claim appends the entry that says where the session came from, unless it exists.
 func (m *Mover) claim(ctx context.Context, j *source, last journal.Record) error {
 	has, err := m.to.api.Next(ctx, m.to.names.JournalStream(), m.to.names.Journal(j.session), last.Guard+1)
 	switch {
@@ -234,7 +235,7 @@ func (m *Mover) claim(ctx context.Context, j *source, last journal.Record) error
 		return err
 	}
 	e := events.Entry{Cause: "move/" + ulid.Make().String(), At: content.TimeOf(time.Now())}
-	for _, c := range j.cursors { // the streams of the target have other sequences: causes in the journal decide
+	for _, c := range j.cursors { // streams of the target have other sequences, so the causes in the journal decide
 		e.Cursors = append(e.Cursors, events.Cursor{Lane: c.Lane, At: c.At + 1})
 	}
 	_, err = m.to.marks().Claim(ctx, last, e, events.DriverClaimed{

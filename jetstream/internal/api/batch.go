@@ -13,7 +13,7 @@ import (
 
 const (
 	batchTimeout  = 5 * time.Second
-	firstBatch    = 64 // who wants a few messages gets no more than that
+	firstBatch    = 64 // a caller that wants a few messages gets no more than that
 	batchMessages = 1024
 	batchGrows    = 4
 	batchBytes    = 4 << 20 // a batch has no flow control, so it must fit the client's buffers
@@ -50,8 +50,8 @@ func (c *Conn) Batches(ctx context.Context, stream, subject string, seq uint64) 
 	}
 }
 
-// batch requests one batch and reports whether it is the last one. Messages that it returns with an error
-// are valid.
+// batch requests one batch and reports whether it is the last one. If it returns messages together with an
+// error, the messages are valid.
 func (c *Conn) batch(ctx context.Context, stream, subject string, from uint64, size int) (got []Message, end bool, err error) {
 	arrived := make(chan *nats.Msg, size+1) // has room for a batch and its end
 	sub, err := c.nc.ChanSubscribe(c.nc.NewInbox(), arrived)
@@ -90,7 +90,7 @@ func (c *Conn) batch(ctx context.Context, stream, subject string, from uint64, s
 // endOfBatch reads the message that ends a batch and reports whether nothing follows.
 func endOfBatch(msg *nats.Msg, status string, last uint64) (bool, error) {
 	switch status {
-	case "404": // nothing from there on
+	case "404": // no messages from there on
 		return true, nil
 	case "204":
 		if HeaderUint(msg.Header, jetstream.LastSequenceHeader) != last {

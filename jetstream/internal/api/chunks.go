@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// chunkWindow is how many chunks may await their acknowledgment, so that a distant server does not
-// slow a large blob down by a round trip a chunk.
+// chunkWindow is how many chunks may await their acknowledgment, so that a large blob to a distant server
+// does not wait a round trip for each chunk.
 const chunkWindow = 32
 
 // PublishChunks writes the content of src to a subject, in messages of size bytes, and waits until all

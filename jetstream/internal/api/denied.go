@@ -15,7 +15,7 @@ import (
 // user with the permission.
 type DeniedError struct {
 	Subject string
-	Hearing bool // the user may not subscribe to the subject; otherwise not publish to it
+	Hearing bool // the user may not subscribe to the subject; otherwise, may not publish to it
 	err     error
 }
 
@@ -44,13 +44,13 @@ func Denied(err error) (*DeniedError, bool) {
 	return &DeniedError{Subject: subject, Hearing: strings.Contains(before, "Subscription"), err: err}, true
 }
 
-// checkEvery is how often requests that wait check whether they were denied. A longer wait for many messages
-// doubles the pause with each check.
+// checkEvery is how often waiting requests check whether they were denied. A longer wait for many messages
+// doubles the pause after each check.
 const checkEvery = 25 * time.Millisecond
 
 // denied returns a *DeniedError if the connection's last error says that this user may not publish to a
-// subject or receive answers. The connection keeps only the last denial; before is its last error when the
-// message was sent.
+// subject, or may not receive answers. The connection keeps only the last denial. before is its last error
+// when the message was sent.
 func (c *Conn) denied(last error, subject string, before error) error {
 	inbox := c.nc.Opts.InboxPrefix
 	d, ok := Denied(last)
@@ -66,18 +66,19 @@ func (c *Conn) denied(last error, subject string, before error) error {
 	return nil
 }
 
-// await returns a context for the wait for an answer to a message that is published next. It ends after d,
-// or as soon as the connection reports that there will be no answer. The returned function releases it.
+// await returns a context for the wait for an answer to a message that is published next. The context ends
+// after d, or as soon as the connection reports that there will be no answer. Call the returned function to
+// release it.
 func (c *Conn) await(ctx context.Context, d time.Duration, subject string) (context.Context, func()) {
 	return c.awaitSince(ctx, d, subject, c.nc.LastError())
 }
 
-// awaitSince is await for messages that were published since the connection's last error was before.
+// awaitSince is await for messages that were published after the connection's last error was before.
 func (c *Conn) awaitSince(ctx context.Context, d time.Duration, subject string, before error) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	var timer *time.Timer
 	pause := min(checkEvery, d)
-	timer = time.AfterFunc(math.MaxInt64, func() { // runs after Reset, when timer is assigned
+	timer = time.AfterFunc(math.MaxInt64, func() { // runs only after Reset, when timer is assigned
 		switch err := c.denied(c.nc.LastError(), subject, before); {
 		case ctx.Err() != nil: // released
 		case err != nil:

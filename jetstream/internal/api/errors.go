@@ -18,7 +18,7 @@ var (
 	ErrNotProvisioned = errors.New("cell is not provisioned")
 )
 
-// ErrNoMessage is returned when a subject holds no message, or none from a sequence on.
+// ErrNoMessage is returned when a subject has no message, or none at or after a sequence.
 var ErrNoMessage = errors.New("no message")
 
 // Codes that nats.go does not name.
@@ -36,15 +36,15 @@ const (
 	codeBadTimeZone         jetstream.ErrorCode = 10223
 )
 
-// The server reports every failure of its store under one code. Only the text distinguishes a full
-// subject from a full disk.
+// The server reports every failure of its store with one code. Only the text distinguishes a full subject
+// from a full disk.
 const (
 	textSubjectFull  = "maximum messages per subject exceeded"
 	textMessagesFull = "maximum messages exceeded"
 	textBytesFull    = "maximum bytes exceeded"
 )
 
-// The same is true of failures to delete.
+// The same applies to failures to delete.
 const textNoMessage = "no message found"
 
 // apiError returns the server's answer inside err, or nil.
@@ -72,7 +72,7 @@ func IsConflict(err error) bool {
 // IsBadSchedule reports whether the server rejected the time or the time zone of a schedule.
 func IsBadSchedule(err error) bool { return hasCode(err, codeBadSchedule, codeBadTimeZone) }
 
-// IsAlreadyThere reports whether a subject that may hold one message already holds it.
+// IsAlreadyThere reports whether a subject that may hold one message already has it.
 func IsAlreadyThere(err error) bool {
 	e := apiError(err)
 	return e != nil && e.ErrorCode == codeStoreFailed && e.Description == textSubjectFull
@@ -83,8 +83,8 @@ func IsNotFound(err error) bool {
 	return errors.Is(err, ErrNoMessage) || hasCode(err, jetstream.JSErrCodeMessageNotFound)
 }
 
-// IsFull reports whether a limit of a server, of the account or of the stream is reached. Servers check it
-// before they store.
+// IsFull reports whether a limit of a server, the account or the stream is reached. Servers check limits
+// before they store a message.
 func IsFull(err error) bool {
 	if hasCode(err, codeStoreFailed) {
 		text := apiError(err).Description
@@ -93,7 +93,8 @@ func IsFull(err error) bool {
 	return hasCode(err, codeServerFull, codeAccountFull)
 }
 
-// isGone reports whether a message to delete is missing. The server has several codes for this.
+// isGone reports whether a message that was to be deleted is missing. The server has several codes for
+// this.
 func isGone(err error) bool {
 	return IsNotFound(err) || hasCode(err, codeSequenceNotFound) ||
 		hasCode(err, codeDeleteFailed) && apiError(err).Description == textNoMessage
@@ -107,7 +108,7 @@ func IsNoConsumer(err error) bool {
 	return hasCode(err, jetstream.JSErrCodeConsumerNotFound, jetstream.JSErrCodeConsumerDoesNotExist)
 }
 
-// IsNameInUse reports whether a stream or a consumer of that name has other settings.
+// IsNameInUse reports whether a stream or consumer with that name has other settings.
 func IsNameInUse(err error) bool {
 	return hasCode(err, jetstream.JSErrCodeStreamNameInUse, jetstream.JSErrCodeConsumerAlreadyExists,
 		jetstream.JSErrCodeConsumerNameExists, jetstream.JSErrCodeConsumerExists)
@@ -125,7 +126,7 @@ func IsNoResponders(err error) bool {
 }
 
 // IsTransient reports whether the same request may succeed soon: a leader is being elected, or the
-// connection re-established.
+// connection is being re-established.
 func IsTransient(err error) bool {
 	if errors.Is(err, nats.ErrConnectionClosed) || IsNoJetStream(err) || errors.Is(err, context.Canceled) {
 		return false
@@ -139,8 +140,8 @@ func IsTransient(err error) bool {
 		errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, errTorn)
 }
 
-// IsUnknown reports whether the outcome of a publish is unknown. Only a negative answer and the absence
-// of responders are certain failures.
+// IsUnknown reports whether the outcome of a publish is unknown. Only a negative answer, or no responders,
+// is a certain failure.
 func IsUnknown(err error) bool {
 	if err == nil || IsNoResponders(err) || neverSent(err) {
 		return false
@@ -160,10 +161,10 @@ func neverSent(err error) bool {
 		errors.Is(err, nats.ErrHeadersNotSupported) || errors.Is(err, nats.ErrReconnectBufExceeded)
 }
 
-// Explain wraps the error of a failed request to a stream with its meaning for the cell.
+// Explain wraps the error of a failed request to a stream with what it means for the cell.
 func (c *Conn) Explain(ctx context.Context, stream string, err error) error {
 	if IsNoResponders(err) {
-		// Nothing serves the stream, or the whole API. The API shows which.
+		// Nothing serves the stream, or nothing serves the API. A request to the API shows which.
 		_, infoErr := c.Ask(ctx, StreamInfo+stream, nil)
 		if IsNoResponders(infoErr) {
 			return fmt.Errorf("%w: %w", ErrNoJetStream, infoErr)

@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Message is a message as a stream keeps it.
+// Message is a message in a stream.
 type Message struct {
 	Subject string
 	Seq     uint64
@@ -26,10 +26,10 @@ type Message struct {
 
 // ErrSpoofed is returned for a message that was not published by a permitted sender.
 //
-// A server sends a reply to any subject that the request names, even one that the requester may not
-// publish to, and streams store it like any other message. So a user who may store a message and read
-// it directly can place it on any subject of the cell. Such a reply names the stream that it was read
-// from. No other message of a cell does, so readers skip it.
+// A server sends its reply to any subject that the request names, even one that the requester may not
+// publish to, and streams store the reply like any other message. So a user who may store a message and
+// read it directly can place it on any subject of the cell. Such a reply has a header that names the stream
+// it was read from. No other message of a cell has one, so readers skip messages that do.
 var ErrSpoofed = errors.New("the message is a reply of the server that a requester addressed to this subject")
 
 // IsSpoofed reports whether a message, as its sender sent it, is such a reply.
@@ -38,8 +38,7 @@ func IsSpoofed(h nats.Header) bool { return len(h[jetstream.StreamHeader]) > 0 }
 // IsSpoofedCopy is IsSpoofed for a copy to which the server has added its own headers.
 func IsSpoofedCopy(h nats.Header) bool { return len(h[jetstream.StreamHeader]) > 1 }
 
-// fromServer returns the server's value of a header. It is the last one if the sender has set the header
-// too.
+// fromServer returns the server's value of a header: the last one, if the sender has set the header too.
 func fromServer(h nats.Header, key string) string {
 	if all := h[key]; len(all) > 0 {
 		return all[len(all)-1]
@@ -47,7 +46,7 @@ func fromServer(h nats.Header, key string) string {
 	return ""
 }
 
-// HeaderUint returns the number in a header as the server set it, 0 if there is none.
+// HeaderUint returns the number in a header that the server set, or 0 if there is none.
 func HeaderUint(h nats.Header, key string) uint64 {
 	n, err := strconv.ParseUint(fromServer(h, key), 10, 64)
 	if err != nil {
@@ -56,7 +55,8 @@ func HeaderUint(h nats.Header, key string) uint64 {
 	return n
 }
 
-// HeaderTime returns when the server stored the message of a copy, the zero time if the copy does not say it.
+// HeaderTime returns when the server stored the message of a copy, or the zero time if the copy does not
+// say.
 func HeaderTime(h nats.Header) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, fromServer(h, jetstream.TimeStampHeaer))
 	if err != nil {
@@ -68,8 +68,8 @@ func HeaderTime(h nats.Header) time.Time {
 // lateExpiry extends the time to live of keys, because clocks differ.
 const lateExpiry = time.Minute
 
-// Gone reports whether a message is a deleted or expired key. A server that was killed forgets to
-// expire its keys, so they reappear when it restarts.
+// Gone reports whether a message is a deleted or expired key. A killed server forgets to expire its keys,
+// so they reappear when it restarts.
 func (m Message) Gone() bool {
 	ttl, err := time.ParseDuration(m.Header.Get(jetstream.MsgTTLHeader))
 	return IsMarker(m.Header) || err == nil && Expired(m.Time, ttl)
@@ -109,8 +109,8 @@ func parseStored(data []byte) (Message, error) {
 	return out, nil
 }
 
-// parseCopy reads a copy that the server sent, directly or live, and the sequence of the
-// message before it, 0 for the first one.
+// parseCopy reads a copy that the server sent, directly or live. before is the sequence of the previous
+// message, or 0.
 func parseCopy(msg *nats.Msg) (m Message, before uint64, err error) {
 	m = Message{
 		Subject: fromServer(msg.Header, jetstream.SubjectHeader),
@@ -126,7 +126,7 @@ func parseCopy(msg *nats.Msg) (m Message, before uint64, err error) {
 	return m, HeaderUint(msg.Header, jetstream.LastSequenceHeader), nil
 }
 
-// plainAck reads {"stream":"NAME","seq":N}, the answer to nearly every publish, without a decoder.
+// plainAck parses {"stream":"NAME","seq":N}, the answer to nearly every publish, without a JSON decoder.
 func plainAck(data []byte) (seq uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	name, rest, found := bytes.Cut(rest, []byte(`","seq":`))

@@ -11,32 +11,32 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// answers receives the answers to the requests of a connection, on one subscription. The client's own
-// requests do the same, but need a context each, and a second one here to notice a denial.
+// answers receives the answers to all requests of a connection, on one subscription. The client's own
+// requests do the same, but each needs a context, and here a second one to notice a denial.
 type answers struct {
 	mu      sync.Mutex
-	prefix  string // of the subjects; "": there is no subscription
+	prefix  string // of the subjects; "": not subscribed yet
 	last    uint64
-	waiting map[uint64]*waiter // by number, which is the last token of the subject in base 36
-	idle    []*waiter          // for later requests, at most maxIdle
-	check   *time.Timer        // checks what waits
+	waiting map[uint64]*waiter // by number: the last token of the subject, in base 36
+	idle    []*waiter          // kept for later requests, at most maxIdle
+	check   *time.Timer        // runs checkWaiting
 	armed   bool
 }
 
-// maxIdle is how many waiters are kept for later requests: a timer and a channel for each request would
-// cost more than what they are for.
+// maxIdle is how many waiters are kept for later requests. A new timer and channel for each request would
+// cost more than the request.
 const maxIdle = 512
 
-// base is that of the numbers in subjects.
+// base is the base of the numbers in subjects.
 const base = 36
 
-// waiter is one request that waits for its answer. Who takes it out of those that wait puts exactly one
-// answer into its channel, which has room for it.
+// waiter is one request that waits for its answer. The goroutine that removes it from waiting puts exactly
+// one answer into its channel, which has room for it.
 type waiter struct {
 	number  uint64
 	subject string    // of the request
-	before  error     // the connection's last error when it was sent
-	until   time.Time // no later than the next check after it
+	before  error     // the connection's last error when the request was sent
+	until   time.Time // when it times out; the next check after that ends it
 	answer  chan answer
 }
 
@@ -71,7 +71,7 @@ func (c *Conn) expect(subject string, d time.Duration) (w *waiter, reply string,
 	return w, a.prefix + strconv.FormatUint(w.number, base), nil
 }
 
-// subscribe is called under the lock.
+// subscribe subscribes to the answers. The caller holds the lock.
 func (c *Conn) subscribe() error {
 	a, prefix := &c.answers, c.nc.NewInbox()+"."
 	sub, err := c.nc.Subscribe(prefix+"*", func(msg *nats.Msg) {
@@ -88,7 +88,7 @@ func (c *Conn) subscribe() error {
 	return nil
 }
 
-// take returns the request with a number, once; nil: it does not wait.
+// take returns the waiting request with a number, once. It returns nil if there is none.
 func (a *answers) take(number uint64) *waiter {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -97,7 +97,7 @@ func (a *answers) take(number uint64) *waiter {
 	return w
 }
 
-// release keeps a waiter, whose answer was received or never will be, for another request.
+// release keeps a waiter for another request, once its answer was received or can no longer arrive.
 func (a *answers) release(w *waiter) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +106,7 @@ func (a *answers) release(w *waiter) {
 	}
 }
 
-// close ends all requests when the connection is closed. The next one gets the connection's error.
+// close ends all requests when the connection is closed. The next request gets the connection's error.
 func (a *answers) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -117,11 +117,11 @@ func (a *answers) close() {
 	a.prefix, a.waiting = "", nil
 }
 
-// checkWaiting ends the requests that are denied or whose time is over. It runs again while any wait.
+// checkWaiting ends the requests that were denied or have timed out. It runs again while any are waiting.
 func (c *Conn) checkWaiting() {
 	a := &c.answers
 	a.mu.Lock()
-	upTo := a.last // later ones may know of a later error
+	upTo := a.last // a later request may know of a later error
 	a.mu.Unlock()
 	now, last := time.Now(), c.nc.LastError()
 	_, violation := Denied(last)
@@ -146,8 +146,8 @@ func (c *Conn) checkWaiting() {
 	}
 }
 
-// request sends a message and waits for its answer: no longer than d, and no longer than until the
-// connection reports that it is denied.
+// request sends a message and waits for its answer, for at most d, or until the connection reports that the
+// message was denied.
 func (c *Conn) request(ctx context.Context, d time.Duration, msg *nats.Msg) (got *nats.Msg, err error) {
 	w, reply, err := c.expect(msg.Subject, d)
 	if err != nil {
@@ -172,13 +172,13 @@ func (c *Conn) request(ctx context.Context, d time.Duration, msg *nats.Msg) (got
 	return got, err
 }
 
-// leave ends a request without its answer.
+// leave ends a request that no longer waits for its answer.
 func (a *answers) leave(w *waiter) {
 	if a.take(w.number) == nil {
-		<-w.answer // who took it has put it there, or does now
+		<-w.answer // the goroutine that took it puts the answer there
 	}
 	a.release(w)
 }
 
-// noResponders is the status with which a server answers a request that has no listener.
+// noResponders is the status with which a server answers a request that no one listens to.
 const noResponders = "503"

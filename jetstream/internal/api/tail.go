@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// LiveBuffer is how many live copies wait for a slow reader. It reads the rest from the stream.
+	// LiveBuffer is how many live copies wait for a slow reader. The reader gets the rest from the stream.
 	LiveBuffer = 256
 
-	// Quiet is how long there may be no live copy before the stream is read: the server may lose copies
-	// without notice when leaders change.
+	// Quiet is how long no live copy may arrive before the stream is read: the server may lose copies without
+	// notice when leaders change.
 	Quiet = 3 * time.Second
 )
 
-// ErrEnough is returned by a Tail's Use when its reader wants no more.
+// ErrEnough is returned by a Tail's Use if its reader wants no more.
 var ErrEnough = errors.New("enough")
 
 // Tail follows the messages on a subject of a stream, without gap or repetition. The goroutine that runs
@@ -28,11 +28,11 @@ type Tail struct {
 	Subject string
 	Live    string // the subject of live copies
 
-	Begin    func(context.Context) error         // runs before anything is read, until it succeeds; may be nil
-	Use      func(m Message, live bool) error    // uses a message, or fails without effect
+	Begin    func(context.Context) error         // runs until it succeeds, before anything is read; may be nil
+	Use      func(m Message, live bool) error    // uses a message, or returns an error and has no effect
 	Adjacent func(m Message, before uint64) bool // reports whether a live copy is the next message
 
-	At uint64 // position of the last message that was used
+	At uint64 // position of the last used message
 }
 
 // Follow runs t until ctx ends, Use returns ErrEnough, or a permanent error. It subscribes before it
@@ -42,7 +42,7 @@ func (c *Conn) Follow(ctx context.Context, t *Tail) error {
 	sub, err := c.nc.Subscribe(t.Live, func(msg *nats.Msg) {
 		select {
 		case live <- msg:
-		default: // the next one that fits shows the gap
+		default: // dropped; the next one that fits shows the gap
 		}
 	})
 	if err != nil {
@@ -85,12 +85,12 @@ func (c *Conn) tolerate(err error) error {
 	return err
 }
 
-// hint uses a live copy if it is the next message. It reads the stream if messages are missing in
-// between or Use rejects the copy.
+// hint uses a live copy if it is the next message. It reads the stream if messages in between are missing,
+// or if Use rejects the copy.
 func (c *Conn) hint(ctx context.Context, t *Tail, msg *nats.Msg) error {
 	m, before, err := parseCopy(msg)
 	if err != nil || m.Seq <= t.At {
-		return nil //nolint:nilerr // the server did not publish it
+		return nil //nolint:nilerr // not published by the server
 	}
 	if t.Begin == nil && t.Adjacent(m, before) {
 		if err = t.take(m, true); err == nil || errors.Is(err, ErrEnough) {

@@ -1,12 +1,12 @@
-// Package blob keeps large payloads in a NATS object store, named by the hexadecimal SHA-256
-// of their bytes, in the store's own format, so that its tools can read them.
+// Package blob keeps large payloads in a NATS object store, named by the hexadecimal SHA-256 of their
+// bytes. It uses the store's own format, so that NATS tools can read them.
 //
-// It does not use the store's client: batches of direct gets need no consumer, and an existing blob is
-// not written again.
+// It does not use the store's client: batches of direct gets need no consumer, and an existing blob is not
+// written again.
 //
-// Unreferenced blobs are collected. So a writer that finds its blob in the store renews it: it writes
-// the description again, guarded by the last one. A collector retires a blob with a guarded description
-// too, and only if the last one is old. Whichever comes second conflicts.
+// Unreferenced blobs are collected. So a writer that finds its blob in the store renews it: it writes the
+// description again, guarded by the last one. A collector retires a blob with a guarded description too,
+// and only if the last one is old. The later of the two conflicts.
 package blob
 
 import (
@@ -30,10 +30,10 @@ func notHex(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }
 // IsName reports whether a text can be the name of a blob.
 func IsName(text string) bool { return len(text) == NameLen && !strings.ContainsFunc(text, notHex) }
 
-// Names returns everything in data that may be the name of a blob.
+// Names yields everything in data that may be the name of a blob.
 func Names(data []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		run := 0 // of hexadecimal digits
+		run := 0 // number of hexadecimal digits in a row
 		for i, c := range data {
 			if run++; notHex(rune(c)) {
 				run = 0
@@ -84,7 +84,7 @@ func digestText(d [sha256.Size]byte) string {
 	return "SHA-256=" + base64.URLEncoding.EncodeToString(d[:])
 }
 
-// Repeats reports whether m describes the same blob as another description, only at another time.
+// Repeats reports whether m describes the same blob as other, written at another time.
 func (m Meta) Repeats(other Meta) bool {
 	return m.Name == other.Name && m.NUID == other.NUID && m.Size == other.Size && m.Chunks == other.Chunks &&
 		m.Digest == other.Digest && m.Deleted == other.Deleted

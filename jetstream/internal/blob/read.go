@@ -22,11 +22,11 @@ type Blob struct {
 	meta  Meta
 }
 
-// maxGrow limits the memory that is reserved according to a description, which may lie, before there
-// are bytes.
+// maxGrow limits the memory that is allocated before any bytes arrive. The size comes from a description,
+// which may lie.
 const maxGrow = 4 << 20
 
-// minChunk is the average size of chunks, below which a description is invalid.
+// minChunk is the smallest average size of chunks. A description with a smaller one is invalid.
 const minChunk = 4 << 10
 
 // Open returns a blob without reading it. It returns ErrMissing if there is none.
@@ -105,11 +105,11 @@ func (s *Store) CopyTo(ctx context.Context, name string, dst io.Writer) error {
 	return b.CopyTo(ctx, dst)
 }
 
-// maxInvalid is how many retired or invalid descriptions of a blob are passed over.
+// maxInvalid is how many retired or invalid descriptions of a blob are skipped.
 const maxInvalid = 256
 
-// meta returns the first description of a blob, since a later one must not replace the blob. It asks the
-// leader, because the blob may be new.
+// meta returns the first valid description of a blob, since a later one must not replace the blob. It asks
+// the leader, because the blob may be new.
 func (s *Store) meta(ctx context.Context, name string) (Meta, error) {
 	seq := uint64(0)
 	for range maxInvalid {
@@ -120,7 +120,7 @@ func (s *Store) meta(ctx context.Context, name string) (Meta, error) {
 		if meta, ok := s.parse(m); ok {
 			return meta, nil
 		}
-		seq = m.Seq + 1 // it is retired or invalid
+		seq = m.Seq + 1 // retired or invalid
 	}
 	return Meta{}, api.ErrNoMessage
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// Retire removes a blob unless it was renewed after the description at last. It returns the names of
-// its chunks, which the caller should remove; a collector finds those that remain.
+// Retire removes a blob unless it was renewed after the description with the sequence last. It returns the
+// names of its chunks, which the caller should remove. A collector finds those that remain.
 func (s *Store) Retire(ctx context.Context, name string, last uint64) (chunks []string, retired bool, err error) {
 	body, err := json.Marshal(Meta{Name: name, Bucket: s.names.BlobBucket(), ModTime: time.Now().UTC(), Deleted: true})
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Store) Retire(ctx context.Context, name string, last uint64) (chunks []
 	return chunks, true, nil
 }
 
-// clear deletes the last description that retires a blob, and everything before it. A concurrent writer
+// clear deletes the last description, which retires a blob, and everything before it. A concurrent writer
 // of the blob conflicts with that description and looks again.
 func (s *Store) clear(ctx context.Context, name string) (chunks []string, err error) {
 	stream, subject := s.names.BlobStream(), s.names.BlobMeta(name)
@@ -56,8 +56,8 @@ func (s *Store) clear(ctx context.Context, name string) (chunks []string, err er
 	return chunks, s.api.Purge(ctx, stream, subject, end+1)
 }
 
-// Drop removes a blob that its only user replaced, and the chunks of its first description; later
-// descriptions may name chunks of other blobs. The collector finds what it cannot remove.
+// Drop removes a blob whose only user has replaced it, and the chunks of its first description. Later
+// descriptions may name chunks of other blobs. The collector removes what is left.
 func (s *Store) Drop(ctx context.Context, name string) {
 	m, err := s.api.Last(ctx, s.names.BlobStream(), s.names.BlobMeta(name))
 	if err != nil {

@@ -64,15 +64,15 @@ type writer struct {
 	src    io.ReadSeeker
 
 	started   bool
-	first     uint64 // the last description at the start, 0 for none
+	first     uint64 // the last description when store started; 0: none
 	last      uint64 // the last description now
-	present   bool   // it describes the blob
-	confirmed bool   // and was written since the start
+	present   bool   // the last description describes the blob
+	confirmed bool   // and was written since store started
 	body      []byte // of the last description
 }
 
-// store writes the description after the chunks, so that readers never see part of a blob. A failed
-// attempt leaves chunks, under a name of their own, to the collector.
+// store writes the description after the chunks, so that readers never see part of a blob. A failed attempt
+// leaves its chunks, under a name of their own, for the collector.
 func (w *writer) store(ctx context.Context) error {
 	for range maxRaces {
 		err := w.look(ctx)
@@ -83,7 +83,7 @@ func (w *writer) store(ctx context.Context) error {
 		default:
 			err = api.Patiently(ctx, w.write)
 		}
-		if !api.IsConflict(err) { // else it was described or retired meanwhile
+		if !api.IsConflict(err) { // otherwise another process described or retired it
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func (w *writer) write(ctx context.Context) error {
 	return w.describe(ctx, w.name, body, w.last)
 }
 
-// Renew writes the descriptions of the blobs again that data names and that are in the store.
+// Renew renews the blobs that data names, if they are in the store, by writing their descriptions again.
 func (s *Store) Renew(ctx context.Context, data []byte) error {
 	done := make(map[string]bool)
 	for name := range Names(data) {
@@ -152,7 +152,7 @@ func (s *Store) renew(ctx context.Context, name string) error {
 		if err == nil {
 			err = api.Patiently(ctx, func(ctx context.Context) error { return s.describe(ctx, name, m.Data, m.Seq) })
 		}
-		if !api.IsConflict(err) { // else it was described or retired meanwhile
+		if !api.IsConflict(err) { // otherwise another process described or retired it
 			return err
 		}
 	}

@@ -1,5 +1,5 @@
-// Package bucket stores typed values by key in the streams of a cell, one message per key, with guarded
-// writes and values that expire.
+// Package bucket stores typed values by key in the streams of a cell, one message per key. Writes can be
+// guarded, and values can expire.
 package bucket
 
 import (
@@ -20,33 +20,33 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Bucket stores values of one type. Most are part of a key-value bucket. It writes messages by hand: the
-// client's Update takes no time to live, so it would make an expiring key permanent.
+// Bucket stores values of one type. Most are part of a key-value bucket. It builds messages by hand: the
+// client's Update does not set a time to live, so it would make an expiring key permanent.
 type Bucket[T any] struct {
 	API    *api.Conn
-	What   string // a value, in errors
+	What   string // what a value is, for errors
 	Stream string
-	Prefix string        // of subjects; the key follows
-	Tokens int           // of a key
+	Prefix string        // of subjects, before the key
+	Tokens int           // tokens in a key
 	TTL    time.Duration // of values and deletion markers; 0: forever
 	Once   bool          // writes are not retried
 
 	Encode func(*T) ([]byte, error)
 	Decode func([]byte) (T, error)
-	Unpack func(ctx context.Context, h nats.Header, data []byte) ([]byte, error) // nil: each message holds its value
+	Unpack func(ctx context.Context, h nats.Header, data []byte) ([]byte, error) // nil: each message contains its value
 }
 
 // Item is the last message of a key.
 type Item[T any] struct {
 	Key    string
 	Value  T
-	Err    error  // Value cannot be decoded
-	Seq    uint64 // also of a deleted key; 0 if the key was never set
+	Err    error  // set if Value cannot be decoded
+	Seq    uint64 // also set for a deleted key; 0: the key was never set
 	At     time.Time
 	Header nats.Header
 }
 
-// OfValues returns the part of a key-value bucket whose keys have a prefix. Its values are MessagePack.
+// OfValues returns the keys of a key-value bucket that have a prefix. Their values are MessagePack.
 func OfValues[T any](conn *api.Conn, what string, name layout.Bucket, prefix string, tokens int, ttl time.Duration) Bucket[T] {
 	return Bucket[T]{
 		API: conn, What: what, Stream: name.Stream(), Prefix: name.Key(prefix), Tokens: tokens, TTL: ttl,
@@ -70,13 +70,13 @@ func (b Bucket[T]) Valid(key string) bool {
 	return len(tokens) == b.Tokens && !slices.ContainsFunc(tokens, func(t string) bool { return !content.IsToken(t) })
 }
 
-// Failed says which operation failed, and on which key.
+// Failed adds the operation and the key to an error.
 func (b Bucket[T]) Failed(op, key string, err error) error {
 	return fmt.Errorf("%s %s %q: %w", op, b.What, key, err)
 }
 
-// Put sets a key and returns its sequence. If last is given, Put fails with a conflict unless it is the key's
-// last sequence.
+// Put sets a key and returns its sequence. If last is given, Put fails with a conflict unless it is the
+// key's last sequence.
 func (b Bucket[T]) Put(ctx context.Context, key string, v T, last ...uint64) (uint64, error) {
 	data, err := b.Encode(&v)
 	if err != nil {
@@ -93,7 +93,8 @@ func (b Bucket[T]) Delete(ctx context.Context, key string, last ...uint64) error
 	return err
 }
 
-// Guard returns the header of a write that must directly follow the message at last, if that is given.
+// Guard returns the header of a write that must directly follow the message last. Without last, the write
+// is not guarded.
 func Guard(last ...uint64) nats.Header {
 	h := nats.Header{}
 	for _, seq := range last {
@@ -102,7 +103,7 @@ func Guard(last ...uint64) nats.Header {
 	return h
 }
 
-// Write publishes a message of a key.
+// Write publishes a message for a key.
 func (b Bucket[T]) Write(ctx context.Context, op, key string, data []byte, h nats.Header) (seq uint64, err error) {
 	if !b.Valid(key) {
 		return 0, b.Failed(op, key, content.ErrBadID)
@@ -136,7 +137,8 @@ func (b Bucket[T]) Purge(ctx context.Context, key string, last uint64) error {
 	return nil
 }
 
-// Get returns a key as the leader knows it. ok is false if it is deleted, expired or was never set.
+// Get returns the value of a key, according to the leader. ok is false if the key is deleted, expired or
+// was never set.
 func (b Bucket[T]) Get(ctx context.Context, key string) (it Item[T], ok bool, err error) {
 	it, ok, err = b.Look(ctx, key)
 	if it.Err != nil {
@@ -145,7 +147,7 @@ func (b Bucket[T]) Get(ctx context.Context, key string) (it Item[T], ok bool, er
 	return it, ok, err
 }
 
-// Look is Get without an error for a value that cannot be decoded.
+// Look is Get, but returns no error for a value that cannot be decoded; see Item.Err.
 func (b Bucket[T]) Look(ctx context.Context, key string) (it Item[T], ok bool, err error) {
 	it.Key = key
 	if !b.Valid(key) {
@@ -175,7 +177,7 @@ func (b Bucket[T]) Look(ctx context.Context, key string) (it Item[T], ok bool, e
 	return it, true, nil
 }
 
-// Keys lists the keys that match a filter, sorted. Some may be deleted.
+// Keys returns the keys that match a filter, sorted. Some may be deleted.
 func (b Bucket[T]) Keys(ctx context.Context, filter string) ([]string, error) {
 	subjects, err := b.API.Subjects(ctx, b.Stream, b.Prefix+filter)
 	if err != nil {
@@ -183,7 +185,7 @@ func (b Bucket[T]) Keys(ctx context.Context, filter string) ([]string, error) {
 	}
 	out := make([]string, 0, len(subjects))
 	for subject := range subjects {
-		if key := strings.TrimPrefix(subject, b.Prefix); b.Valid(key) { // a key could be the wildcard that the sender may publish on
+		if key := strings.TrimPrefix(subject, b.Prefix); b.Valid(key) { // the sender may be allowed to publish on a wildcard as a key
 			out = append(out, key)
 		}
 	}
@@ -191,8 +193,8 @@ func (b Bucket[T]) Keys(ctx context.Context, filter string) ([]string, error) {
 	return out, nil
 }
 
-// Scan returns all keys in the order in which they were written. Any replica may
-// answer, so the latest may be missing. It skips values that cannot be decoded.
+// Scan returns all keys in the order in which they were written. Any replica may answer, so the latest may
+// be missing. It skips values that cannot be decoded.
 func (b Bucket[T]) Scan(ctx context.Context) ([]Item[T], error) {
 	var out []Item[T]
 	for m, err := range b.API.Batches(ctx, b.Stream, b.Prefix+"*"+strings.Repeat(".*", b.Tokens-1), 0) {

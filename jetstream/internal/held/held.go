@@ -1,4 +1,5 @@
-// Package held encodes which run tokens a node holds. A node has thousands, and each list must fit into a message.
+// Package held encodes lists of the run tokens that a node holds. A node has thousands, and each list must
+// fit into one message.
 package held
 
 import (
@@ -18,16 +19,16 @@ type Token struct {
 	Reply   string            `msgpack:"r"`
 }
 
-// Delivery orders the holders of a token: the later one has the higher number. It is 0 for an unknown form.
+// Delivery orders the holders of a token: a later holder has a higher number. It is 0 for an unknown form.
 func (t Token) Delivery() uint64 {
 	_, _, delivery := t.parse()
 	return delivery
 }
 
-// parse splits a reply subject into what all tokens of a connection share, and the numbers that the server
-// looks at: of the token in its stream, and of the delivery.
+// parse splits a reply subject into the part that all tokens of a connection share and the numbers that the
+// server reads: the token's sequence in its stream, and the delivery.
 func (t Token) parse() (head string, seq, delivery uint64) {
-	const oldForm, newForm = 9, 11 // tokens; the new one also has a domain and a hash
+	const oldForm, newForm = 9, 11 // tokens; the new form also has a domain and a hash
 	tokens := strings.Split(t.Reply, ".")
 	at := 4
 	switch {
@@ -58,14 +59,14 @@ type Record struct {
 	SealKeys []string     `msgpack:"k"`
 }
 
-// Appends says how long it took to record entries.
+// Appends holds how long it took to record entries.
 type Appends struct {
 	Count   int           `msgpack:"n"`
 	Mean    time.Duration `msgpack:"m"`
 	Slowest time.Duration `msgpack:"s"`
 }
 
-// And returns what two Appends say together.
+// And combines two Appends.
 func (a Appends) And(b Appends) Appends {
 	if b.Count == 0 {
 		return a
@@ -96,8 +97,8 @@ func Expand(tokens []Token, prefix string) {
 // MaxAnswer is how many tokens fit into the answer to a probe.
 const MaxAnswer = 4096
 
-// Encode returns the answer to a probe, which is empty if there are no tokens, or they cannot be encoded: it still
-// shows that the node is alive.
+// Encode returns the answer to a probe. It is empty if there are no tokens or they cannot be encoded; it
+// still shows that the node is alive.
 func Encode(tokens []Token, prefix string) (answer []byte) {
 	if len(tokens) > 0 {
 		answer, _ = wire.Marshal(Abbreviate(tokens[:min(len(tokens), MaxAnswer)], prefix), wire.Command)
@@ -114,14 +115,14 @@ func Decode(answer []byte, prefix string) (tokens []Token) {
 	return tokens
 }
 
-// List is a list of the tokens of a process, with what the server needs of each.
+// List lists the tokens of a process, with what the server needs to know of each.
 type List struct {
 	Process string `msgpack:"p"`
-	Head    string `msgpack:"r"` // of all reply subjects
+	Head    string `msgpack:"r"` // the common start of all reply subjects
 	Lines   string `msgpack:"t"` // for each: session, sequence, delivery
 }
 
-// NewList returns a list of the first tokens, up to about so many bytes, and those tokens.
+// NewList returns a list of the first tokens, up to about most bytes, and those tokens.
 func NewList(process string, tokens []Token, most int) (l List, named []Token) {
 	l.Process = process
 	var lines strings.Builder
@@ -139,7 +140,8 @@ func NewList(process string, tokens []Token, most int) (l List, named []Token) {
 	return l, named
 }
 
-// Tokens returns the tokens of a list. The server does the same with their reply subjects as with those that they had.
+// Tokens returns the tokens of a list. Their reply subjects differ from the original ones, but mean the
+// same to the server.
 func (l List) Tokens() (out []Token) {
 	for line := range strings.Lines(l.Lines) {
 		f := strings.Fields(line)

@@ -14,48 +14,50 @@ import (
 )
 
 // Headers of a cell's messages. Those of an entry repeat parts of its payload for readers that do not
-// decode it. Only the guard has a meaning for the server.
+// decode it. Only the guard means something to the server.
 const (
 	HeaderGuard = "Nats-Expected-Last-Subject-Sequence"
 	HeaderSeq   = "Turnlog-Seq"
 	HeaderHash  = "Turnlog-Hash"
 	HeaderPrev  = "Turnlog-Prev"  // only if the payload is a blob
-	HeaderKinds = "Turnlog-Kinds" // only of a tombstone, and KindArriving
+	HeaderKinds = "Turnlog-Kinds" // only on tombstones, and KindArriving
 	HeaderTrace = "traceparent"
 
-	// HeaderBaggage has what the sender of a command passes on to the tools of its turn, as W3C Baggage. No journal has it.
+	// HeaderBaggage is what the sender of a command passes on to the tools of its turn, as W3C Baggage. It is
+	// not in any journal.
 	HeaderBaggage = "baggage"
 
-	// HeaderStored is when another cell stored an entry, which was moved here with its session: RFC 3339. So the
-	// server's time is not that of the entry.
+	// HeaderStored is when another cell stored an entry that was moved here with its session, in RFC 3339.
+	// The server's own time is then not that of the entry.
 	HeaderStored = "Turnlog-Stored"
 
-	// HeaderBlob has the SHA-256 of a payload in the object store. The message itself is empty.
+	// HeaderBlob is the SHA-256 of a payload in the object store. The message itself is empty.
 	HeaderBlob = "Turnlog-Blob"
 
-	// HeaderTicket has the ticket of a dispatch, with the task and with the reports about it. It is not
-	// in their bodies, because large bodies are blobs, which every worker may read.
+	// HeaderTicket is the ticket of a dispatch, on the task and on the reports about it. It is not in their
+	// bodies: large bodies are blobs, which every worker may read.
 	HeaderTicket = "Turnlog-Ticket"
 
-	// HeaderSignature has the signature of what the message says: the id of its key, a dot, and base64.
+	// HeaderSignature is the signature of what the message says: the ID of its key, a dot, and base64.
 	HeaderSignature = "Turnlog-Sig"
 
-	// HeaderSchedule has the schedule that sent a command, in base64. The signature is of its sender.
+	// HeaderSchedule is the schedule that sent a command, in base64. The signature is that of the schedule's
+	// sender.
 	HeaderSchedule = "Turnlog-Schedule"
 
-	// HeaderSealed has the ID of the key with which the data of the message, or the blob that it names, is sealed.
+	// HeaderSealed is the ID of the key that sealed the data of the message, or the blob that it names.
 	HeaderSealed = "Turnlog-Sealed"
 
 	// HeaderOperation marks a deleted key.
 	HeaderOperation = "KV-Operation"
 )
 
-// KindArriving is the HeaderKinds of a message that is no entry: a session is being moved here, and what follows is not
-// complete.
+// KindArriving is the HeaderKinds of a message that is not an entry: a session is being moved here, and the
+// messages after it are not complete.
 const KindArriving = "arriving"
 
-// Misdescribed returns the name of a header that says something else than the entry, or that different programs may read
-// differently: it is there twice, or in another case. Programs that read headers alone rely on them.
+// Misdescribed returns the name of a header that contradicts the entry, or that programs may read
+// differently because it appears twice or in another case. Programs that read only headers rely on them.
 func Misdescribed(h nats.Header, e events.Entry) string {
 	for name, values := range h {
 		plain := textproto.CanonicalMIMEHeaderKey(name)
@@ -75,7 +77,7 @@ func Misdescribed(h nats.Header, e events.Entry) string {
 	return ""
 }
 
-// Beside returns the headers of a command whose sender passes a baggage on, "" for none.
+// Beside returns the headers of a command that passes on a baggage; "" is none.
 func Beside(baggage string) nats.Header {
 	h := nats.Header{}
 	if baggage != "" {
@@ -96,7 +98,7 @@ func ScheduleOf(h nats.Header) []byte {
 	return raw
 }
 
-// SignatureOf returns the signature in the headers of a message. One that is not of its form has no key.
+// SignatureOf returns the signature in the headers of a message. A malformed one has no key.
 func SignatureOf(h nats.Header) content.Signature {
 	s, err := content.ParseSignature([]byte(h.Get(HeaderSignature)))
 	if err != nil {
@@ -105,7 +107,7 @@ func SignatureOf(h nats.Header) content.Signature {
 	return s
 }
 
-// kindList returns the kinds in an entry, each once, as earlier releases described every entry.
+// kindList lists the kinds in an entry, each once, as earlier releases described every entry.
 func kindList(evs []events.Event) string {
 	kinds := make([]string, 0, len(evs))
 	for _, ev := range evs {

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// TokenAckWait is how long a run token is held without a renewal. It exceeds the 7 s that replacing
-	// a killed server may take, so that no token changes hands because of that.
+	// TokenAckWait is how long a run token is held without a renewal. It is longer than the 7 s that
+	// replacing a killed server may take, so no token changes hands because of that.
 	TokenAckWait = 12 * time.Second
 
-	// MarkerTTL is how long the marker of a deleted or expired key stays. A reader that was disconnected
-	// for less still sees the change.
+	// MarkerTTL is how long the marker of a deleted or expired key stays. A reader that was disconnected for
+	// less than that still sees the change.
 	MarkerTTL = 5 * time.Minute
 )
 
@@ -30,7 +30,7 @@ const (
 
 // Stream is one stream of a cell and its durable consumers.
 type Stream struct {
-	Name      string // in this project, for example JOURNAL
+	Name      string // the same in every cell, such as JOURNAL
 	Config    jetstream.StreamConfig
 	Consumers []jetstream.ConsumerConfig
 }
@@ -68,7 +68,8 @@ func (n Names) Streams() []Stream {
 	return streams
 }
 
-// MetaRestoring is the metadata of JOURNAL that has the backup of which the cell is being made, until that is done.
+// MetaRestoring is the metadata of JOURNAL that names the backup that is being restored, until the restore
+// is done.
 const MetaRestoring = "turnlog_restoring"
 
 func (n Names) journalConfig() jetstream.StreamConfig {
@@ -81,9 +82,9 @@ func (n Names) journalConfig() jetstream.StreamConfig {
 	}
 }
 
-// inboxConfig is minimal on purpose. With schedules, a purge of handled commands would delete pending
-// ones. With roll-ups, one client could delete every session's commands. With direct gets, a lagging
-// replica would answer.
+// inboxConfig allows as little as possible. With schedules, a purge of handled commands would delete
+// pending ones. With roll-ups, one client could delete every session's commands. With direct gets, a
+// lagging replica would answer.
 func (n Names) inboxConfig(stream, subjects string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:      stream,
@@ -102,8 +103,8 @@ func (n Names) timersConfig() jetstream.StreamConfig {
 	}
 }
 
-// schedulesConfig keeps one message of each kind: the schedule, its pending firing, and the outcome of
-// the last one. Any number of missed firings leaves one pending.
+// schedulesConfig keeps one message of each kind: the schedule, its pending firing, and the outcome of the
+// last one. Any number of missed firings leave one pending.
 func (n Names) schedulesConfig(stream, keys string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              stream,
@@ -134,7 +135,7 @@ func onePerSubject(stream, subjects string) jetstream.StreamConfig {
 }
 
 // bucketConfig is a key-value bucket as every NATS client creates it. With markers, keys may expire, and
-// readers see that.
+// readers see that they did.
 func bucketConfig(b Bucket, markers time.Duration) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:                   b.Stream(),
@@ -163,7 +164,7 @@ func (n Names) blobsConfig() jetstream.StreamConfig {
 }
 
 // tilesConfig is an object store that every NATS client can read. Each object has one chunk, and the first
-// message of each subject stays. So a tile never changes.
+// message on each subject stays, so a tile never changes.
 func (n Names) tilesConfig() jetstream.StreamConfig {
 	c := firstStays(n.TileStream(), n.TileChunks(">"))
 	c.Subjects = append(c.Subjects, n.TileMetaPrefix()+">")
@@ -172,15 +173,15 @@ func (n Names) tilesConfig() jetstream.StreamConfig {
 }
 
 // checkpointsConfig is a key-value bucket that every NATS client can read. It allows no roll-ups and no
-// purge, so its writer can replace a value, which is guarded, but not remove one.
+// purges, so its writer can replace a value with a guarded write, but cannot remove one.
 func (n Names) checkpointsConfig() jetstream.StreamConfig {
 	c := bucketConfig(n.Checkpoints(), 0)
 	c.AllowRollup, c.DenyPurge = false, true
 	return c
 }
 
-// firstStays keeps the first message of each subject. A reply that is directed there does not replace it,
-// and nothing deletes it but a provisioner that deletes the stream.
+// firstStays keeps the first message on each subject. A reply that is directed there does not replace it.
+// It can only be deleted with the stream, by a provisioner.
 func firstStays(stream, subjects string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:                 stream,
@@ -193,8 +194,8 @@ func firstStays(stream, subjects string) jetstream.StreamConfig {
 	}
 }
 
-// sealsConfig keeps the first message of each subject until a keeper deletes it: an erased message is overwritten,
-// which compression would prevent.
+// sealsConfig keeps the first message on each subject until a keeper erases it. Erasing overwrites the
+// message, which compression would prevent.
 func (n Names) sealsConfig() jetstream.StreamConfig {
 	c := firstStays(n.SealsStream(), n.Seal(AllSessions, "*"))
 	c.DenyDelete, c.DenyPurge = false, false
@@ -221,7 +222,7 @@ func (n Names) Queue(name string) jetstream.ConsumerConfig {
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       queueAckWait,
 		MaxAckPending: queueConcurrency,
-		MaxDeliver:    -1, // attempts are counted in the journal, where they are decided
+		MaxDeliver:    -1, // the journal counts attempts, and the core limits them
 		MaxWaiting:    maxQueuePulls,
 	}
 }

@@ -1,6 +1,7 @@
-// Package mark writes entries that no driver writes: those that say what happened to a session as a whole.
+// Package mark writes entries that do not come from a driver: those that say what happened to a session as
+// a whole.
 //
-// What they say is in the clear, so they need no key of a sealed session.
+// They are not sealed, so writing them needs no key of a sealed session.
 package mark
 
 import (
@@ -21,11 +22,12 @@ import (
 type Writer struct {
 	API   *api.Conn
 	Names layout.Names
-	Key   string                                                      // the ID of the key that signs; "": none does
+	Key   string                                                      // the ID of the key that signs; "": not signed
 	Sign  func(h nats.Header, s content.SessionID, head journal.Head) // with that key
 }
 
-// Claim appends a claim in a new epoch after the last entry of a session, with more events. It sets what follows from the last entry.
+// Claim appends a claim in a new epoch, and more events, after the last entry of a session. It sets the
+// fields that follow from the last entry.
 func (w Writer) Claim(ctx context.Context, last journal.Record, e events.Entry, claim events.DriverClaimed, more ...events.Event) (journal.Head, error) {
 	claim.Epoch, claim.Tickets, claim.Key = last.Entry.Epoch+1, true, w.Key
 	e.Epoch, e.Events = claim.Epoch, append([]events.Event{claim}, more...)
@@ -35,7 +37,8 @@ func (w Writer) Claim(ctx context.Context, last journal.Record, e events.Entry, 
 	return w.Append(ctx, last, e)
 }
 
-// Append appends an entry after the last one of a session, no earlier than that. The head has no guard if it fails.
+// Append appends an entry after the last one of a session, with a time no earlier than that. If it fails,
+// the returned head has no guard.
 func (w Writer) Append(ctx context.Context, last journal.Record, e events.Entry) (journal.Head, error) {
 	e.Session, e.At = last.Entry.Session, max(e.At, last.Entry.At)
 	e, payload, next, err := journal.Link(last.Head, e)

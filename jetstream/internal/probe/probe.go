@@ -1,4 +1,4 @@
-// Package probe finds out whether another process is alive, by a request that it answers.
+// Package probe finds out whether another process is alive, with a request that the process answers.
 package probe
 
 import (
@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// Timeout is how long a probe waits that looks for the dead.
+	// Timeout is how long a probe that looks for dead processes waits.
 	Timeout = 250 * time.Millisecond
 
-	// Patient is the same of a probe for a person, which gives a busy process more time.
+	// Patient is how long a probe for a person waits. It gives a busy process more time.
 	Patient = 2 * time.Second
 
 	tries = 3
@@ -33,9 +33,10 @@ func Answer(ctx context.Context, nc *nats.Conn, subject string, answer func() []
 	return nil
 }
 
-// Ask reports whether a process is alive, and returns its answer. It is dead if nothing subscribes to its
-// subject, twice, with a pause in which a disconnected process can reconnect; or if it misses three probes, as
-// a frozen host does. While the caller's own connection has problems, all count as alive.
+// Ask reports whether a process is alive, and returns its answer. The process is dead if nothing subscribes
+// to its subject in two attempts, with a pause between them in which a disconnected process can reconnect.
+// It is also dead if it misses three probes, as a frozen host does. While the caller's own connection has
+// problems, every process counts as alive.
 func Ask(ctx context.Context, nc *nats.Conn, subject string, timeout time.Duration) (answer []byte, alive bool) {
 	absent := false
 	for range tries {
@@ -67,7 +68,7 @@ func one(ctx context.Context, nc *nats.Conn, subject string, timeout time.Durati
 	return msg.Data, nil
 }
 
-// connected reports whether the caller's own connection receives anything.
+// connected reports whether the caller's own connection receives messages.
 func connected(ctx context.Context, nc *nats.Conn) bool {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

@@ -1,10 +1,10 @@
 // Package pull takes messages from a durable consumer one by one, for any number of waiting takers.
 //
-// The server may send as many messages as there are takers, and never less than half as many, so it delivers
-// one at once. Several takers share a request, because the server looks at every pending one for each
-// message. None is fetched ahead, since its lease would run while it waits here. A request cannot be
-// withdrawn: a message for a taker that has left goes to the next one, or back to the server. Close withdraws
-// all requests.
+// The server may send at most as many messages as there are takers, and never fewer than half as many, so
+// it delivers a message at once. Several takers share a request, because the server checks every pending
+// request for each message. No message is fetched ahead, since its lease would run while it waits here. A
+// request cannot be withdrawn: a message for a taker that has left goes to the next taker, or back to the
+// server. Close withdraws all requests at once.
 package pull
 
 import (
@@ -32,8 +32,8 @@ const (
 	troubleLasts = 10 * time.Second       // after the last refusal
 )
 
-// Statuses that the server sends instead of messages, and the header that says how many of a request it does
-// not send.
+// Statuses that the server sends instead of messages, and the header that says how many of a request's
+// messages it will not send.
 const (
 	statusExpired      = "408"
 	statusNoResponders = "503"
@@ -44,28 +44,28 @@ const (
 // Puller takes messages from one durable consumer. It is safe for concurrent use.
 type Puller struct {
 	nc     *nats.Conn
-	next   string          // the subject of requests
+	next   string          // the subject for requests
 	unused func(*nats.Msg) // returns a message to the server
 
 	mu      sync.Mutex
 	sub     *nats.Subscription // nil before the first take
-	status  chan nats.Status   // of the connection: re-established, or closed for good
+	status  chan nats.Status   // of the connection: re-established, or closed permanently
 	inbox   string
-	takers  []chan result // in order of arrival; each has room for one
-	pending []request     // on the server, oldest first, unless they are fulfilled
-	asked   int           // messages that the server may still send for them, at most
+	takers  []chan result // in order of arrival; each has room for one message
+	pending []request     // on the server, oldest first, and not fulfilled
+	asked   int           // messages that the server may still send, at most
 	number  uint64        // of the last request
 	resumed bool          // on another connection, which counts answers from zero
 	closed  bool
 	trouble trouble
 }
 
-// request is pending on the server. A message does not name its request, and when the last one of a request
-// is sent the server does not say so.
+// request is pending on the server. A message does not say which request it answers, and the server does
+// not say when it has sent the last message of a request.
 type request struct {
 	number uint64
-	batch  int         // how many messages it is for
-	lost   *time.Timer // fires when the server has answered or lost it
+	batch  int         // number of messages that it asks for
+	lost   *time.Timer // fires when the server has answered or lost the request
 }
 
 type result struct {
@@ -78,7 +78,7 @@ type trouble struct {
 	since, last time.Time
 }
 
-// refused records a refusal and returns for how long there have been only refusals.
+// refused records a refusal and returns how long there have been nothing but refusals.
 func (t *trouble) refused(now time.Time) time.Duration {
 	if now.Sub(t.last) > shortExpiry { // a request was accepted in between
 		t.since = now
@@ -87,13 +87,13 @@ func (t *trouble) refused(now time.Time) time.Duration {
 	return now.Sub(t.since)
 }
 
-// New returns a Puller for a consumer. It calls unused with messages that have no taker.
+// New returns a Puller for a consumer. It calls unused with messages that no taker wants.
 func New(nc *nats.Conn, stream, consumer string, unused func(*nats.Msg)) *Puller {
 	return &Puller{nc: nc, next: api.MsgNext + stream + "." + consumer, unused: unused}
 }
 
 // Take waits for the next message. It returns context.Cause(ctx) when ctx ends, task.ErrClosed when the
-// Puller is closed, and an error if the server refuses for longer than an election may take.
+// Puller is closed, and another error if the server refuses for longer than an election may take.
 func (p *Puller) Take(ctx context.Context) (*nats.Msg, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -152,7 +152,8 @@ func (p *Puller) leave(taker chan result) {
 	}
 }
 
-// ask sends a request if the server may send messages for half of the takers at most. The lock is held.
+// ask sends a request if the server may send messages for at most half of the takers. The caller holds the
+// lock.
 func (p *Puller) ask() {
 	batch := len(p.takers) - p.asked
 	if p.closed || 2*batch < len(p.takers) || batch <= 0 {
@@ -180,7 +181,7 @@ func (p *Puller) askAgain() {
 	p.ask()
 }
 
-// lost drops a request for which nothing more comes: it was fulfilled, or the server has lost it.
+// lost drops a request for which nothing more will come: it was fulfilled, or the server lost it.
 func (p *Puller) lost(number uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,8 +189,8 @@ func (p *Puller) lost(number uint64) {
 	p.ask()
 }
 
-// drop removes a pending request, for which the server does not send so many messages; "": it is not known
-// how many. The lock is held.
+// drop removes a pending request. unsent is the number of its messages that the server will not send; "":
+// unknown. The caller holds the lock.
 func (p *Puller) drop(number uint64, unsent string) {
 	i := slices.IndexFunc(p.pending, func(r request) bool { return r.number == number })
 	if i < 0 {
@@ -207,7 +208,7 @@ func (p *Puller) drop(number uint64, unsent string) {
 	p.asked = min(p.asked, others)
 }
 
-// dropAll forgets all requests. The lock is held.
+// dropAll forgets all requests. The caller holds the lock.
 func (p *Puller) dropAll() {
 	for _, r := range p.pending {
 		r.lost.Stop()
@@ -215,8 +216,8 @@ func (p *Puller) dropAll() {
 	p.pending, p.asked = p.pending[:0], 0
 }
 
-// reconnected drops all requests, which the previous server lost, and ends the wait if the connection is
-// closed for good.
+// reconnected drops all requests, which the previous server lost, and ends all waits if the connection was
+// closed permanently.
 func (p *Puller) reconnected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -229,8 +230,8 @@ func (p *Puller) reconnected() {
 	p.ask()
 }
 
-// receive handles the server's answers: messages on their own subjects, and statuses on the subject of
-// their request.
+// receive handles the server's answers: messages, which arrive on their own subjects, and statuses, which
+// arrive on the subject of their request.
 func (p *Puller) receive(msg *nats.Msg) {
 	p.mu.Lock()
 	suffix, isStatus := strings.CutPrefix(msg.Subject, p.inbox)
@@ -271,7 +272,7 @@ func (p *Puller) deliver(msg *nats.Msg) {
 	first <- result{msg: msg}
 }
 
-// refused asks again after a pause, unless refusals persist. The lock is held.
+// refused asks again after a pause, unless refusals persist. The caller holds the lock.
 func (p *Puller) refused(status, description string) {
 	switch {
 	case p.trouble.refused(time.Now()) < api.Patience:
@@ -283,7 +284,7 @@ func (p *Puller) refused(status, description string) {
 	}
 }
 
-// fail ends the wait of every taker. The lock is held.
+// fail ends the wait of every taker. The caller holds the lock.
 func (p *Puller) fail(err error) {
 	for _, t := range p.takers {
 		t <- result{err: fmt.Errorf("pull from %s: %w", p.next, err)}

@@ -1,10 +1,11 @@
 // Package sealing keeps the wrapped keys of sealed sessions in a stream of a cell, and seals messages with them.
 //
-// A session is sealed if it has a key from its beginning on. The first message on a subject stays, so nobody
-// replaces a key; only a keeper deletes it, and the server then overwrites its bytes. The name of the seal key
-// that wrapped it ends the subject, so a key can be wrapped again under another one before the first is removed.
+// A session is sealed if it has had a key since its beginning. The first message on a subject stays, so a
+// key cannot be replaced. Only a keeper can delete it, and the server then overwrites its bytes. The
+// subject ends with the name of the seal key that wrapped it, so the session's key can be wrapped with
+// another seal key before the first copy is removed.
 //
-// A process without seal keys asks for nothing. Others look for the key of a session once, keep it for some
+// A process without seal keys requests nothing. Others look up the key of a session once, keep it for some
 // minutes, and forget it when it is gone. [Keys] is safe for concurrent use.
 package sealing
 
@@ -27,13 +28,13 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// ErrGone is returned for sealed content whose key is not in the cell: it was erased, or lost.
+// ErrGone is returned for sealed content whose key is no longer in the cell: it was erased, or lost.
 var ErrGone = errors.New("its key is gone: it was erased")
 
 // Stored is the wrapped key of a session.
 type Stored struct {
 	Wrapped []byte            `msgpack:"w"`
-	Parent  content.SessionID `msgpack:"p,omitempty"` // whose content the session has, because it works for it or continues it
+	Parent  content.SessionID `msgpack:"p,omitempty"` // the session whose content it has, because it works for it or continues it
 
 	Session content.SessionID `msgpack:"-"`
 	Wrapper string            `msgpack:"-"` // the name of the seal key
@@ -46,7 +47,7 @@ const (
 	maxSealed = 1 << 16
 )
 
-// Keys has the keys of a cell's sessions, as far as its ring opens them.
+// Keys has the keys of a cell's sessions, as far as its ring can open them.
 type Keys struct {
 	api   *api.Conn
 	names layout.Names
@@ -55,11 +56,12 @@ type Keys struct {
 	mu    sync.Mutex
 	known map[content.SessionID]known
 
-	// sealed has the sessions whose keys were here. Nothing is sent to one in the clear when its key is gone.
+	// sealed has the sessions whose keys were here. If a key is gone, nothing is sent to its session in the
+	// clear.
 	sealed map[content.SessionID]struct{}
 }
 
-// known is the key of a session. One that is nil stays: the session is not sealed.
+// known is the key of a session. A nil key never expires: the session is not sealed.
 type known struct {
 	key   *seal.Key
 	until time.Time
@@ -70,14 +72,14 @@ func New(c *api.Conn, n layout.Names, ring seal.Ring) *Keys {
 	return &Keys{api: c, names: n, ring: ring, known: make(map[content.SessionID]known), sealed: make(map[content.SessionID]struct{})}
 }
 
-// Ring returns the wrappers.
+// Ring returns the seal keys.
 func (k *Keys) Ring() seal.Ring { return k.ring }
 
-// Of returns the key of a session, or nil if it is not sealed. Without seal keys it returns nil. Its errors are those of
-// With, for a session whose key was here.
+// Of returns the key of a session, or nil if it is not sealed. Without seal keys it returns nil. If the key
+// was here before, Of returns the same errors as With.
 func (k *Keys) Of(ctx context.Context, s content.SessionID) (*seal.Key, error) {
 	if len(k.ring) == 0 {
-		return nil, nil //nolint:nilnil // it is not sealed, as far as this process knows
+		return nil, nil //nolint:nilnil // not sealed, as far as this process knows
 	}
 	k.mu.Lock()
 	key, ok := k.get(s)
@@ -93,15 +95,15 @@ func (k *Keys) Of(ctx context.Context, s content.SessionID) (*seal.Key, error) {
 	return key, err
 }
 
-// With returns the key of a session that has an ID, or nil without seal keys. Its errors say why it is not here:
-// seal.ErrOtherKey, ErrGone, or seal.ErrNotOpened for a session that is not sealed.
+// With returns the session's key with an ID, or nil without seal keys. Its errors say why the key is not
+// available: seal.ErrOtherKey, ErrGone, or seal.ErrNotOpened for a session that is not sealed.
 func (k *Keys) With(ctx context.Context, s content.SessionID, id seal.ID) (*seal.Key, error) {
 	k.mu.Lock()
 	key, ok := k.get(s)
 	k.mu.Unlock()
 	switch {
 	case len(k.ring) == 0:
-		return nil, nil //nolint:nilnil // the caller says so
+		return nil, nil //nolint:nilnil // the caller reports it
 	case ok && key == nil:
 		return nil, fmt.Errorf("%w: the session is not sealed", seal.ErrNotOpened)
 	case ok && key.ID() == id:
@@ -119,7 +121,7 @@ func (k *Keys) With(ctx context.Context, s content.SessionID, id seal.ID) (*seal
 	return key, nil
 }
 
-// Unsealed records that a session is not sealed, as its driver shows.
+// Unsealed records that a session is not sealed, according to its driver.
 func (k *Keys) Unsealed(s content.SessionID) {
 	if len(k.ring) == 0 {
 		return
@@ -139,7 +141,7 @@ func (k *Keys) Forget(s content.SessionID) {
 	delete(k.known, s)
 }
 
-// get returns what is known of a session. The lock is held.
+// get returns what is known of a session. The caller holds the lock.
 func (k *Keys) get(s content.SessionID) (*seal.Key, bool) {
 	n, ok := k.known[s]
 	if ok && n.key != nil && time.Now().After(n.until) {
@@ -149,7 +151,7 @@ func (k *Keys) get(s content.SessionID) (*seal.Key, bool) {
 	return n.key, ok
 }
 
-// put keeps what is known of a session. The lock is held.
+// put stores what is known of a session. The caller holds the lock.
 func (k *Keys) put(s content.SessionID, n known) {
 	if len(k.known) >= maxKnown {
 		clear(k.known) // everything can be loaded again
@@ -163,7 +165,7 @@ func (k *Keys) put(s content.SessionID, n known) {
 	k.sealed[s] = struct{}{}
 }
 
-// load reads the key of a session, or returns nil if there is none that the ring wrapped.
+// load reads the key of a session. It returns nil if the ring wrapped none.
 func (k *Keys) load(ctx context.Context, s content.SessionID) (*seal.Key, error) {
 	for _, id := range k.ring.IDs() {
 		at, err := k.read(ctx, k.names.Seal(s, id))
@@ -185,7 +187,7 @@ func (k *Keys) load(ctx context.Context, s content.SessionID) (*seal.Key, error)
 	return nil, nil //nolint:nilnil // Of documents it
 }
 
-// missing says why the ring has no key of a sealed session.
+// missing says why the ring has no key for a sealed session.
 func (k *Keys) missing(ctx context.Context, s content.SessionID) error {
 	there, err := k.Stored(ctx, s)
 	switch {
@@ -205,7 +207,7 @@ func (k *Keys) bound(s content.SessionID) []byte {
 	return []byte("turnlog-seal/v1\nkey\n" + k.names.NS + "\n" + string(s))
 }
 
-// read returns the stored key on a subject, or the last one that matches it.
+// read returns the stored key on a subject, or the last one that matches a wildcard.
 func (k *Keys) read(ctx context.Context, subject string) (at Stored, err error) {
 	m, err := k.api.Last(ctx, k.names.SealsStream(), subject)
 	if err != nil {
@@ -232,15 +234,15 @@ func (k *Keys) explain(ctx context.Context, err error) error {
 	return k.api.Explain(ctx, k.names.SealsStream(), err)
 }
 
-// Stored returns the wrapped keys of a session, one for each seal key that wrapped it. For layout.AllSessions it
-// returns all.
+// Stored returns the wrapped keys of a session, one for each seal key that wrapped it. For
+// layout.AllSessions it returns those of all sessions.
 func (k *Keys) Stored(ctx context.Context, s content.SessionID) (all []Stored, err error) {
 	for m, err := range k.api.AllFromLeader(ctx, k.names.SealsStream(), k.names.Seal(s, "*"), 0) {
 		if err != nil {
 			return nil, fmt.Errorf("keys of sealed sessions: %w", k.explain(ctx, err))
 		}
 		at, err := k.decode(m)
-		if err != nil { // whoever may start sessions may write anything here
+		if err != nil { // any user who may start sessions can write anything here
 			at = Stored{Session: k.names.SessionOf(m.Subject), Wrapper: k.names.UserOf(m.Subject), seq: m.Seq}
 		}
 		all = append(all, at)
@@ -248,7 +250,7 @@ func (k *Keys) Stored(ctx context.Context, s content.SessionID) (all []Stored, e
 	return all, nil
 }
 
-// Create makes a new session sealed, unless it has a key.
+// Create creates the key of a new session, unless it has one.
 func (k *Keys) Create(ctx context.Context, s, parent content.SessionID) error {
 	key, err := k.load(ctx, s)
 	if err != nil || key != nil {
@@ -257,7 +259,7 @@ func (k *Keys) Create(ctx context.Context, s, parent content.SessionID) error {
 	return k.store(ctx, s, seal.New(), Stored{Parent: parent})
 }
 
-// store wraps a key with the first of the ring.
+// store wraps a key with the first seal key of the ring.
 func (k *Keys) store(ctx context.Context, s content.SessionID, key *seal.Key, at Stored) error {
 	id, wrapped, err := k.ring.Wrap(ctx, key, k.bound(s))
 	if err != nil {
@@ -275,15 +277,15 @@ func (k *Keys) store(ctx context.Context, s content.SessionID, key *seal.Key, at
 	if err != nil && !api.IsAlreadyThere(err) {
 		return fmt.Errorf("seal session %s: %w", s, k.explain(ctx, err))
 	}
-	now, err := k.load(ctx, s) // another one may have been faster
+	now, err := k.load(ctx, s) // another process may have been faster
 	if err == nil && now == nil {
 		err = ErrGone
 	}
 	return err
 }
 
-// Rewrap wraps a stored key with the first key of the ring, and then removes the copy that it replaces. It reports
-// whether there was something to do.
+// Rewrap wraps a stored key with the first seal key of the ring, and then removes the copy that it
+// replaces. It reports whether it had to.
 func (k *Keys) Rewrap(ctx context.Context, at Stored) (bool, error) {
 	ids := k.ring.IDs()
 	if len(ids) == 0 || at.Wrapper == ids[0] {
@@ -320,7 +322,7 @@ func (k *Keys) Destroy(ctx context.Context, s content.SessionID) error {
 	return k.Erase(ctx, s, all)
 }
 
-// Erase removes wrapped keys of a session, as Stored returned them.
+// Erase removes wrapped keys of a session that Stored returned.
 func (k *Keys) Erase(ctx context.Context, s content.SessionID, all []Stored) (err error) {
 	k.Forget(s)
 	for _, at := range all {
@@ -334,9 +336,9 @@ func (k *Keys) Erase(ctx context.Context, s content.SessionID, all []Stored) (er
 	return nil
 }
 
-// Children returns the sessions that have content of a session because they worked for calls of it, and their own. A
-// user who starts sessions can store any parent, but only the names of sub-agents say whose they are: so a stored parent
-// alone must not have the session of another user erased.
+// Children returns the sessions that have content of a session because they worked for its calls, and the
+// children of those sessions. A user who starts sessions can store any parent. Only the name of a sub-agent
+// proves its parent, so a stored parent alone must not cause another user's session to be erased.
 func Children(all []Stored, of content.SessionID) (out []content.SessionID) {
 	for found := []content.SessionID{of}; len(found) > 0; {
 		var next []content.SessionID
@@ -350,7 +352,7 @@ func Children(all []Stored, of content.SessionID) (out []content.SessionID) {
 	return out
 }
 
-// isNamedBy reports whether a session has the name of one that works for a call of a parent.
+// isNamedBy reports whether a session is named like one that works for a call of parent.
 func isNamedBy(parent, s content.SessionID) bool {
 	place, ok := strings.CutPrefix(string(s), string(parent)+"-")
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Purposes of sealed bytes. What is sealed for one does not open for another.
+// Purposes of sealed bytes. Bytes sealed for one purpose do not open for another.
 const (
 	Command  = "command"
 	Task     = "task"
@@ -26,7 +26,7 @@ func (k *Keys) purpose(s content.SessionID, purpose string) []byte {
 	return []byte("turnlog-seal/v1\n" + purpose + "\n" + k.names.NS + "\n" + string(s))
 }
 
-// Close seals the data of a message of a session, and says so in a header, if the session is sealed.
+// Close seals the data of a message if its session is sealed, and adds the header that says so.
 func (k *Keys) Close(ctx context.Context, s content.SessionID, purpose string, h nats.Header, data []byte) ([]byte, error) {
 	key, err := k.Of(ctx, s)
 	if err != nil || key == nil {
@@ -37,7 +37,8 @@ func (k *Keys) Close(ctx context.Context, s content.SessionID, purpose string, h
 	return key.Box(data, k.purpose(s, purpose)), nil
 }
 
-// Open reverses Close. It returns an *events.SealedError if the key is not here, and seal.ErrNotOpened.
+// Open reverses Close. It returns an *events.SealedError if the key is not available, and seal.ErrNotOpened
+// if the data does not open.
 func (k *Keys) Open(ctx context.Context, s content.SessionID, purpose string, h nats.Header, data []byte) ([]byte, error) {
 	return k.OpenWith(ctx, s, purpose, h.Get(layout.HeaderSealed), data)
 }

@@ -1,7 +1,7 @@
 // Package signing signs what a connection writes to a cell, and checks what drivers sent to workers.
 //
-// The one idea: a signature is a header, and without a key none is computed. What is signed is in package
-// audit/statement.
+// A signature is a header. Without a key, no signature is computed. Package audit/statement defines what is
+// signed.
 package signing
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Keys are the keys that a connection signs with, and goes by.
+// Keys are the key that a connection signs with, and the directory that it checks signatures against.
 type Keys struct {
 	Cell      string
 	Own       *keys.Signer           // nil: nothing is signed
-	Directory func() *keys.Directory // by which what drivers send is checked; nil: it is not
+	Directory func() *keys.Directory // checks what drivers send; nil: not checked
 }
 
 func (k Keys) sign(h nats.Header, text func() []byte) {
@@ -34,12 +34,13 @@ func (k Keys) sign(h nats.Header, text func() []byte) {
 	}
 }
 
-// Entry signs an entry of a session, for its headers.
+// Entry signs an entry of a session and adds the headers.
 func (k Keys) Entry(h nats.Header, s content.SessionID, head journal.Head) {
 	k.sign(h, func() []byte { return statement.Entry(k.Cell, s, head.Seq, head.Hash) })
 }
 
-// Command signs a command, and sets its time. The result of a call has a signature of its own, for the journal.
+// Command signs a command and sets its time. The result of a call also has its own signature, for the
+// journal.
 func (k Keys) Command(h nats.Header, env *commands.Envelope) {
 	if r, ok := env.Command.(commands.ReportResult); k.Own == nil || ok && r.Signature != nil {
 		return
@@ -60,7 +61,8 @@ func (k Keys) Result(x task.Task, r commands.ReportResult) commands.ReportResult
 	return r
 }
 
-// Schedule returns the headers of what a schedule sends: its definition, and the signature of who added it.
+// Schedule returns the headers of a schedule's messages: its definition, and the signature of the user who
+// added it.
 func Schedule(definition []byte, s content.Signature) nats.Header {
 	h := nats.Header{}
 	if !s.IsZero() {
@@ -79,12 +81,12 @@ func (k Keys) task(msg *nats.Msg, body []byte) []byte {
 	return statement.Task(k.Cell, msg.Subject, msg.Header.Get(layout.HeaderTicket), body)
 }
 
-// Stop signs a message that has workers stop a call.
+// Stop signs a message that tells workers to stop a call.
 func (k Keys) Stop(msg *nats.Msg) {
 	k.sign(msg.Header, func() []byte { return statement.Stop(k.Cell, msg.Subject, msg.Data) })
 }
 
-// CheckTask returns an error that is task.ErrForged for a task that no driver signed, although one must.
+// CheckTask returns task.ErrForged for a task that had to be signed by a driver and was not.
 func (k Keys) CheckTask(msg *nats.Msg, body []byte, stored time.Time) error {
 	if err := k.check(msg, k.task(msg, body), stored); err != nil {
 		return fmt.Errorf("%w: %w", task.ErrForged, err)
@@ -92,10 +94,10 @@ func (k Keys) CheckTask(msg *nats.Msg, body []byte, stored time.Time) error {
 	return nil
 }
 
-// staleStop is the age at which a signed Stop does not count: somebody else may have sent it again.
+// staleStop is the age at which a signed Stop no longer counts: someone else may have sent it again.
 const staleStop = 5 * time.Minute
 
-// MayStop reports whether a message that was sent at a time has a call stopped now.
+// MayStop reports whether a message that was sent at that time may stop a call now.
 func (k Keys) MayStop(msg *nats.Msg, sent content.Time) bool {
 	now := time.Now()
 	fresh := k.Directory == nil || msg.Header.Get(layout.HeaderSignature) == "" || now.Sub(sent.Std()).Abs() <= staleStop

@@ -64,7 +64,7 @@ Exit codes: 0 no problems, 1 problems, 2 a file does not exist.
 	return cmd
 }
 
-// checkPath checks a file, or those of a folder.
+// checkPath checks a file, or the files of a folder.
 func checkPath(a *app.App, path string) error {
 	info, err := os.Stat(path)
 	switch {

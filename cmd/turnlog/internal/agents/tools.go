@@ -94,7 +94,7 @@ worker offers.`,
 type toolRow struct {
 	Name        string          `json:"name"`
 	Source      string          `json:"source"`
-	Effects     content.Effects `json:"effects"` // "": running it twice may do harm
+	Effects     content.Effects `json:"effects"` // "": unsafe to run twice
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"input_schema"`
 
@@ -109,7 +109,7 @@ type lister struct {
 	file   string // or name of the agent
 
 	agent  *agentfile.Definition // nil: none
-	config events.Config         // of the agent's sessions
+	config events.Config         // configuration of the agent's sessions
 	terms  []tool.Terms          // what the agent changes about tools
 
 	rows  []toolRow
@@ -170,7 +170,7 @@ func (l *lister) offered(ctx context.Context) error {
 	return err
 }
 
-// add adds a tool, unless models are not offered it.
+// add adds a tool, unless it is not on offer to models.
 func (l *lister) add(ctx context.Context, source string, spec tool.Spec) {
 	l.names = append(l.names, spec.Name)
 	if spec.Name == loop.VerifierTool || l.agent != nil && !engine.Offered(l.config.Tools, spec) {
@@ -183,7 +183,7 @@ func (l *lister) add(ctx context.Context, source string, spec tool.Spec) {
 	l.rows = append(l.rows, toolRow{spec.Name, source, spec.Effects, spec.Description, schema, l.use(ctx, spec)})
 }
 
-// descriptionWidth is how much of a description a line shows.
+// descriptionWidth limits how many characters of a description a line shows.
 const descriptionWidth = 80
 
 func (l *lister) print(w io.Writer) error {

@@ -22,7 +22,7 @@ import (
 
 // ToolUse says how sessions of an agent use a tool.
 type ToolUse struct {
-	Permission events.Action `json:"permission"` // of the call as such: allow or ask
+	Permission events.Action `json:"permission"` // for the call as a whole: allow or ask
 	Route      string        `json:"route"`
 	Exclusive  bool          `json:"exclusive,omitempty"`
 	Timeout    string        `json:"timeout,omitempty"`

@@ -1,10 +1,8 @@
-// Package app is what the commands of turnlog share: the terminal they talk to,
-// the way they are interrupted, how they reach a deployment, and how they print
-// a result as a table or as JSON.
+// Package app holds the code that the commands of turnlog share: the terminal, signals,
+// connections to a deployment, and printing a result as a table or as JSON.
 //
-// The one idea: an [App] holds everything that a process has only one of, so a
-// test runs a command by giving it an App with streams, signals and an
-// environment of its own. Main owns the App; commands only borrow it.
+// An [App] holds everything that a process has only once, so a test can run a command
+// with its own streams, signals and environment. Main owns the App; commands only use it.
 package app
 
 import (
@@ -25,7 +23,7 @@ import (
 type App struct {
 	Terminal
 
-	Logs     *Outlet          // of the parts of this process; they begin before a command takes over the terminal
+	Logs     *Outlet          // for logs of the parts of this process, which start before a command takes over the terminal
 	Signals  <-chan os.Signal // one reader at a time
 	Typed    <-chan Line      // what the user types; nil: the lines of In
 	Ready    func(ready bool) // called when a command begins and ends to wait for a line; nil: a prompt says so
@@ -34,7 +32,7 @@ type App struct {
 	Patience Patience
 }
 
-// Patience is how long commands wait for others.
+// Patience says how long commands wait.
 type Patience struct {
 	Nudge   time.Duration // until a hint that there is no answer yet
 	Answer  time.Duration // until a node has accepted a command
@@ -43,8 +41,8 @@ type Patience struct {
 	Servers time.Duration // until a hint about MCP servers that are still connecting
 }
 
-// DefaultPatience allows for a takeover: a session whose node was killed has a new
-// owner within 12 s.
+// DefaultPatience allows for a takeover: if the node of a session is killed, the session has a new owner
+// within 12 s.
 func DefaultPatience() Patience {
 	return Patience{
 		Nudge: 3 * time.Second, Answer: 30 * time.Second, Cancel: 10 * time.Second, Leave: 500 * time.Millisecond,
@@ -80,7 +78,7 @@ func (a *App) Person() string {
 	return cmp.Or(a.Getenv("USER"), a.Getenv("USERNAME"), "turnlog")
 }
 
-// StateDir returns the directory of a user's own state, or "" if there can be none.
+// StateDir returns the directory for the user's state, or "" if there is none.
 func (a *App) StateDir() string {
 	state := a.Getenv("XDG_STATE_HOME")
 	if home := a.Getenv("HOME"); state == "" && home != "" {
@@ -107,8 +105,8 @@ func Failed(code int, format string, args ...any) error {
 	return &cli.ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// AwaitServers waits for MCP servers and HTTP tools and reports which are missing: nothing else
-// depends on them. It returns an error only if a signal comes.
+// AwaitServers waits for MCP servers and HTTP tools and reports the missing ones. It returns an error
+// only after a signal, since nothing else depends on them.
 func (a *App) AwaitServers(ctx context.Context, tools *toolset.Tools) error {
 	if !tools.Remote() {
 		return nil

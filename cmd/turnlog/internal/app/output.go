@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
-// Output is the flag -o of a command, and the way it prints its result.
+// Output holds the flag -o of a command and prints its result.
 type Output struct {
 	*cli.Choice
 
@@ -31,7 +31,7 @@ func (a *App) Output(cmd *cobra.Command, formats ...string) Output {
 	return Output{cli.OutputFlag(cmd, formats...), a}
 }
 
-// Print writes v as JSON if the flag says so, else calls text.
+// Print writes v as JSON if the flag says so, and otherwise calls text.
 func (o Output) Print(v any, text func(io.Writer) error) error {
 	if o.String() == "json" {
 		return WriteJSON(o.app.Out, v)
@@ -39,7 +39,7 @@ func (o Output) Print(v any, text func(io.Writer) error) error {
 	out := &counter{Writer: o.app.Out}
 	err := text(out)
 	if out.n == 0 && o.app.IsOut && err == nil {
-		o.app.Hint("none") // an empty list is no line for a program, and a puzzle for a person
+		o.app.Hint("none") // for an empty list, programs expect no line, but people expect a message
 	}
 	return err
 }

@@ -66,9 +66,9 @@ type Line struct {
 	Cut  bool // the terminal may have dropped its end
 	Err  error
 
-	// Where what is sent is drawn, it says what it answers.
+	// Set by a console, which knows which question a line answers.
 	Answer bool // the question that was open
-	Late   bool // one that was no longer open
+	Late   bool // that question was no longer open
 }
 
 const (
@@ -82,8 +82,8 @@ const (
 	pasteBegins, pasteEnds   = "\x1b[200~", "\x1b[201~"
 )
 
-// Lines reads stdin line by line, ahead. From a terminal, lines that were pasted together are
-// one. A read cannot be stopped: it ends with the process.
+// Lines reads stdin line by line, ahead of its reader. From a terminal, lines that were pasted together
+// are one Line. A read cannot be stopped: it ends with the process.
 func (a *App) Lines() <-chan Line {
 	if a.Typed != nil {
 		return a.Typed
@@ -133,7 +133,7 @@ func (a *App) readLine(r *bufio.Reader) (line Line, err error) {
 	return line, err
 }
 
-// MarkPastes has the terminal mark what is pasted until done is called.
+// MarkPastes makes the terminal mark pasted text until done is called.
 func (a *App) MarkPastes() (done func()) {
 	if !a.IsIn || a.Control == nil {
 		return func() {}

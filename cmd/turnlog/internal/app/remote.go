@@ -24,7 +24,7 @@ type Remote struct {
 	*cli.Deployment
 
 	App  *App
-	Role admin.Role // whose permissions suffice
+	Role admin.Role // the role whose permissions suffice
 
 	name string
 	logs *cli.Log
@@ -39,7 +39,7 @@ func (a *App) Remote(cmd *cobra.Command, role admin.Role) *Remote {
 // RemoteClient is Remote for a command that talks to sessions.
 func (a *App) RemoteClient(cmd *cobra.Command) *Remote { return a.Remote(cmd, admin.RoleClient) }
 
-// ServerOptional has the help of a command say what it does without a server.
+// ServerOptional adds to the help of a command what it does without a server.
 func ServerOptional(cmd *cobra.Command, without string) {
 	cmd.PersistentFlags().Lookup("server").Usage = "NATS server `URL`s, separated by commas; default: none, " + without + " [NATS_URL]"
 }
@@ -72,9 +72,9 @@ func (r *Remote) Logger() *zap.Logger { return r.logs.Logger(r.App.Logs, r.App.G
 // Program is the command's name, as the server shows it.
 func (r *Remote) Program() string { return "turnlog " + r.name }
 
-// Named reports whether the command line or the environment names a server. A context
-// that is selected in the nats command does not count: it must not redirect a command
-// that can do without a server.
+// Named reports whether the command line or the environment names a server. A context that is
+// selected in the nats command does not count: it must not redirect a command that works without a
+// server.
 func (r *Remote) Named() bool {
 	for _, flag := range []string{r.Server, r.Context, r.Creds, r.User, r.Token, r.NKey} {
 		if flag != "" {
@@ -93,8 +93,8 @@ func (r *Remote) Connect(ctx context.Context) (cell *cli.Cell, err error) {
 	return cell, err
 }
 
-// Client returns a client on the connection of a deployment. Journals record its name: the one that the
-// server verifies, or else what the environment says.
+// Client returns a client on the connection of a deployment. Journals record its name: the name that the
+// server verifies, or else the name from the environment.
 func (r *Remote) Client(d *cli.Cell, opts ...client.Option) (*client.Client, error) {
 	name := cmp.Or(d.User(), r.App.Person())
 	return client.Open(d.Conn, d.Namespace(), append(opts, client.WithLogger(r.Logger()), client.WithName(name), client.WithKey(d.Key()), client.WithSealKeys(d.SealRing()))...)
@@ -116,8 +116,8 @@ func (r *Remote) Do(ctx context.Context, do func(context.Context, *cli.Cell, *cl
 	})
 }
 
-// DoWith runs something with a session of the deployment. It does not wait forever for a
-// driver, and words the session's refusal.
+// DoWith runs something with a session of the deployment. It limits the wait for a driver, and
+// rewords the session's refusal.
 func (r *Remote) DoWith(ctx context.Context, id content.SessionID, do func(context.Context, *client.Client, *session.Session) error) error {
 	return r.Do(ctx, func(ctx context.Context, _ *cli.Cell, c *client.Client) error {
 		s, err := c.Attach(ctx, id)

@@ -9,12 +9,11 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
-// Terminal is where a command talks to its user: output goes to Out, everything
-// about it to Err.
+// Terminal connects a command to its user: output goes to Out, everything else to Err.
 type Terminal struct {
 	In        io.Reader
 	Out, Err  io.Writer
-	Control   io.Writer // Err as it is, for what controls it; nil: there is no terminal
+	Control   io.Writer // Err without escaping, for control sequences; nil: there is no terminal
 	Questions io.Writer // nil: Err
 	IsIn      bool      // In is a terminal
 	IsOut     bool
@@ -33,8 +32,8 @@ func NewTerminal(in, out, err *os.File, getenv func(string) string) Terminal {
 	return t
 }
 
-// Escaped returns the terminal with everything escaped that could control it. Output that goes
-// elsewhere stays as it is.
+// Escaped returns a terminal that escapes control characters. Output that does not go to a terminal is
+// unchanged.
 func (t Terminal) Escaped() Terminal {
 	if t.IsOut {
 		t.Out = render.Terminal(t.Out)
@@ -63,7 +62,7 @@ func (o *Outlet) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Redirect has what follows written to another writer.
+// Redirect sends later writes to another writer.
 func (o *Outlet) Redirect(to io.Writer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package backups has the commands that copy a deployment into a directory, and make a deployment of it.
+// Package backups has the commands that copy a deployment into a directory, and make a deployment from the copy.
 package backups
 
 import (

@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/backup"
 )
 
-// Restore returns the command that makes a deployment of a backup.
+// Restore returns the command that makes a deployment from a backup.
 func Restore(a *app.App) *cobra.Command {
 	var opts backup.Options
 	cmd := &cobra.Command{

@@ -1,5 +1,5 @@
-// Package bench holds the commands that measure Turnlog and test it under faults. What they
-// run is test support: packages bench and torture below internal/testing.
+// Package bench holds the commands that measure Turnlog and test it under faults. The code for that
+// is test support: packages bench and torture below internal/testing.
 package bench
 
 import (

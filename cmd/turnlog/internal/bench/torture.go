@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/torture"
 )
 
-// tortures is what the flags of the command say.
+// tortures holds the flags of the command.
 type tortures struct {
 	torture.Config
 
@@ -102,7 +102,7 @@ func (f *tortures) register(cmd *cobra.Command) {
 	f.given = fs.Changed
 }
 
-// complete adds what is not given, and checks all of it.
+// complete sets the defaults, and checks all values.
 func (f *tortures) complete() error {
 	for _, k := range f.faults {
 		f.Kinds = append(f.Kinds, torture.Kind(k))

@@ -1,8 +1,8 @@
-// Package console is a terminal for conversations: what a command prints stays in the scrollback, and only what is below it
-// is drawn again, a reply that grows and the line that the user writes.
+// Package console is a terminal for conversations. What a command prints stays in the scrollback. Only the part below it is
+// redrawn: a growing reply and the line that the user types.
 //
-// The one idea: a command uses a console as it uses any terminal. It writes replies to one stream and notes to another, and
-// reads lines, so it need not know whether there is a console. The console knows nothing about sessions.
+// A command uses a console like any terminal. It writes replies to one stream and notes to another, and reads lines, so it need
+// not know whether there is a console. The console knows nothing about sessions.
 //
 // Writers and the reader of lines may be any goroutines; the console keeps the order in which they wrote.
 package console
@@ -26,12 +26,12 @@ import (
 
 // Config says where a console is. All fields but In and Out are optional.
 type Config struct {
-	In      io.Reader // as a terminal sends it
+	In      io.Reader // input from a terminal
 	Out     io.Writer
 	Color   bool
 	History string // the file that keeps what was typed; "": it is forgotten
 
-	// Complete returns what can be the last word of a text. All of it begins with that word.
+	// Complete returns the possible completions of the last word of a text. Each begins with that word.
 	Complete func(text string) []string
 }
 
@@ -49,8 +49,8 @@ type Console struct {
 	color   bool
 	width   int    // last known
 	room    int    // how many lines can be printed at once
-	pending string // of a reply, in Markdown
-	partial string // of a note
+	pending string // the unfinished part of a reply, in Markdown
+	partial string // the unfinished line of a note
 	asked   int    // questions so far
 	asking  bool   // partial is the last one
 	ready   bool
@@ -67,7 +67,7 @@ const maxAhead = 100
 // columns and rows are the size of a terminal that has said nothing about it.
 const columns, rows = 80, 24
 
-// frames per second are enough to read along, and few for a slow connection.
+// frames is the number of frames per second: enough to read along, and few enough for a slow connection.
 const frames = 20
 
 // Open takes over a terminal.
@@ -115,8 +115,8 @@ func Open(ctx context.Context, cfg Config) (*Console, error) {
 	return c, nil
 }
 
-// send has the program show what was written. A terminal may be slow, or take nothing for a while: only this goroutine
-// waits for it, and what comes meanwhile is shown at once.
+// send passes written text to the program. A terminal may be slow or blocked for a while: only this goroutine waits for
+// it, and text that arrives meanwhile is shown together.
 func (c *Console) send() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,25 +152,25 @@ func (c *Console) send() {
 	}
 }
 
-// printing returns what prints lines, so many at once that what is drawn below them stays on the screen: else it would be in the
-// scrollback, too.
+// printing returns commands that print lines, only so many at once that the part drawn below them stays on the screen. Otherwise
+// that part would end up in the scrollback.
 func printing(lines []string, room int) (all []tea.Cmd) {
 	if len(lines) == 0 {
 		return nil
 	}
 	for part := range slices.Chunk(strings.Split(strings.Join(lines, "\n"), "\n"), room) {
-		all = append(all, tea.Println(cmp.Or(strings.Join(part, "\n"), " "))) // nothing is no line
+		all = append(all, tea.Println(cmp.Or(strings.Join(part, "\n"), " "))) // an empty text would print no line
 	}
 	return all
 }
 
-// show has what was written sent. The caller holds mu.
+// show makes send pass on the written text. The caller holds mu.
 func (c *Console) show() {
 	c.fresh = true
 	c.changed.Broadcast()
 }
 
-// settle waits until all was sent.
+// settle waits until everything was sent.
 func (c *Console) settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +179,7 @@ func (c *Console) settle() {
 	}
 }
 
-// outlet tells when the first frame was drawn.
+// outlet signals when the first frame was drawn.
 type outlet struct {
 	to    io.Writer
 	once  sync.Once
@@ -203,7 +203,7 @@ type file struct {
 
 func (f file) Write(p []byte) (int, error) { return f.outlet.Write(p) }
 
-// Close prints what is left and returns the terminal as it was.
+// Close prints what is left and restores the terminal.
 func (c *Console) Close() error {
 	c.once.Do(func() {
 		c.Ready(false)
@@ -220,7 +220,7 @@ func (c *Console) Close() error {
 	return c.err
 }
 
-// Ready says whether a line is expected. While it is not, the console shows that something is at work.
+// Ready says whether a line is expected. While none is, the console shows that work is in progress.
 func (c *Console) Ready(ready bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,7 +254,7 @@ func (c *Console) reply(text string) {
 	}
 	begun := strings.HasSuffix(c.pending, "\n")
 	c.pending += text
-	if begun || strings.Contains(text, "\n") { // else no block has ended
+	if begun || strings.Contains(text, "\n") { // otherwise no block has ended
 		var complete string
 		if complete, c.pending = cut(c.pending); complete != "" {
 			c.print(c.rendered(complete, c.columns()) + "\n")
@@ -288,7 +288,7 @@ func (c *Console) print(lines string) {
 	}
 }
 
-// flush prints what has not ended.
+// flush prints the unfinished reply and note.
 func (c *Console) flush() {
 	if text := c.partial + c.rendered(c.pending, c.columns()); text != "" {
 		c.print(text)
@@ -297,11 +297,11 @@ func (c *Console) flush() {
 	c.show()
 }
 
-// drawn is how much of a reply is rendered again with each piece: about a page.
+// drawn is how many bytes of a reply are rendered again with each piece: about a page.
 const drawn = 2 << 10
 
-// maxBlock is the longest text that is parsed, since some take time that grows with the square of their length. Longer
-// ones are shown as they are.
+// maxBlock is the longest text that is parsed, since the time for some texts grows with the square of their length. Longer
+// texts are shown unformatted.
 const maxBlock = 16 << 10
 
 func (c *Console) rendered(reply string, width int) string {
@@ -314,7 +314,7 @@ func (c *Console) rendered(reply string, width int) string {
 	return markdown(reply, width, c.color)
 }
 
-// widest is how long lines of text may be and still be read with ease.
+// widest is the maximum length of lines that are easy to read.
 const widest = 110
 
 func (c *Console) columns() int { return min(c.width, widest) }

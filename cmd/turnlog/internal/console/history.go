@@ -10,12 +10,12 @@ import (
 	"slices"
 )
 
-// history is what was typed before, in a file with a JSON string in each line. Only its user can read it.
+// history has earlier input, in a file with a JSON string on each line. Only its user can read it.
 type history struct {
 	file  string // "": it is not kept
 	all   []string
-	at    int    // the one that is shown; len(all): the draft
-	draft string // what was being written
+	at    int    // index of the shown input; len(all): the draft
+	draft string // the text that the user was typing
 }
 
 // kept is how many inputs are kept.
@@ -50,7 +50,8 @@ func openHistory(file string) (history, error) {
 	return h, nil
 }
 
-// add keeps an input, unless it is too long to be edited. A history that cannot be written ends with the process.
+// add keeps an input, unless it is too long to edit. If the file cannot be written, the history lasts only as long as the
+// process.
 func (h *history) add(text string) {
 	if text == "" || len(text) > longPaste || len(h.all) > 0 && h.all[len(h.all)-1] == text {
 		h.rewind()
@@ -72,7 +73,7 @@ func (h *history) add(text string) {
 // rewind goes back to the draft.
 func (h *history) rewind() { h.at, h.draft = len(h.all), "" }
 
-// earlier returns the input before the one that is shown, instead of a text that is being written.
+// earlier returns the input before the shown one. text is the current text, which it may keep as the draft.
 func (h *history) earlier(text string) (string, bool) {
 	if h.at == 0 {
 		return "", false
@@ -84,7 +85,7 @@ func (h *history) earlier(text string) (string, bool) {
 	return h.all[h.at], true
 }
 
-// later returns the input after the one that is shown, or what was being written.
+// later returns the input after the shown one, or the draft.
 func (h *history) later() (string, bool) {
 	switch {
 	case h.at >= len(h.all):

@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/audit/render"
 )
 
-// attribute is the codes that begin and end a way of showing text. Ways can be nested, so none ends all others.
+// attribute has the codes that begin and end a text attribute. Attributes can be nested, so an end code ends only its own.
 type attribute string
 
 const (
@@ -33,7 +33,7 @@ type page struct {
 	color  bool
 }
 
-// narrow is the least width that text is fit into.
+// narrow is the minimum width for wrapping text.
 const narrow = 20
 
 // markdown returns Markdown as lines of at most a width, without a final line break.
@@ -83,7 +83,7 @@ func (p page) block(n ast.Node, width int) []string {
 	return wrap(p.inline(n), width)
 }
 
-// verbatim returns the lines of code, which are only broken where the terminal would break them.
+// verbatim returns the lines of code, broken only where the terminal would break them.
 func (p page) verbatim(n ast.Node, width int) (lines []string) {
 	for line := range strings.Lines(string(n.Lines().Value(p.source))) {
 		line = strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")
@@ -187,7 +187,7 @@ func (p page) inline(n ast.Node) string {
 	return b.String()
 }
 
-// span returns code as it is, in marks if nothing else shows that it is code.
+// span returns code unchanged, in backticks if nothing else shows that it is code.
 func (p page) span(n *ast.CodeSpan) string {
 	var b strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -206,7 +206,7 @@ func resolved(source []byte) string {
 	return render.Safe(string(util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(source)))))
 }
 
-// link shows where a link leads, since the text may say otherwise.
+// link shows where a link leads, since its text may say something else.
 func (p page) link(text, to string) string {
 	if text == to {
 		return p.paint(under, to)
@@ -229,7 +229,7 @@ func indented(lines []string, first, rest string) []string {
 	return out
 }
 
-// cut splits Markdown that grows after its last block that is complete: what follows changes nothing about it.
+// cut splits growing Markdown after its last complete block, which later text cannot change.
 func cut(source string) (complete, rest string) {
 	fence, blank, at, offset := "", false, 0, 0
 	for line := range strings.Lines(source) {

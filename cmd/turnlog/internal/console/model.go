@@ -23,14 +23,14 @@ import (
 // prompt is before the line that the user writes.
 const prompt = "> "
 
-// greeting is in the first frame, by which the console knows it.
+// greeting is in the first frame, so that the console recognizes that frame.
 const greeting = "chat"
 
 // Messages of a console to its model.
 type (
 	tail struct {
-		reply, note string // what has not ended
-		asks        int    // the note is the question with this number; 0: it is none
+		reply, note string // the unfinished reply and note
+		asks        int    // the note is the question with this number; 0: not a question
 	}
 	readiness bool
 	leave     struct{}
@@ -54,7 +54,7 @@ type model struct {
 	found   []string // what can complete the last word
 	tail    tail
 	ready   bool
-	since   time.Time // when it was not ready anymore
+	since   time.Time // when the console stopped being ready
 	width   int
 	height  int
 	room    int // lines that can be printed at once
@@ -131,7 +131,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// take shows a tail. A question sets aside what is being written.
+// take shows a tail. A question sets aside the text that the user is typing.
 func (m *model) take(t tail) {
 	switch text := m.editor.Value(); {
 	case t.asks > 0 && t.asks != m.tail.asks && text != "":
@@ -144,10 +144,11 @@ func (m *model) take(t tail) {
 	m.tail = t
 }
 
-// longPaste is how long a text may be that is pasted into the editor. It takes its time for each line, and only 10,000 of them.
+// longPaste is the maximum length of a text that is pasted into the editor. The editor is slow for many lines, and accepts only
+// 10,000.
 const longPaste = 4 << 10
 
-// paste keeps a long text, and has the editor show that it is there.
+// paste keeps a long text, and puts a mark for it into the editor.
 func (m *model) paste(text string) {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(text, ""))
 	m.pasted = append(m.pasted, strings.Map(func(r rune) rune {
@@ -160,12 +161,12 @@ func (m *model) paste(text string) {
 	m.editor.InsertString(m.mark(len(m.pasted) - 1))
 }
 
-// mark stands for a long text.
+// mark returns the mark for a long text.
 func (m *model) mark(i int) string {
 	return fmt.Sprintf("[paste %d: %s]", i+1, humanize.IBytes(uint64(len(m.pasted[i]))))
 }
 
-// whole returns a text with what its marks stand for.
+// whole returns a text with its marks replaced by the long texts.
 func (m *model) whole(text string) string {
 	var pairs []string
 	for i, p := range m.pasted {
@@ -174,10 +175,10 @@ func (m *model) whole(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// tick has the time shown that something takes.
+// tick updates the elapsed time every second.
 func tick() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return second{} }) }
 
-// press does what a key is for.
+// press handles a key.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	text := m.editor.Value()
 	switch k.String() {
@@ -223,7 +224,7 @@ func (m *model) edit(msg tea.Msg) (cmd tea.Cmd) {
 	return cmd
 }
 
-// send passes on what was written, after it is in the scrollback.
+// send passes on the typed text, after printing it to the scrollback.
 func (m *model) send(text string) tea.Cmd {
 	m.found = nil
 	m.editor.Reset()
@@ -252,7 +253,7 @@ func (m *model) send(text string) tea.Cmd {
 	return m.sent[0]
 }
 
-// queue passes on a line. A reader that is so far behind has stopped.
+// queue passes on a line. It drops the line if the queue is full: then the reader has stopped.
 func (m *model) queue(line app.Line) {
 	select {
 	case m.lines <- line:
@@ -275,7 +276,7 @@ func (m *model) recall(text string, ok bool) {
 	}
 }
 
-// complete adds what all completions of the last word have in common, and shows them if there are several.
+// complete adds the common prefix of all completions of the last word, and shows them if there are several.
 func (m *model) complete(text string) {
 	if m.cfg.Complete == nil || text == "" {
 		return
@@ -301,7 +302,7 @@ func (m *model) complete(text string) {
 // shown is how many completions are shown.
 const shown = 8
 
-// above is how many lines are drawn above the editor.
+// above returns how many lines are drawn above the editor.
 func (m *model) above() int { return max(m.height/2, 2) }
 
 // View implements tea.Model.
@@ -313,7 +314,7 @@ func (m *model) View() tea.View {
 	var above []string
 	if m.tail.reply != "" {
 		above = strings.Split(m.tail.reply, "\n")
-		above = above[max(0, len(above)-m.above()+1):] // there is one line more
+		above = above[max(0, len(above)-m.above()+1):] // one more line follows
 	}
 	if m.tail.note != "" {
 		above = append(above, wrap(m.tail.note, max(m.width, narrow))...)

@@ -11,10 +11,9 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// usersOf returns users that are written as roles, a queue, the microservices of a worker, and a name: worker+client/gpu@words:ada.
-// Each microservice is a user of its own, in the account of the worker. Without a
-// name, the user is called like its roles, and sends commands without one. Without words, there is a user
-// for each role, and a worker of the default queue.
+// usersOf parses users. A word has roles, a queue, the microservices of a worker, and a name: worker+client/gpu@words:ada.
+// Each microservice is a separate user in the account of the worker. A user without a name is named after its roles, and
+// sends commands without a name. Without words, there is a user for each role, and a worker of the default queue.
 func usersOf(namespace string, words []string) []admin.User {
 	if len(words) == 0 {
 		words = grantable()
@@ -50,7 +49,7 @@ func passwordOf(u admin.User) string {
 	return strings.ToUpper(strings.ReplaceAll(u.Namespace+"_"+u.Name, "-", "_")) + "_PASSWORD"
 }
 
-// passwordsDiffer returns an error if two users have one variable: each could connect as the other.
+// passwordsDiffer returns an error if two users share a variable: each could connect as the other.
 func passwordsDiffer(accounts []admin.Account) error {
 	of := make(map[string]string)
 	for _, a := range accounts {

@@ -40,7 +40,7 @@ func AgentOf(f *flags.Session, d *agentfile.Definition, given func(flag string) 
 	return a
 }
 
-// placed returns a definition with the context that the command line asks for.
+// placed returns a definition with the context settings of the command line.
 func (a Agent) placed(d *agentfile.Definition) *agentfile.Definition {
 	out := *cmp.Or(d, &agentfile.Definition{})
 	if a.agentsMD != "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// keyring is a directory of keys and of the JWTs that they sign, in files that only this user can read:
-// NAME.nk and NAME.jwt; of users NAME.creds, with both.
+// keyring is a directory of keys and the JWTs that they sign, in files that only this user can read: NAME.nk and
+// NAME.jwt, or for users NAME.creds, with both.
 type keyring string
 
 // maxKey is the size limit of a file with a key.
@@ -41,7 +41,7 @@ func (k keyring) write(file string, data []byte) error {
 	return maybe.WriteFile(file, data, 0o600)
 }
 
-// key is an admin.KeyFunc: it returns the key in a file, or a new one. That of a user is written with its
+// key is an admin.KeyFunc: it returns the key in a file, or a new one. A user's key is written with its
 // credentials.
 func (k keyring) key(kind nkeys.PrefixByte, name string) (nkeys.KeyPair, error) {
 	file := k.file(kind, name)

@@ -19,16 +19,16 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// crew are the users of a server with roles. The zero pointer is none.
+// crew has the users of a server with roles. nil: none.
 type crew struct {
 	users    []admin.User
 	logins   []natscli.Login // of the users
 	self     natscli.Login   // the server's own user, which provisions the deployment
-	settings string          // of the server, with all users in their accounts
+	settings string          // the server's settings, with all users in their accounts
 	lasting  bool            // the next start has the same address and keeps the passwords
 }
 
-// recruit returns users, who are written as for usersOf, with the passwords that they had before.
+// recruit parses users like usersOf. They keep their earlier passwords.
 func (f *serverFlags) recruit(words []string) (*crew, error) {
 	_, port, err := net.SplitHostPort(f.listen)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *crew) queues() (out []admin.QueueConfig) {
 	return out
 }
 
-// greet says which programs are for which user of a server at a URL.
+// greet prints which programs connect as which user to a server at a URL.
 func (c *crew) greet(w io.Writer, at string) {
 	u, err := url.Parse(at)
 	if c == nil || err != nil {

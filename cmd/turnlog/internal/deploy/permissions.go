@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// granting is what the flags of "turnlog permissions" say.
+// granting holds the flags of "turnlog permissions".
 type granting struct {
 	admin.Grant
 

@@ -68,8 +68,8 @@ says what to change. "turnlog doctor --profile P" and "driver-node --profile P" 
 	return cmd
 }
 
-// provision creates what is missing. A deployment that is stronger than its profile
-// stays that way.
+// provision creates missing streams and buckets. It does not change a deployment that is stronger than its
+// profile.
 func provision(ctx context.Context, cell *cli.Cell, d *cli.Durability, cfg admin.Config) error {
 	if d.Profile() != "" {
 		seen, err := admin.Of(cell.Cell).Inspect(ctx)

@@ -23,7 +23,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// serverFlags are those that the commands server and dev share.
+// serverFlags are the flags that the commands server and dev share.
 type serverFlags struct {
 	listen, store, namespace string
 	open                     bool  // the server needs no token of its own
@@ -39,14 +39,14 @@ func (f *serverFlags) register(cmd *cobra.Command, store string) {
 	fs.BoolVar(&f.open, "open", false, "admit all programs that reach the address: they may run commands as the user of every worker")
 }
 
-// admits is what the help says about who may connect.
+// admits is the part of the help about who may connect.
 const admits = `
 
 Only programs of the user who started it may connect: the server has a token, which is in a context of
 the nats command that only that user can read, turnlog-PORT. Turnlog's programs find it by the server's
 address; "nats --context turnlog-4222" and --token work for others. --open turns this off.`
 
-// lone is what the flags of "turnlog server" say.
+// lone holds the flags of "turnlog server".
 type lone struct {
 	serverFlags
 
@@ -197,10 +197,10 @@ func (f *serverFlags) start(ctx context.Context, log *zap.Logger, opts ...embedd
 	return srv, stop, nil
 }
 
-// elsewhere returns an error if the store has the deployment's streams in another NATS account than the
-// server will look for them.
+// elsewhere returns an error if the store has the deployment's streams in a different NATS account than
+// the one that the server will use.
 func (f *serverFlags) elsewhere() error {
-	const shared = "$G" // of a server without accounts
+	const shared = "$G" // the account of a server without accounts
 	here, there := shared, f.namespace
 	if f.crew != nil {
 		here, there = there, here

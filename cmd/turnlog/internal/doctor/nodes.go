@@ -17,8 +17,8 @@ import (
 // clusterView is which nodes exist and which sessions they hold.
 type clusterView struct {
 	living   []string
-	scripted []string                       // of the living, those that run scripted models
-	releases []string                       // of the living, in their order
+	scripted []string                       // living nodes that run scripted models
+	releases []string                       // releases of the living nodes, in the same order
 	held     map[content.SessionID]string   // by nodes that answer
 	dead     map[string][]content.SessionID // by other nodes
 }
@@ -63,7 +63,7 @@ func (d *doctor) nodes(ctx context.Context) (clusterView, error) {
 func (d *doctor) compareReleases(w clusterView) {
 	same := make(map[string][]string) // programs by their release
 	add := func(release, program string) {
-		release = cmp.Or(release, "unknown") // it is of 26 November 2026 or before
+		release = cmp.Or(release, "unknown") // a release of 26 November 2026 or earlier
 		same[release] = append(same[release], program)
 	}
 	for i, node := range w.living {
@@ -104,7 +104,7 @@ func (d *doctor) compareTools(living []string) {
 	d.found("node-tools-differ", "", "nodes have different tools of their own: %s", strings.Join(what, "; "))
 }
 
-// silentNodes reports nodes that hold tokens and do not answer, and that no node answers.
+// silentNodes reports nodes that hold tokens and do not answer. It also reports if no node answers.
 func (d *doctor) silentNodes(w clusterView, working []content.SessionID) {
 	for _, node := range slices.Sorted(maps.Keys(w.dead)) {
 		held := w.dead[node]
@@ -122,7 +122,7 @@ func (d *doctor) silentNodes(w clusterView, working []content.SessionID) {
 	}
 }
 
-// scriptedNodes warns of nodes that run scripts of others, in a deployment for production.
+// scriptedNodes warns about nodes that run scripts of other users in a production deployment.
 func (d *doctor) scriptedNodes(w clusterView) {
 	p := d.durability.Profile()
 	if (p == admin.ProfileStandard || p == admin.ProfileAudit) && len(w.scripted) > 0 {

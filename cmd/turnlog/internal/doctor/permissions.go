@@ -20,7 +20,7 @@ type denials struct {
 	subjects map[string]*jetstream.DeniedError
 }
 
-// blobs begins the subjects on which blobs are stored.
+// blobs is the prefix of the subjects on which blobs are stored.
 const blobs = "$O."
 
 func listenForDenials(nc *nats.Conn) *denials {
@@ -28,7 +28,7 @@ func listenForDenials(nc *nats.Conn) *denials {
 	cli.OnDenied(nc, func(denied *jetstream.DeniedError) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if denied.Hearing || !strings.HasPrefix(denied.Subject, blobs) { // the doctor can do without storing one
+		if denied.Hearing || !strings.HasPrefix(denied.Subject, blobs) { // the doctor works without storing a blob
 			d.subjects[denied.Subject] = denied
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// queueView is what the deployment shows of a queue.
+// queueView is what the deployment shows about a queue.
 type queueView struct {
 	name     string
 	consumer *admin.ConsumerState // nil: none

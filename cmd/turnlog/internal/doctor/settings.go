@@ -50,14 +50,14 @@ func (d *doctor) streams(seen admin.Inspection) (whole bool) {
 	return answering == len(seen.Streams)
 }
 
-// writeProbe is what the doctor stores, again and again. Its blob goes with the next collection.
+// writeProbe is the text that the doctor stores as a test. The next garbage collection removes its blob.
 const writeProbe = "turnlog doctor"
 
-// probeTimeout is how long that may take.
+// probeTimeout bounds the test write.
 const probeTimeout = 5 * time.Second
 
-// writable checks that a write is stored. No description of a stream shows a full disk, nor that a stream
-// takes no writes since the disk was full.
+// writable checks that a write is stored. The description of a stream does not show a full disk, or that
+// the stream has refused writes since the disk was full.
 func (d *doctor) writable(ctx context.Context) {
 	stored, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func (d *doctor) writable(ctx context.Context) {
 // nearLimit is the share of a limit from which it is reported, in percent.
 const nearLimit = 80
 
-// limits looks for limits of the account that are nearly reached.
+// limits looks for account limits that are nearly reached.
 func (d *doctor) limits(ctx context.Context) {
 	all, err := d.admin.Limits(ctx)
 	if _, denied := jetstream.Denied(err); err != nil && !denied { // otherwise it is reported as a permission
@@ -93,8 +93,8 @@ func (d *doctor) limits(ctx context.Context) {
 	}
 }
 
-// health reports what servers say of the cell's streams on their monitoring ports: nothing else shows,
-// without a write, that a stream takes none.
+// health reports what servers say about the cell's streams on their monitoring ports. Without a write,
+// only this shows that a stream refuses writes.
 func (d *doctor) health(ctx context.Context, seen admin.Inspection) {
 	for _, h := range d.durability.Health(ctx) {
 		if slices.ContainsFunc(seen.Streams, func(s admin.StreamState) bool { return s.Stream == h.Stream }) {
@@ -197,7 +197,7 @@ func weakness(setting string) string {
 	return "with fewer than three copies, losing one server stops the deployment or loses its journals"
 }
 
-// unequal looks for streams that keep fewer copies than others, whatever the profile.
+// unequal looks for streams that keep fewer copies than others. It does not depend on the profile.
 func (d *doctor) unequal(seen admin.Inspection) {
 	most := 0
 	for _, s := range seen.Streams {
@@ -212,12 +212,12 @@ func (d *doctor) unequal(seen admin.Inspection) {
 	}
 }
 
-// maxSkew is how far clocks may be apart: nodes set deadlines by their clocks and servers
-// keep them by theirs, in whole seconds.
+// maxSkew is how far clocks may be apart. Nodes set deadlines by their own clocks, and servers
+// enforce them by theirs, in whole seconds.
 const maxSkew = time.Second
 
-// serverClocks compares the clocks of the streams' leaders with this machine's, and
-// adopts that of the journal's leader.
+// serverClocks compares the clocks of the streams' leaders with the clock of this machine.
+// It adopts the clock of the journal's leader.
 func (d *doctor) serverClocks(seen admin.Inspection) {
 	apart := make(map[string]time.Duration)
 	for _, s := range seen.Streams {

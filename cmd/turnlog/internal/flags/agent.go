@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
-// KnownAgents is what this program knows about agents whose files are in a folder.
+// KnownAgents returns what this program knows about agents whose files are in a folder.
 func KnownAgents(a *app.App, dir string) agentfile.Known {
 	return agentfile.Known{Models: Models(a).In(dir).Check, Tools: toolset.CheckPattern, SameFolder: true, Held: true}
 }
@@ -43,7 +43,7 @@ func LoadAgent(a *app.App, agent string, local bool) (*agentfile.Definition, *ev
 	return nil, &events.AgentRef{Name: agent}, nil
 }
 
-// HintMissing prints which tools the agent's file names and no worker offers.
+// HintMissing prints the tools that the agent's file names but no worker offers.
 func HintMissing(a *app.App, d *agentfile.Definition, offered []string) {
 	for _, what := range d.Missing(offered) {
 		a.Hint("agent %s: %s", d.Name, what)

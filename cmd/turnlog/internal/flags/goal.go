@@ -22,7 +22,7 @@ func (f *Goal) Register(cmd *cobra.Command, prefix string) {
 	f.given = cmd.Flags().Changed
 }
 
-// Given returns the first of the flags that the command line has, or "".
+// Given returns the first of the flags that the command line sets, or "".
 func (f *Goal) Given() string {
 	for _, flag := range []string{"gate", "max-retries"} {
 		if f.given(flag) {

@@ -16,7 +16,7 @@ import (
 // Models opens models by name, with the process's environment.
 func Models(a *app.App) *registry.Registry { return registry.New(a.Getenv) }
 
-// registerModels adds the flag that names a model, what it is for, and its fallbacks.
+// registerModels adds the flag that names a model and its fallbacks. what says what the model is for.
 func registerModels(cmd *cobra.Command, names *[]string, what, byDefault string) {
 	var usages, providers []string
 	for _, p := range registry.Providers() {
@@ -32,7 +32,7 @@ func registerModels(cmd *cobra.Command, names *[]string, what, byDefault string)
 	_ = cmd.RegisterFlagCompletionFunc("model", complete) // the flag exists
 }
 
-// usualModel says which model a session gets that names none.
+// usualModel says which model a session without a named model gets.
 const usualModel = registry.ModelVariable + ", else, in this process, a model of the first provider whose key is set, else " + registry.Demo
 
 // Model is the model that a session starts with.
@@ -41,9 +41,9 @@ type Model struct {
 	Data []byte
 }
 
-// chooseModel returns the named model, or else the one that the environment gives. In
+// chooseModel returns the named model, or else the default of the environment. In
 // this process the model must be available. In a deployment the nodes' environments
-// count, so only a name that every node would refuse is an error. Names of files are
+// count, so only a name that every node would refuse is an error. File names are
 // relative to folder; "" is the current directory.
 func chooseModel(a *app.App, named []string, folder string, local bool) (Model, error) {
 	models := Models(a).In(folder)
@@ -67,7 +67,7 @@ func chooseModel(a *app.App, named []string, folder string, local bool) (Model, 
 	return Model{name, data}, nil
 }
 
-// DefaultStart is how a session starts that names neither model nor agent, in a deployment of this process.
+// DefaultStart returns how a session that names neither model nor agent starts in a deployment of this process.
 func DefaultStart(a *app.App) (events.Config, error) {
 	models := Models(a)
 	name := models.DefaultName()
@@ -78,7 +78,7 @@ func DefaultStart(a *app.App) (events.Config, error) {
 	return events.Config{Model: name, ModelData: data, Rules: []events.Rule{{Tool: "*", Action: events.RuleGuard}}}, nil
 }
 
-// ModelData returns the data that a session records of a model, in addition to its name.
+// ModelData returns the data that a session records about a model, in addition to its name.
 func ModelData(models *registry.Registry, name string, local bool) ([]byte, error) {
 	m, err := models.Open(name, nil)
 	var data []byte
@@ -92,7 +92,7 @@ func ModelData(models *registry.Registry, name string, local bool) ([]byte, erro
 		_, err = models.OpenShared(name, data)
 	}
 	if _, missing := errors.AsType[*registry.MissingError](err); missing {
-		err = nil // a node may have it
+		err = nil // a node may have the model
 	}
 	return data, err
 }

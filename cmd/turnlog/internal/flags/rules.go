@@ -14,8 +14,8 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 )
 
-// Rules say what calls may do, how a turn waits for them and how much it may use. They
-// are part of a new session; in one that exists they narrow a single turn.
+// Rules say what calls may do, how a turn waits for them, and how much it may use. They
+// are part of a new session. In an existing session they narrow a single turn.
 type Rules struct {
 	List   []events.Rule
 	Routes []events.RouteRule
@@ -93,8 +93,8 @@ func (f *Rules) addRoute(text string) error {
 	return nil
 }
 
-// Narrowed says in one line which tools the flags allow in vain, because a deployment's policy
-// is stricter; "": none.
+// Narrowed says in one line which tools the flags allow without effect because a deployment's
+// policy is stricter. It returns "" if there are none.
 func (f *Rules) Narrowed(p events.Policy, offered events.Catalog) string {
 	var denied, asked, guarded []string
 	for _, src := range offered.Sources {

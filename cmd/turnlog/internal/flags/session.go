@@ -1,9 +1,9 @@
-// Package flags holds the groups of flags that several commands of turnlog have:
-// how a session starts, what its calls may do, which agent and model it has, when
-// something happens.
+// Package flags holds the groups of flags that several turnlog commands share:
+// how a session starts, what its calls may do, which agent and model it has, and
+// when something happens.
 //
-// The one idea: a group registers its flags on a command and turns what was given
-// into the values that clients send, so every command reads a flag the same way.
+// A group registers its flags on a command and turns their values into what
+// clients send, so every command reads a flag the same way.
 package flags
 
 import (
@@ -29,12 +29,12 @@ type Session struct {
 	Rules
 
 	ID       string
-	OnBusy   *cli.Choice // nil: the command has no such flag
+	OnBusy   *cli.Choice // nil: the command does not have the flag
 	Agent    string
 	AgentsMD *cli.Choice
 
 	models    []string
-	folder    string // of the files that models name; "": the current directory
+	folder    string // for relative file names in models; "": the current directory
 	system    string
 	maxRounds int64
 	patience  time.Duration
@@ -59,20 +59,20 @@ func (f *Session) RegisterNew(cmd *cobra.Command) {
 	f.Rules.Register(cmd)
 }
 
-// RegisterStart adds only the flags that name the model and the agent of sessions that name neither.
+// RegisterStart adds only the flags for the default model and agent: sessions that name neither use them.
 func (f *Session) RegisterStart(cmd *cobra.Command) {
 	registerModels(cmd, &f.models, "of a session that names neither agent nor model", usualModel)
 	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent of a session that names neither agent nor model: its `file`, or its name in the deployment")
 }
 
-// RegisterFork adds only the flags that name a fork, and what is different about it.
+// RegisterFork adds only the flags that name a fork and say how it differs from its origin.
 func (f *Session) RegisterFork(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.ID, "session", "", "`id` of the new session; default: a new one")
 	registerModels(cmd, &f.models, "that continues", "that of the other session")
 	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent that continues, with its own prompt and settings: its `file`, or its name in the deployment")
 }
 
-// Fork returns what a fork's configuration has in place of its origin's: a model, an agent, or nothing.
+// Fork returns what replaces the origin's configuration in a fork: a model, an agent, or nothing.
 func (f *Session) Fork(a *app.App) (events.Config, error) {
 	switch {
 	case f.Agent != "":
@@ -85,14 +85,14 @@ func (f *Session) Fork(a *app.App) (events.Config, error) {
 	return events.Config{}, nil
 }
 
-// RegisterReplay adds only the flags that name a model for a replay, and a prompt.
+// RegisterReplay adds only the flags that name the model and the prompt of a replay.
 func (f *Session) RegisterReplay(cmd *cobra.Command) {
 	registerModels(cmd, &f.models, "that answers", "that of the agent, else the recorded replies")
 	cmd.Flags().StringVar(&f.system, "system", "", "system `prompt` in place of the recorded one")
 	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent whose model and prompt are tried: its `file`")
 }
 
-// RegisterEval adds only the flags that replace what a suite says about its sessions, and their rules.
+// RegisterEval adds only the flags that replace a suite's session settings, and the rules of the sessions.
 func (f *Session) RegisterEval(cmd *cobra.Command) {
 	registerModels(cmd, &f.models, "that is tried", "that of the suite or of the agent, else "+usualModel)
 	cmd.Flags().StringVar(&f.system, "system", "", "system `prompt`; default: that of the suite")
@@ -100,7 +100,7 @@ func (f *Session) RegisterEval(cmd *cobra.Command) {
 	f.Rules.Register(cmd)
 }
 
-// Default sets what the flags leave out. Files that the model names are in a folder.
+// Default sets what the flags leave out. File names in the model are relative to folder.
 func (f *Session) Default(model, agent, system, folder string) {
 	if f.Agent == "" && f.system == "" {
 		f.Agent, f.system = agent, system
@@ -110,7 +110,7 @@ func (f *Session) Default(model, agent, system, folder string) {
 	}
 }
 
-// Given returns the model of the sessions if the flags or the agent's file name one, in this process, and else nil.
+// Given opens the model that the flags or the agent's file name, in this process. It returns nil if they name none.
 func (f *Session) Given(a *app.App, s Start) (model.Model, error) {
 	if !s.Chosen && (s.Agent == nil || s.Agent.Model == "") {
 		return nil, nil //nolint:nilnil // there is none
@@ -118,7 +118,7 @@ func (f *Session) Given(a *app.App, s Start) (model.Model, error) {
 	return Models(a).Open(s.Config.Model, s.Config.ModelData)
 }
 
-// Replay returns the model and the prompt that the flags or the agent's file name, in this process: nil or "" if there is none.
+// Replay returns the model and the prompt that the flags or the agent's file name, in this process. They are nil or "" if not named.
 func (f *Session) Replay(a *app.App) (m model.Model, system string, err error) {
 	if f.Agent != "" && f.system != "" {
 		return nil, "", cli.Usage("--system and --agent: the agent has its own prompt, so give one of them")
@@ -158,8 +158,8 @@ func (f *Session) RegisterBusy(cmd *cobra.Command) {
 // Start is how a session starts.
 type Start struct {
 	Config       events.Config
-	Agent        *agentfile.Definition // of the config, if it is known here
-	Chosen       bool                  // the model was named, so a session that exists gets it
+	Agent        *agentfile.Definition // the config's agent, if it is known here
+	Chosen       bool                  // the user named the model, so an existing session gets it
 	System       string                // "": none
 	Instructions []content.Item        // after the system prompt
 }
@@ -212,9 +212,9 @@ func (f *Session) Start(a *app.App, local bool) (Start, error) {
 	}}, nil
 }
 
-// Policy is the policy of a deployment in this process, which its user operates: the flags,
-// then the rules in the file of an agent that the user chose, then the default. The user chose
-// the verifier, too.
+// Policy returns the policy of a deployment in this process, which its user operates: the flags,
+// then the rules in the agent file that the user chose, then the default. The user also chose
+// the verifier.
 func (s Start) Policy() permission.Deployment {
 	rules := slices.DeleteFunc(slices.Clone(s.Config.Rules), func(r events.Rule) bool { return r.Action == events.RuleGuard })
 	d := permission.Deploy("command line", append(rules, events.Rule{Tool: loop.VerifierTool, Action: events.RuleAllow})...)
@@ -237,7 +237,7 @@ func (f *Session) SessionID() (content.SessionID, error) {
 	return id, nil
 }
 
-// BusyPolicy returns the policy with a name. To steer is the zero value.
+// BusyPolicy returns the policy with a name. The zero value is to steer.
 func BusyPolicy(name string) events.OnBusy {
 	if name == "steer" {
 		return events.Steer

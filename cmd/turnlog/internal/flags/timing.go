@@ -23,7 +23,7 @@ func (f *Timing) Register(cmd *cobra.Command) {
 	f.given = cmd.Flags().Changed
 }
 
-// maxYears bounds how far ahead something can be planned: anything later is a mistake.
+// maxYears bounds how far ahead something can be planned. A later time is a mistake.
 const maxYears = 100
 
 // When returns the time that the flags name, or the zero time.
@@ -53,7 +53,7 @@ func (f *Timing) When(now time.Time) (at time.Time, err error) {
 	return at, nil
 }
 
-// parseTime parses a time. One without a date is the next such time.
+// parseTime parses a time. Without a date, it is the next such time.
 func parseTime(text string, now time.Time) (time.Time, bool) {
 	for _, layout := range []string{
 		time.RFC3339, "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05", "15:04", "15:04:05",

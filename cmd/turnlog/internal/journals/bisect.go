@@ -89,13 +89,13 @@ type bisection struct {
 	timeout time.Duration // of a fork's turn, and of its check
 }
 
-// digest is what stands for texts in names.
+// digest returns a short hash that represents texts in names.
 func digest(texts ...string) string {
 	return events.HashOf([]byte(strings.Join(texts, "\x00"))).String()[:8]
 }
 
-// claim keeps others from the same search at the same time: what one sends to a fork, the check of the other would see.
-// The file stays, since two searches could otherwise lock two different files.
+// claim prevents two identical searches at the same time: the check of one would see what the other sends to a fork.
+// The lock file is never removed. Otherwise two searches could lock two different files.
 func (b *bisection) claim(deployment string, id content.SessionID) (unlock func(), err error) {
 	dir := filepath.Join(cmp.Or(b.app.StateDir(), os.TempDir()), "bisect")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -112,13 +112,13 @@ func (b *bisection) claim(deployment string, id content.SessionID) (unlock func(
 	return func() { _ = lock.Close() }, nil
 }
 
-// culprit is what a search found.
+// culprit is the result of a search.
 type culprit struct {
 	Session content.SessionID `json:"session"`
 	Good    uint64            `json:"good"`  // the last entry after which all is well
 	Bad     uint64            `json:"bad"`   // the first one after which something is wrong
 	Forks   int               `json:"forks"` // how many were checked
-	Kinds   []events.Kind     `json:"kinds"` // of the events of Bad, and of the entries between
+	Kinds   []events.Kind     `json:"kinds"` // of the events in Bad and in the entries after Good
 }
 
 func (c culprit) print(w io.Writer) error {
@@ -133,7 +133,7 @@ func (c culprit) print(w io.Writer) error {
 // point is an entry after which the session can be forked.
 type point struct {
 	seq   uint64
-	kinds []events.Kind // since the point before
+	kinds []events.Kind // since the previous point
 }
 
 func (b *bisection) search(ctx context.Context, id content.SessionID) (culprit, error) {
@@ -198,13 +198,13 @@ func (b *bisection) points(ctx context.Context, id content.SessionID) (out []poi
 	return out, nil
 }
 
-// waits reports whether a fork of the state would ask about a call or run one.
+// waits reports whether a fork of the state would ask about a call or run a call.
 func waits(s *loop.State) bool {
 	open := func(c loop.Call) bool { return !c.Answered() }
 	return len(s.PendingApprovals()) > 0 || s.Turn != nil && slices.ContainsFunc(s.Turn.Calls, open)
 }
 
-// well runs the check for a fork of the session after an entry, whose turn has ended.
+// well runs the check for a fork of the session after an entry, once the fork's turn has ended.
 func (b *bisection) well(ctx context.Context, id content.SessionID, seq uint64) (bool, error) {
 	s, err := b.fork(ctx, events.EntryRef{Session: id, Seq: seq})
 	if err != nil {
@@ -238,7 +238,7 @@ func (b *bisection) well(ctx context.Context, id content.SessionID, seq uint64) 
 	return false, nil
 }
 
-// fork returns a fork after an entry that nothing was sent to: that of an earlier search with this check, or a new one.
+// fork returns a fork after an entry to which nothing was sent: the fork of an earlier search with this check, or a new one.
 func (b *bisection) fork(ctx context.Context, at events.EntryRef) (*session.Session, error) {
 	ctx, done := context.WithTimeout(ctx, b.app.Patience.Answer)
 	defer done()
@@ -258,13 +258,13 @@ func (b *bisection) fork(ctx context.Context, at events.EntryRef) (*session.Sess
 	}
 }
 
-// sent are the events of what is sent to a session that is open.
+// sent lists the events that show that something was sent to an open session.
 var sent = []events.Kind{ //nolint:gochecknoglobals // a constant
 	events.KindInputQueued, events.KindTaskStarted, events.KindCancelRequested, events.KindModelSwitched, events.KindToolsAllowed,
 	events.KindSessionClosed, events.KindSessionDeleted,
 }
 
-// known reports whether there is a session, or was, and whether it is a fork after an entry to which nothing was sent.
+// known looks up a session ID. taken: the session exists, or existed. fresh: it is a fork after the entry, and nothing was sent to it.
 func (b *bisection) known(ctx context.Context, id content.SessionID, at events.EntryRef) (fresh, taken bool, err error) {
 	for rec, err := range b.client.Records(ctx, id, 0) {
 		if err == nil {
@@ -285,7 +285,7 @@ func (b *bisection) known(ctx context.Context, id content.SessionID, at events.E
 	return fresh, taken, nil
 }
 
-// settle waits for the end of the turn with which a fork goes on. A turn that it leaves goes on.
+// settle waits for the end of the turn that a fork continues. If it stops waiting, the turn continues.
 func (b *bisection) settle(ctx context.Context, s *session.Session) error {
 	turn := s.Latest()
 	if turn == nil || turn.Result() != nil {
@@ -309,6 +309,6 @@ func (b *bisection) settle(ctx context.Context, s *session.Session) error {
 	return fmt.Errorf("the turn of %s: %w", s.ID(), err)
 }
 
-// cannotTell is the first exit code of a check that cannot tell whether something is wrong. The shell's own follow: 126 and 127
-// for commands that cannot be run, more for those that a signal ended.
+// cannotTell is the first exit code of a check that cannot tell whether something is wrong. The shell uses the codes after it: 126 and 127
+// for commands that cannot be run, and higher codes for commands that a signal ended.
 const cannotTell = 125

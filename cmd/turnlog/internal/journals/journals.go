@@ -1,7 +1,7 @@
-// Package journals holds the commands that make something of whole journals: a comparison, a cassette.
+// Package journals holds the commands that process whole journals: to compare them, replay them, search them, or
+// make cassettes of them.
 //
-// The one idea: a journal is that of a session of a deployment, or an exported file, and a command does not
-// care which.
+// A journal comes from a session of a deployment or from an exported file, and the commands treat both the same.
 package journals
 
 import (
@@ -22,8 +22,8 @@ import (
 // isFile reports whether an argument names an exported file: no session has such an ID.
 func isFile(arg string) bool { return strings.ContainsAny(arg, "./") }
 
-// with calls do with the journals of the arguments, each a session or an exported file, and a context that the first signal
-// ends. It connects only if one is a session.
+// with calls do with the journals of the arguments. Each is a session or an exported file. The first signal ends do's
+// context. It connects only if an argument is a session.
 func with(ctx context.Context, r *app.Remote, args []string, do func(context.Context, func(arg string) iter.Seq2[journal.Record, error]) error) error {
 	local := true
 	for _, arg := range args {
@@ -48,7 +48,7 @@ func with(ctx context.Context, r *app.Remote, args []string, do func(context.Con
 	})
 }
 
-// file reads an export. If it is none, the command line is wrong.
+// file reads an export. A file that is not an export is a usage error.
 func file(name string) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		begun := false
@@ -88,7 +88,7 @@ func remote(ctx context.Context, c *client.Client, id content.SessionID) iter.Se
 	}
 }
 
-// gone returns an error for the tombstone of a deleted session, which is all that is left of its journal.
+// gone returns an error for the tombstone of a deleted session: only the tombstone is left of its journal.
 func gone(rec journal.Record) error {
 	if d, deleted := events.DeletionOf(rec.Entry); deleted {
 		return &session.DeletedError{Session: rec.Entry.Session, Deletion: d}

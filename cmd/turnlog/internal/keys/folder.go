@@ -37,7 +37,7 @@ func (f *folder) file(name string) string { return filepath.Join(f.dir, name) }
 
 func (f *folder) rootFile() string { return cmp.Or(f.root, f.file("root.nk")) }
 
-// keyFile returns the file for the private key of a name, unless another one was named.
+// keyFile returns the file for the private key of a name: the named file, or else the default.
 func (f *folder) keyFile(name, named string) string { return cmp.Or(named, f.file(name+".nk")) }
 
 // create makes a root and the first version of a directory, and returns the root's public key.

@@ -1,7 +1,7 @@
-// Package keys has the commands of turnlog about the keys with which nodes, workers and people sign.
+// Package keys has the turnlog commands for the keys with which nodes, workers and people sign.
 //
-// The one idea: a folder holds the newest directory of keys and its root, and every command that changes the
-// directory signs a new version of it there. Only then is it published or given to others.
+// A folder holds the newest directory of keys and its root key. Every command that changes the directory
+// signs a new version in the folder. Publishing it, or giving it to others, is a separate step.
 package keys
 
 import (
@@ -317,8 +317,8 @@ needs the permissions of a provisioner. A version that contradicts one that is t
 	return cmd
 }
 
-// publishable returns an error if a directory does not continue the one that the deployment has, or retires a key sooner
-// than the deployment can learn of it.
+// publishable returns an error if a directory does not continue the deployment's directory, or retires a key before the
+// deployment can learn about it.
 func publishable(ctx context.Context, cell *jetstream.Cell, f *folder, d *keys.Directory) error {
 	root, err := f.public()
 	if err != nil {
@@ -332,7 +332,7 @@ func publishable(ctx context.Context, cell *jetstream.Cell, f *folder, d *keys.D
 		return err
 	}
 	newest := published.Newest()
-	if newest.Version == d.Version { // again, or another one: Publish compares them
+	if newest.Version == d.Version { // the same directory or a conflicting one: Publish compares them
 		return nil
 	}
 	if err := d.Follows(newest); err != nil {

@@ -1,7 +1,7 @@
-// Package logs has the commands of turnlog about the log of heads: the one who writes it, and a witness.
+// Package logs has the turnlog commands for the log of heads: a notary, which writes the log, and a witness.
 //
-// The one idea: both are long-running and know little. A notary needs a connection and a key, a witness needs
-// a directory and a key, and neither needs the other's. So different organizations can run them.
+// Both run for a long time and need little. A notary needs a connection and a key. A witness needs a directory
+// and a key. Neither needs the other's key, so different organizations can run them.
 package logs
 
 import (

@@ -88,7 +88,7 @@ It needs the permissions of a notary. docs/evidence.md says how to run one.`,
 	return cmd
 }
 
-// reporting returns a function that shows in metrics how far a notary has come.
+// reporting returns a function that reports a notary's progress as metrics.
 func reporting(registry *prometheus.Registry) func(notary.Status) {
 	gauge := func(name, help string) prometheus.Gauge {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "turnlog", Subsystem: "notary", Name: name, Help: help})

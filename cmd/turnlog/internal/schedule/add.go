@@ -23,10 +23,10 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// adder adds a schedule: what its flags say.
+// adder holds the flags of the command that adds a schedule.
 type adder struct {
 	app     *app.App
-	plan    schedule.Schedule // without what other flags say
+	plan    schedule.Schedule // the part that is set directly from flags
 	timing  flags.Timing
 	session flags.Session
 	task    bool
@@ -154,8 +154,8 @@ func (f *adder) send(ctx context.Context, r *app.Remote, p *schedule.Schedule) e
 	return err
 }
 
-// takesInput returns an error if the session does not exist or is closed. Schedulers
-// cannot read journals unless they are clients as well; then a wrong session shows only when the schedule fires.
+// takesInput returns an error if the session does not exist or is closed. Users who are only
+// schedulers cannot read journals. For them a wrong session shows only when the schedule fires.
 func (f *adder) takesInput(ctx context.Context, c *client.Client, id content.SessionID) error {
 	state, err := app.ReadSession(ctx, c, id)
 	_, denied := jetstream.Denied(err)

@@ -1,7 +1,7 @@
 // Package schedule holds the commands that manage schedules.
 //
-// The one idea: a schedule is the commands that it will send, so adding one checks
-// and builds them exactly as "turnlog run", "send" and "task" would.
+// A schedule consists of the commands that it will send. Adding a schedule builds and
+// checks them exactly as "turnlog run", "send" and "task" would.
 package schedule
 
 import (
@@ -126,9 +126,9 @@ type row struct {
 	User    string            `json:"user,omitempty"` // who saved it, if the server verified that
 	Created *time.Time        `json:"created_at,omitempty"`
 	Next    *time.Time        `json:"next,omitempty"`
-	Pending *time.Time        `json:"pending_since,omitempty"` // it fired, and no node has started that
+	Pending *time.Time        `json:"pending_since,omitempty"` // it fired, and no node has handled the firing
 	Last    *outcome          `json:"last,omitempty"`
-	Over    bool              `json:"over,omitempty"`  // it was a one-time schedule and is handled
+	Over    bool              `json:"over,omitempty"`  // it was a one-time schedule and has been handled
 	Error   string            `json:"error,omitempty"` // why it cannot be read
 
 	when string
@@ -139,7 +139,7 @@ type outcome struct {
 	Due     time.Time         `json:"due"`
 	Result  schedule.Result   `json:"result"`
 	Detail  string            `json:"detail,omitempty"`
-	Session content.SessionID `json:"session,omitempty"` // the last that was started
+	Session content.SessionID `json:"session,omitempty"` // the last one started
 }
 
 func rowOf(s schedules.Standing, now time.Time) row {

@@ -68,7 +68,7 @@ reads all sessions.`,
 	return cmd
 }
 
-// asked is a call and all that was asked about it.
+// asked is a call and all questions about it.
 type asked struct {
 	Session   content.SessionID  `json:"session"`
 	Call      content.CallID     `json:"call"`

@@ -23,7 +23,7 @@ func parseArguments(args []string) (id content.SessionID, call content.CallID, e
 	return id, call, err
 }
 
-// showing completes a command that reads something of one session and prints it.
+// showing completes a command that reads and prints something about one session.
 func showing[R any](
 	r *app.Remote, cmd *cobra.Command,
 	read func(context.Context, *client.Client, content.SessionID, content.CallID) (R, error), print func(R, io.Writer) error,
@@ -61,8 +61,8 @@ func acting(
 	return cmd
 }
 
-// openCallOf returns the ID of the open call with an ID that some command prints: its own, its
-// place, or that of one of its approvals. Other IDs are returned as they are.
+// openCallOf returns the ID of the open call to which a printed ID belongs: its own ID, its
+// place, or the ID of one of its approvals. Other IDs are returned unchanged.
 func openCallOf(s *session.Session, id content.CallID) content.CallID {
 	for _, c := range s.Calls().List() {
 		if c.Place == report.PlaceOf(id) {
@@ -76,7 +76,7 @@ func openCallOf(s *session.Session, id content.CallID) content.CallID {
 type listing[R any] struct {
 	short, long, example string
 
-	listed func(*client.Client, context.Context) ([]content.SessionID, error) // the sessions that have some
+	listed func(*client.Client, context.Context) ([]content.SessionID, error) // the sessions that have something to list
 	read   func(context.Context, *client.Client, content.SessionID) ([]R, error)
 	header string
 	cells  func(R) []any
@@ -105,8 +105,8 @@ func listOf[R any](a *app.App, l listing[R]) *cobra.Command {
 	return cmd
 }
 
-// rows reads one session, or those that are listed. Of the latter, one that cannot be read
-// is reported and skipped.
+// rows reads one session, or all listed sessions. A listed session that cannot be read is
+// reported and skipped.
 func (l listing[R]) rows(ctx context.Context, a *app.App, c *client.Client, one content.SessionID) ([]R, error) {
 	all := []R{}
 	if one != "" {
@@ -122,7 +122,7 @@ func (l listing[R]) rows(ctx context.Context, a *app.App, c *client.Client, one 
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case isDeleted(err): // "turnlog gc" takes it off the list
+		case isDeleted(err): // "turnlog gc" removes it from the list
 		case err != nil:
 			a.Complain(err)
 		}

@@ -90,7 +90,7 @@ func deadOrAside(c *client.Client, ctx context.Context) ([]content.SessionID, er
 	return slices.Compact(out), err
 }
 
-// asideOf returns a session that is set aside as a dead letter without a call, or none.
+// asideOf returns a dead letter without a call if the session is set aside.
 func asideOf(ctx context.Context, c *client.Client, id content.SessionID) (out []*report.Call, err error) {
 	all, err := c.SetAside(ctx)
 	for _, t := range all {

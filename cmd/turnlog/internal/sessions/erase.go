@@ -75,8 +75,8 @@ func (r erasedReport) print(w io.Writer) error {
 	return nil
 }
 
-// erase erases a session, and before it those that worked for it: as long as its key is there, they are found. Nothing is
-// erased unless all are at rest.
+// erase erases a session, after the sub-agent sessions that worked for it: they can be found only while the session's key
+// exists. Nothing is erased unless all of them are at rest.
 func (k keeper) erase(ctx context.Context, id content.SessionID, d events.SessionDeleted) (done []erasure, err error) {
 	all, err := seals.Of(k.cell.Cell).Children(ctx, id)
 	if err != nil {
@@ -117,8 +117,8 @@ func notErased(id content.SessionID, why error) error {
 	return fmt.Errorf("session %s is not erased: %w", id, why)
 }
 
-// erasable returns the last entry of a session that can be erased, or whose erasure can be completed. Of one that is closed
-// to this user, only what its driver wrote in the clear says whether it is at rest.
+// erasable returns the last entry of a session that can be erased, or whose erasure can be completed. If this user cannot
+// open the session, only what its driver wrote in the clear says whether it is at rest.
 func (k keeper) erasable(ctx context.Context, id content.SessionID) (journal.Record, error) {
 	last, err := k.cell.Journal().Last(ctx, id)
 	if err != nil {
@@ -137,8 +137,8 @@ func (k keeper) erasable(ctx context.Context, id content.SessionID) (journal.Rec
 	return last, err
 }
 
-// resting returns the state of a session that is at rest after its last entry, or nil if it is closed to this user. not words
-// why it is not at rest.
+// resting returns the state of a session that is at rest after its last entry, or nil if this user cannot open it. not
+// builds the error that says why it is not at rest.
 func (k keeper) resting(ctx context.Context, last journal.Record, not func(content.SessionID, error) error) (*loop.State, error) {
 	id, kinds := last.Entry.Session, last.Entry.Kinds()
 	state, head, err := k.client.Read(ctx, id)

@@ -111,7 +111,7 @@ func parseAge(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// pick returns what can be deleted of held, which is sorted by the last change.
+// pick returns the sessions of held that can be deleted. held is sorted by last change.
 func (r *retention) pick(held []admin.Holding, now time.Time) []expired {
 	var total uint64
 	for _, h := range held {
@@ -157,7 +157,7 @@ type gcReport struct {
 		Sessions   int    `json:"sessions"`
 		Bytes      uint64 `json:"bytes"`
 		Tombstones int    `json:"tombstones"`
-	} `json:"held"` // before
+	} `json:"held"` // before the deletion
 	Sessions []expired   `json:"sessions"`
 	Blobs    *blobReport `json:"blobs"`
 }

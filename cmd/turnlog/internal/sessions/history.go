@@ -16,7 +16,7 @@ func callsOf(ctx context.Context, c *client.Client, id content.SessionID) (repor
 	return report.Calls{From: c, State: state, Head: head}, app.NoSession(id, err)
 }
 
-// find returns the call with an ID that some command prints.
+// find returns the call to which a printed ID belongs.
 func find(ctx context.Context, c *client.Client, id content.SessionID, call content.CallID) (*report.Call, error) {
 	calls, err := callsOf(ctx, c, id)
 	if err != nil {

@@ -94,7 +94,7 @@ docs/moving.md says more.`,
 	return cmd
 }
 
-// placeOf returns what people call the servers of a deployment.
+// placeOf returns a readable name for the servers of a deployment.
 func placeOf(name string, cell *cli.Cell) string {
 	return cmp.Or(name, place(cell.Conn.ConnectedUrl()))
 }
@@ -131,7 +131,7 @@ func notMoved(id content.SessionID, why error) error {
 	return fmt.Errorf("session %s is not moved: %w", id, why)
 }
 
-// move moves a session, or completes a move. If the session has changed, it tries again: its driver may just have recorded that
+// move moves a session, or completes a move. If the session has changed, it tries again: its driver may have just recorded that
 // it left.
 func (k keeper) move(ctx context.Context, m *move.Mover, id content.SessionID, d events.SessionDeleted) (move.Moved, error) {
 	for n := 1; ; n++ {
@@ -147,11 +147,11 @@ func (k keeper) move(ctx context.Context, m *move.Mover, id content.SessionID, d
 	}
 }
 
-// movable returns the last entry of a session that is at rest, or whose move is to be completed.
+// movable returns the last entry of a session that is at rest, or whose move must be completed.
 func (k keeper) movable(ctx context.Context, id content.SessionID) (journal.Head, error) {
 	last, err := k.cell.Journal().Last(ctx, id)
 	if errors.Is(err, journal.ErrNotFound) {
-		_, _, err = k.client.Read(ctx, id) // words it
+		_, _, err = k.client.Read(ctx, id) // for its error text
 		return last.Head, app.NoSession(id, err)
 	}
 	if _, gone := events.DeletionOf(last.Entry); gone || err != nil {
@@ -164,7 +164,8 @@ func (k keeper) movable(ctx context.Context, id content.SessionID) (journal.Head
 	return last.Head, err
 }
 
-// together returns an error if sessions or schedules refer to the sessions, or these to others, that do not move with them.
+// together returns an error if something stays behind that belongs to the sessions: a session or schedule that refers to
+// them, or a session that they refer to.
 func (k keeper) together(ctx context.Context, ids []content.SessionID) error {
 	origins, err := k.client.Origins(ctx)
 	if err != nil {
@@ -178,9 +179,9 @@ func (k keeper) together(ctx context.Context, ids []content.SessionID) error {
 	for _, id := range ids {
 		last, err := k.cell.Journal().Last(ctx, id)
 		if _, gone := events.DeletionOf(last.Entry); gone || err != nil {
-			continue // its move is to be completed, or move says what is wrong
+			continue // its move must be completed, or move reports what is wrong
 		}
-		children, err := seals.Of(k.cell.Cell).Children(ctx, id) // whose journals may be closed to this user
+		children, err := seals.Of(k.cell.Cell).Children(ctx, id) // this user may not be able to open their journals
 		if err != nil {
 			return err
 		}
@@ -205,7 +206,7 @@ func (k keeper) together(ctx context.Context, ids []content.SessionID) error {
 	return errors.Join(errs...)
 }
 
-// relatives returns the sessions of the deployment to which a session refers, or which refer to it, and what they are.
+// relatives returns the sessions of the deployment that a session refers to or that refer to it, and how they are related.
 func relatives(id content.SessionID, origins map[content.SessionID]client.Origin) map[content.SessionID]string {
 	kin := map[content.SessionID]string{}
 	for s, o := range origins {

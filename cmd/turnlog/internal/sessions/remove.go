@@ -25,14 +25,14 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Bounds of the flag --grace. A message that refers to a blob arrives after the blob, in
-// an ordinary deployment within much less than a minute.
+// Bounds of the flag --grace. A message that refers to a blob arrives after the blob. In
+// an ordinary deployment this takes much less than a minute.
 const (
 	defaultGrace = time.Hour
 	minGrace     = time.Minute
 )
 
-// graceFlag adds the flag for the age of blobs that are removed.
+// graceFlag adds the flag for the minimum age of blobs that are removed.
 func graceFlag(cmd *cobra.Command) *time.Duration {
 	return cmd.Flags().Duration("grace", defaultGrace,
 		"keep blobs that were stored within this `time`: the message that refers to one may not have arrived yet")
@@ -55,7 +55,7 @@ func checkReason(text string) error {
 	return nil
 }
 
-// bury runs a command that gives sessions a tombstone, which names who runs it.
+// bury runs a command that gives sessions a tombstone. The tombstone names the user who runs it.
 func bury(ctx context.Context, r *app.Remote, args []string, d *events.SessionDeleted, do func(context.Context, keeper, []content.SessionID) error) error {
 	if err := checkReason(d.Reason); err != nil {
 		return err
@@ -127,9 +127,9 @@ long.`,
 	return cmd
 }
 
-// families returns what to delete for each session: its forks before it, unless they are kept, and an error for each session
-// that has forks that are neither to be deleted nor kept. A session with a tombstone is no fork, and may have some: its
-// deletion is completed.
+// families returns what to delete for each session: its forks, unless they are kept, and then the session. It returns an
+// error for each session with forks if neither with nor keep is set. A session with a tombstone does not count as a fork
+// and may have forks: its deletion is completed.
 func (k keeper) families(ctx context.Context, ids []content.SessionID, with, keep bool) (families [][]content.SessionID, errs []error, err error) {
 	forks := map[content.SessionID][]content.SessionID{}
 	if !keep {
@@ -181,8 +181,8 @@ func (k keeper) buried(ctx context.Context, id content.SessionID) (bool, error) 
 	return gone, err
 }
 
-// removeAll deletes a session after its forks, or none of them if one cannot be deleted. left has which of those that were
-// tried before are left.
+// removeAll deletes a session after its forks, or none of them if one cannot be deleted. left says of each
+// session that was tried before whether it still exists.
 func (k keeper) removeAll(ctx context.Context, all []content.SessionID, d events.SessionDeleted, left map[content.SessionID]bool) (done []removal, err error) {
 	last := all[len(all)-1]
 	all = slices.DeleteFunc(all, func(id content.SessionID) bool {
@@ -191,7 +191,7 @@ func (k keeper) removeAll(ctx context.Context, all []content.SessionID, d events
 	})
 	fails := func(id content.SessionID, err error) error {
 		if left[id] {
-			err = nil // it was said
+			err = nil // it was reported
 		}
 		left[id] = true
 		if id != last {
@@ -218,7 +218,7 @@ func (k keeper) removeAll(ctx context.Context, all []content.SessionID, d events
 type keeper struct {
 	cell   *cli.Cell
 	client *client.Client
-	dry    bool // only find out whether a session could be deleted
+	dry    bool // only check whether a session could be deleted
 }
 
 // removal is a session that was deleted.
@@ -228,7 +228,7 @@ type removal struct {
 	Removed uint64 `json:"removed_entries"` // by this command
 }
 
-// anyLength deletes a session however many entries it has.
+// anyLength deletes a session with any number of entries.
 const anyLength = 0
 
 // errChanged is returned for a session that changed after it was examined.
@@ -240,7 +240,7 @@ const (
 )
 
 // remove deletes a session at rest that has this many entries, or completes a deletion.
-// With anyLength it retries if the session has changed: its driver may just have recorded
+// With anyLength it retries if the session has changed: its driver may have just recorded
 // that it left.
 func (k keeper) remove(ctx context.Context, id content.SessionID, entries uint64, d events.SessionDeleted) (removal, error) {
 	for n := 1; ; n++ {

@@ -1,8 +1,8 @@
-// Package sessions holds the commands that look at sessions, decide what they ask,
+// Package sessions holds the commands that show sessions, answer their questions,
 // and delete them.
 //
-// The one idea: each command reads a session's state or sends it one command, and
-// then is done. What waits for a turn is package talk.
+// Each command reads a session's state, or sends it one command, and then ends.
+// The commands that wait for a turn are in package talk.
 package sessions
 
 import (

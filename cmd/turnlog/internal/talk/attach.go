@@ -29,7 +29,7 @@ const (
 	maxFile   = 100 << 20 // bytes of a file
 	maxFiles  = 20        // of one input
 	maxInline = 48 << 10  // total bytes of files within the input
-	maxSealed = 16 << 20  // likewise, in a sealed session, whose files are all there
+	maxSealed = 16 << 20  // the same for a sealed session, where all files are within the input
 )
 
 // fileFlag names the files of an input.
@@ -58,7 +58,7 @@ func (f *fileFlag) input(ctx context.Context, a *app.App, words []string) (in in
 	return in, err
 }
 
-// look checks all files.
+// look checks that all files can be attached.
 func (f *fileFlag) look() ([]attached, error) {
 	if len(f.paths) > maxFiles {
 		return nil, cli.Usage("--file: %d files, but an input takes %d at most", len(f.paths), maxFiles)
@@ -138,8 +138,8 @@ func isText(head []byte) bool {
 	return utf8.Valid(head) && bytes.IndexByte(head, 0) < 0
 }
 
-// enclose turns the files of an input into its parts: as many bytes of files as there is
-// room for are part of the input, the others are stored with the deployment and referenced.
+// enclose turns the files of an input into parts. Files go into the input while there is room.
+// The others are stored with the deployment and referenced.
 func (v *conversation) enclose(ctx context.Context, in *input, room int64) error {
 	in.parts = nil
 	return v.Interruptible(ctx, func(ctx context.Context) error {
@@ -150,7 +150,7 @@ func (v *conversation) enclose(ctx context.Context, in *input, room int64) error
 				return err
 			}
 		}
-		if sealed { // what is stored is not sealed
+		if sealed { // stored files are not sealed
 			room = maxSealed
 		}
 		for _, f := range in.files {
@@ -170,7 +170,7 @@ func (v *conversation) enclose(ctx context.Context, in *input, room int64) error
 	})
 }
 
-// part reads the file up to the size that it had when it was checked.
+// part reads the file, up to its size when it was checked.
 func (f attached) part(ctx context.Context, c *client.Client, room *int64) (content.Part, error) {
 	file, err := textfile.Open(f.path)
 	if err != nil {

@@ -30,15 +30,15 @@ type conversation struct {
 	local   bool             // it ends with this process
 	yes     bool             // approve everything
 	asks    bool             // ask the user about approvals
-	answers []answer         // that cover later questions; owned by the approver
-	place   string           // flags that name the deployment or the store, unless it is the usual one
+	answers []answer         // they also cover later questions; owned by the approver
+	place   string           // flags that name the deployment or the store, if it is not the default
 	store   string           // of the sessions of this process, or ""
 	root    string           // of the tools of this process, or ""
 	lines   func() <-chan app.Line
 	current *exchange               // the turn that is shown
-	ended   map[content.CallID]bool // whose results were shown
-	ahead   []app.Line              // typed before a question that they do not answer
-	others  []content.SessionID     // that were listed last
+	ended   map[content.CallID]bool // calls whose results were shown
+	ahead   []app.Line              // typed before a question was shown, so not answers to it
+	others  []content.SessionID     // the sessions listed last
 }
 
 // input is an input and how to submit it.
@@ -46,13 +46,13 @@ type input struct {
 	text    string
 	task    *events.TaskSpec // nil: a text
 	files   []attached
-	parts   []content.Part // the files, once they are enclosed
+	parts   []content.Part // the files, after enclose
 	start   flags.Start
 	onBusy  events.OnBusy
-	busy    bool          // onBusy was given: it overrides the agent's
+	busy    bool          // onBusy was given: it overrides the agent's setting
 	rules   flags.Rules   // of this turn, in an existing session
 	timeout time.Duration // 0: none
-	seal    bool          // a new session
+	seal    bool          // seal a new session
 }
 
 // connected runs do with the deployment that the flags name, until the connection is closed
@@ -175,7 +175,7 @@ func (v *conversation) switchModel(ctx context.Context, start flags.Start) error
 	return forbidden(err)
 }
 
-// start starts the session with the input. A task needs a session that has started.
+// start starts the session with the input. A task is added after the start, since it needs an existing session.
 func (v *conversation) start(ctx context.Context, in input) (*session.Turn, error) {
 	o := client.Options{ID: v.id, Config: in.start.Config, SystemPrompt: in.start.System, Transcript: in.start.Instructions, Sealed: in.seal}
 	if in.task == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/console"
 )
 
-// draw has the chat use a console if it is at a terminal that takes one, until end is called.
+// draw makes the chat use a console until end is called, if its terminal supports one.
 func (f *talkFlags) draw(ctx context.Context) (end func(), err error) {
 	a := f.app
 	if !a.IsIn || !a.IsOut || a.Control == nil {
@@ -37,7 +37,7 @@ func (f *talkFlags) draw(ctx context.Context) (end func(), err error) {
 			}
 			select {
 			case signals <- s:
-			default: // more of them say nothing new
+			default: // further signals add nothing
 			}
 		}
 	}()

@@ -97,7 +97,7 @@ func (f *evalFlags) register(cmd *cobra.Command, a *app.App) {
 	app.ServerOptional(cmd, "everything runs in this process")
 }
 
-// written are the formats of files by what their names end with.
+// written returns the format for a file by the end of its name.
 func written(file string) (format string, err error) {
 	switch end := filepath.Ext(file); end {
 	case ".json":
@@ -215,7 +215,7 @@ func (f *evalFlags) evaluate(ctx context.Context, suite *eval.Suite) (report *ev
 	})
 }
 
-// prepare configures the run, as far as it is the same in this process and on a deployment.
+// prepare sets the part of the configuration that is the same in this process and on a deployment.
 func (f *evalFlags) prepare(start flags.Start, suite *eval.Suite, local bool) (err error) {
 	f.cfg.Start = client.Options{Config: start.Config, SystemPrompt: start.System}
 	if start.Config.Agent != nil {
@@ -223,7 +223,7 @@ func (f *evalFlags) prepare(start flags.Start, suite *eval.Suite, local bool) (e
 	} else if start.Chosen {
 		f.cfg.Fork.Model, f.cfg.Fork.ModelData = start.Config.Model, start.Config.ModelData
 	}
-	if f.yes { // it is another session, where nothing is denied
+	if f.yes { // it must be a different session: nothing is denied in it
 		f.cfg.Start.Metadata = f.cfg.Start.Metadata.With("approve", "all")
 	}
 	f.cfg.Replay = replay.Config{System: start.System}
@@ -280,7 +280,7 @@ func (f *evalFlags) on(ctx context.Context, d *cli.Cell, suite *eval.Suite) (rep
 	return report, d.Advise(err)
 }
 
-// unattended decides where no one is asked.
+// unattended decides approvals without asking anyone.
 type unattended struct{ yes bool }
 
 // Approve approves with --yes.
@@ -291,7 +291,7 @@ func (u unattended) Approve(context.Context, events.Approval) (bool, string, err
 	return false, "no one decides in an evaluation", nil
 }
 
-// described are the tools of a deployment as a replay shows them to its model. They only have recorded results.
+// described are the tools of a deployment as a replay shows them to its model. Their calls get only recorded results.
 type described []tool.Spec
 
 // Name names the source.
@@ -300,7 +300,7 @@ func (described) Name() string { return "deployment" }
 // Tools lists the tools.
 func (d described) Tools(context.Context) (out []tool.Tool, err error) {
 	for _, spec := range d {
-		if t, err := engine.Remote(spec); err == nil { // else no session has it
+		if t, err := engine.Remote(spec); err == nil { // otherwise no session has the tool
 			out = append(out, t)
 		}
 	}

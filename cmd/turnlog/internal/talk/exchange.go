@@ -20,33 +20,33 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// exchange is one turn that is followed. The goroutine that follows it carries and shows
-// the turn; signals, timers and questions come from others.
+// exchange is one turn that is followed. One goroutine follows, continues and shows the
+// turn. Signals, timers and questions come from other goroutines.
 type exchange struct {
 	*conversation
 
 	begin   func(context.Context) (*session.Turn, error)
 	timeout time.Duration // 0: none
 	task    bool          // the input is a goal
-	joined  bool          // the turn is of another client: only its entries are shown, and it is not cancelled
+	joined  bool          // the turn belongs to another client: only its entries are shown, and it is not cancelled
 
-	attached *session.Session        // as the exchange began; nil: it did not exist
+	attached *session.Session        // the session when the exchange began; nil: it did not exist
 	end      context.CancelCauseFunc // cancels the turn
 	stop     context.CancelFunc      // stops waiting for a driver to take the input
 	printed  uint64                  // the last entry that was shown
 	shown    atomic.Uint64           // the last entry whose events were all shown
-	moved    chan struct{}           // holds an element if shown has changed
+	moved    chan struct{}           // has an element if shown has changed
 
 	mu        sync.Mutex
 	show      *screen
-	turn      *session.Turn // nil: no driver has taken the input
+	turn      *session.Turn // nil: no driver has accepted the input
 	cancelled bool
 	left      error              // why the turn is not followed to its end
 	asking    content.ApprovalID // the question on the screen, or ""
 }
 
-// follow shows the turn that x begins until its end, or until it waits for an approval. It
-// prints the result and returns the turn's verdict.
+// follow shows the turn that x begins until it ends or waits for an approval. It prints
+// the result and returns the turn's verdict.
 func (v *conversation) follow(ctx context.Context, output string, x *exchange) error {
 	x.conversation, x.attached, x.show, x.moved = v, v.session, newScreen(v.Terminal, output, v.ended), make(chan struct{}, 1)
 	if v.session != nil {
@@ -101,7 +101,7 @@ func (x *exchange) listen(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// carry submits the input and carries its turn to the end. The end of over cancels the turn.
+// carry submits the input and follows its turn to the end. The end of over cancels the turn.
 func (x *exchange) carry(asking, over context.Context) error {
 	turn, err := x.begin(asking)
 	if err != nil {
@@ -212,8 +212,8 @@ func (x *exchange) overdue(ctx context.Context) {
 	x.cancel(ctx, "deadline")
 }
 
-// cancel cancels the turn. It leaves the turn of another client, and input that is queued
-// after one, since that cannot be withdrawn.
+// cancel cancels the turn. A turn of another client continues, and so does input queued
+// after one, since queued input cannot be withdrawn.
 func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) {
 	var open content.TurnID
 	if x.attached != nil {
@@ -235,8 +235,8 @@ func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) {
 	}
 }
 
-// cancelLater sends a cancel after input that no driver has taken yet. Once it is durable,
-// leaving loses nothing.
+// cancelLater sends a cancel after input that no driver has accepted yet. Once the cancel is
+// stored, leaving loses nothing.
 func (x *exchange) cancelLater(ctx context.Context, reason session.CancelReason) {
 	ctx, done := context.WithTimeout(ctx, x.Patience.Cancel)
 	defer done()
@@ -256,7 +256,7 @@ func (x *exchange) cancelLater(ctx context.Context, reason session.CancelReason)
 	})
 }
 
-// outcome is how the turn stands now that it is over, or waits for an approval.
+// outcome returns the state of the turn once it has ended or waits for an approval.
 func (x *exchange) outcome(ctx context.Context, err error) (*outcome, error) {
 	o := &outcome{conversation: x.conversation, goal: x.task, err: err}
 	if x.turn == nil {

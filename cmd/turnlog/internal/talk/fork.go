@@ -116,7 +116,7 @@ func (f *forkFlags) fork(ctx context.Context, from events.EntryRef) error {
 	})
 }
 
-// start starts the fork, which a driver has recorded when it returns.
+// start starts the fork and returns once a driver has recorded it.
 func (f *forkFlags) start(ctx context.Context, d *cli.Cell, o client.Options) error {
 	c, err := f.remote.Client(d)
 	if err != nil {

@@ -25,7 +25,7 @@ type outcome struct {
 	turn  session.TurnResult
 	ended bool
 	goal  bool                // the input is a goal
-	task  *session.TaskResult // nil: not over, or no task
+	task  *session.TaskResult // nil: not over, or not a task
 	held  []events.Approval   // pending
 	err   error               // of the turn
 }
@@ -40,8 +40,8 @@ type turnReport struct {
 	Rounds       int                  `json:"rounds"`
 	ToolCalls    []callReport         `json:"tool_calls"`
 	Approvals    []report.Approval    `json:"approvals"`       // pending
-	Error        string               `json:"error,omitempty"` // why it did not complete
-	Limit        *limitReport         `json:"limit,omitempty"` // that ended it
+	Error        string               `json:"error,omitempty"` // why the turn did not complete
+	Limit        *limitReport         `json:"limit,omitempty"` // the limit that ended the turn
 	Journal      report.Head          `json:"journal"`
 }
 
@@ -68,7 +68,7 @@ const callWaiting = "waiting"
 // needsApproval is reported instead of a finish reason for a turn that waits for approval.
 const needsApproval content.FinishReason = "needs_approval"
 
-// print prints the outcome as JSON. As text, the turn was printed while it went on.
+// print prints the outcome as JSON. For text output, the turn was already printed while it ran.
 func (o *outcome) print(ctx context.Context, output string) error {
 	if output == "text" {
 		return nil
@@ -177,8 +177,8 @@ func (r *turnReport) call(id content.CallID) *callReport {
 	return &r.ToolCalls[i]
 }
 
-// verdict returns nil for a turn that completed and a task that is done, else an error with
-// the exit code.
+// verdict returns nil for a completed turn or a finished task, otherwise an error with the
+// exit code.
 func (o *outcome) verdict() error {
 	e, exhausted := errors.AsType[*session.VerifyExhaustedError](o.err)
 	switch {

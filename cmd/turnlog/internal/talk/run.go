@@ -1,9 +1,9 @@
-// Package talk holds the commands that follow a turn: run, chat, task, send and
-// wait.
+// Package talk holds the commands that follow a turn: run, chat, task, send, wait,
+// fork, eval and acp.
 //
-// The one idea: a command is a user of package session like any other. What it prints
-// of a turn comes from the journal, and live deltas only make it appear sooner, so a
-// command shows the same whether it started the turn or joined it.
+// A command uses package session like any other client. What it prints about a turn
+// comes from the journal. Live deltas only make it appear sooner, so a command shows
+// the same output whether it started the turn or joined it.
 package talk
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
-// talkFlags are the flags of run, chat and task. Those of acp are a part of them.
+// talkFlags are the flags of run, chat and task. acp has some of them.
 type talkFlags struct {
 	app     *app.App
 	session flags.Session
@@ -38,12 +38,12 @@ type talkFlags struct {
 	timeout time.Duration
 	seal    bool
 	store   string // of this process's deployment; "": memory
-	usual   bool   // the store is the one that chats have without --store
+	usual   bool   // the store is the default store of chats
 	yes     bool
 	given   func(flag string) bool
 }
 
-// ephemeral is what becomes of the sessions of a process without --store.
+// ephemeral says what happens to the sessions of a process without --store.
 const ephemeral = "they are gone with it"
 
 func (f *talkFlags) register(cmd *cobra.Command, a *app.App) {
@@ -205,7 +205,7 @@ func (f *talkFlags) join(
 	})
 }
 
-// contradicts returns a flag that does not match how the session started, or "".
+// contradicts returns a flag that does not match the session's start, or "".
 func (f *talkFlags) contradicts(start flags.Start, is events.Config, transcript []content.Item) string {
 	want, agent := start.Config, is.Agent
 	var system string
@@ -216,7 +216,7 @@ func (f *talkFlags) contradicts(start flags.Start, is events.Config, transcript 
 	case f.given("system") && start.System != system:
 		return "system"
 	case f.given("agent") && (agent == nil || want.Agent.Name != agent.Name ||
-		want.Agent.Version != "" && want.Agent.Version != agent.Version): // without a version, any matches
+		want.Agent.Version != "" && want.Agent.Version != agent.Version): // without a version, any version matches
 		return "agent"
 	}
 	return ""

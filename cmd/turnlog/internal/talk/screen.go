@@ -28,28 +28,28 @@ type attempt struct {
 // also every entry. It is not safe for concurrent use.
 //
 // Deltas may arrive before the entry that starts their model call, after its reply, or
-// never. Those of a call that has not started are kept, those of one that is over are
-// dropped, and the missing text is printed when the reply is recorded.
+// never. The screen keeps deltas of a call that has not started, drops deltas of a call
+// that has ended, and prints the missing text when the reply is recorded.
 type screen struct {
 	app.Terminal
 
 	format string // text, json or jsonl
-	fits   bool   // only an answer that matches the session's schema is output
+	fits   bool   // print only an answer that matches the session's schema
 
 	now     attempt
-	over    bool            // it has a reply, or failed
+	over    bool            // the model call has a reply, or failed
 	printed strings.Builder // its text so far
 	early   strings.Builder // the text of earlyOf so far
 	earlyOf attempt         // a call that has not started
 	midline bool            // the output does not end in a line break
 	asking  bool            // a question has no answer yet
 	calls   map[content.CallID]content.ToolCall
-	running map[content.CallID]bool // their start was shown
-	ended   map[content.CallID]bool // their result was shown, also by earlier screens
+	running map[content.CallID]bool // calls whose start was shown
+	ended   map[content.CallID]bool // calls whose result was shown, also by earlier screens
 	task    *events.TaskStarted     // nil: not a task
 }
 
-// earlyMax bounds the bytes of early; the reply has what was dropped.
+// earlyMax bounds the bytes of early. The recorded reply has what was dropped.
 const earlyMax = 1 << 20
 
 func newScreen(t app.Terminal, format string, ended map[content.CallID]bool) *screen {
@@ -80,9 +80,9 @@ func (v *screen) entry(rec journal.Record) {
 	}
 }
 
-// event shows an event, either of the turn, or one that is live only: it may belong to
-// another turn, and come early or late. It comes as any, since a switch over events.Event
-// must have all kinds.
+// event shows an event of the turn, or a live event, which may belong to another turn and
+// may come early or late. Its type is any, since a switch over events.Event must have all
+// kinds.
 func (v *screen) event(ev any) {
 	if ev, ok := ev.(events.ToolCallRequested); ok {
 		v.calls[ev.Call.ID] = ev.Call // questions name it in every format
@@ -103,11 +103,11 @@ func (v *screen) event(ev any) {
 	case events.ToolDispatched:
 		v.toolStarted(ev)
 	case events.ToolProgress:
-		if v.running[ev.Call] { // else it is early or obsolete, and the result has it
+		if v.running[ev.Call] { // otherwise it is early or obsolete, and the result includes it
 			v.note("  %s: %s", v.calls[ev.Call].Name, oneLine(ev.Text))
 		}
 	case events.Warning:
-		if ev.Code == events.WarnCostUnknown { // what else warns is shown where it happens
+		if ev.Code == events.WarnCostUnknown { // other warnings are shown where they occur
 			v.line(v.Style.Bad, "! %s", ev.Message)
 		}
 	case events.ToolAttemptLost:
@@ -181,10 +181,10 @@ func (v *screen) ask(text string) {
 	v.asking = true
 }
 
-// startsAgain separates a reply from the part of it that a failed attempt has printed.
+// startsAgain separates a reply from what a failed attempt has printed.
 const startsAgain = "[the reply starts again]\n"
 
-// begin starts a model call. A second attempt repeats everything.
+// begin starts a model call. A second attempt prints the whole reply again.
 func (v *screen) begin(a attempt) {
 	v.endLine()
 	if v.now.turn == a.turn && v.now.round == a.round && v.printed.Len() > 0 {
@@ -192,7 +192,7 @@ func (v *screen) begin(a attempt) {
 		if v.Questions != nil { // it draws Markdown: this is a paragraph
 			again = "\n" + again + "\n"
 		}
-		v.print(again) // also into a pipe, where the start of the reply is already
+		v.print(again) // also into a pipe, which already has the start of the reply
 	}
 	v.now, v.over = a, false
 	v.printed.Reset()
@@ -329,7 +329,7 @@ func (v *screen) toolEnded(ev events.ToolResultReceived) {
 	delete(v.calls, r.CallID)
 	delete(v.running, r.CallID)
 	if v.ended[r.CallID] {
-		return // the first counts, and a cancelled call may still report what it did
+		return // the first result counts; a cancelled call may still report another one
 	}
 	v.ended[r.CallID] = true
 	if r.Status == content.StatusOK {
@@ -339,7 +339,7 @@ func (v *screen) toolEnded(ev events.ToolResultReceived) {
 	v.line(v.Style.Bad, "✗ %s %s: %s", name, r.Status.Public(), oneLine(r.Text()))
 }
 
-// oneLine clips a text to one line, without colors: the whole line gets one.
+// oneLine clips a text to one line, without colors: the whole line has one color.
 func oneLine(text string) string { return render.Style{}.Line(text) }
 
 // readable rounds a duration.

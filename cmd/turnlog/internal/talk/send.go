@@ -126,7 +126,7 @@ func (v *conversation) command(in input) commands.SubmitInput {
 	return commands.SubmitInput{Items: []content.Item{in.item()}, OnBusy: in.busyPolicy(config), Options: in.rules.Options(config)}
 }
 
-// leave sends the input, does not wait for an answer, and prints the ID of the session.
+// leave sends the input and prints the session's ID, without waiting for an answer.
 func (v *conversation) leave(ctx context.Context, in input, output app.Output) error {
 	if err := v.enclose(ctx, &in, maxInline); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (v *conversation) leave(ctx context.Context, in input, output app.Output) e
 	}{v.id, id}, printLine(string(v.id)))
 }
 
-// offer submits input that a busy session refuses, and waits until a driver has decided that.
+// offer submits input that a busy session refuses, and waits until a driver has accepted or refused it.
 func (v *conversation) offer(ctx context.Context, in input, id string) error {
 	ctx, done := context.WithTimeout(ctx, v.Patience.Answer)
 	defer done()

@@ -29,7 +29,7 @@ import (
 // slash is a command of a chat.
 type slash struct {
 	name, args, does string
-	run              func(v *conversation, ctx context.Context, in *input, arg string) error // nil: the chat does it
+	run              func(v *conversation, ctx context.Context, in *input, arg string) error // nil: the chat handles it
 }
 
 // slashes returns the commands of a chat.
@@ -43,7 +43,7 @@ func slashes() []slash {
 	}
 }
 
-// isCommand reports whether a line looks like a command: a slash and a word, which no path is.
+// isCommand reports whether a line looks like a command: a slash and one word. A path has another slash.
 func isCommand(line string) bool {
 	word, is := strings.CutPrefix(strings.Fields(line)[0], "/")
 	return is && strings.HasPrefix(line, "/") && word != "" && !strings.ContainsAny(word, "/.*")
@@ -165,7 +165,7 @@ func (v *conversation) change(ctx context.Context, in *input, id content.Session
 	in.start, in.seal = flags.Start{}, false
 }
 
-// recall shows the end of a session: its last input, and what followed.
+// recall shows the end of a session: its last input and everything after it.
 func (v *conversation) recall() error {
 	all := v.session.Snapshot().Transcript
 	from := len(all)
@@ -181,7 +181,7 @@ func (v *conversation) recall() error {
 	return nil
 }
 
-// completions returns what can be the last word of an input.
+// completions returns the completions of the last word of an input.
 func completions(text string) (found []string) {
 	at := strings.LastIndexAny(text, " \n") + 1
 	before, word := text[:at], text[at:]

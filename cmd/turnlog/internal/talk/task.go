@@ -19,7 +19,7 @@ import (
 type taskReport struct {
 	Status       string            `json:"status"` // done, failed, cancelled or blocked; needs_approval while a person has to decide
 	Verified     bool              `json:"verified"`
-	VerifyStatus string            `json:"verify_status"` // passed, failed, skipped, cancelled, or empty: it never came to that
+	VerifyStatus string            `json:"verify_status"` // passed, failed, skipped, cancelled, or empty: the verifier never ran
 	Cancelled    bool              `json:"cancelled"`
 	Attempts     int               `json:"attempts"`
 	FilesChanged []string          `json:"files_changed"`

@@ -46,12 +46,12 @@ An interrupt, or the end of --timeout, ends the command with 4; the turn continu
 	return cmd
 }
 
-// latest returns the turn that is open or pending, or else the last one.
+// latest returns the open or pending turn, or else the last turn.
 func (v *conversation) latest(ctx context.Context) (*session.Turn, error) {
 	if turn := v.session.Latest(); turn != nil && turn.Result() == nil {
 		return turn, nil
 	}
-	err := v.client.Settle(ctx, v.session) // what was sent may open a turn
+	err := v.client.Settle(ctx, v.session) // pending input may open a turn
 	switch {
 	case errors.Is(err, session.ErrNoAnswer):
 		return nil, unsettled(v.id)

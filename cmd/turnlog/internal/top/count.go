@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// doneCounts is what was done since a time.
+// doneCounts counts what was done since a time.
 type doneCounts struct {
 	Since     time.Time                      `json:"since"`
 	Entries   int64                          `json:"entries"`
@@ -24,13 +24,13 @@ type doneCounts struct {
 	Takeovers int64                          `json:"takeovers"`
 }
 
-// counter counts what is done, as the journal says it. Its follow runs once; other methods are safe for concurrent use.
+// counter counts what the journal records as done. follow runs once; the other methods are safe for concurrent use.
 type counter struct {
 	from jetstream.Cursor
 
 	mu       sync.Mutex
 	done     doneCounts
-	position uint64                     // of the last counted entry
+	position uint64                     // stream position of the last counted entry
 	driven   map[content.SessionID]bool // sessions whose last entry did not park them
 }
 
@@ -58,7 +58,7 @@ func (c *counter) add(rec journal.Record) {
 	c.position = rec.Guard
 	c.done.Entries++
 	if rec.Err != nil {
-		return // damaged, or of a later release
+		return // damaged, or written by a later release
 	}
 	for _, ev := range rec.Entry.Events {
 		switch ev := any(ev).(type) {
@@ -79,7 +79,7 @@ func (c *counter) add(rec journal.Record) {
 	}
 }
 
-// view returns what there is to show, with what was counted so far.
+// view returns the view to show, with the counts so far.
 func (c *counter) view(b admin.Backlog) view {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// metrics are those of a deployment.
+// metrics are the Prometheus metrics of a deployment.
 type metrics struct {
-	queues   map[string]*prometheus.GaugeVec // by what they count
+	queues   map[string]*prometheus.GaugeVec // metrics of queues, by what they count
 	sessions *prometheus.GaugeVec
 	nodes    prometheus.Gauge
 	lists    *prometheus.GaugeVec
@@ -22,13 +22,13 @@ type metrics struct {
 	failures prometheus.Counter
 
 	mu    sync.Mutex
-	known []string // queues
-	err   error    // of the last look
+	known []string // names of queues
+	err   error    // of the last read of the deployment
 }
 
 var errNoLook = errors.New("the deployment was not read yet")
 
-// newMetrics registers metrics. What was done is read when it is asked for.
+// newMetrics registers the metrics. The counts are read at each scrape.
 func newMetrics(r *prometheus.Registry, c *counter) *metrics {
 	with := promauto.With(r)
 	gauge := func(subsystem, name, help string) prometheus.GaugeOpts {
@@ -78,7 +78,7 @@ func (m *metrics) ready() error {
 	return m.err
 }
 
-// set sets the gauges. After a failure they keep what they had.
+// set sets the gauges. After a failure they keep their values.
 func (m *metrics) set(v view, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *metrics) set(v view, err error) {
 		m.failures.Inc()
 		return
 	}
-	for _, q := range m.known { // a queue may be gone
+	for _, q := range m.known { // a queue may have been removed
 		for _, g := range m.queues {
 			g.DeleteLabelValues(q)
 		}

@@ -15,7 +15,7 @@ import (
 	store "github.com/turnlog/turnlog/jetstream/webhooks"
 )
 
-// do runs something with the endpoints of the deployment.
+// do calls with with the deployment's store of endpoints.
 func do(cmd *cobra.Command, r *app.Remote, with func(context.Context, *store.Store) error) error {
 	return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, _ *client.Client) error {
 		err := with(ctx, store.Of(cell.Cell))
@@ -32,7 +32,7 @@ type row struct {
 	State    string `json:"state"` // active or disabled
 	Waiting  int    `json:"waiting"`
 	Dead     int    `json:"dead"`
-	Position uint64 `json:"position"` // in the journal of the deployment
+	Position uint64 `json:"position"` // in the deployment's journal
 	Why      string `json:"why,omitempty"`
 }
 

@@ -1,7 +1,7 @@
-// Package webhooks holds the command that sends webhooks, and those about its endpoints.
+// Package webhooks holds the command that sends webhooks, and the commands that manage its endpoints.
 //
-// The one idea: how far an endpoint is is stored in the deployment, so these commands work from any machine, whichever
-// process sends.
+// The position of each endpoint is stored in the deployment, so these commands work from any machine, regardless of
+// which process sends.
 package webhooks
 
 import (
@@ -81,7 +81,7 @@ the permissions of a messenger.`,
 	return cmd
 }
 
-// measure has a sender show in metrics what it does. Known endpoints and outcomes are zero from the start.
+// measure registers metrics of a sender. Known endpoints and outcomes are zero from the start.
 func measure(registry *prometheus.Registry, cfg *webhooks.Config) {
 	with := promauto.With(registry)
 	gauge := func(name, help string) *prometheus.GaugeVec {

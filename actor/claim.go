@@ -18,20 +18,22 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// A claim that conflicts with other writers is retried, with longer and longer pauses: reads may
-// come from a replica that lags.
+// A claim that conflicts with other writers is retried, with longer and longer pauses: a replica that lags
+// may serve stale reads.
 const (
 	maxClaims  = 10
 	claimAgain = 20 * time.Millisecond
 )
 
-// claim reads the session and takes it. The claim is the read barrier: a conflict means that
-// there is more to read, success that everything was read. It reports whether the session
-// exists.
-func (d *driver) claim(ctx context.Context) (exists bool, err error) {
-	r := d.node.reader(d.log)
-	if err := d.adopt(r.Read(ctx, d.token.Session())); err != nil {
-		return false, err
+// claim reads the session and takes it. Appending the claim is the read barrier: a conflict means that there
+// is more to read, and success means that everything was read. So it does not matter if a read came from a
+// replica that lags, or if a journal that was empty no longer is. It reports whether the session exists.
+func (d *driver) claim(ctx context.Context, empty bool) (exists bool, err error) {
+	r := d.node.readerOf(d.node.cell.Journal().ForAppend(), d.log)
+	if !empty {
+		if err := d.adopt(r.Read(ctx, d.token.Session())); err != nil {
+			return false, err
+		}
 	}
 	_, d.armed = firstTimer(loop.Pending(d.State))
 	d.queued, d.vanished = make(map[string]bool), make(map[string]int)
@@ -46,9 +48,11 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 	}
 	for n := range maxClaims {
 		if d.State.Deleted != nil {
-			return d.refuseAll(ctx, events.Refused{
+			all, _, err := d.unhandled(ctx, func(jetstream.Message) bool { return false })
+			d.refuse(all, events.Refused{
 				Reason: commands.ReasonDeleted, Detail: fmt.Sprintf("session %s %s", d.State.Session, d.State.Deleted),
-			}, func(jetstream.Message) bool { return false })
+			})
+			return false, err
 		}
 		if err := d.bind(d.State.Config); err != nil {
 			return false, err
@@ -56,9 +60,9 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		claim := commands.Claim{
 			Node: d.node.cfg.Name, Token: d.token.Reply(), Config: d.agent.Load().changed(d.State), Tickets: true,
 			Key: d.node.cfg.Key.ID(), Keys: d.node.proofs.Version(), Checked: proof.Checked(r.Journal),
-			RetriedBy: d.trial.retry.By, User: d.trial.retry.User,
+			RetriedBy: d.trial.RetriedBy().By, User: d.trial.RetriedBy().User,
 		}
-		lost := d.callsHere() // they ended with the last driver
+		lost := d.callsHere() // calls in the last driver's process ended with it
 		if d.Restored {       // they may have ended since the backup
 			lost = append(lost, d.openCalls()...)
 		}
@@ -69,7 +73,7 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 		}
 		err := d.decide(ctx, d.envelope("claim/"+ulid.Make().String(), claim))
 		if err == nil {
-			d.trial.recorded(ctx)
+			d.trial.Recorded(ctx)
 			return true, nil
 		}
 		if !errors.Is(err, journal.ErrConflict) {
@@ -85,8 +89,8 @@ func (d *driver) claim(ctx context.Context) (exists bool, err error) {
 	return false, fmt.Errorf("claim %s: %w: others keep writing", d.State.Session, journal.ErrConflict)
 }
 
-// catchUp reads the entries of others. If the head is not in the journal, it came from a wrong
-// snapshot, and the whole journal is read.
+// catchUp reads entries that other drivers wrote. If the head is not in the journal, it came from a wrong
+// snapshot, so the whole journal is read.
 func (d *driver) catchUp(ctx context.Context, r engine.Reader) error {
 	last, err := d.node.cell.Journal().Last(ctx, d.State.Session)
 	switch {
@@ -101,7 +105,7 @@ func (d *driver) catchUp(ctx context.Context, r engine.Reader) error {
 	return d.adopt(read, err)
 }
 
-// adopt replaces the driver's session with one that was read.
+// adopt makes the driver continue from a session that was read.
 func (d *driver) adopt(read engine.Replica, err error) error {
 	if errors.Is(err, engine.ErrUnclaimed) {
 		d.node.cfg.Metrics.CommandHandled("entry", "forged")
@@ -115,45 +119,48 @@ func (d *driver) adopt(read engine.Replica, err error) error {
 	return nil
 }
 
-// starts reports whether a session without a readable journal has one, or will have one because
-// its inbox holds the command that opens it. Without that command all others are refused.
+// starts reports whether a session without a readable journal exists, or will exist because its inbox holds
+// the command that opens it. Without that command, all others are refused.
 func (d *driver) starts(ctx context.Context) (bool, error) {
-	_, err := d.node.cell.Journal().Last(ctx, d.State.Session)
+	all, opens, err := d.unhandled(ctx, func(m jetstream.Message) bool {
+		_, ok := m.Envelope.Command.(commands.OpenSession)
+		return ok && m.Err == nil
+	})
+	if opens || err != nil {
+		return opens, err
+	}
+	_, err = d.node.cell.Journal().Last(ctx, d.State.Session) // read after the inbox, since no append guards the refusals
 	if !errors.Is(err, journal.ErrNotFound) {
 		return err == nil, err
 	}
-	opens := func(m jetstream.Message) bool {
-		_, ok := m.Envelope.Command.(commands.OpenSession)
-		return ok && m.Err == nil
-	}
-	return d.refuseAll(ctx, events.Refused{Reason: commands.ReasonNoSession, Detail: "no such session"}, opens)
+	d.refuse(all, events.Refused{Reason: commands.ReasonNoSession, Detail: "no such session"})
+	return false, nil
 }
 
-// refuseAll refuses all commands in the inbox, since there is no session for them. If unless
-// accepts one of them, refuseAll refuses nothing and reports true.
-func (d *driver) refuseAll(ctx context.Context, why events.Refused, unless func(jetstream.Message) bool) (bool, error) {
-	var refused []jetstream.Message
+// unhandled returns the commands in the inbox, up to one that is accepted, and whether there is one.
+func (d *driver) unhandled(ctx context.Context, accept func(jetstream.Message) bool) (all []jetstream.Message, accepted bool, err error) {
 	for m, err := range d.inbox.Read(ctx, 0) {
+		if err == nil && m.Lane != events.LaneReport { // a report would be about a call, and there is none
+			err = d.node.cell.Inbox().Open(ctx, &m)
+		}
 		if err != nil {
-			return false, fmt.Errorf("read inbox: %w", err)
+			return nil, false, fmt.Errorf("read inbox: %w", err)
 		}
-		if m.Lane == events.LaneReport { // there is no call that it could be about
-			d.inbox.Take(m)
-			continue
+		if accept(m) {
+			return nil, true, nil
 		}
-		if err := d.node.cell.Inbox().Open(ctx, &m); err != nil {
-			return false, fmt.Errorf("read inbox: %w", err)
-		}
-		if unless(m) {
-			return true, nil
-		}
-		m.Envelope = commands.Envelope{ID: m.Envelope.ID} // the commands may take any amount of memory together
-		refused = append(refused, m)
+		id := commands.Envelope{ID: m.Envelope.ID} // only the ID: together the commands may take any amount of memory
+		all = append(all, jetstream.Message{Lane: m.Lane, Seq: m.Seq, At: m.At, Err: m.Err, Envelope: id})
 	}
-	for _, m := range refused {
-		d.inbox.Take(m)
-		why.Command = m.Envelope.ID
-		d.Publish(why)
+	return all, false, nil
+}
+
+// refuse refuses commands because their session does not exist.
+func (d *driver) refuse(all []jetstream.Message, why events.Refused) {
+	for _, m := range all {
+		if d.inbox.Take(m); m.Lane != events.LaneReport {
+			why.Command = m.Envelope.ID
+			d.Publish(why)
+		}
 	}
-	return false, nil
 }

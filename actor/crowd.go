@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,61 +19,60 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// While many tokens wait, somebody may be waking sessions that have nothing to do, or one user may have
-// sent commands to many sessions. Listings then say which sessions have commands, and from whom; each
-// serves all tokens that were taken meanwhile.
+// While many tokens wait, someone may be waking sessions that have nothing to do, or one user may have sent
+// commands to many sessions. The node then lists which sessions have commands, and from whom. One listing
+// serves all tokens that were taken while it ran.
 //
-//   - Tokens of sessions without a command are discarded, so that the sessions with commands behind them
-//     need not wait long. A session may also need a driver without having a command, because streams have
-//     lost it. So each one is looked at when there is time.
-//   - No sender gets more than its share of the node's places while sessions of others wait, and the last
-//     eighth of them is for senders who have none. So however many places others take, and however long they
-//     keep them, one more sender gets one, as long as fewer senders than these places have taken theirs.
-//     Tokens of its other sessions are discarded, and woken as sessions are left, or by a sweep if the
-//     node dies. This goes on until all of them are woken.
+//   - Tokens of sessions without a command are discarded, so that sessions with commands do not wait long. A
+//     session without a command may still need a driver, because a stream lost the command. So the node looks
+//     at each discarded session when it has time.
+//   - No sender gets more than its share of the node's slots while sessions of others wait. The last eighth of
+//     the slots is for senders that have none. So one more sender always gets a slot, however many slots others
+//     hold and for however long, unless that many senders have each taken one of the last eighth. The tokens of
+//     a sender's other sessions are discarded. Those sessions are woken as others are left, or by a sweep if the
+//     node dies, until all of them have run.
 //
-// A list of very many sessions takes the server minutes. Then the node looks at the session of each token
+// A list of very many sessions takes the server minutes. The node then looks at the session of each token
 // instead.
 //
-// The name of a user is the only sender that the server verifies. All users without one share, and so do
-// the lanes of workers and of timers.
+// A user's name is the only sender that the server verifies. All users without a name share one sender, and
+// so do the lanes of workers and of timers.
 const (
 	crowded   = 256    // waiting tokens
-	maxDoubts = 50_000 // sessions to look at again; nodes look for all of them when they start
-	maxWoken  = 1000   // sessions that one sweep wakes
-	doubtsNow = 1000   // that one sweep looks at
+	maxDoubts = 50_000 // sessions to look at again; a node that starts looks for all of them
+	maxWoken  = 1000   // sessions woken in one sweep
+	doubtsNow = 1000   // sessions looked at in one sweep
 
-	sharesFor = 500 * time.Millisecond // how long a listing says who has commands
-	lookFor   = 10 * time.Second       // how long sessions are looked at one by one before the next try to list them
+	sharesFor = 500 * time.Millisecond // how long a listing is used
+	lookFor   = 10 * time.Second       // how long the node looks at sessions one by one before it tries to list them again
 )
 
-// crowd is what a node knows about tokens that wait.
+// crowd is what a node knows about waiting tokens.
 type crowd struct {
-	ticks     atomic.Uint64 // orders listings and those who need one
+	ticks     atomic.Uint64 // orders listings and the tokens that need one
 	postpones atomic.Bool   // sessions wait in postponed
-	taken     atomic.Int64  // sessions that this node drives: all for which discard returned false, until they are left
+	taken     atomic.Int64  // sessions that this node drives: from when discard returns false until they are left
 
 	mu      sync.Mutex // guards the rest, and is held while sessions are listed
 	listed  uint64     // when the last listing began
-	at      time.Time  // the same, for shares
+	at      time.Time  // when the listing in use began
 	senders map[content.SessionID][]string
-	driven  map[string]int // the same of each sender
-	others  map[string]int // that no node drives
-	tooMany time.Time      // there are too many sessions to list; until then they are looked at one by one
+	driven  map[string]int // sessions that this node drives, by sender
+	others  map[string]int // sessions that no node drives, by sender
+	tooMany time.Time      // there are too many sessions to list; until then the node looks at them one by one
 
 	postponed []content.SessionID // discarded, to be woken
 	waiting   []content.SessionID // discarded, to be looked at
 }
 
-// inCrowd reports whether many tokens wait behind this one, whose session's last driver gave it up in
-// order.
+// inCrowd reports whether many tokens wait, and the last driver of this one's session gave it up in order.
 func inCrowd(t *jetstream.Token) bool { return t.IsFirst() && t.Waiting() >= crowded }
 
-// most is how many of a node's places are for senders who have some.
+// most is how many of a node's slots are for senders that already have some.
 func most(places int) int { return max(places*7/8, 1) }
 
-// discard discards a token if many wait and its session has no command, or if its senders have their
-// share of the node.
+// discard discards a token if many tokens wait and its session has no command, or if its senders have used
+// their share of the node.
 func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 	began, c, crowd, s := time.Now(), &n.crowd, inCrowd(t), t.Session()
 	if !t.IsFirst() || !crowd && !c.postpones.Load() {
@@ -94,7 +94,7 @@ func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 	switch senders := c.senders[s]; {
 	case c.yields(senders, n.cfg.Capacity):
 		how, later = leftPostponed, &c.postponed
-	case len(senders) > 0 || !crowd: // a listing may be older than the last command
+	case len(senders) > 0 || !crowd: // the listing may be older than the last command
 		known = false
 	}
 	room := len(*later) < maxDoubts
@@ -102,7 +102,7 @@ func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 		c.count(s, 1)
 		return false
 	}
-	if room { // else a sweep finds that it has commands
+	if room { // otherwise a sweep finds its commands
 		*later = append(*later, s)
 	}
 	c.postpones.Store(len(c.postponed) > 0)
@@ -111,15 +111,15 @@ func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 	return true
 }
 
-// learn finds out who has sent the commands of a session, unless there are too many sessions to list: then
-// seen says so for the sessions that were looked at. The crowd's lock is held.
+// learn finds out who sent the commands of a session, by listing all sessions unless there are too many. Then
+// seen has the senders of the sessions that were looked at. The caller holds the crowd's lock.
 func (n *Node) learn(ctx context.Context, s content.SessionID, began time.Time, tick uint64, seen map[content.SessionID][]string) (known bool, err error) {
 	c := &n.crowd
 	recent := len(c.senders[s]) > 0 && time.Since(c.at) < sharesFor
 	switch many := began.Before(c.tooMany); {
 	case seen != nil:
 		c.see(s, seen[s])
-	case many: // it was taken when the list was begun
+	case many: // it was taken before the listing began
 		return false, nil
 	case c.listed < tick && !recent:
 		listed := c.ticks.Add(1)
@@ -132,7 +132,7 @@ func (n *Node) learn(ctx context.Context, s content.SessionID, began time.Time, 
 	return true, nil
 }
 
-// lookAt returns who has sent the commands of a session, if the sessions are too many to list, and else nil.
+// lookAt returns who sent the commands of a session, or nil if the sessions can be listed.
 func (n *Node) lookAt(ctx context.Context, s content.SessionID) (map[content.SessionID][]string, error) {
 	n.crowd.mu.Lock()
 	many := time.Now().Before(n.crowd.tooMany)
@@ -143,7 +143,7 @@ func (n *Node) lookAt(ctx context.Context, s content.SessionID) (map[content.Ses
 	return n.runs.Senders(ctx, s)
 }
 
-// see notes who has sent the commands of a session that waits.
+// see records who sent the commands of a waiting session.
 func (c *crowd) see(s content.SessionID, senders []string) {
 	c.senders[s] = senders
 	for _, sender := range senders {
@@ -151,8 +151,8 @@ func (c *crowd) see(s content.SessionID, senders []string) {
 	}
 }
 
-// list lists the sessions with commands, or only those that the node drives if there are too many. The
-// crowd's lock is held.
+// list lists the sessions with commands, or if there are too many, only those that the node drives. The
+// caller holds the crowd's lock.
 func (n *Node) list(ctx context.Context) error {
 	began, c := time.Now(), &n.crowd
 	senders, err := n.runs.Senders(ctx)
@@ -195,8 +195,8 @@ func (n *Node) list(ctx context.Context) error {
 	return nil
 }
 
-// yields reports whether each of a session's senders has its share of the places, or has one and the others
-// are kept for those who have none.
+// yields reports whether a session must wait because each of its senders has its share of the slots, or has a
+// slot while the rest are kept for senders that have none.
 func (c *crowd) yields(senders []string, places int) bool {
 	waiting := 1
 	for other := range c.others {
@@ -211,7 +211,7 @@ func (c *crowd) yields(senders []string, places int) bool {
 	return len(senders) > 0 && !slices.ContainsFunc(senders, func(s string) bool { return c.driven[s] < share })
 }
 
-// count adds to what the node drives, until the next listing counts again.
+// count changes how many sessions the node drives, until the next listing counts them again.
 func (c *crowd) count(s content.SessionID, change int) {
 	c.taken.Add(int64(change))
 	for _, sender := range c.senders[s] {
@@ -219,8 +219,8 @@ func (c *crowd) count(s content.SessionID, change int) {
 	}
 }
 
-// leaveCrowd counts a session no more, and wakes others that were postponed: two, since another node may
-// take one, or it has to wait again.
+// leaveCrowd stops counting a session and wakes postponed ones. It wakes two, since another node may take
+// one, or one may have to wait again.
 func (n *Node) leaveCrowd(s content.SessionID) {
 	n.crowd.mu.Lock()
 	defer n.crowd.mu.Unlock()
@@ -229,7 +229,7 @@ func (n *Node) leaveCrowd(s content.SessionID) {
 	n.wakePostponed(2)
 }
 
-// wakePostponed wakes that many sessions that were postponed. The crowd's lock is held.
+// wakePostponed wakes up to count postponed sessions. The caller holds the crowd's lock.
 func (n *Node) wakePostponed(count int) {
 	for _, s := range n.crowd.postponed[:min(max(count, 0), len(n.crowd.postponed))] {
 		n.runs.WakeSoon(s)
@@ -238,8 +238,8 @@ func (n *Node) wakePostponed(count int) {
 	n.crowd.postpones.Store(len(n.crowd.postponed) > 0)
 }
 
-// withoutPostponed removes the sessions that were postponed from others, after waking as many as the node has
-// places for.
+// withoutPostponed wakes as many postponed sessions as the node has slots for. It returns the orphans that
+// are not postponed.
 func (n *Node) withoutPostponed(orphans []content.SessionID) []content.SessionID {
 	n.crowd.mu.Lock()
 	defer n.crowd.mu.Unlock()
@@ -261,7 +261,7 @@ func (n *Node) doubts(ctx context.Context) {
 	slices.Sort(look)
 	for _, s := range slices.Compact(look) {
 		last, err := n.cell.Journal().Last(ctx, s)
-		waiting, err2 := n.cell.Inbox().HasAny(ctx, s) // since its token was discarded
+		waiting, err2 := n.cell.Inbox().HasAny(ctx, s) // a command may have arrived since its token was discarded
 		if quiet := !waiting && err2 == nil; errors.Is(err, journal.ErrNotFound) && quiet {
 			continue
 		} else if err == nil && rests(last.Entry) && quiet {
@@ -278,8 +278,24 @@ func (n *Node) doubts(ctx context.Context) {
 	}
 }
 
-// rests reports whether nothing is to do for a session without commands, by its last entry.
+// rests reports whether a session without commands has nothing to do, given its last entry.
 func rests(last events.Entry) bool {
 	_, deleted := events.DeletionOf(last)
 	return deleted || engine.Parks(last)
+}
+
+// wakeOrphans wakes sessions that have commands and no token, unless they are set aside.
+func (n *Node) wakeOrphans(ctx context.Context, orphans []content.SessionID) {
+	first := 0
+	if len(orphans) > maxWoken { // other nodes may have postponed some; start at random, so that none is always last
+		first = rand.N(len(orphans) - maxWoken + 1) //nolint:gosec // no secret
+	}
+	for _, s := range orphans[first:min(first+maxWoken, len(orphans))] {
+		if aside, err := n.trials.Aside(ctx, s); err == nil && aside {
+			continue
+		}
+		if err := n.runs.Wake(ctx, s); err != nil {
+			n.log.Warn("session not woken", logfield.Session(s), zap.Error(err))
+		}
+	}
 }

@@ -35,8 +35,8 @@ func (d *driver) steps() []engine.Step {
 	}
 }
 
-// offered returns the tools that the session may use. A round keeps those that its model call was shown:
-// when a worker leaves meanwhile, the calls of the reply wait for the next one.
+// offered returns the tools that the session may use. A round keeps the tools that its model call was shown.
+// If a worker leaves during the round, the reply's calls wait for the next worker.
 func (d *driver) offered(ctx context.Context, c events.Config) (*engine.Catalog, error) {
 	agent := d.agent.Load()
 	now, err := d.node.offers.Catalog(ctx, c.Tools, agent.Terms, agent.terms)
@@ -68,16 +68,16 @@ func (d *driver) decide(ctx context.Context, env commands.Envelope) error {
 	return nil
 }
 
-// appendAgain is the pause between attempts at an append that no server accepted.
+// appendAgain is the pause before an append that no server accepted is tried again.
 const appendAgain = 50 * time.Millisecond
 
-// append writes an entry after the head. nats.ErrNoResponders means that no server accepted it,
-// as happens during an election, so it is retried. Every other error is uncertain.
+// append writes an entry after the head. nats.ErrNoResponders means that no server accepted it, as happens
+// during an election, so append retries. After any other error the entry may or may not have been written.
 func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
 	if err := d.enterLists(ctx, e.Events); err != nil {
 		return head, err
 	}
-	defer d.trial.waiting()()
+	defer d.trial.Waiting()()
 	for began := time.Now(); ; {
 		next, err := d.node.cell.Journal().Append(context.WithoutCancel(ctx), head, e)
 		if took := time.Since(began); err == nil {
@@ -103,11 +103,12 @@ func (d *driver) askHooks(ctx context.Context, env *commands.Envelope) error {
 	return context.Cause(ctx)
 }
 
-// trace follows in whose trace the open turn is. The tasks of a turn that an earlier driver started belong to none.
+// trace updates the trace that the open turn belongs to. Tasks of a turn that an earlier driver started
+// belong to no trace.
 func (d *driver) trace(ctx context.Context, evs []events.Event) {
 	for _, e := range evs {
 		d.lineage.Take(e, func() traces.From { return traces.FromContext(ctx) })
-		switch e.(type) { //nolint:gochecksumtype // others change no turn
+		switch e.(type) { //nolint:gochecksumtype // other events change no turn
 		case events.TurnStarted, events.TurnFinished:
 			d.sender.Store(d.lineage.Sender())
 		}

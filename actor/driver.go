@@ -14,60 +14,66 @@ import (
 	"github.com/turnlog/turnlog/actor/internal/quiet"
 	"github.com/turnlog/turnlog/actor/internal/snapshots"
 	"github.com/turnlog/turnlog/actor/internal/tokens"
+	"github.com/turnlog/turnlog/actor/internal/trials"
 	"github.com/turnlog/turnlog/audit/traces"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/logfield"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 )
 
-// driver owns one session while it holds the session's run token. Its fields belong to Run's
-// goroutine; effects use only those above performer.
+// driver owns one session while it holds the session's run token. Its fields belong to the goroutine of
+// [Node.drive]. Effects use only those above performer.
 type driver struct {
 	engine.Session
 
 	node  *Node
 	token *jetstream.Token
 	lease *tokens.Lease
-	trial *trial
+	trial *trials.Trial
 	log   *zap.Logger
-	fail  context.CancelCauseFunc      // ends Run
+	fail  context.CancelCauseFunc      // ends the driver
 	agent atomic.Pointer[agentRuntime] // of the session's agent, or of sessions without one
 
-	policy *events.Policy // of the node, for the open session; nil: not known yet
+	policy *events.Policy // of the node, for the open session; nil: not read yet
 
 	missing   chan string // calls that turned out not to be on their queues
 	performer *engine.Performer
-	overtaken []string  // calls that an earlier driver's task blocked, until the inbox is read
+	overtaken []string  // calls that an earlier driver's task blocked, until the inbox has been read
 	verifier  loop.Call // the last verifier that was owed, until its verdict arrives
 
+	live     *jetstream.Listener
 	inbox    *jetstream.Reader // knows the handled commands, recorded or not
-	unread   chan struct{}     // holds one if the inbox held more than one read returned
+	unread   chan struct{}     // has a value if the inbox held more than one read returned
 	unproven map[string]bool   // calls reported without their ticket, by identity
 	vanished map[string]int    // how often a call was gone from its queue without a report, by identity
-	queued   map[string]bool   // calls that were on their queues for sure, by identity, until the inbox is read
-	taken    int               // counts commands
+	queued   map[string]bool   // calls that were certainly on their queues, by identity, until the inbox has been read
+	taken    int               // number of commands taken
 	looked   int               // the value of taken at the last look
-	purged   int               // the same at the last purge of a busy inbox
-	ends     jetstream.Ends    // of the streams before the inbox was last read by a look
+	purged   int               // the value of taken at the last purge of a busy inbox
+	ends     jetstream.Ends    // of the streams, before look last read the inbox
 
 	unmanned map[string]*unmanned // calls whose queues have no worker, by identity
 
-	listings []*listing // of sessions with something for a person to decide
-	serving  bool       // it has claimed the session and read its inbox
-	leaving  bool       // it ends when no call runs in this process
+	listings []*listing // lists of sessions that wait for a person's decision
+	serving  bool       // the driver has claimed the session and read its inbox
+	leaving  bool       // the driver ends when no call runs in this process
 	armed    bool       // the server may hold timers of the session
 
 	snapshots *snapshots.Taker
+
+	timing timing
 
 	lineage traces.Lineage                // since this driver claimed the session
 	sender  atomic.Pointer[traces.Sender] // of the open turn; nil: none is known
 }
 
-func newDriver(n *Node, token *jetstream.Token, lease *tokens.Lease, log *zap.Logger) *driver {
+func newDriver(n *Node, token *jetstream.Token) *driver {
+	log := n.cfg.Logger.Named("driver").With(logfield.Session(token.Session()), logfield.Node(n.cfg.Name))
 	d := &driver{
-		node: n, token: token, lease: lease, trial: newTrial(n, token.Session(), log), log: log,
+		node: n, token: token, lease: n.tokens.Hold(token), trial: n.trials.Of(token.Session(), log), log: log,
 		inbox: n.cell.Inbox().Reader(token.Session(), nil), missing: make(chan string), unread: make(chan struct{}, 1),
 		listings:  listings(n.cell),
 		snapshots: snapshots.New(n.cell.Snapshots(), n.cfg.Snapshot, log),
@@ -78,26 +84,29 @@ func newDriver(n *Node, token *jetstream.Token, lease *tokens.Lease, log *zap.Lo
 	return d
 }
 
-// Run drives the session until it parks, the node drains, or the session is lost. It returns how
-// the session was left.
-func (d *driver) Run(ctx context.Context) (how string, err error) {
+// start starts what a driver needs, and returns the context of its session.
+func (d *driver) start(ctx context.Context) context.Context {
 	ctx, d.fail = context.WithCancelCause(ctx)
-	defer d.snapshots.Close()
-	defer d.fail(nil)
 	d.lease.Start(ctx, func() { d.fail(ErrLeaseLost) })
-	d.trial.begin(ctx)
-	defer d.lease.Stop()
+	d.trial.Begin(ctx)
 	d.performer = engine.NewPerformer(ctx, d.perform, func(e *engine.PanicError) { d.fail(e) })
-	defer d.performer.Stop(ErrDrain, nil)
-	how, err = d.rest(ctx)
-	if how == "" && err == nil {
-		d.trial.start(ctx, d.token.IsFirst())
-		how, err = d.drive(ctx)
-	}
+	return ctx
+}
+
+// end decides what happens to a session that serve did not release, and undoes start and begin.
+func (d *driver) end(ctx context.Context, how string, err error) (string, error) {
 	if err != nil {
-		return d.left(ctx, err)
+		how, err = d.left(ctx, err)
 	}
-	return how, nil
+	d.timing.end()
+	if d.live != nil {
+		d.live.Close()
+	}
+	d.performer.Stop(ErrDrain, nil)
+	d.lease.Stop()
+	d.fail(nil)
+	d.snapshots.Close()
+	return how, err
 }
 
 // How a session was left.
@@ -107,146 +116,200 @@ const (
 	leftHanded  = "handed" // to another node
 	leftFenced  = "fenced" // another driver may have it
 	leftLost    = "lost"
-	leftBroken  = "broken" // its next driver would end in the same way
-	leftAside   = "aside"  // it broke nodes, and no node drives it
-	leftAbsent  = "absent" // there is no such session
+	leftBroken  = "broken" // its next driver would fail in the same way
+	leftAside   = "aside"  // set aside: it broke nodes, and no node drives it
+	leftAbsent  = "absent" // the session does not exist
 
 	leftDiscarded = "discarded" // it has no command, and many tokens wait
-	leftPostponed = "postponed" // its senders have their share of the node, and many tokens wait
+	leftPostponed = "postponed" // its senders have used their share of the node, and many tokens wait
 )
 
-// rest gives the token of a session back that was woken for nothing, before anything else is read or
-// written, and returns how the session was left. A flood of wakes must not delay the sessions that have
-// something to do. It does the same for a session that is set aside.
-func (d *driver) rest(ctx context.Context) (how string, err error) {
+// rest gives back the token of a session that was woken for nothing, before anything else is read or written,
+// and returns how the session was left. So a flood of wakes does not delay the sessions that have something
+// to do. It also gives back the token of a session that is set aside. If it does not leave the session, it
+// reports whether the journal was empty. The first read starts with what rest found in the inbox.
+func (d *driver) rest(ctx context.Context) (how string, empty bool, err error) {
 	defer d.Contain("waking", &err)
 	var setAside, waiting bool
 	var last journal.Record
 	errs := make([]error, 2)
 	var all sync.WaitGroup
-	all.Go(func() { setAside = d.trial.look(ctx) })
+	all.Go(func() { setAside = d.trial.Look(ctx) })
 	if d.token.IsFirst() {
-		all.Go(func() { waiting, errs[0] = d.node.cell.Inbox().HasAny(ctx, d.token.Session()) })
+		all.Go(func() { waiting, errs[0] = d.inbox.Look(ctx) })
 		all.Go(func() { last, errs[1] = d.node.cell.Journal().Last(ctx, d.token.Session()) })
 	}
 	all.Wait()
+	empty = errors.Is(errs[1], journal.ErrNotFound)
 	switch {
 	case setAside:
-		return leftAside, d.giveUp(ctx)
+		return leftAside, false, d.giveUp(ctx)
 	case !d.token.IsFirst():
-		return "", nil // its last driver may have died
+		return "", false, nil // its last driver may have died
 	case waiting || errs[0] != nil:
-		return "", nil // reading the session shows an error, too
-	case errors.Is(errs[1], journal.ErrNotFound):
+		return "", empty, nil // reading the session will return the error, too
+	case empty:
 		how = leftAbsent
 	case errs[1] == nil && rests(last.Entry):
 		how = leftParked
 	default:
-		return "", nil
+		return "", false, nil
 	}
 	if held, err := d.node.runs.Holds(ctx, d.token.Session(), last.Entry); err != nil || !held {
-		return "", nil
+		return "", empty, nil
 	}
-	return how, d.release(ctx)
+	return how, empty, d.release(ctx)
 }
 
-// drive returns without an error once the session was released, and how it was left.
-func (d *driver) drive(ctx context.Context) (how string, err error) {
+// serve handles what happens to the session until it can park. After it has released the session it returns
+// nil and how the session was left.
+func (d *driver) serve(ctx context.Context) (how string, err error) {
 	defer d.Contain("driving", &err)
-	listener, err := d.node.cell.Inbox().Listen(ctx, d.token.Session())
-	if err != nil {
+	for how, err = d.begin(ctx); how == "" && err == nil; {
+		switch {
+		case d.leaving && !d.busyHere():
+			err = ErrDrain
+		case d.timing.idle:
+			how, err = d.park(ctx)
+			d.timing.idle = false
+		default:
+			err = d.next(ctx)
+			d.setBeat()
+		}
+	}
+	return how, err
+}
+
+// begin claims the session and handles its inbox. If the session does not exist, begin leaves it.
+func (d *driver) begin(ctx context.Context) (how string, err error) {
+	if d.live, err = d.node.cell.Inbox().Listen(ctx, d.token.Session()); err != nil { // before rest looks at the inbox
 		return "", fmt.Errorf("listen: %w", err)
 	}
-	defer listener.Close()
-	d.trial.step()
-	exists, err := d.claim(ctx)
-	d.trial.stepped(ctx)
-	if err != nil {
-		return "", err
+	how, empty, err := d.rest(ctx)
+	if how != "" || err != nil {
+		return how, err
 	}
-	if !exists {
+	d.trial.Start(ctx, d.token.IsFirst())
+	d.trial.Step()
+	exists, err := d.claim(ctx, empty)
+	d.trial.Stepped(ctx)
+	if err == nil && !exists {
 		return leftAbsent, d.release(ctx) // the commands in its inbox can never be handled
 	}
-	if err := d.settleLists(ctx); err != nil {
-		return "", err
+	if err == nil {
+		err = d.settleLists(ctx)
 	}
-	if err := d.recover(ctx); err != nil {
-		return "", err
+	if err == nil {
+		err = d.recover(ctx)
 	}
-	d.serving = true
-	d.caughtUp(ctx)
-	for parked := false; !parked; {
-		if err := d.serve(ctx, listener); err != nil {
-			return "", err
-		}
-		if parked, err = d.park(ctx); err != nil {
-			return "", err
-		}
+	if err == nil {
+		d.serving = true
+		d.caughtUp(ctx)
+		d.timing.begin(d)
 	}
-	return leftParked, nil
+	return "", err
 }
 
-// serve handles commands and reports until the session is idle and can park.
-func (d *driver) serve(ctx context.Context, l *jetstream.Listener) error {
-	check, idle := every(d.token.AckWait()-beatSlack), every(d.node.cfg.Idle)
-	pause := d.pause(false)
-	beat := time.NewTimer(pause) // one, since each costs with every command
-	defer beat.Stop()
-	waits, leave := d.node.drivers.Wait(d.token.Session())
-	defer leave()
-	leaving := d.node.leaving
-	for {
-		if d.leaving && !d.busyHere() {
-			return ErrDrain
-		}
-		var err error
-		beaten := false
-		select {
-		case <-leaving:
-			d.leaving, leaving = true, nil
-		case raw := <-l.C():
-			err, idle.last = d.receive(ctx, l, raw), time.Now()
-		case <-l.Reconnected():
-			err, idle.last = d.readInbox(ctx), time.Now()
-		case r := <-d.performer.Reports():
-			err, idle.last = d.report(ctx, r), time.Now()
-		case id := <-d.missing:
-			err = d.redispatch(ctx, id)
-		case <-waits.Woken():
-			if waits.Proves() {
-				err = d.prove(ctx)
-			}
-			if err == nil && waits.Looks() {
-				err = d.look(ctx, waits)
-			}
-			waits.Done()
-		case <-d.unread:
-			err, idle.last = d.readInbox(ctx), time.Now()
-		case now := <-beat.C:
-			beaten = true
-			if check.due(now) {
-				err = d.recheck(ctx)
-			}
-			if err == nil {
-				err = d.awaitWorkers(ctx, now)
-			}
-			if err == nil && idle.due(now) && d.atRest() {
-				return nil
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if err != nil {
+// next waits for one event and handles it. A session that has nothing to do waits here. What this function
+// and its callers keep on the stack decides whether that takes 4 KB or 8 (see stack_test.go).
+func (d *driver) next(ctx context.Context) error {
+	r := &d.timing
+	select {
+	case <-r.leaving:
+		d.leaving, r.leaving = true, nil
+		return nil
+	case raw := <-d.live.C():
+		r.active = true
+		return d.receive(ctx, raw)
+	case <-d.live.Reconnected():
+	case <-d.unread:
+	case report := <-d.performer.Reports():
+		r.active = true
+		return d.report(ctx, report)
+	case id := <-d.missing:
+		return d.redispatch(ctx, id)
+	case <-r.waits.Woken():
+		return d.woken(ctx, r.waits)
+	case <-r.beat.C:
+		return d.beat(ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	r.active = true
+	return d.readInbox(ctx)
+}
+
+// woken does what the node woke the driver for: it proves the token and looks for commands.
+func (d *driver) woken(ctx context.Context, w *quiet.Driver) (err error) {
+	defer w.Done()
+	if w.Proves() {
+		err = d.prove(ctx)
+	}
+	if err == nil && w.Looks() {
+		err = d.look(ctx, w)
+	}
+	return err
+}
+
+// beat checks calls from time to time, and notices that the session is idle.
+func (d *driver) beat(ctx context.Context) error {
+	now, r := time.Now(), &d.timing
+	r.beaten = true
+	if r.check.due(now) {
+		if err := d.recheck(ctx); err != nil {
 			return err
 		}
-		if next := d.pause(beaten); beaten || next < pause {
-			pause = next
-			beat.Reset(pause)
-		}
+	}
+	if err := d.awaitWorkers(ctx, now); err != nil {
+		return err
+	}
+	r.idle = r.rest.due(now) && d.atRest()
+	return nil
+}
+
+// timing says when a driver looks at things although nothing happens.
+type timing struct {
+	check, rest periodic
+	idle        bool          // the session may park
+	beat        *time.Timer   // one timer for all, since each timer costs something with every command
+	pause       time.Duration // of the beat
+
+	beaten, active bool // what happened last: a beat; something that the session did
+
+	waits   *quiet.Driver
+	leave   func() // ends waits; nil: waits has not begun
+	leaving <-chan struct{}
+}
+
+func (r *timing) begin(d *driver) {
+	r.check, r.rest = every(d.token.AckWait()-beatSlack), every(d.node.cfg.Idle)
+	r.pause = d.pause(false)
+	r.beat = time.NewTimer(r.pause)
+	r.waits, r.leave = d.node.drivers.Wait(d.token.Session())
+	r.leaving = d.node.leaving
+}
+
+// setBeat sets the time of the next beat after something happened.
+func (d *driver) setBeat() {
+	r := &d.timing
+	if r.active {
+		r.rest.last = time.Now()
+	}
+	if next := d.pause(r.beaten); r.beaten || next < r.pause {
+		r.pause = next
+		r.beat.Reset(next)
+	}
+	r.beaten, r.active = false, false
+}
+
+func (r *timing) end() {
+	if r.leave != nil {
+		r.beat.Stop()
+		r.leave()
 	}
 }
 
-// pause returns how long the driver waits for something to happen before it looks at calls, and whether to park.
+// pause returns how long the driver waits for an event before it checks calls, and whether to park.
 func (d *driver) pause(checked bool) time.Duration {
 	often, lease := d.node.cfg.Idle/2, d.token.AckWait()
 	switch {
@@ -256,13 +319,13 @@ func (d *driver) pause(checked bool) time.Duration {
 		return min(often, time.Minute)
 	case d.State.Parkable():
 		return min(often, lease/3)
-	case checked && len(d.openCalls()) == 0: // a call of a model, or of this process
+	case checked && len(d.openCalls()) == 0: // what runs is a model call, or a call in this process
 		return time.Minute
 	}
 	return lease
 }
 
-// beatSlack is how much earlier than the beat for which it is meant something is due.
+// beatSlack makes periods a little shorter than the beats that they belong to, so that they are due by then.
 const beatSlack = 100 * time.Millisecond
 
 // periodic is due once per period.
@@ -281,7 +344,7 @@ func (p *periodic) due(now time.Time) bool {
 	return true
 }
 
-// look reads the inbox if no live command arrived for a while and one may have been stored: live copies may
+// look reads the inbox if no live command arrived for a while but one may have been stored: live copies may
 // be lost when a stream's leader changes.
 func (d *driver) look(ctx context.Context, again *quiet.Driver) error {
 	busy := d.taken > d.looked
@@ -292,7 +355,7 @@ func (d *driver) look(ctx context.Context, again *quiet.Driver) error {
 	}
 	ends, err := d.node.ends.Get(ctx, endsFor, d.node.cell.Inbox().Ends)
 	since := d.ends
-	d.ends = ends // nil after an error, which other drivers may share: each finds out for itself
+	d.ends = ends // nil after an error: drivers may share the error, and each checks for itself
 	if err == nil {
 		if maps.Equal(ends, since) {
 			return nil
@@ -304,9 +367,9 @@ func (d *driver) look(ctx context.Context, again *quiet.Driver) error {
 	return d.readInbox(ctx)
 }
 
-const endsFor = time.Second // a command whose live copy was lost waits that much longer
+const endsFor = time.Second // a command whose live copy was lost waits up to this much longer
 
-// prove checks that the token is still held, since no list has it: the server refuses to publish it again.
+// prove asks the server whether the token is still held. A list of tokens would not show a stolen one.
 func (d *driver) prove(ctx context.Context) error {
 	held, err := d.token.Held(ctx)
 	switch {

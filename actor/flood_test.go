@@ -115,6 +115,7 @@ func TestAFloodForNoSessionIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // until the server knows of the subscription
 		core, logged := observer.New(zap.InfoLevel)
 		n := w.node("n1", func(c *actor.Config) { c.Logger = zap.New(core) })
 		w.send("absent", "last", commands.Cancel{Scope: commands.ScopeTurn})

@@ -20,13 +20,13 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// receive handles a live command and those that have arrived after it. If an earlier one may be missing,
-// it reads the inbox.
-func (d *driver) receive(ctx context.Context, l *jetstream.Listener, raw *nats.Msg) error {
+// receive handles a live command and those that arrived after it. If an earlier command may be missing, it
+// reads the inbox.
+func (d *driver) receive(ctx context.Context, raw *nats.Msg) error {
 	missed := false
 	err := d.takeAll(ctx, func(yield func(jetstream.Message, error) bool) {
 		for n := 0; raw != nil && n < maxUnread; n++ {
-			m := l.Message(raw)
+			m := d.live.Message(raw)
 			switch {
 			case d.inbox.Old(m):
 			case !d.inbox.Follows(m):
@@ -36,7 +36,7 @@ func (d *driver) receive(ctx context.Context, l *jetstream.Listener, raw *nats.M
 				return
 			}
 			select {
-			case raw = <-l.C():
+			case raw = <-d.live.C():
 			default:
 				raw = nil
 			}
@@ -51,8 +51,8 @@ func (d *driver) receive(ctx context.Context, l *jetstream.Listener, raw *nats.M
 	return d.sync(ctx)
 }
 
-// readInbox handles the unread commands and only then performs effects: the last report may be
-// the result of a call that the first one would start.
+// readInbox handles the unread commands and only then performs effects: the last report may be the result of
+// a call that the first one would start.
 func (d *driver) readInbox(ctx context.Context) error {
 	if err := d.handleInbox(ctx); err != nil {
 		return err
@@ -64,16 +64,16 @@ func (d *driver) readInbox(ctx context.Context) error {
 // caughtUp ends the takeover of the session once its inbox is handled.
 func (d *driver) caughtUp(ctx context.Context) {
 	if len(d.unread) == 0 {
-		d.trial.survived(ctx)
+		d.trial.Survived(ctx)
 	}
 }
 
-// maxUnread is how many commands of a lane are handled before effects are performed and timers and
-// reports of effects get their turn.
+// maxUnread is how many commands of a lane are handled before effects are performed, and timers and reports
+// of effects get their turn.
 const maxUnread = 256
 
-// handleInbox handles the commands after the cursors. The lane of reports is read to its end;
-// other lanes are read in bounded chunks.
+// handleInbox handles the commands after the cursors. It reads the lane of reports to its end, and other
+// lanes in bounded chunks.
 func (d *driver) handleInbox(ctx context.Context) error {
 	for again := true; again; {
 		overtaken := len(d.overtaken)
@@ -94,15 +94,15 @@ func (d *driver) handleInbox(ctx context.Context) error {
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it is ready
+	default: // already ready
 	}
 }
 
-// purgeEvery is how many commands are taken between two purges of a busy inbox.
+// purgeEvery is how many commands are handled between two purges of a busy inbox.
 const purgeEvery = 256
 
-// takeAll decides commands and moves their lanes' cursors: in the entries that they cause, or else in
-// memory until the next entry.
+// takeAll decides commands and moves their lanes' cursors. A cursor is recorded in the entry that its command
+// causes, or else kept in memory until the next entry.
 func (d *driver) takeAll(ctx context.Context, all iter.Seq2[jetstream.Message, error]) error {
 	var ready results
 	for m, err := range all {
@@ -120,15 +120,15 @@ func (d *driver) takeAll(ctx context.Context, all iter.Seq2[jetstream.Message, e
 			return err
 		}
 	}
-	d.trial.step()
-	defer d.trial.stepped(ctx)
+	d.trial.Step()
+	defer d.trial.Stepped(ctx)
 	return d.takeResults(ctx, &ready)
 }
 
-// take decides a command, after the results before it, or adds it to them.
+// take decides a command after the results that came before it, or adds it to those results.
 func (d *driver) take(ctx context.Context, m jetstream.Message, ready *results) error {
-	d.trial.step()
-	defer d.trial.stepped(ctx)
+	d.trial.Step()
+	defer d.trial.Stepped(ctx)
 	env, err := d.open(ctx, &m)
 	if err == nil && !ready.add(d.State, env) {
 		err = d.takeResults(ctx, ready)
@@ -136,7 +136,7 @@ func (d *driver) take(ctx context.Context, m jetstream.Message, ready *results) 
 	if err != nil {
 		return err
 	}
-	d.inbox.Take(m) // not earlier: the entry of the results would have its cursor
+	d.inbox.Take(m) // not earlier, or the entry of the results would include its cursor
 	switch {
 	case len(*ready) == maxResults:
 		return d.takeResults(ctx, ready)
@@ -146,7 +146,7 @@ func (d *driver) take(ctx context.Context, m jetstream.Message, ready *results) 
 	return d.takeOne(ctx, env)
 }
 
-// open opens a message and returns its command, or none if it is skipped.
+// open opens a message and returns its command, or none if the message is skipped.
 func (d *driver) open(ctx context.Context, m *jetstream.Message) (none commands.Envelope, err error) {
 	count := d.node.cfg.Metrics.CommandHandled
 	if m.Lane == events.LaneReport && !d.mayReport(m.Ticket) {
@@ -160,7 +160,7 @@ func (d *driver) open(ctx context.Context, m *jetstream.Message) (none commands.
 	if m.Err != nil {
 		d.warn("bad command skipped", logfield.Seq(m.Seq), zap.Error(m.Err))
 		count("bad", "passed_over")
-		return d.unusable(*m), nil //nolint:nilerr // it is logged
+		return d.unusable(*m), nil //nolint:nilerr // logged above
 	}
 	m.Envelope.User, m.Envelope.Baggage = m.User, m.Baggage
 	if m.Lane == events.LaneReport && !d.hasTicket(*m) {
@@ -201,13 +201,13 @@ func (d *driver) takeOne(ctx context.Context, env commands.Envelope) error {
 	case err == nil && d.Head.Seq == before:
 		count(name, "ignored")
 		if commands.IsAsk(env.Command) && !d.State.Handled(env.ID) {
-			d.Publish(events.Refused{Command: env.ID, After: d.Head.Seq}) // without a reason: it had no effect
+			d.Publish(events.Refused{Command: env.ID, After: d.Head.Seq}) // no reason: it had no effect
 		}
 	}
 	return err
 }
 
-// refused tells the sender of a command, or the schedule that sent it, why it has no effect.
+// refused tells the sender of a command, or the schedule that sent it, why the command has no effect.
 func (d *driver) refused(ctx context.Context, id string, r *commands.Rejection) {
 	d.Publish(events.Refused{Command: id, Reason: r.Reason, Detail: r.Detail, After: d.Head.Seq})
 	if schedule.KeyOf(id) != "" {
@@ -215,17 +215,16 @@ func (d *driver) refused(ctx context.Context, id string, r *commands.Rejection) 
 	}
 }
 
-// results are small results that are ready together: they share an entry. Each is the first one of a running
-// call, so that it decides to nothing when it is repeated, although the entry names only the first one as
-// its cause.
+// results are small results that are ready together and share an entry. The entry names only the first one as
+// its cause. Each is the first result of a running call, so a repeated one decides to nothing anyway.
 type results []commands.Envelope
 
 const (
-	maxResults  = 32      // of workers in an entry, so that it needs no blob
+	maxResults  = 32      // results of workers in an entry, so that it needs no blob
 	smallResult = 2 << 10 // bytes
 )
 
-// add adds a command if it is such a result.
+// add adds a command if it is such a result, and reports whether it did.
 func (r *results) add(s *loop.State, env commands.Envelope) bool {
 	c, ok := env.Command.(commands.ReportResult)
 	if !ok {
@@ -264,17 +263,17 @@ func (d *driver) takeResults(ctx context.Context, ready *results) error {
 	return d.decide(ctx, env)
 }
 
-// warn logs what a sender did wrong, within the bounds of the node's log.
+// warn logs what a sender did wrong, within the limits of the node's log.
 func (d *driver) warn(message string, fields ...zap.Field) {
 	d.node.sparse.Line(d.log, zap.WarnLevel, message, fields...)
 }
 
-// report handles the report of an effect, and results that are ready with it. A timer that is early,
-// because a clock was set back, is armed again.
+// report handles the report of an effect, and the results that are ready with it. If a timer fires early
+// because a clock was set back, it is armed again.
 func (d *driver) report(ctx context.Context, r engine.Report) error {
-	d.trial.step()
+	d.trial.Step()
 	err := d.takeReports(ctx, r)
-	d.trial.stepped(ctx)
+	d.trial.Stepped(ctx)
 	if err != nil {
 		return err
 	}
@@ -305,20 +304,20 @@ func (d *driver) takeReports(ctx context.Context, r engine.Report) error {
 	return nil
 }
 
-// envelope returns the envelope of a command of the driver's own.
+// envelope returns the envelope of one of the driver's own commands.
 func (d *driver) envelope(id string, c commands.Command) commands.Envelope {
 	return commands.Envelope{ID: id, Session: d.State.Session, By: d.node.cfg.Name, Command: c}
 }
 
-// purgeHandled purges the handled commands, except the last one of each lane: while work is
-// outstanding the inbox is not empty.
+// purgeHandled purges the handled commands, except the last one of each lane: while work is outstanding, the
+// inbox is not empty.
 func (d *driver) purgeHandled(ctx context.Context) {
 	if err := d.inbox.Purge(ctx, true); err != nil {
 		d.log.Warn("handled commands not purged", zap.Error(err))
 	}
 }
 
-// movedCursors returns the cursors that the journal does not have yet.
+// movedCursors returns the cursors that are not in the journal yet.
 func (d *driver) movedCursors() []events.Cursor {
 	return slices.DeleteFunc(d.inbox.Cursors(), func(c events.Cursor) bool {
 		return c.Seq == 0 || slices.Contains(d.State.Cursors, c)

@@ -374,6 +374,7 @@ func TestLeasesAreShortWhileANodeDrains(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // until the server knows of the subscriptions
 		n.Drain(t)
 		if m, err := sub.NextMsgWithContext(w.Ctx); err != nil || string(m.Data) != "+WPI" {
 			t.Errorf("%v, %v, want a short renewal", m, err)

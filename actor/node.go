@@ -10,12 +10,12 @@
 // The guarantees, each with its mechanism:
 //
 //   - single-writer: every append is guarded by the journal's last sequence. A driver
-//     whose append fails, for whatever reason, stops at once. The token's next holder
+//     whose append fails, for any reason, stops at once. The next holder of the token
 //     reads the outcome.
 //   - no-lost-command: each lane of commands has a cursor, recorded in the entry that
 //     a command causes. Live copies are a shortcut: whenever one may be missing, the
 //     inbox is read from the cursors.
-//   - inbox-empty-only-at-rest: while work is outstanding the last handled command
+//   - inbox-empty-only-at-rest: while work is outstanding, the last handled command
 //     stays in the inbox, which is emptied only after a guarded Parked entry. So the
 //     inbox alone says which sessions must run, and a lost wake does no lasting harm.
 //   - at most once, for calls that require it: before a task is published again, the
@@ -40,13 +40,13 @@ import (
 	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/turnlog/turnlog/actor/internal/firing"
 	"github.com/turnlog/turnlog/actor/internal/offers"
 	"github.com/turnlog/turnlog/actor/internal/proof"
 	"github.com/turnlog/turnlog/actor/internal/quiet"
 	"github.com/turnlog/turnlog/actor/internal/tokens"
+	"github.com/turnlog/turnlog/actor/internal/trials"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/internal/logfield"
@@ -60,38 +60,35 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Node hosts drivers. Any number of nodes share a cell; sessions spread by pulling.
+// Node hosts drivers. Any number of nodes share a cell; each pulls sessions as it has room.
 type Node struct {
 	cell    *jetstream.Cell
 	cfg     Config
 	log     *zap.Logger
 	runs    *jetstream.Runs
 	tasks   task.Dispatcher
-	trials  *jetstream.Trials
+	trials  *trials.Node
 	tickets *jetstream.Tickets // set by Run
 	offers  *offers.Offers     // set by Run
 	proofs  *proof.Guard       // set by Run; nil: nothing is checked
 	firing  *firing.Handler
-	noAgent *agentRuntime // of sessions without an agent
+	noAgent *agentRuntime // for sessions without an agent
 	agents  memo.Cache[[sha256.Size]byte, *agentRuntime]
 	models  memo.Cache[string, model.Model]
 	errors  lastErrors
 	crowd   crowd
 	sparse  sparselog.Log
 	clock   clock
-	ends    *memo.Shared[jetstream.Ends] // of the streams with commands
+	ends    *memo.Shared[jetstream.Ends] // of the streams of commands
 
 	ready   chan struct{}
 	readied sync.Once
-	listed  chan struct{} // closed when the node's own tools are in the catalog, or cannot be
+	listed  chan struct{} // closed when the node's own tools are in the catalog, or cannot be put there
 	listing sync.Once
-	leaving chan struct{} // closed when the drivers finish the calls of this process and then end
+	leaving chan struct{} // closed to tell drivers to finish the calls of this process and then end
 	slots   chan struct{} // one per session that the node may hold
 	tokens  *tokens.Held
-	drivers *quiet.Drivers // those that wait
-
-	takeovers *semaphore.Weighted // sessions whose last driver may have died
-	began     content.Time        // when this process began to be the node
+	drivers *quiet.Drivers // drivers that wait
 }
 
 // NewNode returns a node that is not yet running.
@@ -100,27 +97,27 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	cfg, cell = cfg.withDefaults(), cell.Signing(cfg.Key)
-	cfg.Effects.Blobs = cell.Blobs() // input refers to nothing else
+	cfg.Effects.Blobs = cell.Blobs() // input refers to no other blobs
 	none, err := newAgentRuntime(cfg, engine.Equipment{})
 	if err != nil {
 		return nil, err
 	}
 	n := &Node{
 		ends: memo.NewShared[jetstream.Ends](), drivers: quiet.New(),
-		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), trials: cell.Trials(), noAgent: none,
+		cell: cell, cfg: cfg, runs: cell.Runs(), tasks: cell.Tasks(), noAgent: none,
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
 		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity),
-		takeovers: semaphore.NewWeighted(maxTrials), began: content.TimeOf(time.Now()),
 	}
+	n.trials = trials.New(cell, cfg.Name, &n.sparse)
 	n.tokens = tokens.New(cell.Nodes(), jetstream.NodeRecord{Node: cfg.Name, Scripted: cfg.Scripted, Process: ulid.Make().String(), Release: release.Version()}, n.log)
 	n.firing = firing.New(cell, n.runs, n.read, n.log)
 	return n, nil
 }
 
-// Name names the node in journals.
+// Name returns the node's name in journals.
 func (n *Node) Name() string { return n.cfg.Name }
 
-// Ready is closed once the node takes sessions.
+// Ready is closed once the node can take sessions.
 func (n *Node) Ready() <-chan struct{} { return n.ready }
 
 // Sessions returns how many sessions the node holds now.
@@ -178,7 +175,7 @@ func (n *Node) run(ctx context.Context) error {
 		defer close(left)
 		running.Wait()
 	}()
-	if n.cfg.Local != nil && !errors.Is(err, nats.ErrConnectionClosed) { // without it, no result of a call can be recorded
+	if n.cfg.Local != nil && !errors.Is(err, nats.ErrConnectionClosed) { // no result could be recorded without a connection
 		close(n.leaving)
 		select {
 		case <-left:
@@ -191,8 +188,8 @@ func (n *Node) run(ctx context.Context) error {
 	return err //nolint:wrapcheck // of our own functions
 }
 
-// take pulls run tokens, one at a time, so that sessions spread over the nodes. While many wait, it
-// pulls several at a time, or each would take a round trip to the server.
+// take pulls run tokens one at a time, so that sessions spread over the nodes. While many wait it pulls
+// several at a time, since each pull is a round trip to the server.
 func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error {
 	for {
 		select {
@@ -225,7 +222,7 @@ func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error
 	}
 }
 
-// takeOne pulls a token for a slot of the caller, and drives its session.
+// takeOne pulls a token for a slot that the caller holds, and drives its session.
 func (n *Node) takeOne(ctx, drivers context.Context, running *sync.WaitGroup) (*jetstream.Token, error) {
 	token, err := n.runs.Take(ctx)
 	if err != nil {
@@ -239,7 +236,7 @@ func (n *Node) takeOne(ctx, drivers context.Context, running *sync.WaitGroup) (*
 	return token, nil
 }
 
-// watch looks for the drivers that wait.
+// watch wakes the drivers that wait when something changed for them.
 func (n *Node) watch(ctx context.Context) error {
 	ends := func(ctx context.Context) (jetstream.Ends, error) {
 		return n.ends.Get(ctx, endsFor, n.cell.Inbox().Ends)
@@ -247,13 +244,13 @@ func (n *Node) watch(ctx context.Context) error {
 	return n.drivers.Watch(ctx, ends, n.runs.Tokens)
 }
 
-// entomb ends sessions for keepers with names.
+// entomb ends sessions for tools that delete them by name.
 func (n *Node) entomb(ctx context.Context) error { return tombstones.Serve(ctx, n.cell) }
 
 // advertiseEvery is how often the node renews its offer.
 const advertiseEvery = 3 * time.Second
 
-// advertise shows people what the node's own tools are. Other nodes ignore them.
+// advertise lists the node's own tools in the catalog for people. Other nodes ignore them.
 func (n *Node) advertise(ctx context.Context) error {
 	if n.cfg.Local == nil {
 		return nil
@@ -277,17 +274,17 @@ func (n *Node) advertise(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// drainGrace is how long after Config.Drain the calls of this process have ended: their worker stops
-// them, and abandons those that do not stop.
+// drainGrace is how long after Config.Drain the worker of this process has ended its calls: it stops them,
+// and abandons those that do not stop.
 const drainGrace = 10 * time.Second
 
 const (
-	maxTakers = 32                     // tokens that are pulled at a time
-	maxCrowd  = 256                    // the same in a crowd, most of which is discarded
-	takeSoon  = 250 * time.Millisecond // for tokens that other nodes may have taken meanwhile
+	maxTakers = 32                     // tokens pulled at a time
+	maxCrowd  = 256                    // tokens pulled at a time in a crowd, where most are discarded
+	takeSoon  = 250 * time.Millisecond // how long to wait for tokens that other nodes may have taken
 )
 
-// takeMore pulls waiting tokens together, as far as there are free slots.
+// takeMore pulls waiting tokens together, as many as there are free slots.
 func (n *Node) takeMore(ctx context.Context, taken *jetstream.Token, takeOne func(context.Context)) {
 	most := uint64(maxTakers)
 	if inCrowd(taken) {
@@ -307,11 +304,11 @@ func (n *Node) takeMore(ctx context.Context, taken *jetstream.Token, takeOne fun
 	}
 }
 
-// takeNoMoreTimeout bounds how long an unresponsive server delays a drain.
+// takeNoMoreTimeout limits how long an unresponsive server delays a drain.
 const takeNoMoreTimeout = time.Second
 
-// takeNoMore makes sure that the server gives this node no more tokens, in particular none that
-// it is about to hand over.
+// takeNoMore makes sure that the server gives this node no more tokens, in particular none that it is about
+// to hand over.
 func (n *Node) takeNoMore(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeNoMoreTimeout)
 	defer cancel()
@@ -320,18 +317,25 @@ func (n *Node) takeNoMore(ctx context.Context) {
 	}
 }
 
-// drive runs one session's driver for as long as its token lasts.
+// drive runs a session's driver for as long as it has the token.
 func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
-	s := token.Session()
 	if n.discard(ctx, token) {
 		return
 	}
-	defer n.leaveCrowd(s)
-	log := n.cfg.Logger.Named("driver").With(logfield.Session(s), logfield.Node(n.cfg.Name))
-	lease := n.tokens.Hold(token)
 	n.cfg.Metrics.SessionTaken()
-	how, err := newDriver(n, token, lease, log).Run(ctx)
-	n.tokens.Leave(lease)
+	d := newDriver(n, token)
+	ctx = d.start(ctx)
+	how, err := d.serve(ctx)
+	how, err = d.end(ctx, how, err)
+	n.left(d, how, err)
+}
+
+// left cleans up after drive and logs how the session was left. The reason why a session cannot be driven is
+// logged once.
+func (n *Node) left(d *driver, how string, err error) {
+	log, s := d.log, d.token.Session()
+	n.tokens.Leave(d.lease)
+	n.leaveCrowd(s)
 	n.cfg.Metrics.SessionLeft(how)
 	switch {
 	case how == leftAbsent:
@@ -352,8 +356,8 @@ func (n *Node) drive(ctx context.Context, token *jetstream.Token) {
 	}
 }
 
-// sweep wakes the sessions that have commands but no token, because their wake was lost. It also
-// handles schedules whose firing was missed, and wakes what streams have forgotten.
+// sweep wakes the sessions that have commands but no token, because their wake was lost. It also handles
+// schedules whose firing was missed, and wakes sessions that lost messages in a stream.
 func (n *Node) sweep(ctx context.Context) error {
 	lost, look := losses{node: n, suspected: true}, n.runs.Sweep()
 	for pause.For(ctx, n.cfg.Sweep/2+rand.N(n.cfg.Sweep)) { //nolint:gosec // jitter
@@ -379,7 +383,7 @@ type lastErrors struct {
 	sessions map[content.SessionID]string
 }
 
-// isNew reports whether the session's last driver on this node did not end with the same error.
+// isNew reports whether the session's last driver on this node ended with another error, or none.
 func (l *lastErrors) isNew(s content.SessionID, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

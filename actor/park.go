@@ -15,35 +15,35 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// park releases an idle session, in the only order that loses no command: record it, empty the
-// inbox, give the token up, wait until it is gone, look at the inbox again.
-func (d *driver) park(ctx context.Context) (bool, error) {
+// park releases an idle session, in the only order that loses no command: record that it parks, empty the
+// inbox, give up the token, wait until it is gone, look at the inbox again.
+func (d *driver) park(ctx context.Context) (how string, err error) {
 	if err := d.armDurable(ctx); err != nil {
-		return false, err
+		return "", err
 	}
 	d.snapshots.Settle(ctx, d.State, d.Head)
 	d.snapshots.Rest(true)
 	what := commands.Park{Timer: d.armed, Calls: len(d.openCalls())}
-	err := d.decide(ctx, d.envelope("park/"+ulid.Make().String(), what))
+	err = d.decide(ctx, d.envelope("park/"+ulid.Make().String(), what))
 	if _, refused := errors.AsType[*commands.Rejection](err); refused {
 		d.snapshots.Rest(false)
-		return false, nil
+		return "", nil
 	}
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	d.snapshots.Settle(ctx, d.State, d.Head)
-	return true, d.release(ctx)
+	return leftParked, d.release(ctx)
 }
 
-// release purges the handled commands, gives the token up, waits until it is gone, and wakes the
-// session again if a command arrived in the meantime.
+// release purges the handled commands, gives up the token, waits until it is gone, and wakes the session
+// again if a command arrived in the meantime.
 func (d *driver) release(ctx context.Context) error {
 	inbox, s := d.node.cell.Inbox(), d.token.Session()
 	if err := d.inbox.Purge(ctx, false); err != nil {
 		return fmt.Errorf("purge inbox: %w", err)
 	}
-	d.trial.finish(ctx, true)
+	d.trial.Finish(ctx, true)
 	d.lease.Stop()
 	if !d.lease.Fresh() {
 		return ErrLeaseLost
@@ -69,24 +69,23 @@ const releaseAfter = 3 * time.Second
 
 // left decides what happens to the token when a driver ends before it parks:
 //
-//   - An uncertain append, a draining node, a model that only another node has, a task whose
-//     dispatch is uncertain: the token is returned at once, and the next driver reads the
-//     outcome. After an uncertain claim it is returned a little later, or drivers would
-//     follow each other in a tight loop.
-//   - A conflict or a lost lease: another driver has the session, and the token is left alone.
-//   - Any other error: the token is returned for later. If the session would end its next driver in
-//     the same way, the pauses grow, or the session is set aside.
+//   - An uncertain append or dispatch, a draining node, a model that only another node has: the token is
+//     returned at once, and the next driver reads the outcome. After an uncertain claim it is returned a
+//     little later, or drivers would replace each other in a tight loop.
+//   - A conflict or a lost lease: another driver has the session, so the token is left alone.
+//   - Any other error: the token is returned later. If the session would end its next driver in the same way,
+//     the pauses grow, or the session is set aside.
 func (d *driver) left(ctx context.Context, err error) (string, error) {
 	d.lease.Stop()
 	unknown := errors.Is(err, journal.ErrUnknown)
 	if ctx.Err() != nil && !unknown && !errors.Is(err, journal.ErrConflict) {
-		err = context.Cause(ctx) // not one of its consequences
+		err = context.Cause(ctx) // the cause, not one of its consequences
 	}
 	d.fail(err)
 	if hopeless(err) && !unknown {
 		return d.broken(ctx, err)
 	}
-	d.trial.finish(ctx, false)
+	d.trial.Finish(ctx, false)
 	switch fresh := d.lease.Fresh(); {
 	case unknown && !d.serving && !errors.Is(err, context.DeadlineExceeded) && fresh:
 		return leftFenced, errors.Join(fmt.Errorf("%w: %w", ErrFenced, err), d.token.ReleaseAfter(releaseAfter))
@@ -104,10 +103,10 @@ func (d *driver) left(ctx context.Context, err error) (string, error) {
 	return leftLost, err
 }
 
-// broken counts what ended the driver. A session that can only not be read here is tried again; one
-// that panics is set aside the second time.
+// broken counts what ended the driver. A session that could not be read is tried again. One that panics a
+// second time is set aside.
 func (d *driver) broken(ctx context.Context, err error) (string, error) {
-	setAside, wait := d.trial.broke(ctx, err, !panicked(err), d.token.AckWait())
+	setAside, wait := d.trial.Broke(ctx, err, !panicked(err), d.token.AckWait())
 	switch {
 	case !d.lease.Fresh():
 		return leftBroken, err
@@ -117,8 +116,8 @@ func (d *driver) broken(ctx context.Context, err error) (string, error) {
 	return leftBroken, errors.Join(err, d.token.ReleaseAfter(wait))
 }
 
-// giveUp gives up the token of a session that is set aside, and wakes the session if it was retried
-// meanwhile.
+// giveUp gives up the token of a session that is set aside, and wakes the session if someone retried it in
+// the meantime.
 func (d *driver) giveUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
@@ -133,7 +132,7 @@ func (d *driver) giveUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if note, err := d.node.trials.Get(ctx, s); err != nil || note.Aside() {
+	if aside, err := d.node.trials.Aside(ctx, s); err != nil || aside {
 		return err
 	}
 	return d.node.runs.Wake(ctx, s)
@@ -149,30 +148,29 @@ func hopeless(err error) bool {
 	return panicked(err) || errors.Is(err, errUnmade) || errors.Is(err, events.ErrUnknownKind) || errors.Is(err, journal.ErrDamaged) || errors.Is(err, events.ErrBadEntry)
 }
 
-// drainTimeout bounds the parking of a session whose node drains.
+// drainTimeout limits the time to park a session whose node drains.
 const drainTimeout = 2 * time.Second
 
-// drain parks a session that is already idle, so that no lease has to expire, and hands any
-// other over.
+// drain parks a session that is already idle, so that no lease has to expire. It hands over any other
+// session.
 func (d *driver) drain(ctx context.Context) (string, error) {
 	if !d.serving || !d.atRest() {
 		return leftDrained, d.handOver()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	parked, err := d.park(ctx)
+	how, err := d.park(ctx)
 	switch {
 	case errors.Is(err, journal.ErrConflict):
 		return leftFenced, fmt.Errorf("%w: %w", ErrFenced, err)
-	case err != nil || !parked:
+	case err != nil || how == "":
 		return leftDrained, d.handOver()
 	}
-	return leftParked, nil
+	return how, nil
 }
 
-// handOver returns the token, so that another node continues at once. It waits for tasks on
-// their way to a queue, so that the next driver finds them there, but not for a model that is
-// slow to stop.
+// handOver returns the token, so that another node continues at once. It waits for tasks on their way to a
+// queue, so that the next driver finds them there, but not for a model that is slow to stop.
 func (d *driver) handOver() error {
 	d.performer.Stop(ErrDrain, func(id string) bool { return !isCall(id) })
 	if !d.lease.Fresh() {
@@ -184,8 +182,8 @@ func (d *driver) handOver() error {
 	return nil
 }
 
-// lostGrace is how long after a call's deadline the loss of its worker may be reported: a lease,
-// and the next worker's report. A live worker reports the deadline itself.
+// lostGrace is how long after a call's deadline the loss of its worker may be reported: a lease, and the time
+// for the next worker's report. A live worker reports the deadline itself.
 const lostGrace = 40 * time.Second
 
 // due returns when to report a timer.
@@ -196,9 +194,9 @@ func due(e loop.ArmTimer) time.Time {
 	return e.At.Std()
 }
 
-// armDurable has the server keep the first timer of a session that parks, and removes those that the
-// server may still hold. The driver that this timer wakes arms all of them itself, so the cost of
-// parking does not grow with the number of deadlines.
+// armDurable has the server keep the first timer of a session that parks, and removes those that it may still
+// hold. The driver that this timer wakes arms all of them, so the cost of parking does not grow with the
+// number of deadlines.
 func (d *driver) armDurable(ctx context.Context) error {
 	timers, s := d.node.cell.Timers(), d.State.Session
 	if d.armed {

@@ -19,24 +19,29 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// recover finds out which open calls are on their queues, then reads the inbox, and only then
-// lets the others be dispatched again. In any other order a call could run twice: a worker
-// reports before it takes its task off the queue.
+// recover finds out which open calls are on their queues, then reads the inbox, and only then lets the others
+// be dispatched again. In any other order a call could run twice: a worker reports before it takes its task
+// off the queue. Without open calls there are no such reports, and what was found in the inbox before the
+// claim is enough: live copies of later commands arrive.
 //
-// First it fences off the tasks that the previous driver may still publish.
+// First it fences off the tasks that the last driver may still publish.
 func (d *driver) recover(ctx context.Context) error {
 	if err := d.fence(ctx); err != nil {
 		return err
 	}
-	gone, err := d.gone(ctx, d.openCalls())
+	calls := d.openCalls()
+	gone, err := d.gone(ctx, calls)
 	if err != nil {
 		return err
+	}
+	if len(calls) > 0 {
+		d.inbox.LookAgain()
 	}
 	return d.redispatch(ctx, gone...)
 }
 
-// recheck looks for the dispatched calls on their queues. A call that is gone without a report is
-// dispatched again.
+// recheck looks for the dispatched calls on their queues. A call that is gone without a report is dispatched
+// again.
 func (d *driver) recheck(ctx context.Context) error {
 	if d.callsNothing() {
 		return nil
@@ -53,7 +58,7 @@ func (d *driver) recheck(ctx context.Context) error {
 	return d.redispatch(ctx, gone...)
 }
 
-// gone asks the queues for calls and lists those that are not there. The others need no dispatch.
+// gone returns the calls that are not on their queues, and so must be dispatched again.
 func (d *driver) gone(ctx context.Context, calls []loop.RunTool) (gone []string, err error) {
 	for _, e := range calls {
 		queued, err := d.node.tasks.Queued(ctx, d.taskOf(e))
@@ -69,8 +74,7 @@ func (d *driver) gone(ctx context.Context, calls []loop.RunTool) (gone []string,
 	return gone, nil
 }
 
-// redispatch lets calls that are not on their queues be dispatched, unless the inbox holds a
-// report of them.
+// redispatch lets calls that are not on their queues be dispatched, unless the inbox holds their reports.
 func (d *driver) redispatch(ctx context.Context, ids ...string) error {
 	if err := d.handleInbox(ctx); err != nil {
 		return err
@@ -89,12 +93,12 @@ func (d *driver) forget(ids ...string) {
 	}
 }
 
-// callsNothing reports whether there can be no open call, without much work.
+// callsNothing reports cheaply whether there can be no open call.
 func (d *driver) callsNothing() bool {
 	return d.State.Turn == nil && d.State.Task == nil && len(d.State.Background)+len(d.State.Stops) == 0
 }
 
-// openCalls returns the calls that wait for workers elsewhere.
+// openCalls returns the calls that wait for workers outside this process.
 func (d *driver) openCalls() []loop.RunTool {
 	var out []loop.RunTool
 	for _, e := range d.pending() {
@@ -105,8 +109,8 @@ func (d *driver) openCalls() []loop.RunTool {
 	return out
 }
 
-// fence keeps workers from starting the tasks of earlier drivers, published or not, if an open
-// call must not run twice.
+// fence keeps workers from starting the tasks of earlier drivers, published or not, if an open call must not
+// run twice.
 func (d *driver) fence(ctx context.Context) error {
 	once := func(e loop.RunTool) bool { return !e.Call.Routing.Effects.Retryable() }
 	if d.State.Epoch <= 1 || !slices.ContainsFunc(d.openCalls(), once) {
@@ -118,9 +122,9 @@ func (d *driver) fence(ctx context.Context) error {
 	return nil
 }
 
-// takeOvertaken removes a task from its queue that a worker refused because an earlier driver
-// dispatched it; the worker may have died before it removed the task. The call is dispatched again
-// once the inbox was read to its end, since this driver's own task may have run in the meantime.
+// takeOvertaken removes a task that a worker refused because an earlier driver dispatched it: the worker may
+// have died before it removed the task from its queue. The call is dispatched again once the inbox has been
+// read to its end, since this driver's own task may have run in the meantime.
 func (d *driver) takeOvertaken(ctx context.Context, r commands.ReportOvertaken) error {
 	for _, e := range d.openCalls() {
 		if e.Call.Place != r.Place || e.Call.Attempt != r.Attempt {
@@ -133,8 +137,8 @@ func (d *driver) takeOvertaken(ctx context.Context, r commands.ReportOvertaken) 
 		if !gone {
 			continue
 		}
-		// A worker also refuses the tasks of this driver once another one has taken its place. That
-		// driver would dispatch again as fast as the worker refuses, until its lease is over.
+		// A worker also refuses this driver's tasks once another driver has taken its place. This driver would
+		// dispatch again as fast as the worker refuses, until its lease is over.
 		last, err := d.node.cell.Journal().Last(ctx, d.State.Session)
 		switch {
 		case err != nil:
@@ -147,16 +151,16 @@ func (d *driver) takeOvertaken(ctx context.Context, r commands.ReportOvertaken) 
 	return nil
 }
 
-// A report counts only with the ticket of its dispatch, which only the worker that got the task from
-// its queue has. The journal records which calls a node without tickets dispatched; those need none.
+// A report counts only with the ticket of its dispatch, which only the worker that got the task from its
+// queue has. The journal records which calls were dispatched by a node without tickets; those need none.
 //
-// A report without a ticket is skipped. It is probably forged, but it may come from a worker of a
-// release without tickets, which then takes the task off its queue. If the task is gone after such a
-// report, the attempt is lost: the call may have started and must not silently run again.
+// A report without a ticket is skipped. It is probably forged, but it may come from a worker of a release
+// without tickets, which then takes the task off its queue. If the task is gone after such a report, the
+// attempt is lost: the call may have started, and must not run again unnoticed.
 
-// mayReport reports whether a command in the lane of reports can be about a call of the session. It
-// reads only the ticket, because the rest may be hostile. It remembers the calls that run while there
-// is a report without one.
+// mayReport reports whether a command in the lane of reports can be about a call of the session. It reads
+// only the ticket, because the rest may be hostile. If there is no ticket, it remembers the calls that are
+// running.
 func (d *driver) mayReport(ticket string) bool {
 	if _, _, ok := d.reporter(ticket); ok {
 		return true
@@ -172,7 +176,7 @@ func (d *driver) mayReport(ticket string) bool {
 	return false
 }
 
-// doubt remembers the call of a refused report, whose worker may have taken the task off its queue.
+// doubt remembers the call of a refused report: its worker may have taken the task off its queue.
 func (d *driver) doubt(report commands.Command) {
 	place, _ := reportedOn(report)
 	if c, ok := d.State.CallAt(place); ok && c.Running() {
@@ -187,7 +191,7 @@ func (d *driver) doubtCall(c *loop.Call) {
 	d.unproven[loop.RunTool{Session: d.State.Session, Call: *c}.Identity()] = true
 }
 
-// reporter returns the call and the attempt whose ticket it is.
+// reporter returns the call and the attempt that a ticket belongs to.
 func (d *driver) reporter(ticket string) (of loop.Call, attempt int, ok bool) {
 	fits := func(p content.Place, attempt int) bool {
 		return d.node.tickets.Fits(ticket, d.State.Session, p, attempt)
@@ -226,8 +230,8 @@ func (d *driver) calls() iter.Seq[*loop.Call] {
 	}
 }
 
-// hasTicket reports whether a report comes from the worker that got the task of the call that it names,
-// or needs no ticket.
+// hasTicket reports whether a report comes from the worker that got the task of the call that it names, or
+// needs no ticket.
 func (d *driver) hasTicket(m jetstream.Message) bool {
 	place, attempt := reportedOn(m.Envelope.Command)
 	if d.node.tickets.Fits(m.Ticket, d.State.Session, place, attempt) {
@@ -241,8 +245,8 @@ func (d *driver) hasTicket(m jetstream.Message) bool {
 	return false
 }
 
-// unusable returns the answer of a call whose worker sent a report that cannot be used: its task is done and
-// no other report will come. It is empty if the message is something else.
+// unusable returns the answer for a call whose worker sent a report that cannot be used: the task is done and
+// no other report will come. It returns nothing if the message is something else.
 func (d *driver) unusable(m jetstream.Message) (none commands.Envelope) {
 	c, attempt, ok := d.reporter(m.Ticket)
 	if !ok || m.Lane != events.LaneReport || !errors.Is(m.Err, commands.ErrBadCommand) {
@@ -255,9 +259,9 @@ func (d *driver) unusable(m jetstream.Message) (none commands.Envelope) {
 	})
 }
 
-// reportedOn returns the call and attempt of a worker's report.
+// reportedOn returns the call and attempt that a worker's report is about.
 func reportedOn(c commands.Command) (content.Place, int) {
-	switch r := c.(type) { //nolint:gochecksumtype // the others are not reports of workers
+	switch r := c.(type) { //nolint:gochecksumtype // other commands are not reports of workers
 	case commands.ReportResult:
 		return r.Place, r.Attempt
 	case commands.ReportAttemptLost:
@@ -270,13 +274,13 @@ func reportedOn(c commands.Command) (content.Place, int) {
 	return "", 0
 }
 
-// maxVanished is how often a task may be gone from its queue without a report. A stream may lose a task, or somebody
-// remove it; but a worker that takes the node's tasks for forged refuses each of them.
+// maxVanished is how often a task may be gone from its queue without a report. A stream may lose a task, or
+// someone may remove it. But a worker that takes the node's tasks for forged refuses every one of them.
 const maxVanished = 5
 
-// loseTaken reports the attempts lost whose tasks were taken off their queues without a report that
-// counts: one came without its ticket, or none came and the call must not run twice. The queue itself
-// may have lost a task that a worker still runs.
+// loseTaken reports attempts as lost if their tasks were taken off the queues without a report that counts:
+// one came without its ticket, or none came and the call must not run twice. Or the queue lost a task that a
+// worker still runs.
 func (d *driver) loseTaken(ctx context.Context, ids []string) error {
 	for _, e := range d.openCalls() {
 		id, c, reason := e.Identity(), e.Call, ""
@@ -305,10 +309,10 @@ func (d *driver) loseTaken(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// losses wakes the sessions that streams have forgotten: one that lost messages, in a power failure or
-// because it was restored from a backup or created again, no longer wakes those that wait for its
-// timers and tasks. Whether it did shows in its end, unless it happened while no node ran, or within a
-// reconnect. Then the node looks, too.
+// losses wakes the sessions that streams have forgotten. A stream that lost messages, in a power failure or
+// because it was restored from a backup or created again, no longer wakes the sessions that wait for its
+// timers and tasks. A shorter stream shows the loss, unless it happened while no node ran or during a
+// reconnect. After those, the node looks for such sessions, too.
 type losses struct {
 	node      *Node
 	suspected bool
@@ -316,8 +320,8 @@ type losses struct {
 	connects  uint64
 }
 
-// recover looks for losses, and wakes the sessions that they affect. Of all nodes the first by name
-// does so; the others keep their suspicion, in case that one dies.
+// recover looks for losses, and wakes the sessions that they affect. The first node by name does so. The
+// others remember the suspicion, in case that node dies.
 func (l *losses) recover(ctx context.Context, ends jetstream.Ends) error {
 	runs := l.node.runs
 	connects := l.node.cell.Conn().Stats().Reconnects

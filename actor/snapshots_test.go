@@ -146,10 +146,10 @@ func TestANodeStoresSnapshots(t *testing.T) {
 		s := w.Start("s", oneReply)
 		w.submit(s, "go")
 		w.finish(s)
+		n.Drain(t) // which waits until what is being stored is there
 		if snap, found, err := w.Cell.Snapshots().Get(w.Ctx, "s"); !found || err != nil || snap.Seq == 0 {
 			t.Errorf("snapshot = %+v, %v, %v", snap.Head, found, err)
 		}
-		n.Drain(t)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"go.uber.org/zap"
 
@@ -14,21 +13,22 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/logfield"
+	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/tool"
 )
 
-// The end of a call reaches the session of the sub-agent that works for it, even if the worker
-// between them is lost:
+// The end of a call reaches the session of the sub-agent that works for it, even if the worker between them
+// is lost:
 //
 //  1. The end of the call is in the calling session's journal, which then owes StopTool.
-//  2. Its driver looks for the sub-agent's session, in the inbox and then in the journal, and
-//     sends it the command that ends it, after the one that opened it.
-//  3. A session is opened for a call only if the calling session's journal, read after the
-//     command that opens it was sent, has no end of the call.
+//  2. Its driver looks for the sub-agent's session, first in the inbox and then in the journal. It sends the
+//     command that ends the session, after the one that opened it.
+//  3. A session is opened for a call only if the calling session's journal has no end of the call. The journal
+//     is read after the command that opens the session was sent.
 //
-// So either 2 finds the session or 3 refuses it. Only then is the worker stopped, which
-// therefore need not stop the session.
+// So either step 2 finds the session or step 3 refuses it. Only then is the worker stopped, which therefore
+// need not stop the session.
 
 // stopSubagent ends the session that works for a call, if there is one, and reports its usage.
 func (d *driver) stopSubagent(ctx context.Context, e loop.StopTool) (commands.Command, error) {
@@ -66,12 +66,12 @@ type child struct {
 	cancelled  uint64          // the sequence of the cancel that was sent; 0: none
 }
 
-// find returns the session, or nil if there is none and will be none.
+// find returns the session, or nil if there is none and there will be none.
 func (c *child) find(ctx context.Context) (*loop.State, error) {
 	if _, err := content.ParseSessionID(string(c.id)); err != nil {
 		return nil, nil //nolint:nilnil // no session can have that id
 	}
-	opens := false // read first: the command that opens a session leaves the inbox after its entry
+	opens := false // read first: the command that opens a session leaves the inbox after its entry is written
 	for m, err := range c.node.cell.Inbox().Read(ctx, c.id, nil, 0) {
 		if err != nil {
 			return nil, err
@@ -92,8 +92,8 @@ func (c *child) find(ctx context.Context) (*loop.State, error) {
 	return r.State, nil
 }
 
-// end sends the session the command that ends it, unless it has ended: a denial of all its
-// questions if its caller's question was denied or expired, else a cancel.
+// end sends the session the command that ends it, unless it has already ended. The command denies all its
+// questions if its caller's question was denied or expired, and otherwise cancels its turn.
 func (c *child) end(ctx context.Context, s *loop.State) error {
 	held := c.call.Held
 	if turnOver(s) {
@@ -151,15 +151,16 @@ func (c *child) ended(ctx context.Context) (*loop.State, error) {
 	return nil, context.Cause(ctx)
 }
 
-// checkCaller refuses to open a session for a call that has ended.
+// checkCaller refuses to open a session for a call that has ended. It also refuses a session that has the
+// name of a sub-agent's but is none: the call would take it for its own.
 func (d *driver) checkCaller(ctx context.Context, env *commands.Envelope) error {
 	o, ok := env.Command.(commands.OpenSession)
-	if !ok || o.Parent == "" || d.State.Opened {
+	parent, place, named := engine.CallerOf(d.State.Session)
+	switch {
+	case !ok || d.State.Opened || !named:
 		return nil
-	}
-	place, named := strings.CutPrefix(string(d.State.Session), string(o.Parent)+"-")
-	if _, _, _, err := content.ParsePlace(place); !named || err != nil {
-		return nil //nolint:nilerr // not opened for a call
+	case o.Parent != parent:
+		return &commands.Rejection{Reason: commands.ReasonInvalidInput, Detail: "session " + string(d.State.Session) + " would be a sub-agent's, for call " + string(place) + " of " + string(parent)}
 	}
 	s, err := d.node.read(ctx, o.Parent)
 	switch {
@@ -168,13 +169,13 @@ func (d *driver) checkCaller(ctx context.Context, env *commands.Envelope) error 
 	case err != nil:
 		return err
 	}
-	if c, ok := s.CallAt(content.Place(place)); !ok || c.Status != "" && !c.Retried() {
-		return &commands.Rejection{Reason: commands.ReasonAlreadyFinished, Detail: "call " + place + " of " + string(o.Parent) + " has ended"}
+	if c, ok := s.CallAt(place); !ok || c.Status != "" && !c.Retried() {
+		return &commands.Rejection{Reason: commands.ReasonAlreadyFinished, Detail: "call " + string(place) + " of " + string(o.Parent) + " has ended"}
 	}
 	return nil
 }
 
-// read reads a session without taking it. It returns journal.ErrNotFound if there is no journal.
+// read reads a session without claiming it. It returns journal.ErrNotFound if there is no journal.
 func (n *Node) read(ctx context.Context, id content.SessionID) (*loop.State, error) {
 	r, err := n.reader(n.log).Read(ctx, id)
 	if err == nil && r.Head.Seq == 0 {
@@ -184,5 +185,9 @@ func (n *Node) read(ctx context.Context, id content.SessionID) (*loop.State, err
 }
 
 func (n *Node) reader(log *zap.Logger) engine.Reader {
-	return engine.Reader{Journal: n.proofs.Journal(n.cell.Journal()), Snapshots: n.cell.Snapshots(), Signed: n.proofs != nil, Logger: log}
+	return n.readerOf(n.cell.Journal(), log)
+}
+
+func (n *Node) readerOf(j *jetstream.Journal, log *zap.Logger) engine.Reader {
+	return engine.Reader{Journal: n.proofs.Journal(j), Snapshots: n.cell.Snapshots(), Signed: n.proofs != nil, Logger: log}
 }

@@ -22,12 +22,12 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/tracing"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/listing"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
 
-// Client talks to one cell. It is safe for concurrent use. Its opener closes the
-// connection.
+// Client talks to one cell. It is safe for concurrent use. The caller of Open closes the connection.
 type Client struct {
 	cell    *jetstream.Cell
 	journal *jetstream.Journal
@@ -55,8 +55,8 @@ func WithLogger(log *zap.Logger) Option {
 	}
 }
 
-// WithName names the client in journals. That is a claim, beside the name that the server verifies if the
-// connection's user has one, which is the default.
+// WithName sets the client's name in journals. The name is a claim, recorded next to the one that the server
+// verifies. The default is the verified name of the connection's user, if there is one.
 func WithName(name string) Option {
 	return func(c *Client) error {
 		c.name = name
@@ -64,7 +64,7 @@ func WithName(name string) Option {
 	}
 }
 
-// WithKey has the client sign what it sends, as nodes require that go by a directory of keys. Journals then
+// WithKey makes the client sign what it sends, as nodes that use a directory of keys require. Journals then
 // record the name of the key's owner. A nil key signs nothing.
 func WithKey(key *keys.Signer) Option {
 	return func(c *Client) error {
@@ -73,8 +73,8 @@ func WithKey(key *keys.Signer) Option {
 	}
 }
 
-// WithSealKeys has the client read and write sealed sessions. Without them, they are closed to it: reading one returns
-// an *events.SealedError.
+// WithSealKeys lets the client read and write sealed sessions. Without the keys, reading a sealed session
+// returns an *events.SealedError.
 func WithSealKeys(ring seal.Ring) Option {
 	return func(c *Client) error {
 		c.over(c.cell.Sealing(ring))
@@ -82,13 +82,13 @@ func WithSealKeys(ring seal.Ring) Option {
 	}
 }
 
-// over has the client use another view of its cell.
+// over makes the client use another view of its cell.
 func (c *Client) over(cell *jetstream.Cell) {
 	c.cell, c.journal, c.inbox, c.runs = cell, cell.Journal(), cell.Inbox(), cell.Runs()
 }
 
-// WithApprover has the facades of this client's sessions ask for approvals; without it
-// they stop with *session.ApprovalPendingError.
+// WithApprover sets what the facades of this client's sessions ask for approvals. Without it they stop with
+// *session.ApprovalPendingError.
 func WithApprover(a extension.Approver) Option {
 	return func(c *Client) error {
 		c.approver = a
@@ -96,8 +96,8 @@ func WithApprover(a extension.Approver) Option {
 	}
 }
 
-// WithObservers has the observers see this client's sessions from the moment that they are
-// started or attached here: entries as they arrive, and live events between them.
+// WithObservers adds observers of this client's sessions, from the moment they are started or attached here.
+// They see entries as they arrive, and live events between them.
 func WithObservers(all ...extension.Observer) Option {
 	return func(c *Client) error {
 		c.observers = append(c.observers, all...)
@@ -105,8 +105,8 @@ func WithObservers(all ...extension.Observer) Option {
 	}
 }
 
-// WithTranscriptObservers has the observers see each item that is appended to the transcripts
-// of this client's sessions after they are started or attached here.
+// WithTranscriptObservers adds observers that see each item appended to the transcripts of this client's
+// sessions after they are started or attached here.
 func WithTranscriptObservers(all ...extension.TranscriptObserver) Option {
 	return func(c *Client) error {
 		c.items = append(c.items, all...)
@@ -114,7 +114,7 @@ func WithTranscriptObservers(all ...extension.TranscriptObserver) Option {
 	}
 }
 
-// Open returns a client of the namespace ("": turnlog) over a connection.
+// Open returns a client of a namespace ("": turnlog) over a connection.
 func Open(nc *nats.Conn, namespace string, opts ...Option) (*Client, error) {
 	cell, err := jetstream.Open(nc, namespace)
 	if err != nil {
@@ -130,20 +130,18 @@ func Open(nc *nats.Conn, namespace string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Name returns the name that the client gives itself in journals: that of the connection's user, or of
-// WithName.
+// Name returns the client's name in journals: that of WithName, or of the connection's user.
 func (c *Client) Name() string { return c.name }
 
-// Named returns the client with another name, over the same connection.
+// Named returns a client with another name that uses the same connection.
 func (c *Client) Named(name string) *Client {
 	named := *c
 	named.name = name
 	return &named
 }
 
-// Send puts a command into a session's inbox and wakes its driver. It does not wait for
-// the outcome. The id names the command for all time: sending it again under the same id
-// does nothing twice.
+// Send puts a command into a session's inbox and wakes its driver. It does not wait for the outcome. The id
+// identifies the command permanently: sending it again under the same id has no further effect.
 func (c *Client) Send(ctx context.Context, s content.SessionID, id string, cmd commands.Command) error {
 	_, err := c.send(ctx, s, id, cmd)
 	return err
@@ -172,8 +170,8 @@ func (c *Client) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	return ids, nil
 }
 
-// Lengths returns the number of the entries of each session, also of those that were deleted. It reads an index: what it costs
-// depends on their number only.
+// Lengths returns the number of entries of each session, including deleted ones. It reads an index, so its
+// cost depends only on the number of sessions.
 func (c *Client) Lengths(ctx context.Context) (map[content.SessionID]uint64, error) {
 	all, err := c.journal.Lengths(ctx)
 	if err != nil {
@@ -182,9 +180,11 @@ func (c *Client) Lengths(ctx context.Context) (map[content.SessionID]uint64, err
 	return all, nil
 }
 
-// Asking lists the sessions with undecided approvals, and possibly some that had one a
-// moment ago: their journals are the authority. Sessions from a release without this list
-// appear once they have been woken.
+// Pages returns the pages that the cell keeps for lists of its sessions.
+func (c *Client) Pages() listing.Pages { return listing.Of(c.cell) }
+
+// Asking lists the sessions with undecided approvals, and possibly some that had one a moment ago: their
+// journals are the authority. Sessions from a release without this list appear once they have been woken.
 func (c *Client) Asking(ctx context.Context) ([]content.SessionID, error) {
 	return c.cell.Approvals().Sessions(ctx)
 }
@@ -200,8 +200,7 @@ func (c *Client) SetAside(ctx context.Context) ([]jetstream.Trial, error) {
 	return c.cell.Trials().Aside(ctx)
 }
 
-// RetrySession lets nodes drive a session again that is set aside. It needs the permissions of an
-// approver.
+// RetrySession lets nodes drive a session again that was set aside. It needs the permissions of an approver.
 func (c *Client) RetrySession(ctx context.Context, s content.SessionID) error {
 	return forbidden(c.cell.Trials().Retry(ctx, s, c.name))
 }
@@ -229,26 +228,26 @@ type Options struct {
 	ID           content.SessionID // "": a new one
 	Config       events.Config     // Model or Agent is required; Catalog is filled in by the driver
 	SystemPrompt string            // "": none
-	Transcript   []content.Item    // passive starting state
+	Transcript   []content.Item    // given to the model at the start, without beginning a turn
 	Input        []content.Item    // of its first turn, which begins at once
-	Stepped      bool              // a turn pauses after each round until Next goes on
+	Stepped      bool              // a turn pauses after each round until Next is called
 	Metadata     content.Metadata
-	Parent       content.SessionID // "": none; the session that this one works for
+	Parent       content.SessionID // the session that this one works for; "": none
 
-	// From has the session continue another one after one of its entries, as a fork: see session.Fork. Then Config may
-	// be empty, and Transcript and SystemPrompt must be. A sequence of 0 is the newest entry.
+	// From makes the session a fork: it continues another session after one of its entries (see session.Fork).
+	// Then Config may be empty, and Transcript and SystemPrompt must be. A sequence of 0 means the newest
+	// entry.
 	From events.EntryRef
 
-	Command string // ID of the command that opens it; "": a new one
+	Command string // ID of the command that opens the session; "": a new one
 
-	// Sealed has all content of the session encrypted under a key of its own, so that it can be erased. It needs
-	// WithSealKeys. A session that works for a sealed one is sealed anyway.
+	// Sealed encrypts all content of the session under a key of its own, so that it can be erased. It needs
+	// WithSealKeys. A session that works for a sealed one is always sealed.
 	Sealed bool
 }
 
-// Start opens a new session and attaches to it. It returns an *session.InvalidStateError
-// with reason session_exists if the id is taken, and session.ErrNoAnswer if no driver took
-// it before ctx ended.
+// Start opens a new session and attaches to it. It returns a *session.InvalidStateError with reason
+// session_exists if the ID is taken, and session.ErrNoAnswer if no driver took the session before ctx ended.
 func (c *Client) Start(ctx context.Context, o Options) (*session.Session, error) {
 	if o.ID == "" {
 		o.ID = content.SessionID(ulid.Make().String())
@@ -289,24 +288,28 @@ func (c *Client) Start(ctx context.Context, o Options) (*session.Session, error)
 	return s, nil
 }
 
-// Attach joins a session that exists and was not deleted: *session.DeletedError. Next does
-// not return turns that ended before; it does return an open approval or yield.
+// Attach joins an existing session. It returns a *session.DeletedError if the session was deleted. Next does
+// not return turns that ended before, but it does return an open approval or yield.
 func (c *Client) Attach(ctx context.Context, id content.SessionID) (*session.Session, error) {
 	r, err := c.read(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	switch {
+	return c.attachRead(ctx, r)
+}
+
+func (c *Client) attachRead(ctx context.Context, r engine.Replica) (*session.Session, error) {
+	switch id := r.State.Session; {
 	case r.State.Deleted != nil:
 		return nil, &session.DeletedError{Session: id, Deletion: *r.State.Deleted}
-	case !r.State.Opened: // a driver has claimed it, and nothing else
+	case !r.State.Opened: // a driver has claimed it, and nothing more
 		return nil, fmt.Errorf("attach %s: %w", id, session.ErrNotFound)
 	}
 	return c.attach(ctx, r)
 }
 
-// AttachTo is Attach to a session that Read returned, which was opened and not deleted. It does not read it again, and takes
-// the state over.
+// AttachTo is Attach for an opened session that Read just returned. It does not read the session again. It
+// takes ownership of state.
 func (c *Client) AttachTo(ctx context.Context, state *loop.State, head journal.Head) (*session.Session, error) {
 	return c.attach(ctx, engine.Replica{State: state, Head: head})
 }

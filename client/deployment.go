@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/agents"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 )
@@ -37,17 +38,17 @@ func (c *Client) Offers(ctx context.Context) ([]jetstream.Offer, error) {
 	return offers, nil
 }
 
-// Agents lists the agents that are published in the cell, each in its newest version.
-func (c *Client) Agents(ctx context.Context) ([]jetstream.Agent, error) {
-	agents, err := c.cell.Agents().List(ctx)
+// Agents lists the newest version of each agent that is published in the cell.
+func (c *Client) Agents(ctx context.Context) ([]agents.Agent, error) {
+	all, err := agents.Of(c.cell).List(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list agents: %w", forbidden(err))
 	}
-	return agents, nil
+	return all, nil
 }
 
-// StoreFile stores a file with the cell and returns the part of an input that refers to it.
-// Files that nothing refers to are collected.
+// StoreFile stores a file in the cell and returns an input part that refers to it. Files without references
+// are deleted later.
 func (c *Client) StoreFile(ctx context.Context, name, mime string, src io.ReadSeeker) (content.Part, error) {
 	id, size, err := c.cell.Blobs().PutFrom(ctx, src)
 	if err != nil {
@@ -56,9 +57,9 @@ func (c *Client) StoreFile(ctx context.Context, name, mime string, src io.ReadSe
 	return content.BlobPart(name, mime, id, size), nil
 }
 
-// Settle returns once the session has handled the input that was sent to it before. If this
-// user may not read inboxes, or input is pending, that takes a driver: without one, Settle
-// returns session.ErrNoAnswer when ctx ends.
+// Settle returns once the session has handled the input that was sent to it before. If this user may not read
+// inboxes, or input is pending, that needs a driver: without one, Settle returns session.ErrNoAnswer when ctx
+// ends.
 func (c *Client) Settle(ctx context.Context, s *session.Session) error {
 	pending, err := c.InputPending(ctx, s.ID())
 	switch {
@@ -67,17 +68,17 @@ func (c *Client) Settle(ctx context.Context, s *session.Session) error {
 	case err == nil && !pending:
 		return nil
 	}
-	err = s.Calls().Detach(ctx, content.CallID(ulid.Make().String())) // there is no such call
-	if errors.Is(err, session.ErrInvalidState) {                      // commands are handled in order
+	err = s.Calls().Detach(ctx, content.CallID(ulid.Make().String())) // no such call exists
+	if errors.Is(err, session.ErrInvalidState) {                      // commands are handled in order, so earlier input was handled
 		return nil
 	}
 	return err
 }
 
-// InputPending reports whether a session has input that it has not handled. It returns ErrForbidden if this
-// user may not read inboxes.
+// InputPending reports whether a session has input that it has not handled yet. It returns ErrForbidden if
+// this user may not read inboxes.
 func (c *Client) InputPending(ctx context.Context, id content.SessionID) (pending bool, err error) {
-	if there, err := c.inbox.HasAny(ctx, id); err != nil || !there { // one request, which may be denied
+	if there, err := c.inbox.HasAny(ctx, id); err != nil || !there { // one request, which the server may deny
 		return false, forbidden(err)
 	}
 	state, _, err := c.Read(ctx, id)
@@ -91,7 +92,7 @@ func (c *Client) InputPending(ctx context.Context, id content.SessionID) (pendin
 		if err != nil {
 			return false, forbidden(err)
 		}
-		switch m.Envelope.Command.(type) { //nolint:gochecksumtype // the others are no input
+		switch m.Envelope.Command.(type) { //nolint:gochecksumtype // other commands are not input
 		case commands.SubmitInput, commands.StartTask:
 			return true, nil
 		}

@@ -19,13 +19,14 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// origin returns an entry with its sequence and hash, and the session as it was after it.
+// origin completes an entry reference with its sequence and hash, and returns the session as it was after
+// that entry.
 func (c *Client) origin(ctx context.Context, at events.EntryRef) (events.EntryRef, *loop.State, error) {
 	sealed, err := c.IsSealed(ctx, at.Session)
 	if err != nil {
 		return at, nil, err
 	}
-	if sealed { // its content is not sent
+	if sealed { // the content of a sealed session is not sent
 		return at, nil, ErrSealedFork
 	}
 	if at.Seq == 0 {
@@ -55,7 +56,7 @@ func (c *Client) origin(ctx context.Context, at events.EntryRef) (events.EntryRe
 	return at, r.State, nil
 }
 
-// refused is returned for an entry that cannot be continued.
+// refused returns the error for an entry that cannot be continued.
 func refused(format string, args ...any) error {
 	return &session.InvalidStateError{Op: "fork", Reason: commands.ReasonInvalidInput, Detail: fmt.Sprintf(format, args...)}
 }
@@ -63,10 +64,10 @@ func refused(format string, args ...any) error {
 // readers is how many sessions are read at once.
 const readers = 16
 
-// Origin is what a session began with that is of another one.
+// Origin says what a session was started from.
 type Origin struct {
-	From   content.SessionID // that it continues; "": none
-	Parent content.SessionID // that it works for; "": none
+	From   content.SessionID // the session that it continues; "": none
+	Parent content.SessionID // the session that it works for; "": none
 }
 
 // Origins returns the origins of all sessions. It reads the beginning of every journal.
@@ -81,7 +82,12 @@ func (c *Client) Origins(ctx context.Context) (map[content.SessionID]Origin, err
 	group.SetLimit(readers)
 	for _, id := range ids {
 		group.Go(func() error {
-			origin, err := c.beginning(ctx, id)
+			began, err := c.Started(ctx, id)
+			var origin Origin
+			if began != nil {
+				from, _ := events.ParseEntryRef(began.From) // a zero reference if From is empty
+				origin = Origin{from.Session, began.Parent}
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			origins[id] = origin
@@ -94,7 +100,8 @@ func (c *Client) Origins(ctx context.Context) (map[content.SessionID]Origin, err
 	return origins, nil
 }
 
-// Forks returns the forks of all sessions, by the session that each continues. It reads the beginning of every journal.
+// Forks returns the forks of all sessions, by the session that they continue. It reads the beginning of every
+// journal.
 func (c *Client) Forks(ctx context.Context) (map[content.SessionID][]content.SessionID, error) {
 	origins, err := c.Origins(ctx)
 	forks := make(map[content.SessionID][]content.SessionID)
@@ -106,27 +113,27 @@ func (c *Client) Forks(ctx context.Context) (map[content.SessionID][]content.Ses
 	return forks, err
 }
 
-// openedBy is the entry by which a session that opens has opened: the claims of drivers come before.
+// openedBy is the entry by which every opened session has opened. Only claims of drivers come before.
 const openedBy = 16
 
-// beginning returns the origin of a session, or none: also of one whose beginning cannot be read.
-func (c *Client) beginning(ctx context.Context, id content.SessionID) (Origin, error) {
+// Started returns how a session began. It returns nil for a session that did not start, was deleted, or has
+// an unreadable beginning.
+func (c *Client) Started(ctx context.Context, id content.SessionID) (*events.RunStarted, error) {
 	for rec, err := range c.journal.Read(ctx, id, 0) {
 		if errors.Is(err, journal.ErrDamaged) {
 			break
 		}
 		if err != nil {
-			return Origin{}, fmt.Errorf("read %s: %w", id, err)
+			return nil, fmt.Errorf("read %s: %w", id, err)
 		}
 		for _, ev := range rec.Entry.Events {
 			if started, ok := ev.(events.RunStarted); ok {
-				from, _ := events.ParseEntryRef(started.From) // else it is none
-				return Origin{from.Session, started.Parent}, nil
+				return &started, nil
 			}
 		}
 		if rec.Err != nil || rec.Seq >= openedBy {
 			break
 		}
 	}
-	return Origin{}, nil
+	return nil, nil //nolint:nilnil // not known
 }

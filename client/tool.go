@@ -14,24 +14,22 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// toolTimeout is how long a sub-agent has for its answer, without the waits for
-// people, unless its tool's options say otherwise.
+// toolTimeout is how long a sub-agent has to answer unless its tool's options set another limit. Waits for
+// people do not count.
 const toolTimeout = time.Hour
 
-// metaTool is where a sub-agent's session says whose call it is.
+// metaTool is the key of metadata in a sub-agent's session that says which tool's call it works for.
 const metaTool = "delegated_by"
 
-// Tool returns a tool with which the model of a session hands work to another session of
-// the deployment, as [session.NewTool] describes it; child says how that one starts. A
-// worker offers the tool. The call has an hour, unless [tool.WithSpec] sets another timeout.
-// While a question of the child is open in the calling session, the call holds no worker.
-// The driver of the calling session passes the end of a call on, so it does not depend on a
-// worker.
+// Tool returns a tool with which the model of a session delegates work to another session of the deployment,
+// as [session.NewTool] describes; child says how that session starts. A worker offers the tool. A call has an
+// hour, unless [tool.WithSpec] sets another timeout. While a question of the child is open in the calling
+// session, the call does not occupy the worker. The driver of the calling session passes on the end of a
+// call, so that does not depend on a worker.
 //
-// The session has the limits of child's configuration, and may use no more requests, tool
-// calls, tokens and money than the calling turn has left when the call is made. A running
-// call holds a slot of its worker, so there have to be more slots than sub-agents that work at
-// once: Waiters in the worker's configuration.
+// The child has the limits of its configuration. It may also use no more requests, tool calls, tokens and
+// money than the calling turn has left when the call is made. A running call holds a slot of its worker, so a
+// worker needs more slots than sub-agents that work at once: see Waiters in its configuration.
 func (c *Client) Tool(name, description string, child Options, opts ...tool.Option) (tool.Tool, error) {
 	switch {
 	case child.ID != "" || child.Parent != "" || len(child.Input) > 0:
@@ -56,7 +54,7 @@ func (c *Client) joinChild(ctx context.Context, o Options, call tool.Call, promp
 	if _, err := content.ParseSessionID(string(o.ID)); err != nil {
 		return nil, fmt.Errorf("too deep a nesting of sub-agents: %w", err)
 	}
-	s, err := c.Attach(ctx, o.ID)
+	s, err := c.attachChild(ctx, o)
 	if !errors.Is(err, session.ErrNotFound) {
 		return s, err
 	}
@@ -64,14 +62,27 @@ func (c *Client) joinChild(ctx context.Context, o Options, call tool.Call, promp
 		return nil, err
 	}
 	s, err = c.Start(ctx, o)
-	if errors.Is(err, session.ErrInvalidState) { // an earlier attempt's command was first
-		return c.Attach(ctx, o.ID)
+	if errors.Is(err, session.ErrInvalidState) { // an earlier attempt opened the session
+		return c.attachChild(ctx, o)
 	}
 	return s, err
 }
 
-// within is what a sub-agent's session may use: what it is configured for, and no more
-// than the calling turn has left. A caller outside of the deployment sets no bounds.
+// attachChild is Attach to a session that works for its parent. Another session with that name would answer
+// calls that are not its own.
+func (c *Client) attachChild(ctx context.Context, o Options) (*session.Session, error) {
+	r, err := c.read(ctx, o.ID)
+	if err == nil && r.State.Opened && r.State.Parent != o.Parent {
+		err = fmt.Errorf("session %s does not work for %s, which cannot use its name: start that again under another one", o.ID, o.Parent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.attachRead(ctx, r)
+}
+
+// within returns what a sub-agent's session may use: the limits of its configuration, and no more than the
+// calling turn has left. A caller outside the deployment sets no limits.
 func (c *Client) within(ctx context.Context, own events.Limits, caller content.SessionID) (events.Limits, error) {
 	state, _, err := c.Read(ctx, caller)
 	switch {

@@ -3,6 +3,7 @@ package content
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -115,6 +116,18 @@ func (u Usage) Add(v Usage) Usage {
 // TotalTokens returns input plus output tokens.
 func (u Usage) TotalTokens() int64 { return u.InputTokens + u.OutputTokens }
 
+// Cost returns the exact cost for people, with at least two decimals, as in "0.0042 EUR", or "" if it is not known. The
+// currency is unchecked text from the process that recorded it.
+func (u Usage) Cost() string {
+	if u.CostMicros == 0 {
+		return ""
+	}
+	const digits = 6
+	text := strconv.FormatFloat(float64(u.CostMicros)/1e6, 'f', digits, 64)
+	at := len(text) - digits + 2
+	return strings.TrimSpace(text[:at] + strings.TrimRight(text[at:], "0") + " " + u.Currency)
+}
+
 // ErrorClass classifies failures of model calls by how to handle them.
 type ErrorClass string
 
@@ -154,11 +167,11 @@ const (
 	SensitiveAuthScope         ApprovalReason = "sensitive_auth_scope"
 )
 
-// QuestionKey identifies a question about a call. An approval answers exactly that
-// question: no other kind and, with a scope, nothing outside of it.
+// QuestionKey identifies a question about a call. An approval answers exactly that question: no
+// other kind, and nothing outside its scope, if it has one.
 type QuestionKey struct {
 	Kind  string `msgpack:"k" json:"request_kind"`
-	Scope string `msgpack:"s,omitempty" json:"scope,omitempty"` // such as a program or a path; empty: any call
+	Scope string `msgpack:"s,omitempty" json:"scope,omitempty"` // for example a program or a path; empty: any call
 }
 
 // CacheRequest asks a provider to cache a prefix of the prompt. The zero value is no

@@ -76,6 +76,18 @@ func TestOnlySomeErrorsAndEffectsAreRetryable(t *testing.T) {
 	}
 }
 
+func TestACostIsExact(t *testing.T) {
+	t.Parallel()
+	for micros, want := range map[int64]string{0: "", 1: "0.000001 EUR", 4200: "0.0042 EUR", 1_500_000: "1.50 EUR", 12_000_000: "12.00 EUR", 1_234_567_891: "1234.567891 EUR"} {
+		if got := (Usage{CostMicros: micros, Currency: "EUR"}).Cost(); got != want {
+			t.Errorf("%d millionths are shown as %q, want %q", micros, got, want)
+		}
+	}
+	if got := (Usage{CostMicros: 2_000_000}).Cost(); got != "2.00" {
+		t.Errorf("without a currency: %q", got)
+	}
+}
+
 func TestUsageAddsUp(t *testing.T) {
 	t.Parallel()
 	one := Usage{InputTokens: 1, OutputTokens: 2, ReasoningTokens: 3, CacheReadTokens: 4, CacheWriteTokens: 5, CostMicros: 6}

@@ -24,8 +24,8 @@ type config struct {
 	monitor    *address // nil: no monitoring port
 	user, pass string
 	token      string
-	text       string // settings in nats-server's syntax
-	guarded    bool   // they name users or a token
+	settings   *server.Options // from nats-server's syntax; nil: none
+	guarded    bool            // they name users or a token
 }
 
 // address is a host and port to listen on; port 0 means any free port.
@@ -54,7 +54,7 @@ func configure(opts []Option) (config, error) {
 	switch {
 	case cfg.sync && cfg.store == "":
 		return cfg, errors.New("writes cannot be synced in memory: give a store directory too")
-	case cfg.text != "" && cfg.user+cfg.token != "":
+	case cfg.settings != nil && cfg.user+cfg.token != "":
 		return cfg, errors.New("both a user or token and settings in nats-server's syntax: name the user in the settings")
 	case cfg.user != "" && cfg.token != "":
 		return cfg, errors.New("both a user and a token: give one")
@@ -172,7 +172,7 @@ func WithSettings(text string) Option {
 		if err := o.ProcessConfigString(text); err != nil {
 			return fmt.Errorf("settings of nats-server: %s", strings.TrimSpace(err.Error())) // it ends with a new line
 		}
-		c.text = text
+		c.settings = o
 		c.guarded = o.Username+o.Authorization != "" || len(o.Users)+len(o.Nkeys)+len(o.TrustedOperators) > 0
 		return nil
 	}

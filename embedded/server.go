@@ -29,13 +29,13 @@ const (
 	// bucket.
 	maxConsumersPerStream = 10_000
 
-	// The server's default of 10,000 closed connections, of which its monitoring pages tell, is a fourth of what remains
-	// for two minutes of a server that a test started, until its last timer ends.
+	// The server remembers closed connections for its monitoring pages. Its default of 10,000 is a quarter of the memory
+	// that remains for two minutes after a test has stopped a server, until its last timer ends.
 	maxClosedClients = 100
 
 	// A start and a connection take milliseconds; this is for an overloaded machine.
 	startTimeout = 10 * time.Second
-	startPoll    = 100 * time.Millisecond // how often a start looks for a fatal line
+	startPoll    = 100 * time.Millisecond // how often a start checks for a fatal line
 )
 
 // Server is a NATS server in this process. It is safe for concurrent use.
@@ -112,10 +112,7 @@ func launch(ctx context.Context, cfg config, dir string) (*server.Server, error)
 }
 
 func serverOptions(cfg config, dir string) *server.Options {
-	o := &server.Options{}
-	if cfg.text != "" {
-		_ = o.ProcessConfigString(cfg.text) // WithSettings has checked it
-	}
+	o := cmp.Or(cfg.settings, &server.Options{})
 	o.ServerName = cmp.Or(o.ServerName, serverName)
 	o.NoSigs = true // signals belong to the program
 	o.NoLog = true  // launch sets the logger
@@ -173,7 +170,7 @@ func (s *Server) ClientURL() string {
 	return u.String()
 }
 
-// MonitorURL returns the URL of the server's monitoring pages, "" without [WithMonitor].
+// MonitorURL returns the URL of the server's monitoring pages, or "" without [WithMonitor].
 func (s *Server) MonitorURL() string {
 	if s.cfg.monitor == nil {
 		return ""
@@ -200,7 +197,7 @@ func (s *Server) Close() {
 	s.closing.Do(func() {
 		s.clients.close()
 		if s.InMemory() {
-			_ = s.nats.DisableJetStream() // or Shutdown waits 50 ms to end pull requests of closed connections
+			_ = s.nats.DisableJetStream() // otherwise Shutdown waits 50 ms to end pull requests of closed connections
 		}
 		s.nats.Shutdown()
 		s.nats.WaitForShutdown()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -15,21 +16,29 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// ChildID names the session that a call of a sub-agent's tool runs in.
+// ChildID returns the ID of the session in which a call of a sub-agent's tool runs.
 func ChildID(parent content.SessionID, p content.Place) content.SessionID {
 	return content.SessionID(string(parent) + "-" + string(p))
 }
 
-// ChildCancel is the id of the command that cancels that session for its caller. Whichever
-// process sends it, it takes effect once.
+// CallerOf returns the call for which a sub-agent's session works, if the ID has the form of such a session's.
+func CallerOf(child content.SessionID) (parent content.SessionID, p content.Place, ok bool) {
+	at := max(0, strings.LastIndex(string(child), "-t"))
+	p = content.Place(strings.TrimPrefix(string(child[at:]), "-"))
+	_, _, _, err := content.ParsePlace(string(p))
+	return child[:at], p, err == nil && at > 0
+}
+
+// ChildCancel returns the id of the command that cancels that session for its caller. The command takes
+// effect once, even if several processes send it.
 func ChildCancel(parent content.SessionID, p content.Place) string {
 	return "cancel/" + string(ChildID(parent, p))
 }
 
 // RunTool runs a call as the task manager decides, in this process by default. It reports a
-// result, or the question that must be answered first. It returns nil if ctx ended for another
-// cause than ErrStop: the attempt is lost. caller is for tools that work in a session of their
-// own; nil: none.
+// result, or the question that must be answered first. It returns nil if ctx ended with a cause
+// other than ErrStop: the attempt is lost. caller is for tools that run their own session; nil:
+// none.
 func (r *Runner) RunTool(ctx context.Context, c loop.Call, v *View, caller tool.Caller, progress func(string, float64)) commands.Command {
 	var question atomic.Pointer[tool.Verdict] // a manager may return while the tool still runs
 	invoker := tool.Invoker{OnQuestion: func(_ tool.Call, q tool.Verdict) { question.Store(&q) }}

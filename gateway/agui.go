@@ -23,9 +23,7 @@ func (g *Gateway) aguiRoutes() {
 	o := op(http.MethodPost, "/api/ag-ui", "Run a thread of AG-UI", http.StatusOK, 400, 403, 404, 409, 410, 422)
 	o.Description = "The address of an HttpAgent of AG-UI 1.0: a RunAgentInput, answered by its events. A thread is a session, which the first message opens. " +
 		"A run that asks ends with interrupts, and resume answers them. A run without a new message, and without resume, has snapshots and then what follows."
-	o.Responses = map[string]*huma.Response{"200": {
-		Description: "the events of the run", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}},
-	}}
+	o.Responses["200"] = text("the events of the run", "text/event-stream")
 	o.MaxBodyBytes = maxChat
 	huma.Register(g.api, o, g.aguiRun)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/pending"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/session"
 )
@@ -21,46 +22,40 @@ func (g *Gateway) approvalRoutes() {
 	handle(g, op(http.MethodPost, "/api/approvals/{id}/{approval}", "Decide an approval", http.StatusOK, 403, 404, 409, 410, 422), g.decide)
 }
 
-// pending is an approval that waits, with what it is about.
-type pending struct {
-	report.Approval
-
-	Session content.SessionID `json:"session"`
-	Title   string            `json:"title" doc:"of the session"`
-	Agent   string            `json:"agent,omitempty"`
-	Owner   string            `json:"owner,omitempty"`
-	Asks    string            `json:"asks" doc:"the question, in words"`
-	May     bool              `json:"may_decide"`
-}
-
 type approvalsIn struct {
 	Session string `query:"session" doc:"only of this session"`
 }
 
 type approvalsOut struct {
 	Body struct {
-		Approvals []pending `json:"approvals"`
+		Approvals []pending.Pending `json:"approvals"`
 	}
 }
 
 // listApprovals lists pending approvals, the oldest session first. An undecided one stays, so nothing has
-// to be said to leave it for later.
+// to be said to leave it for later. What a sub-agent and its caller ask is decided for both in the calling session.
 func (g *Gateway) listApprovals(ctx context.Context, in *approvalsIn) (*approvalsOut, error) {
-	out := &approvalsOut{}
-	out.Body.Approvals = []pending{}
+	all := []pending.Pending{}
 	if in.Session != "" {
 		s, err := g.see(ctx, in.Session)
-		if err == nil {
-			out.Body.Approvals = append(out.Body.Approvals, g.pendingOf(ctx, s)...)
+		if err != nil {
+			return nil, err
 		}
-		return out, err
+		return approvals(append(all, pending.Of(s.state, s.subject, s.head).For(person(ctx))...)), nil
 	}
 	ids, err := g.client.Asking(ctx)
 	if err != nil {
 		return nil, err
 	}
+	g.asked.Keep(ids)
 	for _, id := range ids {
-		s, err := g.see(ctx, string(id))
+		asked, err := g.asked.Get(ctx, g.client, id, func() (pending.Asked, error) {
+			s, err := g.read(ctx, id)
+			if err != nil {
+				return pending.Asked{}, err
+			}
+			return pending.Of(s.state, s.subject, s.head), nil
+		})
 		switch {
 		case err != nil && g.passable(ctx, err):
 		case ctx.Err() != nil:
@@ -68,20 +63,16 @@ func (g *Gateway) listApprovals(ctx context.Context, in *approvalsIn) (*approval
 		case err != nil:
 			g.complain(err)
 		default:
-			out.Body.Approvals = append(out.Body.Approvals, g.pendingOf(ctx, s)...)
+			all = append(all, asked.For(person(ctx))...)
 		}
 	}
-	return out, nil
+	return approvals(pending.Once(all)), nil
 }
 
-func (g *Gateway) pendingOf(ctx context.Context, s seen) (all []pending) {
-	for _, a := range s.state.PendingApprovals() {
-		all = append(all, pending{
-			Approval: report.ApprovalOf(a), Session: s.state.Session, Title: report.TitleOf(s.state), Agent: s.subject.Agent,
-			Owner: s.subject.Owner, Asks: report.QuestionOf(a), May: person(ctx).MayDecide(s.subject),
-		})
-	}
-	return all
+func approvals(all []pending.Pending) *approvalsOut {
+	out := &approvalsOut{}
+	out.Body.Approvals = all
+	return out
 }
 
 // ApprovalPath is the part of a request that names an approval.
@@ -158,11 +149,11 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 	if string(v.Input) == "null" { // as absent
 		v.Input = nil
 	}
-	if a, ok := pendingAbout(s.state.PendingApprovals(), in.Approval); ok {
+	if a, ok := pendingAbout(s.state.PendingApprovals(), in.Approval); ok && !s.state.Handled(in.Key) { // a retry is about what it was about
 		v.Approval = a.ID
 		if in.Body.Shown != "" {
 			if in.Body.Shown != a.Digest {
-				return nil, changed()
+				return nil, problem.Changed()
 			}
 			v.Shown = statement.Shown(a) // its driver looks again
 		}
@@ -171,7 +162,7 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 	refused, ok := errors.AsType[*session.InvalidStateError](err)
 	switch {
 	case ok && refused.Reason == commands.ReasonChanged:
-		return nil, changed()
+		return nil, problem.Changed()
 	case !ok || problem.Hopeless(refused.Reason):
 		return out, err
 	}
@@ -184,11 +175,6 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 		return nil, p
 	}
 	return nil, err
-}
-
-func changed() *problem.Problem {
-	return problem.New(http.StatusConflict, commands.ReasonChanged, "something else is asked now",
-		"GET /api/approvals/{id}/{approval} shows it, and so does a run of AG-UI without resume: decide again")
 }
 
 // pendingAbout returns the pending approval with an ID, or the oldest one about a call.

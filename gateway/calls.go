@@ -21,10 +21,10 @@ func (g *Gateway) callRoutes() {
 	const call = "/api/sessions/{id}/calls/{call}"
 	handle(g, op(http.MethodGet, "/api/sessions/{id}/calls", "List the open calls of a session", http.StatusOK, 404, 410), g.listCalls)
 	handle(g, op(http.MethodGet, call, "Explain a call: who asked for it, what let it run, what came of it", http.StatusOK, 404, 410), g.explainCall)
-	handle(g, op(http.MethodPost, call+"/cancel", "Cancel one call; its turn goes on", http.StatusOK, 403, 404, 409, 410), g.cancelCall)
-	handle(g, op(http.MethodPost, call+"/detach", "Send a running call to the background", http.StatusOK, 403, 404, 409, 410), g.detachCall)
+	handle(g, op(http.MethodPost, call+"/cancel", "Cancel one call; its turn goes on", http.StatusOK, 403, 404, 409, 410, 422), g.cancelCall)
+	handle(g, op(http.MethodPost, call+"/detach", "Send a running call to the background", http.StatusOK, 403, 404, 409, 410, 422), g.detachCall)
 	handle(g, op(http.MethodGet, "/api/dead", "List the calls that lost their workers, and sessions that nodes do not drive", http.StatusOK), g.listDead)
-	handle(g, op(http.MethodPost, "/api/dead/{id}/{call}", "Retry or drop a call that lost its workers", http.StatusOK, 403, 404, 409, 410), g.settleDead)
+	handle(g, op(http.MethodPost, "/api/dead/{id}/{call}", "Retry or drop a call that lost its workers", http.StatusOK, 403, 404, 409, 410, 422), g.settleDead)
 }
 
 type callsOut struct {
@@ -126,9 +126,16 @@ func (g *Gateway) detachCall(ctx context.Context, in *detachIn) (*acceptedOut, e
 
 type deadOut struct {
 	Body struct {
-		Calls []*report.Call `json:"calls"`
-		Aside []aside        `json:"aside" doc:"sessions that broke nodes, so that none drives them"`
+		Calls []letter `json:"calls"`
+		Aside []aside  `json:"aside" doc:"sessions that broke nodes, so that none drives them"`
 	}
+}
+
+// letter is a dead letter.
+type letter struct {
+	report.Call
+
+	May bool `json:"may_decide"`
 }
 
 type aside struct {
@@ -142,7 +149,7 @@ func (g *Gateway) listDead(ctx context.Context, _ *struct{}) (*deadOut, error) {
 		return nil, err
 	}
 	out := &deadOut{}
-	out.Body.Calls, out.Body.Aside = []*report.Call{}, []aside{}
+	out.Body.Calls, out.Body.Aside = []letter{}, []aside{}
 	for _, id := range ids {
 		s, err := g.see(ctx, string(id))
 		if err != nil && g.passable(ctx, err) {
@@ -155,7 +162,9 @@ func (g *Gateway) listDead(ctx context.Context, _ *struct{}) (*deadOut, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Body.Calls = append(out.Body.Calls, calls...)
+		for _, c := range calls {
+			out.Body.Calls = append(out.Body.Calls, letter{*c, person(ctx).MayDecide(s.subject)})
+		}
 	}
 	if !person(ctx).MayOperate() {
 		return out, nil

@@ -31,7 +31,10 @@ func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn
 	if !person(ctx).MayDrive(s.subject) {
 		return 0, false, f, problem.MayNot("send input to a session that you did not open")
 	}
-	turn, _, err = g.causedBy(ctx, s, command)
+	turn, _, err = g.causedBy(ctx, s, command, []content.Item{n.input})
+	if problem.Is(err, http.StatusUnprocessableEntity) {
+		err = otherHistory("the message that the session has with this ID, or key, is another one")
+	}
 	if again = turn > 0; again {
 		n.said = append(slices.Clone(n.said), n.input.Text())
 	}
@@ -103,13 +106,13 @@ func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, ke
 			continue
 		}
 		if d.Shown != "" && d.Shown != a.Digest { // another person has changed the arguments
-			return 0, 0, 0, changed()
+			return 0, 0, 0, problem.Changed()
 		}
 		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, Input: d.Input, By: person(ctx).Name, Shown: statement.Shown(a)}
 		_, err := g.ask(ctx, s, CommandKey{command + "-" + strconv.Itoa(i)}, v)
 		switch refused, ok := errors.AsType[*session.InvalidStateError](err); {
 		case ok && refused.Reason == commands.ReasonChanged:
-			return 0, 0, 0, changed()
+			return 0, 0, 0, problem.Changed()
 		case err != nil && (!ok || problem.Hopeless(refused.Reason)):
 			return 0, 0, 0, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/again"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
 )
 
@@ -31,7 +32,7 @@ func (g *Gateway) createConversation(w http.ResponseWriter, r *http.Request) err
 	for k, v := range said {
 		m[k] = jsonOf(v)
 	}
-	o := client.Options{ID: content.SessionID(sessionOf(person(r.Context()).Name, command)), Command: command}
+	o := client.Options{ID: content.SessionID(again.SessionOf(person(r.Context()).Name, command)), Command: command}
 	if o.Metadata, err = m.of(person(r.Context()).Name); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (g *Gateway) eventRoutes() {
 		"send it as Last-Event-ID, or as after, to any gateway, and the stream continues without a gap or a repetition. " +
 		"Pieces of a reply have the same places whether they come live or are cut from the recorded reply. " +
 		"A void event says that the pieces of an attempt so far do not count. Without a place the stream begins with the first entry."
-	o.Responses = map[string]*huma.Response{"200": {Description: "the stream", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}}}
+	o.Responses["200"] = text("the stream", "text/event-stream")
 	huma.Register(g.api, o, g.events)
 }
 

@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/policy/agentfile"
@@ -22,6 +25,7 @@ func (g *Gateway) fleetRoutes() {
 	handle(g, op(http.MethodGet, "/api/tools", "List the tools that workers offer", http.StatusOK), g.tools)
 	handle(g, op(http.MethodGet, "/api/workers", "List the workers and their queues", http.StatusOK, 403), g.workers)
 	handle(g, op(http.MethodGet, "/api/queues", "Show what queues and nodes have to do", http.StatusOK, 403), g.queues)
+	handle(g, op(http.MethodGet, "/api/stuck", "Show which calls and sessions make no progress, and what to do", http.StatusOK, 403), g.stuck)
 }
 
 type meOut struct {
@@ -160,49 +164,53 @@ func (g *Gateway) workers(ctx context.Context, _ *struct{}) (*workersOut, error)
 	return out, nil
 }
 
-type queueRow struct {
-	Queue   string  `json:"queue"`
-	Waiting int     `json:"waiting" doc:"calls that no worker got yet"`
-	Running int     `json:"running"`
-	Oldest  float64 `json:"oldest_wait_seconds" doc:"how long the oldest call waits"`
-	Workers int     `json:"workers"`
-	Wanted  int     `json:"wanted_workers" doc:"that could run all calls"`
-}
-
 type queuesOut struct {
 	Body struct {
-		Queues   []queueRow `json:"queues"`
-		Nodes    int        `json:"nodes"`
-		Sessions struct {
-			Driven  int `json:"driven"`
-			Waiting int `json:"waiting" doc:"for a node"`
-			Aside   int `json:"aside" doc:"no node drives them, because they broke two"`
-			Parked  int `json:"parked"`
-		} `json:"sessions"`
+		Queues   []admin.QueueReport `json:"queues"`
+		Nodes    int                 `json:"nodes"`
+		Sessions admin.SessionCounts `json:"sessions"`
 	}
 }
 
 func (g *Gateway) queues(ctx context.Context, _ *struct{}) (*queuesOut, error) {
-	if !person(ctx).MayOperate() {
-		return nil, problem.MayNot("see the queues")
-	}
-	if g.cfg.Backlog == nil {
-		return nil, problem.New(http.StatusNotFound, "not_found", "this gateway does not know the queues", "turnlog top shows them")
-	}
-	b, err := g.cfg.Backlog(ctx)
-	if _, denied := jetstream.Denied(err); denied {
-		return nil, problem.New(http.StatusForbidden, "not_permitted", "the gateway's user of NATS may not see the queues",
-			"give it the permissions of a doctor, too: turnlog permissions client approver doctor")
-	}
-	if err != nil {
-		return nil, err
-	}
+	b, err := examined(ctx, g.cfg.Backlog)
 	out := &queuesOut{}
-	out.Body.Queues, out.Body.Nodes = []queueRow{}, b.Nodes
-	for _, q := range b.Queues {
-		out.Body.Queues = append(out.Body.Queues, queueRow{q.Queue, q.Waiting, q.Running, q.Oldest.Seconds(), q.Workers, q.Wanted})
+	out.Body.Queues, out.Body.Nodes, out.Body.Sessions = b.QueueReports(), b.Nodes, b.Sessions
+	return out, err
+}
+
+type stuckOut struct {
+	Body struct {
+		Findings []report.Finding `json:"findings" doc:"errors first"`
 	}
-	n := &out.Body.Sessions
-	n.Driven, n.Waiting, n.Aside, n.Parked = b.Sessions.Driven, b.Sessions.Waiting, b.Sessions.Aside, b.Sessions.Parked
-	return out, nil
+}
+
+// stuckAge is how old what is stuck may be: an examination costs much, and the page of every operator asks for it.
+const stuckAge = 5 * time.Second
+
+func (g *Gateway) stuck(ctx context.Context, _ *struct{}) (*stuckOut, error) {
+	examine := g.cfg.Stuck
+	if examine != nil {
+		examine = func(ctx context.Context) ([]report.Finding, error) { return g.findings.Get(ctx, stuckAge, g.cfg.Stuck) }
+	}
+	all, err := examined(ctx, examine)
+	out := &stuckOut{}
+	out.Body.Findings = append([]report.Finding{}, all...)
+	return out, err
+}
+
+// examined returns what an operator may know about the deployment.
+func examined[T any](ctx context.Context, examine func(context.Context) (T, error)) (seen T, err error) {
+	switch {
+	case !person(ctx).MayOperate():
+		return seen, problem.MayNot("see what the deployment does")
+	case examine == nil:
+		return seen, problem.New(http.StatusNotFound, "not_found", "this gateway does not know what the deployment does", "turnlog top and turnlog doctor show it")
+	}
+	seen, err = examine(ctx)
+	if _, denied := jetstream.Denied(err); denied {
+		err = problem.New(http.StatusForbidden, "not_permitted", "the gateway's user of NATS may not see queues, nodes and what is stuck",
+			"turnlog top and turnlog doctor show it, as a user of their own; docs/gateway.md says when to make the gateway's user a doctor, too")
+	}
+	return seen, err
 }

@@ -24,9 +24,11 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/oidc"
 	"github.com/turnlog/turnlog/gateway/internal/page"
+	"github.com/turnlog/turnlog/gateway/internal/pending"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/internal/traffic"
 	"github.com/turnlog/turnlog/gateway/people"
+	"github.com/turnlog/turnlog/internal/memo"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/model/registry"
 )
@@ -38,7 +40,8 @@ type Config struct {
 	Logger    *zap.Logger // nil: silent
 	Version   string      // of the program
 
-	Backlog func(context.Context) (admin.Backlog, error) // what the deployment has to do; nil: unknown
+	Backlog func(context.Context) (admin.Backlog, error)    // what the deployment has to do; nil: unknown
+	Stuck   func(context.Context) ([]report.Finding, error) // what makes no progress, and what to do; nil: unknown
 
 	// Defaults are the model or agent of a session that names neither.
 	Defaults events.Config
@@ -49,9 +52,6 @@ type Config struct {
 
 	Access people.Access
 	Limits Limits
-
-	// Index is a file in which the gateway keeps its list of sessions, so that it need not read all of them after a restart; "": none.
-	Index string
 
 	Metrics prometheus.Registerer // where the gateway registers its metrics; nil: nowhere
 }
@@ -92,6 +92,9 @@ type Gateway struct {
 	feeds   feed.Server
 	follows *client.Follows
 
+	asked    pending.List
+	findings *memo.Shared[[]report.Finding] // of the last examination
+
 	closing context.Context //nolint:containedctx // ends every stream when Serve ends
 	close   context.CancelFunc
 }
@@ -101,7 +104,7 @@ func New(cfg Config) (*Gateway, error) {
 	if err := cfg.Access.Check(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, client: cfg.Client, follows: client.NewFollows(cfg.Client), mux: http.NewServeMux()}
+	g := &Gateway{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, client: cfg.Client, follows: client.NewFollows(cfg.Client), mux: http.NewServeMux(), findings: memo.NewShared[[]report.Finding]()}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}
@@ -127,12 +130,14 @@ func New(cfg Config) (*Gateway, error) {
 	spec.Security = []map[string][]string{{"token": {}}}
 	spec.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	for as, of := range map[reflect.Type]reflect.Type{ // what they are in JSON
-		reflect.TypeFor[content.Time](): reflect.TypeFor[time.Time](),
-		reflect.TypeFor[events.Hash]():  reflect.TypeFor[string](),
+		reflect.TypeFor[content.Time]():    reflect.TypeFor[time.Time](),
+		reflect.TypeFor[events.Hash]():     reflect.TypeFor[string](),
+		reflect.TypeFor[huma.ErrorModel](): reflect.TypeFor[problem.Problem](),
 	} {
 		spec.Components.Schemas.RegisterTypeAlias(as, of)
 	}
 	g.api = humago.New(g.mux, spec)
+	g.api.UseMiddleware(problem.Requests)
 	g.routes()
 	g.mux.HandleFunc("/", g.others)
 	g.handler = measured.Measure(g.mux, g.guard(g.mux))
@@ -161,6 +166,19 @@ func (g *Gateway) routes() {
 	g.uiRoutes()
 	g.aguiRoutes()
 	g.mcpRoutes()
+	g.optional()
+}
+
+// optional lets bodies be missing in which all is optional.
+func (g *Gateway) optional() {
+	spec := g.api.OpenAPI()
+	for _, path := range spec.Paths {
+		if o := path.Post; o != nil && o.RequestBody != nil {
+			if of := o.RequestBody.Content["application/json"]; of != nil && len(spec.Components.Schemas.SchemaFromRef(of.Schema.Ref).Required) == 0 {
+				o.RequestBody.Required = false
+			}
+		}
+	}
 }
 
 // others answers requests that are not for the API: for the page, and for what there is not.
@@ -209,7 +227,6 @@ const (
 
 // Serve serves connections until ctx ends. Streams are told to reconnect then, to another gateway.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
-	defer g.index.Keep(ctx, g.client, g.cfg.Index, g.complain)()
 	srv := &http.Server{
 		Handler: g, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: g.limits.Answer + writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: zap.NewStdLog(g.log.Named("http")),

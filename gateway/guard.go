@@ -41,7 +41,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		}
 		end, wait := g.meter.Begin(p.Name)
 		if end == nil {
-			refuse(w, r, tooMany(wait))
+			refuse(w, r, problem.TooMany(wait))
 			return
 		}
 		defer end()

@@ -18,7 +18,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
-	"github.com/turnlog/turnlog/model/registry"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -60,18 +59,9 @@ func inputItem(text string, files []file) (content.Item, error) {
 	return it, nil
 }
 
-// usable returns an error if no node could use a model of that name.
-func usable(models *registry.Registry, name string) error {
-	_, err := models.OpenShared(name, nil)
-	if _, missing := errors.AsType[*registry.MissingError](err); missing {
-		return nil // a node may have it
-	}
-	return err
-}
-
 func (g *Gateway) inputRoutes() {
 	handle(g, op(http.MethodPost, "/api/sessions/{id}/input", "Send input to a session", http.StatusAccepted, 403, 404, 409, 410, 422), g.sendInput)
-	handle(g, op(http.MethodPost, "/api/sessions/{id}/cancel", "Cancel the open turn, or everything", http.StatusOK, 403, 404, 409, 410), g.cancelTurn)
+	handle(g, op(http.MethodPost, "/api/sessions/{id}/cancel", "Cancel the open turn, or everything", http.StatusOK, 403, 404, 409, 410, 422), g.cancelTurn)
 	o := op(http.MethodPost, "/api/files", "Store a file for a later input", http.StatusCreated, 403, 413)
 	o.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}
 	o.MaxBodyBytes, o.BodyReadTimeout = -1, -1
@@ -109,6 +99,9 @@ func (g *Gateway) sendInput(ctx context.Context, in *inputIn) (*acceptedOut, err
 	}
 	switch {
 	case s.state.Handled(id):
+		if _, err := g.caused(ctx, s, s, id, c); err != nil {
+			return nil, err
+		}
 	case s.state.Closed:
 		return nil, problem.Refusal(&session.InvalidStateError{Reason: commands.ReasonClosed, Detail: "session " + string(s.state.Session) + " is closed"})
 	case c.OnBusy == events.Reject: // only a driver knows whether it is refused

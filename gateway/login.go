@@ -2,9 +2,7 @@ package gateway
 
 import (
 	"errors"
-	"math"
 	"net/http"
-	"time"
 
 	"github.com/turnlog/turnlog/gateway/internal/oidc"
 	"github.com/turnlog/turnlog/gateway/internal/page"
@@ -65,15 +63,5 @@ func loginProblem(err error) *problem.Problem {
 	}
 	p := problem.New(http.StatusServiceUnavailable, "no_provider", err.Error(), "retry: tokens of the gateway work meanwhile; an operator: look whether the gateway reaches the issuer in its file of people")
 	p.Retry = 5
-	return p
-}
-
-// tooMany returns the problem of a person who sends too much. Nothing was done.
-func tooMany(wait time.Duration) *problem.Problem {
-	p := problem.New(http.StatusTooManyRequests, "too_many_open", "you have as many requests and streams open as one person may", "end one, such as a stream that is no longer read")
-	if wait > 0 {
-		p = problem.New(http.StatusTooManyRequests, "too_many_requests", "you send more requests per second than one person may", "wait as long as Retry-After says, and send it again")
-	}
-	p.Retry = max(1, int(math.Ceil(wait.Seconds())))
 	return p
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/turnlog/turnlog/gateway/internal/again"
 	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/lasting"
 	"github.com/turnlog/turnlog/gateway/internal/mcptool"
@@ -103,12 +104,12 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // newMCP returns the ID of a session that only one person can use.
 func newMCP(person string) string {
 	nonce := rand.Text()
-	return nonce + "-" + sessionOf(person, nonce)
+	return nonce + "-" + again.SessionOf(person, nonce)
 }
 
 func ownsMCP(person, id string) bool {
 	nonce, of, _ := strings.Cut(id, "-")
-	return of == sessionOf(person, nonce)
+	return of == again.SessionOf(person, nonce)
 }
 
 // makeRoom ends the oldest sessions of a person who has as many as there may be. Calls in them end first.

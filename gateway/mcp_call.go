@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/again"
 	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/mcptool"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
@@ -88,7 +89,7 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 		if err != nil {
 			return mcpTurn{}, err
 		}
-		a, err := g.begin(ctx, model, client.Options{ID: content.SessionID(sessionOf(person(ctx).Name, command)), Input: input, Command: command})
+		a, err := g.begin(ctx, model, client.Options{ID: content.SessionID(again.SessionOf(person(ctx).Name, command)), Input: input, Command: command})
 		return mcpTurn{Following: a.Following, id: a.id.Session, n: a.id.Turn}, err
 	}
 	s, err := g.see(ctx, in.Session)

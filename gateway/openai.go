@@ -71,7 +71,7 @@ func bodyOf(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, problem.New(http.StatusRequestEntityTooLarge, "too_large", "the request has more than 8 MiB", "send smaller files")
 	}
 	if err != nil {
-		return nil, problem.New(http.StatusBadRequest, "truncated", "the body ended early: "+err.Error(), "send the request again, with the same Idempotency-Key")
+		return nil, problem.Truncated(http.StatusBadRequest, "the body ended early: "+err.Error())
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a deadline would end a request that waits for its turn
 	return body, nil

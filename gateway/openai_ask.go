@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/again"
 	"github.com/turnlog/turnlog/gateway/internal/feed"
 	"github.com/turnlog/turnlog/gateway/internal/openai"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
@@ -93,7 +94,7 @@ func (g *Gateway) respond(ctx context.Context, req *openai.Request, key CommandK
 	if err != nil {
 		return asked{}, err
 	}
-	return g.begin(ctx, req.Model, opening(req, sessionOf(person(ctx).Name, command), command))
+	return g.begin(ctx, req.Model, opening(req, again.SessionOf(person(ctx).Name, command), command))
 }
 
 // opening returns how the session of a request starts.
@@ -163,7 +164,7 @@ func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key 
 	id := openai.ID{Session: s.state.Session, Part: 1}
 	model := answersOf(s.state)
 	if key.Key != "" { // a retry gets what it got before, however long ago that was
-		n, at, err := g.causedBy(ctx, s, key.Key)
+		n, at, err := g.causedBy(ctx, s, key.Key, req.Input)
 		if err != nil {
 			return asked{}, err
 		}
@@ -193,23 +194,16 @@ func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key 
 // submit starts a turn with input, and returns its number and what happens from before it on.
 func (g *Gateway) submit(ctx context.Context, s seen, command string, input []content.Item) (turn int, f feed.Following, err error) {
 	id := s.state.Session
-	now, err := g.askIn(ctx, s, command, commands.SubmitInput{Items: input, OnBusy: events.Reject})
+	said := commands.SubmitInput{Items: input, OnBusy: events.Reject}
+	now, err := g.askIn(ctx, s, command, said)
 	if err != nil {
 		return 0, f, err
 	}
-	entry := entryOf(now.state, command)
-	for rec, err := range g.client.RecordsFrom(ctx, id, s.head) {
-		if err != nil {
-			return 0, f, err
-		}
-		if rec.Seq == entry {
-			turn, _ = startedIn(rec.Entry)
-		}
-		if rec.Seq >= entry {
-			break
-		}
+	rec, err := g.caused(ctx, s, now, command, said)
+	if err != nil {
+		return 0, f, err
 	}
-	if turn == 0 {
+	if turn, _ = startedIn(rec.Entry); turn == 0 {
 		return 0, f, problem.New(http.StatusConflict, commands.ReasonBusy, "the session does something else first", "wait for its end and send the request again")
 	}
 	return turn, g.fromCursor(id, s.head, cursorOf(s)), nil
@@ -233,14 +227,30 @@ func entryOf(s *loop.State, command string) uint64 {
 	return commands.Recall(&s.Asks, command)
 }
 
-// causedBy returns the turn that a command started, and the place before it; 0: none.
-func (g *Gateway) causedBy(ctx context.Context, s seen, command string) (turn int, at journal.Head, err error) {
-	entry := entryOf(s.state, command)
-	if entry == 0 {
-		return 0, at, nil
+// caused reads the entry that a command caused in a session that was read before it was sent, and after; without a
+// sequence: none. If another command has its ID, it returns a problem.
+func (g *Gateway) caused(ctx context.Context, before, now seen, command string, c commands.Command) (rec journal.Record, err error) {
+	entry := entryOf(now.state, command)
+	if entry > 0 && entry <= before.head.Seq {
+		rec, err = seek.Entry(ctx, g.client, now.state.Session, now.head, entry)
 	}
-	rec, err := seek.Entry(ctx, g.client, s.state.Session, s.head, entry)
-	if err != nil {
+	if entry > before.head.Seq {
+		for rec, err = range g.client.RecordsFrom(ctx, now.state.Session, before.head) {
+			if err != nil || rec.Seq == entry {
+				break
+			}
+		}
+	}
+	if err == nil && rec.Seq == entry && !again.Fits(rec.Entry, c, person(ctx).Name) {
+		err = problem.KeyUsed()
+	}
+	return rec, err
+}
+
+// causedBy returns the turn that input started, and the place before it; 0: none.
+func (g *Gateway) causedBy(ctx context.Context, s seen, command string, input []content.Item) (turn int, at journal.Head, err error) {
+	rec, err := g.caused(ctx, s, s, command, commands.SubmitInput{Items: input})
+	if err != nil || rec.Seq == 0 {
 		return 0, at, err
 	}
 	turn, _ = startedIn(rec.Entry)
@@ -333,9 +343,9 @@ func (g *Gateway) chat(ctx context.Context, h http.Header, req *openai.Request, 
 			h.Set("X-Turnlog-Dropped-Messages", strconv.Itoa(n))
 		}
 		req.History = nil
-		return g.begin(ctx, req.Model, opening(req, sessionOf(person(ctx).Name, command), command))
+		return g.begin(ctx, req.Model, opening(req, again.SessionOf(person(ctx).Name, command), command))
 	}
-	id := sessionOf(person(ctx).Name, "chat\x00"+chat)
+	id := again.SessionOf(person(ctx).Name, "chat\x00"+chat)
 	s, err := g.see(ctx, id)
 	if problem.Is(err, http.StatusNotFound) {
 		return g.begin(ctx, req.Model, opening(req, id, command))

@@ -15,7 +15,6 @@ import (
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/client/seek"
-	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
@@ -28,7 +27,7 @@ func (g *Gateway) recordRoutes() {
 	handle(g, op(http.MethodGet, "/api/sessions/{id}/verify", "Verify a session's journal", http.StatusOK, 404, 410), g.verify)
 	handle(g, op(http.MethodGet, "/api/usage", "Add up what the sessions that you may see have used", http.StatusOK), g.usage)
 	o := op(http.MethodGet, "/api/sessions/{id}/export", "Export a session's journal, for \"observer verify --file\"", http.StatusOK, 404, 410)
-	o.Responses = map[string]*huma.Response{"200": {Description: "lines of JSON", Content: map[string]*huma.MediaType{"application/jsonl": {Schema: &huma.Schema{Type: "string"}}}}}
+	o.Responses["200"] = text("lines of JSON", "application/jsonl")
 	huma.Register(g.api, o, g.export)
 }
 
@@ -170,50 +169,17 @@ func (g *Gateway) export(ctx context.Context, in *SessionPath) (*huma.StreamResp
 	}}, nil
 }
 
-type usageOut struct {
-	Body struct {
-		Usage []usageRow `json:"usage"`
-	}
+type usageIn struct {
+	From report.Day `query:"from" format:"date" doc:"the first day, in UTC; without it, all days"`
+	To   report.Day `query:"to" format:"date" doc:"the last day"`
 }
 
-// usageRow is what the sessions of one model, agent and owner have used.
-type usageRow struct {
-	Model    string       `json:"model"`
-	Agent    string       `json:"agent,omitempty"`
-	Owner    string       `json:"owner,omitempty"`
-	Sessions int          `json:"sessions"`
-	Turns    int          `json:"turns"`
-	Usage    report.Usage `json:"usage"`
-}
+type usageOut struct{ Body report.Spending }
 
-func (g *Gateway) usage(ctx context.Context, _ *struct{}) (*usageOut, error) {
-	list, err := g.listSessions(ctx, &listIn{Sort: "session"})
-	if err != nil {
-		return nil, err
-	}
-	out := &usageOut{}
-	out.Body.Usage = []usageRow{}
-	at := make(map[[4]string]int)
-	for _, s := range list.Body.Sessions {
-		row := usageRow{Model: s.Model, Owner: s.Owner}
-		if s.Agent != nil {
-			row.Agent = s.Agent.Name
-		}
-		key := [4]string{row.Model, row.Agent, row.Owner, s.Usage.Currency}
-		i, ok := at[key]
-		if !ok {
-			i, at[key] = len(out.Body.Usage), len(out.Body.Usage)
-			out.Body.Usage = append(out.Body.Usage, row)
-		}
-		out.Body.Usage[i].add(s)
-	}
-	return out, nil
-}
-
-func (r *usageRow) add(s report.Summary) {
-	r.Sessions++
-	r.Turns += s.Turns
-	r.Usage = report.Usage(content.Usage(r.Usage).Add(content.Usage(s.Usage)))
+func (g *Gateway) usage(ctx context.Context, in *usageIn) (*usageOut, error) {
+	p := person(ctx)
+	all, err := g.index.Usage(ctx, g.client, report.Period(*in), func(s report.Summary) bool { return p.MaySee(listedAs(s)) }, g.complain)
+	return &usageOut{all}, err
 }
 
 // passable reports whether a list may leave out a session for this reason.

@@ -3,8 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -20,17 +18,18 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/gateway/internal/again"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
 	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
 
-// subjectOf returns what decides about a session.
-func subjectOf(s *loop.State) people.Subject {
-	out := people.Subject{Owner: report.OwnerOf(s)}
-	if s.Config.Agent != nil {
-		out.Agent = s.Config.Agent.Name
+// listedAs returns what decides about a session in a list.
+func listedAs(s report.Summary) people.Subject {
+	out := people.Subject{Owner: s.Owner}
+	if s.Agent != nil {
+		out.Agent = s.Agent.Name
 	}
 	return out
 }
@@ -48,6 +47,15 @@ func (g *Gateway) see(ctx context.Context, text string) (seen, error) {
 	if err != nil {
 		return seen{}, err
 	}
+	s, err := g.read(ctx, id)
+	if err == nil && (!s.state.Opened || !person(ctx).MaySee(s.subject)) {
+		return seen{}, problem.NoSession(id)
+	}
+	return s, err
+}
+
+// read reads a session, whoever may see it.
+func (g *Gateway) read(ctx context.Context, id content.SessionID) (seen, error) {
 	state, head, err := g.client.Read(ctx, id)
 	if isNotFound(err) {
 		return seen{}, problem.NoSession(id)
@@ -58,10 +66,12 @@ func (g *Gateway) see(ctx context.Context, text string) (seen, error) {
 	if state.Deleted != nil {
 		return seen{}, &session.DeletedError{Session: id, Deletion: *state.Deleted}
 	}
-	if s := (seen{state, head, subjectOf(state)}); state.Opened && person(ctx).MaySee(s.subject) {
-		return s, nil
+	s := seen{state, head, people.Subject{For: state.Metadata.Text(report.MetaOwner) == ""}}
+	if state.Config.Agent != nil {
+		s.subject.Agent = state.Config.Agent.Name
 	}
-	return seen{}, problem.NoSession(id)
+	s.subject.Owner, err = report.Owner(ctx, g.client, state)
+	return s, err
 }
 
 // drive reads a session if the sender may drive it.
@@ -110,8 +120,13 @@ func op(method, path, summary string, status int, errs ...int) huma.Operation {
 	id := strings.ToLower(method) + strings.NewReplacer("/api", "", "/", "-", "{", "", "}", "").Replace(path)
 	return huma.Operation{
 		OperationID: id, Method: method, Path: path, Summary: summary, DefaultStatus: status,
-		Errors: append([]int{http.StatusUnauthorized, http.StatusServiceUnavailable}, errs...),
+		Errors: append([]int{http.StatusUnauthorized, http.StatusServiceUnavailable}, errs...), Responses: map[string]*huma.Response{"default": problem.Described()},
 	}
+}
+
+// text describes a response that is no JSON.
+func text(what, kind string) *huma.Response {
+	return &huma.Response{Description: what, Content: map[string]*huma.MediaType{kind: {Schema: &huma.Schema{Type: "string"}}}}
 }
 
 // handle registers an operation whose errors become problems.
@@ -132,14 +147,14 @@ func (g *Gateway) sessionRoutes() {
 	handle(g, op(http.MethodPost, "/api/sessions", "Open a session", http.StatusCreated, 403, 409, 422), g.openSession)
 	handle(g, op(http.MethodGet, "/api/sessions/{id}", "Show a session", http.StatusOK, 404, 410), g.showSession)
 	handle(g, op(http.MethodPost, "/api/sessions/{id}/fork", "Continue a session in a new one, from any entry", http.StatusCreated, 403, 404, 409, 410, 422), g.forkSession)
-	handle(g, op(http.MethodPost, "/api/sessions/{id}/close", "Close a session for good", http.StatusOK, 403, 404, 409, 410), g.closeSession)
+	handle(g, op(http.MethodPost, "/api/sessions/{id}/close", "Close a session for good", http.StatusOK, 403, 404, 409, 410, 422), g.closeSession)
 }
 
 type listIn struct {
 	State  string `query:"state" enum:"idle,working,approval,yield,ready,closed,aside" doc:"only sessions in this state"`
 	Agent  string `query:"agent" doc:"only sessions whose agent matches this pattern, in which * stands for any characters"`
 	Model  string `query:"model" doc:"only sessions whose model matches this pattern"`
-	Owner  string `query:"owner" doc:"only sessions that this person opened"`
+	Owner  string `query:"owner" doc:"only sessions of this person, with those of sub-agents that work for them"`
 	Search string `query:"search" doc:"only sessions with this text in their ID or title, in any case"`
 	Tool   string `query:"tool" doc:"only sessions whose transcript has calls of a tool that matches this pattern"`
 	Text   string `query:"text" maxLength:"1000" doc:"only sessions in whose transcript this text is, in any case; at most 256 are searched at once"`
@@ -163,13 +178,7 @@ func (g *Gateway) listSessions(ctx context.Context, in *listIn) (*listOut, error
 	q := report.Query{
 		State: in.State, Agent: in.Agent, Model: in.Model, Search: in.Search, Tool: in.Tool, Text: in.Text, Owner: in.Owner, Cost: in.Cost,
 		Sort: in.Sort, Skip: in.Skip, Limit: in.Limit,
-		May: func(s report.Summary) bool {
-			of := people.Subject{Owner: s.Owner}
-			if s.Agent != nil {
-				of.Agent = s.Agent.Name
-			}
-			return p.MaySee(of)
-		},
+		May: func(s report.Summary) bool { return p.MaySee(listedAs(s)) },
 	}
 	list, err := g.index.List(ctx, g.client, q, g.complain)
 	out := &listOut{}
@@ -192,7 +201,7 @@ type openIn struct {
 		Text     string   `json:"text,omitempty" doc:"the first input, with which a turn begins"`
 		Files    []file   `json:"files,omitempty" doc:"of the first input"`
 		Sealed   bool     `json:"sealed,omitempty" doc:"encrypt its content, so that it can be erased; the gateway needs --seal-key"`
-		Metadata metadata `json:"metadata,omitempty" doc:"what the session's reports show; the key owner is reserved"`
+		Metadata metadata `json:"metadata,omitempty" doc:"what the session's reports show; the keys owner and folder are reserved"`
 	}
 }
 
@@ -226,7 +235,7 @@ func (g *Gateway) openSession(ctx context.Context, in *openIn) (*openedOut, erro
 		return nil, problem.MayNot("open this session")
 	}
 	o := client.Options{
-		ID: content.SessionID(cmp.Or(in.Body.ID, sessionOf(p.Name, command))), Config: config, SystemPrompt: in.Body.System, Command: command, Sealed: in.Body.Sealed,
+		ID: content.SessionID(cmp.Or(in.Body.ID, again.SessionOf(p.Name, command))), Config: config, SystemPrompt: in.Body.System, Command: command, Sealed: in.Body.Sealed,
 	}
 	if o.Metadata, err = in.Body.Metadata.of(p.Name); err != nil {
 		return nil, err
@@ -248,7 +257,11 @@ func (g *Gateway) start(ctx context.Context, p *people.Person, o client.Options)
 		return nil, err
 	}
 	_ = s.Close(ctx)
-	if _, err := g.see(ctx, string(o.ID)); err != nil { // it may be somebody's who sent the same command
+	got, err := g.see(ctx, string(o.ID)) // it may be somebody's who sent the same command
+	if err == nil {
+		_, err = g.caused(ctx, seen{}, got, o.Command, commands.OpenSession{Input: o.Input, From: o.From.Place()})
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &openedOut{"/api/sessions/" + string(o.ID), accepted{o.ID, o.Command}}, nil
@@ -282,7 +295,7 @@ func (g *Gateway) forkSession(ctx context.Context, in *forkIn) (*openedOut, erro
 		return nil, problem.MayNot("open this session")
 	}
 	o := client.Options{
-		ID: content.SessionID(cmp.Or(in.Body.ID, sessionOf(p.Name, command))), Command: command,
+		ID: content.SessionID(cmp.Or(in.Body.ID, again.SessionOf(p.Name, command))), Command: command,
 		From:     events.EntryRef{Session: origin.state.Session, Seq: in.Body.Entry},
 		Metadata: content.Metadata{}.With(report.MetaOwner, p.Name),
 	}
@@ -297,16 +310,11 @@ func (g *Gateway) forkSession(ctx context.Context, in *forkIn) (*openedOut, erro
 	return g.start(ctx, p, o)
 }
 
-// sessionOf returns the ID of the session that a command opens, the same for every retry.
-func sessionOf(person, command string) string {
-	sum := sha256.Sum256([]byte("open\x00" + person + "\x00" + command))
-	const length = 13
-	return "s-" + hex.EncodeToString(sum[:length])
-}
-
 func (m metadata) of(owner string) (content.Metadata, error) {
-	if _, ok := m[report.MetaOwner]; ok {
-		return nil, problem.Unprocessable("bad_metadata", "the metadata has the key owner", "leave it out: the gateway sets it")
+	for _, key := range []string{report.MetaOwner, report.MetaFolder} { // an editor lists the sessions of its folder
+		if _, ok := m[key]; ok {
+			return nil, problem.Unprocessable("bad_metadata", "the metadata has the key "+key, "leave it out: the gateway sets the owner, and editors their folder")
+		}
 	}
 	if len(m) > maxMetadata {
 		return nil, problem.Unprocessable("bad_metadata", "the metadata has "+strconv.Itoa(len(m))+" keys", "send at most "+strconv.Itoa(maxMetadata))
@@ -330,7 +338,7 @@ func (g *Gateway) configOf(model, agent, version string) (events.Config, error) 
 		c.Rules = []events.Rule{{Tool: "*", Action: events.RuleGuard}}
 	}
 	if model != "" && g.cfg.Models != nil {
-		if err := usable(g.cfg.Models, model); err != nil {
+		if err := g.cfg.Models.Usable(model); err != nil {
 			return c, problem.Unprocessable("bad_model", err.Error(), "GET /api/models lists the models; a name may have options, as in openai:gpt-5.5?effort=low")
 		}
 	}
@@ -344,7 +352,7 @@ type shown struct {
 	report.Session
 
 	Title  string `json:"title"`
-	Owner  string `json:"owner,omitempty" doc:"who opened it, if that was a person of a gateway"`
+	Owner  string `json:"owner,omitempty" doc:"who opened it or, of a sub-agent's, the one that it works for, if that was a person of a gateway"`
 	Cursor string `json:"cursor" doc:"where GET …/events?after= continues without a gap"`
 	May    may    `json:"may"`
 }
@@ -389,7 +397,11 @@ func (g *Gateway) ask(ctx context.Context, s seen, key CommandKey, c commands.Co
 	if err != nil {
 		return nil, err
 	}
-	if _, err := g.askIn(ctx, s, id, c); err != nil {
+	now, err := g.askIn(ctx, s, id, c)
+	if err == nil && key.Key != "" {
+		_, err = g.caused(ctx, s, now, id, c)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &acceptedOut{accepted{s.state.Session, id}}, nil

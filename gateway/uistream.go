@@ -21,16 +21,13 @@ import (
 const maxChat = 8 << 20
 
 func (g *Gateway) uiRoutes() {
-	streams := map[string]*huma.Response{
-		"200": {Description: "the UI message stream", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}},
-	}
 	o := op(http.MethodPost, "/api/chat", "Send a message of useChat, or decisions, and stream the answer", http.StatusOK, 400, 403, 404, 409, 410, 422)
 	o.Description = "The api of the AI SDK's DefaultChatTransport: the answer is a UI message stream, version 1. " +
 		"The ID of the chat is that of its session, which the first message opens. Only the last message counts; the others have to be those of the session."
-	o.Responses, o.MaxBodyBytes = streams, maxChat
+	o.Responses["200"], o.MaxBodyBytes = text("the UI message stream", "text/event-stream"), maxChat
 	huma.Register(g.api, o, g.uiChat)
 	o = op(http.MethodGet, "/api/chat/{id}/stream", "Stream the message that is being written, from its beginning", http.StatusOK, 404, 410)
-	o.Responses = map[string]*huma.Response{"200": streams["200"], "204": {Description: "no turn is open"}}
+	o.Responses["200"], o.Responses["204"] = text("the UI message stream", "text/event-stream"), &huma.Response{Description: "no turn is open"}
 	huma.Register(g.api, o, g.uiResume)
 	handle(g, op(http.MethodGet, "/api/chat/{id}", "List the messages of a chat as useChat keeps them", http.StatusOK, 404, 410), g.uiMessages)
 	handle(g, op(http.MethodPost, "/api/chat/{id}/stop", "Cancel the open turn of a chat", http.StatusOK, 403, 404, 409, 410), g.uiStop)

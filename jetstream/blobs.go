@@ -8,9 +8,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/blob"
 )
 
-// Blobs keeps large payloads for all users of the cell, named by their SHA-256. It implements
-// tool.Store. A blob stays as long as a message of the cell names it, plus a grace period; see admin's
-// Collect.
+// Blobs keeps large payloads for all users of the cell, named by their SHA-256. It implements tool.Store. A
+// blob stays while a message of the cell names it, plus a grace period; see admin's Collect.
 type Blobs struct {
 	store *blob.Store
 }
@@ -18,7 +17,8 @@ type Blobs struct {
 // Blobs returns the cell's blobs.
 func (c *Cell) Blobs() *Blobs { return &Blobs{c.blobs} }
 
-// Renew keeps blobs that data names for another grace period. It is for one who copies names of blobs to a new message.
+// Renew keeps the blobs that data names for another grace period. Call it before copying names of blobs to
+// a new message.
 func (b *Blobs) Renew(ctx context.Context, data []byte) error { return b.store.Renew(ctx, data) }
 
 // PutFrom stores the content of src from its start, unless it is there, and returns its name and size.

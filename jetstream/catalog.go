@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// offerTTL is how long an offer stands without renewal. Workers renew it every 3 s.
+// offerTTL is how long an offer lasts without renewal. Workers renew it every 3 s.
 const offerTTL = 10 * time.Second
 
 // Offer is what one worker offers.
@@ -29,7 +29,7 @@ type Offer struct {
 	Worker  string      `msgpack:"w"`
 	Queue   string      `msgpack:"q"`
 	Tools   []tool.Spec `msgpack:"t"`
-	Release string      `msgpack:"r,omitempty"` // of the worker's program; empty if it is of 26 November 2026 or before
+	Release string      `msgpack:"r,omitempty"` // of the worker's program; empty for releases of 26 November 2026 or before
 }
 
 // Catalog holds the tools that workers currently offer.
@@ -43,7 +43,7 @@ func (c *Cell) Catalog() *Catalog {
 	return &Catalog{c, bucket.OfValues[Offer](c.api, "offer", c.names.Catalog(), layout.OfferKeys, 1, offerTTL)}
 }
 
-// Advertise makes or renews a worker's offer. It stands for 10 s; renew it every 3 s.
+// Advertise makes or renews a worker's offer. It lasts for 10 s; renew it every 3 s.
 func (c *Catalog) Advertise(ctx context.Context, o Offer) error {
 	_, err := c.offers.Put(ctx, o.Worker, o)
 	return err
@@ -77,13 +77,14 @@ type CatalogView struct {
 
 	mu     sync.Mutex
 	offers map[string]entry // by worker
-	bytes  int              // of their values
+	bytes  int              // total size of their encodings
 }
 
-// maxOffers bounds the bytes of the offers that a view holds. It ignores others until there is room.
+// maxOffers limits the bytes of the offers that a view holds. It ignores further offers until there is
+// room.
 const maxOffers = 64 << 20
 
-// entry is an offer with its encoding, which tells a change from a renewal.
+// entry is an offer with its encoding, which distinguishes a change from a renewal.
 type entry struct {
 	Offer
 
@@ -121,7 +122,7 @@ func (c *Catalog) watch(ctx context.Context) (jetstream.KeyWatcher, error) {
 	cell := c.cell
 	js, err := jetstream.New(cell.nc)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Watch names itself
+		return nil, err //nolint:wrapcheck // Watch adds its name
 	}
 	// The client limits the time of a request only if ctx has no deadline. Otherwise it would
 	// wait for one answer until then.
@@ -132,10 +133,10 @@ func (c *Catalog) watch(ctx context.Context) (jetstream.KeyWatcher, error) {
 	err = api.Patiently(ctx, func(context.Context) error {
 		kv, err := js.KeyValue(life, string(name))
 		if err != nil {
-			return err //nolint:wrapcheck // Watch names itself
+			return err //nolint:wrapcheck // Watch adds its name
 		}
 		keys, err = kv.Watch(life, layout.OfferKeys+"*")
-		return err //nolint:wrapcheck // Watch names itself
+		return err //nolint:wrapcheck // Watch adds its name
 	})
 	switch {
 	case errors.Is(err, jetstream.ErrBucketNotFound):
@@ -167,8 +168,7 @@ func (v *CatalogView) follow(ctx context.Context, keys jetstream.KeyWatcher, rea
 	}
 }
 
-// apply applies one change of a key. A value that is not an offer of the key's worker counts as a
-// deleted key.
+// apply applies one change of a key. A value that is not an offer of the key's worker counts as a deletion.
 func (v *CatalogView) apply(k jetstream.KeyValueEntry) {
 	worker, e := strings.TrimPrefix(k.Key(), layout.OfferKeys), entry{value: k.Value()}
 	offered := content.IsToken(worker) && k.Operation() == jetstream.KeyValuePut && !api.Expired(k.Created(), offerTTL) &&
@@ -205,7 +205,7 @@ func (v *CatalogView) Snapshot() []Offer {
 	return out
 }
 
-// Changed receives after one or more changes of the offers. It has one reader.
+// Changed receives a value after one or more changes of the offers. It has one reader.
 func (v *CatalogView) Changed() <-chan struct{} { return v.changed }
 
 // Close ends the watch and waits until it has ended.
@@ -224,7 +224,7 @@ type Offers struct {
 	once sync.Once
 }
 
-// Offers returns the offers of a worker for calls of a queue. The worker's name must be unique.
+// Offers returns the offers of a worker for calls on a queue. The worker's name must be unique.
 func (c *Cell) Offers(worker, queue string) *Offers {
 	return &Offers{catalog: c.Catalog(), worker: worker, queue: queue, made: make(chan struct{})}
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/signing"
 )
 
-// DefaultNamespace is the namespace of a cell by default.
+// DefaultNamespace is the default namespace of a cell.
 const DefaultNamespace = layout.DefaultNamespace
 
 // Cell is one set of streams, used over one connection. It is safe for concurrent use.
@@ -34,7 +34,7 @@ type Cell struct {
 	nc    *nats.Conn
 	api   *api.Conn
 	names layout.Names
-	user  string // whose name the server verifies; "": none
+	user  string // the name that the server verifies; "": none
 	blobs *blob.Store
 	keys  signing.Keys
 	seals *sealing.Keys
@@ -69,7 +69,7 @@ func (c *Cell) Namespace() string { return c.names.NS }
 // is ada's. The server denies other users that prefix and that name. Without such a prefix it is empty.
 func (c *Cell) User() string { return c.user }
 
-// Signing returns the cell over the same connection, with a key that signs what is written: entries,
+// Signing returns the cell, over the same connection, with a key that signs what it writes: entries,
 // commands, and reports of workers. With nil nothing is signed.
 func (c *Cell) Signing(key *keys.Signer) *Cell {
 	out := *c
@@ -77,8 +77,8 @@ func (c *Cell) Signing(key *keys.Signer) *Cell {
 	return &out
 }
 
-// Checking returns the cell over the same connection, with the directory of keys by which queues check that a driver
-// sent what workers get. With nil nothing is checked.
+// Checking returns the cell, over the same connection, with a directory of keys. Queues use it to check
+// that a driver sent what workers get. With nil nothing is checked.
 func (c *Cell) Checking(newest func() *keys.Directory) *Cell {
 	out := *c
 	out.keys.Directory = newest
@@ -95,8 +95,8 @@ const (
 	// maxCommand is the largest command. The session's driver keeps it in memory.
 	maxCommand = 128 << 20
 
-	// decodingMemory is the memory that the commands of a connection's sessions may take while they
-	// are fetched and decoded. A command that may take more has all of it to itself.
+	// decodingMemory is the memory that fetching and decoding commands for all of a connection's sessions may
+	// take. A command that may need more waits until it has all of it.
 	decodingMemory = 256 << 20
 )
 

@@ -23,26 +23,26 @@ import (
 
 // claim is a task that a worker of this process holds.
 //
-// The server confirms every answer of a holder, even after its lease expired. So the claim keeps its
-// own lease, by the monotonic clock and from before each renewal was sent. When it expires the claim
-// is gone, whether or not another worker already has the task.
+// The server confirms every answer of a holder, even after its lease expired. So the claim tracks its own
+// lease on the monotonic clock, starting before each renewal is sent. When that lease expires, the claim is
+// gone, even if no other worker has the task.
 type claim struct {
 	queue    *Queue
 	task     task.Task
 	reply    string
 	seq      uint64 // of the task in its stream
 	delivery int
-	memory   int64 // that the call may take; under the queue's lock once it is held
+	memory   int64 // the memory that the call may take; guarded by the queue's lock once the claim is held
 
 	mu    sync.Mutex // guards the next group
 	until time.Time  // end of the lease
 	begun uint64     // the sequence of the record that the call began; 0: none
 
-	secret string // of this claim, whatever else repeats; "": the call has not begun
+	secret string // secret of this claim, which no other claim has; "": the call has not begun
 
-	reported bool // of the slot that holds it: the outcome was sent
+	reported bool // the outcome was sent; belongs to the slot that holds the claim
 
-	// under the queue's lock
+	// guarded by the queue's lock
 	canceled bool
 	reason   string
 	onCancel func(reason string)
@@ -71,8 +71,8 @@ func (c *claim) Extend(ctx context.Context) error {
 	return nil
 }
 
-// Begin records the beginning of a call that must not run twice, outside the streams of tasks and
-// commands. These know that a worker got a task and was done with it, but either may lose that.
+// Begin records, outside the streams of tasks and commands, that a call that must not run twice has begun.
+// Those streams know that a worker got a task and finished it, but either of them may lose that.
 func (c *claim) Begin(ctx context.Context) error {
 	if err := c.check("begin"); err != nil || c.task.Effects.Retryable() {
 		return err
@@ -101,13 +101,13 @@ func (c *claim) begin(ctx context.Context) (uint64, error) {
 		case ok && there.Value != secret:
 			return 0, task.ErrBegun
 		case ok:
-			return there.Seq, nil // stored by a try whose answer was lost
+			return there.Seq, nil // stored by an attempt whose answer was lost
 		}
-		last = there.Seq // it was taken back, or has expired
+		last = there.Seq // it was removed, or has expired
 	}
 }
 
-// ownSecret returns the secret of the claim, the same each time.
+// ownSecret returns the claim's secret, which stays the same.
 func (c *claim) ownSecret() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *claim) ownSecret() string {
 	return c.secret
 }
 
-// dispatch returns the key of the dispatch among the begun calls of the queue.
+// dispatch returns the key of this dispatch among the queue's begun calls.
 func (c *claim) dispatch() string {
 	x := c.task
 	id := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d/%d", x.Session, x.Place, x.Attempt, len(x.Approved)))
@@ -138,9 +138,9 @@ func (c *claim) Unbegin(ctx context.Context) error {
 	return nil
 }
 
-// Report sends the outcome of the attempt to the session's inbox. It ignores the lease, because the
-// core handles reports that are late or repeated. An outcome that is too large for a command becomes an
-// error that says so.
+// Report sends the outcome of the attempt to the session's inbox. It ignores the lease, because the core
+// handles late and repeated reports. If an outcome is too large for a command, an error result is sent
+// instead.
 func (c *claim) Report(ctx context.Context, r task.Report) error {
 	_, err := c.queue.inbox.SendReport(ctx, c.envelope(r), c.task.Ticket)
 	if errors.Is(err, ErrTooLarge) {
@@ -159,8 +159,8 @@ func (c *claim) Report(ctx context.Context, r task.Report) error {
 	return nil
 }
 
-// envelope returns the envelope of a report. The result of a call is signed if the cell has a key; the journal has no
-// call of a verifier.
+// envelope returns the envelope of a report. A result is signed for the journal if the cell has a key,
+// except that of a verifier, which has no call in the journal.
 func (c *claim) envelope(r task.Report) commands.Envelope {
 	id, command := CommandOf(r, c.task)
 	if result, ok := command.(commands.ReportResult); ok && c.task.Tool != loop.VerifierTool {
@@ -169,12 +169,12 @@ func (c *claim) envelope(r task.Report) commands.Envelope {
 	return commands.Envelope{ID: id, Session: r.Session, TraceParent: c.task.TraceParent, Command: command}
 }
 
-// CommandOf returns the command for a report about a task. Its ID follows from the attempt, so a repeated
-// report is recognized.
+// CommandOf returns the command for a report about a task. Its ID is derived from the attempt, so a
+// repeated report is recognized.
 func CommandOf(r task.Report, x task.Task) (id string, c commands.Command) {
 	of := func(what string) string { return what + string(r.Place) + "/" + strconv.Itoa(r.Attempt) }
 	switch {
-	case r.Question != nil: // another one may follow when this one is approved
+	case r.Question != nil: // another question may follow if this one is approved
 		all := commands.QuestionsOf(*r.Question)
 		return of("gate/") + "/" + strconv.Itoa(len(x.Approved)),
 			commands.ReportQuestion{Place: r.Place, Attempt: r.Attempt, N: len(x.Approved), Question: all[0], Also: all[1:]}
@@ -184,9 +184,9 @@ func CommandOf(r task.Report, x task.Task) (id string, c commands.Command) {
 	return of("result/"), commands.ReportResult{Place: r.Place, Attempt: r.Attempt, Queue: r.Queue, Outcome: r.Outcome}
 }
 
-// Done removes the task from the queue. It waits for the server's confirmation, but for a call that has
-// reported its outcome and may run again: if that acknowledgment is lost, the call runs again after its
-// lease, and its second report has no effect.
+// Done removes the task from the queue and waits for the server's confirmation. It does not wait for a call
+// that has reported its outcome and may run again: if that acknowledgment is lost, the call runs again
+// after its lease, and its second report has no effect.
 func (c *claim) Done(ctx context.Context) (err error) {
 	if err := c.check("done"); err != nil {
 		return err
@@ -203,8 +203,8 @@ func (c *claim) Done(ctx context.Context) (err error) {
 	return nil
 }
 
-// Release returns the task to the queue. It does not retry, since a second attempt might take the task
-// from the next worker.
+// Release returns the task to the queue. It does not retry: a second attempt might take the task away from
+// the next worker.
 func (c *claim) Release(ctx context.Context) error {
 	if err := c.check("release"); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (c *claim) Release(ctx context.Context) error {
 	return nil
 }
 
-// OnCancel registers what stops the call.
+// OnCancel sets the function that stops the call.
 func (c *claim) OnCancel(stop func(reason string)) {
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()
@@ -226,7 +226,7 @@ func (c *claim) OnCancel(stop func(reason string)) {
 	}
 }
 
-// cancel signals the holder to stop, once. The queue's lock is held.
+// cancel tells the holder to stop, once. The caller holds the queue's lock.
 func (c *claim) cancel(reason string) {
 	if c.canceled {
 		return
@@ -248,7 +248,8 @@ func (c *claim) check(op string) error {
 	return c.wrap(op, task.ErrGone)
 }
 
-// wrap names the operation. The claim is gone with its connection: its worker need not try again.
+// wrap adds the operation to an error. A closed connection also ends the claim, so its worker need not try
+// again.
 func (c *claim) wrap(op string, err error) error {
 	if errors.Is(err, nats.ErrConnectionClosed) {
 		err = fmt.Errorf("%w: %w", task.ErrGone, err)

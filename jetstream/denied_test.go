@@ -46,12 +46,11 @@ func TestDeniedRequestsFailWithoutWaiting(t *testing.T) {
 			}
 			return err
 		}, "turnlog.journal.s"},
-		"a read":   {func(c *Cell) error { _, err := c.Journal().Last(ctx, "s"); return err }, api.MsgGet + "TURNLOG_JOURNAL"},
-		"a scan":   {func(c *Cell) error { _, err := c.DeadLetters().Sessions(ctx); return err }, api.DirectGet + "KV_TURNLOG_DEAD"},
-		"a note":   {func(c *Cell) error { _, err := c.DeadLetters().Note(ctx, "s"); return err }, "$KV.TURNLOG_DEAD.s"},
-		"a purge":  {func(c *Cell) error { return c.api.Purge(ctx, c.names.SchedulesStream(), c.names.Fired("x"), 2) }, api.StreamPurge + "TURNLOG_SCHEDULES"},
-		"a blob":   {func(c *Cell) error { _, _, err := c.Blobs().PutFrom(ctx, strings.NewReader("x")); return err }, ""},
-		"an agent": {func(c *Cell) error { return c.Agents().Publish(ctx, "x", "v1", []byte("x")) }, ""},
+		"a read":  {func(c *Cell) error { _, err := c.Journal().Last(ctx, "s"); return err }, api.MsgGet + "TURNLOG_JOURNAL"},
+		"a scan":  {func(c *Cell) error { _, err := c.DeadLetters().Sessions(ctx); return err }, api.DirectGet + "KV_TURNLOG_DEAD"},
+		"a note":  {func(c *Cell) error { _, err := c.DeadLetters().Note(ctx, "s"); return err }, "$KV.TURNLOG_DEAD.s"},
+		"a purge": {func(c *Cell) error { return c.api.Purge(ctx, c.names.SchedulesStream(), c.names.Fired("x"), 2) }, api.StreamPurge + "TURNLOG_SCHEDULES"},
+		"a blob":  {func(c *Cell) error { _, _, err := c.Blobs().PutFrom(ctx, strings.NewReader("x")); return err }, ""},
 	}
 	for what, x := range cases {
 		for subject, c := range map[string]*Cell{x.want: mute, "_INBOX.": deaf} {

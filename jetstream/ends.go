@@ -9,11 +9,11 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// Ends says where streams end. It tells a node that holds many sessions that nothing has arrived for any of
-// them, without looking for each.
+// Ends holds where streams end. If they have not changed, nothing has arrived for any session of a node, so
+// it need not check each one.
 type Ends map[string]api.StreamEnd
 
-// Ends asks for the ends of the streams that have commands.
+// Ends returns the current ends of the streams that hold commands.
 func (i *Inbox) Ends(ctx context.Context) (Ends, error) {
 	n := i.cell.names
 	out := make(Ends)
@@ -37,8 +37,8 @@ func (e Ends) Lost(since Ends) bool {
 	return false
 }
 
-// HasNew reports whether a session may have got a command since the streams ended at the earlier ends, as
-// Inbox.Ends returned them. It asks the leaders of the streams that have grown meanwhile.
+// HasNew reports whether a session may have received a command between two results of Inbox.Ends. It asks
+// the leaders of the streams that have grown.
 func (i *Inbox) HasNew(ctx context.Context, s content.SessionID, now, since Ends) (bool, error) {
 	if len(since) == 0 || now.Lost(since) {
 		return true, nil
@@ -47,9 +47,9 @@ func (i *Inbox) HasNew(ctx context.Context, s content.SessionID, now, since Ends
 		if now[p.Stream].Last == since[p.Stream].Last {
 			continue
 		}
-		_, err := i.cell.api.Next(ctx, p.Stream, p.Subject, since[p.Stream].Last+1)
-		if !errors.Is(err, api.ErrNoMessage) {
-			return err == nil, err
+		m := i.last(ctx, p)
+		if !errors.Is(m.err, api.ErrNoMessage) && (m.err != nil || m.Seq > since[p.Stream].Last) {
+			return m.err == nil, m.err
 		}
 	}
 	return false, nil

@@ -15,10 +15,10 @@ import (
 
 // Fences keep the tasks of a replaced driver from running.
 //
-// A publish may be stored long after it was sent, because its driver or the network was frozen. By
-// then another driver may have taken over the session, found no task, and dispatched the call
-// again, and its worker may be done. The late task then finds its subject free, and a call that
-// must not run twice would run again.
+// A publish may be stored long after it was sent, because its driver or the network froze. By then another
+// driver may have taken over the session, found no task, and dispatched the call again, and a worker may
+// have finished it. The late task then finds its subject free, and a call that must not run twice would run
+// again.
 //
 // So a driver that takes over a session with such calls sets a fence before it looks at the queues.
 // From then on no task of an earlier epoch may start. A worker that gets one reports it to the
@@ -26,9 +26,9 @@ import (
 // it is still owed. The session cannot park until it has handled that report. If the worker dies
 // first, the task is redelivered, or the driver removes it.
 //
-// Workers read the fence only for tasks that were stored late, which saves a request for almost all
-// tasks. No takeover is faster than lateAfter, since an unanswered probe and a new connection both
-// take longer. The two times come from different clocks; if these differ by more than lateAfter,
+// Workers read the fence only for tasks that were stored late, which saves a request for almost all tasks.
+// No takeover is faster than lateAfter, since it takes longer for a probe to go unanswered, or for a
+// process to reconnect. The two times come from different clocks. If those differ by more than lateAfter,
 // workers always read the fence.
 const (
 	lateAfter = 100 * time.Millisecond
@@ -86,9 +86,9 @@ func (q *Queue) isFenced(ctx context.Context, c *claim, stored time.Time) (bool,
 // still owed.
 var errFenced = errors.New("task of a replaced driver")
 
-// admit reports a fenced task to its session and removes it from the queue. After any other error than
-// errFenced the caller returns the task. A task that was delivered before may have run; its claimer
-// reports that.
+// admit reports a fenced task to its session and removes the task from the queue. It returns errFenced
+// then. After any other error the caller returns the task to the queue. A task that was delivered before
+// may have run; its claimer reports that.
 func (q *Queue) admit(ctx context.Context, c *claim, stored time.Time) error {
 	if c.delivery > 1 {
 		return nil
@@ -102,7 +102,7 @@ func (q *Queue) admit(ctx context.Context, c *claim, stored time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), api.PublishTimeout)
 	defer cancel()
-	_ = q.cell.api.Confirm(ctx, c.reply, api.Term) // if it is lost, the driver removes the task
+	_ = q.cell.api.Confirm(ctx, c.reply, api.Term) // if this is lost, the driver removes the task
 	return errFenced
 }
 

@@ -13,16 +13,16 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// ErrCursor is returned by Observe when the entry that a cursor names is missing or another one: the
-// cursor is from another cell or session, or the store lost entries. Investigate, then start with
-// another cursor.
+// ErrCursor is returned by Observe if the journal does not have the entry that a cursor names, or has
+// another one there. The cursor is from another cell or session, or the store lost entries. Investigate,
+// then start with another cursor.
 var ErrCursor = errors.New("cursor does not fit the journal")
 
 // Cursor is the position of an observer after an entry. The zero Cursor is before the first one. An
-// observer that stores the cursor after it has handled an entry, and restarts from there, receives
-// every entry at least once. In JSON a cursor is one line.
+// observer that stores the cursor after it has handled an entry, and restarts from there, receives every
+// entry at least once. In JSON a cursor is one line.
 type Cursor struct {
-	Position uint64            `json:"position"`          // in the journal of the cell, the same for all observers
+	Position uint64            `json:"position"`          // in the cell's journal; the same for all observers
 	Session  content.SessionID `json:"session,omitempty"` // of the entry
 	Seq      uint64            `json:"seq,omitempty"`     // of the entry in its session
 	Hash     events.Hash       `json:"hash,omitzero"`     // of the entry; zero matches any
@@ -46,8 +46,8 @@ func (j *Journal) FollowFrom(ctx context.Context, s content.SessionID, head jour
 	return j.follow(ctx, s, head, head.Seq, nil)
 }
 
-// End returns the cursor after the last entry of a session, or of AllSessions, so that Observe yields
-// only new entries. Without entries it is the zero Cursor.
+// End returns the cursor after the last entry of a session, or of AllSessions, so that Observe yields only
+// new entries. Without entries it returns the zero Cursor.
 func (j *Journal) End(ctx context.Context, s content.SessionID) (Cursor, error) {
 	n := j.cell.names
 	if s != AllSessions && !content.IsToken(string(s)) {
@@ -61,15 +61,14 @@ func (j *Journal) End(ctx context.Context, s content.SessionID) (Cursor, error) 
 	return CursorAt(rec), nil
 }
 
-// Observe yields the entries after a cursor, then new ones as they are written: those of one session,
-// or of AllSessions in the order of storage. There are no gaps and no repetitions, whatever happens to
-// connections and servers. CursorAt returns the cursor after each entry. If the cursor has a hash and
-// the entry that it names does not exist, Observe ends with ErrCursor. It ends without an error when
-// ctx ends.
+// Observe yields the entries after a cursor, then new ones as they are written: those of one session, or of
+// AllSessions in the order of storage. There are no gaps or repetitions, whatever happens to connections
+// and servers. CursorAt returns the cursor after each entry. If the cursor has a hash and the entry that it
+// names does not exist, Observe ends with ErrCursor. It ends without an error when ctx ends.
 //
-// For one session the chain is verified, and a damaged entry ends the sequence with journal.ErrDamaged.
-// For all sessions a damaged entry has that error as its Err, and chains are not verified, so only the
-// server may publish under the live prefix.
+// For one session the chain is verified, and a damaged entry ends the sequence with journal.ErrDamaged. For
+// all sessions, a damaged entry has that error as its Err, and chains are not verified. So only the server
+// may publish under the live prefix.
 func (j *Journal) Observe(ctx context.Context, s content.SessionID, from Cursor) iter.Seq2[journal.Record, error] {
 	if s == AllSessions {
 		return j.observeAll(ctx, from)
@@ -81,7 +80,7 @@ func (j *Journal) Observe(ctx context.Context, s content.SessionID, from Cursor)
 	return j.follow(ctx, s, head, from.Seq, j.confirming(s, from))
 }
 
-// follow reads from head on, and yields from a sequence number on. begin runs first.
+// follow reads from the head of ch, and yields entries after a sequence number. begin runs first.
 func (j *Journal) follow(
 	ctx context.Context, s content.SessionID, head journal.Head, after uint64, begin func(context.Context) error,
 ) iter.Seq2[journal.Record, error] {
@@ -138,7 +137,7 @@ func (j *Journal) tail(subject string, at uint64, begin func(context.Context) er
 	return &api.Tail{Stream: n.JournalStream(), Subject: subject, Live: n.Live(subject), At: at, Begin: begin}
 }
 
-// enough returns the error that ends a Tail if its reader wants no more.
+// enough returns the error that ends a Tail whose reader wants no more.
 func enough(more bool) error {
 	if more {
 		return nil
@@ -146,8 +145,8 @@ func enough(more bool) error {
 	return api.ErrEnough
 }
 
-// confirming returns a function that verifies that the entry of a cursor exists; nil if the cursor
-// names none.
+// confirming returns a function that verifies that a cursor's entry exists. It returns nil if the cursor
+// names no entry.
 func (j *Journal) confirming(s content.SessionID, c Cursor) func(context.Context) error {
 	switch {
 	case s != AllSessions && c.Session != "" && c.Session != s:
@@ -167,7 +166,7 @@ func (j *Journal) confirm(ctx context.Context, c Cursor) error {
 		first, _ := j.From(ctx, c.Session, 1)
 		_, deleted := events.DeletionOf(last.Entry)
 		if deleted && last.Guard > c.Position || events.RestoredOf(next.Entry) != nil || first.Moved && first.Guard > c.Position {
-			return nil // it was deleted with its session, lost in a restore, or a tombstone until the session came back
+			return nil // deleted with its session, lost in a restore, or replaced when the session came back
 		}
 		return fmt.Errorf("%w: there is no entry at position %d", ErrCursor, c.Position)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -20,15 +21,14 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/signing"
 )
 
-// ErrNoLane is returned by Send for a command that only hosts or the server originate. It cannot be
-// sent.
+// ErrNoLane is returned by Send for a command that only hosts or the server create, so it cannot be sent.
 var ErrNoLane = errors.New("command has no lane")
 
 // Inbox holds the commands of all sessions until they are handled. A session's commands arrive on
 // lanes, each with its own permission. The driver records a cursor per lane in the journal.
 //
-// A user with a name sends asks and decisions on a subject that ends in the name, to which only that
-// user may publish. They are in a stream of their own, and each of their lanes is all its users'.
+// A named user sends asks and decisions on a subject that ends in the user's name, where only that user may
+// publish. These commands are in a stream of their own. All named users share its lanes.
 type Inbox struct {
 	cell *Cell
 }
@@ -36,32 +36,32 @@ type Inbox struct {
 // Inbox returns the cell's inbox.
 func (c *Cell) Inbox() *Inbox { return &Inbox{cell: c} }
 
-// Message is one command of a session, as it was read or received. Its sender may be hostile, and
-// the command is neither fetched nor decoded until [Inbox.Open].
+// Message is one command of a session, as it was read or received. Its sender may be hostile. The command
+// is neither fetched nor decoded until [Inbox.Open].
 type Message struct {
 	Lane     events.Lane
 	Seq      uint64       // of the message
-	Last     uint64       // of the lane's previous message; messages between it and the last taken one were missed
+	Last     uint64       // of the lane's previous message; any between it and the last taken one were missed
 	At       content.Time // when the message was stored
 	Envelope commands.Envelope
-	User     string // the sender, which the server verified; "": its name is a claim
+	User     string // the sender, verified by the server; "": the sender's name is a claim
 	Ticket   string // of the dispatch that a report is about
-	Baggage  string // of the sender, not checked
+	Baggage  string // set by the sender, not checked
 
-	Signature content.Signature // of the sender, not checked; zero: none
-	Schedule  []byte            // that sent the command, and that the signature is of; nil: a sender did
+	Signature content.Signature // set by the sender, not checked; zero: none
+	Schedule  []byte            // the schedule that sent the command and that the signature covers; nil: not from a schedule
 	Err       error             // commands.ErrBadCommand or ErrBlobMissing: skip it
 	Gap       bool              // from a Listener: commands may have been missed, read the inbox
-	More      bool              // from Read, which yields no more of its lane: read again
+	More      bool              // from Read, which stopped early in this lane: read again
 
 	session content.SessionID
 	data    []byte
-	blob    string // the name of the payload; "": it is data
-	sealed  string // the ID of the key with which the payload is sealed; "": it is not
+	blob    string // the name of the payload's blob; "": the payload is data
+	sealed  string // the ID of the key that sealed the payload; "": not sealed
 }
 
-// LaneOf returns the lane on which Send sends a command: with the name of the connection's user, if it
-// has one.
+// LaneOf returns the lane on which Send sends a command. It includes the name of the connection's user, if
+// there is one.
 func (i *Inbox) LaneOf(cmd commands.Command) events.Lane { return laneOf(cmd, i.cell.user) }
 
 func laneOf(cmd commands.Command, user string) events.Lane {
@@ -72,14 +72,14 @@ func laneOf(cmd commands.Command, user string) events.Lane {
 	return l
 }
 
-// Send puts a command into its session's inbox and returns its sequence there. It retries, so a command
-// may arrive twice, with the same ID. It does not wake the session; see Runs.
+// Send puts a command into its session's inbox and returns its sequence there. It retries, so a command may
+// arrive twice, with the same ID. It does not wake the session; see Runs.
 func (i *Inbox) Send(ctx context.Context, env commands.Envelope) (uint64, error) {
 	return i.SendReport(ctx, env, "")
 }
 
-// SendFor is Send of what a schedule says, in the name of its user, "" for none, whose name the server verified. The
-// signature is that of the schedule. Only drivers may.
+// SendFor is Send for a command of a schedule. user is the schedule's user, which the server verified, or
+// "". s is the schedule's signature. Only drivers may call it.
 func (i *Inbox) SendFor(ctx context.Context, user string, env commands.Envelope, schedule []byte, s content.Signature) (uint64, error) {
 	return i.send(ctx, env, user, signing.Schedule(schedule, s))
 }
@@ -132,7 +132,7 @@ func (c *Cell) sendEnvelope(ctx context.Context, msg *nats.Msg, env commands.Env
 	return seq, err
 }
 
-// Read is Reader.Read for a caller that handles no command.
+// Read is Reader.Read for a caller that does not handle commands.
 func (i *Inbox) Read(ctx context.Context, s content.SessionID, cursors []events.Cursor, most int) iter.Seq2[Message, error] {
 	return i.Reader(s, cursors).Read(ctx, most)
 }
@@ -140,24 +140,31 @@ func (i *Inbox) Read(ctx context.Context, s content.SessionID, cursors []events.
 // Reader reads a session's inbox for the process that handles its commands, and knows which ones are
 // handled. One goroutine uses it.
 //
-// A stream may lose what it acknowledged: after a power loss, from an old backup, or because it was
-// created again. It then gives the same sequences to other commands. A command is therefore handled
-// only if its sequence and its time of storage are not after the lane's cursor. The clocks of servers
-// may differ, so if only the time says so, the causes in the journal decide. A command that was
-// handled in one version of the stream and is back in the next is not handled again, and a new one is
-// not missed, however the sequences compare.
+// A stream may lose what it acknowledged: after a power loss, through an old backup, or because it was
+// created again. It then gives the same sequences to other commands. So a command counts as handled only if
+// its sequence and its time of storage are not after the lane's cursor. Servers' clocks may differ, so if
+// only the time says that a command is new, the causes in the journal decide. A command that was handled in
+// one version of the stream and is back in the next is not handled again, and no new command is missed,
+// whatever its sequence.
 type Reader struct {
 	inbox   *Inbox
 	session content.SessionID
 	lanes   map[events.Lane]*lane
-	causes  map[string]bool // all of the journal; nil until they are needed
+	causes  map[string]bool // all causes in the journal; nil until they are needed
+	look    *look           // for the next Read; nil: Read looks itself
+}
+
+// look is what an inbox was found to hold.
+type look struct {
+	last  map[string]stored // of each stream
+	first []stored          // of each lane, see Reader.first; nil: not read
 }
 
 // lane is how far one lane is handled.
 type lane struct {
 	events.Cursor
 
-	seen stamp // of the last message of the stream as it is now: it and all before it are handled
+	seen stamp // of the last handled message in the current version of the stream; all before it are handled
 }
 
 // stamp identifies a message in any version of its stream. The zero stamp is before all messages.
@@ -178,12 +185,15 @@ func (i *Inbox) Reader(s content.SessionID, cursors []events.Cursor) *Reader {
 	return r
 }
 
-// Adopt takes over cursors that another driver has recorded.
+// Adopt takes over cursors that another driver recorded.
 func (r *Reader) Adopt(cursors []events.Cursor) {
 	for _, c := range cursors {
 		if p := r.lanes[c.Lane]; p != nil && (c.Seq > p.Seq || c.At > p.At) {
 			p.Cursor = c
 		}
+	}
+	if r.look != nil {
+		r.look.first = nil
 	}
 }
 
@@ -196,18 +206,18 @@ func (r *Reader) Cursors() []events.Cursor {
 	return out
 }
 
-// Take records that a message is handled, and so are all of its lane before it.
+// Take records that a message was handled, and with it all earlier ones of its lane.
 func (r *Reader) Take(m Message) {
 	p := r.lanes[m.Lane]
 	p.Seq, p.At, p.seen = m.Seq, max(p.At, m.At), stamp{m.Seq, m.At}
-	if r.causes != nil && m.Err == nil {
+	if r.look = nil; r.causes != nil && m.Err == nil {
 		r.causes[m.Envelope.ID] = true
 	}
 }
 
-// Follows reports whether a live command is the next one of its lane. If it is not, it is old, or one
-// before it may have been missed: read the inbox. So it is with a command of a named user: its copy tells
-// of its predecessor on that user's subject, not on the lane.
+// Follows reports whether a live command is the next one of its lane. If not, the command is old, or an
+// earlier one may have been missed: read the inbox. That is always so for a command of a named user, whose
+// copy names its predecessor on that user's subject, not on the lane.
 func (r *Reader) Follows(m Message) bool {
 	p := r.lanes[m.Lane]
 	return !m.Gap && p != nil && m.User == "" && m.Last == p.seen.seq && p.judge(stamp{m.Seq, m.At}) == isNew
@@ -225,7 +235,7 @@ type verdict int
 const (
 	isNew verdict = iota
 	isOld
-	inDoubt // only the causes in the journal say it
+	inDoubt // only the causes in the journal can tell
 )
 
 // judge compares a message with the lane's cursor.
@@ -241,33 +251,65 @@ func (p *lane) judge(m stamp) verdict {
 	case before:
 		return isOld
 	}
-	return inDoubt // the clock of another server, or an old backup of a stream that was created again
+	return inDoubt // another server's clock, or an old backup of a stream that was created again
 }
+
+// Look is Inbox.HasAny, and saves the next Read from looking again: that Read includes what was
+// acknowledged before this call, and a Listener that is older receives the rest. Adopt keeps what was
+// found; see also LookAgain.
+func (r *Reader) Look(ctx context.Context) (found bool, err error) {
+	now := &look{last: r.inbox.lasts(ctx, r.session)}
+	for _, m := range now.last {
+		if m.err != nil && !errors.Is(m.err, api.ErrNoMessage) {
+			return false, fmt.Errorf("look into inbox of %s: %w", r.session, m.err)
+		}
+		found = found || m.err == nil
+	}
+	r.look = now
+	return found, nil
+}
+
+// LookAgain makes the next Read look again, so that it includes what was acknowledged before that Read.
+func (r *Reader) LookAgain() { r.look = nil }
 
 // Read yields the unopened commands that are not handled, lane by lane and in order: first asks, then
 // decisions, reports and timers. It asks the leaders, so it includes everything that was acknowledged
-// before the call. It ends each lane but that of reports after a number of commands; 0 means no limit.
+// before the call, or before Look. It stops each lane after most commands, except that of reports; 0 means
+// no limit. If the caller stops before it has taken any, the next Read begins with what this one found.
 func (r *Reader) Read(ctx context.Context, most int) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		found := r.inbox.firsts(ctx, r.session)
-		first := api.Together(layout.Lanes(), func(l events.Lane) stored { return r.first(ctx, r.lanes[l], found) })
+		now := r.look
+		if now == nil {
+			now = &look{last: r.inbox.lasts(ctx, r.session)}
+		}
+		if now.first == nil {
+			now.first = api.Together(layout.Lanes(), func(l events.Lane) stored { return r.first(ctx, r.lanes[l], now) })
+		}
+		r.look = now
 		for n, l := range layout.Lanes() {
 			limit := most
 			if l == events.LaneReport {
 				limit = 0
 			}
-			more, err := r.readLane(ctx, r.lanes[l], first[n], limit, yield)
+			more, err := r.readLane(ctx, r.lanes[l], now.first[n], now.end(r, l).Seq, limit, yield)
 			if err != nil {
+				r.look = nil
 				yield(Message{}, fmt.Errorf("read inbox of %s: %w", r.session, err))
 			}
 			if err != nil || !more {
 				return
 			}
 		}
+		r.look = nil
 	}
 }
 
-// stored is a message of a stream, or why there is none.
+// end returns the last message in the stream of a lane. When look read it, nothing was after it.
+func (l *look) end(r *Reader, of events.Lane) stored {
+	return l.last[r.inbox.cell.names.Lane(r.session, of).Stream]
+}
+
+// stored is a message of a stream, or the error that says why there is none.
 type stored struct {
 	api.Message
 	err error
@@ -278,25 +320,49 @@ func (r *Reader) next(ctx context.Context, l events.Lane, seq uint64) (m stored)
 	return r.inbox.next(ctx, r.inbox.cell.names.Lane(r.session, l), seq)
 }
 
+// next does not search past the end of the stream: with a wildcard, the server would examine the messages
+// of all sessions.
 func (i *Inbox) next(ctx context.Context, from layout.Stored, seq uint64) (m stored) {
+	if strings.HasSuffix(from.Subject, "*") {
+		if m = i.last(ctx, from); m.err == nil && m.Seq < seq {
+			m.err = api.ErrNoMessage
+		}
+		if m.err != nil || m.Seq == seq {
+			return m
+		}
+	}
 	m.Message, m.err = i.cell.api.Next(ctx, from.Stream, from.Subject, seq)
 	return m
 }
 
-// firsts returns the first message of a session in each stream, by stream.
-func (i *Inbox) firsts(ctx context.Context, s content.SessionID) map[string]stored {
+// last returns the last message. It costs the same with a wildcard as without one.
+func (i *Inbox) last(ctx context.Context, from layout.Stored) (m stored) {
+	m.Message, m.err = i.cell.api.Last(ctx, from.Stream, from.Subject)
+	return m
+}
+
+// lasts returns the last message of a session in each stream, by stream.
+func (i *Inbox) lasts(ctx context.Context, s content.SessionID) map[string]stored {
 	all, out := i.cell.names.Commands(s), make(map[string]stored)
-	for n, m := range api.Together(all, func(p layout.Stored) stored { return i.next(ctx, p, 1) }) {
+	for n, m := range api.Together(all, func(p layout.Stored) stored { return i.last(ctx, p) }) {
+		m.Data = nil // not needed, and may be large
 		out[all[n].Stream] = m
 	}
 	return out
 }
 
-// first returns the first message of a lane after those that are known to be handled. Handled ones remain in a
-// stream until they are purged, and the last of them is enough to know that it is the same stream. A lane whose stream
-// has nothing for the session needs no request; found is what the streams have.
-func (r *Reader) first(ctx context.Context, p *lane, found map[string]stored) stored {
-	if p.seen.seq > 0 {
+// first returns the first message of a lane after those that are known to be handled. Handled messages stay
+// in the stream until they are purged. Finding the last handled one proves that it is the same stream. If
+// the stream has nothing new for the session, first makes no request.
+func (r *Reader) first(ctx context.Context, p *lane, now *look) stored {
+	m := now.end(r, p.Lane)
+	switch {
+	case m.err != nil:
+		p.seen = stamp{}
+		return m
+	case stampOf(m.Message) == p.seen:
+		return stored{err: api.ErrNoMessage}
+	case p.seen.seq > 0:
 		m := r.next(ctx, p.Lane, p.seen.seq)
 		if m.err == nil && stampOf(m.Message) == p.seen {
 			return r.next(ctx, p.Lane, p.seen.seq+1)
@@ -305,11 +371,7 @@ func (r *Reader) first(ctx context.Context, p *lane, found map[string]stored) st
 			return m
 		}
 	}
-	m := found[r.inbox.cell.names.Lane(r.session, p.Lane).Stream]
-	if l, _ := r.inbox.cell.names.SenderOf(m.Subject); m.err == nil && l != p.Lane {
-		m = r.next(ctx, p.Lane, 1)
-	}
-	if m.err != nil || m.Seq > p.Seq {
+	if m = r.next(ctx, p.Lane, 1); m.err != nil || m.Seq > p.Seq {
 		return m
 	}
 	at := r.next(ctx, p.Lane, p.Seq)
@@ -324,10 +386,10 @@ func (r *Reader) first(ctx context.Context, p *lane, found map[string]stored) st
 	return m
 }
 
-// readLane yields the messages of a lane from m on that are not handled, up to a limit. It returns
-// false if the reader wants no more.
-func (r *Reader) readLane(ctx context.Context, p *lane, m stored, limit int, yield func(Message, error) bool) (more bool, err error) {
-	last, all := p.seen.seq, true // all: everything before m is handled
+// readLane yields the unhandled messages of a lane from m on, up to a limit. It yields none after the first
+// one at or past the end of the stream. It returns false if the reader wants no more.
+func (r *Reader) readLane(ctx context.Context, p *lane, m stored, end uint64, limit int, yield func(Message, error) bool) (more bool, err error) {
+	last, all := p.seen.seq, true // all: every message before m is handled
 	for count := 0; !errors.Is(m.err, api.ErrNoMessage); {
 		if m.err != nil {
 			return false, m.err
@@ -349,13 +411,15 @@ func (r *Reader) readLane(ctx context.Context, p *lane, m stored, limit int, yie
 				break
 			}
 		}
-		last = m.Seq
+		if last = m.Seq; last >= end {
+			break
+		}
 		m = r.next(ctx, p.Lane, last+1)
 	}
 	return true, nil
 }
 
-// unread returns a stored message, unless it is handled.
+// unread returns a stored message, or reports that it is old.
 func (r *Reader) unread(ctx context.Context, p *lane, m api.Message) (old bool, msg Message, err error) {
 	v := p.judge(stampOf(m))
 	if v == isOld {
@@ -373,7 +437,7 @@ func (r *Reader) unread(ctx context.Context, p *lane, m api.Message) (old bool, 
 	return old, msg, err
 }
 
-// caused reports whether a command is a cause in the journal.
+// caused reports whether the journal has a command as a cause.
 func (r *Reader) caused(ctx context.Context, id string) (bool, error) {
 	if r.causes == nil {
 		all := make(map[string]bool)
@@ -401,12 +465,12 @@ func unopened(s content.SessionID, n layout.Names, subject string, h nats.Header
 	return m
 }
 
-// Open fetches and decodes the command, or sets Err if it is invalid. The declared size of a large one
-// is checked before it is fetched, its session and lane before it is decoded. It waits until the memory
-// that this may take is free, so that hostile commands cannot take more than a part of the process's.
+// Open fetches and decodes the command, or sets Err if it is invalid. It checks the declared size of a
+// large command before fetching it, and its session and lane before decoding it. It waits until enough
+// memory is free, so that hostile commands can take only a limited part of the process's memory.
 func (i *Inbox) Open(ctx context.Context, m *Message) error {
 	if m.Err != nil || m.Envelope.Command != nil {
-		return nil //nolint:nilerr // it stays with the message
+		return nil //nolint:nilerr // the message keeps it
 	}
 	size, large, err := int64(len(m.data)), (*blob.Blob)(nil), error(nil)
 	if m.blob != "" {
@@ -445,10 +509,10 @@ func (i *Inbox) decode(ctx context.Context, m *Message, size int, large *blob.Bl
 	return err
 }
 
-// Purge deletes the handled commands that were read or received. With keepLast the last one of each
-// lane stays. It must be set while work is outstanding, so that the inbox alone shows which sessions
-// must run (the invariant inbox-empty-only-at-rest). Nothing is deleted from a lane whose last
-// handled command is not there any more: sequences may have begun again.
+// Purge deletes the handled commands that were read or received. With keepLast, the last one of each lane
+// stays. keepLast must be set while work is outstanding, so that the inbox alone shows which sessions must
+// run (the invariant inbox-empty-only-at-rest). If the last handled command of a lane is gone, nothing is
+// deleted from that lane: its sequences may have started again.
 func (r *Reader) Purge(ctx context.Context, keepLast bool) error {
 	err := cmp.Or(api.Together(layout.Lanes(), func(l events.Lane) error {
 		p := r.lanes[l]
@@ -479,7 +543,7 @@ func (r *Reader) Purge(ctx context.Context, keepLast bool) error {
 // leaders.
 func (i *Inbox) HasAny(ctx context.Context, s content.SessionID) (bool, error) {
 	for _, p := range i.cell.names.Commands(s) {
-		err := i.next(ctx, p, 1).err
+		err := i.last(ctx, p).err
 		if err == nil {
 			return true, nil
 		}

@@ -23,15 +23,21 @@ import (
 // its heads is an entry's sequence in the stream.
 type Journal struct {
 	cell *Cell
+	all  func(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[api.Message, error] // reads entries
 }
 
 var _ journal.Journal = (*Journal)(nil)
 
 // Journal returns the cell's journal.
-func (c *Cell) Journal() *Journal { return &Journal{cell: c} }
+func (c *Cell) Journal() *Journal { return &Journal{cell: c, all: c.api.All} }
 
-// Append writes e after head in one message, which the server stores only if head is the last one on
-// the session's subject. It does not retry. After ErrUnknown the entry may still arrive, so read before
+// ForAppend returns the journal for a caller that reads and then appends after the last entry that it read.
+// Its Read and ReadFrom save a request, but may miss the newest entries. Then the append conflicts, and a
+// further ReadFrom yields more.
+func (j *Journal) ForAppend() *Journal { return &Journal{cell: j.cell, all: j.cell.api.Most} }
+
+// Append writes e after head in one message. The server stores it only if head is the last one on the
+// session's subject. It does not retry. After ErrUnknown the entry may still arrive, so read before
 // writing.
 func (j *Journal) Append(ctx context.Context, head journal.Head, e events.Entry) (journal.Head, error) {
 	if !content.IsToken(string(e.Session)) {
@@ -76,8 +82,8 @@ func (j *Journal) append(ctx context.Context, head journal.Head, e events.Entry)
 	return next, j.cell.api.Explain(ctx, j.cell.names.JournalStream(), err)
 }
 
-// describe adds the headers of an entry to its message: what must be known of a payload that cannot be read,
-// and what readers need of payloads that they do not decode.
+// describe adds the headers of an entry to its message. They hold what must be known of a payload that
+// cannot be read, and what readers need that do not decode payloads.
 func describe(msg *nats.Msg, head journal.Head, e events.Entry, next journal.Head, trace string) {
 	prev, kind := "", ""
 	if msg.Header.Get(layout.HeaderBlob) != "" {
@@ -86,7 +92,7 @@ func describe(msg *nats.Msg, head journal.Head, e events.Entry, next journal.Hea
 	if _, deletes := events.DeletionOf(e); deletes {
 		kind = string(events.KindSessionDeleted)
 	}
-	values := [...]string{ // one array, for an append allocates often enough
+	values := [...]string{ // an array, to save allocations
 		strconv.FormatUint(head.Guard, 10), strconv.FormatUint(e.Seq, 10), next.Hash.String(), prev, kind, trace,
 	}
 	for i, name := range [...]string{
@@ -98,8 +104,8 @@ func describe(msg *nats.Msg, head journal.Head, e events.Entry, next journal.Hea
 	}
 }
 
-// Read yields the entries after a sequence number, including every acknowledged one. It passes over
-// earlier entries, which ReadFrom avoids.
+// Read yields the entries after a sequence number, including every acknowledged one. It scans earlier
+// entries; ReadFrom does not.
 func (j *Journal) Read(ctx context.Context, s content.SessionID, after uint64) iter.Seq2[journal.Record, error] {
 	return j.read(ctx, s, chain{session: s}, after)
 }
@@ -113,10 +119,10 @@ func (j *Journal) ReadFrom(ctx context.Context, s content.SessionID, head journa
 func (j *Journal) read(ctx context.Context, s content.SessionID, ch chain, after uint64) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		if !content.IsToken(string(s)) {
-			return // there are no such sessions
+			return // no such sessions exist
 		}
 		n := j.cell.names
-		for m, err := range j.cell.api.All(ctx, n.JournalStream(), n.Journal(s), ch.head.Guard+1) {
+		for m, err := range j.all(ctx, n.JournalStream(), n.Journal(s), ch.head.Guard+1) {
 			if err != nil {
 				yield(journal.Record{}, fmt.Errorf("read %s after %d: %w", s, ch.head.Seq, err))
 				return
@@ -129,15 +135,15 @@ func (j *Journal) read(ctx context.Context, s content.SessionID, ch chain, after
 				rec, err = j.extend(ctx, &ch, rec)
 			}
 			skip := err == nil && rec.Seq <= after
-			if !skip && !yield(rec, err) || err != nil || rec.Guard > m.Seq { // the last: it jumped to the tombstone
+			if !skip && !yield(rec, err) || err != nil || rec.Guard > m.Seq { // done: it skipped to the tombstone
 				return
 			}
 		}
 	}
 }
 
-// extend adds the next entry to the chain. If entries are missing because the session is being deleted,
-// it returns the tombstone instead.
+// extend adds the next entry to the chain. If entries are missing because the session is being deleted, it
+// returns the tombstone instead.
 func (j *Journal) extend(ctx context.Context, ch *chain, rec journal.Record) (journal.Record, error) {
 	err := ch.extend(rec)
 	if !errors.Is(err, journal.ErrDamaged) {
@@ -150,7 +156,7 @@ func (j *Journal) extend(ctx context.Context, ch *chain, rec journal.Record) (jo
 	return last, nil
 }
 
-// Last returns the last entry of a session, as the stream's leader knows it.
+// Last returns the last entry of a session, according to the stream's leader.
 func (j *Journal) Last(ctx context.Context, s content.SessionID) (journal.Record, error) {
 	if !content.IsToken(string(s)) {
 		return journal.Record{}, fmt.Errorf("last entry of %q: %w", s, journal.ErrNotFound)
@@ -165,7 +171,7 @@ func (j *Journal) From(ctx context.Context, s content.SessionID, position uint64
 	return j.found(ctx, s, "next entry", m, err)
 }
 
-// found is record for a message that may not have been found.
+// found is record for a message that may be missing.
 func (j *Journal) found(ctx context.Context, s content.SessionID, what string, m api.Message, err error) (journal.Record, error) {
 	if api.IsNotFound(err) {
 		err = journal.ErrNotFound
@@ -176,10 +182,10 @@ func (j *Journal) found(ctx context.Context, s content.SessionID, what string, m
 	return j.record(ctx, s, m)
 }
 
-// sessionsAtOnce is how many sessions Sessions looks at concurrently.
-const sessionsAtOnce = 64
+const sessionsAtOnce = 64 // how many journals Sessions reads at once
 
-// Lengths returns how many entries each session has, the tombstone included. It reads an index of the stream.
+// Lengths returns how many entries each session has, including the tombstone. It reads an index of the
+// stream.
 func (j *Journal) Lengths(ctx context.Context) (map[content.SessionID]uint64, error) {
 	n := j.cell.names
 	subjects, err := j.cell.api.Subjects(ctx, n.JournalStream(), n.Journal(AllSessions))
@@ -188,26 +194,24 @@ func (j *Journal) Lengths(ctx context.Context) (map[content.SessionID]uint64, er
 	}
 	out := make(map[content.SessionID]uint64, len(subjects))
 	for subject, entries := range subjects {
-		if s := n.SessionOf(subject); s != "" {
-			out[s] = entries
-		}
+		out[n.SessionOf(subject)] = entries
 	}
+	delete(out, "")
 	return out, nil
 }
 
-// Sessions returns the sessions with a journal, sorted, except those with only a tombstone. Of the journals it reads those
-// with a single entry.
+// Sessions returns the sessions with a journal, sorted, except those with only a tombstone. It reads only
+// the journals that have a single entry.
 func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	all, err := j.Lengths(ctx)
 	if err != nil {
 		return nil, err
 	}
-	n := j.cell.names
 	out := slices.Sorted(maps.Keys(all))
 	single := slices.DeleteFunc(slices.Clone(out), func(s content.SessionID) bool { return all[s] > 1 })
 	for some := range slices.Chunk(single, sessionsAtOnce) {
 		errs := api.Together(some, func(s content.SessionID) error {
-			m, err := j.cell.api.Last(ctx, n.JournalStream(), n.Journal(s))
+			m, err := j.cell.api.Last(ctx, j.cell.names.JournalStream(), j.cell.names.Journal(s))
 			if err == nil && m.Header.Get(layout.HeaderKinds) == string(events.KindSessionDeleted) {
 				return api.ErrNoMessage
 			}
@@ -224,7 +228,7 @@ func (j *Journal) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	return slices.DeleteFunc(out, func(s content.SessionID) bool { return all[s] == 0 }), nil
 }
 
-// record returns the entry in a message. With an error it returns the session and the time of
+// record returns the entry in a message. With an error, it still returns the session and the time of
 // storage.
 func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message) (journal.Record, error) {
 	rec := journal.Record{Head: journal.Head{Guard: m.Seq}, Moved: m.Header.Get(layout.HeaderStored) != ""}
@@ -248,7 +252,7 @@ func (j *Journal) record(ctx context.Context, s content.SessionID, m api.Message
 	}
 	e, err := j.cell.open(ctx, s, payload)
 	switch {
-	case errors.Is(err, events.ErrUnknownKind) && e.Seq == 0: // its head has another layout
+	case errors.Is(err, events.ErrUnknownKind) && e.Seq == 0: // such an entry has another head
 		rec.Entry.Version, rec.Err = e.Version, err
 		return rec, nil
 	case errors.Is(err, events.ErrUnknownKind):
@@ -295,7 +299,7 @@ func damaged(how error, s content.SessionID, m api.Message, why string) error {
 type chain struct {
 	session content.SessionID
 	head    journal.Head
-	deleted bool // it ends with the tombstone
+	deleted bool // ends with the tombstone
 }
 
 // extend adds the next entry.
@@ -311,8 +315,8 @@ func (c *chain) extend(rec journal.Record) error {
 	return nil
 }
 
-// skip passes over an entry up to a sequence number without its events. It returns false if it does not
-// continue the chain; the entry must then be read.
+// skip passes over an entry up to a sequence number without its events. It returns false if the entry does
+// not continue the chain; it must then be read.
 func (c *chain) skip(m api.Message, upTo uint64) bool {
 	var hash, prev events.Hash
 	seq := api.HeaderUint(m.Header, layout.HeaderSeq)

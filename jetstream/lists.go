@@ -17,10 +17,10 @@ import (
 // unlistedTTL is how long the marker of a removed session stays: long enough to reach all replicas.
 const unlistedTTL = 5 * time.Second
 
-// List names the sessions with something that a person must decide, so that finding them does not
-// require reading every journal. A driver notes a session before it records the first such thing
-// and strikes it when the last one is settled. So every such session is listed, and a listed
-// session has nothing to decide only if its driver died in between. It is safe for concurrent use.
+// List names the sessions with something that a person must decide, so that finding them does not require
+// reading every journal. A driver notes a session on the list before it records the first such thing, and
+// strikes it off when the last one is settled. So every such session is listed. A listed session has
+// nothing to decide only if its driver died in between. It is safe for concurrent use.
 type List struct {
 	bucket bucket.Bucket[[]byte] // one empty value per session
 }
@@ -30,8 +30,8 @@ func (c *Cell) Approvals() *List {
 	return &List{bucket.OfBytes(c.api, "note of approval", c.names.Approvals(), 1)}
 }
 
-// DeadLetters returns the list of sessions with dead letters: calls whose workers were lost and
-// that wait for a decision.
+// DeadLetters returns the list of sessions with dead letters: calls that wait for a decision because their
+// workers were lost.
 func (c *Cell) DeadLetters() *List {
 	return &List{bucket.OfBytes(c.api, "note of dead letter", c.names.Dead(), 1)}
 }
@@ -51,7 +51,7 @@ func (l *List) Strike(ctx context.Context, s content.SessionID, note uint64) err
 	return nil
 }
 
-// Noted returns the number of the note about a session, 0 if it is not listed.
+// Noted returns the number of the note about a session, or 0 if the session is not listed.
 func (l *List) Noted(ctx context.Context, s content.SessionID) (uint64, error) {
 	it, ok, err := l.bucket.Get(ctx, string(s))
 	if !ok {
@@ -60,8 +60,8 @@ func (l *List) Noted(ctx context.Context, s content.SessionID) (uint64, error) {
 	return it.Seq, nil
 }
 
-// Sessions returns the listed sessions, sorted. Some of them may just have settled everything;
-// their journals tell.
+// Sessions returns the listed sessions, sorted. Some may just have settled everything; only their journals
+// tell.
 func (l *List) Sessions(ctx context.Context) ([]content.SessionID, error) {
 	items, err := l.bucket.Scan(ctx)
 	var out []content.SessionID
@@ -87,23 +87,23 @@ const retriedTTL = 7 * 24 * time.Hour
 type Trial struct {
 	Session content.SessionID `msgpack:"-"`
 
-	Node   string       `msgpack:"n,omitempty"` // that is not sure to survive what it does for the session; "": none
+	Node   string       `msgpack:"n,omitempty"` // the node that may not survive what it does for the session; "": none
 	Since  content.Time `msgpack:"s,omitempty"`
-	Shared bool         `msgpack:"c,omitempty"` // the node does the same for other sessions meanwhile
+	Shared bool         `msgpack:"c,omitempty"` // the node does the same for other sessions at the same time
 	Broke  []Breakage   `msgpack:"b,omitempty"` // in a row, oldest first
 
-	RetriedBy string `msgpack:"r,omitempty"` // who has it tried again, as it says, until that is recorded
+	RetriedBy string `msgpack:"r,omitempty"` // who retried it, as a claim, until the journal records it
 	Seq       uint64 `msgpack:"-"`           // of the note; 0: there is none
 }
 
-// Retry says that a user whose name the server verified has a session tried again that was set aside.
+// Retry says that a user, whose name the server verified, retried a session that was set aside.
 type Retry struct {
 	By   string `msgpack:"b,omitempty"`
 	User string `msgpack:"-"`
 	Seq  uint64 `msgpack:"-"` // 0: there is none
 }
 
-// Breakage says that a session broke its driver, or all of its node.
+// Breakage says that a session broke its driver or its whole node.
 type Breakage struct {
 	Node       string       `msgpack:"n"`
 	At         content.Time `msgpack:"a"`
@@ -112,14 +112,14 @@ type Breakage struct {
 	Shared     bool         `msgpack:"c,omitempty"` // another session may have broken the node
 }
 
-// How often a session breaks nodes or panics before no node drives it: if nothing else can have caused the
-// last one, and in any case.
+// How many times in a row a session may break nodes before it is set aside: maxBroken if nothing else can
+// have caused the last breakage, and maxShared in any case.
 const (
 	maxBroken = 2
 	maxShared = 4
 )
 
-// Aside reports whether the session is set aside: no node drives it until someone retries it.
+// Aside reports whether the session is set aside, so that no node drives it until someone retries it.
 func (t Trial) Aside() bool {
 	n, shared := 0, false
 	for _, b := range t.Broke {
@@ -165,8 +165,8 @@ func (t *Trials) Clear(ctx context.Context, s content.SessionID, note uint64) er
 	return nil
 }
 
-// Aside lists the sessions that are set aside, oldest first. Any replica may answer, so the latest may
-// be missing.
+// Aside lists the sessions that are set aside, oldest first. Any replica may answer, so the latest may be
+// missing.
 func (t *Trials) Aside(ctx context.Context) (out []Trial, err error) {
 	items, err := t.notes.Scan(ctx)
 	for _, it := range items {
@@ -177,7 +177,7 @@ func (t *Trials) Aside(ctx context.Context) (out []Trial, err error) {
 	return out, err
 }
 
-// Retried returns the last retry of a session by a user with a name that is not recorded in its journal.
+// Retried returns the last retry of a session by a named user that its journal does not record yet.
 func (t *Trials) Retried(ctx context.Context, s content.SessionID) (last Retry, err error) {
 	keys, err := t.retries.Keys(ctx, string(s)+".*")
 	for _, key := range keys {
@@ -193,7 +193,7 @@ func (t *Trials) Retried(ctx context.Context, s content.SessionID) (last Retry, 
 	return last, err
 }
 
-// Recorded removes a retry that is recorded in the session's journal, and those before it, which it settles.
+// Recorded removes a retry that the session's journal records, and earlier ones, which it settles.
 func (t *Trials) Recorded(ctx context.Context, s content.SessionID, r Retry) error {
 	b := t.retries
 	b.Once, b.TTL = true, unlistedTTL
@@ -210,8 +210,8 @@ func (t *Trials) Recorded(ctx context.Context, s content.SessionID, r Retry) err
 	return err
 }
 
-// Retry lets nodes drive a session again that is set aside, and wakes it. Its journal says who did it: the
-// user, if the connection has a name, or by as a claim.
+// Retry lets nodes drive a session again that is set aside, and wakes it. The session's journal records who
+// did it: the connection's user if it has a name, or else by, as a claim.
 func (t *Trials) Retry(ctx context.Context, s content.SessionID, by string) error {
 	all, err := t.Aside(ctx)
 	if err != nil {

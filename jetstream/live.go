@@ -23,8 +23,8 @@ const (
 	// second, and a reader that pauses for a second should miss none.
 	eventBuffer = 1024
 
-	// listenBuffer is how many commands of a session may wait for its driver. After one more the
-	// driver reads the inbox.
+	// listenBuffer is how many commands of a session may wait for its driver. If there are more, the driver
+	// reads the inbox.
 	listenBuffer = 128
 )
 
@@ -37,7 +37,7 @@ func (c *Cell) Live() *Live { return &Live{cell: c} }
 
 // Publish sends an event to all current subscribers.
 //
-//nolint:contextcheck,nolintlint // what it asks for ends by itself; the linter reports callers, so nolintlint calls this unused
+//nolint:contextcheck,nolintlint // its request ends by itself; the linter reports callers, so nolintlint calls this unused
 func (l *Live) Publish(s content.SessionID, ev events.Event) error {
 	msg := nats.NewMsg(l.cell.names.Delta(s))
 	data, err := events.EncodeLive(ev)
@@ -53,9 +53,9 @@ func (l *Live) Publish(s content.SessionID, ev events.Event) error {
 	return nil
 }
 
-// Subscribe receives the live events of a session, or of AllSessions, from now until ctx ends. The
-// sequence has one reader. It drops events if the reader is too slow, and events that this release
-// does not know or cannot open.
+// Subscribe receives the live events of a session, or of AllSessions, from now until ctx ends. The sequence
+// has one reader. It drops events if the reader is too slow, and events that this release does not know or
+// cannot open.
 func (l *Live) Subscribe(ctx context.Context, s content.SessionID) (iter.Seq2[content.SessionID, events.Event], error) {
 	raw, err := l.cell.subscribe(ctx, "", l.cell.names.Delta(s))
 	if err != nil {
@@ -76,7 +76,7 @@ func (l *Live) Subscribe(ctx context.Context, s content.SessionID) (iter.Seq2[co
 	}, nil
 }
 
-// subscribe receives messages from now until ctx ends. In a queue group each one reaches one receiver.
+// subscribe receives messages from now until ctx ends. In a queue group, each message reaches one receiver.
 func (c *Cell) subscribe(ctx context.Context, group string, subjects ...string) (iter.Seq[*nats.Msg], error) {
 	raw := make(chan *nats.Msg, eventBuffer)
 	for _, subject := range subjects {
@@ -100,9 +100,9 @@ func (c *Cell) subscribe(ctx context.Context, group string, subjects ...string) 
 	}, nil
 }
 
-// Listener receives the commands of one session as they are stored. It may miss some: a live copy is
-// sent once, and a server that loses its leadership sends none. Read the inbox after a reconnect, and
-// after a Message with Gap set or with a Last after the lane's cursor. One goroutine uses a Listener.
+// Listener receives the commands of one session as they are stored. It may miss some: a live copy is sent
+// once, and a server that loses its leadership sends none. Read the inbox after a reconnect, and after a
+// Message that has Gap set, or a Last after the lane's cursor. One goroutine uses a Listener.
 //
 // A read of the inbox after Listen, on the same connection, finds all commands that were stored before
 // the Listener existed.
@@ -113,7 +113,7 @@ type Listener struct {
 	subs   []*nats.Subscription
 	raw    chan *nats.Msg // the client drops and counts messages that do not fit
 	status chan nats.Status
-	missed int // dropped messages that Message has reported
+	missed int // dropped messages already reported by Message
 }
 
 // Listen starts a Listener. It runs until Close, even if ctx ends.
@@ -133,13 +133,13 @@ func (i *Inbox) Listen(ctx context.Context, s content.SessionID) (*Listener, err
 	return l, nil
 }
 
-// C delivers live copies, for Message. It is never closed.
+// C delivers live copies, which Message decodes. It is never closed.
 func (l *Listener) C() <-chan *nats.Msg { return l.raw }
 
 // Reconnected delivers a value after each reconnect.
 func (l *Listener) Reconnected() <-chan nats.Status { return l.status }
 
-// Close stops listening. It is called once.
+// Close stops listening. Call it once.
 func (l *Listener) Close() {
 	for _, sub := range l.subs {
 		_ = sub.Unsubscribe() // the connection may be gone
@@ -152,15 +152,15 @@ func (l *Listener) dropped() int {
 	total := 0
 	for _, sub := range l.subs {
 		n, err := sub.Dropped()
-		if err == nil { // else the connection is closed, and nothing more arrives
+		if err == nil { // otherwise the connection is closed, and nothing more arrives
 			total += n
 		}
 	}
 	return total
 }
 
-// Message returns a live copy unopened. It returns a gap for the first one after others were dropped,
-// and for one whose payload is a blob.
+// Message returns a live copy, unopened. It returns a gap for the first copy after dropped ones, and for a
+// copy whose payload is a blob.
 func (l *Listener) Message(raw *nats.Msg) Message {
 	if n := l.dropped(); n > l.missed {
 		l.missed = n

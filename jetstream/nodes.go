@@ -15,43 +15,44 @@ import (
 )
 
 const (
-	// NodeTTL is how long a node's record and its list stand without renewal: longer than the leases of the
-	// tokens in them.
+	// NodeTTL is how long a node's record and its list last without renewal. It is longer than the leases of
+	// the tokens in them.
 	NodeTTL = LongLease + 45*time.Second
 
 	recordTimeout = 500 * time.Millisecond // for a record's acknowledgement
 )
 
-// LongLease is how long a token may be held without a renewal if its node's confirmed record names it. A node
-// that finds that one dead returns the token by that name, so nothing waits for this long.
+// LongLease is how long a token may be held without a renewal if its node's confirmed record names it. A
+// node that finds that node dead returns the token by name, so nothing waits this long.
 const LongLease = 90 * time.Second
 
-// ErrReplaced is returned by Record after another process changed or deleted the record: it took the node for
-// dead, or for itself. Read the record with Standing.
+// ErrReplaced is returned by Record if another process changed or deleted the record: it took the node for
+// dead, or has its name. Read the record with Standing.
 var ErrReplaced = errors.New("another process has changed the record")
 
 // HeldToken is a run token that a node holds.
 type HeldToken = held.Token
 
-// Appends says how long it took to record entries.
+// Appends holds how long it took to record entries.
 type Appends = held.Appends
 
 // NodeRecord is what a node reported about itself.
 type NodeRecord struct {
 	Node     string
 	Held     []HeldToken
-	Release  string   // of the node's program; empty if it is of 26 November 2026 or before
-	Process  string   // differs for each process of the node's name; empty in records of an earlier release
+	Release  string   // of the node's program; empty for releases of 26 November 2026 or before
+	Process  string   // differs for each process with the node's name; empty in records of an earlier release
 	Appends  Appends  // in the seconds before the record; zero in records of an earlier release
 	SealKeys []string // names of the seal keys that it has; nil in records of an earlier release
-	Scripted bool     // it runs scripted models, whose scripts come from those who start sessions
+	Scripted bool     // it runs scripted models; users who start sessions write their scripts
 
-	Ahead      time.Duration // by which its clock is ahead of the server's, less the record's travel time
+	Ahead      time.Duration // by how much its clock is ahead of the server's, less the record's travel time
 	AheadKnown bool          // false for a record of an earlier release
 }
 
-// Nodes lets nodes find dead peers and hand on their tokens before the leases expire. A node also reads in it
-// whether others took it for dead. Its record is a heartbeat, and a key of its own lists the tokens that it holds.
+// Nodes lets nodes find dead peers and hand on their tokens before the leases expire. A node also learns
+// from it whether others took it for dead. A node's record is a heartbeat, and a separate key lists the
+// tokens that it holds.
 type Nodes struct {
 	cell    *Cell
 	records bucket.Bucket[held.Record]
@@ -68,9 +69,10 @@ func (c *Cell) Nodes() *Nodes {
 	}
 }
 
-// Record stores what a node reports about itself, but for its clock. Held is for peers of an earlier release,
-// which read no lists. Record waits at most half a second, since the tokens may change meanwhile. After Standing
-// it returns ErrReplaced if another process changed the record since. It is for one goroutine.
+// Record stores what a node reports about itself, except for its clock. Held is for peers of an earlier
+// release, which read no lists. Record waits at most half a second, since the tokens may change meanwhile.
+// After Standing it returns ErrReplaced if another process has changed the record. Only one goroutine may
+// call it.
 func (n *Nodes) Record(ctx context.Context, r NodeRecord) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -84,7 +86,7 @@ func (n *Nodes) Record(ctx context.Context, r NodeRecord) error {
 	return err
 }
 
-// Standing returns the record of a node as the leader knows it, and what became of it if there is none.
+// Standing returns the record of a node as the leader knows it. stands is false if there is none.
 func (n *Nodes) Standing(ctx context.Context, node string) (r NodeRecord, stands bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -107,8 +109,8 @@ func (n *Nodes) Standing(ctx context.Context, node string) (r NodeRecord, stands
 	return r, true, nil
 }
 
-// Name lists the tokens that a process of a node holds, as far as they fit into a message, and returns those
-// that the list names: the first ones. It waits as long as Record.
+// Name writes the list of the tokens that a process of a node holds, as many as fit into a message, and
+// returns the listed ones, which are the first. It waits as long as Record.
 func (n *Nodes) Name(ctx context.Context, r NodeRecord) (named []HeldToken, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -144,7 +146,7 @@ func (n *Nodes) record(it bucket.Item[held.Record]) NodeRecord {
 
 // List returns the current records with all tokens, oldest first.
 func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
-	out, err := n.Heartbeats(ctx) // first: a node names a token in its list before its record leaves it out
+	out, err := n.Heartbeats(ctx) // first: a node puts a token into its list before its record leaves it out
 	if err != nil {
 		return nil, err
 	}
@@ -159,14 +161,14 @@ func (n *Nodes) List(ctx context.Context) ([]NodeRecord, error) {
 	return out, err
 }
 
-// replyPrefix begins the reply subjects of all tokens. Records omit it.
+// replyPrefix returns the common start of the reply subjects of all tokens. Records omit it.
 func (n *Nodes) replyPrefix() string {
 	return api.AckPrefix + n.cell.names.RunStream() + "." + n.cell.names.RunConsumer() + "."
 }
 
-// Answer answers probes of the node until ctx ends, with the held tokens that its record does not
-// name yet. It returns at once. If the node dies while the record's leader is down, a peer that
-// probed the node just before still knows these tokens.
+// Answer answers probes of the node until ctx ends, with the held tokens that its record does not name yet.
+// It returns at once. If the node dies while the record's leader is down, a peer that has just probed the
+// node still knows these tokens.
 func (n *Nodes) Answer(ctx context.Context, node string, unrecorded func() []HeldToken) error {
 	return probe.Answer(ctx, n.cell.nc, n.cell.names.Probe(node), func() []byte { return held.Encode(unrecorded(), n.replyPrefix()) })
 }

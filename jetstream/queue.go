@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// rememberedCancels is how many cancels a queue remembers for tasks that it hands out later: tasks
-	// in flight when the cancel arrived, and those that another worker returns.
+	// rememberedCancels is how many cancels a queue remembers for tasks that it hands out later: tasks that
+	// were in flight when the cancel arrived, and tasks that another worker returns.
 	rememberedCancels = 256
 
 	// unclaimedTTL is how long an unclaimed delivery is remembered.
 	unclaimedTTL = time.Hour
 
-	// begunTTL is how long it is remembered that a call has begun: the age of a backup of the tasks that
-	// runs no call twice.
+	// begunTTL is how long a queue remembers that a call has begun: the greatest age of a backup of the tasks
+	// that runs no call twice.
 	begunTTL = 24 * time.Hour
 
-	// closedPause is how long a task rests that a worker cannot open.
+	// closedPause is how long a task that a worker cannot open rests.
 	closedPause = time.Second
 )
 
@@ -47,12 +47,12 @@ type Queue struct {
 	runs      *Runs
 	unclaimed bucket.Bucket[int]
 	memory    *semaphore.Weighted   // for calls with large tasks
-	begun     bucket.Bucket[string] // of calls that must not run twice: the secret of the claim that began each
+	begun     bucket.Bucket[string] // calls that must not run twice: the secret of the claim that began each
 
 	mu      sync.Mutex
 	held    map[*claim]struct{}
-	cancels []cancelOf         // the last ones, oldest first
-	sub     *nats.Subscription // to cancels; nil once there can be no claim
+	cancels []cancelOf         // the last cancels, oldest first
+	sub     *nats.Subscription // to cancels; nil once no more claims are possible
 	closed  bool
 }
 
@@ -64,8 +64,8 @@ type cancelOf struct {
 	session content.SessionID
 }
 
-// matches reports whether the cancel is for a claim. A place may be dispatched again, so the task's own
-// sequence decides where it is known.
+// matches reports whether the cancel is for a claim. A place may be dispatched again, so the sequence of
+// the task decides if it is known.
 func (n cancelOf) matches(c *claim) bool {
 	return n.session == c.task.Session && n.Place == c.task.Place && n.Queue == c.task.Queue &&
 		(n.Seq == 0 || n.Seq == c.seq)
@@ -101,10 +101,9 @@ func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// Claim waits for a task. It returns context.Cause(ctx) when ctx ends, and task.ErrClosed when the
-// queue is closed. A task that arrives later returns to the queue, and that delivery does not count.
-// After another error the unreadable task is redelivered when its lease expires, and the caller may
-// claim the next one.
+// Claim waits for a task. It returns context.Cause(ctx) when ctx ends, and task.ErrClosed when the queue is
+// closed. A task that arrives later returns to the queue, and that delivery does not count. After any other
+// error the unreadable task is redelivered when its lease expires, and the caller may claim the next one.
 func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 	for {
 		msg, err := q.tasks.Take(ctx)
@@ -116,7 +115,7 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 		case errors.Is(err, errFenced):
 			continue
 		case err != nil && !errors.Is(err, api.ErrSpoofed) && !errors.Is(err, task.ErrForged) && (ctx.Err() != nil || c != nil):
-			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak) // the only places that do, so it happens once
+			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak) // only here and below, so it happens once
 		case errors.Is(err, events.ErrUnknownKind): // sealed: another worker may have the key
 			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak+fmt.Sprintf(` {"delay":%d}`, closedPause))
 		}
@@ -132,7 +131,7 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 }
 
 // Close withdraws pending requests and waits until tasks that arrived for them are back on the queue.
-// Otherwise a request would take the next task from other workers until its lease expires. Held
+// Otherwise a pending request would take the next task from other workers until its lease expires. Held
 // claims continue and receive cancels.
 func (q *Queue) Close(ctx context.Context) error {
 	q.mu.Lock()
@@ -145,7 +144,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	return nil
 }
 
-// unsubscribe stops a closed queue without claims from receiving cancels. The lock is held.
+// unsubscribe stops a closed queue without claims from receiving cancels. The caller holds the lock.
 func (q *Queue) unsubscribe() {
 	if q.closed && len(q.held) == 0 && q.sub != nil {
 		_ = q.sub.Unsubscribe() // the connection may be gone
@@ -153,7 +152,7 @@ func (q *Queue) unsubscribe() {
 	}
 }
 
-// open reads a task. With an error it returns a claim if the task is readable: it may be tried again.
+// open reads a task. If it returns an error and a claim, the task may be tried again.
 func (q *Queue) open(ctx context.Context, msg *nats.Msg) (_ *claim, err error) {
 	c := &claim{queue: q, reply: msg.Reply, until: time.Now().Add(q.lease)}
 	defer func() {
@@ -167,7 +166,7 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (_ *claim, err error) {
 	}
 	c.seq = meta.Sequence.Stream
 	if api.IsSpoofed(msg.Header) {
-		_ = msg.Respond([]byte(api.Term)) // if it is lost, the message is redelivered and refused again
+		_ = msg.Respond([]byte(api.Term)) // if this is lost, the message is redelivered and refused again
 		return nil, api.ErrSpoofed
 	}
 	c.delivery = int(meta.NumDelivered) - q.neverClaimed(ctx, meta)
@@ -189,13 +188,13 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (_ *claim, err error) {
 	}
 	c.task.Ticket = msg.Header.Get(layout.HeaderTicket)
 	if err := q.cell.keys.CheckTask(msg, data, meta.Timestamp); err != nil {
-		_ = msg.Respond([]byte(api.Term)) // as above; its session dispatches a call again that is not on its queue
+		_ = msg.Respond([]byte(api.Term)) // as above; the session dispatches the call again if it is not on its queue
 		return nil, err
 	}
 	return c, q.admit(ctx, c, meta.Timestamp)
 }
 
-// fetch returns a large task when there is memory for its call. Meanwhile it renews the lease.
+// fetch returns a large task once there is memory for its call. It renews the lease while it waits.
 func (q *Queue) fetch(ctx context.Context, c *claim, name string) ([]byte, error) {
 	large, err := q.cell.blobs.Open(ctx, name)
 	if err != nil {
@@ -269,17 +268,17 @@ func (q *Queue) cancel(msg *nats.Msg) {
 
 // Unclaimed deliveries.
 //
-// The server counts every delivery, even one for a claimer that had just left. A worker must
-// distinguish it from a delivery whose worker was lost, or a call that must not run twice would end
-// as unknown although it never ran. So the catalog's bucket stores how many deliveries of a task were
-// never claimed: written before the task is returned, and read only for redeliveries.
+// The server counts every delivery, even one whose claimer had just left. A worker must distinguish such a
+// delivery from one whose worker was lost. Otherwise a call that must not run twice would end as unknown
+// although it never ran. So the catalog's bucket stores how many deliveries of a task were never claimed.
+// The count is written before the task is returned, and read only for redeliveries.
 
 func (q *Queue) unclaimedKey(meta *nats.MsgMetadata) string {
 	return fmt.Sprintf("%s.%d", q.name, meta.Sequence.Stream)
 }
 
-// neverClaimed returns how many earlier deliveries of a task were never claimed. After an error all
-// count as claimed.
+// neverClaimed returns how many earlier deliveries of a task were never claimed. After an error, all count
+// as claimed.
 func (q *Queue) neverClaimed(ctx context.Context, meta *nats.MsgMetadata) int {
 	if meta.NumDelivered < 2 {
 		return 0
@@ -299,5 +298,5 @@ func (q *Queue) giveBack(ctx context.Context, msg *nats.Msg, nak string) {
 		// If this fails, the delivery counts as claimed, which is safe.
 		_, _ = q.unclaimed.Put(ctx, q.unclaimedKey(meta), q.neverClaimed(ctx, meta)+1)
 	}
-	_ = msg.Respond([]byte(nak)) // if it is lost, the task returns when its lease expires
+	_ = msg.Respond([]byte(nak)) // if this is lost, the task returns when its lease expires
 }

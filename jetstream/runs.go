@@ -22,18 +22,18 @@ import (
 // Runs holds the run tokens. The unacknowledged token of a session is the lease to drive it. A process
 // that wants a session driven wakes it, and a node with capacity takes its token.
 //
-// No answer of the server proves that a token is still held: it accepts renewals and acknowledgments
-// of a holder that was replaced long ago. Only a guarded append to the session's journal is proof.
+// No answer of the server proves that a token is still held: it accepts renewals and acknowledgments from a
+// holder that was replaced long ago. Only a guarded append to the session's journal is proof.
 type Runs struct {
 	cell   *Cell
 	most   int // see maxListed
 	tokens *pull.Puller
 }
 
-// Runs returns the cell's run tokens. All takers of a process share one.
+// Runs returns the cell's run tokens. All takers in a process share one Runs.
 func (c *Cell) Runs() *Runs {
 	return &Runs{c, maxListed, pull.New(c.nc, c.names.RunStream(), c.names.RunConsumer(), func(msg *nats.Msg) {
-		_ = msg.Respond([]byte(api.Nak)) // if it is lost, the token returns when its lease expires
+		_ = msg.Respond([]byte(api.Nak)) // if this is lost, the token returns when its lease expires
 	})}
 }
 
@@ -49,16 +49,16 @@ func (r *Runs) Wake(ctx context.Context, s content.SessionID) error {
 	return fmt.Errorf("wake %s: %w", s, r.cell.api.Explain(ctx, r.cell.names.RunStream(), err))
 }
 
-// WakeSoon is Wake without waiting for the outcome. If it is lost, a sweep wakes the session. Call it
-// only after the command was acknowledged.
+// WakeSoon is Wake without waiting for the outcome. If it is lost, a sweep wakes the session. Call it only
+// after the command was acknowledged.
 func (r *Runs) WakeSoon(s content.SessionID) { _ = r.cell.nc.Publish(r.cell.names.Run(s), nil) }
 
 // Take waits for a token. It returns context.Cause(ctx) when ctx ends, and a token that arrives later
 // goes back at once. Any number of goroutines may wait.
 func (r *Runs) Take(ctx context.Context) (*Token, error) {
 	msg, err := r.tokens.Take(ctx)
-	for err == nil && r.cell.names.SessionOf(msg.Subject) == "" { // no session can have it
-		_ = msg.Respond([]byte(api.Term)) // if it is lost, the token returns
+	for err == nil && r.cell.names.SessionOf(msg.Subject) == "" { // no session has this ID
+		_ = msg.Respond([]byte(api.Term)) // if this is lost, the token returns
 		msg, err = r.tokens.Take(ctx)
 	}
 	if err != nil {
@@ -86,8 +86,8 @@ func (r *Runs) Close(ctx context.Context) error {
 
 var errNoReply = errors.New("not the reply subject of a token")
 
-// NakFor returns the token of a dead holder, whose reply subject is known from its last claim. If the
-// holder is alive, it only loses a conflict.
+// NakFor returns the token of a dead holder, whose reply subject is known from its list. If the holder is
+// alive after all, it only loses a conflict.
 func (r *Runs) NakFor(reply string) error {
 	owner := "." + r.cell.names.RunStream() + "." + r.cell.names.RunConsumer() + "."
 	if !strings.HasPrefix(reply, api.AckPrefix) || !strings.Contains(reply, owner) {
@@ -99,12 +99,12 @@ func (r *Runs) NakFor(reply string) error {
 	return nil
 }
 
-// maxTaken is how many tokens Taken looks at.
+// maxTaken is how many tokens Taken reads at most.
 const maxTaken = 128
 
-// Taken returns tokens that the server has given to a node and that none of the known holders has, in no
-// order. A node that died right after it took them could not tell the others; or the token returns after
-// a pause.
+// Taken returns tokens, in no order, that the server has given to a node and that none of the known holders
+// has. A node that died right after it took a token could not tell others about it. Or the token returns
+// after a pause.
 func (r *Runs) Taken(ctx context.Context, known map[content.SessionID]uint64) (out []HeldToken, err error) {
 	n := r.cell.names
 	info, err := r.cell.api.Consumer(ctx, n.RunStream(), n.RunConsumer())
@@ -141,12 +141,13 @@ func (r *Runs) Taken(ctx context.Context, known map[content.SessionID]uint64) (o
 	return out, nil
 }
 
-// ErrTooMany is returned instead of a list of sessions, if it would keep the server busy for long. Look at
-// single ones.
+// ErrTooMany is returned instead of a list of sessions that would keep the server busy for long. Look at
+// sessions one by one instead.
 var ErrTooMany = api.ErrTooMany
 
-// maxListed is how many subjects a stream may have that nodes list, at each sweep and when many tokens wait. A
-// list of 20,000 takes the server as long as looking at 100 single sessions, and one of 3 million 4 minutes.
+// maxListed is how many subjects a stream may have for nodes to list them, at each sweep and when many
+// tokens wait. Listing 20,000 takes the server as long as looking at 100 single sessions, and listing 3
+// million takes 4 minutes.
 const maxListed = 20_000
 
 // Sessions lists the sessions that have a command, handled or not, and those that have a token. It lists
@@ -167,9 +168,9 @@ func (c *Cell) tokens() layout.Stored {
 	return layout.Stored{Stream: c.names.RunStream(), Subject: c.names.Run(AllSessions)}
 }
 
-// Senders lists the sessions that have a command, handled or not, with those who sent them: users with
-// names, "" for all users without one, and the lanes of other commands, which begin with a dot. Without
-// sessions, it lists all of them, or returns ErrTooMany.
+// Senders lists the sessions that have a command, handled or not, with the senders of their commands: named
+// users, "" for all users without a name, and the lanes of other commands, which begin with a dot. Without
+// sessions as arguments, it lists all of them, or returns ErrTooMany.
 func (r *Runs) Senders(ctx context.Context, sessions ...content.SessionID) (map[content.SessionID][]string, error) {
 	out := make(map[content.SessionID][]string)
 	add := func(subject string) {
@@ -184,7 +185,7 @@ func (r *Runs) Senders(ctx context.Context, sessions ...content.SessionID) (map[
 	}
 	if len(sessions) == 0 {
 		err := r.each(ctx, r.most, add, r.cell.names.Commands(AllSessions)...)
-		delete(out, "") // of subjects without a valid ID
+		delete(out, "") // subjects without a valid ID
 		return out, err
 	}
 	var of []layout.Stored
@@ -207,7 +208,7 @@ func (r *Runs) Senders(ctx context.Context, sessions ...content.SessionID) (map[
 	return out, nil
 }
 
-// subjects are those of a stream, with the number of messages on each.
+// subjects are the subjects of a stream, with the number of messages on each.
 type subjects struct {
 	of  map[string]uint64
 	err error
@@ -216,11 +217,12 @@ type subjects struct {
 func (r *Runs) list(ctx context.Context, most int, of ...layout.Stored) (map[content.SessionID]bool, error) {
 	out := make(map[content.SessionID]bool)
 	err := r.each(ctx, most, func(subject string) { out[r.cell.names.SessionOf(subject)] = true }, of...)
-	delete(out, "") // of subjects without a valid ID
+	delete(out, "") // subjects without a valid ID
 	return out, err
 }
 
-// each calls do for the subjects in streams that have so many at most.
+// each calls do for each subject in the streams. It returns ErrTooMany if a stream has more than most
+// subjects.
 func (r *Runs) each(ctx context.Context, most int, do func(subject string), of ...layout.Stored) error {
 	for _, o := range of {
 		subjects, err := r.cell.api.SubjectsUpTo(ctx, most, o.Stream, o.Subject)
@@ -234,7 +236,7 @@ func (r *Runs) each(ctx context.Context, most int, do func(subject string), of .
 	return nil
 }
 
-// Forgotten lists the sessions that need a driver or wait for something, and that nothing will wake:
+// Forgotten lists the sessions that need a driver or wait for something, but that nothing will wake:
 // streams have lost their token and commands, their timer, or a task. It reads the last entry of every
 // journal. A session that changes meanwhile may be listed too, and waking it is harmless.
 func (r *Runs) Forgotten(ctx context.Context) (out []content.SessionID, err error) {
@@ -243,7 +245,7 @@ func (r *Runs) Forgotten(ctx context.Context) (out []content.SessionID, err erro
 	if err != nil {
 		return nil, err
 	}
-	held := make(map[string]map[content.SessionID]int) // the messages of each session
+	held := make(map[string]map[content.SessionID]int) // by stream: how many messages each session has
 	for _, of := range []layout.Stored{{Stream: n.TimersStream(), Subject: n.Timers(AllSessions)}, {Stream: n.TasksStream(), Subject: n.AllTasks()}} {
 		subjects, err := r.cell.api.Subjects(ctx, of.Stream, of.Subject)
 		if err != nil {
@@ -285,7 +287,7 @@ func (r *Runs) Forgotten(ctx context.Context) (out []content.SessionID, err erro
 	return out, nil
 }
 
-// Holds reports whether the streams hold what a parked session waits for, by its last entry.
+// Holds reports whether the streams hold what a parked session waits for, according to its last entry.
 func (r *Runs) Holds(ctx context.Context, s content.SessionID, last events.Entry) (bool, error) {
 	n := r.cell.names
 	for _, ev := range last.Events {
@@ -312,30 +314,30 @@ func (r *Runs) Holds(ctx context.Context, s content.SessionID, last events.Entry
 	return true, nil
 }
 
-// Pauses between checks whether a token is gone.
+// Pauses between checks of whether a token is gone.
 const (
 	firstCheck = time.Millisecond
 	lastCheck  = 50 * time.Millisecond
 )
 
-// Token is the lease to drive one session. The goroutine that took it owns it. A replaced holder drops
-// it without an answer, which would affect the new holder.
+// Token is the lease to drive one session. The goroutine that took it owns it. A replaced holder drops it
+// without an answer, since an answer would affect the new holder.
 type Token struct {
 	cell    *Cell
 	session content.SessionID
 	reply   string
 	seq     uint64 // of the token in its stream
 	first   bool   // it was not delivered before
-	waiting uint64 // tokens that no node had taken when this one was
+	waiting uint64 // tokens that no node had taken when this one was taken
 
-	back time.Time // when it returns; zero: it was not released
-	gone bool      // it is deleted
+	back time.Time // when it returns; zero: not released
+	gone bool      // it was deleted
 }
 
 // Session returns the session that the token is for.
 func (t *Token) Session() content.SessionID { return t.session }
 
-// IsFirst reports whether no other driver had the token, so the session's last one gave it up in order.
+// IsFirst reports whether no other driver had the token, so the session's last driver gave it up in order.
 func (t *Token) IsFirst() bool { return t.first }
 
 // Waiting returns how many tokens waited for a node when this one was taken.
@@ -344,14 +346,14 @@ func (t *Token) Waiting() uint64 { return t.waiting }
 // Reply returns the subject of answers, for Runs.NakFor.
 func (t *Token) Reply() string { return t.reply }
 
-// AckWait returns how long the token is held without a renewal. Renew it after a third of that.
+// AckWait returns how long the token is held without a renewal. Renew it after a third of that time.
 func (t *Token) AckWait() time.Duration { return layout.TokenAckWait }
 
-// Extend renews the lease. It fails without a connection, but does not wait for an answer, which would
-// prove nothing.
+// Extend renews the lease. It fails without a connection. It does not wait for an answer, which would prove
+// nothing.
 func (t *Token) Extend() error { return t.answer(api.Progress) }
 
-// ExtendFor is Extend for another time. The server knows it as a return of the token after d.
+// ExtendFor is Extend for another duration. To the server it is a return of the token after d.
 func (t *Token) ExtendFor(d time.Duration) error {
 	return t.answer(fmt.Sprintf(`%s {"delay": %d}`, api.Nak, d.Nanoseconds()))
 }
@@ -368,8 +370,8 @@ func (t *Token) ReleaseAfter(d time.Duration) error {
 	return t.answer(api.Nak)
 }
 
-// Back returns when the token was to return, and whether it is gone. If no node has it later on, the server
-// did not get the answer.
+// Back returns when the token was to return, and whether it is gone. If no node has it some time later, the
+// server did not get the answer.
 func (t *Token) Back() (at time.Time, gone bool) { return t.back, t.gone }
 
 func (t *Token) answer(what string) error {
@@ -393,12 +395,12 @@ func (t *Token) Done(ctx context.Context) error {
 	return nil
 }
 
-// Discard is Done without an answer, for a token that was just taken. If it is lost, the token returns
-// when its lease expires.
+// Discard is Done without an answer, for a token that was just taken. If it is lost, the token returns when
+// its lease expires.
 func (t *Token) Discard() error { return t.answer(api.Ack) }
 
-// WaitGone waits until the stream's leader no longer has the token. With several replicas this is a
-// little after Done was confirmed, and until then a wake has no effect.
+// WaitGone waits until the stream's leader no longer has the token. With several replicas that is shortly
+// after Done was confirmed, and until then a wake has no effect.
 func (t *Token) WaitGone(ctx context.Context) error {
 	for wait := firstCheck; ; wait = min(2*wait, lastCheck) {
 		m, err := t.cell.api.Last(ctx, t.cell.names.RunStream(), t.cell.names.Run(t.session))
@@ -414,8 +416,8 @@ func (t *Token) WaitGone(ctx context.Context) error {
 	}
 }
 
-// Held reports whether the session still has a token, though not whose. It publishes one: if the server
-// accepts it, the lease was lost, and the new token wakes the session for its next driver.
+// Held reports whether the session still has a token, though not who holds it. It publishes one: if the
+// server accepts it, the lease was lost, and the new token wakes the session for its next driver.
 func (t *Token) Held(ctx context.Context) (bool, error) {
 	_, err := t.cell.api.Publish(ctx, &nats.Msg{Subject: t.cell.names.Run(t.session)})
 	if err != nil && !api.IsAlreadyThere(err) {

@@ -14,9 +14,9 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/sealing"
 )
 
-// Sealing returns the cell over the same connection, with seal keys: it reads and writes sealed sessions. All that
-// they store is sealed at one place, where messages are packed, and opened where they are unpacked. With an
-// empty ring sealed sessions stay closed: reading one returns an *events.SealedError.
+// Sealing returns the cell, over the same connection, with seal keys, so that it reads and writes sealed
+// sessions. All of their stored data is sealed where messages are packed, and opened where they are
+// unpacked. With an empty ring, reading a sealed session returns an *events.SealedError.
 func (c *Cell) Sealing(ring seal.Ring) *Cell {
 	sealing := *c
 	sealing.seals = newSeals(c, ring)
@@ -25,11 +25,11 @@ func (c *Cell) Sealing(ring seal.Ring) *Cell {
 
 func newSeals(c *Cell, ring seal.Ring) *sealing.Keys { return sealing.New(c.api, c.names, ring) }
 
-// SealRing returns the seal keys of Sealing.
+// SealRing returns the seal keys passed to Sealing.
 func (c *Cell) SealRing() seal.Ring { return c.seals.Ring() }
 
-// Seal makes a session sealed that is about to start. parent is the session whose content it gets, because it works
-// for it or continues it; "": none. A session of a sealed parent must be sealed, too.
+// Seal makes a session sealed that is about to start. parent is the session whose content it gets, because
+// it works for that session or continues it; "": none. A session with a sealed parent must be sealed, too.
 func (c *Cell) Seal(ctx context.Context, s, parent content.SessionID) error {
 	if !content.IsToken(string(s)) {
 		return fmt.Errorf("seal %q: %w", s, content.ErrBadID)
@@ -37,13 +37,13 @@ func (c *Cell) Seal(ctx context.Context, s, parent content.SessionID) error {
 	return c.seals.Create(ctx, s, parent)
 }
 
-// IsSealed reports whether a session is sealed, as far as this cell's seal keys tell.
+// IsSealed reports whether a session is sealed, as far as this cell's seal keys can tell.
 func (c *Cell) IsSealed(ctx context.Context, s content.SessionID) (bool, error) {
 	key, err := c.seals.Of(ctx, s)
 	return key != nil, err
 }
 
-// seal has an entry sealed, if its session is. The tombstone is for everyone.
+// seal seals an entry if its session is sealed. It does not seal a tombstone, which anyone may read.
 func (c *Cell) seal(ctx context.Context, e *events.Entry) error {
 	e.Sealing = nil
 	if len(e.Events) == 1 && events.KindOf(e.Events[0]) == events.KindSessionDeleted {
@@ -56,7 +56,7 @@ func (c *Cell) seal(ctx context.Context, e *events.Entry) error {
 	return err
 }
 
-// open decodes an entry, with the key of its session if it is sealed and the key is here.
+// open decodes an entry. A sealed one needs the key of its session.
 func (c *Cell) open(ctx context.Context, s content.SessionID, payload []byte) (events.Entry, error) {
 	e, err := events.Decode(payload)
 	switch {
@@ -86,8 +86,8 @@ func (c *Cell) open(ctx context.Context, s content.SessionID, payload []byte) (e
 	return e, err
 }
 
-// openCommand opens the data of a command. One that nobody can open is a bad command: its session is not sealed, or
-// its key is gone.
+// openCommand opens the data of a command. A command that no process can open is a bad command: its session
+// is not sealed, or its key is gone.
 func (c *Cell) openCommand(ctx context.Context, m *Message) error {
 	data, err := c.seals.OpenWith(ctx, m.session, sealing.Command, m.sealed, m.data)
 	if err == nil {
@@ -105,7 +105,8 @@ func (c *Cell) openCommand(ctx context.Context, m *Message) error {
 	return err
 }
 
-// pack puts data of a session into a message with a header map, sealed if the session is.
+// pack puts data of a session into a message that has a header map. It seals the data if the session is
+// sealed.
 func (c *Cell) pack(ctx context.Context, s content.SessionID, purpose string, msg *nats.Msg, data []byte) error {
 	data, err := c.seals.Close(ctx, s, purpose, msg.Header, data)
 	if err != nil {

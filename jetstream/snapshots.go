@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/sealing"
 )
 
-// Snapshots keeps the newest snapshot of each session, and its chunks under their digests. Nothing here shows who
-// stored them: a reader needs the journal's word. It is safe for concurrent use.
+// Snapshots keeps the newest snapshot of each session, and its chunks by their digests. Nothing here shows
+// who stored them, so a reader must check them against the journal. It is safe for concurrent use.
 type Snapshots struct {
 	cell   *Cell
 	bucket bucket.Bucket[journal.Snapshot]
@@ -43,8 +43,8 @@ func (s *Snapshots) of(id content.SessionID) bucket.Bucket[journal.Snapshot] {
 	return b
 }
 
-// Put replaces the snapshot of a session, whose chunks are kept. A replaced driver may overwrite a newer snapshot
-// with an older one. Both are correct; the journal has the rest.
+// Put replaces the snapshot of a session, whose chunks are already stored. A replaced driver may overwrite
+// a newer snapshot with an older one. Both are correct: the journal has the rest.
 func (s *Snapshots) Put(ctx context.Context, id content.SessionID, snap journal.Snapshot) error {
 	b, key := s.bucket, string(id)
 	if !b.Valid(key) {
@@ -87,8 +87,8 @@ func (s *Snapshots) Keep(ctx context.Context, id content.SessionID, digest event
 	return err
 }
 
-// chunkKey returns the key of a chunk: the session and the digest. In a sealed session it is the digest under the
-// session's key, since a digest in the clear would confirm what somebody supposes.
+// chunkKey returns the key of a chunk: the session and the digest. In a sealed session the digest is keyed
+// with the session's key, since a plain digest would let others confirm a guess at the content.
 func (s *Snapshots) chunkKey(ctx context.Context, id content.SessionID, digest events.Hash) (string, error) {
 	sealed, err := s.cell.seals.Of(ctx, id)
 	if err != nil {
@@ -100,7 +100,8 @@ func (s *Snapshots) chunkKey(ctx context.Context, id content.SessionID, digest e
 	return string(id) + "." + digest.String(), nil
 }
 
-// Drop removes a chunk that the newest snapshot does not have. If it is a blob, a collection removes that.
+// Drop removes a chunk that the newest snapshot does not use. If the chunk is a blob, a collection removes
+// that.
 func (s *Snapshots) Drop(ctx context.Context, id content.SessionID, digest events.Hash) error {
 	key, err := s.chunkKey(ctx, id, digest)
 	if err == nil && !s.chunks.Valid(key) {
@@ -112,8 +113,8 @@ func (s *Snapshots) Drop(ctx context.Context, id content.SessionID, digest event
 	return s.cell.api.Purge(ctx, s.chunks.Stream, s.chunks.Prefix+key, 0)
 }
 
-// Get returns the snapshot of a session without its chunks, and whether there is one. After an error, read the
-// journal from its start instead.
+// Get returns the snapshot of a session without its chunks, and whether there is one. After an error, read
+// the journal from its start instead.
 func (s *Snapshots) Get(ctx context.Context, id content.SessionID) (journal.Snapshot, bool, error) {
 	it, ok, err := s.of(id).Get(ctx, string(id))
 	if errors.Is(err, ErrBlobMissing) { // the snapshot may have been replaced meanwhile
@@ -122,7 +123,7 @@ func (s *Snapshots) Get(ctx context.Context, id content.SessionID) (journal.Snap
 	return it.Value, ok, err
 }
 
-// Chunks returns those of the chunks that are stored. It does not verify their digests.
+// Chunks returns those chunks that are stored. It does not verify their digests.
 func (s *Snapshots) Chunks(ctx context.Context, id content.SessionID, digests []events.Hash) (map[events.Hash][]byte, error) {
 	out := make(map[events.Hash][]byte, len(digests))
 	if len(digests) == 0 || !s.bucket.Valid(string(id)) {

@@ -10,8 +10,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 )
 
-// Sweep finds the sessions that nothing drives. Looking again at streams that have not changed is cheap. One
-// goroutine owns it.
+// Sweep finds the sessions that need a driver and have none. Looking again at streams that have not changed
+// is cheap. One goroutine owns it.
 type Sweep struct {
 	cell  *Cell
 	lists *api.Lister
@@ -20,16 +20,16 @@ type Sweep struct {
 // Sweep returns a sweep that has not looked yet.
 func (r *Runs) Sweep() *Sweep { return &Sweep{r.cell, api.NewLister(r.cell.api, r.most)} }
 
-// sampled is how many commands of a stream are looked at where the sessions are too many to list.
+// sampled is how many commands of a stream are sampled if there are too many sessions to list.
 const sampled = 300
 
-// Look lists the sessions that have a command and no token, sorted: wake them. A session whose token changes
-// meanwhile may be woken once too often, which is harmless. If they are too many to list, Look returns some,
-// chosen at random. Some may have a token: waking them is harmless, too. It also returns the ends of the
-// streams that wake sessions.
+// Look lists the sessions that have a command and no token, sorted. Wake them. A session whose token
+// changes meanwhile may be woken once too often, which is harmless. If there are too many to list, Look
+// returns a random sample. Some of those may have a token; waking them is harmless, too. It also returns
+// the ends of the streams that wake sessions.
 func (s *Sweep) Look(ctx context.Context) ([]content.SessionID, Ends, error) {
 	orphans, of := make(map[content.SessionID]bool), append(s.cell.names.Commands(AllSessions), s.cell.tokens())
-	for i, o := range of { // tokens last, because a session that is woken meanwhile has one; of too many, none
+	for i, o := range of { // tokens last, so that a session woken meanwhile has one; none if there are too many
 		subjects, err := s.lists.List(ctx, o.Stream, o.Subject, min(len(of)-1-i, 1)*sampled)
 		if err != nil {
 			return nil, nil, fmt.Errorf("look for sessions with work: %w", err)

@@ -23,11 +23,11 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// maxDispatchTries bounds how often Dispatch makes room for an attempt.
+// maxDispatchTries limits how often Dispatch makes room for an attempt.
 const maxDispatchTries = 5
 
-// ErrUnclear is returned by Dispatch when a task may have reached its queue, or still may: a frozen
-// server resumes with the messages it has received. Fence a task that must not run twice before
+// ErrUnclear is returned by Dispatch when a task may have reached its queue, or may still reach it: a
+// frozen server resumes with the messages that it received. Fence a task that must not run twice before
 // dispatching it again.
 var ErrUnclear = errors.New("outcome unknown")
 
@@ -42,9 +42,9 @@ var _ task.Dispatcher = (*Tasks)(nil)
 // Tasks returns the driver's side of the cell's queues.
 func (c *Cell) Tasks() *Tasks { return &Tasks{cell: c} }
 
-// Dispatch puts x on its queue. It returns task.ErrQueued if x or a task that supersedes it is queued.
-// It replaces an earlier dispatch of the call, whose holder has lost it. After any other error it is
-// unknown whether x is queued; as after a crash, read the inbox before dispatching it again.
+// Dispatch puts x on its queue. It returns task.ErrQueued if x or a task that supersedes it is queued. It
+// replaces an earlier dispatch of the call, which its holder has lost. After any other error it is unknown
+// whether x is queued; as after a crash, read the inbox before dispatching it again.
 func (t *Tasks) Dispatch(ctx context.Context, x task.Task) error {
 	if !content.IsToken(x.Queue) || !content.IsToken(string(x.Session)) || !content.IsToken(string(x.Place)) {
 		return fmt.Errorf("dispatch: %w: queue %q, session %q, place %q", content.ErrBadID, x.Queue, x.Session, x.Place)
@@ -102,9 +102,9 @@ func (t *Tasks) makeRoom(ctx context.Context, x task.Task, subject string) (bool
 	return true, t.remove(ctx, seq)
 }
 
-// look asks the stream's leader for the message on a task's subject. It returns its sequence, 0 for
-// none, and reports whether it is x or supersedes x. A message that cannot be decoded is neither,
-// since no worker can run it.
+// look asks the stream's leader for the message on a task's subject. It returns its sequence, or 0 for
+// none, and whether the message is x or supersedes x. A message that cannot be decoded is neither, since no
+// worker can run it.
 func (t *Tasks) look(ctx context.Context, x task.Task, subject string) (seq uint64, queued bool, err error) {
 	m, err := t.cell.api.Last(ctx, t.cell.names.TasksStream(), subject)
 	if errors.Is(err, api.ErrNoMessage) {
@@ -142,15 +142,15 @@ func (t *Tasks) Queued(ctx context.Context, x task.Task) (bool, error) {
 type cancelNotice struct {
 	Queue  string        `msgpack:"q"`
 	Place  content.Place `msgpack:"p"`
-	Seq    uint64        `msgpack:"n,omitempty"` // of the task in its stream; 0 means any
+	Seq    uint64        `msgpack:"n,omitempty"` // of the task in its stream; 0: any
 	Reason string        `msgpack:"r,omitempty"`
 	At     content.Time  `msgpack:"t,omitempty"` // when it was sent
 }
 
-// Cancel signals the worker of a call to stop, and removes a task that was never delivered from its
-// queue. A delivered task stays until its worker is done, so that its place is not free while it may
-// run; a replicated consumer may say late that it delivered one, which then does not stay. If it returns
-// to the queue, workers that received the cancel claim it as canceled.
+// Cancel tells the worker of a call to stop, and removes a task that was never delivered from its queue. A
+// delivered task stays until its worker is done, so that its place is not free while it may run. But a
+// replicated consumer may report a delivery late, and such a task is removed. If a task returns to the
+// queue, workers that received the cancel claim it as canceled.
 func (t *Tasks) Cancel(ctx context.Context, queue string, s content.SessionID, p content.Place, reason string) error {
 	m, err := t.cell.api.Last(ctx, t.cell.names.TasksStream(), t.cell.names.Task(queue, s, p))
 	known := err == nil
@@ -191,7 +191,8 @@ const (
 	ticketKeySize = 32
 	ticketSize    = 16
 
-	// keyFormat is the first byte of a stored key. The server's replies are JSON, and so begin otherwise.
+	// keyFormat is the first byte of a stored key. It distinguishes the key from the server's replies, which
+	// are JSON.
 	keyFormat = 1
 )
 
@@ -199,20 +200,20 @@ var errBadTicketKey = errors.New("the stored key of tickets is not valid")
 
 // Tickets makes and verifies the tickets of dispatches. A ticket is a keyed hash of session, place and
 // attempt. Only drivers have the cell's key, no journal contains a ticket, and a worker gets only the
-// tickets of tasks on its queue. So a process with the ticket of a dispatch has received its task. It
+// tickets of tasks on its queue. So a process that has the ticket of a dispatch has received its task. It
 // is safe for concurrent use.
 type Tickets struct {
 	mu   sync.Mutex
-	hash hash.Hash // with the key, which costs more to prepare than a ticket
-	text []byte    // what the last ticket is the hash of
+	hash hash.Hash // keyed; preparing it costs more than a ticket
+	text []byte    // the input of the last ticket's hash
 	sum  []byte    // the last ticket, after its hash
 }
 
-// CreateTicketKey creates the key of the cell's tickets unless there is one. Provisioning does that:
-// the stream of keys keeps what it gets first, so the key must be there before users are.
+// CreateTicketKey creates the key of the cell's tickets unless there is one. Provisioning calls it: the
+// stream of keys keeps the first message on a subject, so the key must be stored before users can write.
 func (c *Cell) CreateTicketKey(ctx context.Context) error {
 	key := make([]byte, 1+ticketKeySize)
-	_, _ = rand.Read(key) // it never fails
+	_, _ = rand.Read(key) // never fails
 	key[0] = keyFormat
 	err := api.Patiently(ctx, func(ctx context.Context) error {
 		_, err := c.api.Publish(ctx, &nats.Msg{Subject: c.names.TicketKey(), Data: key})
@@ -257,12 +258,12 @@ func (t *Tickets) Fits(ticket string, s content.SessionID, p content.Place, atte
 	return hmac.Equal([]byte(ticket), t.of(s, p, attempt))
 }
 
-// of returns a ticket until the next call. The lock is held.
+// of returns a ticket that is valid until the next call. The caller holds the lock.
 func (t *Tickets) of(s content.SessionID, p content.Place, attempt int) []byte {
 	t.text = append(append(append(append(t.text[:0], s...), '/'), p...), '/')
 	t.text = strconv.AppendInt(t.text, int64(attempt), 10)
 	t.hash.Reset()
-	_, _ = t.hash.Write(t.text) // it never fails
+	_, _ = t.hash.Write(t.text) // never fails
 	t.sum = t.hash.Sum(t.sum[:0])
 	size := len(t.sum)
 	t.sum = base64.RawURLEncoding.AppendEncode(t.sum, t.sum[:ticketSize])

@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Timers are durable. When one is due, the server stores its command in the session's inbox, on a lane
-// that only the server writes. It cannot wake the session; a sweep does.
+// Timers are durable. When one is due, the server stores its command in the session's inbox, on a lane that
+// only the server writes to. It cannot wake the session; a sweep does.
 type Timers struct {
 	cell *Cell
 }
@@ -54,7 +54,7 @@ func (t *Timers) DisarmAll(ctx context.Context, s content.SessionID) error {
 	return nil
 }
 
-// Alarm says that a timer of a session or a schedule is due. Exactly one field is set.
+// Alarm says that a timer of a session, or a schedule, is due. Exactly one field is set.
 type Alarm struct {
 	Session  content.SessionID
 	Schedule string // its key

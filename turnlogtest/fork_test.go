@@ -183,7 +183,7 @@ func (x *deleting) OnEvent(ctx context.Context, _ extension.HookEvent) (extensio
 		_, err = cell.Clear(ctx, x.origin)
 	}
 	if err == nil {
-		_, err = cell.Collect(ctx, time.Hour, false)
+		_, err = cell.Collect(ctx, time.Minute, false)
 	}
 	x.err = err
 	return extension.Action{}, nil
@@ -204,7 +204,7 @@ func TestAForkKeepsItsFiles(t *testing.T) {
 		if _, err := origin.Run(d.Ctx, content.NewItem(content.User, content.TextPart("Look"), file)); err != nil {
 			t.Fatal(err)
 		}
-		d.Advance(3 * time.Hour)
+		d.Advance(3 * time.Minute)
 		hook.origin = origin.ID()
 		f := d.Script("", turnlogtest.Fork(origin, 0))
 		if hook.err != nil {

@@ -45,7 +45,7 @@ func (c Calls) String() string {
 	return out
 }
 
-// count is how many calls are such calls.
+// count returns how many of the calls match.
 func (c Calls) count(calls []content.ToolCall) (n int) {
 	for _, call := range calls {
 		if content.Matches(c.Tool, call.Name) && c.fits(call.Input) {
@@ -70,7 +70,7 @@ func (c Calls) fits(input json.RawMessage) bool {
 	return true
 }
 
-// problem returns what is wrong, or "". Commands and judges are the runner's.
+// problem returns what is wrong, or "". The runner handles commands and judges.
 func (c Check) problem(f facts) string {
 	switch {
 	case c.Calls != nil:
@@ -81,7 +81,7 @@ func (c Check) problem(f facts) string {
 		}
 	case c.Contains != "" && !strings.Contains(strings.ToLower(f.answer), strings.ToLower(c.Contains)),
 		c.NotContains != "" && strings.Contains(strings.ToLower(f.answer), strings.ToLower(c.NotContains)),
-		c.Matches != "" && !regexp.MustCompile(c.Matches).MatchString(f.answer): // a suite is checked before
+		c.Matches != "" && !regexp.MustCompile(c.Matches).MatchString(f.answer): // Load has checked the expression
 		return "the answer is " + quoted(f.answer)
 	case c.Schema != nil:
 		return c.mismatch(f.answer)
@@ -129,23 +129,24 @@ func (c Check) mismatch(answer string) string {
 	return ""
 }
 
-// excess is what is wrong with the money. Unknown money is not none.
+// excess returns what is wrong with the cost. An unknown cost is not zero.
 func (c Check) excess(u content.Usage) string {
 	switch {
 	case u.CostMicros == 0 && u.TotalTokens() > 0:
 		return "the cost is unknown: set TURNLOG_PRICES where the model runs"
 	case u.CostMicros > int64(math.Round(c.MaxCost*1e6)):
-		return fmt.Sprintf("%.6f %s", float64(u.CostMicros)/1e6, u.Currency)
+		return u.Cost()
 	}
 	return ""
 }
 
-// shown is how many bytes of a text are part of a problem.
+// shown limits how many bytes of a text a problem quotes.
 const shown = 300
 
 func quoted(text string) string { return fmt.Sprintf("%q", content.Clip(text, shown)) }
 
-// Exit codes of a command that cannot tell, as for "turnlog bisect". The last two are the shell's own: the command cannot be run.
+// Exit codes of a command that cannot decide, as for "turnlog bisect". The last two come from the shell: the command
+// cannot be run.
 const (
 	cannotTell = 125
 	notFound   = 127
@@ -157,7 +158,7 @@ func command(ctx context.Context, text, folder string, id content.SessionID, ans
 	defer stop()
 	out := tool.NewClip(4 * shown)
 	state, err := procgroup.Run(limited, procgroup.Command{
-		Args: []string{"sh", "-c", text}, Dir: folder, Env: append(os.Environ(), "TURNLOG_SESSION="+string(id)),
+		Args: []string{"sh", "-c", text}, Dir: folder, Env: append(os.Environ(), "TURNLOG_EVAL_SESSION="+string(id)),
 		Input: strings.NewReader(answer), Output: out, Grace: time.Second,
 	})
 	said, _ := out.Text()

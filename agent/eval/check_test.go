@@ -90,7 +90,7 @@ func TestChecks(t *testing.T) {
 		{Check{MaxTokens: 1000}, f, ""},
 		{Check{MaxTokens: 999}, f, "1000 tokens"},
 		{Check{MaxCost: 0.0025}, f, ""},
-		{Check{MaxCost: 0.0024}, f, "0.002500 EUR"},
+		{Check{MaxCost: 0.0024}, f, "0.0025 EUR"},
 		{Check{MaxCost: 1}, free, "TURNLOG_PRICES"},
 		{Check{MaxRounds: 3}, f, ""},
 		{Check{MaxRounds: 2}, f, "3 rounds"},
@@ -105,7 +105,7 @@ func TestACommandDecidesByItsExitCode(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`test "$(cat)" = yes`:                 "",
-		`test "$TURNLOG_SESSION" = s-1`:       "",
+		`test "$TURNLOG_EVAL_SESSION" = s-1`:  "",
 		`echo no such file; exit 3`:           `exit status 3: "no such file"`,
 		`kill -9 $$`:                          "killed",
 		`exit 125`:                            "cannot tell",

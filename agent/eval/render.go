@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/turnlog/turnlog/audit/render"
+	"github.com/turnlog/turnlog/content"
 )
 
 // Formats are the names of the formats that Write knows.
@@ -44,19 +46,13 @@ func (d Done) row() []string {
 	}
 }
 
-// money is what the results cost, as far as it is known.
+// money returns what the results cost, as far as it is known.
 func (d Done) money() string {
-	cost := d.sum(func(r Result) int64 { return r.CostMicros })
-	if cost == 0 {
-		return "-"
-	}
-	currency := ""
+	var all content.Usage
 	for _, r := range d.Results {
-		if r.CostMicros != 0 {
-			currency = r.Currency
-		}
+		all = all.Add(content.Usage{CostMicros: r.CostMicros, Currency: r.Currency})
 	}
-	return fmt.Sprintf("%.6f %s", float64(cost)/1e6, currency)
+	return cmp.Or(all.Cost(), "-")
 }
 
 // fault is a check that failed in some results of a case, in the same way.
@@ -66,7 +62,7 @@ type fault struct {
 	where []string
 }
 
-// faults are the problems of a case.
+// faults returns the problems of a case.
 func (d Done) faults() (all []fault) {
 	for _, r := range d.Results {
 		for _, f := range r.Problems {
@@ -80,7 +76,7 @@ func (d Done) faults() (all []fault) {
 	return all
 }
 
-// String is the fault on one line, without where it is.
+// String returns the fault on one line, without its place.
 func (f fault) String() string { return f.Check + ": " + f.Problem }
 
 // places says where the fault is.
@@ -92,7 +88,7 @@ func (f fault) places() string {
 	return strings.Join(f.where, ", ")
 }
 
-// where names what a result can be looked up in.
+// where says where to look up a result.
 func (r Result) where() string {
 	switch {
 	case r.Journal != "":
@@ -103,7 +99,7 @@ func (r Result) where() string {
 	return "session " + string(r.Session)
 }
 
-// verdict says in lines what decides.
+// verdict returns the lines that say whether the suite passes, and why.
 func (r *Report) verdict() (lines []string) {
 	lines = append(lines, fmt.Sprintf("%s: %d of %d cases pass", r.Suite, r.Passed.Passed, r.Passed.Of))
 	if !r.Baseline {
@@ -149,7 +145,7 @@ func (r *Report) text(w io.Writer) error {
 	return err //nolint:wrapcheck // of the writer
 }
 
-// cell is text in a table of Markdown.
+// cell returns text for a cell of a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "'").Replace(render.Safe(strings.ReplaceAll(text, "\n", " ")))
 }
@@ -178,7 +174,7 @@ func (r *Report) markdown(w io.Writer) error {
 	return err //nolint:wrapcheck // of the writer
 }
 
-// suiteXML is a report as JUnit has it: a case is a test case.
+// suiteXML is a report in the format of JUnit. A case is a test case.
 type suiteXML struct {
 	XMLName  xml.Name  `xml:"testsuite"`
 	Name     string    `xml:"name,attr"`
@@ -207,7 +203,7 @@ type reasonXML struct {
 	Message string `xml:"message,attr"`
 }
 
-// junit writes JUnit XML. What decides the exit code is a failure; a case that fails as in the baseline is skipped.
+// junit writes JUnit XML. A case is a failure if it fails the pipeline. A case that fails as in the baseline is skipped.
 func (r *Report) junit(w io.Writer) error {
 	out := suiteXML{Name: r.Suite, Tests: len(r.Cases)}
 	var all float64
@@ -246,7 +242,7 @@ func (r *Report) junit(w io.Writer) error {
 	return err //nolint:wrapcheck // of the writer
 }
 
-// why says why a case stops a pipeline, or "".
+// why returns why a case fails the pipeline, or "".
 func (r *Report) why(d Done) string {
 	for _, c := range r.Regressions {
 		if c.Case == d.Name {

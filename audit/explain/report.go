@@ -20,7 +20,7 @@ type Report struct {
 	People   []Participant     `json:"people"`
 	Nodes    []Host            `json:"nodes"`
 	Policies []Policy          `json:"policies"`
-	Acts     []*Call           `json:"acts"`   // calls that started and do not only read
+	Acts     []*Call           `json:"acts"`   // calls that started and do more than read
 	Denied   []*Call           `json:"denied"` // calls that a rule, a hook or a person denied, or that was not approved in time
 	Reads    int               `json:"reads"`  // calls that started and only read
 	Usage    content.Usage     `json:"usage"`
@@ -44,7 +44,7 @@ type Participant struct {
 	Deeds []Deed `json:"deeds"`
 }
 
-// Deed is what a person did, and how often.
+// Deed is something that a person did, and how often.
 type Deed struct {
 	What  string `json:"what"`
 	Times int    `json:"times"`
@@ -53,8 +53,8 @@ type Deed struct {
 // clipped bounds the texts of a report, in bytes.
 const clipped = 600
 
-// ReportReader reads the report of a session. It keeps what is in the report: its memory follows the number of
-// turns, of calls that do not only read, and of denied ones.
+// ReportReader makes the report of a session. It keeps only the contents of the report, so its memory grows with
+// the number of turns, calls that do more than read, and denied calls.
 type ReportReader struct {
 	fold   fold
 	report Report
@@ -62,10 +62,10 @@ type ReportReader struct {
 
 	models distinct[string]
 	nodes  distinct[Host]
-	people distinct[Person] // of report.People
+	people distinct[Person] // index of report.People
 }
 
-// distinct has each value once, in the order of first uses.
+// distinct has each value once, in the order of its first use.
 type distinct[T comparable] struct {
 	all []T
 	at  map[T]int
@@ -89,7 +89,7 @@ func NewReportReader() *ReportReader {
 	return &ReportReader{fold: newFold(func(content.ToolCall) bool { return true })}
 }
 
-// Named has the reader name people as the owners of their keys. Call it before the first Add.
+// Named makes the reader name people by the owners of their keys. Call it before the first Add.
 func (r *ReportReader) Named(by Owners) { r.fold.owners = by }
 
 // Add reads the next record.
@@ -124,7 +124,7 @@ func (r *ReportReader) Report() Report {
 	return out
 }
 
-// sortCall adds a call to the list of the report where it belongs.
+// sortCall adds a call to its list in the report.
 func sortCall(out *Report, c *Call) {
 	started := len(c.Attempts) > 0
 	reads := c.Effects == string(content.ReadOnly)
@@ -139,7 +139,7 @@ func sortCall(out *Report, c *Call) {
 	}
 }
 
-// note adds what an event says, after the fold.
+// note adds the contents of an event, after the fold.
 func (r *ReportReader) note(ev any) {
 	out := &r.report
 	switch ev := ev.(type) {
@@ -147,7 +147,7 @@ func (r *ReportReader) note(ev any) {
 		if h := r.fold.writer.Host; h != (Host{}) {
 			r.nodes.add(h)
 		}
-		r.did(Person{User: ev.User, By: ev.RetriedBy}, "had the session tried again")
+		r.did(Person{User: ev.User, By: ev.RetriedBy}, "retried the session")
 	case events.RunStarted:
 		out.Opened = r.fold.at
 		r.model(ev.Config.Model)
@@ -203,7 +203,7 @@ func (r *ReportReader) noteDeed(ev any) {
 	}
 }
 
-// endTurn ends the turn, and keeps of its calls what belongs in the report.
+// endTurn ends the turn, and keeps only the parts of its calls that belong in the report.
 func (r *ReportReader) endTurn(ev events.TurnFinished) {
 	r.turn.Finish = ev.FinishReason
 	for i := range r.turn.Inputs {
@@ -227,7 +227,7 @@ func (r *ReportReader) endTurn(ev events.TurnFinished) {
 	})
 }
 
-// did counts what a person did. What one signed and what one did not are counted apart.
+// did counts what a person did. Signed and unsigned deeds are counted separately.
 func (r *ReportReader) did(who Person, what string) {
 	if who.User+who.By == "" {
 		return

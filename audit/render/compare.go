@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// Compare writes how two sessions differ: what each cost, where they part, and every difference.
+// Compare writes how two sessions differ: what each cost, where they diverge, and every difference.
 func Compare(w io.Writer, style Style, d *compare.Diff) error {
 	p := &lines{w: w}
 	p.sides(style, d)
@@ -76,10 +76,10 @@ func tokens(u content.Usage) string {
 }
 
 func money(u content.Usage) string {
-	if u.CostMicros == 0 {
-		return ""
+	if cost := u.Cost(); cost != "" {
+		return ", " + Safe(cost)
 	}
-	return fmt.Sprintf(", %d.%06d %s", u.CostMicros/1e6, u.CostMicros%1e6, Safe(u.Currency))
+	return ""
 }
 
 func outcome(s compare.Side) string {

@@ -78,7 +78,7 @@ func (s Style) texts(items []content.Item) string {
 	return ": " + strings.Join(out, "; ")
 }
 
-// gist returns the text of an item, without line breaks of its own.
+// gist returns the text of an item on one line.
 func gist(it content.Item) string {
 	var texts []string
 	for _, p := range it.Parts {
@@ -212,8 +212,8 @@ func share(f float64) string {
 // usage shows the input and output tokens of a call.
 func usage(u content.Usage) string {
 	out := fmt.Sprintf("%d tokens in and %d out", u.InputTokens, u.OutputTokens)
-	if u.CostMicros > 0 {
-		out += fmt.Sprintf(", %.4f %s", float64(u.CostMicros)/1e6, u.Currency)
+	if cost := u.Cost(); cost != "" {
+		out += ", " + cost
 	}
 	return out
 }

@@ -19,7 +19,7 @@ const (
 	RolledBack Kind = "rolled-back"
 	Unreadable Kind = "unreadable"
 
-	// The following are no faults of the journal. Alone, they say why something cannot be judged.
+	// The following are not faults of the journal. Alone, they say why something cannot be judged.
 	Deleted Kind = "deleted"
 	Erased  Kind = "erased"
 	Expired Kind = "expired"
@@ -38,17 +38,17 @@ func (k Kind) Means() string {
 	case Forged:
 		return "no Turnlog host writes this, or its writer is not who it claims to be"
 	case Replaced:
-		return "another entry was here: the chain or an earlier head names a different hash"
+		return "another entry was here: the chain or an earlier head has a different hash"
 	case Truncated:
 		return "the end was cut off"
 	case Missing:
-		return "something that was written is not there: entries at the beginning or in the middle, or a blob"
+		return "something that was written is gone: entries at the beginning or in the middle, or a blob"
 	case Foreign:
 		return "it belongs to another session, or to none"
 	case RolledBack:
-		return "what was seen before was later shown in an earlier state"
+		return "an earlier state was shown after a later one"
 	case Unreadable:
-		return "the bytes are not what they should be, so nothing can be said about their content"
+		return "the bytes cannot be read, so nothing can be said about their content"
 	case Deleted:
 		return "it was removed with its session, which left a tombstone"
 	case Erased:
@@ -60,9 +60,9 @@ func (k Kind) Means() string {
 	case Sealed:
 		return "the content is encrypted with a key that is not here: verify with the seal key"
 	case Restored:
-		return "it was recorded after a backup, from which the deployment was restored, and is lost"
+		return "it was recorded after the backup from which the deployment was restored, and is lost"
 	case Moved:
-		return "the session goes on in another deployment, or is on its way"
+		return "the session continues in another deployment, or is being moved"
 	}
 	return "an unknown kind of fault"
 }
@@ -76,13 +76,13 @@ func (k Kind) Judged() bool {
 // Fault is one finding.
 type Fault struct {
 	Kind      Kind   `json:"kind"`
-	Seq       uint64 `json:"seq"`            // of the entry; 0: of none, or it is unknown
-	Line      int    `json:"line,omitempty"` // in the file; 0: it was not read from a file
+	Seq       uint64 `json:"seq"`            // sequence of the entry; 0: none, or unknown
+	Line      int    `json:"line,omitempty"` // line in the file; 0: not read from a file
 	Invariant string `json:"invariant,omitempty"`
 	What      string `json:"what"`
 }
 
-// String renders the fault in one line.
+// String returns the fault in one line.
 func (f Fault) String() string {
 	where := ""
 	if f.Line > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/policy/permission"
 )
 
-// Approval is a question that a person has to answer, in reports.
+// Approval is a question that a person has to answer, as reports show it.
 type Approval struct {
 	ID        content.ApprovalID     `json:"id"`
 	Call      content.CallID         `json:"call"`
@@ -21,8 +21,8 @@ type Approval struct {
 	Summary   string                 `json:"summary"`
 	Input     json.RawMessage        `json:"input"`
 	Digest    string                 `json:"digest"`
-	Covers    string                 `json:"covers"`     // what an approval for always covers, or ""
-	ExpiresAt *content.Time          `json:"expires_at"` // null: never
+	Covers    string                 `json:"covers"`                     // what approving the call for always covers, or ""
+	ExpiresAt *content.Time          `json:"expires_at" nullable:"true"` // null: never
 }
 
 // ApprovalOf returns an approval for a report.
@@ -34,10 +34,10 @@ func ApprovalOf(a events.Approval) Approval {
 	return r
 }
 
-// QuestionOf says what an approval is about, in full. The call itself is shown elsewhere.
+// QuestionOf says in full what an approval is about, without the call itself.
 func QuestionOf(a events.Approval) string { return ApprovalOf(a).Question() }
 
-// Question says what the approval is about, in full.
+// Question says in full what the approval is about.
 func (a Approval) Question() string {
 	if a.Summary != "" && a.Summary != events.CallSummary(a.Tool, a.Input) {
 		return render.Style{Full: true}.Line(a.Summary)
@@ -45,15 +45,15 @@ func (a Approval) Question() string {
 	return strings.ReplaceAll(string(a.Reason), "_", " ")
 }
 
-// digestLen is the length of a scope that is the digest of what is asked about.
+// digestLen is the length of a scope that is a digest of the question's subject.
 const digestLen = 64
 
-// Covers says which calls an approval for always covers: those that raise the same question,
-// with the same kind and scope. It returns "" if the question is always asked.
+// Covers says which calls "approve always" covers: those that raise the same question, with the same kind and
+// scope. It returns "" if the question is asked every time.
 func Covers(a events.Approval) string {
 	every, scope := fmt.Sprintf("every call of %s in this session", a.Tool), " "+a.Scope
 	switch {
-	case a.RequestKind == loop.KindRetry: // asked for each loss
+	case a.RequestKind == loop.KindRetry: // asked after each loss
 		return ""
 	case a.RequestKind == permission.KindCall && a.Scope == "":
 		return every + ", whatever its arguments"

@@ -19,34 +19,34 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// Calls finds what the journal of a session says about its calls, without reading more of it than that takes.
+// Calls finds what a session's journal says about its calls, and reads no more of the journal than it needs.
 type Calls struct {
-	From  Entries     // a client
-	State *loop.State // as it was read
+	From  Entries     // such as a client
+	State *loop.State // the session as it was read
 	Head  journal.Head
 }
 
-// Entries has the entries of sessions.
+// Entries gives access to the entries of sessions.
 type Entries interface {
 	seek.Store
 
-	// RecordsFrom yields a session's entries so far, after the end of what was read before.
+	// RecordsFrom yields a session's current entries after head.
 	RecordsFrom(context.Context, content.SessionID, journal.Head) iter.Seq2[journal.Record, error]
 }
 
-// Call is a call and what happened to it. Its JSON is that of a dead letter.
+// Call is a call and what happened to it. Its JSON form is a dead letter.
 type Call struct {
 	Session  content.SessionID `json:"session"`
 	Call     content.CallID    `json:"call"`
 	Tool     string            `json:"tool"`
-	State    string            `json:"state"` // dead, again, dropped, over: it has an outcome, or its session is closed; aside: a session, not a call
+	State    string            `json:"state"` // dead, again or dropped (a dead letter), waiting, approval, running, background, over (it has an outcome, or its session is closed), or aside (a session, not a call)
 	Effects  string            `json:"effects"`
 	Queue    string            `json:"queue"`
 	Turn     content.TurnID    `json:"turn"`
 	Round    int               `json:"round"`
 	Input    json.RawMessage   `json:"input"`
-	Model    json.RawMessage   `json:"model_input,omitempty"` // what the model gave, if it was changed
-	Attempts int               `json:"attempts"`              // that were dispatched
+	Model    json.RawMessage   `json:"model_input,omitempty"` // the model's input, if it was changed
+	Attempts int               `json:"attempts"`              // dispatched attempts
 	Lost     []LostAttempt     `json:"lost"`
 	Settled  []Settlement      `json:"settled"` // by people
 	Result   string            `json:"result"`  // the status of its last result, or ""
@@ -54,18 +54,18 @@ type Call struct {
 	Questions []*Question `json:"-"`
 
 	place   content.Place
-	running bool // an attempt is, whose outcome is not known
-	late    bool // it had an outcome after its answer
+	running bool // an attempt is running, or its outcome is unknown
+	late    bool // it got an outcome after it was answered
 }
 
-// Question is an approval of a call and how it was decided.
+// Question is an approval of a call, and how it was decided.
 type Question struct {
 	Approval
 	Outcome events.Outcome `json:"outcome"` // pending, approved, denied, expired, cancelled or moot
-	Decided string         `json:"decided"` // how, by whom and when; "": it is pending
+	Decided string         `json:"decided"` // how, by whom and when; "": pending
 }
 
-// Pending is the outcome of a question without a decision.
+// Pending is the outcome of an undecided question.
 const Pending events.Outcome = "pending"
 
 // LostAttempt is an attempt whose worker was lost.
@@ -75,17 +75,18 @@ type LostAttempt struct {
 	Reason  string       `json:"reason"`
 }
 
-// Settlement is what a person decided about a dead letter.
+// Settlement is a person's decision about a dead letter.
 type Settlement struct {
 	Outcome events.Settlement `json:"outcome"`
 	By      string            `json:"by"`
-	User    string            `json:"user,omitempty"` // verified, see content.Sender
+	User    string            `json:"user,omitempty"` // verified; see content.Sender
 	Reason  string            `json:"reason"`
 	At      content.Time      `json:"at"`
 }
 
-// Find returns the call with an ID that some list shows, or nil: its own, its place, or that of one of its approvals.
-// It reads on from the round of the call. Only where that is in no item that models see, it reads all entries.
+// Find returns the call with an ID that a list shows: the call's own, its place, or that of one of its
+// approvals. It returns nil if there is none. It reads from the round of the call on. It reads all entries
+// only if no item that models see tells the round.
 func (c Calls) Find(ctx context.Context, id content.CallID) (*Call, error) {
 	turn, round, ok := c.roundOf(id)
 	if !ok {
@@ -129,7 +130,7 @@ func (c Calls) Dead(ctx context.Context) (all []*Call, err error) {
 	return all, nil
 }
 
-// roundOf returns the round of a call. Zeros: it is not known. ok is false if there is no such call.
+// roundOf returns the round of a call, or zeros if it is unknown. ok is false if there is no such call.
 func (c Calls) roundOf(id content.CallID) (turn, round int, ok bool) {
 	place := PlaceOf(id)
 	now, ok := c.State.Call(id)
@@ -159,7 +160,7 @@ func (c Calls) roundOf(id content.CallID) (turn, round int, ok bool) {
 	return 0, 0, c.State.CallIDs.Has(id)
 }
 
-// read reads entries from the beginning of a round on, or all, until they are enough.
+// read reads entries from the beginning of a round, or all of them, until enough returns true.
 func (c Calls) read(ctx context.Context, turn, round int, enough func(*history) bool) error {
 	at := journal.Head{}
 	if turn > 0 {
@@ -175,7 +176,7 @@ func (c Calls) read(ctx context.Context, turn, round int, enough func(*history) 
 	return c.readFrom(ctx, at, func(h *history, _ journal.Record) bool { return enough(h) })
 }
 
-// readFrom reads entries after a place until they are enough.
+// readFrom reads entries after a place until enough returns true.
 func (c Calls) readFrom(ctx context.Context, at journal.Head, enough func(*history, journal.Record) bool) error {
 	h := &history{state: c.State}
 	for rec, err := range c.From.RecordsFrom(ctx, c.State.Session, at) {
@@ -197,20 +198,20 @@ func (c Calls) readFrom(ctx context.Context, at journal.Head, enough func(*histo
 	return nil
 }
 
-// history is what entries say about calls.
+// history collects what entries say about calls.
 type history struct {
 	state *loop.State
 	calls []*Call // in order
-	turn  int     // the last one of which a round, or all of it, has ended
-	round int     // math.MaxInt: all of it
+	turn  int     // the last turn that ended, or had a round that ended
+	round int     // the last round that ended; math.MaxInt: the whole turn
 }
 
-// past reports whether a round has ended; the turn, if the round is 0.
+// past reports whether a round has ended, or the turn if round is 0.
 func (h *history) past(turn, round int) bool {
 	return turn < h.turn || turn == h.turn && (h.round == math.MaxInt || 0 < round && round <= h.round)
 }
 
-// call returns a call, or an empty one. Events are mostly about the latest calls.
+// call returns a call, or adds an empty one. Events are mostly about the latest calls.
 func (h *history) call(id content.CallID) *Call {
 	for _, c := range slices.Backward(h.calls) {
 		if c.Call == id {
@@ -220,7 +221,7 @@ func (h *history) call(id content.CallID) *Call {
 	return &Call{}
 }
 
-// find returns the call that an ID means, with its standing; nil: there is none.
+// find returns the call that an ID refers to, with its state as a dead letter, or nil if there is none.
 func (h *history) find(id content.CallID) *Call {
 	for _, c := range slices.Backward(h.calls) {
 		if c.Call == id || c.place == PlaceOf(id) {
@@ -231,7 +232,8 @@ func (h *history) find(id content.CallID) *Call {
 	return nil
 }
 
-// told reports whether later entries say nothing about a call: it is as it is now, or nothing can happen to it any more.
+// told reports whether later entries add nothing about a call: it is in its current state, or nothing more
+// can happen to it.
 func (h *history) told(c *Call) bool {
 	open := 0
 	for _, q := range c.Questions {
@@ -260,7 +262,7 @@ func (h *history) told(c *Call) bool {
 // awaited reports whether a call may get an outcome after its round.
 func (c *Call) awaited() bool {
 	switch {
-	case c.Round == 0: // of a verifier
+	case c.Round == 0: // a verifier's
 		return false
 	case c.Result == string(content.StatusCancelled):
 		return c.running && !c.late
@@ -268,14 +270,14 @@ func (c *Call) awaited() bool {
 	return c.Result == "" || c.Result == string(content.StatusUnknown)
 }
 
-// PlaceOf returns the place in the ID of an approval.
+// PlaceOf returns the place that is in the ID of an approval.
 func PlaceOf(id content.CallID) content.Place {
 	place, _, _ := strings.Cut(string(id), "-g")
 	return content.Place(place)
 }
 
-// note folds an event of the kinds that matter here. It comes as any, since a switch over
-// events.Event must have all kinds.
+// note folds an event of the kinds that matter here. It takes any, since a switch over events.Event must list
+// all kinds.
 func (h *history) note(ev any, at content.Time) {
 	switch ev := ev.(type) {
 	case events.ToolCallRequested:
@@ -324,10 +326,10 @@ func (h *history) note(ev any, at content.Time) {
 	}
 }
 
-// valid returns arguments as JSON: as they are, or as text. Models may write anything.
+// valid returns arguments as valid JSON: unchanged, or else as a string. Models may write anything.
 func valid(input json.RawMessage) json.RawMessage {
 	if !json.Valid(input) {
-		input, _ = json.Marshal(string(input)) // text always can be
+		input, _ = json.Marshal(string(input)) // a string can always be encoded
 	}
 	return input
 }
@@ -368,20 +370,22 @@ func decided(ev events.ApprovalResolved, at content.Time) string {
 	return text + ", " + at.String()
 }
 
-// standing returns the state of a call as a dead letter.
+// standing returns the state of a call: that of a dead letter, of an open call, or over.
 func (h *history) standing(p *Call) string {
 	c, ok := h.state.Call(p.Call)
 	last := len(p.Settled) - 1
 	switch {
 	case ok && c.Letter == loop.LetterDropped, !ok && last >= 0 && p.Settled[last].Outcome == events.DeadDropped:
 		return string(loop.LetterDropped)
-	case !ok || h.state.Closed || c.Letter == loop.NoLetter:
-		return "over"
+	case !ok || h.state.Closed:
+		return stateOver
+	case c.Letter != loop.NoLetter:
+		return string(c.Letter)
 	}
-	return string(c.Letter)
+	return standing(h.state, *c)
 }
 
-// EffectsName returns what a tool declares about running twice, as users write it.
+// EffectsName returns, as users write it, what a tool declares about running twice.
 func EffectsName(e content.Effects) string {
 	if e == content.Once {
 		return "once"

@@ -2,138 +2,379 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/gob"
 	"errors"
 	"fmt"
-	"io/fs"
+	"iter"
 	"maps"
-	"os"
-	"slices"
-	"sync"
+	"math/rand/v2"
+	"strings"
 	"time"
 
-	"github.com/google/renameio/v2/maybe"
+	"github.com/klauspost/compress/s2"
+	"github.com/oklog/ulid/v2"
 
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/internal/wire"
+	"github.com/turnlog/turnlog/loop"
 )
 
-// keepFormat changes whenever a Summary of the same session does.
-const keepFormat = 1
+const (
+	// pageFormat rises whenever a Summary or an account of the same session does not stay the same.
+	pageFormat = 1
 
-// keepEvery is the pause between two writes of an index.
-const keepEvery = 5 * time.Minute
+	// pageSize is how many bytes of rows a page has, and one row. A row has about 250, and rowSize compressed.
+	pageSize = 256 << 10
+	rowSize  = 100
 
-// kept is an Index in a file.
-type kept struct {
-	Format int
-	At     client.Changes // through which it was read
-	Rows   map[content.SessionID]keptRow
-	Unread []content.SessionID
+	// keepEvery is about how long it takes until a change is in a page, and keepFirst how long a node that has just started waits at most.
+	keepEvery = time.Minute
+	keepFirst = 2 * time.Second
+
+	// keepWhole is how often a node reads all pages, in case somebody has removed some.
+	keepWhole = time.Hour
+
+	// keepAtOnce is how many entries are read for a set of pages.
+	keepAtOnce = 10_000
+
+	// mostAdded is how many bytes sets add to a complete one, as large as that, before they become one.
+	mostAdded = 1 << 20
+)
+
+// page is a part of a set in the cell. A set has a row of each session with an entry in a part of the journal, as the session was then or later.
+type page struct {
+	Format int            `msgpack:"f"`
+	Set    string         `msgpack:"s"`
+	Part   int            `msgpack:"p"`
+	Parts  int            `msgpack:"n"`
+	From   client.Changes `msgpack:"b"` // after which its part of the journal begins; zero: it replaces all sets before
+	At     client.Changes `msgpack:"a"` // which it includes
+	Gone   bool           `msgpack:"g,omitempty"`
+	Rows   []byte         `msgpack:"r"` // see keptRow.append; compressed
 }
 
-type keptRow struct {
-	Entries uint64
-	Row     *Summary
-	Tools   []string
+// folded is what pages say together, in the order in which they were added. A set counts once all its parts are there, if it goes on where the
+// one before ended. So a writer that stops, or is late, does no harm.
+type folded struct {
+	seq         uint64         // of the last page
+	at          client.Changes // through which the journal was read
+	last        string         // set that counts
+	base, added int            // sizes of the set that is complete, and of those since
+	gone        bool           // rows have sessions that were deleted since
+	newer       bool           // a later release keeps the list
+	sets        map[string][]page
+	rows        [][]byte
 }
 
-// keep reads what has changed, and writes the index to a file, now and then and when ctx ends.
-func (x *Index) keep(ctx context.Context, c *client.Client, file string, complain func(error)) {
-	var saved client.Changes
-	save := func() {
-		at, err := x.save(file, saved)
+// read reads the pages that were added since.
+func (f *folded) read(ctx context.Context, c *client.Client) error {
+	for m, err := range c.Pages().After(ctx, f.seq) {
 		if err != nil {
-			complain(err)
+			return err
 		}
-		saved = at
-	}
-	for {
-		if _, err := x.read(ctx, c, complain); err != nil && ctx.Err() == nil {
-			complain(err)
+		var p page
+		if f.seq = m.Seq; wire.Unmarshal(m.Data, wire.Snapshot, &p) == nil {
+			f.fold(p)
 		}
-		save()
-		if !pause.For(ctx, keepEvery) {
-			save()
-			return
-		}
-	}
-}
-
-// Keep reads an index that has listed nothing from a file, and keeps it there until the function that it returns is called; "":
-// nowhere. The file has titles, owners and costs of sessions, in the clear.
-func (x *Index) Keep(ctx context.Context, c *client.Client, file string, complain func(error)) (end func()) {
-	if file == "" {
-		return func() {}
-	}
-	if err := x.open(ctx, c, file); err != nil {
-		complain(err)
-	}
-	ctx, stop := context.WithCancel(ctx)
-	var keeping sync.WaitGroup
-	keeping.Go(func() { x.keep(ctx, c, file, complain) })
-	return func() {
-		stop()
-		keeping.Wait()
-	}
-}
-
-// open reads the index from a file that keep wrote. A file that is not there, that another release wrote in
-// another format, or that is of another journal counts for nothing.
-func (x *Index) open(ctx context.Context, c *client.Client, file string) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	f, err := os.Open(file) //nolint:gosec // the operator names it
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("index of sessions: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	var k kept
-	if err := gob.NewDecoder(f).Decode(&k); err != nil {
-		return fmt.Errorf("index of sessions: %s cannot be read, and is written again: %w", file, err)
-	}
-	if same, err := k.At.Hold(ctx, c); err != nil || !same || k.Format != keepFormat {
-		return err
-	}
-	x.changes, x.unread, x.rows = k.At, k.Unread, make(map[content.SessionID]indexed, len(k.Rows))
-	for id, r := range k.Rows {
-		if r.Row != nil {
-			r.Row.tools = r.Tools
-		}
-		x.rows[id] = indexed{r.Entries, r.Row}
 	}
 	return nil
 }
 
-// save writes the index, unless it is as it was saved before. It returns how far it was read.
-func (x *Index) save(file string, before client.Changes) (client.Changes, error) {
-	x.mu.Lock()
-	k := kept{Format: keepFormat, At: x.changes, Unread: slices.Clone(x.unread)}
-	rows := maps.Clone(x.rows) // a row is replaced and never changed
-	x.mu.Unlock()
-	if k.At == before || k.At == (client.Changes{}) {
-		return before, nil
+func (f *folded) fold(p page) {
+	if p.Format != pageFormat {
+		f.newer = f.newer || p.Format > pageFormat
+		return
 	}
-	k.Rows = make(map[content.SessionID]keptRow, len(rows))
-	for id, r := range rows {
-		row := keptRow{Entries: r.entries, Row: r.row}
-		if r.row != nil {
-			row.Tools = r.row.tools
+	if f.sets == nil {
+		f.sets = make(map[string][]page)
+	}
+	parts := f.sets[p.Set]
+	if p.Part != len(parts) {
+		return // it was sent again
+	}
+	parts = append(parts, p)
+	f.sets[p.Set] = parts
+	if len(parts) < p.Parts {
+		return
+	}
+	delete(f.sets, p.Set)
+	switch p.From {
+	case client.Changes{}:
+		f.base, f.added, f.gone, f.rows = 0, 0, false, nil
+	case f.at:
+	default:
+		for _, part := range parts {
+			f.added += len(part.Rows) // until all become one
 		}
-		k.Rows[id] = row
+		return
 	}
-	var text bytes.Buffer
-	err := gob.NewEncoder(&text).Encode(k)
-	if err == nil {
-		err = maybe.WriteFile(file, text.Bytes(), 0o600)
+	f.at, f.last, f.gone = p.At, p.Set, f.gone || p.Gone
+	for _, part := range parts {
+		f.rows = append(f.rows, part.Rows)
+		if f.added += len(part.Rows); p.From == (client.Changes{}) {
+			f.base, f.added = f.base+len(part.Rows), 0
+		}
 	}
-	if err != nil {
-		return before, fmt.Errorf("index of sessions: %w", err)
-	}
-	return k.At, nil
 }
+
+// each decodes the rows, and passes them on. The last one of a session counts.
+func each(rows [][]byte, use func(keptRow)) error {
+	var raw []byte
+	for _, packed := range rows {
+		n, err := s2.DecodedLen(packed)
+		if err != nil || n > 2*pageSize {
+			return errRow
+		}
+		if raw, err = s2.Decode(raw[:cap(raw)], packed); err != nil {
+			return fmt.Errorf("%w: %w", errRow, err)
+		}
+		for text, at := string(raw), 0; at < len(raw); {
+			var r keptRow
+			if at, err = r.next(text, raw, at); err != nil {
+				return err
+			}
+			use(r)
+		}
+	}
+	return nil
+}
+
+// load begins with what the cell keeps, if that is of its journal.
+func (x *Index) load(ctx context.Context, c *client.Client) error {
+	var f folded
+	if err := f.read(ctx, c); err != nil {
+		return err
+	}
+	if held, err := f.at.Hold(ctx, c); err != nil || !held {
+		return err
+	}
+	rows, unread := make(map[content.SessionID]indexed, (f.base+f.added)/rowSize), make(map[content.SessionID]bool)
+	err := each(f.rows, func(r keptRow) {
+		if r.kind == rowUnread {
+			unread[r.Session] = true
+			delete(rows, r.Session)
+			return
+		}
+		rows[r.Session] = r.indexed()
+		if len(unread) > 0 {
+			delete(unread, r.Session)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("list of sessions: %w", err)
+	}
+	x.changes, x.rows, x.unread = f.at, rows, nil
+	for id := range unread {
+		x.unread = append(x.unread, id)
+	}
+	x.spent.mu.Lock()
+	defer x.spent.mu.Unlock()
+	x.spent.at, x.spent.kept = f.at, f.rows
+	return nil
+}
+
+// keeper keeps the list of a cell.
+type keeper struct {
+	folded
+
+	c     *client.Client
+	mine  string    // the set that it wrote last
+	whole time.Time // when it began with the first page
+}
+
+// Keep keeps what lists show of the sessions in their cell, until ctx ends. Any number of nodes do so: one goes on until another one writes. Of sealed
+// sessions only what they used is kept. The titles of others, which are in the clear, go about a minute after their sessions.
+func Keep(ctx context.Context, c *client.Client, complain func(error)) {
+	k := keeper{c: c}
+	for wait := rand.N(keepFirst); pause.For(ctx, wait); wait = keepEvery/2 + rand.N(keepEvery) { //nolint:gosec // no secret
+		if err := k.keep(ctx); err != nil && ctx.Err() == nil {
+			complain(fmt.Errorf("keep the list of sessions: %w", err))
+		}
+	}
+}
+
+// keep adds what is new in the journal.
+func (k *keeper) keep(ctx context.Context) error {
+	if time.Since(k.whole) > keepWhole {
+		k.folded, k.whole = folded{last: k.last}, time.Now()
+	}
+	for more := true; ; {
+		before := k.last
+		if err := k.read(ctx, k.c); err != nil {
+			return err
+		}
+		_, bad := accountsOf(k.rows)
+		k.rows = nil
+		switch {
+		case k.newer:
+			return nil
+		case bad != nil:
+			return k.discard(ctx, bad)
+		case k.last != before && k.last != k.mine:
+			return nil
+		}
+		if !more {
+			break
+		}
+		at := k.at
+		held, err := at.Hold(ctx, k.c)
+		if err == nil && !held {
+			at = client.Changes{}
+		}
+		if err == nil {
+			more, err = k.add(ctx, at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if k.gone || k.added > k.base+mostAdded {
+		return k.merge(ctx)
+	}
+	return nil
+}
+
+// discard removes all pages, because no list can read one of them. The next look begins again.
+func (k *keeper) discard(ctx context.Context, why error) error {
+	end := k.seq + 1
+	k.folded = folded{last: k.last}
+	return errors.Join(fmt.Errorf("all pages are made again: %w", why), k.c.Pages().DropBefore(ctx, end))
+}
+
+// add writes a set of the entries after a place, and reports whether there are more.
+func (k *keeper) add(ctx context.Context, after client.Changes) (more bool, err error) {
+	from, gone := after, false
+	spent, entries := make(map[content.SessionID]*account), 0
+	for rec, err := range after.Entries(ctx, k.c) {
+		if err != nil {
+			return false, err
+		}
+		if more = entries == keepAtOnce; more {
+			break
+		}
+		entries++
+		id := rec.Entry.Session
+		a := spent[id]
+		if a == nil {
+			a = new(account)
+			spent[id] = a
+		}
+		if _, deleted := events.DeletionOf(rec.Entry); deleted {
+			*a, gone = account{Fresh: true}, true
+		} else if rec.Err != nil {
+			a.Seq, a.Partial = rec.Seq, true
+		} else {
+			a.count(rec.Entry)
+		}
+	}
+	if entries == 0 {
+		return false, nil
+	}
+	ids, rows := make([]content.SessionID, 0, len(spent)), make(map[content.SessionID]keptRow, len(spent))
+	for id, a := range spent {
+		ids = append(ids, id)
+		rows[id] = keptRow{Summary: Summary{Session: id}, kind: rowUnread, spent: a.encode()}
+	}
+	err = eachOf(ctx, k.c, ids, func(error) {}, func(i int, state *loop.State, head journal.Head) {
+		if sealed, err := k.c.IsSealed(ctx, ids[i]); err == nil && (!sealed || state.Deleted != nil) { // pages would outlive its key
+			rows[ids[i]] = rowFrom(ids[i], rowOf(state, head), rows[ids[i]].spent)
+		}
+	})
+	if err != nil {
+		return false, err
+	}
+	_, err = k.write(ctx, page{From: from, At: after, Gone: gone}, packed(maps.Values(rows)))
+	return more, err
+}
+
+// merge makes one set of all, and removes those.
+func (k *keeper) merge(ctx context.Context) error {
+	var all folded
+	if err := all.read(ctx, k.c); err != nil {
+		return err
+	}
+	if all.newer || len(all.rows) == 0 { // of another release, or removed: look again from the first page
+		k.whole = time.Time{}
+		return nil
+	}
+	pages, err := merged(all.rows)
+	if err != nil {
+		return err
+	}
+	first, err := k.write(ctx, page{At: all.at}, pages)
+	if err != nil {
+		return err
+	}
+	return k.c.Pages().DropBefore(ctx, first)
+}
+
+// merged returns one row for each session.
+func merged(rows [][]byte) ([][]byte, error) {
+	spent, err := accountsOf(rows)
+	last := make(map[content.SessionID][]byte) // a row itself would hold all its page
+	err = errors.Join(err, each(rows, func(r keptRow) {
+		id := content.SessionID(strings.Clone(string(r.Session)))
+		r.spent = ""
+		last[id] = r.append(last[id][:0])
+	}))
+	pages := packed(func(yield func(keptRow) bool) {
+		for id, raw := range last {
+			var r keptRow
+			_, bad := r.next(string(raw), raw, 0)
+			err = errors.Join(err, bad)
+			if r.spent = spent[id].encode(); !yield(r) {
+				return
+			}
+		}
+	})
+	return pages, err
+}
+
+// packed returns rows, page by page.
+func packed(rows iter.Seq[keptRow]) (parts [][]byte) {
+	var raw, room []byte
+	end := func() {
+		room = s2.Encode(room[:cap(room)], raw)
+		parts, raw = append(parts, bytes.Clone(room)), raw[:0]
+	}
+	for r := range rows {
+		before := len(raw)
+		if raw = r.append(raw); len(raw)-before > pageSize { // no list would read it
+			r = r.unread()
+			raw = r.append(raw[:before])
+		}
+		if len(raw) >= pageSize {
+			end()
+		}
+	}
+	if len(raw) > 0 {
+		end()
+	}
+	return parts
+}
+
+// write adds the pages of a set, and returns the place of the first one.
+func (k *keeper) write(ctx context.Context, p page, parts [][]byte) (first uint64, err error) {
+	p.Format, p.Set, p.Parts = pageFormat, ulid.Make().String(), len(parts)
+	for p.Part, p.Rows = range parts {
+		data, err := wire.Marshal(&p, wire.Snapshot)
+		if err != nil {
+			return 0, fmt.Errorf("page: %w", err)
+		}
+		seq, err := k.c.Pages().Add(ctx, data)
+		if err != nil {
+			return 0, err
+		}
+		first = cmp.Or(first, seq)
+	}
+	k.mine = p.Set
+	return first, nil
+}
+
+// errRow is returned for rows that keptRow.append did not write.
+var errRow = errors.New("not a row")

@@ -1,21 +1,28 @@
 package report_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
-	"os"
+	"math/rand/v2"
 	"path/filepath"
-	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/klauspost/compress/s2"
 
+	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/events/seal"
 	"github.com/turnlog/turnlog/internal/testing/frozen"
+	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/turnlogtest"
 )
 
@@ -45,72 +52,246 @@ func fill(t *testing.T, d *turnlogtest.Deployment, n int, model string) (add fun
 	return add
 }
 
-// keep has an index kept in a file while a list is made, and returns the list and how many messages that took.
-func keep(t *testing.T, d *turnlogtest.Deployment, file string, complain func(error), q report.Query) (p report.Page, sent uint64) {
+// keeping has nodes keep the list of a deployment, over a client. It returns functions that give them time, and that end them.
+func keeping(t *testing.T, d *turnlogtest.Deployment, c *client.Client, nodes int) (rounds, end func()) {
 	t.Helper()
-	before := d.Conn.Stats().OutMsgs
-	var x report.Index
-	end := x.Keep(d.Ctx, d.Client, file, complain)
-	synctest.Wait()
-	p, err := x.List(d.Ctx, d.Client, q, complain)
-	if err != nil {
-		t.Fatal(err)
+	ctx, stop := context.WithCancel(d.Ctx)
+	var group sync.WaitGroup
+	for range nodes {
+		group.Go(func() { report.Keep(ctx, c, func(err error) { t.Error(err) }) })
 	}
-	end()
-	return p, d.Conn.Stats().OutMsgs - before
+	rounds = func() {
+		d.Advance(4 * time.Minute)
+		synctest.Wait()
+	}
+	return rounds, func() { stop(); group.Wait() }
 }
 
-func TestAKeptIndexReadsOnlyWhatHasChanged(t *testing.T) {
+// kept returns the rows that a cell keeps, page by page.
+func kept(t *testing.T, d *turnlogtest.Deployment) (rows []string) {
+	t.Helper()
+	for p, err := range d.Client.Pages().After(d.Ctx, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page struct {
+			Rows []byte `msgpack:"r"`
+		}
+		if err := wire.Unmarshal(p.Data, wire.Snapshot, &page); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := s2.Decode(nil, page.Rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, string(raw))
+	}
+	return rows
+}
+
+func warned(i int) events.Entry {
+	return events.Entry{Epoch: 1, Cause: fmt.Sprint("x-", i), Events: []events.Event{events.Warning{Code: "x"}}}
+}
+
+func deletion() events.Entry {
+	return events.Entry{Epoch: 1, Cause: "d", Events: []events.Event{events.SessionDeleted{By: "kim"}}}
+}
+
+// A list of what nodes keep is that of an index that has followed all sessions itself, and costs few messages.
+func TestAListOfWhatNodesKeepIsThatOfAllSessions(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "index")
-	fail := func(err error) { t.Error(err) }
-	same := cmpopts.IgnoreUnexported(report.Summary{})
 	synctest.Test(t, func(t *testing.T) {
 		d := turnlogtest.Empty(t.Context(), t)
-		const n = 200
+		const n = 300
 		add := fill(t, d, n, "one")
-		q := report.Query{Sort: "session", Tool: "ec*", Model: "one"}
-		check := func(complain func(error), most uint64) {
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable
+		fail := func(err error) { t.Error(err) }
+		truth, same := new(report.Index), cmpopts.IgnoreUnexported(report.Summary{})
+		check := func(what string, most uint64) {
 			t.Helper()
-			got, sent := keep(t, d, file, complain, q)
-			want, err := new(report.Index).List(d.Ctx, d.Client, q, fail)
+			q := report.Query{Sort: "session", Tool: "ec*", Model: "one"}
+			want, err := truth.List(d.Ctx, d.Client, q, fail)
 			if err != nil {
 				t.Fatal(err)
 			}
+			spent, err := truth.Usage(d.Ctx, d.Client, report.Period{}, nil, fail)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := d.Conn.Stats().OutMsgs
+			x := new(report.Index)
+			got, err := x.List(d.Ctx, d.Client, q, fail)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sent := d.Conn.Stats().OutMsgs - before; sent > most {
+				t.Errorf("%s: %d messages, at most %d", what, sent, most)
+			}
 			if diff := cmp.Diff(want, got, same); diff != "" || got.Total == 0 {
-				t.Errorf("%d sessions, -want +got:\n%s", got.Total, diff)
+				t.Errorf("%s: %d sessions, -want +got:\n%s", what, got.Total, diff)
 			}
-			if sent > most {
-				t.Errorf("%d messages, at most %d", sent, most)
+			used, err := x.Usage(d.Ctx, d.Client, report.Period{}, nil, fail)
+			if diff := cmp.Diff(spent, used); err != nil || diff != "" {
+				t.Errorf("%s: usage, %v, -want +got:\n%s", what, err, diff)
 			}
 		}
-		check(fail, 10*n)
-		check(fail, 30)
-		add(1, events.Entry{Epoch: 1, Cause: "x", Events: []events.Event{events.Warning{Code: "x"}}}) // while no gateway runs
-		add(4, events.Entry{Epoch: 1, Cause: "x", Events: []events.Event{events.SessionDeleted{By: "kim"}}})
-		check(fail, 60)
-		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("the file is %v, %v", info, err)
+		check("nothing is kept", 20*n)
+		rounds, end := keeping(t, d, d.Client, 3)
+		rounds()
+		check("all is kept", 30)
+		for i := range 200 {
+			add(random.IntN(n/2), warned(i))
 		}
-		if err := os.Truncate(file, 100); err != nil {
+		check("some has changed since", 10*n)
+		rounds()
+		check("all is kept again", 30)
+		add(4, deletion())
+		check("one is gone", 40)
+		rounds()
+		check("its row is gone", 30)
+		end()
+
+		rounds, end = keeping(t, d, d.Client, 1) // another node goes on
+		for i := range 50 {
+			add(random.IntN(n/2)+n/2, warned(i))
+			if i%10 == 0 {
+				rounds()
+			}
+		}
+		rounds()
+		check("of another node", 40)
+		last, err := d.Client.Pages().Add(d.Ctx, nil)
+		if err == nil {
+			err = d.Client.Pages().DropBefore(d.Ctx, last+1)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		damaged := 0
-		check(func(err error) {
-			if damaged++; !strings.Contains(err.Error(), "cannot be read") {
-				t.Error(err)
-			}
-		}, 10*n)
-		check(fail, 30)
-		if damaged != 1 {
-			t.Errorf("%d complaints about a damaged file", damaged)
-		}
+		check("somebody has removed the pages", 20*n)
+		d.Advance(time.Hour)
+		rounds()
+		check("an hour later", 40)
+		end()
 	})
-	synctest.Test(t, func(t *testing.T) { // another deployment, with sessions of the same names and lengths
+}
+
+// What is kept counts for nothing if it cannot be read.
+func TestAListOfDamagedPagesIsThatOfAllSessions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		d := turnlogtest.Empty(t.Context(), t)
-		fill(t, d, 200, "two")
-		if got, _ := keep(t, d, file, fail, report.Query{Sort: "age", Model: "two"}); got.Total != 200 {
-			t.Errorf("%d sessions, want 200", got.Total)
+		fill(t, d, 5, "one")
+		var end client.Changes
+		if _, _, err := end.Next(d.Ctx, d.Client); err != nil {
+			t.Fatal(err)
+		}
+		bad := struct {
+			Format int            `msgpack:"f"`
+			Set    string         `msgpack:"s"`
+			Parts  int            `msgpack:"n"`
+			At     client.Changes `msgpack:"a"`
+			Rows   []byte         `msgpack:"r"`
+		}{1, "x", 1, end, []byte("no rows")}
+		raw, err := wire.Marshal(&bad, wire.Snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, data := range [][]byte{nil, []byte("no page"), raw} {
+			if _, err := d.Client.Pages().Add(d.Ctx, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		complaints := 0
+		x := new(report.Index)
+		for range 2 {
+			got, err := x.List(d.Ctx, d.Client, report.Query{Sort: "session"}, func(error) { complaints++ })
+			if err != nil || got.Total != 5 || complaints != 1 {
+				t.Errorf("%d sessions, %d complaints, %v", got.Total, complaints, err)
+			}
+		}
+		kept := make(chan error, 10)
+		ctx, stop := context.WithCancel(d.Ctx)
+		var keeping sync.WaitGroup
+		keeping.Go(func() { report.Keep(ctx, d.Client, func(err error) { kept <- err }) })
+		d.Advance(5 * time.Minute)
+		stop()
+		keeping.Wait()
+		if len(kept) != 1 {
+			t.Errorf("the node complained %d times, want once", len(kept))
+		}
+		if got, err := new(report.Index).List(d.Ctx, d.Client, report.Query{Sort: "session"}, func(err error) { t.Error(err) }); err != nil || got.Total != 5 {
+			t.Errorf("%d sessions once the pages were made again, %v", got.Total, err)
 		}
 	})
+}
+
+// A cell keeps no content of sealed sessions, and none of those that were deleted.
+func TestTheCellKeepsNoContentThatMustGo(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "key")
+	if _, err := seal.Create(file); err != nil {
+		t.Fatal(err)
+	}
+	ring, err := seal.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, keys := range []seal.Ring{ring, {}} { // of the node; lists have the key
+		synctest.Test(t, func(t *testing.T) {
+			keepsNoContent(t, turnlogtest.Empty(t.Context(), t, turnlogtest.SealKeys(ring)), keys)
+		})
+	}
+}
+
+func keepsNoContent(t *testing.T, d *turnlogtest.Deployment, keys seal.Ring) {
+	t.Helper()
+	const sealed, open = "zanzibar", "lisbon"
+	add := fill(t, d, 5, "one")
+	before, err := new(report.Index).Usage(d.Ctx, d.Client, report.Period{}, nil, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := before.Usage[0].Usage.InputTokens
+	if err := d.Cell.Seal(d.Ctx, "s-10", ""); err != nil {
+		t.Fatal(err)
+	}
+	for i, title := range map[int]string{10: sealed, 11: open} {
+		add(i, events.Entry{Epoch: 1, Events: []events.Event{
+			events.DriverClaimed{Epoch: 1, Node: "n"}, events.RunStarted{Config: events.Config{Model: "one"}, Transcript: []content.Item{content.UserText(title)}},
+		}})
+		add(i, events.Entry{Epoch: 1, Cause: "u", Events: []events.Event{events.UsageUpdated{Source: "model", Usage: content.Usage{InputTokens: 7}}}})
+	}
+	c, err := client.Open(d.Conn, d.Cell.Namespace(), client.WithSealKeys(keys))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds, end := keeping(t, d, c, 1)
+	defer end()
+	has := func(text string) bool {
+		return bytes.Contains([]byte(fmt.Sprint(kept(t, d))), []byte(text))
+	}
+	finds := func(search string, want int) {
+		t.Helper()
+		got, err := report.Query{Sort: "session", Search: search}.List(d.Ctx, d.Client, func(err error) { t.Error(err) })
+		if err != nil || len(got) != want {
+			t.Errorf("%d sessions with %q, %v, want %d", len(got), search, err, want)
+		}
+	}
+	rounds()
+	if !has("s-10") || has(sealed) || !has(open) {
+		t.Errorf("a sealed session is kept: %v, its title: %v, that of another one: %v", has("s-10"), has(sealed), has(open))
+	}
+	finds(sealed, 1)
+	finds(open, 1)
+	add(11, deletion())
+	rounds()
+	if has(open) {
+		t.Error("the title of a deleted session is kept")
+	}
+	finds(open, 0)
+	finds("", 6)
+	got, err := new(report.Index).Usage(d.Ctx, d.Client, report.Period{}, nil, func(err error) { t.Error(err) })
+	if err != nil || len(got.Usage) != 1 || got.Usage[0].Usage.InputTokens != used+7 {
+		t.Errorf("%+v, %v, want what was used before and 7 tokens of the sealed session", got, err)
+	}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -16,66 +17,71 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Query says which sessions a list has, and in which order.
+// Query selects the sessions of a list and their order.
 type Query struct {
-	State, Agent, Model, Tool string  // "": any; all but State are patterns, in which * stands for any characters
-	Search                    string  // in ID or title, in any case
-	Text                      string  // in what models see of the session, in any case
+	State, Agent, Model, Tool string  // "": any; all but State are patterns, where * matches any characters
+	Search                    string  // in the ID or title, ignoring case
+	Text                      string  // in what models see of the session, ignoring case
 	Owner                     string  // "": any
-	Cost                      float64 // at least, in the session's currency
+	Cost                      float64 // the lowest, in the session's currency
 	Sort                      string  // age, session, tokens, turns or cost
-	Skip                      int     // of those that all but Text selects
+	Skip                      int     // how many to skip of those that match all but Text
 	Limit                     int     // 0: none
 
-	// May reports whether to list a session at all; nil: all.
+	// May reports whether a session may be listed; nil: all may.
 	May func(Summary) bool
 }
 
-// Page is a part of a list.
+// Page is one part of a list.
 type Page struct {
 	Sessions []Summary
-	Total    int // that all but Text selects
+	Total    int // sessions that match all but Text
 	Next     int // Skip of the next part; 0: this is the last one
 }
 
 const (
 	readers = 16 // how many sessions are read at once
 
-	// mostRead is how many sessions are searched for a text at most. Its caller goes on with the next part.
+	// mostRead is how many sessions one call searches for a text. The caller continues with the next part.
 	mostRead = 256
 )
 
-// Index lists the sessions of a deployment, and remembers their summaries: a list reads only those that have changed since.
-// The zero Index is empty. It is safe for concurrent use.
+// Index lists the sessions of a deployment, adds up what they used, and remembers both. It starts with what
+// nodes keep in the cell (see Keep), and then reads only what has changed. The zero Index is empty. It is
+// safe for concurrent use.
 type Index struct {
-	mu      sync.Mutex // one list reads at a time: others find what it has read
+	mu      sync.Mutex // only one list reads at a time; others use what it read
+	loaded  bool       // what nodes keep was read
 	rows    map[content.SessionID]indexed
 	changes client.Changes
-	unread  []content.SessionID // that could not be read: the next list tries again
+	unread  []content.SessionID // could not be read; the next list tries again
+
+	spent ledger // has its own lock
 }
 
 type indexed struct {
 	entries uint64
-	row     *Summary // nil: there is nothing to list
+	row     *Summary // nil: nothing to list
 }
 
-// List lists the sessions of a deployment. It reports and skips one that cannot be read, and skips one that a driver has
-// claimed and that never started.
+// List lists the sessions of a deployment. It reports and skips sessions that cannot be read. It also skips
+// sessions that were claimed by a driver but never started.
 func (q Query) List(ctx context.Context, c *client.Client, complain func(error)) ([]Summary, error) {
-	if q.Sort == "age" && q.Limit > 0 && q.Text == "" {
+	if q.Sort == "age" && q.Limit > 0 && q.Text == "" && !q.selects() {
 		return q.latest(ctx, c, complain)
 	}
-	x, all := new(Index), []Summary{}
+	all, x := []Summary{}, new(Index)
 	for {
 		p, err := x.List(ctx, c, q, complain)
-		if all = append(all, p.Sessions...); err != nil || p.Next == 0 || q.Limit > 0 && len(all) >= q.Limit {
+		all = append(all, p.Sessions...)
+		if err != nil || p.Next == 0 || q.Limit > 0 && len(all) >= q.Limit {
 			return all[:min(len(all), cmp.Or(q.Limit, len(all)))], err
 		}
 		q.Skip = p.Next
 	}
 }
 
-// List is Query.List with what is remembered, part by part.
+// List is Query.List for one part, using what the index remembers.
 func (x *Index) List(ctx context.Context, c *client.Client, q Query, complain func(error)) (Page, error) {
 	rows, err := x.read(ctx, c, complain)
 	if err != nil {
@@ -107,7 +113,8 @@ func (x *Index) List(ctx context.Context, c *client.Client, q Query, complain fu
 	return p, err
 }
 
-// lists returns what completes the summary of a session. It returns nil if the list does not have the session.
+// lists returns a function that completes the summary of a session. The function returns nil if the session
+// is not in the list.
 func (q Query) lists(ctx context.Context, c *client.Client) (func(*Summary) *Summary, error) {
 	broken, err := c.SetAside(ctx)
 	aside := make(map[content.SessionID]bool)
@@ -127,7 +134,7 @@ func (q Query) lists(ctx context.Context, c *client.Client) (func(*Summary) *Sum
 	}, err
 }
 
-// latest lists the sessions that changed last. It reads no more than it lists, and what it leaves out before.
+// latest lists the sessions that changed last. It reads only those that it lists.
 func (q Query) latest(ctx context.Context, c *client.Client, complain func(error)) ([]Summary, error) {
 	listed, err := q.lists(ctx, c)
 	if err != nil {
@@ -141,14 +148,16 @@ func (q Query) latest(ctx context.Context, c *client.Client, complain func(error
 				rows[i] = summaryOf(state, head)
 			}
 		})
+		some = some[:0]
 		for _, row := range rows {
-			if row != nil && len(all) < q.Limit {
-				if row = listed(row); row != nil {
-					all = append(all, *row)
-				}
+			if err != nil || row == nil || len(all) >= q.Limit {
+				continue
+			}
+			row.Owner, err = opened{row.Owner, row.Parent}.owner(beginnings(ctx, c))
+			if row = listed(row); row != nil {
+				all = append(all, *row)
 			}
 		}
-		some = some[:0]
 		return err
 	}
 	for id, err := range c.Latest(ctx) {
@@ -164,10 +173,22 @@ func (q Query) latest(ctx context.Context, c *client.Client, complain func(error
 	return all, add()
 }
 
-// read returns the summaries of all sessions, as they are now.
+// selects reports whether the query leaves out any sessions.
+func (q Query) selects() bool {
+	return q.State != "" || q.Agent != "" || q.Model != "" || q.Tool != "" || q.Search != "" || q.Owner != "" || q.Cost > 0 || q.May != nil
+}
+
+// read returns the current summaries of all sessions.
 func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)) ([]*Summary, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if !x.loaded {
+		err := x.load(ctx, c)
+		if err != nil {
+			complain(err) // without the saved list, it reads all sessions
+		}
+		x.loaded = err == nil || errors.Is(err, errRow)
+	}
 	changed, known, err := x.changes.Next(ctx, c)
 	if err == nil && !known {
 		changed, err = x.compare(ctx, c)
@@ -180,11 +201,7 @@ func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)
 			delete(x.rows, id)
 		}
 		err = eachOf(ctx, c, changed, complain, func(i int, state *loop.State, head journal.Head) {
-			r := indexed{entries: head.Seq}
-			if state.Opened && state.Deleted == nil {
-				r.row = summaryOf(state, head)
-			}
-			x.rows[changed[i]] = r
+			x.rows[changed[i]] = rowOf(state, head)
 		})
 	}
 	if err != nil {
@@ -195,13 +212,13 @@ func (x *Index) read(ctx context.Context, c *client.Client, complain func(error)
 	all := make([]*Summary, 0, len(x.rows))
 	for _, r := range x.rows {
 		if r.row != nil {
-			all = append(all, r.row)
+			all = append(all, x.owned(r.row))
 		}
 	}
 	return all, nil
 }
 
-// compare returns the sessions that have another length than the index has, and removes those that are gone.
+// compare returns the sessions whose length differs from the index, and removes those that are gone.
 func (x *Index) compare(ctx context.Context, c *client.Client) (changed []content.SessionID, err error) {
 	lengths, err := c.Lengths(ctx)
 	if err != nil {
@@ -219,8 +236,8 @@ func (x *Index) compare(ctx context.Context, c *client.Client) (changed []conten
 	return changed, nil
 }
 
-// eachOf reads sessions, several at once, and passes each on with its index in ids, one at a time. It reports and skips those that
-// cannot be read.
+// eachOf reads several sessions at once, and calls found for each, one at a time, with its index in ids. It
+// reports and skips sessions that cannot be read.
 func eachOf(ctx context.Context, c *client.Client, ids []content.SessionID, complain func(error), found func(int, *loop.State, journal.Head)) error {
 	var mu sync.Mutex
 	group, within := errgroup.WithContext(ctx)
@@ -244,7 +261,8 @@ func eachOf(ctx context.Context, c *client.Client, ids []content.SessionID, comp
 	return group.Wait() //nolint:wrapcheck // of this package
 }
 
-// search leaves the sessions in a page that have the text, up to the limit. It reads mostRead at most.
+// search keeps the sessions of a page that contain the text, up to the limit. It reads at most mostRead
+// sessions.
 func (q Query) search(ctx context.Context, c *client.Client, p *Page, complain func(error)) error {
 	all, text := p.Sessions, strings.ToLower(q.Text)
 	p.Sessions = []Summary{}
@@ -273,19 +291,29 @@ func (q Query) search(ctx context.Context, c *client.Client, p *Page, complain f
 	return nil
 }
 
+// rowOf returns the row of a session.
+func rowOf(state *loop.State, head journal.Head) indexed {
+	r := indexed{entries: head.Seq}
+	if state.Opened && state.Deleted == nil {
+		r.row = summaryOf(state, head)
+	}
+	return r
+}
+
 func summaryOf(state *loop.State, head journal.Head) *Summary {
 	r := Of(state, head)
 	return &Summary{
-		r.Session, r.State, TitleOf(state), r.Agent, r.Model, r.Changed, r.Turns, r.Usage, OwnerOf(state), r.Parent, r.From,
+		r.Session, r.State, TitleOf(state), r.Agent, r.Model, r.Changed, r.Turns, r.Usage, state.Metadata.Text(MetaOwner), r.Parent, r.From,
 		state.Metadata.Text(MetaFolder), toolsOf(state),
 	}
 }
 
-// mostTools bounds the names of tools that are remembered of a session.
+// mostTools limits how many names of tools are remembered for a session.
 const mostTools = 100
 
-// toolsOf returns the names of the tools that are called in a transcript.
-func toolsOf(s *loop.State) (names []string) {
+// toolsOf returns the names of the tools called in a transcript, each followed by a newline.
+func toolsOf(s *loop.State) string {
+	var names []string
 	for _, it := range s.Transcript {
 		for _, p := range it.Parts {
 			if p.Call != nil && len(names) < mostTools && !slices.Contains(names, p.Call.Name) {
@@ -293,10 +321,13 @@ func toolsOf(s *loop.State) (names []string) {
 			}
 		}
 	}
-	return names
+	if len(names) == 0 {
+		return ""
+	}
+	return strings.Join(names, "\n") + "\n"
 }
 
-// says reports whether models see a text in a session. The text is in lower case.
+// says reports whether models see a text in a session. The text must be in lower case.
 func says(s *loop.State, text string) bool {
 	has := func(in string) bool { return strings.Contains(strings.ToLower(in), text) }
 	var said func(content.Part) bool
@@ -306,16 +337,25 @@ func says(s *loop.State, text string) bool {
 	return slices.ContainsFunc(s.Transcript, func(it content.Item) bool { return slices.ContainsFunc(it.Parts, said) })
 }
 
-// wants reports whether the query selects a session, whatever was said in it.
+// wants reports whether the query selects a session, apart from Text.
 func (q Query) wants(s *Summary) bool {
 	text := ""
 	if q.Search != "" {
 		text = strings.ToLower(string(s.Session) + "\n" + s.Title)
 	}
-	uses := func(tool string) bool { return content.Matches(q.Tool, tool) }
 	return (q.State == "" || q.State == s.State) && (q.Owner == "" || q.Owner == s.Owner) && (q.Agent == "" || content.Matches(q.Agent, s.AgentName())) &&
-		(q.Model == "" || content.Matches(q.Model, s.Model)) && (q.Tool == "" || slices.ContainsFunc(s.tools, uses)) &&
+		(q.Model == "" || content.Matches(q.Model, s.Model)) && (q.Tool == "" || s.uses(q.Tool)) &&
 		float64(s.Usage.CostMicros) >= q.Cost*microsPerUnit && strings.Contains(text, strings.ToLower(q.Search))
+}
+
+// uses reports whether the transcript has a call of a tool that matches a pattern.
+func (s *Summary) uses(pattern string) bool {
+	for name := range strings.Lines(s.tools) {
+		if content.Matches(pattern, strings.TrimSuffix(name, "\n")) {
+			return true
+		}
+	}
+	return false
 }
 
 const microsPerUnit = 1e6 // of a currency

@@ -31,7 +31,14 @@ func TestTheLatestSessionsAreListedFirst(t *testing.T) {
 				if i%2 == 1 {
 					model = "scripted:odd"
 				}
-				evs = append([]events.Event{events.DriverClaimed{Epoch: 1, Node: "n"}, events.RunStarted{Config: events.Config{Model: model}}}, evs...)
+				began := events.RunStarted{Config: events.Config{Model: model}}
+				switch i % 3 {
+				case 0:
+					began.Metadata = began.Metadata.With(report.MetaOwner, "ada")
+				case 1:
+					began.Parent = content.SessionID(fmt.Sprint("s-", i-1))
+				}
+				evs = append([]events.Event{events.DriverClaimed{Epoch: 1, Node: "n"}, began}, evs...)
 			}
 			d.Advance(time.Millisecond) // no two entries have the same time
 			head, err := d.Cell.Journal().Append(d.Ctx, heads[s], events.Entry{Session: s, Epoch: 1, At: content.TimeOf(time.Now()), Cause: fmt.Sprint("c-", heads[s].Seq), Events: evs})
@@ -41,7 +48,9 @@ func TestTheLatestSessionsAreListedFirst(t *testing.T) {
 			heads[s] = head
 		}
 		fail := func(err error) { t.Error(err) }
-		name := func(a, b report.Summary) bool { return a.Session == b.Session && a.Changed == b.Changed }
+		name := func(a, b report.Summary) bool {
+			return a.Session == b.Session && a.Changed == b.Changed && a.Owner == b.Owner
+		}
 		var kept report.Index // lists of it are those of one that knows nothing
 		check := func() {
 			t.Helper()
@@ -74,7 +83,7 @@ func TestTheLatestSessionsAreListedFirst(t *testing.T) {
 			add(3, events.Warning{Code: "x"})
 		}
 		check()
-		for _, q := range []report.Query{{Limit: 1}, {Limit: 16}, {Limit: 17}, {Limit: 58}, {Limit: 100}, {Limit: 9, Model: "*odd"}, {Limit: 9, Search: "S-1"}, {Limit: 5, Model: "none"}} {
+		for _, q := range []report.Query{{Limit: 1}, {Limit: 16}, {Limit: 17}, {Limit: 58}, {Limit: 100}, {Limit: 9, Model: "*odd"}, {Limit: 9, Search: "S-1"}, {Limit: 5, Model: "none"}, {Limit: 9, Owner: "ada"}} {
 			q.Sort = "age"
 			got, err := q.List(d.Ctx, d.Client, fail)
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// Session is the state of a session.
+// Session is the state of a session in reports.
 type Session struct {
 	Session   content.SessionID `json:"session"`
 	State     string            `json:"state"` // idle, working, approval, yield, ready, closed, deleted, never opened
@@ -19,7 +19,7 @@ type Session struct {
 	Model     string            `json:"model"`
 	Changed   content.Time      `json:"changed_at"`
 	Turns     int               `json:"turns"`
-	Turn      content.TurnID    `json:"turn,omitempty"` // the open one
+	Turn      content.TurnID    `json:"turn,omitempty"` // the open turn
 	Round     int               `json:"round,omitempty"`
 	Items     int               `json:"items"`
 	Queued    int               `json:"queued"`
@@ -30,8 +30,8 @@ type Session struct {
 	Epoch     uint64            `json:"epoch"`
 	Journal   Head              `json:"journal"`
 	Parent    content.SessionID `json:"parent,omitempty"`  // the session that it works for
-	From      string            `json:"from,omitempty"`    // the entry of the session that it is a fork of
-	Deleted   *events.Deletion  `json:"deleted,omitempty"` // nothing else is known then
+	From      string            `json:"from,omitempty"`    // if it is a fork: the entry that it continues
+	Deleted   *events.Deletion  `json:"deleted,omitempty"` // if set, nothing else is known
 }
 
 // Agent is the agent that a session started with.
@@ -67,7 +67,7 @@ func Of(s *loop.State, head journal.Head) Session {
 	return r
 }
 
-// StateAside is the state of a session that broke its nodes, so that none drives it.
+// StateAside is the state of a session that broke its nodes, so that no node drives it.
 const StateAside = "aside"
 
 // Summary is a session in a list.
@@ -80,15 +80,15 @@ type Summary struct {
 	Changed content.Time      `json:"changed_at"`
 	Turns   int               `json:"turns"`
 	Usage   Usage             `json:"usage"`
-	Owner   string            `json:"owner,omitempty"`  // see MetaOwner
+	Owner   string            `json:"owner,omitempty"`  // see Owner
 	Parent  content.SessionID `json:"parent,omitempty"` // the session that it works for
-	From    string            `json:"from,omitempty"`   // the entry of the session that it is a fork of
+	From    string            `json:"from,omitempty"`   // if it is a fork: the entry that it continues
 	Folder  string            `json:"folder,omitempty"` // see MetaFolder
 
-	tools []string // that are called in its transcript
+	tools string // names of the tools called in its transcript, each followed by a newline
 }
 
-// originOf returns the entry of the session that a session is a fork of, without its hash, or "".
+// originOf returns the entry that a fork continues, without its hash, or "".
 func originOf(s *loop.State) string {
 	at, err := events.ParseEntryRef(s.From)
 	if err != nil {
@@ -97,17 +97,11 @@ func originOf(s *loop.State) string {
 	return at.Place()
 }
 
-// Of says what the session is a child of, or "-": a fork of an entry, or the sub-agent of a session.
+// Of says where the session came from: the entry that it is a fork of, the session that it works for, or "-".
 func (s Summary) Of() string { return cmp.Or(s.From, string(s.Parent), "-") }
 
-// MetaOwner is the key of a session's metadata that has the name of the person who opened it through a gateway.
-const MetaOwner = "owner"
-
-// MetaFolder is the key of a session's metadata that has the folder in which an editor opened it.
+// MetaFolder is the key of a session's metadata for the folder in which an editor opened it.
 const MetaFolder = "folder"
-
-// OwnerOf returns the name of the person who opened a session through a gateway, or "".
-func OwnerOf(s *loop.State) string { return s.Metadata.Text(MetaOwner) }
 
 // Tokens returns the tokens that the session has used.
 func (s Summary) Tokens() int64 { return s.Usage.InputTokens + s.Usage.OutputTokens }
@@ -120,10 +114,10 @@ func (s Summary) AgentName() string {
 	return s.Agent.Name
 }
 
-// titleWidth is how many characters of a title are kept.
+// titleWidth is the longest title, in characters.
 const titleWidth = 60
 
-// TitleOf returns the first words of a user in the transcript.
+// TitleOf returns the start of the first user input in the transcript.
 func TitleOf(s *loop.State) string {
 	for _, it := range s.Transcript {
 		if it.Kind != content.User {
@@ -134,7 +128,7 @@ func TitleOf(s *loop.State) string {
 	return ""
 }
 
-// Title returns the first words of a text.
+// Title shortens a text to a title.
 func Title(text string) string {
 	title := []rune(strings.Join(strings.Fields(text), " "))
 	if len(title) > titleWidth {

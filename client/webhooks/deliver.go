@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	window   = 64 // messages of an endpoint that wait at once; then its journal is not read further
-	requests = 8  // of an endpoint, at once
+	window   = 64 // waiting messages of an endpoint; at this many its journal is not read further
+	requests = 8  // concurrent requests to an endpoint
 
-	firstDelay = 2 * time.Second // before the second attempt; doubled for each further one
+	firstDelay = 2 * time.Second // before the second attempt; doubled after each failure
 	maxDelay   = 5 * time.Minute
 	giveUp     = 24 * time.Hour // after the first attempt
 )
 
-// delivery is a message that is not acknowledged.
+// delivery is a message that is not acknowledged yet.
 type delivery struct {
 	store.Message
 
 	body    []byte // nil: not read yet
-	again   bool   // someone had it sent again: it is not part of the state
+	again   bool   // sent again on request, so it is not part of the state
 	sending bool
 }
 
@@ -55,6 +55,7 @@ func (c *courier) deliver(ctx context.Context) error {
 		c.waiting = append(c.waiting, &delivery{Message: m})
 	}
 	c.log.Info("endpoint followed", zap.Uint64("position", c.state.At.Position), zap.Int("waiting", len(c.waiting)))
+	c.report(true)
 	records, ended, results := make(chan journal.Record), make(chan error, 1), make(chan result)
 	at := c.state.At
 	running.Go(func() { ended <- c.follow(ctx, at, records) })
@@ -114,7 +115,7 @@ func (c *courier) follow(ctx context.Context, from jetstream.Cursor, out chan<- 
 func (c *courier) take(ctx context.Context, rec journal.Record) error {
 	var all []event
 	var err error
-	if !rec.Moved && !errors.Is(rec.Err, journal.ErrArriving) { // what was moved here was sent where it was recorded
+	if !rec.Moved && !errors.Is(rec.Err, journal.ErrArriving) { // a moved session's messages were sent where it was recorded
 		all, err = c.source.events(ctx, rec)
 	}
 	switch {
@@ -140,7 +141,7 @@ func (c *courier) take(ctx context.Context, rec journal.Record) error {
 	return nil
 }
 
-// keep puts the messages that wait into the state.
+// keep puts the waiting messages into the state.
 func (c *courier) keep() {
 	c.state.Waiting = nil
 	for _, d := range c.waiting {
@@ -150,7 +151,7 @@ func (c *courier) keep() {
 	}
 }
 
-// resend adds messages that are to be sent again.
+// resend adds messages that a user wants sent again.
 func (c *courier) resend(ctx context.Context) error {
 	more, err := c.store.Again(ctx, c.Name, window)
 	for _, m := range more {
@@ -198,7 +199,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// attempt reads a message, if it has not been read, and posts it.
+// attempt posts a message. It reads the message first if necessary.
 func (c *courier) attempt(ctx context.Context, d *delivery) result {
 	if d.body == nil {
 		body, err := c.newSource().body(ctx, d.Message)
@@ -210,7 +211,7 @@ func (c *courier) attempt(ctx context.Context, d *delivery) result {
 	return result{delivery: d, answer: c.post(ctx, d.ID, d.body)}
 }
 
-// settle uses the outcome of an attempt.
+// settle handles the outcome of an attempt.
 func (c *courier) settle(ctx context.Context, r result) error {
 	d, now := r.delivery, time.Now()
 	d.sending = false
@@ -246,7 +247,8 @@ func (c *courier) settle(ctx context.Context, r result) error {
 	return nil
 }
 
-// delayAfter returns how long to wait after a number of failed attempts. Chance keeps messages from coming all at once.
+// delayAfter returns how long to wait after a number of failed attempts. A random part keeps messages from
+// arriving all at once.
 func delayAfter(attempts int) time.Duration {
 	d := maxDelay
 	if attempts < 10 {
@@ -265,7 +267,7 @@ func (c *courier) done(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// disable ends sending until someone enables the endpoint.
+// disable stops sending until someone enables the endpoint.
 func (c *courier) disable(why string) {
 	c.log.Error("endpoint disabled", zap.String("why", why))
 	c.state.Disabled = why

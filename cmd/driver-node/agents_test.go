@@ -14,6 +14,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/jetstream/agents"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -36,8 +38,8 @@ func begun(t *testing.T, c *client.Client, id content.SessionID, agent string) (
 
 func TestTheFolderOfANodePrecedesPublishedAgents(t *testing.T) {
 	t.Parallel()
-	s := clitest.Serve(t)
-	cell, _ := clitest.Open(t, s)
+	s := natstest.Serve(t)
+	cell, _ := clitest.Open(t, s.ClientURL())
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "near.yaml"), []byte("model: demo\nsystem: near\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -45,7 +47,7 @@ func TestTheFolderOfANodePrecedesPublishedAgents(t *testing.T) {
 	p := start(t, "--server", s.ClientURL(), "--agents", dir)
 	p.err.AwaitMatch(t, "node (started)")
 	for name, data := range map[string]string{"near": `{"model":"demo","name":"near","system":"far"}`, "far": `{"model":"demo","name":"far"}`} {
-		if err := cell.Agents().Publish(t.Context(), name, "v1", []byte(data)); err != nil {
+		if err := agents.Of(cell).Publish(t.Context(), name, "v1", []byte(data)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +74,7 @@ func TestTheFolderOfANodePrecedesPublishedAgents(t *testing.T) {
 // The agent's file names the script, and other nodes do not have it.
 func TestAnAgentsScriptIsPartOfItsSessions(t *testing.T) {
 	t.Parallel()
-	s := clitest.Serve(t)
+	s := natstest.Serve(t)
 	dir, script := t.TempDir(), "replies: [{text: by the script}]\n"
 	for name, text := range map[string]string{"said.yaml": script, "near.yaml": "model: scripted:said.yaml\n", "gone.yaml": "model: scripted:none.yaml\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -100,7 +102,7 @@ func TestAnAgentsScriptIsPartOfItsSessions(t *testing.T) {
 
 func TestANodeLogsProblemsWithItsFolder(t *testing.T) {
 	t.Parallel()
-	s := clitest.Serve(t)
+	s := natstest.Serve(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "odd.yaml")
 	if err := os.WriteFile(file, []byte("on_busy: x\nlimits: {rounds: 0}\n"), 0o600); err != nil {
@@ -131,8 +133,8 @@ func TestANodeLogsProblemsWithItsFolder(t *testing.T) {
 
 func TestHooksOfPublishedAgentsNeedTheFlag(t *testing.T) {
 	t.Parallel()
-	s := clitest.Serve(t)
-	cell, _ := clitest.Open(t, s)
+	s := natstest.Serve(t)
+	cell, _ := clitest.Open(t, s.ClientURL())
 	dir := t.TempDir()
 	hooked := "model: demo\nhooks: [{name: first, points: [session_start], command: 'cat > told'}]\n"
 	if err := os.WriteFile(filepath.Join(dir, "own.yaml"), []byte(hooked), 0o600); err != nil {
@@ -154,7 +156,7 @@ func TestHooksOfPublishedAgentsNeedTheFlag(t *testing.T) {
 	}
 	stop := serve()
 	far := `{"model":"demo","name":"far","hooks":[{"points":["session_start"],"command":"cat > told-far"}]}`
-	if err := cell.Agents().Publish(t.Context(), "far", "v1", []byte(far)); err != nil {
+	if err := agents.Of(cell).Publish(t.Context(), "far", "v1", []byte(far)); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := begun(t, c, "s-own", "own")

@@ -13,6 +13,8 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/audit/keys"
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
@@ -169,6 +171,10 @@ func run(ctx context.Context, f flags, tools *startedTools, known *registry.Regi
 	if err != nil {
 		return cli.Usage("%w", err)
 	}
+	lister, err := client.Open(cell.Conn, cell.Namespace(), client.WithLogger(log), client.WithSealKeys(cell.SealRing()))
+	if err != nil {
+		return err
+	}
 	registerSessions(registry, node)
 	server, err := ops.Listen(ctx, *f.http, registry, cell.Ready(func() error { return readiness(node) }), log)
 	if err != nil {
@@ -186,6 +192,10 @@ func run(ctx context.Context, f flags, tools *startedTools, known *registry.Regi
 		both, ctx := errgroup.WithContext(ctx)
 		both.Go(func() error { return worker(ctx) })
 		both.Go(func() error { return node.Run(ctx) })
+		both.Go(func() error {
+			report.Keep(ctx, lister, func(err error) { log.Warn("list of sessions not kept", zap.Error(err)) })
+			return nil
+		})
 		return both.Wait()
 	})
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -56,7 +58,7 @@ func (p *program) end(t *testing.T) int {
 
 func TestTheNodeDrivesSessionsUntilASignal(t *testing.T) {
 	t.Parallel()
-	url := clitest.Serve(t).ClientURL()
+	url := natstest.Serve(t).ClientURL()
 	p := start(t, "--server", url, "--name", "n1", "--http", "127.0.0.1:0", "--tools", "fs", "--root", t.TempDir())
 	base := "http://" + p.err.AwaitMatch(t, `"address": "([^"]+)"`)
 	p.err.AwaitMatch(t, "node started")
@@ -107,11 +109,29 @@ func TestTheNodeDrivesSessionsUntilASignal(t *testing.T) {
 	if log := p.err.String(); !strings.Contains(log, "configuration") || !strings.Contains(log, `"how": "parked"`) {
 		t.Errorf("log:\n%s", log)
 	}
+
+	p = start(t, "--server", url, "--name", "n2", "--http", "127.0.0.1:0") // keeps what lists show of the session, if n1 has not
+	p.err.AwaitMatch(t, "node started")                                    // before that, a signal ends it with a failure
+	for pages := 0; pages == 0; {
+		for _, err := range c.Pages().After(ctx, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages++
+		}
+		if !pause.For(ctx, 10*time.Millisecond) {
+			t.Fatalf("no page was written:\n%s", p.err)
+		}
+	}
+	p.stop(&cli.Interrupted{Signal: os.Interrupt})
+	if code := p.end(t); code != cli.CodeOK {
+		t.Errorf("exit code %d:\n%s", code, p.err)
+	}
 }
 
 func TestBadFlagsAreRefusedWithOneLine(t *testing.T) {
 	t.Parallel()
-	url := clitest.Serve(t).ClientURL()
+	url := natstest.Serve(t).ClientURL()
 	for _, tc := range []struct {
 		args []string
 		code int

@@ -39,7 +39,7 @@ func TestTheNodeRefusesAWeakerDeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	cell, _ := clitest.Open(t, s)
+	cell, _ := clitest.Open(t, s.ClientURL())
 	if err := admin.Of(cell).Provision(t.Context(), admin.Config{}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,22 +22,22 @@ import (
 func newExplainCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [SESSION] CALL",
-		Short: "Say who asked for a tool call, what let it run, and what came of it",
-		Long: `Says in plain sentences what a journal records about one tool call: who asked for it; with what
+		Short: "Explain who asked for a tool call, why it could run, and what its outcome was",
+		Long: `Explains in plain sentences what a journal records about one tool call: who asked for it; with which
 arguments it ran, as the model wrote them and as an approver changed them; which rules, approvals and hooks
-let it run, or denied it; where it ran, with every attempt and every lost one; what came back; and what
-models then saw of it. Each sentence names the entry that says so.
+allowed or denied it; where it ran, with every attempt and every lost one; its result; and what models then
+saw of it. Each sentence names the entry that records it.
 
 CALL is any name that Turnlog prints: the id of the call, its place, such as t1-r2-c1, the id of one of
-its approvals, such as t1-r2-c1-g1, or the id that the provider gave it. Of a task's verifier it is the place,
-such as t1-v1.
+its approvals, such as t1-r2-c1-g1, or the id that the provider gave it. For a task's verifier it is the
+place, such as t1-v1.
 
-What a journal does not record is "not recorded": grounds of a start in journals of earlier releases, and
-what the policies of workers allow. It explains what the journal says; whether the journal can be believed
-is what "observer verify" says.
+What a journal does not record is shown as "not recorded": why a call could start in journals of earlier
+releases, and what the policies of workers allow. The command explains what the journal says; "observer verify"
+says whether the journal can be trusted.
 
-With --keys-root people who signed have the names that the directory of keys gives them, and it shows nothing
-if a signature is wrong. Without it their names are what the deployment says.`,
+With --keys-root, people who signed have their names from the directory of keys, and the command shows nothing
+if a signature is wrong. Without it, their names are those that the deployment recorded.`,
 		Example: `  observer explain s-42 call_1
   observer explain s-42 t1-r2-c1-g1 --full
   observer explain --file s-42.jsonl call_1 -o json`,
@@ -86,7 +86,7 @@ if a signature is wrong. Without it their names are what the deployment says.`,
 	return cmd
 }
 
-// printJSON writes a value that has parts of events as JSON.
+// printJSON writes a value that contains parts of events as JSON.
 func printJSON(cmd *cobra.Command, value any) error {
 	raw, err := events.MarshalView(value)
 	if err != nil {
@@ -106,7 +106,7 @@ func printJSON(cmd *cobra.Command, value any) error {
 	return nil
 }
 
-// owners names the owners of keys as a directory does.
+// owners returns the owners of keys from a directory.
 func owners(d *keys.Directory) explain.Owners {
 	if d == nil {
 		return nil
@@ -117,8 +117,8 @@ func owners(d *keys.Directory) explain.Owners {
 	}
 }
 
-// checked yields the records of a journal, and returns a function that says whether all that they are signed with is
-// right, by a directory of keys: a name counts only then. Without one it checks nothing.
+// checked yields the records of a journal, and returns a function that reports whether all signatures are valid according
+// to a directory of keys. Only then do names count. Without a directory it checks nothing.
 func checked(in input, d *keys.Directory) (iter.Seq2[journal.Record, error], func() error) {
 	if d == nil {
 		return in.records, func() error { return nil }

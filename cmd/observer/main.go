@@ -1,15 +1,14 @@
 // Command observer reads and verifies the journals of sessions: live, as events,
 // as a transcript, as a file that verifies without a server.
 //
-// The one idea: an observer only reads. It owns nothing and can be stopped and
-// started anywhere; it shows what the journal holds, including entries of releases
-// that it does not know.
+// An observer only reads. It owns nothing and can be stopped and started anywhere. It
+// shows everything in the journal, including entries of releases that it does not know.
 //
-// This package is wiring: flags and output. What events look like is package
-// render's, what a whole journal is package audit's.
+// This package has only flags and output. Package render formats events, and package
+// audit checks journals.
 //
-// To test against it, execute its root command with arguments and outputs of the
-// test's own, against an embedded server.
+// To test it, execute its root command with the arguments and outputs of the test,
+// against an embedded server.
 package main
 
 import (
@@ -43,7 +42,10 @@ as a transcript. It exports them to files, and verifies a journal or a file: tha
 form one unbroken chain, and that they keep every guarantee of Turnlog. It explains tool calls, finds
 events in many journals, and watches all sessions for faults.
 
-It only reads. An unknown session or a broken journal is one line on standard error and exit code 1.`,
+It only reads. An unknown session or a broken journal is one line on standard error and exit code 1.
+
+Every flag of every command is also an environment variable: --log-level is TURNLOG_LOG_LEVEL, or the variable that
+the help of the flag names in brackets.`,
 		Example: `  observer tail
   observer events s-42
   observer explain s-42 call_1

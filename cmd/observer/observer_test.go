@@ -47,8 +47,8 @@ type deployment struct {
 
 func deploy(t *testing.T) *deployment {
 	t.Helper()
-	s := clitest.Serve(t)
-	cell, nc := clitest.Open(t, s)
+	s := natstest.Serve(t)
+	cell, nc := clitest.Open(t, s.ClientURL())
 	if err := admin.Of(cell).Provision(t.Context(), admin.Config{Memory: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -50,12 +50,12 @@ under the same ID each time. A batch that the collector refuses as invalid is lo
 With --once it ends when it has exported what was there when it started.`,
 		Example: `  observer traces --cursor traces.cursor
   OTEL_EXPORTER_OTLP_ENDPOINT=https://collector:4318 observer traces --sample 0.1
-  observer traces --once --from 1 --content`,
+  observer traces --once --from 1 --trace-content`,
 		Args: cobra.NoArgs,
 	}
 	t := tracing{app: a}
 	t.register(cmd, "end at the present end")
-	cmd.Flags().BoolVar(&t.content, "content", false, "export arguments, results and replies, too")
+	cmd.Flags().BoolVar(&t.content, "trace-content", false, "export arguments, results and replies, too")
 	cmd.Flags().Float64Var(&t.sample, "sample", 1, "`share` of the turns to export whose senders were not traced, from 0 to 1")
 	t.http = ops.AddressFlag(cmd)
 	settings.Lasts(cmd)
@@ -129,8 +129,8 @@ func (t *tracing) follow(ctx context.Context, cell *cli.Cell, out *collector) (e
 	return err
 }
 
-// batched yields the entries after a cursor, and again and again those that were written meanwhile. To follow them live would wake
-// the server and this process for each, which sessions on the same machine would notice.
+// batched yields the entries after a cursor, and periodically the entries written since. Following them live would wake the server
+// and this process for each entry, which would slow down sessions on the same machine.
 func batched(ctx context.Context, j *jetstream.Journal, at jetstream.Cursor) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		for first := true; first || pause.For(ctx, maxDelay); first = false {
@@ -150,8 +150,8 @@ func batched(ctx context.Context, j *jetstream.Journal, at jetstream.Cursor) ite
 	}
 }
 
-// export exports the spans of updates until ended receives why there are no more, or until the entry at a position, if it
-// is not 0. The cursor is stored when everything before it was exported.
+// export exports the spans of updates until ended receives the reason for the end, or until the entry at a position, if
+// that is not 0. The cursor is stored when everything before it was exported.
 func export(
 	ctx context.Context, all <-chan update, ended <-chan error, last uint64, tracer *traces.Tracer, out *collector, cursor *bookmark,
 ) error {
@@ -248,7 +248,7 @@ func (c *collector) add(spans []traces.Span) {
 	}
 }
 
-// flush exports the batch. It waits for a collector that is away until ctx ends.
+// flush exports the batch. It waits for an unavailable collector until ctx ends.
 func (c *collector) flush(ctx context.Context) error {
 	for wait := minRetry; len(c.batch) > 0; wait = min(2*wait, maxRetry) {
 		err := c.exporter.ExportSpans(ctx, c.batch)
@@ -272,7 +272,7 @@ func (c *collector) flush(ctx context.Context) error {
 	return nil
 }
 
-// lastStatus remembers the status of the last response, which the exporter's errors do not tell.
+// lastStatus remembers the status of the last response, which the exporter's errors do not include.
 type lastStatus struct {
 	to   http.RoundTripper
 	last atomic.Int64

@@ -34,20 +34,20 @@ func newWatchCommand(a *app) *cobra.Command {
 and every guarantee that "observer verify" checks. It needs no consumer on the server. It prints one line of JSON
 for each alert:
 
-  fault     a journal is not what Turnlog wrote: what is wrong is in "fault", as "observer verify" says it;
-            or the root of the keys takes back what it signed
+  fault     a journal is not what Turnlog wrote: "fault" describes the fault, as in "observer verify"; or the
+            root of the keys takes back what it signed
   unsigned  with --keys-root, a host writes entries of a session without a signature
-  widened   a host applied a policy to a session that allows more than the one before
-  restored  the deployment was restored from a backup; once for each restore, and for each session of which entries were seen that are lost
+  widened   a host applied a policy to a session that allows more than the previous one
+  restored  the deployment was restored from a backup; once for each restore, and once for each session that lost entries
 
 With --cursor it stores its position in a file, and continues from there when it is started again; --from then
 sets where it starts the first time. Without --from it starts at the end. Every alert is raised at least once. A
-session that is not in memory, because it was idle or the program was started again, is read and verified from
-its first entry when it continues; so its faults may be reported once more. If sessions in use have more entries than
---memory allows, each entry of some of them has its journal read: /metrics counts that.
+session that is not in memory, because it was idle or the program was restarted, is read and verified from its
+first entry when it continues, so its faults may be reported again. If active sessions have more entries than
+--memory allows, some journals are read again for each entry: /metrics counts that.
 
-With --once it ends when it has verified what was there when it started: with exit code 1 if it raised an
-alert, else with 0. With --http, /metrics counts alerts in turnlog_observer_alerts_total, by kind.`,
+With --once it ends when it has verified the entries that existed when it started: with exit code 1 if it raised
+an alert, otherwise with 0. With --http, /metrics counts alerts in turnlog_observer_alerts_total, by kind.`,
 		Example: `  observer watch --cursor watch.cursor --http 127.0.0.1:8080 >> alerts.jsonl
   observer watch --once --from 1
   observer watch | jq -c 'select(.alert == "fault")'`,
@@ -156,7 +156,7 @@ func (w *watching) follow(ctx context.Context, cell *cli.Cell, out *alerts) (err
 	return err
 }
 
-// errEnd ends a watch that wants only what was there.
+// errEnd ends a watch at the end that the journal had at its start.
 var errEnd = errors.New("the end")
 
 // alerts prints and counts alerts.
@@ -185,14 +185,14 @@ func (a *alerts) add(ctx context.Context, r journal.Record) error {
 	return a.print(raised)
 }
 
-// gone raises an alert because the entry of a cursor is gone, and returns why as an error.
+// gone raises an alert because the entry of a cursor no longer exists, and returns the reason as an error.
 func (a *alerts) gone(at jetstream.Cursor, why error) error {
 	fault := verdict.Fault{Kind: verdict.RolledBack, Seq: at.Seq, What: "the entry at which the watch stopped is gone, or another one"}
 	alert := watch.Alert{Kind: watch.Fault, Session: at.Session, Seq: at.Seq, Position: at.Position, Fault: &fault, What: why.Error()}
 	return errors.Join(why, a.print([]watch.Alert{alert}))
 }
 
-// contradiction raises an alert because the root of the keys contradicts itself, which was found before a record was checked.
+// contradiction raises an alert because the root of the keys contradicts itself. r is the record that was about to be checked.
 func (a *alerts) contradiction(r journal.Record, why error) error {
 	fault := verdict.Fault{Kind: verdict.RolledBack, What: why.Error()}
 	return a.print([]watch.Alert{{Kind: watch.Fault, Position: r.Guard, Fault: &fault, What: "a version of the directory of keys takes back what an earlier one says"}})

@@ -39,8 +39,8 @@ type deployment struct {
 
 func deploy(t *testing.T) *deployment {
 	t.Helper()
-	s := clitest.Serve(t)
-	cell, _ := clitest.Open(t, s)
+	s := natstest.Serve(t)
+	cell, _ := clitest.Open(t, s.ClientURL())
 	return &deployment{t: t, url: s.ClientURL(), cell: cell}
 }
 

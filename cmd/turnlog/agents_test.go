@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/internal/cli"
-	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/internal/testing/sample"
 )
 
@@ -45,7 +45,7 @@ func TestEveryCommandReportsAllProblemsOfAnAgentFile(t *testing.T) {
 			t.Errorf("%s: err = %s", args[0], p.err)
 		}
 	}
-	url := clitest.Serve(t).ClientURL()
+	url := natstest.Serve(t).ClientURL()
 	empty := filepath.Join(folderOf(t, map[string]string{"a.yaml": ""}), "a.yaml")
 	for bad, want := range map[string]string{file: "did you mean anthropic?", empty: "is empty: give at least a model"} {
 		p := at(t, url, "agents", "publish", bad)
@@ -124,7 +124,7 @@ func TestAnUnusableAgentIsReported(t *testing.T) {
 			t.Errorf("%v: err = %q, want %q", args, p.err, want)
 		}
 	}
-	url := clitest.Serve(t).ClientURL()
+	url := natstest.Serve(t).ClientURL()
 	p := at(t, url, "run", "--agents-md", "all", "hi")
 	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "--agents-md is for the worker of this process") {
 		t.Errorf("code %d, err %s", code, p.err)
@@ -139,7 +139,7 @@ func TestAnAgentFileRefersToFilesInItsFolder(t *testing.T) {
 		"lead.md":          "Lead.",
 		"scripts/lead":     "replies:\n  - calls: [{name: agent_tester, input: {prompt: Test it.}}]\n  - text: \"{{(index .Results 0).Text}}\"\n",
 		"scripts/tester":   "replies:\n  - text: It works.\n",
-		"hook.sh":          "#!/bin/sh\necho \"$TURNLOG_AGENT in $(basename \"$PWD\")\"\n",
+		"hook.sh":          "#!/bin/sh\necho \"$TURNLOG_HOOK_AGENT in $(basename \"$PWD\")\"\n",
 		"elsewhere/a.yaml": "model: scripted:none\n",
 	})
 	if err := os.Chmod(filepath.Join(dir, "hook.sh"), 0o700); err != nil {

@@ -97,7 +97,8 @@ func TestAFileTravelsByReference(t *testing.T) {
 	cfg, provider := seeing(t)
 	url := cellOf(t, cfg)
 	cell := cellAt(t, url)
-	path, data := picture(t, "large.png", 20<<20)
+	const large = 6 << 20 // more than a message, or what is read at once, may have
+	path, data := picture(t, "large.png", large)
 	succeed(t, url, "run", "--session", "s", "--model", "gemini:m", "--file", path, "What is this?")
 	if mime, got := inline(t, provider); mime != "image/png" || !bytes.Equal(got, data) {
 		t.Errorf("the model saw %d bytes of %s", len(got), mime)
@@ -122,11 +123,11 @@ func TestAFileTravelsByReference(t *testing.T) {
 		t.Errorf("collected %+v", c)
 	}
 	succeed(t, url, "send", "s", "--wait", "and now?")
-	if _, got := inline(t, provider); len(got) != 20<<20+len(data) || !bytes.Equal(got[20<<20:], data) {
+	if _, got := inline(t, provider); len(got) != large+len(data) || !bytes.Equal(got[large:], data) {
 		t.Errorf("a turn later the model saw %d bytes", len(got))
 	}
 	succeed(t, url, "sessions", "rm", "s", "--keep-blobs")
-	if c := collected(t, cell); c.Removed != c.Blobs || c.Removed < 3 || c.Bytes < 20<<20 {
+	if c := collected(t, cell); c.Removed != c.Blobs || c.Removed < 3 || c.Bytes < large {
 		t.Errorf("after the deletion, collected %+v", c)
 	}
 	if _, ok, err := cell.Blobs().Get(t.Context(), hex.EncodeToString(sum[:])); ok || err != nil {

@@ -94,6 +94,28 @@ func TestAChatAtATerminal(t *testing.T) {
 	}
 }
 
+// TestAQuestionSaysThatAFileStaysTheSame has a call write what a file has already.
+func TestAQuestionSaysThatAFileStaysTheSame(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := prepare(t, strings.NewReader(""), nil)
+	lines := make(chan app.Line, 3)
+	p.app.IsIn, p.app.Typed, p.app.Ready = true, lines, func(bool) {}
+	script := scripted(t, "replies:\n  - calls: [{name: fs_write_file, input: {path: a.txt, content: \"x\\n\"}}]\n")
+	p.start(t, "chat", "--model", script, "--tools", "fs", "--allow-write", "--root", dir, "--store", "")
+	lines <- app.Line{Text: "write"}
+	p.err.Await(t, "Run it?")
+	if shown := p.err.String(); !strings.Contains(shown, "does not change a.txt") || strings.Contains(shown, "    changes") {
+		t.Errorf("the question is %s", shown)
+	}
+	lines <- app.Line{Text: "n", Answer: true}
+	lines <- app.Line{Text: "/quit"}
+	p.end(t)
+}
+
 // TestOnlyWhatWasSentAsAnAnswerIsOne sends lines around a question, as a terminal does that has not drawn it yet.
 func TestOnlyWhatWasSentAsAnAnswerIsOne(t *testing.T) {
 	t.Parallel()

@@ -209,8 +209,8 @@ func TestRunReportsThatNoNodeAnswers(t *testing.T) {
 
 func TestACommandWithoutAServerCanBeInterrupted(t *testing.T) {
 	t.Parallel()
-	srv := clitest.Serve(t)
-	cell, _ := clitest.Open(t, srv)
+	srv := natstest.Serve(t)
+	cell, _ := clitest.Open(t, srv.ClientURL())
 	if err := admin.Of(cell).Provision(t.Context(), admin.Config{Memory: true}); err != nil {
 		t.Fatal(err)
 	}

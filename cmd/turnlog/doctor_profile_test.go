@@ -11,6 +11,7 @@ import (
 	"github.com/turnlog/turnlog/internal/release"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/cluster"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/tool"
@@ -190,7 +191,7 @@ func TestClocksOfNodesAreCompared(t *testing.T) {
 
 func TestAServerWithoutAMonitoringPortIsReported(t *testing.T) {
 	t.Parallel()
-	url := clitest.Serve(t).ClientURL()
+	url := natstest.Serve(t).ClientURL()
 	succeed(t, url, "provision")
 	lookAt(t, url, "--profile", "dev", "--monitor", "http://"+freePort(t)).expect(t, noNodes, "warning monitor-silent")
 }

@@ -58,7 +58,7 @@ func serverWith(t *testing.T, settings string, opts ...embedded.Option) *examine
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	cell, conn := clitest.Open(t, srv)
+	cell, conn := clitest.Open(t, srv.ClientURL())
 	return &examined{t: t, url: srv.ClientURL(), srv: srv, conn: conn, cell: cell}
 }
 
@@ -245,6 +245,21 @@ func TestMissingStreamsAreOneFinding(t *testing.T) {
 	}
 	succeed(t, p.url, "provision")
 	p.look("--profile", "dev").expect(t, noNodes)
+}
+
+// A blob of the doctor's would have a restore refuse to begin again.
+func TestADeploymentWhoseRestoreWasInterruptedIsNotWrittenTo(t *testing.T) {
+	t.Parallel()
+	p := provisionedOnDisk(t)
+	p.change("TURNLOG_JOURNAL", map[string]any{"metadata": map[string]string{"turnlog_restoring": "B1"}})
+	p.api("CONSUMER.DELETE.TURNLOG_RUN.drivers", "")
+	f := p.look("--profile", "dev").expect(t, "error restore-unfinished TURNLOG_JOURNAL")["restore-unfinished"]
+	if f.Do != "turnlog restore, with the backup B1" {
+		t.Errorf("finding %+v", f)
+	}
+	if info := p.api("STREAM.INFO.OBJ_TURNLOG_BLOBS", ""); !strings.Contains(string(info), `"messages":0,`) {
+		t.Errorf("the doctor stored something: %s", info)
+	}
 }
 
 func TestAMissingOrDamagedTicketKeyIsReported(t *testing.T) {

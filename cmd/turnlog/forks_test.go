@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
@@ -105,7 +106,7 @@ func (f family) start(t *testing.T, restored bool) (url string) {
 	cfg := node()
 	cfg.Effects = engine.Config{Permissions: askFirst{}}
 	serve := func() (string, *cli.Cell) {
-		cell, nc := clitest.Open(t, clitest.Serve(t))
+		cell, nc := clitest.Open(t, natstest.Serve(t).ClientURL())
 		return nc.ConnectedUrl(), &cli.Cell{Cell: cell, Conn: nc}
 	}
 	url, cell := serve()

@@ -1,15 +1,15 @@
 // Command turnlog runs agent sessions: one turn, a chat, or a deployment of its
 // own on an embedded NATS server.
 //
-// The one idea: every command is a client of the same parts. Without a server, run
-// and chat start a NATS server in this process, with a driver node and a worker, and
-// then do exactly what they do against a deployment.
+// Every command is a client of a deployment. Without a server, run and chat start a
+// NATS server in this process, with a driver node and a worker, and then do exactly
+// what they do with a remote deployment.
 //
-// This package is wiring: it lists the commands and owns what a process has one of.
-// The commands are in the packages below internal, one for each topic.
+// This package is wiring: it lists the commands and owns the resources of the
+// process. The commands are in the packages below internal, one for each topic.
 //
-// To test a command, execute the root command with an [app.App] of the test's own;
-// the scripts in testdata do.
+// To test a command, execute the root command with a separate [app.App], as the
+// scripts in testdata do.
 package main
 
 import (
@@ -60,7 +60,10 @@ func newRootCommand(a *app.App) *cobra.Command {
 		Long: `Turnlog runs AI-agent sessions as event-sourced actors on NATS JetStream.
 
 "turnlog run" needs nothing: without a server it starts one in its own process.
-"turnlog dev" is a whole deployment for trying things out, on disk and with a port.`,
+"turnlog dev" is a whole deployment for trying things out, on disk and with a port.
+
+Every flag of every command is also an environment variable: --log-level is TURNLOG_LOG_LEVEL, or the variable that
+the help of the flag names in brackets.`,
 		Example: `  turnlog run "Which Go files here are the longest, and what do they do?"
   turnlog chat
   turnlog dev`,
@@ -78,7 +81,7 @@ func newRootCommand(a *app.App) *cobra.Command {
 		deploy.Dev, deploy.Server, deploy.Gateway, deploy.Provision, deploy.Permissions, doctor.Command, top.Command, backups.Backup, backups.Restore,
 		agents.Command, agents.Models, agents.Tools, config.Command, schedule.Command, keys.Command, keys.Seal, logs.Notary, logs.Witness, webhooks.Command,
 		sessions.Command, sessions.GC, sessions.Calls, sessions.Cancel, sessions.Detach,
-		sessions.Approvals, sessions.Approve, sessions.Deny, sessions.Dead,
+		sessions.Approvals, sessions.Approve, sessions.Deny, sessions.Dead, sessions.Usage,
 		journals.Replay, journals.Bisect, journals.Diff, journals.Cassette,
 		bench.Command, bench.Torture, version,
 	} {

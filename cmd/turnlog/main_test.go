@@ -136,8 +136,8 @@ const (
 // cellOf starts a deployment with a port, and returns the URL.
 func cellOf(t testing.TB, cfg actor.Config, tools ...tool.Tool) string {
 	t.Helper()
-	srv := clitest.Serve(t)
-	cell, nc := clitest.Open(t, srv)
+	srv := natstest.Serve(t)
+	cell, nc := clitest.Open(t, srv.ClientURL())
 	if err := admin.Of(cell).Provision(t.Context(), admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: defaultQueue}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,12 +10,13 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 )
 
 // TestTortureOfAnExistingServer also ends it early, with an interrupt.
 func TestTortureOfAnExistingServer(t *testing.T) {
 	t.Parallel()
-	srv := clitest.Serve(t)
+	srv := natstest.Serve(t)
 	nc := clitest.Dial(t, srv.ClientURL())
 	begun := make(chan *nats.Msg, 1000)
 	if _, err := nc.ChanSubscribe("*.live.cmd.*.*", begun); err != nil {

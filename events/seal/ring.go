@@ -18,31 +18,31 @@ import (
 	"github.com/turnlog/turnlog/internal/textfile"
 )
 
-// ErrBadKey is returned for a key, or a file of keys, that is none or that others can read. Its text says which.
+// ErrBadKey is returned for a key or a file of keys that is not valid, or that others can read. The error says why.
 var ErrBadKey = errors.New("bad seal key")
 
-// ErrOtherKey is returned by Ring.Unwrap if the key was wrapped by none of the ring. Use the seal key with the
-// name in the error.
+// ErrOtherKey is returned by Ring.Unwrap for a key that no wrapper of the ring wrapped. Use the seal key that the
+// error names.
 var ErrOtherKey = errors.New("sealed with another seal key")
 
-// Wrapper encrypts the keys of sessions with a key that is not in NATS: in a file, or in a KMS that never hands
-// it out. Implementations are safe for concurrent use.
+// Wrapper encrypts the keys of sessions with a key that is not in NATS: in a file, or in a KMS that never reveals
+// it. Implementations are safe for concurrent use.
 type Wrapper interface {
-	// ID names the key that wraps. It consists of up to 64 letters, digits, '-' and '_'.
+	// ID names the wrapping key. It consists of up to 64 letters, digits, '-' and '_'.
 	ID() string
 
-	// Wrap encrypts the key of a session. Unwrap must fail unless it gets the same bound.
+	// Wrap encrypts the key of a session. Unwrap must fail unless it gets the same value of bound.
 	Wrap(ctx context.Context, secret, bound []byte) ([]byte, error)
 
 	// Unwrap reverses Wrap.
 	Unwrap(ctx context.Context, wrapped, bound []byte) ([]byte, error)
 }
 
-// Ring has the wrappers of a process. The first one wraps new keys; the others only open what they wrapped. An
-// empty ring opens nothing.
+// Ring holds the wrappers of a process. The first one wraps new keys; the others only unwrap keys that they wrapped
+// earlier. An empty ring opens nothing.
 type Ring []Wrapper
 
-// IDs returns the names of the wrappers, the one that wraps first.
+// IDs returns the names of the wrappers. The first one wraps new keys.
 func (r Ring) IDs() []string {
 	ids := make([]string, len(r))
 	for i, w := range r {
@@ -51,7 +51,7 @@ func (r Ring) IDs() []string {
 	return ids
 }
 
-// Wrap wraps a key with the first wrapper, and returns that one's name. bound is what the key is for.
+// Wrap wraps a key with the first wrapper and returns the wrapper's name. bound says what the key is for.
 func (r Ring) Wrap(ctx context.Context, k *Key, bound []byte) (id string, wrapped []byte, err error) {
 	if len(r) == 0 {
 		return "", nil, fmt.Errorf("%w: there is none", ErrOtherKey)
@@ -62,7 +62,7 @@ func (r Ring) Wrap(ctx context.Context, k *Key, bound []byte) (id string, wrappe
 	return r[0].ID(), wrapped, nil
 }
 
-// Unwrap returns the key that the wrapper with a name wrapped. It returns ErrOtherKey if the ring lacks that.
+// Unwrap unwraps a key with the named wrapper. It returns ErrOtherKey if the ring does not have it.
 func (r Ring) Unwrap(ctx context.Context, id string, wrapped, bound []byte) (*Key, error) {
 	i := slices.IndexFunc(r, func(w Wrapper) bool { return w.ID() == id })
 	if i < 0 {
@@ -83,7 +83,7 @@ type local struct {
 }
 
 const (
-	linePrefix = "turnlog-seal-key-v1:" // of each key in a file
+	linePrefix = "turnlog-seal-key-v1:" // begins each line of a file
 	nameSize   = 8                      // bytes of a hash
 	maxFile    = 64 << 10
 )
@@ -110,8 +110,8 @@ func (l *local) Unwrap(_ context.Context, wrapped, bound []byte) ([]byte, error)
 	return l.Unbox(wrapped, bound)
 }
 
-// Read reads the keys in a file, one a line. It returns ErrBadKey for a file without one, or with anything else,
-// and for one that other users of the machine can read.
+// Read reads the keys in a file, one per line. It returns ErrBadKey for a file without keys, for one with anything
+// else, and for one that other users of the machine can read.
 func Read(file string) (Ring, error) {
 	secrets, err := read(file)
 	if err != nil {
@@ -147,7 +147,7 @@ func read(file string) (secrets [][]byte, err error) {
 		text, ok := strings.CutPrefix(line, linePrefix)
 		secret, err := base64.RawURLEncoding.DecodeString(text)
 		if !ok || err != nil || len(secret) != KeySize {
-			return nil, fmt.Errorf("%w: line %d of %s is none (turnlog seal init makes such files)", ErrBadKey, len(secrets)+1, file)
+			return nil, fmt.Errorf("%w: line %d of %s is not a seal key (turnlog seal init makes such files)", ErrBadKey, len(secrets)+1, file)
 		}
 		secrets = append(secrets, secret)
 	}
@@ -171,7 +171,7 @@ func Create(file string) (id string, err error) {
 	return id, nil
 }
 
-// Rotate adds a new key before those in a file, and returns its name.
+// Rotate adds a new key before the keys in a file, and returns its name.
 func Rotate(file string) (id string, err error) {
 	secrets, err := read(file)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/netip"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
@@ -64,7 +65,13 @@ func deployed(ctx context.Context, b *bridge, hooks string, answered <-chan stru
 	if err != nil {
 		return err
 	}
-	sender := webhooks.New(cell, webhooks.Config{Endpoints: []webhooks.Endpoint{{
+	sending, once := make(chan struct{}), new(sync.Once)
+	begins := func(s webhooks.Status) {
+		if s.Sending {
+			once.Do(func() { close(sending) })
+		}
+	}
+	sender := webhooks.New(cell, webhooks.Config{Report: begins, Endpoints: []webhooks.Endpoint{{
 		Name: "slack", URL: hooks, Types: []webhooks.Type{webhooks.ApprovalNeeded}, Details: true,
 		Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 		Secrets: func() ([][]byte, error) { return secrets, nil },
@@ -85,6 +92,11 @@ func deployed(ctx context.Context, b *bridge, hooks string, answered <-chan stru
 		}
 	})
 	group.Go(func() error {
+		select {
+		case <-sending: // it tells of what happens from now on
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		answer, err := ask(ctx, nc)
 		if err != nil {
 			return err

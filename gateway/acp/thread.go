@@ -34,7 +34,7 @@ type thread struct {
 	end     context.CancelCauseFunc
 	ended   chan struct{}
 	reached chan struct{}  // closed once the past is sent
-	asking  sync.WaitGroup // questions, and cancels of prompts; begun by the goroutine that follows
+	asking  sync.WaitGroup // inputs until a node has accepted them, questions, and cancels of prompts; nothing is added after a failure
 
 	mu        sync.Mutex
 	prompts   []*prompt
@@ -225,6 +225,7 @@ func (t *thread) prompt(ctx context.Context, item content.Item, taken func()) (*
 		return nil, t.failure
 	}
 	t.prompts = append(t.prompts, p)
+	t.asking.Add(1)
 	t.mu.Unlock()
 	taken()
 	defer func() {
@@ -232,7 +233,9 @@ func (t *thread) prompt(ctx context.Context, item content.Item, taken func()) (*
 		defer t.mu.Unlock()
 		t.prompts = slices.DeleteFunc(t.prompts, func(o *prompt) bool { return o == p })
 	}()
-	if err := t.submit(context.WithoutCancel(ctx), p.command, item); err != nil {
+	err := t.submit(context.WithoutCancel(ctx), p.command, item)
+	t.asking.Done()
+	if err != nil {
 		return nil, err
 	}
 	select {

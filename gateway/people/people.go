@@ -1,7 +1,8 @@
 // Package people says who uses a gateway and what each person may see and do.
 //
 // The one idea: a person is a name, a role and the agents that the role is about. A session has an owner, who
-// opened it, and an agent. Those four decide everything, so every gateway of a deployment decides the same.
+// opened it or, of a sub-agent's, the one that it works for, and an agent. Those four decide everything, so every gateway of a
+// deployment decides the same.
 //
 //	viewer    sees the sessions of its agents
 //	user      opens sessions of its agents, and sees and drives those that it opened
@@ -57,8 +58,9 @@ type Person struct {
 
 // Subject is what decides about a session.
 type Subject struct {
-	Owner string // the person who opened it; "": somebody else than a person of a gateway
+	Owner string // whose it is, see report.Owner; "": not of a person of a gateway
 	Agent string // "": none
+	For   bool   // the owner did not open it, but the session that it works for
 }
 
 // owns reports whether the person opened the session.
@@ -87,9 +89,10 @@ func (p *Person) MayOpen(agent string) bool {
 	return p.Role == Operator || (p.Role == User || p.Role == Approver) && p.handles(agent)
 }
 
-// MayDrive reports whether the person may send input to a session, cancel what it does, and close it.
+// MayDrive reports whether the person may send input to a session, cancel what it does, and close it. A sub-agent of which the
+// person could not open a session is driven by its caller.
 func (p *Person) MayDrive(s Subject) bool {
-	return p.Role == Operator || p.Role != Viewer && p.owns(s)
+	return p.Role == Operator || p.Role != Viewer && p.owns(s) && (!s.For || p.handles(s.Agent))
 }
 
 // MayDecide reports whether the person may decide what a session asks.

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -58,7 +59,7 @@ func open(t *testing.T, provisions bool, env map[string]string, args ...string) 
 
 func TestOpenCreatesMissingStreams(t *testing.T) {
 	t.Parallel()
-	url := clitest.Serve(t).ClientURL()
+	url := natstest.Serve(t).ClientURL()
 	_, err := open(t, false, nil, "--server", url)
 	if !errors.Is(err, jetstream.ErrNotProvisioned) || !strings.Contains(err.Error(), `"turnlog provision" creates what is missing`) {
 		t.Errorf("Open = %v, want that it is not provisioned, and what to do", err)
@@ -77,7 +78,7 @@ func TestOpenCreatesMissingStreams(t *testing.T) {
 
 func TestNamespaceComesFromFlagThenEnvironment(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"NATS_URL": clitest.Serve(t).ClientURL(), "TURNLOG_NAMESPACE": "team_a"}
+	env := map[string]string{"NATS_URL": natstest.Serve(t).ClientURL(), "TURNLOG_NAMESPACE": "team_a"}
 	if cell, err := open(t, true, env); err != nil || cell.Namespace() != "team_a" {
 		t.Errorf("Open = %v, %v, want team_a", cell, err)
 	}
@@ -91,7 +92,7 @@ func TestNamespaceComesFromFlagThenEnvironment(t *testing.T) {
 
 func TestStreamsWithOtherSettingsAreNamed(t *testing.T) {
 	t.Parallel()
-	url := clitest.Serve(t).ClientURL()
+	url := natstest.Serve(t).ClientURL()
 	cell, err := open(t, true, nil, "--server", url)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +123,7 @@ func TestAnUnreachableServerIsReportedWithItsAddress(t *testing.T) {
 
 func TestOpenWaitsForAStartingServer(t *testing.T) {
 	t.Parallel()
-	first := clitest.Serve(t)
+	first := natstest.Serve(t)
 	url := first.ClientURL()
 	first.Close()
 	log, logged := observer.New(zap.InfoLevel)
@@ -187,7 +188,7 @@ func TestAServerWithoutJetStreamIsReported(t *testing.T) {
 
 func TestWorkEndsWithASignalOrItsConnection(t *testing.T) {
 	t.Parallel()
-	srv := clitest.Serve(t)
+	srv := natstest.Serve(t)
 	for name, c := range map[string]struct {
 		end  func(*Cell, context.CancelCauseFunc)
 		want string

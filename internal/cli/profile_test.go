@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
@@ -67,8 +68,8 @@ func TestReplicasAreAtLeastThoseOfTheProfile(t *testing.T) {
 // A node must not start in a deployment that is weaker than its operator requires.
 func TestADeploymentMustBeAsDurableAsItsProfile(t *testing.T) {
 	t.Parallel()
-	s := clitest.Serve(t)
-	bare, conn := clitest.Open(t, s)
+	s := natstest.Serve(t)
+	bare, conn := clitest.Open(t, s.ClientURL())
 	cell := &Cell{Cell: bare, Conn: conn}
 	require := func(args ...string) (int, string) {
 		return durably(t, func(cmd *cobra.Command, d *Durability) error {

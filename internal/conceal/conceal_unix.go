@@ -18,14 +18,18 @@ import (
 // handover names the file descriptor from which the second start reads the variables.
 const handover = "TURNLOG_ENVIRONMENT_FD"
 
-// Secrets hides the variables and the memory of this process from others of the same user.
-// The variables can still be read with [os.Getenv]. Call it first in main: it starts the
-// program again, as the same process. If it returns an error, the process is as before, but
-// for its memory, which is hidden if the system can do that.
+// Secrets hides the variables and the memory of this process from other processes of the same
+// user. The variables can still be read with [os.Getenv]. Call it first in main: where the variables
+// cannot be overwritten, it starts the program again, as the same process. If it returns an error,
+// the variables are unchanged; the memory is hidden if the system can do that.
 func Secrets() error {
 	fd, again := os.LookupEnv(handover)
 	if !again {
-		err := startAgain() // returns only if it failed
+		err := overwrite()
+		if err == nil {
+			return errors.Join(set(os.Environ()), hideMemory()) // the C library has none either
+		}
+		err = errors.Join(err, startAgain()) // returns only if it failed
 		return errors.Join(fmt.Errorf("the variables of this process are visible to its commands: %w", err), hideMemory())
 	}
 	if err := os.Unsetenv(handover); err != nil {
@@ -40,15 +44,20 @@ func Secrets() error {
 	if err = errors.Join(err, pipe.Close()); err != nil {
 		return fmt.Errorf("take over the variables: %w", err)
 	}
-	for v := range strings.SplitSeq(string(raw), "\x00") {
+	return errors.Join(set(strings.Split(string(raw), "\x00")), hideMemory())
+}
+
+// set sets variables, each written as "key=value".
+func set(env []string) (err error) {
+	for _, v := range env {
 		if key, value, ok := strings.Cut(v, "="); ok && key != "" {
 			err = errors.Join(err, os.Setenv(key, value))
 		}
 	}
-	return errors.Join(err, hideMemory())
+	return err
 }
 
-// early returns the variables that take effect before main: those of Go's runtime.
+// early returns the variables that take effect before main: the ones for Go's runtime.
 func early(env []string) []string {
 	names := []string{"GODEBUG", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK", "GOCOVERDIR", "GORACE", "TZ"}
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
@@ -77,7 +86,7 @@ func startAgain() error {
 	return fmt.Errorf("start %s again: %w", program, err)
 }
 
-// fill writes a text to a pipe that nothing reads yet, so all of it must fit.
+// fill writes a text to a pipe without a reader, so all of it must fit.
 func fill(end int, text string) error {
 	enlarge(end, len(text))
 	if err := unix.SetNonblock(end, true); err != nil {

@@ -21,24 +21,22 @@ const (
 	prefix = "TURNLOG_"
 )
 
-// Lasts has the flags of a program that runs until it is stopped come from the environment and from a file, too.
+// Lasts marks a program that runs until it is stopped: its flags can also come from a file.
 func Lasts(cmd *cobra.Command) {
 	cmd.Flags().String(FileFlag, "", "`file` of settings; docs/settings.md describes it, and the variables that flags have")
 	_ = cmd.MarkFlagFilename(FileFlag, "yaml", "yml") // the flag exists
 }
 
-// Register reads the settings of the command's programs before one starts. Call it when the command is complete.
+// Register reads the settings of the command and of its subcommands before one starts. Call it when the command is complete.
 func Register(root *cobra.Command, getenv func(string) string) {
 	next := root.PersistentPreRunE
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
-		if cmd.Flags().Lookup(FileFlag) != nil {
-			file, given, err := apply(cmd, getenv)
-			if err != nil {
-				return err
-			}
-			if file != nil {
-				reloadOnHangup(cmd, file, given)
-			}
+		file, given, err := apply(cmd, getenv)
+		if err != nil {
+			return err
+		}
+		if file != nil {
+			reloadOnHangup(cmd, file, given)
 		}
 		if next == nil {
 			return nil
@@ -68,26 +66,38 @@ func ownVariable(f *pflag.Flag) string {
 	return ""
 }
 
-// spread extends flags that were given to those that stand for the same, about which a file is overridden, too.
-func spread(given map[string]bool) {
-	server, user := []string{"server", "context"}, []string{"creds", "user", "password", "token", "nkey"}
-	for _, group := range [][]string{server, user} {
-		if slices.ContainsFunc(group, func(name string) bool { return given[name] }) {
-			for _, name := range group {
+// exclusive is cobra's annotation of a flag that excludes others: its values are groups of names.
+const exclusive = "cobra_annotation_mutually_exclusive"
+
+// spread adds to the given flags those that mean the same or that they exclude, so that no other source sets them.
+func spread(given map[string]bool, groups []string) {
+	for _, group := range append(groups, "server context", "creds user password token nkey") {
+		if names := strings.Fields(group); slices.ContainsFunc(names, func(name string) bool { return given[name] }) {
+			for _, name := range names {
 				given[name] = true
 			}
 		}
 	}
 }
 
-// apply sets the flags that the command line does not. It returns the file that it read, and the flags that were
-// not left to the file.
+// apply sets the flags that the command line does not set. It returns the file that it read, and the flags that the
+// file could not set.
 func apply(cmd *cobra.Command, getenv func(string) string) (file *File, given map[string]bool, err error) {
 	given = make(map[string]bool)
+	var groups []string
+	each(cmd, func(f *pflag.Flag) {
+		given[f.Name] = f.Changed
+		groups = append(groups, f.Annotations[exclusive]...)
+	})
+	spread(given, groups)
+	inEnvironment := make(map[string]bool)
 	each(cmd, func(f *pflag.Flag) {
 		text := getenv(Variable(f))
-		given[f.Name] = f.Changed || text != ""
-		if f.Changed || text == "" || ownVariable(f) != "" || err != nil {
+		if given[f.Name] || text == "" || err != nil {
+			return
+		}
+		inEnvironment[f.Name] = true
+		if ownVariable(f) != "" {
 			return
 		}
 		value := Value{Texts: []string{text}}
@@ -96,8 +106,9 @@ func apply(cmd *cobra.Command, getenv func(string) string) (file *File, given ma
 		}
 		err = set(cmd, f, value, Variable(f))
 	})
-	spread(given)
-	if err != nil || cmd.Flags().Lookup(FileFlag).Value.String() == "" {
+	maps.Copy(given, inEnvironment)
+	spread(given, groups)
+	if path := cmd.Flags().Lookup(FileFlag); err != nil || path == nil || path.Value.String() == "" {
 		return nil, given, err
 	}
 	if file, err = readFor(cmd); err != nil {
@@ -138,7 +149,7 @@ func each(cmd *cobra.Command, do func(*pflag.Flag)) {
 
 func repeatable(kind string) bool { return kind == "stringArray" || kind == "stringSlice" }
 
-// set sets a flag to what a place says.
+// set sets a flag to a value. place says where the value comes from.
 func set(cmd *cobra.Command, f *pflag.Flag, v Value, place string) error {
 	if v.List && !repeatable(f.Value.Type()) {
 		return fmt.Errorf("%s: %s takes one value, not a list", place, f.Name)

@@ -25,11 +25,12 @@ type Program struct {
 
 // Flag is a setting of a program.
 type Flag struct {
-	Name     string `json:"name"`
-	Type     string `json:"type"`
-	Default  string `json:"default,omitempty"`
-	Usage    string `json:"usage"`
-	Variable string `json:"variable"`
+	Name     string   `json:"name"`
+	Type     string   `json:"type"`
+	Default  string   `json:"default,omitempty"`
+	Usage    string   `json:"usage"`
+	Variable string   `json:"variable"`
+	Excludes []string `json:"excludes,omitempty"` // groups of names, of which only one can be set
 }
 
 // Describe returns the settings of a command.
@@ -38,7 +39,7 @@ func Describe(cmd *cobra.Command) Program {
 	cmd.InheritedFlags() // adds them to its own
 	each(cmd, func(f *pflag.Flag) {
 		_, usage := pflag.UnquoteUsage(f)
-		p.Flags = append(p.Flags, Flag{f.Name, f.Value.Type(), f.DefValue, usage, Variable(f)})
+		p.Flags = append(p.Flags, Flag{f.Name, f.Value.Type(), f.DefValue, usage, Variable(f), f.Annotations[exclusive]})
 	})
 	return p
 }
@@ -46,7 +47,7 @@ func Describe(cmd *cobra.Command) Program {
 //go:embed programs/*.json
 var programs embed.FS
 
-// Programs lists the programs that read a file of settings. Their own tests keep the list as they are.
+// Programs lists the programs that read a file of settings. Their own tests keep the list up to date.
 func Programs() (all []Program, err error) {
 	files, err := programs.ReadDir("programs")
 	if err != nil {
@@ -101,7 +102,7 @@ func (f *File) Check(all []Program) (problems []error) {
 	return problems
 }
 
-// parse returns an error for a text that is no value of the flag's type.
+// parse returns an error for a text that is not a value of the flag's type.
 func (x Flag) parse(text string) error {
 	var err error
 	switch x.Type {
@@ -129,7 +130,7 @@ func (x Flag) parse(text string) error {
 	return nil
 }
 
-// Setting is the value that a flag has, and where it comes from.
+// Setting is the value of a flag, and its source.
 type Setting struct {
 	Name   string   `json:"name"`
 	Values []string `json:"values"`
@@ -139,10 +140,12 @@ type Setting struct {
 // Show returns the settings that a program would have without a command line. It does not reveal secrets.
 func (p Program) Show(f *File, getenv func(string) string) (all []Setting) {
 	given := make(map[string]bool)
+	var groups []string
 	for _, x := range p.Flags {
 		given[x.Name] = getenv(x.Variable) != ""
+		groups = append(groups, x.Excludes...)
 	}
-	spread(given)
+	spread(given, groups)
 	for _, x := range p.Flags {
 		s := Setting{x.Name, []string{}, "default"}
 		if text := strings.Trim(x.Default, "[]"); text != "" {

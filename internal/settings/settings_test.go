@@ -16,6 +16,7 @@ type program struct {
 	*cobra.Command
 
 	name, server, context, creds string
+	open, closed                 bool
 	count                        int
 	tools, mcp                   []string
 }
@@ -33,6 +34,9 @@ func newProgram() *program {
 	fs.StringVar(&p.server, "server", "", "address [NATS_URL]")
 	fs.StringVar(&p.context, "context", "", "context [NATS_CONTEXT]")
 	fs.StringVar(&p.creds, "creds", "", "file [NATS_CREDS]")
+	fs.BoolVar(&p.open, "open", false, "")
+	fs.BoolVar(&p.closed, "closed", false, "")
+	p.MarkFlagsMutuallyExclusive("open", "closed")
 	Lasts(p.Command)
 	return p
 }
@@ -65,6 +69,8 @@ func TestTheCommandLineOverridesTheEnvironmentAndThatTheFile(t *testing.T) {
 		"the file":            {file, nil, nil, program{name: "p", count: 2, tools: []string{"web", "a", "b"}, mcp: []string{"x=1"}, server: "s", creds: "c"}},
 		"the environment":     {file, map[string]string{"TURNLOG_NAME": "e", "TURNLOG_MCP": "y=1\nz=2\n"}, nil, program{name: "e", count: 2, tools: []string{"web", "a", "b"}, mcp: []string{"y=1", "z=2"}, server: "s", creds: "c"}},
 		"the command line":    {file, map[string]string{"TURNLOG_NAME": "e"}, []string{"--name", "l", "--tools", "one"}, program{name: "l", count: 2, tools: []string{"one"}, mcp: []string{"x=1"}, server: "s", creds: "c"}},
+		"another choice":      {"p: {open: true}", map[string]string{"TURNLOG_CLOSED": "true"}, nil, program{name: "usual", closed: true, count: 1, tools: []string{"fs"}}},
+		"the line's choice":   {"", map[string]string{"TURNLOG_CLOSED": "true"}, []string{"--open"}, program{name: "usual", open: true, count: 1, tools: []string{"fs"}}},
 		"another server":      {file, map[string]string{"NATS_CONTEXT": "e"}, nil, program{name: "p", count: 2, tools: []string{"web", "a", "b"}, mcp: []string{"x=1"}, creds: "c"}},
 		"another user":        {file, map[string]string{"NATS_USER": "e"}, []string{"--creds", "mine"}, program{name: "p", count: 2, tools: []string{"web", "a", "b"}, mcp: []string{"x=1"}, server: "s", creds: "mine"}},
 		"a variable is empty": {file, map[string]string{"TURNLOG_NAME": ""}, nil, program{name: "p", count: 2, tools: []string{"web", "a", "b"}, mcp: []string{"x=1"}, server: "s", creds: "c"}},

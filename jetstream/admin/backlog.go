@@ -16,45 +16,64 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// Backlog is what a cell has to do. It is read from the indexes of the streams, so its cost does not depend on
-// what the sessions hold.
+// Backlog is the work that a cell has to do. It is read from the streams' indexes, so its cost does not
+// depend on the content of sessions.
 type Backlog struct {
 	At       time.Time
 	Queues   []QueueBacklog // sorted by name
 	Sessions SessionCounts
-	Nodes    int               // that have a record
-	Appends  jetstream.Appends // of entries by all nodes, in the seconds before their last records
+	Nodes    int               // nodes that have a record
+	Appends  jetstream.Appends // entries appended by all nodes, in the seconds before their last records
 
 	Approvals, DeadLetters Listed
 
-	Position uint64 // of the last entry in the whole journal
+	Position uint64 // of the last entry in the cell's journal
 }
 
-// QueueBacklog is what the workers of a queue have to do.
+// QueueBacklog is the work that a queue's workers have to do.
 type QueueBacklog struct {
 	Queue   string
-	Waiting int           // calls that no worker got yet
+	Waiting int           // calls that no worker has taken yet
 	Running int           // calls that a worker has
-	Oldest  time.Duration // how long the oldest call waits; zero: none waits
-	Workers int           // that offer tools
-	Wanted  int           // workers that could run all calls, if they have as many slots as those that are there
+	Oldest  time.Duration // how long the oldest call has waited; zero: none waits
+	Workers int           // workers that offer tools
+	Wanted  int           // workers needed to run all calls, with as many slots as the current ones have
 }
 
-// SessionCounts counts sessions by state. A session is in one of them.
+// QueueReport is a QueueBacklog as JSON.
+type QueueReport struct {
+	Queue   string  `json:"queue"`
+	Waiting int     `json:"waiting" doc:"calls that no worker got yet"`
+	Running int     `json:"running"`
+	Oldest  float64 `json:"oldest_wait_seconds" doc:"how long the oldest call waits"`
+	Workers int     `json:"workers"`
+	Wanted  int     `json:"wanted_workers" doc:"that could run all calls"`
+}
+
+// QueueReports returns the queues for a report.
+func (b Backlog) QueueReports() []QueueReport {
+	reports := []QueueReport{}
+	for _, q := range b.Queues {
+		reports = append(reports, QueueReport{q.Queue, q.Waiting, q.Running, q.Oldest.Seconds(), q.Workers, q.Wanted})
+	}
+	return reports
+}
+
+// SessionCounts counts sessions by state. Each session is counted once.
 type SessionCounts struct {
-	Driven  int // a node drives them
-	Waiting int // they have a run token that no node has taken
-	Aside   int // no node drives them, because they broke two
-	Parked  int // nothing is to be done; also deleted ones, of which the tombstone is left
+	Driven  int `json:"driven" doc:"a node drives them"`
+	Waiting int `json:"waiting" doc:"they have a run token that no node has taken"`
+	Aside   int `json:"aside" doc:"no node drives them, because they broke two"`
+	Parked  int `json:"parked" doc:"nothing is to be done; also deleted ones, of which the tombstone is left"`
 }
 
-// Listed says how many sessions have something that a person must decide.
+// Listed says how many sessions wait for a person's decision.
 type Listed struct {
 	Sessions int
-	Oldest   time.Duration // since when the first of them is on the list
+	Oldest   time.Duration // how long the first of them has been on the list
 }
 
-// Backlog reads what the cell has to do. It needs the permissions of a doctor.
+// Backlog reads the cell's backlog. It needs the permissions of a doctor.
 func (c *Cell) Backlog(ctx context.Context) (b Backlog, err error) {
 	b.At = time.Now()
 	consumers := c.InspectConsumers(ctx)
@@ -109,12 +128,12 @@ func (c *Cell) queueBacklogs(ctx context.Context, consumers []ConsumerState, now
 	return out, nil
 }
 
-// wanted returns how many workers could run all calls of a queue. Each slot of a worker either runs a call or has a
-// pull that waits for one.
+// wanted returns how many workers could run all calls of a queue. Each slot of a worker either runs a call
+// or has a pull that waits for one.
 func wanted(q QueueBacklog, pulls int) int {
 	calls := q.Waiting + q.Running
 	if q.Workers == 0 {
-		return min(calls, 1) // how many slots one has will be seen when it is there
+		return min(calls, 1) // how many slots a worker has is unknown until one runs
 	}
 	slots := max((pulls+q.Running)/q.Workers, 1)
 	return (calls + slots - 1) / slots

@@ -19,7 +19,7 @@ import (
 
 const apiConsumerList = "$JS.API.CONSUMER.LIST."
 
-// inspectTries is how often a description is requested. A missing answer may mean a missing
+// inspectTries is how often a description is requested. A missing answer may be due to a missing
 // permission, so there are few retries.
 const inspectTries = 2
 
@@ -36,11 +36,12 @@ type Inspection struct {
 
 // StreamState is what a stream's leader reports.
 type StreamState struct {
-	Name   string // in this project, for example JOURNAL
+	Name   string // the same in every cell, such as JOURNAL
 	Stream string
-	Err    error // api.ErrNotProvisioned: it is missing, perhaps with an *OverlapError; else why nothing is known
+	Err    error // ErrNotProvisioned if it is missing, perhaps with an *OverlapError; otherwise why nothing is known
 
-	Differences []Difference // from what Provision creates, except storage and replicas
+	Differences []Difference // from what Provision creates, except in storage and replicas
+	Restoring   string       // the backup that the cell is being restored from; "": none
 	Memory      bool
 	Replicas    int      // as configured
 	Servers     []string // with a copy, the leader first
@@ -49,14 +50,14 @@ type StreamState struct {
 	Clock Clock // of the leader
 }
 
-// Lag is a copy that lags far or is silent.
+// Lag is a copy that lags far behind or does not report.
 type Lag struct {
 	Server  string
 	Offline bool
-	Entries uint64 // that it lacks
+	Entries uint64 // how many entries it lacks
 }
 
-// Clock compares a clock with that of this machine.
+// Clock compares a server's clock with this machine's.
 type Clock struct {
 	Ahead  time.Duration // of this machine; negative: this machine is ahead
 	Within time.Duration // the error bound
@@ -67,20 +68,20 @@ type ConsumerState struct {
 	Stream      string
 	Name        string
 	Queue       string // of tasks; "" for run tokens
-	Err         error  // api.ErrNotProvisioned: it is missing
+	Err         error  // api.ErrNotProvisioned if it is missing
 	Differences []Difference
 	Paused      bool
 
 	Pulls     int    // pending requests for messages
 	Waiting   uint64 // messages that were never delivered
-	Held      int    // messages that are delivered and not acknowledged
+	Held      int    // messages that were delivered but not acknowledged
 	MaxHeld   int    // limit of Held; 0: none
 	Delivered uint64 // sequence of the last delivered message
 }
 
-// Inspect describes all streams of the cell and compares them with what Provision creates. It
-// changes nothing. Its only error is ErrNoJetStream; other failures are in the StreamStates. With
-// roles it covers only the streams that these may describe.
+// Inspect describes all streams of the cell and compares them with what Provision creates. It changes
+// nothing. Its only error is ErrNoJetStream; other failures are in the StreamStates. With roles it covers
+// only the streams that users with those roles may describe.
 func (c *Cell) Inspect(ctx context.Context, as ...Role) (Inspection, error) {
 	out := Inspection{Streams: api.Together(c.names.visible(as), func(r Row) StreamState { return c.inspectStream(ctx, r) })}
 	for _, s := range out.Streams {
@@ -91,14 +92,14 @@ func (c *Cell) Inspect(ctx context.Context, as ...Role) (Inspection, error) {
 	return out, nil
 }
 
-// Limit is a limit of the account that holds the cell. The account may hold other things, too.
+// Limit is a limit of the account that has the cell. The account may contain other things, too.
 type Limit struct {
-	Of   string // storage, memory, streams or consumers; with a tier, its name precedes that
+	Of   string // storage, memory, streams or consumers; with tiers, the name of the tier comes first
 	Used uint64
 	Most uint64
 }
 
-// Limits returns the account's limits on JetStream that are set.
+// Limits returns the limits on JetStream that the account has.
 func (c *Cell) Limits(ctx context.Context) (out []Limit, err error) {
 	data, err := c.api.Ask(ctx, accountInfo, nil)
 	if err != nil {
@@ -157,14 +158,14 @@ func (c *Cell) inspectStream(ctx context.Context, r Row) StreamState {
 	}
 	o := r.object()
 	o.free = []string{"storage", "num_replicas"}
-	s.Differences = o.differences(info.Config)
+	s.Differences, s.Restoring = o.differences(info.Config), info.Config.Metadata[layout.MetaRestoring]
 	s.Memory, s.Replicas = info.Config.Storage == jetstream.MemoryStorage, max(info.Config.Replicas, 1)
 	s.Clock = clock.at(info.TimeStamp)
 	s.placed(info.Cluster, c.nc.ConnectedServerName())
 	return s
 }
 
-// placed records where the copies are. A server without a cluster does not report it.
+// placed records which servers have copies. A server without a cluster does not report that.
 func (s *StreamState) placed(cl *jetstream.ClusterInfo, connected string) {
 	if cl == nil {
 		s.Servers = []string{connected}
@@ -182,18 +183,17 @@ func (s *StreamState) placed(cl *jetstream.ClusterInfo, connected string) {
 // asked is when a request was sent and answered.
 type asked struct{ sent, answered time.Time }
 
-// at compares the time at which a server answered with this machine's.
+// at compares a server's time, from its answer, with this machine's.
 func (a asked) at(server time.Time) Clock {
 	half := a.answered.Sub(a.sent) / 2
 	return Clock{Ahead: server.Sub(a.sent.Add(half)), Within: half}
 }
 
-// unknownPause is how long a newly elected leader of the cluster may take to learn about existing
-// streams.
+// unknownPause is how long a newly elected leader of the cluster may take to learn which streams exist.
 const unknownPause = 300 * time.Millisecond
 
-// surely asks again after a pause if there is no such stream: a new leader of the cluster may not know
-// it yet.
+// surely asks again after a pause if the stream is not found: a new leader of the cluster may not know it
+// yet.
 func surely(ctx context.Context, ask func() error) error {
 	err := ask()
 	if !api.IsNoStream(err) || !pause.For(ctx, unknownPause) {
@@ -202,7 +202,7 @@ func surely(ctx context.Context, ask func() error) error {
 	return ask()
 }
 
-// describe requests a description and records when.
+// describe requests a description, and records when it was sent and answered.
 func (c *Cell) describe(ctx context.Context, subject string, query []byte) (data []byte, when asked, err error) {
 	err = surely(ctx, func() (err error) {
 		for range inspectTries {
@@ -280,8 +280,8 @@ func (c *Cell) consumers(ctx context.Context, stream string) ([]jetstream.Consum
 	}
 }
 
-// Unreadable tries the requests that read sessions, without any effect, and returns the errors of
-// those that failed, by subject.
+// Unreadable tries the requests that read sessions, without any effect, and returns the errors of those
+// that failed, by subject.
 func (c *Cell) Unreadable(ctx context.Context) map[string]error {
 	n := c.names
 	none := []byte(`{"last_by_subj":"` + n.NS + `.nothing"}`)

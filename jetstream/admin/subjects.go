@@ -7,7 +7,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// Role is the purpose of a user of a cell. A process may have several; permissions are granted by
+// Role is the purpose of a user of a cell. A process may have several roles. Permissions are granted by
 // role.
 type Role string
 
@@ -23,21 +23,21 @@ const (
 	RoleProvisioner Role = "provisioner" // creates the cell and publishes agents
 	RoleKeeper      Role = "keeper"      // deletes sessions and collects blobs
 	RoleScheduler   Role = "scheduler"   // manages schedules
-	RoleDoctor      Role = "doctor"      // examines the cell, and changes nothing
+	RoleDoctor      Role = "doctor"      // examines the cell and changes nothing
 	RoleNotary      Role = "notary"      // logs the heads of sessions
 	RoleMessenger   Role = "messenger"   // sends webhooks
-	RoleService     Role = "service"     // a microservice that workers call; it has no part in the cell
+	RoleService     Role = "service"     // a microservice that workers call; it is outside the cell
 )
 
 // SubjectRow describes a subject. Its variable tokens are written like <session>.
 type SubjectRow struct {
 	Subject string
-	Kept    string // the Row.Name of the stream that stores it; "": none
+	Kept    string // the Row.Name of the stream that stores it; "": not stored
 	Writers []Role
 	Readers []Role
 }
 
-// Subjects returns every subject of a cell and the roles that use it. Permissions follow from it, and
+// Subjects returns every subject of a cell and the roles that use it. Permissions are derived from it, and
 // a test compares it with subjects.md.
 func Subjects(namespace string) []SubjectRow {
 	const session, id, queue, place, node = "<session>", "<id>", "<queue>", "<place>", "<node>"
@@ -81,6 +81,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Nodes().Key(node+layout.ListKey), "NODES", "driver", "driver doctor"),
 		row(n.Snapshots().Key(session), "SNAPSHOTS", "driver", "client approver driver doctor"),
 		row(n.Snapshots().Key(session+".<chunk>"), "SNAPSHOTS", "driver", "client approver driver"),
+		row(n.Snapshots().Key(layout.PageKeys+"<page>"), "SNAPSHOTS", "driver", "client approver driver"),
 		row(n.Approvals().Key(session), "APPROVALS", "driver", "client approver driver doctor"),
 		row(n.Dead().Key(session), "DEAD", "driver", "client approver driver doctor"),
 		row(n.Dead().Key(layout.TrialKeys+session), "DEAD", "approver driver", "client approver driver doctor"),

@@ -1,16 +1,18 @@
-// Package backup copies a cell into a directory while the cell runs, and makes a cell of such a directory.
+// Package backup copies a cell into a directory while the cell runs, and restores a cell from such a directory.
 //
-// The one idea: every stream is copied by the server, with its sequences, in an order in which whatever a message
-// names is copied after the message. So a backup needs no pause, and journals, their anchors and their proofs are the same
-// bytes in the restored cell. What follows from the journals is not copied: run tokens, calls on queues, timers, offers,
-// records of nodes. Drivers make it again.
+// The server copies every stream with its sequences. A stream that messages refer to is copied after the
+// stream with these messages. So a backup needs no pause, and journals, their anchors and their proofs have
+// the same bytes in the restored cell. State that is derived from the journals is not copied: run tokens,
+// calls on queues, timers, offers, records of nodes. Drivers rebuild it.
 //
-// A restored cell is another one than the cell that was lost, and says so. Each session gets an entry with a new epoch that
-// names the backup (events.DriverClaimed.Restored), and all sequences go on far beyond those that were lost, so nothing
-// that a process remembers of the lost cell fits: a driver from before is refused, whatever it has written since.
+// A restored cell differs from the lost cell, and its journals say so. Each session gets an entry with a
+// new epoch that names the backup (events.DriverClaimed.Restored). All sequences continue far beyond the
+// lost ones, so nothing that a process remembers of the lost cell matches: an old driver is refused,
+// whatever it has written since the backup.
 //
-// A backup holds what the streams hold: conversations, the key of tickets, and keys of sealed sessions as their seal key
-// wrapped them. Seal keys are never in it. Who has a backup can read the cell, except for its sealed sessions.
+// A backup contains the streams' content: conversations, the key of tickets, and the wrapped keys of sealed
+// sessions. It never contains seal keys. A person with a backup can read the cell, except for its sealed
+// sessions.
 package backup
 
 import (
@@ -40,14 +42,14 @@ import (
 
 // Errors of backups.
 var (
-	// ErrDamaged is returned for a backup that is not what was written, or that was not finished. Use another one.
+	// ErrDamaged is returned for a backup that has changed or was not finished. Use another one.
 	ErrDamaged = errors.New("the backup is damaged")
 
 	// ErrDirectory is returned by Create for a directory that has files. Choose a new one.
 	ErrDirectory = errors.New("the directory is not empty")
 
-	// ErrBusy is returned by Create if a stream that must be copied as a whole changed during each attempt. Try again when
-	// less is written.
+	// ErrBusy is returned by Create if a stream that must not change while it is copied changed during each
+	// attempt. Try again when less is written.
 	ErrBusy = errors.New("the stream kept changing")
 )
 
@@ -62,29 +64,30 @@ const (
 	fileMode = 0o600
 )
 
-// Manifest says what a backup has.
+// Manifest describes the content of a backup.
 type Manifest struct {
 	Format    int       `json:"format"`
 	ID        string    `json:"id"`
 	Namespace string    `json:"namespace"`
 	Release   string    `json:"release"` // of the program that made it
 	Server    string    `json:"server"`  // the release of the NATS server
-	Began     time.Time `json:"began"`   // everything that the cell had accepted by then is in the backup
+	Began     time.Time `json:"began"`   // the backup has everything that the cell had accepted by then
 	Ended     time.Time `json:"ended"`
 
-	// Active is the last sequence of JOURNAL when the backup began. Sessions with later entries were at work meanwhile.
+	// Active is the last sequence of JOURNAL when the backup began. Sessions with later entries were at work
+	// during the backup.
 	Active uint64 `json:"active"`
 
 	Streams []Stream          `json:"streams"` // in the order in which they were copied
 	Queues  []json.RawMessage `json:"queues"`  // the consumers of TASKS
 
-	// Gone are the sessions that were deleted or erased after JOURNAL was copied.
+	// Gone lists the sessions that were deleted or erased after JOURNAL was copied.
 	Gone []Gone `json:"gone"`
 }
 
-// Stream is the copy of one stream. Streams that a backup does not copy have no file.
+// Stream is the copy of one stream. A stream that a backup does not copy has no file.
 type Stream struct {
-	Name     string          `json:"name"` // in this project, for example JOURNAL
+	Name     string          `json:"name"` // the same in every cell, such as JOURNAL
 	File     string          `json:"file,omitempty"`
 	Size     int64           `json:"size,omitempty"` // of the file
 	SHA256   string          `json:"sha256,omitempty"`
@@ -103,14 +106,15 @@ type Gone struct {
 // step is how a stream is copied.
 type step struct {
 	name  string
-	whole bool // a message that is replaced meanwhile would be missing, so the copy is repeated until nothing was written
+	whole bool // a message replaced during the copy would be missing, so the stream is copied again until nothing was written
 }
 
-// order returns the streams that are copied, in order.
+// order returns the streams to copy, in order.
 //
-// What a journal does not repeat comes before it: a command that is handled meanwhile is in the copy of its inbox, of the
-// journal, or of both, which does no harm. What a journal names comes after it: keys, signers, agents, blobs. Lists and
-// snapshots are made again from the journal, so theirs need not be exact.
+// Streams with what a journal does not repeat come before it: a command that is handled during the backup
+// is in the copy of its inbox, of the journal, or of both, which does no harm. Streams with what a journal
+// refers to come after it: keys, signers, agents, blobs. Lists and snapshots are rebuilt from the journal,
+// so theirs need not be exact.
 func order() []step {
 	return []step{
 		{"INBOX", false},
@@ -133,10 +137,10 @@ func order() []step {
 	}
 }
 
-// attempts is how often a stream is copied that must not change meanwhile. Such a copy takes milliseconds.
+// attempts is how often a stream that must not change meanwhile is copied. Such a copy takes milliseconds.
 const attempts = 20
 
-// creation is a backup that is being made.
+// creation is a backup in progress.
 type creation struct {
 	api   *api.Conn
 	names layout.Names
@@ -144,7 +148,8 @@ type creation struct {
 	made  Manifest
 }
 
-// Create makes a backup of a cell in a new directory. It may be interrupted: a backup without a manifest is refused.
+// Create makes a backup of a cell in a new directory. It may be interrupted: a backup without a manifest is
+// rejected.
 func Create(ctx context.Context, cell *jetstream.Cell, dir, release string) (*Manifest, error) {
 	c := creation{api: api.New(cell.Conn()), names: layout.New(cell.Namespace()), dir: dir}
 	c.made = Manifest{
@@ -174,7 +179,7 @@ func (c *creation) run(ctx context.Context) error {
 	return c.rest(ctx)
 }
 
-// rest completes a backup whose streams are copied.
+// rest completes a backup after its streams are copied.
 func (c *creation) rest(ctx context.Context) (err error) {
 	for _, s := range c.names.Streams() {
 		if err := c.describe(ctx, s); err != nil {
@@ -201,7 +206,7 @@ func newDirectory(dir string) error {
 	case err != nil:
 		return err //nolint:wrapcheck // likewise
 	case len(there) > 0:
-		return fmt.Errorf("%w: %s has %s", ErrDirectory, dir, there[0].Name())
+		return fmt.Errorf("%w: %s has %s: name a new one, or remove what an interrupted backup left there", ErrDirectory, dir, there[0].Name())
 	}
 	return os.Chmod(dir, dirMode) //nolint:wrapcheck // likewise
 }
@@ -268,7 +273,7 @@ func (c *creation) attempt(ctx context.Context, name, on string) (Stream, error)
 	return out, err //nolint:wrapcheck // it names the file
 }
 
-// describe notes where a stream that is not copied is, so that the restored one goes on after it.
+// describe records where a stream that is not copied ends, so that the restored one continues after that.
 func (c *creation) describe(ctx context.Context, s layout.Stream) error {
 	if slices.ContainsFunc(c.made.Streams, func(have Stream) bool { return have.Name == s.Name }) {
 		return nil
@@ -282,8 +287,8 @@ func (c *creation) describe(ctx context.Context, s layout.Stream) error {
 	return err
 }
 
-// deletions notes the sessions that were deleted after JOURNAL was copied. Their keys may be missing in the copy of SEALS, and
-// their blobs in that of BLOBS.
+// deletions records the sessions that were deleted after JOURNAL was copied. The copies of SEALS and BLOBS
+// may lack their keys and blobs.
 func (c *creation) deletions(ctx context.Context) error {
 	at := slices.IndexFunc(c.made.Streams, func(s Stream) bool { return s.Name == "JOURNAL" })
 	after := c.made.Streams[at].Last + 1
@@ -302,7 +307,7 @@ func (c *creation) deletions(ctx context.Context) error {
 	return nil
 }
 
-// finish writes the manifest, after which the backup counts.
+// finish writes the manifest, which makes the backup valid.
 func (c *creation) finish() error {
 	text, err := json.MarshalIndent(c.made, "", "  ")
 	if err != nil {
@@ -311,7 +316,7 @@ func (c *creation) finish() error {
 	return renameio.WriteFile(filepath.Join(c.dir, manifestFile), append(text, '\n'), fileMode) //nolint:wrapcheck // it names the file
 }
 
-// Open returns the manifest of a backup. It reads no other file, see [Check].
+// Open returns the manifest of a backup. It reads no other file; see [Check].
 func Open(dir string) (*Manifest, error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -351,14 +356,14 @@ func Open(dir string) (*Manifest, error) {
 	return m, nil
 }
 
-// Checked is what a backup has.
+// Checked describes a backup that was checked.
 type Checked struct {
 	*Manifest
 
 	Sessions int `json:"sessions"` // with entries or a tombstone
 	Entries  int `json:"entries"`
 
-	// Missing are blobs that entries name as their payload, and that the backup does not have.
+	// Missing lists blobs that entries name as their payload and that the backup does not have.
 	Missing []MissingBlob `json:"missing_blobs"`
 }
 
@@ -438,5 +443,5 @@ func headers(m message) (nats.Header, error) {
 	if len(m.head()) == 0 {
 		return nil, nil
 	}
-	return nats.DecodeHeadersMsg(m.head()) //nolint:wrapcheck // callers look only whether there are any
+	return nats.DecodeHeadersMsg(m.head()) //nolint:wrapcheck // callers only check for an error
 }

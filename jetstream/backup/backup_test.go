@@ -25,6 +25,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/listing"
 	"github.com/turnlog/turnlog/jetstream/seals"
 )
 
@@ -125,6 +126,8 @@ func TestARestoredCellHasTheSameJournalsAndSaysSo(t *testing.T) {
 	n := layout.New("turnlog")
 	sent, err := api.New(old.Conn()).Publish(t.Context(), &nats.Msg{Subject: n.Cmd("rests", events.LaneAsk), Data: []byte("a command")})
 	must(t, err)
+	_, err = listing.Of(old).Add(t.Context(), []byte("a list of sessions, which has entries that will be lost"))
+	must(t, err)
 	dir, m := create(t, old)
 	checked, err := Check(t.Context(), dir)
 	must(t, err)
@@ -174,6 +177,9 @@ func TestARestoredCellHasTheSameJournalsAndSaysSo(t *testing.T) {
 	got, err := api.New(cell.Conn()).Last(t.Context(), n.InboxStream(), n.Cmd("rests", events.LaneAsk))
 	if err != nil || got.Seq != sent || string(got.Data) != "a command" {
 		t.Errorf("the command: %+v, %v", got, err)
+	}
+	for p, err := range listing.Of(cell).After(t.Context(), 0) {
+		t.Errorf("page %+v, %v", p, err)
 	}
 	restores, err := Restores(t.Context(), cell)
 	if err != nil || len(restores) != 1 || restores[0].Backup != m.ID {

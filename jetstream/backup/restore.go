@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,27 +27,28 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/signing"
 )
 
-// ErrNotEmpty is returned by Restore for a cell that has anything, or whose nodes or workers run. Nothing was changed.
-// Restore into another account, or stop them and delete the streams.
+// ErrNotEmpty is returned by Restore for a cell that has any data, or whose nodes or workers run. Nothing
+// was changed. Restore into another account, or stop them and delete the streams.
 var ErrNotEmpty = errors.New("the deployment is not empty")
 
-// ahead is how far the sequences of a restored stream are beyond those of the backup. A driver that still runs
-// guards its next entry with the sequence of its last one, so no new message may ever get a sequence of one that was lost.
+// ahead is how far the sequences of a restored stream are beyond those of the backup. A driver that still
+// runs guards its next entry with the sequence of its last one, so no new message may get the sequence of a
+// lost one.
 const ahead = 1 << 24
 
-// Options are what a restore goes by, besides the backup.
+// Options are settings of a restore.
 type Options struct {
-	Replicas int    // copies of each stream; 0: as many as the backup says
-	Known    []Head // heads of journals that were kept elsewhere
+	Replicas int    // copies of each stream; 0: as many as in the backup
+	Known    []Head // heads of journals that were stored elsewhere
 
-	before func(step string) error // tests: called before each step; an error ends the restore as a crash would
+	before func(step string) error // for tests: called before each step; an error ends the restore as a crash would
 }
 
-// Head is what was known of a journal before the cell was lost.
+// Head is what is known of a journal from before the cell was lost.
 type Head struct {
 	Session  content.SessionID
 	Seq      uint64
-	Deletion *events.Deletion // the entry is a tombstone; nil: it is not, or that is unknown
+	Deletion *events.Deletion // the entry is a tombstone; nil: it is not, or this is unknown
 }
 
 // Report says what a restore did, and what it could not bring back.
@@ -54,8 +56,8 @@ type Report struct {
 	Backup   string    `json:"backup"`
 	Taken    time.Time `json:"taken"` // when the backup began
 	At       time.Time `json:"at"`
-	Sessions int       `json:"sessions"` // with an entry that says that they were restored
-	Woken    int       `json:"woken"`    // of these: that were at work, or wait for a timer or a call
+	Sessions int       `json:"sessions"` // sessions with an entry that says that they were restored
+	Woken    int       `json:"woken"`    // those of them that were at work, or wait for a timer or a call
 
 	Again     []Gone        `json:"deleted_again"` // deleted or erased after the backup
 	Lost      []Loss        `json:"lost"`
@@ -63,11 +65,11 @@ type Report struct {
 	LostBlobs []MissingBlob `json:"missing_blobs"`
 }
 
-// Loss is a session of which heads are known that the backup does not have.
+// Loss is a session with known heads that the backup does not have.
 type Loss struct {
 	Session content.SessionID `json:"session"`
-	Entries uint64            `json:"entries"` // that the backup has; 0: the session is not in it
-	Known   uint64            `json:"known"`   // that there were, at least
+	Entries uint64            `json:"entries"` // entries in the backup; 0: the session is not in it
+	Known   uint64            `json:"known"`   // entries that existed, at least
 }
 
 // Unmarked is a session whose journal does not say that it was restored, because its end cannot be read.
@@ -76,10 +78,11 @@ type Unmarked struct {
 	Why     string            `json:"why"`
 }
 
-// restoredKey is where the metadata of JOURNAL has the restores of the cell. Only who may change streams can write it.
+// restoredKey is the key in JOURNAL's metadata that lists the cell's restores. Only a user who may change
+// streams can write it.
 const restoredKey = "turnlog_restored"
 
-// Restores returns the restores of a cell, as its stream of journals says, the first one first.
+// Restores returns the restores of a cell, according to its JOURNAL stream, the first one first.
 func Restores(ctx context.Context, cell *turnlog.Cell) ([]verdict.Restore, error) {
 	config, err := api.New(cell.Conn()).DescribeStream(ctx, layout.New(cell.Namespace()).JournalStream())
 	if err != nil {
@@ -102,7 +105,7 @@ func restoresIn(config json.RawMessage) (all []verdict.Restore, err error) {
 	return all, nil
 }
 
-// restore is a cell that is made of a backup.
+// restore is a cell that is being restored from a backup.
 type restore struct {
 	*Checked
 
@@ -120,9 +123,9 @@ type restore struct {
 	report *Report
 }
 
-// Restore makes a cell of a backup that Check accepts. The cell must be empty, and no node or worker may run before it is done.
-// Entries that it writes are signed with the cell's
-// key, if it has one. After a restore that failed or was killed, the next one begins again; meanwhile no program takes the cell.
+// Restore restores a cell from a backup that Check accepts. The cell must be empty, and no node or worker
+// may run until the restore is done. Entries that it writes are signed with the cell's key, if it has one.
+// If a restore fails or is killed, the next one starts over; until it is done, no program uses the cell.
 func Restore(ctx context.Context, cell *turnlog.Cell, dir string, opts Options) (*Report, error) {
 	has, err := Check(ctx, dir)
 	if err != nil {
@@ -147,7 +150,7 @@ func Restore(ctx context.Context, cell *turnlog.Cell, dir string, opts Options) 
 		newest[h.Session] = max(newest[h.Session], h.Seq)
 	}
 	for _, h := range opts.Known {
-		if d := h.Deletion; d != nil && (d.MovedTo == nil || h.Seq == newest[h.Session]) { // one that was moved may have come back
+		if d := h.Deletion; d != nil && (d.MovedTo == nil || h.Seq == newest[h.Session]) { // a session that was moved may have come back
 			r.gone[h.Session] = *d
 		}
 	}
@@ -193,7 +196,7 @@ func (r *restore) step(name string) error {
 	return r.opts.before(name)
 }
 
-// streams creates the streams, and JOURNAL last: without it, no node drives a session.
+// streams creates the streams, JOURNAL last: without it, no node drives a session.
 func (r *restore) streams(ctx context.Context) error {
 	at := slices.IndexFunc(r.Streams, func(s Stream) bool { return s.Name == "JOURNAL" })
 	inOrder := append(slices.Delete(slices.Clone(r.Streams), at, at+1), r.Streams[at])
@@ -224,10 +227,10 @@ func (r *restore) streams(ctx context.Context) error {
 		return err
 	}
 	cfg.Replicas, cfg.Memory = has.Replicas, has.Storage == jetstream.MemoryStorage
-	return r.admin.Provision(ctx, cfg) // what the backup's release did not have
+	return r.admin.Provision(ctx, cfg) // streams that the backup's release did not have
 }
 
-// stream creates one stream. Its sequences go on far beyond those of the backup.
+// stream creates one stream. Its sequences continue far beyond those of the backup.
 func (r *restore) stream(ctx context.Context, s Stream) error {
 	if err := r.step("create " + s.Name); err != nil {
 		return err
@@ -248,17 +251,27 @@ func (r *restore) stream(ctx context.Context, s Stream) error {
 	if err != nil {
 		return err
 	}
-	from, to := io.Pipe()
-	go func() {
-		to.CloseWithError(rewrite(to, path, s.SHA256, last, func(subject string) bool { return s.Name == "SEALS" && r.erased(subject) }))
-	}()
 	name := r.names.Streams()[slices.IndexFunc(r.names.Streams(), func(l layout.Stream) bool { return l.Name == s.Name })].Config.Name
-	err = r.api.CopyIn(ctx, name, api.Copied{Config: config, State: text}, from)
-	_ = from.CloseWithError(io.ErrClosedPipe) // ends the goroutine
-	return err
+	for tries := 1; ; tries++ {
+		from, to := io.Pipe()
+		go func() {
+			to.CloseWithError(rewrite(to, path, s.SHA256, last, func(subject string) bool {
+				return s.Name == "SEALS" && r.erased(subject) || s.Name == "SNAPSHOTS" && strings.HasPrefix(subject, r.names.Snapshots().Key(layout.PageKeys)) // lists of data that may be lost
+			}))
+		}()
+		err = r.api.CopyIn(ctx, name, api.Copied{Config: config, State: text}, from)
+		_ = from.CloseWithError(io.ErrClosedPipe) // ends the goroutine
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || tries == mostTries {
+			return err
+		}
+		_ = r.api.DeleteStream(ctx, name) // all or part of it may exist
+	}
 }
 
-// erased reports whether a key is of a session that was erased after the backup.
+// mostTries is how often a stream is created if requests are lost.
+const mostTries = 3
+
+// erased reports whether a key belongs to a session that was erased after the backup.
 func (r *restore) erased(subject string) bool { return r.gone[r.names.SessionOf(subject)].Erased }
 
 // configured returns the settings of a stream. Those of JOURNAL say that the cell was restored.

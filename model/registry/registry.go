@@ -31,7 +31,7 @@ type Provider struct {
 	Keys    []string // variables for the key, the first one set counts; none: no key is needed
 	Address string   // variable for the base URL
 	Default string   // the default model if there is a key
-	Foreign bool     // a base URL may belong to another provider, with other models and perhaps no key
+	Foreign bool     // the server at a base URL may belong to another provider, with other models and perhaps no key
 
 	// Open opens a model.
 	Open func(s Setup) (model.Model, error)
@@ -86,6 +86,15 @@ func (r *Registry) Open(name string, data []byte) (model.Model, error) {
 // write local files or choose the address to which a key is sent.
 func (r *Registry) OpenShared(name string, data []byte) (model.Model, error) {
 	return r.open(name, data, true)
+}
+
+// Usable returns an error if no node could open a session's model of that name, whatever its environment has.
+func (r *Registry) Usable(name string) error {
+	_, err := r.OpenShared(name, nil)
+	if _, missing := errors.AsType[*MissingError](err); missing {
+		return nil
+	}
+	return err
 }
 
 // Check returns an error if a name is invalid in every environment: it is malformed, its
@@ -170,8 +179,8 @@ func (r *Registry) usage() string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Data returns the data that another process needs in addition to the name to open the
-// same model: the content of scripts and cassettes, or nil.
+// Data returns the data that another process needs besides the name to open the same model: the
+// content of scripts and cassettes, or nil.
 func Data(m model.Model) []byte {
 	switch m := m.(type) {
 	case interface{ Source() []byte }:

@@ -101,7 +101,7 @@ tools:
 permissions: {kinds: {deny: [mail]}}
 hooks:
   - {name: keeper, points: [pre_tool_execution], tools: [drop], command: ./keeper.sh}
-  - {name: witness, points: [session_start], command: 'cat > input; echo "$TURNLOG_AGENT in $(basename "$TURNLOG_ROOT"), secret: $SECRET"'}
+  - {name: witness, points: [session_start], command: 'cat > input; echo "$TURNLOG_HOOK_AGENT in $(basename "$TURNLOG_HOOK_ROOT"), secret: $SECRET"'}
 `, "keeper.sh": "#!/bin/sh\necho not that one >&2\nexit 2\n"})
 	if err := os.Chmod(filepath.Join(f.Path, "keeper.sh"), 0o700); err != nil {
 		t.Fatal(err)

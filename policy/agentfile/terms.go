@@ -35,20 +35,19 @@ func (d *Definition) Terms() []tool.Terms {
 	return all
 }
 
-// commands returns the agent's hooks. They start in folder, that of the agent files, and
-// see root, where the agent works, as TURNLOG_ROOT, in addition to the environment that
-// commands of tools have.
+// commands returns the agent's hooks. They start in folder, where the agent files are. TURNLOG_HOOK_ROOT
+// is root, where the agent works; the rest of their environment is the same as for commands of tools.
 func (d *Definition) commands(folder, root string) ([]extension.Hook, error) {
 	if len(d.Hooks) == 0 {
 		return nil, nil
 	}
-	env := append(hostenv.Base(), "TURNLOG_AGENT="+d.Name)
+	env := append(hostenv.Base(), "TURNLOG_HOOK_AGENT="+d.Name)
 	if root != "" {
 		abs, err := filepath.Abs(root)
 		if err != nil {
 			return nil, fmt.Errorf("agent %s: hooks: %w", d.Name, err)
 		}
-		env = append(env, "TURNLOG_ROOT="+abs)
+		env = append(env, "TURNLOG_HOOK_ROOT="+abs)
 	}
 	var out []extension.Hook
 	for i, h := range d.Hooks {

@@ -206,6 +206,32 @@ func TestASessionIsLoadedAgainInTheMiddleOfAPrompt(t *testing.T) {
 	}, turnlogtest.Tools(stamp(t)))
 }
 
+// The node accepts the prompt only after the session was loaded again: the prompt waits for that, and then says that its turn goes on.
+func TestASessionIsLoadedAgainBeforeItsPromptIsAccepted(t *testing.T) {
+	turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
+		e := connect(t, d, once)
+		defer e.leave()
+		id := e.open()
+		goOn := d.Inject(turnlogtest.NodeFrozen)
+		over := e.prompt(id, "Stamp a.")
+		synctest.Wait()
+		loaded := make(chan struct{})
+		go func() {
+			defer close(loaded)
+			e.load(id)
+		}()
+		synctest.Wait()
+		goOn()
+		if got := <-over; code(got.err) != -32800 || !strings.Contains(got.err.Error(), "its turn goes on") {
+			t.Errorf("the prompt ended with %+v", got)
+		}
+		<-loaded
+		<-e.asked
+		e.answers <- "allow_once"
+		expect(t, e.prompt(id, "Thanks."), sdk.StopReasonEndTurn)
+	}, turnlogtest.Tools(stamp(t)), turnlogtest.Faulty())
+}
+
 func TestTwoEditorsHaveOneSession(t *testing.T) {
 	turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
 		ann, bob := connect(t, d, once), connect(t, d, once)

@@ -1,5 +1,5 @@
 // Has acpx, a client of the Agent Client Protocol, run "turnlog acp" as its agent: turns with a tool and an approval, each in a
-// process of its own, whose sessions the next one lists.
+// process of its own, whose sessions the next one lists. One agent is killed in the middle of a turn, and the next one goes on.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import fs from "node:fs";
@@ -52,3 +52,29 @@ assert.equal(fs.readFileSync(file, "utf8"), "hello\n");
 
 const list = await acpx("sessions", "list");
 assert.deepEqual(list.lines[0].sessions.map((s) => s.title).sort(), ["No", "Write it"]);
+
+// An agent that is killed while its turn waits for a decision. The next one resumes the session, and asks again.
+fs.rmSync(file);
+const wrapped = path.join(dir, "agent"), pid = path.join(dir, "pid");
+fs.writeFileSync(wrapped, `#!/bin/sh\necho $$ > ${pid}\nexec ${turnlog} acp --model scripted:${script} --allow-write\n`, { mode: 0o700 });
+const lasting = (...args) => run(node, [cli, "--agent", wrapped, "--format", "json", "--ttl", "1", ...args], options);
+await lasting("sessions", "new");
+const cut = lasting("--non-interactive-permissions", "fail", "prompt", "Write it"); // acpx answers nothing, so the question stays
+let said = "";
+cut.child.stdin.end();
+cut.child.stdout.on("data", (text) => {
+  if (said.includes('"outcome":"cancelled"')) return;
+  said += text;
+  if (said.includes('"outcome":"cancelled"')) process.kill(Number(fs.readFileSync(pid, "utf8")), "SIGKILL");
+});
+await assert.rejects(cut);
+assert.match(said, /session.request_permission/);
+assert.ok(!fs.existsSync(file));
+const { stdout } = await lasting("--approve-all", "prompt", "Go on");
+const resumed = { lines: stdout.trim().split("\n").map((line) => JSON.parse(line)) };
+assert.ok(resumed.lines.some((m) => m.method === "session/resume"));
+assert.equal(resumed.lines.filter((m) => m.method === "session/request_permission").length, 1);
+assert.deepEqual(statuses(updates(resumed)).slice(-2), ["in_progress", "completed"]);
+assert.match(text(updates(resumed)), /You said Write it\.You said Go on\.$/);
+assert.equal(reason(resumed), "end_turn");
+assert.equal(fs.readFileSync(file, "utf8"), "hello\n");

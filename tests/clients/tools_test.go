@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/httptool"
 	"github.com/turnlog/turnlog/tool/natsservice"
@@ -48,7 +49,7 @@ func serveHTTP(t *testing.T, program ...string) {
 
 func TestAMicroserviceInTypeScriptIsATool(t *testing.T) {
 	t.Parallel()
-	s := clitest.Serve(t)
+	s := natstest.Serve(t)
 	dir := t.TempDir() // where the packages are, as beside a program of one's own
 	packages, err := filepath.Abs("node_modules")
 	if err == nil {

@@ -22,6 +22,8 @@ func TestMain(m *testing.M) { turnlogtest.Main(m) }
 type shape struct {
 	name string
 	open func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted
+
+	deployed bool // with a server
 }
 
 func TestConformance(t *testing.T) {
@@ -36,7 +38,7 @@ func TestConformance(t *testing.T) {
 					continue
 				}
 				t.Run(sh.name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { whole[sh.name] = run(t, sc, sh, false) })
+					synctest.Test(t, func(t *testing.T) { whole[sh.name] = run(t, sc, sh, tried, false) })
 				})
 			}
 			for _, name := range []string{"deployment", "local"} {
@@ -54,7 +56,7 @@ func crashes(t *testing.T, sc *scenario, name string, whole []journal.Record, tr
 	t.Helper()
 	var after []int
 	for n := 1; n <= len(whole); n++ {
-		if !tried.before(sc, name, whole[:n]) {
+		if !tried.died(sc, name, whole[:n]) {
 			after = append(after, n)
 		}
 	}
@@ -71,7 +73,7 @@ func crashes(t *testing.T, sc *scenario, name string, whole []journal.Record, tr
 			}()
 			for _, at = range after {
 				died := false
-				run(t, sc, crashing(on, name, at, &died), true)
+				run(t, sc, crashing(on, name, at, &died), tried, true)
 				on.clear()
 				if !died {
 					t.Errorf("there were not %d appends", at)
@@ -86,7 +88,7 @@ func crashes(t *testing.T, sc *scenario, name string, whole []journal.Record, tr
 
 // run plays a scenario and checks the result. After a crash, only a tool that declares itself
 // repeatable may have started more often than the scenario says.
-func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
+func run(t *testing.T, sc *scenario, sh shape, tried *prefixes, crash bool) []journal.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -125,7 +127,7 @@ func run(t *testing.T, sc *scenario, sh shape, crash bool) []journal.Record {
 			t.Log(line)
 		}
 	} else if !crash {
-		p.forked(records)
+		p.forked(sh, records, tried)
 	}
 	return records
 }

@@ -248,7 +248,7 @@ func nodeConfig(d *deployment) actor.Config {
 // whether there were so many.
 func crashing(on *site, name string, n int, died *bool) shape {
 	var appended atomic.Int64
-	return shape{name + " crash", deployed(on, name == "local", func(d *deployment) actor.Config {
+	return shape{name: name + " crash", open: deployed(on, name == "local", func(d *deployment) actor.Config {
 		c := nodeConfig(d)
 		c.Metrics = &killer{func() {
 			if appended.Add(1) == int64(n) {
@@ -257,7 +257,7 @@ func crashing(on *site, name string, n int, died *bool) shape {
 			}
 		}}
 		return c
-	})}
+	}), deployed: true}
 }
 
 // killer kills a node.

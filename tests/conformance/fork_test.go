@@ -20,14 +20,14 @@ import (
 
 // forked forks the session after each of its entries. Each fork begins as that entry left the session, and answers another
 // input.
-func (p *player) forked(records []journal.Record) {
+func (p *player) forked(sh shape, records []journal.Record, tried *prefixes) {
 	p.t.Helper()
-	for _, rec := range records {
+	for n, rec := range records {
 		origin, err := engine.FoldTo(p.ID(), journal.All(records), rec.Seq)
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if origin.State.Opened {
+		if origin.State.Opened && (!sh.deployed || !tried.forked(sh.name, records[:n+1])) {
 			p.forkedAt(origin)
 		}
 	}

@@ -16,10 +16,10 @@ import (
 
 func shapes() []shape {
 	return []shape{
-		{"simple", inProcess(func(config) task.Manager { return task.Simple() })},
-		{"async", inProcess(func(c config) task.Manager { return task.Async(task.AsyncConfig{Quiet: c.NotifyOnly}) })},
-		{"deployment", deployed(nil, false, nodeConfig)},
-		{"local", deployed(nil, true, nodeConfig)},
+		{name: "simple", open: inProcess(func(config) task.Manager { return task.Simple() })},
+		{name: "async", open: inProcess(func(c config) task.Manager { return task.Async(task.AsyncConfig{Quiet: c.NotifyOnly}) })},
+		{name: "deployment", open: deployed(nil, false, nodeConfig), deployed: true},
+		{name: "local", open: deployed(nil, true, nodeConfig), deployed: true},
 	}
 }
 

@@ -12,51 +12,72 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// prefixes are beginnings of journals after which a node has died already. Most sessions begin
-// alike, and another crash there would show nothing new.
+// prefixes are beginnings of journals after which a node has died, or of which a session was forked. Most sessions
+// begin alike, and to do it there again would show nothing new.
 type prefixes struct {
 	mu   sync.Mutex // guards seen
 	seen map[string]bool
 }
 
-// before reports whether a node died after the same entries before, in a session with the same
+// died reports whether a node died after the same entries before, in a session with the same
 // configuration whose host did the same at the same time. A worker that has no call does not matter,
 // so then it may have been in the other shape.
-func (p *prefixes) before(sc *scenario, shape string, records []journal.Record) bool {
-	var b strings.Builder
-	acts := slices.ContainsFunc(sc.Steps, func(s step) bool { return s.Do != nil || s.Task != nil })
-	if acts {
-		b.WriteString(sc.name)
+func (p *prefixes) died(sc *scenario, shape string, records []journal.Record) bool {
+	began, running := beginning(records)
+	if slices.ContainsFunc(sc.Steps, func(s step) bool { return s.Do != nil || s.Task != nil }) {
+		began += sc.name
+		if running {
+			began += shape
+		}
 	}
-	running := make(map[content.CallID]bool)
+	return p.before("crash" + began)
+}
+
+// forked reports whether a session of a deployment with the same entries was forked before. Which shape it had matters
+// only to calls that run.
+func (p *prefixes) forked(shape string, records []journal.Record) bool {
+	began, running := beginning(records)
+	if running {
+		began += shape
+	}
+	return p.before("fork" + began)
+}
+
+func (p *prefixes) before(what string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := p.seen[what]
+	p.seen[what] = true
+	return seen
+}
+
+// beginning returns what matters of entries, and whether a call runs after them.
+func beginning(records []journal.Record) (began string, running bool) {
+	var b strings.Builder
+	calls, routes := make(map[content.CallID]bool), make(map[content.CallID]string) // that run; of those without a result
 	for _, rec := range records {
 		fmt.Fprintf(&b, "%q", said([]journal.Record{rec}))
 		for _, ev := range rec.Entry.Events {
 			switch ev := ev.(type) { //nolint:gochecksumtype // the others say all in their words
 			case events.ToolDispatched:
-				running[ev.Call] = true
+				calls[ev.Call] = true
 			case events.ToolAttemptLost:
-				delete(running, ev.Call)
+				delete(calls, ev.Call)
 			case events.ToolResultReceived:
-				delete(running, ev.Result.CallID)
+				delete(calls, ev.Result.CallID)
+				delete(routes, ev.Result.CallID)
 			case events.RunStarted:
 				ev.Config.Model, ev.Config.ModelData, ev.Config.Catalog = "", nil, events.Catalog{}
 				b.Write(plain(ev))
 			case events.ToolCallRequested:
-				b.Write(plain(ev.Routing))
+				routes[ev.Call.ID] = string(plain(ev.Routing))
 			case events.InputQueued:
 				b.Write(plain(kindsOf(ev.Items)))
 			}
 		}
 	}
-	if acts && len(running) > 0 {
-		b.WriteString(shape)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seen := p.seen[b.String()]
-	p.seen[b.String()] = true
-	return seen
+	b.Write(plain(routes)) // in the order of the calls
+	return b.String(), len(calls) > 0
 }
 
 func kindsOf(items []content.Item) []content.Kind {

@@ -127,7 +127,7 @@ func (r *reader) prepare(t *testing.T, binaries, text string) {
 	switch r.servers {
 	case 0:
 	case 1:
-		r.serve(t, clitest.Serve(t).ClientURL(), text)
+		r.serve(t, natstest.Serve(t).ClientURL(), text)
 	default:
 		c, err := cluster.Start(t.Context(), t.TempDir())
 		if err != nil {

@@ -1,21 +1,26 @@
 package gateway
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
 	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/tool"
 )
 
 // tokenOf is the token of a person here.
@@ -231,6 +236,7 @@ func TestAReaderThatDoesNotReadIsCutOff(t *testing.T) {
 		defer g.stop()
 		id := g.open(map[string]any{"text": strings.Repeat("long ", 20_000)})
 		w.Until(id, events.KindTurnFinished)
+		readers := make(map[string]net.Conn)
 		for _, path := range []string{"", "/transcript", "/entries", "/events", "/export"} {
 			conn, err := g.pipe.dial(w.Ctx, "", "")
 			if err != nil {
@@ -239,7 +245,10 @@ func TestAReaderThatDoesNotReadIsCutOff(t *testing.T) {
 			if _, err := fmt.Fprintf(conn, "GET /api/sessions/%s%s HTTP/1.1\r\nHost: 127.0.0.1:8410\r\nAuthorization: Bearer %s\r\n\r\n", id, path, token); err != nil {
 				t.Fatal(err)
 			}
-			<-time.After(time.Hour)
+			readers[path] = conn
+		}
+		<-time.After(time.Hour)
+		for path, conn := range readers {
 			_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 			if n, err := io.Copy(io.Discard, conn); err != nil || n > 64<<10 {
 				t.Errorf("%s: %d bytes after an hour, %v", path, n, err)
@@ -248,12 +257,18 @@ func TestAReaderThatDoesNotReadIsCutOff(t *testing.T) {
 	})
 }
 
-// TestMetadataHasFewKeys sends a small request that would cost much.
+// TestMetadataHasFewKeys sends a small request that would cost much, and says whose a session is, and of which folder of an editor.
 func TestMetadataHasFewKeys(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
 		defer w.drive().Drain(w.T)
 		g := w.gateway()
+		for _, key := range []string{"owner", "folder"} {
+			g.do(http.MethodPost, "/api/sessions", fields{"text": "hi", "metadata": fields{key: "/home/ann"}}).problem(t, http.StatusUnprocessableEntity, "bad_metadata")
+			if a := g.do(http.MethodPost, "/v1/conversations", fields{"metadata": fields{key: "/home/ann"}}); a.status != http.StatusUnprocessableEntity {
+				t.Errorf("%s: %d %s", key, a.status, a.body)
+			}
+		}
 		defer g.stop()
 		metadata := make(map[string]any)
 		for i := range 40_000 {
@@ -332,5 +347,119 @@ func TestProbesNeedNoToken(t *testing.T) {
 		if code, _ := ask(http.MethodGet, "/healthz"); code != http.StatusOK {
 			t.Errorf("GET /healthz without NATS = %d", code)
 		}
+	})
+}
+
+// TestAListSaysWhoMayDecide has a session lose the worker of a call, about which a viewer decides nothing.
+func TestAListSaysWhoMayDecide(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		begun, killed := make(chan struct{}), make(chan struct{})
+		lose, err := tool.Func("lose", "Loses its worker.", func(context.Context, struct{}) (string, error) {
+			close(begun)
+			<-killed
+			return "too late", nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := w.stamps(lose)
+		g := w.gateway(withPeople(t))
+		defer g.stop()
+		w.Start("loses", "replies:\n  - calls: [{name: lose, input: {}}]\n  - text: Lost\n", func(o *client.Options) {
+			o.Input, o.Metadata = []content.Item{content.UserText("Go")}, content.Metadata{}.With("owner", "ada")
+		})
+		<-begun
+		node.Kill()
+		close(killed)
+		defer w.stamps().Drain(w.T)
+		w.Until("loses", events.KindTurnFinished)
+		for who, want := range map[string]bool{"ada": false, "all": false, "ops": true} {
+			var dead struct {
+				Calls []struct {
+					State string
+					May   *bool `json:"may_decide"`
+				}
+			}
+			g.ok(http.MethodGet, "/api/dead", nil, as(who)).in(t, &dead)
+			if len(dead.Calls) != 1 || dead.Calls[0].State != "dead" || dead.Calls[0].May == nil || *dead.Calls[0].May != want {
+				t.Errorf("%s: %+v", who, dead.Calls)
+			}
+		}
+		for _, who := range []string{"ada", "all"} {
+			g.do(http.MethodPost, "/api/dead/loses/call_1_1", fields{"action": "drop"}, as(who)).problem(t, http.StatusForbidden, "forbidden")
+		}
+		g.ok(http.MethodPost, "/api/dead/loses/call_1_1", fields{"action": "drop"}, as("ops"))
+	})
+}
+
+// TestAKeyIsOfOneCommandOfOnePerson uses the key of a command for others, in the same session and in another one.
+func TestAKeyIsOfOneCommandOfOnePerson(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.stamps().Drain(w.T)
+		g := w.gateway(withPeople(t), func(c *gateway.Config) {
+			c.Defaults = events.Config{Model: "m", ModelData: []byte(asking), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
+		})
+		defer g.stop()
+		key := func(name string) request { return with("Idempotency-Key", "0123456789-"+name) }
+		w.Until(g.open(map[string]any{"id": "hers", "text": "Stamp"}, as("ada"), key("opens")), events.KindApprovalRequired)
+		const one, two = "/api/approvals/hers/t1-r1-c1-g1", "/api/approvals/hers/t1-r1-c2-g1"
+		g.ok(http.MethodPost, one, fields{"decision": "approve", "input": fields{"n": 5}}, as("ops"), key("approves"))
+		answers := func(approve bool) fields {
+			return fields{"previous_response_id": "resp_hers.1", "input": []fields{{"type": "mcp_approval_response", "approval_request_id": "mcpr_t1-r1-c2-g1", "approve": approve}}}
+		}
+		const input, cancel, closes = "/api/sessions/hers/input", "/api/sessions/hers/cancel", "/api/sessions/hers/close"
+		type use struct {
+			what, path string
+			body       fields
+			who, key   string
+		}
+		refused := func(uses ...use) {
+			t.Helper()
+			for _, u := range uses {
+				if a := g.do(http.MethodPost, u.path, u.body, as(u.who), key(u.key)); a.status != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "key_used") {
+					t.Errorf("%s: %d %s", u.what, a.status, a.body)
+				}
+			}
+		}
+		refused(
+			use{"another decision", one, fields{"decision": "deny"}, "ops", "approves"},
+			use{"other arguments", one, fields{"decision": "approve", "input": fields{"n": 6}}, "ops", "approves"},
+			use{"another question", two, fields{"decision": "approve", "input": fields{"n": 5}}, "ops", "approves"},
+			use{"a response's decision", "/v1/responses", answers(true), "ops", "approves"},
+			use{"input", input, fields{"text": "x"}, "ops", "approves"},
+			use{"input that waits", input, fields{"text": "x", "on_busy": "reject"}, "ops", "approves"},
+			use{"a cancel", cancel, fields{}, "ops", "approves"},
+			use{"a close", closes, fields{}, "ops", "approves"},
+			use{"the session of another person", "/api/sessions", fields{"id": "hers", "text": "Stamp"}, "ops", "opens"},
+			use{"other first input", "/api/sessions", fields{"id": "hers", "text": "x"}, "ada", "opens"},
+			use{"a fork", "/api/sessions/hers/fork", fields{"id": "hers", "text": "Stamp"}, "ada", "opens"},
+			use{"an opening with the key of a decision", "/api/sessions", fields{"id": "hers", "text": "Stamp"}, "ada", "approves"},
+			use{"input with the key that opened it", input, fields{"text": "x"}, "ada", "opens"},
+		)
+		for range 2 { // what is repeated is no other command
+			g.ok(http.MethodPost, one, fields{"decision": "approve", "input": fields{"n": 5}}, as("ops"), key("approves"))
+			g.ok(http.MethodPost, "/api/sessions", fields{"id": "hers", "text": "Stamp"}, as("ada"), key("opens"))
+		}
+		if a := g.ok(http.MethodGet, two, nil, as("ops")); !strings.Contains(string(a.body), `"pending"`) {
+			t.Errorf("%s", a.body)
+		}
+		g.ok(http.MethodPost, two, fields{"decision": "deny"}, as("ops"), key("denies"))
+		w.Until("hers", events.KindTurnFinished)
+		g.ok(http.MethodPost, "/v1/responses", fields{"conversation": "conv_hers", "input": "Go on"}, as("ada"), key("goes-on"))
+		refused(
+			use{"the input of another person", "/v1/responses", fields{"conversation": "conv_hers", "input": "Go on"}, "ops", "goes-on"},
+			use{"other input", "/v1/responses", fields{"conversation": "conv_hers", "input": "Stop"}, "ada", "goes-on"},
+			use{"other input of the API", input, fields{"text": "Stop"}, "ada", "goes-on"},
+			use{"a turn with the key of a decision", "/v1/responses", fields{"conversation": "conv_hers", "input": "Go on"}, "ops", "denies"},
+		)
+		thread := fields{"threadId": "hers", "runId": "r", "messages": []fields{{"id": "m", "role": "user", "content": "Go on"}}}
+		g.do(http.MethodPost, "/api/ag-ui", thread, as("ops"), key("goes-on")).problem(t, http.StatusConflict, "history_differs")
+		g.ok(http.MethodPost, "/v1/responses", fields{"conversation": "conv_hers", "input": "Go on"}, as("ada"), key("goes-on"))
+		g.ok(http.MethodPost, "/api/sessions", fields{"id": "his", "text": "Stamp"}, as("bob"), key("goes-on")) // another session has other commands
+		g.ok(http.MethodPost, closes, fields{}, as("ada"), key("closes"))
+		g.ok(http.MethodPost, closes, fields{}, as("ada"), key("closes"))
+		refused(use{"the close of another person", closes, fields{}, "ops", "closes"})
 	})
 }

@@ -194,6 +194,19 @@ func TestAThreadOfAGUIDecides(t *testing.T) {
 	})
 }
 
+// TestARetriedDecisionIsAboutWhatItDecided repeats a decision that names the call, while another question about the call waits.
+func TestARetriedDecisionIsAboutWhatItDecided(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		g, drain := w.asksTwice()
+		defer drain()
+		g.agui(thread("g-1", said("1", "Stamp")))
+		for range 2 {
+			g.ok(http.MethodPost, "/api/approvals/g-1/call_1_1", fields{"decision": "approve", "input": fields{"n": 13}}, with("Idempotency-Key", "0123456789-retry-1"))
+		}
+	})
+}
+
 // TestAResumeOfAGUIIsAboutWhatWasShown has another person change the arguments of a call before a run answers.
 func TestAResumeOfAGUIIsAboutWhatWasShown(t *testing.T) {
 	t.Parallel()

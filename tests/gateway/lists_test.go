@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -195,7 +197,158 @@ func TestAnOperatorSeesWhatQueuesHaveToDo(t *testing.T) {
 		if q := out.Queues[0]; out.Nodes != 1 || q.Queue != turnlogtest.Queue || q.Waiting != 1 || q.Running != 0 || math.Round(q.Oldest) != 60 || out.Sessions.Driven != 1 {
 			t.Errorf("%+v", out)
 		}
-		g = w.gateway(func(c *gateway.Config) { c.Access = people.Access{Loopback: true, People: []byte(staff())} })
+		g.do(http.MethodGet, "/api/stuck", nil).problem(t, http.StatusNotFound, "not_found")
+		var stuck struct{ Findings []report.Finding }
+		finding := report.Finding{Severity: "error", Check: "queue-unattended", Object: "q", What: "a call waits", Why: "its turn waits", Do: "tool-worker --queue q", Sessions: []content.SessionID{"s"}}
+		knows := func(c *gateway.Config) {
+			c.Stuck = func(context.Context) ([]report.Finding, error) { return []report.Finding{finding}, nil }
+		}
+		if w.gateway(knows).ok(http.MethodGet, "/api/stuck", nil).in(t, &stuck); len(stuck.Findings) != 1 || stuck.Findings[0].Do != finding.Do || !slices.Equal(stuck.Findings[0].Sessions, finding.Sessions) {
+			t.Errorf("%+v", stuck)
+		}
+		g = w.gateway(knows, func(c *gateway.Config) { c.Access = people.Access{Loopback: true, People: []byte(staff())} })
+		g.do(http.MethodGet, "/api/stuck", nil, with("Authorization", "Bearer approver-token")).problem(t, http.StatusForbidden, "forbidden")
 		g.do(http.MethodGet, "/api/queues", nil, with("Authorization", "Bearer approver-token")).problem(t, http.StatusForbidden, "forbidden")
+	})
+}
+
+// TestPeopleSeeWhatTheirSessionsUsed asks for the usage of some days, as the one who opened a session and as another person.
+func TestPeopleSeeWhatTheirSessionsUsed(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		turn := content.TurnIDFor(1)
+		use := func(tokens int64) []events.Event {
+			return []events.Event{
+				events.TurnStarted{Turn: turn},
+				events.RoundStarted{Turn: turn, Round: 1},
+				events.ModelCallStarted{Turn: turn, Round: 1, Attempt: 1},
+				events.ReplyRecorded{Turn: turn, Round: 1, Attempt: 1},
+				events.UsageUpdated{Turn: turn, Round: 1, Source: "model", Usage: content.Usage{OutputTokens: tokens}},
+			}
+		}
+		w.opened("hers", "ada")(use(5)...)
+		w.opened("his", "bob")(use(7)...)
+		g := w.gateway(withPeople(t))
+		defer g.stop()
+		for who, want := range map[string]string{"ada": "[5]", "bob": "[7]", "ops": "[5 7]"} {
+			for query, found := range map[string]string{"": want, "?from=1970-01-01&to=1970-01-01": want, "?from=1970-01-02": "[]", "?to=1969-12-31": "[]"} {
+				var out struct {
+					Usage []struct {
+						Owner string
+						Usage struct {
+							Out int64 `json:"output_tokens"`
+						}
+					}
+					Days []struct{ Day string }
+				}
+				g.ok(http.MethodGet, "/api/usage"+query, nil, as(who)).in(t, &out)
+				tokens := []int64{}
+				for _, u := range out.Usage {
+					tokens = append(tokens, u.Usage.Out)
+				}
+				if got := fmt.Sprint(tokens); got != found || len(out.Days) != min(1, len(tokens)) || len(tokens) > 0 && out.Days[0].Day != "1970-01-01" {
+					t.Errorf("%s, %s: %s of %v, want %s", who, query, got, out.Days, found)
+				}
+			}
+		}
+		g.do(http.MethodGet, "/api/usage?from=yesterday", nil, as("ops")).problem(t, http.StatusUnprocessableEntity, "bad_request")
+	})
+}
+
+// TestRequestsShareAnExamination has the pages of several operators ask what is stuck.
+func TestRequestsShareAnExamination(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		var begun atomic.Int64
+		g := w.gateway(func(c *gateway.Config) {
+			c.Stuck = func(ctx context.Context) ([]report.Finding, error) {
+				n := begun.Add(1)
+				select {
+				case <-time.After(3 * time.Second):
+					return []report.Finding{{What: fmt.Sprint("examination ", n)}}, nil
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}
+		})
+		ask := func() string {
+			var out struct{ Findings []report.Finding }
+			if g.ok(http.MethodGet, "/api/stuck", nil).in(t, &out); len(out.Findings) != 1 {
+				t.Fatalf("%+v", out)
+			}
+			return out.Findings[0].What
+		}
+		all := func(want string) {
+			t.Helper()
+			said := make(chan string)
+			for range 10 {
+				go func() { said <- ask() }()
+			}
+			for range 10 {
+				if got := <-said; got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+		}
+		all("examination 1")
+		<-time.After(4 * time.Second)
+		all("examination 1")
+		<-time.After(2 * time.Second) // news are not hidden for longer
+		all("examination 2")
+
+		// The one whose request examines leaves.
+		<-time.After(time.Minute)
+		ctx, leave := context.WithCancel(w.Ctx)
+		left := make(chan error)
+		go func() {
+			resp, err := g.send(http.MethodGet, "/api/stuck", nil, func(r *http.Request) { *r = *r.WithContext(ctx) })
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			left <- err
+		}()
+		<-time.After(time.Second)
+		said := make(chan string)
+		go func() { said <- ask() }()
+		<-time.After(time.Second)
+		leave()
+		if err := <-left; err == nil {
+			t.Error("who left got an answer")
+		}
+		if got := <-said; got != "examination 4" {
+			t.Errorf("after the first one left: %s", got)
+		}
+	})
+}
+
+// TestQuestionsAreReadOnceForAllPages has a gateway list questions again and again. Decisions elsewhere show at once.
+func TestQuestionsAreReadOnceForAllPages(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.stamps().Drain(w.T)
+		const sessions = 8
+		asks := func(c *gateway.Config) {
+			c.Defaults = events.Config{Model: "m", ModelData: []byte(asking), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
+		}
+		g, other := w.gateway(asks), w.gateway(asks)
+		for range sessions {
+			w.Until(g.open(map[string]any{"text": "Stamp"}), events.KindApprovalRequired)
+		}
+		type question struct{ Session, ID string }
+		list := func(g *service) (all []question, sent uint64) {
+			var out struct{ Approvals []question }
+			sent = g.nats.Stats().OutMsgs
+			g.ok(http.MethodGet, "/api/approvals", nil).in(t, &out)
+			return out.Approvals, g.nats.Stats().OutMsgs - sent
+		}
+		first, _ := list(g)
+		again, sent := list(g)
+		if !slices.Equal(first, again) || len(first) < sessions || sent > sessions+4 {
+			t.Errorf("%d and %d questions of %d sessions, the latter with %d requests", len(first), len(again), sessions, sent)
+		}
+		other.ok(http.MethodPost, "/api/approvals/"+first[0].Session+"/"+first[0].ID, fields{"decision": "deny"})
+		if now, _ := list(g); len(now) >= len(first) || slices.Contains(now, first[0]) {
+			t.Errorf("%d questions of %d are left, of which one was decided", len(now), len(first))
+		}
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
 	"github.com/turnlog/turnlog/gateway/people"
+	"github.com/turnlog/turnlog/jetstream/agents"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/tool"
@@ -135,7 +136,7 @@ func TestAnAgentIsAToolOfMCP(t *testing.T) {
 			in(t, func(w *world) {
 				defer w.drive().Drain(w.T)
 				publish := func(name string) {
-					if err := w.Cell.Agents().Publish(w.Ctx, name, "v1", []byte("model: scripted:x\ndescription: Writes.\n")); err != nil {
+					if err := agents.Of(w.Cell).Publish(w.Ctx, name, "v1", []byte("model: scripted:x\ndescription: Writes.\n")); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -414,10 +415,15 @@ func TestAStreamOfMCPIsKeptOpen(t *testing.T) {
 		g := w.gateway(func(c *gateway.Config) {
 			c.Defaults = events.Config{Model: "m", ModelData: []byte("replies:\n  - text: At last\n    delay: 1h\n")}
 		})
+		var calls sync.WaitGroup
+		defer calls.Wait()
 		for _, version := range versions {
-			if r := g.host(version, token, nil).call("turnlog", fields{"prompt": "Los"}); r.text != "At last" {
-				t.Errorf("%s: %+v", version, r)
-			}
+			h := g.host(version, token, nil)
+			calls.Go(func() {
+				if r, err := h.try(w.T.Context(), "turnlog", fields{"prompt": "Los"}); err != nil || r.text != "At last" {
+					t.Errorf("%s: %+v, %v", version, r, err)
+				}
+			})
 		}
 		resp, err := g.send(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"turnlog","arguments":{"prompt":"Los"},"_meta":{"progressToken":1,`+
 			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,

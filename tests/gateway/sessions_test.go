@@ -134,9 +134,28 @@ func TestAKeyNeverActsTwice(t *testing.T) {
 			send(key)
 		}
 		g.do(http.MethodPost, "/api/sessions/"+string(id)+"/cancel", map[string]any{}).problem(t, http.StatusConflict, "nothing_to_cancel") // it is handled after those
-		g.ok(http.MethodPost, "/api/sessions/"+string(id)+"/cancel", map[string]any{}, key)
+		g.do(http.MethodPost, "/api/sessions/"+string(id)+"/cancel", map[string]any{}, key).problem(t, http.StatusUnprocessableEntity, "key_used")
 		settle(72)
 		send()
 		settle(73)
+	})
+}
+
+// TestABodyIsOptionalIfAllInItIs sends requests without a body, as curl -X POST does.
+func TestABodyIsOptionalIfAllInItIs(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.drive().Drain(w.T)
+		g := w.gateway()
+		defer g.stop()
+		var out struct{ Session string }
+		g.ok(http.MethodPost, "/api/sessions", nil).in(t, &out)
+		path := "/api/sessions/" + out.Session
+		g.do(http.MethodPost, path+"/input", nil).problem(t, http.StatusUnprocessableEntity, "empty_input")
+		g.do(http.MethodPost, path+"/calls/c/cancel", nil).problem(t, http.StatusConflict, "unknown_call")
+		g.ok(http.MethodPost, path+"/fork", nil)
+		g.do(http.MethodPost, path+"/cancel", nil).problem(t, http.StatusConflict, "nothing_to_cancel")
+		g.ok(http.MethodPost, path+"/close", nil)
+		g.do(http.MethodPost, "/api/approvals/"+out.Session+"/c", nil).problem(t, http.StatusBadRequest, "bad_request")
 	})
 }

@@ -56,7 +56,9 @@ type service struct {
 	w    *world
 	nats *nats.Conn
 	pipe *pipes
-	stop func()
+
+	described description
+	stop      func()
 }
 
 // gateway runs a gateway, with a connection to NATS of its own.
@@ -80,6 +82,7 @@ func (w *world) gateway(change ...func(*gateway.Config)) *service {
 	}
 	ctx, cancel := context.WithCancel(w.Ctx)
 	s := &service{w: w, nats: nc, pipe: newPipes()}
+	s.described.read(w.T, g)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -140,6 +143,27 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
+// buffered is a client's end of a pipe that takes what is written after the gateway has closed its end, as a socket's buffer does.
+// A gateway that refuses a body answers and closes while the client still writes: the client must read the answer, not fail to write.
+type buffered struct{ net.Conn }
+
+func (c buffered) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if errors.Is(err, io.ErrClosedPipe) {
+		return len(b), nil
+	}
+	return n, err
+}
+
+// dialBuffered is dial for an HTTP client.
+func (p *pipes) dialBuffered(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := p.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return buffered{conn}, nil
+}
+
 // cut ends every connection.
 func (p *pipes) cut() {
 	p.mu.Lock()
@@ -195,7 +219,7 @@ func with(header, value string) request {
 }
 
 func (s *service) client() *http.Client {
-	return &http.Client{Transport: &http.Transport{DialContext: s.pipe.dial, DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return &http.Client{Transport: &http.Transport{DialContext: s.pipe.dialBuffered, DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 }
@@ -239,7 +263,9 @@ func (s *service) do(method, path string, body any, change ...request) answer {
 	if err != nil {
 		s.w.T.Fatalf("%s %s: %v", method, path, err)
 	}
-	return answer{resp.StatusCode, resp.Header, raw}
+	a := answer{resp.StatusCode, resp.Header, raw}
+	s.described.check(s.w.T, resp.Request, a)
+	return a
 }
 
 // ok is do for a request that succeeds.

@@ -84,9 +84,15 @@ func requests(from io.Reader, to io.Writer, each func(subject string, message []
 	}
 }
 
-// changes reports whether a message on a subject changes something.
-func changes(subject string) bool {
-	return !strings.HasPrefix(subject, "$JS.API.") && !strings.HasPrefix(subject, "_INBOX.") || strings.Contains(subject, ".PURGE.") || strings.Contains(subject, ".MSG.DELETE.")
+// changes reports whether a message changes something. The subject of a purge that only shows whether it is allowed has no messages.
+func changes(subject string, message []byte) bool {
+	switch {
+	case strings.Contains(subject, ".PURGE."):
+		return !bytes.Contains(message, []byte(".nothing"))
+	case strings.HasPrefix(subject, "$JS.API."):
+		return strings.Contains(subject, ".MSG.DELETE.")
+	}
+	return !strings.HasPrefix(subject, "_INBOX.")
 }
 
 // TestADeletionThatIsKilledIsCompleted kills "turnlog sessions rm" of a session with a fork, and with a fork of that,
@@ -136,8 +142,8 @@ func (d *deployment) killedAt(n int64, args []string) (ended bool) {
 	var cmd *exec.Cmd
 	killed := make(chan struct{})
 	var seen atomic.Int64
-	addr := d.via(func(subject string, _ []byte) {
-		if changes(subject) && seen.Add(1) == n {
+	addr := d.via(func(subject string, message []byte) {
+		if changes(subject, message) && seen.Add(1) == n {
 			close(killed)
 			_ = cmd.Process.Signal(syscall.SIGKILL)
 			<-d.t.Context().Done()

@@ -59,7 +59,7 @@ type wayToEnd struct {
 func waysToEnd() []wayToEnd {
 	nothing := func(*process) {}
 	return []wayToEnd{
-		{"killed", 200, (*process).kill, nothing},
+		{"killed", 100, (*process).kill, nothing},
 		{"drained", 40, func(p *process) { p.signal(syscall.SIGTERM) }, nothing},
 		// It resumes where it stood and believes that it owns all of them.
 		{"frozen", 40, func(p *process) { p.signal(syscall.SIGSTOP) }, func(p *process) { p.signal(syscall.SIGCONT) }},

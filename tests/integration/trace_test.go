@@ -17,6 +17,8 @@ import (
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/turnlog/turnlog/tool"
 )
 
 // traced is an OpenTelemetry collector, and an HTTP tool.
@@ -79,7 +81,10 @@ func TestOneTraceFromAClientToAToolAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer view.Close()
-	d.eventually("the worker offers its tool", func(context.Context) bool { return len(view.Snapshot()) == 1 })
+	d.eventually("the worker offers its tool", func(context.Context) bool {
+		offers := view.Snapshot()
+		return len(offers) == 1 && slices.ContainsFunc(offers[0].Tools, func(s tool.Spec) bool { return s.Name == "lookup" })
+	})
 	d.node("n1")
 	traces := d.start("observer", "traces", "--server", server)
 	gateway := d.start("turnlog", "gateway", "--server", server, "--listen", "127.0.0.1:0", "--model", d.script(`

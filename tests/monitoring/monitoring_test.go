@@ -23,23 +23,7 @@ var label = regexp.MustCompile(`([a-z_]+)(?:=|!=|=~|!~)"`)
 // TestTheDashboardAndTheAlertsUseWhatTheBinariesExport runs a deployment and looks at the metrics of its processes.
 func TestTheDashboardAndTheAlertsUseWhatTheBinariesExport(t *testing.T) {
 	t.Parallel()
-	s := clitest.NewSite(t)
-	const apart = "--namespace=monitored" // from the site's own node and worker, which export nothing
-	var pages []string
-	for _, program := range [][]string{
-		{"driver-node"},
-		{"tool-worker", "--tools", "fs", "--root", t.TempDir()},
-		{"observer", "watch"},
-		{"turnlog", "top", "--every", "100ms"},
-		{"turnlog", "gateway", "--listen", "127.0.0.1:0", "--insecure"},
-	} {
-		screen := s.Start(program[0], append(program[1:], apart, "--http", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")...)
-		if slices.Contains(program, "gateway") {
-			clitest.Get(t, screen.AwaitMatch(t, `(http://127\.0\.0\.1:\d+)/`)+"/healthz")
-		}
-		pages = append(pages, "http://"+screen.AwaitMatch(t, `"address": ?"(127\.0\.0\.1:\d+)"`)+"/metrics")
-	}
-	s.Run(0, "turnlog", "run", apart, "--session", "s-1", "--model", "scripted:"+script(t), "hello")
+	pages, _, _ := deployment(t)
 	used := make(map[string][]string) // labels by metric
 	for _, text := range append(expressions(t), alerts(t)...) {
 		for _, m := range metric.FindAllStringSubmatch(text, -1) {
@@ -76,6 +60,29 @@ func TestTheDashboardAndTheAlertsUseWhatTheBinariesExport(t *testing.T) {
 			t.Errorf("no process exports %s with the labels %v", name, used[name])
 		}
 	}
+}
+
+// deployment starts processes that export metrics, has a session run, and returns their pages of metrics.
+func deployment(t *testing.T) (pages []string, programs []*clitest.Program, s *clitest.Site) {
+	t.Helper()
+	s = clitest.NewSite(t)
+	const apart = "--namespace=monitored" // from the site's own node and worker, which export nothing
+	for _, program := range [][]string{
+		{"driver-node"},
+		{"tool-worker", "--tools", "fs", "--root", t.TempDir()},
+		{"observer", "watch"},
+		{"turnlog", "top", "--every", "100ms"},
+		{"turnlog", "gateway", "--listen", "127.0.0.1:0", "--insecure"},
+	} {
+		screen := s.Start(program[0], append(program[1:], apart, "--http", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")...)
+		if slices.Contains(program, "gateway") {
+			clitest.Get(t, screen.AwaitMatch(t, `(http://127\.0\.0\.1:\d+)/`)+"/healthz")
+		}
+		programs = append(programs, screen)
+		pages = append(pages, "http://"+screen.AwaitMatch(t, `"address": ?"(127\.0\.0\.1:\d+)"`)+"/metrics")
+	}
+	s.Run(0, "turnlog", "run", apart, "--session", "s-1", "--model", "scripted:"+script(t), "hello")
+	return pages, programs, s
 }
 
 // script returns a file with replies that call a tool of the worker.

@@ -39,8 +39,8 @@ const password = "p-0123456789abcdef"
 func TestTheDeploymentsRun(t *testing.T) {
 	t.Parallel()
 	for file, names := range map[string][]string{
-		"compose":    {"nats-1", "nats-2", "nats-3", "provision", "node", "worker", "gateway"},
-		"kubernetes": {"turnlog-nats", "turnlog-nats", "turnlog-nats", "turnlog-provision-1", "turnlog-node", "turnlog-worker-default", "turnlog-gateway"},
+		"compose":    {"nats-1", "nats-2", "nats-3", "provision", "node", "worker", "gateway", "monitor"},
+		"kubernetes": {"turnlog-nats", "turnlog-nats", "turnlog-nats", "turnlog-provision-1", "turnlog-node", "turnlog-worker-default", "turnlog-gateway", "turnlog-monitor"},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -55,13 +55,13 @@ func TestTheDeploymentsRun(t *testing.T) {
 				}
 				all = append(all, containers[name])
 			}
-			try(t, start(t, built(t), all[:3]), all[3], all[4], all[5], all[6])
+			try(t, start(t, built(t), all[:3], string(read(t, accountsFile))), all[3], all[4], all[5], all[6], all[7])
 		})
 	}
 }
 
 // try runs sessions with more calls than a worker has slots.
-func try(t *testing.T, c *cell, provision, node, worker, gateway container) {
+func try(t *testing.T, c *cell, provision, node, worker, gateway, monitor container) {
 	t.Helper()
 	c.await(t, provision)
 	model := filepath.Join(t.TempDir(), "script.yaml")
@@ -112,6 +112,7 @@ func try(t *testing.T, c *cell, provision, node, worker, gateway container) {
 		}
 	}
 	c.queued(t, 0, 0)
+	clitest.AwaitPage(t, "http://"+c.start(t, monitor).AwaitMatch(t, `"address": ?"(127\.0\.0\.1:\d+)"`)+"/metrics", "\nturnlog_nodes 1\n")
 }
 
 // queued waits until the servers report so many running and waiting calls, in the way that the scaler nats-jetstream
@@ -179,10 +180,10 @@ func scaler(t *testing.T) map[string]string {
 }
 
 // start starts three servers. Whether their ports are free shows at the start, so it tries others.
-func start(t *testing.T, bin string, servers []container) *cell {
+func start(t *testing.T, bin string, servers []container, accounts string) *cell {
 	t.Helper()
 	for range 10 {
-		if c := launch(t, bin, servers); c != nil {
+		if c := launch(t, bin, servers, accounts); c != nil {
 			return c
 		}
 	}
@@ -191,7 +192,7 @@ func start(t *testing.T, bin string, servers []container) *cell {
 }
 
 // launch starts three servers, or returns nil if one of them ends.
-func launch(t *testing.T, bin string, servers []container) *cell {
+func launch(t *testing.T, bin string, servers []container, accounts string) *cell {
 	t.Helper()
 	late := time.After(clitest.Patience)
 	c := &cell{bin: bin, env: os.Environ()}
@@ -217,14 +218,14 @@ func launch(t *testing.T, bin string, servers []container) *cell {
 		c.servers = append(c.servers, "http://127.0.0.1:"+strconv.Itoa(base+2))
 	}
 	c.hosts = strings.NewReplacer(replaced...)
-	for _, variable := range variables(t) {
+	for _, variable := range variables(t, accounts) {
 		c.env = append(c.env, variable+"="+password)
 	}
 	ended := make(chan struct{}, len(servers))
 	for i, s := range servers {
 		folder := filepath.Join(dir, names[i])
 		write(t, filepath.Join(folder, "nats.conf"), conf[i].Replace(string(read(t, natsFile))))
-		write(t, filepath.Join(folder, "accounts.conf"), string(read(t, accountsFile)))
+		write(t, filepath.Join(folder, "accounts.conf"), accounts)
 		s.argv = slices.Clone(s.argv)
 		for n, arg := range s.argv {
 			s.argv[n] = strings.NewReplacer("$(POD_NAME)", names[i], "$(TURNLOG_ROUTE_PASSWORD)", password, "route:@", "route:"+password+"@", "/etc/nats", folder).Replace(arg)
@@ -355,9 +356,9 @@ func healthy(t *testing.T, url string) bool {
 }
 
 // variables returns those of the servers' configuration.
-func variables(t *testing.T) (all []string) {
+func variables(t *testing.T, accounts string) (all []string) {
 	t.Helper()
-	for _, m := range regexp.MustCompile(`\$(TURNLOG_\w+)`).FindAllStringSubmatch(string(read(t, natsFile))+string(read(t, accountsFile)), -1) {
+	for _, m := range regexp.MustCompile(`\$(TURNLOG_\w+)`).FindAllStringSubmatch(string(read(t, natsFile))+accounts, -1) {
 		all = append(all, m[1])
 	}
 	return all

@@ -76,7 +76,7 @@ await page.waitForFunction(() => document.querySelectorAll('.entry').length >= 5
 assert.equal(got.filter(([path]) => path.includes('verify')).length, 0)
 const before = await entries()
 await page.click('.journal > button')
-await page.waitForFunction((n) => document.querySelectorAll('.entry').length === n + 500, before)
+await page.waitForFunction((n) => document.querySelectorAll('.entry').length >= n + 500, before) // more: the session parks
 const numbers = (await page.locator('.entry .seq').allTextContents()).map(Number)
 assert.deepEqual(numbers, numbers.map((_, i) => numbers[0] + i))
 assert.ok(await nodes() < 10_000)

@@ -3,13 +3,17 @@
 package page
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,9 +21,14 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/release"
+	"github.com/turnlog/turnlog/internal/testing/cell"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/issuertest"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker"
 )
 
 const (
@@ -60,7 +69,144 @@ func TestAPersonWalksThroughThePage(t *testing.T) {
 		"stop the gateway":        func() { stop() },
 		"send the text meanwhile": func() { s.Run(0, "turnlog", "send", "walk", "meanwhile") },
 		"start the gateway":       func() { stop = gateway() },
+
+		"leave a call without a worker": func() { unattended(t, s) },
 	}, "walk.mjs", "http://"+address+"/", token, pictures(t))
+}
+
+// unattended has a session wait for a tool of a queue whose worker has left.
+func unattended(t *testing.T, s *clitest.Site) {
+	t.Helper()
+	nc := clitest.Dial(t, s.NATS)
+	cell, err := jetstream.Open(nc, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer := jetstream.Offer{Release: release.Version(), Worker: "w-gpu", Queue: "gpu", Tools: []tool.Spec{{Name: "render", Effects: content.ReadOnly, InputSchema: []byte(`{"type":"object"}`)}}}
+	err = admin.Of(cell).EnsureQueue(t.Context(), admin.QueueConfig{Name: offer.Queue})
+	if err == nil {
+		err = cell.Catalog().Advertise(t.Context(), offer)
+	}
+	c, failed := client.Open(nc, "")
+	if err = errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	waits, err := c.Start(t.Context(), client.Options{
+		ID: "unattended", Config: events.Config{
+			Model: "scripted:x", ModelData: []byte("replies:\n  - calls: [{name: render, input: {}}]\n"),
+		}, Input: []content.Item{content.UserText("Draw")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for u, err := range c.Follow(t.Context(), waits.ID(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.Record != nil && slices.ContainsFunc(u.Record.Entry.Events, func(ev events.Event) bool { _, sent := ev.(events.ToolDispatched); return sent }) {
+			break
+		}
+	}
+	if err := errors.Join(waits.Close(t.Context()), cell.Catalog().Withdraw(t.Context(), offer.Worker)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const deciding = `
+replies:
+  - calls: [{name: shell_exec, input: {argv: ["sh", "-c", "echo one"]}}]
+  - calls: [{name: shell_exec, input: {argv: ["sh", "-c", "echo always"]}}]
+  - calls: [{name: shell_exec, input: {argv: ["sh", "-c", "echo always"]}}]
+  - calls: [{name: shell_exec, input: {argv: ["sh", "-c", "echo never"]}}]
+  - text: "The results: {{range .Results}}{{.Text}}, {{end}}"
+    repeat: true
+`
+
+// TestAPersonDecidesOnThePage clicks each button that decides about a call.
+func TestAPersonDecidesOnThePage(t *testing.T) {
+	t.Parallel()
+	s := clitest.NewSite(t, "TURNLOG_GATEWAY_TOKEN="+token)
+	file := filepath.Join(t.TempDir(), "script.yaml")
+	if err := os.WriteFile(file, []byte(deciding), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Run(5, "turnlog", "run", "--session", "decide", "--model", "scripted:"+file, "Go")
+	address := freeAddress(t)
+	s.Start("turnlog", "gateway", "--listen", address).Await(t, "http://")
+	began := make(chan struct{})
+	var lose func()
+	clitest.Follow(t, map[string]func(){
+		"owe two sums": func() {
+			lose = payer(t, s, "w-1", func(ctx context.Context, _ int) (string, error) {
+				began <- struct{}{}
+				<-ctx.Done()
+				return "", context.Cause(ctx)
+			})
+			owe(t, s, 5)
+			owe(t, s, 6)
+		},
+		"lose the worker": func() {
+			<-began
+			<-began
+			lose()
+			payer(t, s, "w-2", func(_ context.Context, sum int) (string, error) { return fmt.Sprint("paid ", sum), nil })
+		},
+	}, "decide.mjs", "http://"+address+"/", token, pictures(t))
+}
+
+const purse = "purse" // a queue
+
+// payer runs a worker with a tool that must not run twice, until the test or lose ends.
+func payer(t *testing.T, s *clitest.Site, name string, pay func(context.Context, int) (string, error)) (lose func()) {
+	t.Helper()
+	nc := clitest.Dial(t, s.NATS)
+	c, err := jetstream.Open(nc, "")
+	if err == nil {
+		err = admin.Of(c).EnsureQueue(t.Context(), admin.QueueConfig{Name: purse})
+	}
+	pays, failed := tool.Func("pay", "Pays.", func(ctx context.Context, in struct {
+		Sum int `json:"sum"`
+	},
+	) (string, error) {
+		return pay(ctx, in.Sum)
+	})
+	if err = errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	p := cell.NewProcess(name, nc, c, nil)
+	w, err := p.Worker(t.Context(), purse, worker.Config{DrainTimeout: time.Millisecond}, pays)
+	if err == nil {
+		err = c.Catalog().Advertise(t.Context(), jetstream.Offer{Release: release.Version(), Worker: name, Queue: purse, Tools: []tool.Spec{pays.Spec()}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Run(t.Context(), w.Run)
+	return sync.OnceFunc(func() {
+		if err := p.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// owe has a session ask for a call of the tool.
+func owe(t *testing.T, s *clitest.Site, sum int) {
+	t.Helper()
+	c, err := client.Open(clitest.Dial(t, s.NATS), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := fmt.Sprintf("replies:\n  - calls: [{name: pay, input: {sum: %d}}]\n  - text: 'You said {{.Prompt}}'\n    repeat: true\n", sum)
+	owes, err := c.Start(t.Context(), client.Options{
+		ID: content.SessionID(fmt.Sprint("debt-", sum)), Config: events.Config{Model: "scripted:x", ModelData: []byte(calls), Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}},
+		Input: []content.Item{content.UserText("Pay")},
+	})
+	if err == nil {
+		err = owes.Close(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func freeAddress(t *testing.T) string {

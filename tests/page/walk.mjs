@@ -78,7 +78,7 @@ await page.waitForSelector('.talk strong:has-text("bold")')
 assert.match(await page.textContent('.talk'), /<img src=x onerror=alert\(1\)>/)
 assert.match(await page.textContent('details.call'), /denied/)
 await page.click('details.call summary')
-await page.click('text=Why did this run?')
+await page.click('text=Explain this call')
 await page.waitForFunction(() => document.querySelector('details.call').textContent.includes('not today'))
 await see('session')
 
@@ -143,10 +143,14 @@ await page.waitForFunction(() => location.hash.startsWith('#/s/') && location.ha
 await page.waitForSelector('.talk')
 await see('fork')
 
+await please('leave a call without a worker')
 for (const view of ['fleet', 'usage']) {
   await page.goto(`${address}#/${view}`)
   await page.waitForSelector('main td')
+  if (view === 'usage') await page.waitForSelector('[aria-label="Usage by day"] a')
   if (view === 'fleet') await page.waitForSelector('[aria-label="Queues"] td:has-text("default")')
+  if (view === 'fleet') await page.waitForSelector('[aria-label="Queues"] .tag:has-text("no worker for this queue")')
+  if (view === 'fleet') await page.waitForSelector('.card:has-text("queue-unattended"):has-text("tool-worker --queue gpu")')
   await see(view)
 }
 

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +23,9 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
+	"github.com/turnlog/turnlog/internal/wire"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
@@ -77,17 +82,18 @@ func measure(b *testing.B, bin string, n int) {
 	if _, _, err := c.Read(b.Context(), idOf(n-1)); err != nil {
 		b.Fatal(err)
 	}
-	b.ReportMetric(time.Since(began).Seconds(), "s/restart")
+	b.ReportMetric(time.Since(began).Seconds(), "s/server-restart")
 	server, _ = site.Server()
 	b.ReportMetric(float64(resident(b, server.PID())-emptyMemory)/float64(n), "server-B/session")
-	began = time.Now()
-	if out := site.Run(0, "turnlog", "sessions", "ls", "--limit", "50"); strings.Count(out, "\n") != 51 {
-		b.Fatalf("not 50 sessions: %s", out)
-	}
-	b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/ls-50")
-	look(b, c, n)
+	look(b, c, n, "-unkept")
+	restore(b, site, bin, n)
 	node = site.Start("driver-node")
 	node.Await(b, "node started")
+	began = time.Now()
+	awaitKept(b, site, c)
+	b.ReportMetric(time.Since(began).Seconds(), "s/kept")
+	look(b, c, n, "")
+	ask(b, site, n)
 	wake(b, c, n)
 	b.ReportMetric(float64(resident(b, node.PID()))/1e6, "node-MB")
 	node.Stop()
@@ -102,7 +108,7 @@ const turns = 2
 func original(b *testing.B, site *clitest.Site) (all []events.Entry) {
 	b.Helper()
 	c := open(b, site)
-	s, err := c.Start(b.Context(), client.Options{Config: events.Config{Model: "scripted:test", ModelData: []byte(conversation)}})
+	s, err := c.Start(b.Context(), client.Options{ID: "session-original", Config: events.Config{Model: "scripted:test", ModelData: []byte(conversation)}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -160,7 +166,7 @@ func fill(b *testing.B, site *clitest.Site, n int, entries []events.Entry) {
 			var head journal.Head
 			for _, e := range entries {
 				var err error
-				e.Session = idOf(i)
+				e.Session, e.Events = idOf(i), asked(e.Events, i)
 				if head, err = to.Append(ctx, head, e); err != nil {
 					return err
 				}
@@ -173,35 +179,126 @@ func fill(b *testing.B, site *clitest.Site, n int, entries []events.Entry) {
 	}
 }
 
-// look lists and searches, as the gateway does for its page: at first, and then again.
-func look(b *testing.B, c *client.Client, n int) {
+// asked returns events with what a person asks in one of the copies, so that each has another title.
+func asked(evs []events.Event, i int) []events.Event {
+	evs = slices.Clone(evs)
+	for k, ev := range evs {
+		if in, ok := ev.(events.InputAccepted); ok {
+			in.Items = []content.Item{content.UserText(fmt.Sprintf("How many invoices has customer %x?", sha256.Sum256([]byte{byte(i), byte(i >> 8), byte(i >> 16)})))}
+			evs[k] = in
+		}
+	}
+	return evs
+}
+
+// awaitKept waits until a node has what lists show of all sessions.
+func awaitKept(b *testing.B, site *clitest.Site, c *client.Client) {
 	b.Helper()
-	index, file := new(report.Index), filepath.Join(b.TempDir(), "index")
+	end, err := cell(b, site).Journal().End(b.Context(), jetstream.AllSessions)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var last uint64
+	for at := uint64(0); at < end.Position; {
+		for p, err := range c.Pages().After(b.Context(), last) {
+			var page struct {
+				At client.Changes `msgpack:"a"`
+			}
+			if err == nil {
+				err = wire.Unmarshal(p.Data, wire.Snapshot, &page)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			last, at = p.Seq, page.At.At.Position
+		}
+		if !pause.For(b.Context(), time.Second) {
+			b.Fatal(b.Context().Err())
+		}
+	}
+}
+
+// look lists and searches, as the gateway does for its page: at first, and then again.
+func look(b *testing.B, c *client.Client, n int, how string) {
+	b.Helper()
+	index := new(report.Index)
 	list := func(unit string, q report.Query, want int) {
 		began := time.Now()
 		p, err := index.List(b.Context(), c, q, func(err error) { b.Error(err) })
 		if err != nil || len(p.Sessions) != want {
 			b.Fatalf("%s: %d sessions, %v", unit, len(p.Sessions), err)
 		}
-		b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, unit)
+		b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, unit+how)
 	}
 	list("ms/first-list", report.Query{Sort: "age", Limit: 50}, 50)
 	list("ms/list", report.Query{Sort: "age", Limit: 50}, 50)
 	list("ms/search", report.Query{Sort: "age", Search: string(idOf(n / 2)), Limit: 50}, 1)
 	list("ms/tool-search", report.Query{Sort: "age", Tool: "shell_*", Limit: 50}, 50)
-	end := index.Keep(b.Context(), c, file, func(err error) { b.Error(err) })
-	for {
-		if _, err := os.Stat(file); err == nil {
-			break
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-	end()
 	began := time.Now()
-	index = new(report.Index)
-	defer index.Keep(b.Context(), c, file, func(err error) { b.Error(err) })()
-	b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, "ms/open-kept")
-	list("ms/first-kept", report.Query{Sort: "age", Limit: 50}, 50)
+	used, err := index.Usage(b.Context(), c, report.Period{}, nil, func(err error) { b.Error(err) })
+	if err != nil || used.Days[0].Turns < 2*n {
+		b.Fatalf("usage: %+v, %v", used, err)
+	}
+	b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, "ms/usage"+how)
+}
+
+// ask has programs list and search that have just started: the command and a gateway.
+func ask(b *testing.B, site *clitest.Site, n int) {
+	b.Helper()
+	took := func(unit string, f func() string, want int) {
+		began := time.Now()
+		out := f()
+		b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, unit)
+		if got := strings.Count(out, "session-"); got != want {
+			b.Fatalf("%s: %d sessions, want %d", unit, got, want)
+		}
+	}
+	ls := func(unit string, want int, args ...string) {
+		took(unit, func() string { return site.Run(0, "turnlog", append([]string{"sessions", "ls"}, args...)...) }, want)
+	}
+	ls("ms/ls-50", 50, "--limit", "50")
+	ls("ms/ls-search", 1, "--search", string(idOf(n/2)))
+	ls("ms/ls-tool", 50, "--tool", "shell_*", "--limit", "50")
+	gateway := site.Start("turnlog", "gateway", "--insecure", "--listen", "127.0.0.1:0")
+	page := gateway.AwaitMatch(b, `(?m)^(http://127\.0\.0\.1:\d+/)`) + "api/sessions?limit=50"
+	get := func(query string) func() string {
+		return func() string {
+			res, err := http.Get(page + query) //nolint:gosec,noctx // of this test
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = res.Body.Close() }()
+			body, err := io.ReadAll(res.Body)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return string(body)
+		}
+	}
+	took("ms/page-first", get(""), 50)
+	took("ms/page", get(""), 50)
+	took("ms/page-search", get("&search="+string(idOf(n/2))), 1)
+	took("ms/page-tool", get("&tool=shell_*"), 50)
+	gateway.Stop()
+}
+
+// restore backs the deployment up, and makes another one of the copy.
+func restore(b *testing.B, site *clitest.Site, bin string, n int) {
+	b.Helper()
+	dir := filepath.Join(b.TempDir(), "backup")
+	began := time.Now()
+	site.Run(0, "turnlog", "backup", dir)
+	b.ReportMetric(time.Since(began).Seconds(), "s/backup")
+	b.ReportMetric(float64(size(b, dir))/float64(n*turns), "backup-B/turn")
+	other := clitest.NewCell(b, bin)
+	began = time.Now()
+	other.Run(0, "turnlog", "restore", dir)
+	b.ReportMetric(time.Since(began).Seconds(), "s/restore")
+	if _, _, err := open(b, other).Read(b.Context(), idOf(n-1)); err != nil {
+		b.Fatal(err)
+	}
+	server, _ := other.Server()
+	server.Stop()
 }
 
 // wake reports how long parked sessions take to answer.

@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/agents"
 	"github.com/turnlog/turnlog/jetstream/memory"
 	"github.com/turnlog/turnlog/policy/notes"
 	"github.com/turnlog/turnlog/session"
@@ -270,14 +271,14 @@ func TestEachRoleReachesTheBucketsThatItNeeds(t *testing.T) {
 		}
 		ctx := c.ctx
 		driver, publisher, w := c.open("driver"), c.open("provisioner"), c.open("worker")
-		must("publish an agent", publisher.Agents().Publish(ctx, "ann", "v1", []byte("x")))
+		must("publish an agent", agents.Of(publisher).Publish(ctx, "ann", "v1", []byte("x")))
 		for _, name := range []string{"client", "driver", "provisioner"} {
-			_, err := c.open(name).Agents().Get(ctx, "ann", "")
+			_, err := agents.Of(c.open(name)).Get(ctx, "ann", "")
 			must(name+" gets an agent", err)
-			_, err = c.open(name).Agents().List(ctx)
+			_, err = agents.Of(c.open(name)).List(ctx)
 			must(name+" lists agents", err)
 		}
-		must("withdraw an agent", publisher.Agents().Withdraw(ctx, "ann"))
+		must("withdraw an agent", agents.Of(publisher).Withdraw(ctx, "ann"))
 
 		must("leave a note", memory.Of(driver).Put(ctx, "team", notes.Note{Goal: "g"}, time.Hour))
 		_, err := memory.Of(driver).Notes(ctx, "team")

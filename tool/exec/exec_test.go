@@ -154,7 +154,7 @@ func TestExitAndOutputDecideTheResult(t *testing.T) {
 		"errors ignored": {"command: [sh, -c, \"echo out; echo err >&2\"]\n", "", "out\n"},
 		"time":           {"command: [sleep, 600]\ntimeout: 20ms\n", tool.CodeTimeout, "Tool failed: it was stopped after 20ms"},
 		"json":           {"command: [echo, '[1, 2]']\noutput: json\n", "", "[1, 2]"},
-		"no json":        {"command: [echo, 'x{y']\noutput: json\n", exec.CodeOutput, "Tool failed: it wrote no valid JSON: x{y"},
+		"no json":        {"command: [echo, 'x{y']\noutput: json\n", exec.CodeOutput, "Tool failed: it did not write valid JSON: x{y"},
 		"too much json":  {"command: [seq, 1000]\noutput: json\nmax_output: 100\n", exec.CodeOutput, "Tool failed: it wrote more than 100 bytes of JSON"},
 		"cut":            {"command: [sh, -c, \"printf 'a%.0s' 1 2 3 4 5 6\"]\nmax_output: 4\n", "", "aa\n[… 2 bytes were cut here …]\naa"},
 		"left running":   {"command: [sh, -c, \"sleep 60 & echo out\"]\n", "", "out\n"},

@@ -16,7 +16,7 @@ import (
 )
 
 type program struct {
-	host // with the environment of its commands
+	host // includes the environment of its commands
 
 	m    *manifest
 	spec tool.Spec
@@ -104,7 +104,7 @@ func (p *program) Propose(_ context.Context, c tool.Call) ([]tool.Request, error
 	return []tool.Request{r}, nil
 }
 
-// maxStderr is how much of stderr a failure shows.
+// maxStderr is how many bytes of stderr a failure shows.
 const maxStderr = 16 << 10
 
 // Call runs the command.
@@ -158,7 +158,7 @@ func (p *program) output(ctx context.Context, stdout *tool.Spool) (tool.Output, 
 	}
 	raw := json.RawMessage(strings.TrimSpace(part.Text))
 	if !json.Valid(raw) {
-		return tool.Output{}, tool.Failure(CodeOutput, "it wrote no valid JSON: %.300s", raw)
+		return tool.Output{}, tool.Failure(CodeOutput, "it did not write valid JSON: %.300s", raw)
 	}
 	return tool.Output{Parts: []content.Part{content.StructuredPart(raw)}}, nil
 }

@@ -1,17 +1,20 @@
-// Package problem has the errors of a gateway as RFC 9457 describes them: each with a code that clients may branch on, what
+// Package problem has the errors of a gateway in the format of RFC 9457: each has a code that clients may branch on, what
 // was wrong, and what to do about it.
 //
-// [Of] makes problems of the errors of the packages below, so that no path of the gateway has words of its own for them.
+// [Of] turns the errors of lower packages into problems, so that the whole gateway describes them in the same way.
 package problem
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -23,7 +26,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// Problem is an error as RFC 9457 describes it, with what to do about it.
+// Problem is an error in the format of RFC 9457, with what to do about it.
 type Problem struct { //nolint:errname // the name that RFC 9457 gives it
 	Type   string              `json:"type" doc:"names the kind of problem: urn:turnlog:problem: and a code that clients may branch on"`
 	Title  string              `json:"title" doc:"the status in words"`
@@ -35,7 +38,7 @@ type Problem struct { //nolint:errname // the name that RFC 9457 gives it
 	Retry int `json:"-"` // seconds until a retry may help; 0: unknown
 }
 
-// problemType begins the type of every problem.
+// problemType is the prefix of every problem type.
 const problemType = "urn:turnlog:problem:"
 
 // New returns a problem with a code.
@@ -52,7 +55,7 @@ func (p *Problem) Error() string { return p.Detail }
 // GetStatus returns the status.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType returns that of problem details.
+// ContentType returns the content type of problem details.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
 // GetHeaders returns the headers of the response.
@@ -81,19 +84,19 @@ func Is(err error, status int) bool {
 	return ok && p.Status == status
 }
 
-// NoSession says that a person sees no session with an ID.
+// NoSession returns the problem of a person who may not see a session with that ID, or of a session that does not exist.
 func NoSession(id content.SessionID) *Problem {
 	return New(http.StatusNotFound, "no_session", "there is no session "+strconv.Quote(string(id))+" that you may see",
 		"check the ID: GET /api/sessions lists yours; POST /api/sessions opens one")
 }
 
-// MayNot says that a role does not permit something.
+// MayNot returns the problem of a person whose role does not permit something.
 func MayNot(what string) *Problem {
 	return New(http.StatusForbidden, "forbidden", "your role does not let you "+what,
 		"ask an operator of this gateway: roles, and the agents that they are about, are in its file of people")
 }
 
-// NoNATS says that the gateway has no server.
+// NoNATS returns the problem of a gateway without a connection to a server.
 func NoNATS() *Problem {
 	p := New(http.StatusServiceUnavailable, "no_nats", "this gateway has no connection to NATS",
 		"retry, with the same Idempotency-Key: the gateway reconnects by itself, and what was accepted is kept")
@@ -101,12 +104,34 @@ func NoNATS() *Problem {
 	return p
 }
 
-// Unprocessable says that a request cannot be done, whatever the session is.
+// Unprocessable returns the problem of a request that cannot succeed for any session.
 func Unprocessable(code, detail, do string) *Problem {
 	return New(http.StatusUnprocessableEntity, code, detail, do)
 }
 
-// Hopeless reports whether no session would accept a command that one refused with a reason.
+// KeyUsed says that a command was not sent, since its ID is that of another one.
+func KeyUsed() *Problem {
+	return Unprocessable("key_used", "the Idempotency-Key is that of another command, or of another person's: nothing was done", "use a new key for each command, and the same one only to repeat it")
+}
+
+// Changed says that a decision was about something that is not asked any more.
+func Changed() *Problem {
+	return New(http.StatusConflict, commands.ReasonChanged, "something else is asked now",
+		"GET /api/approvals/{id}/{approval} shows it, and so does a run of AG-UI without resume: decide again")
+}
+
+// TooMany says that a person sends or has open too much: for how long there is no room for another request, or 0 until one ends.
+// Nothing was done.
+func TooMany(wait time.Duration) *Problem {
+	p := New(http.StatusTooManyRequests, "too_many_open", "you have as many requests and streams open as one person may", "end one, such as a stream that is no longer read")
+	if wait > 0 {
+		p = New(http.StatusTooManyRequests, "too_many_requests", "you send more requests per second than one person may", "wait as long as Retry-After says, and send it again")
+	}
+	p.Retry = max(1, int(math.Ceil(wait.Seconds())))
+	return p
+}
+
+// Hopeless reports whether a command refused for this reason would be refused by every session.
 func Hopeless(reason string) bool {
 	switch reason {
 	case commands.ReasonEmptyInput, commands.ReasonBadItem, commands.ReasonTooLarge, commands.ReasonInvalidInput,
@@ -141,8 +166,8 @@ func Refusal(e *session.InvalidStateError) *Problem {
 	return New(http.StatusConflict, e.Reason, detail, do)
 }
 
-// Of returns the problem of an error from the packages below, or nil if it is none of theirs. connected says whether the
-// gateway has a server: without one, errors about sessions mean nothing.
+// Of returns the problem of an error from lower packages, or nil for any other error. connected says whether the gateway
+// is connected to a server: without one, errors about sessions mean nothing.
 func Of(err error, connected bool) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
@@ -190,21 +215,54 @@ func Of(err error, connected bool) *Problem {
 	return nil
 }
 
-// Internal returns the problem of an error that nothing else is known about.
+// Internal returns the problem of an unknown error.
 func Internal(err error) *Problem {
 	return New(http.StatusInternalServerError, "internal", err.Error(), "retry with the same Idempotency-Key; if it stays, the gateway's log and \"turnlog doctor\" say more")
 }
 
-// Gone says that a session was deleted, and how.
+// Gone returns the problem of a deleted session. why says how it was deleted.
 func Gone(why string) *Problem {
 	return New(http.StatusGone, "deleted", why, "open another session: the ID of a deleted one cannot be used again")
 }
 
-// Advise makes a problem of what huma reports about a request.
-func Advise(_ huma.Context, _ string, v any) (any, error) {
+// Described returns the description of any response that is a problem.
+func Described() *huma.Response {
+	of := &huma.MediaType{Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}}
+	return &huma.Response{Description: "what was wrong, and what to do", Content: map[string]*huma.MediaType{(*Problem)(nil).ContentType(""): of}}
+}
+
+// Requests lets [Advise] change the status of a response: a middleware for huma.
+func Requests(ctx huma.Context, next func(huma.Context)) { next(&request{inner: ctx}) }
+
+type inner = huma.Context
+
+type request struct {
+	inner
+	status int // instead of huma's; 0: none
+}
+
+func (r *request) SetStatus(status int) { r.inner.SetStatus(cmp.Or(r.status, status)) }
+func (r *request) Unwrap() huma.Context { return r.inner }
+
+// Truncated returns the problem of a request whose body ended early or did not come in time.
+func Truncated(status int, why string) *Problem {
+	return New(status, "truncated", why, "send the request again, with the same Idempotency-Key")
+}
+
+// Advise turns what huma reports about a request into a problem. A body that ends early is an error of the server to huma.
+func Advise(ctx huma.Context, _ string, v any) (any, error) {
 	e, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil
+	}
+	if e.Status == http.StatusRequestTimeout {
+		return Truncated(e.Status, "the body did not come in time"), nil
+	}
+	if r, ok := ctx.(*request); ok && e.Status == http.StatusInternalServerError && e.Detail == "cannot read request body" {
+		r.status = http.StatusBadRequest
+		p := Truncated(r.status, "the body ended early")
+		p.Errors = e.Errors
+		return p, nil
 	}
 	p := New(e.Status, "bad_request", e.Detail, "correct the request: /openapi.json says what is expected")
 	if p.Errors = e.Errors; e.Status == http.StatusRequestEntityTooLarge {

@@ -1,11 +1,12 @@
-// Package traffic measures what a gateway does for its clients.
+// Package traffic measures the requests of a gateway's clients.
 //
-// The one idea: a route is the pattern of the API, never the path of a request, so there are as many numbers as there are
-// routes, whatever clients send.
+// A route is the pattern in the API, never the path of a request. So the number of metrics depends only on the number of
+// routes, not on what clients send.
 package traffic
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics are those of one gateway.
+// Metrics are the metrics of one gateway.
 type Metrics struct {
 	Streams prometheus.Gauge   // open streams of sessions
 	Slow    prometheus.Counter // readers of streams that were too slow
@@ -44,13 +45,23 @@ func New(r prometheus.Registerer) *Metrics {
 	}
 }
 
-// Measure measures the requests of a handler. mux has the routes.
-func (m *Metrics) Measure(mux *http.ServeMux, next http.Handler) http.Handler {
-	route := promhttp.WithLabelFromRequest("route", func(r *http.Request) string {
-		_, pattern := mux.Handler(r)
+// Routes find the route of a request, as http.ServeMux does.
+type Routes interface {
+	// Handler returns the pattern of the route, or "".
+	Handler(r *http.Request) (h http.Handler, pattern string)
+}
+
+// Measure measures the requests of a handler. It looks up the route of each request once.
+func (m *Metrics) Measure(routes Routes, next http.Handler) http.Handler {
+	type routeKey struct{}
+	route := promhttp.WithLabelFromCtx("route", func(ctx context.Context) string {
+		pattern, _ := ctx.Value(routeKey{}).(string)
 		return cmp.Or(pattern, "other")
 	})
 	next = promhttp.InstrumentHandlerCounter(m.requests, next, route)
 	next = promhttp.InstrumentHandlerTimeToWriteHeader(m.duration, next, route)
-	return promhttp.InstrumentHandlerInFlight(m.open, next)
+	return promhttp.InstrumentHandlerInFlight(m.open, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, pattern := routes.Handler(r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), routeKey{}, pattern)))
+	}))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/hostenv"
 	"github.com/turnlog/turnlog/internal/sandbox"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/agents"
 	"github.com/turnlog/turnlog/policy/agentfile"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/exec"
@@ -30,8 +31,8 @@ import (
 // Published finds agents in the bucket of a deployment.
 func Published(cell *jetstream.Cell) agentfile.FindFunc {
 	return func(ctx context.Context, name, version string) (*agentfile.Definition, error) {
-		a, err := cell.Agents().Get(ctx, name, version)
-		if errors.Is(err, jetstream.ErrNoAgent) {
+		a, err := agents.Of(cell).Get(ctx, name, version)
+		if errors.Is(err, agents.ErrNotPublished) {
 			return nil, fmt.Errorf("agent %q: %w: it is not published", name, agentfile.ErrUnknown)
 		}
 		if err != nil {
@@ -41,7 +42,7 @@ func Published(cell *jetstream.Cell) agentfile.FindFunc {
 	}
 }
 
-// Agents are the agents that a worker offers tools to, and those that they delegate to.
+// Agents are the agents to which a worker offers tools, and the agents to which they delegate.
 type Agents struct{ All, Delegates []*agentfile.Definition }
 
 // Tools are the open tools of a worker.
@@ -54,8 +55,9 @@ type Tools struct {
 	sources []tool.Source
 }
 
-// Start opens the tools of the flags, and starts to connect to the MCP servers of the flags
-// and the agents and to the HTTP tools. version is sent to them. The caller closes the tools. Its errors are usage errors.
+// Start opens the tools of the flags. It also starts to connect to the HTTP tools and to the MCP servers
+// of the flags and the agents, and sends them version. The caller closes the tools. Errors are usage
+// errors.
 func (f *Flags) Start(ctx context.Context, agents Agents, version string, getenv func(string) string, log *zap.Logger) (*Tools, error) {
 	servers, err := agentfile.Servers(agents.All...)
 	if err != nil {
@@ -129,7 +131,7 @@ func (f *Flags) open(ctx context.Context) ([]tool.Source, error) {
 	return sources, err
 }
 
-// prepareCommands completes how commands run, and finds out whether a sandbox works here.
+// prepareCommands completes the settings of commands, and finds out whether a sandbox works here.
 func (f *Flags) prepareCommands(ctx context.Context) (err error) {
 	if !f.runsCommands() {
 		return nil
@@ -183,7 +185,7 @@ func (f *Flags) below(path string) string {
 func (f *Flags) addManifests(ctx context.Context, sources []tool.Source) ([]tool.Source, error) {
 	var tools []tool.Tool
 	for _, name := range f.manifests {
-		more, err := exec.Load(f.Root, name, f.Commands) //nolint:contextcheck // it takes no time worth a context
+		more, err := exec.Load(f.Root, name, f.Commands) //nolint:contextcheck // too fast to need a context
 		if err != nil {
 			return nil, err
 		}
@@ -201,9 +203,10 @@ func (f *Flags) addManifests(ctx context.Context, sources []tool.Source) ([]tool
 	return sources, err
 }
 
-// Sources returns all tools: of the sets, manifests and MCP servers, the agents' skills,
-// and those that delegate to agents, which delegation makes. Long outputs go to the store
-// if the flags ask for it, but for sessions for which refuse returns why not; it may be nil. Its errors are usage errors.
+// Sources returns all tools: the tools of the sets, manifests and MCP servers, the agents' skills, and
+// the tools that delegate to agents, which delegation makes. If the flags ask for it, long outputs go
+// to the store, except for sessions for which refuse returns an error; refuse may be nil. Errors are
+// usage errors.
 func (t *Tools) Sources(
 	store output.Store, refuse func(context.Context, content.SessionID) error, delegation func(*agentfile.Definition) (tool.Tool, error),
 ) ([]tool.Source, error) {
@@ -227,7 +230,7 @@ func (t *Tools) Sources(
 	}
 	keep := output.Keep(store, output.Options{Limit: t.flags.outputLimit, Refuse: refuse})
 	for i, s := range sources {
-		if s.Name() != verifierSet { // the model does not read the output of a verifier
+		if s.Name() != verifierSet { // models do not read the output of a verifier
 			sources[i] = tool.WrapSource(s, keep)
 		}
 	}
@@ -239,7 +242,7 @@ func (t *Tools) Sources(
 	return append(sources, registry), err
 }
 
-// sealed returns a function that refuses to store the outputs of sealed sessions: a store holds bytes as they are.
+// sealed returns a function that refuses to store the outputs of sealed sessions: a store does not encrypt.
 func sealed(cell *jetstream.Cell) func(context.Context, content.SessionID) error {
 	return func(ctx context.Context, s content.SessionID) error {
 		if sealed, err := cell.IsSealed(ctx, s); err != nil || sealed {
@@ -285,11 +288,11 @@ func (t *Tools) Worker(
 	}, nil
 }
 
-// maxWaiters is how many calls of sub-agents may wait for the calls that their sessions make, without
-// taking the slots of those.
+// maxWaiters is how many calls of sub-agents may wait for the calls of their sessions without taking
+// slots from them.
 const maxWaiters = 256
 
-// Remote reports whether some of the tools are elsewhere, on MCP servers or as HTTP tools.
+// Remote reports whether some of the tools run elsewhere: on MCP servers or as HTTP tools.
 func (t *Tools) Remote() bool { return len(t.servers.Sources())+len(t.http.Sources()) > 0 }
 
 // Slow waits for the MCP servers and returns those that did not answer when ctx ended.
@@ -302,7 +305,7 @@ func (t *Tools) Slow(ctx context.Context) (names []string) {
 	return names
 }
 
-// Missing waits for what is elsewhere and returns an error for each server that is unavailable.
+// Missing waits for MCP servers and HTTP tools, and returns an error for each that is unavailable.
 func (t *Tools) Missing(ctx context.Context) []error {
 	var out []error
 	for _, s := range t.servers.Settle(ctx) {

@@ -1,8 +1,10 @@
-// Package clitest is what the tests of the binaries share: servers to run against, the output
-// of a running program, and built binaries.
+// Package clitest holds the code that tests of the binaries share: connections to servers, the
+// output of a running program, and built binaries.
 //
-// Most tests execute a binary's root command against an embedded server with a port, and wait
-// for output, never for time to pass. Everything is closed when the test ends.
+// Most tests execute a binary's root command against a server of package natstest with a port, and
+// wait for output, never for time to pass. Everything is closed when the test ends. This package
+// does not import a server, because linking one would take most of the build time of a test that
+// needs none.
 package clitest
 
 import (
@@ -14,23 +16,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/jetstream"
 )
 
 // NoEnv is an environment without variables.
 func NoEnv(string) string { return "" }
-
-// Serve starts an in-memory NATS server with a port.
-func Serve(t testing.TB) *embedded.Server {
-	t.Helper()
-	s, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
 
 // Dial connects to a server.
 func Dial(t testing.TB, url string) *nats.Conn {
@@ -43,10 +33,10 @@ func Dial(t testing.TB, url string) *nats.Conn {
 	return nc
 }
 
-// Open opens the default cell of a server, provisioned or not.
-func Open(t testing.TB, s *embedded.Server) (*jetstream.Cell, *nats.Conn) {
+// Open opens the default cell of the server at an address, provisioned or not.
+func Open(t testing.TB, url string) (*jetstream.Cell, *nats.Conn) {
 	t.Helper()
-	nc := Dial(t, s.ClientURL())
+	nc := Dial(t, url)
 	cell, err := jetstream.Open(nc, "")
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +63,7 @@ func Get(t testing.TB, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// AwaitPage waits until a page has a text. A program counts what it did only after others can see that.
+// AwaitPage waits until a page has a text. A program counts an action only after others can see its effect.
 func AwaitPage(t testing.TB, url, text string) {
 	t.Helper()
 	tick, late := time.NewTicker(5*time.Millisecond), time.After(Patience)

@@ -44,8 +44,14 @@ func Start(tb testing.TB, opts ...embedded.Option) *embedded.Server {
 	return s
 }
 
-// PassWithout lets most of a time go by without the server, which would do something every few seconds of it,
-// and the last hour with a new one, which it returns.
+// Serve is Start with a port, for programs.
+func Serve(tb testing.TB) *embedded.Server {
+	tb.Helper()
+	return Start(tb, embedded.WithListener("127.0.0.1:0"))
+}
+
+// PassWithout lets most of a duration pass without the server, which would otherwise do work every few seconds. The
+// last hour passes with a new server, which it returns.
 func PassWithout(tb testing.TB, s *embedded.Server, d time.Duration, opts ...embedded.Option) *embedded.Server {
 	tb.Helper()
 	s.Close()
@@ -64,8 +70,8 @@ func Connect(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn 
 	return nc
 }
 
-// ConnectTCP returns a connection over a server's listener that closes with the test. It outlives the server,
-// and may reconnect while other tests run in bubbles.
+// ConnectTCP returns a connection over a server's listener that closes with the test. It survives the end of the
+// server, and may reconnect while other tests run in bubbles.
 func ConnectTCP(tb testing.TB, s *embedded.Server, opts ...nats.Option) *nats.Conn {
 	tb.Helper()
 	nc, err := nats.Connect(s.ClientURL(), append([]nats.Option{embedded.BubbleSafe()}, opts...)...)

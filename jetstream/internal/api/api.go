@@ -1,12 +1,12 @@
 // Package api makes requests to the JetStream API: publishes, reads at a stream's leader, batches of
 // direct gets, purges, and acknowledgments of delivered messages.
 //
-// A request is one message each way, made by hand. The client's own calls need consumers where batches
-// of direct gets do not, and hide which failures are certain. Only this package interprets errors of
-// the server; see [IsUnknown] and [Patiently].
+// A request is one message each way, built by hand. The client's own calls need consumers where batches of
+// direct gets do not, and they hide which failures are certain. Only this package interprets the server's
+// errors; see [IsUnknown] and [Patiently].
 //
-// A server does not answer a request that it denies, but reports it to the connection. Every wait here
-// notices that within milliseconds and ends with a [*DeniedError].
+// A server does not answer a request that it denies, but reports the denial to the connection. Every wait
+// in this package notices that within milliseconds and ends with a [*DeniedError].
 package api
 
 import (
@@ -48,7 +48,7 @@ const (
 	// AskTimeout bounds one request.
 	AskTimeout = time.Second
 
-	// CreateTimeout bounds one attempt to create a stream or a consumer, which a cluster has to agree on.
+	// CreateTimeout bounds one attempt to create a stream or a consumer, on which a cluster has to agree.
 	CreateTimeout = 5 * time.Second
 
 	// PublishTimeout bounds the wait for an acknowledgment. A newly elected leader answers within it; a
@@ -58,7 +58,7 @@ const (
 	// Patience bounds all attempts of [Patiently]; an election takes up to half of it.
 	Patience = 15 * time.Second
 
-	listTimeout   = 10 * time.Second // one page of a list, which may be megabytes
+	listTimeout   = 10 * time.Second // for one page of a list, which may be megabytes
 	firstPause    = 20 * time.Millisecond
 	inFlightPause = time.Millisecond // a write ends within a few of these
 	lastPause     = 500 * time.Millisecond
@@ -85,7 +85,7 @@ func (c *Conn) askWithin(ctx context.Context, d time.Duration, subject string, b
 		return nil, err
 	}
 	if !bytes.Contains(msg.Data, []byte(`"error":`)) {
-		return msg.Data, nil // large answers are not parsed twice
+		return msg.Data, nil // so that large answers are not parsed twice
 	}
 	var answer struct {
 		Err *jetstream.APIError `json:"error"`
@@ -99,8 +99,8 @@ func (c *Conn) askWithin(ctx context.Context, d time.Duration, subject string, b
 	return msg.Data, nil
 }
 
-// CreateStream creates a stream, or finds one with the same settings. The client's own call also decodes the description
-// of the stream, which costs more than the request and which no one reads.
+// CreateStream creates a stream, or finds one with the same settings. The client's own call also decodes
+// the description of the stream, which costs more than the request and is not needed.
 func (c *Conn) CreateStream(ctx context.Context, config jetstream.StreamConfig) error {
 	body, err := json.Marshal(config)
 	if err != nil {
@@ -113,9 +113,9 @@ func (c *Conn) CreateStream(ctx context.Context, config jetstream.StreamConfig) 
 // Publish sends a message to a stream and returns its sequence. It does not retry after an unknown
 // outcome (see [IsUnknown]), since only the caller knows whether a second attempt is harmless.
 //
-// A replicated stream rejects a guarded write while another one is in flight on its subject,
-// which may be the same writer's last one just after its acknowledgement. That has no effect,
-// so Publish repeats it until the other write has ended and the guard can be compared.
+// A replicated stream rejects a guarded write while another one is in flight on its subject, which may be
+// the same writer's last one just after its acknowledgment. The rejected write has no effect, so Publish
+// repeats it until the other write has ended and the guard can be compared.
 func (c *Conn) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	end := time.Now().Add(PublishTimeout)
 	for wait := inFlightPause; ; wait = min(2*wait, lastPause) {
@@ -139,7 +139,7 @@ func (c *Conn) Answer(ctx context.Context, reply, what string) error {
 	return err
 }
 
-// Confirm is Answer with retries, which are harmless for every answer but a nak.
+// Confirm is Answer with retries, which are harmless for every answer except a nak.
 func (c *Conn) Confirm(ctx context.Context, reply, what string) error {
 	return Patiently(ctx, func(ctx context.Context) error { return c.Answer(ctx, reply, what) })
 }
@@ -157,7 +157,7 @@ func (c *Conn) Purge(ctx context.Context, stream, subject string, before uint64)
 	return nil
 }
 
-// quoted returns a JSON string. A subject may hold any bytes that its sender chose.
+// quoted returns a JSON string. A subject may contain any bytes that its sender chose.
 func quoted(subject string) []byte {
 	text, _ := json.Marshal(subject) //nolint:errchkjson // a string has no error
 	return text
@@ -168,7 +168,7 @@ func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
 	return c.delete(ctx, stream, fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, seq))
 }
 
-// Erase is Delete, and the server overwrites the message in its files.
+// Erase is Delete, but the server also overwrites the message in its files.
 func (c *Conn) Erase(ctx context.Context, stream string, seq uint64) error {
 	return c.delete(ctx, stream, fmt.Appendf(nil, `{"seq":%d}`, seq))
 }
@@ -185,11 +185,11 @@ func (c *Conn) delete(ctx context.Context, stream string, query []byte) error {
 }
 
 // Patiently retries an operation while its failure may be temporary: a leader is being elected, or the
-// connection re-established. The operation must be safe to repeat. Patiently returns the last error, or
-// the cause of ctx's end.
+// connection is being re-established. The operation must be safe to repeat. Patiently returns the last
+// error, or the cause of ctx's end.
 func Patiently(ctx context.Context, do func(context.Context) error) error {
 	err := do(ctx)
-	if err == nil { // the hot path
+	if err == nil { // the common case, kept fast
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, Patience)
@@ -210,10 +210,14 @@ func Patiently(ctx context.Context, do func(context.Context) error) error {
 // Together calls do for all items at once, so that their requests are pipelined, and returns the
 // results in the order of the items.
 func Together[T, R any](items []T, do func(T) R) []R {
-	out := make([]R, len(items))
+	out, last := make([]R, len(items)), len(items)-1
 	var wg sync.WaitGroup
 	for i, item := range items {
-		wg.Go(func() { out[i] = do(item) })
+		if i == last { // without a goroutine, whose stack would have to grow
+			out[i] = do(item)
+		} else {
+			wg.Go(func() { out[i] = do(item) })
+		}
 	}
 	wg.Wait()
 	return out

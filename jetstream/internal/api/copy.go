@@ -20,21 +20,23 @@ const (
 )
 
 const (
-	copyChunk   = 128 << 10        // of a stream's archive, in one message
-	copyTimeout = 30 * time.Second // the longest time without another chunk
+	copyChunk    = 128 << 10        // part of a stream's archive that fits one message
+	copyTimeout  = 30 * time.Second // the longest wait for the next chunk
+	chunkTimeout = 10 * time.Second // until a chunk is taken; a server abandons a restore after 5 s without one
 
-	// restoreTimeout bounds how long a server takes to put a stream into service that it has received.
+	// restoreTimeout bounds how long a server takes to start a stream whose archive it has received.
 	restoreTimeout = 10 * time.Minute
 )
 
-// Copied describes the stream of an archive, as the server does.
+// Copied describes the stream of an archive, as the server reports it.
 type Copied struct {
 	Config json.RawMessage `json:"config"`
 	State  json.RawMessage `json:"state"`
 }
 
-// CopyOut writes the archive of a stream to w: the messages that the stream has at the time of the call, with their
-// sequences and times, and without its consumers. A message that is deleted meanwhile may or may not be in it.
+// CopyOut writes the archive of a stream to w: the messages that the stream has at the time of the call,
+// with their sequences and times, but not its consumers. A message that is deleted during the copy may or
+// may not be in it.
 func (c *Conn) CopyOut(ctx context.Context, stream string, w io.Writer) (about Copied, err error) {
 	to := c.nc.NewInbox()
 	sub, err := c.nc.SubscribeSync(to)
@@ -70,7 +72,7 @@ func nextChunk(ctx context.Context, sub *nats.Subscription, w io.Writer) (end bo
 	case err != nil:
 		return false, err //nolint:wrapcheck // the caller names the stream
 	case len(msg.Data) > 0:
-		if msg.Reply != "" { // the last chunk wants no answer
+		if msg.Reply != "" { // the last chunk needs no answer
 			err = msg.Respond(nil)
 		}
 		if err == nil {
@@ -84,7 +86,9 @@ func nextChunk(ctx context.Context, sub *nats.Subscription, w io.Writer) (end bo
 	return true, nil
 }
 
-// CopyIn creates a stream from an archive. It must not exist.
+// CopyIn creates a stream from an archive. The stream must not exist. If it returns
+// context.DeadlineExceeded although ctx has not ended, a request or its answer was lost, as may happen
+// between accounts in a cluster that has just started: delete the stream and try again.
 func (c *Conn) CopyIn(ctx context.Context, stream string, about Copied, r io.Reader) error {
 	if err := c.copyIn(ctx, stream, about, r); err != nil {
 		return fmt.Errorf("restore %s: %w", stream, err)
@@ -97,7 +101,7 @@ func (c *Conn) copyIn(ctx context.Context, stream string, about Copied, r io.Rea
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	data, err := c.askWithin(ctx, copyTimeout, StreamRestore+stream, query)
+	data, err := c.askWithin(ctx, chunkTimeout, StreamRestore+stream, query)
 	if err != nil {
 		return err
 	}
@@ -111,21 +115,35 @@ func (c *Conn) copyIn(ctx context.Context, stream string, about Copied, r io.Rea
 		n, err := io.ReadFull(r, chunk)
 		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !ended {
-			return err //nolint:wrapcheck // it is of the archive
+			return err //nolint:wrapcheck // an error of the archive
 		}
 		if n > 0 {
-			if _, err := c.askWithin(ctx, copyTimeout, to.Subject, chunk[:n]); err != nil {
+			if err := c.give(ctx, chunkTimeout, to.Subject, chunk[:n]); err != nil {
 				return err
 			}
 		}
 		if ended {
-			_, err := c.askWithin(ctx, restoreTimeout, to.Subject, nil)
-			return err
+			return c.give(ctx, restoreTimeout, to.Subject, nil)
 		}
 	}
 }
 
-// DeleteStream deletes a stream with all that it has.
+// give sends a chunk. Between accounts, the servers of a cluster may learn where the restore listens only
+// after it has answered.
+func (c *Conn) give(ctx context.Context, timeout time.Duration, subject string, chunk []byte) (err error) {
+	unheard := Patiently(ctx, func(ctx context.Context) error {
+		if _, err = c.askWithin(ctx, timeout, subject, chunk); IsNoResponders(err) {
+			return err
+		}
+		return nil
+	})
+	if unheard != nil {
+		return unheard
+	}
+	return err
+}
+
+// DeleteStream deletes a stream and all of its messages.
 func (c *Conn) DeleteStream(ctx context.Context, stream string) error {
 	_, err := c.askWithin(ctx, CreateTimeout, StreamDelete+stream, nil)
 	return err

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Last returns the last message on a subject, which may contain wildcards, as the stream's leader
-// knows it, or ErrNoMessage.
+// Last returns the last message on a subject, which may contain wildcards, according to the stream's
+// leader. It returns ErrNoMessage if there is none.
 func (c *Conn) Last(ctx context.Context, stream, subject string) (Message, error) {
 	return c.get(ctx, stream, fmt.Appendf(nil, `{"last_by_subj":%s}`, quoted(subject)))
 }
 
-// Next returns the first message on a subject, which may contain wildcards, at or after a
-// sequence, as the stream's leader knows it, or ErrNoMessage.
+// Next returns the first message at or after a sequence on a subject, which may contain wildcards,
+// according to the stream's leader. It returns ErrNoMessage if there is none.
 func (c *Conn) Next(ctx context.Context, stream, subject string, seq uint64) (Message, error) {
 	return c.get(ctx, stream, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%s}`, max(seq, 1), quoted(subject)))
 }
@@ -40,15 +40,29 @@ func (c *Conn) get(ctx context.Context, stream string, query []byte) (Message, e
 }
 
 // All yields the messages on a subject, which may contain wildcards, from a sequence on, in order. It
-// includes everything that was acknowledged before: it reads from any replica, which is fast, then the
-// rest from the leader.
+// includes everything that was acknowledged before the call: it reads from any replica, which is fast, and
+// then reads the rest from the leader.
 func (c *Conn) All(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[Message, error] {
+	return c.all(ctx, stream, subject, seq, false)
+}
+
+// Most is like All, but it reads from the leader only if the replica has nothing. So the newest messages
+// may be missing. A caller that reads again from where Most ended misses none.
+func (c *Conn) Most(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[Message, error] {
+	return c.all(ctx, stream, subject, seq, true)
+}
+
+func (c *Conn) all(ctx context.Context, stream, subject string, seq uint64, most bool) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
+		from := seq
 		for m, err := range c.Batches(ctx, stream, subject, seq) {
 			if !yield(m, err) || err != nil {
 				return
 			}
 			seq = m.Seq + 1
+		}
+		if most && seq > from {
+			return
 		}
 		for m, err := range c.AllFromLeader(ctx, stream, subject, seq) {
 			if !yield(m, err) {
@@ -71,14 +85,14 @@ func (c *Conn) AllFromLeader(ctx context.Context, stream, subject string, seq ui
 	}
 }
 
-// Subjects returns the subjects of a stream that match a filter, with the number of messages
-// on each, as the leader knows them.
+// Subjects returns the subjects of a stream that match a filter, with the number of messages on each,
+// according to the leader.
 func (c *Conn) Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error) {
 	all := map[string]uint64{}
 	for {
 		query := fmt.Appendf(nil, `{"subjects_filter":%s,"offset":%d}`, quoted(filter), len(all))
 		var page struct {
-			Total int `json:"total"` // of the subjects
+			Total int `json:"total"` // number of subjects
 			State struct {
 				Subjects map[string]uint64 `json:"subjects"`
 			} `json:"state"`
@@ -94,33 +108,33 @@ func (c *Conn) Subjects(ctx context.Context, stream, filter string) (map[string]
 	}
 }
 
-// ErrTooMany is returned instead of a list that would be too long. The server spends seconds on each page of
-// one of millions, and answers nothing else meanwhile.
+// ErrTooMany is returned instead of a list that would be too long. For a stream with millions of subjects,
+// the server spends seconds on each page and answers nothing else meanwhile.
 var ErrTooMany = errors.New("too many subjects to list")
 
-// SubjectsUpTo is Subjects for a stream with at most that many subjects, whether they match or not. Otherwise
-// it returns ErrTooMany.
+// SubjectsUpTo is Subjects for a stream that has at most that many subjects, matching or not. Otherwise it
+// returns ErrTooMany.
 func (c *Conn) SubjectsUpTo(ctx context.Context, most int, stream, filter string) (map[string]uint64, error) {
 	return NewLister(c, most).list(ctx, stream, filter)
 }
 
-// Lister lists subjects of streams again and again. Of a stream that has not changed since it asks only for
-// the end. One goroutine owns it.
+// Lister lists subjects of streams repeatedly. If a stream has not changed, it only asks for the stream's
+// end. One goroutine owns it.
 type Lister struct {
-	Ends map[string]StreamEnd // of the streams, before they were listed last
+	Ends map[string]StreamEnd // of the streams, just before they were last listed
 
 	conn   *Conn
 	most   int // see SubjectsUpTo
 	listed map[string]map[string]uint64
 }
 
-// NewLister returns a lister of streams with at most that many subjects.
+// NewLister returns a lister of streams that have at most that many subjects.
 func NewLister(c *Conn, most int) *Lister {
 	return &Lister{Ends: make(map[string]StreamEnd), conn: c, most: most, listed: make(map[string]map[string]uint64)}
 }
 
-// List returns the subjects of a stream that match a filter, which must be the same each time. If there are too
-// many, it returns a sample.
+// List returns the subjects of a stream that match a filter, which must be the same in each call. If there
+// are too many, it returns a sample.
 func (l *Lister) List(ctx context.Context, stream, filter string, sample int) ([]string, error) {
 	all, err := l.list(ctx, stream, filter)
 	if errors.Is(err, ErrTooMany) {
@@ -143,13 +157,13 @@ func (l *Lister) list(ctx context.Context, stream, filter string) (all map[strin
 		all, err = l.conn.Subjects(ctx, stream, filter)
 	}
 	if l.listed[stream] = all; err != nil && !errors.Is(err, ErrTooMany) {
-		delete(l.Ends, stream) // what is listed is not what was there
+		delete(l.Ends, stream) // the list is not that of this end
 	}
 	return all, err
 }
 
-// Sample returns subjects that match a filter, of messages near random places of the stream: as many as asked
-// for, but the same one may be there several times.
+// Sample returns count subjects that match a filter, of messages near random places in the stream. The same
+// subject may appear several times.
 func (c *Conn) Sample(ctx context.Context, stream, filter string, count int) (subjects []string, err error) {
 	var info struct {
 		State struct {
@@ -176,13 +190,13 @@ func (c *Conn) Sample(ctx context.Context, stream, filter string, count int) (su
 	return subjects, nil
 }
 
-// StreamEnd is where a stream ends. Two that are equal mean that it holds the same messages.
+// StreamEnd is where a stream ends. If two are equal, the stream has the same messages.
 type StreamEnd struct {
 	Created  time.Time
-	Last     uint64 // the last sequence that it gave
+	Last     uint64 // the last sequence assigned
 	At       time.Time
 	Messages uint64
-	Subjects int // with messages
+	Subjects int // that have messages
 }
 
 // End returns where a stream ends.
@@ -209,7 +223,7 @@ type Consumer struct {
 		StreamSeq   uint64 `json:"stream_seq"`
 		ConsumerSeq uint64 `json:"consumer_seq"`
 	} `json:"delivered"`
-	Held int `json:"num_ack_pending"` // messages that were delivered and not acknowledged
+	Held int `json:"num_ack_pending"` // messages that were delivered but not acknowledged
 }
 
 // Consumer returns the description of a durable consumer.

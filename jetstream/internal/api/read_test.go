@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"testing"
@@ -151,6 +152,38 @@ func TestFailedBatchesAreErrors(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A replica may lag behind its leader.
+func TestMostAsksTheLeaderOnlyIfTheReplicaHasNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Conn) {
+		js, err := jetstream.New(c.nc)
+		natstest.Must(t, err)
+		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"a"}, Storage: jetstream.MemoryStorage})
+		natstest.Must(t, err)
+		for range 4 {
+			_, err := c.Publish(t.Context(), &nats.Msg{Subject: "a"})
+			natstest.Must(t, err)
+		}
+		lagging := []reply{{seq: 1}, {seq: 2, before: 1}, {status: "204", before: 2}}
+		fakeBatches(t, c, "S", lagging, []reply{{status: "404"}}, lagging)
+		for _, tt := range []struct {
+			read func(context.Context, string, string, uint64) iter.Seq2[Message, error]
+			from uint64
+			want []uint64
+		}{
+			{c.Most, 1, []uint64{1, 2}}, {c.Most, 3, []uint64{3, 4}}, {c.All, 1, []uint64{1, 2, 3, 4}},
+		} {
+			var got []uint64
+			for m, err := range tt.read(t.Context(), "S", "a", tt.from) {
+				natstest.Must(t, err)
+				got = append(got, m.Seq)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("from %d: %v, want %v", tt.from, got, tt.want)
+			}
+		}
+	})
 }
 
 func TestNextFindsTheFirstMessageFromASequence(t *testing.T) {

@@ -34,8 +34,9 @@ type Names struct {
 	prefix string // of stream and bucket names
 }
 
-// New returns the names of a namespace. By convention streams have its upper case as a prefix. If that
-// would be ambiguous the prefix is the namespace itself and a dash, which ends no other prefix.
+// New returns the names of a namespace. By convention, streams are prefixed with the namespace in upper
+// case. If that would be ambiguous, the prefix is the namespace itself and a dash, which cannot end any
+// other prefix.
 func New(ns string) Names {
 	if strings.ToLower(ns) != ns || strings.Contains(ns, "-") {
 		return Names{NS: ns, prefix: ns + "-"}
@@ -69,11 +70,11 @@ func (n Names) Dead() Bucket      { return Bucket(n.prefix + "DEAD") }
 func (n Names) Memory() Bucket    { return Bucket(n.prefix + "MEMORY") }
 func (n Names) Webhooks() Bucket  { return Bucket(n.prefix + "WEBHOOKS") }
 
-// Checkpoints returns the bucket of what changes in the log of heads.
+// Checkpoints returns the bucket of the changing values of the log of heads.
 func (n Names) Checkpoints() Bucket { return Bucket(n.prefix + "CHECKPOINTS") }
 
-// Bucket is the name of a key-value bucket. Its stream and subjects have the form that every
-// NATS client uses.
+// Bucket is the name of a key-value bucket. Its stream and subjects have the form that all NATS clients
+// use.
 type Bucket string
 
 // Stream returns the name of the stream that holds the bucket.
@@ -84,19 +85,20 @@ func (b Bucket) Key(key string) string { return "$KV." + string(b) + "." + key }
 
 // Keys of the buckets with more than one kind of value.
 const (
-	ListKey       = ".held"      // after a node, whose tokens it lists
+	ListKey       = ".held"      // follows a node; the node's list of tokens
 	OfferKeys     = "offer."     // followed by a worker, in the catalog
 	UnclaimedKeys = "unclaimed." // followed by a queue and a task's number, in the catalog
 	BegunKeys     = "begun."     // followed by a queue and a digest of a dispatch, in the catalog
 	TrialKeys     = "trial."     // followed by a session, with the dead letters
+	PageKeys      = "=sessions." // followed by a page of the list of sessions, with the snapshots; no session has this name
 
 	EndpointKeys = "endpoint." // followed by an endpoint, with the webhooks
 	FailedKeys   = "dead."     // followed by an endpoint and a message
-	AgainKeys    = "again."    // likewise: one that is to be sent again
+	AgainKeys    = "again."    // likewise: a message to be sent again
 
 	TreeKey       = "tree"       // the state of the log, with the checkpoints
-	CheckpointKey = "checkpoint" // the newest published one
-	NewestKeys    = "newest."    // followed by a session: its newest leaf
+	CheckpointKey = "checkpoint" // the newest published checkpoint
+	NewestKeys    = "newest."    // followed by a session; its newest leaf
 )
 
 // The object store of large payloads.
@@ -145,14 +147,14 @@ func (n Names) CmdOf(user string, s content.SessionID, l events.Lane) string {
 	return n.Cmd(s, l.Unnamed()) + "." + user
 }
 
-// userInbox begins the inbox prefix of a user with a name.
+// userInbox is the start of the inbox prefix of a named user.
 const userInbox = "_USER_"
 
-// InboxOf returns the inbox prefix of a named user. Only that user may subscribe to it, so it tells a
-// program its own name.
+// InboxOf returns the inbox prefix of a named user. Only that user may subscribe to it, so a program can
+// tell its own user from its prefix.
 func InboxOf(user string) string { return userInbox + user }
 
-// UserOfInbox returns the named user with an inbox prefix, or "".
+// UserOfInbox returns the named user that an inbox prefix belongs to, or "".
 func UserOfInbox(prefix string) string {
 	user, ok := strings.CutPrefix(strings.TrimSuffix(prefix, "."), userInbox)
 	if !ok || !content.IsToken(user) {
@@ -193,7 +195,8 @@ func (n Names) Timer(s content.SessionID, id string) string {
 func (n Names) Timers(s content.SessionID) string { return n.Timer(s, "*") }
 func (n Names) Due(s content.SessionID) string    { return n.NS + ".due." + string(s) }
 
-// A schedule is named by its key: its name, and for one of a named user a dot and that user.
+// A schedule is identified by its key: its name, followed for a named user's schedule by a dot and the
+// user.
 
 func (n Names) Schedule(key string) string { return n.NS + ".schedule." + key }
 func (n Names) Fired(key string) string    { return n.NS + ".fired." + key }
@@ -218,7 +221,7 @@ func (n Names) Signers(version uint64) string {
 }
 func (n Names) AllSigners() string { return n.NS + ".signers.*" }
 
-// Seal is the subject of the key of a sealed session, as the seal key with an ID wrapped it.
+// Seal returns the subject of a sealed session's key, as wrapped by the seal key with an ID.
 func (n Names) Seal(s content.SessionID, id string) string {
 	return n.NS + ".seal." + string(s) + "." + id
 }
@@ -227,7 +230,7 @@ func (n Names) Delta(s content.SessionID) string  { return n.NS + ".delta." + st
 func (n Names) Cancel(s content.SessionID) string { return n.NS + ".cancel." + string(s) }
 func (n Names) Probe(node string) string          { return n.NS + ".node." + node }
 
-// Deletion is the subject on which a named user has a node delete a session.
+// Deletion returns the subject on which a named user asks a node to delete a session.
 func (n Names) Deletion(s content.SessionID, user string) string {
 	return n.NS + ".delete." + string(s) + "." + user
 }
@@ -238,9 +241,9 @@ func (n Names) Live(subject string) string {
 	return n.NS + ".live." + strings.TrimPrefix(subject, n.NS+".")
 }
 
-// SessionOf returns the session of a subject or of its live copy: the token after the kind, or for
-// tasks the one after the queue. It returns "" if that is no valid ID: who may publish on cmd.*.ask may
-// publish a message on that very subject, and "*" as a session would stand for all sessions.
+// SessionOf returns the session of a subject or of its live copy: the token after the kind, or for tasks
+// the one after the queue. It returns "" if that is not a valid ID: a user who may publish on cmd.*.ask may
+// publish on that very subject, and "*" as a session would stand for all sessions.
 func (n Names) SessionOf(subject string) content.SessionID {
 	tokens := strings.Split(strings.TrimPrefix(subject, n.NS+".live."), ".")
 	if tokens[0] == n.NS {
@@ -256,7 +259,7 @@ func (n Names) SessionOf(subject string) content.SessionID {
 	return content.SessionID(tokens[at])
 }
 
-// UserOf returns the user at the end of a subject, or "" if that is no valid name.
+// UserOf returns the user at the end of a subject, or "" if that is not a valid name.
 func (n Names) UserOf(subject string) string {
 	user := subject[strings.LastIndex(subject, ".")+1:]
 	if !content.IsToken(user) {
@@ -265,7 +268,7 @@ func (n Names) UserOf(subject string) string {
 	return user
 }
 
-// SenderOf returns the lane of a command's subject or of its live copy, and the user whom it names, or "".
+// SenderOf returns the lane of a command's subject, or of its live copy, and the user that it names, or "".
 func (n Names) SenderOf(subject string) (lane events.Lane, user string) {
 	subject = strings.TrimPrefix(strings.TrimPrefix(subject, n.NS+"."), "live.")
 	switch tokens := strings.Split(subject, "."); {

@@ -1,8 +1,8 @@
-// Package agents holds the commands about what sessions are made of: agents and
-// their files, the models, and the tools that models are offered.
+// Package agents holds the commands about agents and their files, models, and the tools
+// on offer to models.
 //
-// The one idea: whatever a command here lists is computed the way a session would
-// compute it, so the list is what a session gets. Nothing here opens a session.
+// Every list is computed in the same way as for a session, so it shows what a session
+// gets. No command here opens a session.
 package agents
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	store "github.com/turnlog/turnlog/jetstream/agents"
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
@@ -38,7 +39,7 @@ func Command(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// row is an agent that sessions can start with.
+// row is an agent with which sessions can start.
 type row struct {
 	Name        string          `json:"name"`
 	Version     string          `json:"version"`
@@ -64,7 +65,7 @@ of a folder's files.`,
 	r := a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return r.Do(cmd.Context(), func(ctx context.Context, d *cli.Cell, _ *client.Client) error {
-			all, err := d.Agents().List(ctx)
+			all, err := store.Of(d.Cell).List(ctx)
 			if err != nil {
 				return err
 			}
@@ -161,7 +162,7 @@ the file. If "turnlog agents check" finds a problem with any of the files, none 
 			for _, d := range all {
 				ref, err := d.Ref()
 				if err == nil {
-					err = c.Agents().Publish(ctx, ref.Name, ref.Version, ref.Data)
+					err = store.Of(c.Cell).Publish(ctx, ref.Name, ref.Version, ref.Data)
 				}
 				if err == nil {
 					_, err = fmt.Fprintf(a.Out, "%s %s\n", ref.Name, ref.Version)
@@ -187,7 +188,7 @@ stay, and so do the sessions that started with one of them.`,
 	r := a.Remote(cmd, admin.RoleClient)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return r.Do(cmd.Context(), func(ctx context.Context, c *cli.Cell, _ *client.Client) error {
-			return c.Agents().Withdraw(ctx, args[0])
+			return store.Of(c.Cell).Withdraw(ctx, args[0])
 		})
 	}
 	return cmd

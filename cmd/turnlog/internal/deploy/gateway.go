@@ -17,7 +17,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/doctor"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/gateway"
 	"github.com/turnlog/turnlog/gateway/people"
@@ -34,13 +36,13 @@ const (
 	defaultGateway = "127.0.0.1:8410"
 )
 
-// gatewayFlags are those of a gateway.
+// gatewayFlags are the flags of a gateway.
 type gatewayFlags struct {
-	listen, people, index string
-	hosts                 []string
-	insecure              bool
-	limits                gateway.Limits
-	start                 flags.Session
+	listen, people string
+	hosts          []string
+	insecure       bool
+	limits         gateway.Limits
+	start          flags.Session
 }
 
 // Gateway returns the command that serves a deployment over HTTP.
@@ -69,13 +71,11 @@ By default only programs of this machine reach it. At another address it needs p
 	fs := cmd.Flags()
 	fs.StringVar(&f.listen, "listen", defaultGateway, "`address` for HTTP clients; port 0 takes any free one")
 	fs.StringVar(&f.people, "people", "", "`file` with the people who may use the gateway; default: one operator with a token")
-	fs.StringVar(&f.index, "index", "", "`file` that keeps the list of sessions over restarts; default: none, and all sessions are read for the first list")
 	fs.StringArrayVar(&f.hosts, "host", nil, "`name` by which clients reach the gateway; may be repeated")
 	fs.Float64Var(&f.limits.Requests, "max-requests", 0, "how many requests per `second` a person may send; 0: any number")
 	fs.IntVar(&f.limits.Open, "max-open", 0, "how `many` requests and streams a person may have open at once; 0: any number")
 	fs.BoolVar(&f.insecure, "insecure", false, "let everybody who reaches the address do everything")
 	_ = cmd.MarkFlagFilename("people", "yaml", "yml") // the flag exists
-	_ = cmd.MarkFlagFilename("index")
 	f.start.RegisterStart(cmd)
 	address := ops.AddressFlag(cmd)
 	settings.Lasts(cmd)
@@ -97,9 +97,6 @@ By default only programs of this machine reach it. At another address it needs p
 				return err
 			}
 			defer cell.Close()
-			if f.index != "" && len(cell.SealRing()) > 0 {
-				return cli.Usage("--index: the file would have titles of sealed sessions in the clear: leave out --index or --seal-key")
-			}
 			c, err := r.Client(cell)
 			if err != nil {
 				return err
@@ -112,7 +109,7 @@ By default only programs of this machine reach it. At another address it needs p
 			return cell.Work(ctx, server.Run, func(ctx context.Context) error {
 				return serveGateway(ctx, a, f.listen, log, gateway.Config{
 					Client: c, Connected: cell.Conn.IsConnected, Defaults: start.Config, Access: access, Limits: f.limits, Metrics: registry,
-					Backlog: admin.Of(cell.Cell).Backlog, Index: f.index,
+					Backlog: admin.Of(cell.Cell).Backlog, Stuck: func(ctx context.Context) ([]report.Finding, error) { return doctor.Stuck(ctx, cell, c) },
 				}, func(at string) { _, _ = fmt.Fprintln(a.Out, at) })
 			})
 		})
@@ -158,7 +155,7 @@ func isLoopback(address string) bool {
 	return err == nil && (host == "localhost" || bad == nil && ip.IsLoopback())
 }
 
-// serveGateway serves until ctx ends. It passes on the address, with the token if it was made here.
+// serveGateway serves until ctx ends. It passes the address to up, with the token if it was made here.
 func serveGateway(ctx context.Context, a *app.App, address string, log *zap.Logger, cfg gateway.Config, up func(at string)) error {
 	cfg.Logger, cfg.Version, cfg.Models = log.Named("gateway"), cli.Version(), flags.Models(a)
 	g, err := gateway.New(cfg)
@@ -190,6 +187,7 @@ func (l Local) gatewayOf(d *cli.Cell) (gateway.Config, error) {
 	c, err := client.Open(d.Conn, d.Namespace(), client.WithLogger(l.log), client.WithName(l.app.Person()), client.WithSealKeys(d.SealRing()))
 	return gateway.Config{
 		Client: c, Connected: d.Conn.IsConnected, Defaults: start, Backlog: admin.Of(d.Cell).Backlog,
+		Stuck:  func(ctx context.Context) ([]report.Finding, error) { return doctor.Stuck(ctx, d, c) },
 		Access: people.Access{Token: cmp.Or(l.app.Getenv(GatewayToken), people.NewToken()), Operator: l.app.Person(), Loopback: true},
 	}, err
 }
@@ -201,9 +199,10 @@ func gatewayToken(a *app.App) *cobra.Command {
 		Use:   "token NAME",
 		Short: "Make a token for a person, and the entry for the file of people",
 		Long: `Prints an entry for the file that --people names, which has only the hash of a new token, and on stderr
-the token itself, once. Journals record NAME as the sender of what the person asks.`,
+the token itself, once. Journals record NAME as the sender of what the person asks. A file has the line
+"people:" once, so the entry of another person is added without it.`,
 		Example: `  turnlog gateway token ada --role operator > people.yaml
-  turnlog gateway token bob --role approver --agent 'review-*'`,
+  turnlog gateway token bob --role approver --agent 'review-*' | tail -n +2 >> people.yaml`,
 		Args: cobra.ExactArgs(1),
 	}
 	role.Register(cmd, "role", "", "what the person may do")

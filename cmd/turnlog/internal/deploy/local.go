@@ -1,9 +1,9 @@
 // Package deploy runs deployments and creates them: a NATS server, a driver node
 // and a worker in this process, or the streams and permissions of one elsewhere.
 //
-// The one idea: a deployment in this process is made of the same parts as any
-// other, so sessions cannot tell the difference. [Local] owns all of them and takes
-// them down in the reverse order when its work is done.
+// A deployment in this process has the same parts as any other, so sessions cannot tell
+// the difference. [Local] owns all of them and stops them in reverse order when its work
+// is done.
 package deploy
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"github.com/turnlog/turnlog/actor"
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/flags"
 	"github.com/turnlog/turnlog/embedded"
@@ -35,8 +36,8 @@ import (
 // DefaultQueue is the queue of workers that name none.
 const DefaultQueue = "default"
 
-// leaveTime is how long calls may still run when their turn has ended or was
-// abandoned: nothing waits for them anymore.
+// leaveTime is how long calls may still run after their turn has ended or was abandoned. It is
+// short because nothing waits for them any more.
 const leaveTime = time.Millisecond
 
 // Local is a whole deployment in this process.
@@ -45,7 +46,7 @@ type Local struct {
 
 	app    *app.App
 	models func(name string, data []byte) (model.Model, error)
-	model  flags.Model // of agents that name none
+	model  flags.Model // model of agents that name none
 	agent  Agent
 	tools  toolset.Flags
 	policy permission.Deployment
@@ -127,10 +128,13 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 	if err != nil {
 		return err
 	}
-	return workers.serve(ctx, node, func(ctx context.Context) error { return do(ctx, srv, d) })
+	keep := func(ctx context.Context) {
+		report.Keep(ctx, caller, func(err error) { l.log.Warn("list of sessions not kept", zap.Error(err)) })
+	}
+	return workers.serve(ctx, node, keep, func(ctx context.Context) error { return do(ctx, srv, d) })
 }
 
-// workers run the tools: one beside the node, and one for other nodes that join over the port.
+// workers run the tools: one for the node in this process, and one for other nodes that join over the port.
 type workers struct {
 	local *task.Local
 	all   []*worker.Worker
@@ -161,12 +165,16 @@ func (l Local) workers(ctx context.Context, d *cli.Cell, cfg worker.Config) (ws 
 var errDone = errors.New("done")
 
 // serve runs do while the workers and a node serve a cell.
-func (ws workers) serve(ctx context.Context, node *actor.Node, do func(context.Context) error) error {
+func (ws workers) serve(ctx context.Context, node *actor.Node, keep func(context.Context), do func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, w := range ws.all {
 		group.Go(func() error { return w.Run(ctx) })
 	}
 	group.Go(func() error { return node.Run(ctx) })
+	group.Go(func() error {
+		keep(ctx)
+		return nil
+	})
 	group.Go(func() error {
 		select {
 		case <-node.Ready():

@@ -1,9 +1,9 @@
 // Package doctor is the command that examines a deployment and reports its problems,
 // each with the reason why it matters and a fix.
 //
-// The one idea: a finding is data. Checks only read and add findings; the output and
-// the exit code follow from the list. The doctor changes nothing but a tiny blob, and
-// it reads indexes rather than messages, so it is cheap on a busy deployment.
+// A finding is data. Checks only read and add findings; the output and the exit code are
+// computed from the list. The doctor writes only a tiny blob, and it reads indexes rather
+// than messages, so it is cheap on a busy deployment.
 package doctor
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/client"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
@@ -47,9 +48,9 @@ Exit codes: 0 no errors (there may be warnings), 1 errors were found, 2 wrong us
   turnlog doctor --patience 5s --stalled 1m`,
 	}
 	fs := cmd.Flags()
-	fs.DurationVar(&d.patience, "patience", 30*time.Second, "`time` that a session may wait for a node")
-	fs.DurationVar(&d.stalled, "stalled", 10*time.Minute, "`time` that a model or tool call may take without anything being recorded")
-	fs.IntVar(&d.limit, "limit", 1000, "`sessions` to examine, of each kind that looks stuck")
+	fs.DurationVar(&d.patience, "patience", patience, "`time` that a session may wait for a node")
+	fs.DurationVar(&d.stalled, "stalled", stalled, "`time` that a model or tool call may take without anything being recorded")
+	fs.IntVar(&d.limit, "limit", limit, "`sessions` to examine, of each kind that looks stuck")
 	d.durability = cli.NewDurability(cmd, "durability `profile` that the deployment must have")
 	output := a.Output(cmd)
 	r := a.RemoteAt(cmd, admin.RoleDoctor, zapcore.ErrorLevel)
@@ -74,6 +75,42 @@ Exit codes: 0 no errors (there may be warnings), 1 errors were found, 2 wrong us
 	return cmd
 }
 
+// Default times after which the doctor considers work stuck.
+const (
+	patience = 30 * time.Second
+	stalled  = 10 * time.Minute
+	limit    = 1000
+)
+
+// Stuck reports calls that no worker runs, sessions that no node drives, and work without progress. It changes nothing, and needs
+// the permissions of a doctor.
+func Stuck(ctx context.Context, cell *cli.Cell, c *client.Client) ([]report.Finding, error) {
+	d := &doctor{
+		patience: patience, stalled: stalled, limit: limit, nodeTools: make(map[string][]tool.Spec),
+		cell: cell, client: c, admin: admin.Of(cell.Cell), report: examination{Namespace: cell.Namespace()},
+	}
+	seen, err := d.admin.Inspect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.serverClocks(seen)
+	work, err := d.admin.Work(ctx)
+	if err != nil {
+		return nil, err
+	}
+	consumers := d.admin.InspectConsumers(ctx)
+	d.queues(ctx, consumers, work)
+	if w, known := d.cluster(ctx, work); known {
+		d.sessions(ctx, w, consumers, work)
+	}
+	d.report.sort()
+	all := make([]report.Finding, len(d.report.Findings))
+	for i, f := range d.report.Findings {
+		all[i] = f.Finding
+	}
+	return all, context.Cause(ctx)
+}
+
 // doctor examines one deployment, once.
 type doctor struct {
 	patience, stalled time.Duration
@@ -84,15 +121,15 @@ type doctor struct {
 	client *client.Client
 	admin  *admin.Cell
 	denied *denials
-	ahead  time.Duration // of the server's clock, by which ages are measured
-	report report
+	ahead  time.Duration // how far the server's clock, which measures ages, is ahead
+	report examination
 
-	nodeTools map[string][]tool.Spec // that nodes run themselves
-	offers    []jetstream.Offer      // of workers
+	nodeTools map[string][]tool.Spec // tools that nodes run themselves
+	offers    []jetstream.Offer      // offers of workers
 }
 
-// report is the result of an examination.
-type report struct {
+// examination is the result.
+type examination struct {
 	Namespace string     `json:"namespace"`
 	Server    string     `json:"server"`
 	Healthy   bool       `json:"healthy"` // no errors; there may be warnings
@@ -103,10 +140,10 @@ type report struct {
 // examined counts the examined objects. Nil means that they could not be examined.
 type examined struct {
 	Streams  *int  `json:"streams"`
-	Nodes    *int  `json:"nodes"` // that answer
+	Nodes    *int  `json:"nodes"` // nodes that answer
 	Workers  *int  `json:"workers"`
 	Queues   *int  `json:"queues"`
-	Sessions *int  `json:"sessions_at_work"` // with an open turn, or a token
+	Sessions *int  `json:"sessions_at_work"` // sessions with an open turn, or a token
 	Took     int64 `json:"took_ms"`
 }
 
@@ -146,7 +183,7 @@ func (d *doctor) run(ctx context.Context, r *app.Remote) (err error) {
 	}
 	d.admin, d.denied = admin.Of(d.cell.Cell), listenForDenials(d.cell.Conn)
 	began := time.Now()
-	d.report = report{Namespace: r.Namespace(), Server: d.cell.Conn.ConnectedUrlRedacted(), Findings: []*finding{}}
+	d.report = examination{Namespace: r.Namespace(), Server: d.cell.Conn.ConnectedUrlRedacted(), Findings: []*finding{}}
 	d.examine(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -154,11 +191,16 @@ func (d *doctor) run(ctx context.Context, r *app.Remote) (err error) {
 	d.permissions()
 	d.report.Examined.Took = time.Since(began).Milliseconds()
 	d.report.Healthy = d.report.count(severityError) == 0
-	slices.SortStableFunc(d.report.Findings, func(a, b *finding) int { return strings.Compare(a.Severity, b.Severity) })
+	d.report.sort()
 	return nil
 }
 
-func (r report) count(severity string) (n int) {
+// sort puts errors first.
+func (r examination) sort() {
+	slices.SortStableFunc(r.Findings, func(a, b *finding) int { return strings.Compare(a.Severity, b.Severity) })
+}
+
+func (r examination) count(severity string) (n int) {
 	for _, f := range r.Findings {
 		if f.Severity == severity {
 			n++
@@ -173,6 +215,12 @@ func (d *doctor) examine(ctx context.Context) {
 	if err != nil {
 		d.found("jetstream-off", "", "%v", err)
 		return
+	}
+	for _, s := range seen.Streams {
+		if s.Restoring != "" {
+			d.found("restore-unfinished", s.Stream, "the deployment is being made of the backup %s", s.Restoring).do("turnlog restore{namespace}, with the backup " + s.Restoring)
+			return // storing a blob would stop the restore
+		}
 	}
 	whole := d.streams(seen)
 	d.durable(ctx, seen)
@@ -196,10 +244,16 @@ func (d *doctor) examine(ctx context.Context) {
 		return
 	}
 	d.queues(ctx, consumers, work)
-	d.sessions(ctx, consumers, work)
+	if w, known := d.cluster(ctx, work); known {
+		d.nodeClocks(ctx)
+		d.scriptedNodes(w)
+		d.compareTools(w.living)
+		d.compareReleases(w)
+		d.sessions(ctx, w, consumers, work)
+	}
 }
 
-func (r report) print(w io.Writer) error {
+func (r examination) print(w io.Writer) error {
 	var b strings.Builder
 	line := render.Style{Full: true}.Line
 	for _, f := range r.Findings {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/content"
 )
 
@@ -16,19 +17,13 @@ const (
 
 // finding is one problem.
 type finding struct {
-	Severity string              `json:"severity"`
-	Check    string              `json:"check"` // stable, for scripts
-	Object   string              `json:"object,omitempty"`
-	What     string              `json:"what"`
-	Why      string              `json:"why"`
-	Do       string              `json:"do"`
-	Sessions []content.SessionID `json:"sessions,omitempty"` // some of them
+	report.Finding
 
 	namespace string // the flag that selects the cell in a suggested command
 }
 
-// check is what the findings of a check have in common, unless a finding differs. In do,
-// {object} is the object of the finding and {namespace} selects the cell.
+// check has the defaults for the findings of a check. In do, {object} is the object of the finding
+// and {namespace} selects the cell.
 type check struct{ severity, why, do string }
 
 // checks lists all checks.
@@ -50,6 +45,9 @@ func checks() map[string]check {
 		"permission-missing": {severityError, "the objects that they show could not be examined", ""},
 
 		"stream-missing": {severityError, "nothing that needs them works", provision},
+		"restore-unfinished": {
+			severityError, "programs refuse a deployment whose restore was interrupted", "",
+		},
 		"stream-silent":  {severityError, "a stream without a leader can be neither read nor written", "make sure that a majority of its servers is up: nats server report jetstream"},
 		"stream-differs": {severityError, settings, ""},
 		"store-unwritable": {
@@ -111,10 +109,10 @@ func checks() map[string]check {
 	}
 }
 
-// found adds a finding, with what its check says about it.
+// found adds a finding with the defaults of its check.
 func (d *doctor) found(name, object, what string, args ...any) *finding {
 	c := checks()[name]
-	f := &finding{Severity: c.severity, Check: name, Object: object, What: fmt.Sprintf(what, args...), Why: c.why, namespace: d.namespaceFlag()}
+	f := &finding{report.Finding{Severity: c.severity, Check: name, Object: object, What: fmt.Sprintf(what, args...), Why: c.why}, d.namespaceFlag()}
 	d.report.Findings = append(d.report.Findings, f)
 	return f.do(c.do)
 }
@@ -134,7 +132,7 @@ func (f *finding) since(severity, why string) *finding {
 // maxNamed is how many sessions a finding names.
 const maxNamed = 20
 
-// among names some of the sessions that it is about.
+// among names some of the sessions of the finding.
 func (f *finding) among(sessions ...content.SessionID) *finding {
 	f.Sessions = slices.Clone(sessions[:min(len(sessions), maxNamed)])
 	return f

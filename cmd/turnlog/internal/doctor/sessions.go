@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// recheckAfter is when a suspicion is checked again: a node records within half a
-	// second which tokens it took.
+	// recheckAfter is how long to wait before a suspicion is checked again. A node records
+	// the tokens that it took within half a second.
 	recheckAfter = 1500 * time.Millisecond
 
 	// maxRead is how many journals are read for each kind of suspicion.
@@ -34,23 +34,29 @@ const (
 	parallel = 16 // small reads at once
 )
 
-// sessions looks for sessions that no node drives, and for work without progress.
-func (d *doctor) sessions(ctx context.Context, consumers []admin.ConsumerState, work admin.Work) {
+// cluster counts the active sessions and looks at the nodes. known says whether the nodes are listed.
+func (d *doctor) cluster(ctx context.Context, work admin.Work) (w clusterView, known bool) {
 	d.setAside(ctx, work)
-	all := maps.Clone(work.Active)
-	maps.Copy(all, work.Tokens)
-	d.report.Examined.Sessions = new(len(all))
+	d.report.Examined.Sessions = new(len(active(work)))
 	w, err := d.nodes(ctx)
 	if err != nil {
 		d.blind("nodes", err)
-		return
+		return w, false
 	}
 	d.report.Examined.Nodes = new(len(w.living))
-	d.nodeClocks(ctx)
-	d.scriptedNodes(w)
-	d.compareTools(w.living)
-	d.compareReleases(w)
-	d.silentNodes(w, slices.Sorted(maps.Keys(all)))
+	return w, true
+}
+
+// active returns the sessions that have a command or a token.
+func active(work admin.Work) []content.SessionID {
+	all := maps.Clone(work.Active)
+	maps.Copy(all, work.Tokens)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// sessions looks for sessions that no node drives, and for work without progress.
+func (d *doctor) sessions(ctx context.Context, w clusterView, consumers []admin.ConsumerState, work admin.Work) {
+	d.silentNodes(w, active(work))
 	if len(w.living) == 0 {
 		return
 	}
@@ -165,7 +171,7 @@ func (d *doctor) undriven(ctx context.Context, work admin.Work, w clusterView, c
 	d.waitingOrBroken(ctx, stuck, consumers, len(now.living))
 }
 
-// waitingOrBroken separates sessions that wait for a node from those that nodes gave up.
+// waitingOrBroken separates sessions that wait for a node from sessions that nodes gave up.
 func (d *doctor) waitingOrBroken(ctx context.Context, stuck marks, consumers []admin.ConsumerState, nodes int) {
 	i := slices.IndexFunc(consumers, func(c admin.ConsumerState) bool { return c.Queue == "" && c.Err == nil })
 	if i < 0 {
@@ -262,7 +268,7 @@ func (d *doctor) stalledSession(ctx context.Context, s content.SessionID, node s
 	var owed []string
 	target := string(s)
 	for _, e := range loop.Pending(state) {
-		switch e := e.(type) { //nolint:gochecksumtype // the default is meant for every other one
+		switch e := e.(type) { //nolint:gochecksumtype // the default covers all others
 		case loop.ArmTimer: // the server does it
 		case loop.RunTool:
 			owed = append(owed, fmt.Sprintf("the call %s of %s on queue %s", e.Call.ID, e.Call.Name, e.Call.Routing.Queue))
@@ -279,8 +285,8 @@ func (d *doctor) stalledSession(ctx context.Context, s content.SessionID, node s
 		do("turnlog cancel " + target + "{namespace}, to give it up")
 }
 
-// lags reports whether a session that recorded nothing for long has commands that it did not handle. Reports
-// and timers do not count: one that comes too late is handled without a record.
+// lags reports whether a session that recorded nothing for a long time has unhandled commands. Reports
+// and timers do not count: if they are late, they are handled without a record.
 func (d *doctor) lags(ctx context.Context, s content.SessionID, handled []events.Cursor) (bool, error) {
 	for m, err := range d.cell.Inbox().Read(ctx, s, handled, 0) {
 		if err != nil {

@@ -21,8 +21,8 @@ func list(a *app.App, r *app.Remote) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List the sessions, one per line",
 		Long: `Lists the sessions with their state, how long ago they changed, and their title, which is the first
-words that a user said. It reads each session: from its snapshot, and what its journal has since. With
---limit and the default order it reads the latest ones only, however many there are.
+words that a user said. Nodes keep these, so it reads only sessions that changed in the last minutes, and sealed
+ones. --text reads the sessions that it searches, each time.
 
 OF is the entry that a fork continues, or the session that a sub-agent works for.
 

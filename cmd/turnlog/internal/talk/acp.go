@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/gateway/acp"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/settings"
 )
 
 // ACP returns the command that serves an editor.
@@ -48,6 +49,7 @@ at once.`,
 	}
 	f.session.RegisterNew(cmd)
 	f.registerHost(cmd, a, "`directory` that keeps sessions of this process, those of each folder in one below it; default: turnlog/acp in the user's state directory")
+	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if state := a.StateDir(); state != "" && !f.given("store") {
 			f.store = filepath.Join(state, "acp")
@@ -88,7 +90,7 @@ func (f *talkFlags) serve(ctx context.Context) error {
 	return serve(ctx, func(asking context.Context, name string) (*acp.Host, error) { return all.open(ctx, asking, name) })
 }
 
-// folders are the deployments of this process, one for each folder that its sessions work in.
+// folders are the deployments of this process: one for each folder that sessions work in.
 type folders struct {
 	*talkFlags
 

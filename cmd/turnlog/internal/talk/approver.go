@@ -25,7 +25,7 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 	case !v.asks:
 		return false, "", session.ErrUndecided
 	}
-	for seq := s.Head().Seq; x.shown.Load() < seq; { // everything that led to the question is shown first
+	for seq := s.Head().Seq; x.shown.Load() < seq; { // first show everything that led to the question
 		select {
 		case <-x.moved:
 		case <-ctx.Done():
@@ -77,11 +77,11 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 	}
 }
 
-// errLate is what becomes of an answer to a question that is over.
+// errLate is returned for an answer to a question that is no longer open.
 var errLate = errors.New("that question is over, and the answer was not sent")
 
-// reply waits for the answer to the question on the screen, until that is decided elsewhere or the turn is cancelled. What was
-// sent before the question was drawn is the next input.
+// reply waits for the answer to the question on the screen, until the question is decided elsewhere or the turn is cancelled.
+// Lines sent before the question was drawn become the next input.
 func (v *conversation) reply(ctx context.Context) (app.Line, error) {
 	for {
 		select {
@@ -119,7 +119,7 @@ func answers(a events.Approval) string {
 	return "y, i, t, a, n, or n and a reason"
 }
 
-// present shows all that there is to know before a decision.
+// present shows everything that a person needs to know before deciding.
 func (v *conversation) present(s *screen, a events.Approval) {
 	s.note("? %s (call %s)", a.Tool, a.CallID)
 	s.show(render.Input(v.Style, a.Input))
@@ -150,13 +150,16 @@ func (v *conversation) fileChange(a events.Approval) string {
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = root.Close() }() // only read
+	defer func() { _ = root.Close() }() // it is only read
 	if info, err := root.Stat(in.Path); err != nil || !info.Mode().IsRegular() || info.Size() > maxCompared {
 		return ""
 	}
 	before, err := root.ReadFile(in.Path)
-	if err != nil {
+	switch {
+	case err != nil:
 		return ""
+	case string(before) == in.Content:
+		return "    does not change " + render.Safe(in.Path) + "\n"
 	}
 	return render.Change(v.Style, "changes "+in.Path, string(before), in.Content)
 }
@@ -164,10 +167,10 @@ func (v *conversation) fileChange(a events.Approval) string {
 // answer is an approval that also answers later questions.
 type answer struct {
 	events.Approval
-	turn bool // all of the turn that ask the same, not only those with the same input
+	turn bool // covers all calls of the turn that ask the same, not only calls with the same input
 }
 
-// answered says how an earlier answer covers a question, or "".
+// answered describes the earlier answer that covers a question, or returns "".
 func (v *conversation) answered(a events.Approval) string {
 	for _, b := range v.answers {
 		switch same := a.Tool == b.Tool && a.RequestKind == b.RequestKind && a.Scope == b.Scope; {

@@ -32,6 +32,8 @@ At a terminal, Enter sends, and Alt-Enter or Ctrl-J begins a new line. The arrow
 before, Tab completes commands and files, and Markdown is shown as what it means. What was printed stays in the
 scrollback. With TERM=dumb, and without a terminal, each line is an input, and lines that are pasted together
 are one. What you send while a turn runs is the next input; it does not answer a question that comes up later.
+If you make the window narrower while a reply is written, many terminals wrap its last lines again, and then a copy
+of them stays in the scrollback: the chat cannot know how many rows the terminal made of them.
 
 At a terminal, the sessions of this process are kept in $XDG_STATE_HOME/turnlog/chat, which is below
 ~/.local/state without that variable: --session continues them, --store names another directory, and
@@ -72,7 +74,7 @@ come from a terminal, it exits with the code of its last turn.`,
 	return cmd
 }
 
-// chatStore returns the directory of a user's chats, which only that user can read, or "" if there can be none.
+// chatStore returns the directory of a user's chats, which only that user can read. It returns "" if there is none.
 func chatStore(a *app.App) string {
 	state := a.StateDir()
 	if state == "" {
@@ -143,7 +145,7 @@ func fatal(err error) bool {
 	return err != nil && (!verdict || e.Code == cli.CodeApproval)
 }
 
-// readLine prompts for a line and waits for one that is input.
+// readLine prompts for a line and waits until a line is input.
 func (v *conversation) readLine(ctx context.Context) (string, error) {
 	for {
 		line, err := v.nextLine(ctx)

@@ -17,13 +17,13 @@ import (
 
 // report is a view as -o json prints it.
 type report struct {
-	At          time.Time     `json:"at"`
-	Nodes       int           `json:"nodes"`
-	Appends     appendReport  `json:"appends"`
-	Queues      []queueReport `json:"queues"`
-	Sessions    sessionReport `json:"sessions"`
-	Approvals   listedReport  `json:"approvals"`
-	DeadLetters listedReport  `json:"dead_letters"`
+	At          time.Time           `json:"at"`
+	Nodes       int                 `json:"nodes"`
+	Appends     appendReport        `json:"appends"`
+	Queues      []admin.QueueReport `json:"queues"`
+	Sessions    admin.SessionCounts `json:"sessions"`
+	Approvals   listedReport        `json:"approvals"`
+	DeadLetters listedReport        `json:"dead_letters"`
 }
 
 type appendReport struct {
@@ -32,36 +32,16 @@ type appendReport struct {
 	Slowest float64 `json:"slowest_seconds"`
 }
 
-type queueReport struct {
-	Queue   string  `json:"queue"`
-	Waiting int     `json:"waiting"`
-	Running int     `json:"running"`
-	Oldest  float64 `json:"oldest_seconds"`
-	Workers int     `json:"workers"`
-	Wanted  int     `json:"wanted_workers"`
-}
-
-type sessionReport struct {
-	Driven  int `json:"driven"`
-	Waiting int `json:"waiting"`
-	Aside   int `json:"aside"`
-	Parked  int `json:"parked"`
-}
-
 type listedReport struct {
 	Sessions int     `json:"sessions"`
 	Oldest   float64 `json:"oldest_seconds"`
 }
 
 func reportOf(b admin.Backlog) report {
-	r := report{
-		At: b.At, Nodes: b.Nodes, Appends: appendReport{b.Appends.Count, b.Appends.Mean.Seconds(), b.Appends.Slowest.Seconds()}, Queues: []queueReport{}, Sessions: sessionReport(b.Sessions),
+	return report{
+		At: b.At, Nodes: b.Nodes, Appends: appendReport{b.Appends.Count, b.Appends.Mean.Seconds(), b.Appends.Slowest.Seconds()}, Queues: b.QueueReports(), Sessions: b.Sessions,
 		Approvals: listedReport{b.Approvals.Sessions, b.Approvals.Oldest.Seconds()}, DeadLetters: listedReport{b.DeadLetters.Sessions, b.DeadLetters.Oldest.Seconds()},
 	}
-	for _, q := range b.Queues {
-		r.Queues = append(r.Queues, queueReport{q.Queue, q.Waiting, q.Running, q.Oldest.Seconds(), q.Workers, q.Wanted})
-	}
-	return r
 }
 
 // print prints a view once.
@@ -97,8 +77,8 @@ func (v view) writeDone(w io.Writer) {
 	}
 	text := fmt.Sprintf("In %s: %s entries, %s turns (%d failed), %s tokens in, %s out", age(v.At.Sub(d.Since)), humanize.Comma(d.Entries), humanize.Comma(turns),
 		d.Turns[content.Errored], humanize.Comma(d.Usage.InputTokens), humanize.Comma(d.Usage.OutputTokens))
-	if d.Usage.CostMicros > 0 {
-		text += fmt.Sprintf(", %.2f %s", float64(d.Usage.CostMicros)/1e6, d.Usage.Currency)
+	if cost := d.Usage.Cost(); cost != "" {
+		text += ", " + render.Safe(cost)
 	}
 	text += fmt.Sprintf(", %d taken over", d.Takeovers)
 	if v.Lag > 0 {
@@ -107,7 +87,7 @@ func (v view) writeDone(w io.Writer) {
 	_, _ = fmt.Fprintf(w, "\n%s.\n", text)
 }
 
-// appendUnit is what the times of appends are rounded to.
+// appendUnit is the unit to which append times are rounded.
 const appendUnit = 100 * time.Microsecond
 
 func listed(l admin.Listed) string {
@@ -121,7 +101,7 @@ func age(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// screen draws views over one another. What was printed before it stays.
+// screen draws each view over the previous one. Earlier output stays.
 type screen struct {
 	out   io.Writer
 	lines int // of the last view

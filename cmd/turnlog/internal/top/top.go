@@ -1,8 +1,8 @@
-// Package top holds the command that shows what a deployment has to do and what it does, in the terminal and as metrics.
+// Package top holds the command that shows the pending and the finished work of a deployment, in the terminal and as metrics.
 //
-// The one idea: what is to be done is in the indexes of the streams, whatever the sessions hold, and what is done is in the
-// journal, which this command follows from its end. So it costs a deployment a few requests each time, and needs nothing of workers. Of
-// nodes it reads their records.
+// Pending work is read from the indexes of the streams, not from the sessions. Finished work is read from the journal,
+// which this command follows from its current end. So each refresh costs only a few requests. It asks nothing of workers,
+// and it reads only the records of nodes.
 package top
 
 import (
@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/ops"
 	"github.com/turnlog/turnlog/internal/pause"
+	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -47,6 +48,7 @@ needs the permissions of a doctor and an observer.`,
 	cmd.Flags().DurationVar(&t.every, "every", 2*time.Second, "`time` between two looks")
 	cmd.Flags().BoolVar(&t.once, "once", false, "print once and end")
 	t.address, t.output = ops.AddressFlag(cmd), a.Output(cmd)
+	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case t.every < 100*time.Millisecond:
@@ -83,7 +85,7 @@ type view struct {
 
 func (t *top) run(ctx context.Context) error {
 	log := t.remote.Logger()
-	cell, err := t.remote.Dial(ctx, t.remote.Program(), log) // complete or not, as a doctor
+	cell, err := t.remote.Dial(ctx, t.remote.Program(), log) // like the doctor, it accepts an incomplete deployment
 	if err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func (t *top) run(ctx context.Context) error {
 	return t.watch(ctx, cell, log)
 }
 
-// watch follows the journal and shows what there is until ctx ends.
+// watch follows the journal and shows views until ctx ends.
 func (t *top) watch(ctx context.Context, cell *cli.Cell, log *zap.Logger) error {
 	var end jetstream.Cursor
 	if err := cell.Permitted(ctx, func(ctx context.Context) (err error) {

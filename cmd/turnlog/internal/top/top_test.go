@@ -89,7 +89,7 @@ QUEUE   WAITING  RUNNING  OLDEST  WORKERS  WANTED
 gpu     12       4        3m5s    1        4
 office  0        0        -       2        0
 
-In 5m0s: 1,200 entries, 10 turns (1 failed), 30,000 tokens in, 2,000 out, 0.12 USD, 1 taken over; 7 entries behind.
+In 5m0s: 1,200 entries, 10 turns (1 failed), 30,000 tokens in, 2,000 out, 0.123456 USD, 1 taken over; 7 entries behind.
 `
 	if diff := cmp.Diff(want, first); diff != "" || second != first {
 		t.Errorf("screen (-want +got):\n%s\nthen %q", diff, second)

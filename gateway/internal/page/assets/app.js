@@ -4,6 +4,7 @@ import { age, clip, fill, h, money, span } from './dom.js'
 import { attach } from './files.js'
 import { inbox } from './inbox.js'
 import { open } from './session.js'
+import { usage } from './usage.js'
 
 const main = document.getElementById('main')
 const notice = document.getElementById('notice')
@@ -85,40 +86,56 @@ const views = {
     return repeat(async () => { if (rows.childElementCount === 0 || !filters.text.value.trim()) await show() }) // texts are searched once
   },
 
-  fleet: (view) => repeat(async () => {
-    const [workers, agents, models, dead, load] = await Promise.all([get('/api/workers').catch(() => ({ workers: [] })), get('/api/agents'), get('/api/models'), get('/api/dead'),
-      me.role === 'operator' ? get('/api/queues').catch((err) => ({ err })) : null])
-    fill(view, h('h1', null, 'Fleet'),
-      load?.queues && [
-        h('h2', null, 'Nodes'),
-        h('p', null, load.nodes === 0 && h('span.tag.warn', null, 'no node'), ` ${load.nodes} nodes drive ${load.sessions.driven} sessions. ${load.sessions.waiting} sessions wait for a node, ${load.sessions.aside} are set aside, ${load.sessions.parked} have nothing to do.`),
-        h('h2', null, 'Queues'),
-        h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Queues' }, h('table', null,
-          h('thead', null, h('tr', null, h('th', null, 'Queue'), ['Waiting', 'Oldest', 'Running', 'Workers', 'Wanted'].map((t) => h('th.number', null, t)))),
-          h('tbody', null, load.queues.map((q) => h('tr', null,
-            h('td', null, q.queue, q.waiting > 0 && q.workers === 0 && [' ', h('span.tag.warn', null, 'no worker for this queue')]), h('td.number', null, q.waiting),
-            h('td.number', null, q.waiting > 0 ? span(q.oldest_wait_seconds) : ''), h('td.number', null, q.running), h('td.number', null, q.workers), h('td.number', null, q.wanted_workers)))))),
-      ],
-      load?.err && h('p.small.quiet', null, load.err.message),
-      h('h2', null, 'Workers'),
-      workers.workers.length === 0 && h('p', null, h('span.tag.warn', null, 'no worker'), ' Calls of tools wait until one starts: "tool-worker". A node with --tools runs those itself.'),
-      h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Table' }, h('table', null, h('thead', null, h('tr', null, h('th', null, 'Queue'), h('th', null, 'Worker'), h('th', null, 'Tools'))),
-        h('tbody', null, workers.workers.map((w) => h('tr', null, h('td', null, w.queue), h('td.small', null, w.worker), h('td.small', null, w.tools.filter((t) => t !== 'turnlog_gate').join(', '))))))),
-      dead.aside.length + dead.calls.length > 0 && h('p', null, h('span.tag.warn', null, 'stuck'), ' ', h('a', { href: '#/inbox' }, `${dead.calls.length} calls and ${dead.aside.length} sessions`), ' need a decision.'),
-      h('h2', null, 'Agents'), agents.agents.length === 0 ? h('p.quiet', null, 'None is published: "turnlog agents publish" does so.')
-        : h('ul', null, agents.agents.map((a) => h('li', null, h('strong', null, a.name), ' ', h('span.quiet.small', null, a.version), ' ', a.description ?? ''))),
-      h('h2', null, 'Models'), h('p', null, 'Default: ', h('code', null, models.default)), h('p.small.quiet', null, models.providers.map((p) => p.usage).join(' · ')),
-      h('p.small.quiet', null, '"turnlog doctor" examines nodes, streams, clocks and permissions.'))
-  }),
+  fleet: (view) => {
+    const stuck = h('div')
+    let asked = 0
+    const examine = async () => {
+      asked = Date.now()
+      const { findings } = await get('/api/stuck').catch((err) => ({ findings: [], err })) // why it is not known stands where the queues are
+      fill(stuck, findings.length > 0 && h('h2', null, 'What is stuck'), findings.map((f) => h('div.card', null, h('h2', null, h(f.severity === 'error' ? 'span.tag.bad' : 'span.tag.warn', null, f.check), ' ', f.what),
+        h('p.small', null, 'Why it matters: ', f.why, '.'), h('p.small', null, 'What to do: ', h('code', null, f.do)),
+        f.sessions?.length > 0 && h('p.small', null, 'Sessions: ', f.sessions.map((s) => [h('a', { href: '#/s/' + s }, s), ' '])))))
+    }
+    return repeat(async () => {
+      const examined = me.role === 'operator' && Date.now() - asked > 30_000 ? examine() : null
+      await fleet(view, stuck)
+      await examined
+    })
+  },
 
-  usage: (view) => repeat(async () => {
-    const { usage } = await get('/api/usage')
-    fill(view, h('h1', null, 'Usage'), usage.length === 0 && h('p.quiet', null, 'Nothing was used yet.'),
-      h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Table' }, h('table', null, h('thead', null, h('tr', null, ['Model', 'Agent', 'Person'].map((t) => h('th', null, t)), ['Sessions', 'Turns', 'Tokens in', 'Tokens out', 'Cost'].map((t) => h('th.number', null, t)))),
-        h('tbody', null, usage.map((u) => h('tr', null, h('td', null, clip(u.model, 40)), h('td', null, u.agent ?? ''), h('td', null, u.owner ?? ''), h('td.number', null, u.sessions), h('td.number', null, u.turns),
-          h('td.number', null, u.usage.input_tokens), h('td.number', null, u.usage.output_tokens), h('td.number', null, money(u.usage))))))),
-      h('p.small.quiet', null, 'A cost is shown where the provider or the price list of the model gave one.'))
-  }),
+  usage: (view, day) => repeat(usage(view, day)),
+}
+
+// many says how many there are of something.
+const many = (n, one, more) => `${n} ${n === 1 ? one : more}`
+
+// fleet shows what the deployment has and does, with what is stuck.
+async function fleet(view, stuck) {
+  const [workers, agents, models, dead, load] = await Promise.all([get('/api/workers').catch(() => ({ workers: [] })), get('/api/agents'), get('/api/models'), get('/api/dead'),
+    me.role === 'operator' ? get('/api/queues').catch((err) => ({ err })) : null])
+  fill(view, h('h1', null, 'Fleet'),
+    load?.queues && [
+      h('h2', null, 'Nodes'),
+      h('p', null, load.nodes === 0 && [h('span.tag.warn', null, 'no node'), ' '], `${many(load.nodes, 'node drives', 'nodes drive')} ${many(load.sessions.driven, 'session', 'sessions')}. ` +
+        `${many(load.sessions.waiting, 'session waits', 'sessions wait')} for a node, ${load.sessions.aside} set aside, ${load.sessions.parked} with nothing to do.`),
+      h('h2', null, 'Queues'),
+      h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Queues' }, h('table', null,
+        h('thead', null, h('tr', null, h('th', null, 'Queue'), ['Waiting', 'Oldest', 'Running', 'Workers', 'Wanted'].map((t) => h('th.number', null, t)))),
+        h('tbody', null, load.queues.map((q) => h('tr', null,
+          h('td', null, q.queue, q.waiting > 0 && q.workers === 0 && [' ', h('span.tag.warn', null, 'no worker for this queue')]), h('td.number', null, q.waiting),
+          h('td.number', null, q.waiting > 0 ? span(q.oldest_wait_seconds) : ''), h('td.number', null, q.running), h('td.number', null, q.workers), h('td.number', null, q.wanted_workers)))))),
+    ],
+    load?.err && h('p.small.quiet', null, load.err.message),
+    dead.aside.length + dead.calls.length > 0 && h('p', null, h('span.tag.warn', null, 'stuck'), ' ', h('a', { href: '#/inbox' }, `${many(dead.calls.length, 'call', 'calls')} and ${many(dead.aside.length, 'session', 'sessions')}`), ' need a decision.'),
+    stuck,
+    h('h2', null, 'Workers'),
+    workers.workers.length === 0 && h('p', null, h('span.tag.warn', null, 'no worker'), ' Calls of tools wait until one starts: "tool-worker". A node with --tools runs those itself.'),
+    h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Table' }, h('table', null, h('thead', null, h('tr', null, h('th', null, 'Queue'), h('th', null, 'Worker'), h('th', null, 'Tools'))),
+      h('tbody', null, workers.workers.map((w) => h('tr', null, h('td', null, w.queue), h('td.small', null, w.worker), h('td.small', null, w.tools.filter((t) => t !== 'turnlog_gate').join(', '))))))),
+    h('h2', null, 'Agents'), agents.agents.length === 0 ? h('p.quiet', null, 'None is published. "turnlog agents publish FILE" publishes one.')
+      : h('ul', null, agents.agents.map((a) => h('li', null, h('strong', null, a.name), ' ', h('span.quiet.small', null, a.version), ' ', a.description ?? ''))),
+    h('h2', null, 'Models'), h('p', null, 'Default: ', h('code', null, models.default)), h('p.small.quiet', null, models.providers.map((p) => p.usage).join(' · ')),
+    h('p.small.quiet', null, '"turnlog doctor" also examines streams, clocks and permissions.'))
 }
 
 // starter opens a session with a first message.
@@ -164,7 +181,7 @@ async function route() {
   const view = h('div')
   fill(main, view)
   if (name !== 's') {
-    leave = (views[name] ?? views.inbox)(view)
+    leave = (views[name] ?? views.inbox)(view, decodeURIComponent(id ?? ''))
     return
   }
   let gone = false

@@ -48,7 +48,7 @@ export function json(value) { return JSON.stringify(value, null, 2) }
 // clip cuts a text.
 export function clip(text, most) { return text.length > most ? text.slice(0, most) + '…' : text }
 
-// money shows millionths of a currency.
+// money shows millionths of a currency, all of them.
 export function money(usage) {
-  return usage.cost_micros ? (usage.cost_micros / 1e6).toFixed(4) + ' ' + usage.currency : '–'
+  return usage.cost_micros ? (usage.cost_micros / 1e6).toFixed(6).replace(/0{1,4}$/, '') + ' ' + usage.currency : '–'
 }

@@ -37,19 +37,10 @@ export function same(view, what) {
 export function card(a, tell, done) {
   const name = a.session + a.id
   const node = h('article.card', { tabindex: -1, 'data-row': true, 'aria-label': `${a.tool} in ${a.title || a.session}` })
-  const decide = async (body) => {
-    document.activeElement?.blur()
-    for (const b of node.querySelectorAll('button')) b.disabled = true
-    try {
-      await post(at('approvals', a.session, a.id), { shown: a.digest, ...body })
-      tell(body.decision === 'approve' ? `Approved: ${a.tool}` : `Denied: ${a.tool}`)
-    } catch (err) {
-      tell(err)
-      for (const b of node.querySelectorAll('button')) b.disabled = false
-    }
-    dispatchEvent(new Event('decided'))
-    done()
-  }
+  const decide = (body) => act(node, tell, done, async () => {
+    await post(at('approvals', a.session, a.id), { shown: a.digest, ...body })
+    return body.decision === 'approve' ? `Approved: ${a.tool}` : `Denied: ${a.tool}`
+  })
   const buttons = h('div.bar')
   const extra = h('div')
   const approve = h('button.main', { 'data-key': 'a', onclick: () => decide({ decision: 'approve' }) }, 'Approve')
@@ -79,6 +70,19 @@ export function card(a, tell, done) {
   return node
 }
 
+// act does what the buttons of a card are for, once, and says what was done.
+async function act(node, tell, done, does) {
+  document.activeElement?.blur()
+  const idle = [...node.querySelectorAll('button:not(:disabled)')]
+  for (const b of idle) b.disabled = true
+  try { tell(await does()) } catch (err) {
+    tell(err)
+    for (const b of idle) b.disabled = false
+  }
+  dispatchEvent(new Event('decided'))
+  done()
+}
+
 // recent is how many items of a transcript are shown before a question.
 const recent = 8
 
@@ -102,16 +106,19 @@ function ripen(node) {
   setTimeout(() => { for (const b of idle) b.disabled = false }, 500)
 }
 
+// deadCard shows a call that lost its workers, with what may be done about it.
 function deadCard(c, tell, done) {
-  const settle = async (body) => {
-    try { await post(at('dead', c.session, c.call), body) } catch (err) { tell(err) }
-    done()
-  }
+  const settle = (body) => act(node, tell, done, async () => {
+    await post(at('dead', c.session, c.call), body)
+    return body.action === 'retry' ? `Runs again: ${c.tool}` : `Dropped: ${c.tool}`
+  })
   const repeats = c.effects !== 'read_only' && c.effects !== 'idempotent'
-  return h('article.card', { tabindex: -1, 'data-row': true },
+  const node = h('article.card', { tabindex: -1, 'data-row': true, 'aria-label': `${c.tool} in ${c.session}, without a result` },
     h('h2', null, h('strong', null, visible(c.tool)), ' in ', h('a', { href: '#/s/' + c.session }, c.session)),
-    h('p.small.quiet', null, `Lost ${c.lost.length} of ${c.attempts} attempts` + (c.lost.length > 0 ? ', the last ' + age(c.lost.at(-1).at) + ' ago' : '') + '. A retry may run it twice: its effects are ' + c.effects + '.'),
+    h('p.small.quiet', null, `Lost ${c.lost.length} of ${c.attempts} attempts` + (c.lost.length > 0 ? ', the last ' + age(c.lost.at(-1).at) + ' ago' : '') + '. ' + (repeats ? 'A retry may run it twice, and its tool does not declare that this is safe.' : 'Its tool declares that it may run twice.')),
     shown(c),
-    h('div.bar', null, h('button', { onclick: () => settle({ action: 'retry', may_repeat: repeats }) }, 'Retry'),
-      h('button.bad', { onclick: () => settle({ action: 'drop' }) }, 'Drop')))
+    h('div.bar', null, c.may_decide ? [h('button', { onclick: () => settle({ action: 'retry', may_repeat: repeats }) }, 'Retry'),
+      h('button.bad', { onclick: () => settle({ action: 'drop' }) }, 'Drop')] : h('span.quiet.small', null, 'Others decide this.')))
+  ripen(node)
+  return node
 }

@@ -46,7 +46,7 @@ class Session {
     tabs.append(tab('Conversation', talking, true), tab('Journal', this.journal, false))
     this.heading = h('h1', null, this.id)
     fill(this.view, this.heading, this.facts, tabs, talking, this.journal)
-    await Promise.all([this.look(), this.read()])
+    await Promise.all([this.look().catch(this.tell), this.read()])
     this.listen()
   }
 
@@ -167,7 +167,7 @@ class Session {
         text.textContent = (await get(at('sessions', this.id, 'calls', call.id))).text
         text.hidden = false
       } catch (err) { this.tell(err) }
-    } }, 'Why did this run?'), text]
+    } }, 'Explain this call'), text]
   }
 
   append(item) {
@@ -275,11 +275,12 @@ class Session {
     const more = h('button', { onclick: () => this.before() })
     const when = h('div')
     const times = h('details', { ontoggle: () => this.draw() }, h('summary', null, 'Timeline'), when)
-    this.entries = { list, more, times, when, all: [], first: 0, last: 0, time: 0 }
-    fill(this.journal, verdict, times, more, list)
     try {
-      const s = await get(at('sessions', this.id))
-      this.entries.first = this.entries.last = Math.max(0, s.journal.seq - pageOfEntries)
+      const { journal } = await get(at('sessions', this.id))
+      if (this.entries) return // by another click
+      const from = Math.max(0, journal.seq - pageOfEntries)
+      this.entries = { list, more, times, when, all: [], first: from, last: from, time: 0 }
+      fill(this.journal, verdict, times, more, list)
       await this.after()
       this.allBefore()
       scrollTo(0, document.body.scrollHeight)

@@ -71,7 +71,7 @@ export function timeline(node, entries) {
   fill(node, h('div.spans', { tabindex: 0, role: 'region', 'aria-label': 'Timeline' }, h('ol', null, spans.map((s) => {
     const to = s.to ?? now
     const bar = h('span.' + s.state)
-    bar.style.left = place(s.from) * 100 + '%'
+    bar.style.left = `min(${place(s.from) * 100}%, 100% - 3px)` // as wide as the narrowest bar
     bar.style.width = (place(to) - place(s.from)) * 100 + '%'
     const took = to > s.from ? span(to - s.from) + (s.to === null ? ' so far' : '') : ''
     return h('li', null, h('span.what', null, s.what, ' ', h('span.quiet', null, took)), h('span.track', { 'aria-hidden': 'true' }, bar))

@@ -1,4 +1,5 @@
-package jetstream
+// Package agents keeps definitions of agents that are published in a cell.
+package agents
 
 import (
 	"context"
@@ -6,23 +7,27 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/bucket"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// ErrNoAgent is returned for an agent, or a version of one, that is not published. Agents.List
-// returns those that are.
-var ErrNoAgent = errors.New("no such agent")
+// ErrNotPublished is returned for an agent, or a version of one, that is not published. [Store.List] lists
+// the published ones.
+var ErrNotPublished = errors.New("no such agent")
 
-// Agents holds the definitions of agents by name and version. A version never changes, but the
+// Store holds the definitions of agents by name and version. A version never changes, but the
 // newest one may be replaced. It is safe for concurrent use.
-type Agents struct {
+type Store struct {
 	newest   bucket.Bucket[[]byte] // versions, by name
 	versions bucket.Bucket[[]byte] // definitions, by name.version
 }
 
-// Agents returns the cell's agent definitions.
-func (c *Cell) Agents() *Agents {
-	return &Agents{bucket.OfBytes(c.api, "agent", c.names.Agents(), 1), bucket.OfBytes(c.api, "agent", c.names.Agents(), 2)}
+// Of returns the agents of a cell.
+func Of(c *jetstream.Cell) *Store {
+	conn, names := api.New(c.Conn()), layout.New(c.Namespace()).Agents()
+	return &Store{bucket.OfBytes(conn, "agent", names, 1), bucket.OfBytes(conn, "agent", names, 2)}
 }
 
 // Agent is one version of a definition.
@@ -35,7 +40,7 @@ type Agent struct {
 
 // Publish makes a definition the newest version of its agent. Publishing the newest version again
 // has no effect.
-func (a *Agents) Publish(ctx context.Context, name, version string, data []byte) error {
+func (a *Store) Publish(ctx context.Context, name, version string, data []byte) error {
 	if newest, ok, err := a.newest.Get(ctx, name); err == nil && ok && string(newest.Value) == version {
 		return nil
 	}
@@ -46,15 +51,15 @@ func (a *Agents) Publish(ctx context.Context, name, version string, data []byte)
 	return err
 }
 
-// Get returns a version of an agent; "" means the newest. It returns ErrNoAgent if there is none.
-func (a *Agents) Get(ctx context.Context, name, version string) (Agent, error) {
+// Get returns a version of an agent; "" means the newest. It returns ErrNotPublished if there is none.
+func (a *Store) Get(ctx context.Context, name, version string) (Agent, error) {
 	out := Agent{Name: name, Version: version}
 	newest, ok, err := a.newest.Get(ctx, name)
 	switch {
 	case err != nil:
 		return Agent{}, err
 	case !ok && version == "":
-		return Agent{}, fmt.Errorf("agent %q: %w", name, ErrNoAgent)
+		return Agent{}, fmt.Errorf("agent %q: %w", name, ErrNotPublished)
 	case ok && (version == "" || version == string(newest.Value)):
 		out.Version, out.Published = string(newest.Value), newest.At
 	}
@@ -63,7 +68,7 @@ func (a *Agents) Get(ctx context.Context, name, version string) (Agent, error) {
 	case err != nil:
 		return Agent{}, err
 	case !ok:
-		return Agent{}, fmt.Errorf("agent %q, version %q: %w", name, out.Version, ErrNoAgent)
+		return Agent{}, fmt.Errorf("agent %q, version %q: %w", name, out.Version, ErrNotPublished)
 	case out.Published.IsZero():
 		out.Published = it.At
 	}
@@ -72,7 +77,7 @@ func (a *Agents) Get(ctx context.Context, name, version string) (Agent, error) {
 }
 
 // List returns the newest version of every agent, by name.
-func (a *Agents) List(ctx context.Context) ([]Agent, error) {
+func (a *Store) List(ctx context.Context) ([]Agent, error) {
 	names, err := a.newest.Keys(ctx, "*")
 	if err != nil {
 		return nil, err
@@ -81,7 +86,7 @@ func (a *Agents) List(ctx context.Context) ([]Agent, error) {
 	for _, name := range names {
 		agent, err := a.Get(ctx, name, "")
 		switch {
-		case errors.Is(err, ErrNoAgent):
+		case errors.Is(err, ErrNotPublished):
 		case err != nil:
 			return nil, err
 		default:
@@ -91,15 +96,15 @@ func (a *Agents) List(ctx context.Context) ([]Agent, error) {
 	return out, nil
 }
 
-// Withdraw removes an agent, so that no new session can start with it by name. Its versions remain
-// and can be requested by name and version.
-func (a *Agents) Withdraw(ctx context.Context, name string) error {
+// Withdraw removes an agent's name, so that no new session can start with it by name alone. Its versions
+// remain available by name and version.
+func (a *Store) Withdraw(ctx context.Context, name string) error {
 	_, ok, err := a.newest.Get(ctx, name)
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		return fmt.Errorf("withdraw agent %q: %w", name, ErrNoAgent)
+		return fmt.Errorf("withdraw agent %q: %w", name, ErrNotPublished)
 	}
 	return a.newest.Delete(ctx, name)
 }

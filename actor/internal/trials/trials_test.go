@@ -1,4 +1,4 @@
-package actor
+package trials
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/semaphore"
 
-	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/sparselog"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
-	"github.com/turnlog/turnlog/model"
 )
+
+func TestMain(m *testing.M) { natstest.Main(m) }
 
 // A stream that does not answer keeps a node from removing its notes, and from its sessions. The session is not to blame, but for
 // what another process of the name has left.
@@ -27,25 +27,23 @@ func TestANoteOfAProcessThatLivesIsNoBreakage(t *testing.T) {
 		natstest.Must(t, admin.Of(c).Provision(t.Context(), admin.Config{Memory: true}))
 		node := func() *Node {
 			<-time.After(time.Second)
-			n, err := NewNode(c, Config{Name: "n1", Models: func(string, []byte) (model.Model, error) { return nil, nil }})
-			natstest.Must(t, err)
-			return n
+			return New(c, "n1", new(sparselog.Log))
 		}
 		n := node()
 		for range 4 {
-			d := newTrial(n, "s", zap.NewNop())
-			if d.look(t.Context()) {
+			d := n.Of("s", zap.NewNop())
+			if d.Look(t.Context()) {
 				t.Fatal("it is set aside although its node lives")
 			}
-			d.start(t.Context(), false) // the note stays
+			d.Start(t.Context(), false) // the note stays
 			d.over()
 		}
 		for i := range 2 {
-			d := newTrial(node(), "s", zap.NewNop())
-			if aside := d.look(t.Context()); aside != (i == 1) {
+			d := node().Of("s", zap.NewNop())
+			if aside := d.Look(t.Context()); aside != (i == 1) {
 				t.Errorf("after %d processes it is set aside: %t", i+1, aside)
 			}
-			d.start(t.Context(), false)
+			d.Start(t.Context(), false)
 		}
 	})
 }
@@ -72,21 +70,18 @@ func TestABreakageThatOthersMayHaveCausedCountsLess(t *testing.T) {
 			c, err := jetstream.Open(nc, "")
 			natstest.Must(t, err)
 			natstest.Must(t, admin.Of(c).Provision(t.Context(), admin.Config{Memory: true}))
-			taken := func(i int) *trial {
-				n := &Node{cell: c, trials: c.Trials(), takeovers: semaphore.NewWeighted(maxTrials), cfg: Config{Name: fmt.Sprint("n", i)}}
-				return newTrial(n, content.SessionID("s"), zap.NewNop())
-			}
+			taken := func(i int) *Trial { return New(c, fmt.Sprint("n", i), new(sparselog.Log)).Of("s", zap.NewNop()) }
 			for i, alone := range x.takeovers {
 				d := taken(i)
-				if d.look(t.Context()) {
+				if d.Look(t.Context()) {
 					t.Fatalf("%v: it is set aside after %d", x.takeovers, i)
 				}
 				if !alone && i > 0 { // the first one is among others in any case
 					natstest.Must(t, d.node.takeovers.Acquire(t.Context(), 1))
 				}
-				d.start(t.Context(), false) // and then its node ends
+				d.Start(t.Context(), false) // and then its node ends
 			}
-			if got := taken(len(x.takeovers)).look(t.Context()); got != x.aside {
+			if got := taken(len(x.takeovers)).Look(t.Context()); got != x.aside {
 				t.Errorf("after %v it is set aside: %v, want %v", x.takeovers, got, x.aside)
 			}
 		})

@@ -1,0 +1,99 @@
+// Package again tells a request that is repeated from another one with the same key, and names what it opens.
+//
+// The one idea: a key is the ID of a command, and the journal has what that caused. If the entry says something else, or
+// that somebody else sent it, the key was used before, and nothing was done this time.
+package again
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/tool"
+)
+
+// SessionOf returns the ID of the session that a person's command opens, the same for every retry.
+func SessionOf(person, command string) string {
+	sum := sha256.Sum256([]byte("open\x00" + person + "\x00" + command))
+	const length = 13
+	return "s-" + hex.EncodeToString(sum[:length])
+}
+
+// Fits reports whether an entry may be what a command caused that a person sent. The first fact that people cause says so. Input
+// may have opened the session, too: a client need not know whether it did.
+func Fits(e events.Entry, c commands.Command, by string) bool {
+	opened := false
+	for _, ev := range e.Events {
+		began, opens := ev.(events.RunStarted)
+		if !opens {
+			if who, fits, ok := fact(ev, c); ok {
+				return fits && who == by
+			}
+			continue
+		}
+		switch is := c.(type) { //nolint:gochecksumtype // the others open nothing
+		case commands.OpenSession:
+			from := origin(is.From)
+			if fits := began.By == by && from == origin(began.From); !fits || from != "" || len(is.Input) == 0 {
+				return fits
+			}
+			c = commands.SubmitInput{Items: is.Input}
+		case commands.SubmitInput:
+		default:
+			return false
+		}
+		opened = true // what it says follows
+	}
+	return !opened
+}
+
+// origin returns the session that a fork continues.
+func origin(from string) string {
+	id, _, _ := strings.Cut(from, "@")
+	return id
+}
+
+// fact says who caused a fact that people cause, and whether a command did.
+func fact(ev events.Event, c commands.Command) (who string, fits, ok bool) {
+	switch ev := ev.(type) { //nolint:gochecksumtype // people cause no others first
+	case events.InputQueued:
+		is, ok := c.(commands.SubmitInput)
+		return ev.By, ok && slices.EqualFunc(ev.Items, is.Items, says), true
+	case events.ApprovalResolved:
+		if ev.Outcome != events.Approved && ev.Outcome != events.Denied || ev.Grant != "" {
+			return "", false, false // a close or a cancel settled it, or an earlier decision
+		}
+		is, ok := c.(commands.ResolveApproval)
+		about := ev.Approval == is.Approval || ev.Call == content.CallID(is.Approval)
+		return ev.By, ok && about && is.Approve == (ev.Outcome == events.Approved) && is.Always == ev.Always && same(is.Input, ev.Input), true
+	case events.DeadLetterSettled:
+		is, ok := c.(commands.SettleDeadLetter)
+		return ev.By, ok && names(is.Call, ev.Call) && is.Retry == (ev.Outcome == events.DeadRetried), true
+	case events.CancelRequested:
+		is, ok := c.(commands.Cancel)
+		return ev.By, ok && is.Scope == ev.Scope && names(is.Call, ev.Target), true
+	case events.ToolDetached:
+		is, ok := c.(commands.DetachCall)
+		return ev.By, ok && names(is.Call, ev.Call), true
+	case events.SessionClosed:
+		_, fits = c.(commands.Close)
+		return ev.By, fits, true
+	}
+	return "", false, false
+}
+
+// says reports whether two items say the same, with as many files.
+func says(a, b content.Item) bool { return len(a.Parts) == len(b.Parts) && a.Text() == b.Text() }
+
+// names reports whether a request may mean a call: it may give the place of one whose turn is over instead of its ID.
+func names(given, call content.CallID) bool {
+	_, _, _, err := content.ParsePlace(string(given))
+	return given == call || err == nil
+}
+
+func same(a, b []byte) bool { return bytes.Equal(tool.Canonical(a), tool.Canonical(b)) }

@@ -57,7 +57,7 @@ func (g *Gateway) door(w http.ResponseWriter, failed *problem.Problem) {
 func loginProblem(err error) *problem.Problem {
 	switch {
 	case errors.Is(err, people.ErrNoRole):
-		return problem.New(http.StatusForbidden, "no_role", err.Error(), "an operator: give one of the person's groups a role in the file of people")
+		return problem.New(http.StatusForbidden, "no_role", err.Error(), "an operator: in the file of people, name claims that the provider sends, and give one of the person's groups a role")
 	case errors.Is(err, oidc.ErrRefused):
 		return problem.New(http.StatusUnauthorized, "wrong_token", err.Error(), "log in again, or get a new token of the provider for this gateway")
 	}

@@ -38,8 +38,11 @@ var ErrNoRole = errors.New("no role")
 
 // Person returns a person of the provider, by the values of their claim, until a time.
 func (l *Login) Person(name string, values []string, until time.Time) (*Person, error) {
-	if !isName(name) {
-		return nil, fmt.Errorf("%w: the claim %s is no name: %q", ErrNoRole, l.Name, name)
+	switch {
+	case name == "":
+		return nil, fmt.Errorf("%w: the provider sends no claim %s", ErrNoRole, l.Name)
+	case !isName(name):
+		return nil, fmt.Errorf("%w: the claim %s is not a name: %q", ErrNoRole, l.Name, name)
 	}
 	for _, g := range l.Roles {
 		if g.Value == Everybody || slices.Contains(values, g.Value) {

@@ -237,6 +237,63 @@ func TestALoginThatProvesNothingIsRefused(t *testing.T) {
 	})
 }
 
+// TestClaimsThatAreNotInTheIDTokenAreAskedFor logs in at a provider whose ID tokens name only the person's ID.
+func TestClaimsThatAreNotInTheIDTokenAreAskedFor(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		p := newIssuer(w.T)
+		p.Thin = true
+		g := w.gateway(p.admits(w.T))
+		defer g.stop()
+		began := time.Now()
+		for range 10 {
+			var b browser
+			b.get(g, http.MethodGet, p.atProvider(w.T, b.get(g, http.MethodGet, "/login")))
+			var me struct{ Name, Role string }
+			if b.get(g, http.MethodGet, "/api/me").in(t, &me); me.Name != "ada@example.com" || me.Role != "user" {
+				t.Fatalf("%+v", me)
+			}
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("ten logins took %s: they wait for each other", took)
+		}
+		for _, row := range []struct {
+			info map[string]any
+			says string
+		}{
+			{map[string]any{"sub": "2"}, "another person"},
+			{map[string]any{"email_verified": false}, "has not verified"},
+			{map[string]any{"email": nil}, "no claim email"},
+			{map[string]any{"realm_access": nil}, "no role"},
+		} {
+			p.Info = func(c map[string]any) { maps.Copy(c, row.info) }
+			var b browser
+			a := b.get(g, http.MethodGet, p.atProvider(w.T, b.get(g, http.MethodGet, "/login")))
+			if a.status < http.StatusBadRequest || len(b.cookies) != 0 || !strings.Contains(string(a.body), row.says) {
+				t.Errorf("%v: %d %v %s", row.info, a.status, b.cookies, a.body)
+			}
+		}
+	})
+}
+
+// TestALoginBeginsWhereItEnds begins a login at another address of the gateway, as one that opens the address that the command prints.
+func TestALoginBeginsWhereItEnds(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		p := newIssuer(w.T)
+		g := w.gateway(p.admits(w.T))
+		defer g.stop()
+		var b browser
+		elsewhere := func(r *http.Request) { r.Host = "localhost:8410" }
+		a := b.get(g, http.MethodGet, "/login", elsewhere)
+		at, found := strings.CutPrefix(a.header.Get("Location"), "http://127.0.0.1:8410/login?")
+		if a.status != http.StatusSeeOther || !found || len(b.cookies) != 0 {
+			t.Fatalf("%d %v", a.status, a.header)
+		}
+		p.atProvider(w.T, b.get(g, http.MethodGet, "/login?"+at, elsewhere)) // behind a proxy that sets the host
+	})
+}
+
 // TestATokenOfAProviderIsOne sends tokens to the API.
 func TestATokenOfAProviderIsOne(t *testing.T) {
 	t.Parallel()
@@ -254,7 +311,7 @@ func TestATokenOfAProviderIsOne(t *testing.T) {
 			t.Error("there is no Retry-After")
 		}
 		var b browser
-		if a := b.get(g, http.MethodGet, "/login"); a.status != http.StatusServiceUnavailable || !strings.Contains(string(a.body), "does not answer") {
+		if a := b.get(g, http.MethodGet, "/login"); a.status != http.StatusServiceUnavailable || strings.Count(string(a.body), "does not answer") != 1 {
 			t.Errorf("login: %d %s", a.status, a.body)
 		}
 		g.ok(http.MethodGet, "/api/me", nil, as("ops"))

@@ -6,7 +6,10 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -28,8 +31,14 @@ type attempt struct {
 	Verifier string `json:"verifier"`
 }
 
-// Begin sends a browser to the provider.
+// Begin sends a browser to the provider. A browser at another address of the gateway, such as that of one instance, goes to the
+// configured address first, since the provider sends it back there and cookies belong to an address.
 func (p *Provider) Begin(w http.ResponseWriter, r *http.Request) error {
+	at, _ := url.Parse(p.login.URL) // it was checked
+	if !strings.EqualFold(r.Host, at.Host) && r.URL.RawQuery == "" {
+		http.Redirect(w, r, at.JoinPath(r.URL.Path).String()+"?here", http.StatusSeeOther) // the query ends this if a proxy replaces the host
+		return nil
+	}
 	d, err := p.discover(r.Context())
 	if err != nil {
 		return err
@@ -80,7 +89,7 @@ func (p *Provider) exchange(ctx context.Context, a attempt, code string) (k know
 	case answered:
 		return k, until, fmt.Errorf("%w: the provider says %q about the code", ErrRefused, refused.ErrorCode)
 	case err != nil:
-		return k, until, fmt.Errorf("%w: %w", ErrDown, err)
+		return k, until, down(err)
 	}
 	token, _ := got.Extra("id_token").(string)
 	t, err := p.verify(ctx, d, token, p.login.Client)
@@ -90,8 +99,36 @@ func (p *Provider) exchange(ctx context.Context, a attempt, code string) (k know
 	if subtle.ConstantTimeCompare([]byte(t.Nonce), []byte(a.Nonce)) != 1 {
 		return k, until, fmt.Errorf("%w: the ID token is of another login", ErrRefused)
 	}
-	k, err = p.known(t)
+	c, err := p.claims(ctx, d, t, got)
+	if err != nil {
+		return k, until, err
+	}
+	k, err = p.known(c)
 	return k, t.Expiry, err
+}
+
+// claims returns the claims of an ID token. If it lacks one that the gateway needs, they are completed with those of the userinfo
+// endpoint: some providers put only the person's ID into ID tokens.
+func (p *Provider) claims(ctx context.Context, d *discovered, t *oidc.IDToken, access *oauth2.Token) (c claims, err error) {
+	if err := t.Claims(&c); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if !p.lacks(c) || d.about.UserInfoEndpoint() == "" {
+		return c, nil
+	}
+	info, err := d.about.UserInfo(oidc.ClientContext(ctx, p.client), oauth2.StaticTokenSource(access))
+	if err != nil {
+		return nil, down(err)
+	}
+	if info.Subject != t.Subject {
+		return nil, fmt.Errorf("%w: the provider's answer about the person is about another person", ErrRefused)
+	}
+	var more claims
+	if err := info.Claims(&more); err != nil {
+		return nil, down(err)
+	}
+	maps.Copy(c, more)
+	return c, nil
 }
 
 // Browser returns the person of a browser that has logged in. It applies the current roles.

@@ -34,6 +34,7 @@ type Provider struct {
 
 // discovered is the result of the provider's discovery.
 type discovered struct {
+	about *oidc.Provider
 	oauth oauth2.Config
 	keys  oidc.KeySet
 }
@@ -50,7 +51,7 @@ var (
 const (
 	patience = 10 * time.Second // for one answer
 	maxBody  = 1 << 20          // bytes of an answer
-	perTime  = time.Second      // between requests for keys or about the provider: any client can send a token that names an unknown key
+	perTime  = time.Second      // between requests without a token, for keys or about the provider: any client can name an unknown key
 	burst    = 5
 )
 
@@ -90,7 +91,7 @@ type careful struct {
 }
 
 func (c *careful) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet {
+	if r.Method == http.MethodGet && r.Header.Get("Authorization") == "" {
 		if err := c.gets.Wait(r.Context()); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrDown, err)
 		}
@@ -105,6 +106,14 @@ func (c *careful) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = http.MaxBytesReader(nil, resp.Body, maxBody)
 	return resp, nil
+}
+
+// down returns the error of a request to the provider that had no valid answer.
+func down(err error) error {
+	if errors.Is(err, ErrDown) { // the transport says so already
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDown, err)
 }
 
 // discover returns the result of the provider's discovery. It asks until the provider has answered once.
@@ -123,16 +132,17 @@ func (p *Provider) ask(ctx context.Context) (*discovered, error) {
 	ctx = oidc.ClientContext(ctx, p.client)
 	about, err := oidc.NewProvider(ctx, p.login.Issuer)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDown, err)
+		return nil, down(err)
 	}
 	var more struct {
 		Keys string `json:"jwks_uri"`
 	}
 	if err := about.Claims(&more); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDown, err)
+		return nil, down(err)
 	}
 	back, _ := url.JoinPath(p.login.URL, Callback) // the address was checked
 	d := &discovered{
+		about,
 		oauth2.Config{
 			ClientID: p.login.Client, ClientSecret: p.secret, Endpoint: about.Endpoint(), RedirectURL: back,
 			Scopes: append([]string{oidc.ScopeOpenID, "profile", "email"}, p.login.Scopes...),
@@ -188,7 +198,11 @@ func (p *Provider) Person(ctx context.Context, token string) (*people.Person, er
 	if err != nil {
 		return nil, err
 	}
-	k, err := p.known(t)
+	var c claims
+	if err := t.Claims(&c); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	k, err := p.known(c)
 	if err != nil {
 		return nil, err
 	}
@@ -201,27 +215,36 @@ type known struct {
 	Values []string `json:"values,omitempty"`
 }
 
+// claims are the statements of the provider about a person, by name.
+type claims map[string]json.RawMessage
+
 // known returns the claims that identify a person and decide their role. It drops the others.
-func (p *Provider) known(t *oidc.IDToken) (known, error) {
-	var claims map[string]json.RawMessage
-	if err := t.Claims(&claims); err != nil {
-		return known{}, fmt.Errorf("%w: %w", ErrRefused, err)
-	}
-	var k known
-	_ = json.Unmarshal(claims[p.login.Name], &k.Name) // "" is rejected as a name
-	if verified := string(claims["email_verified"]); p.login.Name == "email" && verified != "true" && verified != `"true"` {
+func (p *Provider) known(c claims) (k known, err error) {
+	_ = json.Unmarshal(c[p.login.Name], &k.Name) // "" is rejected as a name
+	if v := string(c[verified]); p.login.Name == email && k.Name != "" && v != "true" && v != `"true"` {
 		return known{}, fmt.Errorf("%w: the provider has not verified the email address %q", people.ErrNoRole, k.Name)
 	}
-	k.Values = p.login.Known(valuesOf(claims, p.login.Claim))
+	k.Values = p.login.Known(valuesOf(c, p.login.Claim))
 	return k, nil
 }
 
+// The claim with an email address, and the one that says whether the provider has verified it.
+const (
+	email    = "email"
+	verified = "email_verified"
+)
+
+// lacks reports whether a claim that the gateway needs is missing.
+func (p *Provider) lacks(c claims) bool {
+	return c[p.login.Name] == nil || p.login.Name == email && c[verified] == nil || p.login.Claim != "" && valuesOf(c, p.login.Claim) == nil
+}
+
 // valuesOf returns the values of a claim, which may be in others: realm_access.roles, for example.
-func valuesOf(claims map[string]json.RawMessage, name string) (values []string) {
-	raw, ok := claims[name]
+func valuesOf(c claims, name string) (values []string) {
+	raw, ok := c[name]
 	if outer, inner, nested := strings.Cut(name, "."); !ok && nested {
-		var within map[string]json.RawMessage
-		_ = json.Unmarshal(claims[outer], &within) // nothing is in another value
+		var within claims
+		_ = json.Unmarshal(c[outer], &within) // nothing is in another value
 		return valuesOf(within, inner)
 	}
 	if json.Unmarshal(raw, &values) == nil {

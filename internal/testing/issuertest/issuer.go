@@ -14,7 +14,9 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,6 +34,10 @@ type Issuer struct {
 	URL string
 	Key jose.JSONWebKey
 
+	// Thin leaves claims about a person out of ID tokens. They are at the userinfo endpoint, after Info has changed them.
+	Thin bool
+	Info func(claims map[string]any)
+
 	// Form shows a form in which people give their address and their role. Without it, everyone is Ada, a writer.
 	Form bool
 
@@ -45,6 +51,7 @@ type Issuer struct {
 
 	mu    sync.Mutex
 	codes map[string]login
+	infos map[string]map[string]any // by access token
 }
 
 // login is the login that a code represents.
@@ -56,12 +63,14 @@ type login struct {
 // New returns a provider with an address.
 func New(t testing.TB, address string) *Issuer {
 	t.Helper()
-	p := &Issuer{URL: address, t: t, mux: http.NewServeMux(), codes: map[string]login{}, Claims: func(map[string]any) {}}
+	p := &Issuer{URL: address, t: t, mux: http.NewServeMux(), codes: map[string]login{}, infos: map[string]map[string]any{}}
+	p.Claims, p.Info = func(map[string]any) {}, func(map[string]any) {}
 	p.Sign = func(c map[string]any) string { return p.Signed(jose.SigningKey{Algorithm: jose.ES256, Key: p.Key}, c) }
 	p.Rotate("k1")
 	p.mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		p.json(w, map[string]any{
 			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+			"userinfo_endpoint":                     p.URL + "/userinfo",
 			"id_token_signing_alg_values_supported": []string{"ES256"},
 		})
 	})
@@ -71,6 +80,7 @@ func New(t testing.TB, address string) *Issuer {
 	})
 	p.mux.HandleFunc("/authorize", p.authorize)
 	p.mux.HandleFunc("POST /token", p.token)
+	p.mux.HandleFunc("/userinfo", p.info)
 	return p
 }
 
@@ -171,5 +181,29 @@ func (p *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	}
 	l.claims["nonce"] = q.Get("nonce")
 	p.Claims(l.claims)
-	p.json(w, map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": p.Sign(l.claims)})
+	access := "access-" + r.PostFormValue("code")
+	p.mu.Lock()
+	p.infos[access] = maps.Clone(l.claims)
+	p.mu.Unlock()
+	if p.Thin {
+		maps.DeleteFunc(l.claims, func(name string, _ any) bool {
+			return !slices.Contains([]string{"iss", "aud", "sub", "iat", "exp", "nonce"}, name)
+		})
+	}
+	p.json(w, map[string]any{"access_token": access, "token_type": "Bearer", "id_token": p.Sign(l.claims)})
+}
+
+// info answers a request for the claims about the person with an access token.
+func (p *Issuer) info(w http.ResponseWriter, r *http.Request) {
+	access, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	p.mu.Lock()
+	claims, ok := p.infos[access]
+	p.mu.Unlock()
+	if !ok {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	claims = maps.Clone(claims)
+	p.Info(claims)
+	p.json(w, claims)
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -60,6 +61,15 @@ func (c *terminal) press(keys string) {
 	if _, err := io.WriteString(c.keys, keys); err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// begin writes a text whose last character is nowhere else in the output, and waits until the terminal shows it. A terminal may
+// show a text in pieces.
+func (c *terminal) begin(text string) {
+	c.t.Helper()
+	_, size := utf8.DecodeLastRuneInString(text)
+	c.press(text)
+	c.out.Await(c.t, text[len(text)-size:])
 }
 
 // line waits for the next line.
@@ -304,20 +314,18 @@ func TestALongPasteIsSentWhole(t *testing.T) {
 func TestWhatWasBegunDoesNotAnswerAQuestion(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{})
-	c.press("no worries")
-	c.out.Await(t, "no worries")
+	c.begin("no worries…")
 	_, _ = io.WriteString(c.Questions(), "Run it? ")
 	c.out.Await(t, "Run it?")
 	c.press("y")
 	c.expect("y")
-	c.expect("no worries")
-	c.press("later")
-	c.out.Await(t, "later")
+	c.expect("no worries…")
+	c.begin("later!")
 	_, _ = io.WriteString(c.Questions(), "And it? ")
 	c.out.Await(t, "And it?")
 	_, _ = io.WriteString(c.Notes(), "\ndecided elsewhere\n")
 	c.out.Await(t, "decided elsewhere")
-	c.expect("later")
+	c.expect("later!")
 }
 
 // The terminal may be so slow that it never shows what was between two questions.
@@ -372,14 +380,13 @@ func TestALineSaysWhetherItAnswers(t *testing.T) {
 func TestANoteThatHasNotEndedIsNoQuestion(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{})
-	c.press("ahe")
-	c.out.Await(t, "ahe")
+	c.begin("ah…")
 	_, _ = io.WriteString(c.Notes(), "one cell, ")
 	c.out.Await(t, "one cell")
 	c.press("ad")
-	c.expect("ahead")
+	c.expect("ah…ad")
 	_, _ = io.WriteString(c.Notes(), "and another\n")
-	if got, want := strings.Join(c.printed(), "|"), "> ahead|one cell, and another"; got != want {
+	if got, want := strings.Join(c.printed(), "|"), "> ah…ad|one cell, and another"; got != want {
 		t.Errorf("printed %q, want %q", got, want)
 	}
 }

@@ -2,12 +2,17 @@ package report
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/wire"
+	"github.com/turnlog/turnlog/turnlogtest"
 )
 
 // TestSetsCountInTheOrderOfTheJournal folds pages of writers that stop, are late, or write at the same time. A set is one of "a:3-5/2", the first of two
@@ -33,6 +38,7 @@ func TestSetsCountInTheOrderOfTheJournal(t *testing.T) {
 		{"a:0-5/1 b!5-7/1 c:5-6/1", 6, "a c"},                          // of another release
 	} {
 		var f folded
+		began := time.Now()
 		parts := map[string]int{}
 		for text := range strings.FieldsSeq(tt.pages) {
 			p := page{Format: pageFormat}
@@ -46,16 +52,95 @@ func TestSetsCountInTheOrderOfTheJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.Set, p.Part, p.Rows = name, parts[name], []byte(name)
-			f.fold(p)
-			f.fold(p) // it was sent twice
+			f.fold(p, began)
+			f.fold(p, began) // it was sent twice
 			parts[name]++
 		}
 		var rows []string
 		for _, r := range f.rows {
 			rows = append(rows, string(r))
 		}
-		if got := strings.Join(rows, " "); f.at.At.Position != tt.at || got != tt.rows || f.newer != strings.Contains(tt.pages, "!") {
+		if got := strings.Join(rows, " "); f.at.At.Position != tt.at || got != tt.rows || f.newer.Equal(began) != strings.Contains(tt.pages, "!") {
 			t.Errorf("%s: %q at %d, newer %v; want %q at %d", tt.pages, got, f.at.At.Position, f.newer, tt.rows, tt.at)
+		}
+	}
+}
+
+// TestSetsThatDoNotCountAreMergedToo folds sets of writers that were late: they take room until all become one.
+func TestSetsThatDoNotCountAreMergedToo(t *testing.T) {
+	t.Parallel()
+	f := folded{}
+	for i := range 5 {
+		p := page{Format: pageFormat, Set: strconv.Itoa(i), Parts: 1, Rows: make([]byte, 10)}
+		if p.At.At.Position = 5; i > 0 {
+			p.From.At.Position, p.At.At.Position = 1, 2
+		}
+		f.fold(p, time.Time{})
+	}
+	if f.base != 10 || f.added != 40 {
+		t.Errorf("sizes %d and %d, want 10 of the complete set and 40 of those that are late", f.base, f.added)
+	}
+}
+
+// TestOnlyAListThatIsThereIsMerged merges while the complete set is missing, after a page of a later release came, and once that is old.
+func TestOnlyAListThatIsThereIsMerged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := turnlogtest.Empty(t.Context(), t)
+		k := keeper{c: d.Client}
+		add := func(p page) {
+			t.Helper()
+			data, err := wire.Marshal(&p, wire.Snapshot)
+			if err == nil {
+				_, err = k.c.Pages().Add(d.Ctx, data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		merge := func(what string, want int) {
+			t.Helper()
+			k.whole = time.Now()
+			if err := k.merge(d.Ctx); err != nil {
+				t.Fatal(err)
+			}
+			pages := 0
+			for _, err := range k.c.Pages().After(d.Ctx, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				pages++
+			}
+			if merged := !k.whole.IsZero(); pages != want || merged != (what == "all") {
+				t.Errorf("%s: %d pages, want %d; merged: %v", what, pages, want, merged)
+			}
+		}
+		add(page{Format: pageFormat, Set: "a", Parts: 2})
+		merge("no complete set", 1)
+		add(page{Format: pageFormat, Set: "b", Parts: 1, Rows: packed(slices.Values([]keptRow{{kind: rowListed, Summary: Summary{Session: "s"}}}))[0]})
+		add(page{Format: pageFormat + 1})
+		merge("a page of a later release", 3)
+		if err := k.read(d.Ctx, k.c); err != nil {
+			t.Fatal(err)
+		}
+		merge("all", 1)
+	})
+}
+
+func TestTheFirstRowsAreThoseOfTheWholeOrder(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable
+	compare := Query{Sort: "turns"}.compare
+	for _, n := range []int{1, 7, 100} {
+		for size := n; size < 1000; size += 1 + size/5 {
+			rows := make([]*Summary, size)
+			for i := range rows {
+				rows[i] = &Summary{Session: content.SessionID(strconv.Itoa(i)), Turns: random.IntN(20)}
+			}
+			want := slices.SortedFunc(slices.Values(rows), compare)[:n]
+			if got := first(rows, n, compare); !slices.Equal(got, want) {
+				t.Fatalf("the first %d of %d rows differ", n, size)
+			}
 		}
 	}
 }

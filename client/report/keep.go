@@ -36,7 +36,8 @@ const (
 	keepEvery = time.Minute
 	keepFirst = 2 * time.Second
 
-	// keepWhole is how often a node reads all pages, in case somebody has removed some.
+	// keepWhole is how often a node reads all pages, in case somebody has removed some. For so long a page of a later release has nodes
+	// of this one leave the list alone.
 	keepWhole = time.Hour
 
 	// keepAtOnce is how many entries are read for a set of pages.
@@ -66,7 +67,7 @@ type folded struct {
 	last        string         // set that counts
 	base, added int            // sizes of the set that is complete, and of those since
 	gone        bool           // rows have sessions that were deleted since
-	newer       bool           // a later release keeps the list
+	newer       time.Time      // of the last page of a later release
 	sets        map[string][]page
 	rows        [][]byte
 }
@@ -79,15 +80,18 @@ func (f *folded) read(ctx context.Context, c *client.Client) error {
 		}
 		var p page
 		if f.seq = m.Seq; wire.Unmarshal(m.Data, wire.Snapshot, &p) == nil {
-			f.fold(p)
+			f.fold(p, m.At)
 		}
 	}
 	return nil
 }
 
-func (f *folded) fold(p page) {
+// fold adds a page that was stored at a time.
+func (f *folded) fold(p page, at time.Time) {
+	if p.Format > pageFormat {
+		f.newer = at
+	}
 	if p.Format != pageFormat {
-		f.newer = f.newer || p.Format > pageFormat
 		return
 	}
 	if f.sets == nil {
@@ -185,6 +189,7 @@ type keeper struct {
 	c     *client.Client
 	mine  string    // the set that it wrote last
 	whole time.Time // when it began with the first page
+	ahead bool      // it has reported that a later release keeps the list
 }
 
 // Keep keeps what lists show of the sessions in their cell, until ctx ends. Any number of nodes do so: one goes on until another one writes. Of sealed
@@ -210,9 +215,15 @@ func (k *keeper) keep(ctx context.Context) error {
 		}
 		_, bad := accountsOf(k.rows)
 		k.rows = nil
+		known := k.ahead
+		k.ahead = time.Since(k.newer) < keepWhole
 		switch {
-		case k.newer:
-			return nil
+		case k.ahead: // it may remove the pages of this one
+			k.folded = folded{seq: k.seq, last: k.last, newer: k.newer}
+			if known {
+				return nil
+			}
+			return errAhead
 		case bad != nil:
 			return k.discard(ctx, bad)
 		case k.last != before && k.last != k.mine:
@@ -281,9 +292,12 @@ func (k *keeper) add(ctx context.Context, after client.Changes) (more bool, err 
 		rows[id] = keptRow{Summary: Summary{Session: id}, kind: rowUnread, spent: a.encode()}
 	}
 	err = eachOf(ctx, k.c, ids, func(error) {}, func(i int, state *loop.State, head journal.Head) {
-		if sealed, err := k.c.IsSealed(ctx, ids[i]); err == nil && (!sealed || state.Deleted != nil) { // pages would outlive its key
-			rows[ids[i]] = rowFrom(ids[i], rowOf(state, head), rows[ids[i]].spent)
+		if state.Deleted == nil {
+			if sealed, err := k.c.IsSealed(ctx, ids[i]); err != nil || sealed { // pages would outlive its key
+				return
+			}
 		}
+		rows[ids[i]] = rowFrom(ids[i], rowOf(state, head), rows[ids[i]].spent)
 	})
 	if err != nil {
 		return false, err
@@ -298,7 +312,7 @@ func (k *keeper) merge(ctx context.Context) error {
 	if err := all.read(ctx, k.c); err != nil {
 		return err
 	}
-	if all.newer || len(all.rows) == 0 { // of another release, or removed: look again from the first page
+	if all.newer.After(k.newer) || len(all.rows) == 0 { // of a later release, or removed: look again from the first page
 		k.whole = time.Time{}
 		return nil
 	}
@@ -376,5 +390,9 @@ func (k *keeper) write(ctx context.Context, p page, parts [][]byte) (first uint6
 	return first, nil
 }
 
-// errRow is returned for rows that keptRow.append did not write.
-var errRow = errors.New("not a row")
+var (
+	// errRow is returned for rows that keptRow.append did not write.
+	errRow = errors.New("not a row")
+
+	errAhead = errors.New("a later release keeps it, so lists of this one read all sessions; nodes of this one go on an hour after its last page")
+)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -221,6 +222,80 @@ func TestAListOfDamagedPagesIsThatOfAllSessions(t *testing.T) {
 		}
 		if got, err := new(report.Index).List(d.Ctx, d.Client, report.Query{Sort: "session"}, func(err error) { t.Error(err) }); err != nil || got.Total != 5 {
 			t.Errorf("%d sessions once the pages were made again, %v", got.Total, err)
+		}
+	})
+}
+
+// laterPage is a page of a later release.
+type laterPage struct {
+	Format int    `msgpack:"f"`
+	Rows   []byte `msgpack:"r"`
+}
+
+// While a later release keeps the list, nodes say once that they do not. An hour after it is gone, they go on.
+func TestNodesLeaveTheListToALaterRelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := turnlogtest.Empty(t.Context(), t)
+		add := fill(t, d, 5, "one")
+		rounds, end := keeping(t, d, d.Client, 1)
+		rounds()
+		end()
+		if len(kept(t, d)) != 1 {
+			t.Fatal("the list is not kept")
+		}
+		listed := func(when string, most uint64) {
+			t.Helper()
+			before := d.Conn.Stats().OutMsgs
+			got, err := new(report.Index).List(d.Ctx, d.Client, report.Query{Sort: "session"}, func(err error) { t.Error(err) })
+			if sent := d.Conn.Stats().OutMsgs - before; err != nil || got.Total != 5 || sent > most {
+				t.Errorf("%s: %d sessions with %d messages, at most %d, %v", when, got.Total, sent, most, err)
+			}
+		}
+		later := func() {
+			t.Helper()
+			data, err := wire.Marshal(&laterPage{1000, s2.Encode(nil, []byte("later"))}, wire.Snapshot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seq, err := d.Client.Pages().Add(d.Ctx, data)
+			if err == nil {
+				err = d.Client.Pages().DropBefore(d.Ctx, seq) // as it does with a list that it has made again
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		later()
+		var complaints []error
+		ctx, stop := context.WithCancel(d.Ctx)
+		var group sync.WaitGroup
+		group.Go(func() { report.Keep(ctx, d.Client, func(err error) { complaints = append(complaints, err) }) })
+		for i := range 9 {
+			d.Advance(10 * time.Minute)
+			synctest.Wait()
+			add(i%5, warned(i))
+			if i == 3 {
+				later()
+			}
+			if rows := kept(t, d); len(rows) != 1 || rows[0] != "later" {
+				t.Fatalf("after %d minutes the pages are %q", 10*i, rows)
+			}
+			listed("while a later release keeps the list", 30)
+		}
+		if len(complaints) != 1 || !strings.Contains(complaints[0].Error(), "a later release keeps it") {
+			t.Errorf("complaints: %v", complaints)
+		}
+		d.Advance(20 * time.Minute)
+		synctest.Wait()
+		if len(kept(t, d)) < 2 {
+			t.Error("an hour after the later release's last page, the list is not kept")
+		}
+		listed("an hour later", 10)
+		stop()
+		group.Wait()
+		if len(complaints) != 1 {
+			t.Errorf("complaints: %v", complaints)
 		}
 	})
 }

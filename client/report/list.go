@@ -97,12 +97,13 @@ func (x *Index) List(ctx context.Context, c *client.Client, q Query, complain fu
 			found = append(found, row)
 		}
 	}
-	slices.SortFunc(found, q.compare)
 	p := Page{Total: len(found)}
-	at := min(q.Skip, len(found))
-	if found = found[at:]; q.Text == "" && q.Limit > 0 && q.Limit < len(found) {
-		found, p.Next = found[:q.Limit], at+q.Limit
+	at, end := min(q.Skip, len(found)), len(found)
+	if q.Text == "" && q.Limit > 0 && q.Limit < end-at {
+		end = at + q.Limit
+		p.Next = end
 	}
+	found = first(found, end, q.compare)[at:]
 	p.Sessions = make([]Summary, len(found))
 	for i, row := range found {
 		p.Sessions[i] = *row
@@ -356,6 +357,28 @@ func (s *Summary) uses(pattern string) bool {
 		}
 	}
 	return false
+}
+
+// first returns the n first rows of an order. It sorts only about as many.
+func first(rows []*Summary, n int, compare func(a, b *Summary) int) []*Summary {
+	if n > len(rows)/4 {
+		slices.SortFunc(rows, compare)
+		return rows[:n]
+	}
+	least := make([]*Summary, 0, 2*n+1)
+	var last *Summary // of n rows that are known; nil: they are fewer
+	for _, row := range rows {
+		if last != nil && compare(row, last) > 0 {
+			continue
+		}
+		if least = append(least, row); len(least) > 2*n {
+			slices.SortFunc(least, compare)
+			least = least[:n]
+			last = least[n-1]
+		}
+	}
+	slices.SortFunc(least, compare)
+	return least[:n]
 }
 
 const microsPerUnit = 1e6 // of a currency

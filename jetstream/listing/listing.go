@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -35,6 +36,7 @@ func Of(c *jetstream.Cell) Pages {
 // Page is a page and its place in their order.
 type Page struct {
 	Seq  uint64
+	At   time.Time // when it was added
 	Data []byte
 }
 
@@ -45,7 +47,7 @@ func (p Pages) After(ctx context.Context, seq uint64) iter.Seq2[Page, error] {
 			if err != nil {
 				err = fmt.Errorf("list of sessions: %w", err)
 			}
-			if !m.Spoofed && !yield(Page{m.Seq, m.Data}, err) || err != nil {
+			if !m.Spoofed && !yield(Page{m.Seq, m.Time, m.Data}, err) || err != nil {
 				return
 			}
 		}

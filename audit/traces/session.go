@@ -67,7 +67,7 @@ func (s *session) add(ctx context.Context, r journal.Record) []Span {
 	from := func() From { return FromContext(tracing.With(none, r.TraceParent, "")) }
 	for _, e := range r.Entry.Events {
 		s.lineage.Take(e, from)
-		s.take(e)
+		s.take(none, e)
 	}
 	if t := s.turn; t != nil && t.chat != nil && !t.chat.EndTime.IsZero() {
 		s.end(t.chat)
@@ -76,7 +76,7 @@ func (s *session) add(ctx context.Context, r journal.Record) []Span {
 	return s.spans
 }
 
-func (s *session) take(e events.Event) {
+func (s *session) take(ctx context.Context, e events.Event) {
 	switch e := e.(type) { //nolint:gochecksumtype // most events begin and end nothing
 	case events.DriverClaimed:
 		s.claim(e)
@@ -94,7 +94,7 @@ func (s *session) take(e events.Event) {
 			s.link()
 		}
 	case events.TurnStarted:
-		s.start(e)
+		s.start(ctx, e)
 	case events.ModelCallStarted:
 		s.ask(e)
 	case events.ModelCallFailed:
@@ -141,13 +141,14 @@ func (s *session) claim(e events.DriverClaimed) {
 }
 
 // start begins a turn.
-func (s *session) start(e events.TurnStarted) {
+func (s *session) start(ctx context.Context, e events.TurnStarted) {
 	t := &turn{id: e.Turn, trigger: e.Trigger, in: s.lineage.in.Span, waits: map[content.ApprovalID]bool{}}
+	in := sdk.SamplingParameters{ParentContext: trace.ContextWithRemoteSpanContext(ctx, t.in), Name: opAgent}
 	if !t.in.IsValid() {
-		id := traceOf(s.id, e.Turn)
-		sampled := s.cfg.Sample == nil || s.cfg.Sample(id)
-		t.in = trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, TraceFlags: trace.TraceFlags(0).WithSampled(sampled)})
+		t.in = trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceOf(s.id, e.Turn)})
 	}
+	in.TraceID = t.in.TraceID()
+	t.in = t.in.WithTraceFlags(t.in.TraceFlags().WithSampled(s.cfg.Sampler.ShouldSample(in).Decision == sdk.RecordAndSample))
 	s.turn = t
 	s.begin()
 	t.link(s.last)

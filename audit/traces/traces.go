@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"iter"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
@@ -22,8 +22,8 @@ type Config struct {
 	// Read returns the journal of a session from its first entry on. It is required.
 	Read func(context.Context, content.SessionID) iter.Seq2[journal.Record, error]
 
-	// Sample decides about turns whose sender was not traced. Nil: all are sampled.
-	Sample func(trace.TraceID) bool
+	// Sampler decides which turns have spans. Nil: all but those of senders whose traces are not sampled.
+	Sampler sdk.Sampler
 
 	Content  bool // spans have arguments, results and replies
 	Sessions int  // how many sessions are remembered at a time; 0: 10,000
@@ -39,6 +39,9 @@ type Tracer struct {
 
 // New returns a tracer.
 func New(cfg Config) *Tracer {
+	if cfg.Sampler == nil {
+		cfg.Sampler = sdk.ParentBased(sdk.AlwaysSample())
+	}
 	if cfg.Sessions <= 0 {
 		cfg.Sessions = defaultSessions
 	}

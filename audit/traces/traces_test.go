@@ -14,6 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.opentelemetry.io/otel/attribute"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/turnlog/turnlog/content"
@@ -207,6 +208,33 @@ func TestATurnBelongsToTheTraceOfItsSender(t *testing.T) {
 			if got := s.Parent.TraceID().String() + "-" + s.Parent.SpanID().String(); !strings.Contains(sender, got) || s.SpanContext.TraceID() != s.Parent.TraceID() {
 				t.Errorf("the parent of %s is %s", s.Name, got)
 			}
+		}
+	}
+}
+
+// TestASamplerDecidesAboutTurns has samplers that ask the sender, and samplers that do not.
+func TestASamplerDecidesAboutTurns(t *testing.T) {
+	t.Parallel()
+	const sender = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
+	for _, tt := range []struct {
+		sampler sdk.Sampler
+		want    string // spans of a turn without a traced sender, of one whose trace is not sampled, and of one whose trace is
+	}{
+		{nil, "true false true"},
+		{sdk.ParentBased(sdk.NeverSample()), "false false true"},
+		{sdk.AlwaysSample(), "true true true"},
+		{sdk.NeverSample(), "false false false"},
+	} {
+		var got []bool
+		for _, parent := range []string{"", sender + "0", sender + "1"} {
+			all := store(frozen.Journal(t, "plain"))
+			for i := range all {
+				all[i].TraceParent = parent
+			}
+			got = append(got, len(all.spans(t, Config{Sampler: tt.sampler}, 0)) > 0)
+		}
+		if fmt.Sprint(got) != "["+tt.want+"]" {
+			t.Errorf("%v: %v, want %s", tt.sampler, got, tt.want)
 		}
 	}
 }

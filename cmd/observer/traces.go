@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/audit/traces"
@@ -41,7 +40,8 @@ lost while the collector is away: the command waits for it, and continues where 
 
 The collector is that of OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318. The other variables of the OTLP
 exporter apply, too, as do OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES. A turn whose sender was traced is
-exported if the sender's trace is sampled; of the others, --sample takes a share.
+exported if the sender's trace is sampled; of the others, --sample takes a share. Without --sample, OTEL_TRACES_SAMPLER
+and OTEL_TRACES_SAMPLER_ARG decide, if they are set.
 
 With --cursor it stores its position in a file, and continues from there when it is started again; --from then
 sets where it starts the first time. Without --from it starts at the end. Every span is exported at least once,
@@ -60,8 +60,15 @@ With --once it ends when it has exported what was there when it started.`,
 	t.http = ops.AddressFlag(cmd)
 	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if t.sample < 0 || t.sample > 1 {
+		if !(t.sample >= 0 && t.sample <= 1) { // not a number is neither
 			return cli.Usage("--sample %v: the share is between 0 and 1", t.sample)
+		}
+		var err error
+		if t.sampler, err = otlp.Sampler(); err != nil {
+			return cli.Usage("%w", err)
+		}
+		if t.sampler == nil || cmd.Flags().Changed("sample") {
+			t.sampler = sdk.ParentBased(sdk.TraceIDRatioBased(t.sample))
 		}
 		return a.with(cmd, func(cell *cli.Cell) error { return t.run(cmd, cell) })
 	}
@@ -75,6 +82,7 @@ type tracing struct {
 	app     *app
 	content bool
 	sample  float64
+	sampler sdk.Sampler
 	http    *string
 }
 
@@ -113,13 +121,7 @@ func (t *tracing) follow(ctx context.Context, cell *cli.Cell, out *collector) (e
 	if err != nil || t.once && at.Position >= end.Position {
 		return err
 	}
-	ratio := sdk.TraceIDRatioBased(t.sample)
-	tracer := traces.New(traces.Config{
-		Content: t.content, Read: whole(cell),
-		Sample: func(id trace.TraceID) bool {
-			return ratio.ShouldSample(sdk.SamplingParameters{TraceID: id}).Decision == sdk.RecordAndSample
-		},
-	})
+	tracer := traces.New(traces.Config{Content: t.content, Read: whole(cell), Sampler: t.sampler})
 	all := make(chan update)
 	ended := source(ctx, &sources, batched(ctx, cell.Journal(), at), all)
 	err = export(ctx, all, ended, end.Position, tracer, out, &t.cursor)
@@ -209,6 +211,13 @@ type collector struct {
 }
 
 func newCollector(ctx context.Context, registry *prometheus.Registry, log *zap.Logger) (*collector, error) {
+	on, err := otlp.Traces.On()
+	if err != nil {
+		return nil, cli.Usage("%w", err)
+	}
+	if !on {
+		return nil, cli.Usage("OTEL_TRACES_EXPORTER or OTEL_SDK_DISABLED says that no traces are exported")
+	}
 	of, err := otlp.Resource(ctx, "turnlog")
 	if err != nil {
 		return nil, cli.Usage("%w", err)

@@ -192,7 +192,51 @@ func TestTracesGoOnAfterTheirCursor(t *testing.T) {
 
 func TestATracesFlagThatIsWrongIsNamed(t *testing.T) {
 	d := deploy(t)
-	if code, _, errs := d.observe("traces", "--sample", "2"); code != 2 || !strings.Contains(errs, "--sample 2: the share is between 0 and 1") {
-		t.Errorf("code %d, %s", code, errs)
+	for _, share := range []string{"2", "NaN"} {
+		if code, _, errs := d.observe("traces", "--sample", share); code != 2 || !strings.Contains(errs, "--sample "+share+": the share is between 0 and 1") {
+			t.Errorf("code %d, %s", code, errs)
+		}
+	}
+}
+
+// TestTheStandardVariablesDecideWhichTurnsAreExported has --sample override them.
+func TestTheStandardVariablesDecideWhichTurnsAreExported(t *testing.T) {
+	d := deploy(t)
+	d.session("s-42").turn()
+	for _, tt := range []struct {
+		set  string
+		args []string
+		code int
+		want string // the spans, or the error
+	}{
+		{"", nil, 0, turnSpans},
+		{"OTEL_TRACES_EXPORTER=otlp", nil, 0, turnSpans},
+		{"OTEL_TRACES_SAMPLER=always_off", nil, 0, ""},
+		{"OTEL_TRACES_SAMPLER=parentbased_always_off", nil, 0, ""},
+		{"OTEL_TRACES_SAMPLER=parentbased_always_off", []string{"--sample", "1"}, 0, turnSpans},
+		{"OTEL_TRACES_SAMPLER=traceidratio", nil, 0, turnSpans},
+		{"OTEL_TRACES_SAMPLER=traceidratio OTEL_TRACES_SAMPLER_ARG=0", nil, 0, ""},
+		{"OTEL_TRACES_SAMPLER=parentbased_traceidratio OTEL_TRACES_SAMPLER_ARG=NaN", nil, 2, "OTEL_TRACES_SAMPLER_ARG=NaN: a share from 0 to 1 is expected"},
+		{"OTEL_TRACES_SAMPLER=jaeger_remote", nil, 2, "OTEL_TRACES_SAMPLER=jaeger_remote: always_on"},
+		{"OTEL_TRACES_SAMPLER=parentbased_", nil, 2, "OTEL_TRACES_SAMPLER=parentbased_: always_on"},
+		{"OTEL_TRACES_EXPORTER=console", nil, 2, "OTEL_TRACES_EXPORTER=console: only otlp and none are supported"},
+		{"OTEL_TRACES_EXPORTER=none", nil, 2, "no traces are exported"},
+		{"OTEL_SDK_DISABLED=true", nil, 2, "no traces are exported"},
+	} {
+		t.Run(strings.TrimSpace(tt.set+" "+strings.Join(tt.args, " ")), func(t *testing.T) {
+			b := collect(t)
+			for pair := range strings.FieldsSeq(tt.set) {
+				name, value, _ := strings.Cut(pair, "=")
+				t.Setenv(name, value)
+			}
+			code, _, errs := d.observe(append([]string{"traces", "--once", "--from", "1"}, tt.args...)...)
+			got := b.names()
+			if code != 0 {
+				got = errs
+			}
+			if code != tt.code || code == 0 && got != tt.want || !strings.Contains(got, tt.want) {
+				t.Errorf("code %d, %q, want %d, %q", code, got, tt.code, tt.want)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -25,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -46,13 +48,13 @@ const (
 	Logs    Signal = "LOGS"
 )
 
-// on reports whether a signal is exported.
-func (s Signal) on() (bool, error) {
+// On reports whether the variables say that a signal is exported. Traces are, if no variable says anything.
+func (s Signal) On() (bool, error) {
 	name := "OTEL_" + string(s) + "_EXPORTER"
 	switch to := os.Getenv(name); {
-	case to == "" || to == "none" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
+	case to == "" && s != Traces || to == "none" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
 		return false, nil
-	case to != "otlp":
+	case to != "" && to != "otlp":
 		return false, fmt.Errorf("%s=%s: only otlp and none are supported", name, to)
 	}
 	return true, nil
@@ -93,6 +95,37 @@ func (s Signal) Timeout() (time.Duration, error) {
 		}
 	}
 	return 10 * time.Second, nil
+}
+
+// Sampler returns the sampler that OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG name. It is nil if they are not set.
+func Sampler() (sdk.Sampler, error) {
+	const name = "OTEL_TRACES_SAMPLER"
+	text := os.Getenv(name)
+	of, parent := strings.CutPrefix(text, "parentbased_")
+	var s sdk.Sampler
+	switch of {
+	case "always_on":
+		s = sdk.AlwaysSample()
+	case "always_off":
+		s = sdk.NeverSample()
+	case "traceidratio":
+		share, err := strconv.ParseFloat(cmp.Or(os.Getenv(name+"_ARG"), "1"), 64)
+		if err != nil || !(share >= 0 && share <= 1) {
+			return nil, fmt.Errorf("%s_ARG=%s: a share from 0 to 1 is expected", name, os.Getenv(name+"_ARG"))
+		}
+		s = sdk.TraceIDRatioBased(share)
+	case "":
+		if !parent {
+			return nil, nil //nolint:nilnil // documented
+		}
+		fallthrough
+	default:
+		return nil, fmt.Errorf("%s=%s: always_on, always_off, traceidratio, and these after parentbased_ are supported", name, text)
+	}
+	if parent {
+		s = sdk.ParentBased(s)
+	}
+	return s, nil
 }
 
 // Resource describes the process of a service. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES change it.
@@ -167,7 +200,7 @@ func ExportLogs(ctx context.Context, least zapcore.LevelEnabler, plain *zap.Logg
 
 // begin returns the resource of an exported signal, and its default endpoint.
 func begin(ctx context.Context, s Signal, log *zap.Logger) (of *resource.Resource, at string, err error) {
-	if on, err := s.on(); !on || err != nil {
+	if on, err := s.On(); !on || err != nil {
 		return nil, "", err
 	}
 	if at, err = s.Endpoint(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/turnlog/turnlog/content"
 )
@@ -70,10 +71,10 @@ func hostileMain(many bool) int {
 // queues requests without a limit.
 func TestAHostileProgramLosesItsConnection(t *testing.T) {
 	t.Parallel()
-	m := open(t, Config{Servers: []Server{programServer(t, "x", "hostile")}})
+	m := open(t, Config{Servers: []Server{programServer(t, "x", "hostile")}, Backoff: Backoff{First: time.Hour, Most: time.Hour}})
 	ready(t, m)
 	hi := named(t, m, "mcp_x_hi")
-	for range 2 { // it ends and is started again
+	for range 2 { // it ends, and the next call starts it again
 		invoke(t, hi, `{}`)
 		eventually(t, "it is unavailable", func() bool {
 			err := m.Status()[0].Err

@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/audit/verdict"
 	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/client/seek"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
@@ -44,6 +45,8 @@ type transcriptOut struct {
 		From   int               `json:"from" doc:"the place of the first one: how many are before it"`
 		Queued []json.RawMessage `json:"queued" doc:"input that is not part of it yet"`
 		Cursor string            `json:"cursor" doc:"where GET …/events?after= continues without a gap"`
+
+		Changed map[content.CallID]report.Change `json:"changed" doc:"by the ID of the call: what a person put in place of its arguments, while the items have the model's"`
 	}
 }
 
@@ -53,7 +56,7 @@ func (g *Gateway) transcript(ctx context.Context, in *transcriptIn) (*transcript
 		return nil, err
 	}
 	out := &transcriptOut{}
-	out.Body.Items, out.Body.Queued, out.Body.Cursor = []json.RawMessage{}, []json.RawMessage{}, cursorOf(s).String()
+	out.Body.Cursor = cursorOf(s).String()
 	all := s.state.Transcript
 	if in.Before > 0 {
 		all = all[:min(in.Before, len(all))]
@@ -61,23 +64,30 @@ func (g *Gateway) transcript(ctx context.Context, in *transcriptIn) (*transcript
 	if in.Limit > 0 {
 		out.Body.From = max(0, len(all)-in.Limit)
 	}
-	for _, it := range all[out.Body.From:] {
-		line, err := events.MarshalView(it)
+	var queued []content.Item
+	for _, q := range s.state.Queue {
+		queued = append(queued, q.Items...)
+	}
+	shown := all[out.Body.From:]
+	if out.Body.Items, err = viewsOf(shown); err == nil {
+		out.Body.Queued, err = viewsOf(queued)
+	}
+	if err == nil {
+		out.Body.Changed, err = g.callsOf(s).Changed(ctx, shown)
+	}
+	return out, err
+}
+
+func viewsOf(items []content.Item) ([]json.RawMessage, error) {
+	all := []json.RawMessage{}
+	for _, it := range items {
+		view, err := events.MarshalView(it)
 		if err != nil {
 			return nil, err
 		}
-		out.Body.Items = append(out.Body.Items, line)
+		all = append(all, view)
 	}
-	for _, q := range s.state.Queue {
-		for _, it := range q.Items {
-			line, err := events.MarshalView(it)
-			if err != nil {
-				return nil, err
-			}
-			out.Body.Queued = append(out.Body.Queued, line)
-		}
-	}
-	return out, nil
+	return all, nil
 }
 
 type entriesIn struct {

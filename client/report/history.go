@@ -54,8 +54,9 @@ type Call struct {
 	Questions []*Question `json:"-"`
 
 	place   content.Place
-	running bool // an attempt is running, or its outcome is unknown
-	late    bool // it got an outcome after it was answered
+	changed string // who changed the input last
+	running bool   // an attempt is running, or its outcome is unknown
+	late    bool   // it got an outcome after it was answered
 }
 
 // Question is an approval of a call, and how it was decided.
@@ -128,6 +129,61 @@ func (c Calls) Dead(ctx context.Context) (all []*Call, err error) {
 		all, letters = append(all, found...), letters[n:]
 	}
 	return all, nil
+}
+
+// Change is what a person put in place of the arguments of a call.
+type Change struct {
+	Input json.RawMessage `json:"input" doc:"the tool gets these"`
+	By    string          `json:"by" doc:"who changed them"`
+}
+
+// Changed returns the calls in items of the transcript whose arguments people changed. It reads from the first
+// of these calls on, until later entries add nothing about them.
+func (c Calls) Changed(ctx context.Context, items []content.Item) (map[content.CallID]Change, error) {
+	var calls []content.ToolCall
+	var first, last [2]int // turn and round
+	for _, it := range items {
+		for _, call := range it.Calls() {
+			turn, round, _, err := content.ParsePlace(string(call.Place))
+			if err != nil {
+				continue
+			}
+			at := [2]int{turn, round}
+			if len(calls) == 0 || slices.Compare(at[:], first[:]) < 0 {
+				first = at
+			}
+			if slices.Compare(at[:], last[:]) > 0 {
+				last = at
+			}
+			calls = append(calls, call)
+		}
+	}
+	all := map[content.CallID]Change{}
+	if len(calls) == 0 {
+		return all, nil
+	}
+	var read *history
+	left := calls
+	err := c.read(ctx, first[0], first[1], func(h *history) bool {
+		read = h
+		for len(left) > 0 {
+			found := h.find(left[0].ID) // not if the call is from before a fork
+			if found == nil && !h.past(last[0], last[1]) || found != nil && !h.told(found) {
+				return false
+			}
+			left = left[1:]
+		}
+		return true
+	})
+	for _, call := range calls {
+		if read == nil {
+			break
+		}
+		if found := read.find(call.ID); found != nil && found.Model != nil {
+			all[call.ID] = Change{found.Input, found.changed}
+		}
+	}
+	return all, err
 }
 
 // roundOf returns the round of a call, or zeros if it is unknown. ok is false if there is no such call.
@@ -317,7 +373,9 @@ func (h *history) note(ev any, at content.Time) {
 		c.Questions, c.running = append(c.Questions, &Question{Approval: ApprovalOf(a), Outcome: Pending}), false
 	case events.ApprovalResolved:
 		c := h.call(ev.Call)
-		c.patch(ev.Input)
+		if c.patch(ev.Input); len(ev.Input) > 0 {
+			c.changed = ev.Decider()
+		}
 		for _, q := range c.Questions {
 			if q.ID == ev.Approval {
 				q.Outcome, q.Decided = ev.Outcome, decided(ev, at)

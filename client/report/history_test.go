@@ -113,6 +113,20 @@ func TestNothingIsMissedByReadingLess(t *testing.T) {
 						t.Fatalf("%s explained after entry %d: %v, want %v\n%s", name, rec.Seq, err, missing, diff)
 					}
 				}
+				for _, n := range []int{0, len(state.Transcript) / 2} {
+					want := map[content.CallID]Change{}
+					for _, it := range state.Transcript[n:] {
+						for _, call := range it.Calls() {
+							if c := whole.find(call.ID); c != nil && c.Model != nil {
+								want[call.ID] = Change{c.Input, c.changed}
+							}
+						}
+					}
+					got, err := calls.Changed(t.Context(), state.Transcript[n:])
+					if diff := cmp.Diff(want, got); err != nil || diff != "" {
+						t.Fatalf("changed in items from %d on, after entry %d: %v\n%s", n, rec.Seq, err, diff)
+					}
+				}
 				dead, err := calls.Dead(t.Context())
 				letters := state.DeadLetters()
 				if err != nil || len(dead) != len(letters) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnlog/turnlog/actor"
+	"github.com/turnlog/turnlog/client/report"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
 	"github.com/turnlog/turnlog/gateway/people"
@@ -186,6 +187,14 @@ func TestAThreadOfAGUIDecides(t *testing.T) {
 		decided := g.agui(resume(yes, no), a)
 		if !strings.HasPrefix(decided.text, "stamp 7 and ") || !strings.Contains(decided.text, "why not") || decided.outcome != "success" {
 			t.Errorf("decided %+v", decided)
+		}
+		if calls := fmt.Sprint(decided.messages); !strings.Contains(calls, `{"n":7}`) {
+			t.Errorf("the messages after other arguments: %s", calls)
+		}
+		var transcript struct{ Changed map[string]report.Change }
+		g.ok(http.MethodGet, "/api/sessions/g-1/transcript", nil, u).in(t, &transcript)
+		if c := transcript.Changed; len(c) != 1 || string(c["call_1_1"].Input) != `{"n":7}` || c["call_1_1"].By != "approver (claimed)" {
+			t.Errorf("the transcript says that these were changed: %+v", c)
 		}
 		if again := g.agui(resume(yes, no), a); again.text != decided.text || len(again.types) != len(decided.types) {
 			t.Errorf("the same answers again: %+v", again)

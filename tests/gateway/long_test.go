@@ -127,6 +127,8 @@ func TestWhatRequestsReadDoesNotGrowWithASession(t *testing.T) {
 			{"dead letters", http.MethodGet, "/api/dead", nil, "", `"call":"call_3_1"`},
 			{"a call, explained", http.MethodGet, "/api/sessions/" + id + "/calls/call_1_1", nil, "", "stamp 1"},
 			{"a call that was lost, explained", http.MethodGet, "/api/sessions/" + id + "/calls/t2-r1-c1-g1", nil, "", "Turn 2"},
+			{"the newest items of the transcript", http.MethodGet, "/api/sessions/" + id + "/transcript?limit=200", nil, "", "Hello, world"},
+			{"the first items of the transcript", http.MethodGet, "/api/sessions/" + id + "/transcript?limit=200&before=200", nil, "", `"n":1`},
 			{"entries in the middle", http.MethodGet, "/api/sessions/" + id + "/entries?after=2500&limit=10", nil, "", `"seq":2501`},
 		} {
 			var change []request

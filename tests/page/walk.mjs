@@ -90,8 +90,22 @@ await page.click('article button:has-text("Edit")')
 await page.fill('article textarea', '{"argv":["sh","-c","echo edited"]}')
 await page.click('text=Approve with these')
 await page.waitForSelector('details.call .tag.good')
-await page.click('details.call:last-of-type summary >> nth=-1')
+await page.click('details.call > summary >> nth=-1')
 await page.waitForFunction(() => document.querySelector('.talk').textContent.includes('edited'))
+
+// The conversation shows what ran, who changed it, and what the model asked for. It still does when it is read again.
+for (const read of [false, true]) {
+  if (read) await page.reload()
+  const ran = page.locator('details.call', { hasText: 'changed by turnlog' })
+  await ran.waitFor()
+  assert.equal(await ran.count(), 1)
+  assert.match(await ran.locator('> summary').textContent(), /echo edited/)
+  if (read) await ran.locator('> summary').click()
+  assert.equal(await ran.locator('> pre').first().textContent(), '$ sh -c "echo edited"')
+  await ran.locator('summary:has-text("What the model asked for")').click()
+  assert.equal(await ran.locator('details > pre').textContent(), '$ sh -c "echo two"')
+  await see(read ? 'changed-again' : 'changed')
+}
 
 // A call that takes too long is cancelled, and its turn goes on.
 await page.keyboard.press('/')

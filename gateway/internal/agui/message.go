@@ -127,14 +127,32 @@ func (r *Run) close() {
 	}
 }
 
+// calledIn returns the message with a call, as an index of messages or -1, and the call in it.
+func (r *Run) calledIn(c *stream.ToolCall) (int, Event) {
+	for i, m := range slices.Backward(r.messages) {
+		calls, _ := m["toolCalls"].([]Event)
+		for _, call := range calls {
+			if call["id"] == c.Place {
+				return i, call
+			}
+		}
+	}
+	return -1, nil
+}
+
+// patch puts the arguments of a person in place of the model's. Only a snapshot can say so.
+func (r *Run) patch(c *stream.ToolCall) {
+	if _, call := r.calledIn(c); call != nil {
+		call["function"] = Event{"name": c.Tool, "arguments": c.Input()}
+		r.put("MESSAGES_SNAPSHOT", Event{"messages": r.messages})
+	}
+}
+
 // answer handles the result of a call. Results follow the message with the call.
 func (r *Run) answer(c *stream.ToolCall, text string) {
 	m := Event{"id": string(c.Place) + "-result", "role": "tool", "toolCallId": c.Place, "content": text}
-	has := func(m Event) bool {
-		calls, _ := m["toolCalls"].([]Event)
-		return slices.ContainsFunc(calls, func(call Event) bool { return call["id"] == c.Place })
-	}
-	i := slices.IndexFunc(r.messages, has) + 1
+	i, _ := r.calledIn(c)
+	i++
 	for i < len(r.messages) && r.messages[i]["role"] == "tool" {
 		i++
 	}

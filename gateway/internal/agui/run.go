@@ -184,7 +184,11 @@ func (r *Run) take(step stream.Step) {
 		}
 	case stream.Ended:
 		r.finishTurn(e)
-	case stream.AttemptFailed, stream.Decided, stream.CallStarted:
+	case stream.CallStarted:
+		if e.Patched {
+			r.patch(e.Call)
+		}
+	case stream.AttemptFailed, stream.Decided:
 	}
 }
 
@@ -201,7 +205,7 @@ func (r *Run) interrupt() {
 	for _, a := range r.open {
 		e := Event{
 			"id": interruptID(a), "reason": "tool_call", "toolCallId": a.TaskID, "responseSchema": responseSchema(),
-			"metadata": Event{"arguments": a.Input}, // messages have the model's arguments, which a person may have changed
+			"metadata": Event{"arguments": a.Input}, // the messages have those of a person only once the call starts
 		}
 		if a.Summary != "" {
 			e["message"] = a.Summary

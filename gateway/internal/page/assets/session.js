@@ -19,7 +19,7 @@ export async function open(view, id, tell) {
 
 class Session {
   constructor(view, id, tell) {
-    Object.assign(this, { view, id, tell, pieces: new Map(), from: 0, results: new Map(), ended: false })
+    Object.assign(this, { view, id, tell, pieces: new Map(), from: 0, results: new Map(), changed: new Map(), ended: false })
   }
 
   async start() {
@@ -98,6 +98,7 @@ class Session {
   async items(before) {
     const t = await get(at('sessions', this.id, 'transcript') + `?limit=${pageOfItems}&before=${before}`)
     this.from = t.from
+    for (const [id, c] of Object.entries(t.changed)) this.changed.set(id, c)
     return t
   }
 
@@ -151,12 +152,24 @@ class Session {
     return node
   }
 
+  // fillCall shows the arguments with which a call ran. A person may have put them in place of the model's.
   fillCall(node, call) {
     const r = this.results.get(call.id)
     const state = r ? r.status : 'open'
     const tone = !r ? 'working' : r.status === 'ok' ? 'good' : r.status === 'denied' || r.is_error ? 'bad' : 'warn'
-    fill(node, h('summary', null, h('strong', null, call.name), h('span.what', null, clip(JSON.stringify(call.input ?? {}), 120)), h('span.tag.' + tone, null, state)),
-      shown(call), r && h('pre', null, clip(outputOf(r), 20000)), this.explained(call))
+    const changed = this.changed.get(call.id)
+    const now = changed ?? call
+    fill(node, h('summary', null, h('strong', null, call.name), h('span.what', null, clip(JSON.stringify(now.input ?? {}), 120)),
+      changed && h('span.tag.warn', null, 'changed by ' + clip(changed.by, 40)), h('span.tag.' + tone, null, state)),
+    shown(now), changed && h('details', null, h('summary.small', null, 'What the model asked for'), shown(call)),
+    r && h('pre', null, clip(outputOf(r), 20000)), this.explained(call))
+  }
+
+  // again fills what shows a call, of which the journal says more.
+  again(id) {
+    for (const node of this.talk.querySelectorAll('details.call')) {
+      if (node.call?.id === id) this.fillCall(node, node.call)
+    }
   }
 
   // explained says on demand who asked for a call, what let it run, and what came of it.
@@ -229,9 +242,12 @@ class Session {
           break
         case 'tool_result_received':
           this.results.set(ev.result.call_id, ev.result)
-          for (const node of this.talk.querySelectorAll('details.call')) {
-            if (node.call?.id === ev.result.call_id) this.fillCall(node, node.call)
-          }
+          this.again(ev.result.call_id)
+          break
+        case 'approval_resolved':
+          if (!ev.input) break
+          this.changed.set(ev.call, { input: ev.input, by: sender(ev.user, ev.by) })
+          this.again(ev.call)
           break
         case 'mutation_finished': case 'memory_recalled':
           this.read().catch(this.tell)
@@ -393,6 +409,9 @@ class Session {
 }
 
 const plain = (item) => (item.parts ?? []).map((p) => p.text ?? (p.media ? `[${p.name || p.media.modality || p.kind}]` : '')).filter(Boolean).join('\n')
+
+// sender says who decided: a name that the server did not verify is a claim.
+const sender = (user, claim) => !user ? claim + ' (claimed)' : !claim || claim === user ? user : `${user} (claims to be ${claim})`
 
 const outputOf = (r) => (r.output ?? []).map((p) => p.text ?? (p.data !== undefined ? json(p.data) : `[${p.name || p.kind}]`)).join('\n')
 

@@ -25,16 +25,16 @@ await page.click('article button.main:has-text("Deny")')
 await page.waitForSelector('text=Nothing waits for a decision')
 
 // The one who approves sees every argument, and characters that would hide or reorder others.
-const shows = (input) => page.evaluate(async (input) => {
+const shows = (call) => page.evaluate(async (call) => {
   const { shown } = await import('/page/session.js')
   const { fill } = await import('/page/dom.js')
   const node = document.createElement('div')
-  fill(node, shown({ input }))
+  fill(node, shown(call))
   return node.innerText
-}, input)
+}, call)
 for (const [input, ...texts] of [
   [{ path: 'a.go', old: 'x', new: 'y', all: true }, 'a.go', '-x', '+y', '"all": true'],
-  [{ path: 'a.go', content: 'y', delete: true }, 'a.go', '+y', '"delete": true'],
+  [{ path: 'a.go', content: 'y', delete: true }, 'a.go\ncontent: 1 line, no newline at the end\ny\n', '"delete": true'],
   [{ patch: '*** Begin Patch\n-x\n+y', versions: { 'a.go': '1' } }, '-x', '+y', '"versions"'],
   [{ argv: ['sh', '-c', 'echo hi'], dir: '/etc' }, '$ sh -c "echo hi"', '"dir": "/etc"'],
   [{ path: 'a.go', old: 1, new: 'y' }, '"old": 1', '"new": "y"'],
@@ -44,11 +44,19 @@ for (const [input, ...texts] of [
   [{ argv: ['rm', 'safe\u202etxt.'] }, 'safe\\u202etxt.'],
   [{ note: 'a\u200bb\u2066' }, 'a\\u200bb\\u2066'],
   [{ argv: ['rm', 'a\u00a0b\u3164\u2800'] }, 'a\\u00a0b\\u3164\\u2800'],
-  [{ path: 'long', content: 'x\n'.repeat(100_000) + 'end' }, '+x', '+end'],
+  [{ path: 'long', content: 'x\n'.repeat(100_000) + 'end' }, 'content: 100001 lines', 'x\nend'],
 ]) {
-  const got = await shows(input)
+  const got = await shows({ input })
   for (const text of texts) assert.ok(got.includes(text), `${JSON.stringify(input)} is shown as ${got}, without ${text}`)
 }
+
+// A file that is written as a whole is no change of lines: the page does not know what was in it. A newline at the end is no line.
+for (const [tool, input, want] of [
+  ['fs_write_file', { path: 'a.go', content: '+x\ny\n' }, 'a.go\nwrites the whole file: 2 lines\n+x\ny\n'],
+  ['fs_write_file', { path: 'a.go', content: '' }, 'a.go\nwrites the whole file: 0 lines\n'],
+  ['fs_replace_in_file', { path: 'a.go', old: 'x\n', new: 'y\nz\n' }, 'a.go\n-x\n+y\n+z\n'],
+  ['fs_replace_in_file', { path: 'a.go', old: 'x', new: 'x\n' }, 'a.go\n-x\n\\ no newline at the end\n+x\n'],
+]) assert.equal(await shows({ tool, input }), want)
 
 // Numbers are those that the tool gets, also when the arguments are edited.
 for (const text of ['9007199254740993', '-1e400', '0.12345678901234567890', '1e-400', '42']) {

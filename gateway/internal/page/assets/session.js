@@ -419,24 +419,40 @@ const outputOf = (r) => (r.output ?? []).map((p) => p.text ?? (p.data !== undefi
 // others as JSON.
 export function shown(call) {
   const input = call.input ?? {}
-  const [names, picture] = drawn(input)
+  const [names, picture] = drawn(input, call.tool ?? call.name)
   const others = Object.fromEntries(Object.entries(input).filter(([name]) => !names.includes(name)))
   if (!picture) return h('pre', null, visible(json(input)))
   return [h('pre', null, picture), Object.keys(others).length > 0 && h('pre', null, visible(json(others)))]
 }
 
-const mostLines = 5000 // that have a color each: more of them would stop the browser
+const mostLines = 5000 // that have an element each: more of them would stop the browser
+
+// split returns the lines of a text. A newline at its end does not begin another line.
+function split(text) {
+  const all = text.split('\n')
+  if (all.at(-1) === '') all.pop()
+  return all
+}
+
+const tones = { '+': 'line-add', '-': 'line-del' }
 
 // drawn returns the arguments that it shows in another way than as JSON, and how.
-function drawn(input) {
+function drawn(input, tool) {
   const has = (...names) => names.every((name) => typeof input[name] === 'string')
-  const lines = (sign, text) => {
-    const all = text === '' ? [] : text.split('\n')
-    return all.length > mostLines ? visible(all.map((line) => sign + line).join('\n') + '\n') : all.map((line) => diffLine(sign + line))
+  const rows = (all, tone = (line) => tones[line[0]] ?? 'line') =>
+    all.length > mostLines ? visible(all.join('\n') + '\n') : all.map((line) => h('span.' + tone(line), null, visible(line) + '\n'))
+  const open = (text) => text !== '' && !text.endsWith('\n')
+  if (has('patch')) return [['patch'], rows(split(input.patch))]
+  if (has('path', 'old', 'new')) {
+    const differ = open(input.old) !== open(input.new)
+    const side = (sign, text) => [rows(split(text).map((line) => sign + line)), differ && open(text) && h('span.quiet', null, '\\ no newline at the end\n')]
+    return [['path', 'old', 'new'], [visible(input.path), '\n', side('-', input.old), side('+', input.new)]]
   }
-  if (has('patch')) return [['patch'], lines('', input.patch)]
-  if (has('path', 'old', 'new')) return [['path', 'old', 'new'], [visible(input.path), '\n', lines('-', input.old), lines('+', input.new)]]
-  if (has('path', 'content')) return [['path', 'content'], [visible(input.path), '\n', lines('+', input.content)]]
+  if (has('path', 'content')) { // what is in the file now is not known here
+    const all = split(input.content)
+    const size = (all.length === 1 ? '1 line' : all.length + ' lines') + (open(input.content) ? ', no newline at the end' : '')
+    return [['path', 'content'], [visible(input.path), '\n', h('span.quiet', null, `${tool === 'fs_write_file' ? 'writes the whole file' : 'content'}: ${size}\n`), h('span.whole', null, rows(all, () => 'line'))]]
+  }
   if (Array.isArray(input.argv) && input.argv.length > 0 && input.argv.every((a) => typeof a === 'string')) {
     return [['argv'], visible('$ ' + input.argv.map((a) => /^[\w./=:@%+,-]+$/.test(a) ? a : JSON.stringify(a)).join(' '))]
   }
@@ -447,9 +463,4 @@ function drawn(input) {
 // only look like a space.
 export function visible(text) {
   return text.replace(/[^\P{C}\n\t]|[^\P{Z} ]|[\p{Default_Ignorable_Code_Point}\u2800]/gu, (c) => '\\u' + (c.length === 1 ? c.charCodeAt(0).toString(16).padStart(4, '0') : `{${c.codePointAt(0).toString(16)}}`))
-}
-
-function diffLine(line) {
-  const tone = line.startsWith('+') ? 'line-add' : line.startsWith('-') ? 'line-del' : 'line'
-  return h('span.' + tone, null, visible(line) + '\n')
 }

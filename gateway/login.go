@@ -19,7 +19,7 @@ const (
 // logs answers a browser that logs in or out. It reports whether the request was for that.
 func (g *Gateway) logs(w http.ResponseWriter, r *http.Request, p *people.Person) bool {
 	if r.Method == http.MethodPost && r.URL.Path == logoutPath {
-		people.Leave(w)
+		people.Leave(w, r)
 		if g.login != nil {
 			g.login.Leave(w)
 		}

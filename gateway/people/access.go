@@ -65,8 +65,17 @@ func (a *Access) Check() (err error) {
 // minToken is the length of the shortest token of a single operator.
 const minToken = 16
 
-// Cookie is the name of the cookie that has a browser's token.
-const Cookie = "turnlog_token"
+// Cookie returns the name of the cookie that has a browser's token for a host. Browsers send a cookie to all ports of a
+// name, so it contains the port: gateways on one machine have cookies of their own, and those behind one address share it.
+func Cookie(host string) string { return CookieAt("turnlog_token", host) }
+
+// CookieAt returns the name of a cookie for the port of a host.
+func CookieAt(name, host string) string {
+	if _, port, err := net.SplitHostPort(host); err == nil && port != "" {
+		name += "_" + port
+	}
+	return name
+}
 
 // ErrNoToken is returned by Identify for a request without a token.
 var ErrNoToken = errors.New("no token")
@@ -113,7 +122,7 @@ func (a *Access) tokenOf(r *http.Request) (string, bool) {
 	if token, ok := Bearer(r); ok {
 		return token, true
 	}
-	c, err := r.Cookie(Cookie)
+	c, err := r.Cookie(Cookie(r.Host))
 	keeps := linked(r) && err == nil && a.knows(c.Value)
 	token, entering := offered(r)
 	switch {
@@ -178,7 +187,7 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request) bool {
 	}
 	if counts, _ := a.tokenOf(r); counts == token && a.knows(token) {
 		http.SetCookie(w, &http.Cookie{
-			Name: Cookie, Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+			Name: Cookie(r.Host), Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
 			MaxAge: int((30 * 24 * time.Hour).Seconds()),
 		})
 	}
@@ -187,6 +196,6 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // Leave has a browser forget its token.
-func Leave(w http.ResponseWriter) {
-	http.SetCookie(w, &http.Cookie{Name: Cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+func Leave(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{Name: Cookie(r.Host), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
 }

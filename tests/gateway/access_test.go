@@ -196,7 +196,7 @@ func TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs(t *testing.T) {
 			a := g.do(http.MethodGet, "/?token="+tokenOf("bob"), nil, func(r *http.Request) {
 				r.Header = http.Header{"Sec-Fetch-Site": {row.site}}
 				if row.cookie != "" {
-					r.AddCookie(&http.Cookie{Name: people.Cookie, Value: row.cookie})
+					r.AddCookie(&http.Cookie{Name: people.Cookie(r.Host), Value: row.cookie})
 				}
 			})
 			is := row.cookie

@@ -85,7 +85,7 @@ func TestAPersonOfAProviderUsesThePage(t *testing.T) {
 		if a.status != http.StatusSeeOther || a.header.Get("Location") != "/" || len(b.cookies) != 1 {
 			t.Fatalf("back: %d %v %s", a.status, a.header, a.body)
 		}
-		c := b.cookies["turnlog_session"]
+		c := b.cookies["turnlog_session_8410"]
 		if c == nil || !c.HttpOnly || c.Secure || c.SameSite != http.SameSiteLaxMode || c.MaxAge < 3500 || c.MaxAge > 3600 || strings.Contains(c.Value, "ada") {
 			t.Errorf("cookie %+v", c)
 		}
@@ -190,7 +190,7 @@ func TestALoginThatProvesNothingIsRefused(t *testing.T) {
 			var b browser
 			a := b.get(g, http.MethodGet, p.atProvider(w.T, b.get(g, http.MethodGet, "/login")))
 			if row.status == http.StatusOK {
-				if a.status != http.StatusSeeOther || b.cookies["turnlog_session"] == nil {
+				if a.status != http.StatusSeeOther || b.cookies["turnlog_session_8410"] == nil {
 					t.Errorf("%s: %d %s", name, a.status, a.body)
 				}
 				continue
@@ -207,7 +207,7 @@ func TestALoginThatProvesNothingIsRefused(t *testing.T) {
 		if a := other.get(g, http.MethodGet, back); a.status != http.StatusUnauthorized || len(other.cookies) != 0 {
 			t.Errorf("another browser: %d %v", a.status, other.cookies)
 		}
-		kept := b.cookies["turnlog_login"]
+		kept := b.cookies["turnlog_login_8410"]
 		if a := b.get(g, http.MethodGet, strings.Replace(back, "state=", "state=x", 1)); a.status != http.StatusUnauthorized {
 			t.Errorf("another state: %d", a.status)
 		}
@@ -219,7 +219,7 @@ func TestALoginThatProvesNothingIsRefused(t *testing.T) {
 			t.Errorf("the code again: %d %v", a.status, again.cookies)
 		}
 		// What one cookie is, another is not, and none is of another key.
-		swapped := browser{map[string]*http.Cookie{"turnlog_session": {Name: "turnlog_session", Value: kept.Value}}}
+		swapped := browser{map[string]*http.Cookie{"turnlog_session_8410": {Name: "turnlog_session_8410", Value: kept.Value}}}
 		if a := swapped.get(g, http.MethodGet, "/api/me"); a.status != http.StatusUnauthorized {
 			t.Errorf("the cookie of a login as that of a session: %d", a.status)
 		}
@@ -375,7 +375,7 @@ func TestTheAddressAndTheNameAreConfigured(t *testing.T) {
 		defer g.stop()
 		var b browser
 		b.get(g, http.MethodGet, p.atProvider(w.T, b.get(g, http.MethodGet, "/login")))
-		if c := b.cookies["turnlog_session"]; c == nil || !c.Secure {
+		if c := b.cookies["turnlog_session_8410"]; c == nil || !c.Secure {
 			t.Errorf("cookie %+v", c)
 		}
 		var me struct{ Name, Role string }

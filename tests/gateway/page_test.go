@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway"
 )
 
 // A browser without a token is asked for one. With the printed address it gets the page, and the token becomes a cookie
@@ -50,6 +51,40 @@ func TestABrowserEntersWithThePrintedAddress(t *testing.T) {
 		if a := fetch(http.MethodGet, "/page/none", with); a.status != http.StatusNotFound {
 			t.Errorf("no file of the page: %d", a.status)
 		}
+	})
+}
+
+// TestGatewaysOnOneMachineDoNotLogEachOtherOut has a browser, which ignores the port of a cookie's host, use several gateways.
+func TestGatewaysOnOneMachineDoNotLogEachOtherOut(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		const second = "the-token-of-another-one"
+		one, same, other := w.gateway(), w.gateway(), w.gateway(func(c *gateway.Config) { c.Access.Token = second })
+		for _, g := range []*service{one, same, other} {
+			defer g.stop()
+		}
+		var b browser
+		here, there := with("Host", "127.0.0.1:8410"), with("Host", "127.0.0.1:8411")
+		enter := func(g *service, token string, at request) {
+			t.Helper()
+			if a := b.get(g, http.MethodGet, "/?token="+token, at); a.status != http.StatusSeeOther {
+				t.Fatalf("%d %v", a.status, a.header)
+			}
+		}
+		is := func(want int, g *service, at request) {
+			t.Helper()
+			if a := b.get(g, http.MethodGet, "/api/me", at); a.status != want {
+				t.Errorf("%d %s, want %d", a.status, a.body, want)
+			}
+		}
+		enter(one, token, here)
+		enter(other, second, there)
+		is(http.StatusOK, one, here)
+		is(http.StatusOK, same, here) // a balancer sent the request there
+		is(http.StatusOK, other, there)
+		b.get(other, http.MethodPost, "/logout", there)
+		is(http.StatusUnauthorized, other, there)
+		is(http.StatusOK, one, here)
 	})
 }
 

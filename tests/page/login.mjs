@@ -23,7 +23,7 @@ assert.deepEqual(await me(page).then(({ name, role }) => [name, role]), ['ada@ex
 await page.waitForSelector('#who:text-is("ada@example.com (user)")')
 assert.ok(!page.url().includes('code='))
 const cookies = await wide.cookies()
-assert.deepEqual(cookies.map((c) => [c.name, c.httpOnly, c.sameSite]), [['turnlog_session', true, 'Lax']])
+assert.deepEqual(cookies.map((c) => [c.name, c.httpOnly, c.sameSite]), [['turnlog_session_' + new URL(address).port, true, 'Lax']])
 assert.equal(await page.evaluate(() => document.cookie), '')
 
 // She starts a session, which asks. She may not decide.

@@ -5,21 +5,33 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/turnlog/turnlog/gateway/people"
 )
 
-// kind is the purpose of a cookie, and its name. A cookie of one kind is not accepted as another kind.
+// kind is the purpose of a cookie, and begins its name. A cookie of one kind is not accepted as another kind.
 type kind string
 
 const (
 	session kind = "turnlog_session"
 	begun   kind = "turnlog_login"
 )
+
+// name returns the name of a cookie. Gateways behind the address of the login share it.
+func (p *Provider) name(k kind) string {
+	u, err := url.Parse(p.login.URL)
+	if err != nil {
+		return string(k) // impossible: it was checked
+	}
+	return people.CookieAt(string(k), u.Host)
+}
 
 // minKey is the length of the shortest line of a file of keys.
 const minKey = 32
@@ -62,7 +74,7 @@ func (p *Provider) put(w http.ResponseWriter, k kind, values any, until time.Tim
 // that site do not carry it.
 func (p *Provider) set(w http.ResponseWriter, k kind, text string, age int) {
 	http.SetCookie(w, &http.Cookie{
-		Name: string(k), Value: text, Path: "/", HttpOnly: true, Secure: strings.HasPrefix(p.login.URL, "https:"), SameSite: http.SameSiteLaxMode, MaxAge: age,
+		Name: p.name(k), Value: text, Path: "/", HttpOnly: true, Secure: strings.HasPrefix(p.login.URL, "https:"), SameSite: http.SameSiteLaxMode, MaxAge: age,
 	})
 }
 
@@ -71,7 +83,7 @@ var ErrNoCookie = errors.New("no cookie of a gateway")
 
 // take reads the values of a cookie and when it expires.
 func (p *Provider) take(r *http.Request, k kind, values any) (until time.Time, err error) {
-	c, err := r.Cookie(string(k))
+	c, err := r.Cookie(p.name(k))
 	if err != nil {
 		return until, ErrNoCookie
 	}

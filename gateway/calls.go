@@ -80,18 +80,11 @@ type CallPath struct {
 
 // callIn returns the ID of a call that is named by its ID or its place.
 func callIn(s *loop.State, id content.CallID) content.CallID {
-	var all []loop.Call
-	if s.Turn != nil {
-		all = s.Turn.Calls
+	at, ok := s.CallAt(report.PlaceOf(id))
+	if _, is := s.Call(id); is || !ok {
+		return id
 	}
-	for _, calls := range [][]loop.Call{all, s.Background} {
-		for _, c := range calls {
-			if c.ID == id || c.Place == report.PlaceOf(id) {
-				return c.ID
-			}
-		}
-	}
-	return id
+	return at.ID
 }
 
 type cancelCallIn struct {

@@ -168,7 +168,7 @@ type listIn struct {
 type listOut struct {
 	Body struct {
 		Sessions []report.Summary `json:"sessions"`
-		Total    int              `json:"total" doc:"how many there are in all parts, whatever their text"`
+		Total    *int             `json:"total,omitempty" doc:"how many there are in all parts; absent: text was not searched in all of them"`
 		Next     int              `json:"next,omitempty" doc:"skip this number to get the next part; absent: this is the last one"`
 	}
 }
@@ -182,7 +182,13 @@ func (g *Gateway) listSessions(ctx context.Context, in *listIn) (*listOut, error
 	}
 	list, err := g.index.List(ctx, g.client, q, g.complain)
 	out := &listOut{}
-	out.Body.Sessions, out.Body.Total, out.Body.Next = list.Sessions, list.Total, list.Next
+	out.Body.Sessions, out.Body.Next = list.Sessions, list.Next
+	switch {
+	case in.Text == "":
+		out.Body.Total = &list.Total
+	case in.Skip == 0 && list.Next == 0:
+		out.Body.Total = new(len(list.Sessions))
+	}
 	return out, err
 }
 

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -114,6 +115,13 @@ func TestSessionsAreFilteredAndPaged(t *testing.T) {
 		}
 		if r := g.list("text=i&sort=session&limit=1"); r.Next != 1 {
 			t.Errorf("the first part of a search: %+v", r)
+		}
+		for query, want := range map[string]string{"": "3", "text=noon": "1", "text=nowhere": "0", "text=i&limit=1": "null", "text=i&sort=session&skip=2": "null"} {
+			var r struct{ Total *int }
+			g.ok(http.MethodGet, "/api/sessions?"+query, nil).in(t, &r)
+			if got, _ := json.Marshal(r.Total); string(got) != want {
+				t.Errorf("%s: %s in all, want %s", query, got, want)
+			}
 		}
 		for _, bad := range []string{"cost=-1", "cost=x", "skip=-1", "sort=name", "text=" + strings.Repeat("x", 1001)} {
 			g.do(http.MethodGet, "/api/sessions?"+bad, nil).problem(t, http.StatusUnprocessableEntity, "bad_request")

@@ -70,8 +70,9 @@ const views = {
         h('td.number', null, age(s.changed_at)))))
       const go = (text, to) => h('button', { onclick: () => { skips = to; show().then(() => scrollTo(0, 0)).catch(tell) } }, text)
       const place = skips.at(-1)
+      const searched = `${sessions.length} found, searched from session ${place + 1} ` + (next ? 'to ' + next : 'to the last one')
       fill(pages,
-        h('span.quiet.small', null, total === 0 ? 'No session is like that.' : filters.text.value.trim() ? `${sessions.length} found in sessions ${place + 1} to ${next ?? total} of ${total}` : `${place + 1} to ${place + sessions.length} of ${total}`),
+        h('span.quiet.small', null, total === 0 ? 'No session is like that.' : total === undefined ? searched : `${place + 1} to ${place + sessions.length} of ${total}`),
         skips.length > 1 && go('Back', skips.slice(0, -1)), next && go(filters.text.value.trim() ? 'Search on' : 'Next', [...skips, next]))
     }
     let soon

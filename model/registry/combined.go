@@ -82,7 +82,7 @@ func openReplay(s Setup) (model.Model, error) {
 	case s.Data != nil:
 		return made(record.Parse(s.Ref.Model, s.Data, cfg))
 	case s.Shared:
-		return nil, errors.New("the session was started without the cassette's content")
+		return nil, errors.New("the session was started without the cassette's content: a published agent has only its name. Start the session with --agent FILE or --model replay:FILE, which send the cassette")
 	}
 	m, err := record.Open(s.file(), nil, cfg)
 	if err != nil {

@@ -101,7 +101,7 @@ func openScript(s Setup) (model.Model, error) {
 	case s.Data != nil:
 		return made(scripted.Parse(s.Ref.Model, s.Data))
 	case s.Shared:
-		return nil, errors.New("the session was started without the script's content")
+		return nil, errors.New("the session was started without the script's content: a published agent has only its name. Start the session with --agent FILE or --model scripted:FILE, which send the script")
 	}
 	return made(scripted.Load(s.file()))
 }

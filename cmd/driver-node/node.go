@@ -47,33 +47,32 @@ func newRootCommand(stderr io.Writer, getenv func(string) string) *cobra.Command
 	cmd := &cobra.Command{
 		Use:   "driver-node",
 		Short: "Drive the sessions of a deployment",
-		Long: `Drives sessions until SIGTERM or an interrupt: it takes sessions that wake, runs the agent loop,
-records it, and dispatches tool calls to the workers' queues. Any number of nodes share a
-deployment. When it stops, it hands its sessions over to the others and exits with 0.
+		Long: `Drives sessions until SIGTERM or an interrupt: it claims sessions that wake, runs the agent loop,
+records each step in the journal, and dispatches tool calls to the workers' queues. Any number of nodes
+share a deployment. When a node stops, it hands its sessions over to the others and exits with 0.
 
-The nodes decide which tool calls need an approval, not the users who open sessions. With --policy
-a file says so; without it, calls that only read run, and everything else is asked about. Sessions,
-agents and turns only narrow that. Give all nodes of a deployment the same file.
+The nodes decide which tool calls need approval, not the users who open sessions. --policy names a file
+with the rules; without it, read-only calls run, and all others need approval. Sessions, agents and
+turns can only restrict the rules further. Give all nodes of a deployment the same file.
 
-With --tools the node runs tools itself: a call takes two writes instead of four, and no worker. It
-checks them as a worker would. Give all nodes the same tools; a call that runs when its node is
-killed counts as one whose worker was lost.
+With --tools the node runs tools itself, without a worker: a call takes two writes instead of four. The
+node checks calls as a worker does. Give all nodes the same tools. A call that is running when its node is
+killed counts as lost, as with a worker.
 
-Models are called with the keys of the node's environment, such as OPENAI_API_KEY; "turnlog
-models" lists the variables. If the node lacks the key for a session's model, another node takes
-the session.
+Models are called with the keys in the node's environment, such as OPENAI_API_KEY; "turnlog models"
+lists the variables. If the node has no key for a session's model, another node takes the session.
 
-A session that names an agent starts with the file of that agent in the folder of --agents, else
-with the newest version from "turnlog agents publish". It keeps that version on every node. Hooks of
-agents are commands that nodes run: always for agents of the folder, and for agents that were
-published or sent only with --agent-hooks. Configure all nodes of a deployment alike.
+A session that names an agent starts with the agent's file in the --agents folder, else with the newest
+version from "turnlog agents publish". It keeps that version on every node. Hooks of agents are commands
+that nodes run: those of agents in the folder always run, those of published or sent agents only with
+--agent-hooks. Configure all nodes of a deployment alike.
 
-With --sign-key the node signs every entry, and with --keys-root it refuses entries, commands and
-results that others signed wrongly, or did not sign although the directory of keys requires it.
+With --sign-key the node signs each entry. With --keys-root it rejects entries, commands and results whose
+signature is invalid, or missing although the directory of keys requires it.
 
-With --profile the node refuses a weaker deployment: "dev" is one copy on disk, "standard" three,
-"audit" three that are synced before a write is acknowledged. NATS does not report to clients when
-servers sync: see --monitor and --assume-sync.`,
+With --profile the node does not start in a weaker deployment: "dev" is one copy on disk, "standard" three
+copies, and "audit" three copies that are synced before a write is acknowledged. NATS clients cannot see
+when servers sync: use --monitor or --assume-sync.`,
 		Example: `  driver-node --server nats://127.0.0.1:4222
   driver-node --context production --namespace team-a --capacity 5000
   driver-node --server nats://127.0.0.1:4222 --agents /etc/turnlog/agents
@@ -84,16 +83,16 @@ servers sync: see --monitor and --assume-sync.`,
 	}
 	cmd.SetErr(stderr)
 	fs := cmd.Flags()
-	fs.StringVar(&f.name, "name", "", "`name` of the node in journals, letters, digits, '-' and '_'; default: a new one")
-	fs.IntVar(&f.capacity, "capacity", 1000, "`sessions` at a time")
+	fs.StringVar(&f.name, "name", "", "`name` of the node in journals, of letters, digits, '-' and '_'; default: generated")
+	fs.IntVar(&f.capacity, "capacity", 1000, "maximum `number` of sessions at a time")
 	fs.DurationVar(&f.idle, "idle", 2*time.Second, "release a session after this `time` without work")
-	fs.DurationVar(&f.patience, "worker-patience", time.Minute, "`time` that a call waits while its queue has no worker, before it is lost")
-	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files, which take precedence over published agents; read when a session starts")
+	fs.DurationVar(&f.patience, "worker-patience", time.Minute, "`time` that a call waits for a worker of its queue before it counts as lost")
+	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files, which take precedence over published agents; a file is read when a session starts")
 	_ = cmd.MarkFlagDirname("agents") // the flag exists
 	cli.AgentHooksFlag(cmd, &f.hooks)
-	fs.BoolVar(&f.scripted, "scripted", true, "run scripted models, whose scripts come from those who start sessions; turn this off in production")
+	fs.BoolVar(&f.scripted, "scripted", true, "allow scripted models, whose scripts come with the session; turn this off in production")
 	cli.PolicyFlag(cmd, &f.policy)
-	fs.StringVar(&f.root, "keys-root", "", "public `key` of the root that signs the directory of keys: refuse what is signed wrongly, or not although it must be; default: check nothing")
+	fs.StringVar(&f.root, "keys-root", "", "public `key` of the root that signs the directory of keys, to reject invalid and missing signatures; default: signatures are not verified")
 	f.tools.register(cmd)
 	f.http = ops.AddressFlag(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)

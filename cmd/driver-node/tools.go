@@ -27,9 +27,9 @@ func (f *ownTools) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	cli.Group(fs, cli.ToolFlags, func() {
 		f.Register(cmd, toolset.NoSet)
-		fs.BoolVar(&f.commands, "allow-commands", false, "let the tools run commands on this machine, beside the keys of the models")
+		fs.BoolVar(&f.commands, "allow-commands", false, "let the tools run commands on this machine, which has the keys of the models")
 	})
-	fs.DurationVar(&f.drain, "drain", 10*time.Second, "`time` that running calls of the node's own tools have to finish when the node stops")
+	fs.DurationVar(&f.drain, "drain", 10*time.Second, "`time` for running calls of the node's own tools to finish when the node stops")
 }
 
 func (f *ownTools) check() error {

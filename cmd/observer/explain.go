@@ -22,22 +22,21 @@ import (
 func newExplainCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [SESSION] CALL",
-		Short: "Explain who asked for a tool call, why it could run, and what its outcome was",
-		Long: `Explains in plain sentences what a journal records about one tool call: who asked for it; with which
-arguments it ran, as the model wrote them and as an approver changed them; which rules, approvals and hooks
-allowed or denied it; where it ran, with every attempt and every lost one; its result; and what models then
-saw of it. Each sentence names the entry that records it.
+		Short: "Explain who requested a tool call, why it could run, and how it ended",
+		Long: `Explains in plain sentences what a journal records about one tool call: who requested it; the arguments,
+as the model wrote them and as an approver changed them; the rules, approvals and hooks that allowed or denied
+it; where it ran, with each attempt and each lost one; its result; and what models then saw of it. Each
+sentence names the entry that records it.
 
-CALL is any name that Turnlog prints: the id of the call, its place, such as t1-r2-c1, the id of one of
-its approvals, such as t1-r2-c1-g1, or the id that the provider gave it. For a task's verifier it is the
-place, such as t1-v1.
+CALL is any name that Turnlog prints: the id of the call, its path, such as t1-r2-c1, the id of one of its
+approvals, such as t1-r2-c1-g1, or the provider's id. For a task's verifier it is the path, such as t1-v1.
 
-What a journal does not record is shown as "not recorded": why a call could start in journals of earlier
-releases, and what the policies of workers allow. The command explains what the journal says; "observer verify"
-says whether the journal can be trusted.
+Facts that the journal does not record are shown as "not recorded": why a call could start, in journals of
+earlier releases, and what the policies of workers allow. The command explains what the journal says; "observer
+verify" checks whether the journal can be trusted.
 
-With --keys-root, people who signed have their names from the directory of keys, and the command shows nothing
-if a signature is wrong. Without it, their names are those that the deployment recorded.`,
+With --keys-root, the names of people who signed are those in the directory of keys, and if a signature is
+invalid, the command shows only an error. Without it, the names are those that the deployment recorded.`,
 		Example: `  observer explain s-42 call_1
   observer explain s-42 t1-r2-c1-g1 --full
   observer explain --file s-42.jsonl call_1 -o json`,

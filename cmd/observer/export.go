@@ -20,21 +20,22 @@ import (
 func newExportCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export SESSION",
-		Short: "Write a session's journal in a form that verifies without a server",
+		Short: "Export a session's journal to a file that can be verified without a server",
 		Long: `Writes a session's journal to standard output as lines of JSON: one that names the format, then
 one per entry, with its events and the exact stored bytes. "observer verify --file" verifies such
 a file without a server.
 
-A file cannot show whether the journal continues after its end: to be sure, also keep the hash of
+A file cannot show that the journal ends where the file ends. To check that later, also keep the hash of
 the last entry elsewhere.
 
-With --proof it also writes a second file: the proof that the log of heads has an entry of the session, with
-the newest checkpoint that witnesses cosigned. It needs no server to be verified. Entries that are younger
-than that checkpoint, up to a minute, are not covered. If the log has the directory of keys, the file also has the
-versions that say whose keys signed the session and when they were revoked, and the proofs that they were logged.
+With --proof it also writes a second file: a proof that the log of heads has an entry of the session, with
+the newest checkpoint that witnesses cosigned. The proof can be verified without a server. It does not cover
+entries that are newer than that checkpoint, which can be a minute old. If the directory of keys is logged,
+the file also has the versions that list the owners and revocations of the session's keys, with proofs that
+they were logged.
 
-With --blobs it also writes the files that the journal refers to: those that people attached, and what tools
-returned that was too large. The journal names each by the hash of its bytes, which is the name in the folder.`,
+With --blobs it also writes the files that the journal refers to: attachments, and results of tools that were
+too large for the journal. In the folder, the name of each file is the hash of its bytes, as in the journal.`,
 		Example: `  observer export s-42 > s-42.jsonl
   observer export s-42 --proof s-42.tlog-proof > s-42.jsonl
   observer export s-42 --blobs s-42-files > s-42.jsonl
@@ -42,7 +43,7 @@ returned that was too large. The journal names each by the hash of its bytes, wh
 	}
 	var blobs string
 	blobsFlag(cmd, &blobs, "`folder` to write with the files that the journal refers to")
-	proof := cmd.Flags().String("proof", "", "`file` to write with the proof that the log of heads has the session")
+	proof := cmd.Flags().String("proof", "", "write a proof that the log of heads has the session to this `file`")
 	cmd.RunE = a.onSession(func(cmd *cobra.Command, cell *cli.Cell, s content.SessionID) error {
 		var head headlog.Proof
 		if *proof != "" { // before the journal, which then has all that the proof covers

@@ -21,13 +21,13 @@ func newHeadsCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "heads [SESSION...]",
 		Short: "Print the heads of journals, for later comparison",
-		Long: `Writes one line of JSON per session, or per named session: the sequence and the hash of its last
-entry. Each hash covers the whole journal. Journals whose last entry is damaged get a line on standard error
-instead, and the exit code is 1. Of a deleted or erased session it writes the tombstone, so that "turnlog restore"
-deletes the session again if a backup is older.
+		Long: `Writes one line of JSON for each session, or each named session: the sequence and the hash of its last
+entry. The hash covers the whole journal. For a journal whose last entry is damaged, it prints a line on standard
+error instead, and the exit code is 1. For a deleted or erased session it writes the tombstone, so that "turnlog
+restore" deletes the session again if the backup is older.
 
-Kept out of reach of users who can change journals, such a file reveals later that a journal was
-truncated or replaced, which no journal can show by itself: "observer verify --anchor FILE".`,
+Keep the file where users who can change journals cannot change it. Later, "observer verify --anchor FILE" detects
+with it that a journal was truncated or replaced, which no journal can show by itself.`,
 		Example: `  observer heads > heads-2026-11-21.jsonl
   observer heads s-42 | ssh vault "cat >> heads.jsonl"`,
 		Args: cobra.ArbitraryArgs,

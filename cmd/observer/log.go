@@ -19,7 +19,7 @@ func newLogCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "log",
 		Short:   "Audit the log of heads",
-		Long:    `The log of heads has the last entry of each session, in a tree that witnesses cosign. "turnlog notary" writes it.`,
+		Long:    `The log of heads is a tree with the last entry of each session, which "turnlog notary" writes and witnesses cosign.`,
 		Example: "  observer log audit --policy policy.txt --proof s-42.tlog-proof",
 	}
 	cmd.AddCommand(newLogAuditCommand(a))
@@ -29,19 +29,19 @@ func newLogCommand(a *app) *cobra.Command {
 func newLogAuditCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Verify that everything that was logged is still there",
-		Long: `Verifies the log of heads: its checkpoint against a policy, every tile and leaf against the checkpoint,
-and that it continues the log of each earlier proof. Then it compares every session that was logged with
-its journal, which must still have that entry with that hash, or a tombstone. So it finds a log that was
-rolled back or rewritten, and sessions that were removed, cut off or rewritten after they were logged. It also
-finds entries that the log lacks, and that were stored ten minutes before witnesses saw it.
+		Short: "Verify the log of heads, and that all logged sessions still exist",
+		Long: `Verifies the log of heads: its checkpoint against a policy, every tile and leaf against the checkpoint, and
+that it extends the log of each earlier proof. Then it compares every logged session with its journal, which
+must still have the logged entry with the same hash, or a tombstone. So it detects a log that was rolled back or
+rewritten, and sessions that were removed, truncated or rewritten after they were logged. It also reports entries
+that are missing from the log although they were stored at least ten minutes before its checkpoint was cosigned.
 
-With --keys-root it also compares the versions of the directory of keys that were logged with those that the
-deployment shows, and with the one that it showed you (--keys): none may be missing, be another one, take keys or
-revocations back, or retire a key from a time on at which it had not been published.
+With --keys-root it also compares the logged versions of the directory of keys with those of the deployment, and
+with your copy (--keys). No version may be missing or different, remove keys or revocations, or retire a key as of
+a time before that version was published.
 
-If the deployment says that it was restored from a backup, what was logged between the two and is lost is no fault.
-What witnesses saw before the backup must still be there.
+If the deployment was restored from a backup, the loss of what was logged between the backup and the restore is not
+a fault. What witnesses saw before the backup must still exist.
 
 Exit codes: 0 nothing is missing, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the witnesses of
 the checkpoint do not suffice for the policy, 7 there is no fault, but something was lost in a restore, or left with a
@@ -75,7 +75,7 @@ func (f *auditing) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	if policy == nil {
-		return cli.Usage("give --policy FILE: it says which log and which witnesses to trust")
+		return cli.Usage("give --policy FILE: it lists the log and the witnesses to trust")
 	}
 	var earlier []headlog.Proof
 	for i, text := range proofs {
@@ -163,7 +163,7 @@ type proofFiles struct {
 func proofFlags(cmd *cobra.Command, what string) *proofFiles {
 	p := &proofFiles{}
 	cmd.Flags().StringArrayVar(&p.proofs, "proof", nil, "`file` with a proof "+what+"; repeat it for several")
-	cmd.Flags().StringVar(&p.policy, "policy", "", "`file` that says which log and which witnesses to trust (C2SP tlog-policy)")
+	cmd.Flags().StringVar(&p.policy, "policy", "", "`file` with the log and the witnesses to trust (C2SP tlog-policy)")
 	return p
 }
 
@@ -176,7 +176,7 @@ const (
 func (p *proofFiles) read() (by *headlog.Policy, proofs [][]byte, err error) {
 	if p.policy == "" {
 		if len(p.proofs) > 0 {
-			return nil, nil, cli.Usage("--proof needs --policy FILE, which says which log and which witnesses to trust")
+			return nil, nil, cli.Usage("--proof needs --policy FILE, which lists the log and the witnesses to trust")
 		}
 		return nil, nil, nil
 	}

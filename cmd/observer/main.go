@@ -38,14 +38,14 @@ func newRootCommand(getenv func(string) string) *cobra.Command {
 		Use:   "observer",
 		Short: "Read and verify the journals of agent sessions",
 		Long: `Observer reads the journals of agent sessions: live or from the beginning, event by event or
-as a transcript. It exports them to files, and verifies a journal or a file: that its entries
-form one unbroken chain, and that they keep every guarantee of Turnlog. It explains tool calls, finds
-events in many journals, and watches all sessions for faults.
+as a transcript. It exports journals to files, and verifies that the entries of a journal or a file
+form one unbroken chain and satisfy every guarantee of Turnlog. It explains tool calls, finds events in
+many journals, and monitors all sessions for faults.
 
-It only reads. An unknown session or a broken journal is one line on standard error and exit code 1.
+It is read-only. For an unknown session or a broken journal, it prints one line on standard error and exits with 1.
 
-Every flag of every command is also an environment variable: --log-level is TURNLOG_LOG_LEVEL, or the variable that
-the help of the flag names in brackets.`,
+Every flag can also be set with an environment variable: TURNLOG_LOG_LEVEL for --log-level, or the variable in
+brackets in the flag's help.`,
 		Example: `  observer tail
   observer events s-42
   observer explain s-42 call_1
@@ -94,7 +94,7 @@ func (a *app) onSession(do func(*cobra.Command, *cli.Cell, content.SessionID) er
 
 // fullFlag adds the flag that disables clipping.
 func fullFlag(cmd *cobra.Command) *bool {
-	return cmd.Flags().Bool("full", false, "show texts in full")
+	return cmd.Flags().Bool("full", false, "show full texts")
 }
 
 // style is the style of cmd's output.

@@ -22,13 +22,13 @@ func newReportCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [SESSION]",
 		Short: "Write one page about a session for people who do not read journals",
-		Long: `Writes a page about a session: the verdict of "observer verify", the people, what was asked and answered,
-every call that may have changed something, what was denied, and what is not proved. A call may change
-something unless its tool declares that it only reads.
+		Long: `Writes a page about a session: the verdict of "observer verify", the people, inputs and answers, every
+call that may have changed something, denied calls, and what is not proved. A call may change something
+unless its tool declares that it only reads.
 
-The page is Markdown, or with -o html one HTML file that needs nothing else and runs no script. A damaged
-journal is reported, too, as far as it can be read: then the page says first that it must not be relied on, and
-the exit code is that of "observer verify".`,
+The page is Markdown, or with -o html one self-contained HTML file without scripts. A damaged journal is
+reported as far as it can be read. Then the page begins with a warning not to rely on it, and the exit code is
+that of "observer verify".`,
 		Example: `  observer report s-42
   observer report s-42 -o html --anchor heads.jsonl > s-42.html
   observer report --file s-42.jsonl --proof s-42.tlog-proof --policy policy.txt

@@ -25,17 +25,18 @@ func newSearchCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search [SESSION...]",
 		Short: "Find events in many journals, by tool, person, status, time and text",
-		Long: `Finds events in the journals of all sessions, of those that are named, or of exported files, and prints
-one line for each. An event is found if all flags fit it. In --tool and --person * stands for any characters.
+		Long: `Finds events in the journals of all sessions, of named sessions, or of exported files, and prints one line
+for each event that matches all flags. In --tool and --person, * matches any characters.
 
---person is the sender of input, a decision, a cancel or a deletion, by the verified name or the claimed one. --status is
-that of a result, an approval, a hook, a turn or a task, such as error, denied, expired, lost or completed.
---text is part of any text of an event; ASCII letters fit in upper and lower case. --since and --until
-take a time (2026-11-25T10:00:00Z), a day in UTC (2026-11-25) or how long ago it was (36h).
+--person matches the sender of input, a decision, a cancel or a deletion, by verified or claimed name. --status
+matches that of a result, an approval, a hook, a turn or a task, such as error, denied, expired, lost or completed.
+--text matches part of any text of an event, ignoring the case of ASCII letters. --since and --until are a time
+(2026-11-25T10:00:00Z), a day in UTC (2026-11-25) or a duration before now (36h).
 
-A journal that has entries that cannot be read is named on standard error after the others; the exit code is 1. So is
-a sealed session whose key is not here, but not one that was erased.
-It does not verify: see "observer verify".`,
+Journals with unreadable entries are listed on standard error at the end, and so are sealed sessions whose key is
+missing, unless they were erased; then the exit code is 1.
+
+It does not verify journals: use "observer verify" for that.`,
 		Example: `  observer search --tool 'shell_*' --status denied
   observer search --person alice --since 168h
   observer search s-42 --text "rm -rf" -o jsonl
@@ -44,11 +45,11 @@ It does not verify: see "observer verify".`,
 	}
 	var q explain.Query
 	var since, until string
-	cmd.Flags().StringVar(&q.Tool, "tool", "", "the tool that the event is about, as a `pattern`")
-	cmd.Flags().StringVar(&q.Person, "person", "", "who did it, as a `pattern`")
-	cmd.Flags().StringVar(&q.Status, "status", "", "the outcome, a `word`")
-	cmd.Flags().StringVar(&q.Text, "text", "", "a `text` that the event has")
-	cmd.Flags().StringVar(&since, "since", "", "only entries from this `time` on")
+	cmd.Flags().StringVar(&q.Tool, "tool", "", "only events about a tool that matches this `pattern`")
+	cmd.Flags().StringVar(&q.Person, "person", "", "only events caused by a person who matches this `pattern`")
+	cmd.Flags().StringVar(&q.Status, "status", "", "only events with this `status`")
+	cmd.Flags().StringVar(&q.Text, "text", "", "only events with this `text`")
+	cmd.Flags().StringVar(&since, "since", "", "only entries at or after this `time`")
 	cmd.Flags().StringVar(&until, "until", "", "only entries before this `time`")
 	files := cmd.Flags().StringArray("file", nil, "search an exported `file` instead of sessions; repeat it for more, - is standard input")
 	_ = cmd.MarkFlagFilename("file") // the flag exists
@@ -186,5 +187,5 @@ func parseTime(flag, text string, now time.Time) (content.Time, error) {
 			return content.TimeOf(at), nil
 		}
 	}
-	return 0, cli.Usage("%s %q: use a time like 2026-11-25T10:00:00Z, a day like 2026-11-25, or how long ago it was, like 36h", flag, text)
+	return 0, cli.Usage("%s %q: use a time like 2026-11-25T10:00:00Z, a day like 2026-11-25, or a duration before now, like 36h", flag, text)
 }

@@ -31,14 +31,14 @@ type signatureFlags struct {
 // register adds the flags to cmd.
 func (f *signatureFlags) register(cmd *cobra.Command) {
 	f.registerKeys(cmd)
-	cmd.Flags().BoolVar(&f.every, "every-signature", false, "check every signature, not only the last of each key of a driver, and those of people")
+	cmd.Flags().BoolVar(&f.every, "every-signature", false, "verify every signature; default: only the last one of each driver's key, and those of people")
 }
 
 // registerKeys adds only the flags that name keys.
 func (f *signatureFlags) registerKeys(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.root, "keys-root", "", "public `key` of the root that signs the directory of keys; default: signatures are not checked")
-	fs.StringVar(&f.file, "keys", "", "`file` with the directory of keys; default: the one that the deployment has")
+	fs.StringVar(&f.root, "keys-root", "", "public `key` of the root that signs the directory of keys; default: signatures are not verified")
+	fs.StringVar(&f.file, "keys", "", "`file` with the directory of keys; default: that of the deployment")
 }
 
 // check returns an error for flags that contradict each other. offline says that there is no deployment.

@@ -32,7 +32,7 @@ For one session --from is the sequence of an entry. For all sessions it is a pos
 deployment's whole journal, which -o jsonl prints with every entry.
 
 With --cursor it stores its position in a file, and continues from there when it is started
-again; --from then sets where it starts the first time. Every entry is shown at least once: entries
+again; --from applies only to the first start. Every entry is shown at least once: entries that were
 written in the meantime come first, and after a kill those of the last quarter of a second may be
 repeated. Live events have no position. Only one tail at a time can use a file.`,
 		Example: `  observer tail
@@ -45,7 +45,7 @@ repeated. Live events have no position. Only one tail at a time can use a file.`
 	cmd.Flags().Uint64Var(&t.from, "from", 0, "start at this `sequence` instead of the end")
 	cmd.Flags().StringVar(&t.cursor.path, "cursor", "", "store the position in this `file`, and continue from it")
 	_ = cmd.MarkFlagFilename("cursor") // the flag exists
-	cmd.Flags().BoolVar(&t.deltas, "deltas", false, "also show live events: pieces of replies, progress, refusals")
+	cmd.Flags().BoolVar(&t.deltas, "deltas", false, "also show live events: pieces of replies, progress, rejected commands")
 	t.full = fullFlag(cmd)
 	t.output = cli.OutputFlag(cmd, asText, asLines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

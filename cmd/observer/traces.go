@@ -34,29 +34,29 @@ func newTracesCommand(a *app) *cobra.Command {
 		Use:   "traces",
 		Short: "Export the traces of all sessions to an OpenTelemetry collector",
 		Long: `Follows the journals of all sessions and exports what happened as OpenTelemetry spans, over OTLP and HTTP:
-one trace per turn, with a span for each attempt at a model call and at a tool call. The names are those of the
-semantic conventions for generative AI. Spans come from the journal, so no session waits for them, and nothing is
-lost while the collector is away: the command waits for it, and continues where it was.
+one trace per turn, with a span for each attempt of a model call or a tool call. The names are those of the
+semantic conventions for generative AI. Spans come from the journal, so they never delay a session, and none is
+lost while the collector is unavailable: the command waits for it, and continues where it stopped.
 
 The collector is that of OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318. The other variables of the OTLP
-exporter apply, too, as do OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES. A turn whose sender was traced is
-exported if the sender's trace is sampled; of the others, --sample takes a share. Without --sample, OTEL_TRACES_SAMPLER
-and OTEL_TRACES_SAMPLER_ARG decide, if they are set.
+exporter, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES also apply. A turn whose sender was traced is exported
+if the sender's trace is sampled. --sample sets the share of all other turns; without it, OTEL_TRACES_SAMPLER and
+OTEL_TRACES_SAMPLER_ARG set it.
 
-With --cursor it stores its position in a file, and continues from there when it is started again; --from then
-sets where it starts the first time. Without --from it starts at the end. Every span is exported at least once,
-under the same ID each time. A batch that the collector refuses as invalid is logged and dropped.
+With --cursor it stores its position in a file, and continues from there when it is started again; --from applies
+only to the first start. Without --from it starts at the end. Every span is exported at least once, each time with
+the same ID. A batch that the collector rejects as invalid is logged and dropped.
 
-With --once it ends when it has exported what was there when it started.`,
+With --once it ends when it has exported the entries that existed when it started.`,
 		Example: `  observer traces --cursor traces.cursor
   OTEL_EXPORTER_OTLP_ENDPOINT=https://collector:4318 observer traces --sample 0.1
   observer traces --once --from 1 --trace-content`,
 		Args: cobra.NoArgs,
 	}
 	t := tracing{app: a}
-	t.register(cmd, "end at the present end")
-	cmd.Flags().BoolVar(&t.content, "trace-content", false, "export arguments, results and replies, too")
-	cmd.Flags().Float64Var(&t.sample, "sample", 1, "`share` of the turns to export whose senders were not traced, from 0 to 1")
+	t.register(cmd, "end when all existing entries are exported")
+	cmd.Flags().BoolVar(&t.content, "trace-content", false, "also export arguments, results and replies")
+	cmd.Flags().Float64Var(&t.sample, "sample", 1, "`share` of the turns of untraced senders to export, from 0 to 1")
 	t.http = ops.AddressFlag(cmd)
 	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

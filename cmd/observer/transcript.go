@@ -19,7 +19,7 @@ func newTranscriptCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "transcript SESSION",
 		Short: "Show the conversation as a model would see it now",
-		Long: `Shows the transcript of a session: what a model would see now. Items that were compacted away or
+		Long: `Shows the transcript of a session, as a model would see it now. Items that were compacted or
 withheld are only in the journal (see "observer events"). Below a call is what its approver put in place of
 its arguments, which the model does not see.`,
 		Example: `  observer transcript s-42

@@ -32,31 +32,32 @@ import (
 func newVerifyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [SESSION]",
-		Short: "Verify a session's journal, or an exported one",
-		Long: `Verifies that the entries of a journal form one unbroken chain, and that they keep every guarantee
+		Short: "Verify a session's journal, or an exported journal",
+		Long: `Verifies that the entries of a journal form one unbroken chain, and that they satisfy every guarantee
 of Turnlog: each call has one result, no budget is exceeded, nothing ran before it was approved, and
 so on. With --file it needs no server.
 
-It prints what is proved, as a level that includes the ones before it: chain, signed, anchored, witnessed;
-then every fault, with its kind, entry and line; then what is not proved. -o json prints the same.
+It prints what is proved, as a level that includes the previous ones: chain, signed, anchored, witnessed. Then it
+lists every fault, with its kind, entry and line, and then what is not proved. -o json prints the same.
 
-No chain can show that a journal was truncated, or replaced from some entry on. To detect that, keep
-the output of "observer heads" out of reach of users who can change journals, and pass it as
---anchor. Without SESSION, it verifies the sessions of the anchors and proofs, and with --all all of the deployment, too.
+No chain can show that a journal was truncated, or replaced from some entry on. To detect that, keep the output
+of "observer heads" where users who can change journals cannot change it, and pass it as --anchor. Without SESSION,
+it verifies the sessions of the anchors and proofs, and with --all also all sessions of the deployment.
 
-The files that a journal refers to are checked, too: those of a deployment, and with --file those in the folder --blobs.
-So is the history with which a fork began: with its origin in the deployment, and with --file in the export --origin.
+It also checks the files that a journal refers to: those in the deployment, or with --file those in the --blobs
+folder. For a fork, it compares the history with its origin: in the deployment, or with --file in the --origin file.
 
-With --keys-root it checks who signed: the drivers of the session, its workers, and the people who gave input or
-decided. It lists them, and what is unsigned. --keys is the directory of keys that the root signed.
+With --keys-root it verifies who signed: the session's drivers and workers, and the people who sent input or
+decisions. It lists the signers, and what is not signed. --keys is the directory of keys that the root signed.
 
-A proof ("observer export --proof") is such a head in the log of heads. With --policy, which says which log and
-which witnesses to trust, it proves that witnesses saw it: the level witnessed. Several proofs of one log are
-also compared with each other.
+A proof ("observer export --proof") shows that the log of heads has a head of the session. With --policy, which
+lists the log and the witnesses to trust, it proves that witnesses saw that head: the level witnessed. Several proofs
+of one log are also compared with each other.
 
-Exit codes: 0 the level is reached, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the level
-of --require is not reached, or no anchor and no proof has a head of the session; 7 something cannot be judged (a
-later format, an anchor covered by a tombstone or lost in a restore), 8 the session was deleted, has expired, was erased, or was moved.`,
+Exit codes: 0 the level is reached, 1 there is a fault, 2 wrong usage, 6 there is no fault, but the level of
+--require is not reached, or no anchor or proof has a head of the session, 7 something cannot be judged (a later
+format, an anchor covered by a tombstone or lost in a restore), 8 the session was deleted, erased or moved, or has
+expired.`,
 		Example: `  observer verify s-42
   observer verify --file s-42.jsonl
   observer verify --file s-42.jsonl -o json
@@ -90,9 +91,9 @@ func (f *verifyFlags) register(cmd *cobra.Command) {
 	f.anchor = anchorFlag(cmd)
 	f.given = proofFlags(cmd, "that the log of heads has the session")
 	blobsFlag(cmd, &f.blobs, "with --file: `folder` that \"observer export --blobs\" wrote, whose files are checked")
-	fs.StringVar(&f.origin, "origin", "", "with --file: exported `file` of the session that this one is a fork of, whose history is compared")
+	fs.StringVar(&f.origin, "origin", "", "with --file, for a fork: exported `file` of its origin, to compare the history with")
 	_ = cmd.MarkFlagFilename("origin") // the flag exists
-	fs.BoolVar(&f.all, "all", false, "verify all sessions, several at once")
+	fs.BoolVar(&f.all, "all", false, "verify all sessions of the deployment")
 	f.signatures.register(cmd)
 	fs.TextVar(&f.require, "require", verdict.Chain, "`level` to reach: "+verdict.LevelNames())
 }
@@ -183,7 +184,7 @@ func checkBeside(blobs, of string) error {
 
 // anchorFlag adds the flag that names earlier heads.
 func anchorFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("anchor", "", "`file` with earlier heads, which must still be in the journals; - is standard input")
+	return cmd.Flags().String("anchor", "", "`file` of \"observer heads\" with earlier heads, which must still be in the journals; - is standard input")
 }
 
 // blobsFlag adds the flag that names a folder of files.

@@ -30,21 +30,21 @@ func newWatchCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Verify all sessions while they run, and raise alerts",
-		Long: `Follows the journals of all sessions and verifies each entry when it is written: the chain of its session,
-and every guarantee that "observer verify" checks. It needs no consumer on the server. It prints one line of JSON
-for each alert:
+		Long: `Follows the journals of all sessions and verifies each new entry: the chain of its session, and every
+guarantee that "observer verify" checks. It needs no consumer on the server. It prints one line of JSON for
+each alert:
 
-  fault     a journal is not what Turnlog wrote: "fault" describes the fault, as in "observer verify"; or the
-            root of the keys takes back what it signed
+  fault     a journal is invalid: "fault" describes the fault, as in "observer verify"; or a new version of the
+            directory of keys contradicts an earlier one
   unsigned  with --keys-root, a host writes entries of a session without a signature
   widened   a host applied a policy to a session that allows more than the previous one
   restored  the deployment was restored from a backup; once for each restore, and once for each session that lost entries
 
-With --cursor it stores its position in a file, and continues from there when it is started again; --from then
-sets where it starts the first time. Without --from it starts at the end. Every alert is raised at least once. A
-session that is not in memory, because it was idle or the program was restarted, is read and verified from its
-first entry when it continues, so its faults may be reported again. If active sessions have more entries than
---memory allows, some journals are read again for each entry: /metrics counts that.
+With --cursor it stores its position in a file, and continues from there when it is started again; --from applies
+only to the first start. Without --from it starts at the end. Every alert is raised at least once. After a restart or
+an idle time, a session is not in memory: then it is verified from its first entry when it continues, so its faults may
+be reported again. If active sessions have more entries than --memory allows, some journals are read again for each
+entry: /metrics counts that.
 
 With --once it ends when it has verified the entries that existed when it started: with exit code 1 if it raised
 an alert, otherwise with 0. With --http, /metrics counts alerts in turnlog_observer_alerts_total, by kind.`,
@@ -53,10 +53,10 @@ an alert, otherwise with 0. With --http, /metrics counts alerts in turnlog_obser
   observer watch | jq -c 'select(.alert == "fault")'`,
 	}
 	w := watching{app: a}
-	w.register(cmd, "end at the present end; exit code 1 if there was an alert")
+	w.register(cmd, "end when all existing entries are verified; exit with 1 if there was an alert")
 	w.signatures.registerKeys(cmd)
 	w.http = ops.AddressFlag(cmd)
-	cmd.Flags().Uint32Var(&w.memory, "memory", 256, "`MiB` of entries of sessions in use that are remembered: if they have more, journals are read again")
+	cmd.Flags().Uint32Var(&w.memory, "memory", 256, "`MiB` of memory for the entries of active sessions; if they have more, journals are read again")
 	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := w.signatures.check(false); err != nil {

@@ -34,16 +34,16 @@ type flags struct {
 
 func (f *flags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.name, "name", "", "`name` of the worker in the catalog, letters, digits, '-' and '_'; default: a new one")
-	fs.StringVar(&f.queue, "queue", "default", "`name` of the queue that it takes calls from; created if it does not exist")
-	fs.IntVar(&f.slots, "slots", 0, "`calls` at a time, besides those of sub-agents; 0: four for each CPU")
+	fs.StringVar(&f.name, "name", "", "`name` of the worker in the catalog, of letters, digits, '-' and '_'; default: generated")
+	fs.StringVar(&f.queue, "queue", "default", "`name` of the queue of calls; created if it does not exist")
+	fs.IntVar(&f.slots, "slots", 0, "maximum `number` of calls at a time, not counting those of sub-agents; 0: four per CPU")
 	f.tools.Register(cmd, toolset.DefaultSet)
-	fs.StringArrayVar(&f.services, "nats-service", nil, "`name` of a microservice of NATS whose endpoints are tools; repeatable")
-	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files: offer what they need, their MCP servers, skills, and the agents that they delegate to")
+	fs.StringArrayVar(&f.services, "nats-service", nil, "`name` of a NATS microservice whose endpoints are tools; repeatable")
+	fs.StringVar(&f.agents, "agents", "", "`folder` of agent files, whose MCP servers, skills and sub-agents the worker offers")
 	_ = cmd.MarkFlagDirname("agents") // the flag exists
-	fs.DurationVar(&f.timeout, "timeout", 2*time.Minute, "`time` limit of calls whose tool sets none")
-	fs.DurationVar(&f.drain, "drain", 10*time.Second, "`time` that running calls have to finish when the worker stops")
-	fs.StringVar(&f.root, "keys-root", "", "public `key` of the root that signs the directory of keys: run only what a driver signed, and stop calls only for one; default: check nothing")
+	fs.DurationVar(&f.timeout, "timeout", 2*time.Minute, "`time` limit of calls whose tool has none")
+	fs.DurationVar(&f.drain, "drain", 10*time.Second, "`time` for running calls to finish when the worker stops")
+	fs.StringVar(&f.root, "keys-root", "", "public `key` of the root that signs the directory of keys, to run and stop calls only if a driver signed that; default: signatures are not verified")
 	f.http = ops.AddressFlag(cmd)
 }
 

@@ -28,25 +28,25 @@ func newRootCommand(stderr io.Writer, getenv func(string) string) *cobra.Command
 	cmd := &cobra.Command{
 		Use:   "tool-worker",
 		Short: "Run the tools of a deployment",
-		Long: `Runs tools until SIGTERM or an interrupt: it offers them to the models of a deployment, takes
-their calls from a queue and reports the results. Any number of workers share a queue. When it
-stops, it lets running calls finish, returns those that another worker may run, and exits with 0.
+		Long: `Runs tools until SIGTERM or an interrupt: it offers them to the models of a deployment, takes calls
+from a queue, and reports the results. Any number of workers share a queue. When a worker stops, it
+lets running calls finish, returns those that another worker can run, and exits with 0.
 
 Sets of tools:` + toolset.About() + `
 
-The worker checks each call just before it runs, by the real targets of its paths. The model sees a
-denial; a question becomes an approval of the session, and the call runs once it is approved. The
-flags for commands filter the command line that the model writes; they are no sandbox. With one of
-them, programs started by other programs and code for an interpreter, thus every script, need
-approval, too. Verifiers of tasks are scripts and cannot wait for approval, so none passes on a
-worker with such a flag. The flags for paths do not see what an allowed command does to files.
+The worker checks each call just before it runs, with the real targets of its paths. If a call is
+denied, the model sees that. If it needs approval, the session asks for it, and the call runs once it is
+approved. The flags for commands filter the model's command line; they are not a sandbox. With one of
+these flags, commands that start other programs or pass code to an interpreter, such as scripts, also
+need approval. Verifiers of tasks are scripts and cannot wait for approval, so they fail on a worker
+with such a flag. The flags for paths do not limit what an allowed command does to files.
 
-MCP servers, HTTP tools and NATS services are connected in the background. Their tools are offered
-while they are connected; one that is not is logged and retried.
+The worker connects MCP servers, HTTP tools and NATS services in the background, and offers their tools
+while they are connected. Failed connections are logged and retried.
 
 An HTTP tool describes itself at its URL, with a manifest or an OpenAPI document; a NATS service in the
-metadata of its endpoints. The worker sends the calls there, with their idempotency keys, and repeats
-them as far as the declared effects allow. docs/tools.md says what they send and get.`,
+metadata of its endpoints. The worker sends calls there, with their idempotency keys, and repeats a
+call only if its declared effects allow that. See docs/tools.md for the requests and responses.`,
 		Example: `  tool-worker --server nats://127.0.0.1:4222 --root /srv/project
   tool-worker --tools fs,shell --root . --allow-write --protect .git --allow-command go --deny-command rm
   tool-worker --mcp 'notes=npx -y @acme/notes' --mcp-env notes=NOTES_KEY --mcp wiki=https://wiki.test/mcp --mcp-token wiki=file:/run/wiki-token
@@ -57,7 +57,7 @@ them as far as the declared effects allow. docs/tools.md says what they send and
 	f.register(cmd)
 	f.deployment = cli.NewDeployment(cmd, getenv)
 	f.deployment.Provisions(cmd)
-	f.deployment.Signs(cmd, "results, and what sub-agents are sent")
+	f.deployment.Signs(cmd, "results, and commands to sub-agents")
 	f.log = cli.NewLog(cmd, zapcore.InfoLevel)
 	settings.Lasts(cmd)
 	settings.Register(cmd, getenv)

@@ -72,7 +72,7 @@ func TestDeadLettersAreListedRunAgainAndDropped(t *testing.T) {
 		}
 	}
 	refused := at(t, url, "dead", "retry", "s", "call_1_1")
-	if code := refused.end(t); code != cli.CodeFailed || !strings.Contains(refused.err.String(), "pay (call call_1_1) may have taken effect: check, and if it may be done twice, add --may-repeat") {
+	if code := refused.end(t); code != cli.CodeFailed || !strings.Contains(refused.err.String(), "pay (call call_1_1) may have taken effect: check, and if it is safe to repeat, add --may-repeat") {
 		t.Errorf("retry: code %d, err %s", code, refused.err)
 	}
 	if got := succeed(t, url, "dead", "retry", "s", "call_1_1", "--may-repeat", "--reason", "no such payment"); got != "pay (call call_1_1) runs again\n" {

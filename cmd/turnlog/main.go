@@ -56,14 +56,14 @@ func main() {
 func newRootCommand(a *app.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "turnlog",
-		Short: "Run AI-agent sessions whose every fact is in a journal on NATS JetStream",
+		Short: "Run event-sourced AI-agent sessions on NATS JetStream",
 		Long: `Turnlog runs AI-agent sessions as event-sourced actors on NATS JetStream.
 
-"turnlog run" needs nothing: without a server it starts one in its own process.
-"turnlog dev" is a whole deployment for trying things out, on disk and with a port.
+"turnlog run" needs no setup: without a server it starts one in its own process.
+"turnlog dev" runs a whole deployment for local development. It keeps data on disk and listens on a port.
 
-Every flag of every command is also an environment variable: --log-level is TURNLOG_LOG_LEVEL, or the variable that
-the help of the flag names in brackets.`,
+Every flag can also be set with an environment variable: TURNLOG_LOG_LEVEL for --log-level, or the variable in
+brackets in the flag's help.`,
 		Example: `  turnlog run "Which Go files here are the longest, and what do they do?"
   turnlog chat
   turnlog dev`,

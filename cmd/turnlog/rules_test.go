@@ -35,7 +35,7 @@ replies:
 		t.Errorf("a tool without a rule: code %d, out %q, err %s", code, p.out, p.err)
 	}
 	p = at(t, url, "run", "--ask", "", "hi")
-	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "use a tool's name") {
+	if code := p.end(t); code != cli.CodeUsage || !strings.Contains(p.err.String(), "use the name of a tool") {
 		t.Errorf("no pattern: code %d, err %s", code, p.err)
 	}
 }
@@ -52,8 +52,8 @@ func TestTheDeploymentsPolicyIsStricterThanAllow(t *testing.T) {
 	url := cellOf(t, cfg, named(t, "box_open"), named(t, "box_burn"), named(t, "box_ask"), named(t, "box_free"))
 	model := scripted(t, "replies:\n  - calls: [{name: box_open, input: {}}]\n  - text: done\n")
 	p := at(t, url, "run", "--session", "s", "--allow", "box_*", "--model", model, "hi")
-	const note = "the deployment's policy is stricter than --allow: it denies calls of box_burn, and asks about calls of box_ask, " +
-		"and asks about calls of box_open unless they only read\n"
+	const note = "the deployment's policy is stricter than --allow: it denies calls of box_burn, and requires approval for calls of box_ask, " +
+		"and requires approval for calls of box_open unless they only read\n"
 	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), note) {
 		t.Errorf("code %d, err %s, want %s", code, p.err, note)
 	}

@@ -54,7 +54,7 @@ func (d *Deployment) Provisions(cmd *cobra.Command) {
 	fs := cmd.PersistentFlags()
 	fs.BoolVar(&d.provision, "provision", true, "create the deployment's streams if they are missing")
 	fs.IntVar(&d.replicas, "replicas", 1, "`copies` of each stream that is created")
-	fs.DurationVar(&d.patience, "connect-timeout", 5*time.Second, "`time` to wait for a server that is not up yet")
+	fs.DurationVar(&d.patience, "connect-timeout", 5*time.Second, "`time` to wait for a server that is not up")
 }
 
 // Signs adds the flag of a program that signs what it writes.

@@ -84,12 +84,12 @@ func ParseSessions(args []string) (ids []content.SessionID, err error) {
 // run there.
 func AgentHooksFlag(cmd *cobra.Command, hooks *bool) {
 	cmd.Flags().BoolVar(hooks, "agent-hooks", false,
-		"run the hooks of every agent, also of published ones: opening a session then means running commands here")
+		"run the hooks of every agent, including published ones; opening a session can then run commands on this machine")
 }
 
 // PolicyFlag adds the flag with which the operator of a node says what sessions may do.
 func PolicyFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "policy", "",
-		"`file` of rules for the tool calls of all sessions; default: calls that only read run, everything else asks")
+		"`file` of rules for the tool calls of all sessions; default: read-only calls run, all others need approval")
 	_ = cmd.MarkFlagFilename("policy", "yaml", "yml", "json") // the flag exists
 }

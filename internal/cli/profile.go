@@ -33,8 +33,8 @@ func NewDurability(cmd *cobra.Command, usage string) *Durability {
 	d := &Durability{profile: NewChoice(words...), assumed: NewChoice("", syncAlways)}
 	d.profile.Register(cmd, "profile", "", usage)
 	cmd.Flags().StringArrayVar(&d.monitors, "monitor", nil,
-		"`URL` of a NATS server's monitoring port, such as http://127.0.0.1:8222, which reports when that server syncs to disk; repeat it for each server")
-	d.assumed.Register(cmd, "assume-sync", "", "assume that all servers that --monitor cannot read have this `sync_interval`")
+		"`URL` of a NATS server's monitoring port, such as http://127.0.0.1:8222, to read when that server syncs to disk; repeat it for each server")
+	d.assumed.Register(cmd, "assume-sync", "", "assume this `sync_interval` for servers that --monitor cannot read")
 	return d
 }
 

@@ -20,7 +20,7 @@ type SealKey struct {
 // Register adds the flag to cmd and its subcommands.
 func (k *SealKey) Register(cmd *cobra.Command, getenv func(string) string) {
 	k.getenv = getenv
-	cmd.PersistentFlags().StringVar(&k.file, "seal-key", "", "`file` with the keys that open sealed sessions, see \"turnlog seal\" ["+envSealKey+"]")
+	cmd.PersistentFlags().StringVar(&k.file, "seal-key", "", "`file` with the seal keys, to read sealed sessions (see \"turnlog seal\") ["+envSealKey+"]")
 	_ = cmd.MarkPersistentFlagFilename("seal-key") // the flag exists
 }
 

@@ -23,7 +23,7 @@ const (
 
 // Lasts marks a program that runs until it is stopped: its flags can also come from a file.
 func Lasts(cmd *cobra.Command) {
-	cmd.Flags().String(FileFlag, "", "`file` of settings; docs/settings.md describes it, and the variables that flags have")
+	cmd.Flags().String(FileFlag, "", "`file` of settings, see docs/settings.md")
 	_ = cmd.MarkFlagFilename(FileFlag, "yaml", "yml") // the flag exists
 }
 

@@ -32,7 +32,7 @@ import (
 
 // AddressFlag adds the flag --http to cmd; empty is off.
 func AddressFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("http", "", "serve /healthz, /readyz and /metrics at this `address`, like 127.0.0.1:8080; off if empty")
+	return cmd.Flags().String("http", "", "serve /healthz, /readyz and /metrics at this `address`, such as 127.0.0.1:8080; default: off")
 }
 
 // NewRegistry returns a registry with the metrics of the process and of Go's runtime.

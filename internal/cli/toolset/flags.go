@@ -47,17 +47,17 @@ func (f *Flags) Register(cmd *cobra.Command, sets ...string) {
 	f.flags = fs
 	fs.StringSliceVar(&f.sets, "tools", sets, "comma-separated `sets` of tools: "+strings.Join(Names(), ", ")+"; or none; shell runs any command as this user")
 	fs.StringVar(&f.Root, "root", ".", "`directory` that the tools work in; file tools cannot leave it")
-	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; otherwise they only read")
-	fs.BoolVar(&f.ReadFirst, "read-before-write", false, "let file tools change an existing file only in the version that they have read")
+	fs.BoolVar(&f.AllowWrite, "allow-write", false, "let the file tools write; by default they only read")
+	fs.BoolVar(&f.ReadFirst, "read-before-write", false, "let file tools change an existing file only if they have read its current version")
 	fs.StringArrayVar(&f.passEnv, "pass-env", nil, "`NAME` or NAME=value of a variable to pass to commands; repeatable")
-	fs.StringVar(&f.sandbox, "sandbox", sandbox.Auto, "`sandbox` that commands run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto is bwrap if it works here; with bwrap, nothing starts without it")
+	fs.StringVar(&f.sandbox, "sandbox", sandbox.Auto, "`sandbox` that commands run in: "+strings.Join(sandbox.Kinds(), ", ")+"; auto uses bwrap if it works on this machine; bwrap fails if it does not work")
 	fs.BoolVar(&f.Commands.Network, "sandbox-network", false, "allow the network in the sandbox")
-	fs.StringArrayVar(&f.Commands.Writable, "sandbox-write", nil, "`path` that commands in the sandbox may write, besides --root and their own /tmp; repeatable")
+	fs.StringArrayVar(&f.Commands.Writable, "sandbox-write", nil, "`path` that commands in the sandbox may write, in addition to --root and their own /tmp; repeatable")
 	fs.StringArrayVar(&f.Fetch.Hosts, "fetch-allow", nil, "`host` that http_fetch may read from, such as example.com, *.example.com, example.com:8080, or * for any; repeatable")
 	fs.StringArrayVar(&f.Fetch.Methods, "fetch-method", nil, "`method` that http_fetch may use; default: GET and HEAD; repeatable")
-	fs.StringArrayVar(&f.fetchPrivate, "fetch-private", nil, "`addresses`, such as 10.1.0.0/16, that http_fetch may reach although they are private; repeatable")
+	fs.StringArrayVar(&f.fetchPrivate, "fetch-private", nil, "private `addresses`, such as 10.1.0.0/16, that http_fetch may reach; repeatable")
 	fs.StringArrayVar(&f.manifests, "tool-manifest", nil, "manifest `file` that turns an executable into a tool, or a folder of manifests; repeatable")
-	fs.IntVar(&f.outputLimit, "output-limit", 0, "`bytes` of output in a result; longer output is stored and read in pieces with output_read; 0: cut it at 1 MiB")
+	fs.IntVar(&f.outputLimit, "output-limit", 0, "maximum `bytes` of output in a result; longer output is stored, and output_read reads parts of it; 0: truncate it at 1 MiB")
 	f.servers.register(fs)
 	f.http.register(fs)
 	f.policy.register(fs)
@@ -121,7 +121,7 @@ func (f *Flags) check() (err error) {
 		case set[0] == commands:
 			err = fmt.Errorf("--%s needs commands: add shell or gate to --tools, or a --tool-manifest", given.Name)
 		default:
-			err = fmt.Errorf("--%s is about the tools of the set %s, which --tools does not name", given.Name, set[0])
+			err = fmt.Errorf("--%s needs the tool set %s: add it to --tools", given.Name, set[0])
 		}
 	})
 	return err

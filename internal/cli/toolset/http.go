@@ -21,7 +21,7 @@ type httpFlags struct {
 func (f *httpFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.services, "http-tool", nil, "HTTP endpoint that is a tool, as `NAME=URL` of its manifest or OpenAPI document; repeatable")
 	fs.StringArrayVar(&f.headers, "http-tool-header", nil, "header of requests to an HTTP tool, as `NAME=HEADER=env:VARIABLE` or NAME=HEADER=file:PATH; repeatable")
-	fs.StringArrayVar(&f.private, "http-tool-private", nil, "`addresses`, such as 10.1.0.0/16, that hosts of HTTP tools may have although they are private; one in a URL needs no flag; repeatable")
+	fs.StringArrayVar(&f.private, "http-tool-private", nil, "private `addresses`, such as 10.1.0.0/16, that hosts of HTTP tools may have; an address in a tool's URL needs no flag; repeatable")
 }
 
 func (f *httpFlags) parse() (services []httptool.Service, private []netip.Prefix, err error) {

@@ -30,13 +30,13 @@ type policyFlag struct {
 func (f *policyFlags) all() []policyFlag {
 	p, c := &f.paths, &f.commands
 	return []policyFlag{
-		{"protect", "fs", &p.Protect, checkPath, "`path` that file tools cannot access, nor anything in it; repeatable"},
-		{"read-only", "fs", &p.ReadOnly, checkPath, "`path` that file tools may only read, and anything in it; repeatable"},
-		{"allow-root", "fs", &p.Allow, checkPath, "`directory` that file tools may use freely; elsewhere a person has to approve; repeatable"},
-		{"allow-command", "shell", &c.Allow, checkProgram, "`program`, by name or absolute path, that may run, or * for any by name; a person has to approve others; repeatable"},
-		{"ask-command", "shell", &c.Ask, checkProgram, "`program` that a person has to approve; without --allow-command, also all but those that only read; repeatable"},
-		{"deny-command", "shell", &c.Deny, checkProgram, "`program` that no command line may name, a filter and not a sandbox; without --allow-command, a person has to approve all but those that only read; repeatable"},
-		{"allow-env", "shell", &c.AllowEnv, checkVariable, "`variable` that calls may set, where * matches any characters; a person has to approve others; default with a flag for commands: harmless ones such as CI; repeatable"},
+		{"protect", "fs", &p.Protect, checkPath, "`path` that file tools cannot access, including everything in it; repeatable"},
+		{"read-only", "fs", &p.ReadOnly, checkPath, "`path` that file tools can only read, including everything in it; repeatable"},
+		{"allow-root", "fs", &p.Allow, checkPath, "`directory` that file tools may use without approval; other directories need approval; repeatable"},
+		{"allow-command", "shell", &c.Allow, checkProgram, "`program`, by name or absolute path, that may run without approval; * allows every program given by name; others need approval; repeatable"},
+		{"ask-command", "shell", &c.Ask, checkProgram, "`program` that needs approval; without --allow-command, so do all programs that do more than read; repeatable"},
+		{"deny-command", "shell", &c.Deny, checkProgram, "`program` that is denied in command lines (a filter, not a sandbox); without --allow-command, all programs that do more than read need approval; repeatable"},
+		{"allow-env", "shell", &c.AllowEnv, checkVariable, "`variable` that calls may set without approval, where * matches any characters; others need approval; default with one of the -command flags: harmless ones such as CI; repeatable"},
 	}
 }
 
@@ -59,7 +59,7 @@ func (f *policyFlags) given() []string {
 
 func checkPath(path string) error {
 	if path == "" {
-		return errors.New("it is empty: name a path; relative paths are below --root")
+		return errors.New("empty path: name a path; relative paths are relative to --root")
 	}
 	return nil
 }

@@ -116,9 +116,9 @@ func TestPolicyFlagsWithoutEffectAreRefused(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for args, want := range map[string]string{
-		"--protect=":                        `--protect "": it is empty: name a path; relative paths are below --root`,
-		"--read-only=":                      `--read-only "": it is empty`,
-		"--allow-root=":                     `--allow-root "": it is empty`,
+		"--protect=":                        `--protect "": empty path: name a path; relative paths are relative to --root`,
+		"--read-only=":                      `--read-only "": empty path`,
+		"--allow-root=":                     `--allow-root "": empty path`,
 		"--allow-root none":                 "--allow-root none: there is no directory " + root + "/none: create it or name another one",
 		"--allow-root /etc/hosts":           "--allow-root /etc/hosts: there is no directory /etc/hosts",
 		"--allow-command bin/ls":            `--allow-command "bin/ls": use the name of a program or its absolute path`,
@@ -128,8 +128,8 @@ func TestPolicyFlagsWithoutEffectAreRefused(t *testing.T) {
 		"--allow-env=":                      `--allow-env "": use the name of a variable`,
 		"--allow-command a --ask-command a": "--allow-command a and --ask-command a: use only one of them",
 		"--ask-command a --deny-command a":  "--ask-command a and --deny-command a: use only one of them",
-		"--tools fs --deny-command a":       "--deny-command is about the tools of the set shell, which --tools does not name",
-		"--tools shell --protect a":         "--protect is about the tools of the set fs, which --tools does not name",
+		"--tools fs --deny-command a":       "--deny-command needs the tool set shell: add it to --tools",
+		"--tools shell --protect a":         "--protect needs the tool set fs: add it to --tools",
 	} {
 		line := []string{"work", "--root", root}
 		if !strings.Contains(args, "--tools") {

@@ -113,13 +113,13 @@ func TestInvalidFlagsAreErrors(t *testing.T) {
 	bad := manifest(t, "name: x\ndescription: X.\nfoo: 1\ncommand: [ls]\n")
 	for line, want := range map[string]string{
 		"--output-limit -1":                               "--output-limit -1: use a positive number, or 0",
-		"--tools shell --read-before-write":               "--read-before-write is about the tools of the set fs",
+		"--tools shell --read-before-write":               "--read-before-write needs the tool set fs",
 		"--pass-env A":                                    "--pass-env needs commands: add shell or gate to --tools, or a --tool-manifest",
 		"--sandbox none":                                  "--sandbox needs commands",
 		"--tools shell --sandbox jail":                    `--sandbox: sandbox "jail": known are auto, none, bwrap`,
 		"--tools shell --pass-env =x":                     `--pass-env: variable "=x": write NAME or NAME=value`,
 		"--tools fetch":                                   "--tools fetch: name the allowed hosts with --fetch-allow, or * for any",
-		"--fetch-allow x":                                 "--fetch-allow is about the tools of the set fetch",
+		"--fetch-allow x":                                 "--fetch-allow needs the tool set fetch",
 		"--tools fetch --fetch-allow a/b":                 `--tools: fetch: http_fetch: host "a/b": write example.com`,
 		"--tools fetch --fetch-allow a --fetch-method X":  `--tools: fetch: http_fetch: method "X": known are GET`,
 		"--tools fetch --fetch-allow a --fetch-private x": `--fetch-private "x": write an address or a range`,

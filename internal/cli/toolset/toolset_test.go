@@ -91,7 +91,7 @@ func TestEachSetIsOpenedOnce(t *testing.T) {
 		"--tools fs,nope":                 `--tools: there is no set "nope": known are ` + strings.Join(Names(), ", "),
 		"--tools=":                        "--tools: name at least one of " + strings.Join(Names(), ", ") + ", or none",
 		"--tools none,fs":                 "--tools: none cannot be combined with sets",
-		"--tools none --allow-command ls": "--allow-command is about the tools of the set shell, which --tools does not name",
+		"--tools none --allow-command ls": "--allow-command needs the tool set shell: add it to --tools",
 		"--root /no/such/dir":             "--root /no/such/dir: no such directory",
 	} {
 		if code, printed := run(t, new(Flags), append([]string{"work"}, strings.Fields(args)...)...); code != cli.CodeUsage || !strings.Contains(printed, want) {

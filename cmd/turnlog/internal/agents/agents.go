@@ -56,8 +56,8 @@ func list(a *app.App) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the published agents, one per line: name, version, description",
-		Long: `Lists the agents that are published in a deployment. "turnlog agents check" lists the problems
-of a folder's files.`,
+		Long: `Lists the agents that are published in a deployment. To check the agent files of a folder, use
+"turnlog agents check".`,
 		Example: `  turnlog agents ls --server nats://127.0.0.1:4222
   turnlog agents ls -o json | jq -r '.[].name'`,
 	}
@@ -90,8 +90,8 @@ func show(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME|FILE",
 		Short: "Print the definition of an agent, with its version",
-		Long: `Prints the complete definition, including everything that a file takes from others. A NAME is
-that of a published agent.`,
+		Long: `Prints the complete definition, including everything that a file includes from other files. NAME is
+the name of a published agent.`,
 		Example: `  turnlog agents show agents/reviewer.yaml
   turnlog agents show reviewer --server nats://127.0.0.1:4222 -o json
   turnlog agents show reviewer --version 0123456789abcdef`,
@@ -142,10 +142,10 @@ func publish(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish FILE...",
 		Short: "Make agents available by name in a deployment",
-		Long: `Publishes definitions in the deployment, each as the newest version of its agent, and prints name
-and version. New sessions that name the agent use that version; existing sessions keep theirs, and
-so do references to a specific version. A driver node with a file of that name in its folder uses
-the file. If "turnlog agents check" finds a problem with any of the files, none is published.`,
+		Long: `Publishes each definition in the deployment as the newest version of its agent, and prints its name
+and version. New sessions that name the agent use that version. Existing sessions, and references to a
+specific version, do not change. If a driver node has a file of that name in its --agents folder, it
+uses the file instead. If "turnlog agents check" finds a problem in any of the files, none is published.`,
 		Example: `  turnlog agents publish agents/*.yaml --server nats://127.0.0.1:4222`,
 	}
 	r := a.Remote(cmd, admin.RoleClient)
@@ -181,8 +181,8 @@ func withdraw(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "withdraw NAME",
 		Short: "Make an agent unavailable to new sessions",
-		Long: `Removes the agent's name from the deployment: new sessions cannot start with it. Its versions
-stay, and so do the sessions that started with one of them.`,
+		Long: `Removes the agent's name from the deployment, so that new sessions cannot start with it. Its versions
+stay, and sessions that started with one of them continue.`,
 		Example: "  turnlog agents withdraw reviewer --server nats://127.0.0.1:4222",
 	}
 	r := a.Remote(cmd, admin.RoleClient)

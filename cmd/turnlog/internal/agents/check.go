@@ -21,9 +21,8 @@ func check(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE|FOLDER...",
 		Short: "Check agent files",
-		Long: `Reads agent files, or all in a folder (*.yaml, *.yml), and what they take from others, and
-prints every problem on a line, as file:line:column: key: problem. It needs no server and calls no
-model.
+		Long: `Checks agent files, or all in a folder (*.yaml, *.yml), with the files that they include. It prints one
+problem per line, as file:line:column: key: problem. It needs no server and calls no model.
 
 Exit codes: 0 no problems, 1 problems, 2 a file does not exist.
 

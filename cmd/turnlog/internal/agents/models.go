@@ -17,12 +17,12 @@ import (
 func Models(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "models",
-		Short: "List which models can be used here, and what the others lack",
-		Long: `Says for each provider of models whether this process's environment has what it needs, and
-which model a session gets by default. No provider is called, so a key may still be wrong.
+		Short: "List model providers, and what each needs in this environment",
+		Long: `Shows for each model provider whether this process's environment has what it needs, and which model
+a session gets by default. It calls no provider, so a key may still be invalid.
 
-A model is named as provider:model?option=value, for example openai:gpt-5.5?effort=low. In a
-deployment the environment of the driver nodes counts, not this one.`,
+The name of a model is provider:model?option=value, for example openai:gpt-5.5?effort=low. In a
+deployment, models use the environment of the driver nodes, not this one.`,
 		Example: `  turnlog models
   turnlog models -o json
   TURNLOG_MODEL=openai:gpt-5.5 turnlog run "What is here?"`,

@@ -30,7 +30,7 @@ import (
 func Tools(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "tools",
-		Short:   "Show the tools that models are offered",
+		Short:   "Show the tools that models can call",
 		Example: "  turnlog tools ls",
 	}
 	cmd.AddCommand(listTools(a))
@@ -47,16 +47,16 @@ func listTools(a *app.App) *cobra.Command {
 (a flag, NATS_URL or NATS_CONTEXT) it lists the tools that the workers of that deployment offer; a
 worker that started or stopped in the last ten seconds may not be reflected yet.
 
-The effects say what happens when a call runs twice: read_only and idempotent calls are retried
-when their worker is lost, and read_only ones need no approval; "-" stands for everything else.
-The source is a set of --tools, an MCP server, or, in a deployment, the worker and its queue.
+The effects tell whether a call can be repeated: read_only and idempotent calls are retried if their
+worker is lost, and read_only calls need no approval. "-" stands for everything else. The source is a
+set of --tools, an MCP server, or, in a deployment, the worker and its queue.
 
-With --agent the list shows what sessions of the agent are offered, including its MCP servers,
-skills and agents in this process, and what its file says about each tool: whether a call is allowed
-or needs approval, and how a turn waits for it. Permissions for single paths and programs only take
-effect when a call runs.
+With --agent it lists the tools of that agent's sessions, including its MCP servers, skills and agents
+in this process. For each tool it shows what the agent's file says: whether a call is allowed or needs
+approval, and how a turn waits for it. Permissions for single paths and programs apply only when a call
+runs.
 
-MCP servers that are not available go to stderr, and so do tools that the agent's file names but no
+Unavailable MCP servers are reported on stderr, and so are tools that the agent's file names but no
 worker offers.`,
 		Example: `  turnlog tools ls
   turnlog tools ls --tools fs,shell --allow-write -o json
@@ -65,7 +65,7 @@ worker offers.`,
   turnlog tools ls --server nats://127.0.0.1:4222`,
 	}
 	cli.Group(cmd.Flags(), cli.ToolFlags, func() { l.tools.Register(cmd, toolset.DefaultSet) })
-	cmd.Flags().StringVar(&l.file, "agent", "", "list what this agent is offered: its `file`, or its name in a deployment")
+	cmd.Flags().StringVar(&l.file, "agent", "", "list the tools of this agent: its `file`, or its name in a deployment")
 	out := a.Output(cmd)
 	l.remote = a.RemoteAt(cmd, admin.RoleClient, zapcore.ErrorLevel)
 	app.ServerOptional(cmd, "the tools of a worker in this process")

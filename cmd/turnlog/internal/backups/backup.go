@@ -24,15 +24,16 @@ func Backup(a *app.App) *cobra.Command {
 		Use:   "backup DIR",
 		Short: "Copy a deployment into a directory while it runs",
 		Long: `Copies the streams of a deployment into a new directory: journals, commands that are not handled yet,
-blobs, keys, agents, schedules, notes, the log of heads. Nothing has to stop, and what a journal names is in
-the copy, too. Everything that the deployment had accepted when the backup began is in it, and of what came
-later a part. Run tokens, calls on queues and timers are not in it: they follow from the journals.
+blobs, keys, agents, schedules, notes, and the log of heads. The deployment keeps running. The backup has
+everything that the deployment had accepted when the backup began, part of what it accepted later, and
+everything that its journals refer to. It leaves out run tokens, queued calls and timers, which a restored
+deployment derives from the journals.
 
-A backup has conversations and the key of tickets, so keep it as safe as the servers' disks. It has the keys of
-sealed sessions only as their seal key wrapped them: back up the file of "turnlog seal" elsewhere, and the
-configuration of NATS and the keys of nodes as well.
+A backup contains conversations and the key of tickets, so protect it like the servers' disks. It has the keys
+of sealed sessions only as encrypted with the seal key. Back up the seal key file, the configuration of NATS and
+the keys of nodes elsewhere.
 
-A backup that was interrupted has no backup.json, and is refused. docs/backup.md says more.`,
+An interrupted backup has no backup.json, and "turnlog restore" rejects it. See docs/backup.md.`,
 		Example: `  turnlog backup /backups/2026-11-27
   turnlog backup check /backups/2026-11-27`,
 		Args: cobra.ExactArgs(1),
@@ -73,9 +74,9 @@ func check(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check DIR",
 		Short: "Read all of a backup, and compare it with its manifest",
-		Long: `Reads all files of a backup, without a server: whether they have the SHA-256 and the messages that the
-manifest says, and whether the payloads of all entries are there. "turnlog restore" does the same first. It
-does not verify journals: "observer verify --all" does that, when they are restored.
+		Long: `Reads all files of a backup, without a server. It checks their SHA-256 and their messages against the
+manifest, and that the payloads of all entries are there. "turnlog restore" does the same first. It does
+not verify journals: use "observer verify --all" after the restore.
 
 The exit code is 1 if the backup is damaged.`,
 		Example: "  turnlog backup check /backups/2026-11-27",

@@ -24,19 +24,19 @@ func Restore(a *app.App) *cobra.Command {
 	var opts backup.Options
 	cmd := &cobra.Command{
 		Use:   "restore DIR",
-		Short: "Make a deployment of a backup, on a server that has none",
-		Long: `Creates the streams of a deployment as "turnlog backup" copied them. Stop all nodes and workers first, and
-start them when it is done. Nothing is replaced: if the server has streams of the deployment that were used,
-the command names them and changes nothing. If it fails or is killed, repeat it: it deletes what the first one made, and
-begins again. Until then no program takes the deployment.
+		Short: "Restore a deployment from a backup, on a server without one",
+		Long: `Creates the streams of a deployment from a backup of "turnlog backup". Stop all nodes and workers first, and
+start them when it is done. It never overwrites data: if the server has streams of the deployment with data, the
+command names them and changes nothing. If it fails or is killed, run it again: it deletes what the first run created,
+and starts over. Until it succeeds, no program can use the deployment.
 
-Each session gets an entry that says that it was restored, from which backup, and in a new epoch, so drivers
-from before are refused. Sessions that were at work go on; calls that ran then may have ended since, so they count
-as lost.
+Each session gets an entry that says that it was restored, and from which backup. The entry starts a new epoch, so
+that drivers from before the restore are rejected. Sessions that were working continue. Calls that were running may
+have ended since, so they count as lost.
 
---anchor takes the file that "observer heads" wrote before the loss, the newest there is. The command then lists
-which sessions lack entries, or are not there at all, and deletes or erases those again that the file says were
-deleted or erased. An erasure that neither the backup nor the file knows is undone: then erase the session again.
+For --anchor, use the newest file that "observer heads" wrote before the loss. The command then lists the sessions
+that lack entries or are missing, and repeats the deletions and erasures that the file records. A session that was
+erased after both the backup and the file is readable again: erase it again.
 
 If drivers must sign ("turnlog keys require driver"), give a driver's key with --sign-key.`,
 		Example: `  turnlog restore /backups/2026-11-27 --anchor /mnt/worm/heads.jsonl
@@ -44,7 +44,7 @@ If drivers must sign ("turnlog keys require driver"), give a driver's key with -
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().IntVar(&opts.Replicas, "replicas", 0, "`copies` of everything, on as many servers; default: as many as there were")
-	anchor := cmd.Flags().String("anchor", "", "`file` with heads of journals that were kept elsewhere")
+	anchor := cmd.Flags().String("anchor", "", "`file` of \"observer heads\" that was kept elsewhere")
 	r := a.Remote(cmd, admin.RoleProvisioner)
 	r.Signs(cmd, "the entries that this command adds")
 	output := a.Output(cmd)

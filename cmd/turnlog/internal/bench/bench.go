@@ -17,19 +17,19 @@ func Command(a *app.App) *cobra.Command {
 	var c bench.Config
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure durable tool round trips, and what raw JetStream needs for them",
-		Long: `Measures durable tool round trips (driver to worker and back) on an embedded server
-with one-replica file streams, and in the same run two floors: the same JetStream
-operations with none of Turnlog's logic, which are one guarded entry, one task, one
-result command and one guarded entry. The floor stores the bytes and headers that
-Turnlog stored; the lean floor stores entries of 400 bytes without headers.
+		Short: "Measure durable tool round trips, compared with raw JetStream",
+		Long: `Measures durable tool round trips (driver to worker and back) on an embedded server with
+one-replica file streams. The same run measures two floors: the same JetStream operations
+(a guarded entry, a task, a result command and a guarded entry) without Turnlog's logic.
+The floor stores the bytes and headers that Turnlog stored. The lean floor stores entries
+of 400 bytes without headers.
 
-Quote the ratios, which are Turnlog's figure divided by a floor's: absolute numbers
-depend on the machine. CPU time and allocations are those of the whole process with
-the server. Messages and bytes are those that node, worker and client send and receive.
-The tool only reads; a call that must not run twice costs one more write. A call that
-does not end ok fails the benchmark. With --local the node runs the tool, and the floors
-stay as they are: what a call on a worker needs at least.`,
+Quote the ratios, which are Turnlog's figure divided by a floor's, because absolute
+numbers depend on the machine. CPU time and allocations are those of the whole process,
+including the server. Messages and bytes are those that node, worker and client send and
+receive. The tool is read-only; a call that must not run twice costs one more write. The
+benchmark fails if any call fails. With --local the node runs the tool itself, and the
+floors are still those of a call on a worker.`,
 		Example: `  turnlog bench
   turnlog bench --runs 5
   turnlog bench --sessions 1 --rounds 2000
@@ -39,15 +39,15 @@ stay as they are: what a call on a worker needs at least.`,
 	}
 	output := a.Output(cmd)
 	fs := cmd.Flags()
-	fs.IntVar(&c.Sessions, "sessions", 128, "concurrent sessions")
-	fs.IntVar(&c.Rounds, "rounds", 200, "tool round trips per session")
-	fs.IntVar(&c.Runs, "runs", 1, "runs of Turnlog and of the floors, in turn; the medians are printed")
+	fs.IntVar(&c.Sessions, "sessions", 128, "`number` of concurrent sessions")
+	fs.IntVar(&c.Rounds, "rounds", 200, "`number` of tool round trips per session")
+	fs.IntVar(&c.Runs, "runs", 1, "`number` of runs of Turnlog and of the floors, in turn; it prints the medians")
 	transport := cli.NewChoice("inproc", "tcp")
 	transport.Register(cmd, "transport", "", "`way` to the server")
-	fs.BoolVar(&c.Sync, "sync", false, "sync every write to disk")
-	fs.BoolVar(&c.Local, "local", false, "let the node run the tool itself, without a task and a report")
-	fs.StringVar(&c.CPUProfile, "cpuprofile", "", "write a profile of the CPU time of Turnlog's first run to `file`")
-	fs.StringVar(&c.MemProfile, "memprofile", "", "write a profile of the allocations until the end of that run to `file`")
+	fs.BoolVar(&c.Sync, "sync", false, "sync each write to disk")
+	fs.BoolVar(&c.Local, "local", false, "let the node run the tool itself, without a worker")
+	fs.StringVar(&c.CPUProfile, "cpuprofile", "", "write a CPU profile of Turnlog's first run to `file`")
+	fs.StringVar(&c.MemProfile, "memprofile", "", "write an allocation profile, from the start to the end of Turnlog's first run, to `file`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case c.Sessions < 1 || c.Sessions > 10_000:

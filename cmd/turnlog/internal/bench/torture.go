@@ -35,29 +35,28 @@ type tortures struct {
 func Torture(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "torture",
-		Short: "Run sessions while nodes, workers, servers, streams and connections fail, and check every guarantee",
-		Long: `Runs many sessions on several nodes and workers while faults happen to them, by a plan that
-the seed decides. Then everything is repaired, the sessions come to rest, every journal is
-audited, and the journals are compared with what clients were promised, what observers saw,
-and what the tools did, each of which kept a record of its own.
+		Short: "Run sessions under injected faults, and check every guarantee",
+		Long: `Runs many sessions on several nodes and workers and injects faults, by a plan that is derived
+from the seed. Then it repairs everything, waits until the sessions are at rest, and audits
+every journal. It also compares the journals with separate records of what clients were
+promised, what observers saw, and what the tools did.
 
 Without --server it starts a cluster of three NATS servers in this process, with files on
-disk, and stops and restarts those too. With --server it uses yours, in a namespace of its
-own that it removes at the end, and causes only what a client can cause: it kills its own
-nodes and workers, and cuts, slows and blocks its own connections. It rolls its own streams back, which needs the
-permissions of an administrator.
+disk, and also stops and restarts those. With --server it uses that server, in a separate
+namespace that it removes at the end, and injects only faults that a client can cause: it kills
+its own nodes and workers, and cuts, slows and blocks its own connections. It also rolls back
+its own streams, which needs the permissions of an administrator.
 
-Streams other than the journals lose what was stored last, as in a power failure or from an old
-backup, or are deleted and created again. Only the commands that were stored in that time may be
-lost, and their senders repeat those. Hostile clients and workers send invalid bytes, huge
-inputs, forged reports and useless wakes, where the permissions of their role allow it.
+Streams other than the journals lose their newest messages, as after a power failure or a restore
+from an old backup, or are deleted and created again. Only commands stored in that time may be
+lost, and their senders send them again. Hostile clients and workers send invalid bytes, huge
+inputs, forged reports and useless wakes, as far as the permissions of their role allow.
 
-A killed node or worker is one of this process that is cut off permanently, not a killed
-process. A stopped server is shut down at once and started again on its files.
+To kill a node or a worker, it is cut off permanently; the process is not killed. To stop a
+server, it is shut down immediately and started again on its files.
 
-The seed decides the faults and what every session does. It cannot decide how threads,
-sockets and disks interleave, so it may take several runs with a seed to reproduce a
-failure.
+The seed determines the faults and what every session does. It does not determine how threads,
+sockets and disks interleave, so reproducing a failure may take several runs with its seed.
 
 Ctrl-C ends the faults; the sessions still come to rest and are checked.
 
@@ -87,14 +86,14 @@ func (f *tortures) register(cmd *cobra.Command) {
 		kinds = append(kinds, string(k))
 	}
 	fs := cmd.Flags()
-	fs.DurationVar(&f.Duration, "duration", 30*time.Second, "`time` for which faults happen")
-	fs.Uint64Var(&f.Seed, "seed", 0, "`number` that decides what happens; default: a random one")
-	fs.IntVar(&f.Sessions, "sessions", 24, "concurrent sessions")
-	fs.IntVar(&f.Nodes, "nodes", 3, "driver nodes")
-	fs.IntVar(&f.Workers, "workers", 3, "tool workers")
+	fs.DurationVar(&f.Duration, "duration", 30*time.Second, "inject faults for this `time`")
+	fs.Uint64Var(&f.Seed, "seed", 0, "`number` that the faults and the sessions are derived from; default: random")
+	fs.IntVar(&f.Sessions, "sessions", 24, "`number` of concurrent sessions")
+	fs.IntVar(&f.Nodes, "nodes", 3, "`number` of driver nodes")
+	fs.IntVar(&f.Workers, "workers", 3, "`number` of tool workers")
 	fs.BoolVar(&f.Local, "local", false, "let the nodes run the tools themselves; the workers stay idle")
-	fs.DurationVar(&f.Rest, "rest", time.Minute, "`time` that sessions have to come to rest after the faults")
-	fs.StringSliceVar(&f.faults, "faults", nil, "only these `kinds`: "+strings.Join(kinds, ", "))
+	fs.DurationVar(&f.Rest, "rest", time.Minute, "`time` for the sessions to come to rest after the faults")
+	fs.StringSliceVar(&f.faults, "faults", nil, "inject only these `kinds`: "+strings.Join(kinds, ", "))
 	fs.IntVar(&f.Replicas, "replicas", 1, "`copies` of each stream on the servers of --server")
 	f.servers.Register(fs, f.app.Getenv)
 	f.output = f.app.Output(cmd)

@@ -22,9 +22,9 @@ func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and show the settings of programs",
-		Long: `A program that runs until it is stopped takes each flag from the command line, else from its environment
-variable, else from the file of settings that --config names, else it has a default. --log-level is
-TURNLOG_LOG_LEVEL, and --config is TURNLOG_CONFIG. docs/settings.md describes the file.`,
+		Long: `A long-running program takes each setting from its flag, else from the flag's environment variable, else from the
+file of settings that --config names, else the default applies. The variable of --log-level is TURNLOG_LOG_LEVEL,
+and that of --config is TURNLOG_CONFIG. docs/settings.md describes the file.`,
 		Example: `  turnlog config check turnlog.yaml
   turnlog config show driver-node --file turnlog.yaml
   turnlog config schema > turnlog.schema.json`,
@@ -37,8 +37,8 @@ func check(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a file of settings",
-		Long: `Checks that each section is a program's, each setting one of its flags, and each value of the flag's type.
-A program checks the values further when it starts.`,
+		Long: `Checks that each section names a program, that each setting is one of its flags, and that each value has the
+flag's type. A program checks the values further when it starts.`,
 		Example: `  turnlog config check turnlog.yaml`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := settings.Read(args[0])
@@ -64,7 +64,7 @@ func show(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show PROGRAM...",
 		Short: "Show the settings of a program, and where each comes from",
-		Long:  `Shows the settings that a program would have in this environment without flags. Secrets are not shown.`,
+		Long:  `Shows the settings that a program would have in this environment without flags. Secrets are hidden.`,
 		Example: `  turnlog config show driver-node --file turnlog.yaml
   turnlog config show turnlog gateway -o json`,
 	}

@@ -51,30 +51,29 @@ func Gateway(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gateway",
 		Short: "Serve a deployment over HTTP: sessions, live events, approvals",
-		Long: `Serves the sessions of a deployment over HTTP until it is interrupted: docs/gateway.md describes the API,
-and GET /openapi.json lists it. A gateway has no state of its own, so any number of them may serve the same
-deployment behind a load balancer. Clients of OpenAI's API, of the AI SDK, of AG-UI and of MCP use it, too.
+		Long: `Serves the sessions of a deployment over HTTP until it is interrupted. docs/gateway.md describes the API, and
+GET /openapi.json returns its OpenAPI document. A gateway is stateless, so any number of them can serve the same
+deployment behind a load balancer. Clients of OpenAI's API, the AI SDK, AG-UI and MCP can also use it.
 
-Without --people there is one operator, whose token is in TURNLOG_GATEWAY_TOKEN. Without that, the command
-makes a token and prints it as part of the address. With --people, each person has a role, and a token or a
-login at a provider of OpenID Connect: docs/gateway.md shows the file, and "turnlog gateway token" prints an
-entry for it.
+Without --people there is one operator, whose token is in TURNLOG_GATEWAY_TOKEN; if that is not set, the command
+generates a token and prints it in the URL. With --people, each person has a role, and a token or a login at an
+OpenID Connect provider: docs/gateway.md shows the file, and "turnlog gateway token" prints an entry for it.
 
-With --http, /metrics has requests by route and status, how long answers take, open streams, and slow readers.
+With --http, /metrics has requests by route and status, response times, open streams, and slow readers.
 
-By default only programs of this machine reach it. At another address it needs people or a token, or
---insecure, with which everybody who reaches the address is an operator.`,
+By default only programs on this machine can reach it. To listen at another address, it needs --people, a token, or
+--insecure, with which everyone who reaches the address is an operator.`,
 		Example: `  turnlog gateway
   turnlog gateway --listen :8410 --host turnlog.example.com --people people.yaml
   turnlog gateway --agent reviewer --server nats://127.0.0.1:4222`,
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.listen, "listen", defaultGateway, "`address` for HTTP clients; port 0 takes any free one")
+	fs.StringVar(&f.listen, "listen", defaultGateway, "`address` for HTTP clients; port 0 selects a free port")
 	fs.StringVar(&f.people, "people", "", "`file` with the people who may use the gateway; default: one operator with a token")
-	fs.StringArrayVar(&f.hosts, "host", nil, "`name` by which clients reach the gateway; may be repeated")
-	fs.Float64Var(&f.limits.Requests, "max-requests", 0, "how many requests per `second` a person may send; 0: any number")
-	fs.IntVar(&f.limits.Open, "max-open", 0, "how `many` requests and streams a person may have open at once; 0: any number")
-	fs.BoolVar(&f.insecure, "insecure", false, "let everybody who reaches the address do everything")
+	fs.StringArrayVar(&f.hosts, "host", nil, "host `name` in the URLs of clients; repeatable")
+	fs.Float64Var(&f.limits.Requests, "max-requests", 0, "maximum `number` of requests per second of a person; 0: no limit")
+	fs.IntVar(&f.limits.Open, "max-open", 0, "maximum `number` of open requests and streams of a person; 0: no limit")
+	fs.BoolVar(&f.insecure, "insecure", false, "give everyone who reaches the address the role operator")
 	_ = cmd.MarkFlagFilename("people", "yaml", "yml") // the flag exists
 	f.start.RegisterStart(cmd)
 	address := ops.AddressFlag(cmd)
@@ -197,16 +196,16 @@ func gatewayToken(a *app.App) *cobra.Command {
 	role := cli.NewChoice(string(people.Viewer), string(people.User), string(people.Approver), string(people.Operator))
 	cmd := &cobra.Command{
 		Use:   "token NAME",
-		Short: "Make a token for a person, and the entry for the file of people",
-		Long: `Prints an entry for the file that --people names, which has only the hash of a new token, and on stderr
-the token itself, once. Journals record NAME as the sender of what the person asks. A file has the line
-"people:" once, so the entry of another person is added without it.`,
+		Short: "Generate a token for a person, and the entry for the --people file",
+		Long: `Prints an entry for the --people file with the hash of a new token, and the token itself on stderr. The token
+is not stored, so it cannot be shown again. Journals record NAME as the sender of the person's commands. The
+output begins with the line "people:"; leave it out when you add an entry to an existing file.`,
 		Example: `  turnlog gateway token ada --role operator > people.yaml
   turnlog gateway token bob --role approver --agent 'review-*' | tail -n +2 >> people.yaml`,
 		Args: cobra.ExactArgs(1),
 	}
 	role.Register(cmd, "role", "", "what the person may do")
-	cmd.Flags().StringArrayVar(&p.Agents, "agent", nil, "`pattern` of the agents that the role is about; may be repeated; default: all")
+	cmd.Flags().StringArrayVar(&p.Agents, "agent", nil, "`pattern` of the agents that the role applies to; repeatable; default: all")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		token := people.NewToken()
 		p.Name, p.Role = args[0], people.Role(role.String())

@@ -43,27 +43,28 @@ Roles:
   service      is a microservice of NATS that tool-worker --nats-service calls; it has no part in the
                deployment
 
-A user with several roles names all of them. A worker that offers sub-agents is a client and an
-approver, too.
+For a user with several roles, name all of them. A worker that offers sub-agents also needs the roles
+client and approver.
 
-With --user, what the user asks and decides is recorded under that name as verified: no other user's
-permissions let it send commands under it. Without, a name in a command is shown as a claim.
+With --user, the commands and decisions of the user are recorded under that name as verified, since no
+other user has the permission to send commands under it. Without --user, the name in a command is
+recorded as claimed, not verified.
 
-A user who can subscribe to a reply can read it. So each user has an inbox prefix of its own, with
-which its programs connect: --inbox-prefix, or the context of the nats command. That of a user with a
-name is _USER_ and the name.
+A user who can subscribe to the subject of a reply can read it. So each user has a separate inbox
+prefix, which its programs must use: with --inbox-prefix, or from the context of the nats command. The
+prefix of a user with a name is _USER_ and the name.
 
-In one NATS account, permissions prevent mistakes, not attacks. With --accounts, the command prints a
-configuration of nats-server that holds against hostile users: an account for the cell and one for
-each combination of roles. Its arguments are users: one or more roles, the queue of a worker, and a
-name: client, worker/gpu, client+approver:ada. A worker that calls microservices names them, as in
-worker/office@billing, and each is a user in the account of that worker. Their passwords are in environment variables of the
-server, which the output names. Without arguments, there is a user for each role, and a worker of the
-queue "default".
+Within one NATS account, permissions prevent mistakes, not attacks. With --accounts, the command prints
+a configuration of nats-server that also stops hostile users: an account for the cell and one for each
+combination of roles. The arguments are users: one or more roles, the queue of a worker, and a name:
+client, worker/gpu, client+approver:ada. A worker that calls microservices names them, as in
+worker/office@billing; each is a user in the account of that worker. The server reads the passwords from
+environment variables, which the output names. Without arguments, there is a user for each role, and a
+worker of the queue "default".
 
-With --jwt, the accounts and users are JWTs, for servers in operator mode. The command makes the keys
-of an operator, the accounts and the users, or uses those in the directory, writes the JWTs and the
-credentials of users beside them, and prints the configuration of a server with those accounts.
+With --jwt, the accounts and users are JWTs, for servers in operator mode. The command creates the keys
+of an operator, the accounts and the users, or uses those in the directory. It writes the JWTs and the
+users' credentials to the directory, and prints the configuration of a server with those accounts.
 
 docs/permissions.md lists what each layout enforces.`
 
@@ -88,9 +89,9 @@ func Permissions(a *app.App) *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&g.Namespace, "namespace", "", "`name` of the deployment on its server, default "+jetstream.DefaultNamespace+" [TURNLOG_NAMESPACE]")
 	fs.StringVar(&g.Queue, "queue", "", "`name` of the queue of a worker")
-	fs.StringArrayVar(&g.Services, "nats-service", nil, "`name` of a microservice that a worker calls, or that a service is; repeatable")
-	fs.StringVar(&g.User, "user", "", "`name` under which the user sends commands, and no other user may")
-	fs.StringVar(&g.Inbox, "inbox-prefix", "", "`text` that the subjects of replies to the user begin with; default: _USER_ and the name, or _INBOX_ and the role")
+	fs.StringArrayVar(&g.Services, "nats-service", nil, "`name` of the microservice: for a worker, one that it calls; for a service, its own; repeatable")
+	fs.StringVar(&g.User, "user", "", "`name` of the user in its commands, which no other user can use")
+	fs.StringVar(&g.Inbox, "inbox-prefix", "", "`prefix` of the subjects of replies to the user; default: _USER_ and the name, or _INBOX_ and the role")
 	fs.BoolVar(&g.accounts, "accounts", false, "print NATS accounts, one for each combination of roles")
 	fs.StringVar((*string)(&g.jwt), "jwt", "", "print the accounts as JWTs, with keys and credentials in a `directory`")
 	_ = cmd.MarkFlagDirname("jwt") // the flag exists

@@ -21,21 +21,22 @@ func Provision(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "provision",
 		Short: "Create a deployment's streams on a NATS server",
-		Long: `Creates the missing streams and buckets of a deployment. Existing ones are never changed: if
-their settings differ from those requested, or another stream owns a subject, the command says so
-and creates nothing.
+		Long: `Creates the missing streams and buckets of a deployment. It never changes existing ones: if their
+settings differ from those requested, or another stream owns a subject, it reports that and creates
+nothing.
 
-A profile states how much the deployment must survive. "dev" is one copy, "standard" three, and
-"audit" three that are on disk before a write is acknowledged; stronger is fine. Servers configure
-themselves when they sync (sync_interval), and no client of NATS can read or change that: --monitor
-reads it from their monitoring ports, --assume-sync takes your word. A weaker setting is an error that
-says what to change. "turnlog doctor --profile P" and "driver-node --profile P" check again later.`,
+A profile is a required level of durability. "dev" is one copy, "standard" three copies, and "audit"
+three copies that are synced to disk before a write is acknowledged; stronger settings are fine. When a
+server syncs (sync_interval) is part of its own configuration, and a NATS client cannot read or change
+it. --monitor reads it from the servers' monitoring ports; --assume-sync accepts your word. Weaker
+settings are an error that says what to change. "turnlog doctor --profile P" and "driver-node
+--profile P" check again later.`,
 		Example: `  turnlog provision --server nats://nats.example.com:4222 --profile standard
   turnlog provision --profile audit --monitor http://n1:8222 --monitor http://n2:8222 --monitor http://n3:8222
   turnlog provision --context production --namespace team-a --queue default --queue gpu`,
 	}
-	cmd.Flags().IntVar(&cfg.Replicas, "replicas", 1, "`copies` of everything, on as many servers")
-	cmd.Flags().BoolVar(&cfg.Memory, "memory", false, "keep everything in memory, for trying things out")
+	cmd.Flags().IntVar(&cfg.Replicas, "replicas", 1, "`number` of copies of everything, each on another server")
+	cmd.Flags().BoolVar(&cfg.Memory, "memory", false, "store everything in memory, for tests")
 	queues := cmd.Flags().StringArray("queue", nil, "`name` of a queue to create, for workers that lack the permission; may be repeated")
 	durability := cli.NewDurability(cmd, "durability `profile` that the deployment must have")
 	r := a.Remote(cmd, admin.RoleProvisioner)

@@ -33,18 +33,18 @@ type serverFlags struct {
 
 func (f *serverFlags) register(cmd *cobra.Command, store string) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.listen, "listen", "127.0.0.1:4222", "`address` for NATS clients; port 0 takes any free one")
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:4222", "`address` for NATS clients; port 0 selects a free port")
 	fs.StringVar(&f.store, "store", "", "`directory` for the streams; default: "+store)
 	fs.StringVar(&f.namespace, "namespace", jetstream.DefaultNamespace, "`name` of the deployment on its server")
-	fs.BoolVar(&f.open, "open", false, "admit all programs that reach the address: they may run commands as the user of every worker")
+	fs.BoolVar(&f.open, "open", false, "let every program connect that reaches the address: it can then run commands as the user of each worker")
 }
 
 // admits is the part of the help about who may connect.
 const admits = `
 
-Only programs of the user who started it may connect: the server has a token, which is in a context of
-the nats command that only that user can read, turnlog-PORT. Turnlog's programs find it by the server's
-address; "nats --context turnlog-4222" and --token work for others. --open turns this off.`
+Only programs of the user who started it can connect: the server requires a token, which is stored in the
+nats command's context turnlog-PORT, a file that only that user can read. Turnlog's programs find the token by the
+server's address; other programs need it with "nats --context turnlog-4222" or --token. --open turns this off.`
 
 // lone holds the flags of "turnlog server".
 type lone struct {
@@ -65,11 +65,11 @@ func Server(a *app.App) *cobra.Command {
 streams on it. It is one server on one machine: for replicas, run a NATS cluster.` + admits + `
 With --user, that user's name and password replace the token.
 
-With --roles, the deployment has a user for each role, in NATS accounts that hold against hostile
-users: no user can do more than its role. Each user has a password in a context of the nats command,
-turnlog-PORT-USER, that only you can read; programs connect with --context. The command prints which
-programs are for which user, and the next start keeps the passwords. Arguments are other users: one or
-more roles, the queue of a worker, and a name, as in worker/gpu or client+approver:ada. Without
+With --roles, it creates a user for each role, in NATS accounts that also stop hostile users: no user can
+do more than its role. The password of each user is stored in the nats command's context
+turnlog-PORT-USER, which only you can read; programs connect with --context. The command prints which
+programs each user is for. Passwords stay the same when it is started again. Arguments name other users:
+one or more roles, the queue of a worker, and a name, as in worker/gpu or client+approver:ada. Without
 arguments, there is a user for each role, and a worker of the queue "default".`,
 		Example: `  turnlog server --store /var/lib/turnlog
   turnlog server --listen 127.0.0.1:0 --store /tmp/try
@@ -77,15 +77,15 @@ arguments, there is a user for each role, and a worker of the queue "default".`,
   turnlog server --roles --store /var/lib/turnlog driver client:ada client+approver:bob worker/default
   turnlog server --listen :4222 --store /var/lib/turnlog --sync --user ops --password "$PASSWORD"`,
 	}
-	f.register(cmd, "in memory, gone with the process")
+	f.register(cmd, "in memory, lost when the process ends")
 	settings.Lasts(cmd)
 	fs := cmd.Flags()
-	fs.BoolVar(&f.sync, "sync", false, "sync every write to disk before it is acknowledged")
+	fs.BoolVar(&f.sync, "sync", false, "sync each write to disk before acknowledging it")
 	fs.StringVar(&f.user, "user", "", "accept only this `user`, with --password")
 	fs.StringVar(&f.password, "password", "", "the user's `password`")
-	fs.StringVar(&f.monitor, "monitor", "", "serve the server's monitoring pages, such as /jsz, over HTTP at this `address`, like 127.0.0.1:8222, to all who reach it")
+	fs.StringVar(&f.monitor, "monitor", "", "serve the server's monitoring pages, such as /jsz, over HTTP at this `address`, like 127.0.0.1:8222, without authentication")
 	fs.BoolVar(&f.noProvision, "no-provision", false, "do not create the deployment's streams")
-	fs.BoolVar(&f.roles, "roles", false, "admit users with roles, in NATS accounts of their own")
+	fs.BoolVar(&f.roles, "roles", false, "create a user for each role, in separate NATS accounts")
 	cmd.MarkFlagsMutuallyExclusive("open", "user", "roles")
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -225,13 +225,12 @@ func Dev(a *app.App) *cobra.Command {
 	l := Local{app: a, serverFlags: serverFlags{getenv: a.Getenv}, models: flags.Models(a).OpenShared, drain: devDrain}
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Run a whole deployment in this process, on disk and with a port",
-		Long: `Runs a NATS server that keeps its streams on disk, a driver node and a worker, until it is
-interrupted. Sessions are still there when it starts again. More nodes and workers may join it
-over the port.
+		Short: "Run a whole deployment in this process, for local development",
+		Long: `Runs a NATS server that stores its streams on disk, a driver node and a worker, until it is
+interrupted. Sessions continue when it is started again. More nodes and workers can connect to its
+port.
 
-Sessions run calls that only read, and ask a person about all others: --policy names a file with
-other rules.` + admits,
+Read-only calls run, and all others need approval. --policy names a file with other rules.` + admits,
 		Example: `  turnlog dev
   turnlog dev --tools fs,shell --allow-write --root ./site
   turnlog dev --policy policy.yaml

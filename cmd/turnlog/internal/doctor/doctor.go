@@ -33,14 +33,14 @@ func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Diagnose a deployment and suggest fixes",
-		Long: `Reports problems of a deployment, why each one matters, and how to fix it: streams and consumers
-that are missing or have other settings, durability below the profile, clocks that disagree, nodes
-that don't answer, sessions that no node drives, work that makes no progress, full disks, queues
-without workers, workers without tools, permissions that this user lacks.
+		Long: `Reports the problems of a deployment, why each one matters, and how to fix it: streams and consumers
+that are missing or misconfigured, durability below the profile, clocks that disagree, nodes that do
+not answer, sessions that no node drives, work that makes no progress, full disks, queues without
+workers, workers without tools, and permissions that this user lacks.
 
-It stores a tiny blob, to see whether writes are stored, if its user may store blobs, and changes
-nothing else. It reads indexes of streams, and the journals of a few sessions that look stuck.
-Findings about permissions are about the user that it connects as.
+It changes nothing, except that it stores a tiny blob to check that writes are stored, if its user may
+store blobs. It reads indexes of streams, and the journals of some sessions that look stuck. Findings
+about permissions are about the user that it connects as.
 
 Exit codes: 0 no errors (there may be warnings), 1 errors were found, 2 wrong usage.`,
 		Example: `  turnlog doctor
@@ -48,9 +48,9 @@ Exit codes: 0 no errors (there may be warnings), 1 errors were found, 2 wrong us
   turnlog doctor --patience 5s --stalled 1m`,
 	}
 	fs := cmd.Flags()
-	fs.DurationVar(&d.patience, "patience", patience, "`time` that a session may wait for a node")
-	fs.DurationVar(&d.stalled, "stalled", stalled, "`time` that a model or tool call may take without anything being recorded")
-	fs.IntVar(&d.limit, "limit", limit, "`sessions` to examine, of each kind that looks stuck")
+	fs.DurationVar(&d.patience, "patience", patience, "report sessions that have waited longer than this `time` for a node")
+	fs.DurationVar(&d.stalled, "stalled", stalled, "report model and tool calls without a new entry for longer than this `time`")
+	fs.IntVar(&d.limit, "limit", limit, "examine at most this `number` of sessions for each kind of problem")
 	d.durability = cli.NewDurability(cmd, "durability `profile` that the deployment must have")
 	output := a.Output(cmd)
 	r := a.RemoteAt(cmd, admin.RoleDoctor, zapcore.ErrorLevel)

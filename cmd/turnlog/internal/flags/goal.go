@@ -17,7 +17,7 @@ type Goal struct {
 
 // Register adds the flags to cmd. prefix begins their help.
 func (f *Goal) Register(cmd *cobra.Command, prefix string) {
-	cmd.Flags().StringVar(&f.command, "gate", "", prefix+"`command` that exits with 0 if the goal is reached; default: none")
+	cmd.Flags().StringVar(&f.command, "gate", "", prefix+"verifier: a `command` that exits with 0 if the goal is reached; default: none")
 	cmd.Flags().IntVar(&f.retries, "max-retries", 3, prefix+"how many `times` the model continues after the verifier has failed")
 	f.given = cmd.Flags().Changed
 }

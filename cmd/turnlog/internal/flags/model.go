@@ -27,7 +27,7 @@ func registerModels(cmd *cobra.Command, names *[]string, what, byDefault string)
 		}
 		providers = append(providers, provider)
 	}
-	cmd.Flags().StringArrayVar(names, "model", nil, "`model` "+what+": "+strings.Join(usages, ", ")+"; repeat it for fallbacks; default: "+byDefault)
+	cmd.Flags().StringArrayVar(names, "model", nil, "`model` "+what+": "+strings.Join(usages, ", ")+"; repeatable, for fallbacks; default: "+byDefault)
 	complete := cobra.FixedCompletions(providers, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
 	_ = cmd.RegisterFlagCompletionFunc("model", complete) // the flag exists
 }

@@ -30,7 +30,7 @@ func (f *Rules) Register(cmd *cobra.Command) {
 	for i, name := range names {
 		keys[i] = name + "="
 	}
-	fs.Func("limit", "end a turn beyond `limits`, separated by commas; they never widen a session's own: "+strings.Join(keys, "N, ")+"N", f.addLimits)
+	fs.Func("limit", "end a turn that exceeds one of these comma-separated `limits`; a session's own limits still apply: "+strings.Join(keys, "N, ")+"N", f.addLimits)
 	complete := cobra.FixedCompletions(keys, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
 	_ = cmd.RegisterFlagCompletionFunc("limit", complete) // the flag exists
 	rule := func(action events.Action, usage string) {
@@ -45,13 +45,13 @@ func (f *Rules) Register(cmd *cobra.Command) {
 			return nil
 		})
 	}
-	rule(events.RuleAllow, "run calls of the tools that match `pattern`; * stands for any characters; in an existing session the decision is permanent")
-	rule(events.RuleAsk, "ask a person to approve calls of the tools that match `pattern`")
-	rule(events.RuleDeny, "refuse calls of the tools that match `pattern`")
-	fs.Func("route", "how a turn waits for calls of the tools that match a pattern: `pattern`=foreground, =background or =detach:DURATION", f.addRoute)
+	rule(events.RuleAllow, "run calls of tools that match `pattern` without approval; * matches any characters; in an existing session this lasts for the rest of the session")
+	rule(events.RuleAsk, "require approval for calls of tools that match `pattern`")
+	rule(events.RuleDeny, "deny calls of tools that match `pattern`")
+	fs.Func("route", "how a turn waits for calls of tools that match a pattern: `pattern`=foreground, =background or =detach:DURATION", f.addRoute)
 }
 
-var errNoPattern = errors.New("use a tool's name, in which * stands for any characters")
+var errNoPattern = errors.New("use the name of a tool, where * matches any characters")
 
 // limits returns the names of limits on the command line, and their values.
 func (f *Rules) limits() (names []string, values []*int64) {
@@ -66,11 +66,11 @@ func (f *Rules) addLimits(text string) error {
 		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
 		i := slices.Index(names, name)
 		if i < 0 {
-			return fmt.Errorf("%q is none of %s", name, strings.Join(names, ", "))
+			return fmt.Errorf("unknown limit %q: use one of %s", name, strings.Join(names, ", "))
 		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 1 {
-			return fmt.Errorf("%s=%s: use a number from 1 on", name, value)
+			return fmt.Errorf("%s=%s: use a number of at least 1", name, value)
 		}
 		*values[i] = n
 	}
@@ -122,8 +122,8 @@ func (f *Rules) Narrowed(p events.Policy, offered events.Catalog) string {
 		}
 	}
 	add("denies calls of %s", denied)
-	add("asks about calls of %s", asked)
-	add("asks about calls of %s unless they only read", guarded)
+	add("requires approval for calls of %s", asked)
+	add("requires approval for calls of %s unless they only read", guarded)
 	if parts == nil {
 		return ""
 	}

@@ -49,13 +49,13 @@ func (f *Session) Register(cmd *cobra.Command) {
 // RegisterNew adds the flags that say how sessions start.
 func (f *Session) RegisterNew(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	registerModels(cmd, &f.models, "of a new session, or the one that a session gets from now on", usualModel)
+	registerModels(cmd, &f.models, "of a new session; an existing session changes to it", usualModel)
 	fs.StringVar(&f.system, "system", "", "system `prompt` of a new session")
-	fs.Int64Var(&f.maxRounds, "max-rounds", 0, "end a turn after this many `rounds` of model call and tools; 0: no limit")
-	fs.DurationVar(&f.patience, "model-patience", 0, "repeat a failing model call of a new session for this `duration`; default: as the agent says, else 5m")
+	fs.Int64Var(&f.maxRounds, "max-rounds", 0, "end a turn after this many `rounds`, each a model call and its tool calls; 0: no limit")
+	fs.DurationVar(&f.patience, "model-patience", 0, "in a new session, retry a failing model call for this `duration`; default: that of the agent, else 5m")
 	fs.StringVar(&f.Agent, "agent", "", "agent of a new session: its `file`, or its name in a deployment; see \"turnlog agents\"")
 	f.AgentsMD = cli.NewChoice("none", "nearest", "all")
-	f.AgentsMD.Register(cmd, "agents-md", "", "which AGENTS.md of --root and its parents a new session gets; default: as the agent says, else none")
+	f.AgentsMD.Register(cmd, "agents-md", "", "which AGENTS.md of --root and its parents a new session gets; default: that of the agent, else none")
 	f.Rules.Register(cmd)
 }
 
@@ -67,9 +67,9 @@ func (f *Session) RegisterStart(cmd *cobra.Command) {
 
 // RegisterFork adds only the flags that name a fork and say how it differs from its origin.
 func (f *Session) RegisterFork(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.ID, "session", "", "`id` of the new session; default: a new one")
-	registerModels(cmd, &f.models, "that continues", "that of the other session")
-	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent that continues, with its own prompt and settings: its `file`, or its name in the deployment")
+	cmd.Flags().StringVar(&f.ID, "session", "", "`id` of the new session; default: generated")
+	registerModels(cmd, &f.models, "of the fork", "that of the origin")
+	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent of the fork, with its own prompt and settings: its `file`, or its name in the deployment")
 }
 
 // Fork returns what replaces the origin's configuration in a fork: a model, an agent, or nothing.
@@ -87,16 +87,16 @@ func (f *Session) Fork(a *app.App) (events.Config, error) {
 
 // RegisterReplay adds only the flags that name the model and the prompt of a replay.
 func (f *Session) RegisterReplay(cmd *cobra.Command) {
-	registerModels(cmd, &f.models, "that answers", "that of the agent, else the recorded replies")
+	registerModels(cmd, &f.models, "of the replay", "that of the agent, else the recorded replies")
 	cmd.Flags().StringVar(&f.system, "system", "", "system `prompt` in place of the recorded one")
-	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent whose model and prompt are tried: its `file`")
+	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent whose model and prompt the replay uses: its `file`")
 }
 
 // RegisterEval adds only the flags that replace a suite's session settings, and the rules of the sessions.
 func (f *Session) RegisterEval(cmd *cobra.Command) {
-	registerModels(cmd, &f.models, "that is tried", "that of the suite or of the agent, else "+usualModel)
+	registerModels(cmd, &f.models, "to evaluate", "that of the suite or of the agent, else "+usualModel)
 	cmd.Flags().StringVar(&f.system, "system", "", "system `prompt`; default: that of the suite")
-	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent that is tried: its `file`, or its name in a deployment; default: that of the suite")
+	cmd.Flags().StringVar(&f.Agent, "agent", "", "agent to evaluate: its `file`, or its name in a deployment; default: that of the suite")
 	f.Rules.Register(cmd)
 }
 
@@ -121,7 +121,7 @@ func (f *Session) Given(a *app.App, s Start) (model.Model, error) {
 // Replay returns the model and the prompt that the flags or the agent's file name, in this process. They are nil or "" if not named.
 func (f *Session) Replay(a *app.App) (m model.Model, system string, err error) {
 	if f.Agent != "" && f.system != "" {
-		return nil, "", cli.Usage("--system and --agent: the agent has its own prompt, so give one of them")
+		return nil, "", cli.Usage("--system and --agent cannot be combined: the agent has its own prompt")
 	}
 	d, _, err := LoadAgent(a, f.Agent, true)
 	if err != nil {
@@ -137,7 +137,7 @@ func (f *Session) Replay(a *app.App) (m model.Model, system string, err error) {
 	switch {
 	case len(models) > 0:
 	case system != "":
-		return nil, "", cli.Usage("another prompt needs a model, since recorded replies do not depend on it: give --model")
+		return nil, "", cli.Usage("--system needs --model: recorded replies do not depend on the prompt")
 	default:
 		return nil, "", nil
 	}
@@ -182,7 +182,7 @@ func (f *Session) Start(a *app.App, local bool) (Start, error) {
 	case f.maxRounds < 0:
 		return Start{}, cli.Usage("--max-rounds %d: use 1 or more, or 0 for no limit", f.maxRounds)
 	case f.maxRounds > 0 && limits.MaxRounds > 0:
-		return Start{}, cli.Usage("--max-rounds and --limit rounds=%d: give one of them", limits.MaxRounds)
+		return Start{}, cli.Usage("--max-rounds and --limit rounds=%d cannot be combined", limits.MaxRounds)
 	}
 	if f.patience < 0 {
 		return Start{}, cli.Usage("--model-patience %v: use a duration like 30s or 1h", f.patience)

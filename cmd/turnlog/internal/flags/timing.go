@@ -17,8 +17,8 @@ type Timing struct {
 
 // Register adds the flags to cmd.
 func (f *Timing) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.at, "at", "", "do it once at this `time`: 2030-01-31T07:00:00Z, or in the time zone of this machine \"2030-01-31 07:00\" or 07:00")
-	cmd.Flags().DurationVar(&f.in, "in", 0, "do it once after this `time`: 90s, 2h30m")
+	cmd.Flags().StringVar(&f.at, "at", "", "run once at this `time`: 2030-01-31T07:00:00Z, or in this machine's time zone \"2030-01-31 07:00\" or 07:00")
+	cmd.Flags().DurationVar(&f.in, "in", 0, "run once after this `time`: 90s, 2h30m")
 	cmd.MarkFlagsMutuallyExclusive("at", "in")
 	f.given = cmd.Flags().Changed
 }

@@ -31,28 +31,28 @@ func Bisect(a *app.App) *cobra.Command {
 	b := bisection{app: a}
 	cmd := &cobra.Command{
 		Use:   "bisect SESSION",
-		Short: "Find the entry at which a session starts to go wrong",
-		Long: `Forks a session after some of its entries, runs a command for each fork, and finds the first entry after which the
-command fails. It needs as many forks as it takes to halve the number of entries down to one, and so assumes
-that the session stays wrong once it is.
+		Short: "Find the first entry of a session after which a check fails",
+		Long: `Finds the first entry of a session after which a command fails, by binary search: it forks the session after an entry,
+runs the command on the fork, and continues in the half that has the first failure. This assumes that once the
+command fails, it also fails after all later entries.
 
-The command is run by sh. TURNLOG_FORK is the ID of the fork, TURNLOG_ENTRY the number of the entry. It exits with
-0 if all is well after that entry, and with 1 to 124 if something is wrong. Any other code, a signal that ends it, and the
-end of --timeout say that it cannot tell, and end the search. It may talk to the fork, which is a session like any other.
-What it leaves running is ended. After an entry in the middle of a turn, the fork first goes on with that turn, as its
-model answers now, and the command runs when the turn has ended. An approval for which it waits ends the search.
+sh runs the command, with TURNLOG_FORK, the ID of the fork, and TURNLOG_ENTRY, the sequence of the entry. Exit code 0
+means good, 1 to 124 means bad. Any other code, a signal, or a timeout (--timeout) ends the search without a result.
+The command can send input to the fork, which is an ordinary session. Processes that it leaves running are killed. After
+an entry in the middle of a turn, the fork first completes that turn, with new replies of the model; then the command
+runs. If the turn needs approval, the search ends.
 
-Only entries are tried after which no call waits or runs, since a fork would ask about such calls and run them. A fork
-is named SESSION-at-ENTRY-CHECK, where CHECK stands for the command of --check, and stays: so each command has forks of its
-own, and the same one, run again, goes on with those that it has, unless something was sent to them. Then the next one
-is SESSION-at-ENTRY-CHECK-2. A search does not start while the same user runs the same one on this machine.`,
+It tries only entries after which no call is waiting or running, since a fork would run such calls. Forks are kept, under
+the name SESSION-at-ENTRY-CHECK, where CHECK is derived from --check. A repeated search reuses the forks of the same
+command, unless they got other input; then the next fork is SESSION-at-ENTRY-CHECK-2. Two searches of the same user with
+the same session and command cannot run at the same time on one machine.`,
 		Example: `  turnlog bisect plan-7 --check 'turnlog send --wait $TURNLOG_FORK "Which database do we use?" | grep -q Postgres'
   turnlog bisect plan-7 --check './check.sh' -o json`,
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVar(&b.check, "check", "", "`command` that fails for a fork in which something is wrong")
+	cmd.Flags().StringVar(&b.check, "check", "", "`command` that exits with 0 for a good fork, and with 1 to 124 for a bad one")
 	_ = cmd.MarkFlagRequired("check") // the flag exists
-	cmd.Flags().DurationVar(&b.timeout, "timeout", 10*time.Minute, "`time` for the turn of a fork to end, and then for its check")
+	cmd.Flags().DurationVar(&b.timeout, "timeout", 10*time.Minute, "`time` limit for the turn of a fork, and for its check")
 	output := a.Output(cmd)
 	r := a.RemoteClient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

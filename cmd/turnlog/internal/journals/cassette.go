@@ -17,12 +17,12 @@ import (
 func Cassette(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cassette SESSION",
-		Short: "Make a cassette of a session, to replay its models without them",
-		Long: `Prints a cassette with every reply and failure of the models of a session, or of an exported file (an
-argument with a dot or a slash). The model replay:FILE then answers the same conversations with them, also with
-other tools; with replay:FILE?match=nearest it answers others like the most similar one.
+		Short: "Write the model replies of a session to a cassette, for the model replay:FILE",
+		Long: `Prints a cassette with every model reply and failure of a session, or of an exported file (an argument
+with a dot or a slash). The model replay:FILE answers the same conversations with these replies, even with
+other tools. With replay:FILE?match=nearest it answers a different conversation like the most similar one.
 
-A cassette contains what people and tools wrote. --redact removes a text from it.`,
+A cassette contains text of people and tools. --redact removes a text from it.`,
 		Example: `  turnlog cassette plan-7 > plan-7.cassette
   turnlog run --model replay:plan-7.cassette "What is here?"`,
 		Args: cobra.ExactArgs(1),

@@ -19,12 +19,12 @@ func Diff(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Show how two sessions differ",
-		Long: `Compares two sessions, or exported files (an argument with a dot or a slash): where they part, which input,
-calls, results, decisions and replies one has and the other does not, and what each cost. Times, IDs
-and everything else that differs between any two sessions do not count. It does not verify: that is
-what observer verify does.
+		Long: `Compares two sessions, or exported files (an argument with a dot or a slash). It shows where they diverge,
+which input, calls, results, decisions and replies only one of them has, and what each cost. It ignores times,
+IDs and everything else that differs between any two sessions. It does not verify the journals: use
+"observer verify" for that.
 
-It exits with 1 if they differ.`,
+With --exit-code it exits with 1 if they differ.`,
 		Example: `  turnlog diff plan-7 plan-8
   turnlog diff before.jsonl plan-8 -o side
   turnlog diff before.jsonl after.jsonl -o json | jq '.changes[] | select(.a.kind == "call")'`,

@@ -26,25 +26,25 @@ func Replay(a *app.App) *cobra.Command {
 	f := replayFlags{app: a}
 	cmd := &cobra.Command{
 		Use:   "replay SESSION",
-		Short: "Run a session again, and show what is different",
-		Long: `Runs a session, or an exported file (an argument with a dot or a slash), again in this process, with everything that
-came from outside: input, replies, results, decisions of people and hooks, cancels, compaction. Nothing runs, and nothing is
-asked. The same events follow, unless this release decides otherwise than the one that wrote the journal.
+		Short: "Replay a session, also with another model, and show the differences",
+		Long: `Replays a session, or an exported file (an argument with a dot or a slash), in this process, with its recorded inputs:
+user input, model replies, results, decisions of people and hooks, cancels, and compaction. No tool runs, and no model is
+called. The events are the same, unless the rules of this release differ from those of the release that wrote the journal.
 
-With another model, it is asked wherever the journal has a reply. From its first other reply on, the session goes on in this
-process: calls that the session made get their recorded results and decisions (they are the same if the tool and the
-arguments are), and later turns their recorded input.
+With --model, that model is called instead of using the recorded replies. From its first different reply on, a call with
+the same tool and arguments as a recorded one gets the recorded result and decision, and later turns get the recorded
+input.
 
-A call that is not recorded fails, and its model sees the error. With --live it runs, with the tools of --tools, --mcp
-and --tool-manifest, as in "turnlog run"; one that does more than read needs --yes, too. Give these flags also
-without --live if another model has to know what the tools are for: a journal does not have their descriptions.
+A call that was not recorded fails, and the model sees the error. With --live it runs, with the tools of --tools, --mcp
+and --tool-manifest, as in "turnlog run"; if it does more than read, it also needs --yes. Another model needs these flags
+even without --live, to see the descriptions of the tools, which a journal does not contain.
 
---agent tries the model and the prompt of an agent file. Its tools, permissions, limits and output schema do not count:
-those of the session do.
+--agent uses the model and the prompt of an agent file. The tools, permissions, limits and output schema are still those
+of the session.
 
-It prints the differences between the session and the replay, as "turnlog diff" does, and on stderr how many calls
-were recorded, live and missing. --export writes the replay's own journal. Cancels, decisions of hooks and compaction
-are not repeated after another reply, and are named. A session whose task is open ends there.`,
+It prints the differences between the session and the replay, as "turnlog diff" does, and on stderr the numbers of
+recorded, live and missing calls. --export writes the journal of the replay. After a different reply, the replay skips
+cancels, decisions of hooks and compaction, and lists what it skipped. The replay of a session ends at an open task.`,
 		Example: `  turnlog replay plan-7
   turnlog replay plan-7 --model anthropic:claude-sonnet-5-5 --tools fs --root ./site
   turnlog replay plan-7 --agent agents/planner.yaml --tools fs -o side
@@ -55,8 +55,8 @@ are not repeated after another reply, and are named. A session whose task is ope
 	r := a.RemoteClient(cmd)
 	f.session.RegisterReplay(cmd)
 	fs := cmd.Flags()
-	fs.Uint64Var(&f.cfg.From, "from", 0, "`entry` after which the model is asked; 0: from the beginning")
-	fs.BoolVar(&f.cfg.Live, "live", false, "run calls that are not recorded")
+	fs.Uint64Var(&f.cfg.From, "from", 0, "call the model only after this `entry`; 0: from the beginning")
+	fs.BoolVar(&f.cfg.Live, "live", false, "run calls that were not recorded")
 	fs.BoolVar(&f.yes, "yes", false, "with --live, approve everything")
 	divergence := cli.NewChoice("continue", "stop")
 	divergence.Register(cmd, "on-divergence", "", "what to do after the first turn that differs: continue with the session's next input, or stop")

@@ -27,15 +27,15 @@ import (
 func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
-		Short: "Make the keys with which nodes, workers and people sign, and say whose they are",
-		Long: `Nodes, workers and people sign what they do with keys of their own (--sign-key), never with those of
-their connections to NATS. A directory says whose each key is and what it may sign. The key of its root
-signs the directory, and anyone who knows the root's public key can check it.
+		Short: "Manage the signing keys of nodes, workers and people",
+		Long: `Nodes, workers and people sign their entries, results and commands with signing keys (--sign-key), which are
+separate from the keys of their NATS connections. A directory of keys lists the owner of each key and what it
+may sign. The root key signs the directory, and anyone who has the root's public key can verify it.
 
-These commands keep the directory in a folder: root.nk is the root's key, root.pub its public key,
-"directory" the newest version, and NAME.nk the key of a node, a worker or a person. Keep the folder off
-the machines of the deployment: they need only their own NAME.nk, and the text in root.pub. "publish"
-gives the nodes of a deployment the newest version.`,
+These commands keep the directory in a folder: root.nk is the root's private key, root.pub its public key,
+"directory" the newest version, and NAME.nk the private key of a node, a worker or a person. Keep the folder
+off the machines of the deployment: each needs only its own NAME.nk, and the text in root.pub. "publish" gives
+the nodes of a deployment the newest version.`,
 		Example: `  turnlog keys init
   turnlog keys add driver:node-1
   turnlog keys add client+approver:bob
@@ -51,9 +51,9 @@ gives the nodes of a deployment the newest version.`,
 func initialize(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make a root, and a directory without keys",
-		Long: `Makes the key of a root and the first version of the directory, without keys, and prints the root's
-public key. Verifiers need that key, and should not get it from the deployment.`,
+		Short: "Create a root key, and a directory without keys",
+		Long: `Creates a root key and the first version of the directory, without keys, and prints the root's public key.
+Verifiers need that public key, and should not get it from the deployment.`,
 		Example: `  turnlog keys init
   turnlog keys init --dir /media/offline/keys --namespace team-a`,
 		Args: cobra.NoArgs,
@@ -78,11 +78,11 @@ public key. Verifiers need that key, and should not get it from the deployment.`
 func add(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add ROLES:NAME",
-		Short: "Make a key and add it to the directory",
-		Long: `Makes a key for a node, a worker or a person and adds it to the directory. Roles say what it may
-sign: driver, worker, client or approver, or several with + between them. The key is in a file that
-only you can read. For a key that was made elsewhere, --public gives its public key; then no private key
-is written.
+		Short: "Create a key and add it to the directory",
+		Long: `Creates a key for a node, a worker or a person and adds it to the directory. ROLES determine what it may
+sign: driver, worker, client or approver, or several joined with +. The private key is written to a file
+that only you can read. For a key that was created elsewhere, give its public key with --public; then no
+private key is written.
 
 To replace a key, add another one under the same name, give it to its owner, and revoke the first one.`,
 		Example: `  turnlog keys add driver:node-1
@@ -92,7 +92,7 @@ To replace a key, add another one under the same name, give it to its owner, and
 	}
 	f := newFolder(cmd)
 	out := cmd.Flags().String("out", "", "`file` for the private key; default: NAME.nk in the folder")
-	public := cmd.Flags().String("public", "", "public `key` that was made elsewhere")
+	public := cmd.Flags().String("public", "", "public `key` of a key that was created elsewhere")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		names, name, ok := strings.Cut(args[0], ":")
 		roles, err := keys.ParseRoles(names)
@@ -131,29 +131,29 @@ func revoke(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke NAME|KEY",
 		Short: "Revoke a key",
-		Long: `Retires a key, or says that it was stolen. What it signed before stays valid. A name stands for all of its keys
-that are not revoked, so name the key itself if the owner has a new one.
+		Long: `Retires a key, or declares it stolen. Earlier signatures stay valid. NAME stands for all of the owner's keys that
+are not revoked, so name the KEY itself if the owner already has a new one.
 
-A key is retired at a later time (--in), since what its owner signs meanwhile must count. Publish the directory before
-that time: "publish" refuses one that comes too late, and then retire the key again. A node stops some seconds
-before its key is retired.
+A key is retired at a time in the future (--in), so that what its owner signs until then stays valid. Publish the
+directory before that time: "publish" rejects it afterwards, and then you must retire the key again. A node stops
+some seconds before its key is retired.
 
-A stolen key (--stolen) is revoked from now on, or from an earlier time (--at). What was signed with it since, the
-owner's work included, does not count any more.
+A stolen key (--stolen) is revoked as of now, or of an earlier time (--at). Everything signed with it since then,
+including by its owner, is no longer valid.
 
-A thief can date signatures back. If the deployment has a log of heads, also say at which size of it the key was stolen
-(--log-size, --log): then what the log had before counts, and what it got later does not, whatever dates say. "observer log audit"
-prints both.`,
+A thief can backdate signatures. If the deployment has a log of heads, also give the log's name and its size when the
+key was stolen (--log, --log-size): then what the log had by then is valid and what was added later is not, whatever
+the dates are. "observer log audit" prints both.`,
 		Example: `  turnlog keys revoke UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4 --in 1h --reason rotated
   turnlog keys revoke bob --stolen --at 2026-11-20T08:00:00Z --reason "lost laptop"`,
 		Args: cobra.ExactArgs(1),
 	}
 	f := newFolder(cmd)
 	var r keys.Revocation
-	cmd.Flags().StringVar(&r.Reason, "reason", "", "`why`, for those who check signatures")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "`reason`, for people who verify signatures")
 	in := cmd.Flags().Duration("in", 10*time.Minute, "`time` until the key is retired, at least a minute")
-	cmd.Flags().BoolVar(&r.Stolen, "stolen", false, "the key was stolen: signatures do not count from now on, or from --at on")
-	cmd.Flags().Int64Var(&r.Size, "log-size", 0, "`size` of the log of heads at which signatures stop to count: what it had before counts, whatever dates say")
+	cmd.Flags().BoolVar(&r.Stolen, "stolen", false, "the key was stolen: its signatures are invalid as of now, or of --at")
+	cmd.Flags().Int64Var(&r.Size, "log-size", 0, "`size` of the log of heads when the key was stolen: only signatures that it had by then are valid, whatever their dates")
 	cmd.Flags().StringVar(&r.Log, "log", "", "with --log-size, the `name` of the log")
 	at := timeFlag(cmd, "at", "with --stolen, the `time` from which on signatures do not count; default: now")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -205,10 +205,10 @@ const minIn = time.Minute
 func require(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "require ROLE...",
-		Short: "Say from when on signatures are required",
-		Long: `Says from when on everything must be signed that keys of a role sign. Nodes then refuse what is not,
-and an audit reports it. Before that, signatures are checked where there are some. Give all nodes,
-workers or people of the role their keys first.`,
+		Short: "Require signatures from a given time on",
+		Long: `Sets the time from which a role must sign: nodes reject unsigned entries, results or commands of that
+role, and an audit reports them. Until then, only the signatures that exist are verified. First give all
+nodes, workers or people of the role their keys.`,
 		Example: `  turnlog keys require driver worker
   turnlog keys require approver --from 2026-12-01T00:00:00Z
   turnlog keys require client --never`,
@@ -216,7 +216,7 @@ workers or people of the role their keys first.`,
 	}
 	f := newFolder(cmd)
 	from := timeFlag(cmd, "from", "`time` from which on they are required; default: now")
-	never := cmd.Flags().Bool("never", false, "take the requirement back")
+	never := cmd.Flags().Bool("never", false, "remove the requirement")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		at, err := from()
 		if err != nil {
@@ -283,8 +283,8 @@ func publish(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish",
 		Short: "Give the nodes of a deployment the newest directory",
-		Long: `Stores the newest version of the directory in the deployment, whose nodes follow it within seconds. It
-needs the permissions of a provisioner. A version that contradicts one that is there is refused.`,
+		Long: `Stores the newest version of the directory in the deployment, whose nodes apply it within seconds. A
+version that contradicts a published one is rejected. It needs the permissions of a provisioner.`,
 		Example: `  turnlog keys publish --server nats://nats.example.com:4222`,
 		Args:    cobra.NoArgs,
 	}

@@ -22,15 +22,15 @@ import (
 func Seal(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seal",
-		Short: "Make and change the seal keys, with which the content of sessions can be erased",
-		Long: `The content of a session that was started with --seal is encrypted under a key of its own. The
-deployment has that key only encrypted with a seal key, which is in a file that never reaches NATS. Every
-node, worker, client and auditor that is to read sealed sessions needs the file (--seal-key FILE, or
-TURNLOG_SEAL_KEY). "turnlog sessions erase" destroys the key of a session.
+		Short: "Manage seal keys, which make the content of sessions erasable",
+		Long: `The content of a session that was started with --seal is encrypted with the session's own key. The deployment
+stores that key only encrypted with a seal key, which is in a file that never reaches NATS. Every node, worker,
+client and auditor that needs to read sealed sessions needs the file (--seal-key FILE, or TURNLOG_SEAL_KEY).
+"turnlog sessions erase" destroys the key of a session.
 
-Backups may have copies of destroyed keys. To make these useless, rotate the seal key, give the file to
-all programs and restart them, wrap the keys of the sessions that are left again, and then destroy the old key
-wherever it is: delete its line, the last one of the file.`,
+Backups may contain copies of destroyed keys. To make the copies useless: rotate the seal key, give the new file
+to all programs and restart them, run "turnlog seal rewrap", and then destroy every copy of the old key. Its line
+is the last one of the file.`,
 		Example: `  turnlog seal init seal.key
   turnlog run --server nats://127.0.0.1:4222 --seal-key seal.key --seal --session plan-7 "What is here?"
   turnlog sessions erase plan-7 --seal-key seal.key
@@ -42,13 +42,13 @@ wherever it is: delete its line, the last one of the file.`,
 }
 
 func sealInit(a *app.App) *cobra.Command {
-	return sealFile(a, "init", "Make a file with a new seal key", `Writes a new seal key to a new file that only you can read, and prints the name of the key. Keep a copy
-where it cannot get lost: without it, no one can read the sealed sessions.`, seal.Create)
+	return sealFile(a, "init", "Make a file with a new seal key", `Writes a new seal key to a new file that only you can read, and prints the name of the key. Keep a copy in a
+safe place: without it, the sealed sessions cannot be read.`, seal.Create)
 }
 
 func sealRotate(a *app.App) *cobra.Command {
-	return sealFile(a, "rotate", "Add a new seal key to a file, for what is sealed from now on", `Adds a new seal key before those in the file, and prints its name. New sessions use it; the
-others still open what they wrapped, until "turnlog seal rewrap" has wrapped it again.`, seal.Rotate)
+	return sealFile(a, "rotate", "Add a new seal key to a file, for what is sealed from now on", `Adds a new seal key as the first one of the file, and prints its name. New sessions use it. The old
+keys are still needed for existing sessions, until "turnlog seal rewrap" has run.`, seal.Rotate)
 }
 
 func sealFile(a *app.App, name, short, long string, do func(file string) (string, error)) *cobra.Command {
@@ -74,8 +74,8 @@ func sealRewrap(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rewrap",
 		Short: "Wrap the keys of all sealed sessions with the newest seal key",
-		Long: `Wraps the keys of all sealed sessions with the first key of the file, and removes the copies that it
-replaces. An interrupted run can be repeated. It needs the permissions of a keeper and a client.`,
+		Long: `Encrypts the keys of all sealed sessions with the first seal key of the file, and removes the old copies. If
+it is interrupted, run it again. It needs the permissions of a keeper and a client.`,
 		Example: "  turnlog seal rewrap --seal-key seal.key --server nats://127.0.0.1:4222",
 		Args:    cobra.NoArgs,
 	}

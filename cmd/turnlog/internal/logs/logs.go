@@ -32,7 +32,7 @@ func newIdentity(cmd *cobra.Command) *identity {
 }
 
 func (i *identity) named(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&i.name, "name", "", "`name` in signatures, which never changes, such as example.com/log; default: the public key")
+	cmd.Flags().StringVar(&i.name, "name", "", "`name` in signatures, such as example.com/log, which must never change; default: the public key")
 }
 
 // read returns the key, its verifier key and its name.
@@ -57,9 +57,9 @@ func (i *identity) read() (s *keys.Signer, key, name string, err error) {
 func keyCommand(a *app.App, of, line string, print func(key string) (string, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key FILE",
-		Short: "Print the verifier key, and make the private key if there is none",
-		Long: `Prints the verifier key of ` + of + ` for policies: its name, a hash and the public key. If the file does
-not exist, it makes a new private key in it, which only you can read.`,
+		Short: "Print the verifier key, after creating the private key if necessary",
+		Long: `Prints the verifier key of ` + of + ` for policies: its name, a hash and the public key. If FILE does not
+exist, it first writes a new private key to it, which only you can read.`,
 		Example: "  turnlog " + line + " key " + line + ".nk --name example.com/" + line,
 		Args:    cobra.ExactArgs(1),
 	}

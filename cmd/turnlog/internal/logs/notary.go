@@ -25,20 +25,20 @@ import (
 func Notary(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "notary",
-		Short: "Log the heads of all sessions, for proofs that hold against the operator",
-		Long: `Writes the log of heads of a deployment: an append-only tree with the last entry of each session,
-logged when a turn ended, when a session parked or was deleted, and otherwise a minute after it moved.
-It signs checkpoints of the tree, has witnesses cosign them, and publishes them. "observer export --proof"
-then makes proofs that need no server.
+		Short: "Log the heads of all sessions, for proofs that the operator cannot forge",
+		Long: `Writes the log of heads of a deployment: an append-only tree with the last entry of each session. It logs that
+entry when a turn ends, when the session is parked or deleted, and otherwise within a minute of a new entry. It
+signs checkpoints of the tree, has witnesses cosign them, and publishes them. "observer export --proof" then
+writes proofs that can be verified without a server.
 
-Several notaries may run for one deployment, with the same key: they write one tree. A notary that was
-killed is continued by the next one, and nothing is missing. One that finds that the log was rolled back
-or rewritten ends with exit code 1 and signs nothing.
+Several notaries with the same key may run for one deployment; they write one tree. If a notary is killed, the
+next one continues without gaps. A notary that finds that the log was rolled back or rewritten signs nothing and
+ends with exit code 1.
 
-With --keys-root, which is printed by "turnlog keys init", it also logs each version of the directory of keys, before
-the heads that rest on it. Proofs then show whether a key was revoked before or after an entry was logged.
+With --keys-root, the public key of "turnlog keys init", it also logs each version of the directory of keys, before
+the heads that depend on it. Proofs then show whether a key was revoked before or after an entry was logged.
 
-With --http, /metrics has the size of the log, how much of it the published checkpoint covers, and failures.
+With --http, /metrics has the size of the log, the size that the published checkpoint covers, and failures.
 
 It needs the permissions of a notary. docs/evidence.md says how to run one.`,
 		Example: `  turnlog notary --sign-key notary.nk --name example.com/log
@@ -48,8 +48,8 @@ It needs the permissions of a notary. docs/evidence.md says how to run one.`,
 	r := a.RemoteAt(cmd, admin.RoleNotary, zapcore.InfoLevel)
 	i := newIdentity(cmd)
 	witnesses := cmd.Flags().StringArray("witness", nil, "`URL=KEY` of a witness; repeat it for several")
-	quorum := cmd.Flags().Int("quorum", 0, "how many witnesses must cosign a checkpoint before it is published; default: all")
-	root := cmd.Flags().String("keys-root", "", "public `key` of the root of the directory of keys, to log each version of it; default: none is logged")
+	quorum := cmd.Flags().Int("quorum", 0, "`number` of witnesses that must cosign a checkpoint before it is published; default: all")
+	root := cmd.Flags().String("keys-root", "", "public `key` of the root, to also log the directory of keys; default: it is not logged")
 	address := ops.AddressFlag(cmd)
 	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -24,20 +24,20 @@ import (
 func Witness(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "witness",
-		Short: "Cosign the checkpoints of logs that only grow",
-		Long: `Serves the witness protocol of C2SP (tlog-witness) for the logs whose keys it is given: it cosigns a
-checkpoint only with a proof that the log continues the last one that it cosigned. It refuses a log that was
-rewritten with the status 422, and one that was rolled back with 409.
+		Short: "Cosign the checkpoints of append-only logs",
+		Long: `Serves the witness protocol of C2SP (tlog-witness) for the logs of the given keys. It cosigns a checkpoint only
+with a proof that the log is an extension of the last checkpoint that it cosigned. It answers 422 for a log that
+was rewritten, and 409 for one that was rolled back.
 
-The directory has one file for each log: the last checkpoint. Keep it: without it, the witness would cosign
-another history. It needs no NATS server, and no secret of the log.`,
+The --state directory has the last checkpoint of each log, in a file. Do not lose it: without it, the witness would
+cosign a different history. A witness needs no NATS server, and no secret of the log.`,
 		Example: `  turnlog witness --sign-key witness.nk --name w1.example --log example.com/log+5b3c7d1e+AYz… --state /var/lib/witness`,
 		Args:    cobra.NoArgs,
 	}
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
 	settings.Lasts(cmd)
 	i := newIdentity(cmd)
-	listen := cmd.Flags().String("listen", "127.0.0.1:7380", "serve at this `address`; TLS is the business of a proxy before it")
+	listen := cmd.Flags().String("listen", "127.0.0.1:7380", "serve at this `address`, without TLS: put a proxy in front of it")
 	state := cmd.Flags().String("state", "", "`directory` with the last checkpoint of each log")
 	known := cmd.Flags().StringArray("log", nil, "verifier `KEY` of a log; repeat it for several")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

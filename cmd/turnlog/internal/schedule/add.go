@@ -44,22 +44,22 @@ func add(a *app.App, r *app.Remote) *cobra.Command {
 		Short: "Add a schedule",
 		Long: `Adds a schedule under a name. Each firing starts a new session with the text, as "turnlog run"
 does; its ID is the name, a dash and the time in UTC: nightly-20300131T020000Z. With --session the
-text is input to that session, as with "turnlog send". With --task it is the goal of a task, as with
-"turnlog task". The session must exist, unless --session-later is given; a firing that does not find
-it fails. Without arguments, or with "-", the text is read from stdin.
+text is input to that session, as with "turnlog send". That session must exist, unless
+--session-later is given; if it does not exist at a firing, the firing fails. With --task the text is
+the goal of a task, as with "turnlog task". Without arguments, or with "-", the text is read from stdin.
 
 --cron takes five fields (minute, hour, day of the month, month, day of the week; with lists,
-ranges, steps, names), or @hourly, @daily, @weekly, @monthly, @yearly, in the time zone --tz, or
-UTC. When clocks go forward, a skipped time does not fire; when they go back, a repeated one fires
-twice. --every counts from now, --at and --in fire once.
+ranges, steps, names), or @hourly, @daily, @weekly, @monthly, @yearly, in the time zone of --tz, or
+UTC. When clocks go forward, a skipped time does not fire; when they go back, a repeated time fires
+twice. --every counts from now. --at and --in fire once.
 
-If no driver node or server is running when a firing is due, it happens once, late; with --max-late
-only if it is not later than that. While the previous session is working or waits for a person,
-nothing is started, unless --overlap is allow.
+If no driver node or server is running when firings are due, the schedule fires once when they are
+back, but with --max-late only if it is not later than that. A firing is skipped while the previous
+session is working or waits for approval, unless --overlap is allow.
 
 Scheduled sessions run unattended: give --allow, or decide with "turnlog approve". The schedule is
-stored as it is, with the agent's file: don't put secrets into it. A published agent is stored by
-name, and each session gets its newest version.`,
+stored in plain text, with the agent's file, so do not put secrets into it. A published agent is
+stored by name, and each session gets its newest version.`,
 		Example: `  turnlog schedule add nightly --cron '0 2 * * *' --tz Europe/Berlin --agent reviewer "Review what changed today"
   turnlog schedule add poll --every 10m --max-late 1m --allow 'http_*' "Is the shop up?"
   turnlog schedule add tidy --cron @weekly --task --gate 'make check' "Fix the linter's findings"
@@ -67,8 +67,8 @@ name, and each session gets its newest version.`,
 	}
 	fs := cmd.Flags()
 	f.timing.Register(cmd)
-	fs.DurationVar(&f.plan.Timing.Every, "every", 0, "do it at `intervals`: 90s, 1h")
-	fs.StringVar(&f.plan.Timing.Cron, "cron", "", "do it at the times of a crontab `expression`")
+	fs.DurationVar(&f.plan.Timing.Every, "every", 0, "run at this `interval`: 90s, 1h")
+	fs.StringVar(&f.plan.Timing.Cron, "cron", "", "run at the times of a crontab `expression`")
 	fs.StringVar(&f.plan.Timing.Zone, "tz", "", "time `zone` of --cron, such as Europe/Berlin; default UTC")
 	f.session.Register(cmd)
 	fs.Lookup("session").Usage = "`id` of the session that gets the text as input; default: a new one each time"
@@ -77,7 +77,7 @@ name, and each session gets its newest version.`,
 	f.goal.Register(cmd, "with --task, ")
 	f.overlap = cli.NewChoice("skip", "allow")
 	f.overlap.Register(cmd, "overlap", "", "what to do while the previous session, or that of --session, is working")
-	fs.DurationVar(&f.plan.Late, "max-late", 0, "skip firings that are later than this `time`; 0: none")
+	fs.DurationVar(&f.plan.Late, "max-late", 0, "skip firings that are late by more than this `time`; 0: no limit")
 	fs.BoolVar(&f.replace, "replace", false, "replace your schedule of that name, if there is one")
 	fs.BoolVar(&f.later, "session-later", false, "accept a --session that does not exist yet")
 	cmd.MarkFlagsOneRequired("cron", "every", "at", "in")

@@ -30,9 +30,9 @@ func Command(a *app.App) *cobra.Command {
 		Use:     "schedule",
 		Aliases: []string{"schedules"},
 		Short:   "Start sessions, or send input, at given times",
-		Long: `Manages schedules: each starts sessions, or sends input to an existing one, once, at intervals,
-or by a crontab expression in a time zone. The NATS server keeps the time; a driver node does what
-is due, even if it started later. Times are whole seconds, and up to a second early or late.
+		Long: `Manages schedules. A schedule starts sessions, or sends input to an existing one, once, at intervals,
+or by a crontab expression in a time zone. The NATS server keeps the time, and a driver node runs each
+firing, even if the node started after it was due. Times are whole seconds, and up to a second early or late.
 
 It needs the permissions of a scheduler. docs/schedules.md describes the guarantees.`,
 		Example: `  turnlog schedule add nightly --cron '0 2 * * *' --tz Europe/Berlin --agent reviewer "Review what changed today"
@@ -52,9 +52,8 @@ func list(a *app.App, r *app.Remote) *cobra.Command {
 		Long: `Lists schedules, one per line: name, when, next time, who saved it, and the outcome of the last
 firing. A name that the NATS server did not verify is marked as claimed.
 
-A one-time schedule disappears after it has started its session, which is its record. One that
-failed or was skipped is listed as over for seven days, with the reason; "turnlog schedule rm"
-removes it earlier.`,
+A one-time schedule is removed when it has started its session. One that failed or was skipped is
+listed as over for seven days, with the reason; "turnlog schedule rm" removes it earlier.`,
 		Example: `  turnlog schedule ls
   turnlog schedule ls -o json | jq -r '.[].name'`,
 	}
@@ -84,10 +83,10 @@ func remove(r *app.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm NAME...",
 		Aliases: []string{"remove"},
-		Short:   "Remove schedules, and pending firings of them",
-		Long: `Removes schedules. A firing that no driver node has started is removed as well; sessions that
-were started continue. A schedule that is over disappears from the list. A user with a name removes
-its own schedules, one without a name those of all.`,
+		Short:   "Remove schedules and their pending firings",
+		Long: `Removes schedules, and firings that no driver node has started yet. Sessions that were started
+continue. A schedule that is over is removed from the list. A user with a name can remove only its
+own schedules; a user without a name can remove all.`,
 		Example: "  turnlog schedule rm nightly",
 	}
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {

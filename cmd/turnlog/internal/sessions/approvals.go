@@ -30,15 +30,14 @@ type pendingApproval struct {
 func Approvals(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approvals",
-		Short: "Show what waits for a person's approval",
+		Short: "Show calls that wait for approval",
 		Example: `  turnlog approvals ls
   turnlog approvals ls plan-7 -o json`,
 	}
 	cmd.AddCommand(listOf(a, listing[pendingApproval]{
 		short: "List the calls that wait for approval, of one session or of all",
-		long: `Lists the calls that wait for a person's approval, one per line. Without a session it reads the
-sessions that the deployment lists as having pending approvals. "turnlog sessions ls --state approval"
-reads all sessions.`,
+		long: `Lists the calls that wait for approval, one per line. Without SESSION it reads the sessions that the
+deployment lists as having pending approvals. "turnlog sessions ls --state approval" reads all sessions.`,
 		example: `  turnlog approvals ls
   turnlog approvals ls plan-7
   turnlog approvals ls -o json | jq -r '.[] | "\(.session) \(.call)"'`,
@@ -81,10 +80,10 @@ type asked struct {
 func showApproval(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show SESSION CALL",
-		Short: "Show all of a call that needs or needed approval",
-		Long: `Shows what is decided: the whole input of the call, with control characters escaped and edits as a diff;
-what it was before somebody changed it; each question about it, how it was decided, and what an
-approval with --always covers. CALL is the ID of the call or of an approval.`,
+		Short: "Show the details of a call that needs or needed approval",
+		Long: `Shows what an approval covers: the whole input of the call, with control characters escaped and edits as
+a diff; the model's input if an approver or a hook changed it; each question about the call and its decision; and
+what approving with --always would allow. CALL is the ID of the call or of an approval.`,
 		Example: `  turnlog approvals show plan-7 call_1_1
   turnlog approvals show plan-7 call_1_1 -o json | jq .input`,
 	}
@@ -133,15 +132,15 @@ func Approve(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve SESSION CALL",
 		Short: "Approve a call that waits for approval",
-		Long: `Approves a call that waits for a person, and waits until that is recorded. The first decision
-counts: a later one is refused, with who decided what.
+		Long: `Approves a call that waits for approval, and waits until that is recorded. Only the first decision
+counts: a later one is rejected, with an error that names the first decision and its author.
 
-With --input the tool gets other arguments than the model gave; they must match its schema.`,
+With --input the tool gets these arguments instead of the model's; they must match its schema.`,
 		Example: `  turnlog approve plan-7 call_1_1
   turnlog approve plan-7 call_1_1 --always
   turnlog approve plan-7 call_1_1 --input '{"path":"docs/index.md"}'`,
 	}
-	cmd.Flags().BoolVar(&v.Always, "always", false, "do not ask the same about the same tool again in this session")
+	cmd.Flags().BoolVar(&v.Always, "always", false, "do not ask the same question about the same tool again in this session")
 	cmd.Flags().Func("input", "the `JSON` object that the tool gets instead of the model's", func(text string) error {
 		if v.Input = json.RawMessage(text); !json.Valid(v.Input) {
 			return errors.New("it is not JSON")
@@ -158,8 +157,8 @@ func Deny(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deny SESSION CALL",
 		Short: "Deny a call that waits for approval",
-		Long: `Denies a call that waits for a person, and waits until that is recorded. The model sees that, with
-the reason, and the turn continues. The first decision counts.`,
+		Long: `Denies a call that waits for approval, and waits until that is recorded. The model sees the denial and
+the reason, and the turn continues. Only the first decision counts.`,
 		Example: `  turnlog deny plan-7 call_1_1
   turnlog deny plan-7 call_1_1 --reason "not on a Friday"`,
 	}

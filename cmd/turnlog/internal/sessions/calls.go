@@ -18,8 +18,8 @@ func Calls(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calls SESSION",
 		Short: "List the open tool calls of a session",
-		Long: `Lists the calls of the open turn that have no result yet, and those that run in the
-background. A call waits to start, waits for approval, runs, or runs in the background.`,
+		Long: `Lists the calls of the open turn that have no result yet, and the calls in the background. A call
+is waiting to start, waiting for approval, running, or running in the background.`,
 		Example: `  turnlog calls plan-7
   turnlog calls plan-7 -o json | jq -r '.[] | select(.state == "background") | .call'`,
 	}
@@ -45,8 +45,8 @@ background. A call waits to start, waits for approval, runs, or runs in the back
 func Detach(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "detach SESSION CALL",
-		Short: "Send a running call to the background",
-		Long: `Sends a running call to the background: the model sees that, the turn continues, and the outcome
+		Short: "Move a running call to the background",
+		Long: `Moves a running call to the background. The model sees that, and the turn continues. The result
 arrives later as a notification, which wakes the session.`,
 		Example: `  turnlog calls plan-7
   turnlog detach plan-7 call_2_1`,
@@ -62,15 +62,15 @@ func Cancel(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel SESSION",
 		Short: "Cancel the open turn of a session, or one call",
-		Long: `Cancels the session's open turn and waits until that is recorded. What has not started does not
-start, and running calls are stopped. The session stays usable.
+		Long: `Cancels the session's open turn and waits until that is recorded. Running calls are stopped, and
+waiting calls do not start. The session stays usable.
 
-With --call only that call ends, even in the background, and the turn continues.`,
+With --call it cancels only that call, even in the background, and the turn continues.`,
 		Example: `  turnlog cancel plan-7
   turnlog cancel plan-7 --reason "wrong branch"
   turnlog cancel plan-7 --call call_2_1`,
 	}
-	reason := cmd.Flags().String("reason", "", "`text` that is recorded as the reason; default user_cancelled")
+	reason := cmd.Flags().String("reason", "", "`text` to record as the reason; default user_cancelled")
 	cmd.Flags().Func("call", "`id` of the call to cancel, instead of the turn", func(text string) (err error) {
 		call, err = app.ParseCall(text)
 		return err

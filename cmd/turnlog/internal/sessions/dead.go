@@ -24,16 +24,16 @@ import (
 func Dead(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead",
-		Short: "Show lost calls and sessions that break nodes, and retry or drop them",
-		Long: `A call is a dead letter when the worker of its last attempt was lost, and its outcome is unknown:
-the model saw that, and the turn continued. A call of a tool that declares that it may run twice is
-retried first, three times by default; any other is a dead letter at its first loss.
+		Short: "List, retry and drop dead letters: lost calls, and sessions that crashed nodes",
+		Long: `A call becomes a dead letter when the worker of its last attempt was lost. Its outcome is unknown; the
+model was told so, and the turn continued. A call of a tool that declares itself safe to repeat is retried
+first, three times by default. Any other call becomes a dead letter when its worker is lost the first time.
 
-Each dead letter is in its session's journal, and so is what happens to it, when, and by whom.
-A session that is closed or deleted has none.
+The session's journal records each dead letter, and who retried or dropped it and when. Closed and
+deleted sessions have no dead letters.
 
-A session is listed too if it broke two nodes in a row, or their drivers of it: it is set aside, and no
-node drives it until it is retried. Its commands wait.`,
+The list also has sessions that are set aside: a session that crashed two nodes in a row, or its driver on
+them, is not driven until it is retried. Its commands wait.`,
 		Example: `  turnlog dead ls
   turnlog dead show plan-7 call_1_1
   turnlog dead retry plan-7 call_1_1 --reason "the disk was full"
@@ -42,8 +42,8 @@ node drives it until it is retried. Its commands wait.`,
 	}
 	list := listing[*report.Call]{
 		short: "List the dead letters and the sessions that are set aside",
-		long: `Lists the dead letters, one per line. Without a session it reads the sessions that the deployment
-lists as having some.`,
+		long: `Lists dead letters, one per line: those of one session, or without SESSION, those of all sessions that
+the deployment lists as having any, and the sessions that are set aside.`,
 		example: `  turnlog dead ls
   turnlog dead ls plan-7
   turnlog dead ls -o json | jq -r '.[] | "\(.session) \(.call)"'`,
@@ -114,8 +114,8 @@ func showDead(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show SESSION CALL",
 		Short: "Show the history of a call that lost its workers",
-		Long: `Shows one call that lost workers, even if it is not a dead letter anymore: its input, which
-attempts were lost, when and why, and what people decided about it.`,
+		Long: `Shows a call that lost workers, even if it is no longer a dead letter: its input, which attempts
+were lost, when and why, and who retried or dropped it.`,
 		Example: `  turnlog dead show plan-7 call_1_1
   turnlog dead show plan-7 call_1_1 -o json | jq .input`,
 	}
@@ -155,22 +155,22 @@ func retryDead(a *app.App) *cobra.Command {
 	v := commands.SettleDeadLetter{Retry: true}
 	cmd := &cobra.Command{
 		Use:   "retry SESSION [CALL]",
-		Short: "Run a dead letter again, or a session that is set aside",
-		Long: `Dispatches the call again, as the next attempt, and waits until that is recorded. The session
-need not wait for it: its outcome arrives as a notification, which wakes the session. If its workers
-are lost again, it is a dead letter again.
+		Short: "Retry a dead letter, or a session that is set aside",
+		Long: `Dispatches the call again, as the next attempt, and waits until that is recorded. The call runs in
+the background: its result arrives as a notification, which wakes the session. If its workers are
+lost again, it becomes a dead letter again.
 
-If the tool does not declare that it may run twice, find out what the lost attempt did before you
-retry; --may-repeat says that you accept that it may be done twice.
+If the tool does not declare itself safe to repeat, first find out what the lost attempt did.
+--may-repeat accepts that the effects of the call may happen twice.
 
-Without a call it lets nodes drive a session again that is set aside. First remove what broke them: give
-nodes more memory, or update them. If the session breaks two more, it is set aside again. Its journal
-says who had it tried again.`,
+Without CALL it puts a session that is set aside back into service. First fix what crashed the nodes: for
+example, give them more memory, or update them. If the session crashes two more nodes, it is set aside
+again. The session's journal records who retried it.`,
 		Example: `  turnlog dead retry plan-7 call_1_1
   turnlog dead retry plan-7 call_1_2 --may-repeat --reason "the bank has no such payment"
   turnlog dead retry plan-9`,
 	}
-	cmd.Flags().BoolVar(&v.MayRepeat, "may-repeat", false, "run it although its effects may happen twice")
+	cmd.Flags().BoolVar(&v.MayRepeat, "may-repeat", false, "retry even if the effects of the call may happen twice")
 	r := a.RemoteApprover(cmd)
 	ofCall := settling(r, cmd, &v, "runs again").RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -197,7 +197,7 @@ func dropDead(a *app.App) *cobra.Command {
 		Use:   "drop SESSION CALL",
 		Short: "Remove a dead letter from the list",
 		Long: `Records that the call will not be retried, and removes it from the list. Its outcome stays
-unknown; if the lost worker returns with one after all, and it is the first, it is recorded.`,
+unknown, unless a lost worker still reports a result: the first such result is recorded.`,
 		Example: `  turnlog dead drop plan-7 call_1_1 --reason "done by hand"`,
 	}
 	return settling(a.RemoteApprover(cmd), cmd, &commands.SettleDeadLetter{}, "is dropped")
@@ -213,7 +213,7 @@ func settling(r *app.Remote, cmd *cobra.Command, v *commands.SettleDeadLetter, d
 			return err
 		}
 		if v.Retry && !v.MayRepeat && letter.State == "dead" && letter.Effects == report.EffectsName(content.Once) {
-			return fmt.Errorf("%s (call %s) may have taken effect: check, and if it may be done twice, add --may-repeat", letter.Tool, letter.Call)
+			return fmt.Errorf("%s (call %s) may have taken effect: check, and if it is safe to repeat, add --may-repeat", letter.Tool, letter.Call)
 		}
 		v.Call = letter.Call
 		if err := s.Ask(ctx, *v); err != nil {

@@ -22,23 +22,22 @@ func erase(a *app.App, r *app.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "erase SESSION...",
 		Short: "Erase the content of sealed sessions, and keep the proof",
-		Long: `Erases the content of sessions that were started with --seal, and of the sub-agents that worked for them:
-a tombstone ends the journal, then the key of its content is destroyed. The entries stay, sealed for
-good, so "observer verify" still proves their chain, signatures and place in the log of heads. The ID
-cannot be used again.
+		Long: `Erases the content of sessions that were started with --seal, and of their sub-agents. It ends the journal
+with a tombstone, then destroys the key of the content. The encrypted entries stay, so "observer verify" can
+still prove their chain, signatures and place in the log of heads. The ID cannot be used again.
 
-A session that is working, or has queued input, is not erased: cancel its turn first. An interrupted
-erasure is completed by running the command again.
+It does not erase a session that is working or has queued input: cancel its turn first. To complete an
+interrupted erasure, run the command again.
 
-It needs the permissions of a keeper. The seal key is needed only for a session that was not left at rest by its
-driver. Copies of the wrapped key may be in backups: "turnlog seal rotate" makes them useless.
-docs/evidence.md says what an erasure does not reach.`,
+It needs the permissions of a keeper. It needs the seal key only for a session that its driver did not leave at
+rest. Backups may have copies of the destroyed key, encrypted with the seal key: see "turnlog seal". See
+docs/evidence.md for what an erasure does not cover.`,
 		Example: `  turnlog sessions erase plan-7 --reason "Art. 17 request 2027-114"`,
 		Args:    cobra.MinimumNArgs(1),
 	}
 	r = r.As(admin.RoleKeeper)
 	d := events.SessionDeleted{Erased: true}
-	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` that the tombstone gives as the reason; it stays")
+	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` to record in the tombstone as the reason; it is not erased")
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return bury(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {

@@ -29,28 +29,28 @@ func GC(a *app.App) *cobra.Command {
 		Short: "Delete old sessions and unused blobs",
 		Long: `Lists what can be deleted, and with --delete deletes it:
 
-- sessions that recorded nothing for longer than --older-than,
-- the sessions that were idle longest, while all together hold more than --keep-bytes,
+- sessions without a new entry for longer than --older-than,
+- the sessions that were idle longest, until the rest has at most --keep-bytes,
 - the remains of interrupted deletions,
-- blobs that nothing refers to and that are older than --grace.
+- blobs that are older than --grace and that nothing refers to.
 
-Only sessions at rest are deleted: no turn is open, nothing is queued or runs in the background, and
+It deletes only sessions at rest: no turn is open, nothing is queued or running in the background, and
 for --keep-bytes they were idle for at least --idle. Each leaves its tombstone, which "observer
-verify" reports as expired, not as tampered with. The bytes of --keep-bytes are those of entries as
-they were written, without the files and long outputs that they refer to, which sessions may share.
-Disk usage is less where the server compresses, and more until it has compacted.
+verify" reports as expired, not as tampered with. --keep-bytes counts the bytes of entries as they
+were written, without files and long outputs, which sessions may share. Disk usage is lower if the
+server compresses, and higher until it has compacted.
 
-It reads all journals once. Two of them running at the same time only repeat some work. Run it
+It reads all journals once. Running two at the same time is safe, and only repeats some work. Run it
 regularly, for example from cron. It needs the permissions of a keeper. See docs/operations.md.`,
 		Example: `  turnlog gc
   turnlog gc --older-than 90d
   turnlog gc --older-than 90d --keep-bytes 50GiB --delete -o json`,
 	}
 	fs := cmd.Flags()
-	age := fs.String("older-than", "", "delete sessions that last changed longer than this `time` ago: 90d, 12h")
-	size := fs.String("keep-bytes", "", "delete the sessions that were idle longest until the others hold at most this many `bytes`: 500MB, 50GiB")
-	idle := fs.String("idle", "7d", "with --keep-bytes, `time` that a session must have been idle: 7d, 12h")
-	fs.BoolVar(&keep.remove, "delete", false, "delete; without this nothing is changed")
+	age := fs.String("older-than", "", "delete sessions without a new entry for longer than this `time`: 90d, 12h")
+	size := fs.String("keep-bytes", "", "delete the sessions that were idle longest until the rest has at most this many `bytes`: 500MB, 50GiB")
+	idle := fs.String("idle", "7d", "with --keep-bytes, keep sessions that were idle for less than this `time`: 7d, 12h")
+	fs.BoolVar(&keep.remove, "delete", false, "delete what is listed; without this nothing is changed")
 	grace := graceFlag(cmd)
 	output := a.Output(cmd)
 	r := a.Remote(cmd, admin.RoleKeeper)

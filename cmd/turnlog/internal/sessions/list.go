@@ -20,14 +20,14 @@ func list(a *app.App, r *app.Remote) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the sessions, one per line",
-		Long: `Lists the sessions with their state, how long ago they changed, and their title, which is the first
-words that a user said. Nodes keep these, so it reads only sessions that changed in the last minutes, and sealed
-ones. --text reads the sessions that it searches, each time.
+		Long: `Lists the sessions with their state, the time since their last entry, and their title: the first words of a
+user. Driver nodes maintain this list, so the command reads only journals that changed in the last minutes and those
+of sealed sessions. --text reads the journals that it searches.
 
-OF is the entry that a fork continues, or the session that a sub-agent works for.
+OF is the entry that a fork continues, or the parent session of a sub-agent.
 
-States are idle, working, approval (it waits for a person), yield, ready, closed, and aside: it broke
-nodes, so none drives it ("turnlog dead").`,
+States are idle, working, approval (a call waits for approval), yield, ready, closed, and aside: the session
+crashed nodes, so none drives it (see "turnlog dead").`,
 		Example: `  turnlog sessions ls
   turnlog sessions ls --state approval
   turnlog sessions ls --search invoice --sort tokens --limit 10
@@ -37,12 +37,12 @@ nodes, so none drives it ("turnlog dead").`,
 	sort := cli.NewChoice("age", "session", "tokens", "turns", "cost")
 	fs := cmd.Flags()
 	fs.StringVar(&q.State, "state", "", "only sessions in this `state`")
-	fs.StringVar(&q.Agent, "agent", "", "only sessions whose agent matches this `pattern`, in which * stands for any characters")
+	fs.StringVar(&q.Agent, "agent", "", "only sessions whose agent matches this `pattern`, where * matches any characters")
 	fs.StringVar(&q.Model, "model", "", "only sessions whose model matches this `pattern`")
-	fs.StringVar(&q.Search, "search", "", "only sessions with this `text` in their ID or title, in any case")
-	fs.StringVar(&q.Tool, "tool", "", "only sessions whose transcript has calls of a tool that matches this `pattern`")
-	fs.StringVar(&q.Text, "text", "", "only sessions in whose transcript this `text` is, in any case")
-	fs.Float64Var(&q.Cost, "cost", 0, "only sessions that have cost at least this `amount`, in their currency")
+	fs.StringVar(&q.Search, "search", "", "only sessions with this `text` in their ID or title, ignoring case")
+	fs.StringVar(&q.Tool, "tool", "", "only sessions with calls of a tool that matches this `pattern`")
+	fs.StringVar(&q.Text, "text", "", "only sessions with this `text` in their transcript, ignoring case")
+	fs.Float64Var(&q.Cost, "cost", 0, "only sessions that cost at least this `amount`, in their currency")
 	fs.IntVar(&q.Limit, "limit", 0, "list at most this `number`; 0: all")
 	sort.Register(cmd, "sort", "", "what decides the order, latest or most first")
 	output := a.Output(cmd)

@@ -31,24 +31,24 @@ func moving(a *app.App, r *app.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "move SESSION... --to CONTEXT_OR_URL",
 		Short: "Move sessions to another deployment, with their proof",
-		Long: `Moves sessions to the deployment of the same name on other servers: a context of the nats command, or a URL with
-a port, where the same credentials are used. Entries keep their bytes and signatures, so proofs and anchors still hold
-there. A tombstone stays here, which says where the session is. Who asks for the session here gets that answer.
+		Long: `Moves sessions to the deployment of the same name (the target) on other servers. --to is a context of the nats command,
+or a URL with a port, for which the same credentials are used. Entries keep their bytes and signatures, so proofs and
+anchors stay valid. A tombstone remains in this deployment, and requests for the session get an error that says where it
+is.
 
-A session must be at rest: no open turn, queued input, open question or running call. What belongs together must
-move together: name its parent, its sub-agents, its origin and its forks, too, and remove the schedules that send to it
-first. With --alone they stay, and what refers to the session says that it was moved.
+A session must be at rest: no open turn, queued input, open question or running call. Related sessions must move
+together: also name its parent, sub-agents, origin and forks, and first remove the schedules that send input to it.
+With --alone they stay, and get an error that the session was moved.
 
-A session is never in both deployments. If the command is interrupted, or the other deployment cannot be reached,
-run it again: until it succeeds, the session may be in neither. What is copied is removed here at the end, but
-for blobs, which "turnlog gc" removes.
+A session is never in both deployments. If the command is interrupted, or the target cannot be reached, run it again:
+until it succeeds, the session may be in neither. At the end it removes what it copied, except blobs, which "turnlog
+gc" removes.
 
-Agents, notes, policies and the history of schedules stay. The nodes there need the tools and the seal key of the
-session, and a directory of keys there must list the drivers of this deployment. Nothing moves if that key or a driver
-is missing.
+It does not move agents, notes, policies or the history of schedules. The target's nodes need the tools and the seal key
+of the session. If the target has a directory of keys, it must list the drivers of this deployment. Nothing moves if the
+seal key or a driver is missing.
 
-It needs the permissions of a keeper and a driver in both deployments, as a user without a name.
-docs/moving.md says more.`,
+It needs the permissions of a keeper and a driver in both deployments, as a user without a name. See docs/moving.md.`,
 		Example: `  turnlog sessions move plan-7 --to dublin
   turnlog sessions move plan-7 plan-7-fork --context frankfurt --to nats://n2.example.com:4222 --reason "the customer moved"`,
 		Args: cobra.MinimumNArgs(1),
@@ -56,10 +56,10 @@ docs/moving.md says more.`,
 	r = r.As(admin.RoleKeeper)
 	r.Signs(cmd, "the tombstones here and the claims there")
 	var d events.SessionDeleted
-	to := cmd.Flags().String("to", "", "`context` of the nats command or URL of the servers with the other deployment")
+	to := cmd.Flags().String("to", "", "`context` of the nats command, or URL, of the target's servers")
 	_ = cmd.MarkFlagRequired("to") // the flag exists
-	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` that the tombstone gives as the reason")
-	alone := cmd.Flags().Bool("alone", false, "leave sessions and schedules that refer to the moved ones where they are")
+	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` to record in the tombstone as the reason")
+	alone := cmd.Flags().Bool("alone", false, "do not move related sessions, and keep schedules that send input to the moved ones")
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return bury(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {

@@ -75,29 +75,29 @@ func remove(a *app.App, r *app.Remote) *cobra.Command {
 		Use:     "rm SESSION...",
 		Aliases: []string{"delete"},
 		Short:   "Delete sessions permanently",
-		Long: `Deletes sessions: a tombstone ends the journal, then everything else is removed: the entries
-before the tombstone, commands, timers, calls, the snapshot, and the blobs that nothing else refers
-to. The ID cannot be used again. "observer verify" of a deleted session says when it was deleted, by
-whom, and what its journal was: how many entries, and the hash of the last one.
+		Long: `Deletes sessions permanently. It ends the journal with a tombstone, then removes the entries before it,
+commands, timers, calls, the snapshot, and the blobs that nothing else refers to. The ID cannot be used again.
+"observer verify" of a deleted session shows when it was deleted and by whom, how many entries it had, and the
+hash of the last one.
 
-A session that is working, or has queued input, is not deleted: cancel its turn first. An
-interrupted deletion is completed by running the command again.
+It does not delete a session that is working or has queued input: cancel its turn first. To complete an
+interrupted deletion, run the command again.
 
-Forks of a session have its history up to where they began. A session that has any is deleted only with
---with-forks, which deletes them first, and forks of forks, or with --keep-forks, which leaves them as they are.
-If one of them cannot be deleted, none of them is.
+Forks of a session contain its history up to the fork. A session with forks is deleted only with --with-forks,
+which first deletes all forks and their forks, or with --keep-forks, which keeps them. If one of the forks cannot
+be deleted, none is.
 
-It needs the permissions of a keeper. For one with a name, a node writes the tombstone. docs/operations.md describes what remains, where and for how
-long.`,
+It needs the permissions of a keeper. For a user with a name, a node writes the tombstone. docs/operations.md
+describes what remains, where and for how long.`,
 		Example: `  turnlog sessions rm plan-7 --reason "the customer asked for it"
   turnlog sessions rm plan-7 plan-8 --keep-blobs && turnlog gc --delete`,
 	}
 	r = r.As(admin.RoleKeeper)
 	var d events.SessionDeleted
-	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` that the tombstone gives as the reason")
-	keepBlobs := cmd.Flags().Bool("keep-blobs", false, "leave blobs to \"turnlog gc\": finding unused ones means reading all journals")
-	withForks := cmd.Flags().Bool("with-forks", false, "delete the forks of the sessions, too")
-	keepForks := cmd.Flags().Bool("keep-forks", false, "leave the forks of the sessions, which keep the history that they have")
+	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` to record in the tombstone as the reason")
+	keepBlobs := cmd.Flags().Bool("keep-blobs", false, "leave blobs to \"turnlog gc\", since finding the unused ones means reading all journals")
+	withForks := cmd.Flags().Bool("with-forks", false, "also delete the forks of the sessions")
+	keepForks := cmd.Flags().Bool("keep-forks", false, "keep the forks of the sessions, with their history")
 	cmd.MarkFlagsMutuallyExclusive("with-forks", "keep-forks")
 	grace := graceFlag(cmd)
 	output := a.Output(cmd)

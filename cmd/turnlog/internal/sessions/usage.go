@@ -21,12 +21,12 @@ func Usage(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "usage",
 		Short: "Add up tokens and costs by day, and by model, agent and person",
-		Long: `Adds up the turns, tokens and costs of all sessions by day, in UTC, and by model, agent and person: who opened the
-session, or the one that it works for. Nodes keep what sessions used, so it reads only the journals of the last minutes. What a sub-agent used counts
-once, in its own session, and deleted sessions do not count. Of each session the latest 400 days, and models on a day, are known. What was before has
-no day.
+		Long: `Adds up the turns, tokens and costs of all sessions by day (in UTC) and by model, agent and person. The person is the one
+who opened the session, or the root session of a sub-agent. Driver nodes keep the totals of sessions, so the command reads
+only journals that changed in the last minutes. The usage of a sub-agent counts once, in its own session. Deleted sessions
+do not count. For each session the latest 400 combinations of day and model are kept; older usage has no day.
 
-A cost is that of the provider or of the price list of the model, or missing.`,
+A cost is the provider's, or calculated from the model's price list. It is missing if neither is known.`,
 		Example: `  turnlog usage
   turnlog usage --from 2026-11-01 --to 2026-11-30
   turnlog usage -o json | jq '.days[0]'`,

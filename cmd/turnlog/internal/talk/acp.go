@@ -30,25 +30,25 @@ func ACP(a *app.App) *cobra.Command {
 		Use:   "acp",
 		Short: "Serve sessions to an editor over the Agent Client Protocol",
 		Long: `Speaks the Agent Client Protocol, version 1, on stdin and stdout; logs go to stderr. An editor
-starts it: docs/acp.md has the settings of some.
+starts it: docs/acp.md shows how to configure some editors.
 
 If neither a flag nor NATS_URL or NATS_CONTEXT names a server, everything runs in this process,
-as for "turnlog chat". The tools work in the folder that the editor names, or in --root. The
-sessions of each folder are kept in a directory of their own below $XDG_STATE_HOME/turnlog/acp,
-which is below ~/.local/state without that variable. --store names another directory, and
---store "" keeps nothing. One process at a time uses the directory of a folder: a second one
-keeps nothing. With a server, sessions run on that deployment, with the tools of its workers.
+as with "turnlog chat". The tools work in the folder that the editor names, or in --root. The
+sessions of each folder are stored in their own directory under $XDG_STATE_HOME/turnlog/acp, or
+~/.local/state/turnlog/acp if that variable is not set. --store names another directory; --store ""
+stores nothing. Only one process at a time can use a folder's directory; the sessions of a second
+one are not stored. With a server, sessions run on that deployment, with the tools of its workers.
 
-Which calls need approval is as for "turnlog run", and the editor asks. The end of stdin ends the
-command; a session that is kept goes on when it is loaded again, and one of a deployment goes on
-at once.`,
+The same calls need approval as with "turnlog run", and the editor asks you. The command ends at the
+end of stdin. A stored session continues when the editor loads it again; a session of a deployment
+keeps running.`,
 		Example: `  turnlog acp
   turnlog acp --tools fs,shell --allow-write
   turnlog acp --agent agents/reviewer.yaml
   turnlog acp --server nats://127.0.0.1:4222`,
 	}
 	f.session.RegisterNew(cmd)
-	f.registerHost(cmd, a, "`directory` that keeps sessions of this process, those of each folder in one below it; default: turnlog/acp in the user's state directory")
+	f.registerHost(cmd, a, "`directory` for the sessions of this process, with a subdirectory for each folder; default: turnlog/acp in the user's state directory")
 	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if state := a.StateDir(); state != "" && !f.given("store") {

@@ -20,29 +20,29 @@ func Chat(a *app.App) *cobra.Command {
 	var f talkFlags
 	cmd := &cobra.Command{
 		Use:   "chat",
-		Short: "Talk with a session, turn after turn",
-		Long: `Runs a turn for each input, in one session. /quit or the end of the input (Ctrl-D) ends it. An
+		Short: "Chat with an agent, one turn for each input",
+		Long: `Runs a turn for each input, in one session. /quit or the end of the input (Ctrl-D) ends the chat. An
 interrupt (Ctrl-C) cancels the turn; a second one, while the turn is ending, ends the chat.
 
-/file PATH attaches a file to the next input, as --file does to the first one. /sessions lists the sessions,
-and /sessions NUMBER, or an ID, continues one. /fork continues in a fork of the session, and /fork ENTRY after
+/file PATH attaches a file to the next input, as --file does to the first one. /sessions lists the sessions;
+/sessions NUMBER, or an ID, continues one. /fork continues in a fork of the session, /fork ENTRY in a fork from
 an earlier entry. /help lists the commands.
 
-At a terminal, Enter sends, and Alt-Enter or Ctrl-J begins a new line. The arrow keys go through what you sent
-before, Tab completes commands and files, and Markdown is shown as what it means. What was printed stays in the
-scrollback. With TERM=dumb, and without a terminal, each line is an input, and lines that are pasted together
-are one. What you send while a turn runs is the next input; it does not answer a question that comes up later.
-If you make the window narrower while a reply is written, many terminals wrap its last lines again, and then a copy
-of them stays in the scrollback: the chat cannot know how many rows the terminal made of them.
+At a terminal, Enter sends, and Alt-Enter or Ctrl-J begins a new line. The arrow keys recall earlier inputs, Tab
+completes commands and files, and Markdown is rendered. All output stays in the scrollback. With TERM=dumb, or
+without a terminal, each line is an input, and lines that are pasted together are one input. Text that you send
+while a turn runs becomes the next input; it does not answer a question that is asked later. If you make the
+window narrower during a reply, the scrollback of many terminals gets a second copy of the reply's last lines:
+the terminal wraps them again, and the chat cannot know how many rows they take.
 
-At a terminal, the sessions of this process are kept in $XDG_STATE_HOME/turnlog/chat, which is below
-~/.local/state without that variable: --session continues them, --store names another directory, and
---store "" keeps nothing. One chat at a time uses a directory. What you sent is in the file history beside
-it, unless nothing is kept, or the session is sealed.
+At a terminal, the sessions of this process are stored in $XDG_STATE_HOME/turnlog/chat, or
+~/.local/state/turnlog/chat if that variable is not set. --session continues one, --store names another
+directory, and --store "" stores nothing. Only one chat at a time can use a directory. Your inputs are stored
+in turnlog/history of the same state directory, except with --store "" or --seal.
 
-Where it runs, and which calls need approval, is as for "turnlog run": you are asked at a terminal;
-otherwise the chat ends. A failed turn is reported, and the chat continues; if the input does not
-come from a terminal, it exits with the code of its last turn.`,
+The chat runs in this process or on a deployment, and needs approval for the same calls, as "turnlog run" does.
+At a terminal, it asks you; otherwise a call that needs approval ends the chat. After a failed turn the chat
+continues. If the input does not come from a terminal, the exit code is that of the last turn.`,
 		Example: `  turnlog chat
   turnlog chat --tools fs,shell --root ./site
   turnlog chat --session plan-7

@@ -33,23 +33,23 @@ func Eval(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval SUITE",
 		Short: "Run a suite of cases, and check what the agent did",
-		Long: `Runs the cases of a suite in YAML, each as often as it says, and checks the sessions. A case is a prompt (or several, a
-turn each), a prompt that continues a session (fork), or a journal, an exported file or a session, which runs again
-with its recorded results like "turnlog replay". A cassette can be its model. Checks are: calls, no_calls, contains,
-not_contains, matches, schema, max_tokens, max_cost, max_rounds, command, judge. See docs/evals.md.
+		Long: `Runs the cases of a YAML suite, each the specified number of times, and checks the sessions. A case is a prompt (or
+several, one per turn), a prompt that continues a session (fork), or a journal (an exported file or a session) that is
+replayed with its recorded results, like "turnlog replay". A case can use a cassette as its model. Checks are: calls,
+no_calls, contains, not_contains, matches, schema, max_tokens, max_cost, max_rounds, command, judge. See docs/evals.md.
 
-Where it runs, and what calls may do, is as for "turnlog run". No one is asked: a call that needs an approval is
-denied, unless --yes approves everything.
+It runs in this process or on a deployment, with the same tools and rules, as "turnlog run" does. It never asks for
+approval: a call that needs approval is denied, unless --yes approves everything.
 
-A result is a session, whose ID follows from what it runs. So a command that starts again, also after a crash, takes the
-sessions that there are and runs the rest. In this process that takes --store, and for journals --journals.
---run NAME runs everything again.
+Each result is a session. Its ID is derived from the inputs of the run, so a command that is started again, even after
+a crash, reuses existing sessions and runs only the rest. In this process that needs --store, and for journals
+--journals. --run NAME runs everything again.
 
-A rate has its 95 % interval (Wilson's score interval). --baseline FILE names an earlier output of -o json: then a case
-is a regression if it passed and fails, if it is new and fails, or if its rate is lower by more than chance explains
+Each pass rate has a 95 % interval (Wilson's score interval). With --baseline FILE, an earlier output of -o json, a case
+is a regression if it passed and now fails, if it is new and fails, or if its rate dropped by more than chance explains
 (the 95 % interval of the difference, by Newcombe, is below zero).
 
---write FILE also writes the report to a file; .json, .xml (JUnit) and .md say in which format.
+--write FILE also writes the report to a file; the extension selects the format: .json, .xml (JUnit), .md or .txt.
 
 Exit codes: 0 all cases pass, or with --baseline none is a regression; 1 otherwise, or something cannot be run; 2 wrong
 usage, or the suite is wrong; 4 it was interrupted.`,
@@ -81,15 +81,15 @@ func (f *evalFlags) register(cmd *cobra.Command, a *app.App) {
 	f.session.RegisterEval(cmd)
 	fs := cmd.Flags()
 	cli.Group(fs, cli.ToolFlags, func() { f.tools.Register(cmd, toolset.DefaultSet) })
-	fs.StringVar(&f.cfg.Run, "run", "", "`name` of this run: with another one, everything runs again")
-	fs.IntVar(&f.cfg.Repeats, "repeats", 0, "how `often` each case runs; 0: as the suite says")
-	fs.IntVar(&f.cfg.Parallel, "parallel", 0, "`results` that run at once; 0: 4")
-	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "cancel a turn, a replay, a command and a judge after this `time`; 0: 10m")
-	fs.StringVar(&f.cfg.Journals, "journals", "", "`directory` to which the journal of each result is written, and from which it is read the next time")
+	fs.StringVar(&f.cfg.Run, "run", "", "`name` of this run; a new name runs everything again")
+	fs.IntVar(&f.cfg.Repeats, "repeats", 0, "`number` of runs of each case; 0: as the suite says")
+	fs.IntVar(&f.cfg.Parallel, "parallel", 0, "`number` of results that run at the same time; 0: 4")
+	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "cancel each turn, replay, command and judge after this `time`; 0: 10m")
+	fs.StringVar(&f.cfg.Journals, "journals", "", "`directory` for the journals of the results, which later runs reuse")
 	fs.StringVar(&f.baseline, "baseline", "", "`file` with an earlier output of -o json to compare with")
-	fs.StringArrayVar(&f.write, "write", nil, "`file` to write the report to, which ends with .json, .xml, .md or .txt; repeatable")
-	fs.StringVar(&f.store, "store", "", "`directory` that keeps the sessions of this process; default: "+ephemeral)
-	fs.BoolVar(&f.yes, "yes", false, "approve everything; otherwise calls that need an approval are denied")
+	fs.StringArrayVar(&f.write, "write", nil, "`file` to write the report to; its name ends with .json, .xml, .md or .txt; repeatable")
+	fs.StringVar(&f.store, "store", "", "`directory` for the sessions of this process; default: "+ephemeral)
+	fs.BoolVar(&f.yes, "yes", false, "approve everything; otherwise calls that need approval are denied")
 	for _, dir := range []string{"store", "journals"} {
 		_ = cmd.MarkFlagDirname(dir) // the flag exists
 	}

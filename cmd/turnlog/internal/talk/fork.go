@@ -23,19 +23,19 @@ func Fork(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fork SESSION[@SEQ]",
 		Short: "Continue a session in a new one, from any entry",
-		Long: `Starts a session with the history of another one up to an entry, by default its newest one, and prints
-the ID of the new session. The other session stays as it is. "observer events SESSION" lists its entries.
+		Long: `Starts a session (the fork) with the history of another one (the origin) up to an entry, by default the
+newest, and prints the ID of the fork. The origin does not change. "observer events SESSION" lists its entries.
 
-The fork has the origin's transcript up to there, its model, its agent and its settings. --model and --agent
-replace these; another agent has its own prompt. If the entry is in the middle of a round, the fork
+The fork has the origin's transcript up to that entry, its model, agent and settings. --model and --agent
+replace these; another agent uses its own prompt. If the entry is in the middle of a round, the fork
 continues that round: calls with a result keep it, calls that were running count as unknown and do not run again,
-and the others are checked, asked about and run by the fork. What the origin used of its limits, queued input,
-approvals for always, background calls and an open task stay with the origin.
+and the fork checks and runs the others, with approval where they need it. The fork does not get the origin's
+used limits, queued input, --always approvals, background calls or open task.
 
 With --input the fork gets that input, and the command continues like "turnlog run" until its turn has ended.
 
-The fork's journal has the transcript itself, and names the origin's entry with its hash: "observer verify"
-compares the two. So each of them can be deleted; "turnlog sessions rm" asks about forks first.`,
+The fork's journal contains the transcript, and names the origin's entry with its hash, so that "observer verify"
+can compare the two. Either one can be deleted; "turnlog sessions rm" needs a decision about forks.`,
 		Example: `  turnlog fork plan-7
   turnlog fork plan-7@12 --model anthropic:claude-sonnet-5-5
   turnlog fork plan-7@12 --session plan-7b --input "Use the other database"

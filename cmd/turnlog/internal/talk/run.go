@@ -44,14 +44,14 @@ type talkFlags struct {
 }
 
 // ephemeral says what happens to the sessions of a process without --store.
-const ephemeral = "they are gone with it"
+const ephemeral = "sessions are not kept"
 
 func (f *talkFlags) register(cmd *cobra.Command, a *app.App) {
 	f.session.Register(cmd)
-	f.registerHost(cmd, a, "`directory` that keeps sessions of this process, to be continued with --session; default: "+ephemeral)
+	f.registerHost(cmd, a, "`directory` for the sessions of this process, so that --session can continue them; default: "+ephemeral)
 	f.files.register(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "cancel a turn after this `time`; 0: never")
-	cmd.Flags().BoolVar(&f.seal, "seal", false, "seal the content of a new session, so that \"turnlog sessions erase\" can erase it; needs --seal-key")
+	cmd.Flags().BoolVar(&f.seal, "seal", false, "encrypt the content of a new session with its own key, so that \"turnlog sessions erase\" can erase it; needs --seal-key")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve everything")
 }
 
@@ -70,27 +70,29 @@ func Run(a *app.App) *cobra.Command {
 	var f talkFlags
 	cmd := &cobra.Command{
 		Use:   "run [PROMPT...]",
-		Short: "Run one turn to its end",
-		Long: `Runs one turn to its end and prints the replies as they come; tool calls are shown on
-stderr. Without arguments, or with "-", the prompt is read from stdin.
+		Short: "Run one turn",
+		Long: `Runs one turn and streams the replies to stdout and the tool calls to stderr. Without
+arguments, or with "-", it reads the prompt from stdin.
 
 If neither a flag nor NATS_URL or NATS_CONTEXT names a server, everything runs in this
-process: a NATS server in memory, a driver node, and a worker whose tools only read, below
---root. With --store DIR the sessions are kept there, and --session ID continues one. With a server the turn runs on that deployment, with the tools of its workers.
+process: a NATS server in memory, a driver node, and a worker whose tools can only read files
+in --root. --store DIR keeps the sessions on disk, and --session ID continues one. With a
+server, the turn runs on that deployment, with the tools of its workers.
 
-Calls of tools that only read run. All others need approval, unless --allow, --ask and --deny
-say otherwise: the first one whose pattern matches applies. At a terminal you are asked.
-Otherwise the command exits with 5 and says how to decide; --yes approves everything. In an
-existing session these flags, --limit and --route narrow this turn; but --allow is a decision
-for the rest of the session.
+Calls of read-only tools run without approval. All others need approval, unless --allow, --ask
+or --deny says otherwise: the first rule whose pattern matches applies. At a terminal, the
+command asks you. Otherwise it exits with 5 and prints how to decide. --yes approves
+everything. In an existing session these flags, --limit and --route restrict only this turn,
+but --allow lasts for the rest of the session.
 
---file attaches a file of up to 100 MiB, and may be repeated. Large files are stored with the
-deployment and referenced in the journal; models see at most 32 MiB, and the names of the rest.
+--file attaches a file of up to 100 MiB; repeat it for more. Large files are stored in the
+deployment and referenced in the journal. Models see at most 32 MiB, and only the names of the
+other files.
 
-The first interrupt cancels the turn, the second one leaves at once.
+The first interrupt cancels the turn; the second one exits immediately.
 
 Exit codes: 0 the turn completed, 1 it failed, 2 wrong usage, 3 a limit ended it (including the
-model's own token limit), 4 it was canceled or left, 5 it waits for approval.
+model's own token limit), 4 it was canceled or interrupted, 5 it waits for approval.
 
 -o json prints one object when the turn has ended. -o jsonl prints every event of the
 session as it is recorded, one per line, then {"result": that object}.`,

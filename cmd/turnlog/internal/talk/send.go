@@ -27,27 +27,28 @@ func Send(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send SESSION TEXT...",
 		Short: "Send input to a session of a deployment",
-		Long: `Puts input into the session's inbox and prints the session's ID, which "turnlog wait" takes. The
-input is durable then, even if no driver node is running. With --on-busy reject it waits for a
-driver, which may refuse it: exit code 1. With --wait the command continues like "turnlog run" until
-the turn that takes the input has ended.
+		Long: `Stores input in the session's inbox and prints the session's ID, for "turnlog wait". From then on the
+input is durable, even if no driver node is running. With --on-busy reject it waits for a driver
+node; if the node rejects the input, the exit code is 1. With --wait the command continues like
+"turnlog run" until the turn that takes the input has ended.
 
 -o json also prints the ID of the command, which is the cause of the journal's entry about it.
 
---ask, --deny, --limit and --route apply to that turn; if the input joins an open turn, to the rest
-of it, and --limit includes what the turn has already used. They only narrow: the stricter of the
-flags and the session's settings applies, except that --route replaces the session's routes.
---allow is a decision for the rest of the session, like "turnlog approve --always", and needs the
-same permission: calls of these tools run unless a policy asks or denies.
+--ask, --deny, --limit and --route apply to that turn. If the input joins an open turn, they apply to
+the rest of it, and --limit includes what the turn has already used. They only restrict: the stricter
+of the flags and the session's settings applies, except that --route replaces the session's routes.
+--allow lasts for the rest of the session, like "turnlog approve --always", and needs the same
+permission: calls of these tools run unless a policy requires approval or denies them.
 
-With --at or --in the input is sent later by a schedule, whose name is printed. "turnlog schedule
-ls" lists it, "turnlog schedule rm" removes it. It needs the permissions of a scheduler, and
+With --at or --in, a schedule sends the input later, and the command prints its name. "turnlog
+schedule ls" lists it, "turnlog schedule rm" removes it. This needs the permissions of a scheduler;
 --allow cannot be scheduled.
 
---file attaches a file of up to 100 MiB, and may be repeated. Large files are stored with the
-deployment and referenced in the journal; models see at most 32 MiB, and the names of the rest.
+--file attaches a file of up to 100 MiB; repeat it for more. Large files are stored in the
+deployment and referenced in the journal. Models see at most 32 MiB, and only the names of the
+other files.
 
-The text "-" is read from stdin.`,
+With "-" as TEXT, the input is read from stdin.`,
 		Example: `  turnlog send plan-7 "Also look at the tests"
   turnlog send plan-7 --in 2h "Has the build finished?"
   turnlog send plan-7 --on-busy interrupt --wait "Stop that, and start over"
@@ -55,7 +56,7 @@ The text "-" is read from stdin.`,
   turnlog send plan-7 --file plan.pdf "Does this still hold?"
   turnlog send plan-7 - < notes.txt`,
 	}
-	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for the turn's end and show it")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until the turn ends, and print its replies")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "with --wait, cancel the turn after this `time`; 0: never")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --wait, approve everything")
 	f.rules.Register(cmd)

@@ -37,21 +37,21 @@ func Task(a *app.App) *cobra.Command {
 	var goal flags.Goal
 	cmd := &cobra.Command{
 		Use:   "task [GOAL...]",
-		Short: "Work on a goal until a command says that it is reached",
-		Long: `Works on a goal in a context of its own, then runs the verifier that --gate names: a command whose
-exit status says whether the goal is reached. If it is not, the model sees the command's output and
-continues, up to --max-retries times. Without --gate the work is accepted without verification.
-Without arguments, or with "-", the goal is read from stdin.
+		Short: "Work on a goal until a command verifies it",
+		Long: `Works on a goal in a separate context, then runs the verifier of --gate: a command that exits with 0 if
+the goal is reached. If it fails, the model sees the command's output and continues, up to
+--max-retries times. Without --gate the work is accepted without verification. Without arguments, or
+with "-", the goal is read from stdin.
 
-Where it runs, which calls need approval, and what --file does, is as for "turnlog run". The verifier
-runs with a shell in the root of a worker: in this process --root, in a deployment the root of a
-tool-worker with --tools gate or shell.
+It runs in this process or on a deployment, with the same approvals and --file, as "turnlog run" does.
+A shell runs the verifier in the root directory of a worker: in this process that is --root, in a
+deployment the --root of a tool-worker with --tools gate or shell.
 
 The phases are shown on stderr. The first interrupt cancels the task and its verifier; the second one
-leaves at once.
+exits immediately.
 
 Exit codes: 0 the task is done, and the verifier passed if there is one; 1 it failed, 2 wrong usage, 4 it
-was canceled or left, 5 it waits for approval.
+was canceled or interrupted, 5 it waits for approval.
 
 -o json prints one object at the end. -o jsonl prints every event of the session as it is
 recorded, one per line, then {"result": that object}.`,

@@ -17,13 +17,13 @@ import (
 func Wait(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait SESSION",
-		Short: "Wait for the end of a session's turn, or for an approval",
+		Short: "Wait until a session's turn ends or needs approval",
 		Long: `Waits until the open turn of a session ends or needs approval, and prints what "turnlog run" prints,
-with the same exit codes. Pending input is waited for; if there is nothing to wait for, the last
-turn's end is printed. A user without the permission to read inboxes, such as a client, has to ask
-the session about pending input, which needs a driver node.
+with the same exit codes. If input is pending, it waits for the turn of that input. If nothing is
+pending or open, it prints the result of the last turn. For a user who may not read inboxes, such as a
+client, a running driver node must answer whether input is pending.
 
-An interrupt, or the end of --timeout, ends the command with 4; the turn continues.`,
+An interrupt, or the end of --timeout, ends the command with exit code 4; the turn continues.`,
 		Example: `  turnlog wait plan-7
   turnlog send plan-7 "Also look at the tests" && turnlog wait plan-7 -o json
   turnlog approve plan-7 call_1_1 && turnlog wait plan-7`,

@@ -29,24 +29,23 @@ import (
 func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show queues, sessions, approvals and costs of a deployment, again and again",
-		Long: `Shows what a deployment has to do: the calls that wait and run on each queue, how long the oldest one waits, and
-how many workers could run all of them; sessions by state; how many sessions wait for an approval or have a dead letter,
-and since when; how long nodes needed to record entries in the last seconds. Below is what was done since the command
-started: entries, turns, tokens, cost, sessions that another node took over, and how many entries of the journal it has
-yet to read.
+		Short: "Monitor queues, sessions, approvals and costs of a deployment",
+		Long: `Shows the load of a deployment: for each queue, the waiting and running calls, how long the oldest one has waited, and
+how many workers could run all of them; sessions by state; the numbers of sessions with a pending approval or a dead
+letter, and since when; and how long nodes took to record entries in the last seconds. Below that it shows totals since
+the command started: entries, turns, tokens, cost, takeovers, and how many entries of the journal it has yet to read.
 
-A person at a terminal sees this until an interrupt; otherwise it is printed once. With --http, /metrics has the same,
-for the dashboard and the alerts in docs/monitoring, until the command is stopped. One instance serves a deployment. It
-needs the permissions of a doctor and an observer.`,
+At a terminal it refreshes until an interrupt; otherwise it prints once. With --http it serves the same figures at
+/metrics until it is stopped, for the dashboard and the alerts in docs/monitoring. One instance is enough for a
+deployment. It needs the permissions of a doctor and an observer.`,
 		Example: `  turnlog top
   turnlog top --once -o json | jq .queues
   turnlog top --http 127.0.0.1:9100`,
 		Args: cobra.NoArgs,
 	}
 	t := top{app: a, remote: a.RemoteAt(cmd, admin.RoleDoctor, zapcore.WarnLevel)}
-	cmd.Flags().DurationVar(&t.every, "every", 2*time.Second, "`time` between two looks")
-	cmd.Flags().BoolVar(&t.once, "once", false, "print once and end")
+	cmd.Flags().DurationVar(&t.every, "every", 2*time.Second, "`time` between refreshes")
+	cmd.Flags().BoolVar(&t.once, "once", false, "print once and exit")
 	t.address, t.output = ops.AddressFlag(cmd), a.Output(cmd)
 	settings.Lasts(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

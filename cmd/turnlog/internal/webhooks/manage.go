@@ -39,10 +39,10 @@ type row struct {
 func list(a *app.App, r *app.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "List endpoints: what waits, what is dead, and why",
-		Long: `Lists the endpoints that were sent to, one per line: whether they are disabled, messages that wait for
-another attempt, dead ones, the position in the journal up to which events were read, and why the endpoint
-is disabled or the oldest message waits.`,
+		Short: "List endpoints, with their waiting and dead messages",
+		Long: `Lists the endpoints that got messages, one per line: the state, the numbers of waiting and dead messages, the
+position in the journal up to which events were read, and why the endpoint is disabled or its oldest message
+is waiting.`,
 		Example: `  turnlog webhooks ls
   turnlog webhooks ls -o json | jq '.[] | select(.state == "disabled")'`,
 		Args: cobra.NoArgs,
@@ -91,14 +91,14 @@ func rowOf(ctx context.Context, s *store.Store, name string) (row, error) {
 func enable(r *app.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "enable ENDPOINT",
-		Short: "Send again to an endpoint that is disabled",
-		Long: `Has messages sent again to an endpoint that answered 410, or whose position was not in the journal, from
-where it stopped. With --skip it gets only what happens from now on.`,
+		Short: "Enable a disabled endpoint",
+		Long: `Enables an endpoint that was disabled because it answered 410, or because its position was no longer in the
+journal. It continues where it stopped; with --skip it gets only new events.`,
 		Example: `  turnlog webhooks enable slack
   turnlog webhooks enable slack --skip`,
 		Args: cobra.ExactArgs(1),
 	}
-	skip := cmd.Flags().Bool("skip", false, "leave out what the endpoint missed")
+	skip := cmd.Flags().Bool("skip", false, "skip the events that the endpoint missed")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return do(cmd, r, func(ctx context.Context, s *store.Store) error { return s.Enable(ctx, args[0], *skip) })
 	}
@@ -108,7 +108,7 @@ where it stopped. With --skip it gets only what happens from now on.`,
 func dead(a *app.App, r *app.Remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead",
-		Short: "Show messages that could not be delivered, and retry or drop them",
+		Short: "List, retry and drop messages that could not be delivered",
 		Long: `A message is dead if no attempt to deliver it succeeded for a day. It stays in the list until it is
 retried or dropped.`,
 		Example: `  turnlog webhooks dead ls

@@ -25,19 +25,19 @@ import (
 func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "webhooks",
-		Short: "Tell receivers over HTTP about approvals, finished turns, failures and dead letters",
+		Short: "Send webhooks about approvals, finished turns, failures and dead letters",
 		Long: `Follows all sessions of a deployment and posts signed messages (Standard Webhooks) to the endpoints of
-a file: when an approval is needed, a turn finished, a session failed, and a call became a dead letter.
+a file: when a call needs approval, a turn finishes, a session fails, or a call becomes a dead letter.
 docs/webhooks.md describes the file and the messages.
 
-Each message arrives at least once, also if this process is killed: run it again. Several may run for one
-deployment; one of them sends to an endpoint. A failed message is sent again for a day, then it is in
-"turnlog webhooks dead ls". An endpoint that answers 410 is disabled until "turnlog webhooks enable".
+Each message is delivered at least once, even if this process is killed and started again. Several processes
+may run for one deployment; each endpoint is served by one of them. A failed message is retried for a day; then
+"turnlog webhooks dead ls" lists it. An endpoint that answers 410 is disabled until "turnlog webhooks enable".
 
-A new endpoint gets what happens from then on. Addresses that are not public are refused, unless the
-endpoint allows them.
+A new endpoint gets only events from then on. Addresses that are not public are denied, unless the endpoint
+allows them.
 
-With --http, /metrics has messages and attempts by outcome, what waits, and disabled endpoints. It needs
+With --http, /metrics has messages and attempts by outcome, waiting messages, and disabled endpoints. It needs
 the permissions of a messenger.`,
 		Example: `  turnlog webhooks --endpoints webhooks.yaml
   turnlog webhooks ls

@@ -101,7 +101,7 @@ func (c *Cell) provision(ctx context.Context, cfg Config) error {
 	}
 	empty, err := c.hasNoStreams(ctx)
 	if err == nil && !empty {
-		err = joinErrors(api.Together(rows, func(r Row) error { return c.compareRow(ctx, r) }))
+		err = joinErrors(api.Together(rows, func(r Row) error { return c.compareRow(ctx, r, cfg.Restoring) }))
 	}
 	if err == nil {
 		err = joinErrors(api.Together(rows, func(r Row) error { return c.create(ctx, r.object()) }))
@@ -181,7 +181,7 @@ func (c *Cell) Check(ctx context.Context, as ...Role) error {
 	return nil
 }
 
-// ErrRestoring is returned by Check for a cell whose restore was interrupted. Repeat the restore.
+// ErrRestoring is returned by Check and Provision for a cell whose restore was interrupted. Repeat the restore.
 var ErrRestoring = errors.New("its restore is not finished")
 
 // whole returns ErrRestoring if a stream's description says so.
@@ -192,7 +192,12 @@ func whole(description []byte) error {
 	if err := json.Unmarshal(description, &info); err != nil {
 		return fmt.Errorf("description of a stream: %w", err)
 	}
-	if of := info.Config.Metadata[layout.MetaRestoring]; of != "" {
+	return restored(info.Config.Metadata)
+}
+
+// restored returns ErrRestoring if a stream's metadata says so.
+func restored(metadata map[string]string) error {
+	if of := metadata[layout.MetaRestoring]; of != "" {
 		return fmt.Errorf("%w: repeat \"turnlog restore\" with the backup %s", ErrRestoring, of)
 	}
 	return nil
@@ -210,9 +215,9 @@ func (n names) visible(as []Role) []Row {
 }
 
 // compareRow verifies that a stream and its consumers have the right settings if they exist, and can be
-// created if they do not.
-func (c *Cell) compareRow(ctx context.Context, r Row) error {
-	err := c.compare(ctx, r.object())
+// created if they do not. restoring says that the stream may be of a restore that is not finished.
+func (c *Cell) compareRow(ctx context.Context, r Row, restoring bool) error {
+	config, err := c.compare(ctx, r.object())
 	_, differs := errors.AsType[*MismatchError](err)
 	switch {
 	case api.IsNoStream(err):
@@ -220,29 +225,33 @@ func (c *Cell) compareRow(ctx context.Context, r Row) error {
 	case err != nil && !differs:
 		return err
 	}
+	if has, ok := config.(jetstream.StreamConfig); ok && !restoring {
+		if err := restored(has.Metadata); err != nil {
+			return err
+		}
+	}
 	errs := []error{err}
 	for _, o := range r.consumers {
-		if err := c.compare(ctx, o); !api.IsNoConsumer(err) {
+		if _, err := c.compare(ctx, o); !api.IsNoConsumer(err) {
 			errs = append(errs, err)
 		}
 	}
 	return joinErrors(errs)
 }
 
-// compare returns a *MismatchError if an object has other settings.
-func (c *Cell) compare(ctx context.Context, o object) error {
-	var config any
-	err := api.Patiently(ctx, func(ctx context.Context) (err error) {
+// compare returns the configuration of an object on the server, and a *MismatchError if it has other settings.
+func (c *Cell) compare(ctx context.Context, o object) (config any, err error) {
+	err = api.Patiently(ctx, func(ctx context.Context) (err error) {
 		config, err = c.configOf(ctx, o)
 		return noJetStream(err)
 	})
 	if err != nil {
-		return fmt.Errorf("compare %s: %w", o.name, err)
+		return nil, fmt.Errorf("compare %s: %w", o.name, err)
 	}
 	if d := o.differences(config); len(d) > 0 {
-		return &MismatchError{Differences: d}
+		return config, &MismatchError{Differences: d}
 	}
-	return nil
+	return config, nil
 }
 
 // configOf returns the configuration of an object on the server.
@@ -291,7 +300,8 @@ func (c *Cell) create(ctx context.Context, o object) error {
 	})
 	switch {
 	case api.IsNameInUse(err):
-		return c.compare(ctx, o)
+		_, err = c.compare(ctx, o)
+		return err
 	case api.IsNoStream(err):
 		return fmt.Errorf("%w: stream %s is missing", api.ErrNotProvisioned, o.stream)
 	case err != nil:

@@ -12,9 +12,10 @@ import (
 
 // Config is the layout of a cell. The zero value means one copy of everything on disk, and no task queues.
 type Config struct {
-	Memory   bool          // keep everything in memory instead of on disk
-	Replicas int           // copies of everything; 0: 1
-	Queues   []QueueConfig // task queues to create; none: each worker creates its own
+	Memory    bool          // keep everything in memory instead of on disk
+	Replicas  int           // copies of everything; 0: 1
+	Queues    []QueueConfig // task queues to create; none: each worker creates its own
+	Restoring bool          // complete a cell that is being restored; otherwise Provision returns ErrRestoring for it
 }
 
 // QueueConfig configures a class of tools with its own queue of tasks.

@@ -94,24 +94,45 @@ func (r *restore) interrupted(ctx context.Context, all []existing) (backup strin
 }
 
 // journal returns the settings of JOURNAL.
-func (r *restore) journal(ctx context.Context) (has jetstream.StreamConfig, err error) {
-	config, err := r.api.DescribeStream(ctx, r.names.JournalStream())
+func (r *restore) journal(ctx context.Context) (jetstream.StreamConfig, error) {
+	return r.settings(ctx, r.names.JournalStream())
+}
+
+func (r *restore) settings(ctx context.Context, stream string) (has jetstream.StreamConfig, err error) {
+	config, err := r.api.DescribeStream(ctx, stream)
 	if err == nil {
 		err = json.Unmarshal(config, &has)
 	}
 	if err != nil {
-		return has, fmt.Errorf("settings of JOURNAL: %w", err)
+		return has, fmt.Errorf("settings of %s: %w", stream, err)
 	}
 	return has, nil
 }
 
-// finish lets programs use the cell.
+// finish lets programs use the cell: JOURNAL last, so that until then the restore can be repeated.
 func (r *restore) finish(ctx context.Context) error {
 	if err := r.step("finish"); err != nil {
 		return err
 	}
-	has, err := r.journal(ctx)
-	if err != nil {
+	var others []string
+	for _, s := range r.names.Streams() {
+		if s.Name != "JOURNAL" {
+			others = append(others, s.Config.Name)
+		}
+	}
+	if err := errors.Join(api.Together(others, func(stream string) error { return r.release(ctx, stream) })...); err != nil {
+		return err
+	}
+	if err := r.step("finish JOURNAL"); err != nil {
+		return err
+	}
+	return r.release(ctx, r.names.JournalStream())
+}
+
+// release removes the mark of the restore from a stream.
+func (r *restore) release(ctx context.Context, stream string) error {
+	has, err := r.settings(ctx, stream)
+	if err != nil || has.Metadata[layout.MetaRestoring] == "" {
 		return err
 	}
 	js, err := jetstream.New(r.cell.Conn())
@@ -122,7 +143,7 @@ func (r *restore) finish(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, api.CreateTimeout)
 	defer cancel()
 	if _, err := js.UpdateStream(within, has); err != nil {
-		return fmt.Errorf("settings of JOURNAL: %w", err)
+		return fmt.Errorf("settings of %s: %w", stream, err)
 	}
 	return nil
 }

@@ -396,12 +396,14 @@ func TestARestoreThatIsKilledAnywhereIsRepeated(t *testing.T) {
 	write(t, old, "s2", claim(1), text("one"))
 	dir, _ := create(t, old)
 	killed := errors.New("killed")
-	steps := 0
-	var mu sync.Mutex // some steps are taken at the same time
-	_, err := Restore(t.Context(), provisioned(t), dir, Options{before: func(string) error {
+	steps, first := 0, "" // the first stream that is created
+	var mu sync.Mutex     // some steps are taken at the same time
+	_, err := Restore(t.Context(), provisioned(t), dir, Options{before: func(step string) error {
 		mu.Lock()
 		defer mu.Unlock()
-		steps++
+		if steps++; first == "" && strings.HasPrefix(step, "create ") {
+			first = step
+		}
 		return nil
 	}})
 	must(t, err)
@@ -419,9 +421,14 @@ func TestARestoreThatIsKilledAnywhereIsRepeated(t *testing.T) {
 		if !errors.Is(err, killed) {
 			t.Fatalf("step %d: %v", at, err)
 		}
-		made := strings.HasPrefix(step, "mark") || step == "finish"
-		if err := admin.Of(cell).Check(t.Context()); made != errors.Is(err, admin.ErrRestoring) || err == nil && step != "delete TURNLOG_JOURNAL" {
+		begun := !strings.HasPrefix(step, "delete ") && step != first // so that it has a stream
+		if err := admin.Of(cell).Check(t.Context()); begun != errors.Is(err, admin.ErrRestoring) || err == nil && step != "delete TURNLOG_JOURNAL" {
 			t.Errorf("killed before %q, a program finds: %v", step, err)
+		}
+		if begun {
+			if err := admin.Of(cell).Provision(t.Context(), admin.Config{}); !errors.Is(err, admin.ErrRestoring) {
+				t.Errorf("killed before %q, provisioned: %v", step, err)
+			}
 		}
 		if report := restoreInto(t, cell, dir); report.Sessions != 2 {
 			t.Errorf("killed before %q: %+v", step, report)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -205,7 +204,7 @@ func (r *restore) streams(ctx context.Context) error {
 			return err
 		}
 	}
-	cfg := admin.Config{Replicas: r.opts.Replicas}
+	cfg := admin.Config{Restoring: true}
 	js, err := jetstream.New(r.cell.Conn())
 	if err != nil {
 		return err //nolint:wrapcheck // only options can be wrong
@@ -274,15 +273,16 @@ const mostTries = 3
 // erased reports whether a key belongs to a session that was erased after the backup.
 func (r *restore) erased(subject string) bool { return r.gone[r.names.SessionOf(subject)].Erased }
 
-// configured returns the settings of a stream. Those of JOURNAL say that the cell was restored.
+// configured returns the settings of a stream. They say that the cell is being restored, so that no program completes a part of
+// it. Those of JOURNAL also say that it was restored.
 func (r *restore) configured(s Stream) (json.RawMessage, error) {
 	config := map[string]json.RawMessage{}
 	err := json.Unmarshal(s.Config, &config)
 	if err == nil && r.opts.Replicas > 0 {
 		config["num_replicas"], err = json.Marshal(r.opts.Replicas)
 	}
-	if err == nil && s.Name == "JOURNAL" {
-		config["metadata"], err = r.metadata(s.Config, config["metadata"])
+	if err == nil {
+		config["metadata"], err = r.metadata(s, config["metadata"])
 	}
 	if err != nil {
 		return nil, fmt.Errorf("settings of %s: %w", s.Name, err)
@@ -290,22 +290,25 @@ func (r *restore) configured(s Stream) (json.RawMessage, error) {
 	return json.Marshal(config) //nolint:wrapcheck // the caller names the stream
 }
 
-func (r *restore) metadata(config, has json.RawMessage) (json.RawMessage, error) {
-	all, err := restoresIn(config)
-	if err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(append(all, verdict.Restore{At: content.TimeOf(r.at), Restored: r.restored()}))
-	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller names the stream
-	}
+func (r *restore) metadata(s Stream, has json.RawMessage) (json.RawMessage, error) {
 	metadata := map[string]string{}
 	if len(bytes.TrimSpace(has)) > 0 {
 		if err := json.Unmarshal(has, &metadata); err != nil {
-			return nil, err //nolint:wrapcheck // likewise
+			return nil, err //nolint:wrapcheck // the caller names the stream
 		}
 	}
-	maps.Copy(metadata, map[string]string{restoredKey: string(text), layout.MetaRestoring: r.ID})
+	metadata[layout.MetaRestoring] = r.ID
+	if s.Name == "JOURNAL" {
+		all, err := restoresIn(s.Config)
+		if err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(append(all, verdict.Restore{At: content.TimeOf(r.at), Restored: r.restored()}))
+		if err != nil {
+			return nil, err //nolint:wrapcheck // likewise
+		}
+		metadata[restoredKey] = string(text)
+	}
 	return json.Marshal(metadata) //nolint:wrapcheck // likewise
 }
 

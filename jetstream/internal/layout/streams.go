@@ -68,7 +68,7 @@ func (n Names) Streams() []Stream {
 	return streams
 }
 
-// MetaRestoring is the metadata of JOURNAL that names the backup that is being restored, until the restore
+// MetaRestoring is the metadata of streams that names the backup that is being restored, until the restore
 // is done.
 const MetaRestoring = "turnlog_restoring"
 

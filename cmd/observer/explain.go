@@ -40,7 +40,6 @@ invalid, the command shows only an error. Without it, the names are those that t
 		Example: `  observer explain s-42 call_1
   observer explain s-42 t1-r2-c1-g1 --full
   observer explain --file s-42.jsonl call_1 -o json`,
-		Args: cobra.RangeArgs(1, 2),
 	}
 	file, full := fileFlag(cmd), fullFlag(cmd)
 	var signatures signatureFlags

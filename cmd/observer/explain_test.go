@@ -61,7 +61,7 @@ func TestWhatCannotBeExplained(t *testing.T) {
 		{"explain s-44 toolu/1", 1, "several calls have that name: toolu/1 means t1-r1-c1 (t1-r1-c1, fs_read_file of turn-1) and t1-r1-c2"},
 		{"explain s-43 c1", 1, "observer: session s-43: no such session in namespace turnlog"},
 		{"explain s-42", 2, "give SESSION and CALL, or --file and CALL"},
-		{"explain", 2, "accepts between 1 and 2 arg(s)"},
+		{"explain", 2, "argument CALL is missing"},
 		{"explain s.42 c1", 2, `session "s.42"`},
 		{"explain --file " + path + " s-42 c1", 2, "give SESSION and CALL, or --file and CALL"},
 		{"explain --file " + path + "x c1", 2, "no such file"},

@@ -49,7 +49,6 @@ session that was moved and came back.`,
 		Example: `  observer log audit --policy policy.txt
   observer log audit --policy policy.txt --keys-root "$(cat root.pub)" --keys directory
   observer log audit --policy policy.txt --proof march/s-7.tlog-proof --proof may/s-42.tlog-proof -o json`,
-		Args: cobra.NoArgs,
 	}
 	f := auditing{app: a, given: proofFlags(cmd, "of any session, made earlier, which the log must still continue")}
 	f.keys.registerKeys(cmd)

@@ -51,7 +51,6 @@ With --once it ends when it has exported the entries that existed when it starte
 		Example: `  observer traces --cursor traces.cursor
   OTEL_EXPORTER_OTLP_ENDPOINT=https://collector:4318 observer traces --sample 0.1
   observer traces --once --from 1 --trace-content`,
-		Args: cobra.NoArgs,
 	}
 	t := tracing{app: a}
 	t.register(cmd, "end when all existing entries are exported")

@@ -69,7 +69,6 @@ expired.`,
 	}
 	f := verifyFlags{verifier: verifier{app: a, require: verdict.Chain}}
 	f.register(cmd)
-	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = f.run
 	return cmd
 }

@@ -24,6 +24,7 @@ func noEnv(string) string { return "" }
 
 // program is a root command with what the tests need; run is what "work" does.
 func program(run func(*cobra.Command) error) *cobra.Command {
+	noop := func(*cobra.Command, []string) error { return nil }
 	root := &cobra.Command{Use: "prog", Short: "A program."}
 	work := &cobra.Command{
 		Use: "work NAME [HOW]", Short: "Works.",
@@ -34,10 +35,13 @@ func program(run func(*cobra.Command) error) *cobra.Command {
 	work.Flags().Uint64("seed", 1, "what happens")
 	work.Flags().Duration("for", 0, "how long")
 	work.Flags().Bool("really", false, "whether")
-	all := &cobra.Command{Use: "all FILE...", Short: "Takes all.", RunE: func(*cobra.Command, []string) error { return nil }}
+	all := &cobra.Command{Use: "all FILE...", Short: "Takes all.", RunE: noop}
 	group := &cobra.Command{Use: "group", Short: "Has commands."}
-	group.AddCommand(&cobra.Command{Use: "list", RunE: func(*cobra.Command, []string) error { return nil }})
-	root.AddCommand(work, all, group)
+	group.AddCommand(&cobra.Command{Use: "list", RunE: noop})
+	both := &cobra.Command{Use: "both", Short: "Runs, and has commands.", RunE: noop}
+	both.AddCommand(&cobra.Command{Use: "list", RunE: noop})
+	from := &cobra.Command{Use: "from [PLACE] NAME... --to PLACE", Short: "Has flags in its usage.", RunE: noop}
+	root.AddCommand(work, all, group, both, from)
 	return root
 }
 
@@ -70,6 +74,8 @@ func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
 		"xyzzy":                               `prog: unknown command "xyzzy" (see "prog --help")`,
 		"group liist":                         `prog: unknown command "liist": did you mean "list"? (see "prog group --help")`,
 		"group list stray":                    `prog: unexpected argument "stray" (see "prog group list --help")`,
+		"both liist":                          `prog: unknown command "liist": did you mean "list"? (see "prog both --help")`,
+		"from":                                `prog: argument NAME is missing (see "prog from --help")`,
 		"all":                                 `prog: argument FILE is missing (see "prog all --help")`,
 		"--times":                             `prog: unknown flag: --times (see "prog --help")`,
 		"work a --times=1 -q":                 `prog: unknown shorthand flag: 'q' in -q (see "prog work --help")`,

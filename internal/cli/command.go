@@ -22,8 +22,11 @@ func prepare(cmd *cobra.Command, began *bool) {
 		cmd.SetFlagErrorFunc(flagError) // and of subcommands
 		cmd.SetUsageFunc(Usages)
 	}
+	if cmd.HasSubCommands() {
+		cmd.SuggestionsMinimumDistance = 2
+	}
 	if cmd.HasSubCommands() && !cmd.Runnable() {
-		cmd.Args, cmd.SuggestionsMinimumDistance = subcommand, 2
+		cmd.Args = subcommand
 		// The usage of a runnable command with subcommands lists the subcommands.
 		cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), "{{if .Runnable}}", "{{if not .HasSubCommands}}", 1))
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -105,23 +108,28 @@ func subcommand(cmd *cobra.Command, args []string) error {
 }
 
 // argumentsOf checks arguments against a usage line: NAME is required, [NAME] is
-// optional, NAME... takes the rest.
+// optional, NAME... takes the rest. What follows --FLAG are not arguments.
 func argumentsOf(use string) cobra.PositionalArgs {
-	var names []string
-	required, most := 0, 0
+	var required []string
+	most := 0
 	for _, name := range strings.Fields(use)[1:] {
-		names = append(names, name)
+		if strings.HasPrefix(name, "--") {
+			break
+		}
 		if !strings.HasPrefix(name, "[") {
-			required++
+			required = append(required, strings.TrimSuffix(name, "..."))
 		}
 		most++
 		if strings.HasSuffix(strings.TrimSuffix(name, "]"), "...") {
 			most = -1
 		}
 	}
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) < required {
-			return fmt.Errorf("argument %s is missing", strings.TrimSuffix(names[len(args)], "..."))
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(required) {
+			return fmt.Errorf("argument %s is missing", required[len(args)])
+		}
+		if most == 0 && cmd.HasSubCommands() {
+			return subcommand(cmd, args)
 		}
 		if most >= 0 && len(args) > most {
 			return fmt.Errorf("unexpected argument %q", args[most])

@@ -36,7 +36,6 @@ the keys of nodes elsewhere.
 An interrupted backup has no backup.json, and "turnlog restore" rejects it. See docs/backup.md.`,
 		Example: `  turnlog backup /backups/2026-11-27
   turnlog backup check /backups/2026-11-27`,
-		Args: cobra.ExactArgs(1),
 	}
 	r := a.Remote(cmd, admin.RoleProvisioner)
 	output := a.Output(cmd)
@@ -80,7 +79,6 @@ not verify journals: use "observer verify --all" after the restore.
 
 The exit code is 1 if the backup is damaged.`,
 		Example: "  turnlog backup check /backups/2026-11-27",
-		Args:    cobra.ExactArgs(1),
 	}
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

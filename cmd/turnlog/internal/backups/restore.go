@@ -41,7 +41,6 @@ erased after both the backup and the file is readable again: erase it again.
 If drivers must sign ("turnlog keys require driver"), give a driver's key with --sign-key.`,
 		Example: `  turnlog restore /backups/2026-11-27 --anchor /mnt/worm/heads.jsonl
   turnlog restore /backups/2026-11-27 --server nats://n1:4222 --replicas 3 --sign-key driver.nk`,
-		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().IntVar(&opts.Replicas, "replicas", 0, "`copies` of everything, on as many servers; default: as many as there were")
 	anchor := cmd.Flags().String("anchor", "", "`file` of \"observer heads\" that was kept elsewhere")

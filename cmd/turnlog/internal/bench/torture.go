@@ -67,7 +67,6 @@ Exit codes: 0 every guarantee held, 1 one did not or the run failed, 2 wrong usa
   turnlog torture --local
   turnlog torture --faults node_killed,server_stopped
   turnlog torture --server nats://127.0.0.1:4222`,
-		Args: cobra.NoArgs,
 	}
 	f := tortures{app: a}
 	f.register(cmd)

@@ -202,7 +202,6 @@ is not stored, so it cannot be shown again. Journals record NAME as the sender o
 output begins with the line "people:"; leave it out when you add an entry to an existing file.`,
 		Example: `  turnlog gateway token ada --role operator > people.yaml
   turnlog gateway token bob --role approver --agent 'review-*' | tail -n +2 >> people.yaml`,
-		Args: cobra.ExactArgs(1),
 	}
 	role.Register(cmd, "role", "", "what the person may do")
 	cmd.Flags().StringArrayVar(&p.Agents, "agent", nil, "`pattern` of the agents that the role applies to; repeatable; default: all")

@@ -48,7 +48,6 @@ command, unless they got other input; then the next fork is SESSION-at-ENTRY-CHE
 the same session and command cannot run at the same time on one machine.`,
 		Example: `  turnlog bisect plan-7 --check 'turnlog send --wait $TURNLOG_FORK "Which database do we use?" | grep -q Postgres'
   turnlog bisect plan-7 --check './check.sh' -o json`,
-		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&b.check, "check", "", "`command` that exits with 0 for a good fork, and with 1 to 124 for a bad one")
 	_ = cmd.MarkFlagRequired("check") // the flag exists

@@ -25,7 +25,6 @@ other tools. With replay:FILE?match=nearest it answers a different conversation 
 A cassette contains text of people and tools. --redact removes a text from it.`,
 		Example: `  turnlog cassette plan-7 > plan-7.cassette
   turnlog run --model replay:plan-7.cassette "What is here?"`,
-		Args: cobra.ExactArgs(1),
 	}
 	r := a.RemoteClient(cmd)
 	redact := cmd.Flags().StringArray("redact", nil, "remove this `text` of at least 8 bytes from the cassette; repeatable")

@@ -28,7 +28,6 @@ With --exit-code it exits with 1 if they differ.`,
 		Example: `  turnlog diff plan-7 plan-8
   turnlog diff before.jsonl plan-8 -o side
   turnlog diff before.jsonl after.jsonl -o json | jq '.changes[] | select(.a.kind == "call")'`,
-		Args: cobra.ExactArgs(2),
 	}
 	r := a.RemoteClient(cmd)
 	output := a.Output(cmd, "text", "side", "json")

@@ -50,7 +50,6 @@ cancels, decisions of hooks and compaction, and lists what it skipped. The repla
   turnlog replay plan-7 --agent agents/planner.yaml --tools fs -o side
   turnlog replay plan-7.jsonl --system "Answer in one sentence." --model demo -o side
   turnlog replay plan-7 --from 12 --model demo --on-divergence stop --export what-if.jsonl`,
-		Args: cobra.ExactArgs(1),
 	}
 	r := a.RemoteClient(cmd)
 	f.session.RegisterReplay(cmd)

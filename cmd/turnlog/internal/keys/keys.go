@@ -56,7 +56,6 @@ func initialize(a *app.App) *cobra.Command {
 Verifiers need that public key, and should not get it from the deployment.`,
 		Example: `  turnlog keys init
   turnlog keys init --dir /media/offline/keys --namespace team-a`,
-		Args: cobra.NoArgs,
 	}
 	f := newFolder(cmd)
 	namespace := cmd.Flags().String("namespace", "", "`namespace` of the deployment; default: "+jetstream.DefaultNamespace)
@@ -88,7 +87,6 @@ To replace a key, add another one under the same name, give it to its owner, and
 		Example: `  turnlog keys add driver:node-1
   turnlog keys add client+approver:bob --out bob-2027.nk
   turnlog keys add worker:gpu --public UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4`,
-		Args: cobra.ExactArgs(1),
 	}
 	f := newFolder(cmd)
 	out := cmd.Flags().String("out", "", "`file` for the private key; default: NAME.nk in the folder")
@@ -146,7 +144,6 @@ key was stolen (--log, --log-size): then what the log had by then is valid and w
 the dates are. "observer log audit" prints both.`,
 		Example: `  turnlog keys revoke UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4 --in 1h --reason rotated
   turnlog keys revoke bob --stolen --at 2026-11-20T08:00:00Z --reason "lost laptop"`,
-		Args: cobra.ExactArgs(1),
 	}
 	f := newFolder(cmd)
 	var r keys.Revocation
@@ -212,7 +209,6 @@ nodes, workers or people of the role their keys.`,
 		Example: `  turnlog keys require driver worker
   turnlog keys require approver --from 2026-12-01T00:00:00Z
   turnlog keys require client --never`,
-		Args: cobra.MinimumNArgs(1),
 	}
 	f := newFolder(cmd)
 	from := timeFlag(cmd, "from", "`time` from which on they are required; default: now")
@@ -247,7 +243,6 @@ func list(a *app.App) *cobra.Command {
 		Short:   "List the keys of the directory",
 		Long:    `Lists the keys of the newest version of the directory in the folder, after checking its signature.`,
 		Example: "  turnlog keys ls\n  turnlog keys ls -o json | jq -r '.keys[] | select(.revoked) | .name'",
-		Args:    cobra.NoArgs,
 	}
 	f := newFolder(cmd)
 	output := a.Output(cmd)
@@ -286,7 +281,6 @@ func publish(a *app.App) *cobra.Command {
 		Long: `Stores the newest version of the directory in the deployment, whose nodes apply it within seconds. A
 version that contradicts a published one is rejected. It needs the permissions of a provisioner.`,
 		Example: `  turnlog keys publish --server nats://nats.example.com:4222`,
-		Args:    cobra.NoArgs,
 	}
 	f := newFolder(cmd)
 	r := a.Remote(cmd, admin.RoleProvisioner)

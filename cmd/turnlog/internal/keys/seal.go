@@ -55,7 +55,6 @@ func sealFile(a *app.App, name, short, long string, do func(file string) (string
 	return &cobra.Command{
 		Use: name + " FILE", Short: short, Long: long,
 		Example: "  turnlog seal " + name + " seal.key",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			id, err := do(args[0])
 			switch {
@@ -77,7 +76,6 @@ func sealRewrap(a *app.App) *cobra.Command {
 		Long: `Encrypts the keys of all sealed sessions with the first seal key of the file, and removes the old copies. If
 it is interrupted, run it again. It needs the permissions of a keeper and a client.`,
 		Example: "  turnlog seal rewrap --seal-key seal.key --server nats://127.0.0.1:4222",
-		Args:    cobra.NoArgs,
 	}
 	output := a.Output(cmd)
 	r := a.Remote(cmd, admin.RoleKeeper)

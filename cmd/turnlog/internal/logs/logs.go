@@ -61,7 +61,6 @@ func keyCommand(a *app.App, of, line string, print func(key string) (string, err
 		Long: `Prints the verifier key of ` + of + ` for policies: its name, a hash and the public key. If FILE does not
 exist, it first writes a new private key to it, which only you can read.`,
 		Example: "  turnlog " + line + " key " + line + ".nk --name example.com/" + line,
-		Args:    cobra.ExactArgs(1),
 	}
 	i := &identity{}
 	i.named(cmd)

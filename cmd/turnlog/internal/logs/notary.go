@@ -43,7 +43,6 @@ With --http, /metrics has the size of the log, the size that the published check
 It needs the permissions of a notary. docs/evidence.md says how to run one.`,
 		Example: `  turnlog notary --sign-key notary.nk --name example.com/log
   turnlog notary --sign-key notary.nk --witness https://w1.example/=w1.example+1d3e4f5a+BAbc…`,
-		Args: cobra.NoArgs,
 	}
 	r := a.RemoteAt(cmd, admin.RoleNotary, zapcore.InfoLevel)
 	i := newIdentity(cmd)

@@ -32,7 +32,6 @@ was rewritten, and 409 for one that was rolled back.
 The --state directory has the last checkpoint of each log, in a file. Do not lose it: without it, the witness would
 cosign a different history. A witness needs no NATS server, and no secret of the log.`,
 		Example: `  turnlog witness --sign-key witness.nk --name w1.example --log example.com/log+5b3c7d1e+AYz… --state /var/lib/witness`,
-		Args:    cobra.NoArgs,
 	}
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
 	settings.Lasts(cmd)

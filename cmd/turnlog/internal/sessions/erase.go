@@ -33,7 +33,6 @@ It needs the permissions of a keeper. It needs the seal key only for a session t
 rest. Backups may have copies of the destroyed key, encrypted with the seal key: see "turnlog seal". See
 docs/evidence.md for what an erasure does not cover.`,
 		Example: `  turnlog sessions erase plan-7 --reason "Art. 17 request 2027-114"`,
-		Args:    cobra.MinimumNArgs(1),
 	}
 	r = r.As(admin.RoleKeeper)
 	d := events.SessionDeleted{Erased: true}

@@ -51,7 +51,6 @@ seal key or a driver is missing.
 It needs the permissions of a keeper and a driver in both deployments, as a user without a name. See docs/moving.md.`,
 		Example: `  turnlog sessions move plan-7 --to dublin
   turnlog sessions move plan-7 plan-7-fork --context frankfurt --to nats://n2.example.com:4222 --reason "the customer moved"`,
-		Args: cobra.MinimumNArgs(1),
 	}
 	r = r.As(admin.RoleKeeper)
 	r.Signs(cmd, "the tombstones here and the claims there")

@@ -30,7 +30,6 @@ A cost is the provider's, or calculated from the model's price list. It is missi
 		Example: `  turnlog usage
   turnlog usage --from 2026-11-01 --to 2026-11-30
   turnlog usage -o json | jq '.days[0]'`,
-		Args: cobra.NoArgs,
 	}
 	var in report.Period
 	cmd.Flags().StringVar((*string)(&in.From), "from", "", "the first `day`, like 2026-11-01; default: all days")

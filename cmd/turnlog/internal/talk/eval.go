@@ -57,7 +57,6 @@ usage, or the suite is wrong; 4 it was interrupted.`,
   turnlog eval support.yaml --model anthropic:claude-sonnet-5-5 --repeats 20 --store ~/.turnlog-evals
   turnlog eval support.yaml --baseline main.json --write results.json --write junit.xml --write summary.md
   turnlog eval support.yaml --server nats://127.0.0.1:4222 --run "$(git rev-parse HEAD)" --parallel 16`,
-		Args: cobra.ExactArgs(1),
 	}
 	f.register(cmd, a)
 	output := cli.OutputFlag(cmd, eval.Formats()...)

@@ -40,7 +40,6 @@ can compare the two. Either one can be deleted; "turnlog sessions rm" needs a de
   turnlog fork plan-7@12 --model anthropic:claude-sonnet-5-5
   turnlog fork plan-7@12 --session plan-7b --input "Use the other database"
   turnlog diff plan-7 plan-7b`,
-		Args: cobra.ExactArgs(1),
 	}
 	f.session.RegisterFork(cmd)
 	cmd.Flags().StringVar(&f.text, "input", "", "`text` of the fork's first input")

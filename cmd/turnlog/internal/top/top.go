@@ -41,7 +41,6 @@ deployment. It needs the permissions of a doctor and an observer.`,
 		Example: `  turnlog top
   turnlog top --once -o json | jq .queues
   turnlog top --http 127.0.0.1:9100`,
-		Args: cobra.NoArgs,
 	}
 	t := top{app: a, remote: a.RemoteAt(cmd, admin.RoleDoctor, zapcore.WarnLevel)}
 	cmd.Flags().DurationVar(&t.every, "every", 2*time.Second, "`time` between refreshes")

@@ -45,7 +45,6 @@ position in the journal up to which events were read, and why the endpoint is di
 is waiting.`,
 		Example: `  turnlog webhooks ls
   turnlog webhooks ls -o json | jq '.[] | select(.state == "disabled")'`,
-		Args: cobra.NoArgs,
 	}
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -96,7 +95,6 @@ func enable(r *app.Remote) *cobra.Command {
 journal. It continues where it stopped; with --skip it gets only new events.`,
 		Example: `  turnlog webhooks enable slack
   turnlog webhooks enable slack --skip`,
-		Args: cobra.ExactArgs(1),
 	}
 	skip := cmd.Flags().Bool("skip", false, "skip the events that the endpoint missed")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -133,7 +131,6 @@ func listDead(a *app.App, r *app.Remote) *cobra.Command {
 		Long:  `Lists dead messages, one per line, of one endpoint or of all: what they are about, and why they failed.`,
 		Example: `  turnlog webhooks dead ls
   turnlog webhooks dead ls slack -o json | jq -r '.[].id'`,
-		Args: cobra.MaximumNArgs(1),
 	}
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -170,7 +167,6 @@ func settle(a *app.App, r *app.Remote, name, short, done string, with func(*stor
 		Short:   short,
 		Long:    short + ": those that are named, or with --all those of the endpoint.",
 		Example: "  turnlog webhooks dead " + name + " slack msg_0f3a9b5c\n  turnlog webhooks dead " + name + " slack --all",
-		Args:    cobra.MinimumNArgs(1),
 	}
 	all := cmd.Flags().Bool("all", false, "all dead messages of the endpoint")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -42,7 +42,6 @@ the permissions of a messenger.`,
 		Example: `  turnlog webhooks --endpoints webhooks.yaml
   turnlog webhooks ls
   turnlog webhooks dead retry slack --all`,
-		Args: cobra.NoArgs,
 	}
 	r := a.RemoteAt(cmd, admin.RoleMessenger, zapcore.InfoLevel)
 	file := cmd.Flags().String("endpoints", "", "`file` with the endpoints")

@@ -225,7 +225,7 @@ const (
 var endless = map[string]string{
 	"turnlog server": `(?m)^nats://`, "turnlog dev": "is up at", "driver-node": "node started", "tool-worker": "worker started",
 	"turnlog notary --sign-key": "log of heads opened", "turnlog webhooks --endpoints": "endpoint followed", another: `(?m)^nats://`, witness: `(?m)^http://`, gateway: `http://`,
-	"go run ./examples/custom-tool-worker turnlog-4222": "on offer",
+	"go run ./examples/custom-tool-worker turnlog-4222": "on offer", "observer tail": `"parked"`,
 }
 
 // run types one command and checks how it ends and what it prints.

@@ -118,7 +118,9 @@ var setup = []string{
 	`printf 'replies:\n  - calls: [{name: shell_exec, input: {script: "true"}}]\n' > asks.yaml`,
 	`turnlog run --session s-done --model scripted:hello.yaml hi`,
 	`turnlog run --session s-gone --model scripted:hello.yaml hi`,
-	`observer heads s-gone > heads.jsonl; until turnlog sessions rm s-gone; do :; done`,
+	`observer heads s-gone > heads.jsonl`,
+	`observer tail s-gone --from 1 -o jsonl &`, // until it is parked
+	`turnlog sessions rm s-gone`,
 	`turnlog run --session s-limit --model scripted:rounds.yaml --max-rounds 2 hi || true`,
 	`turnlog run --session s-cancelled --model scripted:endless.yaml --timeout 10ms hi || true`,
 	`turnlog run --session s-late --model scripted:endless.yaml --timeout 10ms hi || true`,

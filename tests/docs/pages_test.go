@@ -38,7 +38,7 @@ var pages = map[string]page{
 		servers: 1,
 		before: []string{
 			"turnlog provision --server 127.0.0.1:4222", "driver-node --server 127.0.0.1:4222 &", `turnlog run --server 127.0.0.1:4222 --session plan-7 "What is here?"`,
-			"until observer events plan-7 -o jsonl --server 127.0.0.1:4222 | grep -q '\"parked\"'; do :; done", // then the backup has all of it
+			"observer tail plan-7 --from 1 -o jsonl --server 127.0.0.1:4222 &", // until it is parked: then the backup has all of it
 		},
 	},
 	"docs/moving.md": {
@@ -51,7 +51,7 @@ var pages = map[string]page{
 		servers: 1,
 		before: []string{
 			"turnlog provision", "driver-node &", "tool-worker &", `turnlog run --session plan-7 "What is here?"`,
-			"until observer events plan-7 -o jsonl | grep -q '\"parked\"'; do :; done", // then its node writes nothing unsigned
+			"observer tail plan-7 --from 1 -o jsonl &", // until it is parked: then its node writes nothing unsigned
 		},
 	},
 	"docs/gateway.md": {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/nats-io/nats.go"
 
@@ -28,7 +29,8 @@ func allowsAll(o *client.Options) {
 }
 
 // A client controls the rules, the agent, the tools, the routes and the parent of its session,
-// and the options and the verifier of its turns. None of them runs a command unasked.
+// and the options and the verifier of its turns. None of them runs a command unasked. How the users are set up
+// does not matter to what they wish.
 func TestAClientRunsNoCommandUnasked(t *testing.T) {
 	const runs = "replies:\n  - calls: [{name: shell_exec, input: {}}]\n  - text: done\n"
 	definition := func(name, more string) func(*client.Options) {
@@ -59,7 +61,8 @@ func TestAClientRunsNoCommandUnasked(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(c *cell) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newApart(t, false)
 				w := c.person("client")
 				var ran atomic.Int64
 				shell, err := tool.Func("shell_exec", "Runs a command.", func(context.Context, struct{}) (string, error) {

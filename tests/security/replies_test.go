@@ -159,19 +159,25 @@ func targets() (out []string) {
 	return append(out, "_INBOX_driver.x", "_INBOX_worker.x")
 }
 
-// TestNoReplyReachesTheCell directs replies to every request of every role at every target.
+// TestNoReplyReachesTheCell directs replies to every request of every role at every target. JWTs make the same
+// accounts, so with them each request has some of the targets, and all requests of a role together have all of them.
 func TestNoReplyReachesTheCell(t *testing.T) {
 	for name, start := range layouts() {
-		if name == "one account" {
+		every := 1
+		switch name {
+		case "one account":
 			continue // any reply does
+		case "JWTs":
+			every = 8
 		}
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { noReplyReaches(t, start(t, false)) })
+			synctest.Test(t, func(t *testing.T) { noReplyReaches(t, start(t, false), every) })
 		})
 	}
 }
 
-func noReplyReaches(t *testing.T, c *cell) {
+// noReplyReaches directs replies to each request at one of every so many targets.
+func noReplyReaches(t *testing.T, c *cell, every int) {
 	t.Helper()
 	var mu sync.Mutex
 	heard := map[string]bool{}
@@ -210,8 +216,12 @@ func noReplyReaches(t *testing.T, c *cell) {
 		others := slices.DeleteFunc(targets(), func(target string) bool { // that it may not use itself
 			return slices.ContainsFunc(p.Publish, func(s string) bool { return matches(s, target) })
 		})
-		for _, target := range others {
-			for _, request := range p.Publish {
+		every := min(every, len(p.Publish))
+		for i, target := range others {
+			for j, request := range p.Publish {
+				if (i+j)%every != 0 {
+					continue
+				}
 				request = strings.NewReplacer("*", "s", ">", "s").Replace(request)
 				if err := nc.PublishRequest(request, target, []byte(`{"last_by_subj":"none"}`)); err != nil {
 					t.Fatal(err)

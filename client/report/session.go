@@ -21,6 +21,7 @@ type Session struct {
 	Turns     int               `json:"turns"`
 	Turn      content.TurnID    `json:"turn,omitempty"` // the open turn
 	Round     int               `json:"round,omitempty"`
+	Last      *Ended            `json:"last,omitempty"` // the last turn that ended
 	Items     int               `json:"items"`
 	Queued    int               `json:"queued"`
 	Usage     Usage             `json:"usage"`
@@ -40,6 +41,13 @@ type Agent struct {
 	Version string `json:"version"`
 }
 
+// Ended is how a turn ended.
+type Ended struct {
+	Turn   content.TurnID       `json:"turn"`
+	Reason content.FinishReason `json:"finish_reason"`
+	Error  string               `json:"error,omitempty"` // why it failed
+}
+
 // Of returns the report of a session in a state.
 func Of(s *loop.State, head journal.Head) Session {
 	r := Session{
@@ -53,6 +61,12 @@ func Of(s *loop.State, head journal.Head) Session {
 	}
 	if s.Turn != nil {
 		r.Turn, r.Round = s.Turn.ID, s.Turn.Round
+	}
+	if l := s.Last; l != nil {
+		r.Last = &Ended{Turn: l.Turn, Reason: l.FinishReason}
+		if l.Error != nil {
+			r.Last.Error = l.Error.Message
+		}
 	}
 	switch {
 	case s.Deleted != nil:

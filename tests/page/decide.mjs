@@ -30,6 +30,12 @@ await click('echo one', 'Edit…')
 await card('echo one').locator('textarea').fill('{"argv":')
 await click('echo one', 'Approve with these')
 await page.waitForSelector('#notice:has-text("not JSON")')
+assert.ok(await page.evaluate(() => { // also on a long page
+  document.body.style.minHeight = '300vh'
+  scrollTo(0, document.body.scrollHeight)
+  return scrollY > 500 && document.getElementById('notice').getBoundingClientRect().top >= 0
+}))
+await page.evaluate(() => { document.body.style.minHeight = '' })
 assert.deepEqual(await pending(), ['t1-r1-c1-g1'])
 await card('echo one').locator('textarea').fill('{"argv":["sh","-c","echo edited"]}')
 await click('echo one', 'Approve with these')

@@ -51,11 +51,7 @@ replies:
 func TestAPersonWalksThroughThePage(t *testing.T) {
 	t.Parallel()
 	s := clitest.NewSite(t, "TURNLOG_GATEWAY_TOKEN="+token)
-	file := filepath.Join(t.TempDir(), "script.yaml")
-	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.Run(5, "turnlog", "run", "--session", "walk", "--model", "scripted:"+file, "Go") // it waits for an approval
+	s.Run(5, "turnlog", "run", "--session", "walk", "--model", "scripted:"+written(t, script), "Go") // it waits for an approval
 
 	address := freeAddress(t) // which stays while the gateway is started again
 	gateway := func() (stop func()) {
@@ -70,8 +66,21 @@ func TestAPersonWalksThroughThePage(t *testing.T) {
 		"send the text meanwhile": func() { s.Run(0, "turnlog", "send", "walk", "meanwhile") },
 		"start the gateway":       func() { stop = gateway() },
 
+		"fail a turn": func() {
+			s.Run(1, "turnlog", "run", "--session", "fails", "--model", "scripted:"+written(t, "replies: [{error: {class: invalid_request, message: no such luck}}]"), "Go")
+		},
 		"leave a call without a worker": func() { unattended(t, s) },
 	}, "walk.mjs", "http://"+address+"/", token, pictures(t))
+}
+
+// written returns the name of a file with a script.
+func written(t *testing.T, script string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "script.yaml")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // unattended has a session wait for a tool of a queue whose worker has left.
@@ -126,11 +135,7 @@ replies:
 func TestAPersonDecidesOnThePage(t *testing.T) {
 	t.Parallel()
 	s := clitest.NewSite(t, "TURNLOG_GATEWAY_TOKEN="+token)
-	file := filepath.Join(t.TempDir(), "script.yaml")
-	if err := os.WriteFile(file, []byte(deciding), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.Run(5, "turnlog", "run", "--session", "decide", "--model", "scripted:"+file, "Go")
+	s.Run(5, "turnlog", "run", "--session", "decide", "--model", "scripted:"+written(t, deciding), "Go")
 	address := freeAddress(t)
 	s.Start("turnlog", "gateway", "--listen", address).Await(t, "http://")
 	began := make(chan struct{})

@@ -81,6 +81,10 @@ await page.goto(address + '#/sessions')
 await page.waitForSelector('tbody tr')
 await see('sessions')
 await page.keyboard.press('j')
+await page.focus('button:has-text("Start")')
+await page.keyboard.press('Enter') // of the button, not of the row
+assert.equal(new URL(page.url()).hash, '#/sessions')
+await page.keyboard.press('Escape')
 await page.keyboard.press('Enter')
 await page.waitForSelector('.talk strong:has-text("bold")')
 assert.match(await page.textContent('.talk'), /<img src=x onerror=alert\(1\)>/)
@@ -94,6 +98,8 @@ await see('session')
 await page.keyboard.press('/')
 await page.keyboard.type('again')
 await page.keyboard.press('Control+Enter')
+await page.waitForSelector('.talk ~ section article') // where the conversation has stopped
+assert.equal(await page.locator('article button:has-text("Later")').count(), 0)
 await page.click('article button:has-text("Edit")')
 await page.fill('article textarea', '{"argv":["sh","-c","echo edited"]}')
 await page.click('text=Approve with these')
@@ -146,6 +152,15 @@ await page.waitForFunction(() => [...document.querySelectorAll('.user')].some((x
 await page.waitForFunction(() => [...document.querySelectorAll('.talk .text')].filter((x) => x.textContent.includes('You said meanwhile')).length === 1)
 assert.equal(await page.locator('.user', { hasText: 'meanwhile' }).count(), 1)
 
+// The inbox says that, too, and no longer than it is true.
+await page.goto(address + '#/inbox')
+await page.waitForSelector('text=Nothing waits for a decision')
+await please('stop the gateway')
+await page.waitForSelector('#notice:has-text("does not answer")')
+await please('start the gateway')
+await page.waitForSelector('#notice', { state: 'hidden' })
+await page.goto(address + '#/s/walk')
+
 // The journal, with its verdict.
 await page.click('button:has-text("Journal")')
 await page.waitForSelector('.tag:has-text("verified: chain")')
@@ -164,6 +179,12 @@ await page.click('details.entry[open] button:has-text("Fork after this entry")')
 await page.waitForFunction(() => location.hash.startsWith('#/s/') && location.hash !== '#/s/walk')
 await page.waitForSelector('.talk')
 await see('fork')
+
+// A turn that failed says why.
+await please('fail a turn')
+await page.goto(address + '#/s/fails')
+await page.waitForSelector('p:has(.tag:text-is("error")):has-text("no such luck")')
+await see('failed')
 
 await please('leave a call without a worker')
 for (const view of ['fleet', 'usage']) {

@@ -21,12 +21,19 @@ function tell(what) {
   notice.textContent = what instanceof Error ? what.message : what
 }
 
-// repeat runs a function now and again while the page is seen, and returns how to end that.
+// repeat runs a function now and again while the page is seen, and returns how to end that. An error is shown until it is over.
 function repeat(run) {
-  let over = false, timer
+  let over = false, timer, failed
   const next = async () => {
     clearTimeout(timer)
-    if (!document.hidden) await run().catch((err) => !over && tell(err))
+    if (!document.hidden) try {
+      await run()
+      if (failed && notice.textContent === failed.message) tell('')
+      failed = null
+    } catch (err) {
+      failed = err
+      if (!over) tell(err)
+    }
     if (!over) timer = setTimeout(next, pollEvery)
   }
   next()
@@ -118,7 +125,7 @@ async function fleet(view, stuck) {
     load?.queues && [
       h('h2', null, 'Nodes'),
       h('p', null, load.nodes === 0 && [h('span.tag.warn', null, 'no node'), ' '], `${many(load.nodes, 'node drives', 'nodes drive')} ${many(load.sessions.driven, 'session', 'sessions')}. ` +
-        `${many(load.sessions.waiting, 'session waits', 'sessions wait')} for a node, ${load.sessions.aside} set aside, ${load.sessions.parked} with nothing to do.`),
+        `${many(load.sessions.waiting, 'session waits', 'sessions wait')} for a node, ${load.sessions.aside} set aside, ${load.sessions.parked} need no node now.`),
       h('h2', null, 'Queues'),
       h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'Queues' }, h('table', null,
         h('thead', null, h('tr', null, h('th', null, 'Queue'), ['Waiting', 'Oldest', 'Running', 'Workers', 'Wanted'].map((t) => h('th.number', null, t)))),
@@ -215,7 +222,7 @@ addEventListener('keydown', (e) => {
   else if (e.key === 'k') move(-1)
   else if (e.key === '?') document.getElementById('help').showModal()
   else if (e.key === '/') main.querySelector('[data-focus]')?.focus()
-  else if (e.key === 'Enter' && row?.dataset.href && e.target.tagName !== 'A') location.hash = row.dataset.href
+  else if (e.key === 'Enter' && row?.dataset.href && !['A', 'BUTTON', 'SUMMARY'].includes(e.target.tagName)) location.hash = row.dataset.href
   else if (['a', 'd', 'l'].includes(e.key)) row?.querySelector(`[data-key=${e.key}]`)?.click()
   else return
   e.preventDefault()

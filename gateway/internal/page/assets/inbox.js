@@ -13,13 +13,13 @@ export async function inbox(view, tell, refresh) {
   const put = approvals.filter((a) => later.has(a.session + a.id))
   fill(view, h('h1', null, 'Inbox'),
     now.length + dead.calls.length + dead.aside.length === 0 && h('p.quiet', null, put.length > 0 ? 'Nothing else waits for a decision.' : 'Nothing waits for a decision.'),
-    now.map((a) => card(a, tell, refresh)),
+    now.map((a) => card(a, tell, refresh, true)),
     dead.calls.length > 0 && h('h2', null, 'Calls that lost their workers'),
     dead.calls.map((c) => deadCard(c, tell, refresh)),
     dead.aside.length > 0 && h('h2', null, 'Sessions that no node drives'),
     dead.aside.map((s) => h('div.card', null, h('h2', null, h('a', { href: '#/s/' + s.session }, s.session)),
       h('p.small', null, `It broke ${s.broke.length} times: ${s.broke.join(', ')}. "turnlog dead retry ${s.session}" has it driven again.`))),
-    put.length > 0 && [h('h2', null, 'Later'), put.map((a) => card(a, tell, refresh))])
+    put.length > 0 && [h('h2', null, 'Later'), put.map((a) => card(a, tell, refresh, true))])
   return waiting
 }
 
@@ -33,8 +33,8 @@ export function same(view, what) {
   return false
 }
 
-// card shows a pending approval, with what may be done about it.
-export function card(a, tell, done) {
+// card shows a pending approval, with what may be done about it. Only the inbox has a place for what is put aside.
+export function card(a, tell, done, inInbox) {
   const name = a.session + a.id
   const node = h('article.card', { tabindex: -1, 'data-row': true, 'aria-label': `${a.tool} in ${a.title || a.session}` })
   const decide = (body) => act(node, tell, done, async () => {
@@ -58,7 +58,7 @@ export function card(a, tell, done) {
       h('button', { onclick: () => ask('Arguments that the tool gets instead', json(a.input), 'Approve with these', (text) => ({ decision: 'approve', input: parse(text) })) }, 'Edit…'),
       h('button', { title: a.covers, onclick: () => decide({ decision: 'approve', always: true }), disabled: !a.covers }, 'Always'),
       h('button.bad', { 'data-key': 'd', onclick: () => ask('Reason, which the model sees', '', 'Deny', (reason) => ({ decision: 'deny', reason })) }, 'Deny…'),
-      h('button', { 'data-key': 'l', onclick: () => { later.has(name) ? later.delete(name) : later.add(name); done() } }, later.has(name) ? 'Back to the inbox' : 'Later'))
+      inInbox ? h('button', { 'data-key': 'l', onclick: () => { later.has(name) ? later.delete(name) : later.add(name); done() } }, later.has(name) ? 'Back to the inbox' : 'Later') : '')
   } else {
     buttons.append(h('span.quiet.small', null, 'Others decide this.'))
   }

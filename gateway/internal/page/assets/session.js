@@ -28,6 +28,7 @@ class Session {
     this.running = h('section', { 'aria-label': 'Running calls' })
     this.talk = h('ol.talk', { 'aria-live': 'polite', 'aria-label': 'Transcript' })
     this.writing = h('div.text.live', { hidden: true })
+    this.ending = h('div')
     this.input = h('textarea', { rows: 2, 'aria-label': 'Message', placeholder: 'Write a message; Ctrl-Enter sends it', 'data-focus': true })
     this.input.addEventListener('keydown', (e) => { if (e.key === 'Enter' && (e.ctrlKey || e.metaKey)) this.send() })
     this.actions = h('span.bar')
@@ -35,7 +36,7 @@ class Session {
     this.compose = h('form.compose', { onsubmit: (e) => { e.preventDefault(); this.send() }, hidden: true }, this.input, h('div.bar', null, this.actions, this.files.row))
     this.journal = h('section.journal')
     const tabs = h('div.bar', { role: 'tablist' })
-    const talking = h('div', null, this.questions, this.talk, this.writing, this.running, this.compose)
+    const talking = h('div', null, this.talk, this.writing, this.ending, this.running, this.questions, this.compose)
     const tab = (name, show, on) => h('button', { role: 'tab', type: 'button', 'aria-selected': on, onclick: (e) => {
       for (const b of tabs.children) b.setAttribute('aria-selected', b === e.target)
       talking.hidden = show !== talking
@@ -47,6 +48,7 @@ class Session {
     this.heading = h('h1', null, this.id)
     fill(this.view, this.heading, this.facts, tabs, talking, this.journal)
     await Promise.all([this.look().catch(this.tell), this.read()])
+    toEnd()
     this.listen()
   }
 
@@ -67,13 +69,15 @@ class Session {
     const open = !['closed', 'deleted'].includes(s.state)
     this.compose.hidden = !(open && s.may.drive)
     const working = s.turn !== undefined && s.turn !== ''
+    const cut = !working && s.last && s.last.finish_reason !== 'completed'
+    this.stick(() => fill(this.ending, cut && h('p', null, h('span.tag.bad', null, s.last.finish_reason), ' ', s.last.error ?? 'The turn ended before its answer was complete.')))
     fill(this.actions, h('button.main', { type: 'submit' }, working ? 'Add to the turn' : 'Send'),
       working && h('button', { type: 'button', onclick: () => this.act('cancel', {}) }, 'Cancel the turn'))
     const { calls } = await get(at('sessions', this.id, 'calls'))
     const now = calls.filter((c) => c.state === 'running')
     if (!same(this.running, [now, s.may.drive])) fill(this.running, now.map((c) => this.runs(c, s.may.drive)))
     const { approvals } = await get('/api/approvals?session=' + encodeURIComponent(this.id))
-    if (!same(this.questions, approvals)) fill(this.questions, approvals.map((a) => card(a, this.tell, () => this.look())))
+    if (!same(this.questions, approvals)) this.stick(() => fill(this.questions, approvals.map((a) => card(a, this.tell, () => this.look()))))
   }
 
   // runs shows a call that runs, and what may be done about it.
@@ -91,7 +95,7 @@ class Session {
     this.results.clear()
     fill(this.talk, this.from > 0 && this.earlier(), this.rows(t.items))
     this.write()
-    scrollTo(0, document.body.scrollHeight)
+    toEnd()
   }
 
   // items reads those before a place; 0: the newest ones.
@@ -158,7 +162,7 @@ class Session {
     const state = r ? r.status : 'open'
     const tone = !r ? 'working' : r.status === 'ok' ? 'good' : r.status === 'denied' || r.is_error ? 'bad' : 'warn'
     const changed = this.changed.get(call.id)
-    const now = changed ?? call
+    const now = { ...call, ...changed }
     fill(node, h('summary', null, h('strong', null, call.name), h('span.what', null, clip(JSON.stringify(now.input ?? {}), 120)),
       changed && h('span.tag.warn', null, 'changed by ' + clip(changed.by, 40)), h('span.tag.' + tone, null, state)),
     shown(now), changed && h('details', null, h('summary.small', null, 'What the model asked for'), shown(call)),
@@ -299,7 +303,7 @@ class Session {
       fill(this.journal, verdict, times, more, list)
       await this.after()
       this.allBefore()
-      scrollTo(0, document.body.scrollHeight)
+      toEnd()
       await this.verify(verdict)
     } catch (err) { this.tell(err) }
   }
@@ -406,6 +410,12 @@ class Session {
       location.hash = '#/s/' + session
     } catch (err) { this.tell(err) }
   }
+}
+
+// toEnd shows the end of the page. How high rows are is known only once they are drawn.
+function toEnd(frames = 3) {
+  scrollTo(0, document.body.scrollHeight)
+  if (frames > 0) requestAnimationFrame(() => toEnd(frames - 1))
 }
 
 const plain = (item) => (item.parts ?? []).map((p) => p.text ?? (p.media ? `[${p.name || p.media.modality || p.kind}]` : '')).filter(Boolean).join('\n')

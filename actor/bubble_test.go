@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
@@ -23,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	natstest.FilesInMemory()
+	ramdisk.Use()
 	natstest.Parallel(4) // tests of clusters mostly wait
 	turnlogtest.Main(m)
 }

@@ -2,6 +2,7 @@ package examples
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/turnlog/turnlog/internal/testing/clitest"
@@ -21,9 +23,14 @@ var took = regexp.MustCompile(`\b\d+\.\d+s\b|\(cached\)`)
 
 var update = golden.Flag()
 
+// build builds the examples, once for all tests: even if nothing has changed, that takes half a second.
+var build = sync.OnceValues(func() (dir string, err error) {
+	return clitest.Build(context.Background(), "./examples/...")
+})
+
 func TestEveryExampleRuns(t *testing.T) {
 	t.Parallel()
-	dir, err := clitest.Build(t.Context(), "./examples/...")
+	dir, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +96,7 @@ func exists(name string) bool {
 // TestAnExampleThatFailsSaysSo takes programs and temporary folders away.
 func TestAnExampleThatFailsSaysSo(t *testing.T) {
 	t.Parallel()
-	dir, err := clitest.Build(t.Context(), "./examples/...")
+	dir, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/memory"
 	"github.com/turnlog/turnlog/model/registry"
@@ -35,7 +36,7 @@ import (
 // TestMain runs more tests at once than there are CPUs: most of them wait for a session.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // there is little that lives long
-	natstest.FilesInMemory()
+	ramdisk.Use()
 	natstest.Parallel(8)
 	os.Exit(m.Run())
 }

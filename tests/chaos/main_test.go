@@ -8,11 +8,12 @@ import (
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 )
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // there is little that lives long
-	natstest.FilesInMemory()
+	ramdisk.Use()
 	embedded.PrepareForSynctest()
 	natstest.Parallel(5) // the tests mostly wait for servers
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))

@@ -15,24 +15,31 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 )
 
 // TestMain runs all pages at once: they mostly wait for sessions.
 func TestMain(m *testing.M) {
-	natstest.FilesInMemory()
+	ramdisk.Use()
 	natstest.Parallel(8)
 	os.Exit(m.Run())
 }
 
+// build builds the programs, once for all tests: even if nothing has changed, that takes half a second.
+var build = sync.OnceValues(func() (dir string, err error) {
+	return clitest.Build(context.Background(), "./cmd/...", "./examples/...")
+})
+
 func TestEveryCommandOfThePagesRuns(t *testing.T) {
 	t.Parallel()
-	dir, err := clitest.Build(t.Context(), "./cmd/...", "./examples/...")
+	dir, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}

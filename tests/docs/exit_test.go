@@ -130,7 +130,7 @@ var setup = []string{
 
 func TestCommandsExitAsTheTableSays(t *testing.T) {
 	t.Parallel()
-	dir, err := clitest.Build(t.Context(), "./cmd/...")
+	dir, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}

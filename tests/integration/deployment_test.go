@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 	binaries = dir
 	_ = os.Setenv("GOGC", "800") // of the processes, which do not live long
-	natstest.FilesInMemory()
+	ramdisk.Use()
 	natstest.Parallel(8) // the tests mostly wait for processes
 	os.Exit(m.Run())
 }

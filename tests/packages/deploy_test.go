@@ -1,12 +1,15 @@
 package packages
 
 import (
+	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/settings"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/golden"
+	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 )
 
 var update = golden.Flag()
@@ -23,14 +27,25 @@ const (
 	natsFile     = "../../docs/deploy/chart/files/nats.conf"
 )
 
+func TestMain(m *testing.M) {
+	_ = os.Setenv("GOGC", "800") // of the programs, which do not live long
+	ramdisk.Use()
+	os.Exit(m.Run())
+}
+
 // users are those of the deployments in docs/deploy.
 func users() []string {
 	return []string{"driver", "provisioner", "worker/default", "client+approver:gateway", "doctor+observer"}
 }
 
+// build builds the programs, once for all tests: even if nothing has changed, that takes half a second.
+var build = sync.OnceValues(func() (bin string, err error) {
+	return clitest.Build(context.Background(), "./cmd/...", "github.com/nats-io/nats-server/v2")
+})
+
 func built(t *testing.T) (bin string) {
 	t.Helper()
-	bin, err := clitest.Build(t.Context(), "./cmd/...", "github.com/nats-io/nats-server/v2")
+	bin, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}

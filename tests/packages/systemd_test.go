@@ -9,18 +9,13 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
 // TestTheUnitsStartTheBinariesWithFlagsThatTheyHave also holds that systemd waits longer than a process may need to stop, and
 // that every credential in a command line is loaded.
 func TestTheUnitsStartTheBinariesWithFlagsThatTheyHave(t *testing.T) {
 	t.Parallel()
-	bin, err := clitest.Build(t.Context(), "./cmd/driver-node", "./cmd/tool-worker", "./cmd/turnlog")
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := built(t)
 	units, err := filepath.Glob("../../docs/systemd/*.service")
 	if err != nil || len(units) != 3 {
 		t.Fatalf("units: %v, %v", units, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/turnlogtest"
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	ramdisk.Use()
 	turnlogtest.Main(m)
 }
 

@@ -16,12 +16,13 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 )
 
 // Main runs the tests of a package with servers in bubbles. Call it from TestMain.
 func Main(m *testing.M) {
 	debug.SetGCPercent(400) // servers are short-lived, so fewer collections save a tenth of the time
-	FilesInMemory()
+	ramdisk.Use()
 	embedded.PrepareForSynctest()
 	os.Exit(m.Run())
 }

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package natstest
-
-// FilesInMemory does nothing.
-func FilesInMemory() {}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package ramdisk
+
+// Use does nothing.
+func Use() {}

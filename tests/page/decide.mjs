@@ -25,6 +25,12 @@ await click('echo one', 'Back to the inbox')
 await page.waitForSelector('h2:text-is("Later")', { state: 'detached' })
 assert.deepEqual(await pending(), ['t1-r1-c1-g1'])
 
+// While the list of keys is shown, keys decide nothing behind it.
+await page.waitForSelector('article button.main:enabled')
+for (const key of ['j', '?', 'a', 'Escape']) await page.keyboard.press(key)
+assert.ok(await page.isEnabled('article.selected button.main'))
+assert.deepEqual(await pending(), ['t1-r1-c1-g1'])
+
 // Other arguments have to be JSON. The tool gets them, and the journal has both.
 await click('echo one', 'Edit…')
 await card('echo one').locator('textarea').fill('{"argv":')

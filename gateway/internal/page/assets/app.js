@@ -213,7 +213,7 @@ function move(by) {
 
 addEventListener('keydown', (e) => {
   if (e.key === 'Escape') document.activeElement?.blur()
-  if (e.ctrlKey || e.metaKey || e.altKey || ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.target.tagName)) return
+  if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.target.tagName)) return
   const row = main.querySelector('.selected')
   const go = { gi: 'inbox', gs: 'sessions', gf: 'fleet', gu: 'usage' }[prefix + e.key]
   prefix = e.key === 'g' ? 'g' : ''

@@ -75,9 +75,21 @@ func (s Signal) Endpoint() (string, error) {
 			return "", fmt.Errorf("%s=%s: a URL is expected, like http://localhost:4318", name, at)
 		}
 		given = given || at != ""
+		name = prefix + infix + "COMPRESSION"
+		if how := os.Getenv(name); how != "" && how != "gzip" && how != "none" {
+			return "", fmt.Errorf("%s=%s: only gzip and none are supported", name, how)
+		}
+		for _, of := range []string{"CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
+			name := prefix + infix + of
+			if file := os.Getenv(name); file != "" {
+				if _, err := os.ReadFile(file); err != nil { //nolint:gosec // the operator names it
+					return "", fmt.Errorf("%s: %w", name, err)
+				}
+			}
+		}
 	}
-	if given {
-		return "", nil
+	if _, err := s.Timeout(); err != nil || given {
+		return "", err
 	}
 	return "http://localhost:4318/v1/" + strings.ToLower(string(s)), nil
 }
@@ -86,15 +98,24 @@ func (s Signal) Endpoint() (string, error) {
 func (s Signal) Timeout() (time.Duration, error) {
 	const prefix = "OTEL_EXPORTER_OTLP_"
 	for _, name := range []string{prefix + string(s) + "_TIMEOUT", prefix + "TIMEOUT"} {
-		if text := os.Getenv(name); text != "" {
-			ms, err := strconv.Atoi(text)
-			if err != nil || ms <= 0 {
-				return 0, fmt.Errorf("%s=%s: a number of milliseconds is expected", name, text)
-			}
-			return time.Duration(ms) * time.Millisecond, nil
+		if d, err := milliseconds(name); err != nil || d > 0 {
+			return d, err
 		}
 	}
 	return 10 * time.Second, nil
+}
+
+// milliseconds returns the value of a variable; 0 if it is not set.
+func milliseconds(name string) (time.Duration, error) {
+	text := os.Getenv(name)
+	if text == "" {
+		return 0, nil
+	}
+	ms, err := strconv.Atoi(text)
+	if err != nil || ms <= 0 {
+		return 0, fmt.Errorf("%s=%s: a number of milliseconds is expected", name, text)
+	}
+	return time.Duration(ms) * time.Millisecond, nil
 }
 
 // Sampler returns the sampler that OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG name. It is nil if they are not set.
@@ -162,6 +183,11 @@ func ExportMetrics(ctx context.Context, registry prometheus.Gatherer, log *zap.L
 	of, at, err := begin(ctx, Metrics, log)
 	if of == nil || err != nil {
 		return nil, err
+	}
+	for _, name := range []string{"OTEL_METRIC_EXPORT_INTERVAL", "OTEL_METRIC_EXPORT_TIMEOUT"} {
+		if _, err := milliseconds(name); err != nil {
+			return nil, err
+		}
 	}
 	var options []otlpmetrichttp.Option
 	if at != "" {

@@ -186,6 +186,10 @@ func TestTheEnvironmentDecides(t *testing.T) {
 		"another exporter":     {map[string]string{"OTEL_METRICS_EXPORTER": "prometheus"}, "OTEL_METRICS_EXPORTER=prometheus: only otlp and none are supported"},
 		"another protocol":     {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc: only http/protobuf is supported"},
 		"an address, no URL":   {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "localhost:4318"}, "a URL is expected"},
+		"no compression":       {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_METRICS_COMPRESSION": "lz4"}, "METRICS_COMPRESSION=lz4: only gzip and none are supported"},
+		"no certificate":       {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/none.pem"}, "OTEL_EXPORTER_OTLP_CERTIFICATE: open /none.pem"},
+		"no time":              {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TIMEOUT": "10s"}, "OTEL_EXPORTER_OTLP_TIMEOUT=10s: a number of milliseconds is expected"},
+		"no interval":          {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_METRIC_EXPORT_INTERVAL": "1m"}, "OTEL_METRIC_EXPORT_INTERVAL=1m: a number of milliseconds is expected"},
 		"attributes that fail": {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_RESOURCE_ATTRIBUTES": "nonsense"}, "the resource of telemetry"},
 	} {
 		t.Run(name, func(t *testing.T) {

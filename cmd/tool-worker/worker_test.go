@@ -106,7 +106,7 @@ func (d *deployment) eventually(what string, ok func(context.Context) bool) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), clitest.Patience)
 	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond) // a look may read a whole catalog
 	defer tick.Stop()
 	for !ok(ctx) {
 		select {

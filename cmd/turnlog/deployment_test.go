@@ -62,8 +62,12 @@ func awaitEvents(t *testing.T, url string, s content.SessionID, kind events.Kind
 // persist repeats a request that a busy server may not answer in time, until it succeeds.
 func persist(t *testing.T, what string, try func() bool) {
 	t.Helper()
-	for end := time.Now().Add(clitest.Patience); !try(); {
-		if time.Now().After(end) {
+	tick, late := time.NewTicker(20*time.Millisecond), time.After(clitest.Patience)
+	defer tick.Stop()
+	for !try() {
+		select {
+		case <-tick.C:
+		case <-late:
 			t.Fatalf("not in time: %s", what)
 		}
 	}

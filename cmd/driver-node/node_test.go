@@ -147,7 +147,7 @@ func TestBadFlagsAreRefusedWithOneLine(t *testing.T) {
 		{[]string{"--mcp", "x=/no/such/program"}, cli.CodeUsage, "add --allow-commands"},
 		{[]string{"--tools", "sf"}, cli.CodeUsage, `--tools: there is no set "sf"`},
 		{[]string{"--name", "a b", "--log-level", "error"}, cli.CodeUsage, `Name "a b"`},
-		{[]string{"now"}, cli.CodeUsage, `unexpected argument "now"`},
+		{[]string{"now"}, cli.CodeUsage, `unknown command "now"`},
 		{[]string{"--server", "127.0.0.1:1", "--connect-timeout", "10ms", "--log-level", "error"}, cli.CodeFailed, "connect to NATS at nats://127.0.0.1:1: no server answers"},
 		{[]string{"--provision=false", "--namespace", "empty"}, cli.CodeFailed, "not provisioned"},
 		{[]string{"--http", "nonsense", "--log-level", "error"}, cli.CodeFailed, "serve http at nonsense"},

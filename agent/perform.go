@@ -57,8 +57,12 @@ func (h host) Verifier() (extension.Verifier, string) {
 // Due returns when a timer is reported.
 func (host) Due(e loop.ArmTimer) time.Time { return e.At.Std() }
 
-// Publish shows a live event to the observers.
-func (h host) Publish(ev events.Event) { h.d.showLive(ev) }
+// Publish shows a live event to the observers. They are there from the start and miss nothing, so nothing is repeated.
+func (h host) Publish(ev events.Event) {
+	if events.KindOf(ev) != events.KindContentRepeated {
+		h.d.showLive(ev)
+	}
+}
 
 func (d *driver) runTool(ctx context.Context, e loop.RunTool, v *engine.View) commands.Command {
 	d.mu.Lock()

@@ -167,6 +167,9 @@ func (r *remote) hear(ev events.Event) {
 		}
 		r.refuse(refused.Command, refusal{refused.After, err})
 	}
+	if events.KindOf(ev) == events.KindContentRepeated {
+		return // watchers and observers show fragments as they come, and would show these twice
+	}
 	r.watcher.Live(ev)
 	r.observers.ShowLive(ev)
 }

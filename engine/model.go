@@ -27,6 +27,9 @@ func (r *Runner) CallModel(ctx context.Context, e loop.CallModel, m model.Model,
 	show := func(d content.Delta) {
 		seen = true
 		emit(events.ContentDelta{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt, Delta: d, After: 1 + partial.add(d)})
+		for d, before := range partial.due() {
+			emit(events.ContentRepeated{Turn: e.Turn, Round: e.Round, Attempt: e.Attempt, Delta: d, After: 1 + before})
+		}
 	}
 	shown, _ := slices.BinarySearch(v.Attached, e.TranscriptLen)
 	files := attachments{blobs: r.cfg.Blobs, items: v.Attached[:shown]}
@@ -126,42 +129,4 @@ func usageOf(err error) content.Usage {
 		return e.Usage
 	}
 	return content.Usage{}
-}
-
-// partial collects the text of an unfinished reply, in case the call is stopped.
-type partial struct {
-	parts []content.Part
-}
-
-// add returns how many bytes of the part's text came before. A part out of order has none.
-func (p *partial) add(d content.Delta) (before int) {
-	if d.Part < 0 || d.Part > len(p.parts) {
-		return 0
-	}
-	if d.Part == len(p.parts) {
-		p.parts = append(p.parts, content.Part{Kind: d.Kind})
-	}
-	part := &p.parts[d.Part]
-	if part.Kind == "" {
-		part.Kind = d.Kind
-	}
-	before = len(part.Text)
-	if d.Op == content.AppendPart {
-		part.Text += d.Text
-	}
-	return before
-}
-
-// items returns what arrived, without calls: their arguments may be incomplete.
-func (p *partial) items() []content.Item {
-	var parts []content.Part
-	for _, part := range p.parts {
-		if (part.Kind == content.TextKind || part.Kind == content.ReasoningKind) && part.Text != "" {
-			parts = append(parts, part)
-		}
-	}
-	if len(parts) == 0 {
-		return nil
-	}
-	return []content.Item{content.NewItem(content.Assistant, parts...)}
 }

@@ -6,7 +6,7 @@
 // kind.
 //
 // [Event] is sealed. Most events are stored in the journal. [ContentDelta],
-// [ToolProgress] and [Refused] are live only and may be lost; [StateChanged] is
+// [ContentRepeated], [ToolProgress] and [Refused] are live only and may be lost; [StateChanged] is
 // derived from other events. See [Journaled].
 //
 // The hash of an entry is the SHA-256 of its exact bytes, and every entry contains the

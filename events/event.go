@@ -24,6 +24,7 @@ func (RoundFinished) event() Kind      { return KindRoundFinished }
 func (ModelCallStarted) event() Kind   { return KindModelCallStarted }
 func (ModelCallFailed) event() Kind    { return KindModelCallFailed }
 func (ContentDelta) event() Kind       { return KindContentDelta }
+func (ContentRepeated) event() Kind    { return KindContentRepeated }
 func (ReplyRecorded) event() Kind      { return KindReplyRecorded }
 func (UsageUpdated) event() Kind       { return KindUsageUpdated }
 func (ToolCallRequested) event() Kind  { return KindToolCallRequested }

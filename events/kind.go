@@ -30,6 +30,7 @@ const (
 	KindModelCallStarted   Kind = "model_call_started"
 	KindModelCallFailed    Kind = "model_call_failed"
 	KindContentDelta       Kind = "content_delta"
+	KindContentRepeated    Kind = "content_repeated"
 	KindReplyRecorded      Kind = "reply_recorded"
 	KindUsageUpdated       Kind = "usage_updated"
 	KindToolCallRequested  Kind = "tool_call_requested"
@@ -88,6 +89,7 @@ var zeros = []Event{
 	ModelCallStarted{},
 	ModelCallFailed{},
 	ContentDelta{},
+	ContentRepeated{},
 	ReplyRecorded{},
 	UsageUpdated{},
 	ToolCallRequested{},
@@ -132,7 +134,7 @@ func KindOf(e Event) Kind { return e.event() }
 // live only or derived.
 func Journaled(k Kind) bool {
 	switch k {
-	case KindContentDelta, KindToolProgress, KindStateChanged, KindRefused:
+	case KindContentDelta, KindContentRepeated, KindToolProgress, KindStateChanged, KindRefused:
 		return false
 	default:
 		return true

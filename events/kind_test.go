@@ -56,7 +56,7 @@ func TestOnlyLiveAndDerivedKindsStayOutOfJournals(t *testing.T) {
 			out = append(out, k)
 		}
 	}
-	want := []Kind{KindContentDelta, KindToolProgress, KindStateChanged, KindRefused}
+	want := []Kind{KindContentDelta, KindContentRepeated, KindToolProgress, KindStateChanged, KindRefused}
 	if !slices.Equal(out, want) {
 		t.Errorf("not journaled: %v, want %v", out, want)
 	}

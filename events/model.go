@@ -44,6 +44,11 @@ type ContentDelta struct {
 	After int `msgpack:"af,omitempty" json:"after,omitempty"`
 }
 
+// ContentRepeated is live only: a fragment that was sent before as a ContentDelta, perhaps cut in another way. Hosts send all
+// fragments of a long reply again from time to time, so that a reader that joined in its middle, or missed a fragment, need
+// not wait for its end. It is a kind of its own, since readers that show fragments as they come would show it twice.
+type ContentRepeated ContentDelta
+
 // ReplyRecorded records a complete reply. It is recorded before anything can veto it,
 // because it has been paid for.
 type ReplyRecorded struct {

@@ -170,6 +170,9 @@ func modelSamples() []Event {
 		ContentDelta{Turn: "turn-3", Round: 2, Attempt: 1, Delta: content.Delta{
 			Part: 1, Op: content.CommitPart, Kind: content.ToolCallKind, Text: "x", Call: &call,
 		}, After: 7},
+		ContentRepeated{Turn: "turn-3", Round: 2, Attempt: 1, Delta: content.Delta{
+			Part: 1, Op: content.CommitPart, Kind: content.ToolCallKind, Text: "x", Call: &call,
+		}, After: 7},
 		ReplyRecorded{
 			Turn: "turn-3", Round: 2, Attempt: 1, Items: sampleItems(), FinishReason: content.ToolCalls,
 			Model: "m-2025", ResponseID: "resp_1", Interrupted: true, Invalid: "no",

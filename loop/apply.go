@@ -148,7 +148,7 @@ func (s *State) apply(ev events.Event) {
 		s.applyTurnFinished(ev)
 	case events.SessionClosed:
 		s.Closed = true
-	case events.ContentDelta, events.ToolProgress, events.StateChanged, events.Refused, events.SessionDeleted:
+	case events.ContentDelta, events.ContentRepeated, events.ToolProgress, events.StateChanged, events.Refused, events.SessionDeleted:
 		panic(fmt.Sprintf("loop: %s in the journal of %s/%d", events.KindOf(ev), s.Session, s.Seq))
 	}
 }

@@ -83,6 +83,8 @@ func (s Style) ofModel(ev any) string {
 		return s.modelFailed(ev)
 	case events.ContentDelta:
 		return s.delta(ev)
+	case events.ContentRepeated:
+		return s.delta(events.ContentDelta(ev))
 	case events.ReplyRecorded:
 		return s.list("", ev.Turn, "round", ev.Round, "attempt", ev.Attempt, "", ev.FinishReason, "", is(ev.Interrupted, "interrupted")) + s.texts(ev.Items)
 	case events.UsageUpdated:

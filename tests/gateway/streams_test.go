@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -264,6 +265,46 @@ func TestAStreamBeginsNowOrAnywhere(t *testing.T) {
 			}
 			f.close()
 			g.ok(http.MethodGet, "/api/sessions/"+string(id), nil).in(t, &at)
+		}
+	})
+}
+
+// A gateway that did not follow a reply from its beginning has its text within seconds, long before the reply ends.
+func TestAReaderThatComesInTheMiddleOfAReplyCatchesUp(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		defer w.slowNode("n1").Drain(w.T)
+		text := strings.Repeat("word ", 400)
+		g := w.gateway(func(c *gateway.Config) {
+			c.Defaults = events.Config{Model: "m", ModelData: []byte("replies:\n  - {text: \"" + text + "\", chunk: 5}\n")}
+		})
+		id := g.open(map[string]any{"text": "Begin."})
+		<-time.After(20 * time.Second) // of 40
+		f, err := w.gateway().follow(id, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.close()
+		joined, got := time.Now(), ""
+		for {
+			e, err := f.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(e.data, string(events.KindReplyRecorded)) {
+				break
+			}
+			var p struct{ Text string }
+			if e.kind != "piece" || json.Unmarshal([]byte(e.data), &p) != nil || p.Text == "" {
+				continue
+			}
+			if took := time.Since(joined); got == "" && (took > 5*time.Second || len(p.Text) < 900) {
+				t.Errorf("after %s, it has %q", took, p.Text)
+			}
+			got += p.Text
+		}
+		if got != text {
+			t.Errorf("%d bytes, want %d", len(got), len(text))
 		}
 	})
 }

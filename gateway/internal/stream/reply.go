@@ -34,7 +34,7 @@ type reply struct {
 	place Cursor // only Call, Offset, Part, In and Sum
 	known bool   // Sum is known
 
-	lost bool                  // fragments are missing: the rest comes from the recorded reply
+	lost bool                  // no fragment counts anymore: the rest comes from the recorded reply
 	half string                // the beginning of a character whose end has not arrived
 	held []events.ContentDelta // of later parts
 	size int                   // of held
@@ -88,7 +88,8 @@ func textOf(p content.Part) string {
 	return "" // the part is in the entry only
 }
 
-// hear handles a fragment and yields the pieces that now follow.
+// hear handles a fragment and yields the pieces that now follow. After a gap, it yields nothing until the missing fragments are
+// repeated.
 func (r *reply) hear(d events.ContentDelta, yield func(Piece)) {
 	switch {
 	case r.lost || d.Delta.Part < r.place.Part:
@@ -112,10 +113,11 @@ func (r *reply) hear(d events.ContentDelta, yield func(Piece)) {
 
 func (r *reply) lose() { r.lost, r.held, r.size, r.half = true, nil, 0, "" }
 
+// hold keeps a fragment for later. If there are too many, it drops all: they are repeated.
 func (r *reply) hold(d events.ContentDelta) {
 	r.held, r.size = append(r.held, d), r.size+len(d.Delta.Text)
 	if len(r.held) > maxHeldPieces || r.size > maxHeld {
-		r.lose()
+		r.held, r.size = nil, 0
 	}
 }
 
@@ -129,8 +131,7 @@ func (r *reply) take(d content.Delta, before int, yield func(Piece)) {
 	}
 	have := r.place.In - 1 + len(r.half)
 	if r.place.In == 0 || before > have {
-		r.lose()
-		return
+		return // a gap
 	}
 	switch d.Op {
 	case content.BeginPart:

@@ -135,8 +135,13 @@ func (s *Stream) void(yield func(Event)) {
 
 // Live handles an event that is not recorded.
 func (s *Stream) Live(ev events.Event, yield func(Event)) {
-	d, ok := ev.(events.ContentDelta)
-	if !ok {
+	var d events.ContentDelta
+	switch ev := ev.(type) { //nolint:gochecksumtype // the others are passed on
+	case events.ContentDelta:
+		d = ev
+	case events.ContentRepeated:
+		d = events.ContentDelta(ev)
+	default:
 		yield(Event{Live: ev})
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ type story struct {
 // heard is a fragment that arrives after some entries.
 type heard struct {
 	after uint64 // entries
-	ev    events.ContentDelta
+	ev    events.Event
 }
 
 func (st *story) append(evs ...events.Event) {
@@ -115,6 +116,20 @@ func (st *story) fragments(c Call, items []content.Item) (out []events.ContentDe
 	return out
 }
 
+// repeated returns fragments part by part, with the text of a part in one.
+func repeated(frags []events.ContentDelta) (all []events.ContentDelta) {
+	frags = slices.Clone(frags)
+	slices.SortStableFunc(frags, func(a, b events.ContentDelta) int { return a.Delta.Part - b.Delta.Part })
+	for _, f := range frags {
+		if n := len(all) - 1; n >= 0 && f.Delta.Op == content.AppendPart && all[n].Delta.Op == content.AppendPart && all[n].Delta.Part == f.Delta.Part {
+			all[n].Delta.Text += f.Delta.Text
+			continue
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
 // call makes one attempt, with other entries in between.
 func (st *story) call(c Call) (replied bool) {
 	st.append(events.ModelCallStarted{Turn: c.Turn, Round: c.Round, Attempt: c.Attempt})
@@ -151,7 +166,14 @@ func (st *story) call(c Call) (replied bool) {
 	}
 	after := began
 	lossy := st.rand.IntN(3) == 0
-	for _, f := range frags {
+	for i, f := range frags {
+		if st.rand.IntN(12) == 0 {
+			for _, f := range repeated(frags[:i]) {
+				if !lossy || st.rand.IntN(8) > 0 {
+					st.live = append(st.live, heard{after, events.ContentRepeated(f)})
+				}
+			}
+		}
 		if lossy && st.rand.IntN(8) == 0 {
 			continue
 		}
@@ -370,4 +392,65 @@ func FuzzParseCursor(f *testing.F) {
 			t.Fatalf("%q: %+v became %+v, %v", text, c, again, err)
 		}
 	})
+}
+
+// A reader that joins in the middle of a reply, or misses a fragment, has its text before the reply is recorded.
+func TestAReaderCatchesUpWithWhatIsRepeated(t *testing.T) {
+	t.Parallel()
+	call := Call{content.TurnIDFor(1), 1, 1}
+	input := json.RawMessage(`{"p":1}`)
+	frags := func(ds ...content.Delta) (all []events.ContentDelta) {
+		before := map[int]int{}
+		for _, d := range ds {
+			all = append(all, events.ContentDelta{Turn: call.Turn, Round: 1, Attempt: 1, Delta: d, After: 1 + before[d.Part]})
+			before[d.Part] += len(d.Text)
+		}
+		return all
+	}
+	sent := frags(
+		content.Delta{Op: content.BeginPart, Kind: content.TextKind},
+		content.Delta{Op: content.AppendPart, Kind: content.TextKind, Text: "Grü"},
+		content.Delta{Op: content.AppendPart, Kind: content.TextKind, Text: "ße"},
+		content.Delta{Op: content.CommitPart, Kind: content.TextKind},
+		content.Delta{Part: 1, Op: content.BeginPart, Kind: content.ToolCallKind, Call: &content.ToolCall{Name: "look"}},
+		content.Delta{Part: 1, Op: content.AppendPart, Kind: content.ToolCallKind, Text: `{"p"`},
+		content.Delta{Part: 1, Op: content.AppendPart, Kind: content.ToolCallKind, Text: `:1}`},
+		content.Delta{Part: 1, Op: content.CommitPart, Kind: content.ToolCallKind, Call: &content.ToolCall{Name: "look", Input: input}},
+	)
+	for joined := range sent {
+		for again := joined + 1; again <= len(sent); again++ {
+			st := &story{}
+			st.append(events.ModelCallStarted{Turn: call.Turn, Round: 1, Attempt: 1})
+			s := New(Cursor{})
+			r := &reader{t: t, pieces: map[Call][]Piece{}}
+			s.Entry(st.records[0], r.take)
+			for i := joined; i < len(sent); i++ {
+				if i == again {
+					for _, f := range repeated(sent[:i]) {
+						s.Live(events.ContentRepeated(f), r.take)
+					}
+					if got, want := length(r.pieces[call]), length(piecesOf(call, sent[:i])); got != want {
+						t.Fatalf("joined after %d, repeated after %d: %d of %d", joined, i, got, want)
+					}
+				}
+				s.Live(sent[i], r.take)
+			}
+			if got, want := length(r.pieces[call]), length(piecesOf(call, sent)); again < len(sent) && got != want {
+				t.Fatalf("joined after %d, repeated after %d, at the end: %d of %d", joined, again, got, want)
+			}
+			st.append(events.ReplyRecorded{Turn: call.Turn, Round: 1, Attempt: 1, FinishReason: content.Completed, Items: []content.Item{
+				content.NewItem(content.Assistant, content.TextPart("Grüße"), content.CallPart(content.ToolCall{Name: "look", Input: input})),
+			}})
+			s.Entry(st.records[1], r.take)
+		}
+	}
+}
+
+// piecesOf returns the pieces that a reader of all fragments has.
+func piecesOf(c Call, frags []events.ContentDelta) (all []Piece) {
+	r := newReply(c)
+	for _, f := range frags {
+		r.hear(f, func(p Piece) { all = append(all, p) })
+	}
+	return all
 }

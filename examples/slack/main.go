@@ -89,7 +89,7 @@ type standIn struct {
 	out      *log.Logger
 	bridge   *bridge
 	actions  string
-	answered chan<- struct{} // closed when what the bridge answers is shown
+	answered chan<- struct{} // closed when the bridge has shown what came of the button, and has answered
 }
 
 func (s *standIn) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
@@ -110,9 +110,6 @@ func (s *standIn) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.out.Println("slack shows:", message.Text)
-	if r.URL.Path == "/answer" {
-		close(s.answered)
-	}
 	for _, block := range message.Blocks {
 		for _, button := range block.Elements {
 			s.out.Printf("  [%s]\n", button.Text.Text)
@@ -123,7 +120,9 @@ func (s *standIn) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 				s.out.Printf("ada presses [%s]\n", first.Text.Text)
 				if err := s.press(ctx, first.Action, first.Value, to); err != nil {
 					s.out.Println(err)
+					return
 				}
+				close(s.answered)
 			}()
 		}
 	}

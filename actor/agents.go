@@ -109,7 +109,7 @@ func (n *Node) agentOf(c events.Config) (*agentRuntime, error) {
 		return n.noAgent, nil
 	}
 	if n.cfg.Agents == nil {
-		return nil, fmt.Errorf("%w: it knows no agents", errUnmade)
+		return nil, fmt.Errorf("%w: the node has no agents", errUnmade)
 	}
 	key := sha256.Sum256(slices.Concat(c.Agent.Data, []byte("\x00"+c.Model+"\x00"), c.ModelData))
 	return n.agents.Get(key, func() (*agentRuntime, error) {
@@ -170,7 +170,7 @@ func (d *driver) openWithAgent(ctx context.Context, env *commands.Envelope) erro
 	if named {
 		agents := d.node.cfg.Agents
 		if agents == nil {
-			return &commands.Rejection{Reason: commands.ReasonUnknownAgent, Detail: "the node knows no agents"}
+			return &commands.Rejection{Reason: commands.ReasonUnknownAgent, Detail: "the node has no agents"}
 		}
 		asked := c.Transcript
 		var err error

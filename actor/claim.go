@@ -86,7 +86,7 @@ func (d *driver) claim(ctx context.Context, empty bool) (exists bool, err error)
 			return false, err
 		}
 	}
-	return false, fmt.Errorf("claim %s: %w: others keep writing", d.State.Session, journal.ErrConflict)
+	return false, fmt.Errorf("claim %s: %w: other drivers keep writing", d.State.Session, journal.ErrConflict)
 }
 
 // catchUp reads entries that other drivers wrote. If the head is not in the journal, it came from a wrong

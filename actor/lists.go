@@ -78,7 +78,7 @@ func (d *driver) leaveLists(ctx context.Context) {
 			continue
 		}
 		if err := l.list.Strike(ctx, d.State.Session, l.note); err != nil {
-			d.log.Warn("session stays on a list", zap.String("list", l.name), zap.Error(err))
+			d.log.Warn("session not removed from a list", zap.String("list", l.name), zap.Error(err))
 			continue
 		}
 		l.note = 0

@@ -313,7 +313,7 @@ func (n *Node) takeNoMore(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeNoMoreTimeout)
 	defer cancel()
 	if err := n.runs.Close(ctx); err != nil {
-		n.log.Warn("the server may still give this node tokens", zap.Error(err))
+		n.log.Warn("pull requests not withdrawn: the server may still assign tokens to this node", zap.Error(err))
 	}
 }
 
@@ -339,7 +339,7 @@ func (n *Node) left(d *driver, how string, err error) {
 	n.cfg.Metrics.SessionLeft(how)
 	switch {
 	case how == leftAbsent:
-		log.Debug("there is no such session")
+		log.Debug("no such session")
 	case err == nil:
 		n.errors.forget(s)
 		log.Info("session left", zap.String("how", how))
@@ -371,7 +371,7 @@ func (n *Node) sweep(ctx context.Context) error {
 		n.wakeOrphans(ctx, n.withoutPostponed(orphans))
 		n.doubts(ctx)
 		if err := lost.recover(ctx, ends); err != nil {
-			n.log.Warn("sessions that streams may have forgotten not woken", zap.Error(err))
+			n.log.Warn("sessions with lost wakes not woken", zap.Error(err))
 		}
 	}
 	return context.Cause(ctx)

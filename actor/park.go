@@ -52,7 +52,7 @@ func (d *driver) release(ctx context.Context) error {
 		return fmt.Errorf("acknowledge token: %w", err)
 	}
 	if err := d.token.WaitGone(ctx); err != nil {
-		return fmt.Errorf("wait for the token to go: %w", err)
+		return fmt.Errorf("wait until the token is gone: %w", err)
 	}
 	waiting, err := inbox.HasAny(ctx, s)
 	if err == nil && waiting {

@@ -71,7 +71,7 @@ func (n *Node) guard(ctx context.Context) error {
 		n.handOn(append(suspects.Due(c.holder), lost.again(taken, c)...))
 		for _, r := range dead {
 			if err := n.cell.Nodes().Forget(ctx, r.Node); err != nil {
-				n.log.Warn("dead node not forgotten", zap.Error(err))
+				n.log.Warn("record of the dead node not removed", zap.Error(err))
 			}
 		}
 	}
@@ -234,7 +234,7 @@ func (n *Node) handOn(tokens []jetstream.HeldToken) {
 			continue
 		}
 		if err := n.runs.NakFor(h.Reply); err != nil {
-			n.log.Warn("session not handed on", logfield.Session(h.Session), zap.Error(err))
+			n.log.Warn("session not handed over", logfield.Session(h.Session), zap.Error(err))
 		}
 	}
 }

@@ -296,7 +296,7 @@ func (d *driver) loseTaken(ctx context.Context, ids []string) error {
 		if reason == "" {
 			continue
 		}
-		d.log.Warn("call is gone from its queue", zap.String("place", string(c.Place)), zap.String("reason", reason))
+		d.log.Warn("call is missing from its queue", zap.String("place", string(c.Place)), zap.String("reason", reason))
 		err := d.decide(ctx, d.envelope("unproven/"+id, commands.ReportAttemptLost{
 			Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Reason: reason, Last: d.vanished[id] >= maxVanished,
 		}))
@@ -344,7 +344,7 @@ func (l *losses) recover(ctx context.Context, ends jetstream.Ends) error {
 		return err
 	}
 	for _, s := range forgotten {
-		l.node.log.Warn("session woken that streams had forgotten", logfield.Session(s))
+		l.node.log.Warn("session with a lost wake woken", logfield.Session(s))
 		if err := runs.Wake(ctx, s); err != nil {
 			return err
 		}

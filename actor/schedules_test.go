@@ -193,7 +193,7 @@ func TestASessionThatCannotStartDelaysNothing(t *testing.T) {
 		p.Commands = []commands.Command{commands.OpenSession{Config: events.Config{Agent: &events.AgentRef{Name: "absent"}}}}
 		w.add(p)
 		<-time.After(5 * time.Minute)
-		const why = `session p-20000101T000400Z refused it: the node knows no agents`
+		const why = `session p-20000101T000400Z refused it: the node has no agents`
 		if o := w.outcome("p"); o.Result != schedule.Failed || o.Session != "p-20000101T000400Z" || o.Detail != why {
 			t.Errorf("outcome = %+v, want the second one failed, since %s", o, why)
 		}

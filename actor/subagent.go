@@ -46,7 +46,7 @@ func (d *driver) stopSubagent(ctx context.Context, e loop.StopTool) (commands.Co
 			return nil, err
 		}
 	}
-	d.log.Info("end of a call forwarded", logfield.Call(e.Place), zap.String("child", string(c.id)))
+	d.log.Info("end of a call forwarded to its sub-agent", logfield.Call(e.Place), zap.String("child", string(c.id)))
 	s, err := c.ended(ctx)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (d *driver) checkCaller(ctx context.Context, env *commands.Envelope) error 
 	case !ok || d.State.Opened || !named:
 		return nil
 	case o.Parent != parent:
-		return &commands.Rejection{Reason: commands.ReasonInvalidInput, Detail: "session " + string(d.State.Session) + " would be a sub-agent's, for call " + string(place) + " of " + string(parent)}
+		return &commands.Rejection{Reason: commands.ReasonInvalidInput, Detail: "session " + string(d.State.Session) + " is the name of the sub-agent session for call " + string(place) + " of " + string(parent)}
 	}
 	s, err := d.node.read(ctx, o.Parent)
 	switch {

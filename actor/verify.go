@@ -99,7 +99,7 @@ func (d *driver) checkVerdict(env *commands.Envelope) error {
 	switch {
 	case !ok:
 	case d.State.Task == nil || !d.State.Task.Spec.VerifierFunc:
-		return &commands.Rejection{Reason: commands.ReasonNotRunning, Detail: "no function of a client verifies a task here"}
+		return &commands.Rejection{Reason: commands.ReasonNotRunning, Detail: "the session has no task that a client's function verifies"}
 	case len(v.Finished.Output) > engine.MaxVerdict:
 		return &commands.Rejection{Reason: commands.ReasonTooLarge, Detail: fmt.Sprintf("the output has %d bytes, at most %d", len(v.Finished.Output), engine.MaxVerdict)}
 	default:

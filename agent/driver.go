@@ -222,7 +222,7 @@ func (d *driver) end(ctx context.Context) {
 	}
 	answer := d.agent.runner.Hooks(ctx, extension.HookEvent{Point: extension.SessionEnd, Session: d.ID()})
 	if err := d.recordHooks(ctx, answer); err != nil {
-		d.log.Warn("answers of the session-end hooks not recorded", zap.Error(err))
+		d.log.Warn("decisions of the session-end hooks not recorded", zap.Error(err))
 	}
 }
 

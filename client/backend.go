@@ -219,7 +219,7 @@ func (r *remote) passOver(a *ask) {
 		r.answerLocked(a.id, nil)
 	case a.refused == nil && a.seq != 0 && a.seq <= r.cursors[a.lane] && a.silence == nil:
 		a.silence = time.AfterFunc(refusalDelay, func() {
-			r.answer(a.id, &commands.Rejection{Reason: session.ReasonPassedOver, Detail: "the session handled it without effect, and the reason was lost"})
+			r.answer(a.id, &commands.Rejection{Reason: session.ReasonPassedOver, Detail: "the session rejected it, and the reason was lost"})
 		})
 	}
 }

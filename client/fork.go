@@ -45,12 +45,12 @@ func (c *Client) origin(ctx context.Context, at events.EntryRef) (events.EntryRe
 	case r.Head.Seq == 0:
 		return at, nil, fmt.Errorf("read %s: %w", at.Session, session.ErrNotFound)
 	case !r.State.Opened:
-		return at, nil, refused("at %s the session had not started: name a later entry", at.Place())
+		return at, nil, refused("the session had not started at %s: name a later entry", at.Place())
 	case r.Head.Seq < at.Seq:
 		return at, nil, refused("there is no %s: the journal ends with entry %d", at.Place(), r.Head.Seq)
 	}
 	if !at.Hash.IsZero() && at.Hash != r.Head.Hash {
-		return at, nil, refused("entry %s has the hash %s, not %s: is it of another deployment?", at.Place(), r.Head.Hash, at.Hash)
+		return at, nil, refused("entry %s has the hash %s, not %s: does it belong to another deployment?", at.Place(), r.Head.Hash, at.Hash)
 	}
 	at.Hash = r.Head.Hash
 	return at, r.State, nil

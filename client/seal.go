@@ -20,14 +20,14 @@ var (
 
 	// ErrStoredFile is returned for input with a stored file (StoreFile) to a sealed session: stored files are
 	// not encrypted, and would stay readable. Put the bytes into the input instead: see content.FilePart.
-	ErrStoredFile = errors.New("a sealed session takes no stored files, which are not sealed: put their bytes into the input")
+	ErrStoredFile = errors.New("a sealed session cannot have stored files, since these are not sealed: put the bytes into the input")
 
 	// ErrSealedFork is returned by Start for a fork of a sealed session: the fork would have the same content
 	// under another key.
-	ErrSealedFork = errors.New("a sealed session has no forks: its content stays under its key")
+	ErrSealedFork = errors.New("a sealed session cannot be forked, since its content must stay under its own key")
 
 	// ErrSealedSchedule is returned by Schedule for a sealed session: schedules are not encrypted.
-	ErrSealedSchedule = errors.New("a sealed session has no schedules, which are not sealed")
+	ErrSealedSchedule = errors.New("a sealed session cannot have schedules, since these are not sealed")
 )
 
 // seal creates the key of a session that is about to start, if it is to be sealed.

@@ -35,7 +35,7 @@ func (c *Client) Tool(name, description string, child Options, opts ...tool.Opti
 	case child.ID != "" || child.Parent != "" || len(child.Input) > 0:
 		return nil, fmt.Errorf("tool %s: a sub-agent's ID, Parent and Input come from its call", name)
 	case child.Stepped:
-		return nil, fmt.Errorf("tool %s: a sub-agent is not stepped", name)
+		return nil, fmt.Errorf("tool %s: a sub-agent cannot be stepped", name)
 	case child.Config.Model == "" && child.Config.Agent == nil:
 		return nil, fmt.Errorf("tool %s: Config.Model or Config.Agent is required", name)
 	}
@@ -52,7 +52,7 @@ func (c *Client) Tool(name, description string, child Options, opts ...tool.Opti
 func (c *Client) joinChild(ctx context.Context, o Options, call tool.Call, prompt string) (*session.Session, error) {
 	o.ID, o.Parent, o.Input = engine.ChildID(call.Session, call.Place), call.Session, []content.Item{content.UserText(prompt)}
 	if _, err := content.ParseSessionID(string(o.ID)); err != nil {
-		return nil, fmt.Errorf("too deep a nesting of sub-agents: %w", err)
+		return nil, fmt.Errorf("sub-agents nest too deeply: %w", err)
 	}
 	s, err := c.attachChild(ctx, o)
 	if !errors.Is(err, session.ErrNotFound) {
@@ -73,7 +73,7 @@ func (c *Client) joinChild(ctx context.Context, o Options, call tool.Call, promp
 func (c *Client) attachChild(ctx context.Context, o Options) (*session.Session, error) {
 	r, err := c.read(ctx, o.ID)
 	if err == nil && r.State.Opened && r.State.Parent != o.Parent {
-		err = fmt.Errorf("session %s does not work for %s, which cannot use its name: start that again under another one", o.ID, o.Parent)
+		err = fmt.Errorf("session %s is not a sub-agent of %s, which needs its name: start the parent under another name", o.ID, o.Parent)
 	}
 	if err != nil {
 		return nil, err

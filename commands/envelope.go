@@ -79,9 +79,9 @@ func DecodeOn(s content.SessionID, l events.Lane, b []byte) (Envelope, error) {
 	return decode(b, func(session content.SessionID, zero Command) error {
 		switch {
 		case session != s:
-			return fmt.Errorf("it is for session %q, not for %q", session, s)
+			return fmt.Errorf("the envelope is for session %q, not %q", session, s)
 		case zero != nil && LaneOf(zero) != l:
-			return fmt.Errorf("%s came on lane %q", NameOf(zero), l)
+			return fmt.Errorf("%s arrived on lane %q", NameOf(zero), l)
 		}
 		return nil
 	})

@@ -33,7 +33,7 @@ func DataURLPart(name, url string) (Part, error) {
 	kind, _, err := mime.ParseMediaType(head)
 	raw, bad := base64.StdEncoding.DecodeString(data)
 	if !ok || !coded || err != nil || bad != nil {
-		return Part{}, errors.New("files come as data URLs with base64: nothing is fetched from addresses")
+		return Part{}, errors.New("send files as base64 data URLs: URLs are not fetched")
 	}
 	return FilePart(name, kind, raw), nil
 }

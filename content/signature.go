@@ -44,7 +44,7 @@ func ParseSignature(text []byte) (Signature, error) {
 	n, err := base64.RawURLEncoding.Strict().Decode(raw, encoded)
 	s := Signature{Key: string(key), Bytes: raw[:n]}
 	if !ok || err != nil || !IsToken(s.Key) {
-		return Signature{}, fmt.Errorf("%w: %q is not a key's id, a dot and base64", ErrBadSignature, Clip(string(text), 200))
+		return Signature{}, fmt.Errorf("%w: %q is not KEY.BASE64", ErrBadSignature, Clip(string(text), 200))
 	}
 	return s, nil
 }

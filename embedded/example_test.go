@@ -40,5 +40,5 @@ func Example() {
 	fmt.Println(err)
 	// Output:
 	// hello, turnlog
-	// start embedded server: writes cannot be synced in memory: give a store directory too
+	// start embedded server: WithSync needs a store directory: nothing can be synced in memory
 }

@@ -53,11 +53,11 @@ func configure(opts []Option) (config, error) {
 	}
 	switch {
 	case cfg.sync && cfg.store == "":
-		return cfg, errors.New("writes cannot be synced in memory: give a store directory too")
+		return cfg, errors.New("WithSync needs a store directory: nothing can be synced in memory")
 	case cfg.settings != nil && cfg.user+cfg.token != "":
-		return cfg, errors.New("both a user or token and settings in nats-server's syntax: name the user in the settings")
+		return cfg, errors.New("a user or token cannot be combined with a nats-server configuration: configure the user there")
 	case cfg.user != "" && cfg.token != "":
-		return cfg, errors.New("both a user and a token: give one")
+		return cfg, errors.New("a user and a token cannot be combined")
 	}
 	return cfg, nil
 }
@@ -74,7 +74,7 @@ func Check(opts ...Option) error {
 func WithStore(dir string) Option {
 	return func(c *config) error {
 		if dir == "" {
-			return errors.New("store directory is empty: omit the option to keep everything in memory")
+			return errors.New("store directory is empty: omit the option to store everything in memory")
 		}
 		abs, err := filepath.Abs(dir)
 		if err != nil {
@@ -170,7 +170,7 @@ func WithSettings(text string) Option {
 	return func(c *config) error {
 		o := &server.Options{}
 		if err := o.ProcessConfigString(text); err != nil {
-			return fmt.Errorf("settings of nats-server: %s", strings.TrimSpace(err.Error())) // it ends with a new line
+			return fmt.Errorf("nats-server configuration: %s", strings.TrimSpace(err.Error())) // it ends with a new line
 		}
 		c.settings = o
 		c.guarded = o.Username+o.Authorization != "" || len(o.Users)+len(o.Nkeys)+len(o.TrustedOperators) > 0

@@ -225,7 +225,7 @@ func (c *clients) connect(cfg config, url string, opts []nats.Option) (*nats.Con
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, errors.New("it is closed")
+		return nil, errors.New("the server is closed")
 	}
 	nc, err := nats.Connect(url, append(base, opts...)...)
 	if err != nil {

@@ -181,15 +181,15 @@ func TestStartErrorsNameTheCauseAndTheRemedy(t *testing.T) {
 		{"empty store", []Option{WithStore("")}, []string{"store directory is empty"}},
 		{"two stores", []Option{WithStore("/a"), WithStore("/b")}, []string{"/a", "/b", "give one"}},
 		{"two listeners", []Option{WithListener(":1"), WithListener(":2")}, []string{"0.0.0.0:1", "0.0.0.0:2"}},
-		{"sync in memory", []Option{WithSync()}, []string{"give a store directory"}},
-		{"settings without an end", []Option{WithSettings("authorization {")}, []string{"settings of nats-server: "}},
-		{"unknown setting", []Option{WithSettings("no_such_setting: 1")}, []string{"settings of nats-server: ", "no_such_setting"}},
-		{"wrong setting", []Option{WithSettings("port: many")}, []string{"settings of nats-server: "}},
-		{"user twice", []Option{WithSettings("debug: false"), WithUser("ann", "p")}, []string{"name the user in the settings"}},
+		{"sync in memory", []Option{WithSync()}, []string{"needs a store directory"}},
+		{"settings without an end", []Option{WithSettings("authorization {")}, []string{"nats-server configuration: "}},
+		{"unknown setting", []Option{WithSettings("no_such_setting: 1")}, []string{"nats-server configuration: ", "no_such_setting"}},
+		{"wrong setting", []Option{WithSettings("port: many")}, []string{"nats-server configuration: "}},
+		{"user twice", []Option{WithSettings("debug: false"), WithUser("ann", "p")}, []string{"configure the user there"}},
 		{"no logger", []Option{WithLogger(nil)}, []string{"logger is nil"}},
 		{"no password", []Option{WithUser("ann", "")}, []string{"name and a password"}},
 		{"no token", []Option{WithToken("")}, []string{"token is empty"}},
-		{"user and token", []Option{WithUser("ann", "p"), WithToken("t")}, []string{"give one"}},
+		{"user and token", []Option{WithUser("ann", "p"), WithToken("t")}, []string{"cannot be combined"}},
 	} {
 		s, err := Start(t.Context(), c.opts...)
 		if err == nil {

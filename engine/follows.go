@@ -12,7 +12,7 @@ import (
 // ErrUnclaimed is returned by readers, with journal.ErrDamaged, for an entry whose writer did not hold the
 // session: no host claimed it in that epoch, that host had parked it, or another host had claimed it since. Do
 // not act on such an entry. `observer verify` says more.
-var ErrUnclaimed = errors.New("its writer does not hold the session")
+var ErrUnclaimed = errors.New("the writer does not own the session")
 
 // follows returns an error if the host that holds the session did not write the next entry, as far as a reader
 // without keys can tell. parked says that the last entry parks the session.

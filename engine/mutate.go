@@ -43,7 +43,7 @@ func (r *Runner) mutate(ctx context.Context, name string, m *extension.Mutation)
 	return safely("mutator "+name, func() error {
 		i := slices.IndexFunc(r.cfg.Mutators, func(x extension.Mutator) bool { return x.Name() == name })
 		if i < 0 {
-			return fmt.Errorf("mutator %s is not configured here", name)
+			return fmt.Errorf("mutator %s is not configured on this node", name)
 		}
 		return r.cfg.Mutators[i].Mutate(ctx, m)
 	})

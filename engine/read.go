@@ -46,7 +46,7 @@ type Replica struct {
 }
 
 // errUnconfirmed is returned for a snapshot that the journal does not confirm.
-var errUnconfirmed = errors.New("the journal does not confirm it")
+var errUnconfirmed = errors.New("the journal does not confirm the snapshot")
 
 // Read returns a session. It starts from the newest snapshot, if the entry that follows confirms it, and folds
 // the entries from there on. Otherwise it folds the whole journal. Of an erased session, only the tombstone can be read.

@@ -37,7 +37,7 @@ func CheckPattern(p string) error {
 		return nil
 	}
 	const shown = 64
-	return fmt.Errorf("tool %q: use a name of 1 to %d bytes, in which * stands for any characters", content.Clip(p, shown), maxPattern)
+	return fmt.Errorf("tool %q: use a name of 1 to %d bytes, where * matches any characters", content.Clip(p, shown), maxPattern)
 }
 
 // Check returns an error for a rule without a tool, or with an unknown action.

@@ -143,7 +143,7 @@ func (e *Entry) open(head, box []byte, key *seal.Key) error {
 	case key != nil && key.ID() == e.Sealing.ID:
 		e.Sealing.Key = key
 	case closed && key != nil:
-		return &SealedError{Session: e.Session, Seq: e.Seq, ID: e.Sealing.ID, Why: fmt.Errorf("with key %s, not with %s", e.Sealing.ID.Short(), key.ID().Short())}
+		return &SealedError{Session: e.Session, Seq: e.Seq, ID: e.Sealing.ID, Why: fmt.Errorf("sealed with key %s, not %s", e.Sealing.ID.Short(), key.ID().Short())}
 	case closed:
 		return &SealedError{Session: e.Session, Seq: e.Seq, ID: e.Sealing.ID}
 	}

@@ -60,7 +60,7 @@ func NewHookCommand(c HookCommand) (Hook, error) {
 	for _, p := range c.Points {
 		switch {
 		case !slices.Contains(HookPoints(), p):
-			return nil, fmt.Errorf("hook %s: no hooks run at %q", c.Name, p)
+			return nil, fmt.Errorf("hook %s: unknown point %q", c.Name, p)
 		case len(c.Tools) > 0 && !p.ConcernsCall():
 			return nil, fmt.Errorf("hook %s: tools apply only to points with a call, not to %s", c.Name, p)
 		}

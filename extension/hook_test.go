@@ -156,12 +156,12 @@ func TestNewHookCommandRefusesBadConfig(t *testing.T) {
 	points := []extension.Point{extension.PreToolExecution}
 	argv := []string{"true"}
 	for want, c := range map[string]extension.HookCommand{
-		"no name":               {Points: points, Argv: argv},
-		"no command":            {Name: "h", Points: points},
-		"no point":              {Name: "h", Argv: argv},
-		"positive":              {Name: "h", Points: points, Argv: argv, Timeout: -1},
-		`run at "before_model"`: {Name: "h", Points: []extension.Point{extension.BeforeModel}, Argv: argv},
-		"points with a call":    {Name: "h", Points: []extension.Point{extension.PreLlmCall}, Tools: []string{"x"}, Argv: argv},
+		"no name":                      {Points: points, Argv: argv},
+		"no command":                   {Name: "h", Points: points},
+		"no point":                     {Name: "h", Argv: argv},
+		"positive":                     {Name: "h", Points: points, Argv: argv, Timeout: -1},
+		`unknown point "before_model"`: {Name: "h", Points: []extension.Point{extension.BeforeModel}, Argv: argv},
+		"points with a call":           {Name: "h", Points: []extension.Point{extension.PreLlmCall}, Tools: []string{"x"}, Argv: argv},
 	} {
 		if h, err := extension.NewHookCommand(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("NewHookCommand = %v, %v, want %q", h, err, want)

@@ -148,7 +148,7 @@ func TestAForkNeedsAnEntry(t *testing.T) {
 		"before it began": {events.EntryRef{Session: origin.ID(), Seq: 1}, "the session had not started"},
 		"no session":      {events.EntryRef{Session: "nosuch", Seq: 1}, "no such session"},
 		"another hash":    {events.EntryRef{Session: origin.ID(), Seq: 2, Hash: events.HashOf(nil)}, "not e3b0c442"},
-		"sealed":          {events.EntryRef{Session: sealed.ID(), Seq: 2}, "a sealed session has no forks: its content stays under its key"},
+		"sealed":          {events.EntryRef{Session: sealed.ID(), Seq: 2}, "a sealed session cannot be forked, since its content must stay under its own key"},
 	} {
 		if _, err := d.Client.Start(d.Ctx, client.Options{From: tc.from}); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)

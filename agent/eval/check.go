@@ -171,7 +171,7 @@ func command(ctx context.Context, text, folder string, id content.SessionID, ans
 	case !state.Success() && limited.Err() != nil:
 		return fmt.Sprintf("it does not end within %v: %s", within, said), nil
 	case state.ExitCode() >= cannotTell && state.ExitCode() <= notFound:
-		return "", fmt.Errorf("the command %q cannot tell (exit code %d): %s", text, state.ExitCode(), said)
+		return "", fmt.Errorf("the command %q has no verdict (exit code %d): %s", text, state.ExitCode(), said)
 	case state.ExitCode() != 0:
 		return fmt.Sprintf("%v: %s", state, said), nil
 	}

@@ -108,8 +108,8 @@ func TestACommandDecidesByItsExitCode(t *testing.T) {
 		`test "$TURNLOG_EVAL_SESSION" = s-1`:  "",
 		`echo no such file; exit 3`:           `exit status 3: "no such file"`,
 		`kill -9 $$`:                          "killed",
-		`exit 125`:                            "cannot tell",
-		`nosuch-command`:                      "cannot tell (exit code 127)",
+		`exit 125`:                            "has no verdict",
+		`nosuch-command`:                      "has no verdict (exit code 127)",
 		`sleep 60 & echo $! > child; wait $!`: "does not end within",
 	} {
 		within := time.Minute

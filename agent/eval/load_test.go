@@ -86,7 +86,7 @@ func TestEveryProblemIsReportedAtOnce(t *testing.T) {
 
 func TestABaselineIsAReport(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{"": "use what", `{"version": 2}`: "it has version 2, not 1", "[]": "use what", `{"version": 1, "cases": [{"name": "a", "rate": {"passed": 2, "of": 1}}]}`: "case a: 2 of 1 repeats cannot pass"} {
+	for text, want := range map[string]string{"": "use the output", `{"version": 2}`: "version 2, want 1", "[]": "use the output", `{"version": 1, "cases": [{"name": "a", "rate": {"passed": 2, "of": 1}}]}`: "case a: 2 of 1 repeats is not a valid rate"} {
 		if _, err := eval.LoadReport(write(t, "base.json", text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}

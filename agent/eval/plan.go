@@ -72,7 +72,7 @@ func (r *runner) again(ctx context.Context, c Case, name string) (p plan, err er
 	cfg := r.Replay
 	if name != "" {
 		if r.Open == nil {
-			return p, fmt.Errorf("there is nothing to open the model %s with", name)
+			return p, fmt.Errorf("no provider can open the model %s", name)
 		}
 		if cfg.Model, err = r.Open(name); err != nil {
 			return p, fmt.Errorf("open the model: %w", err)
@@ -194,7 +194,7 @@ func (r *runner) converse(ctx context.Context, o client.Options, id content.Sess
 		return nil, false, err
 	}
 	if of := read(all).of; of != o.Metadata.Text(MetaCase) {
-		return nil, false, fmt.Errorf("session %s is another one (%q): delete it, or run this with another name of the run", id, of)
+		return nil, false, fmt.Errorf("session %s belongs to another result (%q): delete it, or use another run name", id, of)
 	}
 	kept = true
 	for i, text := range inputs {

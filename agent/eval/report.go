@@ -112,14 +112,14 @@ func LoadReport(file string) (*Report, error) {
 	}
 	var r Report
 	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("baseline %s: %w: use what \"turnlog eval -o json\" printed", file, err)
+		return nil, fmt.Errorf("baseline %s: %w: use the output of \"turnlog eval -o json\"", file, err)
 	}
 	if r.Version != version {
-		return nil, fmt.Errorf("baseline %s: it has version %d, not %d: use what \"turnlog eval -o json\" of this release printed", file, r.Version, version)
+		return nil, fmt.Errorf("baseline %s: version %d, want %d: use the output of \"turnlog eval -o json\" of this release", file, r.Version, version)
 	}
 	for _, d := range r.Cases {
 		if d.Rate.Passed < 0 || d.Rate.Passed > d.Rate.Of {
-			return nil, fmt.Errorf("baseline %s: case %s: %d of %d repeats cannot pass: use what \"turnlog eval -o json\" printed", file, d.Name, d.Rate.Passed, d.Rate.Of)
+			return nil, fmt.Errorf("baseline %s: case %s: %d of %d repeats is not a valid rate: use the output of \"turnlog eval -o json\"", file, d.Name, d.Rate.Passed, d.Rate.Of)
 		}
 	}
 	return &r, nil

@@ -194,10 +194,10 @@ func (r *runner) kept(id content.SessionID, replay bool) ([]journal.Record, bool
 		return nil, false, nil
 	}
 	if err == nil && (!read(records).ended() || !replay && records[0].Entry.Session != id) { // a replay has the ID of its origin
-		err = fmt.Errorf("%s is no journal of this result", r.file(id))
+		err = fmt.Errorf("%s is not the journal of this result", r.file(id))
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("%w: remove the file, and the result runs again", err)
+		return nil, false, fmt.Errorf("%w: remove the file to run the result again", err)
 	}
 	return records, true, nil
 }

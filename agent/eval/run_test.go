@@ -268,7 +268,7 @@ func TestOnlyItsOwnSessionIsAResult(t *testing.T) {
 	}
 	lines := strings.SplitAfter(string(whole), "\n")
 	for text, want := range map[string]string{
-		"": "the export is empty", string(whole[:len(whole)-9]): "the line is cut off", strings.Join(lines[:3], ""): "is no journal of this result",
+		"": "the export is empty", string(whole[:len(whole)-9]): "the line is cut off", strings.Join(lines[:3], ""): "is not the journal of this result",
 	} {
 		if err := os.WriteFile(done.Journal, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -279,7 +279,7 @@ func TestOnlyItsOwnSessionIsAResult(t *testing.T) {
 	}
 	other := start(t)
 	other.Start(done.Session, scripts["scripted:other"])
-	if _, err := eval.Run(t.Context(), s, other.config()); err == nil || !strings.Contains(err.Error(), "is another one") {
+	if _, err := eval.Run(t.Context(), s, other.config()); err == nil || !strings.Contains(err.Error(), "belongs to another result") {
 		t.Errorf("another session with its ID: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ import (
 )
 
 // ErrNoSession is returned for an entry before the session opened or after it ended. Name another entry.
-var ErrNoSession = errors.New("there is no session to replay")
+var ErrNoSession = errors.New("the session does not exist yet")
 
 // Config says what a replay changes. The zero Config changes nothing.
 type Config struct {
@@ -62,7 +62,7 @@ type Result struct {
 var errUndecided = errors.New("the journal ends before a decision")
 
 // ErrNoModel is returned for another prompt without a model: recorded replies do not depend on it.
-var ErrNoModel = errors.New("another prompt needs a model: recorded replies do not depend on it")
+var ErrNoModel = errors.New("another prompt needs a model, since recorded replies do not depend on the prompt")
 
 // id is the ID of a replay's session.
 const id content.SessionID = "replay"

@@ -47,7 +47,7 @@ func (s Signers) Watch(records iter.Seq2[journal.Record, error]) iter.Seq2[journ
 }
 
 // ErrHidden is returned by Of if the deployment does not have a logged version of the directory of keys. Audit the log.
-var ErrHidden = errors.New("the deployment does not show a version of the directory of keys that was logged")
+var ErrHidden = errors.New("the deployment hides a logged version of the directory of keys")
 
 // Of returns a proof with everything that is needed to verify it.
 func Of(ctx context.Context, cell *jetstream.Cell, p headlog.Proof, by Signers) (headlog.File, error) {

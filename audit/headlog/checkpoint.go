@@ -44,16 +44,16 @@ func ParseCheckpoint(text string) (Checkpoint, error) {
 	}
 	c := Checkpoint{Origin: is.Origin, extra: string(rest)}
 	if len(is.Hash) != tlog.HashSize || is.Size >= maxSize {
-		return Checkpoint{}, fmt.Errorf("%w: a root of %d bytes and size %d", ErrBadCheckpoint, len(is.Hash), is.Size)
+		return Checkpoint{}, fmt.Errorf("%w: the root has %d bytes, and the size is %d", ErrBadCheckpoint, len(is.Hash), is.Size)
 	}
 	c.N, c.Hash = int64(is.Size), tlog.Hash(is.Hash)
 	switch {
 	case c.Text() != text:
-		err = errors.New("it is not written the way that the format requires")
+		err = errors.New("it is not in the canonical format")
 	case strings.HasPrefix(c.extra, "\n") || strings.Contains(c.extra, "\n\n"):
 		err = errors.New("it has an empty line")
 	case c.N == 0 && c.Hash != NewState("").Root:
-		return c, fmt.Errorf("%w: %w: it is empty, and has another root", ErrBadCheckpoint, ErrInconsistent)
+		return c, fmt.Errorf("%w: %w: the size is 0, but the root is not that of an empty tree", ErrBadCheckpoint, ErrInconsistent)
 	}
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("%w: %w", ErrBadCheckpoint, err)
@@ -78,8 +78,8 @@ var (
 	// ErrForged is returned if a signature is by a known key, but not over this text.
 	ErrForged = errors.New("a signature is forged")
 
-	// ErrUnknownLog is returned if no known log signed it.
-	ErrUnknownLog = errors.New("no known log signed it")
+	// ErrUnknownLog is returned if it has no signature of a known log.
+	ErrUnknownLog = errors.New("it has no signature of a known log")
 )
 
 // Open verifies a note with a checkpoint of a log. Other signatures are ignored.
@@ -90,7 +90,7 @@ func Open(signed []byte, log note.Verifier) (Checkpoint, error) {
 	}
 	c, err := ParseCheckpoint(n.Text)
 	if err == nil && c.Origin != log.Name() {
-		err = fmt.Errorf("%w: it is of %q, and the key is that of %s", ErrUnknownLog, c.Origin, log.Name())
+		err = fmt.Errorf("%w: its origin is %q, and the key is that of %s", ErrUnknownLog, c.Origin, log.Name())
 	}
 	return c, err
 }

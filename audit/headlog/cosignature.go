@@ -71,7 +71,7 @@ func (c *notBefore) Sign(text []byte) ([]byte, error) {
 
 func (c *Cosigner) signAt(at int64, text []byte) ([]byte, error) {
 	if at <= 0 {
-		return nil, fmt.Errorf("cosign: the clock says %d seconds since 1970", at)
+		return nil, fmt.Errorf("cosign: the time %d is out of range", at)
 	}
 	out := binary.BigEndian.AppendUint64(nil, uint64(at))
 	return append(out, c.sign(fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", at, text))...), nil
@@ -81,7 +81,7 @@ func (c *Cosigner) signAt(at int64, text []byte) ([]byte, error) {
 func ParseLogKey(key string) (note.Verifier, error) {
 	v, err := note.NewVerifier(key)
 	if err != nil {
-		return nil, fmt.Errorf("key of a log %q: %w: it has the form name+hash+key, as \"turnlog notary key\" prints it", content.Clip(key, 80), err)
+		return nil, fmt.Errorf("key of a log %q: %w: use name+hash+key, as \"turnlog notary key\" prints it", content.Clip(key, 80), err)
 	}
 	return v, nil
 }
@@ -94,11 +94,11 @@ func ParseWitnessKey(key string) (note.Verifier, error) {
 		_, rest, _ := strings.Cut(key, "+")
 		hash, _, _ := strings.Cut(rest, "+")
 		if said, bad := strconv.ParseUint(hash, 16, 32); bad != nil || said != uint64(v.KeyHash()) {
-			err = errors.New("its hash is not that of a key for cosignatures")
+			err = errors.New("the hash is not that of a cosignature key")
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("key of a witness %q: %w: it has the form name+hash+key, as \"turnlog witness key\" prints it", content.Clip(key, 80), err)
+		return nil, fmt.Errorf("key of a witness %q: %w: use name+hash+key, as \"turnlog witness key\" prints it", content.Clip(key, 80), err)
 	}
 	return v, nil
 }

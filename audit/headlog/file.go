@@ -38,7 +38,7 @@ func (p ListedProof) Verify(by *Policy) (Witnessed, error) {
 func (p ListedProof) Open(root string) (*keys.Directory, error) {
 	d, err := keys.Open(p.Signed, root)
 	if err == nil && ListingOf(d, root, p.Before) != p.Listing {
-		err = fmt.Errorf("%w: it has version %d of the directory of keys with the hash %s, and this is another one", ErrNotIncluded, p.Version, p.Hash)
+		err = fmt.Errorf("%w: version %d of the directory of keys has the hash %s in the log, which is a different one", ErrNotIncluded, p.Version, p.Hash)
 	}
 	return d, err
 }
@@ -104,7 +104,7 @@ func (f *File) add(part []byte) error {
 	leaf, err := ParseLeaf(extra)
 	switch {
 	case err == nil && len(f.Heads) > 0 && leaf.Session != f.Heads[0].Leaf.Session:
-		return fmt.Errorf("%w: it is of two sessions, %s and %s", ErrBadProof, f.Heads[0].Leaf.Session, leaf.Session)
+		return fmt.Errorf("%w: it has leaves of two sessions, %s and %s", ErrBadProof, f.Heads[0].Leaf.Session, leaf.Session)
 	case err == nil:
 		f.Heads = append(f.Heads, Proof{leaf, index, hashes, checkpoint})
 		return nil

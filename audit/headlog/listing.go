@@ -82,7 +82,7 @@ func (s State) Listings(r *Reader) (all []Listing, at []int64, err error) {
 		}
 		is, err := ParseListing(text)
 		if err == nil && is.Version != l.Version {
-			err = fmt.Errorf("it is version %d, not %d", is.Version, l.Version)
+			err = fmt.Errorf("the version is %d, want %d", is.Version, l.Version)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: leaf %d: %w", ErrBadState, l.Index, err)

@@ -49,7 +49,7 @@ func ParsePolicy(text []byte) (*Policy, error) {
 		}
 	}
 	if p.quorum == "" {
-		return nil, fmt.Errorf("%w: it has no line \"quorum NAME\"", ErrBadPolicy)
+		return nil, fmt.Errorf("%w: the line \"quorum NAME\" is missing", ErrBadPolicy)
 	}
 	return p, nil
 }
@@ -83,7 +83,7 @@ func (p *Policy) line(line string) error {
 		p.quorum = args[0]
 		return nil
 	}
-	return fmt.Errorf("%q is none of: log KEY [URL], witness NAME KEY [URL], group NAME all|any|N NAME..., quorum NAME", content.Clip(line, 80))
+	return fmt.Errorf("unknown line %q: use log KEY [URL], witness NAME KEY [URL], group NAME all|any|N NAME..., quorum NAME", content.Clip(line, 80))
 }
 
 // keyed is a verifier and its public key. Two keys are the same even if their names differ.
@@ -107,7 +107,7 @@ func add(to *[]note.Verifier, key string, parse func(string) (note.Verifier, err
 	}
 	public = string(raw[1:])                                                                                // without the type
 	if slices.ContainsFunc(*to, func(other note.Verifier) bool { return other.(keyed).public == public }) { //nolint:forcetypeassert // only add adds to it
-		return fmt.Errorf("key %q is there twice", content.Clip(key, 80))
+		return fmt.Errorf("key %q is listed twice", content.Clip(key, 80))
 	}
 	*to = append(*to, keyed{v, public})
 	return nil

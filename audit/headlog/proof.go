@@ -51,7 +51,7 @@ func parse(text []byte) (index int64, hashes tlog.RecordProof, checkpoint, extra
 		hashes = append(hashes, h)
 	}
 	if !bytes.Equal(textOf(index, hashes, is.Checkpoint, is.ExtraData), text) {
-		return 0, nil, nil, nil, fmt.Errorf("%w: it is not written the way that the format requires", ErrBadProof)
+		return 0, nil, nil, nil, fmt.Errorf("%w: it is not in the canonical format", ErrBadProof)
 	}
 	return index, hashes, is.Checkpoint, is.ExtraData, nil
 }

@@ -10,7 +10,7 @@ import (
 
 // ErrInconsistent is returned if tiles or leaves do not belong to the root of the tree: the stored log was
 // changed, or is damaged.
-var ErrInconsistent = errors.New("the log does not fit its root")
+var ErrInconsistent = errors.New("the log does not match its root")
 
 // Reader reads a tree up to a size and makes proofs. It checks everything that it reads against the root.
 // It is safe for concurrent use if the function that returns full tiles is.
@@ -26,7 +26,7 @@ type Reader struct {
 // the full tile with a path.
 func NewReader(at tlog.Tree, edge *Tree, full func(path string) ([]byte, error)) (*Reader, error) {
 	if at.N > edge.Size {
-		return nil, fmt.Errorf("%w: it has %d leaves, and the root is that of %d", ErrInconsistent, edge.Size, at.N)
+		return nil, fmt.Errorf("%w: the log has %d leaves, and the root is for %d", ErrInconsistent, edge.Size, at.N)
 	}
 	return &Reader{at: at, edge: edge, full: full}, nil
 }
@@ -48,7 +48,7 @@ func (r *Reader) ProveConsistency(size int64) (tlog.TreeProof, error) {
 	}
 	p, err := tlog.ProveTree(r.at.N, size, r.hashes())
 	if err != nil {
-		return nil, fmt.Errorf("prove that %d leaves continue %d: %w", r.at.N, size, inconsistent(err))
+		return nil, fmt.Errorf("prove that the log of %d leaves extends that of %d: %w", r.at.N, size, inconsistent(err))
 	}
 	return p, nil
 }

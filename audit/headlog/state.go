@@ -22,7 +22,7 @@ type State struct {
 }
 
 // ErrBadState is returned by ParseState for a value that no writer of a log stores.
-var ErrBadState = errors.New("bad state of a log")
+var ErrBadState = errors.New("invalid state of a log")
 
 // NewState returns the state of an empty log.
 func NewState(origin string) State {

@@ -102,7 +102,7 @@ func (t *Tree) Root() (tlog.Tree, error) {
 	return tlog.Tree{N: t.Size, Hash: hash}, nil
 }
 
-var errEdge = errors.New("the edge of the tree does not fit its size")
+var errEdge = errors.New("the edge of the tree does not match its size")
 
 // path returns the path of a tile in tlog-tiles. The path of package tlog also contains the height.
 func path(t tlog.Tile) string {
@@ -126,7 +126,7 @@ func bundle(leaves [][]byte) []byte {
 func unbundle(data []byte) (leaves [][]byte, err error) {
 	for len(data) > 0 {
 		if len(data) < 2 || len(data)-2 < int(binary.BigEndian.Uint16(data)) {
-			return nil, fmt.Errorf("bundle of entries: leaf %d is cut off", len(leaves))
+			return nil, fmt.Errorf("bundle of entries: leaf %d is truncated", len(leaves))
 		}
 		n := 2 + int(binary.BigEndian.Uint16(data))
 		leaves, data = append(leaves, data[2:n:n]), data[n:]

@@ -33,10 +33,10 @@ func ParseRoles(text string) (out []Role, err error) {
 	for name := range strings.SplitSeq(text, "+") {
 		r := Role(name)
 		if !slices.Contains(Roles(), r) {
-			return nil, fmt.Errorf("role %q: use driver, worker, client or approver, or several with + between them", name)
+			return nil, fmt.Errorf("role %q: use driver, worker, client or approver, or several joined with +", name)
 		}
 		if slices.Contains(out, r) {
-			return nil, fmt.Errorf("role %s is there twice", r)
+			return nil, fmt.Errorf("role %s is listed twice", r)
 		}
 		out = append(out, r)
 	}
@@ -146,16 +146,16 @@ func (d *Directory) Lookup(id string) (Key, bool) {
 
 // Errors about a signature. A node refuses content with such a signature, and an audit reports it.
 var (
-	ErrUnsigned = errors.New("it is not signed, and signatures are required")
-	ErrForged   = errors.New("the signature is not by this key over this content")
-	ErrUnknown  = errors.New("the directory of keys does not have the key")
-	ErrRole     = errors.New("the key has another role")
-	ErrRevoked  = errors.New("the key was revoked before")
-	ErrEarly    = errors.New("the key was not valid yet")
+	ErrUnsigned = errors.New("it has no signature, and a signature is required")
+	ErrForged   = errors.New("the signature is invalid for this key and content")
+	ErrUnknown  = errors.New("the key is not in the directory of keys")
+	ErrRole     = errors.New("the key does not have the role")
+	ErrRevoked  = errors.New("the key was revoked before it was used")
+	ErrEarly    = errors.New("the key was used before it was valid")
 )
 
 // ErrNotice is returned by CheckNotice. Retire the key at a later time, or say that it was stolen.
-var ErrNotice = errors.New("the key would be retired before its owner can know")
+var ErrNotice = errors.New("the key would be retired before its owner can learn of it")
 
 // skew is how far the clocks of signers may be behind the root's clock.
 const skew = 5 * time.Minute
@@ -196,11 +196,11 @@ func (k Key) valid(at content.Time, roles []Role) error {
 	var err error
 	switch {
 	case !k.Has(roles...):
-		err = fmt.Errorf("%w: it is %s, and %s is needed", ErrRole, joined(k.Roles, "+"), joined(roles, " or "))
+		err = fmt.Errorf("%w: it has %s, and %s is needed", ErrRole, joined(k.Roles, "+"), joined(roles, " or "))
 	case k.Revoked != nil && at >= k.Revoked.At:
-		err = fmt.Errorf("%w: at %s, and it was used at %s", ErrRevoked, k.Revoked.At, at)
+		err = fmt.Errorf("%w: revoked as of %s, used at %s", ErrRevoked, k.Revoked.At, at)
 	case at.Add(skew) < k.From:
-		err = fmt.Errorf("%w: it is valid from %s on, and was used at %s", ErrEarly, k.From, at)
+		err = fmt.Errorf("%w: valid from %s, used at %s", ErrEarly, k.From, at)
 	default:
 		return nil
 	}
@@ -249,7 +249,7 @@ func (d *Directory) index() error {
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrBadDirectory, err)
 		case there:
-			return fmt.Errorf("%w: key %s is there twice", ErrBadDirectory, k.Public)
+			return fmt.Errorf("%w: key %s is listed twice", ErrBadDirectory, k.Public)
 		case !content.IsToken(k.Name):
 			return fmt.Errorf("%w: name %q: use letters, digits, '-' or '_'", ErrBadDirectory, k.Name)
 		case len(k.Roles) == 0:
@@ -294,7 +294,7 @@ func (d *Directory) Follows(before *Directory) error {
 		same := ok && k.Name == old.Name && slices.Equal(k.Roles, old.Roles) && k.From == old.From &&
 			(old.Revoked == nil || k.Revoked != nil && (!old.Revoked.Stolen || k.Revoked.extends(*old.Revoked)))
 		if !same {
-			return fmt.Errorf("%w: version %d changes key %s of %s, which version %d has", ErrRolledBack, d.Version, old.ID(), old.Name, before.Version)
+			return fmt.Errorf("%w: version %d changes key %s of %s, which is in version %d", ErrRolledBack, d.Version, old.ID(), old.Name, before.Version)
 		}
 	}
 	return nil

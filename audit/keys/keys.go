@@ -114,7 +114,7 @@ func read(file string, kind nkeys.PrefixByte) (*Signer, error) {
 	}
 	s, err := parse(raw, kind)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s has no private key that begins with S%s (turnlog keys makes such files)", ErrBadKey, file, letter(kind))
+		return nil, fmt.Errorf("%w: %s has no private key that begins with S%s (use a file of \"turnlog keys\")", ErrBadKey, file, letter(kind))
 	}
 	return s, nil
 }
@@ -158,7 +158,7 @@ func (s *Signer) Write(file string) (err error) {
 func decodePublic(kind nkeys.PrefixByte, public string) (ed25519.PublicKey, error) {
 	raw, err := nkeys.Decode(kind, []byte(public))
 	if err != nil || len(raw) != ed25519.PublicKeySize {
-		return nil, fmt.Errorf("%w: %q is no public key that begins with %s", ErrBadKey, content.Clip(public, 80), letter(kind))
+		return nil, fmt.Errorf("%w: %q is not a public key that begins with %s", ErrBadKey, content.Clip(public, 80), letter(kind))
 	}
 	return raw, nil
 }

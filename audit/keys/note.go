@@ -16,7 +16,7 @@ import (
 )
 
 // ErrBadDirectory is returned for text that is not a directory of keys, or that the root did not sign.
-var ErrBadDirectory = errors.New("bad directory of keys")
+var ErrBadDirectory = errors.New("invalid directory of keys")
 
 // ErrRolledBack is returned for a directory that is older than one seen before. Keep the newer one.
 var ErrRolledBack = errors.New("directory of keys was rolled back")
@@ -111,9 +111,9 @@ func Open(signed []byte, root string) (*Directory, error) {
 	_, changed := errors.AsType[*note.InvalidSignatureError](err)
 	switch {
 	case unsigned:
-		return nil, fmt.Errorf("%w: it is not signed by the root %s", ErrBadDirectory, root)
+		return nil, fmt.Errorf("%w: the root %s did not sign it", ErrBadDirectory, root)
 	case changed:
-		return nil, fmt.Errorf("%w: it was changed after the root %s had signed it", ErrBadDirectory, root)
+		return nil, fmt.Errorf("%w: it was changed after the root %s signed it", ErrBadDirectory, root)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrBadDirectory, err)
 	}
@@ -137,7 +137,7 @@ func readDirectory(text string) (*Directory, error) {
 		err = d.index()
 	}
 	if err == nil && d.text() != text {
-		err = fmt.Errorf("%w: it is not written the way this release writes it", ErrBadDirectory)
+		err = fmt.Errorf("%w: it is not in the canonical format of this release", ErrBadDirectory)
 	}
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func parseText(text string) (*Directory, error) {
 	d := &Directory{}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if lines[0] != purpose {
-		return nil, fmt.Errorf("%w: the first line is %q, and this release reads %q", ErrBadDirectory, content.Clip(lines[0], 80), purpose)
+		return nil, fmt.Errorf("%w: the first line is %q, want %q", ErrBadDirectory, content.Clip(lines[0], 80), purpose)
 	}
 	for n, l := range lines[1:] {
 		if err := d.parseLine(l); err != nil {
@@ -193,7 +193,7 @@ func parseText(text string) (*Directory, error) {
 // atSize precedes the size of the log at which a key was revoked.
 const atSize = "size"
 
-var errLine = errors.New("it is not of a known form")
+var errLine = errors.New("unknown form")
 
 func (d *Directory) parseLine(line string) (err error) {
 	word, rest, _ := strings.Cut(line, " ")

@@ -16,7 +16,7 @@ import (
 
 // ErrNeedsRoot is returned by Run if the log has versions of the directory of keys, but the notary does not know their root. If
 // it logged heads without versions, later versions would look backdated.
-var ErrNeedsRoot = errors.New("the log has the directory of keys: give the notary the public key of its root (--keys-root)")
+var ErrNeedsRoot = errors.New("the directory of keys is logged: give the notary the public key of its root (--keys-root)")
 
 // listings tracks the versions of the directory of keys in the cell.
 type listings struct {
@@ -73,7 +73,7 @@ func (n *Notary) readKeys(ctx context.Context) error {
 		if _, known := n.listings.known[l.Hash]; !known {
 			n.listings.known[l.Hash] = false
 			n.listings.unlogged = append(n.listings.unlogged, l)
-			n.log.Info("version of the keys to log", zap.Uint64("version", l.Version))
+			n.log.Info("new version of the directory of keys to log", zap.Uint64("version", l.Version))
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ const (
 var ErrRewritten = errors.New("the log of heads was rolled back or rewritten")
 
 // ErrOtherLog is returned by Run if the cell has the log of another name or key. Use that key, or another cell.
-var ErrOtherLog = errors.New("the cell has another log")
+var ErrOtherLog = errors.New("the cell has a different log")
 
 // Config is what a notary needs besides its cell.
 type Config struct {
@@ -95,7 +95,7 @@ type Notary struct {
 // New returns a notary of a cell.
 func New(cell *jetstream.Cell, cfg Config, log *zap.Logger) (*Notary, error) {
 	if cfg.Quorum < 0 || cfg.Quorum > len(cfg.Witnesses) {
-		return nil, fmt.Errorf("a quorum of %d of %d witnesses", cfg.Quorum, len(cfg.Witnesses))
+		return nil, fmt.Errorf("a quorum of %d is impossible with %d witnesses", cfg.Quorum, len(cfg.Witnesses))
 	}
 	return &Notary{Config: cfg, cell: cell, store: heads.Of(cell), log: log, pending: newPending(), listings: newListings()}, nil
 }
@@ -189,7 +189,7 @@ func (n *Notary) write(ctx context.Context, moves <-chan move, signed <-chan str
 		case permanent(err):
 			return err
 		case err != nil:
-			n.log.Warn("log of heads not complete", zap.Error(err), zap.Int("waiting", len(n.pending.heads)))
+			n.log.Warn("log of heads incomplete", zap.Error(err), zap.Int("waiting", len(n.pending.heads)))
 			n.pause = time.Now().Add(retry)
 			n.due(n.pause)
 		}
@@ -290,13 +290,13 @@ func (n *Notary) reload(ctx context.Context) error {
 		return err
 	}
 	if number == 0 && (n.number > 0 || published > 0) {
-		return fmt.Errorf("%w: its state is missing", ErrRewritten)
+		return fmt.Errorf("%w: the notary's state is missing", ErrRewritten)
 	}
 	if number == 0 {
 		return nil
 	}
 	if state.Origin != n.Signer.Name() {
-		return fmt.Errorf("%w: that of %s, not of %s", ErrOtherLog, state.Origin, n.Signer.Name())
+		return fmt.Errorf("%w: its origin is %s, not %s", ErrOtherLog, state.Origin, n.Signer.Name())
 	}
 	r, err := n.store.Reader(ctx, state, state.Checkpoint().Tree)
 	if err == nil {
@@ -343,11 +343,11 @@ func (n *Notary) reload(ctx context.Context) error {
 // continues checks that a tree continues an earlier one.
 func continues(r *headlog.Reader, now, before headlog.Checkpoint) error {
 	if before.N > now.N {
-		return fmt.Errorf("%w: %s was shown before, and now it is %s", ErrRewritten, before, now)
+		return fmt.Errorf("%w: it was %s before, and now it is %s", ErrRewritten, before, now)
 	}
 	proof, err := r.ProveConsistency(before.N)
 	if err == nil && before.N > 0 && tlog.CheckTree(proof, now.N, now.Hash, before.N, before.Hash) != nil {
-		err = fmt.Errorf("%w: %s was shown before, and %s does not continue it", ErrRewritten, before, now)
+		err = fmt.Errorf("%w: it was %s before, and %s does not extend that", ErrRewritten, before, now)
 	}
 	return err
 }

@@ -15,13 +15,13 @@ import (
 var ErrFalseLeaf = errors.New("the log of heads has a leaf that the journal contradicts")
 
 // errAhead is a leaf that no journal has yet. Nothing is signed until one has it.
-var errAhead = errors.New("no journal has the entry of a leaf of the log")
+var errAhead = errors.New("the log has a leaf whose entry no journal has")
 
 // confirm compares a leaf that another process logged with the journal: only existing entries may be signed. For a
 // deleted session, only its tombstone is left to compare.
 func (n *Notary) confirm(ctx context.Context, l headlog.Leaf) error {
 	if l.Cell != n.cell.Namespace() {
-		return fmt.Errorf("%w: it is of cell %s", ErrFalseLeaf, l.Cell)
+		return fmt.Errorf("%w: it belongs to cell %s", ErrFalseLeaf, l.Cell)
 	}
 	rec, err := n.cell.Journal().Last(ctx, l.Session)
 	if err != nil && !errors.Is(err, journal.ErrNotFound) {

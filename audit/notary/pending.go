@@ -30,7 +30,7 @@ func (n *Notary) follow(ctx context.Context, from jetstream.Cursor, moves chan<-
 		if !errors.Is(err, jetstream.ErrCursor) || from == (jetstream.Cursor{}) {
 			return err
 		}
-		n.log.Error("the journals are not those that were logged: reading all of them", zap.Error(err))
+		n.log.Error("the journals do not match the log: reading all of them", zap.Error(err))
 		from = jetstream.Cursor{}
 	}
 }

@@ -104,7 +104,7 @@ func (n *Notary) cosign(ctx context.Context, at headlog.Checkpoint, signed []byt
 		}
 	}
 	if len(out) < n.Quorum {
-		return nil, fmt.Errorf("%d of %d witnesses cosigned %s, and %d are needed", len(out), len(lines), at, n.Quorum)
+		return nil, fmt.Errorf("%d of %d witnesses cosigned %s, need %d", len(out), len(lines), at, n.Quorum)
 	}
 	return out, nil
 }
@@ -149,7 +149,7 @@ func (n *Notary) index(ctx context.Context, published headlog.Checkpoint) error 
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("note where leaves are: %w", err)
+		return fmt.Errorf("store the positions of leaves: %w", err)
 	}
 	n.indexed = published.N
 	return nil

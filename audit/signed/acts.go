@@ -19,10 +19,10 @@ import (
 
 // What is wrong with acts, besides the errors of package keys.
 var (
-	ErrOtherAct  = errors.New("the sender signed something else than the journal records")
-	ErrOtherName = errors.New("the journal names another person than the owner of the key")
+	ErrOtherAct  = errors.New("the sender signed different content than the journal records")
+	ErrOtherName = errors.New("the journal names a different person than the owner of the key")
 	ErrTwice     = errors.New("the same signed command has an earlier entry")
-	ErrNoChild   = errors.New("a driver's key signs for no one but the parent of a session")
+	ErrNoChild   = errors.New("a driver's key may sign only for the parent of a session")
 	ErrPlace     = errors.New("a signature is not the first event of its entry")
 	ErrFuture    = errors.New("it was signed after the entry")
 )
@@ -86,7 +86,7 @@ func (a *acts) add(r *journal.Record) (faults []*FaultError) {
 		if act := a.actOf(ev); act.what != "" && !wrong {
 			err := a.act(r, act, by)
 			if err == nil && by != nil && slices.Contains(caused, act.what) {
-				err = fmt.Errorf("%w: it is there twice", ErrOtherAct)
+				err = fmt.Errorf("%w: it occurs twice", ErrOtherAct)
 			}
 			if err != nil {
 				fault(act.what, err)
@@ -170,7 +170,7 @@ func (a *acts) command(r *journal.Record, ev events.CommandSigned) (*signedComma
 func (a *acts) check(r *journal.Record, s content.Signature, text []byte, signed content.Time, roles ...keys.Role) (keys.Key, error) {
 	k, err := a.keys.Check(s, text, signed, roles...)
 	if err == nil && k.Revoked != nil && k.Revoked.Stolen && At(*r) >= k.Revoked.At {
-		err = fmt.Errorf("key %s of %s: %w: it was stolen, at %s, and this was recorded at %s", s.Key, k.Name, keys.ErrRevoked, k.Revoked.At, At(*r))
+		err = fmt.Errorf("key %s of %s: %w: it was stolen at %s, and this was recorded at %s", s.Key, k.Name, keys.ErrRevoked, k.Revoked.At, At(*r))
 	}
 	return k, a.places.check(entryOf(r), k, err)
 }

@@ -181,14 +181,14 @@ func TestFalsificationsAreNamed(t *testing.T) {
 		"the whole journal is written again by a stranger": {func(w *world) { w.journal = w.write(stranger) }, false, 5, keys.ErrUnknown},
 		"the whole journal is written again by a person":   {func(w *world) { w.journal = w.write(w.ada) }, false, 5, keys.ErrRole},
 		"the second epoch is written again by a stranger":  {func(w *world) { w.journal = w.write(w.one, stranger) }, false, 9, keys.ErrUnknown},
-		"the key was revoked before": {func(w *world) {
+		"the key was revoked before it was used": {func(w *world) {
 			w.dir.Keys[1].Revoked = &keys.Revocation{At: began}
 		}, false, 9, keys.ErrRevoked},
 		"the key was revoked in the middle of an epoch": {func(w *world) {
 			w.dir.Keys[0].Revoked = &keys.Revocation{At: began.Add(3 * time.Second)}
 		}, false, 5, keys.ErrRevoked},
-		"the key was not valid yet": {func(w *world) { w.dir.Keys[0].From = began.Add(time.Hour) }, false, 5, keys.ErrEarly},
-		"the directory lost a key":  {func(w *world) { w.dir.Keys = w.dir.Keys[:1] }, false, 9, keys.ErrUnknown},
+		"the key was used before it was valid": {func(w *world) { w.dir.Keys[0].From = began.Add(time.Hour) }, false, 5, keys.ErrEarly},
+		"the directory lost a key":             {func(w *world) { w.dir.Keys = w.dir.Keys[:1] }, false, 9, keys.ErrUnknown},
 	} {
 		w := newWorld(t)
 		tt.change(w)

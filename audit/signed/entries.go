@@ -28,12 +28,12 @@ import (
 
 // What is wrong with entries, besides the errors of package keys.
 var (
-	ErrStripped = errors.New("it is not signed, although the claim of its driver names a key")
-	ErrUnsigned = errors.New("it is not signed, and signatures are required since then")
-	ErrLate     = errors.New("it is marked as moved here, after an entry that was written here")
-	ErrUnsaid   = errors.New("it is marked as moved here, and no claim of a move follows what was")
-	ErrOtherKey = errors.New("it is signed by another key than the claim of its driver names")
-	ErrOlder    = errors.New("its driver went by an older directory of keys than one before, which was rolled back")
+	ErrStripped = errors.New("the signature is missing, although the claim of its driver names a key")
+	ErrUnsigned = errors.New("the signature is missing, although signatures were required by then")
+	ErrLate     = errors.New("it is marked as moved, but follows an entry that was written here")
+	ErrUnsaid   = errors.New("it is marked as moved, but no claim of a move follows the moved entries")
+	ErrOtherKey = errors.New("it is signed with a different key than the claim of its driver names")
+	ErrOlder    = errors.New("its driver used an older directory of keys than an earlier driver, so the directory was rolled back")
 )
 
 // FaultError is a wrong signature of an entry, or of something that it records.

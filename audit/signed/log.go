@@ -155,11 +155,11 @@ func (l *Log) judge(r entry, k keys.Key, byDate error) (datedBack bool, err erro
 	case before:
 		return byDate != nil, nil
 	case after && k.Revoked.Stolen && byDate == nil:
-		byDate = fmt.Errorf("key %s of %s: %w: it was stolen when the log had %d leaves, and this was logged later", k.ID(), k.Name, keys.ErrRevoked, k.Revoked.Size)
+		byDate = fmt.Errorf("key %s of %s: %w: it was stolen when the log had %d leaves, and the entry was logged later", k.ID(), k.Name, keys.ErrRevoked, k.Revoked.Size)
 	}
 	for _, h := range l.covering(r) {
 		if at, ok := l.retiredAt(k, h.Log); ok && h.Index < at && byDate != nil {
-			return false, fmt.Errorf("%w; the log had this as leaf %d, before the directory said so, leaf %d", byDate, h.Index, at)
+			return false, fmt.Errorf("%w; but the log has the entry as leaf %d, before that version of the directory, leaf %d", byDate, h.Index, at)
 		}
 	}
 	return false, byDate

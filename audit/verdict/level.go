@@ -34,7 +34,7 @@ func (l *Level) UnmarshalText(name []byte) error {
 	all := slices.Insert(Levels(), 0, None)
 	i := slices.IndexFunc(all, func(l Level) bool { return l.String() == string(name) })
 	if i < 0 {
-		return fmt.Errorf("unknown level %q: want %s", name, LevelNames())
+		return fmt.Errorf("unknown level %q: use %s", name, LevelNames())
 	}
 	*l = all[i]
 	return nil

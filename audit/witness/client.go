@@ -33,7 +33,7 @@ type Client struct {
 func NewClient(address, key string, via *http.Client) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("witness %q: give an address such as https://witness.example/", address)
+		return nil, fmt.Errorf("witness %q: use a URL such as https://witness.example/", address)
 	}
 	v, err := headlog.ParseWitnessKey(key)
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *Client) verified(signed, lines []byte) ([]byte, error) {
 	text, _, _ := bytes.Cut(signed, []byte("\n\n"))
 	n, err := note.Open(fmt.Appendf(nil, "%s\n\n%s", text, lines), note.VerifierList(c.key))
 	if err != nil {
-		return nil, fmt.Errorf("its answer is no cosignature: %w", err)
+		return nil, fmt.Errorf("the answer is not a cosignature: %w", err)
 	}
 	s := n.Sigs[0]
 	return fmt.Appendf(nil, "— %s %s\n", s.Name, s.Base64), nil

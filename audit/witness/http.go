@@ -99,7 +99,7 @@ func status(err error) int {
 var errRequest = errors.New("bad request")
 
 // errInternal is what clients see instead of errors that name files of the witness.
-var errInternal = errors.New("the witness cannot use its directory: its log says why")
+var errInternal = errors.New("the witness cannot use its directory, see its log")
 
 // add reads a request and returns the signature line.
 func (w *Witness) add(body io.Reader) ([]byte, error) {
@@ -146,7 +146,7 @@ func parseSize(body []byte) (int64, error) {
 	text, ok := strings.CutSuffix(string(body), "\n")
 	size, err := strconv.ParseUint(text, 10, 63)
 	if !ok || err != nil || size > math.MaxInt64 {
-		return 0, fmt.Errorf("the witness answers with the size %.60q", body)
+		return 0, fmt.Errorf("the witness answered with the size %.60q", body)
 	}
 	return int64(size), nil
 }

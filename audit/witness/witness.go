@@ -124,7 +124,7 @@ var (
 	ErrUnknown      = errors.New("unknown log")
 	ErrUnsigned     = errors.New("no valid signature of the log")
 	ErrOld          = errors.New("old size is larger than the checkpoint's")
-	ErrInconsistent = errors.New("it does not continue the last checkpoint")
+	ErrInconsistent = errors.New("it does not extend the last checkpoint")
 )
 
 // SizeError is returned if the old size differs from the last cosigned checkpoint. Try again with a proof from the
@@ -165,7 +165,7 @@ func (w *Witness) Add(old int64, proof tlog.TreeProof, signed []byte) ([]byte, e
 	case openErr != nil:
 		return nil, fmt.Errorf("%w: %w", ErrInconsistent, openErr)
 	case old == 0 && len(proof) > 0:
-		return nil, fmt.Errorf("%w: every tree continues the empty one, without a proof", ErrInconsistent)
+		return nil, fmt.Errorf("%w: a tree extends the empty one without a proof", ErrInconsistent)
 	case old > 0:
 		if err := tlog.CheckTree(proof, at.N, at.Hash, last.N, last.Hash); err != nil {
 			return nil, fmt.Errorf("%w: last %s, now %s", ErrInconsistent, last, at)

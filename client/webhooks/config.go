@@ -57,13 +57,13 @@ func Parse(text []byte, getenv func(string) string) ([]Endpoint, error) {
 		return nil, fmt.Errorf("endpoints: %w", err)
 	}
 	if len(file.Endpoints) == 0 {
-		return nil, errors.New("endpoints: there are none: give each a name, a url, and a secret_file or a secret_env")
+		return nil, errors.New("endpoints: the list is empty: give each endpoint a name, a url, and a secret_file or a secret_env")
 	}
 	var out []Endpoint
 	for i, e := range file.Endpoints {
 		end, err := e.endpoint(getenv)
 		if err == nil && slices.ContainsFunc(out, func(other Endpoint) bool { return other.Name == end.Name }) {
-			err = errors.New("another one has this name")
+			err = errors.New("another endpoint has this name")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("endpoint %s: %w", cmp.Or(e.Name, strconv.Itoa(i+1)), err)
@@ -95,11 +95,11 @@ func (e entry) endpoint(getenv func(string) string) (Endpoint, error) {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return out, errors.New("url: write it like https://example.com/hooks")
 	case u.User != nil:
-		return out, errors.New("url: it must have no password: messages are signed")
+		return out, errors.New("url: remove the password: messages are signed")
 	case u.Scheme == "http" && len(out.Private) == 0:
 		return out, errors.New("url: use https; http is for addresses that \"private\" allows")
 	case (e.SecretFile == "") == (e.SecretEnv == ""):
-		return out, errors.New("give it one of secret_file and secret_env")
+		return out, errors.New("give one of secret_file and secret_env")
 	}
 	out.Secrets = func() ([][]byte, error) { return e.secrets(getenv) }
 	_, err = out.Secrets()
@@ -141,7 +141,7 @@ func ParseSecrets(text string) (out [][]byte, err error) {
 		out = append(out, key)
 	}
 	if len(out) == 0 {
-		return nil, errors.New("there is no secret: write whsec_ and 24 to 64 random bytes in base64")
+		return nil, errors.New("the secret is missing: write whsec_ and 24 to 64 random bytes in base64")
 	}
 	return out, nil
 }

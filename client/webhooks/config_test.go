@@ -29,20 +29,20 @@ endpoints:
 	for text, want := range map[string]string{
 		"":                                  "it is empty",
 		"whsec_c2hvcnQ=":                    "mapping is expected", // the wrong file: it is not shown
-		"endpoints: []":                     "there are none",
+		"endpoints: []":                     "the list is empty",
 		"endpoints: [{name: a, secret: x}]": "unknown field",
 		"endpoints: [{url: https://a.example, secret_env: GOOD}]":                                                               "endpoint 1: name",
 		"endpoints: [{name: a, url: ftp://a.example, secret_env: GOOD}]":                                                        "write it like https://",
 		"endpoints: [{name: a, url: http://a.example, secret_env: GOOD}]":                                                       "use https",
-		"endpoints: [{name: a, url: 'https://u:p@a.example', secret_env: GOOD}]":                                                "no password",
+		"endpoints: [{name: a, url: 'https://u:p@a.example', secret_env: GOOD}]":                                                "remove the password",
 		"endpoints: [{name: a, url: https://a.example}]":                                                                        "one of secret_file and secret_env",
 		"endpoints: [{name: a, url: https://a.example, secret_env: GOOD, secret_file: x}]":                                      "one of secret_file and secret_env",
 		"endpoints: [{name: a, url: https://a.example, secret_env: BAD}]":                                                       "secret_env BAD: secret 1",
-		"endpoints: [{name: a, url: https://a.example, secret_env: NONE}]":                                                      "there is no secret",
+		"endpoints: [{name: a, url: https://a.example, secret_env: NONE}]":                                                      "the secret is missing",
 		"endpoints: [{name: a, url: https://a.example, secret_file: /nowhere}]":                                                 "secret_file: ",
 		"endpoints: [{name: a, url: https://a.example, secret_env: GOOD, events: [turn.ended]}]":                                "use approval.needed",
 		"endpoints: [{name: a, url: https://a.example, secret_env: GOOD, private: [ten]}]":                                      "10.1.0.0/16",
-		"endpoints: [{name: a, url: https://a.example, secret_env: GOOD}, {name: a, url: https://b.example, secret_env: GOOD}]": "another one has this name",
+		"endpoints: [{name: a, url: https://a.example, secret_env: GOOD}, {name: a, url: https://b.example, secret_env: GOOD}]": "another endpoint has this name",
 	} {
 		if _, err := Parse([]byte(text), env); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "c2hvcnQ") {
 			t.Errorf("%s: %v, want %q", text, err, want)

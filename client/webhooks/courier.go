@@ -48,7 +48,7 @@ func (c *courier) run(ctx context.Context) error {
 		case permanent(err):
 			return fmt.Errorf("endpoint %s: %w", c.Name, err)
 		case errors.Is(err, store.ErrConflict):
-			c.log.Warn("another process sends now")
+			c.log.Warn("another process sends to the endpoint")
 		case err != nil:
 			c.log.Warn("sending was interrupted", zap.Error(err))
 			pause.For(ctx, saveEvery)

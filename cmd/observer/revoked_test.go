@@ -98,7 +98,7 @@ func TestRevocationsAreJudgedByTheirPlaceInTheLog(t *testing.T) {
 		{"a retirement that is dated back", func(l *ledger) { l.list(l.version(2, &keys.Revocation{At: long})) }, nil, nil, 0, "only a warning: entry 7, forged: the directory of keys says that the key of node-1 was retired"},
 		{"a theft after it", func(l *ledger) { l.list(l.version(2, stolen(2))) }, nil, nil, 0, "level    witnessed, through entry 7"},
 		{"a theft before it", func(l *ledger) { l.list(l.version(2, stolen(1))) }, nil, nil, 1, "entry 7, forged: signature: key "},
-		{"a theft that is dated back", func(l *ledger) { l.list(l.version(2, stolen(1))) }, nil, nil, 1, "the log had this as leaf 1, before the directory said so, leaf 2"},
+		{"a theft that is dated back", func(l *ledger) { l.list(l.version(2, stolen(1))) }, nil, nil, 1, "the log has the entry as leaf 1, before that version of the directory, leaf 2"},
 		{"a theft at a size of another log", func(l *ledger) {
 			l.list(l.version(2, &keys.Revocation{At: long, Size: 2, Log: "example.com/other", Stolen: true}))
 		}, nil, nil, 1, "entry 7, forged: signature: key "},

@@ -185,13 +185,13 @@ func TestUsageOfKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"need --keys-root":      {"verify", "s-42", "--keys", d.keys},
-		"need --keys-root ":     {"verify", "s-42", "--every-signature"},
-		"--file needs --keys":   {"verify", "--file", d.keys, "--keys-root", d.root},
-		"no public key":         {"verify", "s-42", "--keys-root", content.Clip(d.root, 20)},
-		"not signed by the ro":  {"verify", "s-42", "--keys-root", other.Public(), "--keys", d.keys},
-		"no such file":          {"verify", "s-42", "--keys-root", d.root, "--keys", "none"},
-		"bad directory of keys": {"verify", "s-42", "--keys-root", d.root, "--keys", "verify.go"},
+		"need --keys-root":          {"verify", "s-42", "--keys", d.keys},
+		"need --keys-root ":         {"verify", "s-42", "--every-signature"},
+		"--file needs --keys":       {"verify", "--file", d.keys, "--keys-root", d.root},
+		"not a public key":          {"verify", "s-42", "--keys-root", content.Clip(d.root, 20)},
+		"did not sign it":           {"verify", "s-42", "--keys-root", other.Public(), "--keys", d.keys},
+		"no such file":              {"verify", "s-42", "--keys-root", d.root, "--keys", "none"},
+		"invalid directory of keys": {"verify", "s-42", "--keys-root", d.root, "--keys", "verify.go"},
 	} {
 		if code, _, errs := d.observe(args...); code != 2 || !strings.Contains(errs, strings.TrimSpace(want)) {
 			t.Errorf("%v = %d %q, want %q", args[1:], code, errs, want)

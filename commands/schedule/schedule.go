@@ -82,7 +82,7 @@ func (s Schedule) check() error {
 func (s Schedule) checkCommands() error {
 	switch {
 	case len(s.Commands) == 0:
-		return errors.New("it sends nothing")
+		return errors.New("there are no commands")
 	case s.Session == "" && !is[commands.OpenSession](s.Commands[0]):
 		return errors.New("the first command must open the new session")
 	}
@@ -195,7 +195,7 @@ func Sent(definition []byte, session content.SessionID, id string) (c commands.C
 	}
 	parts := strings.Split(strings.TrimPrefix(id, causePrefix), "/")
 	if len(parts) != idParts {
-		return nil, due, fmt.Errorf("%w %q: it sends no command %s", ErrBadSchedule, s.Name, content.Clip(id, maxName))
+		return nil, due, fmt.Errorf("%w %q: it has no command %s", ErrBadSchedule, s.Name, content.Clip(id, maxName))
 	}
 	_, s.User, _ = strings.Cut(parts[0], ".")
 	at, err := strconv.ParseInt(parts[2], 10, 64)
@@ -207,7 +207,7 @@ func Sent(definition []byte, session content.SessionID, id string) (c commands.C
 			return env.Command, due, nil
 		}
 	}
-	return nil, due, fmt.Errorf("%w %q: it sends session %s no command %s", ErrBadSchedule, s.Name, session, id)
+	return nil, due, fmt.Errorf("%w %q: for session %s it has no command %s", ErrBadSchedule, s.Name, session, id)
 }
 
 // Encode returns the stored form of s. It returns ErrBadSchedule if that is too large.
@@ -234,7 +234,7 @@ func (s Schedule) Encode() ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("encode schedule %s: %w", s.Name, err)
 	case len(b) > MaxSize:
-		return nil, fmt.Errorf("%w %q: it has %d bytes, more than %d: have the model read a file, or use a published agent",
+		return nil, fmt.Errorf("%w %q: it has %d bytes, more than %d: let the model read a file, or use a published agent",
 			ErrBadSchedule, s.Name, len(b), MaxSize)
 	}
 	return b, nil

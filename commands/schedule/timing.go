@@ -33,7 +33,7 @@ func (t Timing) check() error {
 	case t.Zone != "" && t.Cron == "":
 		return errors.New("a time zone needs a crontab expression")
 	case t.Every != 0 && (t.Every < time.Second || t.Every%time.Second != 0):
-		return fmt.Errorf("every %v: use whole seconds, at least one", t.Every)
+		return fmt.Errorf("every %v: use whole seconds, at least 1s", t.Every)
 	case t.Cron == "":
 		return nil
 	}

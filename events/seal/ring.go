@@ -54,7 +54,7 @@ func (r Ring) IDs() []string {
 // Wrap wraps a key with the first wrapper and returns the wrapper's name. bound says what the key is for.
 func (r Ring) Wrap(ctx context.Context, k *Key, bound []byte) (id string, wrapped []byte, err error) {
 	if len(r) == 0 {
-		return "", nil, fmt.Errorf("%w: there is none", ErrOtherKey)
+		return "", nil, fmt.Errorf("%w: no key", ErrOtherKey)
 	}
 	if wrapped, err = r[0].Wrap(ctx, k.secret[:], bound); err != nil {
 		return "", nil, fmt.Errorf("wrap with seal key %s: %w", r[0].ID(), err)
@@ -147,7 +147,7 @@ func read(file string) (secrets [][]byte, err error) {
 		text, ok := strings.CutPrefix(line, linePrefix)
 		secret, err := base64.RawURLEncoding.DecodeString(text)
 		if !ok || err != nil || len(secret) != KeySize {
-			return nil, fmt.Errorf("%w: line %d of %s is not a seal key (turnlog seal init makes such files)", ErrBadKey, len(secrets)+1, file)
+			return nil, fmt.Errorf("%w: line %d of %s is not a seal key (use a file of \"turnlog seal init\")", ErrBadKey, len(secrets)+1, file)
 		}
 		secrets = append(secrets, secret)
 	}

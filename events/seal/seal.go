@@ -32,7 +32,7 @@ const (
 )
 
 // ErrNotOpened is returned for bytes that were not sealed with this key for this purpose, or were changed since.
-var ErrNotOpened = errors.New("the sealed bytes do not open")
+var ErrNotOpened = errors.New("the sealed bytes cannot be decrypted")
 
 // ID names a key. It is a hash of the key, which does not reveal the key.
 type ID [sha256.Size]byte

@@ -172,7 +172,7 @@ func TestAGuessedNameOpensNoSubAgentsSession(t *testing.T) {
 		// A node of an earlier release opened one.
 		w.opened("theirs-t1-r1-c1", "bob", content.UserText("Hi"), content.AssistantText("EVIL"))
 		w.Until(g.open(map[string]any{"id": "theirs", "text": "Go"}, as("ada")), events.KindTurnFinished)
-		if a := g.ok(http.MethodGet, "/api/sessions/theirs/transcript", nil, as("ada")); !strings.Contains(string(a.body), "does not work for theirs") {
+		if a := g.ok(http.MethodGet, "/api/sessions/theirs/transcript", nil, as("ada")); !strings.Contains(string(a.body), "is not a sub-agent of theirs") {
 			t.Errorf("%s", a.body)
 		}
 	})

@@ -125,7 +125,7 @@ func (o *Offers) standing() (all []jetstream.Offer, manned map[string]bool) {
 		switch {
 		case !away:
 			o.left[worker] = time.Now()
-			o.log.Info("worker left: its tools stay for a while", zap.String("worker", worker), zap.Duration("for", o.away))
+			o.log.Info("worker left, its tools stay listed for a while", zap.String("worker", worker), zap.Duration("for", o.away))
 		case time.Since(since) >= o.away, held > maxStanding:
 			delete(o.last, worker)
 			delete(o.left, worker)

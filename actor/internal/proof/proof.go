@@ -34,7 +34,7 @@ type Guard struct {
 }
 
 // ErrNotListed is returned by Open if the directory does not list the node's own key as a driver's.
-var ErrNotListed = errors.New("the node's own key signs no entries")
+var ErrNotListed = errors.New("the node's key cannot sign entries")
 
 // Open returns the guard of a node, which trusts the keys that root signed. own is the node's key, or nil.
 // forged counts what is refused, by kind.
@@ -217,7 +217,7 @@ func (g *Guard) knows(ctx context.Context, version uint64) error {
 		}
 	}
 	if now := g.Version(); version > now {
-		return fmt.Errorf("%w: its last driver went by version %d, and the cell has %d: publish the newest one", keys.ErrRolledBack, version, now)
+		return fmt.Errorf("%w: its last driver used version %d, and the cell has version %d: publish the newest one", keys.ErrRolledBack, version, now)
 	}
 	return nil
 }

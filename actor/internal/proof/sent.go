@@ -19,12 +19,12 @@ import (
 
 // What is wrong with a command, besides the errors of package keys.
 var (
-	errUnsigned = errors.New("it is not signed, and signatures are required")
-	errNotShown = errors.New("it answers another question, or was shown something else than is pending")
-	errAge      = errors.New("it was signed too long before it arrived, or after: send it again, with a clock that is right")
-	errUser     = errors.New("its connection and its key have different owners: add the key under the name of the user")
-	errNoParent = errors.New("a driver speaks only to the sessions of sub-agents")
-	errOther    = errors.New("its schedule does not send this")
+	errUnsigned = errors.New("the signature is missing")
+	errNotShown = errors.New("the decision is for another approval, or its sender was shown other content than the pending approval has")
+	errAge      = errors.New("it was signed too long before or after it arrived: correct the sender's clock and send it again")
+	errUser     = errors.New("the NATS user and the owner of the key differ: add the key under the user's name")
+	errNoParent = errors.New("drivers send commands only to sub-agents")
+	errOther    = errors.New("the schedule does not contain this command")
 )
 
 // Sent checks the signature of a command or a report before the session with this state decides it. It
@@ -52,7 +52,7 @@ func (g *Guard) said(env *commands.Envelope, m jetstream.Message, s *loop.State)
 	d, roles := g.directory.Newest(), statement.Roles(env.Command)
 	if m.Signature.IsZero() {
 		if d.Requires(roles[0], m.At) {
-			return fmt.Errorf("%w of the role %s", errUnsigned, roles[0])
+			return fmt.Errorf("%w: the role %s must sign", errUnsigned, roles[0])
 		}
 		return nil
 	}
@@ -147,7 +147,7 @@ func (g *Guard) result(r commands.ReportResult, at content.Time, s *loop.State) 
 	d := g.directory.Newest()
 	if r.Signature == nil {
 		if d.Requires(keys.Worker, at) {
-			return fmt.Errorf("%w of the role %s", errUnsigned, keys.Worker)
+			return fmt.Errorf("%w: the role %s must sign", errUnsigned, keys.Worker)
 		}
 		return nil
 	}

@@ -31,7 +31,7 @@ const (
 	beatTries = 2                                                       // failed writes before all leases become short
 	listEvery = 30 * time.Second                                        // how often the list is written
 	listLost  = jetstream.NodeTTL - jetstream.LongLease - 5*time.Second // after that, an unconfirmed list names nothing: it must outlive the leases
-	doubtFor  = 15 * time.Second                                        // after the node was taken for dead: by then others have recorded what they took
+	doubtFor  = 15 * time.Second                                        // after other nodes declared this node dead: by then they have recorded what they took
 
 	renewEvery = 2 * time.Second
 	renewAgain = 250 * time.Millisecond // pause after a failure: connections return within seconds
@@ -241,7 +241,7 @@ func (h *Held) Keep(ctx context.Context) {
 	}
 }
 
-var errNamesake = errors.New("another process answers to this node's name: give each its own")
+var errNamesake = errors.New("another process uses this node's name: give each node a different name")
 
 // enter takes the node's name. If the record is from an earlier process, its tokens are returned. While that
 // process is alive, this one writes no record: other nodes use the name to ask whether a process is alive and
@@ -346,7 +346,7 @@ func (h *Held) unlist(ctx context.Context) error {
 	return err
 }
 
-// beat writes the record. If another process changed it, this node was taken for dead.
+// beat writes the record. If another process changed it, other nodes declared this node dead.
 func (h *Held) beat(ctx context.Context, held []jetstream.HeldToken) error {
 	r, at := h.self, time.Now()
 	r.Held, h.tried = held, at
@@ -366,7 +366,7 @@ func (h *Held) beat(ctx context.Context, held []jetstream.HeldToken) error {
 	return err
 }
 
-var errReplaced = errors.New("another process has this node's name, since this one seemed to be dead")
+var errReplaced = errors.New("another process took over this node's name, because this node seemed dead")
 
 // replaced finds out who changed the record: this process, whose write was not acknowledged; a node that took
 // it for dead; or another process that took its name and returned its tokens.
@@ -381,7 +381,7 @@ func (h *Held) replaced(ctx context.Context) error {
 		h.loseAll()
 		return errReplaced
 	}
-	h.log.Warn("node was taken for dead")
+	h.log.Warn("other nodes declared this node dead")
 	h.doubted = time.Now()
 	h.giveUp(ctx)
 	if earlier, _, _ := h.state(); earlier {

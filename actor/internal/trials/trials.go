@@ -127,7 +127,7 @@ func (t *Trial) Look(ctx context.Context) (aside bool) {
 func (t *Trial) again(ctx context.Context, note *jetstream.Trial) {
 	retry, err := t.node.notes.Retried(ctx, note.Session)
 	if err != nil {
-		t.log.Warn("who has the session tried again is not known", zap.Error(err))
+		t.log.Warn("retries of the session could not be read", zap.Error(err))
 	}
 	if t.retry = retry; retry.Seq > note.Seq && note.Aside() {
 		note.Broke = nil
@@ -148,7 +148,7 @@ func (t *Trial) Recorded(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 		defer cancel()
 		if err := t.node.notes.Recorded(ctx, t.note.Session, t.retry); err != nil {
-			t.log.Warn("retry of the session stays noted", zap.Error(err))
+			t.log.Warn("recorded retry of the session not removed", zap.Error(err))
 		}
 	}
 	t.retry = jetstream.Retry{}
@@ -165,7 +165,7 @@ func (t *Trial) Recorded(ctx context.Context) {
 func (t *Trial) RetriedBy() jetstream.Retry { return t.retry }
 
 func (t *Trial) complain() {
-	t.log.Error("session is set aside: no node drives it until it is retried", zap.Any("broke", t.note.Broke))
+	t.log.Error("session set aside: no node drives it until it is retried", zap.Any("broke", t.note.Broke))
 }
 
 // Start begins to take over the session. If the session has broken a node before, the node takes over no

@@ -88,7 +88,7 @@ func Parse(line []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("%w: not UTF-8", errForm)
 	}
 	if half := halfCharacter(line); half != "" {
-		return nil, fmt.Errorf("%w: %s is half of a character", errForm, half)
+		return nil, fmt.Errorf("%w: %s is an unpaired surrogate", errForm, half)
 	}
 	d := parser{json.NewDecoder(bytes.NewReader(line)), maxValues}
 	d.UseNumber()
@@ -103,7 +103,7 @@ func Parse(line []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("%w: not an object", errForm)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: something follows the object", errForm)
+		return nil, fmt.Errorf("%w: there is data after the object", errForm)
 	}
 	return object, nil
 }
@@ -151,9 +151,9 @@ func (p *parser) value(depth int) (any, error) {
 	case err != nil:
 		return nil, err
 	case depth == 0:
-		return nil, fmt.Errorf("%w: nested too deep", errForm)
+		return nil, fmt.Errorf("%w: nested too deeply", errForm)
 	case p.left < 0:
-		return nil, fmt.Errorf("%w: more than %d values in a line that is not as the export wrote it: export the session again", errForm, maxValues)
+		return nil, fmt.Errorf("%w: more than %d values in a line, which no export writes: export the session again", errForm, maxValues)
 	}
 	switch t {
 	case json.Delim('{'):

@@ -67,7 +67,7 @@ func (t *Tasks) TakeOff(ctx context.Context, x task.Task, number uint64) (bool, 
 		queued, err = false, t.remove(ctx, there)
 	}
 	if err != nil {
-		return false, fmt.Errorf("take task %s/%s off its queue: %w", x.Session, x.Place, err)
+		return false, fmt.Errorf("remove task %s/%s from its queue: %w", x.Session, x.Place, err)
 	}
 	return !queued, nil
 }

@@ -16,7 +16,7 @@ import (
 // ErrCursor is returned by Observe if the journal does not have the entry that a cursor names, or has
 // another one there. The cursor is from another cell or session, or the store lost entries. Investigate,
 // then start with another cursor.
-var ErrCursor = errors.New("cursor does not fit the journal")
+var ErrCursor = errors.New("cursor does not match the journal")
 
 // Cursor is the position of an observer after an entry. The zero Cursor is before the first one. An
 // observer that stores the cursor after it has handled an entry, and restarts from there, receives every
@@ -150,7 +150,7 @@ func enough(more bool) error {
 func (j *Journal) confirming(s content.SessionID, c Cursor) func(context.Context) error {
 	switch {
 	case s != AllSessions && c.Session != "" && c.Session != s:
-		return func(context.Context) error { return fmt.Errorf("%w: it is of session %s", ErrCursor, c.Session) }
+		return func(context.Context) error { return fmt.Errorf("%w: it belongs to session %s", ErrCursor, c.Session) }
 	case c.Hash.IsZero():
 		return nil
 	}
@@ -179,7 +179,7 @@ func (j *Journal) confirm(ctx context.Context, c Cursor) error {
 	case err != nil && !errors.Is(err, journal.ErrDamaged):
 		return err
 	case c.Session != s || rec.Hash != c.Hash:
-		return fmt.Errorf("%w: at position %d is entry %d of session %s with hash %s, not %d of %s with %s",
+		return fmt.Errorf("%w: position %d has entry %d of session %s with hash %s, want %d of %s with %s",
 			ErrCursor, c.Position, rec.Seq, s, rec.Hash, c.Seq, c.Session, c.Hash)
 	}
 	return nil

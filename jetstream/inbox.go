@@ -261,7 +261,7 @@ func (r *Reader) Look(ctx context.Context) (found bool, err error) {
 	now := &look{last: r.inbox.lasts(ctx, r.session)}
 	for _, m := range now.last {
 		if m.err != nil && !errors.Is(m.err, api.ErrNoMessage) {
-			return false, fmt.Errorf("look into inbox of %s: %w", r.session, m.err)
+			return false, fmt.Errorf("check inbox of %s: %w", r.session, m.err)
 		}
 		found = found || m.err == nil
 	}
@@ -548,7 +548,7 @@ func (i *Inbox) HasAny(ctx context.Context, s content.SessionID) (bool, error) {
 			return true, nil
 		}
 		if !errors.Is(err, api.ErrNoMessage) {
-			return false, fmt.Errorf("look into inbox of %s: %w", s, err)
+			return false, fmt.Errorf("check inbox of %s: %w", s, err)
 		}
 	}
 	return false, nil

@@ -198,7 +198,7 @@ func (r *Runs) Senders(ctx context.Context, sessions ...content.SessionID) (map[
 			return a
 		}) {
 			if answer.err != nil {
-				return nil, fmt.Errorf("look at sessions with work: %w", answer.err)
+				return nil, fmt.Errorf("read sessions with work: %w", answer.err)
 			}
 			for s := range answer.of {
 				add(s)

@@ -172,7 +172,7 @@ func (t *Tasks) Cancel(ctx context.Context, queue string, s content.SessionID, p
 		err = t.remove(ctx, m.Seq)
 	}
 	if err != nil {
-		return fmt.Errorf("take %s/%s off its queue: %w", s, p, err)
+		return fmt.Errorf("remove %s/%s from its queue: %w", s, p, err)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
 	m, err := c.api.Last(ctx, stream, c.names.TicketKey())
 	switch {
 	case errors.Is(err, api.ErrNoMessage):
-		err = fmt.Errorf("%w: it has none", ErrNotProvisioned)
+		err = fmt.Errorf("%w: the cell has no key of tickets", ErrNotProvisioned)
 	case err == nil && (m.Spoofed || len(m.Data) != 1+ticketKeySize || m.Data[0] != keyFormat):
 		err = fmt.Errorf("%w: delete the stream %s, then provision the cell", errBadTicketKey, stream)
 	}

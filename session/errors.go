@@ -32,7 +32,7 @@ var ErrNotFound = journal.ErrNotFound
 var ErrNoAnswer = errors.New("no driver answered")
 
 // ErrLeft is returned by the methods of a Turn after its Close. The turn goes on.
-var ErrLeft = errors.New("left before the turn's end")
+var ErrLeft = errors.New("interrupted before the turn ended")
 
 // ErrUndecided is returned by an Approver that leaves the decision to others. The facade then
 // stops with *ApprovalPendingError, as without an Approver.

@@ -147,7 +147,7 @@ func TestAProgramDoesTheSameInProcessAndInADeployment(t *testing.T) {
 		"follow a task": {program: followTask, want: []string{
 			"task_started true", "turn_started true", "task_finished true", "done first: reach it",
 		}},
-		"leave a turn": {program: leave, want: []string{"left before the turn's end", "first: one"}},
+		"leave a turn": {program: leave, want: []string{"interrupted before the turn ended", "first: one"}},
 		"the history of a turn": {program: history, want: []string{
 			"tool_call_requested", "tool_result_received", "turn_finished",
 		}},

@@ -368,7 +368,7 @@ func TestInputIsCheckedBeforeTheToolRuns(t *testing.T) {
 	}
 	guarded.spec.InputSchema = json.RawMessage(`{"type":"string"}`)
 	r = tool.Invoke(t.Context(), guarded, tool.Call{ID: "c1"}).Result
-	if r.Text() != "Tool failed: tool g: input schema: it must describe an object" {
+	if r.Text() != "Tool failed: tool g: input schema: the schema must describe an object" {
 		t.Errorf("result = %q", r.Text())
 	}
 }

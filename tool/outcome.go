@@ -201,7 +201,7 @@ func (c *cleaner) data(p content.Part) (content.Part, error) {
 		p.Data = json.RawMessage("null")
 	}
 	if !json.Valid(p.Data) {
-		return p, errors.New("it is not valid JSON")
+		return p, errors.New("not valid JSON")
 	}
 	data := valid(p.Data) // in JSON, invalid UTF-8 can only be inside strings
 	c.replaced = c.replaced || len(data) != len(p.Data) || string(data) != string(p.Data)

@@ -153,8 +153,8 @@ func TestOutputThatDoesNotFit(t *testing.T) {
 func TestInvalidOutputIsAFailure(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]content.Part{
-		"it is not valid JSON":                            content.StructuredPart(json.RawMessage(`{"a":`)),
-		"it has no content":                               {Kind: content.MediaKind},
+		"not valid JSON":    content.StructuredPart(json.RawMessage(`{"a":`)),
+		"it has no content": {Kind: content.MediaKind},
 		`a result cannot hold a part of kind "tool_call"`: content.CallPart(content.ToolCall{ID: "x"}),
 		`a result cannot hold a part of kind ""`:          {},
 	} {

@@ -103,7 +103,7 @@ func inputSchema(raw json.RawMessage) (*schema.Schema, error) {
 	}
 	s, err := schema.Compile(raw)
 	if err == nil && !s.AllowsObjects() {
-		err = errors.New("it must describe an object")
+		err = errors.New("the schema must describe an object")
 	}
 	return s, err
 }

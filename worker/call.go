@@ -193,7 +193,7 @@ func (w *Worker) invoke(ctx context.Context, j *job, o tool.Offer) (r tool.Resul
 	}
 	w.cfg.Observer.Finished(t, r)
 	if _, abandoned := r.Result.Metadata.Get(tool.MetaAbandoned); abandoned {
-		j.log().Warn("tool did not return in time and was abandoned")
+		j.log().Warn("tool did not return in time: abandoned")
 	}
 	return r, question, began
 }

@@ -50,7 +50,7 @@ func settle(ctx context.Context, j *job, e ending) Fate {
 		return Unreported
 	}
 	if err := done(ctx, j); err != nil && !errors.Is(err, task.ErrGone) {
-		j.log().Warn("task not taken off its queue", zap.Error(err)) // the repeated report has no effect
+		j.log().Warn("task not removed from its queue", zap.Error(err)) // the repeated report has no effect
 	}
 	return e.fate
 }
@@ -69,13 +69,13 @@ func ask(ctx context.Context, j *job, e ending) Fate {
 		err = done(ctx, j)
 	}
 	if err != nil {
-		j.log().Warn("task not taken off its queue", zap.Error(err))
+		j.log().Warn("task not removed from its queue", zap.Error(err))
 		return Gone
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout) // the lease is over
 	defer cancel()
 	if err := report(ctx, j, e); err != nil {
-		j.log().Error("question not reported", zap.Error(err))
+		j.log().Error("approval request not reported", zap.Error(err))
 		return Unreported
 	}
 	return Asked

@@ -71,7 +71,7 @@ func (c Config) validate() error {
 	case c.Queue == nil:
 		return errors.New("new worker: no queue")
 	case c.Logger == nil:
-		return errors.New("new worker: no logger: pass zap.NewNop() for silence")
+		return errors.New("new worker: no logger: pass zap.NewNop() to disable logs")
 	case c.Slots < 0 || c.Waiters < 0:
 		return fmt.Errorf("new worker: %d slots: use 1 or more, or 0 for %d per CPU", c.Slots, slotsPerCPU)
 	case c.DefaultTimeout < 0 || c.DrainTimeout < 0:
@@ -89,7 +89,7 @@ type Worker struct {
 	cfg     Config
 	log     *zap.Logger
 	tools   atomic.Pointer[tool.Catalog] // the sources' tools when they were last listed
-	trouble atomic.Pointer[error]        // why the queue gives no tasks
+	trouble atomic.Pointer[error]        // why the queue delivers no tasks
 }
 
 // New returns a worker that has not started. It returns an error for an invalid Config.
@@ -163,7 +163,7 @@ func (w *Worker) serve(ctx, outlast, stopping context.Context) {
 		case err == nil:
 			pause = 0
 			if w.trouble.Swap(nil) != nil {
-				w.log.Info("queue gives tasks again")
+				w.log.Info("queue delivers tasks again")
 			}
 			w.handle(outlast, stopping, c)
 		case ctx.Err() != nil:
@@ -173,7 +173,7 @@ func (w *Worker) serve(ctx, outlast, stopping context.Context) {
 			w.cfg.Observer.Forged()
 		default:
 			if w.trouble.Swap(&err) == nil { // the other slots have the same trouble
-				w.log.Warn("queue gives no tasks", zap.Error(err))
+				w.log.Warn("queue delivers no tasks", zap.Error(err))
 			}
 			if !pause.wait(ctx) {
 				return

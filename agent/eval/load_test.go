@@ -43,7 +43,7 @@ func TestWhatIsWrongWithASuiteIsSaidWithItsLine(t *testing.T) {
 		one + "  - schema: {a: &a [1, 1], b: &b [*a, *a], c: [*b, *b]}\n":              "suite.yaml:5:17: anchors, aliases and tags",
 		one + "  - contains: \"x\x00\"\n":                                              "suite.yaml:5:1: not UTF-8 text",
 		one + "  - contains: \xff\n":                                                   "suite.yaml:5:1: not UTF-8 text",
-		one + "  - schema: {$ref: 'https://example.com/x.json'}\n":                     "nothing is fetched: put it into the schema, under $defs",
+		one + "  - schema: {$ref: 'https://example.com/x.json'}\n":                     "references are not fetched: put the schema under $defs",
 		"cases:\n- name: a\n  prompt: x\n  pass_rate: .nan\n  checks: [contains: x]":   "cases[0].pass_rate: NaN: use a part of 1",
 		one + "  - calls: {max: 1}\n":                                                  "suite.yaml:5:13: cases[0].checks[0].calls: it names no tool",
 		one + "  - calls: {tool: a, min: 3, max: 2}\n":                                 "min 3 and max 2",

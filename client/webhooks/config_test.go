@@ -27,7 +27,7 @@ endpoints:
 		t.Errorf("endpoints = %+v, %d keys", got, len(keys))
 	}
 	for text, want := range map[string]string{
-		"":                                  "it is empty",
+		"":                                  "the file is empty",
 		"whsec_c2hvcnQ=":                    "mapping is expected", // the wrong file: it is not shown
 		"endpoints: []":                     "the list is empty",
 		"endpoints: [{name: a, secret: x}]": "unknown field",

@@ -184,8 +184,8 @@ func TestUnsuitableCursorsAreRefused(t *testing.T) {
 		{[]string{"--cursor", dir}, 2, "is a directory"},
 		{[]string{"s-42", "--cursor", write("all", of+`{"position":1}}`)}, 2, "it is for all sessions of namespace turnlog, not for session s-42 of namespace turnlog: name another file"},
 		{[]string{"--cursor", write("one", `{"namespace":"x","of":"s-42","at":{"position":1}}`)}, 2, "it is for session s-42 of namespace x, not for all"},
-		{[]string{"--cursor", write("gone", of+`{"position":7,"session":"s-42","seq":7,"hash":"`+strings.Repeat("ab", 32)+`"}}`)}, 1, "cursor does not fit the journal: there is no entry at position 7"},
-		{[]string{"--cursor", write("changed", of+`{"position":2,"session":"s-42","seq":2,"hash":"`+strings.Repeat("ab", 32)+`"}}`)}, 1, "cursor does not fit the journal: at position 2"},
+		{[]string{"--cursor", write("gone", of+`{"position":7,"session":"s-42","seq":7,"hash":"`+strings.Repeat("ab", 32)+`"}}`)}, 1, "cursor does not match the journal: there is no entry at position 7"},
+		{[]string{"--cursor", write("changed", of+`{"position":2,"session":"s-42","seq":2,"hash":"`+strings.Repeat("ab", 32)+`"}}`)}, 1, "cursor does not match the journal: position 2 has"},
 		{[]string{"--cursor", filepath.Join(dir, "no", "such")}, 1, "store cursor: open " + filepath.Join(dir, "no")},
 	} {
 		code, out, errs := d.observe(append([]string{"tail"}, c.args...)...)

@@ -166,7 +166,7 @@ func TestAProofMakesAFileWitnessed(t *testing.T) {
 		t.Errorf("before the first checkpoint: %d %q", code, errs)
 	}
 	l.log("s-42")
-	if code, _, errs := l.observe("export", "s-43", "--proof", filepath.Join(l.dir, "x")); code != 1 || !strings.Contains(errs, "no head of this session yet") {
+	if code, _, errs := l.observe("export", "s-43", "--proof", filepath.Join(l.dir, "x")); code != 1 || !strings.Contains(errs, "not logged yet") {
 		t.Errorf("before its first leaf: %d %q", code, errs)
 	}
 	first := l.proof("s-42", "first")

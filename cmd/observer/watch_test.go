@@ -110,7 +110,7 @@ func TestAWatchNoticesThatItsCursorIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, out, errs := d.observe("watch", "--once", "--cursor", file)
-		if all := alertsOf(t, out); code != 1 || len(all) != 1 || all[0].Fault.Kind != "rolled-back" || !strings.Contains(errs, "cursor does not fit the journal") {
+		if all := alertsOf(t, out); code != 1 || len(all) != 1 || all[0].Fault.Kind != "rolled-back" || !strings.Contains(errs, "cursor does not match the journal") {
 			t.Errorf("from position %d: watch = %d %q\n%s", position, code, errs, out)
 		}
 	}

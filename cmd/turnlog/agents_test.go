@@ -64,7 +64,7 @@ func TestAnAgentsServersAreConnected(t *testing.T) {
 		t.Errorf("printed %s\n%s", p.out, p.err)
 	}
 	p = expect(t, cli.CodeUsage, "run", "--root", t.TempDir(), "--agent", filepath.Join(dir, "loud.yaml"), "--mcp", "x=prog", "hi")
-	if !strings.Contains(p.err.String(), "two servers are called x") {
+	if !strings.Contains(p.err.String(), "two servers have the name x") {
 		t.Errorf("err = %s", p.err)
 	}
 }

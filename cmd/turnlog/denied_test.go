@@ -54,7 +54,7 @@ func restricted(t *testing.T) (as func(role admin.Role) []string, cell *jetstrea
 
 // names reports whether an error names a role that has the permission.
 func names(printed, role string) bool {
-	_, roles, _ := strings.Cut(printed, "this takes the role ")
+	_, roles, _ := strings.Cut(printed, "this needs the role ")
 	roles, _, _ = strings.Cut(roles, " (")
 	return slices.Contains(strings.Split(roles, " or "), role)
 }
@@ -98,7 +98,7 @@ func TestADeniedCommandFailsAtOnceAndNamesTheRole(t *testing.T) {
 		}
 		if code != cli.CodeFailed || strings.Count(printed, "\n") != 1 || !strings.Contains(printed, "this user may not publish to ") ||
 			!names(printed, x.want) {
-			t.Errorf("turnlog %q as %s = %d %q, want that it takes the role %s", x.args, x.role, code, printed, x.want)
+			t.Errorf("turnlog %q as %s = %d %q, want that it needs the role %s", x.args, x.role, code, printed, x.want)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestAClientLearnsWhichRoleACommandNeeds(t *testing.T) {
 	} {
 		code, printed := client(x.args...)
 		if code != cli.CodeFailed || !strings.Contains(printed, "this user may not publish to ") || !names(printed, x.want) {
-			t.Errorf("turnlog %q = %d %q, want that it takes the role %s", x.args, code, printed, x.want)
+			t.Errorf("turnlog %q = %d %q, want that it needs the role %s", x.args, code, printed, x.want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestToolsAreListedWithTheirSources(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, p.out)
 		}
 	}
-	if want := "MCP server bad is not available, nor are its tools: start: "; !strings.HasPrefix(p.err.String(), want) || strings.Count(p.err.String(), "\n") != 1 {
+	if want := "MCP server bad and its tools are not available: start: "; !strings.HasPrefix(p.err.String(), want) || strings.Count(p.err.String(), "\n") != 1 {
 		t.Errorf("stderr = %q, want %q", p.err, want)
 	}
 	p = expect(t, cli.CodeOK, "tools", "ls", "-o", "json", "--root", t.TempDir(), "--tools", "shell", "--mcp", "x="+url)
@@ -88,7 +88,7 @@ func TestRunUsesAvailableMCPServers(t *testing.T) {
 	t.Parallel()
 	model := scripted(t, "replies:\n  - calls: [{name: mcp_x_echo, input: {text: hello}}]\n  - text: \"It said {{(index .Results 0).Text}}.\"\n")
 	p := expect(t, cli.CodeOK, "run", "--root", t.TempDir(), "--model", model, "--mcp", "x="+serveMCP(t), "--mcp", "bad=/no/such/program", "hi")
-	if !strings.Contains(p.out.String(), "It said echo of hello.") || !strings.Contains(p.err.String(), "MCP server bad is not available") {
+	if !strings.Contains(p.out.String(), "It said echo of hello.") || !strings.Contains(p.err.String(), "MCP server bad and its tools are not available") {
 		t.Errorf("printed %s\n%s", p.out, p.err)
 	}
 	// A tool that its server does not declare read-only needs an approval.

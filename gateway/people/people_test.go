@@ -84,7 +84,7 @@ func TestABadFileIsRefused(t *testing.T) {
 	hash := people.Hash("x")
 	one := "- {name: ada, role: user, token: '" + hash + "'}\n"
 	for text, want := range map[string]string{
-		"":                      "it is empty",
+		"":                      "the file is empty",
 		"people: []":            "there are none",
 		"persons: []":           "unknown field",
 		"people:\n" + one + one: "same name",

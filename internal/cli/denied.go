@@ -57,7 +57,7 @@ func (c *Cell) Advise(err error) error {
 		return c.refused(err, d, nil)
 	}
 	if errors.Is(err, jetstream.ErrNotProvisioned) {
-		return fmt.Errorf("%w (\"turnlog provision\" creates what is missing, or says what prevents that)", err)
+		return fmt.Errorf("%w (\"turnlog provision\" creates what is missing, or explains why it cannot)", err)
 	}
 	return err
 }
@@ -79,9 +79,9 @@ func (c *Cell) refused(err error, d *jetstream.DeniedError, as []admin.Role) err
 		roles = append(roles, string(r))
 	}
 	if len(roles) == 0 {
-		return fmt.Errorf("%w (%q prints what a role may do)", err, command)
+		return fmt.Errorf("%w (%q prints the permissions of a role)", err, command)
 	}
-	return fmt.Errorf("this takes the role %s (%q prints what a role may do): %w", strings.Join(roles, between), command, err)
+	return fmt.Errorf("this needs the role %s (%q prints the permissions of a role): %w", strings.Join(roles, between), command, err)
 }
 
 // permissionsOf returns the command that prints the permissions of roles.

@@ -108,7 +108,7 @@ func TestStreamsWithOtherSettingsAreNamed(t *testing.T) {
 	}
 	if _, err := open(t, false, nil, "--server", url); !errors.Is(err, jetstream.ErrNotProvisioned) ||
 		!strings.Contains(err.Error(), "missing TURNLOG_RUN > drivers") && !strings.Contains(err.Error(), "missing TURNLOG_RUN:") ||
-		!strings.Contains(err.Error(), "or says what prevents that") {
+		!strings.Contains(err.Error(), "or explains why it cannot") {
 		t.Errorf("Open of a part = %v", err)
 	}
 }

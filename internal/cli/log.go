@@ -41,9 +41,9 @@ func (l level) Reloaded(restart []string, err error) {
 	switch log := l.log.made.Load(); {
 	case log == nil:
 	case err != nil:
-		log.Error("settings unchanged", zap.Error(err))
+		log.Error("settings not reloaded", zap.Error(err))
 	default:
-		log.Info("settings read again", zap.Strings("restart_to_change", restart))
+		log.Info("settings reloaded", zap.Strings("restart_to_change", restart))
 	}
 }
 
@@ -99,7 +99,7 @@ func (l *Log) Logger(w io.Writer, getenv func(string) string) *zap.Logger {
 	exported, stop, err := otlp.ExportLogs(context.Background(), l.least, log)
 	switch {
 	case err != nil:
-		log.Error("log not exported", zap.Error(err))
+		log.Error("logs not exported", zap.Error(err))
 	case exported != nil:
 		log, l.stop = zap.New(zapcore.NewTee(core, exported), zap.ErrorOutput(sink)), stop
 	}

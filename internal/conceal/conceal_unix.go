@@ -33,16 +33,16 @@ func Secrets() error {
 		return errors.Join(fmt.Errorf("the variables of this process are visible to its commands: %w", err), hideMemory())
 	}
 	if err := os.Unsetenv(handover); err != nil {
-		return fmt.Errorf("take over the variables: %w", err)
+		return fmt.Errorf("replace the variables: %w", err)
 	}
 	n, err := strconv.Atoi(fd)
 	if err != nil {
-		return fmt.Errorf("take over the variables: %w", err)
+		return fmt.Errorf("replace the variables: %w", err)
 	}
 	pipe := os.NewFile(uintptr(n), "variables")
 	raw, err := io.ReadAll(pipe)
 	if err = errors.Join(err, pipe.Close()); err != nil {
-		return fmt.Errorf("take over the variables: %w", err)
+		return fmt.Errorf("replace the variables: %w", err)
 	}
 	return errors.Join(set(strings.Split(string(raw), "\x00")), hideMemory())
 }

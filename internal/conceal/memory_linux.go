@@ -38,7 +38,7 @@ func overwrite() error {
 		return fmt.Errorf("overwrite the variables: %w", err)
 	}
 	if len(bytes.Trim(left, "\x00")) > 0 {
-		return errors.New("overwrite the variables: the system still shows them")
+		return errors.New("overwrite the variables: the system still shows the old ones")
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func shown() (begin, end int64, err error) {
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name may have spaces
 	if len(fields) <= envEnd {
-		return 0, 0, errors.New("find them: the system does not say where they are")
+		return 0, 0, errors.New("find the variables: the system does not report their addresses")
 	}
 	begin, err = strconv.ParseInt(fields[envStart], 10, 64)
 	end, endErr := strconv.ParseInt(fields[envEnd], 10, 64)
@@ -65,7 +65,7 @@ func shown() (begin, end int64, err error) {
 		return 0, 0, fmt.Errorf("find them: %w", err)
 	}
 	if begin <= 0 || end < begin {
-		return 0, 0, fmt.Errorf("find them: they are from %d to %d", begin, end)
+		return 0, 0, fmt.Errorf("find the variables: addresses %d to %d are invalid", begin, end)
 	}
 	return begin, end, nil
 }

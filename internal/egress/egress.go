@@ -19,7 +19,7 @@ var ErrPrivate = errors.New("is not public")
 func Check(address string, private []netip.Prefix) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return errors.New("its address cannot be checked")
+		return errors.New("the address cannot be checked")
 	}
 	addr := at.Addr().WithZone("").Unmap()
 	if public(addr) || slices.ContainsFunc(private, func(p netip.Prefix) bool { return p.Contains(addr) }) {

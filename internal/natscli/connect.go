@@ -87,7 +87,7 @@ func lasting(log *zap.Logger) []nats.Option {
 			if sub != nil {
 				subject = sub.Subject
 			}
-			log.Warn("connection reported an error", zap.String("subject", subject), zap.Error(err))
+			log.Warn("NATS connection error", zap.String("subject", subject), zap.Error(err))
 		}),
 	}
 }

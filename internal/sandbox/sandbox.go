@@ -59,7 +59,7 @@ func Open(ctx context.Context, kind string, network bool) (s *Sandbox, why strin
 		return &Sandbox{}, "", nil
 	case Auto, Bubblewrap:
 	default:
-		return nil, "", fmt.Errorf("sandbox %q: known are %s", kind, strings.Join(Kinds(), ", "))
+		return nil, "", fmt.Errorf("unknown sandbox %q: use %s", kind, strings.Join(Kinds(), ", "))
 	}
 	s, err = openBubblewrap(ctx, "bwrap", network)
 	switch {

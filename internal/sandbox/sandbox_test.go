@@ -91,7 +91,7 @@ func TestBrokenSandboxIsAnError(t *testing.T) {
 	if err == nil || !strings.HasSuffix(err.Error(), "absent is not installed") {
 		t.Errorf("absent: %v", err)
 	}
-	if _, _, err := Open(t.Context(), "jail", false); err == nil || err.Error() != `sandbox "jail": known are auto, none, bwrap` {
+	if _, _, err := Open(t.Context(), "jail", false); err == nil || err.Error() != `unknown sandbox "jail": use auto, none, bwrap` {
 		t.Errorf("unknown: %v", err)
 	}
 	if s, why, err := Open(t.Context(), None, false); s.Name() != None || why != "" || err != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // ErrNested is returned by CheckJSON. Do not decode the value.
-var ErrNested = errors.New("it nests too deeply")
+var ErrNested = errors.New("the schema nests too deeply")
 
 // JSONDepth is how deep untrusted JSON may nest. Schemas and arguments of tools nest a tenth of that.
 const JSONDepth = 128

@@ -40,7 +40,7 @@ const (
 
 var (
 	errSize    = fmt.Errorf("a schema has at most %d KiB", maxSize>>10)
-	errSteps   = fmt.Errorf("it takes more than %d steps to check: use fewer alternatives and references", maxSteps)
+	errSteps   = fmt.Errorf("checking takes more than %d steps: use fewer alternatives and references", maxSteps)
 	errPattern = fmt.Errorf("a pattern has at most %d bytes", maxPattern)
 )
 
@@ -88,7 +88,7 @@ func compile(doc any, draft *jsonschema.Draft) (*Schema, error) {
 	}
 	for e := range leaves(err) {
 		if _, ok := e.ErrorKind.(*kind.RefCycle); ok {
-			return nil, errors.New("it refers to itself without end")
+			return nil, errors.New("a reference is circular")
 		}
 	}
 	return s, nil
@@ -99,7 +99,7 @@ type offline struct{}
 
 // Load always fails.
 func (offline) Load(string) (any, error) {
-	return nil, errors.New("nothing is fetched: put it into the schema, under $defs")
+	return nil, errors.New("references are not fetched: put the schema under $defs")
 }
 
 func compileWith(doc any, draft *jsonschema.Draft, b *budget) (*jsonschema.Schema, error) {

@@ -107,8 +107,8 @@ func TestCompileRefuses(t *testing.T) {
 		`{"properties": {"a": {"type": "strin"}}}`:          "properties.a.type: got string, want array; properties.a.type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'",
 		`{"properties": {"a": {"pattern": "(?=x)"}}}`:       "properties.a.pattern: '(?=x)' is not valid regex: error parsing regexp: invalid or unsupported Perl syntax: `(?=`",
 		`{"$ref": "#/$defs/a"}`:                             `json-pointer in "schema:root#/$defs/a" not found`,
-		`{"properties": {"a": {"$ref": "http://e/s"}}}`:     `failing loading "http://e/s": nothing is fetched: put it into the schema, under $defs`,
-		`{"properties": {"a": {"$ref": "file:///etc/os"}}}`: `failing loading "file:///etc/os": nothing is fetched: put it into the schema, under $defs`,
+		`{"properties": {"a": {"$ref": "http://e/s"}}}`:     `failing loading "http://e/s": references are not fetched: put the schema under $defs`,
+		`{"properties": {"a": {"$ref": "file:///etc/os"}}}`: `failing loading "file:///etc/os": references are not fetched: put the schema under $defs`,
 	} {
 		if _, err := schema.Compile([]byte(raw)); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", raw, err, want)
@@ -121,7 +121,7 @@ func TestEndlessSchemaIsAnError(t *testing.T) {
 	for _, raw := range []string{
 		`{"$ref": "#"}`, `{"allOf": [{"$ref": "#x"}], "$anchor": "x"}`, `{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}`,
 	} {
-		if _, err := schema.Compile([]byte(raw)); err == nil || err.Error() != "it refers to itself without end" {
+		if _, err := schema.Compile([]byte(raw)); err == nil || err.Error() != "a reference is circular" {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}
@@ -183,7 +183,7 @@ func TestACheckHasABudget(t *testing.T) { //nolint:paralleltest // it measures a
 	}
 	for raw, says := range map[string]string{
 		`{"description":"` + strings.Repeat("x", 256<<10) + `"}`:               "a schema has at most 256 KiB",
-		strings.Repeat(`{"not":`, 200) + "true" + strings.Repeat("}", 200):     "it nests too deeply: more than 128 levels",
+		strings.Repeat(`{"not":`, 200) + "true" + strings.Repeat("}", 200):     "the schema nests too deeply: more than 128 levels",
 		`{"properties":{"a":{"pattern":"` + strings.Repeat("x", 1001) + `"}}}`: "a pattern has at most 1000 bytes",
 	} {
 		if err := check(raw, nil); err == nil || !strings.Contains(err.Error(), says) {

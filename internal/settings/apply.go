@@ -152,7 +152,7 @@ func repeatable(kind string) bool { return kind == "stringArray" || kind == "str
 // set sets a flag to a value. place says where the value comes from.
 func set(cmd *cobra.Command, f *pflag.Flag, v Value, place string) error {
 	if v.List && !repeatable(f.Value.Type()) {
-		return fmt.Errorf("%s: %s takes one value, not a list", place, f.Name)
+		return fmt.Errorf("%s: %s: use one value, not a list", place, f.Name)
 	}
 	for _, text := range v.Texts {
 		if err := cmd.Flags().Set(f.Name, text); err != nil {

@@ -42,7 +42,7 @@ func Read(path string) (*File, error) {
 	}
 	var raw map[string]map[string]any
 	if err := yamltext.Decode(text, &raw); err != nil && !errors.Is(err, yamltext.ErrEmpty) {
-		return nil, fmt.Errorf("%s: it is not sections of settings: %w", path, err)
+		return nil, fmt.Errorf("%s: the file does not consist of sections of settings: %w", path, err)
 	}
 	f := &File{Path: path, Sections: make(map[string]map[string]Value)}
 	for _, section := range slices.Sorted(maps.Keys(raw)) {
@@ -59,8 +59,8 @@ func Read(path string) (*File, error) {
 }
 
 var (
-	errNoValue = errors.New("it has no value: write one, or remove the line")
-	errSecret  = errors.New("a secret does not belong in a file of settings: use an environment variable, or creds for a file of credentials")
+	errNoValue = errors.New("the value is missing: add one, or remove the line")
+	errSecret  = errors.New("secrets are not allowed in a file of settings: use an environment variable, or creds with a file of credentials")
 )
 
 func valueOf(name string, raw any) (v Value, err error) {
@@ -101,7 +101,7 @@ func textOf(name string, raw any) (string, error) {
 	case float64:
 		return strconv.FormatFloat(raw, 'f', -1, 64), nil
 	}
-	return "", fmt.Errorf("%v is no text, number, true, false or list of those", raw)
+	return "", fmt.Errorf("%v is not a text, a number, true, false, or a list of these", raw)
 }
 
 // Of returns the value of a program's flag in the file.

@@ -93,7 +93,7 @@ func (f *File) Check(all []Program) (problems []error) {
 			if x.Name == "" {
 				wrong(section, name, "there is no such setting%s", nearest.Hint(name, slices.Sorted(maps.Keys(flags))))
 			} else if v.List && !repeatable(x.Type) {
-				wrong(section, name, "it takes one value, not a list")
+				wrong(section, name, "use one value, not a list")
 			} else if err := x.parse(v.Texts[0]); err != nil {
 				wrong(section, name, "%q: %w", v.Texts[0], err)
 			}

@@ -89,10 +89,10 @@ type checker struct {
 
 var (
 	errShort   = errors.New("the bytes end early")
-	errForeign = errors.New("a type that no encoder of this module writes")
+	errForeign = errors.New("a type that this format does not use")
 	errTooMany = errors.New("too many array elements and maps")
 	errTooDeep = errors.New("arrays and maps nest too deeply")
-	errMore    = errors.New("bytes follow the value")
+	errMore    = errors.New("there are bytes after the value")
 )
 
 // one passes over one value and everything in it.

@@ -24,7 +24,7 @@ var readers sync.Map //nolint:gochecknoglobals // by type; the same for all call
 func (r *Reader) Value(to any) error {
 	v := reflect.ValueOf(to)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return errors.New("a value is read into a pointer")
+		return errors.New("the target must be a pointer")
 	}
 	return readerOf(v.Type().Elem()).read(r, v.Elem())
 }

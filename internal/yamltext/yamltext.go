@@ -22,10 +22,10 @@ import (
 const MaxDepth = 64
 
 // ErrEmpty is returned for a text that has only comments.
-var ErrEmpty = errors.New("it is empty")
+var ErrEmpty = errors.New("the file is empty")
 
 // ErrBroke is returned for a text at which the parser panicked.
-var ErrBroke = errors.New("it cannot be read")
+var ErrBroke = errors.New("the YAML cannot be parsed")
 
 // Decode reads a document into a value. It returns the errors of Parse, and errors of the YAML library, which also have
 // the place of the problem.

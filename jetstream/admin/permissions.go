@@ -134,21 +134,21 @@ func (g Grant) check() (namespace string, err error) {
 	switch {
 	case err != nil:
 	case len(g.Roles) == 0:
-		err = errors.New("it names no role")
+		err = errors.New("no role is given")
 	case worker && !content.IsToken(g.Queue):
 		err = fmt.Errorf("a worker needs a queue, not %q", g.Queue)
 	case service && (len(g.Roles) > 1 || g.User != "" || len(g.Services) == 0):
-		err = errors.New("a service has a name that a worker calls it by, and neither another role nor a user")
+		err = errors.New("a service needs the name that workers call, and cannot have another role or a user name")
 	case !worker && !service && len(g.Services) > 0:
-		err = errors.New("only a worker calls services")
+		err = errors.New("only a worker can call services")
 	case !worker && !service && g.Queue != "":
-		err = errors.New("only a worker has a queue")
+		err = errors.New("only a worker can have a queue")
 	case g.User != "" && !content.IsToken(g.User):
 		err = fmt.Errorf("user %q: use 1 to 128 letters, digits, '-' or '_'", g.User)
 	case g.User != "" && g.Inbox != "":
-		err = fmt.Errorf("the inbox prefix of user %s is %s: its programs know their name from it", g.User, g.Prefix())
+		err = fmt.Errorf("the inbox prefix of user %s must be %s: its programs take their name from it", g.User, g.Prefix())
 	case g.User == "" && layout.UserOfInbox(g.Inbox) != "":
-		err = fmt.Errorf("inbox prefix %s is that of the user %s", g.Inbox, layout.UserOfInbox(g.Inbox))
+		err = fmt.Errorf("inbox prefix %s belongs to the user %s", g.Inbox, layout.UserOfInbox(g.Inbox))
 	case g.User == "" && !content.IsToken(g.Inbox):
 		err = fmt.Errorf("inbox prefix %q: use letters, digits, '-' or '_'", g.Inbox)
 	}

@@ -92,12 +92,12 @@ func TestServicesHaveNoPartInTheCell(t *testing.T) {
 		}
 	}
 	for want, g := range map[string]Grant{
-		"neither another role": {Roles: []Role{RoleService, RoleDriver}, Services: []string{"a"}, Inbox: "i"},
-		"a name that a worker": {Roles: []Role{RoleService}, Inbox: "i"},
-		"only a worker calls":  {Roles: []Role{RoleClient}, Services: []string{"a"}, Inbox: "i"},
-		`service "turnlog"`:    {Roles: []Role{RoleService}, Services: []string{"turnlog"}, Inbox: "i"},
-		`service "_INBOX"`:     {Roles: []Role{RoleWorker}, Queue: "q", Services: []string{"_INBOX"}, Inbox: "i"},
-		`service "a.b"`:        {Roles: []Role{RoleWorker}, Queue: "q", Services: []string{"a.b"}, Inbox: "i"},
+		"cannot have another role": {Roles: []Role{RoleService, RoleDriver}, Services: []string{"a"}, Inbox: "i"},
+		"the name that workers":    {Roles: []Role{RoleService}, Inbox: "i"},
+		"only a worker can call":   {Roles: []Role{RoleClient}, Services: []string{"a"}, Inbox: "i"},
+		`service "turnlog"`:        {Roles: []Role{RoleService}, Services: []string{"turnlog"}, Inbox: "i"},
+		`service "_INBOX"`:         {Roles: []Role{RoleWorker}, Queue: "q", Services: []string{"_INBOX"}, Inbox: "i"},
+		`service "a.b"`:            {Roles: []Role{RoleWorker}, Queue: "q", Services: []string{"a.b"}, Inbox: "i"},
 	} {
 		if _, err := PermissionsOf(g); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", g, err, want)

@@ -147,7 +147,7 @@ func ReadSync(ctx context.Context, monitor string) (ServerSync, error) {
 			return fmt.Errorf("no description of a server: %w", err)
 		}
 		if varz.Name == "" || varz.JetStream.Config == nil {
-			return fmt.Errorf("%w: server %q says nothing of it", api.ErrNoJetStream, varz.Name)
+			return fmt.Errorf("%w: server %q does not report it", api.ErrNoJetStream, varz.Name)
 		}
 		return nil
 	})

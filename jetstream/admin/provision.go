@@ -182,7 +182,7 @@ func (c *Cell) Check(ctx context.Context, as ...Role) error {
 }
 
 // ErrRestoring is returned by Check and Provision for a cell whose restore was interrupted. Repeat the restore.
-var ErrRestoring = errors.New("its restore is not finished")
+var ErrRestoring = errors.New("the restore of the deployment is not finished")
 
 // whole returns ErrRestoring if a stream's description says so.
 func whole(description []byte) error {

@@ -53,7 +53,7 @@ func scan(r io.Reader, begin func(state) error, each func(message) error) error 
 		return cutOff(err)
 	}
 	if hdr.Name != stateEntry {
-		return fmt.Errorf("it begins with %q, not with %s", hdr.Name, stateEntry)
+		return fmt.Errorf("the first file is %q, want %s", hdr.Name, stateEntry)
 	}
 	var first state
 	if err := json.NewDecoder(in).Decode(&first); err != nil {
@@ -70,7 +70,7 @@ func scan(r io.Reader, begin func(state) error, each func(message) error) error 
 		case hdr.Sequence == 0 && hdr.Name == "" && hdr.HeaderSize == 0 && hdr.PayloadSize == 0:
 			return nil
 		case hdr.Sequence <= last || hdr.Sequence > first.Last:
-			return fmt.Errorf("message %d follows %d, of a stream that ends with %d", hdr.Sequence, last, first.Last)
+			return fmt.Errorf("message %d follows %d in a stream that ends with %d", hdr.Sequence, last, first.Last)
 		case hdr.HeaderSize < 0 || hdr.PayloadSize < 0 || hdr.HeaderSize > maxMessage || hdr.PayloadSize > maxMessage:
 			return fmt.Errorf("message %d has %d bytes", hdr.Sequence, hdr.HeaderSize+hdr.PayloadSize)
 		}
@@ -88,7 +88,7 @@ func scan(r io.Reader, begin func(state) error, each func(message) error) error 
 // cutOff adds to an error that the archive is cut off, if that is why.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, archive.ErrInvalidArchive) {
-		return fmt.Errorf("it is cut off: %w", err)
+		return fmt.Errorf("the archive is truncated: %w", err)
 	}
 	return err
 }

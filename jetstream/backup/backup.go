@@ -206,7 +206,7 @@ func newDirectory(dir string) error {
 	case err != nil:
 		return err //nolint:wrapcheck // likewise
 	case len(there) > 0:
-		return fmt.Errorf("%w: %s has %s: name a new one, or remove what an interrupted backup left there", ErrDirectory, dir, there[0].Name())
+		return fmt.Errorf("%w: %s has %s: name a new directory, or remove what an interrupted backup left there", ErrDirectory, dir, there[0].Name())
 	}
 	return os.Chmod(dir, dirMode) //nolint:wrapcheck // likewise
 }
@@ -264,7 +264,7 @@ func (c *creation) attempt(ctx context.Context, name, on string) (Stream, error)
 		return nil
 	})
 	if err != nil {
-		return out, fmt.Errorf("copy %s: the server sent something else than an archive: %w", on, err)
+		return out, fmt.Errorf("copy %s: the server did not send an archive: %w", on, err)
 	}
 	at, err := os.Stat(path)
 	if err == nil {
@@ -320,7 +320,7 @@ func (c *creation) finish() error {
 func Open(dir string) (*Manifest, error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s has no %s: it is no backup, or one that was not finished", ErrDamaged, dir, manifestFile)
+		return nil, fmt.Errorf("%w: %s has no %s: it is not a backup, or was not finished", ErrDamaged, dir, manifestFile)
 	}
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the file
@@ -333,7 +333,7 @@ func Open(dir string) (*Manifest, error) {
 		return nil, bad(err)
 	}
 	if m.Format != Format {
-		return nil, bad(fmt.Errorf("it has format %d, and this release reads %d: use the release that made it, %q", m.Format, Format, m.Release))
+		return nil, bad(fmt.Errorf("the format is %d, and this release reads %d: use release %q, which made the backup", m.Format, Format, m.Release))
 	}
 	in := json.NewDecoder(bytes.NewReader(text))
 	in.DisallowUnknownFields()
@@ -341,14 +341,14 @@ func Open(dir string) (*Manifest, error) {
 		return nil, bad(err)
 	}
 	if ns, err := layout.ParseNamespace(m.Namespace); err != nil || ns != m.Namespace || m.ID == "" {
-		return nil, bad(errors.New("it does not say whose backup it is"))
+		return nil, bad(errors.New("the namespace of the backup is missing"))
 	}
 	for _, s := range layout.New(m.Namespace).Streams() {
 		i := slices.IndexFunc(m.Streams, func(have Stream) bool { return have.Name == s.Name })
 		copied := slices.ContainsFunc(order(), func(o step) bool { return o.name == s.Name })
 		switch {
 		case i < 0:
-			return nil, bad(fmt.Errorf("it does not have the stream %s", s.Name))
+			return nil, bad(fmt.Errorf("the stream %s is missing", s.Name))
 		case copied && m.Streams[i].File != s.Name+extension:
 			return nil, bad(fmt.Errorf("the stream %s has no file", s.Name))
 		}
@@ -422,7 +422,7 @@ func (s Stream) check(ctx context.Context, dir string, each func(message) error)
 	path, count := filepath.Join(dir, s.File), uint64(0)
 	err := scanFile(path, s.SHA256, func(has state) error {
 		if has.First != s.First || has.Last != s.Last {
-			return fmt.Errorf("%w: it has the sequences %d to %d, and should have %d to %d", ErrDamaged, has.First, has.Last, s.First, s.Last)
+			return fmt.Errorf("%w: it has the sequences %d to %d, want %d to %d", ErrDamaged, has.First, has.Last, s.First, s.Last)
 		}
 		return nil
 	}, func(m message) error {
@@ -433,7 +433,7 @@ func (s Stream) check(ctx context.Context, dir string, each func(message) error)
 		return each(m)
 	})
 	if err == nil && count != s.Messages {
-		err = fmt.Errorf("%w: %s has %d messages, and should have %d", ErrDamaged, path, count, s.Messages)
+		err = fmt.Errorf("%w: %s has %d messages, want %d", ErrDamaged, path, count, s.Messages)
 	}
 	return err
 }

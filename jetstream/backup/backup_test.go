@@ -367,7 +367,7 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 		"an empty archive":              {"KEYS.arc.s2", func([]byte) []byte { return nil }, "SHA-256"},
 		"no manifest":                   {manifestFile, func([]byte) []byte { return nil }, manifestFile},
 		"a manifest that is cut off":    {manifestFile, func(b []byte) []byte { return b[:len(b)/2] }, manifestFile},
-		"a manifest of a later release": {manifestFile, replace(`"format": 1`, `"format": 2`), "has format 2"},
+		"a manifest of a later release": {manifestFile, replace(`"format": 1`, `"format": 2`), "the format is 2"},
 		"another count":                 {manifestFile, replace(`"messages": 4`, `"messages": 5`), "has 4 messages"},
 		"a stream less":                 {manifestFile, replace(`"name": "SEALS"`, `"name": "OTHER"`), "SEALS"},
 	} {

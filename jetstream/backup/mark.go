@@ -175,7 +175,7 @@ func (r *restore) delete(ctx context.Context, last journal.Record, d events.Dele
 // token.
 func alone(err error) error {
 	if api.IsConflict(err) {
-		return fmt.Errorf("another process writes to it: stop all nodes, then repeat the restore: %w", err)
+		return fmt.Errorf("another process is writing to the deployment: stop all nodes, then repeat the restore: %w", err)
 	}
 	return err
 }

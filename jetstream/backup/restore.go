@@ -161,7 +161,7 @@ func Restore(ctx context.Context, cell *turnlog.Cell, dir string, opts Options) 
 
 func (r *restore) run(ctx context.Context) error {
 	if r.Namespace != r.names.NS {
-		return fmt.Errorf("the backup is of the namespace %q, and its streams and subjects have that name: restore it as --namespace %s", r.Namespace, r.Namespace)
+		return fmt.Errorf("the backup is of namespace %q, which its streams and subjects contain: restore it with --namespace %s", r.Namespace, r.Namespace)
 	}
 	there, err := r.empty(ctx)
 	if err != nil {
@@ -183,7 +183,7 @@ func (r *restore) run(ctx context.Context) error {
 		err = r.finish(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: repeat the restore, which begins again", err)
+		return fmt.Errorf("%w: repeat the restore, which starts over", err)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ var (
 	ErrNoLog = errors.New("there is no log of heads")
 
 	// ErrNotLogged is returned for a session without a published leaf.
-	ErrNotLogged = errors.New("the log has no head of this session yet")
+	ErrNotLogged = errors.New("the session is not logged yet")
 
 	// ErrDamaged is returned if the stored data is not what a notary writes.
 	ErrDamaged = errors.New("the log of heads is damaged")
@@ -139,7 +139,7 @@ func (s *Store) PutTile(ctx context.Context, t headlog.Tile) error {
 	}
 	there, err := s.describe(ctx, t.Path)
 	if err == nil && there.NUID != id {
-		err = fmt.Errorf("put %s: %w: another tile is there, with the hash %s", t.Path, ErrDamaged, there.NUID)
+		err = fmt.Errorf("put %s: %w: a different tile exists, with the hash %s", t.Path, ErrDamaged, there.NUID)
 	}
 	return err
 }
@@ -188,7 +188,7 @@ func (s *Store) Tile(ctx context.Context, path string) ([]byte, error) {
 		return nil, fmt.Errorf("get %s: %w", path, err)
 	}
 	if sum := sha256.Sum256(m.Data); hex.EncodeToString(sum[:]) != meta.NUID {
-		return nil, fmt.Errorf("%w: the bytes of %s have another hash", ErrDamaged, path)
+		return nil, fmt.Errorf("%w: the bytes of %s have a different hash", ErrDamaged, path)
 	}
 	return m.Data, nil
 }

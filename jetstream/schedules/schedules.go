@@ -180,7 +180,7 @@ func (s *Store) others(ctx context.Context, p schedule.Schedule) error {
 		var ok bool
 		if one, ok, err = s.standing(ctx, key); err == nil && ok && !one.Removed {
 			_, user := s.of(key)
-			return fmt.Errorf("%w, and is not this user's but that of %s", ErrExists, cmp.Or(user, "users without a name"))
+			return fmt.Errorf("%w, and belongs to %s", ErrExists, cmp.Or(user, "users without a name"))
 		}
 	}
 	return err

@@ -27,9 +27,9 @@ import (
 // ErrNone is returned if a cell has no directory signed by the root. Publish one.
 var ErrNone = errors.New("the cell has no directory of keys that the root signed")
 
-// ErrTaken is returned by Publish if the cell has another directory with this version. Sign a higher
+// ErrTaken is returned by Publish if the cell has a different directory with this version. Sign a higher
 // version.
-var ErrTaken = errors.New("the cell has another directory with this version")
+var ErrTaken = errors.New("the cell has a different directory with this version")
 
 // Publish stores a version of the directory as Directory.Sign returned it. Publishing it again has no
 // effect.
@@ -149,7 +149,7 @@ func Open(ctx context.Context, cell *jetstream.Cell, root string) (*Directory, e
 
 // None adds what to do to ErrNone.
 func None(cell *jetstream.Cell, root string) error {
-	return fmt.Errorf("keys of cell %s: %w: turnlog keys publish does that (root %s)", cell.Namespace(), ErrNone, root)
+	return fmt.Errorf("keys of cell %s: %w: run \"turnlog keys publish\" (root %s)", cell.Namespace(), ErrNone, root)
 }
 
 // Newest returns the newest version that was read.

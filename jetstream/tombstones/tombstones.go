@@ -26,7 +26,7 @@ import (
 
 // ErrNoNode is returned by Write for a named user if no node answers. Start a node, or let a keeper without
 // a name do it.
-var ErrNoNode = errors.New("no node answers, which would write the tombstone of a keeper with a name")
+var ErrNoNode = errors.New("no node answers, and only a node writes the tombstone for a keeper with a name")
 
 const (
 	deletionTimeout = 10 * time.Second // how long a node may take to write a tombstone

@@ -63,12 +63,12 @@ type run struct {
 // Open reads an index. It returns ErrUnusable for anything else.
 func Open(b []byte) (*Index, error) {
 	if len(b) == 0 || b[0] != Version {
-		return nil, fmt.Errorf("%w: not of format %d", ErrUnusable, Version)
+		return nil, fmt.Errorf("%w: the format is not %d", ErrUnusable, Version)
 	}
 	x := new(Index)
 	err := wire.Unmarshal(b[1:], wire.Snapshot, &x.parts)
 	if s := x.parts.State; err == nil && (s == nil || s.Turn == nil && !x.parts.Turn.empty() || s.Last == nil && !x.parts.Last.empty()) {
-		err = errors.New("it has items of no state or turn")
+		err = errors.New("it has items that belong to no list or turn")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)

@@ -67,7 +67,7 @@ func (c *Config) complete() error {
 	case c.MaxTokens > 0 && c.MaxTokens <= budget:
 		return fmt.Errorf("option max_tokens=%d: want more than the thinking budget", c.MaxTokens)
 	case c.ThinkingDisplay != "" && c.Thinking != "adaptive" && budget == 0:
-		return fmt.Errorf("option thinking_display=%s: it needs thinking adaptive or a budget", c.ThinkingDisplay)
+		return fmt.Errorf("option thinking_display=%s needs thinking=adaptive or a budget", c.ThinkingDisplay)
 	}
 	return nil
 }

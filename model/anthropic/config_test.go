@@ -23,7 +23,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		"thinking=1023":               func(c *anthropic.Config) { c.Thinking = "1023" },
 		"thinking=much":               func(c *anthropic.Config) { c.Thinking = "much" },
 		"thinking_display=loud":       func(c *anthropic.Config) { c.Thinking, c.ThinkingDisplay = "adaptive", "loud" },
-		"it needs thinking":           func(c *anthropic.Config) { c.ThinkingDisplay = "omitted" },
+		"needs thinking=adaptive":     func(c *anthropic.Config) { c.ThinkingDisplay = "omitted" },
 		"effort=some":                 func(c *anthropic.Config) { c.Effort = "some" },
 		"cache=always":                func(c *anthropic.Config) { c.Cache = "always" },
 		"compact_at=49999":            func(c *anthropic.Config) { c.CompactAt = 49_999 },

@@ -154,7 +154,7 @@ func (f *failures) cancelled(err error) error {
 	if e, ok := errors.AsType[*model.Error](err); ok {
 		used = used.Add(e.Usage)
 	}
-	return fmt.Errorf("%w (%w)", &model.Error{Class: content.ClassOther, Message: "canceled before a reply", Usage: used}, err)
+	return fmt.Errorf("%w (%w)", &model.Error{Class: content.ClassOther, Message: "canceled before the first reply", Usage: used}, err)
 }
 
 func (f *failures) err() error {

@@ -305,7 +305,7 @@ func TestInvalidCassettesAreRejected(t *testing.T) {
 		head + `{"key":"k","color":1}`: `unknown field "color"`,
 		head + `{"key":"k","key":"j"}`: "line 2: not an exchange: Duplicate key",
 		head + exchange + exchange:     "line 2: not an exchange",
-		head + exchange + "\n" + strings.Replace(exchange, "Hi", "Ho", 1): "line 3: an earlier line has attempt 1 of this request, too",
+		head + exchange + "\n" + strings.Replace(exchange, "Hi", "Ho", 1): "line 3: attempt 1 of this request is also on an earlier line",
 	} {
 		if m, err := record.Parse("t.jsonl", []byte(data), record.Config{}); m != nil || err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "cassette t.jsonl: ") {
 			t.Errorf("Parse(%q) = %v, want %q", data, err, want)

@@ -78,7 +78,7 @@ func parseTape(data []byte) (tape, error) {
 		}
 	}
 	if t.header.Version == 0 {
-		return tape{}, errors.New("it is empty: \"turnlog cassette SESSION\" prints one")
+		return tape{}, errors.New("the file is empty: \"turnlog cassette SESSION\" prints a cassette")
 	}
 	return t, nil
 }
@@ -111,7 +111,7 @@ func (t *tape) read(line []byte) error {
 	}
 	at := place{x.Key, x.Attempt}
 	if t.seen[at] {
-		return fmt.Errorf("an earlier line has attempt %d of this request, too: remove one of them", x.Attempt)
+		return fmt.Errorf("attempt %d of this request is also on an earlier line: remove one of them", x.Attempt)
 	}
 	if t.seen == nil {
 		t.seen = make(map[place]bool)

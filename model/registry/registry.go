@@ -218,7 +218,7 @@ func unbundle(data []byte, n int) ([][]byte, error) {
 		return nil, fmt.Errorf("the models' data: %w", err)
 	}
 	if len(all) != n {
-		return nil, fmt.Errorf("the models' data is of %d models, not of %d", len(all), n)
+		return nil, fmt.Errorf("the data is for %d models, want %d", len(all), n)
 	}
 	return all, nil
 }

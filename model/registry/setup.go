@@ -80,7 +80,7 @@ func (s Setup) BaseURL() (string, error) {
 		return "", fmt.Errorf("option base_url: a session cannot choose where keys are sent: set %s on the node", s.provider.Address)
 	}
 	if base == "" {
-		return "", errors.New("option base_url: give an address")
+		return "", errors.New("option base_url: give a URL")
 	}
 	return base, nil
 }

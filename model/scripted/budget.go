@@ -69,7 +69,7 @@ func compile(name, source string) (*template.Template, error) {
 		return nil, err //nolint:wrapcheck // it says where
 	}
 	if len(t.Templates()) > 1 {
-		return nil, fmt.Errorf("%s defines a template, which scripts cannot", name)
+		return nil, fmt.Errorf("%s defines a template, which is not allowed", name)
 	}
 	return t, permit(t.Root, false)
 }
@@ -95,12 +95,12 @@ func permit(n tree.Node, repeated bool) error {
 		return permitBranch(n.BranchNode, repeated)
 	case *tree.RangeNode:
 		if repeated || n.Pipe.String() != ".Results" {
-			return fmt.Errorf("%s: a range goes over .Results, and is not in another one", n.Pipe)
+			return fmt.Errorf("%s: a range must be over .Results, and not inside another range", n.Pipe)
 		}
 		return permitBranch(n.BranchNode, true)
 	case *tree.PipeNode:
 		if len(n.Decl) > 0 {
-			return fmt.Errorf("%s: scripts have no variables", n)
+			return fmt.Errorf("%s: variables are not allowed", n)
 		}
 		return permitAll(n.Cmds, repeated)
 	case *tree.CommandNode:
@@ -109,10 +109,10 @@ func permit(n tree.Node, repeated bool) error {
 		return permit(n.Node, repeated)
 	case *tree.IdentifierNode:
 		if !slices.Contains(functions(), n.Ident) {
-			return fmt.Errorf("%s: the functions of scripts are %v", n, functions())
+			return fmt.Errorf("%s: only these functions are allowed: %v", n, functions())
 		}
 	case *tree.TemplateNode:
-		return fmt.Errorf("%s: scripts have no other templates", n)
+		return fmt.Errorf("%s: other templates are not allowed", n)
 	}
 	return nil
 }

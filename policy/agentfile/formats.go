@@ -44,7 +44,7 @@ func checkDuration(s string) error {
 	case err == nil && d > 0:
 		return nil
 	case regexp.MustCompile(`^[0-9]+$`).MatchString(s):
-		return fmt.Errorf("%q: give the unit too: write %ss for seconds", s, s)
+		return fmt.Errorf("%q: add the unit: write %ss for seconds", s, s)
 	}
 	return fmt.Errorf("%q: use a positive duration like 90s or 24h; the units are ms, s, m and h", s)
 }
@@ -65,7 +65,7 @@ func checkRoute(s string) error {
 func checkURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return errors.New("use an address that begins with http:// or https://")
+		return errors.New("use a URL that begins with http:// or https://")
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func checkExpression(s string) error {
 // checkFolder accepts relative paths that stay in the folder in which they start.
 func checkFolder(s string) error {
 	if s == "" || !fs.ValidPath(path.Clean(strings.ReplaceAll(s, `\`, "/"))) {
-		return fmt.Errorf("%q: use a folder below the one that the agent works in, as a relative path that does not go up", s)
+		return fmt.Errorf("%q: use a relative path to a folder inside the agent's folder", s)
 	}
 	return nil
 }

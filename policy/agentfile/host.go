@@ -79,7 +79,7 @@ func (h Host) Begin(ctx context.Context, asked events.Config) (events.Config, []
 	case len(c.Agent.Data) > MaxData:
 		return reject(commands.ReasonTooLarge, "the definition of agent %s has %d bytes, at most %d fit into a session", d.Name, len(c.Agent.Data), MaxData)
 	case c.Model == "":
-		return reject(commands.ReasonBadAgent, "agent %s names no model: the session must, as turnlog run --model does", d.Name)
+		return reject(commands.ReasonBadAgent, "agent %s has no model, so the session needs one, as with turnlog run --model", d.Name)
 	}
 	c.Agent.Local = h.Own != nil && h.Own(ctx, d.Name, c.Agent.Version)
 	known := c.Agent.Local || len(asked.Agent.Data) == 0 || h.knows(ctx, *c.Agent)
@@ -119,7 +119,7 @@ func (h Host) mayRun(d *Definition, ref *events.AgentRef) error {
 	if len(d.Hooks) == 0 || ref.Local || h.Commands {
 		return nil
 	}
-	return fmt.Errorf("agent %s has hooks, and this node runs commands of agents in its own folder only: "+
+	return fmt.Errorf("agent %s has hooks, and this node runs only hooks of agents in its own folder: "+
 		"put the file there (driver-node --agents), or let the node run those of every agent (--agent-hooks)", d.Name)
 }
 
@@ -151,7 +151,7 @@ func (d *Definition) Prompt() []content.Item {
 func (d *Definition) Merge(asked events.Config) (events.Config, error) {
 	if asked.Tools != nil || asked.MaxParallel != 0 || asked.FailRun || asked.Retry != (events.Retry{ModelPatience: asked.Retry.ModelPatience}) ||
 		asked.Cache != nil || asked.Output != nil || asked.ApprovalTTL != 0 {
-		return asked, fmt.Errorf("agent %s: a session of an agent may set a model, its patience, rules, routes and limits only", d.Name)
+		return asked, fmt.Errorf("agent %s: a session may override only the model, its patience, rules, routes and limits", d.Name)
 	}
 	c, err := d.Session()
 	if err != nil {

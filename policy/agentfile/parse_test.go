@@ -129,7 +129,7 @@ func TestProblemsAreReportedWithTheirLine(t *testing.T) {
 		{"tools:\n  - name: x\n    route: later", `a.yaml:3:12: tools[0].route: "later": use foreground`},
 		{"tools: [{name: x, route: 'detach:-1s'}]", `"-1s": use a positive duration`},
 		{"mcp:\n  x: {timeout: 3s}", "a.yaml:2:7: mcp.x: give exactly one of command and url"},
-		{"mcp:\n  x: {url: 'ftp://h'}", `mcp.x.url: use an address`},
+		{"mcp:\n  x: {url: 'ftp://h'}", `mcp.x.url: use a URL`},
 		{"mcp:\n  x: {url: 'http://u:p@h'}", "holds a password"},
 		{"mcp:\n  x: {command: [a], headers: {A: b}}", "mcp.x.headers: needs url"},
 		{"mcp:\n  X y: {command: [a]}", `mcp: "X y": use 1 to 64`},
@@ -214,8 +214,8 @@ a.yaml:5:5: tools[2]: got string, want object
 a.yaml:6:18: limits.rounds: got string, want integer
 a.yaml:6:32: limits.tokens: minimum: got -1, want 1
 a.yaml:9:14: hooks[0].points[0]: "nowhere": use session_start, loop_iteration, pre_llm_call, post_llm_call, pre_tool_execution, post_tool_execution, context_compaction or session_end
-a.yaml:10:28: context.skills[1]: "../x": use a folder below the one that the agent works in, as a relative path that does not go up
-a.yaml:10:43: context.specs[0]: "/etc": use a folder below the one that the agent works in, as a relative path that does not go up
+a.yaml:10:28: context.skills[1]: "../x": use a relative path to a folder inside the agent's folder
+a.yaml:10:43: context.specs[0]: "/etc": use a relative path to a folder inside the agent's folder
 a.yaml:11:31: permissions.kinds.allow[0]: "filesystem.reed": there is no such kind: did you mean filesystem.read?
 a.yaml:11:67: permissions.kinds.deny[0]: "shell.*": write a kind like filesystem.read; filesystem matches all below it
 a.yaml:12:1: unknown field "engine"

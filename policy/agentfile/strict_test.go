@@ -46,7 +46,7 @@ func TestValuesOfTheWrongTypeAreReported(t *testing.T) {
 		{"limits: {rounds: 1e3}", "limits.rounds: got string, want integer"},
 		{"limits: {rounds: .inf}", "limits.rounds: got string, want integer"},
 		{"limits: {wall_clock: 30}", "limits.wall_clock: got number, want string"},
-		{"limits: {wall_clock: '30'}", `limits.wall_clock: "30": give the unit too: write 30s for seconds`},
+		{"limits: {wall_clock: '30'}", `limits.wall_clock: "30": add the unit: write 30s for seconds`},
 		{"limits: {wall_clock: 2d}", `limits.wall_clock: "2d": use a positive duration like 90s or 24h; the units are ms, s, m and h`},
 		{"limits: {wall_clock: 10 minutes}", `limits.wall_clock: "10 minutes": use a positive duration`},
 		{"context: {agents_md: true}", "context.agents_md: got boolean, want string"},

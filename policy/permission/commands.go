@@ -91,7 +91,7 @@ func (p *Commands) program(r tool.Request, c command) tool.Verdict {
 	}
 	if c.passesCode() && p.rules.Code != wordAllow {
 		question := ask(KindScript, c.scope(), content.EscalatedRisk, summary(r))
-		return refuse(p.rules.Code, question, CodeScript, "%s would get code or a command in its arguments", name)
+		return refuse(p.rules.Code, question, CodeScript, "%s gets code or a command in its arguments", name)
 	}
 	if p.isAllowed(name) || len(p.rules.Allow) == 0 && p.recognizes(p.rules.Ask, c) {
 		return allow()
@@ -168,7 +168,7 @@ func (p *Commands) directory(r tool.Request, c command) tool.Verdict {
 	for _, at := range places {
 		if !slices.ContainsFunc(dirs, func(d string) bool { return within(d, at, false) }) {
 			text := fmt.Sprintf("%s: it starts in %s", summary(r), at)
-			return refuse(p.rules.Outside, ask(KindDir, at, content.SensitivePath, text), CodeDir, "commands may not start in %q", c.Cwd)
+			return refuse(p.rules.Outside, ask(KindDir, at, content.SensitivePath, text), CodeDir, "commands cannot start in %q", c.Cwd)
 		}
 	}
 	return allow()

@@ -80,7 +80,7 @@ func search(ctx context.Context, fsys fs.FS, folder string, goal relevance.Words
 			return nil
 		}
 		if files++; files > maxFiles {
-			return fmt.Errorf("more than %d files: name folders that hold specifications", maxFiles)
+			return fmt.Errorf("more than %d files: name folders that contain only specifications", maxFiles)
 		}
 		text, err := textfile.Read(fsys, name)
 		if err != nil {

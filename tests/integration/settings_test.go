@@ -40,7 +40,7 @@ func TestProgramsReadTheirSettingsFromAFile(t *testing.T) {
 
 	write(all + "driver-node: {capacity: 8, name: another}\n") // and the usual level
 	node.signal(syscall.SIGHUP)
-	says(node, `"msg":"settings read again","restart_to_change":["capacity"]`)
+	says(node, `"msg":"settings reloaded","restart_to_change":["capacity"]`)
 	write(all + "driver-node: {capacitee: 8}\n")
 	node.signal(syscall.SIGHUP)
 	says(node, `driver-node has no setting \"capacitee\": did you mean capacity?`)

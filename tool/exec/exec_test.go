@@ -253,8 +253,8 @@ func TestManifestErrorsNameTheLine(t *testing.T) {
 		"name: x\ndescription: X.\ninput: {type: array}\ncommand: [ls]\n":   ":3: input.type: array: the input of a tool is an object",
 		"name: x\ndescription: X.\ninput: {$ref: \"#/x\"}\ncommand: [ls]\n": ":3: input: tool x: input schema: json-pointer in \"schema:root#/x\" not found",
 		head + "command: [ls]\n---\nname: y\n":                              ":5: a file is one document, but a second one begins here",
-		"":                                                                  ": is empty: a name, a description and a command are needed",
-		"# only a remark\n":                                                 ": is empty: a name, a description and a command are needed",
+		"":                                                                  ": is empty: add a name, a description and a command",
+		"# only a remark\n":                                                 ": is empty: add a name, a description and a command",
 		"name: x\ndescription: X.\ncommand: [ls]\ninput:\n  properties:\n    type: {type: string}\n    b: {type: [strin, \"null\"]}\n": ":5: input: tool x: input schema: properties.b.type.0: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'",
 		"name: x\ndescription: X.\ncommand: [ls]\noutput: json\noutput_schema: {type: map}\n":                                          ":5: output_schema: type: got string, want array; type: value must be one of",
 		strings.Repeat("#", 1<<20+1): "manifest: read DIR/m.yaml: too many bytes, more than 1048576",
@@ -280,7 +280,7 @@ func TestManifestErrorsNameTheLine(t *testing.T) {
 	if _, err := exec.Load(t.TempDir(), twice, exec.Options{}); err == nil || !strings.HasSuffix(err.Error(), "b.yaml:1: name: \"x\" is also the name of the tool in a.yaml") {
 		t.Errorf("two of a name: %v", err)
 	}
-	for name, problem := range map[string]string{"/no/such/dir": "manifest: stat /no/such/dir: no such file or directory", t.TempDir(): "holds no .yaml, .yml or .json"} {
+	for name, problem := range map[string]string{"/no/such/dir": "manifest: stat /no/such/dir: no such file or directory", t.TempDir(): "has no .yaml, .yml or .json"} {
 		if _, err := exec.Load(t.TempDir(), name, exec.Options{}); err == nil || !strings.Contains(err.Error(), problem) {
 			t.Errorf("%s: %v, want %q", name, err, problem)
 		}

@@ -60,7 +60,7 @@ func manifests(name string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("manifests: %s holds no .yaml, .yml or .json", name)
+		return nil, fmt.Errorf("manifests: %s has no .yaml, .yml or .json file", name)
 	}
 	return files, nil
 }

@@ -76,7 +76,7 @@ func parseManifest(file string, data []byte) (*manifest, error) {
 	}
 	switch {
 	case errors.Is(err, yamltext.ErrEmpty):
-		return nil, problem(file, 0, "is empty: a name, a description and a command are needed")
+		return nil, problem(file, 0, "is empty: add a name, a description and a command")
 	case err != nil:
 		return nil, problem(file, 0, "%v", err)
 	}

@@ -88,7 +88,7 @@ func New(opts Options) (tool.Tool, error) {
 	}
 	for _, m := range opts.Methods {
 		if !slices.Contains(methods(), m) {
-			return nil, fmt.Errorf("http_fetch: method %q: known are %s", m, strings.Join(methods(), ", "))
+			return nil, fmt.Errorf("http_fetch: method %q: use one of %s", m, strings.Join(methods(), ", "))
 		}
 	}
 	f.client = f.newClient()
@@ -178,7 +178,7 @@ func (f *fetcher) fetch(ctx context.Context, c tool.Call, in input) (tool.Output
 	return tool.Output{}, f.explain(ctx, limited, u, err)
 }
 
-var errTimeout = errors.New("the fetch ran out of time")
+var errTimeout = errors.New("the fetch timed out")
 
 // explain turns an error into one that a model understands.
 func (f *fetcher) explain(ctx, limited context.Context, u *url.URL, err error) error {

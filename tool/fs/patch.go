@@ -169,7 +169,7 @@ func (d *dir) planFile(ctx context.Context, f filePatch, versions map[string]str
 		c.remove, c.done = true, "removed"
 		return []change{moved, c}, nil
 	case f.action == update && c.after == c.before:
-		return nil, fmt.Errorf("line %d of the patch: it changes nothing in %s", f.line, show(c.file.name))
+		return nil, fmt.Errorf("line %d of the patch: there is no change of %s", f.line, show(c.file.name))
 	}
 	return []change{c}, nil
 }

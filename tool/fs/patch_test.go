@@ -202,7 +202,7 @@ func TestPatchThatDoesNotApplyChangesNothing(t *testing.T) {
 		"bad begin":       {fs.CodePatch, patch("*** Update File: f\n-one\n#two\n"), `line 5 of the patch: begins with "#": lines of a hunk begin with a space, + or -. Nothing was changed.`},
 		"bad new line":    {fs.CodePatch, patch("*** Add File: n\n+x\ny\n"), "line 5 of the patch: the lines of a new file begin with +. Nothing was changed."},
 		"changes nothing": {fs.CodePatch, patch("*** Update File: f\n@@\n one\n"), "line 4 of the patch: the hunk changes nothing: no line begins with + or -. Nothing was changed."},
-		"to the same":     {fs.CodePatch, patch("*** Update File: f\n-one\n+one\n"), "line 3 of the patch: it changes nothing in f. Nothing was changed."},
+		"to the same":     {fs.CodePatch, patch("*** Update File: f\n-one\n+one\n"), "line 3 of the patch: there is no change of f. Nothing was changed."},
 		"the second file": {fs.CodePatch, patch(good + "*** Update File: g\n@@\n a\n-c\n+d\n"), `g: hunk 1 (line 7 of the patch): it matches from line 1, but line 2 is "b", not "c": read the file again. Nothing was changed.`},
 		"not there":       {fs.CodePatch, patch("*** Update File: f\n-uno\n+eins\n"), `f: hunk 1 (line 4 of the patch): no line from 1 on is "uno": read the file again. Nothing was changed.`},
 		"beyond the end":  {fs.CodePatch, patch("*** Update File: f\n five\n-six\n+sechs\n"), `f: hunk 1 (line 4 of the patch): it matches from line 5, but the file ends before "six". Nothing was changed.`},

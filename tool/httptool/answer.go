@@ -44,7 +44,7 @@ func (e *endpoint) cut(err error) error {
 	if errors.Is(err, errTooLong) {
 		return tool.Failure(tool.CodeFailed, "%s: %v", e.service.cfg.Name, err)
 	}
-	return &tool.InterruptedError{Sent: true, Err: fmt.Errorf("%s: the answer broke off: %w", e.service.cfg.Name, err)}
+	return &tool.InterruptedError{Sent: true, Err: fmt.Errorf("%s: the answer is truncated: %w", e.service.cfg.Name, err)}
 }
 
 // refused returns the error for an answer that is not a success.
@@ -83,7 +83,7 @@ func (e *endpoint) stream(from io.Reader, progress func(string, float64)) (tool.
 		var l line
 		if text := bytes.TrimSpace(raw); len(text) > 0 && (err == nil || errors.Is(err, io.EOF)) {
 			if json.Unmarshal(text, &l) != nil {
-				return tool.Output{}, tool.Failure(tool.CodeFailed, "%s: a line of its answer is no JSON object: %s", e.service.cfg.Name, content.Clip(string(text), 200))
+				return tool.Output{}, tool.Failure(tool.CodeFailed, "%s: a line of its answer is not a JSON object: %s", e.service.cfg.Name, content.Clip(string(text), 200))
 			}
 		}
 		switch {

@@ -72,7 +72,7 @@ func (s Service) check() error {
 		case !httpguts.ValidHeaderFieldName(name):
 			return fmt.Errorf("service %s: header %q: is not a header name", s.Name, name)
 		case reserved(key):
-			return fmt.Errorf("service %s: header %s: belongs to the call", s.Name, name)
+			return fmt.Errorf("service %s: header %s is reserved", s.Name, name)
 		case !tool.IsReference(s.Headers[name]):
 			return fmt.Errorf("service %s: header %s: use a reference, env:NAME or file:PATH", s.Name, name)
 		}
@@ -90,7 +90,7 @@ func reserved(key string) bool {
 // Check returns an error if the Config is invalid.
 func (c Config) Check() error {
 	if c.Timeout < 0 {
-		return fmt.Errorf("timeout %v: it may not be negative", c.Timeout)
+		return fmt.Errorf("timeout %v: use 0 or more", c.Timeout)
 	}
 	for i, s := range c.Services {
 		if err := s.check(); err != nil {
@@ -99,7 +99,7 @@ func (c Config) Check() error {
 		for _, other := range c.Services[:i] {
 			switch {
 			case other.Name == s.Name:
-				return fmt.Errorf("two services are called %s", s.Name)
+				return fmt.Errorf("two services have the name %s", s.Name)
 			case clash(s.Name, other.Name) || clash(other.Name, s.Name):
 				return fmt.Errorf("services %s and %s: their tools could have the same names; use '-' for '_'", other.Name, s.Name)
 			}
@@ -123,4 +123,4 @@ func named(at *url.URL) []netip.Prefix {
 	return nil
 }
 
-var errRedirect = errors.New("it answers with a redirect: give the URL that it leads to")
+var errRedirect = errors.New("the service redirects: give the URL that it redirects to")

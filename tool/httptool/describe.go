@@ -73,7 +73,7 @@ func (s *service) read(ctx context.Context, last offer) (offer, error) {
 	case resp.StatusCode != http.StatusOK:
 		return offer{}, fmt.Errorf("it answers %s", resp.Status)
 	case len(body) > maxDocument:
-		return offer{}, fmt.Errorf("it describes itself in more than %d MiB", maxDocument>>20)
+		return offer{}, fmt.Errorf("its description has more than %d MiB", maxDocument>>20)
 	case last.tools != nil && bytes.Equal(body, last.body):
 		return last, nil
 	}
@@ -112,7 +112,7 @@ func (s *service) parse(body []byte) ([]*endpoint, error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return nil, fmt.Errorf("its description is no JSON object: %w", err)
+		return nil, fmt.Errorf("its description is not a JSON object: %w", err)
 	}
 	if doc.OpenAPI != "" {
 		return s.operations(doc, body)
@@ -153,7 +153,7 @@ func (s *service) compile(endpoints []*endpoint) []tool.Tool {
 // operations lists the operations of an OpenAPI document that can be tools.
 func (s *service) operations(doc document, body []byte) ([]*endpoint, error) {
 	if !strings.HasPrefix(doc.OpenAPI, "3.") {
-		return nil, fmt.Errorf("it has an OpenAPI document of version %s: version 3 is needed", content.Clip(doc.OpenAPI, 20))
+		return nil, fmt.Errorf("its OpenAPI document has version %s: version 3 is needed", content.Clip(doc.OpenAPI, 20))
 	}
 	base, err := s.base(doc)
 	if err != nil {
@@ -194,9 +194,9 @@ func (s *service) base(doc document) (*url.URL, error) {
 	at, err := s.at.Parse(server)
 	switch {
 	case err != nil || strings.Contains(server, "{"):
-		return nil, fmt.Errorf("its server %q is no URL", content.Clip(server, 200))
+		return nil, fmt.Errorf("its server %q is not a URL", content.Clip(server, 200))
 	case at.Scheme != s.at.Scheme || at.Host != s.at.Host:
-		return nil, fmt.Errorf("its server %s://%s is elsewhere: requests go only to %s", at.Scheme, at.Host, s.at.Host)
+		return nil, fmt.Errorf("its server %s://%s is not allowed: requests go only to %s", at.Scheme, at.Host, s.at.Host)
 	}
 	return at, nil
 }

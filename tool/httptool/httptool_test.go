@@ -139,8 +139,8 @@ func TestAStreamReportsProgress(t *testing.T) {
 		`{"progress":"half","share":0.5}|{"result":"done"}`: "ok: done [half 0.5]",
 		`{"result":{"n":3}}`:       `ok: {"n":3} []`,
 		`||{"error":"no luck"}`:    "error: Tool failed: no luck []",
-		`{"progress":"half"}`:      "error: Tool failed: x: the answer broke off: EOF; whether the call had an effect is not known [half 0]",
-		`{"progress":"half"}|junk`: "error: Tool failed: x: a line of its answer is no JSON object: junk [half 0]",
+		`{"progress":"half"}`:      "error: Tool failed: x: the answer is truncated: EOF; whether the call had an effect is not known [half 0]",
+		`{"progress":"half"}|junk`: "error: Tool failed: x: a line of its answer is not a JSON object: junk [half 0]",
 	} {
 		x := only(t, serve(t, fmt.Sprintf(count, "none"), func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/x-ndjson")
@@ -307,8 +307,8 @@ func TestServicesAreRefused(t *testing.T) {
 	redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/there", http.StatusFound) }
 	for want, h := range map[string]http.HandlerFunc{
 		"it answers 404 Not Found": http.NotFound,
-		"a redirect":               redirect,
-		"no JSON object":           func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+		"redirects":               redirect,
+		"not a JSON object":           func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
 		"unknown field": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"description":"d","effect":"none"}`)
 		},
@@ -316,7 +316,7 @@ func TestServicesAreRefused(t *testing.T) {
 		"nests too deeply":        func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("[", 1000)) },
 		"more than 4 MiB":         func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat(" ", 5<<20)) },
 		"version 2.0":             func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"openapi":"2.0"}`) },
-		"is elsewhere": func(w http.ResponseWriter, _ *http.Request) {
+		"is not allowed": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"openapi":"3.1.0","servers":[{"url":"https://example.com"}]}`)
 		},
 	} {
@@ -410,12 +410,12 @@ func TestConfigsAreChecked(t *testing.T) {
 		t.Errorf("address = %s", ok.Address())
 	}
 	for want, cfg := range map[string]Config{
-		"two services are called git":     {Services: []Service{ok, ok}},
+		"two services have the name git":     {Services: []Service{ok, ok}},
 		"could have the same names":       {Services: []Service{ok, {Name: "git_hub", URL: "http://x"}}},
 		"header X: use a reference":       {Services: []Service{{Name: "a", URL: "http://x", Headers: map[string]string{"X": "hush"}}}},
-		"header accept: belongs":          {Services: []Service{{Name: "a", URL: "http://x", Headers: map[string]string{"accept": "env:A"}}}},
+		"header accept is reserved":          {Services: []Service{{Name: "a", URL: "http://x", Headers: map[string]string{"accept": "env:A"}}}},
 		`header "a b": is not a header`:   {Services: []Service{{Name: "a", URL: "http://x", Headers: map[string]string{"a b": "env:A"}}}},
-		"timeout -1ns: it may not be neg": {Timeout: -1},
+		"timeout -1ns: use 0": {Timeout: -1},
 	} {
 		if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("error = %v, want %q", err, want)

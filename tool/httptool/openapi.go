@@ -133,7 +133,7 @@ func (t *tree) endpoint(o operation) (*endpoint, error) {
 		}
 		e.parameters = slices.DeleteFunc(e.parameters, func(other parameter) bool { return other.Name == p.Name && other.In == p.In })
 		if slices.ContainsFunc(e.parameters, func(other parameter) bool { return other.Name == p.Name }) {
-			return nil, fmt.Errorf("two parameters are called %s", p.Name)
+			return nil, fmt.Errorf("two parameters have the name %s", p.Name)
 		}
 		e.parameters = append(e.parameters, p)
 		properties[p.Name] = described(p.Schema, p.About)
@@ -148,7 +148,7 @@ func (t *tree) endpoint(o operation) (*endpoint, error) {
 		}
 		kind, ok := jsonOf(b)
 		if !ok {
-			return nil, errors.New("its body is no JSON")
+			return nil, errors.New("its body is not JSON")
 		}
 		e.bodyKind, properties[bodyProperty] = kind, described(b.Content[kind].Schema, "")
 		if b.Required {
@@ -224,7 +224,7 @@ func (t *tree) read(part, into any) error {
 			return err
 		}
 	}
-	return errors.New("its references go round in circles")
+	return errors.New("its references are circular")
 }
 
 // maxReferences is how many references may follow one another.
@@ -234,13 +234,13 @@ const maxReferences = 16
 func (t *tree) follow(to string) (any, error) {
 	at, ok := strings.CutPrefix(to, "#/")
 	if !ok {
-		return nil, fmt.Errorf("reference %q leads out of the document", to)
+		return nil, fmt.Errorf("reference %q is outside the document", to)
 	}
 	part := t.root
 	for step := range strings.SplitSeq(at, "/") {
 		m, _ := part.(map[string]any)
 		if part, ok = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]; !ok {
-			return nil, fmt.Errorf("reference %q leads nowhere", to)
+			return nil, fmt.Errorf("reference %q does not exist", to)
 		}
 	}
 	return part, nil

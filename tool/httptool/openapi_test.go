@@ -79,9 +79,9 @@ func TestOperationsBecomeTools(t *testing.T) {
 		omitted = append(omitted, fmt.Sprint(e.ContextMap()["operation"], ": ", e.ContextMap()["error"]))
 	}
 	if diff := cmp.Diff([]string{
-		`get/orders: a parameter: reference "https://example.com/p" leads out of the document`,
+		`get/orders: a parameter: reference "https://example.com/p" is outside the document`,
 		"put/orders: parameter q is in a cookie",
-		"patch/orders/{id}: its body is no JSON",
+		"patch/orders/{id}: its body is not JSON",
 	}, omitted); diff != "" {
 		t.Errorf("omitted (-want +got):\n%s", diff)
 	}

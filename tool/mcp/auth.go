@@ -70,7 +70,7 @@ const maxRetries = 2
 // better ones that need no person.
 func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if to := r.URL.Scheme + "://" + r.URL.Host; to != a.origin {
-		return nil, fmt.Errorf("the server redirects to %s, which may be a host that only this machine reaches: if you trust it, use its URL", to)
+		return nil, fmt.Errorf("the server redirects to %s, which may be an internal host: if you trust it, use its URL", to)
 	}
 	if answers(r) {
 		defer a.answers.Add(-1)
@@ -228,7 +228,7 @@ func (a *authTransport) renew(r *http.Request, resp *http.Response, bearer strin
 func (a *authTransport) resolve(ctx context.Context, r Resolution) error {
 	switch {
 	case a == nil:
-		return errors.New("it is a program, which gets its credentials in its environment")
+		return errors.New("a program gets its credentials in its environment")
 	case !r.Cancelled && (r.Token == "") == (r.Handler == nil):
 		return errors.New("give either a token or a handler, or cancel")
 	}

@@ -62,7 +62,7 @@ func (l *link) survive(next sdk.MethodHandler) sdk.MethodHandler {
 		})
 		if errors.Is(err, wire.ErrBroke) {
 			l.noise.Do(func() {
-				l.log.Warn("MCP server sent a message that breaks the client", zap.String("method", method), zap.Error(err))
+				l.log.Warn("MCP server sent an invalid message", zap.String("method", method), zap.Error(err))
 			})
 		}
 		return answer, err

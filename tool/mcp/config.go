@@ -84,7 +84,7 @@ func (s Server) Check() error {
 	case s.URL == "" && (s.Token != "" || s.OAuth != nil || len(s.Headers) > 0):
 		return fmt.Errorf("server %s: headers and tokens are for URLs; pass secrets to a program in its environment", s.Name)
 	case s.URL != "" && len(s.Env) > 0:
-		return fmt.Errorf("server %s: an environment is for commands", s.Name)
+		return fmt.Errorf("server %s: an environment is only for commands", s.Name)
 	case s.Token != "" && !tool.IsReference(s.Token):
 		return fmt.Errorf("server %s: token: use a reference, env:NAME or file:PATH", s.Name)
 	}
@@ -107,9 +107,9 @@ func (s Server) checkHeaders() error {
 		case !httpguts.ValidHeaderFieldName(name):
 			return fmt.Errorf("header %q: is not a header name", name)
 		case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type", "Accept"}, key), strings.HasPrefix(key, "Mcp-"):
-			return fmt.Errorf("header %s: belongs to the protocol", name)
+			return fmt.Errorf("header %s is reserved for the protocol", name)
 		case key == "Authorization" && (s.Token != "" || s.OAuth != nil):
-			return fmt.Errorf("header %s: there is a token too", name)
+			return fmt.Errorf("header %s cannot be combined with a token", name)
 		}
 	}
 	return nil
@@ -144,7 +144,7 @@ func (c Config) Check() error {
 		}
 		for _, other := range c.Servers[:i] {
 			if other.Name == s.Name {
-				return fmt.Errorf("two servers are called %s", s.Name)
+				return fmt.Errorf("two servers have the name %s", s.Name)
 			}
 			if clash(s.Name, other.Name) || clash(other.Name, s.Name) {
 				return fmt.Errorf("servers %s and %s: their tools could have the same names; use '-' for '_'", other.Name, s.Name)
@@ -157,7 +157,7 @@ func (c Config) Check() error {
 		}
 	}
 	if c.Backoff.First < 0 || c.Backoff.Most < 0 {
-		return errors.New("a backoff may not be negative")
+		return errors.New("a backoff must not be negative")
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestParseReadsServersOfCommandLines(t *testing.T) {
 		"=prog":           `server "": use a name of 1 to 32 letters`,
 		"a.b=prog":        `server "a.b": use a name`,
 		"a='prog":         "server a: a ' is not closed",
-		`a=prog \`:        "server a: nothing follows the last backslash",
+		`a=prog \`:        "server a: the last character is a backslash",
 		"a=http://":       "server a: the URL must be like https://host/path",
 		"a=ws://host/x":   "server a: the URL must be like https://host/path",
 		"a=https://a:b:c": "server a: the URL must be like https://host/path",
@@ -51,20 +51,20 @@ func TestInvalidConfigsAreRefused(t *testing.T) {
 	t.Parallel()
 	ok := Server{Name: "a", URL: "http://127.0.0.1:1"}
 	for want, cfg := range map[string]Config{
-		"two servers are called a":                                 {Servers: []Server{ok, ok}},
+		"two servers have the name a":                                 {Servers: []Server{ok, ok}},
 		"servers a and a_b: their tools":                           {Servers: []Server{ok, {Name: "a_b", Command: []string{"x"}}}},
 		"server a: give either a command or a URL":                 {Servers: []Server{{Name: "a"}}},
 		"server a: token: use a reference":                         {Servers: []Server{{Name: "a", URL: ok.URL, Token: "hush"}}},
 		"server a: token: use a reference, env:NAME or file:PATH":  {Servers: []Server{{Name: "a", URL: ok.URL, Token: "env:"}}},
 		`server a: header "X Y": is not a header name`:             {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"X Y": "env:A"}}}},
-		"server a: header host: belongs to the protocol":           {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"host": "env:A"}}}},
-		"server a: header Mcp-Session-Id: belongs to the protocol": {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"Mcp-Session-Id": "env:A"}}}},
-		"server a: header authorization: there is a token too":     {Servers: []Server{{Name: "a", URL: ok.URL, Token: "env:A", Headers: map[string]string{"authorization": "env:A"}}}},
+		"server a: header host is reserved for the protocol":           {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"host": "env:A"}}}},
+		"server a: header Mcp-Session-Id is reserved for the protocol": {Servers: []Server{{Name: "a", URL: ok.URL, Headers: map[string]string{"Mcp-Session-Id": "env:A"}}}},
+		"server a: header authorization cannot be combined with a token":     {Servers: []Server{{Name: "a", URL: ok.URL, Token: "env:A", Headers: map[string]string{"authorization": "env:A"}}}},
 		"are for URLs":                   {Servers: []Server{{Name: "a", Command: []string{"x"}, Token: "env:A"}}},
-		"is for commands":                {Servers: []Server{{Name: "a", URL: ok.URL, Env: map[string]string{"A": "b"}}}},
+		"is only for commands":                {Servers: []Server{{Name: "a", URL: ok.URL, Env: map[string]string{"A": "b"}}}},
 		"neither may be negative":        {Servers: []Server{{Name: "a", URL: ok.URL, Timeout: -1}}},
 		`root "x": use an absolute path`: {Roots: []string{"x"}},
-		"a backoff may not be negative":  {Backoff: Backoff{First: -1}},
+		"a backoff must not be negative": {Backoff: Backoff{First: -1}},
 	} {
 		if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("error = %v, want %q", err, want)

@@ -43,7 +43,7 @@ func pages[T any](ctx context.Context, ask pageFunc[T]) iter.Seq2[T, error] {
 			case next == "":
 				return
 			case next == cursor:
-				yield(none, errors.New("the server answers with the same page again and again"))
+				yield(none, errors.New("the server returned the same cursor again"))
 				return
 			case size > maxListing:
 				yield(none, fmt.Errorf("the list has more than %d MiB", maxListing>>20))

@@ -21,7 +21,7 @@ func TestEndlessListsAreErrors(t *testing.T) {
 		"list tools: the list has more than 100 pages": func(n int) *sdk.ListToolsResult {
 			return &sdk.ListToolsResult{NextCursor: strconv.Itoa(n)}
 		},
-		"list tools: the server answers with the same page again and again": func(int) *sdk.ListToolsResult {
+		"list tools: the server returned the same cursor again": func(int) *sdk.ListToolsResult {
 			return &sdk.ListToolsResult{NextCursor: "again"}
 		},
 		"list tools: there are more than 1000": func(n int) *sdk.ListToolsResult {

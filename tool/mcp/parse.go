@@ -66,7 +66,7 @@ func split(text string) ([]string, error) {
 	case quote != 0:
 		return nil, fmt.Errorf("a %c is not closed", quote)
 	case escaped:
-		return nil, errors.New("nothing follows the last backslash")
+		return nil, errors.New("the last character is a backslash")
 	}
 	if begun {
 		words = append(words, word.String())

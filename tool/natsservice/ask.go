@@ -36,7 +36,7 @@ const (
 	maxSpecs     = 256 << 10 // bytes of all descriptions and schemas
 )
 
-var errNoInstance = errors.New("no instance of it answers")
+var errNoInstance = errors.New("no instance of the service answers")
 
 // Subject returns the subject on which instances of a service say what they offer.
 func Subject(name string) string { return micro.APIPrefix + "." + micro.InfoVerb.String() + "." + name }
@@ -117,7 +117,7 @@ func (s *service) compile(endpoints []micro.EndpointInfo) []tool.Tool {
 			err = fmt.Errorf("its %d bytes of description exceed the limit", size)
 		}
 		if err == nil && slices.ContainsFunc(tools, func(x tool.Tool) bool { return x.Spec().Name == name }) {
-			err = errors.New("another endpoint has its name")
+			err = errors.New("another endpoint has the same name")
 		}
 		if err != nil {
 			s.log.Warn("endpoint of a NATS service omitted", zap.String("endpoint", names[i]), zap.Error(err))

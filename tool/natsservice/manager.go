@@ -42,9 +42,9 @@ func (c Config) Check() error {
 		case !content.IsToken(name) || len(name) > maxName || strings.HasPrefix(name, "_"):
 			return fmt.Errorf("service %q: use a name of 1 to %d letters, digits, '-' or '_', and no '_' in front", name, maxName)
 		case name == c.Reserved:
-			return fmt.Errorf("service %s: its subjects are those of the deployment", name)
+			return fmt.Errorf("service %s: its subjects belong to the deployment", name)
 		case slices.Contains(c.Services[:i], name):
-			return fmt.Errorf("two services are called %s", name)
+			return fmt.Errorf("two services have the name %s", name)
 		}
 	}
 	return nil

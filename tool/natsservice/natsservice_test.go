@@ -319,8 +319,8 @@ func TestConfigsAreChecked(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		`service "a.b": use a name`:  {Services: []string{"a.b"}},
 		`service "_INBOX": use a`:    {Services: []string{"_INBOX"}},
-		"two services are called a":  {Services: []string{"a", "a"}},
-		"are those of the deploymen": {Services: []string{"turnlog"}, Reserved: "turnlog"},
+		"two services have the name a":  {Services: []string{"a", "a"}},
+		"belong to the deploymen": {Services: []string{"turnlog"}, Reserved: "turnlog"},
 		"no connection":              {Services: []string{"a"}},
 	} {
 		if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {

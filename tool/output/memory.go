@@ -34,7 +34,7 @@ func (m *Memory) PutFrom(_ context.Context, src io.ReadSeeker) (id string, size 
 		data, err = io.ReadAll(io.LimitReader(src, int64(m.room)+1))
 	}
 	if err == nil && len(data) > m.room {
-		err = fmt.Errorf("there is room for %d bytes", m.room)
+		err = fmt.Errorf("only %d bytes are free", m.room)
 	}
 	if err != nil {
 		return "", 0, fmt.Errorf("store output: %w", err)

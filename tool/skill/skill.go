@@ -196,7 +196,7 @@ func frontMatter(text string) (front, body string, err error) {
 		front, body, ok = strings.Cut("\n"+rest, "\n---\n")
 	}
 	if !ok {
-		return "", "", fmt.Errorf("%s does not begin with front matter between two lines of ---", file)
+		return "", "", fmt.Errorf("%s does not begin with front matter, which is between two lines of ---", file)
 	}
 	return front, body, nil
 }
@@ -208,7 +208,7 @@ func (k Skill) check() error {
 	case len(k.Name) > maxName || strings.Trim(k.Name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
 		return fmt.Errorf("name %q: use 1 to %d of a-z, 0-9 and -", k.Name, maxName)
 	case k.Description == "":
-		return errors.New("there is no description")
+		return errors.New("the description is missing")
 	case utf8.RuneCountInString(k.Description) > maxDescription:
 		return fmt.Errorf("the description is longer than %d characters", maxDescription)
 	}

@@ -146,7 +146,7 @@ func TestInvalidSkillsAreLeftOutWithAReason(t *testing.T) {
 		"s/open":   "does not begin with front matter",
 		"s/other":  `name "another" differs from the folder name`,
 		"s/Upper":  "use 1 to 64 of a-z, 0-9 and -",
-		"s/silent": "no description",
+		"s/silent": "the description is missing",
 		"s/long":   "longer than 1024",
 		"s/yaml":   "front matter of SKILL.md",
 		"s/bytes":  "not UTF-8",

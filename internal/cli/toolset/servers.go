@@ -49,7 +49,7 @@ func (f *serverFlags) parse() ([]mcp.Server, error) {
 			i := slices.IndexFunc(servers, func(s mcp.Server) bool { return s.Name == name })
 			switch {
 			case !ok || value == "":
-				return nil, fmt.Errorf("--%s %q: write the server's name, = and what it gets", extra.flag, name)
+				return nil, fmt.Errorf("--%s %q: write the server's name, = and the value", extra.flag, name)
 			case i < 0:
 				return nil, fmt.Errorf("--%s %s: no --mcp names that server", extra.flag, name)
 			}

@@ -310,7 +310,7 @@ func (t *Tools) Missing(ctx context.Context) []error {
 	var out []error
 	for _, s := range t.servers.Settle(ctx) {
 		if s.State != mcp.Ready && ctx.Err() == nil {
-			out = append(out, fmt.Errorf("MCP server %s is not available, nor are its tools: %w", s.Server, s.Err))
+			out = append(out, fmt.Errorf("MCP server %s and its tools are not available: %w", s.Server, s.Err))
 		}
 	}
 	for _, err := range t.http.Missing(ctx) {

@@ -85,7 +85,7 @@ func open(names []string, o Options) ([]tool.Source, error) {
 	for _, name := range names {
 		i := slices.Index(Names(), name)
 		if i < 0 {
-			return nil, fmt.Errorf("there is no set %q: known are %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("unknown set of tools %q: use %s", name, strings.Join(Names(), ", "))
 		}
 		tools, err := Sets()[i].Open(o)
 		if err != nil {

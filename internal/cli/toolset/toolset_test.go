@@ -88,7 +88,7 @@ func TestEachSetIsOpenedOnce(t *testing.T) {
 		t.Errorf("code %d, sets %q, printed %q", code, f.Sets(), printed)
 	}
 	for args, want := range map[string]string{
-		"--tools fs,nope":                 `--tools: there is no set "nope": known are ` + strings.Join(Names(), ", "),
+		"--tools fs,nope":                 `--tools: unknown set of tools "nope": use ` + strings.Join(Names(), ", "),
 		"--tools=":                        "--tools: name at least one of " + strings.Join(Names(), ", ") + ", or none",
 		"--tools none,fs":                 "--tools: none cannot be combined with sets",
 		"--tools none --allow-command ls": "--allow-command needs the tool set shell: add it to --tools",

@@ -53,7 +53,7 @@ func (c *signatures) end() error {
 	switch now := content.TimeOf(time.Now()); {
 	case what != nil:
 	case c.Version > c.Keys.Version:
-		what = fmt.Errorf("a driver went by version %d of a directory", c.Version)
+		what = fmt.Errorf("a driver used version %d of a directory", c.Version)
 	case c.own != "":
 		if _, err := c.Keys.Valid(c.own, now, keys.Driver); err != nil {
 			what = fmt.Errorf("the key with which this move signs: %w", err)
@@ -64,7 +64,7 @@ func (c *signatures) end() error {
 	if what == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: they go by version %d of their directory of keys: %w", ErrKeys, c.Keys.Version, what)
+	return fmt.Errorf("%w: they use version %d of their directory of keys: %w", ErrKeys, c.Keys.Version, what)
 }
 
 // opens returns ErrKeys if the session is sealed and a node of the target lacks every seal key that opens
@@ -86,7 +86,7 @@ func (m *Mover) opens(ctx context.Context, s content.SessionID) error {
 	}
 	for _, n := range nodes {
 		if n.SealKeys != nil && !slices.ContainsFunc(n.SealKeys, func(k string) bool { return slices.Contains(wrappers, k) }) {
-			return fmt.Errorf("%w: the node %s does not have the seal key %s: start it with that one, too (--seal-key)", ErrKeys, n.Node, strings.Join(wrappers, " or "))
+			return fmt.Errorf("%w: the node %s does not have the seal key %s: add it to that node's --seal-key file", ErrKeys, n.Node, strings.Join(wrappers, " or "))
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ func TestASessionStaysIfNodesThereWouldRefuseItsEntries(t *testing.T) {
 		"no key":              {7, nil, nil, nil, "key " + driver.ID()},
 		"not the mover's":     {7, []keys.Key{listed(driver, "n1")}, nil, own, "the key with which this move signs"},
 		"an unsigned claim":   {7, []keys.Key{listed(driver, "n1")}, []keys.Requirement{always}, nil, "the claim of the move"},
-		"an older directory":  {6, []keys.Key{listed(driver, "n1")}, nil, nil, "a driver went by version 7"},
+		"an older directory":  {6, []keys.Key{listed(driver, "n1")}, nil, nil, "a driver used version 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

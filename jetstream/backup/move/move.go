@@ -42,14 +42,14 @@ var (
 	ErrTaken = errors.New("the target has a session with this ID")
 
 	// ErrElsewhere is returned by Move for a session that was moved to another cell, or deleted. The error says where, or when.
-	ErrElsewhere = errors.New("the session is not here")
+	ErrElsewhere = errors.New("the session does not exist in this deployment")
 
 	// ErrKeys is returned by Move if nodes of the target could not read the session: their directory of keys
 	// lacks a signer of its entries, or a node lacks its seal key. Nothing was changed.
-	ErrKeys = errors.New("the nodes there could not read it")
+	ErrKeys = errors.New("the target's nodes could not read the session")
 
-	// ErrBusy is returned by Move if another process moves the session. Wait for it, or move again.
-	ErrBusy = errors.New("another process moves the session")
+	// ErrBusy is returned by Move if another process is moving the session. Wait for it, or move again.
+	ErrBusy = errors.New("another process is moving the session")
 
 	// ErrLost is returned by Move if neither cell has the session although it was moved: the target lost it.
 	// Restore the target.
@@ -94,7 +94,7 @@ type Mover struct {
 func New(ctx context.Context, from, to Cell) (*Mover, error) {
 	m := &Mover{before: func(string) error { return nil }}
 	if a, b := from.Namespace(), to.Namespace(); a != b {
-		return nil, fmt.Errorf("%w: one is %s and the other %s, and signatures and keys name it", ErrCells, a, b)
+		return nil, fmt.Errorf("%w: the namespaces %s and %s differ, and signatures and keys contain the namespace", ErrCells, a, b)
 	}
 	var err error
 	if m.from, err = open(ctx, from); err != nil {
@@ -104,14 +104,14 @@ func New(ctx context.Context, from, to Cell) (*Mover, error) {
 		return nil, err
 	}
 	if m.from.id == m.to.id {
-		return nil, fmt.Errorf("%w: both are the cell %s, or one is a copy of the other", ErrCells, m.to.id)
+		return nil, fmt.Errorf("%w: both have the cell ID %s, so they are the same cell, or copies of one", ErrCells, m.to.id)
 	}
 	return m, nil
 }
 
 func open(ctx context.Context, c Cell) (end, error) {
 	if c.User() != "" {
-		return end{}, fmt.Errorf("%w: at %s, a user with a name (%s) writes no journals: use one without", ErrCells, c.Place, c.User())
+		return end{}, fmt.Errorf("%w: at %s, a user with a name (%s) cannot write journals: use a user without a name", ErrCells, c.Place, c.User())
 	}
 	id, err := ID(ctx, c.Cell)
 	if err != nil {
@@ -174,7 +174,7 @@ func (m *Mover) move(ctx context.Context, out *Moved, head journal.Head, d event
 	}
 	out.Removed, err = admin.Of(m.from.Cell.Cell).ClearMoved(ctx, out.Session, last.Hash)
 	if err != nil {
-		return fmt.Errorf("it was moved, but not all of its data is removed at %s: move it again: %w", m.from.Place, err)
+		return fmt.Errorf("the session was moved, but not all of its data is removed at %s: repeat the move: %w", m.from.Place, err)
 	}
 	return nil
 }
@@ -197,9 +197,9 @@ func (m *Mover) leave(ctx context.Context, out *Moved, last journal.Record, d ev
 	case err != nil:
 		return last, err
 	case at.there:
-		return last, fmt.Errorf("%w: it is there", ErrTaken)
+		return last, fmt.Errorf("%w: it is in the target", ErrTaken)
 	case at.copied:
-		return last, fmt.Errorf("%w: a move to there began, and its source has not stopped", ErrTaken)
+		return last, fmt.Errorf("%w: an earlier move to the target is unfinished, and its source has not stopped", ErrTaken)
 	}
 	if err := m.take(ctx, out, j); err != nil {
 		return last, err
@@ -238,7 +238,7 @@ func (m *Mover) arrive(ctx context.Context, out *Moved, tombstone journal.Record
 	case at.there:
 		return m.settle(ctx, out)
 	case j.last.Seq == 0:
-		return fmt.Errorf("%w, and its entries are no longer here", ErrLost)
+		return fmt.Errorf("%w, and the source no longer has its entries", ErrLost)
 	}
 	if err := m.take(ctx, out, j); err != nil {
 		return err
@@ -274,7 +274,7 @@ func (m *Mover) settle(ctx context.Context, out *Moved) error {
 		}
 	}
 	if hash != out.Last {
-		return fmt.Errorf("%w: its journal there does not have the last entry, %s", ErrLost, out.Last)
+		return fmt.Errorf("%w: the target's journal does not have the last entry, %s", ErrLost, out.Last)
 	}
 	if err := m.before("notes"); err != nil {
 		return err

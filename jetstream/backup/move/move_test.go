@@ -352,7 +352,7 @@ func TestANameThatIsTakenIsRefused(t *testing.T) {
 	if _, err := m.Move(t.Context(), "s", last.Head, events.SessionDeleted{}); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
-	refused(c, ErrTaken, "it is being moved there from d (cell ")
+	refused(c, ErrTaken, "a move from d (cell ")
 	moved(t, d, c, "s", last.Head)
 	refused(c, ErrTaken, "")
 

@@ -52,7 +52,7 @@ func (m *Mover) read(ctx context.Context, s content.SessionID, entries uint64, e
 		j.add(rec)
 	}
 	if j.last.Seq != 0 && j.last.Seq != entries {
-		return nil, fmt.Errorf("%w: it has %d entries, not %d", ErrChanged, j.last.Seq, entries)
+		return nil, fmt.Errorf("%w: it has %d entries, want %d", ErrChanged, j.last.Seq, entries)
 	}
 	return j, nil
 }
@@ -118,7 +118,7 @@ func (m *Mover) blob(ctx context.Context, name string) (there bool, err error) {
 	}
 	got, _, err := m.to.Blobs().PutFrom(ctx, f)
 	if err == nil && got != name {
-		err = fmt.Errorf("%w: its bytes have the digest %s", journal.ErrDamaged, got)
+		err = fmt.Errorf("%w: the digest of its bytes is %s", journal.ErrDamaged, got)
 	}
 	return true, err
 }
@@ -153,7 +153,7 @@ func (m *Mover) key(ctx context.Context, msg api.Message) error {
 	}
 	has, err := m.to.api.Last(ctx, m.to.names.SealsStream(), msg.Subject)
 	if err == nil && !bytes.Equal(has.Data, msg.Data) {
-		err = fmt.Errorf("%w: it has another key of that name", ErrTaken)
+		err = fmt.Errorf("%w: the target has a different key under that name", ErrTaken)
 	}
 	return err
 }

@@ -65,17 +65,17 @@ func (m *Mover) look(ctx context.Context, j *source) (at target, err error) {
 			err = api.ErrSpoofed
 		}
 		if err != nil {
-			return at, fmt.Errorf("%w: what reserves it cannot be read (%w)", ErrTaken, err)
+			return at, fmt.Errorf("%w: its reservation cannot be read (%w)", ErrTaken, err)
 		}
 		if left := func(a arrival) bool { return a.Cell == at.held.From }; at.held.From != m.from.id && !slices.ContainsFunc(j.moves, left) {
-			return at, fmt.Errorf("%w: it is being moved there from %s (cell %s): finish that first", ErrTaken, at.held.Place, at.held.From)
+			return at, fmt.Errorf("%w: a move from %s (cell %s) is in progress: finish that first", ErrTaken, at.held.Place, at.held.From)
 		}
 	}
 	switch {
 	case errors.Is(err, api.ErrNoMessage):
 		return at, nil
 	case err == nil && at.held.seq == 0:
-		err = fmt.Errorf("%w: an entry follows its tombstone there", ErrTaken)
+		err = fmt.Errorf("%w: the target has an entry after its tombstone", ErrTaken)
 	}
 	at.copied = err == nil
 	return at, err
@@ -95,7 +95,7 @@ func (m *Mover) tombstone(ctx context.Context, j *source, msg api.Message) (ther
 	case !j.tombstone.IsZero() && j.last.Seq == 0:
 		return false, fmt.Errorf("%w: there, it %s", ErrLost, d)
 	case !j.tombstone.IsZero() && rec.Seq > j.last.Seq+1:
-		return false, fmt.Errorf("%w: it arrived there, and %s since: \"turnlog sessions rm\" removes what is left here", ErrElsewhere, d)
+		return false, fmt.Errorf("%w: it arrived in the target, and %s since: \"turnlog sessions rm\" removes the rest here", ErrElsewhere, d)
 	}
 	return false, fmt.Errorf("%w: it %s", ErrTaken, d)
 }
@@ -166,7 +166,7 @@ func (m *Mover) copy(ctx context.Context, out *Moved, j *source, held reservatio
 			case err != nil:
 				return 0, err
 			case !same(has, msg):
-				return 0, fmt.Errorf("%w: what was copied at %d is not entry %d", ErrTaken, has.Seq, seq)
+				return 0, fmt.Errorf("%w: the copy at sequence %d is not entry %d", ErrTaken, has.Seq, seq)
 			default:
 				guard = has.Seq
 			}
@@ -225,7 +225,7 @@ func (m *Mover) claim(ctx context.Context, j *source, last journal.Record) error
 	case err == nil:
 		e, bad := events.Decode(has.Data)
 		if from := events.MovedFromOf(e); bad != nil && e.Sealing == nil || from == nil || from.Tombstone != j.tombstone {
-			return fmt.Errorf("%w: what follows its entries there is not its claim", ErrTaken)
+			return fmt.Errorf("%w: its entries in the target are not followed by its claim", ErrTaken)
 		}
 		return nil
 	case !errors.Is(err, api.ErrNoMessage):

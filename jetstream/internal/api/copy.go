@@ -81,7 +81,7 @@ func nextChunk(ctx context.Context, sub *nats.Subscription, w io.Writer) (end bo
 		return false, err //nolint:wrapcheck // likewise
 	}
 	if status := msg.Header.Get("Status"); status != "" && status != "204" {
-		return false, fmt.Errorf("the server stopped: %s %s", status, msg.Header.Get("Description"))
+		return false, fmt.Errorf("the server ended the copy: %s %s", status, msg.Header.Get("Description"))
 	}
 	return true, nil
 }

@@ -14,7 +14,7 @@ import (
 // Errors that package jetstream exports and documents.
 var (
 	ErrNoJetStream    = errors.New("JetStream is not enabled")
-	ErrFull           = errors.New("JetStream has no room left")
+	ErrFull           = errors.New("JetStream storage is full")
 	ErrNotProvisioned = errors.New("cell is not provisioned")
 )
 

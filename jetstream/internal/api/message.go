@@ -30,7 +30,7 @@ type Message struct {
 // publish to, and streams store the reply like any other message. So a user who may store a message and
 // read it directly can place it on any subject of the cell. Such a reply has a header that names the stream
 // it was read from. No other message of a cell has one, so readers skip messages that do.
-var ErrSpoofed = errors.New("the message is a reply of the server that a requester addressed to this subject")
+var ErrSpoofed = errors.New("the message is a server reply that a requester directed to this subject")
 
 // IsSpoofed reports whether a message, as its sender sent it, is such a reply.
 func IsSpoofed(h nats.Header) bool { return len(h[jetstream.StreamHeader]) > 0 }

@@ -69,7 +69,7 @@ func (b *Blob) CopyTo(ctx context.Context, dst io.Writer) error {
 			return fmt.Errorf("get blob %s: %w", b.name, err)
 		}
 		if uint64(len(chunk)) > left {
-			return fmt.Errorf("%w: %s: it has more than the %d bytes of its description", ErrMissing, b.name, b.meta.Size)
+			return fmt.Errorf("%w: %s: it has more bytes than the %d of its description", ErrMissing, b.name, b.meta.Size)
 		}
 		left -= uint64(len(chunk))
 		_, _ = sum.Write(chunk) // never fails
@@ -78,7 +78,7 @@ func (b *Blob) CopyTo(ctx context.Context, dst io.Writer) error {
 		}
 	}
 	if !bytes.Equal(sum.Sum(nil), b.sum) {
-		return fmt.Errorf("%w: %s: its bytes have another digest", ErrMissing, b.name)
+		return fmt.Errorf("%w: %s: its bytes have a different digest", ErrMissing, b.name)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ const maxRaces = 10
 
 var (
 	errRace    = errors.New("other writers keep changing it")
-	errChanged = errors.New("its bytes changed while they were stored")
+	errChanged = errors.New("the bytes changed while they were stored")
 )
 
 // Put stores data unless it is there, and returns its name.

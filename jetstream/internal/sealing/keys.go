@@ -29,7 +29,7 @@ import (
 )
 
 // ErrGone is returned for sealed content whose key is no longer in the cell: it was erased, or lost.
-var ErrGone = errors.New("its key is gone: it was erased")
+var ErrGone = errors.New("the session was erased: its key is destroyed")
 
 // Stored is the wrapped key of a session.
 type Stored struct {
@@ -116,7 +116,7 @@ func (k *Keys) With(ctx context.Context, s content.SessionID, id seal.ID) (*seal
 	case key == nil:
 		return nil, k.missing(ctx, s)
 	case key.ID() != id:
-		return nil, fmt.Errorf("%w: with %s, but the key of the session is %s", seal.ErrOtherKey, id.Short(), key.ID().Short())
+		return nil, fmt.Errorf("%w: it is sealed with %s, but the key of the session is %s", seal.ErrOtherKey, id.Short(), key.ID().Short())
 	}
 	return key, nil
 }
@@ -200,7 +200,7 @@ func (k *Keys) missing(ctx context.Context, s content.SessionID) error {
 	for _, at := range there {
 		ids = append(ids, at.Wrapper)
 	}
-	return fmt.Errorf("%w: %s, and here is %s", seal.ErrOtherKey, strings.Join(ids, ", "), strings.Join(k.ring.IDs(), ", "))
+	return fmt.Errorf("%w: need %s, have %s", seal.ErrOtherKey, strings.Join(ids, ", "), strings.Join(k.ring.IDs(), ", "))
 }
 
 func (k *Keys) bound(s content.SessionID) []byte {
@@ -300,7 +300,7 @@ func (k *Keys) Rewrap(ctx context.Context, at Stored) (bool, error) {
 		if now, err = k.read(ctx, k.names.Seal(at.Session, ids[0])); err == nil {
 			var again *seal.Key
 			if again, err = k.ring.Unwrap(ctx, ids[0], now.Wrapped, k.bound(at.Session)); err == nil && !again.Equal(key) {
-				err = fmt.Errorf("%w: another key is stored under %s", seal.ErrOtherKey, ids[0])
+				err = fmt.Errorf("%w: a different key is stored under %s", seal.ErrOtherKey, ids[0])
 			}
 		}
 	}

@@ -152,7 +152,7 @@ func TestASessionOfABadAgentIsRefused(t *testing.T) {
 		commands.ReasonUnknownAgent: {Name: "none"},
 		commands.ReasonTooLarge:     {Name: "big"},
 		"bad.yaml:1:1":              {Name: "bad"},
-		"has no model":            {Name: "dumb"},
+		"has no model":              {Name: "dumb"},
 		"unknown field":             {Name: "a", Data: []byte(`{"engine":"x"}`)},
 		"is JSON of at":             {Name: "a", Data: []byte("model: m\n")},
 		"has version":               {Name: "good", Version: "0", Data: c.Agent.Data},

@@ -307,8 +307,8 @@ func TestServicesAreRefused(t *testing.T) {
 	redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/there", http.StatusFound) }
 	for want, h := range map[string]http.HandlerFunc{
 		"it answers 404 Not Found": http.NotFound,
-		"redirects":               redirect,
-		"not a JSON object":           func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+		"redirects":                redirect,
+		"not a JSON object":        func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
 		"unknown field": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"description":"d","effect":"none"}`)
 		},
@@ -410,12 +410,12 @@ func TestConfigsAreChecked(t *testing.T) {
 		t.Errorf("address = %s", ok.Address())
 	}
 	for want, cfg := range map[string]Config{
-		"two services have the name git":     {Services: []Service{ok, ok}},
-		"could have the same names":       {Services: []Service{ok, {Name: "git_hub", URL: "http://x"}}},
-		"header X: use a reference":       {Services: []Service{{Name: "a", URL: "http://x", Headers: map[string]string{"X": "hush"}}}},
-		"header accept is reserved":          {Services: []Service{{Name: "a", URL: "http://x", Headers: map[string]string{"accept": "env:A"}}}},
-		`header "a b": is not a header`:   {Services: []Service{{Name: "a", URL: "http://x", Headers: map[string]string{"a b": "env:A"}}}},
-		"timeout -1ns: use 0": {Timeout: -1},
+		"two services have the name git": {Services: []Service{ok, ok}},
+		"could have the same names":      {Services: []Service{ok, {Name: "git_hub", URL: "http://x"}}},
+		"header X: use a reference":      {Services: []Service{{Name: "a", URL: "http://x", Headers: map[string]string{"X": "hush"}}}},
+		"header accept is reserved":      {Services: []Service{{Name: "a", URL: "http://x", Headers: map[string]string{"accept": "env:A"}}}},
+		`header "a b": is not a header`:  {Services: []Service{{Name: "a", URL: "http://x", Headers: map[string]string{"a b": "env:A"}}}},
+		"timeout -1ns: use 0":            {Timeout: -1},
 	} {
 		if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("error = %v, want %q", err, want)

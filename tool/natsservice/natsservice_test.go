@@ -317,11 +317,11 @@ func TestAnswersOfOthersDoNotCount(t *testing.T) {
 func TestConfigsAreChecked(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]Config{
-		`service "a.b": use a name`:  {Services: []string{"a.b"}},
-		`service "_INBOX": use a`:    {Services: []string{"_INBOX"}},
-		"two services have the name a":  {Services: []string{"a", "a"}},
-		"belong to the deploymen": {Services: []string{"turnlog"}, Reserved: "turnlog"},
-		"no connection":              {Services: []string{"a"}},
+		`service "a.b": use a name`:    {Services: []string{"a.b"}},
+		`service "_INBOX": use a`:      {Services: []string{"_INBOX"}},
+		"two services have the name a": {Services: []string{"a", "a"}},
+		"belong to the deploymen":      {Services: []string{"turnlog"}, Reserved: "turnlog"},
+		"no connection":                {Services: []string{"a"}},
 	} {
 		if _, err := Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error = %v, want %q", err, want)

@@ -225,14 +225,13 @@ func newCollector(ctx context.Context, registry *prometheus.Registry, log *zap.L
 	if err != nil {
 		return nil, cli.Usage("%w", err)
 	}
-	patience, err := otlp.Traces.Timeout()
+	through, err := otlp.Traces.Client()
 	if err != nil {
 		return nil, cli.Usage("%w", err)
 	}
-	status := &lastStatus{to: http.DefaultTransport}
-	options := []otlptracehttp.Option{
-		otlptracehttp.WithHTTPClient(&http.Client{Transport: status, Timeout: patience}), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // flush retries
-	}
+	status := &lastStatus{to: through.Transport}
+	through.Transport = status
+	options := []otlptracehttp.Option{otlptracehttp.WithHTTPClient(through), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{})} // flush retries
 	if at != "" {
 		options = append(options, otlptracehttp.WithEndpointURL(at))
 	}
@@ -264,6 +263,8 @@ func (c *collector) flush(ctx context.Context) error {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return context.Cause(ctx)
+		case err != nil && c.status.ok(): // it took some of them, and says why not all
+			c.log.Warn("spans exported in part", zap.Int("spans", len(c.batch)), zap.Error(err))
 		case err != nil && c.status.refused():
 			c.log.Error("spans dropped: the collector refused them", zap.Int("spans", len(c.batch)), zap.Error(err))
 			result = "dropped"
@@ -295,6 +296,9 @@ func (s *lastStatus) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return resp, err
 }
+
+// ok reports whether the collector answered that it was successful. The protocol forbids to send that request again.
+func (s *lastStatus) ok() bool { return s.last.Load()/100 == 2 }
 
 // refused reports whether the same request would be refused again.
 func (s *lastStatus) refused() bool {

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +27,7 @@ import (
 type backend struct {
 	mu      sync.Mutex
 	answers []int // of the next requests; then all are accepted
+	partly  int   // of how many requests it says that it refused a span
 	spans   []*otlp.Span
 	service string
 	asked   chan struct{} // receives after each request
@@ -61,6 +66,12 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, s := range of.GetScopeSpans() {
 			b.spans = append(b.spans, s.GetSpans()...)
 		}
+	}
+	if b.partly > 0 {
+		b.partly--
+		body, _ := proto.Marshal(&receiver.ExportTraceServiceResponse{PartialSuccess: &receiver.ExportTracePartialSuccess{RejectedSpans: 1, ErrorMessage: "too old"}})
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		_, _ = w.Write(body)
 	}
 }
 
@@ -112,6 +123,54 @@ func TestTracesWaitForTheirCollector(t *testing.T) {
 	b.answers = []int{http.StatusBadRequest}
 	if code, _, errs := d.observe("traces", "--once", "--from", "1"); code != 0 || !strings.Contains(errs, "spans dropped") {
 		t.Errorf("code %d, %s", code, errs)
+	}
+}
+
+// TestSpansThatACollectorTookInPartAreNotSentAgain has it say so, as the protocol lets it. It would say the same again.
+func TestSpansThatACollectorTookInPartAreNotSentAgain(t *testing.T) {
+	b := collect(t)
+	b.partly = 1
+	d := deploy(t)
+	d.session("s-42").turn()
+	if code, _, errs := d.observe("traces", "--once", "--from", "1"); code != 0 || !strings.Contains(errs, "too old (1 spans rejected)") {
+		t.Errorf("code %d, %s", code, errs)
+	}
+	if got := b.names(); got != turnSpans {
+		t.Errorf("exported: %s", got)
+	}
+}
+
+// TestTracesGoToACollectorWithCertificates has one that proves who it is, and asks who sends.
+func TestTracesGoToACollectorWithCertificates(t *testing.T) {
+	b := collect(t)
+	srv := httptest.NewUnstartedServer(b)
+	srv.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	key, err := x509.MarshalPKCS8PrivateKey(srv.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(kind string, data []byte) string {
+		name := filepath.Join(t.TempDir(), "file.pem")
+		if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	certificate := file("CERTIFICATE", srv.Certificate().Raw)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", srv.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", file("CERTIFICATE", nil))
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", certificate)
+	t.Setenv("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", certificate)
+	t.Setenv("OTEL_EXPORTER_OTLP_CLIENT_KEY", file("PRIVATE KEY", key))
+	d := deploy(t)
+	d.session("s-42").turn()
+	if code, _, errs := d.observe("traces", "--once", "--from", "1"); code != 0 || errs != "" {
+		t.Errorf("code %d, %s", code, errs)
+	}
+	if got := b.names(); got != turnSpans {
+		t.Errorf("exported: %s", got)
 	}
 }
 

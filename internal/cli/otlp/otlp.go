@@ -8,7 +8,10 @@ package otlp
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -88,21 +91,60 @@ func (s Signal) Endpoint() (string, error) {
 			}
 		}
 	}
-	if _, err := s.Timeout(); err != nil || given {
+	if _, err := s.timeout(); err != nil || given {
 		return "", err
 	}
 	return "http://localhost:4318/v1/" + strings.ToLower(string(s)), nil
 }
 
-// Timeout returns how long a collector may take for a request, for an HTTP client other than the exporter's own.
-func (s Signal) Timeout() (time.Duration, error) {
-	const prefix = "OTEL_EXPORTER_OTLP_"
-	for _, name := range []string{prefix + string(s) + "_TIMEOUT", prefix + "TIMEOUT"} {
+// timeout returns how long a collector may take for a request.
+func (s Signal) timeout() (time.Duration, error) {
+	for _, name := range s.variables("TIMEOUT") {
 		if d, err := milliseconds(name); err != nil || d > 0 {
 			return d, err
 		}
 	}
 	return 10 * time.Second, nil
+}
+
+// variables returns the names of the variables of an exporter's setting, the one that decides first.
+func (s Signal) variables(setting string) []string {
+	const prefix = "OTEL_EXPORTER_OTLP_"
+	return []string{prefix + string(s) + "_" + setting, prefix + setting}
+}
+
+// Client returns a client with the timeout and the certificates that the variables name. An exporter that is given a client does
+// not apply them to it.
+func (s Signal) Client() (*http.Client, error) {
+	patience, err := s.timeout()
+	if err != nil {
+		return nil, err
+	}
+	file := func(setting string) string {
+		names := s.variables(setting)
+		return cmp.Or(os.Getenv(names[0]), os.Getenv(names[1]))
+	}
+	through := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // no program replaces it
+	through.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if name := file("CERTIFICATE"); name != "" {
+		text, err := os.ReadFile(name) //nolint:gosec // the operator names it
+		if err != nil {
+			return nil, fmt.Errorf("certificates of collectors: %w", err)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("certificates of collectors: %s has none", name)
+		}
+		through.TLSClientConfig.RootCAs = roots
+	}
+	if name, key := file("CLIENT_CERTIFICATE"), file("CLIENT_KEY"); name != "" && key != "" {
+		own, err := tls.LoadX509KeyPair(name, key)
+		if err != nil {
+			return nil, fmt.Errorf("certificate for collectors: %w", err)
+		}
+		through.TLSClientConfig.Certificates = []tls.Certificate{own}
+	}
+	return &http.Client{Timeout: patience, Transport: through}, nil
 }
 
 // milliseconds returns the value of a variable; 0 if it is not set.

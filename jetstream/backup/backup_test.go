@@ -509,6 +509,15 @@ func TestABackupIsMadeOfAClusterAndRestoredOnOne(t *testing.T) {
 	if n := m.Streams[slices.IndexFunc(m.Streams, func(s Stream) bool { return s.Name == "JOURNAL" })].Messages; n != 7 {
 		t.Errorf("the backup of the cluster has %d entries", n)
 	}
+	one := open(t, natstest.Connect(t, natstest.Start(t)))
+	if _, err := Restore(t.Context(), one, dir, Options{}); err == nil || !strings.Contains(err.Error(), "fewer --replicas") {
+		t.Errorf("three copies on one server: %v", err)
+	}
+	restored, err := Restore(t.Context(), one, dir, Options{Replicas: 1})
+	must(t, err)
+	if restored.Sessions != 1 {
+		t.Errorf("report: %+v", restored)
+	}
 	again := on()
 	restoreInto(t, again, dir)
 	got := entries(t, again, "s1")

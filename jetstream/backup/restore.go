@@ -182,7 +182,10 @@ func (r *restore) run(ctx context.Context) error {
 	if err == nil {
 		err = r.finish(ctx)
 	}
-	if err != nil {
+	switch {
+	case api.IsTooFewServers(err):
+		return fmt.Errorf("%w: the streams have more copies than there are servers: repeat the restore with fewer --replicas", err)
+	case err != nil:
 		return fmt.Errorf("%w: repeat the restore, which starts over", err)
 	}
 	return nil

@@ -64,7 +64,7 @@ var endings = []ending{
 	{code: 2, text: `turnlog run --agent none.yaml hi`, says: "none.yaml"},
 	{code: 2, text: `turnlog run --file none.txt hi`, says: "none.txt"},
 	{code: 2, text: `turnlog run --timeout soon hi`, says: "--timeout"},
-	{code: 2, text: `turnlog run --limit requests=0 hi`, says: "from 1 on"},
+	{code: 2, text: `turnlog run --limit requests=0 hi`, says: "at least 1"},
 	{code: 2, text: `turnlog agents check none.yaml`, says: "none.yaml"},
 	{code: 2, text: `turnlog agents publish none.yaml`, says: "none.yaml"},
 	{code: 2, text: `turnlog schedule add nightly --cron often hi`, says: "cron"},

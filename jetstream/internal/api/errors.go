@@ -44,6 +44,9 @@ const (
 	textBytesFull    = "maximum bytes exceeded"
 )
 
+// The same applies to failures to restore a stream.
+const textOneServer = "replicas > 1 not supported in non-clustered mode"
+
 // The same applies to failures to delete.
 const textNoMessage = "no message found"
 
@@ -118,6 +121,12 @@ func IsNameInUse(err error) bool {
 func IsNoJetStream(err error) bool {
 	return errors.Is(err, ErrNoJetStream) ||
 		hasCode(err, jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount)
+}
+
+// IsTooFewServers reports whether a stream has more replicas than there are servers for them.
+func IsTooFewServers(err error) bool {
+	e := apiError(err)
+	return e != nil && (e.ErrorCode == codeNoPeers && !IsTransient(err) || strings.Contains(e.Description, textOneServer))
 }
 
 // IsNoResponders reports whether no server received the request, which then had no effect.

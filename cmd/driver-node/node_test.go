@@ -145,7 +145,7 @@ func TestBadFlagsAreRefusedWithOneLine(t *testing.T) {
 		{[]string{"--drain", "0s", "--log-level", "error"}, cli.CodeUsage, "--drain 0s: use a positive time"},
 		{[]string{"--tools", "fs,shell"}, cli.CodeUsage, "these tools run commands on the machine of the node: add --allow-commands"},
 		{[]string{"--mcp", "x=/no/such/program"}, cli.CodeUsage, "add --allow-commands"},
-		{[]string{"--tools", "sf"}, cli.CodeUsage, `--tools: there is no set "sf"`},
+		{[]string{"--tools", "sf"}, cli.CodeUsage, `--tools: unknown set of tools "sf"`},
 		{[]string{"--name", "a b", "--log-level", "error"}, cli.CodeUsage, `Name "a b"`},
 		{[]string{"now"}, cli.CodeUsage, `unknown command "now"`},
 		{[]string{"--server", "127.0.0.1:1", "--connect-timeout", "10ms", "--log-level", "error"}, cli.CodeFailed, "connect to NATS at nats://127.0.0.1:1: no server answers"},

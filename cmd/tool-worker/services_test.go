@@ -164,7 +164,7 @@ func TestServicesThatCannotBeAreRefused(t *testing.T) {
 	d := deploy(t)
 	for want, args := range map[string][]string{
 		"use a name of 1 to 32":                {"--nats-service", "a.b"},
-		"are those of the deployment":          {"--nats-service", "turnlog"},
+		"belong to the deployment":             {"--nats-service", "turnlog"},
 		"write the tool's name":                {"--http-tool", "http://x"},
 		"no --http-tool has that name":         {"--http-tool-header", "x=A=env:B"},
 		"use a reference":                      {"--http-tool", "x=http://x", "--http-tool-header", "x=A=hush"},

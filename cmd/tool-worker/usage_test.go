@@ -17,7 +17,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		code int
 		want string
 	}{
-		"--tools fs,nope":                     {2, `--tools: there is no set "nope": known are ` + sets + hint},
+		"--tools fs,nope":                     {2, `--tools: unknown set of tools "nope": use ` + sets + hint},
 		"--queue a.b":                         {2, `--queue "a.b": use 1 to 128 letters, digits, '-' or '_'` + hint},
 		"--name a.b":                          {2, `--name "a.b": use 1 to 128 letters, digits, '-' or '_'` + hint},
 		"--slots -1":                          {2, `--slots -1: use 1 or more, or 0 for four for each CPU` + hint},

@@ -95,10 +95,24 @@ type body struct {
 type tree struct {
 	root any
 	old  bool // version 3.0, whose schemas are not JSON schemas
+	room int  // bytes that operations may still copy
+}
+
+// maxCopied is how many bytes of a document its operations may copy. Each may refer to all of it.
+const maxCopied = 4 * maxDocument
+
+var errCopied = fmt.Errorf("the operations up to it refer to more than %d MiB", maxCopied>>20)
+
+// spend counts bytes that are copied, and returns an error if they are too many.
+func (t *tree) spend(n int) error {
+	if t.room -= n; t.room < 0 {
+		return errCopied
+	}
+	return nil
 }
 
 func newTree(raw []byte, version string) (*tree, error) {
-	t := &tree{old: strings.HasPrefix(version, "3.0")}
+	t := &tree{old: strings.HasPrefix(version, "3.0"), room: maxCopied}
 	if err := json.Unmarshal(raw, &t.root); err != nil {
 		return nil, fmt.Errorf("its OpenAPI document: %w", err)
 	}
@@ -114,6 +128,7 @@ func (t *tree) endpoint(o operation) (*endpoint, error) {
 		return nil, o.err
 	}
 	e := &endpoint{method: o.method, template: o.path}
+	places := map[string]int{} // of parameters, by name
 	properties, required := map[string]any{}, []string{}
 	for _, raw := range o.Parameters {
 		var p parameter
@@ -131,11 +146,15 @@ func (t *tree) endpoint(o operation) (*endpoint, error) {
 		case p.Content != nil || p.Name == bodyProperty:
 			return nil, fmt.Errorf("parameter %s cannot be a property of the input", p.Name)
 		}
-		e.parameters = slices.DeleteFunc(e.parameters, func(other parameter) bool { return other.Name == p.Name && other.In == p.In })
-		if slices.ContainsFunc(e.parameters, func(other parameter) bool { return other.Name == p.Name }) {
+		switch i, again := places[p.Name]; {
+		case again && e.parameters[i].In != p.In:
 			return nil, fmt.Errorf("two parameters have the name %s", p.Name)
+		case again: // that of the operation replaces that of its path
+			e.parameters[i] = p
+		default:
+			places[p.Name] = len(e.parameters)
+			e.parameters = append(e.parameters, p)
 		}
-		e.parameters = append(e.parameters, p)
 		properties[p.Name] = described(p.Schema, p.About)
 		if p.Required || p.In == "path" {
 			required = append(required, p.Name)
@@ -210,10 +229,16 @@ func described(schema any, about string) any {
 // read decodes a part of the document, which may be a reference to another one.
 func (t *tree) read(part, into any) error {
 	for range maxReferences {
+		if t.room < 0 {
+			return errCopied
+		}
 		m, _ := part.(map[string]any)
 		to, ok := m["$ref"].(string)
 		if !ok {
 			raw, err := json.Marshal(part)
+			if err == nil {
+				err = t.spend(len(raw))
+			}
 			if err == nil {
 				err = json.Unmarshal(raw, into)
 			}
@@ -262,6 +287,9 @@ func (t *tree) bundle(schema map[string]any) error {
 
 // adapt returns a part of a schema with its references changed to lead to defs, to which it adds their targets.
 func (t *tree) adapt(part any, defs map[string]any) (any, error) {
+	if err := t.spend(sizeOf(part)); err != nil {
+		return nil, err
+	}
 	switch part := part.(type) {
 	case []any:
 		out := make([]any, len(part))
@@ -300,6 +328,20 @@ func (t *tree) adapt(part any, defs map[string]any) (any, error) {
 		return out, err
 	}
 	return part, nil
+}
+
+// sizeOf returns approximately how many bytes a part has, without those in it.
+func sizeOf(part any) int {
+	n := 8
+	switch part := part.(type) {
+	case string:
+		n += len(part)
+	case map[string]any:
+		for name := range part {
+			n += len(name)
+		}
+	}
+	return n
 }
 
 // modernize turns the special syntax of OpenAPI 3.0 into a JSON schema.

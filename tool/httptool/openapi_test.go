@@ -145,3 +145,32 @@ func TestHostileDocumentsAreSurvived(t *testing.T) {
 		t.Errorf("%d of 5000 operations are on offer", len(all))
 	}
 }
+
+// Operations that all refer to one large part would take the product of their number and its size.
+func TestOperationsCopyOnlySoMuch(t *testing.T) {
+	t.Parallel()
+	large := `{"type":"object","description":"` + strings.Repeat("x", 1<<19) + `"}`
+	for name, op := range map[string]string{
+		"a body":     `{"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/large"}}}}}`,
+		"parameters": `{"parameters":[` + strings.Repeat(`{"$ref":"#/parameter"},`, 100) + `{"name":"q","in":"query"}]}`,
+	} {
+		var paths []string
+		for i := range 100 {
+			paths = append(paths, fmt.Sprintf(`"/p%d":{"post":%s}`, i, op))
+		}
+		body := `{"openapi":"3.1.0","paths":{` + strings.Join(paths, ",") + `},"large":` + large + `,"parameter":{"name":"p","in":"query","schema":` + large + `}}`
+		core, log := observer.New(zap.WarnLevel)
+		s := newService(Config{Logger: zap.New(core)}, Service{Name: "x", URL: "http://127.0.0.1"})
+		found, err := s.parse([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := 0
+		for _, e := range found {
+			copied += len(e.spec.InputSchema)
+		}
+		if omitted := log.Len(); copied > maxCopied || omitted+len(found) != 100 || omitted < 50 {
+			t.Errorf("%s: %d operations with %d bytes, and %d omitted", name, len(found), copied, omitted)
+		}
+	}
+}

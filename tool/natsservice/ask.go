@@ -30,10 +30,10 @@ type offer struct {
 
 // The limits of services' descriptions.
 const (
-	firstAnswer  = 5 * time.Second
-	nextAnswers  = 200 * time.Millisecond // since the last one
-	maxInstances = 1000
-	maxSpecs     = 256 << 10 // bytes of all descriptions and schemas
+	firstAnswer = 5 * time.Second
+	nextAnswers = 200 * time.Millisecond // since the last one
+	maxAnswers  = 1000
+	maxSpecs    = 256 << 10 // bytes of all descriptions and schemas
 )
 
 var errNoInstance = errors.New("no instance of the service answers")
@@ -43,21 +43,18 @@ func Subject(name string) string { return micro.APIPrefix + "." + micro.InfoVerb
 
 // ask asks all instances of the service what they offer.
 func (s *service) ask(ctx context.Context, last offer) (offer, error) {
-	answers, err := s.answers(ctx)
+	now, err := s.newest(ctx)
 	if err != nil {
 		return offer{}, err
 	}
-	slices.SortFunc(answers, func(a, b micro.Info) int { // the newest version first, then always the same instance
-		return cmp.Or(semver.Compare("v"+b.Version, "v"+a.Version), strings.Compare(a.ID, b.ID))
-	})
-	if now := answers[0]; !reflect.DeepEqual(now.Endpoints, last.info.Endpoints) || last.tools == nil {
-		return offer{info: now, tools: s.compile(now.Endpoints)}, nil
+	if !reflect.DeepEqual(now.Endpoints, last.info.Endpoints) || last.tools == nil {
+		return offer{info: *now, tools: s.compile(now.Endpoints)}, nil
 	}
 	return last, nil
 }
 
-// answers returns what the instances of the service answer.
-func (s *service) answers(ctx context.Context) ([]micro.Info, error) {
+// newest returns the answer of the instance with the newest version. Among several of them it is always the same one.
+func (s *service) newest(ctx context.Context) (*micro.Info, error) {
 	inbox, err := s.all.Conn.SubscribeSync(s.all.Conn.NewInbox())
 	if err != nil {
 		return nil, fmt.Errorf("ask for it: %w", err)
@@ -66,25 +63,35 @@ func (s *service) answers(ctx context.Context) ([]micro.Info, error) {
 	if err := s.all.Conn.PublishRequest(Subject(s.name), inbox.Subject, nil); err != nil {
 		return nil, fmt.Errorf("ask for it: %w", err)
 	}
-	var out []micro.Info
-	for wait := firstAnswer; len(out) < maxInstances; wait = nextAnswers {
+	var best *micro.Info // only one: an answer may be large
+	wait := firstAnswer
+	for range maxAnswers {
 		m, err := next(ctx, inbox, wait)
 		switch {
 		case errors.Is(err, nats.ErrNoResponders):
 			return nil, errNoInstance
-		case errors.Is(err, context.DeadlineExceeded) && len(out) > 0:
-			return out, nil
+		case errors.Is(err, context.DeadlineExceeded) && best != nil:
+			return best, nil
 		case errors.Is(err, context.DeadlineExceeded):
 			return nil, errNoInstance
 		case err != nil:
 			return nil, fmt.Errorf("ask for it: %w", err)
 		}
+		wait = nextAnswers
 		var i micro.Info
-		if schema.CheckJSON(m.Data) == nil && json.Unmarshal(m.Data, &i) == nil && i.Name == s.name {
-			out = append(out, i)
+		if schema.CheckJSON(m.Data) == nil && json.Unmarshal(m.Data, &i) == nil && i.Name == s.name && (best == nil || newer(i, *best)) {
+			best = &i
 		}
 	}
-	return out, nil
+	if best == nil {
+		return nil, errNoInstance
+	}
+	return best, nil
+}
+
+// newer reports whether an instance counts before another one.
+func newer(a, b micro.Info) bool {
+	return cmp.Or(semver.Compare("v"+b.Version, "v"+a.Version), strings.Compare(a.ID, b.ID)) < 0
 }
 
 func next(ctx context.Context, inbox *nats.Subscription, wait time.Duration) (*nats.Msg, error) {

@@ -314,6 +314,35 @@ func TestAnswersOfOthersDoNotCount(t *testing.T) {
 	})
 }
 
+// A sender of junk without end must not keep the worker from hearing that the service is gone.
+func TestJunkWithoutEndDoesNotCount(t *testing.T) {
+	within(t, func(t *testing.T, w *world) {
+		x := w.add("1.0.0", meta(), func(micro.Request) {})
+		w.only()
+		junk := w.connect()
+		if _, err := junk.Subscribe(Subject("words"), func(m *nats.Msg) {
+			go func() {
+				for range 300 { // a minute of it
+					w.wait(nextAnswers / 2)
+					for range 10 {
+						_ = m.Respond([]byte("junk"))
+					}
+				}
+			}()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.wait(2 * time.Second)
+		x.Close()
+		w.wait(25 * time.Second)
+		if n := len(w.tools()); n != 0 {
+			t.Errorf("%d tools", n)
+		}
+		junk.Close()
+		w.wait(time.Minute)
+	})
+}
+
 func TestConfigsAreChecked(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]Config{

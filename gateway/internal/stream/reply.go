@@ -1,7 +1,9 @@
 package stream
 
 import (
+	"cmp"
 	"hash/crc32"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/turnlog/turnlog/content"
@@ -31,8 +33,9 @@ const (
 
 // reply is a reply in flight, as far as the reader has received it.
 type reply struct {
-	place Cursor // only Call, Offset, Part, In and Sum
-	known bool   // Sum is known
+	place Cursor           // only Call, Offset, Part, In and Sum
+	known bool             // Sum is known
+	kind  content.PartKind // of the part at the place; "": it is not known, or no part has begun
 
 	lost bool                  // no fragment counts anymore: the rest comes from the recorded reply
 	half string                // the beginning of a character whose end has not arrived
@@ -54,26 +57,26 @@ const (
 // begin, grow and end move the place and return the piece that leads to it.
 func (r *reply) begin(kind content.PartKind, call *content.ToolCall) Piece {
 	p := Piece{Call: r.place.Call, Part: r.place.Part, Op: content.BeginPart, Kind: kind}
-	mark := markBegin + string(kind)
 	if call != nil {
 		p.Tool, p.ProviderID = call.Name, call.ProviderID
-		mark += " " + call.Name
 	}
-	r.place.In, r.place.Offset = 1, r.place.Offset+1
+	mark := strings.Join([]string{"", string(kind), p.Tool, p.ProviderID}, markBegin)
+	r.place.In, r.place.Offset, r.kind = 1, r.place.Offset+1, kind
 	r.place.Sum = crc32.Update(r.place.Sum, table(), []byte(mark))
 	return p
 }
 
-func (r *reply) grow(kind content.PartKind, text string) Piece {
+func (r *reply) grow(text string) Piece {
 	r.place.In, r.place.Offset = r.place.In+len(text), r.place.Offset+len(text)
 	r.place.Sum = crc32.Update(r.place.Sum, table(), []byte(text))
-	return Piece{Call: r.place.Call, Part: r.place.Part, Op: content.AppendPart, Kind: kind, Text: text}
+	return Piece{Call: r.place.Call, Part: r.place.Part, Op: content.AppendPart, Kind: r.kind, Text: text}
 }
 
-func (r *reply) end(kind content.PartKind) Piece {
-	p := Piece{Call: r.place.Call, Part: r.place.Part, Op: content.CommitPart, Kind: kind}
+func (r *reply) end() Piece {
+	p := Piece{Call: r.place.Call, Part: r.place.Part, Op: content.CommitPart, Kind: r.kind}
 	r.place.Part, r.place.In, r.place.Offset = r.place.Part+1, 0, r.place.Offset+1
-	r.place.Sum = crc32.Update(r.place.Sum, table(), []byte(markEnd))
+	r.place.Sum = crc32.Update(r.place.Sum, table(), []byte(markEnd+string(r.kind))) // a cursor in the part does not have the kind
+	r.kind = ""
 	return p
 }
 
@@ -115,7 +118,7 @@ func (r *reply) lose() { r.lost, r.held, r.size, r.half = true, nil, 0, "" }
 
 // hold keeps a fragment for later. If there are too many, it drops all: they are repeated.
 func (r *reply) hold(d events.ContentDelta) {
-	r.held, r.size = append(r.held, d), r.size+len(d.Delta.Text)
+	r.held, r.size = append(r.held, d), r.size+sizeOf(d)
 	if len(r.held) > maxHeldPieces || r.size > maxHeld {
 		r.held, r.size = nil, 0
 	}
@@ -124,8 +127,12 @@ func (r *reply) hold(d events.ContentDelta) {
 // take handles a fragment of the part at the place. before is the number of bytes of the part before the fragment.
 func (r *reply) take(d content.Delta, before int, yield func(Piece)) {
 	if d.Op == content.BeginPart {
-		if r.place.In == 0 {
-			yield(r.begin(d.Kind, d.Call))
+		switch {
+		case r.place.In > 0: // the reader has it
+		case !named(d):
+			r.lose()
+		default:
+			yield(r.begin(d.Kind, recordedAs(d.Call)))
 		}
 		return
 	}
@@ -133,6 +140,7 @@ func (r *reply) take(d content.Delta, before int, yield func(Piece)) {
 	if r.place.In == 0 || before > have {
 		return // a gap
 	}
+	r.kind = cmp.Or(r.kind, d.Kind)
 	switch d.Op {
 	case content.BeginPart:
 	case content.AppendPart:
@@ -147,7 +155,7 @@ func (r *reply) take(d content.Delta, before int, yield func(Piece)) {
 		case !utf8.ValidString(text):
 			r.lose() // no model sends this
 		case text != "":
-			yield(r.grow(d.Kind, text))
+			yield(r.grow(text))
 		}
 	case content.CommitPart:
 		rest := r.half
@@ -164,10 +172,33 @@ func (r *reply) take(d content.Delta, before int, yield func(Piece)) {
 			return
 		}
 		if rest != "" {
-			yield(r.grow(d.Kind, rest))
+			yield(r.grow(rest))
 		}
-		yield(r.end(d.Kind))
+		yield(r.end())
 	}
+}
+
+// named reports whether the names in the beginning of a part cannot be taken for marks.
+func named(d content.Delta) bool {
+	c := cmp.Or(d.Call, &content.ToolCall{})
+	return utf8.ValidString(string(d.Kind)) && utf8.ValidString(c.Name) && utf8.ValidString(c.ProviderID+string(c.ID))
+}
+
+// recordedAs returns a call with the provider's ID that its recorded form has: a model may also give it as ID.
+func recordedAs(c *content.ToolCall) *content.ToolCall {
+	if c == nil || c.ProviderID != "" {
+		return c
+	}
+	return &content.ToolCall{Name: c.Name, ProviderID: string(c.ID)}
+}
+
+// sizeOf returns the bytes of a fragment. Its sender chooses all of them.
+func sizeOf(d events.ContentDelta) int {
+	n := len(d.Turn) + len(d.Delta.Op) + len(d.Delta.Kind) + len(d.Delta.Text)
+	if c := d.Delta.Call; c != nil {
+		n += len(c.ID) + len(c.Place) + len(c.Name) + len(c.Input) + len(c.ProviderID)
+	}
+	return n
 }
 
 // wholeRunes returns the length of s without an unfinished character at its end.
@@ -199,10 +230,10 @@ func (r *reply) rest(items []content.Item, yield func(Piece)) bool {
 		if met || again.place.Offset < r.place.Offset {
 			return true
 		}
-		if r.known && again.place.Sum != r.place.Sum {
+		if r.known && (again.place.Sum != r.place.Sum || again.kind != cmp.Or(r.kind, again.kind)) {
 			return false
 		}
-		met, r.place, r.known = true, again.place, true
+		met, r.place, r.known, r.kind = true, again.place, true, again.kind
 		return true
 	}
 	for _, it := range items {
@@ -221,13 +252,13 @@ func (r *reply) rest(items []content.Item, yield func(Piece)) bool {
 				} else if n < len(text) {
 					n = max(1, wholeRunes(text[:n]))
 				}
-				note(again.grow(p.Kind, text[:n]))
+				note(again.grow(text[:n]))
 				text = text[n:]
 			}
 			if !meet() {
 				return false
 			}
-			note(again.end(p.Kind))
+			note(again.end())
 		}
 	}
 	if !meet() || !met {
@@ -246,9 +277,9 @@ func (r *reply) advance(p Piece) {
 	case content.BeginPart:
 		r.begin(p.Kind, toolOf(p))
 	case content.AppendPart:
-		r.grow(p.Kind, p.Text)
+		r.grow(p.Text)
 	case content.CommitPart:
-		r.end(p.Kind)
+		r.end()
 	}
 }
 

@@ -151,7 +151,7 @@ func (s *Stream) Live(ev events.Event, yield func(Event)) {
 		s.hear(d, yield)
 	case s.reply != nil && c.before(s.reply.place.Call), !s.over.before(c):
 	case len(s.early) < maxHeldPieces && s.size < maxHeld:
-		s.early, s.size = append(s.early, d), s.size+len(d.Delta.Text)
+		s.early, s.size = append(s.early, d), s.size+sizeOf(d)
 	}
 }
 

@@ -95,6 +95,9 @@ func (st *story) fragments(c Call, items []content.Item) (out []events.ContentDe
 			d := content.Delta{Part: next, Op: content.BeginPart, Kind: p.Kind}
 			if p.Call != nil {
 				d.Call = &content.ToolCall{Name: p.Call.Name, ProviderID: p.Call.ProviderID}
+				if next%2 == 1 { // some models say it like this
+					d.Call = &content.ToolCall{Name: p.Call.Name, ID: content.CallID(p.Call.ProviderID)}
+				}
 			}
 			add(d, 0)
 			growing = append(growing, &open{next, 0, p.Kind, textOf(p), p.Call})
@@ -453,4 +456,76 @@ func piecesOf(c Call, frags []events.ContentDelta) (all []Piece) {
 		r.hear(f, func(p Piece) { all = append(all, p) })
 	}
 	return all
+}
+
+// Workers can publish fragments, too. Whatever they say of a part, it costs only time.
+func TestFalseFragmentsDoNotStay(t *testing.T) {
+	t.Parallel()
+	call := Call{content.TurnIDFor(1), 1, 1}
+	look := content.ToolCall{Name: "look", ProviderID: "p1", Input: json.RawMessage(`{}`)}
+	text := func(kind content.PartKind, op content.DeltaOp, text string) content.Delta {
+		return content.Delta{Op: op, Kind: kind, Text: text}
+	}
+	const r, x = content.ReasoningKind, content.TextKind
+	begin := func(kind content.PartKind, c *content.ToolCall) content.Delta {
+		return content.Delta{Op: content.BeginPart, Kind: kind, Call: c}
+	}
+	for name, row := range map[string]struct {
+		recorded content.Part
+		sent     []content.Delta
+		joins    int // fragments before the reader continues from its cursor
+	}{
+		"the kind of a text":          {content.TextPart("no"), []content.Delta{begin(x, nil), text(r, content.AppendPart, "no"), text(r, content.CommitPart, "")}, 0},
+		"of a text that is joined":    {content.TextPart("no"), []content.Delta{begin(x, nil), text(r, content.AppendPart, "no"), text(r, content.CommitPart, "")}, 1},
+		"of a part of it":             {content.TextPart("no"), []content.Delta{begin(x, nil), text(r, content.AppendPart, "n")}, 1},
+		"a kind with a name in it":    {content.CallPart(look), []content.Delta{begin("tool_call look", nil), begin("tool_call\xfflook\xffp1", nil)}, 0},
+		"marks in a name":             {content.CallPart(look), []content.Delta{begin(content.ToolCallKind, &content.ToolCall{Name: "look\xffp1\xff"})}, 0},
+		"the provider's ID of a call": {content.CallPart(look), []content.Delta{begin(content.ToolCallKind, &content.ToolCall{Name: "look", ProviderID: "p2"})}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := &story{}
+			st.append(events.ModelCallStarted{Turn: call.Turn, Round: 1, Attempt: 1})
+			st.append(events.ReplyRecorded{Turn: call.Turn, Round: 1, Attempt: 1, FinishReason: content.Completed, Items: []content.Item{
+				content.NewItem(content.Assistant, row.recorded),
+			}})
+			s, got := New(Cursor{}), &reader{t: t, pieces: map[Call][]Piece{}}
+			s.Entry(st.records[0], got.take)
+			before := 0
+			for i, d := range row.sent {
+				if row.joins > 0 && i == row.joins {
+					s = New(got.cursor)
+				}
+				s.Live(events.ContentDelta{Turn: call.Turn, Round: 1, Attempt: 1, Delta: d, After: 1 + before}, got.take)
+				before += len(d.Text)
+			}
+			s.Entry(st.records[1], got.take)
+			var kinds []string
+			for _, p := range got.pieces[call] {
+				kinds = append(kinds, string(p.Kind))
+			}
+			if want := slices.Repeat([]string{string(row.recorded.Kind)}, len(kinds)); !slices.Equal(kinds, want) {
+				t.Errorf("pieces of %v, want %v", kinds, want)
+			}
+		})
+	}
+}
+
+// What waits for the beginning of a part, or of an attempt, is bounded, whichever field has the bytes.
+func TestFragmentsThatWaitAreBounded(t *testing.T) {
+	t.Parallel()
+	call := Call{content.TurnIDFor(1), 1, 1}
+	st := &story{}
+	st.append(events.ModelCallStarted{Turn: call.Turn, Round: 1, Attempt: 1})
+	large := content.Delta{Part: 1, Op: content.CommitPart, Call: &content.ToolCall{Input: make(json.RawMessage, 256<<10)}}
+	for _, attempt := range []int{1, 2} {
+		s := New(Cursor{})
+		s.Entry(st.records[0], func(Event) {})
+		for range 100 {
+			s.Live(events.ContentDelta{Turn: call.Turn, Round: 1, Attempt: attempt, Delta: large, After: 1}, func(Event) {})
+		}
+		if n := len(s.early) + len(s.reply.held); n > 8 {
+			t.Errorf("attempt %d: %d fragments of 256 KiB wait", attempt, n)
+		}
+	}
 }

@@ -343,7 +343,8 @@ func Open(dir string) (*Manifest, error) {
 	if ns, err := layout.ParseNamespace(m.Namespace); err != nil || ns != m.Namespace || m.ID == "" {
 		return nil, bad(errors.New("the namespace of the backup is missing"))
 	}
-	for _, s := range layout.New(m.Namespace).Streams() {
+	all := layout.New(m.Namespace).Streams()
+	for _, s := range all {
 		i := slices.IndexFunc(m.Streams, func(have Stream) bool { return have.Name == s.Name })
 		copied := slices.ContainsFunc(order(), func(o step) bool { return o.name == s.Name })
 		switch {
@@ -351,6 +352,11 @@ func Open(dir string) (*Manifest, error) {
 			return nil, bad(fmt.Errorf("the stream %s is missing", s.Name))
 		case copied && m.Streams[i].File != s.Name+extension:
 			return nil, bad(fmt.Errorf("the stream %s has no file", s.Name))
+		}
+	}
+	for _, s := range m.Streams {
+		if !slices.ContainsFunc(all, func(known layout.Stream) bool { return known.Name == s.Name }) {
+			return nil, bad(fmt.Errorf("this release does not know the stream %s: use the release that made it, %q", s.Name, m.Release))
 		}
 	}
 	return m, nil

@@ -370,6 +370,7 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 		"a manifest of a later release": {manifestFile, replace(`"format": 1`, `"format": 2`), "the format is 2"},
 		"another count":                 {manifestFile, replace(`"messages": 4`, `"messages": 5`), "has 4 messages"},
 		"a stream less":                 {manifestFile, replace(`"name": "SEALS"`, `"name": "OTHER"`), "SEALS"},
+		"a stream of a later release":   {manifestFile, replace(`"streams": [`, `"streams": [{"name": "NEW", "config": {}},`), "stream NEW"},
 	} {
 		back := change(c.file, c.to)
 		_, err := Restore(t.Context(), cell, dir, Options{})
@@ -385,6 +386,20 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	n := layout.New("turnlog")
 	if _, err := api.New(cell.Conn()).End(t.Context(), n.JournalStream()); !errors.Is(err, api.ErrNotProvisioned) {
 		t.Errorf("the refused backup created streams: %v", err)
+	}
+}
+
+// TestASessionWhoseEndCannotBeReadIsNotLost has a message at its end that is no entry.
+func TestASessionWhoseEndCannotBeReadIsNotLost(t *testing.T) {
+	t.Parallel()
+	old := provisioned(t)
+	head := write(t, old, "s1", claim(1), text("one"))
+	_, err := api.New(old.Conn()).Publish(t.Context(), &nats.Msg{Subject: layout.New(old.Namespace()).Journal("s1"), Data: []byte("no entry")})
+	must(t, err)
+	dir, _ := create(t, old)
+	r := restoreInto(t, open(t, server(t)), dir, Head{Session: "s1", Seq: head.Seq})
+	if len(r.Unmarked) != 1 || r.Unmarked[0].Session != "s1" || len(r.Lost) > 0 {
+		t.Errorf("unmarked %+v, lost %+v", r.Unmarked, r.Lost)
 	}
 }
 

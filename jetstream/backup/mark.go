@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func (r *restore) mark(ctx context.Context) error {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			had[s] = done.had
+			had[s] = cmp.Or(done.had, lengths[s]) // its end cannot be read
 			r.report.add(s, done)
 			return nil
 		})

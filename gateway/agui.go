@@ -24,7 +24,7 @@ func (g *Gateway) aguiRoutes() {
 	o.Description = "The address of an HttpAgent of AG-UI 1.0: a RunAgentInput, answered by its events. A thread is a session, which the first message opens. " +
 		"A run that asks ends with interrupts, and resume answers them. A run without a new message, and without resume, has snapshots and then what follows."
 	o.Responses["200"] = text("the events of the run", "text/event-stream")
-	o.MaxBodyBytes = maxChat
+	o.MaxBodyBytes = maxBody
 	huma.Register(g.api, o, g.aguiRun)
 }
 

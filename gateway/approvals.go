@@ -32,7 +32,7 @@ type approvalsOut struct {
 	}
 }
 
-// listApprovals lists pending approvals, the oldest session first. An undecided one stays, so nothing has
+// listApprovals lists pending approvals, by session. An undecided one stays, so nothing has
 // to be said to leave it for later. What a sub-agent and its caller ask is decided for both in the calling session.
 func (g *Gateway) listApprovals(ctx context.Context, in *approvalsIn) (*approvalsOut, error) {
 	all := []pending.Pending{}
@@ -56,15 +56,10 @@ func (g *Gateway) listApprovals(ctx context.Context, in *approvalsIn) (*approval
 			}
 			return pending.Of(s.state, s.subject, s.head), nil
 		})
-		switch {
-		case err != nil && g.passable(ctx, err):
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case err != nil:
-			g.complain(err)
-		default:
-			all = append(all, asked.For(person(ctx))...)
+		if err := g.unlisted(ctx, err); err != nil {
+			return nil, err
 		}
+		all = append(all, asked.For(person(ctx))...)
 	}
 	return approvals(pending.Once(all)), nil
 }
@@ -171,8 +166,7 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 	case lost != nil:
 		return nil, lost
 	case c.Decision() != "":
-		p := problem.Refusal(&session.InvalidStateError{Reason: commands.ReasonAlreadyDecided, Detail: c.Tool + " (call " + string(c.Call) + ") is already decided: " + c.Decision()})
-		return nil, p
+		return nil, problem.Refusal(&session.InvalidStateError{Reason: commands.ReasonAlreadyDecided, Detail: c.Tool + " (call " + string(c.Call) + ") is already decided: " + c.Decision()})
 	}
 	return nil, err
 }

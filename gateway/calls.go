@@ -145,14 +145,11 @@ func (g *Gateway) listDead(ctx context.Context, _ *struct{}) (*deadOut, error) {
 	out.Body.Calls, out.Body.Aside = []letter{}, []aside{}
 	for _, id := range ids {
 		s, err := g.see(ctx, string(id))
-		if err != nil && g.passable(ctx, err) {
-			continue
+		var calls []*report.Call
+		if err == nil {
+			calls, err = g.callsOf(s).Dead(ctx)
 		}
-		if err != nil {
-			return nil, err
-		}
-		calls, err := g.callsOf(s).Dead(ctx)
-		if err != nil {
+		if err := g.unlisted(ctx, err); err != nil {
 			return nil, err
 		}
 		for _, c := range calls {

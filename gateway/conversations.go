@@ -28,6 +28,8 @@ func (g *Gateway) createConversation(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
+	ctx, stop := context.WithTimeout(r.Context(), g.limits.Answer)
+	defer stop()
 	m := metadata{}
 	for k, v := range said {
 		m[k] = jsonOf(v)
@@ -36,7 +38,7 @@ func (g *Gateway) createConversation(w http.ResponseWriter, r *http.Request) err
 	if o.Metadata, err = m.of(person(r.Context()).Name); err != nil {
 		return err
 	}
-	if _, err := g.begin(r.Context(), said["model"], o); err != nil {
+	if _, err := g.begin(ctx, said["model"], o); err != nil {
 		return err
 	}
 	return g.writeConversation(w, r, string(o.ID))

@@ -13,11 +13,13 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/dustin/go-humanize"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway/internal/problem"
+	"github.com/turnlog/turnlog/gateway/people"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -153,7 +155,7 @@ const uploadTime = 10 * time.Minute
 
 // storeFile takes the bytes of a file as they are, through a file of this machine.
 func (g *Gateway) storeFile(ctx context.Context, in *fileIn) (*huma.StreamResponse, error) {
-	if !person(ctx).MayOpen("") && person(ctx).Role == "viewer" {
+	if person(ctx).Role == people.Viewer {
 		return nil, problem.MayNot("store files")
 	}
 	kind, _, err := mime.ParseMediaType(in.MIME)
@@ -187,10 +189,10 @@ func (g *Gateway) spool(w http.ResponseWriter, r *http.Request, name, kind strin
 	defer func() { _ = tmp.Close() }()
 	size, err := io.Copy(tmp, http.MaxBytesReader(w, r.Body, g.limits.File))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return file{}, problem.New(http.StatusRequestEntityTooLarge, "too_large", "the file is too large", "send at most 100 MiB: models see at most 32 MiB of it")
+		return file{}, problem.New(http.StatusRequestEntityTooLarge, "too_large", "the file has more than "+humanize.IBytes(uint64(g.limits.File)), "send a smaller one: models see at most 32 MiB of it") //nolint:gosec // positive
 	}
 	if err != nil {
-		return file{}, problem.New(http.StatusBadRequest, "truncated", "the body ended early: "+err.Error(), "send the file again")
+		return file{}, problem.Truncated(http.StatusBadRequest, "the body ended early: "+err.Error())
 	}
 	if size == 0 {
 		return file{}, problem.New(http.StatusBadRequest, "bad_file", "the file is empty", "send its bytes as the body")

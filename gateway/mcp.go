@@ -57,10 +57,10 @@ func (g *Gateway) mcpRoutes() {
 	m := &mcpServers{g: g, people: map[string]*mcp.Server{}, leaving: map[*mcp.ServerSession]bool{}}
 	m.sessions = mcp.NewStreamableHTTPHandler(m.server, &mcp.StreamableHTTPOptions{
 		EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: mcpIdle,
-		MaxRequestBodyBytes: maxOpenAIBody, DisableLocalhostProtection: true, // guard has checked the host
+		MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true, // guard has checked the host
 	})
 	m.alone = mcp.NewStreamableHTTPHandler(m.server, &mcp.StreamableHTTPOptions{
-		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxOpenAIBody, DisableLocalhostProtection: true,
+		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true,
 	})
 	g.mcp = m
 	g.mux.Handle(mcpPath, m)

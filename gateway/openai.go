@@ -62,11 +62,11 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_, _ = w.Write(jsonOf(v)) // the client may be gone
 }
 
-// maxOpenAIBody bounds a request, which may have files in it.
-const maxOpenAIBody = 8 << 20
+// maxBody bounds a request of a chat, which may have files in it.
+const maxBody = 8 << 20
 
 func bodyOf(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOpenAIBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, problem.New(http.StatusRequestEntityTooLarge, "too_large", "the request has more than 8 MiB", "send smaller files")
 	}
@@ -231,7 +231,7 @@ func (d responses) Event(e *feed.Writer, ev stream.Event) (last bool) {
 	return d.Show(ev, func(ev openai.Event) { e.Event(ev.Type, "", jsonOf(ev.Data)) })
 }
 
-// stop ends the stream without its last event. A client continues with starting_after.
+// Stop ends the stream without its last event. A client continues with starting_after.
 func (responses) Stop(*feed.Writer, *problem.Problem) {}
 
 func (responses) Reconnect(*feed.Writer, string) {}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -192,8 +191,14 @@ func (g *Gateway) usage(ctx context.Context, in *usageIn) (*usageOut, error) {
 	return &usageOut{all}, err
 }
 
-// passable reports whether a list may leave out a session for this reason.
-func (g *Gateway) passable(ctx context.Context, err error) bool {
-	p, ok := errors.AsType[*problem.Problem](g.problemOf(ctx, err))
-	return ok && (p.Status == http.StatusNotFound || p.Status == http.StatusGone)
+// unlisted returns nil if a list goes on after an error about one of its sessions, which it reports unless the session is gone.
+func (g *Gateway) unlisted(ctx context.Context, err error) error {
+	switch p := problem.Of(err, true); {
+	case err == nil:
+	case ctx.Err() != nil, g.disconnected():
+		return err
+	case p == nil || p.Status != http.StatusNotFound && p.Status != http.StatusGone:
+		g.complain(err)
+	}
+	return nil
 }

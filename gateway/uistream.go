@@ -17,14 +17,11 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/uistream"
 )
 
-// maxChat bounds a request, which may have files in it.
-const maxChat = 8 << 20
-
 func (g *Gateway) uiRoutes() {
 	o := op(http.MethodPost, "/api/chat", "Send a message of useChat, or decisions, and stream the answer", http.StatusOK, 400, 403, 404, 409, 410, 422)
 	o.Description = "The api of the AI SDK's DefaultChatTransport: the answer is a UI message stream, version 1. " +
 		"The ID of the chat is that of its session, which the first message opens. Only the last message counts; the others have to be those of the session."
-	o.Responses["200"], o.MaxBodyBytes = text("the UI message stream", "text/event-stream"), maxChat
+	o.Responses["200"], o.MaxBodyBytes = text("the UI message stream", "text/event-stream"), maxBody
 	huma.Register(g.api, o, g.uiChat)
 	o = op(http.MethodGet, "/api/chat/{id}/stream", "Stream the message that is being written, from its beginning", http.StatusOK, 404, 410)
 	o.Responses["200"], o.Responses["204"] = text("the UI message stream", "text/event-stream"), &huma.Response{Description: "no turn is open"}

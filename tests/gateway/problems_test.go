@@ -9,6 +9,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/gateway"
+	"github.com/turnlog/turnlog/jetstream"
 )
 
 // TestBadInputSaysWhatToDo has each answer be a problem that says what to do, and changes nothing.
@@ -150,6 +151,44 @@ func TestAGatewayThatLosesNATSSaysSo(t *testing.T) {
 					turns++
 				}
 			}
+		}
+	})
+}
+
+// TestNoAnswerIsAProblem has no node that could open a session.
+func TestNoAnswerIsAProblem(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		g := w.gateway()
+		defer g.stop()
+		for path, body := range map[string]fields{
+			"/api/sessions": {}, "/v1/conversations": {}, "/v1/responses": {"input": "hi"},
+			"/v1/chat/completions": {"messages": []fields{{"role": "user", "content": "hi"}}},
+		} {
+			if a := g.do(http.MethodPost, path, body); a.status != http.StatusGatewayTimeout {
+				t.Errorf("%s: %d %s", path, a.status, a.body)
+			}
+		}
+	})
+}
+
+// TestASessionThatCannotBeReadHidesNoOther has its journal end with a message that is no entry.
+func TestASessionThatCannotBeReadHidesNoOther(t *testing.T) {
+	t.Parallel()
+	in(t, func(w *world) {
+		g := w.gateway()
+		defer g.stop()
+		w.opened("broken", "ann")
+		if err := g.nats.Publish("turnlog.journal.broken", []byte("no entry")); err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range []*jetstream.List{w.Cell.Approvals(), w.Cell.DeadLetters()} {
+			if _, err := list.Note(w.Ctx, "broken"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, path := range []string{"/api/sessions", "/api/approvals", "/api/dead", "/api/usage"} {
+			g.ok(http.MethodGet, path, nil)
 		}
 	})
 }

@@ -41,6 +41,9 @@ func (c *Chat) Show(ev stream.Event, yield func(map[string]any)) (over bool) {
 		for _, e := range ev.Entry.Entry.Events {
 			c.fold(e, ev.Entry.Entry.At, yield)
 		}
+		if d, gone := deletedBy(ev); gone && !c.over {
+			c.fail(NewError(http.StatusGone, deleted, "", d))
+		}
 	case ev.Piece != nil && ev.Piece.Turn == c.turn && ev.Piece.Op == content.AppendPart:
 		switch ev.Piece.Kind {
 		case content.TextKind:

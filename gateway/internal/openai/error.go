@@ -3,6 +3,9 @@ package openai
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
 // Error is an error as OpenAI's clients expect it.
@@ -46,4 +49,16 @@ func (e *Error) Write(w http.ResponseWriter) {
 
 func bad(param, message string) *Error {
 	return NewError(http.StatusBadRequest, "invalid_value", param, param+": "+message)
+}
+
+// deleted is the code of an answer whose session was deleted before its end.
+const deleted = "deleted"
+
+// deletedBy reports whether an event deletes the session, and says who did.
+func deletedBy(ev stream.Event) (what string, gone bool) {
+	if ev.Entry == nil {
+		return "", false
+	}
+	d, gone := events.DeletionOf(ev.Entry.Entry)
+	return "the session was deleted: " + d.String(), gone
 }

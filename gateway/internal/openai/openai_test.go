@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 	"github.com/turnlog/turnlog/gateway/internal/streamtest"
@@ -110,6 +111,26 @@ func TestAChatContinuesOnlyWhatItSaid(t *testing.T) {
 	})
 	if text != "Hal" || c.Failed() == nil || c.Failed().Code != "void" {
 		t.Errorf("%q, %v", text, c.Failed())
+	}
+}
+
+// TestADeletedSessionEndsWhatItAnswers has the tombstone come while a turn is open, which has no other end.
+func TestADeletedSessionEndsWhatItAnswers(t *testing.T) {
+	t.Parallel()
+	all := streamtest.Entries()[:2]
+	gone := events.Entry{Seq: 3, Events: []events.Event{events.SessionDeleted{By: "kim"}}}
+	all = append(all, journal.Record{Head: journal.Head{Seq: 3, Guard: 3}, Entry: gone})
+	out, r := follow(all, ID{"s", 1, 1}, -1)
+	if last := out[len(out)-1]; !r.Over() || last.Type != "response.failed" || !strings.Contains(golden.Line(t, last.Data), "the session was deleted: ") {
+		t.Errorf("over: %t, last event: %s", r.Over(), golden.Line(t, last.Data))
+	}
+	c := NewChat("s", 1, "m")
+	over, s := false, stream.New(stream.Cursor{})
+	for _, rec := range all {
+		s.Entry(rec, func(ev stream.Event) { over = c.Show(ev, func(map[string]any) {}) })
+	}
+	if failed := c.Failed(); !over || failed == nil {
+		t.Errorf("over: %t, failed: %v", over, failed)
 	}
 }
 

@@ -88,6 +88,10 @@ func (r *Responses) Show(ev stream.Event, yield func(Event)) (over bool) {
 		r.at(r.attempt, pieceStart+int64(ev.Cursor.Offset)*pieceFactor)
 	}
 	r.turn.Show(ev, r.step)
+	if d, gone := deletedBy(ev); gone && !r.over { // the turn has no other end
+		r.failed = &events.RunFailed{Code: deleted, Message: d}
+		r.end(content.Errored)
+	}
 	return r.over
 }
 
